@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""`gpubuild install` beside `pip install` and `uv pip install`: the same files from the same kind of server on this machine.
+"""`gpubuild install` compared with `pip install` and `uv pip install`: the same files from a local server.
 
-Each fetches, verifies by sha256 and unpacks, with an empty cache of its own, into an empty folder; gpubuild also starts the program.
-The three take turns; the best of N counts. Then a second variant that shares all but its program: what is fetched for it.
+Each one fetches, verifies by sha256 and unpacks with its own empty cache into an empty folder; gpubuild also starts the program.
+The runs are interleaved; the table has the best of N. Then the script measures an update that changes only the program.
 
     python3 -m venv /tmp/bench && /tmp/bench/bin/pip install zstandard uv
     cargo build --release && /tmp/bench/bin/python benches/install.py [--runs 5] [--megabytes 200] [FILE.so ...]
@@ -18,7 +18,7 @@ TOOL = b"#!/bin/sh\nexit 0\n"
 
 
 class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
-    """Counts the bytes of bodies that it sends."""
+    """Counts the bytes of the bodies it sends."""
 
     daemon_threads = True
 
@@ -45,10 +45,10 @@ class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
 
 
 def payload(megabytes, named):
-    """Libraries of this machine: what is packed like them is what releases hold."""
+    """Shared libraries of this machine, as typical content of a release."""
     files, total, seen = {}, 0, set()
-    places = [pathlib.Path(one) for one in named] or sorted(pathlib.Path("/usr/lib").rglob("*.so*"), key=lambda path: path.name)
-    for path in places:
+    paths = [pathlib.Path(one) for one in named] or sorted(pathlib.Path("/usr/lib").rglob("*.so*"), key=lambda path: path.name)
+    for path in paths:
         if total >= megabytes << 20:
             break
         if path.is_symlink() or not path.is_file() or path.name.lower() in seen:
@@ -131,9 +131,9 @@ def main():
                 for folder in ["to", "cache", "uv-cache", "home"]:
                     shutil.rmtree(work / folder, ignore_errors=True)
                 first.take()
-                begun = time.perf_counter()
+                started = time.perf_counter()
                 subprocess.run(command, env=env, check=True, stdout=subprocess.DEVNULL)
-                taken = time.perf_counter() - begun
+                taken = time.perf_counter() - started
                 best[what] = min(best.get(what, taken), taken)
                 fetched[what] = first.take()
         total = sum(map(len, files.values()))
@@ -144,9 +144,9 @@ def main():
         shutil.rmtree(work / "to", ignore_errors=True)
         shutil.rmtree(work / "cache", ignore_errors=True)
         subprocess.run(commands["gpubuild install"], env=env, check=True, stdout=subprocess.DEVNULL)
-        begun = time.perf_counter()
+        started = time.perf_counter()
         subprocess.run([*ours, "--manifest", f"http://127.0.0.1:{second.server_port}"], env=env, check=True, stdout=subprocess.DEVNULL)
-        print(f"the next version, of which one file differs: {time.perf_counter() - begun:.2f} s, {second.take()} bytes fetched")
+        print(f"update with one changed file: {time.perf_counter() - started:.2f} s, {second.take()} bytes fetched")
 
 
 main()

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""llama.cpp built three ways from the same sources, one after the other in one run, and each of them again with nothing changed.
+"""llama.cpp built in three ways from the same sources in one run, and each build repeated without changes.
 
     cargo build --release
     python3 benches/projects.py --llama-cpp-sys-2 DIR [--backends cpu,vulkan] [--turns 1] [--work DIR]
 
-DIR is an unpacked copy of the crate llama-cpp-sys-2; its `llama.cpp` folder is what all three build. CMake and cargo get the header
-that gpubuild supplies to Vulkan headers before 1.3.272 (toolkits/profiles/shims/) through CXXFLAGS: without it they stop there on Debian 12. The
-tables on standard output are Markdown; times are seconds of wall clock and of all processes together (user + system), and compiles are
-object files that a compiler wrote. The second table is about the store: what another checkout, another choice of backends and another
-project on the same ggml cost once llama.cpp was built.
+DIR is an unpacked copy of the crate llama-cpp-sys-2; all three build its `llama.cpp` folder. CMake and cargo get gpubuild's shim for
+Vulkan headers before 1.3.272 (toolkits/profiles/shims/) through CXXFLAGS; without it they fail on Debian 12. The tables on standard
+output are Markdown; times are seconds of wall clock and CPU time of all processes (user + system), and compiles are object files that
+a compiler wrote. The second table measures the build store: another checkout, another choice of backends, and another project with
+the same ggml, after llama.cpp was built.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import sys
 import time
 
 OPTIONS = {
-    # What the crate turns off, so that all three compile the same.
+    # Options that the crate turns off, so that all three compile the same.
     "GGML_OPENMP": "OFF",
     "GGML_NATIVE": "OFF",
     "LLAMA_BUILD_COMMON": "OFF",
@@ -38,19 +38,19 @@ def timed(command, cwd, env=None, log=None):
 
 
 def compiles(folder):
-    """Object files that Ninja had a compiler write, in all build folders below."""
+    """Number of object files that Ninja built in all build folders below."""
     written = set()
     for log in pathlib.Path(folder).rglob(".ninja_log"):
         for line in log.read_text().splitlines():
             output = line.split("\t")[3] if line.count("\t") >= 3 else ""
-            # What CMake's own tests compile is not the project's.
+            # CMake's compiler checks are not part of the project.
             if output.endswith((".o", ".obj")) and "CMakeScratch" not in str(log):
                 written.add((log.parent, output))
     return len(written)
 
 
 class Gpubuild:
-    """gpubuild in a folder of its own; without a store every compile is done here."""
+    """gpubuild in its own folder; without a store it compiles everything."""
 
     label = "`gpubuild build`"
 
@@ -72,7 +72,7 @@ class Gpubuild:
 
 
 class Cmake:
-    """What a user types: configure and build, per backend."""
+    """The CMake commands of a user: configure and build, per set of backends."""
 
     def __init__(self, work, source, sets, name, label, env):
         self.folder, self.source, self.sets, self.label, self.env = work / name, source, sets, label, env
@@ -131,8 +131,8 @@ def main():
     parser.add_argument("--gpubuild", default="target/release/gpubuild", type=pathlib.Path)
     parser.add_argument("--backends", default="cpu,vulkan")
     parser.add_argument("--turns", default=1, type=int)
-    parser.add_argument("--again", action="store_true", help="only with nothing changed, in the folder of an earlier run")
-    parser.add_argument("--no-store", action="store_true", help="leave the second table out, which takes as long as the first")
+    parser.add_argument("--again", action="store_true", help="measure only unchanged builds, in the folder of an earlier run")
+    parser.add_argument("--no-store", action="store_true", help="skip the second table, which takes as long as the first")
     parser.add_argument("--work", default="/tmp/gpubuild-bench", type=pathlib.Path)
     arguments = parser.parse_args()
 
@@ -142,97 +142,97 @@ def main():
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir(parents=True)
         shutil.copytree(arguments.crate, crate)
-        # Cargo compares the files of a vendored crate with their sums.
+        # Cargo verifies the checksums of vendored crates.
         (crate / ".cargo-checksum.json").unlink(missing_ok=True)
     shims = work / "shims/vulkan"
     shims.mkdir(parents=True, exist_ok=True)
     shutil.copy(pathlib.Path(__file__).parent.parent / "toolkits/profiles/shims/vulkan-layer-settings.hpp", shims / "vulkan.hpp")
-    # The crate leaves ggml's search for ccache on; here every compile is done.
+    # The crate does not turn off ggml's search for ccache; the comparison needs every compile.
     flags = {"CXXFLAGS": f"-I{shims.parent}", "CCACHE_DISABLE": "1"}
     names = arguments.backends.split(",")
     apart = [["cpu"]] + [[name] for name in names if name != "cpu"]
-    ways = [
+    methods = [
         Gpubuild(work, crate / "llama.cpp", arguments.backends, arguments.gpubuild.absolute()),
         Cmake(work, crate / "llama.cpp", apart, "cmake-apart", "`cmake`, one build per backend", flags),
         Cmake(work, crate / "llama.cpp", [names], "cmake-together", "`cmake`, one build for all", flags),
         Crate(work, crate, arguments.backends, flags),
     ]
     if len(names) == 1:
-        del ways[2]
+        del methods[2]
     if arguments.again:
-        nothing_changed(work, ways)
+        nothing_changed(work, methods)
         return
-    plain = from_clean(work, ways, arguments.turns)
+    plain = from_clean(work, methods, arguments.turns)
     print()
-    nothing_changed(work, ways)
+    nothing_changed(work, methods)
     if not arguments.no_store:
         print()
         stored(work, crate, arguments, plain)
 
 
-def middle(runs):
+def medians(runs):
     """Medians of wall clock and CPU time."""
     return [statistics.median(part) for part in zip(*runs)]
 
 
-def from_clean(work, ways, turns):
-    """What gpubuild needed: wall clock, CPU time, compiles."""
-    runs, count = [[] for _ in ways], []
+def from_clean(work, methods, turns):
+    """Measures clean builds; returns wall clock, CPU time and compiles of gpubuild."""
+    runs, count = [[] for _ in methods], []
     for turn in range(turns):
         count = []
-        for index, way in enumerate(ways):
-            way.clean()
-            runs[index].append(way.run(work / f"clean-{index}-{turn}.log"))
-            count.append(compiles(way.built()))
-            print(f"turn {turn + 1}: {way.label}: {runs[index][-1]}", file=sys.stderr)
-    own = middle(runs[0])
+        for index, method in enumerate(methods):
+            method.clean()
+            runs[index].append(method.run(work / f"clean-{index}-{turn}.log"))
+            count.append(compiles(method.built()))
+            print(f"turn {turn + 1}: {method.label}: {runs[index][-1]}", file=sys.stderr)
+    own = medians(runs[0])
     print("| from clean | wall | CPU | compiles | wall against gpubuild | CPU against gpubuild |")
     print("|---|---|---|---|---|---|")
-    for way, series, compiled in zip(ways, runs, count):
-        wall, cpu = middle(series)
-        print(f"| {way.label} | {wall:.1f} s | {cpu:.1f} s | {compiled} | {wall / own[0]:.2f} | {cpu / own[1]:.2f} |")
+    for method, series, compiled in zip(methods, runs, count):
+        wall, cpu = medians(series)
+        print(f"| {method.label} | {wall:.1f} s | {cpu:.1f} s | {compiled} | {wall / own[0]:.2f} | {cpu / own[1]:.2f} |")
     return (*own, count[0])
 
 
-def nothing_changed(work, ways):
-    runs = [[] for _ in ways]
+def nothing_changed(work, methods):
+    runs = [[] for _ in methods]
     for turn in range(7):
-        for index, way in enumerate(ways):
-            # The first one may still write down what it saw.
+        for index, method in enumerate(methods):
+            # The first run may still record the state of the inputs.
             if turn == 0:
-                way.run(work / f"again-{index}.log")
-            runs[index].append(way.run(work / f"again-{index}.log"))
-    own = middle(runs[0])
+                method.run(work / f"again-{index}.log")
+            runs[index].append(method.run(work / f"again-{index}.log"))
+    own = medians(runs[0])
     print("| nothing changed | wall | CPU | wall against gpubuild | CPU against gpubuild |")
     print("|---|---|---|---|---|")
-    for way, series in zip(ways, runs):
-        wall, cpu = middle(series)
-        print(f"| {way.label} | {wall * 1e3:.0f} ms | {cpu * 1e3:.0f} ms | {wall / own[0]:.2f} | {cpu / own[1]:.2f} |")
+    for method, series in zip(methods, runs):
+        wall, cpu = medians(series)
+        print(f"| {method.label} | {wall * 1e3:.0f} ms | {cpu * 1e3:.0f} ms | {wall / own[0]:.2f} | {cpu / own[1]:.2f} |")
 
 
 def stored(work, crate, arguments, plain_llama):
-    """The same builds without a store and with one that has seen llama.cpp."""
+    """Measures builds without a store, and with one that has the results of llama.cpp."""
     gpubuild, store = arguments.gpubuild.absolute(), work / "store"
     second = work / "second-checkout"
     shutil.copytree(crate / "llama.cpp", second)
     ggml = work / "ggml"
     shutil.copytree(crate / "llama.cpp/ggml", ggml)
-    # The copy of ggml in llama.cpp lacks a file that only ggml by itself configures.
+    # The copy of ggml in llama.cpp lacks a file that standalone ggml configures.
     (ggml / "ggml.pc.in").write_text("Name: ggml\n")
     of_ggml = {name: value for name, value in OPTIONS.items() if name.startswith("GGML_")}
     rows = [
         ("llama.cpp, the first time", crate / "llama.cpp", arguments.backends, "llama", OPTIONS),
         ("another checkout", second, arguments.backends, "llama", OPTIONS),
-        ("that one for `cpu` alone", second, "cpu", "llama", OPTIONS),
-        ("ggml by itself, for `cpu`", ggml, "cpu", "ggml", of_ggml),
+        ("that checkout for `cpu` only", second, "cpu", "llama", OPTIONS),
+        ("standalone ggml for `cpu`", ggml, "cpu", "ggml", of_ggml),
     ]
     print("| build | without a store, CPU | compiles | with it, CPU | compiles | share of CPU saved | wall |")
     print("|---|---|---|---|---|---|---|")
     for index, (label, source, backends, profile, options) in enumerate(rows):
         log, cells = work / f"store-{index}.log", []
         known = profile == "llama" and backends == arguments.backends
-        for way in [store] if known else ["off", store]:
-            project = Gpubuild(work, source, backends, gpubuild, f"store-{index}-{len(cells)}", profile, way, options)
+        for setting in [store] if known else ["off", store]:
+            project = Gpubuild(work, source, backends, gpubuild, f"store-{index}-{len(cells)}", profile, setting, options)
             wall, cpu = project.run(log)
             cells.append((wall, cpu, compiles(project.built())))
         (_, plain, many), (wall, cpu, few) = [plain_llama, *cells] if known else cells

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Start-up times of `infer` in a root that holds nothing but the program and its C library: no drivers, no `/proc`.
+"""Start-up times of `infer` in a root with only the program and its C library: no drivers, no `/proc`.
 
     benches/start.py target/release/infer [--runs 50]
 
-Prints best and median, in milliseconds of wall time from exec: the first byte of text of the embedded model, discovery of
-every backend (`infer devices`), and `infer --version`, which does neither. As root it changes the root itself; otherwise it
-asks `unshare`, whose own start is then in every number.
+Prints best and median in milliseconds of wall time from exec: the first byte of text of the embedded model, the discovery of
+all backends (`infer devices`), and `infer --version`, which does neither. As root the script calls chroot; otherwise it uses
+`unshare`, whose start-up time is then included.
 """
 
 import argparse
@@ -29,7 +29,7 @@ def fill(root, program):
     shutil.copy(program, os.path.join(root, "infer"))
     listed = subprocess.run(["ldd", program], check=True, capture_output=True, text=True).stdout
     for line in listed.splitlines():
-        path = next((word for word in line.split() if word.startswith("/")), None)
+        path = next((part for part in line.split() if part.startswith("/")), None)
         if path:
             inside = root + path
             os.makedirs(os.path.dirname(inside), exist_ok=True)
@@ -37,22 +37,22 @@ def fill(root, program):
 
 
 def start(root, arguments):
-    """Starts the program; returns milliseconds to its first byte and to its end, and what it said."""
+    """Runs the program; returns the milliseconds to its first byte and to its exit, and its output."""
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": {}}
     began = time.perf_counter()
     if os.geteuid() == 0:
         child = subprocess.Popen(["/infer", *arguments], preexec_fn=lambda: (os.chroot(root), os.chdir("/")), **pipes)
     else:
-        way = [shutil.which("unshare"), "--user", "--map-root-user", f"--root={root}", "/infer"]
-        child = subprocess.Popen(way + arguments, **pipes)
+        unshare = [shutil.which("unshare"), "--user", "--map-root-user", f"--root={root}", "/infer"]
+        child = subprocess.Popen(unshare + arguments, **pipes)
     first = child.stdout.read(1)
     to_first = time.perf_counter() - began
     out = first + child.stdout.read()
-    said = child.stderr.read()
+    errors = child.stderr.read()
     code = child.wait()
     to_end = time.perf_counter() - began
     if code != 0 or not first:
-        sys.exit(f"`infer {' '.join(arguments)}` ended with {code}: {said.decode(errors='replace')}")
+        sys.exit(f"`infer {' '.join(arguments)}` ended with {code}: {errors.decode(errors='replace')}")
     return to_first * 1e3, to_end * 1e3, out
 
 
@@ -65,9 +65,9 @@ def main():
         fill(root, arguments.program)
         times = {name: [] for name, _ in ROWS}
         for _ in range(arguments.runs):
-            # In turns, so that a busy moment of the machine hits all of them.
-            for name, words in ROWS:
-                times[name].append(start(root, words)[:2])
+            # Interleaved, so that background load affects all rows.
+            for name, options in ROWS:
+                times[name].append(start(root, options)[:2])
     print(f"{'':12} {'first byte':>20} {'end':>20}")
     for name, pairs in times.items():
         cells = []

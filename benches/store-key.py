@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The key of a project with many files: cold, warm, after one change, beside git and sha256sum on the same files.
+"""Times to compute the store key of a project with many files: cold, warm, and after one change; compared with git, Ninja and sha256sum.
 
     benches/store-key.py target/release/gpubuild [FILES]
 
-Makes the files in a temporary folder with sizes as sources have them (a log-normal distribution around 5 kB, always the
-same), and prints a table for docs/contributing/performance.md. Needs git and Ninja; with strace it also counts what was opened and read.
+Creates the files in a temporary folder with typical sizes of sources (a log-normal distribution around 5 kB with a fixed seed)
+and prints a table for docs/contributing/performance.md. Needs git and Ninja; with strace it also counts opened files and bytes read.
 """
 
 import os
@@ -22,13 +22,13 @@ TURNS = 7
 
 
 def make(root: str, count: int) -> int:
-    """Writes the project; says how many bytes its sources have."""
+    """Writes the project and returns the size of its sources in bytes."""
     numbers = random.Random(1)
     total = 0
     for index in range(count):
         folder = f"{root}/project/src/part{index // 100}"
         os.makedirs(folder, exist_ok=True)
-        line = f"int function{index}(int x) {{ return x * {index} + 1; }}  // as long as lines are\n"
+        line = f"int function{index}(int x) {{ return x * {index} + 1; }}  // a line of typical length\n"
         size = min(300_000, int(numbers.lognormvariate(8.6, 1.1)))
         text = line * (size // len(line) + 1)
         total += len(text)
@@ -42,7 +42,7 @@ def make(root: str, count: int) -> int:
 
 
 def ninja_file(root: str, count: int) -> None:
-    """A build with one step per file; its outputs are made here, so that there is nothing to do."""
+    """Writes a Ninja file with one step per source."""
     os.makedirs(f"{root}/ninja")
     with open(f"{root}/ninja/build.ninja", "w") as file:
         file.write("rule copy\n  command = cp $in $out\n")
@@ -60,7 +60,7 @@ def measure(command: list[str], cwd: str, env: dict[str, str]) -> tuple[float, f
 
 
 def counted(command: list[str], cwd: str, env: dict[str, str]) -> tuple[str, str, str, str]:
-    """Sources opened, bytes read, questions about files, processes started."""
+    """Returns sources opened, bytes read, file queries, and processes started."""
     if not shutil.which("strace"):
         return ("?",) * 4
     with tempfile.NamedTemporaryFile("r") as log:
@@ -68,12 +68,12 @@ def counted(command: list[str], cwd: str, env: dict[str, str]) -> tuple[str, str
         traced = ["strace", "-f", "-o", log.name, "-e", f"trace={calls}", *command]
         subprocess.run(traced, cwd=cwd, env=env, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         text = log.read()
-    # With several threads a call may stand on two lines.
+    # With several threads strace may split a call into two lines.
     opened = len(re.findall(r"openat\([^\n]*src/part\d+/file\d+\.c", text))
     read = sum(int(size) for size in re.findall(r"(?:read|pread64)(?:\(| resumed>)[^\n]*= (\d+)$", text, re.M))
-    asked = len(re.findall(r"(?:statx|newfstatat|lstat|stat)\(", text))
+    queries = len(re.findall(r"(?:statx|newfstatat|lstat|stat)\(", text))
     started = len(re.findall(r"execve(?:\(| resumed>)[^\n]*= 0$", text, re.M)) - 1
-    return f"{opened}", f"{read / 1e6:.1f} MB", f"{asked}", f"{started}"
+    return f"{opened}", f"{read / 1e6:.1f} MB", f"{queries}", f"{started}"
 
 
 def main() -> None:
@@ -84,11 +84,11 @@ def main() -> None:
     try:
         total = make(root, count)
         git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "core.fsmonitor=false", "-C", f"{root}/project"]
-        for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "files"]):
-            subprocess.run([*git, *words], check=True)
+        for options in (["init", "-q"], ["add", "."], ["commit", "-qm", "files"]):
+            subprocess.run([*git, *options], check=True)
         ninja_file(root, count)
         subprocess.run(["ninja", "-C", f"{root}/ninja"], check=True, stdout=subprocess.DEVNULL)
-        # What was written this moment is not trusted by the note of hashes, nor by git's index.
+        # Neither gpubuild's hash cache nor git's index trusts files that were modified just now.
         time.sleep(2.5)
         subprocess.run([*git, "status", "--porcelain"], check=True)
         key = [gpubuild, "cache", "explain", "--backends", "cpu"]
@@ -105,9 +105,9 @@ def main() -> None:
             ("`gpubuild cache explain`, cold", key, forget),
             ("`gpubuild cache explain`, warm", key, None),
             ("`gpubuild cache explain`, one file changed", key, change),
-            ("`gpubuild plan` (the same look at the machine, no key)", [gpubuild, "plan", "--backends", "cpu"], None),
+            ("`gpubuild plan` (the same detection, no key)", [gpubuild, "plan", "--backends", "cpu"], None),
             ("`git status`, warm", [*git, "status", "--porcelain"], None),
-            ("`ninja`, nothing to do, a step for each file", ["ninja", "-C", f"{root}/ninja"], None),
+            ("`ninja`, no work to do, one step per file", ["ninja", "-C", f"{root}/ninja"], None),
             ("`sha256sum` of all files", hashes, None),
         ]
         times: dict[str, list[tuple[float, float]]] = {label: [] for label, *_ in jobs}
@@ -115,12 +115,12 @@ def main() -> None:
             for label, command, prepare in jobs:
                 if prepare:
                     prepare()
-                # The change makes work for git and Ninja too, and is theirs to do before they are measured.
+                # The changed file causes extra work for git and Ninja, so they run once before the measurement.
                 if prepare is None and label.startswith(("`git", "`ninja")):
                     measure(command, root, env)
                 times[label].append(measure(command, root, env))
         print(f"{count} files, {total / 1e6:.1f} MB, medians of {TURNS} turns\n")
-        print("| command | wall | CPU | sources read | bytes read | questions about files | programs started |")
+        print("| command | wall | CPU | sources read | bytes read | file queries | programs started |")
         print("|---|---|---|---|---|---|---|")
         for label, command, prepare in jobs:
             if prepare:

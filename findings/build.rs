@@ -1,4 +1,4 @@
-//! Parses the data, so that programs do not have to, and lists the ids for [`is_known`](lib.rs).
+//! Encodes the TOML files for embedding, and generates the list of ids (`IDS`).
 #![expect(clippy::disallowed_methods, reason = "a build script reads the folder of its crate")]
 
 use std::collections::BTreeSet;

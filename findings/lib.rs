@@ -1,34 +1,34 @@
-//! The texts of gpubuild's findings and the messages that it knows, as TOML that is parsed when the crate is
-//! compiled: `(name, bytes)` of the files in this folder, for `gpubuild_toml::from_bytes`.
+//! The texts of gpubuild's findings and errors, and the log signatures. The TOML files in this folder are encoded at compile time and
+//! embedded as `(name, bytes)` for `gpubuild_toml::from_bytes`.
 //!
-//! Part of [gpubuild](https://crates.io/crates/gpubuild). The interface is not stable. A new file has to be named here: a test
-//! fails until it is.
+//! Part of [gpubuild](https://crates.io/crates/gpubuild). The interface is not stable. New files must be added to the lists below; a
+//! test checks this.
 
 use std::cmp::Ordering;
 
-/// `(name, bytes)` of files in a folder.
+/// Embeds files of a folder as a list of `(name, bytes)`.
 macro_rules! files {
     ($folder:literal, $($name:literal)*) => {
         &[$(($name, include_bytes!(concat!(env!("OUT_DIR"), "/", $folder, $name, ".bin")).as_slice())),*]
     };
 }
 
-/// What findings mean and how they are remedied, by subject.
+/// The texts of findings, one file per family.
 pub const FINDINGS: &[(&str, &[u8])] = files!("",
     "general" "cuda-toolkit" "cuda-build" "nvidia" "container" "rocm" "graphics" "binary" "build" "files" "plan" "venv" "audit"
 );
 
-/// Messages of programs that failed, and what they tell.
+/// Log signatures: patterns that recognise failures in build output, one file per subject.
 pub const LOG_SIGNATURES: &[(&str, &[u8])] =
     files!("logs/", "cuda" "rocm" "graphics" "link" "languages" "cmake" "general");
 
-/// The ids with which a command ends, except those that are findings.
+/// The texts of errors with which a command fails. Findings are not included.
 pub const ERRORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/errors.bin")).as_slice();
 
 /// The ids of all findings and errors, sorted.
 pub const IDS: &[&str] = include!(concat!(env!("OUT_DIR"), "/ids.rs"));
 
-/// The position of an id in [`IDS`]. Works at compile time.
+/// The position of an id in [`IDS`]. Can be evaluated at compile time.
 #[must_use]
 pub const fn position(id: &str) -> Option<usize> {
     let (mut start, mut end) = (0, IDS.len());
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn every_id_has_its_position() {
+    fn every_id_has_a_position() {
         for (at, id) in super::IDS.iter().enumerate() {
             assert_eq!(super::position(id), Some(at), "{id}");
         }
@@ -85,13 +85,13 @@ mod tests {
     }
 
     #[test]
-    fn every_file_is_named() {
+    fn every_file_is_listed() {
         for (folder, files) in [("", super::FINDINGS), ("logs", super::LOG_SIGNATURES)] {
             let listed: BTreeSet<String> = files.iter().map(|(name, _)| (*name).to_owned()).collect();
-            let mut there = names(folder);
-            there.remove("Cargo");
-            there.remove("errors");
-            assert_eq!(listed, there, "{folder}");
+            let mut existing = names(folder);
+            existing.remove("Cargo");
+            existing.remove("errors");
+            assert_eq!(listed, existing, "{folder}");
         }
     }
 }

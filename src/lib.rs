@@ -1,5 +1,5 @@
-//! The command `gpubuild`: its subcommands, the documents that they print, and what only they need. Everything else is in the crates
-//! below it (`docs/contributing/architecture.md`).
+//! The command `gpubuild`: its subcommands, the reports that they print, and the code that only they use. The libraries are described in
+//! `docs/contributing/architecture.md`.
 
 pub mod audit;
 pub mod cli;

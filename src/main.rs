@@ -1,4 +1,4 @@
-//! Hands the arguments and the real host to [`gpubuild::cli::main`].
+//! The executable. All code is in [`gpubuild::cli`].
 
 use std::process::ExitCode;
 

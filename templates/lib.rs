@@ -1,25 +1,25 @@
-//! What `gpubuild new` and `gpubuild ci init` write, as text.
+//! The files that `gpubuild new` and `gpubuild ci init` write, as text.
 //!
 //! Part of [gpubuild](https://crates.io/crates/gpubuild). The interface is not stable.
 
-/// A workflow for GitHub.
+/// The workflow for GitHub, with placeholders.
 pub const GITHUB: &str = include_str!("ci/github.yml");
 
-/// A pipeline for GitLab.
+/// The pipeline for GitLab, with placeholders.
 pub const GITLAB: &str = include_str!("ci/gitlab.yml");
 
-/// A project to start from.
+/// A project template.
 #[derive(Debug, Clone, Copy)]
 pub struct TemplateProject {
-    /// Its name: `own-kernels`.
+    /// Its id, such as `own-kernels`.
     pub id: &'static str,
-    /// The text of its template.toml.
+    /// Contents of its template.toml.
     pub about: &'static str,
-    /// Paths and texts of its files, with placeholders.
+    /// Paths and contents of its files, with placeholders.
     pub files: &'static [(&'static str, &'static str)],
 }
 
-/// `"id": ["file", …]`, in the order of `--list`.
+/// Embeds templates: `"id": ["file", …]`, in the order of `--list`.
 macro_rules! table {
     ($($id:literal: [$($file:literal),* $(,)?]),* $(,)?) => {
         &[$(TemplateProject {
@@ -30,7 +30,7 @@ macro_rules! table {
     };
 }
 
-/// The projects of `gpubuild new`, in the order of `--list`.
+/// The templates of `gpubuild new`, in the order of `--list`.
 pub const PROJECTS: &[TemplateProject] = table! {
     "own-kernels": [
         "Cargo.toml.in", "README.md", "build.rs", "gitignore.in", "gpubuild.toml", "kernels/CMakeLists.txt",

@@ -1,4 +1,4 @@
-//! The scripts in `benches/` that other people run on their machines.
+//! The scripts in `benches/` that users run on their own machines.
 #![cfg(unix)]
 
 use std::path::Path;
@@ -12,11 +12,11 @@ fn python(script: &str, arguments: &[&str]) {
 }
 
 #[test]
-fn the_tables_of_gpus_are_made_from_the_results() {
+fn gpu_tables_are_generated_from_results() {
     python("benches/gpu/report", &["--check"]);
 }
 
 #[test]
-fn the_gpu_kit_reports_programs_that_hang_crash_or_are_missing() {
+fn gpu_kit_reports_hanging_crashing_and_missing_programs() {
     python("benches/gpu/kit/test_kit.py", &[]);
 }

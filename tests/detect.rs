@@ -1,4 +1,4 @@
-//! `detect` on recorded machines: the three states of every backend, and the whole text as a snapshot.
+//! `detect` on recorded hosts: the three states of every backend, and snapshots of the text.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ use gpubuild_detect::toolkit::{Catalogue, Inventory};
 use gpubuild_host::{HostInfo, RecordedHost};
 use serde_json::Value;
 
-struct Seen {
+struct Detected {
     text: String,
     json: Value,
 }
@@ -25,15 +25,15 @@ fn recording(name: &str) -> String {
 #[expect(clippy::disallowed_methods, reason = "a test reads its own files")]
 fn host(name: &str) -> RecordedHost {
     let path = recording(name);
-    let text = std::fs::read_to_string(&path).expect("the recording is there");
+    let text = std::fs::read_to_string(&path).expect("the recording exists");
     RecordedHost::parse(&path, &text).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn see(host: &RecordedHost, ask: bool, detail: Detail) -> Seen {
+fn detect(host: &RecordedHost, probe: bool, detail: Detail) -> Detected {
     let catalogue = Catalogue::embedded();
     let facts = facts::gather(host);
     let inventory: Inventory = toolkit::probe(host, &catalogue);
-    let probes = if ask { toolkit::ask_drivers(host, &Backend::ALL) } else { Probes::new() };
+    let probes = if probe { toolkit::probe_drivers(host, &Backend::ALL) } else { Probes::new() };
     let matrix: Matrix = gpubuild_plan::offer::evaluate(&facts, &inventory, &catalogue, &probes);
     assert_eq!(host.counts().processes, 0, "detect starts no process");
     let document = DetectReport::new(&facts, &inventory, &catalogue, &matrix, &Backend::ALL);
@@ -45,7 +45,7 @@ fn see(host: &RecordedHost, ask: bool, detail: Detail) -> Seen {
         backends: &Backend::ALL,
         detail,
     };
-    Seen {
+    Detected {
         text: text(&subject, &|_, piece| piece.to_owned()),
         json: serde_json::to_value(&document).expect("serde structs serialize"),
     }
@@ -56,9 +56,9 @@ fn backend<'a>(json: &'a Value, id: &str) -> &'a Value {
     all.iter().find(|one| one["id"] == id).unwrap_or_else(|| panic!("{id}"))
 }
 
-/// One line a backend: `cuda present ready blocked nv.driver.nouveau`; the findings are those of build and run.
+/// One line per backend: `cuda present ready blocked nv.driver.nouveau`, with the findings of build and run.
 fn states(json: &Value) -> Vec<String> {
-    let words = |value: &Value| {
+    let ids = |value: &Value| {
         let list = value.as_array().cloned().unwrap_or_default();
         list.iter().filter_map(|id| id.as_str().map(str::to_owned)).collect::<Vec<_>>()
     };
@@ -70,33 +70,33 @@ fn states(json: &Value) -> Vec<String> {
             for question in ["hardware", "build", "run"] {
                 line.push(one[question]["state"].as_str().unwrap_or("?").to_owned());
             }
-            line.extend(words(&one["build"]["findings"]));
-            line.extend(words(&one["run"]["findings"]));
+            line.extend(ids(&one["build"]["findings"]));
+            line.extend(ids(&one["run"]["findings"]));
             line.join(" ")
         })
         .collect()
 }
 
 /// Compares the states, the recommendation and the text.
-fn check(name: &str, run: &str, expected: &[&str]) -> Seen {
+fn check(name: &str, run: &str, expected: &[&str]) -> Detected {
     let host = host(name);
-    let seen = see(&host, false, Detail::Relevant);
-    let found = states(&seen.json);
+    let detected = detect(&host, false, Detail::Relevant);
+    let found = states(&detected.json);
     for line in expected {
         assert!(found.iter().any(|found| found == line), "{name}: no `{line}` in\n{}", found.join("\n"));
     }
-    assert_eq!(seen.json["recommended"]["run"], run, "{name}");
-    for line in seen.text.lines() {
+    assert_eq!(detected.json["recommended"]["run"], run, "{name}");
+    for line in detected.text.lines() {
         assert!(line.chars().count() <= 100, "{name}: {} columns: {line}", line.chars().count());
     }
     insta::with_settings!({ snapshot_path => "snapshots/detect", prepend_module_to_snapshot => false }, {
-        insta::assert_snapshot!(name, seen.text);
+        insta::assert_snapshot!(name, detected.text);
     });
-    seen
+    detected
 }
 
 #[test]
-fn a_bare_server_can_run_on_its_processor_and_build_nothing() {
+fn bare_server_runs_on_cpu_and_builds_nothing() {
     check(
         "debian-12-bare",
         "cpu",
@@ -108,8 +108,8 @@ fn a_bare_server_can_run_on_its_processor_and_build_nothing() {
 }
 
 #[test]
-fn software_devices_are_named_and_not_recommended() {
-    let seen = check(
+fn software_devices_are_listed_but_not_recommended() {
+    let detected = check(
         "debian-12-llvmpipe",
         "cpu",
         &[
@@ -118,18 +118,18 @@ fn software_devices_are_named_and_not_recommended() {
             "opencl absent ready ready ocl.software-only",
         ],
     );
-    assert_eq!(backend(&seen.json, "vulkan")["hardware"]["devices"][0]["vendor"], "software");
-    assert_eq!(seen.json["recommended"]["build"], serde_json::json!(["cpu", "vulkan", "opencl"]));
+    assert_eq!(backend(&detected.json, "vulkan")["hardware"]["devices"][0]["vendor"], "software");
+    assert_eq!(detected.json["recommended"]["build"], serde_json::json!(["cpu", "vulkan", "opencl"]));
 }
 
 #[test]
-fn a_workstation_with_two_toolkits_takes_the_one_that_is_named() {
-    let seen = check(
+fn workstation_with_two_toolkits_uses_the_one_in_the_environment() {
+    let detected = check(
         "ubuntu-22.04-rtx4090",
         "cuda",
         &["cuda present ready ready", "vulkan present ready ready", "opencl present ready ready"],
     );
-    let toolkits = &backend(&seen.json, "cuda")["build"]["toolkits"];
+    let toolkits = &backend(&detected.json, "cuda")["build"]["toolkits"];
     assert_eq!(toolkits[0]["root"], "/usr/local/cuda-12.4");
     assert_eq!(toolkits[0]["version"], "12.4.1");
     assert_eq!(toolkits[0]["chosen"], true);
@@ -142,7 +142,7 @@ fn a_workstation_with_two_toolkits_takes_the_one_that_is_named() {
 }
 
 #[test]
-fn nouveau_has_vulkan_and_no_cuda() {
+fn nouveau_supports_vulkan_but_not_cuda() {
     check(
         "ubuntu-24.04-nouveau",
         "vulkan",
@@ -154,18 +154,18 @@ fn nouveau_has_vulkan_and_no_cuda() {
 }
 
 #[test]
-fn a_server_with_two_h200() {
-    let seen = check("ubuntu-22.04-h200", "cuda", &["cuda present ready ready"]);
-    let cuda = backend(&seen.json, "cuda");
+fn server_with_two_h200_lists_both() {
+    let detected = check("ubuntu-22.04-h200", "cuda", &["cuda present ready ready"]);
+    let cuda = backend(&detected.json, "cuda");
     let devices = cuda["hardware"]["devices"].as_array().expect("devices");
-    assert_eq!(devices.len(), 2, "the board's own display is no device");
+    assert_eq!(devices.len(), 2, "the display chip of the board is not a device");
     assert_eq!(devices[0]["arch"], "sm_90");
     assert_eq!(cuda["run"]["driver"], "580.65.06");
 }
 
 #[test]
-fn a_user_outside_the_group_render_cannot_run_rocm() {
-    let seen = check(
+fn rocm_is_blocked_outside_the_render_group() {
+    let detected = check(
         "ubuntu-22.04-rx7900xtx",
         "cpu",
         &[
@@ -173,7 +173,7 @@ fn a_user_outside_the_group_render_cannot_run_rocm() {
             "vulkan present blocked blocked vk.sdk-missing vk.glslc-missing vk.render-permission",
         ],
     );
-    assert_eq!(backend(&seen.json, "rocm")["hardware"]["devices"][0]["arch"], "gfx1100");
+    assert_eq!(backend(&detected.json, "rocm")["hardware"]["devices"][0]["arch"], "gfx1100");
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn mi300x_is_ready() {
 }
 
 #[test]
-fn oneapi_needs_no_setvars() {
+fn oneapi_works_without_setvars() {
     check(
         "ubuntu-24.04-arc",
         "vulkan",
@@ -191,7 +191,7 @@ fn oneapi_needs_no_setvars() {
 }
 
 #[test]
-fn a_hybrid_laptop_shows_both_cards() {
+fn hybrid_laptop_lists_both_gpus() {
     check(
         "fedora-41-hybrid",
         "cuda",
@@ -204,23 +204,23 @@ fn a_hybrid_laptop_shows_both_cards() {
 }
 
 #[test]
-fn arch_builds_with_the_older_compiler() {
+fn arch_linux_uses_the_older_host_compiler() {
     check("arch-cuda", "cuda", &["cuda present ready ready"]);
 }
 
 #[test]
-fn a_container_without_its_gpu_builds_and_does_not_run() {
+fn container_without_gpu_builds_but_does_not_run() {
     check("docker-no-gpus", "cpu", &["cuda present ready blocked ctr.no-gpus-flag"]);
 }
 
 #[test]
-fn wsl_shows_the_card_of_windows() {
+fn wsl_lists_the_gpu_of_windows() {
     check("wsl2-nvidia", "cuda", &["cuda present ready ready"]);
 }
 
 #[test]
-fn windows_with_everything() {
-    let seen = check(
+fn windows_with_driver_and_toolkits_is_ready() {
+    let detected = check(
         "windows-11-rtx4070",
         "cuda",
         &[
@@ -230,11 +230,11 @@ fn windows_with_everything() {
             "opencl present ready ready",
         ],
     );
-    assert_eq!(backend(&seen.json, "cuda")["run"]["driver"], "572.83");
+    assert_eq!(backend(&detected.json, "cuda")["run"]["driver"], "572.83");
 }
 
 #[test]
-fn windows_with_a_driver_only() {
+fn windows_with_only_a_driver_cannot_build() {
     check(
         "windows-11-bare",
         "cuda",
@@ -247,7 +247,7 @@ fn windows_with_a_driver_only() {
 }
 
 #[test]
-fn macos_has_metal() {
+fn macos_is_ready_for_metal() {
     check(
         "macos-15-m3",
         "metal",
@@ -260,28 +260,28 @@ fn macos_has_metal() {
 }
 
 #[test]
-fn an_active_conda_environment_is_a_toolkit() {
+fn active_conda_environment_is_a_toolkit() {
     check("conda-cuda", "cuda", &["cuda present ready ready"]);
 }
 
 #[test]
-fn a_jetson_has_no_pci_card() {
+fn jetson_gpu_is_detected_without_pci() {
     check("jetson-orin", "cuda", &["cuda present ready ready"]);
 }
 
 #[test]
-fn debian_s_split_toolkit_is_whole() {
-    let seen = check("debian-12-split-cuda", "cuda", &["cuda present ready ready"]);
-    let toolkit = &backend(&seen.json, "cuda")["build"]["toolkits"][0];
+fn debian_split_toolkit_is_complete() {
+    let detected = check("debian-12-split-cuda", "cuda", &["cuda present ready ready"]);
+    let toolkit = &backend(&detected.json, "cuda")["build"]["toolkits"][0];
     assert_eq!(toolkit["root"], "/usr");
     assert_eq!(toolkit["version"], "11.8");
 }
 
 #[test]
-fn a_toolkit_of_our_own_comes_before_the_machine_s_default() {
-    let seen = check("debian-12-own-cuda", "cpu", &["cuda absent ready blocked cuda.hardware.absent"]);
-    let toolkits = backend(&seen.json, "cuda")["build"]["toolkits"].as_array().expect("toolkits").clone();
-    assert_eq!(toolkits.len(), 2, "an unfinished copy is none");
+fn installed_toolkit_precedes_the_system_default() {
+    let detected = check("debian-12-own-cuda", "cpu", &["cuda absent ready blocked cuda.hardware.absent"]);
+    let toolkits = backend(&detected.json, "cuda")["build"]["toolkits"].as_array().expect("toolkits").clone();
+    assert_eq!(toolkits.len(), 2, "a partial installation does not count");
     assert_eq!(toolkits[0]["root"], "/home/user/.cache/gpubuild/toolkits/cuda-13.0/prefix");
     assert_eq!(toolkits[0]["version"], "13.0.2");
     assert_eq!(toolkits[0]["found_via"], serde_json::json!(["gpubuild"]));
@@ -289,42 +289,42 @@ fn a_toolkit_of_our_own_comes_before_the_machine_s_default() {
     assert_eq!(toolkits[1]["root"], "/usr/local/cuda-12.4");
 }
 
-/// What is changed on that machine, and the root that a build takes then.
+/// Changes of the host, and the root that a build then uses.
 #[test]
-fn a_toolkit_of_our_own_is_chosen_by_the_same_rules() {
-    const OWN: &str = "/home/user/.cache/gpubuild/toolkits/cuda-13.0/prefix";
+fn installed_toolkit_follows_the_selection_rules() {
+    const INSTALLED: &str = "/home/user/.cache/gpubuild/toolkits/cuda-13.0/prefix";
     let path = ("PATH = '", "PATH = '/usr/local/cuda/bin:");
     let home = "HOME = '/home/user'";
     let table: &[(&[(&str, &str)], &str)] = &[
-        // An unfinished one that is finished is the newest.
+        // A completed installation of a newer release is the newest.
         (
             &[("cuda-13.5/prefix/version.json", "cuda-13.5/installed.json")],
             "/home/user/.cache/gpubuild/toolkits/cuda-13.5/prefix",
         ),
-        // What this shell says comes first.
+        // Variables of the shell come first.
         (&[path], "/usr/local/cuda-12.4"),
         (&[(home, "HOME = '/home/user'\nCUDA_PATH = '/usr/local/cuda-12.4'")], "/usr/local/cuda-12.4"),
-        (&[path, (home, &format!("HOME = '/home/user'\nCUDA_HOME = '{OWN}'"))], OWN),
-        // A copy that lost its compiler is none.
+        (&[path, (home, &format!("HOME = '/home/user'\nCUDA_HOME = '{INSTALLED}'"))], INSTALLED),
+        // A copy without its compiler does not count.
         (&[("cuda-13.0/prefix/bin/nvcc", "cuda-13.0/prefix/bin/other")], "/usr/local/cuda-12.4"),
-        // The folder follows the variables.
+        // The location of the cache depends on these variables.
         (&[(home, "HOME = '/home/other'")], "/usr/local/cuda-12.4"),
-        (&[(home, "XDG_CACHE_HOME = '/home/user/.cache'")], OWN),
-        (&[(home, "GPUBUILD_CACHE = '/home/user/.cache/gpubuild'")], OWN),
+        (&[(home, "XDG_CACHE_HOME = '/home/user/.cache'")], INSTALLED),
+        (&[(home, "GPUBUILD_CACHE = '/home/user/.cache/gpubuild'")], INSTALLED),
         (&[(home, "HOME = '/home/user'\nGPUBUILD_CACHE = '/var/cache'")], "/usr/local/cuda-12.4"),
     ];
     for (changes, root) in table {
-        let seen = see(&variation("debian-12-own-cuda", changes), false, Detail::Relevant);
-        let toolkits = &backend(&seen.json, "cuda")["build"]["toolkits"];
+        let detected = detect(&variation("debian-12-own-cuda", changes), false, Detail::Relevant);
+        let toolkits = &backend(&detected.json, "cuda")["build"]["toolkits"];
         assert_eq!(toolkits[0]["root"], *root, "{changes:?}");
         assert_eq!(toolkits[0]["chosen"], true, "{changes:?}");
     }
 }
 
-/// A recorded machine with some of its text replaced, for what goes wrong with it.
+/// A recorded host with some text replaced, to simulate faults.
 #[expect(clippy::disallowed_methods, reason = "a test reads its own files")]
 fn variation(name: &str, changes: &[(&str, &str)]) -> RecordedHost {
-    let mut text = std::fs::read_to_string(recording(name)).expect("the recording is there");
+    let mut text = std::fs::read_to_string(recording(name)).expect("the recording exists");
     for (from, to) in changes {
         assert!(text.contains(from), "{name} has no `{from}`");
         text = text.replace(from, to);
@@ -337,8 +337,8 @@ const CTL: &str = "path = '/dev/nvidiactl'\nkind = \"device\"";
 const CTL_DENIED: &str = "path = '/dev/nvidiactl'\nkind = \"device\"\nopen_error = \"permission-denied\"";
 const KFD: &str = "path = '/dev/kfd'";
 
-/// Machine, what is changed on it, and the state that follows.
-const WRONG: &[(&str, (&str, &str), &str)] = &[
+/// Host, change, and the resulting state.
+const FAULTS: &[(&str, (&str, &str), &str)] = &[
     ("arch-cuda", ("g++-14", "g++-x"), "cuda present blocked ready cuda.host.gcc-too-new"),
     (
         "arch-cuda",
@@ -427,45 +427,46 @@ const WRONG: &[(&str, (&str, &str), &str)] = &[
 ];
 
 #[test]
-fn what_goes_wrong_has_a_name() {
-    for (name, change, expected) in WRONG {
-        let seen = see(&variation(name, &[*change]), false, Detail::Everything);
-        let found = states(&seen.json);
+fn each_fault_has_a_finding_id() {
+    for (name, change, expected) in FAULTS {
+        let detected = detect(&variation(name, &[*change]), false, Detail::Everything);
+        let found = states(&detected.json);
         assert!(found.iter().any(|line| line == expected), "{name} {change:?}:\n{}", found.join("\n"));
     }
 }
 
 #[test]
-fn a_card_that_only_a_software_driver_is_for_cannot_run() {
+fn gpu_with_only_a_software_driver_cannot_run() {
     let changes = [("intel_icd", "lvp_icd"), ("libvulkan_intel", "libvulkan_lvp")];
-    let seen = see(&variation("ubuntu-24.04-arc", &changes), false, Detail::Relevant);
+    let detected = detect(&variation("ubuntu-24.04-arc", &changes), false, Detail::Relevant);
     let expected = "vulkan present ready blocked vk.software-only";
-    assert!(states(&seen.json).iter().any(|line| line == expected), "{}", seen.text);
+    assert!(states(&detected.json).iter().any(|line| line == expected), "{}", detected.text);
 }
 
 #[test]
-fn a_variable_that_leads_nowhere_is_shown_and_does_not_count() {
+fn invalid_toolkit_variable_is_reported_and_ignored() {
     let named = "CUDA_HOME = '/usr/local/cuda'";
-    let seen_with = |value: &str| {
+    let detect_with = |value: &str| {
         let change = format!("CUDA_HOME = '{value}'");
-        let seen = see(&variation("ubuntu-22.04-rtx4090", &[(named, &change)]), false, Detail::Relevant);
-        let chosen = backend(&seen.json, "cuda")["build"]["toolkits"][0].clone();
-        (seen, chosen)
+        let detected =
+            detect(&variation("ubuntu-22.04-rtx4090", &[(named, &change)]), false, Detail::Relevant);
+        let chosen = backend(&detected.json, "cuda")["build"]["toolkits"][0].clone();
+        (detected, chosen)
     };
-    let (seen, chosen) = seen_with("/usr/local/cuda-13.0");
+    let (detected, chosen) = detect_with("/usr/local/cuda-13.0");
     assert_eq!(chosen["root"], "/usr/local/cuda-12.4");
     assert_eq!(chosen["reason"], "it is first on PATH");
-    let told = "! `CUDA_HOME` names `/usr/local/cuda-13.0`: it does not exist";
-    assert!(seen.text.contains(told), "{}", seen.text);
-    let (_, chosen) = seen_with("/usr/local/cuda-11.8/bin");
-    assert_eq!(chosen["root"], "/usr/local/cuda-11.8", "the folder above `bin` is meant");
+    let warning = "! `CUDA_HOME` names `/usr/local/cuda-13.0`: it does not exist";
+    assert!(detected.text.contains(warning), "{}", detected.text);
+    let (_, chosen) = detect_with("/usr/local/cuda-11.8/bin");
+    assert_eq!(chosen["root"], "/usr/local/cuda-11.8", "the folder above `bin` is used");
     let none = [("[env]\n", "[env]\nCUDA_PATH = '/opt/cuda'\n")];
-    let seen = see(&variation("debian-12-bare", &none), false, Detail::Relevant);
-    assert_eq!(backend(&seen.json, "cuda")["build"]["findings"][0], "cuda.toolkit.root-invalid");
+    let detected = detect(&variation("debian-12-bare", &none), false, Detail::Relevant);
+    assert_eq!(backend(&detected.json, "cuda")["build"]["findings"][0], "cuda.toolkit.root-invalid");
 }
 
 #[test]
-fn drivers_that_misbehave_become_reasons() {
+fn misbehaving_drivers_become_reasons() {
     let status = "status = \"ok\"\nanswer = '''{\"driver_version\": 13000,";
     for (changed, state, id) in [
         ("status = \"crashed\"\nerror = 'signal 11'\nanswer = '''{", "blocked", "probe.crashed"),
@@ -475,31 +476,35 @@ fn drivers_that_misbehave_become_reasons() {
         ("status = \"ok\"\nanswer = '''{\"x\": [}", "unknown", "probe.invalid"),
         ("status = \"ok\"\nanswer = '''{\"devices\": [], \"others\":[], ", "unknown", "probe.invalid"),
     ] {
-        let seen = see(&variation("ubuntu-22.04-h200", &[(status, changed)]), true, Detail::Relevant);
-        let run = &backend(&seen.json, "cuda")["run"];
+        let detected = detect(&variation("ubuntu-22.04-h200", &[(status, changed)]), true, Detail::Relevant);
+        let run = &backend(&detected.json, "cuda")["run"];
         let found = (run["state"].as_str(), run["findings"][0].as_str());
         assert_eq!(found, (Some(state), Some(id)), "{changed}");
-        assert_eq!(backend(&seen.json, "cuda")["hardware"]["state"], "present", "files told so");
+        assert_eq!(
+            backend(&detected.json, "cuda")["hardware"]["state"],
+            "present",
+            "files show the hardware"
+        );
     }
     let hidden = [(
         "\"devices\": [{\"name\": \"NVIDIA H200\"",
         "\"devices\": [], \"hidden\": [{\"name\": \"NVIDIA H200\"",
     )];
-    let seen = see(&variation("ubuntu-22.04-h200", &hidden), true, Detail::Relevant);
-    assert_eq!(backend(&seen.json, "cuda")["run"]["findings"][0], "probe.no-device");
+    let detected = detect(&variation("ubuntu-22.04-h200", &hidden), true, Detail::Relevant);
+    assert_eq!(backend(&detected.json, "cuda")["run"]["findings"][0], "probe.no-device");
 }
 
 #[test]
-fn drivers_that_are_asked_add_what_files_do_not_tell() {
-    let rtx = see(&host("ubuntu-22.04-rtx4090"), true, Detail::Relevant);
+fn probes_add_details_missing_from_files() {
+    let rtx = detect(&host("ubuntu-22.04-rtx4090"), true, Detail::Relevant);
     let device = &backend(&rtx.json, "cuda")["hardware"]["devices"][0];
     assert_eq!(device["memory_bytes"], 25_393_692_672_u64);
     assert_eq!(device["found_via"], serde_json::json!(["sysfs", "procfs", "probe:cuda", "probe:vulkan"]));
-    let apple = see(&host("macos-15-m3"), true, Detail::Relevant);
+    let apple = detect(&host("macos-15-m3"), true, Detail::Relevant);
     let devices = backend(&apple.json, "metal")["hardware"]["devices"].as_array().expect("devices").clone();
     assert_eq!(devices.len(), 1);
     assert_eq!(devices[0]["name"], "Apple M3");
-    let mesa = see(&host("debian-12-llvmpipe"), true, Detail::Relevant);
+    let mesa = detect(&host("debian-12-llvmpipe"), true, Detail::Relevant);
     assert_eq!(
         backend(&mesa.json, "vulkan")["hardware"]["devices"][0]["name"],
         "llvmpipe (LLVM 15.0.6, 256 bits)"
@@ -508,19 +513,19 @@ fn drivers_that_are_asked_add_what_files_do_not_tell() {
 }
 
 #[test]
-fn every_recording_is_covered_and_seen_twice_alike() {
+fn detection_of_every_recording_is_deterministic() {
     let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hosts");
     #[expect(clippy::disallowed_methods, reason = "a test lists its own files")]
-    let entries = std::fs::read_dir(hosts).expect("the folder of recordings is there");
+    let entries = std::fs::read_dir(hosts).expect("the folder of recordings exists");
     let names: Vec<String> = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
     let toml: Vec<&str> = names.iter().filter_map(|name| name.strip_suffix(".toml")).collect();
     assert!(toml.len() >= 18, "{names:?}");
     for name in toml {
         let (first, second) =
-            (see(&host(name), true, Detail::Everything), see(&host(name), true, Detail::Everything));
+            (detect(&host(name), true, Detail::Everything), detect(&host(name), true, Detail::Everything));
         assert_eq!(first.text, second.text, "{name}");
         assert_eq!(first.json, second.json, "{name}");
-        // Every reason has words of its own, with all of its blanks filled.
+        // Every reason has a text without unfilled placeholders.
         for line in first.text.lines() {
             assert!(!line.contains('{') || line.contains("{4d36e968"), "{name}: {line}");
         }
@@ -528,7 +533,7 @@ fn every_recording_is_covered_and_seen_twice_alike() {
 }
 
 #[test]
-fn the_description_in_the_documentation_is_one() {
+fn documented_toolkit_description_is_valid() {
     #[expect(clippy::disallowed_methods, reason = "a test reads its own files")]
     let page = std::fs::read_to_string(format!("{}/docs/reference/toolkits.md", env!("CARGO_MANIFEST_DIR")))
         .expect("docs");
@@ -541,20 +546,20 @@ fn the_description_in_the_documentation_is_one() {
         [[file]]\npath = \"/bin/mold\"\nlink = \"/opt/mold-2.34.1/bin/mold\"\n";
     let host = RecordedHost::parse("linux", linux).expect("a recording");
     let inventory = toolkit::probe(&host, &catalogue);
-    let mold = inventory.chosen("mold").expect("it is found");
+    let mold = inventory.chosen("mold").expect("mold is found");
     assert_eq!(mold.version().map(ToString::to_string).as_deref(), Some("2.34.1"));
     assert_eq!(mold.part("program").map(ToString::to_string).as_deref(), Some("/bin/mold"));
 }
 
 #[test]
-fn the_command_prints_one_document_and_explains_bad_input() {
+fn detect_prints_one_document_and_suggests_backend_names() {
     #[expect(clippy::disallowed_methods, reason = "the test starts the program itself")]
     let detect = |arguments: &[&str]| {
         Command::new(env!("CARGO_BIN_EXE_gpubuild"))
             .arg("detect")
             .args(arguments)
             .output()
-            .expect("it starts")
+            .expect("the command starts")
     };
     let file = recording("ubuntu-22.04-h200");
     let done = detect(&["--json", "--host", &file, "--backends", "cuda"]);

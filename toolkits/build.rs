@@ -1,4 +1,4 @@
-//! Parses the data, so that no program has to.
+//! Parses the data at compile time, so that no program has to.
 
 fn main() -> std::io::Result<()> {
     gpubuild_toml::embed(&["", "locks", "profiles", "resolvers", "tables"])

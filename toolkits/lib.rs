@@ -1,66 +1,66 @@
-//! What gpubuild knows of toolkits, GPUs, build systems and projects, as TOML that is parsed when the crate is
-//! compiled: `(name, bytes)` of the files in this folder, for `gpubuild_toml::from_bytes`.
+//! Data about toolkits, GPUs, build systems and projects, as TOML that is parsed at compile time: `(name,
+//! bytes)` of the files in this folder, for `gpubuild_toml::from_bytes`.
 //!
-//! Part of [gpubuild](https://crates.io/crates/gpubuild). The interface is not stable. A new file has to be named here: a test
-//! fails until it is.
+//! Part of [gpubuild](https://crates.io/crates/gpubuild). The interface is not stable. New files must be
+//! listed here; a test verifies this.
 
-/// `(name, bytes)` of files in a folder.
+/// Embeds files of a folder as a list of `(name, bytes)`.
 macro_rules! files {
     ($folder:literal, $($name:literal)*) => {
         &[$(($name, include_bytes!(concat!(env!("OUT_DIR"), "/", $folder, $name, ".bin")).as_slice())),*]
     };
 }
 
-/// The bytes of a table.
+/// Embeds a table.
 macro_rules! table {
     ($name:literal) => {
         include_bytes!(concat!(env!("OUT_DIR"), "/tables/", $name, ".bin"))
     };
 }
 
-/// A toolkit or a tool each, by its id.
+/// Toolkits and tools, by id.
 pub const DESCRIPTIONS: &[(&str, &[u8])] = files!("",
     "ccache" "clang" "cmake" "cuda" "distcc" "dpcpp-runtime" "gcc" "glslc" "icecream" "metal" "msvc" "ninja" "oneapi" "opencl"
     "python" "rocm" "sccache" "uv" "vulkan"
 );
 
-/// The wheels of a release of a toolkit each.
+/// Wheels of toolkit releases.
 pub const LOCKS: &[(&str, &[u8])] = files!("locks/", "cuda-13.0" "cuda-13.5");
 
-/// How build systems look for a toolkit, step by step.
+/// How build systems find a toolkit, step by step.
 pub const RESOLVERS: &[(&str, &[u8])] = files!("resolvers/", "cuda" "rocm" "vulkan" "oneapi");
 
-/// Names of the options and targets of known CMake projects.
+/// Options and targets of known CMake projects.
 pub const PROFILES: &[(&str, &[u8])] =
     files!("profiles/", "cmake" "ggml" "gk" "llama" "stable-diffusion" "whisper");
 
-/// Headers that profiles put before those of old toolkits.
+/// Headers that profiles add before those of old toolkits.
 pub const SHIMS: &[(&str, &str)] =
     &[("vulkan-layer-settings.hpp", include_str!("profiles/shims/vulkan-layer-settings.hpp"))];
 
-/// Tables about one subject each.
+/// Tables with data on a single subject.
 pub mod tables {
-    /// On which cards of NVIDIA's code runs.
+    /// Which NVIDIA GPUs can run code of an architecture.
     pub const CUDA_ARCHS: &[u8] = table!("cuda-archs");
-    /// The functions of NVIDIA's driver by the release that brought them.
+    /// Functions of NVIDIA's driver, by the release that introduced them.
     pub const CUDA_FUNCTIONS: &[u8] = table!("cuda-functions");
-    /// What distributions call a package.
+    /// Package names of distributions.
     pub const DISTRIBUTIONS: &[u8] = table!("distributions");
-    /// GPUs by their numbers and names.
+    /// GPUs by PCI number and name.
     pub const GPUS: &[u8] = table!("gpus");
-    /// Instruction sets, levels and processors.
+    /// Instruction sets, levels and CPUs.
     pub const ISA: &[u8] = table!("isa");
-    /// The libclang that is fetched on machines without one.
+    /// The libclang that is downloaded if the machine has none.
     pub const LIBCLANG: &[u8] = table!("libclang");
-    /// What the names of shared libraries tell.
+    /// Properties of shared libraries, by name.
     pub const LIBRARIES: &[u8] = table!("libraries");
-    /// Which builds of PyTorch, CuPy and others go with which driver.
+    /// Builds of PyTorch, CuPy and others, with the drivers that they need.
     pub const PACKAGES: &[u8] = table!("packages");
-    /// How the wheels of a toolkit become an installation.
+    /// How to create an installation from the wheels of a toolkit.
     pub const PROVISION: &[u8] = table!("provision");
-    /// Which wheel holds which run-time library.
+    /// The wheels that contain each run-time library.
     pub const RUNTIME_WHEELS: &[u8] = table!("runtime-wheels");
-    /// What the build store looks at.
+    /// What the build store includes in its keys.
     pub const STORE: &[u8] = table!("store");
 }
 
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn every_file_is_named() {
+    fn every_file_is_listed() {
         for (folder, files) in [
             ("", super::DESCRIPTIONS),
             ("locks", super::LOCKS),
@@ -87,9 +87,9 @@ mod tests {
             ("profiles", super::PROFILES),
         ] {
             let listed: BTreeSet<String> = files.iter().map(|(name, _)| (*name).to_owned()).collect();
-            let mut there = names(folder);
-            there.remove("Cargo");
-            assert_eq!(listed, there, "{folder}");
+            let mut existing = names(folder);
+            existing.remove("Cargo");
+            assert_eq!(listed, existing, "{folder}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Links the kernels that `gpubuild build` made and tells the program which ones there are.
+//! Links the kernels that `gpubuild build` built and passes the list of their backends to the program.
 
 fn main() {
     gpubuild_link::link();

@@ -1,12 +1,12 @@
-//! Compiles the crate's own kernels: a library with CMake, C++ with cc, and CUDA with cc where a toolkit is ready.
+//! Compiles the crate's kernels: a library with CMake, C++ with cc, and CUDA with cc if a toolkit is available.
 
 use gpubuild_build::Backend;
 use gpubuild_build::Language;
 
 fn main() {
-    // What cannot be built here is left out, with a warning that says why.
+    // Backends that cannot be built here are skipped, with a warning that says why.
     let plan = gpubuild_build::Build::new().backends(["cpu", "cuda"]).allow_missing().plan();
-    let plan = plan.unwrap_or_else(|error| panic!("{}", error.told()));
+    let plan = plan.unwrap_or_else(|error| panic!("{}", error.full_message()));
 
     let mut sum = cmake::Config::new("native");
     let folder = plan.apply_to_cmake(Backend::Cpu, &mut sum).build_target("sum").build();

@@ -1,4 +1,4 @@
-//! Machine code: which functions of a file use which instruction sets. Pure: bytes in, values out.
+//! Disassembles machine code and collects the instruction sets that each function uses. No I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
@@ -10,50 +10,50 @@ use iced_x86::{
 use object::read::archive::ArchiveFile;
 use object::{Architecture, Object, ObjectSection, ObjectSymbol, SectionKind, SymbolFlags, SymbolKind};
 
-/// The type of an ELF symbol whose function is chosen while the program starts.
+/// `STT_GNU_IFUNC`: the ELF symbol type of a function whose implementation is selected when the program starts.
 const IFUNC: u8 = 10;
 
-/// The machine code of an object file, a library or a program.
+/// The machine code of an object file, library or program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Code {
-    /// Name of the member, in an archive.
+    /// The member of the archive that contains the code; `None` outside of archives.
     pub member: Option<String>,
-    /// The processor; `None` if none is known that has these.
+    /// The processor architecture, `x86_64` or `aarch64`; `None` for any other, whose code is not disassembled.
     pub machine: Option<&'static str>,
-    /// Functions that use more than the baseline.
+    /// Functions that use instruction sets beyond the baseline.
     pub functions: Vec<Function>,
-    /// How many functions compute with vectors or floating-point numbers.
+    /// Number of functions that use vector registers, which includes scalar floating-point code on x86.
     pub vector: usize,
-    /// Where the processor is asked what it has: an instruction or a symbol.
-    pub asks: Option<String>,
-    /// Names of all functions that other files may call.
+    /// The first query of the processor's features: a `cpuid` instruction or a symbol.
+    pub cpu_query: Option<String>,
+    /// Names of the global functions.
     pub global: BTreeSet<String>,
 }
 
-/// A function that uses more than the baseline.
+/// A function that uses instruction sets beyond the baseline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
-    /// Its symbol, or its section and offset if it has no symbol.
+    /// The symbol, or the name of the section if the section has no symbols.
     pub name: String,
-    /// The first instruction of each set, by the set's id.
-    pub features: BTreeMap<String, CodeSighting>,
-    /// Whether it computes with vectors.
+    /// The first instruction of each instruction set, by the id of the set.
+    pub features: BTreeMap<String, FirstUse>,
+    /// Whether the function uses vector registers.
     pub vector: bool,
 }
 
-/// An instruction that was seen.
+/// The first instruction of a function that uses an instruction set.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CodeSighting {
-    /// Its address, in an object file the offset in its section.
+pub struct FirstUse {
+    /// The address; in an object file, the offset in the section.
     pub address: u64,
-    /// As an assembler writes it.
+    /// The instruction in assembler syntax.
     pub text: String,
 }
 
-/// The code in a file: one entry, or one per member of an archive.
+/// Disassembles a file. Returns one entry, or one per object file in an archive.
 ///
 /// # Errors
-/// It is neither an archive nor an object file, library or program.
+/// The file is not an archive, object file, library or program.
 pub fn read(data: &[u8]) -> Result<Vec<Code>, String> {
     if !data.starts_with(b"!<arch>\n") {
         let file = object::File::parse(data).map_err(|error| error.to_string())?;
@@ -86,9 +86,9 @@ fn of_file(file: &object::File<'_>, member: Option<String>) -> Code {
     for symbol in &symbols {
         let Ok(name) = symbol.name() else { continue };
         let is_function = symbol.kind() == SymbolKind::Text;
-        let is_chosen = matches!(symbol.flags(), SymbolFlags::Elf { st_info, .. } if st_info.0 & 15 == IFUNC);
-        if is_chosen || isa::table().asks(name.trim_start_matches("__imp_")) {
-            code.asks.get_or_insert_with(|| name.to_owned());
+        let is_ifunc = matches!(symbol.flags(), SymbolFlags::Elf { st_info, .. } if st_info.0 & 15 == IFUNC);
+        if is_ifunc || isa::table().is_cpu_query(name.trim_start_matches("__imp_")) {
+            code.cpu_query.get_or_insert_with(|| name.to_owned());
         }
         if is_function && symbol.is_global() && symbol.is_definition() {
             code.global.insert(name.to_owned());
@@ -134,7 +134,7 @@ impl<'a> CodePart<'a> {
     ) {
         let mut functions = functions;
         functions.sort_unstable();
-        // Names of the same place count once.
+        // Keep one name per address.
         functions.dedup_by_key(|(address, _, _)| *address);
         let end = self.start + self.bytes.len() as u64;
         if functions.is_empty() {
@@ -142,7 +142,7 @@ impl<'a> CodePart<'a> {
         }
         for (index, (address, size, name)) in functions.iter().enumerate() {
             let next = functions.get(index + 1).map_or(end, |(next, _, _)| *next);
-            // Symbols of COFF have no size, and those of assembler files often none.
+            // COFF symbols have no size, and symbols of assembler files often have size 0.
             let stop = if *size == 0 { next } else { (address + size).min(end) };
             let inside = |at: u64| usize::try_from(at.checked_sub(self.start)?).ok();
             let (Some(from), Some(to)) = (inside(*address), inside(stop)) else { continue };
@@ -150,7 +150,7 @@ impl<'a> CodePart<'a> {
             let mut function =
                 Function { name: (*name).to_owned(), features: BTreeMap::new(), vector: false };
             if is_x86 {
-                x86(bytes, *address, &mut function, &mut code.asks);
+                x86(bytes, *address, &mut function, &mut code.cpu_query);
             } else {
                 self.aarch64(bytes, *address, named, &mut function);
             }
@@ -162,7 +162,7 @@ impl<'a> CodePart<'a> {
     }
 
     fn aarch64(&self, bytes: &[u8], address: u64, named: &[(u64, u64, &str)], function: &mut Function) {
-        // Mapping symbols tell data among the code (`$d`) from code (`$x`).
+        // Mapping symbols mark the start of data (`$d`) and code (`$x`).
         let mut marks: Vec<(u64, bool)> = named
             .iter()
             .filter(|(_, _, name)| name.starts_with("$d") || name.starts_with("$x"))
@@ -176,10 +176,10 @@ impl<'a> CodePart<'a> {
                 continue;
             }
             let word = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
-            for (id, mask, value) in words(self.processor) {
+            for (id, mask, value) in encodings(self.processor) {
                 if word & mask == value && !function.features.contains_key(id) {
-                    let sight = CodeSighting { address: at, text: format!(".inst 0x{word:08x}") };
-                    function.features.insert(id.to_owned(), sight);
+                    let first = FirstUse { address: at, text: format!(".inst 0x{word:08x}") };
+                    function.features.insert(id.to_owned(), first);
                     function.vector = true;
                 }
             }
@@ -187,8 +187,8 @@ impl<'a> CodePart<'a> {
     }
 }
 
-/// Bits that tell a feature of AArch64, with its id.
-fn words(processor: &Processor) -> impl Iterator<Item = (&str, u32, u32)> {
+/// Encodings of AArch64 instructions: the id of the feature, and the mask and value of the instruction word.
+fn encodings(processor: &Processor) -> impl Iterator<Item = (&str, u32, u32)> {
     let number = |text: &str| u32::from_str_radix(text.trim_start_matches("0x"), 16).ok();
     processor.feature.iter().flat_map(move |feature| {
         feature.words.iter().filter_map(move |word| {
@@ -198,8 +198,8 @@ fn words(processor: &Processor) -> impl Iterator<Item = (&str, u32, u32)> {
     })
 }
 
-/// The ids of features by the disassembler's number.
-fn ids() -> &'static [Option<&'static str>] {
+/// Ids of x86 features, indexed by the feature numbers of the disassembler.
+fn feature_ids() -> &'static [Option<&'static str>] {
     static IDS: OnceLock<Vec<Option<&'static str>>> = OnceLock::new();
     IDS.get_or_init(|| {
         let features = isa::table().processor("x86_64").map(|processor| &processor.feature);
@@ -214,7 +214,7 @@ fn ids() -> &'static [Option<&'static str>] {
     })
 }
 
-fn x86(bytes: &[u8], address: u64, function: &mut Function, asks: &mut Option<String>) {
+fn x86(bytes: &[u8], address: u64, function: &mut Function, cpu_query: &mut Option<String>) {
     let mut decoder = Decoder::with_ip(64, bytes, address, DecoderOptions::NONE);
     let mut instruction = Instruction::default();
     while decoder.can_decode() {
@@ -226,18 +226,18 @@ fn x86(bytes: &[u8], address: u64, function: &mut Function, asks: &mut Option<St
         function.vector |= (0..instruction.op_count()).any(is_vector);
         match instruction.mnemonic() {
             Mnemonic::Cpuid => {
-                asks.get_or_insert_with(|| format!("cpuid in {}", function.name));
+                cpu_query.get_or_insert_with(|| format!("cpuid in {}", function.name));
             }
-            // Compilers write it for every processor, since older ones run it as `bsf`.
+            // Compilers emit it for the baseline, since processors without it run it as `bsf`.
             Mnemonic::Tzcnt => continue,
             _ => {}
         }
         for feature in instruction.cpuid_features() {
-            let Some(id) = ids().get(*feature as usize).copied().flatten() else { continue };
+            let Some(id) = feature_ids().get(*feature as usize).copied().flatten() else { continue };
             if !function.features.contains_key(id) {
                 let mut text = String::new();
                 GasFormatter::new().format(&instruction, &mut text);
-                function.features.insert(id.to_owned(), CodeSighting { address: instruction.ip(), text });
+                function.features.insert(id.to_owned(), FirstUse { address: instruction.ip(), text });
             }
         }
     }
@@ -247,34 +247,36 @@ fn x86(bytes: &[u8], address: u64, function: &mut Function, asks: &mut Option<St
 mod tests {
     use super::*;
 
-    fn found(bytes: &[u8]) -> (Vec<String>, Option<String>) {
+    fn disassemble(bytes: &[u8]) -> (Vec<String>, Option<String>) {
         let mut function = Function { name: "f".into(), features: BTreeMap::new(), vector: false };
-        let mut asks = None;
-        x86(bytes, 0x1000, &mut function, &mut asks);
-        (function.features.into_iter().map(|(id, sight)| format!("{id}: {}", sight.text)).collect(), asks)
+        let mut cpu_query = None;
+        x86(bytes, 0x1000, &mut function, &mut cpu_query);
+        let features =
+            function.features.into_iter().map(|(id, first)| format!("{id}: {}", first.text)).collect();
+        (features, cpu_query)
     }
 
     #[test]
-    fn instructions_tell_their_set() {
+    fn instruction_sets_are_recognized() {
         // vaddps %zmm1,%zmm0,%zmm0 after two bytes of baseline.
-        let (features, asks) = found(&[0x31, 0xc0, 0x62, 0xf1, 0x7c, 0x48, 0x58, 0xc1]);
+        let (features, cpu_query) = disassemble(&[0x31, 0xc0, 0x62, 0xf1, 0x7c, 0x48, 0x58, 0xc1]);
         assert_eq!(features, ["avx512f: vaddps %zmm1,%zmm0,%zmm0"]);
-        assert_eq!(asks, None);
+        assert_eq!(cpu_query, None);
         // addps, `rep bsf`, cpuid.
-        let (features, asks) = found(&[0x0f, 0x58, 0xc1, 0xf3, 0x0f, 0xbc, 0xc1, 0x0f, 0xa2]);
-        assert_eq!((features, asks), (Vec::new(), Some("cpuid in f".to_owned())));
+        let (features, cpu_query) = disassemble(&[0x0f, 0x58, 0xc1, 0xf3, 0x0f, 0xbc, 0xc1, 0x0f, 0xa2]);
+        assert_eq!((features, cpu_query), (Vec::new(), Some("cpuid in f".to_owned())));
     }
 
     #[test]
     fn every_feature_of_x86_is_known_to_the_disassembler() {
-        let known: BTreeSet<&str> = ids().iter().copied().flatten().collect();
+        let known: BTreeSet<&str> = feature_ids().iter().copied().flatten().collect();
         for feature in &isa::table().processor("x86_64").unwrap().feature {
             assert!(known.contains(feature.id.as_str()), "{}", feature.id);
         }
     }
 
     #[test]
-    fn what_is_no_code_is_refused() {
+    fn file_without_code_is_rejected() {
         assert!(read(b"hello").is_err());
         assert_eq!(read(b"!<arch>\n").unwrap(), []);
     }

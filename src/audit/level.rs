@@ -1,124 +1,128 @@
-//! The instruction set of code against the promised one (P39: `SIGILL` on other processors). Pure.
+//! Compares the instruction sets that functions use with the allowed ones (P39: `SIGILL` on other processors). No I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpubuild_core::isa::{Processor, Promise};
+use gpubuild_core::isa::{AllowedFeatures, Processor};
 
 use super::code::{Code, Function};
-use super::origin::ToolchainOrigin;
+use super::origin::CompileOrigin;
 
-/// If more than this part of the computing functions uses an instruction set, the whole file was compiled with it, not single kernels.
-const MOST_OF_THEM: usize = 80;
-/// Of fewer functions no part is worth telling.
-const ENOUGH: usize = 8;
+/// Percentage of vector functions from which on the complete file was compiled for more instruction sets, not single kernels.
+const UNIFORM_PERCENT: usize = 80;
+/// Minimum number of functions for which the percentage is meaningful.
+const MIN_FUNCTIONS: usize = 8;
 
-/// What becomes of the functions of a file that go beyond the promise.
+/// The functions that use more than the allowed instruction sets, by when they run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Judged {
-    /// Everybody runs these.
-    pub above: Vec<Use>,
-    /// These are there for processors that have more, and something asks the processor.
-    pub dispatched: Vec<Use>,
-    /// Sources whose flags are unknown, as far as their level can be determined.
-    pub perhaps: Vec<Use>,
-    /// Compiled for more on purpose, and nothing asks the processor.
-    pub unguarded: Vec<Use>,
+pub struct ClassifiedFunctions {
+    /// Run on every processor.
+    pub above: Vec<FeatureUse>,
+    /// Intended for processors with more features, and the code queries the processor.
+    pub dispatched: Vec<FeatureUse>,
+    /// Possibly dispatched: the compiler flags are unknown, but the code queries the processor.
+    pub perhaps: Vec<FeatureUse>,
+    /// Intended for processors with more features, but nothing queries the processor.
+    pub unguarded: Vec<FeatureUse>,
 }
 
-/// A function and what it uses beyond the promise.
+/// A function and the instruction sets that it uses beyond the allowed ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Use {
-    /// Member of the archive.
+pub struct FeatureUse {
+    /// The member of the archive that contains the function.
     pub member: Option<String>,
-    /// The function.
+    /// The name of the function.
     pub function: String,
-    /// Ids of the instruction sets.
+    /// Ids of the additional instruction sets.
     pub features: BTreeSet<String>,
-    /// Address and text of the instruction that shows it.
+    /// The address of `instruction`.
     pub address: u64,
-    /// The instruction.
+    /// An instruction of the newest of these sets, in assembler syntax.
     pub instruction: String,
 }
 
-/// What is known around a piece of code.
-pub struct Surroundings<'a> {
+/// The properties of a file that determine how its functions are classified.
+pub struct CodeContext<'a> {
     /// The instruction sets of its processor.
     pub processor: &'a Processor,
-    /// What may be used everywhere.
-    pub promise: &'a Promise,
-    /// Where the processor is asked, in this code or what belongs to it.
-    pub asks: bool,
-    /// Whether it is loaded while a program runs, by who has asked the processor.
+    /// The instruction sets that code may use without a query of the processor.
+    pub allowed: &'a AllowedFeatures,
+    /// Whether this file or another one of the same tree queries the processor.
+    pub queries_cpu: bool,
+    /// Whether the file is a module, which a program loads after it has queried the processor.
     pub is_module: bool,
-    /// Functions of archives that were judged there.
-    pub judged: &'a BTreeSet<String>,
+    /// Functions to skip, because they were classified in the archive that they were linked from.
+    pub classified: &'a BTreeSet<String>,
 }
 
-/// Judges the functions of some code.
+/// Classifies the functions that use more than the allowed instruction sets.
 #[must_use]
-pub fn judge(code: &Code, origin: &ToolchainOrigin, around: &Surroundings<'_>) -> Judged {
-    let mut judged = Judged::default();
-    let everywhere = is_everywhere(code, around);
+pub fn classify(code: &Code, origin: &CompileOrigin, context: &CodeContext<'_>) -> ClassifiedFunctions {
+    let mut classified = ClassifiedFunctions::default();
+    let uniform = is_uniform(code, context);
     for function in &code.functions {
-        if around.promise.native || around.judged.contains(&function.name) {
+        if context.allowed.native || context.classified.contains(&function.name) {
             continue;
         }
-        let Some(one) = beyond(code, function, around.promise) else { continue };
+        let Some(feature_use) = beyond(code, function, context.allowed) else { continue };
         let list = match origin {
-            _ if is_clone(&function.name, around.processor) => &mut judged.dispatched,
-            ToolchainOrigin::Own(own) if one.features.iter().all(|id| own.features.contains(id)) => {
-                if around.asks || around.is_module { &mut judged.dispatched } else { &mut judged.unguarded }
+            _ if is_clone(&function.name, context.processor) => &mut classified.dispatched,
+            CompileOrigin::Own(own) if feature_use.features.iter().all(|id| own.features.contains(id)) => {
+                if context.queries_cpu || context.is_module {
+                    &mut classified.dispatched
+                } else {
+                    &mut classified.unguarded
+                }
             }
-            ToolchainOrigin::Common if around.is_module => &mut judged.dispatched,
-            ToolchainOrigin::Own(_) | ToolchainOrigin::Common => &mut judged.above,
-            // The compiler uses more in a function than its flags allow only where the function says so.
-            ToolchainOrigin::Plain if around.asks => &mut judged.dispatched,
-            ToolchainOrigin::Plain => &mut judged.unguarded,
-            ToolchainOrigin::Unknown if !around.asks || everywhere || is_first(&function.name) => {
-                &mut judged.above
+            CompileOrigin::Common if context.is_module => &mut classified.dispatched,
+            CompileOrigin::Own(_) | CompileOrigin::Common => &mut classified.above,
+            // Without flags, the compiler uses additional instruction sets only in functions with a `target` attribute.
+            CompileOrigin::Plain if context.queries_cpu => &mut classified.dispatched,
+            CompileOrigin::Plain => &mut classified.unguarded,
+            CompileOrigin::Unknown if !context.queries_cpu || uniform || is_startup(&function.name) => {
+                &mut classified.above
             }
-            ToolchainOrigin::Unknown => &mut judged.perhaps,
+            CompileOrigin::Unknown => &mut classified.perhaps,
         };
-        list.push(one);
+        list.push(feature_use);
     }
-    judged
+    classified
 }
 
-fn beyond(code: &Code, function: &Function, promise: &Promise) -> Option<Use> {
+fn beyond(code: &Code, function: &Function, allowed: &AllowedFeatures) -> Option<FeatureUse> {
     let more: BTreeMap<_, _> =
-        function.features.iter().filter(|(id, _)| !promise.features.contains(*id)).collect();
-    // The instruction of the set that fewest have: sets are listed from the oldest.
-    let (_, sight) = more.iter().max_by_key(|(id, _)| (id.starts_with("avx512"), id.len()))?;
-    Some(Use {
+        function.features.iter().filter(|(id, _)| !allowed.features.contains(*id)).collect();
+    // Show an instruction of the newest set: AVX-512, else approximately the set with the longest id.
+    let (_, first) = more.iter().max_by_key(|(id, _)| (id.starts_with("avx512"), id.len()))?;
+    Some(FeatureUse {
         member: code.member.clone(),
         function: function.name.clone(),
         features: more.keys().map(|id| (*id).clone()).collect(),
-        address: sight.address,
-        instruction: sight.text.clone(),
+        address: first.address,
+        instruction: first.text.clone(),
     })
 }
 
-/// Whether so many functions that compute use more that the whole was compiled for it.
-fn is_everywhere(code: &Code, around: &Surroundings<'_>) -> bool {
+/// Whether so many vector functions use additional instruction sets that the complete file must have been compiled for them.
+fn is_uniform(code: &Code, context: &CodeContext<'_>) -> bool {
     let more = |function: &&Function| {
-        function.vector && function.features.keys().any(|id| !around.promise.features.contains(id))
+        function.vector && function.features.keys().any(|id| !context.allowed.features.contains(id))
     };
     let count = code.functions.iter().filter(more).count();
-    count >= ENOUGH && count * 100 >= code.vector * MOST_OF_THEM
+    count >= MIN_FUNCTIONS && count * 100 >= code.vector * UNIFORM_PERCENT
 }
 
-/// Whether a compiler made it as one of several versions of a function: `dot.avx2`, `dot.arch_haswell`.
+/// Whether the function is a clone that the compiler generated for one processor: `dot.avx2`, `dot.arch_haswell`.
 fn is_clone(name: &str, processor: &Processor) -> bool {
-    let plain = |piece: &str| piece.replace('_', "-");
+    let with_dashes = |piece: &str| piece.replace('_', "-");
     name.split('.').skip(1).any(|piece| {
         piece.starts_with("arch_")
             || processor.find(piece).is_some()
-            || processor.find(&plain(piece)).is_some()
+            || processor.find(&with_dashes(piece)).is_some()
     })
 }
 
-/// Whether every start of the program runs it.
-fn is_first(name: &str) -> bool {
+/// Whether the function runs at every start of the program.
+fn is_startup(name: &str) -> bool {
     matches!(name, "main" | "_start" | "_init" | "WinMain" | "DllMain")
         || name.starts_with("_GLOBAL__sub_I_")
         || name.starts_with("__cxx_global_var_init")
@@ -126,70 +130,75 @@ fn is_first(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::code::CodeSighting;
+    use super::super::code::FirstUse;
     use super::*;
     use gpubuild_core::isa;
 
     fn function(name: &str, features: &[&str]) -> Function {
-        let sight = || CodeSighting { address: 16, text: "vaddps".into() };
-        let features = features.iter().map(|id| ((*id).to_owned(), sight())).collect();
+        let first = || FirstUse { address: 16, text: "vaddps".into() };
+        let features = features.iter().map(|id| ((*id).to_owned(), first())).collect();
         Function { name: name.into(), features, vector: true }
     }
 
-    fn check(name: &str, origin: &ToolchainOrigin, asks: bool, is_module: bool, expected: &str) {
+    fn check(name: &str, origin: &CompileOrigin, queries_cpu: bool, is_module: bool, expected: &str) {
         let code = Code { functions: vec![function(name, &["avx2"])], vector: 1, ..Code::default() };
         let processor = isa::table().processor("x86_64").unwrap();
-        let around = Surroundings {
+        let context = CodeContext {
             processor,
-            promise: &Promise::default(),
-            asks,
+            allowed: &AllowedFeatures::default(),
+            queries_cpu,
             is_module,
-            judged: &BTreeSet::new(),
+            classified: &BTreeSet::new(),
         };
-        let judged = judge(&code, origin, &around);
+        let classified = classify(&code, origin, &context);
         let found = [
-            ("above", judged.above.len()),
-            ("dispatched", judged.dispatched.len()),
-            ("perhaps", judged.perhaps.len()),
-            ("unguarded", judged.unguarded.len()),
+            ("above", classified.above.len()),
+            ("dispatched", classified.dispatched.len()),
+            ("perhaps", classified.perhaps.len()),
+            ("unguarded", classified.unguarded.len()),
         ];
         let found: Vec<&str> = found.iter().filter(|(_, count)| *count > 0).map(|(name, _)| *name).collect();
-        assert_eq!(found, [expected], "{name} {origin:?} {asks} {is_module}");
+        assert_eq!(found, [expected], "{name} {origin:?} {queries_cpu} {is_module}");
     }
 
     #[test]
-    fn code_for_everybody_is_told_from_code_that_is_chosen() {
-        let own = ToolchainOrigin::Own(isa::table().processor("x86_64").unwrap().flags(["-mavx2"]));
-        let less = ToolchainOrigin::Own(isa::table().processor("x86_64").unwrap().flags(["-mavx"]));
+    fn functions_are_classified_by_flags_and_cpu_queries() {
+        let own = CompileOrigin::Own(isa::table().processor("x86_64").unwrap().flags(["-mavx2"]));
+        let less = CompileOrigin::Own(isa::table().processor("x86_64").unwrap().flags(["-mavx"]));
         check("dot", &own, true, false, "dispatched");
         check("dot", &own, false, false, "unguarded");
         check("dot", &own, false, true, "dispatched");
         check("dot", &less, true, false, "above");
-        check("dot", &ToolchainOrigin::Common, true, false, "above");
-        check("dot", &ToolchainOrigin::Common, false, true, "dispatched");
-        check("dot", &ToolchainOrigin::Plain, true, false, "dispatched");
-        check("dot", &ToolchainOrigin::Plain, false, false, "unguarded");
-        check("dot", &ToolchainOrigin::Unknown, true, false, "perhaps");
-        check("dot", &ToolchainOrigin::Unknown, false, false, "above");
-        check("main", &ToolchainOrigin::Unknown, true, false, "above");
-        check("dot.avx2", &ToolchainOrigin::Unknown, false, false, "dispatched");
-        check("dot.arch_haswell", &ToolchainOrigin::Common, false, false, "dispatched");
+        check("dot", &CompileOrigin::Common, true, false, "above");
+        check("dot", &CompileOrigin::Common, false, true, "dispatched");
+        check("dot", &CompileOrigin::Plain, true, false, "dispatched");
+        check("dot", &CompileOrigin::Plain, false, false, "unguarded");
+        check("dot", &CompileOrigin::Unknown, true, false, "perhaps");
+        check("dot", &CompileOrigin::Unknown, false, false, "above");
+        check("main", &CompileOrigin::Unknown, true, false, "above");
+        check("dot.avx2", &CompileOrigin::Unknown, false, false, "dispatched");
+        check("dot.arch_haswell", &CompileOrigin::Common, false, false, "dispatched");
     }
 
     #[test]
-    fn a_file_whose_code_all_uses_more_was_compiled_so() {
+    fn file_with_uniform_instruction_sets_was_compiled_for_them() {
         let functions: Vec<Function> = (0..9).map(|n| function(&format!("f{n}"), &["avx2"])).collect();
         let mut code = Code { functions, vector: 10, ..Code::default() };
         let processor = isa::table().processor("x86_64").unwrap();
         let none = BTreeSet::new();
-        let promise = Promise::default();
-        let around =
-            Surroundings { processor, promise: &promise, asks: true, is_module: false, judged: &none };
-        assert_eq!(judge(&code, &ToolchainOrigin::Unknown, &around).above.len(), 9);
+        let allowed = AllowedFeatures::default();
+        let context = CodeContext {
+            processor,
+            allowed: &allowed,
+            queries_cpu: true,
+            is_module: false,
+            classified: &none,
+        };
+        assert_eq!(classify(&code, &CompileOrigin::Unknown, &context).above.len(), 9);
         code.vector = 30;
-        assert_eq!(judge(&code, &ToolchainOrigin::Unknown, &around).perhaps.len(), 9);
-        let native = Promise { native: true, ..Promise::default() };
-        let around = Surroundings { promise: &native, ..around };
-        assert_eq!(judge(&code, &ToolchainOrigin::Unknown, &around), Judged::default());
+        assert_eq!(classify(&code, &CompileOrigin::Unknown, &context).perhaps.len(), 9);
+        let native = AllowedFeatures { native: true, ..AllowedFeatures::default() };
+        let context = CodeContext { allowed: &native, ..context };
+        assert_eq!(classify(&code, &CompileOrigin::Unknown, &context), ClassifiedFunctions::default());
     }
 }

@@ -1,4 +1,4 @@
-//! Libraries that a file names and the folders that it has them searched in (P4, P6, P8).
+//! The libraries that a file needs and its library search path (P4, P6, P8).
 
 use std::collections::BTreeSet;
 
@@ -11,15 +11,15 @@ use gpubuild_object::{ObjectFile, ObjectFormat, When};
 
 use super::{AuditRequest, AuditSubject, Depth};
 
-/// Folders above one that are looked at for the cache of a CMake build.
-const ABOVE: usize = 5;
+/// Number of folders to search upwards for a `CMakeCache.txt`, including the first one.
+const MAX_LEVELS: usize = 5;
 
-/// The folders that a file has libraries searched in.
+/// The library search path in a file: RPATH, then RUNPATH.
 pub(super) fn folders(binary: &ObjectFile) -> impl Iterator<Item = &String> {
     binary.rpath.iter().chain(&binary.runpath)
 }
 
-/// What is to be said about a file that a loader takes.
+/// The findings about an executable or shared library.
 pub(super) fn drafts(
     host: &dyn ReadFiles,
     subject: &AuditSubject<'_>,
@@ -27,7 +27,7 @@ pub(super) fn drafts(
 ) -> Vec<FindingDraft> {
     let Some(binary) = &subject.binary else { return Vec::new() };
     let mut drafts = rpaths(host, subject, binary, request);
-    drafts.extend(named_with_folder(subject, binary));
+    drafts.extend(absolute_names(subject, binary));
     let here = host.platform();
     if binary.format.os() == here.os && binary.machine.is(here.arch) {
         let graph = graph::resolve(host, &subject.path, binary.clone());
@@ -66,7 +66,7 @@ fn rpaths(
     drafts
 }
 
-/// Whether a folder holds a toolkit's stand-ins for the libraries of a driver.
+/// Whether a folder contains a toolkit's stub libraries, which replace driver libraries at link time only.
 fn is_stubs(folder: &str) -> bool {
     folder.split(['/', '\\']).any(|part| part == "stubs")
 }
@@ -77,7 +77,7 @@ fn is_build_folder(host: &dyn ReadFiles, folder: &HostPath, request: &AuditReque
         return true;
     }
     let mut at = Some(folder.clone());
-    for _ in 0..ABOVE {
+    for _ in 0..MAX_LEVELS {
         let Some(here) = at else { return false };
         if host.is_file(&here.join("CMakeCache.txt")) {
             return true;
@@ -87,15 +87,15 @@ fn is_build_folder(host: &dyn ReadFiles, folder: &HostPath, request: &AuditReque
     false
 }
 
-/// Libraries that are named with their folder (P56). Those of macOS itself always are.
-fn named_with_folder(subject: &AuditSubject<'_>, binary: &ObjectFile) -> Vec<FindingDraft> {
-    let is_of_macos = |name: &str| {
+/// Libraries that are referenced by an absolute path (P56). Paths of macOS system libraries are always absolute.
+fn absolute_names(subject: &AuditSubject<'_>, binary: &ObjectFile) -> Vec<FindingDraft> {
+    let is_system_library = |name: &str| {
         binary.format == ObjectFormat::MachO
             && (name.starts_with("/usr/lib/") || name.starts_with("/System/"))
     };
     let names = binary.needed.iter().map(|needed| needed.name.as_str());
     names
-        .filter(|name| name.starts_with('/') && !is_of_macos(name))
+        .filter(|name| name.starts_with('/') && !is_system_library(name))
         .map(|name| {
             FindingDraft::new(id!("audit.needed.absolute"))
                 .value("file", subject.path.as_str())
@@ -107,7 +107,7 @@ fn named_with_folder(subject: &AuditSubject<'_>, binary: &ObjectFile) -> Vec<Fin
 
 fn missing(subject: &AuditSubject<'_>, graph: &Graph) -> Vec<FindingDraft> {
     let is_missing = |link: &&graph::GraphEdge| {
-        // A driver is on the machines of those who have the hardware; that it is needed is another finding.
+        // A driver exists only on machines with the hardware, and `audit.needed.driver` reports that the file needs it.
         link.target == EdgeTarget::Missing
             && link.needed.when == When::Start
             && !libraries::is_driver(&link.needed.name)
@@ -127,7 +127,7 @@ fn missing(subject: &AuditSubject<'_>, graph: &Graph) -> Vec<FindingDraft> {
     names.into_iter().map(draft).collect()
 }
 
-/// A library of this build that the loader takes from elsewhere.
+/// Libraries of this build of which the loader finds another copy.
 fn other_copies(subject: &AuditSubject<'_>, graph: &Graph, request: &AuditRequest) -> Vec<FindingDraft> {
     let Some(manifest) = &request.manifest else { return Vec::new() };
     let files = || manifest.trees.iter().flat_map(|tree| &tree.files);
@@ -151,11 +151,10 @@ fn other_copies(subject: &AuditSubject<'_>, graph: &Graph, request: &AuditReques
 }
 
 fn drivers(subject: &AuditSubject<'_>, binary: &ObjectFile) -> Vec<FindingDraft> {
-    let is_hard = |name: &str| libraries::is_driver(name);
     binary
         .needed
         .iter()
-        .filter(|needed| needed.when == When::Start && is_hard(&needed.name))
+        .filter(|needed| needed.when == When::Start && libraries::is_driver(&needed.name))
         .map(|needed| {
             let names = needed.functions.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
             let value = if names.is_empty() { "NEEDED".to_owned() } else { format!("NEEDED for {names}") };
@@ -172,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_of_stubs_are_known_by_name() {
+    fn stub_folders_are_recognized() {
         assert!(is_stubs("/usr/local/cuda/lib64/stubs") && is_stubs("$ORIGIN/stubs"));
         assert!(!is_stubs("/opt/stubsy/lib"));
     }

@@ -1,19 +1,18 @@
-//! `gpubuild audit`: what a build produced against what was promised. Instruction sets by disassembly, libraries and the
-//! folders that they are searched in, versions of the C library, segments, C runtimes, size.
+//! `gpubuild audit`: checks build outputs against declared requirements: instruction sets (by disassembly), needed libraries and their
+//! search path, versions of the C library, segments, C runtimes and size.
 //!
-//! [`examine`] reads the files (thin), [`code`], [`origin`], [`level`] and [`structure`] judge (pure). Nothing is started
-//! and nothing is loaded.
+//! [`examine`] reads the files. The other modules examine their content without I/O. No file is executed or loaded.
 
 pub mod code;
+mod drafts;
 pub mod level;
 mod linkage;
 pub mod origin;
 pub mod structure;
-mod tell;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpubuild_core::isa::{self, Processor, Promise};
+use gpubuild_core::isa::{self, AllowedFeatures, Processor};
 use gpubuild_core::version::Version;
 use gpubuild_detect::finding::FindingDraft;
 use gpubuild_host::{HostPath, ReadFiles};
@@ -24,52 +23,52 @@ use gpubuild_plan::artifacts::{Artifact, BuiltTree, Manifest};
 
 use crate::report::audit::{AuditedFile, Isa};
 use code::Code;
-use level::{Judged, Surroundings, Use};
-use origin::{Origins, ToolchainOrigin};
+use level::{ClassifiedFunctions, CodeContext, FeatureUse};
+use origin::{CompileOrigin, Origins};
 use structure::Structure;
 
-/// What is audited.
+/// The files to audit and the requirements to check.
 #[derive(Debug, Default)]
 pub struct AuditRequest {
-    /// Files by path, of which nothing is known but what they hold.
+    /// Files that are audited by their content only.
     pub files: Vec<HostPath>,
-    /// Everything that a build produced.
+    /// The manifest of a build, all of whose outputs are audited.
     pub manifest: Option<Manifest>,
-    /// The program that was linked with it.
+    /// The program that was linked with the libraries of the build.
     pub program: Option<Artifact>,
-    /// What files have to keep to.
+    /// The limits that the files must respect.
     pub limits: AuditLimits,
-    /// How much is looked at.
+    /// Which checks run.
     pub depth: Depth,
 }
 
-/// How much is looked at.
+/// Which checks run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Depth {
-    /// Everything.
+    /// All checks.
     #[default]
     Full,
-    /// What a build looks at when it is done: what keeps others from starting the result.
+    /// The checks of `gpubuild build`: problems that keep the outputs from starting on other machines.
     Build,
 }
 
-/// What files have to keep to: `[audit]` of gpubuild.toml and flags.
+/// The limits that files must respect, from `[audit]` in gpubuild.toml and from options.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuditLimits {
-    /// A level or a processor that everybody's code keeps to, with its name and where it was said.
+    /// The CPU level or processor that code must support, and the option or file that sets it.
     pub cpu: Option<(String, String)>,
-    /// The newest versions that may be needed: `GLIBC`, `GLIBCXX`, `CXXABI`.
+    /// The newest symbol versions that files may require, by `GLIBC`, `GLIBCXX` and `CXXABI`.
     pub versions: BTreeMap<String, Version>,
-    /// The largest file, and the text that said so.
+    /// Maximum size of a file in bytes, and the limit as it was specified.
     pub max_size: Option<(u64, String)>,
 }
 
-/// Its result.
+/// The result of an audit.
 #[derive(Debug, Clone, Default)]
 pub struct Audit {
-    /// What the files are.
+    /// The audited files.
     pub files: Vec<AuditedFile>,
-    /// What is to be said.
+    /// The findings, unsorted and not yet rendered.
     pub drafts: Vec<FindingDraft>,
 }
 
@@ -80,7 +79,7 @@ struct AuditSubject<'a> {
     tree: Option<&'a BuiltTree>,
     data: Vec<u8>,
     codes: Result<Vec<Code>, String>,
-    /// What the loader sees; `None` for archives and object files.
+    /// The headers that the loader reads; `None` for archives and object files.
     binary: Option<ObjectFile>,
 }
 
@@ -102,12 +101,12 @@ impl AuditSubject<'_> {
     }
 }
 
-/// Looks into everything that was asked for.
+/// Audits all requested files.
 #[must_use]
 pub fn examine(host: &dyn ReadFiles, request: &AuditRequest) -> Audit {
     let mut audit = Audit::default();
     let subjects = subjects(host, request, &mut audit.drafts);
-    let mut judged_functions = BTreeSet::new();
+    let mut classified = BTreeSet::new();
     let mut notes = Vec::new();
     for subject in &subjects {
         let structure = structure::read(&subject.data);
@@ -115,34 +114,34 @@ pub fn examine(host: &dyn ReadFiles, request: &AuditRequest) -> Audit {
         let processor = subject.machine().and_then(|name| isa::table().processor(name));
         match processor {
             Some(processor) => {
-                let (isa, drafts) = levels(subject, processor, request, &subjects, &judged_functions);
+                let (isa, drafts) = levels(subject, processor, request, &subjects, &classified);
                 file.isa = Some(isa);
                 audit.drafts.extend(drafts);
             }
-            None => audit.drafts.extend(tell::unread(subject)),
+            None => audit.drafts.extend(drafts::unread(subject)),
         }
         if matches!(subject.kind(), "static" | "object") {
             let global = subject.codes.iter().flatten().flat_map(|code| &code.global);
-            judged_functions.extend(global.cloned());
+            classified.extend(global.cloned());
         }
         audit.drafts.extend(linkage::drafts(host, subject, request));
         if request.depth == Depth::Full {
-            audit.drafts.extend(tell::structure(subject, &structure, &request.limits));
-            audit.drafts.extend(tell::budget(subject, &request.limits));
-            audit.drafts.extend(tell::device_code(subject));
-            notes.extend(tell::paths(subject, request));
+            audit.drafts.extend(drafts::structure(subject, &structure, &request.limits));
+            audit.drafts.extend(drafts::budget(subject, &request.limits));
+            audit.drafts.extend(drafts::device_code(subject));
+            notes.extend(drafts::paths(subject, request));
         }
         audit.files.push(file);
     }
     if request.depth == Depth::Full {
-        audit.drafts.extend(tell::duplicates(&defined(&subjects)));
-        audit.drafts.extend(tell::runtimes(&subjects));
+        audit.drafts.extend(drafts::duplicates(&defined(&subjects)));
+        audit.drafts.extend(drafts::runtimes(&subjects));
         audit.drafts.extend(notes);
     }
     audit
 }
 
-/// Reads every file. One that can't be read, or is not what was built, is a finding.
+/// Reads all files. An unreadable file and a file that changed after the build are findings.
 fn subjects<'a>(
     host: &dyn ReadFiles,
     request: &'a AuditRequest,
@@ -151,7 +150,7 @@ fn subjects<'a>(
     let trees = request.manifest.iter().flat_map(|manifest| &manifest.trees);
     let built = trees.flat_map(|tree| tree.files.iter().map(move |file| (file, Some(tree))));
     let program = request.program.iter().map(|program| (program, None));
-    // What goes into others comes first: its functions are not judged a second time where they were linked.
+    // Archives come first, so that their functions are not classified again in the files that they are linked into.
     let mut built: Vec<_> = built.chain(program).collect();
     built.sort_by_key(|(file, tree)| (tree.is_none(), file.kind != "static"));
     let paths = built.into_iter().map(|(file, tree)| (host.path(&file.path), Some(file), tree));
@@ -161,18 +160,18 @@ fn subjects<'a>(
         let data = match host.read(&path) {
             Ok(data) => data,
             Err(error) => {
-                drafts.push(tell::unreadable(&path, &error.to_string()));
+                drafts.push(drafts::unreadable(&path, &error.to_string()));
                 continue;
             }
         };
         if built.is_some_and(|built| {
             built.bytes != data.len() as u64 || built.sha256 != gpubuild_exec::store::sha256(&data)
         }) {
-            drafts.push(tell::changed(&path));
+            drafts.push(drafts::changed(&path));
         }
         let codes = code::read(&data);
         if let (Err(error), None) = (&codes, built) {
-            drafts.push(tell::unreadable(&path, error));
+            drafts.push(drafts::unreadable(&path, error));
             continue;
         }
         let binary = object::read(host, &path, host.platform().arch).ok();
@@ -217,108 +216,112 @@ fn describe(subject: &AuditSubject<'_>, structure: &Structure) -> AuditedFile {
     }
 }
 
-/// What a file may use everywhere, in words, and who says so.
-fn promise(
+/// The instruction sets that a file may use without a query of the processor, their description, and the options that allow them.
+fn requirement(
     subject: &AuditSubject<'_>,
     processor: &Processor,
     limits: &AuditLimits,
-) -> (Promise, String, Vec<String>) {
+) -> (AllowedFeatures, String, Vec<String>) {
     let named = limits.cpu.as_ref().and_then(|(name, from)| Some((processor.cpu(name)?, name, from)));
-    if let Some((promise, name, from)) = named {
-        return (promise, name.clone(), vec![from.clone()]);
+    if let Some((allowed, name, from)) = named {
+        return (allowed, name.clone(), vec![from.clone()]);
     }
     let Some(tree) = subject.tree else {
-        return (Promise::default(), words(processor, &Promise::default()), Vec::new());
+        return (
+            AllowedFeatures::default(),
+            describe_features(processor, &AllowedFeatures::default()),
+            Vec::new(),
+        );
     };
-    let (promise, from) = processor.options(&tree.promises);
-    let words = words(processor, &promise);
-    (promise, words, from)
+    let (allowed, from) = processor.options(&tree.promises);
+    let description = describe_features(processor, &allowed);
+    (allowed, description, from)
 }
 
 /// `x86-64-v3`, `x86-64 with avx avx2`, `native`.
-fn words(processor: &Processor, promise: &Promise) -> String {
-    if promise.native {
+fn describe_features(processor: &Processor, allowed: &AllowedFeatures) -> String {
+    if allowed.native {
         return "native".to_owned();
     }
     let base = processor.cpus().next().unwrap_or_default();
     let exact = processor
-        .level(&promise.features)
-        .filter(|level| processor.cpu(level).is_some_and(|level| level.features == promise.features));
+        .level(&allowed.features)
+        .filter(|level| processor.cpu(level).is_some_and(|level| level.features == allowed.features));
     match exact {
         Some(level) => level.to_owned(),
-        None if promise.features.is_empty() => base.to_owned(),
+        None if allowed.features.is_empty() => base.to_owned(),
         None => {
-            let list: Vec<&str> = promise.features.iter().map(String::as_str).collect();
+            let list: Vec<&str> = allowed.features.iter().map(String::as_str).collect();
             format!("{base} with {}", list.join(" "))
         }
     }
 }
 
-/// The instruction sets of a file against the promise.
+/// Compares the instruction sets of a file with the allowed ones.
 fn levels(
     subject: &AuditSubject<'_>,
     processor: &Processor,
     request: &AuditRequest,
     subjects: &[AuditSubject<'_>],
-    judged_functions: &BTreeSet<String>,
+    classified: &BTreeSet<String>,
 ) -> (Isa, Vec<FindingDraft>) {
-    let (promise, promised, promised_by) = promise(subject, processor, &request.limits);
+    let (allowed, description, allowed_by) = requirement(subject, processor, &request.limits);
     let same_tree = |other: &&AuditSubject<'_>| match (other.tree, subject.tree) {
         (Some(other), Some(own)) => other.id == own.id,
         _ => other.path == subject.path,
     };
     let related = subjects.iter().filter(same_tree).flat_map(|other| other.codes.iter().flatten());
-    let asks = related.clone().find_map(|code| code.asks.clone());
+    let cpu_query = related.clone().find_map(|code| code.cpu_query.clone());
     let none = BTreeSet::new();
     let is_linked = matches!(subject.kind(), "executable" | "shared" | "module");
-    let around = Surroundings {
+    let context = CodeContext {
         processor,
-        promise: &promise,
-        asks: asks.is_some(),
+        allowed: &allowed,
+        queries_cpu: cpu_query.is_some(),
         is_module: subject.kind() == "module",
-        // A file that was named by itself is judged by itself.
-        judged: if is_linked && subject.built.is_some() { judged_functions } else { &none },
+        // A file that is not part of a build is classified completely.
+        classified: if is_linked && subject.built.is_some() { classified } else { &none },
     };
     let origins = subject.tree.map(|tree| Origins::new(tree, processor));
     let target = subject.built.map(|built| built.target.as_str()).unwrap_or_default();
-    let mut all = Judged::default();
+    let mut all = ClassifiedFunctions::default();
     for code in subject.codes.iter().flatten() {
         let origin = match (&origins, &code.member) {
             (Some(origins), Some(member)) => origins.of_member(target, member),
             (Some(origins), None) => origins.of_target(target),
-            (None, _) => ToolchainOrigin::Unknown,
+            (None, _) => CompileOrigin::Unknown,
         };
-        let one = level::judge(code, &origin, &around);
+        let one = level::classify(code, &origin, &context);
         all.above.extend(one.above);
         all.dispatched.extend(one.dispatched);
         all.perhaps.extend(one.perhaps);
         all.unguarded.extend(one.unguarded);
     }
-    let sets = |lists: &[&Vec<Use>]| -> Vec<String> {
+    let sets = |lists: &[&Vec<FeatureUse>]| -> Vec<String> {
         let uses = lists.iter().flat_map(|list| list.iter()).flat_map(|one| one.features.iter().cloned());
         uses.collect::<BTreeSet<_>>().into_iter().collect()
     };
     let isa = Isa {
         above: sets(&[&all.above]),
         dispatched: sets(&[&all.dispatched, &all.perhaps, &all.unguarded]),
-        promised: promised.clone(),
-        promised_by: promised_by.clone(),
+        promised: description.clone(),
+        promised_by: allowed_by.clone(),
     };
-    let told = tell::AuditFinding {
+    let requirement = drafts::IsaRequirement {
         processor,
-        promised: &promised,
-        promised_by: &promised_by,
-        asks: asks.as_deref(),
+        description: &description,
+        allowed_by: &allowed_by,
+        cpu_query: cpu_query.as_deref(),
     };
-    let mut drafts = tell::levels(subject, &all, &told);
-    // Code that keeps to the baseline runs everywhere, whatever it was allowed to use.
-    if promise.native && subject.codes.iter().flatten().any(|code| !code.functions.is_empty()) {
-        drafts.extend(tell::native(subject, &promised_by));
+    let mut drafts = drafts::levels(subject, &all, &requirement);
+    // Code that uses only the baseline runs on every processor, even if more was allowed.
+    if allowed.native && subject.codes.iter().flatten().any(|code| !code.functions.is_empty()) {
+        drafts.extend(drafts::native(subject, &allowed_by));
     }
     (isa, drafts)
 }
 
-/// The symbols of every archive, in the order of the link line as far as it is known.
+/// The symbols that each archive defines.
 fn defined(subjects: &[AuditSubject<'_>]) -> Vec<(String, BTreeSet<String>)> {
     let archives = subjects.iter().filter(|subject| subject.kind() == "static");
     archives
@@ -330,7 +333,7 @@ fn defined(subjects: &[AuditSubject<'_>]) -> Vec<(String, BTreeSet<String>)> {
 pub(crate) mod tests {
     use super::*;
 
-    /// A tree without anything in it.
+    /// A tree without outputs.
     pub(crate) fn tree() -> BuiltTree {
         BuiltTree {
             interface: gpubuild_plan::artifacts::BuiltInterface::default(),
@@ -354,10 +357,10 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_promise_has_words() {
+    fn allowed_features_are_described() {
         let x86 = isa::table().processor("x86_64").unwrap();
         let check = |flags: &str, expected: &str| {
-            assert_eq!(words(x86, &x86.flags(flags.split(' '))), expected, "{flags}");
+            assert_eq!(describe_features(x86, &x86.flags(flags.split(' '))), expected, "{flags}");
         };
         check("-O2", "x86-64");
         check("-march=x86-64-v3", "x86-64-v3");

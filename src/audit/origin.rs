@@ -1,23 +1,23 @@
-//! Where code comes from: which objects were compiled for which instruction set, as the manifest knows it. Pure.
+//! The compiler flags of each object, from the manifest. No I/O.
 //!
-//! This tells code that every processor runs from code that is there for some of them. Sources with flags of their own
-//! (`kernels_avx2.c` with `-mavx2`) are meant to be chosen at run time; flags that all sources share are not.
+//! The flags distinguish code for every processor from code for certain processors. Sources with separate flags (`kernels_avx2.c` with
+//! `-mavx2`) are intended to be selected at run time. Sources with the flags that all sources share are not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpubuild_core::isa::{Processor, Promise};
+use gpubuild_core::isa::{AllowedFeatures, Processor};
 use gpubuild_plan::artifacts::{BuiltTree, CompileGroup};
 
 /// How an object was compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ToolchainOrigin {
-    /// Unknown.
+pub enum CompileOrigin {
+    /// The flags are unknown.
     Unknown,
-    /// Without any flag that allows more: what is more was asked for function by function.
+    /// Without flags that allow more than the baseline. Only `target` attributes of functions can allow more.
     Plain,
-    /// With flags for a level of its own.
-    Own(Promise),
-    /// With flags that everything else was compiled with as well, or for the build machine's processor.
+    /// With flags that allow features which not all sources may use.
+    Own(AllowedFeatures),
+    /// With flags that all sources share, or for the processor of the build machine.
     Common,
 }
 
@@ -25,12 +25,12 @@ pub enum ToolchainOrigin {
 pub struct Origins<'a> {
     tree: &'a BuiltTree,
     processor: &'a Processor,
-    /// Per language what the flags of all groups allow.
+    /// The features that the flags of all groups allow, by language.
     common: BTreeMap<&'a str, BTreeSet<String>>,
 }
 
 impl<'a> Origins<'a> {
-    /// Of a tree whose code is for a processor.
+    /// The compile groups of a tree with code for a processor.
     #[must_use]
     pub fn new(tree: &'a BuiltTree, processor: &'a Processor) -> Self {
         let languages: BTreeSet<&str> = tree.compile.iter().map(|group| group.language.as_str()).collect();
@@ -38,7 +38,7 @@ impl<'a> Origins<'a> {
             let of_language = |group: &&CompileGroup| group.language == *language;
             let sources: usize =
                 tree.compile.iter().filter(of_language).map(|group| group.sources.len()).sum();
-            // A source that is the only one of its language is compared with the sources of the other languages.
+            // The only source of a language is compared with the sources of the other languages.
             let is_alone = sources < 2 && languages.len() > 1;
             let groups = tree.compile.iter().filter(|group| is_alone || of_language(group));
             (*language, shared(processor, groups))
@@ -49,7 +49,7 @@ impl<'a> Origins<'a> {
 
     /// How the member of a target's archive was compiled: `kernels_avx2.c.o`.
     #[must_use]
-    pub fn of_member(&self, target: &str, member: &str) -> ToolchainOrigin {
+    pub fn of_member(&self, target: &str, member: &str) -> CompileOrigin {
         let source = member.strip_suffix(".o").or_else(|| member.strip_suffix(".obj")).unwrap_or(member);
         let has = |group: &&CompileGroup| group.sources.iter().any(|known| known == source);
         let named: Vec<&CompileGroup> = self.tree.compile.iter().filter(has).collect();
@@ -58,32 +58,32 @@ impl<'a> Origins<'a> {
         self.of_groups(if own.is_empty() { &named } else { &own })
     }
 
-    /// How the code of a linked target was compiled, as far as it can be determined for the complete target.
+    /// How the code of a linked target was compiled. Separate flags of any group take precedence over common flags.
     #[must_use]
-    pub fn of_target(&self, target: &str) -> ToolchainOrigin {
+    pub fn of_target(&self, target: &str) -> CompileOrigin {
         let groups: Vec<_> = self.tree.compile.iter().filter(|group| group.target == target).collect();
         self.of_groups(&groups)
     }
 
-    fn of_groups(&self, groups: &[&CompileGroup]) -> ToolchainOrigin {
-        let mut own = Promise::default();
-        let mut origin = ToolchainOrigin::Unknown;
+    fn of_groups(&self, groups: &[&CompileGroup]) -> CompileOrigin {
+        let mut own = AllowedFeatures::default();
+        let mut origin = CompileOrigin::Unknown;
         for group in groups {
             let allowed = allowed(self.processor, group);
             let common = self.common.get(group.language.as_str());
             let shared = |feature: &String| common.is_some_and(|common| common.contains(feature));
             if allowed.native {
-                return ToolchainOrigin::Common;
+                return CompileOrigin::Common;
             }
             if allowed.features.iter().any(|feature| !shared(feature)) {
                 own.add(&allowed);
             } else if !allowed.features.is_empty() {
-                origin = ToolchainOrigin::Common;
-            } else if origin == ToolchainOrigin::Unknown {
-                origin = ToolchainOrigin::Plain;
+                origin = CompileOrigin::Common;
+            } else if origin == CompileOrigin::Unknown {
+                origin = CompileOrigin::Plain;
             }
         }
-        if own.is_baseline() { origin } else { ToolchainOrigin::Own(own) }
+        if own.is_baseline() { origin } else { CompileOrigin::Own(own) }
     }
 }
 
@@ -93,7 +93,7 @@ fn shared<'a>(processor: &Processor, groups: impl Iterator<Item = &'a CompileGro
     each.reduce(|left, right| left.intersection(&right).cloned().collect()).unwrap_or_default()
 }
 
-fn allowed(processor: &Processor, group: &CompileGroup) -> Promise {
+fn allowed(processor: &Processor, group: &CompileGroup) -> AllowedFeatures {
     processor.flags(group.flags.iter().map(String::as_str))
 }
 
@@ -103,12 +103,12 @@ mod tests {
     use gpubuild_core::isa;
 
     fn group(target: &str, flags: &str, sources: &str) -> CompileGroup {
-        let words = |text: &str| text.split_ascii_whitespace().map(str::to_owned).collect();
+        let list = |text: &str| text.split_ascii_whitespace().map(str::to_owned).collect();
         CompileGroup {
             target: target.into(),
             language: "C".into(),
-            flags: words(flags),
-            sources: words(sources),
+            flags: list(flags),
+            sources: list(sources),
         }
     }
 
@@ -116,16 +116,16 @@ mod tests {
         let tree = BuiltTree { compile: groups, ..super::super::tests::tree() };
         let origins = Origins::new(&tree, isa::table().processor("x86_64").unwrap());
         let name = match origins.of_member("gk", member) {
-            ToolchainOrigin::Unknown => "unknown",
-            ToolchainOrigin::Plain => "plain",
-            ToolchainOrigin::Own(_) => "own",
-            ToolchainOrigin::Common => "common",
+            CompileOrigin::Unknown => "unknown",
+            CompileOrigin::Plain => "plain",
+            CompileOrigin::Own(_) => "own",
+            CompileOrigin::Common => "common",
         };
         assert_eq!(name, expected, "{member}");
     }
 
     #[test]
-    fn sources_with_flags_of_their_own_are_told_from_the_others() {
+    fn sources_with_separate_flags_are_distinguished() {
         let groups = || vec![group("gk", "", "a.c b.c"), group("gk", "-mavx2", "kernels_avx2.c")];
         check(groups(), "a.c.o", "plain");
         check(groups(), "kernels_avx2.c.o", "own");
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_that_all_share_make_no_level_of_their_own() {
+    fn flags_that_all_sources_share_are_common() {
         check(vec![group("gk", "-mavx2", "a.c b.c")], "a.c.o", "common");
         let groups = || vec![group("gk", "-mavx2", "a.c"), group("gk", "-mavx2 -mavx512f", "b.c")];
         check(groups(), "a.c.o", "common");

@@ -1,5 +1,4 @@
-//! What headers and tables of a file say beyond what a loader needs: segments, relocations, versions of symbols, the C
-//! runtime of Windows' objects. Pure: bytes in, values out.
+//! Reads segments, relocations and symbol versions of ELF files, and the C runtime of Windows object files. No I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,26 +10,26 @@ use object::{
     SectionKind, SymbolIndex,
 };
 
-/// What was seen.
+/// The properties of a file, or of all members of an archive.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Structure {
-    /// The stack may be executed.
+    /// Whether the file requests an executable stack.
     pub executable_stack: bool,
     /// Addresses of segments that are writable and executable.
     pub writable_code: Vec<u64>,
-    /// The loader has to change code.
+    /// Whether the loader must modify code (`DT_TEXTREL`).
     pub text_relocations: bool,
-    /// Members, functions or sections whose code works at fixed addresses only, with what they name.
+    /// Code that works only at a fixed address: the archive member or section, and the symbol that it refers to.
     pub fixed: Vec<(String, String)>,
-    /// There is debug information.
+    /// Whether the file contains debug information.
     pub debug_info: bool,
-    /// C runtimes that objects of Windows ask for, with the members that do.
+    /// C runtimes that Windows object files request, with the archive members that request them.
     pub runtimes: BTreeMap<MsvcRuntime, BTreeSet<String>>,
-    /// The symbols that need the highest version of each kind: `GLIBC` -> (`2.38`, symbols).
+    /// The required symbols by kind and version: `GLIBC` -> `2.38` -> symbols.
     pub versions: BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
 }
 
-/// The C runtime of Microsoft's compiler: the flag that chooses it.
+/// A C runtime of Microsoft's compiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MsvcRuntime {
     /// `/MT`.
@@ -44,7 +43,7 @@ pub enum MsvcRuntime {
 }
 
 impl MsvcRuntime {
-    /// The flag.
+    /// The compiler flag that selects the runtime.
     #[must_use]
     pub fn flag(self) -> &'static str {
         match self {
@@ -55,7 +54,7 @@ impl MsvcRuntime {
         }
     }
 
-    /// What a value of `CMAKE_MSVC_RUNTIME_LIBRARY` chooses for releases.
+    /// The runtime that a value of `CMAKE_MSVC_RUNTIME_LIBRARY` selects in release builds.
     #[must_use]
     pub fn of_setting(value: &str) -> Option<Self> {
         let is_debug = value.contains("Debug") && !value.contains("$<");
@@ -115,11 +114,11 @@ fn add(data: &[u8], member: &str, structure: &mut Structure) {
     }
 }
 
-/// `/DEFAULTLIB:"LIBCMT"` in the section of an object that the linker reads as its command line.
+/// Reads the runtimes from linker options such as `/DEFAULTLIB:"LIBCMT"`, which the section `.drectve` contains.
 fn runtimes(file: &object::File<'_>, member: &str, structure: &mut Structure) {
     let Some(text) = file.section_by_name(".drectve").and_then(|section| section.data().ok()) else { return };
-    for word in String::from_utf8_lossy(text).split([' ', '\0']) {
-        let Some((flag, value)) = word.split_once(':') else { continue };
+    for option in String::from_utf8_lossy(text).split([' ', '\0']) {
+        let Some((flag, value)) = option.split_once(':') else { continue };
         if !flag.trim_start_matches(['/', '-']).eq_ignore_ascii_case("defaultlib") {
             continue;
         }
@@ -129,7 +128,7 @@ fn runtimes(file: &object::File<'_>, member: &str, structure: &mut Structure) {
     }
 }
 
-/// Relocations of 32 bits in code: such an object can't be part of a program that lies anywhere (PIE).
+/// Finds 32-bit absolute relocations in code: such an object cannot be linked into a position-independent executable (PIE).
 fn fixed(file: &object::File<'_>, member: &str, structure: &mut Structure) {
     if file.architecture() != object::Architecture::X86_64 {
         return;
@@ -156,10 +155,10 @@ fn linked(file: &ElfFile64<'_, Endianness>, structure: &mut Structure) {
     let endian = file.endian();
     for segment in file.elf_program_headers() {
         let flags = segment.p_flags(endian);
-        let (writes, runs) = (flags.0 & elf::PF_W.0 != 0, flags.0 & elf::PF_X.0 != 0);
+        let (writable, executable) = (flags.0 & elf::PF_W.0 != 0, flags.0 & elf::PF_X.0 != 0);
         match segment.p_type(endian) {
-            elf::PT_GNU_STACK => structure.executable_stack |= runs,
-            elf::PT_LOAD if writes && runs => structure.writable_code.push(segment.p_vaddr(endian)),
+            elf::PT_GNU_STACK => structure.executable_stack |= executable,
+            elf::PT_LOAD if writable && executable => structure.writable_code.push(segment.p_vaddr(endian)),
             _ => {}
         }
         if let Ok(Some(dynamic)) = segment.dynamic(endian, file.data()) {
@@ -172,7 +171,7 @@ fn linked(file: &ElfFile64<'_, Endianness>, structure: &mut Structure) {
     versions(file, structure);
 }
 
-/// Which symbols need which version of the C and C++ libraries.
+/// Collects the versions of the C and C++ libraries that symbols require.
 fn versions(file: &ElfFile64<'_, Endianness>, structure: &mut Structure) {
     let endian = file.endian();
     let Ok(Some(table)) = file.elf_section_table().versions(endian, file.data()) else { return };
@@ -192,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_of_cmake_choose_a_runtime() {
+    fn cmake_settings_select_a_runtime() {
         let check =
             |value: &str, expected: Option<MsvcRuntime>| assert_eq!(MsvcRuntime::of_setting(value), expected);
         check("MultiThreaded", Some(MsvcRuntime::Static));
@@ -203,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_runtimes_are_known_in_any_case() {
+    fn runtime_names_are_case_insensitive() {
         assert_eq!(MsvcRuntime::of_library("LIBCMT"), Some(MsvcRuntime::Static));
         assert_eq!(MsvcRuntime::of_library("msvcrtd.lib"), Some(MsvcRuntime::DynamicDebug));
         assert_eq!(MsvcRuntime::of_library("OLDNAMES"), None);

@@ -1,4 +1,4 @@
-//! `gpubuild audit`: what was built against what was promised.
+//! `gpubuild audit`: checks build outputs against declared requirements.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use gpubuild_core::version::Version;
 use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::finding::catalogue::FindingSubject;
 use gpubuild_detect::finding::{Finding, FindingDraft, FindingKind, Findings, Severity};
+use gpubuild_detect::finding_text::FindingRenderer;
 use gpubuild_detect::id;
-use gpubuild_detect::tell::Teller;
 use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_exec::exec;
 use gpubuild_host::HostInfo;
@@ -19,17 +19,18 @@ use gpubuild_plan::project::{AuditTable, Project};
 
 use super::doctor::FailOn;
 use super::doctor::output::OutputArguments;
-use super::look::{self, MachineState};
+use super::machine::MachineState;
+use super::project::load_project;
 use super::{CommandContext, Exit, Failure};
 use crate::audit::{self, Audit, AuditLimits, AuditRequest, Depth};
 use crate::report::Schema;
 use crate::report::doctor::DoctorReport;
 
-/// Code for the build machine's processor.
+/// The finding about code that was compiled for the processor of the build machine.
 const NATIVE: DiagnosticId = id!("audit.isa.native");
 
-/// Findings of one file that a build tells when it is done.
-const TOLD_BY_BUILD: [DiagnosticId; 5] = [
+/// Findings that `gpubuild build` reports after a build.
+const REPORTED_BY_BUILD: [DiagnosticId; 5] = [
     id!("audit.isa.above-promise"),
     NATIVE,
     id!("audit.rpath.stubs"),
@@ -67,17 +68,17 @@ pub struct AuditArguments {
 }
 
 impl AuditArguments {
-    /// Whether the answer is a document.
+    /// Whether standard output is one JSON document.
     #[must_use]
     pub fn is_json(&self) -> bool {
         self.output.is_json()
     }
 }
 
-/// Looks into the files and tells.
+/// Audits the files and prints a report.
 pub fn run(arguments: &AuditArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     arguments.output.check()?;
-    let project = match look::project(context, arguments.project.as_deref()) {
+    let project = match load_project(context, arguments.project.as_deref()) {
         Ok(project) => Some(project),
         Err(failure)
             if failure.id == "project.not-found"
@@ -92,7 +93,7 @@ pub fn run(arguments: &AuditArguments, context: &CommandContext<'_>) -> Result<E
     let limits = limits(arguments, &table, context.host)?;
     let mut request = AuditRequest { limits, ..AuditRequest::default() };
     if let (true, Some(project)) = (arguments.files.is_empty(), &project) {
-        of_build(&mut request, project, context)?;
+        add_build(&mut request, project, context)?;
     }
     for file in &arguments.files {
         request.files.push(super::absolute(context, file)?);
@@ -102,12 +103,12 @@ pub fn run(arguments: &AuditArguments, context: &CommandContext<'_>) -> Result<E
     let catalogue = Catalogue::embedded();
     let findings = Findings::embedded();
     let is_root = context.host.identity().uid == Some(0);
-    let teller = Teller::new(&facts, &catalogue, &findings, is_root);
+    let renderer = FindingRenderer::new(&facts, &catalogue, &findings, is_root);
     let allowed: Vec<&String> = arguments.allow.iter().chain(&table.allow).collect();
     for pattern in &allowed {
-        known(pattern, &findings)?;
+        check_pattern(pattern, &findings)?;
     }
-    let mut document = DoctorReport::of_findings(tell(&result, &teller, &findings, &allowed));
+    let mut document = DoctorReport::of_findings(render(&result, &renderer, &findings, &allowed));
     document.schema = Schema { name: "audit", version: 1 };
     document.files = result.files;
     let of_audit = |(family, id, _): &(&gpubuild_detect::finding::catalogue::FindingFamily, &str, &_)| {
@@ -119,8 +120,8 @@ pub fn run(arguments: &AuditArguments, context: &CommandContext<'_>) -> Result<E
     Ok(super::doctor::exit(arguments.fail_on, &document))
 }
 
-/// What the last build of a project produced.
-fn of_build(
+/// Adds the outputs of the last build of a project to the request.
+fn add_build(
     request: &mut AuditRequest,
     project: &Project,
     context: &CommandContext<'_>,
@@ -128,7 +129,7 @@ fn of_build(
     let path = manifest_path(&project.build_root);
     let manifest = Manifest::read(context.host, &path).map_err(|error| {
         Failure::of(&error, Exit::Usage)
-            .hint("`gpubuild build` makes it; `gpubuild audit FILE` looks into any file")
+            .hint("run `gpubuild build` first, or `gpubuild audit FILE` for any other file")
     })?;
     request.manifest = Some(manifest);
     request.program = exec::binary::last_built(context.host, &project.build_root)
@@ -136,20 +137,20 @@ fn of_build(
     Ok(())
 }
 
-fn known(pattern: &str, findings: &Findings) -> Result<(), Failure> {
+fn check_pattern(pattern: &str, findings: &Findings) -> Result<(), Failure> {
     let mut ids = findings.iter().map(|(_, id, _)| id);
     if ids.any(|id| gpubuild_detect::finding::catalogue::matches(pattern, id)) {
         return Ok(());
     }
-    Err(Failure::usage(id!("audit.allow-unknown"), format!("no finding is called `{pattern}`"))
-        .hint("docs/reference/findings.md lists all of them; those of this command begin with `audit.`"))
+    Err(Failure::usage(id!("audit.allow-unknown"), format!("unknown finding `{pattern}`"))
+        .hint("docs/reference/findings.md lists all findings; those of this command begin with `audit.`"))
 }
 
 fn allows(allowed: &[&String], id: &str) -> bool {
     allowed.iter().any(|pattern| gpubuild_detect::finding::catalogue::matches(pattern, id))
 }
 
-/// What the files have to keep to: flags before the project's file.
+/// The limits of the audit. Flags take precedence over gpubuild.toml.
 fn limits(
     arguments: &AuditArguments,
     table: &AuditTable,
@@ -170,9 +171,9 @@ fn limits(
                 .collect();
             return Err(Failure::usage(
                 id!("audit.cpu-unknown"),
-                format!("no processor is called `{name}` (from {from})"),
+                format!("unknown processor `{name}` (from {from})"),
             )
-            .hint(format!("known are {}", names.join(", "))));
+            .hint(format!("known processors: {}", names.join(", "))));
         }
     }
     let mut versions = BTreeMap::new();
@@ -201,8 +202,13 @@ fn limits(
     Ok(AuditLimits { cpu, versions, max_size })
 }
 
-/// The findings in words, the worst and most basic first.
-fn tell(audit: &Audit, teller: &Teller<'_>, findings: &Findings, allowed: &[&String]) -> Vec<Finding> {
+/// Renders the findings that are not allowed, sorted by severity and rank.
+fn render(
+    audit: &Audit,
+    renderer: &FindingRenderer<'_>,
+    findings: &Findings,
+    allowed: &[&String],
+) -> Vec<Finding> {
     let rank = |draft: &FindingDraft| {
         findings.find(&draft.id).map_or(0, |(family, entry)| entry.rank.unwrap_or(family.rank))
     };
@@ -215,14 +221,14 @@ fn tell(audit: &Audit, teller: &Teller<'_>, findings: &Findings, allowed: &[&Str
     let mut drafts: Vec<&FindingDraft> =
         audit.drafts.iter().filter(|draft| !allows(allowed, &draft.id)).collect();
     drafts.sort_by_key(|draft| (severity(draft), rank(draft)));
-    drafts.into_iter().map(|draft| teller.tell(draft, severity(draft))).collect()
+    drafts.into_iter().map(|draft| renderer.render(draft, severity(draft))).collect()
 }
 
-/// What a build has to say about its own result: what would keep others from starting it.
+/// Audits the outputs of a build for problems that would keep them from starting on other machines.
 pub(super) fn after_build(
     context: &CommandContext<'_>,
     project: &Project,
-    sight: &MachineState,
+    machine: &MachineState,
     outcome: &exec::BuildOutcome,
 ) -> Vec<Finding> {
     let table = &project.file.audit;
@@ -239,13 +245,15 @@ pub(super) fn after_build(
     };
     let result = audit::examine(context.host, &request);
     let findings = Findings::embedded();
-    let teller = Teller::new(&sight.facts, &sight.catalogue, &findings, false);
+    let renderer = FindingRenderer::new(&machine.facts, &machine.catalogue, &findings, false);
     let allowed: Vec<&String> = table.allow.iter().collect();
-    let mut told = tell(&result, &teller, &findings, &allowed);
-    // Who asks for this machine's processor knows; a project may do it by itself.
+    let mut reported = render(&result, &renderer, &findings, &allowed);
+    // A user who requests code for this processor knows about it, but a project may also set the option itself.
     let processor = isa::table().processor(context.host.platform().arch.id());
-    let asked = |tree: &BuiltTree| processor.is_some_and(|known| known.options(&tree.cache).0.native);
-    let is_asked = outcome.manifest.trees.iter().any(asked);
-    told.retain(|finding| TOLD_BY_BUILD.contains(&finding.id) && !(is_asked && finding.id == NATIVE));
-    told
+    let requests_native =
+        |tree: &BuiltTree| processor.is_some_and(|known| known.options(&tree.cache).0.native);
+    let is_requested = outcome.manifest.trees.iter().any(requests_native);
+    reported
+        .retain(|finding| REPORTED_BY_BUILD.contains(&finding.id) && !(is_requested && finding.id == NATIVE));
+    reported
 }

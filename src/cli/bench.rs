@@ -9,12 +9,12 @@ use gpubuild_host::{Command, RunError};
 use gpubuild_plan::artifacts::Manifest;
 use gpubuild_plan::artifacts::manifest_path;
 
-use super::look;
+use super::project::load_project;
 use super::run::{NO_BINARY, windows_folders, with_folders};
 use super::{CommandContext, Exit, Failure, absolute};
 use crate::report::bench::{BackendBench, BenchDocument};
 
-/// One round of one backend: a large model on a slow device takes minutes.
+/// Time limit for one round of one backend. A large model on a slow device takes minutes.
 const DEADLINE: Duration = Duration::from_secs(60 * 60);
 
 /// Arguments of `bench`.
@@ -42,29 +42,30 @@ pub struct BenchArguments {
 
 /// Measures every backend.
 pub fn run(arguments: &BenchArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
-    let project = look::project(context, arguments.project.as_deref())?;
+    let project = load_project(context, arguments.project.as_deref())?;
     let Some(table) = &project.file.binary else {
-        return Err(Failure::usage(id!("bench.no-binary"), "this project names no program to measure")
+        return Err(Failure::usage(id!("bench.no-binary"), "this project has no program to benchmark")
             .hint(NO_BINARY));
     };
     if table.bench.is_empty() {
-        return Err(Failure::usage(id!("bench.none"), "gpubuild.toml does not say how the program measures itself").hint(
-            "`bench = [\"bench\"]` under `[binary]`: with these arguments, `--backend ID` and `--json` it has to print an \
-             `infer-bench` document (docs/reference/json.md)",
+        return Err(Failure::usage(id!("bench.none"), "gpubuild.toml does not define a benchmark").hint(
+            "set `bench = [\"bench\"]` under `[binary]`: with these arguments, `--backend ID` and `--json`, the program must print \
+             an `infer-bench` document (docs/reference/json.md)",
         ));
     }
-    let nothing = || {
-        Failure::usage(id!("bench.nothing-built"), "no program was built yet")
-            .hint("`gpubuild build` builds it")
+    let nothing_built = || {
+        Failure::usage(id!("bench.nothing-built"), "no program has been built yet")
+            .hint("run `gpubuild build`")
     };
     let manifest =
-        Manifest::read(context.host, &manifest_path(&project.build_root)).map_err(|_| nothing())?;
+        Manifest::read(context.host, &manifest_path(&project.build_root)).map_err(|_| nothing_built())?;
     let program = binary::last_built(context.host, &project.build_root)
         .filter(|program| context.host.is_file(&context.host.path(&program.path)))
-        .ok_or_else(nothing)?;
-    let backends = chosen(&arguments.backends, &manifest)?;
+        .ok_or_else(nothing_built)?;
+    let backends = selected_backends(&arguments.backends, &manifest)?;
     let folders = windows_folders(context, &project.build_root);
-    let turn = Turn { context, program: &program.path, table: &table.bench, more: &arguments.more, folders };
+    let bench =
+        BenchProgram { context, program: &program.path, table: &table.bench, more: &arguments.more, folders };
 
     let mut results: Vec<Option<BackendBench>> = vec![None; backends.len()];
     for round in 1..=arguments.rounds {
@@ -72,8 +73,8 @@ pub fn run(arguments: &BenchArguments, context: &CommandContext<'_>) -> Result<E
             if result.as_ref().is_some_and(|before| before.reason.is_some()) {
                 continue;
             }
-            context.printer.say(&format!("measuring {backend}, round {round} of {}", arguments.rounds));
-            let now = turn.take(*backend)?;
+            context.printer.status(&format!("measuring {backend}, round {round} of {}", arguments.rounds));
+            let now = bench.run(*backend)?;
             *result = Some(match result.take() {
                 Some(before) => before.and(now),
                 None => now,
@@ -88,17 +89,21 @@ pub fn run(arguments: &BenchArguments, context: &CommandContext<'_>) -> Result<E
                 id!("bench.unwritable"),
                 format!("failed to write the plot to `{path}`: {error}"),
             )
-            .hint("name another file with `--svg FILE`")
+            .hint("specify another file with `--svg FILE`")
         })?;
     }
     print(context, &document, arguments.json)?;
-    let lacking = document.backends.iter().any(|report| report.reason.is_some());
-    let none = document.backends.iter().all(|report| report.reason.is_some());
-    if none || (lacking && !arguments.backends.is_empty()) { Ok(Exit::Negative) } else { Ok(Exit::Done) }
+    let some_failed = document.backends.iter().any(|report| report.reason.is_some());
+    let all_failed = document.backends.iter().all(|report| report.reason.is_some());
+    if all_failed || (some_failed && !arguments.backends.is_empty()) {
+        Ok(Exit::Negative)
+    } else {
+        Ok(Exit::Done)
+    }
 }
 
-/// The backends that are asked for, or all of the program.
-fn chosen(named: &[Backend], manifest: &Manifest) -> Result<Vec<Backend>, Failure> {
+/// The named backends, or all backends of the program.
+fn selected_backends(named: &[Backend], manifest: &Manifest) -> Result<Vec<Backend>, Failure> {
     if named.is_empty() {
         return Ok(manifest.backends.clone());
     }
@@ -107,12 +112,13 @@ fn chosen(named: &[Backend], manifest: &Manifest) -> Result<Vec<Backend>, Failur
             id!("bench.not-built"),
             format!("the program was built without `{missing}`"),
         )
-        .hint(format!("`gpubuild build --backends {missing}` builds it, if this machine can")));
+        .hint(format!("run `gpubuild build --backends {missing}`")));
     }
     Ok(named.to_vec())
 }
 
-struct Turn<'a> {
+/// The program with the arguments that all backends share.
+struct BenchProgram<'a> {
     context: &'a CommandContext<'a>,
     program: &'a str,
     table: &'a [String],
@@ -120,9 +126,9 @@ struct Turn<'a> {
     folders: Vec<String>,
 }
 
-impl Turn<'_> {
-    /// One backend's results, or why it has none.
-    fn take(&self, backend: Backend) -> Result<BackendBench, Failure> {
+impl BenchProgram<'_> {
+    /// Runs the program once. The result of a failed run contains the reason instead of values.
+    fn run(&self, backend: Backend) -> Result<BackendBench, Failure> {
         let all = self.table.iter().chain(self.more).map(String::as_str);
         let command =
             Command::new(self.program, DEADLINE).args(all).args(["--backend", backend.id(), "--json"]);
@@ -137,9 +143,8 @@ impl Turn<'_> {
             Err(error) => return Ok(BackendBench::without(backend, error.to_string())),
         };
         if output.exit == Some(0) {
-            return Ok(BackendBench::parse(backend, &output.stdout).unwrap_or_else(|error| {
-                BackendBench::without(backend, format!("its answer is not known: {error}"))
-            }));
+            return Ok(BackendBench::parse(backend, &output.stdout)
+                .unwrap_or_else(|error| BackendBench::without(backend, format!("invalid output: {error}"))));
         }
         let last = output.stderr.lines().rfind(|line| !line.trim().is_empty());
         let why = last.map_or_else(|| format!("it {}", output.ending()), |line| line.trim().to_owned());
@@ -162,11 +167,11 @@ fn print(context: &CommandContext<'_>, document: &BenchDocument, json: bool) -> 
     for row in &rows {
         let cells: Vec<String> =
             row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        context.printer.answer(cells.join("  ").trim_end())?;
+        context.printer.print(cells.join("  ").trim_end())?;
     }
-    context.printer.answer("")?;
+    context.printer.print("")?;
     for line in &document.guidance {
-        context.printer.answer(line)?;
+        context.printer.print(line)?;
     }
     Ok(())
 }

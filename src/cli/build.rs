@@ -21,7 +21,7 @@ use serde::Serialize;
 use super::audit;
 use super::cache;
 use super::events::{Events, ExplainMode, MessageFormat};
-use super::look::{self, HostArguments, MachineState};
+use super::machine::{self, HostArguments, MachineState};
 use super::plan::{self, SelectionArguments};
 use super::provision;
 use super::run;
@@ -33,6 +33,7 @@ use crate::report;
 const SENTENCE: usize = 400;
 
 /// Arguments of `build`.
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 #[derive(Debug, clap::Args)]
 pub struct BuildArguments {
     #[command(flatten)]
@@ -49,8 +50,11 @@ pub struct BuildArguments {
     #[arg(long)]
     dry_run: bool,
     /// Format of progress messages
-    #[arg(long, value_enum, value_name = "FORM", default_value_t)]
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
     message_format: MessageFormat,
+    /// Print one JSON document per line and event (same as `--message-format json`)
+    #[arg(long, conflicts_with = "message_format")]
+    json: bool,
     /// Build the libraries only, not the Rust program
     #[arg(long, conflicts_with = "run")]
     no_binary: bool,
@@ -80,7 +84,7 @@ struct StoreArguments {
 }
 
 impl BuildArguments {
-    /// What `build` is asked for where another command builds first.
+    /// The arguments for commands that build first and define only some of the options.
     pub(super) fn of(
         selection: SelectionArguments,
         network: NetworkArguments,
@@ -94,6 +98,7 @@ impl BuildArguments {
             toolkits,
             dry_run: false,
             message_format: MessageFormat::Human,
+            json: false,
             no_binary: false,
             store: StoreArguments { no_store: false, explain: false },
             timings: None,
@@ -102,10 +107,14 @@ impl BuildArguments {
         }
     }
 
+    fn format(&self) -> MessageFormat {
+        if self.json { MessageFormat::Json } else { self.message_format }
+    }
+
     /// Whether standard output is a stream of JSON lines.
     #[must_use]
     pub fn is_json(&self) -> bool {
-        self.message_format == MessageFormat::Json
+        self.format() == MessageFormat::Json
     }
 }
 
@@ -118,26 +127,27 @@ pub struct NetworkArguments {
 }
 
 impl NetworkArguments {
-    /// What the flag and the environment say together.
+    /// The network policy of the flag, else of the environment.
     pub fn network(self, host: &dyn HostInfo) -> Network {
         if self.offline { Network::Offline } else { Network::from_env(host.env()) }
     }
 }
 
-/// Builds.
+/// Builds the project and, with `--run`, starts the program.
 pub fn run(arguments: &BuildArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
-    if arguments.run && arguments.message_format == MessageFormat::Json {
-        let message = "`--message-format json` and `--run` both want standard output";
+    if arguments.run && arguments.format() == MessageFormat::Json {
+        let message = "`--message-format json` and `--run` both write to standard output";
         return Err(Failure::usage(id!("usage.conflict"), message)
             .hint("build first, then start the program with `gpubuild run`"));
     }
     let planned = planned(arguments, context)?;
     if arguments.run && planned.plan.binary.is_none() {
-        return Err(Failure::usage(id!("run.no-binary"), "this project names no program to start")
-            .hint(run::NO_BINARY));
+        return Err(
+            Failure::usage(id!("run.no-binary"), "this project has no program to run").hint(run::NO_BINARY)
+        );
     }
     if arguments.dry_run {
-        match arguments.message_format {
+        match arguments.format() {
             MessageFormat::Human => plan::print(&planned.plan, context, false)?,
             MessageFormat::Json => {
                 context
@@ -147,85 +157,88 @@ pub fn run(arguments: &BuildArguments, context: &CommandContext<'_>) -> Result<E
         }
         return Ok(Exit::Done);
     }
-    let (PlannedBuild { project, sight, .. }, outcome) = carried_out(planned, arguments, context)?;
-    if arguments.message_format == MessageFormat::Human {
+    let (PlannedBuild { project, machine, .. }, outcome) = execute(planned, arguments, context)?;
+    if arguments.format() == MessageFormat::Human {
         summary(context, &outcome);
     }
     if outcome.state == TreeState::Built {
-        tell_audit(
+        print_findings(
             context,
-            arguments.message_format,
-            &audit::after_build(context, &project, &sight, &outcome),
+            arguments.format(),
+            &audit::after_build(context, &project, &machine, &outcome),
         )?;
     }
     if !arguments.run {
         return Ok(Exit::Done);
     }
     let Some(program) = &outcome.program else {
-        return Err(Failure::usage(id!("run.no-binary"), "this project names no program to start")
-            .hint(run::NO_BINARY));
+        return Err(
+            Failure::usage(id!("run.no-binary"), "this project has no program to run").hint(run::NO_BINARY)
+        );
     };
     let folders = run::windows_folders(context, &project.build_root);
     run::start(context, &program.path, &arguments.forwarded, &folders)
 }
 
-/// What was planned, of what was seen.
+/// A plan with the inputs that it was computed from.
 pub(super) struct PlannedBuild {
     pub(super) project: Project,
-    pub(super) sight: MachineState,
+    pub(super) machine: MachineState,
     pub(super) plan: Plan,
-    /// The variant of gpubuild.toml that was asked for.
+    /// The variant that `--variant` names.
     pub(super) variant: Option<String>,
     catalogue: Catalogue,
 }
 
-/// Plans and builds, for commands that use the result.
+/// Plans and builds, for commands that continue with the build outputs.
 pub(super) fn make(
     arguments: &BuildArguments,
     context: &CommandContext<'_>,
 ) -> Result<(PlannedBuild, BuildOutcome), Failure> {
-    carried_out(planned(arguments, context)?, arguments, context)
+    execute(planned(arguments, context)?, arguments, context)
 }
 
 fn planned(arguments: &BuildArguments, context: &CommandContext<'_>) -> Result<PlannedBuild, Failure> {
     let host_arguments = HostArguments { host: None, toolkits: arguments.toolkits.clone() };
-    look::check_overrides(context.host)?;
+    machine::check_overrides(context.host)?;
     let catalogue = host_arguments.catalogue(context)?;
-    let sight = look::look(context.host, catalogue.clone());
-    let (project, plan) = plan::make(&arguments.selection, context, context.host, &sight)?;
-    Ok(PlannedBuild { project, sight, plan, variant: arguments.selection.variant.clone(), catalogue })
+    let machine = machine::inspect(context.host, catalogue.clone());
+    let (project, plan) = plan::make(&arguments.selection, context, context.host, &machine)?;
+    Ok(PlannedBuild { project, machine, plan, variant: arguments.selection.variant.clone(), catalogue })
 }
 
-fn carried_out(
+/// Installs missing toolkits, if provisioning is enabled, and builds the plan.
+fn execute(
     planned: PlannedBuild,
     arguments: &BuildArguments,
     context: &CommandContext<'_>,
 ) -> Result<(PlannedBuild, BuildOutcome), Failure> {
-    let PlannedBuild { mut project, mut sight, mut plan, variant, catalogue } = planned;
+    let PlannedBuild { mut project, mut machine, mut plan, variant, catalogue } = planned;
     let network = arguments.network.network(context.host);
-    let way = provision::ProvisionMode {
+    let mode = provision::ProvisionMode {
         locks: &plan::locks(context, Some(&project))?,
         network,
         find_links: provision::folders(context, &arguments.find_links)?,
-        format: arguments.message_format,
+        format: arguments.format(),
     };
     let selection = &arguments.selection;
-    let done = provision::carried_out(context, selection, catalogue.clone(), (&sight, &plan), &way)?;
-    if let Some(now) = done {
-        (sight, project, plan) = now;
+    let updated =
+        provision::install_and_replan(context, selection, catalogue.clone(), (&machine, &plan), &mode)?;
+    if let Some(updated) = updated {
+        (machine, project, plan) = updated;
     }
     plan::warn(&plan, context);
     let replan = |without: &[(Backend, String)]| {
-        plan::make_without(selection, context, context.host, &sight, without)
+        plan::make_without(selection, context, context.host, &machine, without)
             .map(|(_, plan)| plan)
             .map_err(|failure| failure.message)
     };
     let work = BuildWork {
         context,
         project: &project,
-        sight: &sight,
+        machine: &machine,
         network,
-        format: arguments.message_format,
+        format: arguments.format(),
         binary: if arguments.no_binary { BuildBinary::No } else { BuildBinary::Yes },
         store: if arguments.store.no_store { None } else { cache::open(context, Some(&project))? },
         explain: if arguments.store.explain { ExplainMode::Yes } else { ExplainMode::No },
@@ -235,24 +248,25 @@ fn carried_out(
         Some(file) => timings::recorded(work, file, &|work| work.build(&plan, Some(&replan)))?,
         None => work.build(&plan, Some(&replan))?,
     };
-    Ok((PlannedBuild { project, sight, plan, variant, catalogue }, outcome))
+    Ok((PlannedBuild { project, machine, plan, variant, catalogue }, outcome))
 }
 
 /// Lines of `--message-format json` that are not build events.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "reason", rename_all = "kebab-case")]
-enum ProgressLine<'a> {
-    /// What `--dry-run` answers.
+pub(crate) enum ProgressLine<'a> {
+    /// The output of `--dry-run`.
     Plan(report::plan::PlanReport<'a>),
-    /// What would keep others from starting what was built.
+    /// Problems that would keep the outputs from starting on other machines.
     Audit {
-        /// As in `gpubuild audit`.
+        /// The same findings as in `gpubuild audit`.
         findings: &'a [Finding],
     },
 }
 
-/// Warns about what would keep the outputs from starting on other machines. The build itself succeeded.
-fn tell_audit(
+/// Warns about problems that would keep the outputs from starting on other machines. They do not fail the build.
+fn print_findings(
     context: &CommandContext<'_>,
     format: MessageFormat,
     findings: &[Finding],
@@ -268,27 +282,27 @@ fn tell_audit(
         context.printer.warning(&format!("{summary} [{}]", finding.id));
     }
     if !findings.is_empty() {
-        context.printer.hint("`gpubuild audit` shows the evidence and what to do");
+        context.printer.hint("`gpubuild audit` shows the evidence and the fixes");
     }
     Ok(())
 }
 
-/// What `build` and `test` need to have a plan built.
+/// The inputs of a build, shared by `build` and `test`.
 pub(super) struct BuildWork<'a> {
     pub(super) context: &'a CommandContext<'a>,
     pub(super) project: &'a Project,
-    pub(super) sight: &'a MachineState,
+    pub(super) machine: &'a MachineState,
     pub(super) network: Network,
     pub(super) format: MessageFormat,
     pub(super) binary: BuildBinary,
     pub(super) store: Option<Store>,
     pub(super) explain: ExplainMode,
-    /// Who records how long everything takes.
+    /// Records the build timings.
     pub(super) timings: Option<&'a TimingRecorder<'a>>,
 }
 
 impl BuildWork<'_> {
-    /// Builds a plan in the project's own folder.
+    /// Builds a plan in the project's build folder.
     pub(super) fn build(
         &self,
         plan: &Plan,
@@ -297,14 +311,14 @@ impl BuildWork<'_> {
         self.build_in(&self.project.build_root, plan, replan)
     }
 
-    /// Builds a plan whose trees are in another folder.
+    /// Builds a plan whose trees are in the folder `root`.
     pub(super) fn build_in(
         &self,
         root: &gpubuild_host::HostPath,
         plan: &Plan,
         replan: Option<exec::Replan<'_>>,
     ) -> Result<BuildOutcome, Failure> {
-        let events = Events::new(self.context.printer, self.format).explaining(self.explain);
+        let events = Events::new(self.context.printer, self.format).with_explain(self.explain);
         let sink = |event: &BuildEvent| {
             if let Some(recorder) = self.timings {
                 recorder.event(event);
@@ -312,14 +326,14 @@ impl BuildWork<'_> {
             events.show(event);
         };
         let explain = |printed: Printed<'_>| {
-            known::explain(self.context.host, &self.sight.facts, &self.sight.catalogue, printed)
+            known::explain(self.context.host, &self.machine.facts, &self.machine.catalogue, printed)
         };
         let job = BuildJob {
             host: self.context.host,
             project: self.project.file.project.name.clone(),
             root: root.clone(),
             lock: exec::folder::lock_path(&self.project.build_root),
-            tools: InstalledTools::of(&self.sight.inventory),
+            tools: InstalledTools::of(&self.machine.inventory),
             network: self.network,
             binary: self.binary,
             replan,
@@ -333,7 +347,7 @@ impl BuildWork<'_> {
     }
 }
 
-/// A failed build in the words of the command line.
+/// Converts a build error into a failure with notes for its causes.
 pub(super) fn failure(error: &BuildError) -> Failure {
     let mut failure = Failure::of(error, Exit::Negative);
     failure.findings = error.causes().to_vec();
@@ -350,7 +364,7 @@ pub(super) fn failure(error: &BuildError) -> Failure {
     failure
 }
 
-/// The root cause with its fix, and a line for each further one.
+/// The root cause with its fix, and one line per additional cause.
 fn notes(causes: &[Finding]) -> Vec<String> {
     let cause =
         |finding: &Finding| format!("cause: {} [{}]", clean::short(&finding.summary, SENTENCE), finding.id);
@@ -370,16 +384,16 @@ fn notes(causes: &[Finding]) -> Vec<String> {
 fn summary(context: &CommandContext<'_>, outcome: &BuildOutcome) {
     let built: Vec<&str> = outcome.manifest.backends.iter().map(|backend| backend.id()).collect();
     let done = match outcome.state {
-        TreeState::Unchanged => "nothing changed, built already:",
+        TreeState::Unchanged => "up to date:",
         TreeState::Built => "built",
-        TreeState::Taken => "taken from the store:",
+        TreeState::Taken => "restored from the build store:",
     };
     let program =
         outcome.program.as_ref().map(|program| format!(", program {}", program.path)).unwrap_or_default();
-    context.printer.say(&format!("{done} {} ({}{program})", built.join(", "), outcome.path));
+    context.printer.status(&format!("{done} {} ({}{program})", built.join(", "), outcome.path));
     if outcome.state != TreeState::Unchanged {
         for (library, code) in outcome.manifest.device_code() {
-            context.printer.say(&code_of(&library, &code));
+            context.printer.status(&code_of(&library, &code));
         }
     }
 }

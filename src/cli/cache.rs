@@ -1,4 +1,4 @@
-//! `gpubuild cache`: the build store, which results of all projects share.
+//! `gpubuild cache`: the build store, which is shared by all projects.
 
 use gpubuild_detect::id;
 use gpubuild_exec::exec::{BuildBinary, BuildJob, InstalledTools, folder, reuse};
@@ -8,7 +8,7 @@ use gpubuild_exec::store::settings::{self, SettingsError, Store};
 use gpubuild_plan::project::{self, Project};
 use gpubuild_release::layers;
 
-use super::look::{self, HostArguments};
+use super::machine::{self, HostArguments};
 use super::plan::{self, SelectionArguments};
 use super::{CommandContext, Exit, Failure, build};
 use crate::report::cache::{CacheReport, ExplainDocument, Layers, PruneDocument};
@@ -32,7 +32,6 @@ enum CacheCommand {
     Explain(CacheExplanation),
 }
 
-/// How to answer.
 #[derive(Debug, Clone, Copy, clap::Args)]
 struct CacheForm {
     /// Print one JSON document
@@ -66,7 +65,7 @@ struct CacheExplanation {
 }
 
 impl CacheArguments {
-    /// Whether the answer is one JSON document.
+    /// Whether standard output is one JSON document.
     #[must_use]
     pub fn is_json(&self) -> bool {
         match &self.command {
@@ -77,7 +76,7 @@ impl CacheArguments {
     }
 }
 
-/// Does what was asked.
+/// Runs the subcommand.
 pub fn run(arguments: &CacheArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     match &arguments.command {
         CacheCommand::List(form) => show(context, *form, true)?,
@@ -88,27 +87,28 @@ pub fn run(arguments: &CacheArguments, context: &CommandContext<'_>) -> Result<E
     Ok(Exit::Done)
 }
 
-/// The store of a project; `None` where it is off.
+/// The build store of a project; `None` if it is disabled.
 pub(super) fn open(
     context: &CommandContext<'_>,
     project: Option<&Project>,
 ) -> Result<Option<Store>, Failure> {
     let table = project.map(|project| project.file.cache.clone()).unwrap_or_default();
-    Store::open(context.host, &table, project.map(|project| &project.root)).map_err(|error| wrong(&error))
+    Store::open(context.host, &table, project.map(|project| &project.root))
+        .map_err(|error| invalid_setting(&error))
 }
 
-fn wrong(error: &SettingsError) -> Failure {
+fn invalid_setting(error: &SettingsError) -> Failure {
     Failure::of(error, Exit::Usage)
 }
 
-/// The store of the project here, else that of the user.
+/// The build store of the project in the current folder or above, else of the user.
 fn store(context: &CommandContext<'_>) -> Result<Store, Failure> {
     let here = context.host.current_dir().ok();
     let file = here.and_then(|here| project::find(context.host, &here).ok());
     let project = file.and_then(|file| project::load(context.host, &file).ok());
     open(context, project.as_ref())?.ok_or_else(|| {
-        let off = format!("the build store is off: `{}` or `[cache] store` says so", settings::VARIABLE);
-        Failure::usage(id!("cache.off"), off).hint(format!("{}=on switches it on", settings::VARIABLE))
+        let message = format!("the build store is disabled by `{}` or `[cache] store`", settings::VARIABLE);
+        Failure::usage(id!("cache.off"), message).hint(format!("enable it with `{}=on`", settings::VARIABLE))
     })
 }
 
@@ -119,67 +119,74 @@ fn show(context: &CommandContext<'_>, form: CacheForm, with_entries: bool) -> Re
         store.root.to_string(),
         store.limit,
         &items,
-        told(layers::usage(context.host)),
+        layer_totals(layers::usage(context.host)),
         with_entries,
     );
     if form.json {
         context.printer.json(&document)?;
     } else {
-        context.printer.answer(&document.text(context.host.now()))?;
+        context.printer.print(&document.text(context.host.now()))?;
     }
     Ok(())
 }
 
 fn prune(arguments: &Prune, context: &CommandContext<'_>) -> Result<(), Failure> {
     let store = store(context)?;
-    let size =
-        arguments.max_size.as_deref().map(settings::size).transpose().map_err(|error| wrong(&error))?;
-    let age =
-        arguments.older_than.as_deref().map(settings::age).transpose().map_err(|error| wrong(&error))?;
+    let size = arguments
+        .max_size
+        .as_deref()
+        .map(settings::size)
+        .transpose()
+        .map_err(|error| invalid_setting(&error))?;
+    let age = arguments
+        .older_than
+        .as_deref()
+        .map(settings::age)
+        .transpose()
+        .map_err(|error| invalid_setting(&error))?;
     let limits = StoreLimits { size: size.or(Some(store.limit)), age, all: arguments.all };
     let refused = |error: std::io::Error| {
         Failure::negative(id!("cache.not-pruned"), format!("failed to prune `{}`: {error}", store.root))
-            .hint("look at its owner and mode")
+            .hint("check the owner and permissions of the folder")
     };
     let pruned = maintain::prune(context.host, &store, limits).map_err(refused)?;
-    let gone = layers::prune(context.host, age, arguments.all).map_err(refused)?;
-    let document = PruneDocument::new(&pruned, told(gone));
+    let removed = layers::prune(context.host, age, arguments.all).map_err(refused)?;
+    let document = PruneDocument::new(&pruned, layer_totals(removed));
     if arguments.form.json {
         context.printer.json(&document)?;
     } else {
-        context.printer.answer(&document.text())?;
+        context.printer.print(&document.text())?;
     }
     Ok(())
 }
 
-fn told(layers::Usage { count, bytes }: layers::Usage) -> Layers {
+fn layer_totals(layers::LayerUsage { count, bytes }: layers::LayerUsage) -> Layers {
     Layers { count, bytes }
 }
 
 fn explain(arguments: &CacheExplanation, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let host_arguments = HostArguments::default();
-    look::check_overrides(context.host)?;
-    let sight = look::look(context.host, host_arguments.catalogue(context)?);
-    let (project, plan) = plan::make(&arguments.selection, context, context.host, &sight)?;
+    machine::check_overrides(context.host)?;
+    let machine = machine::inspect(context.host, host_arguments.catalogue(context)?);
+    let (project, plan) = plan::make(&arguments.selection, context, context.host, &machine)?;
     let Some(store) = open(context, Some(&project))? else {
-        return Err(Failure::usage(id!("cache.off"), "the build store is off")
-            .hint("GPUBUILD_STORE=on switches it on"));
+        return Err(Failure::usage(id!("cache.off"), "the build store is disabled")
+            .hint("enable it with `GPUBUILD_STORE=on`"));
     };
     if let Some(name) = &arguments.tree
         && plan.trees.iter().all(|tree| tree.id != *name)
     {
         let known: Vec<&str> = plan.trees.iter().map(|tree| tree.id.as_str()).collect();
-        let message = format!("the plan has no tree `{name}`");
-        return Err(
-            Failure::usage(id!("cache.no-tree"), message).hint(format!("it has {}", known.join(", ")))
-        );
+        let message = format!("unknown build tree `{name}`");
+        return Err(Failure::usage(id!("cache.no-tree"), message)
+            .hint(format!("available trees: {}", known.join(", "))));
     }
     let job = BuildJob {
         host: context.host,
         project: project.file.project.name.clone(),
         root: project.build_root.clone(),
         lock: folder::lock_path(&project.build_root),
-        tools: InstalledTools::of(&sight.inventory),
+        tools: InstalledTools::of(&machine.inventory),
         network: Network::Offline,
         binary: BuildBinary::No,
         replan: None,
@@ -187,13 +194,14 @@ fn explain(arguments: &CacheExplanation, context: &CommandContext<'_>) -> Result
         store: Some(store),
         sink: &|_| {},
     };
-    let wanted = plan.trees.iter().filter(|tree| arguments.tree.as_ref().is_none_or(|name| *name == tree.id));
-    let trees: Result<Vec<_>, _> = wanted.map(|tree| reuse::explain(&job, tree)).collect();
+    let selected =
+        plan.trees.iter().filter(|tree| arguments.tree.as_ref().is_none_or(|name| *name == tree.id));
+    let trees: Result<Vec<_>, _> = selected.map(|tree| reuse::explain(&job, tree)).collect();
     let document = ExplainDocument::new(trees.map_err(|error| build::failure(&error))?);
     if arguments.form.json {
         context.printer.json(&document)?;
     } else {
-        context.printer.answer(&document.text())?;
+        context.printer.print(&document.text())?;
     }
     Ok(Exit::Done)
 }

@@ -1,6 +1,7 @@
 //! `gpubuild completions SHELL`.
 
 use clap_complete::Shell;
+use clap_complete::env::Shells;
 
 use super::{CommandContext, Exit, Failure};
 
@@ -12,10 +13,17 @@ pub struct CompletionsArguments {
     shell: Shell,
 }
 
-/// Prints the completion script.
+/// The variable by which the script asks the program for candidates; `clap_complete` reads it.
+const VARIABLE: &str = "COMPLETE";
+
+/// Prints the completion script. It calls `gpubuild` for candidates, so that ids and templates are those of that version.
 pub fn run(arguments: &CompletionsArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut super::command_line(), "gpubuild", &mut script);
-    context.printer.answer(&String::from_utf8_lossy(&script))?;
+    let shells = Shells::builtins();
+    let completer = shells.completer(&arguments.shell.to_string());
+    if let Some(completer) = completer {
+        completer.write_registration(VARIABLE, "gpubuild", "gpubuild", "gpubuild", &mut script)?;
+    }
+    context.printer.print(&String::from_utf8_lossy(&script))?;
     Ok(Exit::Done)
 }

@@ -1,4 +1,4 @@
-//! `gpubuild detect`: which hardware is present, what can be built, what can run, and why not.
+//! `gpubuild detect`: hardware, toolkits and drivers, and which backends can be built and run.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::id;
@@ -6,7 +6,7 @@ use gpubuild_detect::toolkit;
 use gpubuild_host::Host;
 use gpubuild_plan::plan::request::BackendSelection;
 
-use super::look::{self, HostArguments};
+use super::machine::{self, HostArguments};
 use super::{CommandContext, Exit, Failure, TextRole, Verbosity};
 use crate::report::detect::DetectReport;
 use crate::report::detect_text::{Detail, DetectSubject, Tone, text};
@@ -28,42 +28,47 @@ pub struct DetectArguments {
 }
 
 impl DetectArguments {
-    /// Whether child processes are started.
+    /// Whether the command starts child processes.
     #[must_use]
-    pub fn asks_drivers(&self) -> bool {
+    pub fn starts_processes(&self) -> bool {
         self.probe
     }
 }
 
-/// Looks and tells.
+/// Examines the machine and prints the verdicts.
 pub fn run(arguments: &DetectArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let backends = selected(arguments.backends.as_deref())?;
     let recorded = arguments.host.recorded(context)?;
     let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
-    look::check_overrides(host)?;
-    let mut sight = look::look(host, arguments.host.catalogue(context)?);
+    machine::check_overrides(host)?;
+    let mut machine = machine::inspect(host, arguments.host.catalogue(context)?);
     if arguments.probe {
-        toolkit::ask_programs(host, &sight.catalogue, &mut sight.inventory);
-        let probes = toolkit::ask_drivers(host, &backends);
-        sight.matrix =
-            gpubuild_plan::offer::evaluate(&sight.facts, &sight.inventory, &sight.catalogue, &probes);
+        toolkit::query_programs(host, &machine.catalogue, &mut machine.inventory);
+        let probes = toolkit::probe_drivers(host, &backends);
+        machine.matrix =
+            gpubuild_plan::offer::evaluate(&machine.facts, &machine.inventory, &machine.catalogue, &probes);
     }
     if arguments.json {
-        let document =
-            DetectReport::new(&sight.facts, &sight.inventory, &sight.catalogue, &sight.matrix, &backends);
+        let document = DetectReport::new(
+            &machine.facts,
+            &machine.inventory,
+            &machine.catalogue,
+            &machine.matrix,
+            &backends,
+        );
         context.printer.json(&document)?;
         return Ok(Exit::Done);
     }
     let verbose = context.printer.verbosity() >= Verbosity::Verbose;
     let subject = DetectSubject {
-        facts: &sight.facts,
-        inventory: &sight.inventory,
-        catalogue: &sight.catalogue,
-        matrix: &sight.matrix,
+        facts: &machine.facts,
+        inventory: &machine.inventory,
+        catalogue: &machine.catalogue,
+        matrix: &machine.matrix,
         backends: &backends,
         detail: if verbose { Detail::Everything } else { Detail::Relevant },
     };
-    context.printer.answer(&text(&subject, &|tone, piece| context.printer.paint(role(tone), piece)))?;
+    context.printer.print(&text(&subject, &|tone, text| context.printer.paint(role(tone), text)))?;
     if verbose {
         let counts = host.counts();
         context
@@ -73,7 +78,7 @@ pub fn run(arguments: &DetectArguments, context: &CommandContext<'_>) -> Result<
     Ok(Exit::Done)
 }
 
-/// Everything unless some are named: `detect` shows what `auto` would leave out.
+/// The named backends. `auto` selects all of them here, since `detect` also shows backends that cannot be built.
 fn selected(text: Option<&str>) -> Result<Vec<Backend>, Failure> {
     let Some(text) = text else { return Ok(Backend::ALL.to_vec()) };
     match BackendSelection::parse(text) {
@@ -87,7 +92,7 @@ fn selected(text: Option<&str>) -> Result<Vec<Backend>, Failure> {
     }
 }
 
-/// The colour of a tone.
+/// The text role that renders a tone.
 #[must_use]
 pub fn role(tone: Tone) -> TextRole {
     match tone {

@@ -1,4 +1,4 @@
-//! Shows a build: a bar per tree on a terminal, plain lines elsewhere, JSON lines on request.
+//! Build progress: one bar per tree on a terminal, plain lines elsewhere, JSON lines on request.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,35 +9,35 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::{Printer, Verbosity};
 
-/// The forms of `--message-format`.
+/// The values of `--message-format`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum MessageFormat {
-    /// For people, on stderr.
+    /// Human-readable text on standard error.
     #[default]
     Human,
-    /// One JSON document per line and event, on stdout.
+    /// One JSON document per event on standard output, one per line.
     Json,
 }
 
-/// Name of the bar of an installation.
+/// Name of the progress bar of wheel installations.
 const WHEELS: &str = "wheels";
 
-/// Whether hits and misses of the store are printed.
+/// Whether to print hits and misses of the build store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ExplainMode {
-    /// They are.
+    /// Always.
     Yes,
-    /// They are not, except with `--verbose`.
+    /// Only with `--verbose`.
     #[default]
     No,
 }
 
-/// Shows events.
+/// Prints build events.
 pub(super) struct Events<'a> {
     printer: &'a Printer,
     format: MessageFormat,
     explain: ExplainMode,
-    /// `None` where no bar may be drawn.
+    /// `None` if progress bars are disabled.
     bars: Option<Bars>,
 }
 
@@ -47,67 +47,66 @@ struct Bars {
 }
 
 impl<'a> Events<'a> {
-    /// A view for this printer's streams.
     pub(super) fn new(printer: &'a Printer, format: MessageFormat) -> Self {
-        let draws = format == MessageFormat::Human && printer.shows_progress();
-        let bars = draws.then(|| Bars { all: MultiProgress::new(), by_tree: Mutex::default() });
+        let shows_bars = format == MessageFormat::Human && printer.shows_progress();
+        let bars = shows_bars.then(|| Bars { all: MultiProgress::new(), by_tree: Mutex::default() });
         Self { printer, format, explain: ExplainMode::No, bars }
     }
 
-    /// The same, with hits and misses of the store.
-    pub(super) fn explaining(mut self, explain: ExplainMode) -> Self {
+    /// Sets whether to print hits and misses of the build store.
+    pub(super) fn with_explain(mut self, explain: ExplainMode) -> Self {
         self.explain = explain;
         self
     }
 
-    /// Shows one.
+    /// Prints one event.
     pub(super) fn show(&self, event: &BuildEvent) {
         if self.format == MessageFormat::Json {
-            // A reader that went away does not stop the build.
+            // A closed standard output does not stop the build.
             let _ = self.printer.json_line(event);
             return;
         }
         match event {
             BuildEvent::Waiting { lock } => {
-                self.say(&format!("waiting for another build of this project (it holds `{lock}`)"));
+                self.status(&format!("waiting for another build of this project to release `{lock}`"));
             }
-            BuildEvent::Note { text } => self.say(text),
+            BuildEvent::Note { text } => self.status(text),
             BuildEvent::Fetching { tool, version, into } => {
-                self.say(&format!("fetching {tool} {version}, which this machine lacks, into {into}"));
+                self.status(&format!("fetching {tool} {version} into {into}"));
             }
             BuildEvent::WaitingForInstall { what, lock } => {
-                self.say(&format!("waiting for another installation of {what} (it holds `{lock}`)"));
+                self.status(&format!("waiting for another installation of {what} to release `{lock}`"));
             }
             BuildEvent::Provisioning { toolkit, version, into, download, disk, free } => {
-                let free = free.map(|free| format!(" ({} are free)", bytes::show(free))).unwrap_or_default();
+                let free = free.map(|free| format!(" ({} free)", bytes::show(free))).unwrap_or_default();
                 let (download, disk) = (bytes::show_if_known(*download), bytes::show_if_known(*disk));
-                self.say(&format!(
-                    "installing {toolkit} {version} into {into}: {download} to download, at most {disk} of disk{free}"
+                self.status(&format!(
+                    "installing {toolkit} {version} into {into}: {download} to download, up to {disk} of disk space{free}"
                 ));
             }
             BuildEvent::Installing { what, done, total } => self.installing(what, *done, *total),
             BuildEvent::Configuring { tree, .. } => self.begin(tree, "configuring"),
             BuildEvent::Configured { tree, seconds } => {
                 if self.bars.is_none() {
-                    self.say(&format!("[{tree}] configured in {seconds:.1} s"));
+                    self.status(&format!("[{tree}] configured in {seconds:.1} s"));
                 }
             }
             BuildEvent::Compiling { .. } | BuildEvent::Compiled { .. } => {}
             BuildEvent::LauncherDropped { tree, language, launcher, why } => {
-                self.quietly(|printer| {
-                    printer.warning(&format!("[{tree}] {language} does not go through `{launcher}`: {why}"));
+                self.without_bars(|printer| {
+                    printer.warning(&format!("[{tree}] {language} is compiled without `{launcher}`: {why}"));
                 });
             }
             BuildEvent::Cached { tree, launcher, hits, misses, other, note, .. } => {
-                self.say(&cached(tree, launcher, (*hits, *misses, *other)));
+                self.status(&cached(tree, launcher, (*hits, *misses, *other)));
                 if let Some(note) = note {
-                    self.quietly(|printer| printer.warning(&format!("[{tree}] {launcher}: {note}")));
+                    self.without_bars(|printer| printer.warning(&format!("[{tree}] {launcher}: {note}")));
                 }
             }
             BuildEvent::Narrowed { tree, before, jobs, why } => {
-                self.quietly(|printer| {
+                self.without_bars(|printer| {
                     printer.warning(&format!(
-                        "[{tree}] a compiler seems to have run out of memory with {before} jobs ({why}): continuing with {jobs}"
+                        "[{tree}] a compiler probably ran out of memory with {before} jobs ({why}); continuing with {jobs}"
                     ));
                 });
             }
@@ -117,13 +116,15 @@ impl<'a> Events<'a> {
             BuildEvent::Finished { tree, state, seconds } => {
                 self.end(tree);
                 match state {
-                    TreeState::Built => self.say(&format!("[{tree}] built in {seconds:.1} s")),
-                    TreeState::Taken => self.say(&format!("[{tree}] taken from the store in {seconds:.1} s")),
+                    TreeState::Built => self.status(&format!("[{tree}] built in {seconds:.1} s")),
+                    TreeState::Taken => {
+                        self.status(&format!("[{tree}] restored from the build store in {seconds:.1} s"));
+                    }
                     TreeState::Unchanged => {}
                 }
             }
             BuildEvent::Dropped { backend, why } => {
-                self.quietly(|printer| printer.warning(&format!("{backend} is left out: {why}")));
+                self.without_bars(|printer| printer.warning(&format!("{backend} is left out: {why}")));
             }
             BuildEvent::Linking { package } => self.begin("cargo", &format!("building {package}")),
             BuildEvent::WaitingForStore { .. }
@@ -137,24 +138,26 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// What the store did; without `--explain` only what the user must know.
+    /// Prints an event of the build store. Hits and misses are printed only with `--explain` or `--verbose`.
     fn store(&self, event: &BuildEvent) {
         let explain = |text: String| {
             if self.explain == ExplainMode::Yes || self.printer.verbosity() == Verbosity::Verbose {
-                self.say(&text);
+                self.status(&text);
             }
         };
         match event {
             BuildEvent::WaitingForStore { tree, lock } => {
-                self.say(&format!("[{tree}] waiting for another build of the same (it holds `{lock}`)"));
+                self.status(&format!(
+                    "[{tree}] waiting for another build of the same tree to release `{lock}`"
+                ));
             }
             BuildEvent::Taken { tree, key, entry } => {
                 explain(format!("[{tree}] hit: key {} is stored in {entry}", short(key)));
             }
             BuildEvent::ObjectsTaken { tree, targets, objects, left } => {
                 let names = targets.join(", ");
-                self.say(&format!(
-                    "[{tree}] {objects} objects of {names} come from the store, {left} are left to compile"
+                self.status(&format!(
+                    "[{tree}] {objects} objects of {names} restored from the build store, {left} to compile"
                 ));
             }
             BuildEvent::NotStored { tree, key, why, since, different } => {
@@ -170,15 +173,15 @@ impl<'a> Events<'a> {
                 explain(format!("[{tree}] stored {} under key {}", bytes::show(*bytes), short(key)));
             }
             BuildEvent::StoreUnused { tree, why } => {
-                self.quietly(|printer| printer.warning(&format!("{tree}: {why}")));
+                self.without_bars(|printer| printer.warning(&format!("[{tree}] {why}")));
             }
             BuildEvent::SourcesChanged { tree, files } => {
                 let first = files.first().map_or("", String::as_str);
                 let more = files.len().saturating_sub(1);
                 let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-                self.quietly(|printer| {
+                self.without_bars(|printer| {
                     printer.warning(&format!(
-                        "{tree}: `{first}`{more} changed during the build: it is not stored, and the next build looks again"
+                        "[{tree}] `{first}`{more} changed during the build: the result is not stored, and the next build checks it again"
                     ));
                 });
             }
@@ -193,7 +196,7 @@ impl<'a> Events<'a> {
                 bar.set_message(what.to_owned());
                 bar.enable_steady_tick(std::time::Duration::from_millis(120));
             }
-            None => self.say(&format!("[{tree}] {what}")),
+            None => self.status(&format!("[{tree}] {what}")),
         }
     }
 
@@ -205,11 +208,11 @@ impl<'a> Events<'a> {
                 bar.set_position(done.into());
                 bar.set_message(what.to_owned());
             }
-            None => self.say(&format!("[{tree} {done}/{total}] {what}")),
+            None => self.status(&format!("[{tree} {done}/{total}] {what}")),
         }
     }
 
-    /// Download progress of the wheels in MiB: installers do not report the progress of the current one.
+    /// Download progress of all wheels in MiB. Installers do not report the progress within one wheel.
     fn installing(&self, what: &str, done: u64, total: u64) {
         const MEBIBYTE: u64 = 1 << 20;
         if what.is_empty() {
@@ -219,19 +222,21 @@ impl<'a> Events<'a> {
         let steps = |bytes: u64| u32::try_from(bytes / MEBIBYTE).unwrap_or(u32::MAX);
         match &self.bars {
             Some(_) => self.step(WHEELS, steps(done), steps(total), &format!("MiB {what}")),
-            None if total > 0 => self.say(&format!("[{WHEELS} {}/{} MiB] {what}", steps(done), steps(total))),
+            None if total > 0 => {
+                self.status(&format!("[{WHEELS} {}/{} MiB] {what}", steps(done), steps(total)));
+            }
             None => {}
         }
     }
 
-    /// What tools say beside their steps is in the log. It is shown with `-v`; cargo's lines are its steps.
+    /// A line of a tool's output. It is in the log, so it is printed only with `-v`, except that lines of cargo serve as progress.
     fn line(&self, tree: &str, text: &str) {
         if self.printer.verbosity() == Verbosity::Verbose {
-            self.quietly(|printer| printer.detail(&format!("[{tree}] {text}")));
+            self.without_bars(|printer| printer.detail(&format!("[{tree}] {text}")));
         } else if tree == "cargo" {
             match &self.bars {
                 Some(bars) => bars.bar(tree).set_message(text.trim().to_owned()),
-                None => self.say(&format!("[{tree}] {}", text.trim())),
+                None => self.status(&format!("[{tree}] {}", text.trim())),
             }
         }
     }
@@ -244,12 +249,12 @@ impl<'a> Events<'a> {
         }
     }
 
-    fn say(&self, text: &str) {
-        self.quietly(|printer| printer.say(text));
+    fn status(&self, text: &str) {
+        self.without_bars(|printer| printer.status(text));
     }
 
-    /// Writes while no bar is on the screen.
-    fn quietly(&self, write: impl FnOnce(&Printer)) {
+    /// Hides the progress bars while writing.
+    fn without_bars(&self, write: impl FnOnce(&Printer)) {
         match &self.bars {
             Some(bars) => bars.all.suspend(|| write(self.printer)),
             None => write(self.printer),
@@ -257,17 +262,17 @@ impl<'a> Events<'a> {
     }
 }
 
-/// As much of a key as people compare.
+/// The first characters of a key, enough to compare two keys.
 fn short(key: &str) -> &str {
     key.get(..12).unwrap_or(key)
 }
 
-/// `[cpu] ccache: 12 of 15 compilations were in the cache (80 %); 1 cannot be cached`.
+/// `[cpu] ccache: 12 of 15 compilations were cached (80 %); 1 not cacheable`.
 fn cached(tree: &str, launcher: &str, (hits, misses, other): (u64, u64, u64)) -> String {
     let all = hits + misses;
     let share = (hits * 100).checked_div(all).map(|share| format!(" ({share} %)")).unwrap_or_default();
-    let rest = if other > 0 { format!("; {other} cannot be cached") } else { String::new() };
-    format!("[{tree}] {launcher}: {hits} of {all} compilations were in the cache{share}{rest}")
+    let rest = if other > 0 { format!("; {other} not cacheable") } else { String::new() };
+    format!("[{tree}] {launcher}: {hits} of {all} compilations were cached{share}{rest}")
 }
 
 impl Drop for Events<'_> {

@@ -1,4 +1,4 @@
-//! `gpubuild explain`: what a backend needs and what is installed, or what a finding or an error means.
+//! `gpubuild explain`: what a backend needs and what of it is installed, or what a finding or an error means.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::diagnostic;
@@ -7,7 +7,7 @@ use gpubuild_detect::id;
 use gpubuild_host::Host;
 
 use super::detect::role;
-use super::look::{self, HostArguments};
+use super::machine::{self, HostArguments};
 use super::{CommandContext, Exit, Failure};
 use crate::report::explain::{BackendDocument, ErrorDocument, ExplainedMachine, FindingDocument};
 use crate::report::explain_text;
@@ -25,16 +25,16 @@ pub struct ExplainArguments {
     pub json: bool,
 }
 
-/// Explains.
+/// Prints the explanation.
 pub fn run(arguments: &ExplainArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
-    let paint = |tone, piece: &str| context.printer.paint(role(tone), piece);
+    let paint = |tone, text: &str| context.printer.paint(role(tone), text);
     let findings = Findings::embedded();
     if let Some((family, entry)) = findings.find(&arguments.what) {
         let document = FindingDocument::new(family, &arguments.what, entry);
         if arguments.json {
             context.printer.json(&document)?;
         } else {
-            context.printer.answer(&explain_text::finding(&document, &paint))?;
+            context.printer.print(&explain_text::finding(&document, &paint))?;
         }
         return Ok(Exit::Done);
     }
@@ -43,23 +43,23 @@ pub fn run(arguments: &ExplainArguments, context: &CommandContext<'_>) -> Result
         if arguments.json {
             context.printer.json(&document)?;
         } else {
-            context.printer.answer(&explain_text::error(&document, &paint))?;
+            context.printer.print(&explain_text::error(&document, &paint))?;
         }
         return Ok(Exit::Done);
     }
     let backend: Backend = arguments.what.parse().map_err(|_| unknown(&arguments.what))?;
     let recorded = arguments.host.recorded(context)?;
     let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
-    look::check_overrides(host)?;
-    let sight = look::look(host, arguments.host.catalogue(context)?);
+    machine::check_overrides(host)?;
+    let state = machine::inspect(host, arguments.host.catalogue(context)?);
     let machine = ExplainedMachine {
-        facts: &sight.facts,
-        inventory: &sight.inventory,
-        catalogue: &sight.catalogue,
-        matrix: &sight.matrix,
+        facts: &state.facts,
+        inventory: &state.inventory,
+        catalogue: &state.catalogue,
+        matrix: &state.matrix,
         env: host.env(),
     };
-    let Some(document) = BackendDocument::new(&sight.catalogue, backend, machine) else {
+    let Some(document) = BackendDocument::new(&state.catalogue, backend, machine) else {
         return Err(Failure::usage(
             id!("explain.undescribed"),
             format!("the description of {backend} has no `about`"),
@@ -69,12 +69,12 @@ pub fn run(arguments: &ExplainArguments, context: &CommandContext<'_>) -> Result
     if arguments.json {
         context.printer.json(&document)?;
     } else {
-        context.printer.answer(&explain_text::backend(&document, &paint))?;
+        context.printer.print(&explain_text::backend(&document, &paint))?;
     }
     Ok(Exit::Done)
 }
 
-/// Neither a backend nor an id: what may have been meant.
+/// The failure for an unknown name, with suggestions.
 fn unknown(what: &str) -> Failure {
     let failure = Failure::usage(
         id!("explain.unknown"),
@@ -83,7 +83,8 @@ fn unknown(what: &str) -> Failure {
     let backend = what.parse::<Backend>().err().and_then(|unknown| unknown.nearest);
     match (backend, diagnostic::near(what).as_slice()) {
         (Some(near), _) => failure.hint(format!("did you mean `{near}`?")),
-        (None, []) => failure.hint("`gpubuild doctor --list-checks` shows the ids of findings; backends are cpu, cuda, rocm, metal, vulkan, sycl, opencl"),
+        (None, []) => failure.hint("`gpubuild doctor --list-checks` lists the ids of findings; backends are cpu, cuda, rocm, metal, vulkan, \
+             sycl, opencl"),
         (None, [one]) => failure.hint(format!("did you mean `{one}`?")),
         (None, several) => failure.hint(format!("similar ids: {}", several.join(", "))),
     }

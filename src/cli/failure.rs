@@ -1,4 +1,4 @@
-//! Why a command ends without its answer: what, where, what to do, a stable id and an exit code.
+//! Failures of commands, with a stable id, a message, a hint and an exit code.
 
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::finding::Finding;
@@ -10,49 +10,49 @@ use crate::report::Schema;
 /// Exit codes of the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// Done: 0.
+    /// Success: 0.
     Done,
-    /// Negative result: a build or a test failed, or a required backend does not work: 1.
+    /// Negative result, such as a failed build or test, or a required backend that does not work: 1.
     Negative,
-    /// Usage, configuration, or a plan that is refused: 2.
+    /// Invalid usage or configuration, or a refused plan: 2.
     Usage,
     /// An internal error: 70.
-    Bug,
-    /// Ctrl-C, as shells write it: 130.
+    Internal,
+    /// Interrupted with Ctrl-C: 130, as in shells.
     Interrupted,
-    /// What the program that was started ended with.
+    /// The exit code of the program that the command ran.
     Child(u8),
 }
 
 impl Exit {
-    /// The number.
+    /// The exit code of the process.
     #[must_use]
     pub fn code(self) -> u8 {
         match self {
             Self::Done => 0,
             Self::Negative => 1,
             Self::Usage => 2,
-            Self::Bug => 70,
+            Self::Internal => 70,
             Self::Interrupted => 130,
             Self::Child(code) => code,
         }
     }
 }
 
-/// A command that ended without its answer.
+/// The error of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// Stable id, `family.subject.problem`.
     pub id: DiagnosticId,
-    /// What and where: one or a few lines, no full stop at the end of one.
+    /// The problem and its location: one or more lines, without a final period.
     pub message: String,
-    /// Lines between the message and the hint, for people.
+    /// Lines that are printed between the message and the hint; not part of the JSON forms.
     pub notes: Box<[String]>,
-    /// What to do.
+    /// How to fix it.
     pub hint: Option<String>,
-    /// How the process ends.
+    /// The exit status of the process.
     pub exit: Exit,
-    /// Findings that explain it, for the JSON form.
+    /// The findings that caused it, for the JSON forms.
     pub findings: Vec<Finding>,
 }
 
@@ -69,12 +69,12 @@ impl Failure {
         }
     }
 
-    /// A failure with the exit code for a negative outcome.
+    /// A failure with the exit code for a negative result.
     pub fn negative(id: DiagnosticId, message: impl Into<String>) -> Self {
         Self { exit: Exit::Negative, ..Self::usage(id, message) }
     }
 
-    /// The failure that an error causes.
+    /// A failure with the id, message and hint of an error.
     pub fn of(error: &dyn Diagnostic, exit: Exit) -> Self {
         Self {
             id: error.id(),
@@ -86,33 +86,22 @@ impl Failure {
         }
     }
 
-    /// The same with a hint.
+    /// Sets the hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// The document that `--json` prints instead of an answer.
+    /// The document that `--json` prints instead of a result.
     #[must_use]
     pub fn document(&self) -> impl Serialize + '_ {
-        #[derive(Serialize)]
-        struct FailureReport<'a> {
-            schema: Schema,
-            error: FailureBody<'a>,
-        }
         FailureReport { schema: Schema { name: "error", version: 1 }, error: self.body() }
     }
 
     /// The line that ends a stream of JSON lines.
     #[must_use]
     pub fn line(&self) -> impl Serialize + '_ {
-        #[derive(Serialize)]
-        struct FailureLine<'a> {
-            reason: &'static str,
-            exit: u8,
-            error: FailureBody<'a>,
-        }
         FailureLine { reason: "error", exit: self.exit.code(), error: self.body() }
     }
 
@@ -126,13 +115,39 @@ impl Failure {
     }
 }
 
-/// The part that both JSON forms share.
+/// The document that a failed command prints instead of its result.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct FailureReport<'a> {
+    schema: Schema,
+    /// The error.
+    error: FailureBody<'a>,
+}
+
+/// The last line of `build --message-format json` if the build fails.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct FailureLine<'a> {
+    /// `error`.
+    reason: &'static str,
+    /// Exit status of the process.
+    exit: u8,
+    /// The error.
+    error: FailureBody<'a>,
+}
+
+/// The error of a command.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FailureBody<'a> {
+    /// Stable id: `family.subject.problem`.
     id: DiagnosticId,
+    /// The problem and its location.
     message: &'a str,
+    /// How to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<&'a str>,
+    /// The findings that caused it.
     findings: &'a [Finding],
 }
 

@@ -1,4 +1,4 @@
-//! `gpubuild host record FILE`: a recording of this machine that every command with `--host` can look at.
+//! `gpubuild host record FILE`: records this machine for commands with `--host`.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::id;
@@ -6,7 +6,7 @@ use gpubuild_detect::toolkit;
 use gpubuild_doctor as doctor;
 use gpubuild_host::recorder;
 
-use super::look::{self, HostArguments};
+use super::machine::{self, HostArguments};
 use super::{CommandContext, Exit, Failure};
 
 /// Arguments of `host`.
@@ -44,21 +44,21 @@ pub fn run(arguments: &HostCommandArguments, context: &CommandContext<'_>) -> Re
     let Action::Record(arguments) = &arguments.action;
     let path = super::absolute(context, &arguments.file)?;
     if context.host.exists(&path) && !arguments.force {
-        return Err(Failure::usage(id!("host.record-exists"), format!("`{path}` is there already"))
-            .hint("name another file, or replace it with `--force`"));
+        return Err(Failure::usage(id!("host.record-exists"), format!("`{path}` already exists"))
+            .hint("specify another file, or replace it with `--force`"));
     }
-    // Recording a recording is a way to see what is looked at.
+    // Recording a recorded host shows which of its entries are read.
     let recorded = arguments.host.recorded(context)?;
     let host = recorded.as_ref().map_or(context.host, |host| host);
     let catalogue = arguments.host.catalogue(context)?;
-    look::check_overrides(host)?;
+    machine::check_overrides(host)?;
     let (recording, redactions) = recorder::record(host, &arguments.keep_env, |host| {
-        let mut sight = look::look(host, catalogue);
-        let _ = doctor::observe(host, &sight.facts, &sight.inventory, &sight.catalogue);
+        let mut machine = machine::inspect(host, catalogue);
+        let _ = doctor::observe(host, &machine.facts, &machine.inventory, &machine.catalogue);
         if arguments.probe {
-            toolkit::ask_programs(host, &sight.catalogue, &mut sight.inventory);
-            // Only the asking matters: the recorder remembers the answers.
-            let _ = toolkit::ask_drivers(host, &Backend::ALL);
+            toolkit::query_programs(host, &machine.catalogue, &mut machine.inventory);
+            // The recorder stores the replies, so the result is not needed here.
+            let _ = toolkit::probe_drivers(host, &Backend::ALL);
         }
     });
     let lines = redactions.lines().into_iter().map(|line| format!("# redacted: {line}\n"));
@@ -66,10 +66,10 @@ pub fn run(arguments: &HostCommandArguments, context: &CommandContext<'_>) -> Re
     context.host.write(&path, text.as_bytes()).map_err(|error| {
         Failure::negative(id!("host.record-unwritable"), format!("failed to write `{path}`: {error}"))
     })?;
-    context.printer.say(&format!("recorded {} entries in `{path}`", recording.files.len()));
+    context.printer.status(&format!("recorded {} entries in `{path}`", recording.files.len()));
     if !redactions.is_empty() {
-        context.printer.say(&redactions.summary());
+        context.printer.status(&redactions.summary());
     }
-    context.printer.hint("read it before you publish it: it may contain paths of yours");
+    context.printer.hint("review the file before you publish it; it may contain private paths");
     Ok(Exit::Done)
 }

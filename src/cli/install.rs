@@ -7,12 +7,12 @@ use gpubuild_detect::id;
 use gpubuild_host::{HostInfo, HostPath, Os};
 use gpubuild_plan::plan::bytes;
 use gpubuild_release::install::{
-    self, InstallError, InstallEvent, InstallOrder, InstallResult, InstalledRelease, InstalledVersion,
-    MayFall, Starting, state,
+    self, FallbackPolicy, InstallError, InstallEvent, InstallRequest, InstallResult, InstalledRelease,
+    InstalledVersion, SmokeTest, state,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::release::{ReleaseArguments, ReleaseInputs, Signed, of_nothing, of_source};
+use super::release::{ReleaseArguments, ReleaseInputs, SignaturePolicy, no_variant_failure, source_failure};
 use super::{CommandContext, Exit, Failure, Printer, absolute};
 use crate::report::install::{InstallReport, InstalledListReport};
 
@@ -48,7 +48,7 @@ pub struct InstallArguments {
     pub json: bool,
 }
 
-/// Installs.
+/// Installs a release, returns to the previous version, or lists the installed versions.
 pub fn run(arguments: &InstallArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     if arguments.list {
         return list(arguments, context);
@@ -59,35 +59,35 @@ pub fn run(arguments: &InstallArguments, context: &CommandContext<'_>) -> Result
     let Some(manifest) = &arguments.manifest else {
         return Err(Failure::usage(id!("usage.no-manifest"), "`--manifest` is missing"));
     };
-    let signed = if arguments.unsigned { Signed::AsAsked } else { Signed::Required };
-    let release = arguments.release.open(manifest, signed, context)?;
+    let signature = if arguments.unsigned { SignaturePolicy::Optional } else { SignaturePolicy::Required };
+    let release = arguments.release.open(manifest, signature, context)?;
     let to = folder(arguments, Some(&release.manifest.name), context)?;
-    can_start(arguments, &release, context)?;
+    check_platform(arguments, &release, context)?;
     let progress = Progress::new(context.printer);
-    let order = InstallOrder {
+    let request = InstallRequest {
         host: context.host,
         to: &to,
-        question: release.question(),
-        fallback: if arguments.release.strict { MayFall::Never } else { MayFall::Loudly },
-        start: starting(arguments),
-        take: &|layer| {
-            let taken = release.source.layer(&release.client, layer, &|count| progress.add(count))?;
-            progress.add(layer.size.saturating_sub(taken.fetched));
-            Ok(taken)
+        resolve: release.request(),
+        fallback: if arguments.release.strict { FallbackPolicy::Deny } else { FallbackPolicy::Warn },
+        smoke_test: smoke_test(arguments),
+        layers: &|layer| {
+            let received = release.source.layer(&release.client, layer, &|count| progress.add(count))?;
+            progress.add(layer.size.saturating_sub(received.fetched));
+            Ok(received)
         },
         sink: &|event| {
-            progress.follow(event);
-            tell(event, context);
+            progress.update(event);
+            print_event(event, context);
         },
     };
-    let done = install::install(&order);
+    let result = install::install(&request);
     progress.end();
-    let done = done.map_err(|error| failure(&error))?;
-    answer(arguments, &release, &to, &done, context)?;
+    let result = result.map_err(|error| failure(&error))?;
+    print_result(arguments, &release, &to, &result, context)?;
     Ok(Exit::Done)
 }
 
-/// A bar on a terminal; nothing elsewhere.
+/// A progress bar on a terminal; prints nothing elsewhere.
 struct Progress {
     bar: Option<ProgressBar>,
 }
@@ -97,7 +97,7 @@ impl Progress {
         Self { bar: printer.shows_progress().then(ProgressBar::hidden) }
     }
 
-    fn follow(&self, event: &InstallEvent<'_>) {
+    fn update(&self, event: &InstallEvent<'_>) {
         let Some(bar) = &self.bar else { return };
         match event {
             InstallEvent::Chosen(choice, size) => {
@@ -129,15 +129,15 @@ impl Progress {
     }
 }
 
-fn starting(arguments: &InstallArguments) -> Starting {
+fn smoke_test(arguments: &InstallArguments) -> SmokeTest {
     if arguments.no_start {
-        return Starting::Unproved;
+        return SmokeTest::Skip;
     }
-    Starting::Within(Duration::from_secs(arguments.start_timeout))
+    SmokeTest::Within(Duration::from_secs(arguments.start_timeout))
 }
 
-/// What is for another kind of machine can be put here, and not be started.
-fn can_start(
+/// Rejects a release for another platform unless the smoke test is skipped: it can be installed here, but not started.
+fn check_platform(
     arguments: &InstallArguments,
     release: &ReleaseInputs<'_>,
     context: &CommandContext<'_>,
@@ -147,11 +147,12 @@ fn can_start(
     if arguments.no_start || release.machine.platform == here {
         return Ok(());
     }
-    let message = format!("what is for {} can't be started on {here}", release.machine.platform);
-    Err(Failure::usage(id!("install.other-platform"), message).hint("`--no-start` installs without"))
+    let message = format!("a release for {} cannot be started on {here}", release.machine.platform);
+    Err(Failure::usage(id!("install.other-platform"), message)
+        .hint("install without the smoke test with `--no-start`"))
 }
 
-/// The folder of `--to`, else the one of this release in the user's data folder.
+/// The folder of `--to`, else the folder `name` in the user's data folder.
 fn folder(
     arguments: &InstallArguments,
     name: Option<&str>,
@@ -161,17 +162,17 @@ fn folder(
         return absolute(context, to);
     }
     let Some(name) = name else {
-        return Err(Failure::usage(id!("install.no-folder"), "which one is not said")
-            .hint("name it with `--name`, or its folder with `--to`"));
+        return Err(Failure::usage(id!("install.no-folder"), "no release is specified")
+            .hint("specify its name with `--name`, or its folder with `--to`"));
     };
     let data = data_folder(context.host).ok_or_else(|| {
-        Failure::usage(id!("install.no-folder"), "this user has no folder for data")
-            .hint("name one with `--to`")
+        Failure::usage(id!("install.no-folder"), "the user's data folder is unknown")
+            .hint("specify a folder with `--to`")
     })?;
     Ok(data.join(name))
 }
 
-/// The folder of all that gpubuild installs for a user.
+/// The folder that contains the releases of a user; `None` if the environment does not define it.
 fn data_folder(host: &dyn HostInfo) -> Option<HostPath> {
     let env = host.env();
     let home = |below: &str| env.get("HOME").map(|home| host.path(home).join(below));
@@ -187,12 +188,12 @@ fn data_folder(host: &dyn HostInfo) -> Option<HostPath> {
     })
 }
 
-fn tell(event: &InstallEvent<'_>, context: &CommandContext<'_>) {
+fn print_event(event: &InstallEvent<'_>, context: &CommandContext<'_>) {
     let printer = context.printer;
     match event {
-        InstallEvent::Waiting => printer.say("waiting for another installation into the same folder"),
+        InstallEvent::Waiting => printer.status("waiting for another installation into the same folder"),
         InstallEvent::Chosen(choice, size) => {
-            printer.say(&format!("{}: {} ({})", choice.label, choice.because, bytes::show(*size)));
+            printer.status(&format!("{}: {} ({})", choice.label, choice.because, bytes::show(*size)));
         }
         InstallEvent::Layer(layer) => {
             printer.detail(&format!("layer {} ({})", layer.sha256, bytes::show(layer.size)));
@@ -200,42 +201,44 @@ fn tell(event: &InstallEvent<'_>, context: &CommandContext<'_>) {
         InstallEvent::Unpacking(layer) => printer.detail(&format!("unpacking {}", layer.sha256)),
         InstallEvent::Starting(program) => printer.detail(&format!("starting {program}")),
         InstallEvent::Failed(error) => {
-            printer.warning(&format!("{error}; the next variant is tried [{}]", error.id()));
-            if let InstallError::Start { said, .. } = error {
-                for line in said {
-                    printer.say(&format!("  {line}"));
+            printer.warning(&format!("{error}; trying the next variant [{}]", error.id()));
+            if let InstallError::Start { output, .. } = error {
+                for line in output {
+                    printer.status(&format!("  {line}"));
                 }
             }
         }
     }
 }
 
-fn answer(
+fn print_result(
     arguments: &InstallArguments,
     release: &ReleaseInputs<'_>,
     to: &HostPath,
-    done: &InstallResult,
+    result: &InstallResult,
     context: &CommandContext<'_>,
 ) -> Result<(), Failure> {
     let printer = context.printer;
     let document =
-        InstallReport::new(&release.manifest.name, to, &program(context.host, to, &done.version), done);
+        InstallReport::new(&release.manifest.name, to, &program(context.host, to, &result.version), result);
     if arguments.json {
         printer.json(&document)?;
     } else {
-        printer.answer(&document.text(arguments.release.explain))?;
+        printer.print(&document.text(arguments.release.explain))?;
     }
-    for one in &done.choice.fallback {
-        printer.warning(&format!("{} is here and not used: {}", one.backend, one.reason));
+    for one in &result.choice.fallback {
+        printer.warning(&format!("{} is available but not used: {}", one.backend, one.reason));
     }
-    for one in &done.choice.unknown {
-        printer.warning(&format!("it needs {one}, and whether this machine has that is unknown"));
+    for one in &result.choice.unknown {
+        printer.warning(&format!(
+            "the variant requires {one}, and gpubuild cannot determine whether this machine provides it"
+        ));
     }
-    printer.say(&document.summary());
+    printer.status(&document.summary());
     Ok(())
 }
 
-/// The path of the program, by way of `current` where that is a link; the folder where it has no program.
+/// The path of the program, through the link `current` except on Windows. The version's folder if it has no program.
 fn program(host: &dyn HostInfo, to: &HostPath, version: &InstalledVersion) -> HostPath {
     let folder = match host.platform().os {
         Os::Windows => state::folder(to, &version.folder),
@@ -246,9 +249,9 @@ fn program(host: &dyn HostInfo, to: &HostPath, version: &InstalledVersion) -> Ho
 
 fn rollback(arguments: &InstallArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let to = folder(arguments, arguments.release.name.as_deref(), context)?;
-    let sink = |event: &InstallEvent<'_>| tell(event, context);
-    let installed =
-        install::rollback(context.host, &to, starting(arguments), &sink).map_err(|error| failure(&error))?;
+    let sink = |event: &InstallEvent<'_>| print_event(event, context);
+    let installed = install::rollback(context.host, &to, smoke_test(arguments), &sink)
+        .map_err(|error| failure(&error))?;
     show(arguments, &[(to, installed)], context)?;
     Ok(Exit::Done)
 }
@@ -283,15 +286,15 @@ fn show(
     if arguments.json {
         context.printer.json(&document)?;
     } else {
-        context.printer.answer(&document.text())?;
+        context.printer.print(&document.text())?;
     }
     Ok(())
 }
 
 fn failure(error: &InstallError) -> Failure {
     let mut failure = match error {
-        InstallError::Nothing(nothing) => of_nothing(nothing),
-        InstallError::Source(error) => of_source(error),
+        InstallError::NoVariant(error) => no_variant_failure(error),
+        InstallError::Source(error) => source_failure(error),
         InstallError::Foreign { .. }
         | InstallError::Link { .. }
         | InstallError::OtherName { .. }
@@ -299,8 +302,8 @@ fn failure(error: &InstallError) -> Failure {
         InstallError::Interrupted => Failure::of(error, Exit::Interrupted),
         _ => Failure::of(error, Exit::Negative),
     };
-    if let InstallError::Start { said, .. } = error {
-        failure.notes = said.iter().map(|line| format!("  {line}")).collect();
+    if let InstallError::Start { output, .. } = error {
+        failure.notes = output.iter().map(|line| format!("  {line}")).collect();
     }
     failure.hint = error.hint().or(failure.hint);
     failure

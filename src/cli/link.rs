@@ -1,4 +1,4 @@
-//! `gpubuild link`: what a program puts on its link line, for the build system that asks.
+//! `gpubuild link`: the link line of a program that uses the built libraries, for a build system.
 
 use gpubuild_detect::id;
 use gpubuild_exec::exec::changed_files;
@@ -6,22 +6,22 @@ use gpubuild_plan::artifacts::manifest_path;
 use gpubuild_plan::artifacts::{Manifest, ManifestError};
 use gpubuild_plan::link;
 
-use super::look;
+use super::project::load_project;
 use super::{CommandContext, Exit, Failure};
 use crate::report::link::LinkDocument;
 
-/// The forms in which `gpubuild link` prints.
+/// The values of `--format`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum LinkFormat {
-    /// Lines for a build script.
+    /// `cargo::` lines for a build script.
     Cargo,
-    /// The document of the contract.
+    /// One JSON document.
     Json,
     /// A `.pc` file.
     PkgConfig,
-    /// A CMake script that makes the target `gpubuild::<project>`.
+    /// A CMake script that defines the target `gpubuild::<project>`.
     Cmake,
-    /// One line for a linker that a C compiler drives, quoted for a shell.
+    /// One line of arguments for a C compiler that links, quoted for a shell.
     Plain,
 }
 
@@ -40,7 +40,7 @@ pub struct LinkArguments {
 }
 
 impl LinkArguments {
-    /// Whether the answer is one JSON document.
+    /// Whether standard output is one JSON document.
     #[must_use]
     pub fn is_json(&self) -> bool {
         self.json || self.format == LinkFormat::Json
@@ -49,14 +49,12 @@ impl LinkArguments {
 
 /// Prints the link line.
 pub fn run(arguments: &LinkArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
-    let project = look::project(context, arguments.project.as_deref())?;
+    let project = load_project(context, arguments.project.as_deref())?;
     let path = manifest_path(&project.build_root);
     let manifest = Manifest::read(context.host, &path).map_err(|error| unreadable(&error))?;
     if let Some(file) = changed_files(context.host, &manifest).first() {
-        let message = format!("`{file}` is missing or differs from what was built");
-        return Err(
-            Failure::negative(id!("manifest.stale"), message).hint("`gpubuild build` builds it again")
-        );
+        let message = format!("`{file}` is missing or was changed after the build");
+        return Err(Failure::negative(id!("manifest.stale"), message).hint("run `gpubuild build` again"));
     }
     let (folders, why) = gpubuild_exec::environment::search_path(context.host, &project.build_root);
     if let Some(why) = why {
@@ -73,10 +71,10 @@ pub fn run(arguments: &LinkArguments, context: &CommandContext<'_>) -> Result<Ex
         LinkFormat::Cmake => link::cmake(&directives, &manifest),
         LinkFormat::Plain | LinkFormat::Json => link::plain(&directives),
     };
-    context.printer.answer(&text)?;
+    context.printer.print(&text)?;
     Ok(Exit::Done)
 }
 
 fn unreadable(error: &ManifestError) -> Failure {
-    Failure::of(error, Exit::Usage).hint("`gpubuild build` makes it")
+    Failure::of(error, Exit::Usage).hint("run `gpubuild build`")
 }

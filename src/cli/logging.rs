@@ -1,4 +1,4 @@
-//! `GPUBUILD_LOG=debug` writes what gpubuild notes along the way to stderr.
+//! Log messages on stderr, enabled with `GPUBUILD_LOG=debug`.
 
 use std::io::Write;
 
@@ -6,11 +6,10 @@ use gpubuild_core::secret::Redacting;
 use gpubuild_host::HostInfo;
 use log::{LevelFilter, Log, Metadata, Record};
 
-/// Starts logging at the level that `GPUBUILD_LOG` names: `error`, `warn`, `info`, `debug`, `trace`. Any other value logs
-/// nothing.
+/// Enables logging at the level in `GPUBUILD_LOG`: `error`, `warn`, `info`, `debug` or `trace`. Any other value disables it.
 pub(super) fn start(host: &dyn HostInfo) {
     let level = host.env().get("GPUBUILD_LOG").and_then(|level| level.parse().ok());
-    // A second logger can only be ours, from a test in the same process: the first one stays.
+    // If a logger is already set, it is this one: tests call the function several times in one process.
     if let Some(level) = level.filter(|level| *level != LevelFilter::Off)
         && log::set_logger(&Stderr).is_ok()
     {
@@ -21,7 +20,7 @@ pub(super) fn start(host: &dyn HostInfo) {
 struct Stderr;
 
 impl Log for Stderr {
-    /// Only gpubuild's own messages: the HTTP client logs every byte that it sends, passwords included.
+    /// Enables only gpubuild's own messages: the HTTP client logs every byte that it sends, including passwords.
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.target().starts_with("gpubuild")
     }
@@ -29,7 +28,7 @@ impl Log for Stderr {
     fn log(&self, record: &Record<'_>) {
         if self.enabled(record.metadata()) {
             let line = format!("{:5} {}: {}\n", record.level(), record.target(), record.args());
-            // Written in one call, so that a secret is never split between two.
+            // A single write, so that no secret is split across two writes.
             let _ = Redacting(std::io::stderr()).write_all(line.as_bytes());
         }
     }

@@ -1,7 +1,7 @@
-//! The command line: one command = one file. The only user of clap, console and indicatif; [`printer`] is the only
-//! writer of standard output and standard error.
+//! The command line, with one file per command. Only this module uses clap, console and indicatif, and only [`printer`] writes to
+//! standard output and standard error.
 //!
-//! A command is a struct of arguments with a function `run(args, &Context) -> Result<Exit, Failure>`.
+//! A command is a struct of arguments and a function `run(&arguments, &context) -> Result<Exit, Failure>`.
 
 pub mod audit;
 pub mod bench;
@@ -15,17 +15,21 @@ pub mod doctor;
 pub mod events;
 pub mod explain;
 pub mod failure;
+mod help;
 pub mod host;
 pub mod install;
 pub mod link;
 mod logging;
-pub mod look;
+pub mod machine;
+pub mod man;
 pub mod new;
 pub mod pack;
 pub mod plan;
 pub mod printer;
 pub mod probe;
+pub mod project;
 mod provision;
+pub mod reference;
 pub mod release;
 pub mod report;
 pub mod resolve;
@@ -33,16 +37,17 @@ pub mod run;
 pub mod test;
 mod timings;
 pub mod toolkit;
+mod values;
 pub mod venv;
-mod words;
 
-use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{FromArgMatches, Parser, Subcommand};
+use clap_complete::CompleteEnv;
 use gpubuild_host::{Host, HostInfo, RealHost};
 
 pub use failure::{Exit, Failure};
+pub use help::command_line;
 pub use printer::{ColorChoice, Printer, TextRole, Verbosity};
 
 /// Build native GPU projects for every backend, and diagnose toolkits and drivers
@@ -64,33 +69,6 @@ pub struct Arguments {
     /// Print the evidence too
     #[arg(short, long, global = true, help_heading = "Output")]
     verbose: bool,
-}
-
-/// The commands by task, in the order of the help.
-const GROUPS: [(&str, &[&str]); 4] = [
-    ("Look", &["detect", "doctor", "explain", "report", "host"]),
-    ("Build", &["new", "plan", "build", "run", "test", "bench", "link", "audit", "clean"]),
-    ("Ship", &["ci", "pack", "resolve", "install"]),
-    ("Maintain", &["toolkit", "venv", "cache", "completions"]),
-];
-
-/// The command line as clap sees it, with the commands grouped in its help, which clap cannot do by itself.
-#[must_use]
-pub fn command_line() -> clap::Command {
-    let command = Arguments::command();
-    let (heading, literal) = (command.get_styles().get_header(), command.get_styles().get_literal());
-    let mut groups = String::new();
-    for (group, names) in GROUPS {
-        let _ = write!(groups, "\n\n{heading}{group}:{heading:#}");
-        for name in names {
-            let about = command.find_subcommand(name).and_then(clap::Command::get_about);
-            let about = about.map(ToString::to_string).unwrap_or_default();
-            let _ = write!(groups, "\n  {literal}{name:<13}{literal:#}{about}");
-        }
-    }
-    command.help_template(format!(
-        "{{about-with-newline}}\n{{usage-heading}} {{usage}}{groups}\n\n{{options}}{{after-help}}"
-    ))
 }
 
 #[derive(Debug, Subcommand)]
@@ -139,32 +117,36 @@ enum GpubuildCommand {
     Host(host::HostCommandArguments),
     /// Print shell completions
     Completions(completions::CompletionsArguments),
+    /// Print or write the manual pages
+    Man(man::ManArguments),
     #[command(name = "__probe", hide = true)]
     Probe(probe::ProbeArguments),
 }
 
 impl GpubuildCommand {
-    /// Whether the command starts no process and keeps nothing on disk: then Ctrl-C may end it as it ends any program.
-    fn only_looks(&self) -> bool {
-        matches!(self, Self::Detect(arguments) if !arguments.asks_drivers())
-            || matches!(self, Self::Ci(arguments) if arguments.only_looks())
-            || matches!(self, Self::New(arguments) if arguments.only_looks())
+    /// Whether the command starts no process and writes no file. Such a command needs no handler for Ctrl-C.
+    fn is_read_only(&self) -> bool {
+        matches!(self, Self::Detect(arguments) if !arguments.starts_processes())
+            || matches!(self, Self::Ci(arguments) if arguments.is_read_only())
+            || matches!(self, Self::New(arguments) if arguments.is_read_only())
             || matches!(self, Self::Plan(_) | Self::Explain(_) | Self::Completions(_))
     }
 }
 
-/// What every command gets: the machine that we run on, and the printer.
+/// The inputs that every command receives beside its arguments.
 #[derive(Clone, Copy)]
 pub struct CommandContext<'a> {
-    /// The real host. A command that takes `--host` looks at the recording instead and still writes through this one.
+    /// The real host. With `--host`, a command examines the recording, but reads and writes its own files through this host.
     pub host: &'a dyn Host,
-    /// The streams.
+    /// Standard output and standard error.
     pub printer: &'a Printer,
 }
 
 /// Runs the command line on the real host.
 #[must_use]
 pub fn main() -> ExitCode {
+    // Exits if a shell asks for completions.
+    CompleteEnv::with_factory(command_line).complete();
     let host = RealHost::new().with_own_probes();
     let arguments = Arguments::from_arg_matches(&command_line().get_matches());
     let arguments = arguments.unwrap_or_else(|error| error.exit());
@@ -175,20 +157,20 @@ pub fn main() -> ExitCode {
     };
     let printer = Printer::new(verbosity, arguments.color, host.env());
     logging::start(&host);
-    if !arguments.command.only_looks() {
+    if !arguments.command.is_read_only() {
         listen_for_interrupts(&host);
     }
     let context = CommandContext { host: &host, printer: &printer };
-    let (outcome, answer) = dispatch(arguments.command, &context);
+    let (outcome, output) = dispatch(arguments.command, &context);
     let exit = match outcome {
         Ok(exit) => exit,
         Err(failure) => {
             printer.failure(&failure);
-            // The error is on stderr already; a closed stdout does not matter.
-            let _ = match answer {
-                CommandAnswer::Text => Ok(()),
-                CommandAnswer::Document => printer.json(&failure.document()),
-                CommandAnswer::Lines => printer.json_line(&failure.line()),
+            // The error is already printed to stderr, so a closed stdout does not matter.
+            let _ = match output {
+                OutputKind::Text => Ok(()),
+                OutputKind::Document => printer.json(&failure.document()),
+                OutputKind::Lines => printer.json_line(&failure.line()),
             };
             failure.exit
         }
@@ -196,10 +178,10 @@ pub fn main() -> ExitCode {
     ExitCode::from(exit.code())
 }
 
-/// What a command puts on stdout.
+/// The form of a command's standard output.
 #[derive(Debug, Clone, Copy)]
-enum CommandAnswer {
-    /// Text for people or for a shell.
+enum OutputKind {
+    /// Text for people or shells.
     Text,
     /// One JSON document.
     Document,
@@ -207,88 +189,84 @@ enum CommandAnswer {
     Lines,
 }
 
-impl CommandAnswer {
+impl OutputKind {
     fn document_if(json: bool) -> Self {
         if json { Self::Document } else { Self::Text }
     }
 }
 
-/// Runs the command and says which form its answer has.
-fn dispatch(
-    command: GpubuildCommand,
-    context: &CommandContext<'_>,
-) -> (Result<Exit, Failure>, CommandAnswer) {
+/// Runs the command. Returns the form of its output as well, since a failure is printed in the same form.
+fn dispatch(command: GpubuildCommand, context: &CommandContext<'_>) -> (Result<Exit, Failure>, OutputKind) {
     match command {
         GpubuildCommand::Detect(arguments) => {
-            (detect::run(&arguments, context), CommandAnswer::document_if(arguments.json))
+            (detect::run(&arguments, context), OutputKind::document_if(arguments.json))
         }
         GpubuildCommand::Doctor(arguments) => {
-            let answer = CommandAnswer::document_if(arguments.is_json());
-            (doctor::run(&arguments, context), answer)
+            let output = OutputKind::document_if(arguments.is_json());
+            (doctor::run(&arguments, context), output)
         }
         GpubuildCommand::Explain(arguments) => {
-            (explain::run(&arguments, context), CommandAnswer::document_if(arguments.json))
+            (explain::run(&arguments, context), OutputKind::document_if(arguments.json))
         }
         GpubuildCommand::Plan(arguments) => {
-            (plan::run(&arguments, context), CommandAnswer::document_if(arguments.json))
+            (plan::run(&arguments, context), OutputKind::document_if(arguments.json))
         }
         GpubuildCommand::Build(arguments) => {
-            let lines = if arguments.is_json() { CommandAnswer::Lines } else { CommandAnswer::Text };
+            let lines = if arguments.is_json() { OutputKind::Lines } else { OutputKind::Text };
             (build::run(&arguments, context), lines)
         }
         GpubuildCommand::Audit(arguments) => {
-            let answer = CommandAnswer::document_if(arguments.is_json());
-            (audit::run(&arguments, context), answer)
+            let output = OutputKind::document_if(arguments.is_json());
+            (audit::run(&arguments, context), output)
         }
         GpubuildCommand::Link(arguments) => {
-            let answer = CommandAnswer::document_if(arguments.is_json());
-            (link::run(&arguments, context), answer)
+            let output = OutputKind::document_if(arguments.is_json());
+            (link::run(&arguments, context), output)
         }
-        GpubuildCommand::Run(arguments) => (run::run(&arguments, context), CommandAnswer::Text),
+        GpubuildCommand::Run(arguments) => (run::run(&arguments, context), OutputKind::Text),
         GpubuildCommand::Test(arguments) => {
-            (test::run(&arguments, context), CommandAnswer::document_if(arguments.json))
+            (test::run(&arguments, context), OutputKind::document_if(arguments.json))
         }
         GpubuildCommand::Bench(arguments) => {
-            (bench::run(&arguments, context), CommandAnswer::document_if(arguments.json))
+            (bench::run(&arguments, context), OutputKind::document_if(arguments.json))
         }
         GpubuildCommand::Toolkit(arguments) => {
-            let answer = CommandAnswer::document_if(arguments.is_json());
-            (toolkit::run(&arguments, context), answer)
+            let output = OutputKind::document_if(arguments.is_json());
+            (toolkit::run(&arguments, context), output)
         }
         GpubuildCommand::Venv(arguments) => {
-            (venv::run(&arguments, context), CommandAnswer::document_if(arguments.json))
+            (venv::run(&arguments, context), OutputKind::document_if(arguments.json))
         }
         GpubuildCommand::Cache(arguments) => {
-            let answer = CommandAnswer::document_if(arguments.is_json());
-            (cache::run(&arguments, context), answer)
+            let output = OutputKind::document_if(arguments.is_json());
+            (cache::run(&arguments, context), output)
         }
         GpubuildCommand::Ci(arguments) => {
-            let answer = CommandAnswer::document_if(arguments.is_json());
-            (ci::run(&arguments, context), answer)
+            let output = OutputKind::document_if(arguments.is_json());
+            (ci::run(&arguments, context), output)
         }
         GpubuildCommand::Pack(arguments) => {
-            (pack::run(&arguments, context), CommandAnswer::document_if(arguments.json))
+            (pack::run(&arguments, context), OutputKind::document_if(arguments.json))
         }
         GpubuildCommand::Resolve(arguments) => {
-            (resolve::run(&arguments, context), CommandAnswer::document_if(arguments.json))
+            (resolve::run(&arguments, context), OutputKind::document_if(arguments.json))
         }
         GpubuildCommand::Install(arguments) => {
-            (install::run(&arguments, context), CommandAnswer::document_if(arguments.json))
+            (install::run(&arguments, context), OutputKind::document_if(arguments.json))
         }
         GpubuildCommand::New(arguments) => {
-            (new::run(&arguments, context), CommandAnswer::document_if(arguments.json))
+            (new::run(&arguments, context), OutputKind::document_if(arguments.json))
         }
-        GpubuildCommand::Clean(arguments) => (clean::run(&arguments, context), CommandAnswer::Text),
-        GpubuildCommand::Host(arguments) => (host::run(&arguments, context), CommandAnswer::Text),
-        GpubuildCommand::Report(arguments) => (report::run(&arguments, context), CommandAnswer::Text),
-        GpubuildCommand::Completions(arguments) => {
-            (completions::run(&arguments, context), CommandAnswer::Text)
-        }
-        GpubuildCommand::Probe(arguments) => (probe::run(&arguments, context), CommandAnswer::Text),
+        GpubuildCommand::Clean(arguments) => (clean::run(&arguments, context), OutputKind::Text),
+        GpubuildCommand::Host(arguments) => (host::run(&arguments, context), OutputKind::Text),
+        GpubuildCommand::Report(arguments) => (report::run(&arguments, context), OutputKind::Text),
+        GpubuildCommand::Completions(arguments) => (completions::run(&arguments, context), OutputKind::Text),
+        GpubuildCommand::Man(arguments) => (man::run(&arguments, context), OutputKind::Text),
+        GpubuildCommand::Probe(arguments) => (probe::run(&arguments, context), OutputKind::Text),
     }
 }
 
-/// Ctrl-C and a request to end stop every child first; a second one ends us at once.
+/// Stops every child process on Ctrl-C or SIGTERM. A second signal, or one while no child is running, exits immediately.
 fn listen_for_interrupts(host: &RealHost) {
     let interrupt = host.interrupt_handle();
     let installed = ctrlc::set_handler(move || {
@@ -297,7 +275,7 @@ fn listen_for_interrupts(host: &RealHost) {
             #[expect(
                 clippy::exit,
                 clippy::disallowed_methods,
-                reason = "nothing is running that could return"
+                reason = "no child is running, or the user insists"
             )]
             std::process::exit(Exit::Interrupted.code().into());
         }
@@ -307,41 +285,8 @@ fn listen_for_interrupts(host: &RealHost) {
     }
 }
 
-/// A path of the command line, from the current folder.
+/// The absolute form of a path from the command line, relative to the current folder.
 pub fn absolute(context: &CommandContext<'_>, text: &str) -> Result<gpubuild_host::HostPath, Failure> {
     let path = context.host.path(text);
     if path.is_absolute() { Ok(path) } else { Ok(context.host.current_dir()?.join(text).normalized()) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_help_lists_every_command_once() {
-        let command = command_line();
-        let mut known: Vec<&str> =
-            command.get_subcommands().filter(|one| !one.is_hide_set()).map(clap::Command::get_name).collect();
-        let mut listed: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
-        known.sort_unstable();
-        listed.sort_unstable();
-        assert_eq!(listed, known);
-    }
-
-    #[test]
-    fn no_help_is_wider_than_80_columns() {
-        fn check(command: &mut clap::Command, path: &str) {
-            let help = command.clone().term_width(80).render_long_help().to_string();
-            for line in help.lines() {
-                assert!(line.chars().count() <= 80, "{path}: {line}");
-            }
-            for one in command.get_subcommands_mut() {
-                let path = format!("{path} {}", one.get_name());
-                check(one, &path);
-            }
-        }
-        let mut command = command_line();
-        command.build();
-        check(&mut command, "gpubuild");
-    }
 }

@@ -1,4 +1,4 @@
-//! `gpubuild new`: a project to start from.
+//! `gpubuild new`: creates a project from a template.
 
 use gpubuild_core::shell;
 use gpubuild_host::HostPath;
@@ -41,8 +41,8 @@ pub struct NewArguments {
 }
 
 impl NewArguments {
-    /// Whether nothing is written.
-    pub(super) fn only_looks(&self) -> bool {
+    /// Whether the command writes no file.
+    pub(super) fn is_read_only(&self) -> bool {
         self.list || self.dry_run
     }
 }
@@ -54,32 +54,32 @@ impl From<NewError> for Failure {
     }
 }
 
-/// Makes the project.
+/// Creates the project, or lists the templates.
 pub fn run(arguments: &NewArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     if arguments.list {
         if arguments.json {
             context.printer.json(&report::TemplateListReport::new(templates()))?;
         } else {
-            context.printer.answer(&report::list(templates()))?;
+            context.printer.print(&report::list(templates()))?;
         }
         return Ok(Exit::Done);
     }
-    let made = made(arguments, context)?;
+    let project = prepare(arguments, context)?;
     let written = if arguments.dry_run { WrittenReport::No } else { WrittenReport::Yes };
     if written == WrittenReport::Yes {
-        place::write(context.host, &made)?;
-        tell(arguments, context, &made);
+        place::write(context.host, &project)?;
+        print_summary(arguments, context, &project);
     }
     if arguments.json {
-        context.printer.json(&report::NewReport::new(&made, written))?;
+        context.printer.json(&report::NewReport::new(&project, written))?;
     } else if written == WrittenReport::No {
-        context.printer.answer(&report::plan(&made))?;
+        context.printer.print(&report::plan(&project))?;
     }
     Ok(Exit::Done)
 }
 
-/// Everything that will be written.
-fn made(arguments: &NewArguments, context: &CommandContext<'_>) -> Result<PlacedProject, Failure> {
+/// Computes everything that will be written.
+fn prepare(arguments: &NewArguments, context: &CommandContext<'_>) -> Result<PlacedProject, Failure> {
     let template = template::find(arguments.template.as_deref())?;
     let path = match (&arguments.path, &template.about.workspace) {
         (Some(path), _) => path,
@@ -100,30 +100,32 @@ fn made(arguments: &NewArguments, context: &CommandContext<'_>) -> Result<Placed
         Some(folder) => CrateDependency::Folder(checkout(context, &absolute(context, folder)?.normalized())?),
     };
     let request = RenderRequest { template, name: &name, backends, gpubuild };
-    Ok(place::gather(context.host, &root, &request)?)
+    Ok(place::prepare(context.host, &root, &request)?)
 }
 
-/// The folder of a checkout of this library, as cargo wants it.
+/// The folder of a gpubuild checkout, as a path dependency in a Cargo.toml.
 fn checkout(context: &CommandContext<'_>, folder: &HostPath) -> Result<String, NewError> {
-    let wrong = |why: String| NewError::Gpubuild { folder: folder.to_string(), why };
+    let invalid = |why: String| NewError::Gpubuild { folder: folder.to_string(), why };
     let file = folder.join("Cargo.toml");
-    let text = context.host.read_text(&file).map_err(|error| wrong(error.to_string()))?;
+    let text = context.host.read_text(&file).map_err(|error| invalid(error.to_string()))?;
     if workspace::is_package(&text, env!("CARGO_PKG_NAME")) {
         Ok(folder.forward_slashes())
     } else {
-        Err(wrong("its Cargo.toml is that of something else".to_owned()))
+        Err(invalid("its Cargo.toml belongs to another package".to_owned()))
     }
 }
 
-/// Says what was done and what comes next.
-fn tell(arguments: &NewArguments, context: &CommandContext<'_>, made: &PlacedProject) {
-    let count = made.files.len();
-    context.printer.say(&format!("wrote {count} files of template `{}` into {}", made.template, made.root));
-    for edit in &made.edits {
+/// Prints what was written and the next steps.
+fn print_summary(arguments: &NewArguments, context: &CommandContext<'_>, project: &PlacedProject) {
+    let count = project.files.len();
+    context
+        .printer
+        .status(&format!("wrote {count} files of template `{}` into {}", project.template, project.root));
+    for edit in &project.edits {
         let done = if edit.before.is_some() { "changed" } else { "wrote" };
-        context.printer.say(&format!("{done} {}: {}", edit.path, edit.what));
+        context.printer.status(&format!("{done} {}: {}", edit.path, edit.what));
     }
     let folder = arguments.path.as_deref().filter(|path| *path != ".");
     let folder = folder.and_then(|folder| shell::quote(context.host.platform().os, folder));
-    context.printer.say(&report::next(made, folder.as_deref()));
+    context.printer.status(&report::next(project, folder.as_deref()));
 }

@@ -1,4 +1,4 @@
-//! `gpubuild pack`: builds variants and makes a release of them, which `gpubuild install` reads.
+//! `gpubuild pack`: builds variants and packs them into a release for `gpubuild install`.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
@@ -12,24 +12,25 @@ use gpubuild_plan::plan::bytes;
 use gpubuild_plan::project::variant;
 use gpubuild_release::ReleaseMachine;
 use gpubuild_release::manifest::{self, ProgramStart, ReleaseVariant, RequiredLibc};
-use gpubuild_release::pack::release::{self, Published, ReleaseEntry, ReleaseWork, Seal};
+use gpubuild_release::pack::release::{self, PublishOptions, Published, ReleaseEntry, ReleaseWork};
 use gpubuild_release::pack::sign::Signer;
 use gpubuild_release::pack::stage::{self, Staged};
-use gpubuild_release::pack::{self, KnownRelease, PackError, describe, licences};
+use gpubuild_release::pack::{self, KnownLayers, PackError, describe, licences};
 
 use super::build::{self, NetworkArguments, PlannedBuild};
 use super::plan::SelectionArguments;
-use super::{CommandContext, Exit, Failure, absolute, audit, look, run};
+use super::project::load_project;
+use super::{CommandContext, Exit, Failure, absolute, audit, run};
 use crate::report::pack::{PackReport, Packed};
 
-/// The variable with the secret key itself.
+/// The variable that contains the secret key.
 const KEY: &str = "GPUBUILD_SIGN_KEY";
-/// The variable with its password.
+/// The variable that contains the password of the secret key.
 const PASSWORD: &str = "GPUBUILD_SIGN_PASSWORD";
-/// The variable that makes two runs alike.
+/// The variable that sets the time of the release, for reproducible output.
 const EPOCH: &str = "SOURCE_DATE_EPOCH";
-/// Findings that keep a variant from those that it says it is for.
-const INSTRUCTIONS: &str = "audit.isa.*";
+/// Findings about instructions that some of the processors of a variant lack.
+const ISA_FINDINGS: &str = "audit.isa.*";
 
 /// Arguments of `pack`.
 #[derive(Debug, clap::Args)]
@@ -70,11 +71,11 @@ pub struct PackArguments {
     pub json: bool,
 }
 
-/// Packs.
+/// Builds the variants and writes the release.
 pub fn run(arguments: &PackArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let signer = signer(arguments, context)?;
     let folder = absolute(context, &arguments.out)?.normalized();
-    // Whether anything may be put there is known before anything is built.
+    // Check the output folder before the build, which may take long.
     release::refuse_links(context.host, &folder).map_err(|error| failure(&error))?;
     release::read(context.host, &folder).map_err(|error| failure(&error))?;
     let selections = if arguments.from.is_empty() { selections(arguments, context)? } else { Vec::new() };
@@ -89,26 +90,27 @@ pub fn run(arguments: &PackArguments, context: &CommandContext<'_>) -> Result<Ex
             return Err(error);
         }
     };
-    let seal = Seal {
+    let options = PublishOptions {
         days: arguments.expires,
         serial: arguments.serial,
         default: default.as_deref(),
         signer: signer.as_ref(),
         now,
     };
-    let published = work.publish(packing.entries, &seal).map_err(|error| failure(&error))?;
-    tell(arguments, context, &folder, packing.packed, &published, signer.is_some())
+    let published = work.publish(packing.entries, &options).map_err(|error| failure(&error))?;
+    print_result(arguments, context, &folder, packing.packed, &published, signer.is_some())
 }
 
-/// What is built: the named variant, all variants of gpubuild.toml, or what this machine can build.
+/// The builds to run: the named variant or backends, else all variants of gpubuild.toml, else the backends that this machine can build.
 fn selections(
     arguments: &PackArguments,
     context: &CommandContext<'_>,
 ) -> Result<Vec<SelectionArguments>, Failure> {
-    let project = look::project(context, arguments.selection.project.as_deref())?;
+    let project = load_project(context, arguments.selection.project.as_deref())?;
     if project.file.binary.is_none() {
-        return Err(Failure::usage(id!("run.no-binary"), "this project names no program to pack")
-            .hint(run::NO_BINARY));
+        return Err(
+            Failure::usage(id!("run.no-binary"), "this project has no program to pack").hint(run::NO_BINARY)
+        );
     }
     let named = arguments.selection.variant.is_some() || arguments.selection.backends.is_some();
     if named || project.file.variants.is_empty() {
@@ -117,9 +119,9 @@ fn selections(
     if arguments.label.is_some() {
         return Err(Failure::usage(
             id!("usage.conflict"),
-            "`--label` names one variant, and gpubuild.toml has several",
+            "`--label` applies to one variant, but gpubuild.toml has several",
         )
-        .hint("choose one with `--variant`"));
+        .hint("select one with `--variant`"));
     }
     let of = |table: &variant::VariantTable| SelectionArguments {
         variant: Some(table.name.clone()),
@@ -128,13 +130,13 @@ fn selections(
     Ok(project.file.variants.iter().map(of).collect())
 }
 
-fn made(
+fn build_variant(
     selection: &SelectionArguments,
     arguments: &PackArguments,
     context: &CommandContext<'_>,
 ) -> Result<(PlannedBuild, BuildOutcome), Failure> {
     if let Some(name) = &selection.variant {
-        context.printer.say(&format!("variant {name}"));
+        context.printer.status(&format!("variant {name}"));
     }
     let (network, toolkits) = (arguments.network, arguments.toolkits.clone());
     let build = build::BuildArguments::of(selection.clone(), network, arguments.find_links.clone(), toolkits);
@@ -149,48 +151,48 @@ struct Packing<'a> {
 }
 
 impl Packing<'_> {
-    /// Builds and packs, or takes what others have packed; gives the default that the project names.
+    /// Builds and packs the selections and adds the variants of `--from`. Returns the default variant that gpubuild.toml names.
     fn fill(
         &mut self,
         selections: &[SelectionArguments],
         folder: &HostPath,
         work: &ReleaseWork<'_>,
     ) -> Result<Option<String>, Failure> {
-        let mut known = KnownRelease::of(work, folder);
+        let mut known = KnownLayers::of(work, folder);
         for selection in selections {
-            let (planned, outcome) = made(selection, self.arguments, self.context)?;
+            let (planned, outcome) = build_variant(selection, self.arguments, self.context)?;
             self.pack(&planned, &outcome, work, &mut known)?;
         }
         self.merge(work)?;
         self.default()
     }
 
-    /// Packs what was built.
+    /// Packs the outputs of one build.
     fn pack(
         &mut self,
         planned: &PlannedBuild,
         outcome: &BuildOutcome,
         work: &ReleaseWork<'_>,
-        known: &mut KnownRelease,
+        known: &mut KnownLayers,
     ) -> Result<(), Failure> {
         let host = self.context.host;
         let PlannedBuild { project, plan, .. } = planned;
         let (Some(program), Some(binary)) = (&outcome.program, &plan.binary) else {
-            return Err(Failure::usage(id!("run.no-binary"), "this project names no program to pack")
+            return Err(Failure::usage(id!("run.no-binary"), "this project has no program to pack")
                 .hint(run::NO_BINARY));
         };
         let label = self.label(planned, outcome)?;
         if self.entries.iter().any(|entry| entry.variant.label == label) {
             return Err(Failure::usage(
                 id!("pack.label-twice"),
-                format!("two variants would be called `{label}`"),
+                format!("two variants have the name `{label}`"),
             ));
         }
-        self.refuse_instructions(planned, outcome)?;
+        self.check_instructions(planned, outcome)?;
         let network = self.arguments.network.network(host);
-        let cargo = licences::ask(host, &binary.package, network).map_err(|error| failure(&error))?;
-        let needs = self.needs(planned, outcome)?;
-        let gfx = needs.rocm.as_ref().map(|rocm| rocm.gfx.clone()).unwrap_or_default();
+        let cargo = licences::query(host, &binary.package, network).map_err(|error| failure(&error))?;
+        let requirements = self.requirements(planned, outcome)?;
+        let gfx = requirements.rocm.as_ref().map(|rocm| rocm.gfx.clone()).unwrap_or_default();
         let environment =
             VenvRecord::read(host, &project.build_root).map(|record| record.folders).unwrap_or_default();
         let request = stage::StageRequest {
@@ -206,12 +208,12 @@ impl Packing<'_> {
             gfx: &gfx,
         };
         let copy = host.temporary_dir(&project.build_root)?;
-        let done = stage::stage(host, &request, &copy).and_then(|staged| {
+        let result = stage::stage(host, &request, &copy).and_then(|staged| {
             let layers = pack::layers(host, work, &staged.pieces, known)?;
             Ok((staged, layers))
         });
         host.remove(&copy)?;
-        let (staged, (layers, contents)) = done.map_err(|error| failure(&error))?;
+        let (staged, (layers, contents)) = result.map_err(|error| failure(&error))?;
         let variant = ReleaseVariant {
             label,
             libc: libc(planned, &staged),
@@ -220,7 +222,7 @@ impl Packing<'_> {
                 program: staged.program.clone(),
                 check: project.file.pack.check.clone(),
             }),
-            ..needs
+            ..requirements
         };
         let variant = pack::with_layers(variant, &layers);
         let platform = host.platform();
@@ -248,35 +250,40 @@ impl Packing<'_> {
         if manifest::is_label(&label) {
             return Ok(label);
         }
-        let most = variant::MOST_CHARACTERS;
-        Err(Failure::usage(id!("pack.label"), format!("`{label}` is not a valid variant name"))
-            .hint(format!("name it with `--label`: up to {most} of a to z, digits, `_` and `.`")))
+        let max = variant::MAX_NAME_LENGTH;
+        Err(Failure::usage(id!("pack.label"), format!("`{label}` is not a valid variant name")).hint(
+            format!("set a name with `--label`: up to {max} characters of a to z, digits, `_` and `.`"),
+        ))
     }
 
-    /// Code that processors run into which the variant is said to be for.
-    fn refuse_instructions(&self, planned: &PlannedBuild, outcome: &BuildOutcome) -> Result<(), Failure> {
-        let findings = audit::after_build(self.context, &planned.project, &planned.sight, outcome);
-        let bad = findings.into_iter().find(|finding| {
+    /// Fails if the program contains instructions that some of the processors of the variant lack.
+    fn check_instructions(&self, planned: &PlannedBuild, outcome: &BuildOutcome) -> Result<(), Failure> {
+        let findings = audit::after_build(self.context, &planned.project, &planned.machine, outcome);
+        let error = findings.into_iter().find(|finding| {
             finding.severity == Severity::Error
-                && gpubuild_detect::finding::catalogue::matches(INSTRUCTIONS, &finding.id)
+                && gpubuild_detect::finding::catalogue::matches(ISA_FINDINGS, &finding.id)
         });
-        let Some(bad) = bad else { return Ok(()) };
-        let mut failure = Failure::negative(id!("pack.audit"), format!("{} [{}]", bad.summary, bad.id))
-            .hint("`gpubuild audit` shows the evidence and what to do; `[audit] allow` accepts it");
-        failure.findings = vec![bad];
+        let Some(error) = error else { return Ok(()) };
+        let mut failure = Failure::negative(id!("pack.audit"), format!("{} [{}]", error.summary, error.id))
+            .hint("`gpubuild audit` shows the evidence and the fixes; `[audit] allow` accepts the finding");
+        failure.findings = vec![error];
         Err(failure)
     }
 
-    /// What it needs of a machine, as far as that follows from the build.
-    fn needs(&self, planned: &PlannedBuild, outcome: &BuildOutcome) -> Result<ReleaseVariant, Failure> {
+    /// The requirements of the variant that can be derived from the build.
+    fn requirements(
+        &self,
+        planned: &PlannedBuild,
+        outcome: &BuildOutcome,
+    ) -> Result<ReleaseVariant, Failure> {
         let host = self.context.host;
-        let unclear = |error: describe::Unclear| failure(&PackError::Unclear(error));
+        let unknown = |error: describe::UnknownRequirement| failure(&PackError::Requirement(error));
         let built = &outcome.manifest;
         let os = host.platform().os;
-        let cuda = planned.sight.catalogue.for_backend(Backend::Cuda);
+        let cuda = planned.machine.catalogue.for_backend(Backend::Cuda);
         let floor = |release: &Version| cuda?.driver_floor(release, os).cloned();
         let toolkit = |compiler: &str| {
-            let copies = planned.sight.inventory.of(Backend::Cuda.id());
+            let copies = planned.machine.inventory.of(Backend::Cuda.id());
             let path = host.path(compiler);
             let own = copies.iter().find(|copy| path.is_inside(&copy.root));
             own.and_then(|copy| copy.version()).cloned()
@@ -284,43 +291,46 @@ impl Packing<'_> {
         Ok(ReleaseVariant {
             backends: built.backends.clone(),
             portable: self.is_portable(planned, outcome),
-            cuda: describe::cuda(built, toolkit, floor).map_err(unclear)?,
-            rocm: describe::rocm(built).map_err(unclear)?,
+            cuda: describe::cuda(built, toolkit, floor).map_err(unknown)?,
+            rocm: describe::rocm(built).map_err(unknown)?,
             cpu: describe::cpu(built, host.platform().arch.id(), planned.project.file.audit.cpu.as_deref())
-                .map_err(unclear)?,
+                .map_err(unknown)?,
             ..ReleaseVariant::default()
         })
     }
 
-    /// Whether it is for every device: said so, or built for all that the toolkit knows and not for those of this machine.
+    /// Whether the variant supports all devices: `portable` in gpubuild.toml, else whether its device code covers all architectures of the
+    /// toolkit instead of the GPUs of this machine.
     fn is_portable(&self, planned: &PlannedBuild, outcome: &BuildOutcome) -> bool {
         let file = &planned.project.file;
         let table =
             planned.variant.as_ref().and_then(|name| file.variants.iter().find(|table| table.name == *name));
-        if let Some(said) = table.and_then(|table| table.portable) {
-            return said;
+        if let Some(portable) = table.and_then(|table| table.portable) {
+            return portable;
         }
         let host = self.context.host;
         let machine =
-            ReleaseMachine::of(&planned.sight.facts, &planned.sight.matrix, &planned.sight.catalogue);
-        let for_all = |backend: Backend| {
+            ReleaseMachine::of(&planned.machine.facts, &planned.machine.matrix, &planned.machine.catalogue);
+        let covers_all = |backend: Backend| {
             let archs = file.backends.get(&backend).and_then(|table| table.archs.as_ref());
             let flag = self.arguments.selection.cuda_archs.as_deref();
-            let wish = match backend {
+            let selection = match backend {
                 Backend::Cuda => ArchSelection::cuda(flag, host.env(), archs),
                 _ => ArchSelection::resolve(host.env(), &[], archs),
             };
-            let devices = machine.backends.get(&backend).is_some_and(|seen| !seen.devices.is_empty());
-            matches!(wish.text.as_str(), "all" | "all-major") || (wish.text == "auto" && !devices)
+            let has_devices =
+                machine.backends.get(&backend).is_some_and(|backend| !backend.devices.is_empty());
+            matches!(selection.text.as_str(), "all" | "all-major")
+                || (selection.text == "auto" && !has_devices)
         };
-        let with_code: Vec<Backend> = [Backend::Cuda, Backend::Rocm]
+        let with_device_code: Vec<Backend> = [Backend::Cuda, Backend::Rocm]
             .into_iter()
             .filter(|one| outcome.manifest.backends.contains(one))
             .collect();
-        !with_code.is_empty() && with_code.into_iter().all(for_all)
+        !with_device_code.is_empty() && with_device_code.into_iter().all(covers_all)
     }
 
-    /// Takes the variants of other folders.
+    /// Adds the variants of the `--from` folders.
     fn merge(&mut self, work: &ReleaseWork<'_>) -> Result<(), Failure> {
         let host = self.context.host;
         for from in &self.arguments.from {
@@ -329,13 +339,13 @@ impl Packing<'_> {
             if release.entries.is_empty() {
                 return Err(Failure::usage(
                     id!("pack.nothing-there"),
-                    format!("`{from}` holds no packed variant"),
+                    format!("`{from}` contains no packed variant"),
                 )
-                .hint("`gpubuild pack --out DIR` makes such folders"));
+                .hint("specify a folder that `gpubuild pack --out DIR` wrote"));
             }
             for entry in release.entries {
                 for layer in &entry.variant.layers {
-                    work.take(&from, &layer.sha256, layer.size).map_err(|error| failure(&error))?;
+                    work.add_blob(&from, &layer.sha256, layer.size).map_err(|error| failure(&error))?;
                 }
                 self.packed.push(Packed::taken(&entry));
                 self.entries.push(entry);
@@ -344,9 +354,9 @@ impl Packing<'_> {
         Ok(())
     }
 
-    /// The default that the project names, if there is a project.
+    /// The default variant in gpubuild.toml. With `--from`, the project is optional.
     fn default(&self) -> Result<Option<String>, Failure> {
-        match look::project(self.context, self.arguments.selection.project.as_deref()) {
+        match load_project(self.context, self.arguments.selection.project.as_deref()) {
             Ok(project) => Ok(project.file.pack.default),
             Err(failure) if failure.id == "project.not-found" && !self.arguments.from.is_empty() => Ok(None),
             Err(failure) => Err(failure),
@@ -354,9 +364,9 @@ impl Packing<'_> {
     }
 }
 
-/// The C library that it needs, on Linux.
+/// The required C library; `None` if it is unknown or the system is not Linux.
 fn libc(planned: &PlannedBuild, staged: &Staged) -> Option<RequiredLibc> {
-    let facts = &planned.sight.facts;
+    let facts = &planned.machine.facts;
     if facts.platform.os != Os::Linux {
         return None;
     }
@@ -377,7 +387,7 @@ fn signer(arguments: &PackArguments, context: &CommandContext<'_>) -> Result<Opt
             let path = absolute(context, file)?;
             Some(context.host.read_text(&path).map_err(|error| {
                 Failure::usage(id!("pack.key-invalid"), format!("failed to read `{path}`: {error}"))
-                    .hint("`minisign -G` makes a pair of keys; `--sign` takes the file of the secret one")
+                    .hint("create a key pair with `minisign -G`, and pass the secret key's file to `--sign`")
             })?)
         }
     };
@@ -387,7 +397,7 @@ fn signer(arguments: &PackArguments, context: &CommandContext<'_>) -> Result<Opt
         .map_err(|error| failure(&PackError::Sign(error)))
 }
 
-/// The present, unless the environment names another one.
+/// The time of the release in seconds since the Unix epoch: `SOURCE_DATE_EPOCH`, else the current time.
 fn now(host: &dyn Clock) -> Result<u64, Failure> {
     match host.env().get(EPOCH).filter(|text| !text.is_empty()) {
         None => Ok(host.now()),
@@ -402,7 +412,7 @@ fn failure(error: &PackError) -> Failure {
     Failure::of(error, Exit::Negative)
 }
 
-fn tell(
+fn print_result(
     arguments: &PackArguments,
     context: &CommandContext<'_>,
     folder: &HostPath,
@@ -411,31 +421,32 @@ fn tell(
     signed: bool,
 ) -> Result<Exit, Failure> {
     let printer = context.printer;
-    for left in &published.dropped {
-        printer.warning(&format!("{left} was in the folder and is not in this release"));
+    for dropped in &published.dropped {
+        printer.warning(&format!("{dropped} was in the folder and is not part of this release"));
     }
     for one in &packed {
         for name in &one.not_found {
             printer.warning(&format!(
-                "`{name}`, which a library may read or open while it runs, is not here and not packed"
+                "`{name}`, which a library may load at run time, was not found and is not packed"
             ));
         }
         for name in &one.without_licence {
-            printer.warning(&format!("no licence of `{name}` was found; name it in `licences` of [pack]"));
+            printer.warning(&format!("no licence of `{name}` was found; add it to `licences` in [pack]"));
         }
     }
     for platform in &published.incomplete {
         printer.warning(&format!(
-            "{platform} has no variant that runs without a GPU, so there is no manifest yet: pack one with the backend `cpu` into the same folder"
+            "{platform} has no variant that runs without a GPU, so no manifest was written: \
+             pack one with the backend `cpu` into the same folder"
         ));
     }
     let document = PackReport::new(folder.as_str(), packed, published, signed);
     if arguments.json {
         printer.json(&document)?;
     } else {
-        printer.answer(&document.text())?;
+        printer.print(&document.text())?;
         if published.manifest.is_some() && !signed {
-            printer.hint("the manifest is not signed: `--sign FILE`, or GPUBUILD_SIGN_KEY");
+            printer.hint("the manifest is not signed; sign it with `--sign FILE` or GPUBUILD_SIGN_KEY");
         }
     }
     log::debug!("{} in all layers", bytes::show(published.bytes));

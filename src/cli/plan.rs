@@ -1,11 +1,11 @@
-//! `gpubuild plan`: everything that a build would do.
+//! `gpubuild plan`: prints what a build would do.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::{Affects, Finding, Remedy, Severity};
 use gpubuild_detect::id;
 use gpubuild_host::{Host, HostInfo, ReadFiles};
 use gpubuild_plan::plan::make::{MissingBackend, PlanRefusal};
-use gpubuild_plan::plan::request::{BackendRequest, BackendSelection as Selected};
+use gpubuild_plan::plan::request::{BackendRequest, BackendSelection};
 use gpubuild_plan::plan::{Plan, linkage};
 use gpubuild_plan::planning::{self, PlanRequest};
 use gpubuild_plan::project::Linkage;
@@ -14,12 +14,13 @@ use gpubuild_plan::project::variant;
 use gpubuild_plan::wheels::WheelLock;
 use gpubuild_toolchain::provision::{self, locks::PROJECT_FOLDER};
 
-use super::look::{self, HostArguments, MachineState};
+use super::machine::{self, HostArguments, MachineState};
+use super::project::{backend_request, load_project};
 use super::{CommandContext, Exit, Failure};
-use crate::cli::words;
+use crate::cli::values;
 use crate::report;
 
-/// What to plan: shared by `plan`, `build`, `test`.
+/// What to build: shared by all commands that plan.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct SelectionArguments {
     /// Backends to build, separated by commas, `auto` or `all` [default: auto]
@@ -40,7 +41,7 @@ pub struct SelectionArguments {
     pub cuda_archs: Option<String>,
     /// How the program links the libraries [default: gpubuild.toml, else static]
     #[arg(long, value_enum, value_name = "KIND")]
-    pub linkage: Option<words::Linkage>,
+    pub linkage: Option<values::Linkage>,
     /// Compiler launcher: `auto`, `ccache`, `sccache`, `distcc`, `icecream`, `ccache+distcc`, a path, or
     /// `none` [default: GPUBUILD_LAUNCHER, else CMAKE_*_COMPILER_LAUNCHER, else gpubuild.toml, else none]
     #[arg(long, value_name = "NAME")]
@@ -85,9 +86,9 @@ pub fn run(arguments: &PlanArguments, context: &CommandContext<'_>) -> Result<Ex
         Some(host) => host,
         None => context.host,
     };
-    look::check_overrides(host)?;
-    let sight = look::look(host, arguments.host.catalogue(context)?);
-    let (_, plan) = make(&arguments.selection, context, host, &sight)?;
+    machine::check_overrides(host)?;
+    let machine = machine::inspect(host, arguments.host.catalogue(context)?);
+    let (_, plan) = make(&arguments.selection, context, host, &machine)?;
     print(&plan, context, arguments.json)?;
     Ok(Exit::Done)
 }
@@ -97,7 +98,7 @@ pub fn print(plan: &Plan, context: &CommandContext<'_>, json: bool) -> Result<()
     if json {
         context.printer.json(&report::plan::PlanReport::new(plan))?;
     } else {
-        context.printer.answer(&report::plan::text(plan))?;
+        context.printer.print(&report::plan::text(plan))?;
     }
     Ok(())
 }
@@ -109,27 +110,27 @@ pub fn warn(plan: &Plan, context: &CommandContext<'_>) {
     }
 }
 
-/// Makes the plan for the project here on a host that was looked at.
+/// Computes the plan of the selected project for a machine.
 pub fn make(
     selection: &SelectionArguments,
     context: &CommandContext<'_>,
     host: &dyn ReadFiles,
-    sight: &MachineState,
+    machine: &MachineState,
 ) -> Result<(Project, Plan), Failure> {
-    make_without(selection, context, host, sight, &[])
+    make_without(selection, context, host, machine, &[])
 }
 
-/// The same without some backends that were not named, each with the reason.
+/// Computes the plan without the given backends, each with the reason why it is dropped.
 pub fn make_without(
     selection: &SelectionArguments,
     context: &CommandContext<'_>,
     host: &dyn ReadFiles,
-    sight: &MachineState,
+    machine: &MachineState,
     without: &[(Backend, String)],
 ) -> Result<(Project, Plan), Failure> {
-    let (project, plan) = with_wish(selection, context, host, sight, without, |wish| {
-        let mut plan = planning::plan(wish).map_err(|refusal| refused(&refusal))?;
-        planning::put_launchers(&mut plan, wish, selection.launcher.as_deref())
+    let (project, plan) = with_request(selection, context, host, machine, without, |request| {
+        let mut plan = planning::plan(request).map_err(|refusal| refused(&refusal))?;
+        planning::add_launchers(&mut plan, request, selection.launcher.as_deref())
             .map_err(|error| Failure::of(&error, Exit::Usage))?;
         Ok(plan)
     })?;
@@ -140,25 +141,25 @@ pub fn make_without(
     Ok((project, plan))
 }
 
-/// Runs a function on the plan request of a selection, and returns the project with its result.
-pub fn with_wish<T>(
+/// Calls a function with the plan request of a selection. Returns the project and the result of the function.
+pub fn with_request<T>(
     selection: &SelectionArguments,
     context: &CommandContext<'_>,
     host: &dyn ReadFiles,
-    sight: &MachineState,
+    machine: &MachineState,
     without: &[(Backend, String)],
-    act: impl FnOnce(&PlanRequest<'_>) -> Result<T, Failure>,
+    function: impl FnOnce(&PlanRequest<'_>) -> Result<T, Failure>,
 ) -> Result<(Project, T), Failure> {
-    let (project, mut request) = wanted(selection, context, host)?;
+    let (project, mut request) = selected(selection, context, host)?;
     request.without.extend_from_slice(without);
     let linkage = selection.linkage.map(Linkage::from).or(project.file.project.linkage).unwrap_or_default();
     if let Some(reason) = linkage::refusal(&project, linkage) {
         return Err(Failure { hint: reason.hint.clone(), ..Failure::usage(reason.id, reason.text.clone()) });
     }
     let locks = locks(context, Some(&project))?;
-    let done = act(&PlanRequest {
+    let result = function(&PlanRequest {
         host,
-        sight,
+        machine,
         project: &project,
         request: &request,
         linkage,
@@ -168,27 +169,27 @@ pub fn with_wish<T>(
         provision: (selection.provision || project.file.toolkits.provision).then_some(locks.as_slice()),
         native: selection.native || project.file.project.native,
     })?;
-    Ok((project, done))
+    Ok((project, result))
 }
 
-/// The project as a selection makes it, and what is asked for of it.
-fn wanted(
+/// The project with the variant and toolkit versions of a selection applied, and the requested backends.
+fn selected(
     selection: &SelectionArguments,
     context: &CommandContext<'_>,
     host: &dyn HostInfo,
 ) -> Result<(Project, BackendRequest), Failure> {
-    let mut project = look::project(context, selection.project.as_deref())?;
+    let mut project = load_project(context, selection.project.as_deref())?;
     let mut origin = None;
     if let Some(name) = &selection.variant {
         let variants = variant::variants(&project);
         let Some(found) = variants.iter().find(|variant| variant.name == *name) else {
             let known: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
-            return Err(Failure::usage(id!("variant.unknown"), format!("there is no variant `{name}`"))
-                .hint(format!("there are {}", known.join(", "))));
+            return Err(Failure::usage(id!("variant.unknown"), format!("unknown variant `{name}`"))
+                .hint(format!("available variants: {}", known.join(", "))));
         };
         variant::apply(&mut project.file, found);
         origin = Some(BackendRequest {
-            selection: Selected::Named(found.backends.clone()),
+            selection: BackendSelection::Named(found.backends.clone()),
             origin: format!("variant `{name}`"),
             without: Vec::new(),
         });
@@ -198,12 +199,12 @@ fn wanted(
     }
     let request = match origin.filter(|_| selection.backends.is_none()) {
         Some(request) => request,
-        None => look::request(selection.backends.as_deref(), host, Some(&project))?,
+        None => backend_request(selection.backends.as_deref(), host, Some(&project))?,
     };
     Ok((project, request))
 }
 
-/// The locks of toolkits that can be installed: ours and the project's.
+/// The locks of toolkits that can be installed: the built-in ones and those of the project.
 pub fn locks(context: &CommandContext<'_>, project: Option<&Project>) -> Result<Vec<WheelLock>, Failure> {
     let folders: Vec<_> = project.map(|project| project.root.join(PROJECT_FOLDER)).into_iter().collect();
     provision::locks::known(context.host, &folders)
@@ -219,8 +220,8 @@ fn refused(refusal: &PlanRefusal) -> Failure {
     let mut lines = Vec::new();
     let mut findings = Vec::new();
     for (backend, reason) in all {
-        let whose = backend.map_or("gpubuild.toml", Backend::id);
-        lines.push(format!("  {whose}: {}", reason.line()));
+        let subject = backend.map_or("gpubuild.toml", Backend::id);
+        lines.push(format!("  {subject}: {}", reason.line()));
         if let Some(hint) = &reason.hint {
             lines.push(format!("    hint: {hint}"));
         }
@@ -236,11 +237,12 @@ fn refused(refusal: &PlanRefusal) -> Failure {
             consequences: Vec::new(),
         });
     }
-    let message = format!("cannot build what {} asks for:\n{}", refusal.origin, lines.join("\n"));
+    let message =
+        format!("cannot build the requested backends (from {}):\n{}", refusal.origin, lines.join("\n"));
     let hint = if refusal.blocked.is_empty() {
-        "correct gpubuild.toml; nothing was compiled"
+        "fix gpubuild.toml; nothing was compiled"
     } else {
-        "fix the first reason, or build the rest with `--allow-missing`; nothing was compiled"
+        "fix the first problem, or build the other backends with `--allow-missing`; nothing was compiled"
     };
     let mut failure = Failure::usage(id!("plan.refused"), message).hint(hint);
     failure.findings = findings;

@@ -1,4 +1,4 @@
-//! The only writer of standard output and standard error: the answer goes to stdout, the talk to stderr.
+//! The only writer of standard output and standard error. Results go to stdout, messages and progress to stderr.
 
 use std::io::{self, Write};
 
@@ -21,18 +21,18 @@ pub enum ColorChoice {
     Never,
 }
 
-/// How much is said on stderr.
+/// How much is printed on stderr.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verbosity {
     /// Errors only.
     Quiet,
-    /// What a person wants to know.
+    /// Progress, warnings and hints.
     Normal,
-    /// Evidence as well.
+    /// Details such as evidence as well.
     Verbose,
 }
 
-/// Writes answers and talk.
+/// Writes to standard output and standard error.
 #[derive(Debug, Clone)]
 pub struct Printer {
     verbosity: Verbosity,
@@ -41,34 +41,34 @@ pub struct Printer {
     progress: bool,
 }
 
-/// Fixed roles of colours; none carries meaning alone.
+/// Roles of text, each with a style. The text must be understandable without colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextRole {
-    /// Ready, done.
+    /// Ready or successful.
     Good,
-    /// Blocked, failed.
+    /// Blocked or failed.
     Bad,
-    /// Attention.
+    /// Warnings.
     Caution,
-    /// Hints, paths, commands.
+    /// Hints, paths and commands.
     Hint,
-    /// Of lesser weight.
+    /// Less important text.
     Dim,
     /// Headings.
     Strong,
 }
 
 impl Printer {
-    /// A printer for this process's streams. `no_color` and `force_color` are what the environment says.
+    /// A printer for the streams of this process. With [`ColorChoice::Auto`], `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` of `env` apply.
     #[must_use]
     pub fn new(verbosity: Verbosity, choice: ColorChoice, env: &gpubuild_host::Environment) -> Self {
         let (stdout, stderr) = (Term::stdout(), Term::stderr());
-        let refused = env.get("NO_COLOR").is_some() || env.get("TERM") == Some("dumb");
+        let disabled = env.get("NO_COLOR").is_some() || env.get("TERM") == Some("dumb");
         let forced = env.get("CLICOLOR_FORCE").is_some_and(|value| value != "0");
         let color = |terminal: bool| match choice {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
-            ColorChoice::Auto => forced || (terminal && !refused),
+            ColorChoice::Auto => forced || (terminal && !disabled),
         };
         Self {
             verbosity,
@@ -78,19 +78,19 @@ impl Printer {
         }
     }
 
-    /// How much is said.
+    /// The verbosity of messages on stderr.
     #[must_use]
     pub fn verbosity(&self) -> Verbosity {
         self.verbosity
     }
 
-    /// Whether a progress bar may be drawn on stderr.
+    /// Whether progress bars are shown on stderr.
     #[must_use]
     pub fn shows_progress(&self) -> bool {
         self.progress
     }
 
-    /// Text for stdout in the colour of its role, plain where colour is off.
+    /// Styles text for stdout. Returns it unchanged if colour is disabled.
     #[must_use]
     pub fn paint(&self, role: TextRole, text: &str) -> String {
         style(role).force_styling(self.color_stdout).apply_to(text).to_string()
@@ -100,8 +100,8 @@ impl Printer {
         style(role).force_styling(self.color_stderr).apply_to(text).to_string()
     }
 
-    /// Writes the answer. A closed pipe is not an error.
-    pub fn answer(&self, text: &str) -> io::Result<()> {
+    /// Prints text on stdout and adds a missing final newline. A closed pipe is not an error.
+    pub fn print(&self, text: &str) -> io::Result<()> {
         let mut stdout = io::stdout().lock();
         let written = stdout.write_all(text.as_bytes()).and_then(|()| {
             if text.ends_with('\n') || text.is_empty() { Ok(()) } else { stdout.write_all(b"\n") }
@@ -112,33 +112,33 @@ impl Printer {
         }
     }
 
-    /// Writes one JSON document as the whole answer.
+    /// Prints an indented JSON document on stdout.
     pub fn json(&self, document: &impl Serialize) -> io::Result<()> {
         let text = serde_json::to_string_pretty(document).map_err(io::Error::other)?;
-        self.answer(&clean::json(&text))
+        self.print(&clean::json(&text))
     }
 
-    /// Writes one JSON document on one line, for streams of events.
+    /// Prints a JSON document on one line of stdout, for streams of events.
     pub fn json_line(&self, document: &impl Serialize) -> io::Result<()> {
         let text = serde_json::to_string(document).map_err(io::Error::other)?;
-        self.answer(&clean::json(&text))
+        self.print(&clean::json(&text))
     }
 
-    /// Says something on stderr, unless quiet.
-    pub fn say(&self, text: &str) {
+    /// Prints a status message on stderr, except with `--quiet`.
+    pub fn status(&self, text: &str) {
         if self.verbosity >= Verbosity::Normal {
             self.stderr(text);
         }
     }
 
-    /// Says something on stderr with `-v`.
+    /// Prints a detail on stderr with `--verbose`.
     pub fn detail(&self, text: &str) {
         if self.verbosity >= Verbosity::Verbose {
             self.stderr(&self.paint_stderr(TextRole::Dim, text));
         }
     }
 
-    /// A warning on stderr, unless quiet.
+    /// Prints a warning on stderr, except with `--quiet`.
     pub fn warning(&self, text: &str) {
         if self.verbosity >= Verbosity::Normal {
             let text = visible(text);
@@ -146,16 +146,16 @@ impl Printer {
         }
     }
 
-    /// A hint on stderr, unless quiet.
+    /// Prints a hint on stderr, except with `--quiet`.
     pub fn hint(&self, text: &str) {
         if self.verbosity >= Verbosity::Normal {
             self.stderr(&format!("{} {}", self.paint_stderr(TextRole::Hint, "hint:"), visible(text)));
         }
     }
 
-    /// An error on stderr, always.
+    /// Prints an error on stderr.
     pub fn failure(&self, failure: &Failure) {
-        // The id ends the first line, so that what follows (a place with a caret, a list) stays in one piece.
+        // The id is at the end of the first line, so that following lines, such as a source excerpt, stay together.
         let message = visible(&failure.message);
         let end_of_first = message.find('\n').unwrap_or(message.len());
         let (first, rest) = message.split_at(end_of_first);
@@ -169,14 +169,14 @@ impl Printer {
         }
     }
 
-    /// Write errors of stderr are ignored: there is no other stream to report them on.
+    /// Ignores write errors: there is no other stream on which to report them.
     #[expect(clippy::unused_self, reason = "the printer is the only writer")]
     fn stderr(&self, text: &str) {
         let _ = writeln!(io::stderr().lock(), "{}", secret::redact(text).text);
     }
 }
 
-/// Lines without what a terminal would obey: paths and names of the machine stand in messages.
+/// Removes control characters except line breaks: messages contain paths and names from the machine.
 fn visible(text: &str) -> String {
     text.split('\n').map(clean::line).collect::<Vec<_>>().join("\n")
 }

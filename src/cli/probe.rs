@@ -1,6 +1,6 @@
-//! `gpubuild __probe ID`: the child that asks a vendor's library. Not for people.
+//! `gpubuild __probe ID`: the child process that queries a driver library. Hidden from the help.
 
-use gpubuild_host::ask;
+use gpubuild_host::driver_probe;
 
 use super::{CommandContext, Exit, Failure};
 
@@ -9,14 +9,14 @@ use super::{CommandContext, Exit, Failure};
 pub struct ProbeArguments {
     /// Probe id
     id: String,
-    /// Paths of libraries, for probes that take some
+    /// Paths of libraries, for probes that accept them
     arguments: Vec<String>,
 }
 
-/// Runs the probe and prints the reply on a separate line: the library may have written to standard output before.
+/// Runs the probe and prints the reply on a separate line, since the library may have written to standard output.
 pub fn run(arguments: &ProbeArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
-    let reply = ask::ask(&arguments.id, &arguments.arguments);
-    context.printer.answer("\n")?;
+    let reply = driver_probe::query(&arguments.id, &arguments.arguments);
+    context.printer.print("\n")?;
     context.printer.json_line(&reply)?;
     Ok(Exit::Done)
 }

@@ -1,4 +1,4 @@
-//! Which release is meant, which keys are trusted and what is requested of it: shared by `resolve` and `install`.
+//! Reads and verifies a release, and combines it with the machine and the requested variant. Shared by `resolve` and `install`.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::id;
@@ -6,13 +6,13 @@ use gpubuild_exec::python::Network;
 use gpubuild_host::{Host, HostInfo, InspectHost, RecordedHost};
 use gpubuild_release::fetch::{self, Client, PlainHttp};
 use gpubuild_release::manifest::{self, ManifestProblem};
-use gpubuild_release::resolve::Nothing;
+use gpubuild_release::resolve::NoVariant;
 use gpubuild_release::source::{Fetched, ReleaseSource, SourceError};
-use gpubuild_release::trust::{self, Distrust, TrustKey};
-use gpubuild_release::user::{self, UnreadableUserFile, User};
-use gpubuild_release::{Devices, ReleaseMachine, ReleaseManifest, ResolveQuestion};
+use gpubuild_release::trust::{self, TrustError, TrustKey};
+use gpubuild_release::user::{self, User, UserFileError};
+use gpubuild_release::{Devices, ReleaseMachine, ReleaseManifest, ResolveRequest};
 
-use super::look::{self, HostArguments, MachineState};
+use super::machine::{self, HostArguments, MachineState};
 use super::{CommandContext, Exit, Failure, absolute};
 
 /// The variable that names a variant.
@@ -22,7 +22,7 @@ const BACKEND: &str = "GPUBUILD_BACKEND";
 /// The variable that names a key.
 const KEY: &str = "GPUBUILD_KEY";
 
-/// What is wanted of a release.
+/// Options that select a variant of a release and the keys to trust.
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 #[derive(Debug, clap::Args)]
 pub struct ReleaseArguments {
@@ -54,109 +54,110 @@ pub struct ReleaseArguments {
     /// Allow unencrypted URLs of other machines
     #[arg(long)]
     pub insecure_http: bool,
-    /// For which machine
+    /// The machine to select a variant for
     #[command(flatten)]
     pub host: HostArguments,
 }
 
-/// Which devices have to be covered.
+/// Which devices the variant must support.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum DevicesArgument {
     /// Every device of the backend
     #[default]
     All,
-    /// One of them is enough
+    /// At least one device
     Any,
 }
 
-/// A variant that was asked for by name, and who did.
-type AskedVariant = Option<(String, String)>;
-/// A backend that was asked for by name, and who did.
-type AskedBackend = Option<(Backend, String)>;
+/// A requested variant and the origin of the request: an option, a variable or a file.
+type RequestedVariant = Option<(String, String)>;
+/// A requested backend and the origin of the request.
+type RequestedBackend = Option<(Backend, String)>;
 
 /// Whether a release from the network must be signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Signed {
-    /// Yes: it will be started.
+pub enum SignaturePolicy {
+    /// Always, because its program will be started.
     Required,
-    /// Only if a key is named.
-    AsAsked,
+    /// Only if a key is configured.
+    Optional,
 }
 
-/// A verified release, and the machine that it is for.
+/// A verified release and the machine to select a variant for.
 pub struct ReleaseInputs<'a> {
-    /// How it is fetched.
+    /// Downloads layers.
     pub client: Client<'a>,
-    /// Where it is.
+    /// The location of the release.
     pub source: ReleaseSource,
-    /// What there is.
+    /// The verified manifest.
     pub manifest: ReleaseManifest,
-    /// The machine.
+    /// The properties of the machine.
     pub machine: ReleaseMachine,
     devices: Devices,
-    variant: AskedVariant,
-    backend: AskedBackend,
+    variant: RequestedVariant,
+    backend: RequestedBackend,
 }
 
 impl ReleaseInputs<'_> {
-    /// The question which variant is for the machine.
+    /// The request to select a variant for the machine.
     #[must_use]
-    pub fn question(&self) -> ResolveQuestion<'_> {
-        ResolveQuestion {
+    pub fn request(&self) -> ResolveRequest<'_> {
+        ResolveRequest {
             manifest: &self.manifest,
             machine: &self.machine,
             devices: self.devices,
-            backend: self.backend.as_ref().map(|(backend, who)| (*backend, who.as_str())),
-            variant: self.variant.as_ref().map(|(label, who)| (label.as_str(), who.as_str())),
-            without: &[],
+            backend: self.backend.as_ref().map(|(backend, origin)| (*backend, origin.as_str())),
+            variant: self.variant.as_ref().map(|(label, origin)| (label.as_str(), origin.as_str())),
+            excluded: &[],
         }
     }
 }
 
 impl ReleaseArguments {
-    /// Reads the release, and looks at the machine.
+    /// Reads and verifies the release, and inspects the machine.
     pub fn open<'a>(
         &self,
         manifest: &str,
-        signed: Signed,
+        signature: SignaturePolicy,
         context: &CommandContext<'a>,
     ) -> Result<ReleaseInputs<'a>, Failure> {
         let user = user::read(context.host).map_err(|error| {
-            Failure::usage(UnreadableUserFile::ID, error.to_string())
-                .hint("it has `variant`, `backend` and `[releases.NAME]` with `variant`, `backend`, `key`")
+            Failure::usage(UserFileError::ID, error.to_string())
+                .hint("allowed keys are `variant`, `backend` and `[releases.NAME]` with `variant`, `backend` and `key`")
         })?;
-        if let Some((name, wanted)) = fetch::bad_setting(context.host) {
-            return Err(Failure::usage(id!("net.setting-invalid"), format!("{name} has to be {wanted}")));
+        if let Some((name, expected)) = fetch::bad_setting(context.host) {
+            return Err(Failure::usage(id!("net.setting-invalid"), format!("{name} must be {expected}")));
         }
         let client = self.client(context);
-        let source = match ReleaseSource::address(&client, manifest).map_err(|error| of_source(&error))? {
-            Some(source) => source,
-            None => ReleaseSource::at(context.host, absolute(context, manifest)?),
-        };
+        let source =
+            match ReleaseSource::address(&client, manifest).map_err(|error| source_failure(&error))? {
+                Some(source) => source,
+                None => ReleaseSource::at(context.host, absolute(context, manifest)?),
+            };
         let keys = self.keys(&user, context)?;
-        if keys.is_empty() && source.is_remote() && signed == Signed::Required {
+        if keys.is_empty() && source.is_remote() && signature == SignaturePolicy::Required {
             let message = format!("no key is configured for `{}`", source.name());
             return Err(Failure::usage(id!("manifest.no-key"), message)
-                .hint("name the publisher's key with `--key`, or trust the server with `--unsigned`"));
+                .hint("specify the publisher's key with `--key`, or trust the server with `--unsigned`"));
         }
         let manifest = self.read(&source, &keys, &client)?;
         let recorded = self.host.recorded(context)?;
-        let host = looked_at(recorded.as_ref(), context);
-        let sight = self.sight(context, host)?;
-        let machine = ReleaseMachine::of(&sight.facts, &sight.matrix, &sight.catalogue);
-        let (variant, backend) = self.asked(context.host, &user, &manifest.name)?;
+        let host = examined_host(recorded.as_ref(), context);
+        let state = self.inspect(context, host)?;
+        let machine = ReleaseMachine::of(&state.facts, &state.matrix, &state.catalogue);
+        let (variant, backend) = self.requested(context.host, &user, &manifest.name)?;
         let devices = if self.devices == DevicesArgument::Any { Devices::Any } else { Devices::All };
         Ok(ReleaseInputs { client, source, manifest, machine, devices, variant, backend })
     }
 
-    /// What is seen of the machine.
-    pub fn sight(
+    /// Inspects the machine.
+    pub fn inspect(
         &self,
         context: &CommandContext<'_>,
         host: &dyn InspectHost,
     ) -> Result<MachineState, Failure> {
-        look::check_overrides(host)?;
-        Ok(look::look(host, self.host.catalogue(context)?))
+        machine::check_overrides(host)?;
+        Ok(machine::inspect(host, self.host.catalogue(context)?))
     }
 
     fn client<'a>(&self, context: &CommandContext<'a>) -> Client<'a> {
@@ -173,89 +174,88 @@ impl ReleaseArguments {
         client: &Client<'_>,
     ) -> Result<ReleaseManifest, Failure> {
         let host = client.host;
-        let fetched = source.manifest(client).map_err(|error| of_source(&error))?;
-        let at = source.name();
+        let fetched = source.manifest(client).map_err(|error| source_failure(&error))?;
+        let name = source.name();
         let manifest = if keys.is_empty() {
-            self.unsigned(&at, &fetched)?
+            self.read_unsigned(&name, &fetched)?
         } else {
-            self.believed(&at, keys, &fetched, host)?
+            self.verify(&name, keys, &fetched, host)?
         };
-        let remembered =
-            if keys.is_empty() { Ok(()) } else { trust::remember(host, &fetched.bytes, &manifest) };
-        remembered.and_then(|()| source.keep(host, &fetched)).map_err(|error| {
-            Failure::negative(id!("cache.unwritable"), format!("failed to remember the manifest: {error}"))
-                .hint("set GPUBUILD_CACHE to a folder that can be written")
+        let recorded = if keys.is_empty() { Ok(()) } else { trust::record(host, &fetched.bytes, &manifest) };
+        recorded.and_then(|()| source.keep(host, &fetched)).map_err(|error| {
+            Failure::negative(id!("cache.unwritable"), format!("failed to store the manifest: {error}"))
+                .hint("set GPUBUILD_CACHE to a writable folder")
         })?;
         Ok(manifest)
     }
 
-    /// Without a key the manifest must be consistent and have the expected name.
-    fn unsigned(&self, at: &str, fetched: &Fetched) -> Result<ReleaseManifest, Failure> {
+    /// Reads a manifest without a signature. It must be valid and have the name of `--name`.
+    fn read_unsigned(&self, source: &str, fetched: &Fetched) -> Result<ReleaseManifest, Failure> {
         let manifest = manifest::read(&fetched.bytes).map_err(|problem| {
-            Failure::usage(ManifestProblem::ID, format!("`{at}` is not a manifest: {problem}"))
-                .hint("take one that `gpubuild` of this version has written")
+            Failure::usage(ManifestProblem::ID, format!("`{source}` is not a manifest: {problem}"))
+                .hint("use a manifest that this version of gpubuild wrote")
         })?;
-        match self.name.as_ref().filter(|wanted| **wanted != manifest.name) {
+        match self.name.as_ref().filter(|expected| **expected != manifest.name) {
             None => Ok(manifest),
-            Some(wanted) => {
-                let other = Distrust::OtherName { found: manifest.name, wanted: wanted.clone() };
-                Err(distrusted(at, &other))
+            Some(expected) => {
+                let error = TrustError::OtherName { found: manifest.name, wanted: expected.clone() };
+                Err(untrusted(source, &error))
             }
         }
     }
 
-    fn believed(
+    fn verify(
         &self,
-        at: &str,
+        source: &str,
         keys: &[TrustKey],
         fetched: &Fetched,
         host: &dyn InspectHost,
     ) -> Result<ReleaseManifest, Failure> {
-        let question = trust::TrustQuestion {
+        let request = trust::TrustRequest {
             bytes: &fetched.bytes,
             signature: fetched.signature.as_deref(),
             keys,
             name: self.name.as_deref(),
             now: host.now(),
         };
-        trust::believe(&question, |name| trust::remembered(host, name))
-            .map_err(|distrust| distrusted(at, &distrust))
+        trust::verify(&request, |name| trust::last_trusted(host, name))
+            .map_err(|error| untrusted(source, &error))
     }
 
-    /// The keys that are trusted, text or files that hold it: of the flag, else of the variable, else of the release's settings.
+    /// The trusted keys: of `--key`, else of `GPUBUILD_KEY`, else of the user's configuration. Each is a key or a file with one.
     fn keys(&self, user: &User, context: &CommandContext<'_>) -> Result<Vec<TrustKey>, Failure> {
-        let set = context.host.env().get(KEY).map(str::to_owned);
+        let from_env = context.host.env().get(KEY).map(str::to_owned);
         let configured = || user.key(self.name.as_ref()?);
-        let named = if self.key.is_empty() {
-            set.or_else(configured).into_iter().collect()
+        let texts = if self.key.is_empty() {
+            from_env.or_else(configured).into_iter().collect()
         } else {
             self.key.clone()
         };
         let key = |text: &String| {
-            let of_file = || {
+            let from_file = || {
                 let file = absolute(context, text).ok()?;
                 TrustKey::read(
-                    &String::from_utf8(context.host.read_start(&file, trust::MOST_BYTES).ok()?).ok()?,
+                    &String::from_utf8(context.host.read_start(&file, trust::MAX_BYTES).ok()?).ok()?,
                 )
             };
-            TrustKey::read(text).or_else(of_file).ok_or_else(|| {
+            TrustKey::read(text).or_else(from_file).ok_or_else(|| {
                 Failure::usage(
                     id!("manifest.key-invalid"),
                     format!("`{text}` is neither a minisign key nor a file with one"),
                 )
-                .hint("a public key is a line that begins with `RW`, in minisign's `.pub` file")
+                .hint("a public key is a line in minisign's `.pub` file that begins with `RW`")
             })
         };
-        named.iter().map(key).collect()
+        texts.iter().map(key).collect()
     }
 
-    /// What was asked for by name, and who did: a flag before a variable before the user's configuration.
-    fn asked(
+    /// The requested variant and backend: of the options, else of the variables, else of the user's configuration.
+    fn requested(
         &self,
         host: &dyn HostInfo,
         user: &User,
         release: &str,
-    ) -> Result<(AskedVariant, AskedBackend), Failure> {
+    ) -> Result<(RequestedVariant, RequestedBackend), Failure> {
         let set = |name: &str| host.env().get(name).map(str::to_owned);
         let flag = self.variant.clone().map(|label| (label, "--variant".to_owned()));
         let variant = flag
@@ -275,23 +275,23 @@ impl ReleaseArguments {
     }
 }
 
-/// The recorded machine, where one is looked at.
+/// The recorded host if there is one, else the real host.
 #[must_use]
-pub fn looked_at<'a>(recorded: Option<&'a RecordedHost>, context: &CommandContext<'a>) -> &'a dyn Host {
+pub fn examined_host<'a>(recorded: Option<&'a RecordedHost>, context: &CommandContext<'a>) -> &'a dyn Host {
     match recorded {
         Some(recorded) => recorded,
         None => context.host,
     }
 }
 
-fn distrusted(at: &str, distrust: &Distrust) -> Failure {
-    let message = format!("`{at}` is not trusted: {distrust}");
-    Failure { message, ..Failure::of(distrust, Exit::Negative) }
+fn untrusted(source: &str, error: &TrustError) -> Failure {
+    let message = format!("`{source}` is not trusted: {error}");
+    Failure { message, ..Failure::of(error, Exit::Negative) }
 }
 
-/// A folder that is not there is a typing error; everything else is an outcome.
+/// The failure for a release that cannot be read. A wrong path or URL is a usage error.
 #[must_use]
-pub fn of_source(error: &SourceError) -> Failure {
+pub fn source_failure(error: &SourceError) -> Failure {
     let exit = match error {
         SourceError::Manifest { .. }
         | SourceError::NoManifest(_)
@@ -302,12 +302,12 @@ pub fn of_source(error: &SourceError) -> Failure {
     Failure::of(error, exit)
 }
 
-/// That no variant is taken, with the reason of each.
+/// The failure if no variant matches, with one reason per variant.
 #[must_use]
-pub fn of_nothing(nothing: &Nothing) -> Failure {
-    // Where one was asked for by name, the others are not to the point.
-    let told = nothing.rejected.iter().filter(|one| !one.reason.ends_with("[resolve.asked]"));
-    let lines: Vec<String> = told.map(|one| format!("  {}: {}", one.label, one.reason)).collect();
-    let message = [vec![nothing.text.clone()], lines].concat().join("\n");
-    Failure::negative(nothing.id, message)
+pub fn no_variant_failure(error: &NoVariant) -> Failure {
+    // If one variant was requested by name, the others are irrelevant.
+    let relevant = error.rejected.iter().filter(|one| !one.reason.ends_with("[resolve.asked]"));
+    let lines: Vec<String> = relevant.map(|one| format!("  {}: {}", one.label, one.reason)).collect();
+    let message = [vec![error.text.clone()], lines].concat().join("\n");
+    Failure::negative(error.id, message)
 }

@@ -1,20 +1,21 @@
-//! `gpubuild report`: what a maintainer asks for first, redacted, ready to paste into an issue: the doctor's findings and
-//! the recording that they rest on. The file is a recorded host itself: `gpubuild doctor --host REPORT` sees the same.
+//! `gpubuild report`: a redacted report for an issue, with the doctor's findings and the recording that they were derived from. The report
+//! is itself a recorded host: `gpubuild doctor --host REPORT` reproduces the findings.
 
 use gpubuild_core::secret;
 use gpubuild_detect::id;
 use gpubuild_doctor::Filter;
 use gpubuild_host::{Host, HostPath, RecordedHost, recorder};
 
-use super::doctor::machine::{Depth, Wanted, look_at};
-use super::look::{self, HostArguments};
+use super::doctor::diagnose::{Depth, DoctorRequest, diagnose};
+use super::machine::HostArguments;
+use super::project::load_project;
 use super::{CommandContext, Exit, Failure};
 use crate::report::detect_text::Detail;
 use crate::report::doctor_text;
 use crate::report::page::{self, Inset};
 
-/// The longest comment that GitHub takes, in characters.
-const LONGEST_COMMENT: usize = 65_536;
+/// Maximum length of a comment on GitHub, in characters.
+const MAX_COMMENT_LENGTH: usize = 65_536;
 
 /// Write a redacted report that replays as a recorded machine
 #[derive(Debug, Clone, clap::Args)]
@@ -41,29 +42,30 @@ pub struct ReportArguments {
     host: HostArguments,
 }
 
-/// Records, diagnoses the recording, and writes both.
+/// Records the machine, diagnoses the recording, and writes both.
 pub fn run(arguments: &ReportArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let recorded = arguments.host.recorded(context)?;
     let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
     let catalogue = arguments.host.catalogue(context)?;
     let depth = if arguments.offline { Depth::Files } else { Depth::Drivers };
-    let mut looked = Ok(());
+    let mut result = Ok(());
     let (recording, redactions) = recorder::record(host, &arguments.keep_env, |host| {
-        looked = look_at(host, catalogue.clone(), &Wanted::default(), &Filter::default(), depth).map(drop);
+        result =
+            diagnose(host, catalogue.clone(), &DoctorRequest::default(), &Filter::default(), depth).map(drop);
     });
-    looked?;
+    result?;
     let toml = recording.to_toml();
-    // The findings are those of the recording, so they contain nothing that was redacted from it.
+    // The diagnosis uses the recording, so the findings contain nothing that was redacted from it.
     let replayed = RecordedHost::new(recording)
         .map_err(|problem| Failure::negative(id!("report.contradiction"), problem.to_string()))?;
-    let examined = look_at(&replayed, catalogue, &Wanted::default(), &Filter::default(), depth)?;
+    let diagnosis = diagnose(&replayed, catalogue, &DoctorRequest::default(), &Filter::default(), depth)?;
     let report = if arguments.html {
         let timings = timings(arguments, context)?;
         let plots: Result<Vec<Inset>, Failure> =
             arguments.bench.iter().map(|file| inset(context, &super::absolute(context, file)?)).collect();
-        page::page(&examined.document, &redactions.lines(), timings.as_ref(), &plots?)
+        page::page(&diagnosis.document, &redactions.lines(), timings.as_ref(), &plots?)
     } else {
-        let text = doctor_text::text(&examined.document, Detail::Everything, &|_, text| text.to_owned());
+        let text = doctor_text::text(&diagnosis.document, Detail::Everything, &|_, text| text.to_owned());
         markdown(&text, &redactions.lines(), &toml)
     };
     if let Some(file) = &arguments.file {
@@ -71,28 +73,28 @@ pub fn run(arguments: &ReportArguments, context: &CommandContext<'_>) -> Result<
         context.host.write(&path, report.as_bytes()).map_err(|error| {
             Failure::negative(id!("report.unwritable"), format!("failed to write `{path}`: {error}"))
         })?;
-        context.printer.say(&format!("wrote `{path}`"));
+        context.printer.status(&format!("wrote `{path}`"));
     } else {
-        context.printer.answer(&report)?;
+        context.printer.print(&report)?;
     }
     if !redactions.is_empty() {
-        context.printer.say(&redactions.summary());
+        context.printer.status(&redactions.summary());
     }
     context
         .printer
-        .hint("home, user and host names are replaced, and secrets redacted; read it before you publish it");
-    if !arguments.html && report.chars().count() > LONGEST_COMMENT {
-        context.printer.hint("it is too long for one comment on GitHub: attach it as a file");
+        .hint("home, user and host names are replaced and secrets redacted; review the report before you publish it");
+    if !arguments.html && report.chars().count() > MAX_COMMENT_LENGTH {
+        context.printer.hint("the report is too long for a comment on GitHub; attach it as a file");
     }
     Ok(Exit::Done)
 }
 
-/// The page that was named, or the one in the build folder of the project here.
+/// The timings page of `--timings`, else the one in the build folder of the current project, if it exists.
 fn timings(arguments: &ReportArguments, context: &CommandContext<'_>) -> Result<Option<Inset>, Failure> {
     if let Some(file) = &arguments.timings {
         return inset(context, &super::absolute(context, file)?).map(Some);
     }
-    let project = look::project(context, None).ok();
+    let project = load_project(context, None).ok();
     let file = project.map(|project| project.build_root.join(super::timings::PAGE));
     file.filter(|file| context.host.is_file(file)).map(|file| inset(context, &file)).transpose()
 }
@@ -119,12 +121,12 @@ fn markdown(findings: &str, redacted: &[String], toml: &str) -> String {
     };
     format!(
         "## gpubuild report\n\n{text_fence}text\n{findings}{text_fence}\n\n{redacted}\
-         <details><summary>the machine as gpubuild {version} saw it; try it with \
+         <details><summary>recording of the machine by gpubuild {version}; replay it with \
          <code>gpubuild doctor --host</code></summary>\n\n{toml_fence}toml\n{toml}{toml_fence}\n\n</details>\n"
     )
 }
 
-/// A fence that nothing inside can close.
+/// A Markdown code fence that is longer than every run of backticks in the content.
 fn fence(inside: &str) -> String {
     let longest = inside.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     "`".repeat(longest.max(2) + 1)
@@ -136,7 +138,7 @@ mod tests {
     use gpubuild_host::{HostInfo, ReadFiles};
 
     #[test]
-    fn a_report_is_a_recorded_host_whatever_stands_in_it() {
+    fn report_with_code_fences_is_a_recorded_host() {
         let toml = "schema = \"gpubuild.host/1\"\n[platform]\nos = \"linux\"\narch = \"x86_64\"\n[[file]]\npath = \"/a\"\ntext = \"```\\n````\"\n";
         let redacted = ["CFLAGS (by name)".to_owned()];
         let report = markdown("error: `````\n```toml\nnot this\n", &redacted, toml);

@@ -1,4 +1,4 @@
-//! `gpubuild resolve`: selects the variant of a release for this machine, and says why the others do not fit.
+//! `gpubuild resolve`: selects the variant of a release for this machine, and explains why the others do not match.
 
 use gpubuild_detect::matrix::Probes;
 use gpubuild_doctor::packages::choose;
@@ -6,7 +6,7 @@ use gpubuild_release::properties::properties;
 use gpubuild_release::{ReleaseMachine, resolve};
 
 use super::detect::role;
-use super::release::{ReleaseArguments, Signed, looked_at, of_nothing};
+use super::release::{ReleaseArguments, SignaturePolicy, examined_host, no_variant_failure};
 use super::{CommandContext, Exit, Failure};
 use crate::report::{self, packages};
 
@@ -29,19 +29,19 @@ pub struct ResolveArguments {
     pub json: bool,
 }
 
-/// Resolves.
+/// Selects a variant, or with `--python` the Python packages.
 pub fn run(arguments: &ResolveArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let Some(manifest) = &arguments.manifest else { return python(arguments, context) };
-    let release = arguments.release.open(manifest, Signed::AsAsked, context)?;
-    let choice = resolve(&release.question()).map_err(|nothing| of_nothing(&nothing))?;
+    let release = arguments.release.open(manifest, SignaturePolicy::Optional, context)?;
+    let choice = resolve(&release.request()).map_err(|error| no_variant_failure(&error))?;
     if arguments.json {
         let document = report::resolve::ResolveReport::new(&release.manifest, &release.machine, &choice);
         context.printer.json(&document)?;
     } else {
-        context.printer.answer(&report::resolve::text(&choice, arguments.release.explain))?;
+        context.printer.print(&report::resolve::text(&choice, arguments.release.explain))?;
     }
     for one in &choice.fallback {
-        context.printer.warning(&format!("{} is here and not used: {}", one.backend, one.reason));
+        context.printer.warning(&format!("{} is available but not used: {}", one.backend, one.reason));
     }
     if arguments.release.strict && !choice.fallback.is_empty() {
         let better: Vec<&str> = choice.fallback.iter().map(|one| one.backend.id()).collect();
@@ -51,22 +51,22 @@ pub fn run(arguments: &ResolveArguments, context: &CommandContext<'_>) -> Result
     Ok(Exit::Done)
 }
 
-/// The same question for wheels. No driver is asked.
+/// Selects Python packages for this machine. Does not query drivers.
 fn python(arguments: &ResolveArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let recorded = arguments.release.host.recorded(context)?;
-    let host = looked_at(recorded.as_ref(), context);
-    let sight = arguments.release.sight(context, host)?;
-    let choices = choose(&sight.facts, &sight.inventory, &sight.catalogue, &sight.matrix, &Probes::new());
+    let host = examined_host(recorded.as_ref(), context);
+    let state = arguments.release.inspect(context, host)?;
+    let choices = choose(&state.facts, &state.inventory, &state.catalogue, &state.matrix, &Probes::new());
     let mut document = packages::PackagesReport::new(choices);
     if arguments.properties {
-        let machine = ReleaseMachine::of(&sight.facts, &sight.matrix, &sight.catalogue);
-        document.variant_properties = properties(&machine, &sight.catalogue);
+        let machine = ReleaseMachine::of(&state.facts, &state.matrix, &state.catalogue);
+        document.variant_properties = properties(&machine, &state.catalogue);
     }
     if arguments.json {
         context.printer.json(&document)?;
     } else {
         let paint = |tone, text: &str| context.printer.paint(role(tone), text);
-        context.printer.answer(&packages::text(&document, &paint))?;
+        context.printer.print(&packages::text(&document, &paint))?;
     }
     Ok(Exit::Done)
 }

@@ -1,4 +1,4 @@
-//! `gpubuild run`: starts the program that was built, with its own streams and exit code.
+//! `gpubuild run`: runs the built program with inherited streams and returns its exit code.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use gpubuild_exec::environment::VenvRecord;
 use gpubuild_exec::exec::binary;
 use gpubuild_host::{Command, HostPath, Os, RunError};
 
-use super::look;
+use super::project::load_project;
 use super::{CommandContext, Exit, Failure};
 
-/// The program may run without a time limit; the host interface requires a number.
+/// Ten years: the program has no time limit, but the host interface requires one.
 const DEADLINE: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
-/// What to do where a project has libraries only.
-pub(super) const NO_BINARY: &str = "name its package in gpubuild.toml: `[binary] package = \"…\"`";
+/// The hint for a project that consists of libraries only.
+pub(super) const NO_BINARY: &str = "set the package in gpubuild.toml: `[binary] package = \"…\"`";
 
 /// Arguments of `run`.
 #[derive(Debug, clap::Args)]
@@ -27,24 +27,25 @@ pub struct RunArguments {
     arguments: Vec<String>,
 }
 
-/// Starts the program that was built last.
+/// Runs the program of the last build.
 pub fn run(arguments: &RunArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
-    let project = look::project(context, arguments.project.as_deref())?;
+    let project = load_project(context, arguments.project.as_deref())?;
     let built = binary::last_built(context.host, &project.build_root)
         .filter(|program| context.host.is_file(&context.host.path(&program.path)));
     let Some(program) = built else {
         if project.file.binary.is_none() {
-            return Err(Failure::usage(id!("run.no-binary"), "this project names no program to start")
-                .hint(NO_BINARY));
+            return Err(
+                Failure::usage(id!("run.no-binary"), "this project has no program to run").hint(NO_BINARY)
+            );
         }
-        return Err(Failure::usage(id!("run.nothing-built"), "no program was built yet")
-            .hint("`gpubuild build` builds it"));
+        return Err(Failure::usage(id!("run.nothing-built"), "no program has been built yet")
+            .hint("run `gpubuild build`"));
     };
     let folders = windows_folders(context, &project.build_root);
     start(context, &program.path, &arguments.arguments, &folders)
 }
 
-/// Windows' loader knows no search path in programs: the folders of the project's environment go on PATH.
+/// The library folders of the project's Python environment on Windows. They must be on PATH, since programs contain no search path there.
 pub(super) fn windows_folders(context: &CommandContext<'_>, build_root: &HostPath) -> Vec<String> {
     if context.host.platform().os != Os::Windows {
         return Vec::new();
@@ -52,7 +53,7 @@ pub(super) fn windows_folders(context: &CommandContext<'_>, build_root: &HostPat
     VenvRecord::read(context.host, build_root).map(|record| record.folders).unwrap_or_default()
 }
 
-/// Puts what [`windows_folders`] gave on the PATH of a program.
+/// Prepends the folders of [`windows_folders`] to the PATH of a program.
 pub(super) fn with_folders(context: &CommandContext<'_>, command: Command, folders: &[String]) -> Command {
     if folders.is_empty() {
         return command;
@@ -61,7 +62,7 @@ pub(super) fn with_folders(context: &CommandContext<'_>, command: Command, folde
     command.env("PATH", format!("{};{path}", folders.join(";")))
 }
 
-/// Starts a program and passes its exit code on.
+/// Runs a program and returns its exit code.
 pub(super) fn start(
     context: &CommandContext<'_>,
     program: &str,
@@ -78,7 +79,7 @@ pub(super) fn start(
     })?;
     let code = match (output.exit, output.signal) {
         (Some(code), _) => u8::try_from(code & 0xff).unwrap_or(1),
-        // As shells write it.
+        // The convention of shells.
         (None, Some(signal)) => u8::try_from(128 + signal).unwrap_or(1),
         (None, None) => 1,
     };

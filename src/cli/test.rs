@@ -14,16 +14,16 @@ use gpubuild_plan::project::profile::Tests;
 use super::build::{BuildWork, NetworkArguments};
 use super::cache;
 use super::events::{ExplainMode, MessageFormat};
-use super::look::{self, HostArguments, MachineState};
+use super::machine::{self, HostArguments, MachineState};
 use super::plan::{self, SelectionArguments};
 use super::provision;
 use super::{CommandContext, Exit, Failure, TextRole};
 use crate::report::test::{BackendTests, TestDocument, TestState};
 
-/// A software device takes minutes for what a card does in a second.
+/// Time limit for the tests of one backend. Software devices are much slower than GPUs.
 const DEADLINE: Duration = Duration::from_secs(60 * 60);
 
-/// Exit code of the test program if there is no device.
+/// Exit code of the test program if it finds no device.
 const NO_DEVICE: i32 = 3;
 
 /// Folder of the tests' build trees in the build root.
@@ -43,20 +43,21 @@ pub struct TestArguments {
 
 /// Builds and runs the tests.
 pub fn run(arguments: &TestArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
-    look::check_overrides(context.host)?;
+    machine::check_overrides(context.host)?;
     let catalogue = HostArguments::default().catalogue(context)?;
-    let mut sight = look::look(context.host, catalogue.clone());
-    let (mut project, mut plan) = plan::make(&arguments.selection, context, context.host, &sight)?;
+    let mut machine = machine::inspect(context.host, catalogue.clone());
+    let (mut project, mut plan) = plan::make(&arguments.selection, context, context.host, &machine)?;
     let network = arguments.network.network(context.host);
-    let way = provision::ProvisionMode {
+    let mode = provision::ProvisionMode {
         locks: &plan::locks(context, Some(&project))?,
         network,
         find_links: Vec::new(),
         format: MessageFormat::Human,
     };
-    let done = provision::carried_out(context, &arguments.selection, catalogue, (&sight, &plan), &way)?;
-    if let Some(now) = done {
-        (sight, project, plan) = now;
+    let updated =
+        provision::install_and_replan(context, &arguments.selection, catalogue, (&machine, &plan), &mode)?;
+    if let Some(updated) = updated {
+        (machine, project, plan) = updated;
     }
     plan::warn(&plan, context);
     let tests = tests_of(&project)?;
@@ -65,7 +66,7 @@ pub fn run(arguments: &TestArguments, context: &CommandContext<'_>) -> Result<Ex
     let work = BuildWork {
         context,
         project: &project,
-        sight: &sight,
+        machine: &machine,
         network,
         format: MessageFormat::Human,
         timings: None,
@@ -74,7 +75,7 @@ pub fn run(arguments: &TestArguments, context: &CommandContext<'_>) -> Result<Ex
         explain: ExplainMode::No,
     };
     let replan = |without: &[(Backend, String)]| {
-        plan::make_without(&arguments.selection, context, context.host, &sight, without)
+        plan::make_without(&arguments.selection, context, context.host, &machine, without)
             .map(|(_, plan)| with_tests(&plan, &tests, &root))
             .map_err(|failure| failure.message)
     };
@@ -82,48 +83,49 @@ pub fn run(arguments: &TestArguments, context: &CommandContext<'_>) -> Result<Ex
     let named: Vec<Backend> = plan.trees.iter().flat_map(|tree| tree.named.clone()).collect();
     let mut reports = Vec::new();
     for backend in &outcome.manifest.backends {
-        let toolkit = toolkit_of(&sight, &outcome, *backend);
+        let toolkit = toolkit_of(&machine, &outcome, *backend);
         reports.push(BackendTests { toolkit, ..test_backend(context, &outcome, &tests, *backend)? });
     }
     let document = TestDocument::new(reports);
     print(context, &document, arguments.json)?;
-    let lacking = |report: &&BackendTests| {
+    let lacks_device = |report: &&BackendTests| {
         report.state == TestState::NoDevice
             && named.contains(&report.id)
             && !arguments.selection.allow_missing
     };
     let failed =
         document.backends.iter().any(|report| report.failed > 0 || report.state == TestState::Broken);
-    if failed || document.backends.iter().any(|report| lacking(&report)) {
+    if failed || document.backends.iter().any(|report| lacks_device(&report)) {
         return Ok(Exit::Negative);
     }
     Ok(Exit::Done)
 }
 
 /// The copy of the backend's toolkit that its tree was configured with.
-fn toolkit_of(sight: &MachineState, outcome: &BuildOutcome, backend: Backend) -> Option<String> {
-    let description = sight.catalogue.for_backend(backend)?;
+fn toolkit_of(machine: &MachineState, outcome: &BuildOutcome, backend: Backend) -> Option<String> {
+    let description = machine.catalogue.for_backend(backend)?;
     let tree = outcome.manifest.trees.iter().find(|tree| tree.backends.contains(&backend))?;
-    let copies = sight.inventory.of(&description.id);
+    let copies = machine.inventory.of(&description.id);
     let configured = |copy: &&Installation| {
         let root = copy.root.to_string();
         tree.cache.values().any(|value| value.starts_with(&root))
     };
     let used = copies.iter().filter(configured).max_by_key(|copy| copy.root.to_string().len());
-    let copy = used.or_else(|| sight.inventory.chosen(&description.id))?;
+    let copy = used.or_else(|| machine.inventory.chosen(&description.id))?;
     let version = copy.version().map(|version| format!(" {version}")).unwrap_or_default();
     Some(format!("{}{version}", description.name))
 }
 
 fn tests_of(project: &Project) -> Result<Tests, Failure> {
     project.profile.tests.clone().ok_or_else(|| {
-        let message = format!("the profile `{}` knows no test program", project.profile.id);
+        let message = format!("the profile `{}` defines no test program", project.profile.id);
         Failure::usage(id!("test.none"), message)
-            .hint("run the project's own tests, `ctest` for most CMake projects")
+            .hint("run the project's own tests, for example with `ctest`")
     })
 }
 
-/// The plan with the test program, in a separate folder: switching the option back and forth would rebuild everything.
+/// Adds the test program to a plan and moves its trees to a separate folder, since toggling the option in one folder would rebuild
+/// everything.
 fn with_tests(plan: &Plan, tests: &Tests, root: &HostPath) -> Plan {
     let mut plan = plan.clone();
     plan.binary = None;
@@ -146,7 +148,7 @@ fn test_backend(
     let Some(program) = program else {
         return Ok(BackendTests::broken(backend, "the test program was not built"));
     };
-    context.printer.say(&format!("testing {backend}"));
+    context.printer.status(&format!("testing {backend}"));
     let command = Command::new(&program.path, DEADLINE).args(["--backend", backend.id(), "--json"]);
     let output = match context.host.run(&command) {
         Ok(output) => output,
@@ -179,7 +181,7 @@ fn print(context: &CommandContext<'_>, document: &TestDocument, json: bool) -> R
         return Ok(());
     }
     for report in &document.backends {
-        let (role, word) = match report.state {
+        let (role, state) = match report.state {
             TestState::Tested if report.failed > 0 => (TextRole::Bad, "FAILED"),
             TestState::Tested => (TextRole::Good, "passed"),
             TestState::NoDevice => (TextRole::Caution, "no device"),
@@ -193,11 +195,11 @@ fn print(context: &CommandContext<'_>, document: &TestDocument, json: bool) -> R
         let line = format!(
             "{:<8}{} {counts} {remark}",
             report.id,
-            context.printer.paint(role, &format!("{word:<10}"))
+            context.printer.paint(role, &format!("{state:<10}"))
         );
-        context.printer.answer(line.trim_end())?;
+        context.printer.print(line.trim_end())?;
         for case in report.failures() {
-            context.printer.answer(&format!("    {case}"))?;
+            context.printer.print(&format!("    {case}"))?;
         }
     }
     Ok(())

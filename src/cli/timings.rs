@@ -1,4 +1,4 @@
-//! `gpubuild build --timings`: records a build and writes what took how long.
+//! `gpubuild build --timings`: records the duration of each step of a build.
 
 use gpubuild_detect::id;
 use gpubuild_exec::exec::BuildOutcome;
@@ -8,17 +8,17 @@ use super::build::BuildWork;
 use super::{Failure, absolute};
 use crate::report::timings::{TimingsForm, TimingsReport, TimingsSubject};
 
-/// Name of the page in the build folder.
+/// Default file name of the timings page, in the build folder.
 pub(super) const PAGE: &str = "timings.html";
 
-/// Runs a build with a recorder and writes the timings, also of one that fails.
+/// Runs a build with a recorder and writes the timings, also if the build fails.
 pub(super) fn recorded(
     work: BuildWork<'_>,
     file: &str,
     build: &dyn Fn(&BuildWork<'_>) -> Result<BuildOutcome, Failure>,
 ) -> Result<BuildOutcome, Failure> {
     let (context, project) = (work.context, &work.project.file.project.name);
-    let processors = work.sight.facts.cpu.threads;
+    let processors = work.machine.facts.cpu.threads;
     let path = match file {
         "" => work.project.build_root.join(PAGE),
         file => absolute(context, file)?,
@@ -26,7 +26,7 @@ pub(super) fn recorded(
     let recorder = TimingRecorder::new(context.host);
     let outcome = std::thread::scope(|scope| {
         scope.spawn(|| recorder.watch());
-        let _ending = TimedEnding(&recorder);
+        let _guard = RecordingGuard(&recorder);
         build(&BuildWork { timings: Some(&recorder), ..work })
     });
     let recording = recorder.finish();
@@ -35,23 +35,23 @@ pub(super) fn recorded(
         .render(TimingsForm::of(path.as_str()))
         .map_err(std::io::Error::from)
         .and_then(|text| context.host.write(&path, text.as_bytes()));
-    // A build that failed matters more than its timings.
+    // Report a failed build before a failure to write its timings.
     let outcome = outcome?;
     written.map_err(|error| {
         Failure::negative(
             id!("timings.unwritable"),
             format!("failed to write the timings to `{path}`: {error}"),
         )
-        .hint("everything is built; name another file with `--timings=FILE`")
+        .hint("the build succeeded; specify another file with `--timings=FILE`")
     })?;
-    context.printer.say(&format!("timings: {path}"));
+    context.printer.status(&format!("timings: {path}"));
     Ok(outcome)
 }
 
-/// Ends the recorder's thread however the build ends.
-struct TimedEnding<'a>(&'a TimingRecorder<'a>);
+/// Ends the recorder's thread when dropped, also on errors and panics.
+struct RecordingGuard<'a>(&'a TimingRecorder<'a>);
 
-impl Drop for TimedEnding<'_> {
+impl Drop for RecordingGuard<'_> {
     fn drop(&mut self) {
         self.0.end();
     }

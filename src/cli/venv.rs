@@ -1,4 +1,4 @@
-//! `gpubuild venv`: a Python environment with the run-time wheels that the built libraries need.
+//! `gpubuild venv`: installs the runtime wheels that the built libraries need into a Python environment.
 
 mod output;
 
@@ -9,9 +9,9 @@ use gpubuild_core::version::Version;
 use gpubuild_detect::diagnostic::Diagnostic;
 use gpubuild_detect::facts::Vendor;
 use gpubuild_detect::finding::{Finding, FindingDraft, Findings, Severity};
+use gpubuild_detect::finding_text::FindingRenderer;
 use gpubuild_detect::id;
 use gpubuild_detect::matrix::for_distribution;
-use gpubuild_detect::tell::Teller;
 use gpubuild_exec::exec::{BuildEvent, InstalledTools, binary};
 use gpubuild_host::{HostPath, Os, ReadFiles};
 use gpubuild_plan::artifacts::Manifest;
@@ -19,7 +19,7 @@ use gpubuild_plan::artifacts::manifest_path;
 use gpubuild_plan::plan::request::BackendSelection;
 use gpubuild_plan::project::Project;
 use gpubuild_plan::wheels::tag::WheelLibc;
-use gpubuild_toolchain::venv::choose::{VenvChoice, VenvQuestion, choose};
+use gpubuild_toolchain::venv::choose::{VenvChoice, VenvQuery, choose};
 use gpubuild_toolchain::venv::needs::{RuntimeNeeds, of_build};
 use gpubuild_toolchain::venv::provide::{Mode, ProvideError, ProvideJob, Provided, provide};
 use gpubuild_toolchain::venv::shell::Shell;
@@ -27,9 +27,10 @@ use gpubuild_toolchain::venv::{VenvEnding, VenvProblem, VenvRecord, WheelTable, 
 
 use super::build::NetworkArguments;
 use super::events::{Events, MessageFormat};
-use super::look::{self, HostArguments, MachineState};
+use super::machine::{self, HostArguments, MachineState};
+use super::project::{backend_request, load_project};
 use super::{CommandContext, Exit, Failure};
-use crate::cli::words;
+use crate::cli::values;
 
 /// Arguments of `venv`.
 #[derive(Debug, clap::Args)]
@@ -66,7 +67,7 @@ pub struct VenvArguments {
     /// Only print the loader's search variable for a shell
     #[arg(long, value_enum, value_name = "SHELL", num_args = 0..=1, require_equals = true, default_missing_value = "sh",
           conflicts_with_all = ["json", "check", "force", "copy_to"])]
-    print_env: Option<words::Shell>,
+    print_env: Option<values::Shell>,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -78,33 +79,33 @@ pub struct VenvArguments {
     project: Option<String>,
 }
 
-/// Makes or adopts the environment.
+/// Creates or updates the environment, or prints its search path.
 pub fn run(arguments: &VenvArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let project = project(arguments, context)?;
     let folder = folder(arguments, context, project.as_ref())?;
-    look::check_overrides(context.host)?;
+    machine::check_overrides(context.host)?;
     let host_arguments = HostArguments { host: None, toolkits: arguments.toolkits.clone() };
     if let Some(shell) = arguments.print_env {
         let record = record(context, project.as_ref(), &folder);
         let catalogue = host_arguments.catalogue(context)?;
-        let sight = look::look(context.host, catalogue);
+        let machine = machine::inspect(context.host, catalogue);
         let text = print_env(context.host, record.as_ref(), &folder, shell.into());
-        context.printer.answer(&text.map_err(|problem| failure(context, &sight, &problem))?)?;
+        context.printer.print(&text.map_err(|problem| failure(context, &machine, &problem))?)?;
         return Ok(Exit::Done);
     }
-    let sight = look::look(context.host, host_arguments.catalogue(context)?);
-    let table = table(arguments, context).map_err(|bad| match bad {
-        Ok(problem) => failure(context, &sight, &problem),
+    let machine = machine::inspect(context.host, host_arguments.catalogue(context)?);
+    let table = table(arguments, context).map_err(|error| match error {
+        Ok(problem) => failure(context, &machine, &problem),
         Err(failure) => failure,
     })?;
     let work =
-        VenvWork { arguments, context, project: project.as_ref(), folder, sight: &sight, table: &table };
+        VenvWork { arguments, context, project: project.as_ref(), folder, machine: &machine, table: &table };
     work.run()
 }
 
-/// The project around; none is needed if the command line says what to do.
+/// The project in the current folder or above. It is optional unless `--project` is given.
 fn project(arguments: &VenvArguments, context: &CommandContext<'_>) -> Result<Option<Project>, Failure> {
-    match look::project(context, arguments.project.as_deref()) {
+    match load_project(context, arguments.project.as_deref()) {
         Ok(project) => Ok(Some(project)),
         Err(failure) if failure.id == "project.not-found" && arguments.project.is_none() => Ok(None),
         Err(failure) => Err(failure),
@@ -155,7 +156,7 @@ fn print_env(
     Ok(shell::setting(shell, os, &record.folders, host.env().get(variable)))
 }
 
-/// A problem, or a failure that has its words already.
+/// A problem that is still to be rendered, or a complete failure.
 type VenvFailure = Result<VenvProblem, Failure>;
 
 fn table(arguments: &VenvArguments, context: &CommandContext<'_>) -> Result<WheelTable, VenvFailure> {
@@ -170,9 +171,9 @@ fn table(arguments: &VenvArguments, context: &CommandContext<'_>) -> Result<Whee
     WheelTable::parse(&text).map_err(invalid)
 }
 
-/// A problem in the words of the catalogue.
-fn failure(context: &CommandContext<'_>, sight: &MachineState, problem: &VenvProblem) -> Failure {
-    let finding = tell(context, sight, &problem.draft, Severity::Error);
+/// Converts a problem into a failure with the text of the finding catalogue.
+fn failure(context: &CommandContext<'_>, machine: &MachineState, problem: &VenvProblem) -> Failure {
+    let finding = render(context, machine, &problem.draft, Severity::Error);
     let mut failure = match problem.ending {
         VenvEnding::Refused => Failure::usage(finding.id, finding.summary.clone()),
         VenvEnding::Failed => Failure::negative(finding.id, finding.summary.clone()),
@@ -192,15 +193,15 @@ fn failure(context: &CommandContext<'_>, sight: &MachineState, problem: &VenvPro
     failure
 }
 
-fn tell(
+fn render(
     context: &CommandContext<'_>,
-    sight: &MachineState,
+    machine: &MachineState,
     draft: &FindingDraft,
     severity: Severity,
 ) -> Finding {
     let findings = Findings::embedded();
     let is_root = context.host.identity().uid == Some(0);
-    Teller::new(&sight.facts, &sight.catalogue, &findings, is_root).tell(draft, severity)
+    FindingRenderer::new(&machine.facts, &machine.catalogue, &findings, is_root).render(draft, severity)
 }
 
 struct VenvWork<'a> {
@@ -208,72 +209,72 @@ struct VenvWork<'a> {
     context: &'a CommandContext<'a>,
     project: Option<&'a Project>,
     folder: HostPath,
-    sight: &'a MachineState,
+    machine: &'a MachineState,
     table: &'a WheelTable,
 }
 
-/// What the environment is for.
-struct WantedVenv {
+/// The requirements of the environment.
+struct VenvRequirements {
     needs: RuntimeNeeds,
-    /// The backends that count.
+    /// The built or named backends.
     backends: Vec<Backend>,
-    /// Whether wheels of CUDA are needed.
+    /// Whether CUDA wheels are needed.
     cuda: bool,
 }
 
 impl VenvWork<'_> {
     fn run(&self) -> Result<Exit, Failure> {
-        let wanted = self.wanted()?;
-        let libraries = cuda_libraries(&wanted.needs);
+        let requirements = self.requirements()?;
+        let libraries = cuda_libraries(&requirements.needs);
         let libc = self.libc();
         let driver = self.driver();
-        let cuda = self.sight.catalogue.for_backend(Backend::Cuda);
+        let cuda = self.machine.catalogue.for_backend(Backend::Cuda);
         let mut choice = None;
-        if let Some(cuda) = cuda.filter(|_| wanted.cuda) {
-            let question = VenvQuestion {
+        if let Some(cuda) = cuda.filter(|_| requirements.cuda) {
+            let query = VenvQuery {
                 table: self.table,
                 platform: self.context.host.platform(),
                 libc: &libc,
                 libraries: &libraries,
-                toolkit: wanted.needs.toolkit.as_ref(),
+                toolkit: requirements.needs.toolkit.as_ref(),
                 major: self.arguments.cuda,
                 driver: driver.as_ref(),
                 cuda,
             };
-            choice = Some(choose(&question).map_err(|problem| self.failure(&problem))?);
+            choice = Some(choose(&query).map_err(|problem| self.failure(&problem))?);
         }
-        let mut findings = self.unknown(choice.as_ref(), &libraries);
+        let mut findings = self.libraries_without_wheel(choice.as_ref(), &libraries);
         let provided = match &choice {
-            // Nothing is needed: an environment is made only for who names its folder.
+            // No wheel is needed, so an environment is created only if its folder was specified.
             None if self.arguments.path.is_none() || self.arguments.check => None,
             choice => Some(self.provide(choice.as_ref())?),
         };
         if let Some(provided) = &provided {
             findings.extend(self.shadowed(provided));
-            self.keep(choice.as_ref(), provided)?;
+            self.write_record(choice.as_ref(), provided)?;
         }
         let copied = self.copy(choice.as_ref(), provided.as_ref(), &libraries)?;
-        let none = self.none(&wanted);
-        output::Shown {
-            wanted: &wanted,
+        let none = self.backends_without_wheels(&requirements);
+        output::VenvResult {
+            requirements: &requirements,
             choice: choice.as_ref(),
             provided: provided.as_ref(),
             none,
             findings,
             copied,
         }
-        .show(self.context, self.arguments.json)?;
+        .print(self.context, self.arguments.json)?;
         Ok(Exit::Done)
     }
 
     fn failure(&self, problem: &VenvProblem) -> Failure {
-        failure(self.context, self.sight, problem)
+        failure(self.context, self.machine, problem)
     }
 
-    /// What the last build needs, and what the command line asks for.
-    fn wanted(&self) -> Result<WantedVenv, Failure> {
+    /// Combines the requirements of the last build with the command line.
+    fn requirements(&self) -> Result<VenvRequirements, Failure> {
         let host = self.context.host;
-        let named = match look::request(self.arguments.backends.as_deref(), host, None)?.selection {
+        let named = match backend_request(self.arguments.backends.as_deref(), host, None)?.selection {
             BackendSelection::Named(list) if self.arguments.backends.is_some() => Some(list),
             _ => None,
         };
@@ -282,42 +283,44 @@ impl VenvWork<'_> {
         let mut needs = RuntimeNeeds::default();
         if let Some(manifest) = &manifest {
             let program = root.and_then(|root| binary::last_built(host, root));
-            needs = of_build(host, self.table, &self.sight.inventory, manifest, program.as_ref());
+            needs = of_build(host, self.table, &self.machine.inventory, manifest, program.as_ref());
             if let Some(named) = &named {
                 needs.libraries.retain(|_, needed| named.contains(&needed.backend));
             }
         }
         let built = manifest.map(|manifest| manifest.backends).unwrap_or_default();
-        let asked = self.arguments.cuda.is_some();
-        if built.is_empty() && named.is_none() && !asked && self.arguments.path.is_none() {
+        let cuda_requested = self.arguments.cuda.is_some();
+        if built.is_empty() && named.is_none() && !cuda_requested && self.arguments.path.is_none() {
             return Err(self.failure(&VenvProblem::refused(id!("venv.nothing-built"))));
         }
         let mut backends = named.clone().unwrap_or(built.clone());
-        if asked && !backends.contains(&Backend::Cuda) {
+        if cuda_requested && !backends.contains(&Backend::Cuda) {
             backends.push(Backend::Cuda);
         }
-        // Where CUDA was built, the build knows; where it was not, who names it gets what programs usually need.
+        // If CUDA was built, the build determines whether wheels are needed. If not, naming CUDA selects the usual libraries.
         let unbuilt = backends.contains(&Backend::Cuda) && !built.contains(&Backend::Cuda);
-        let cuda = needs.libraries.values().any(|needed| needed.backend == Backend::Cuda) || asked || unbuilt;
-        if cuda && needs.toolkit.is_none() && needs.libraries.is_empty() && !asked {
-            let chosen = self.sight.inventory.chosen("cuda");
+        let cuda = needs.libraries.values().any(|needed| needed.backend == Backend::Cuda)
+            || cuda_requested
+            || unbuilt;
+        if cuda && needs.toolkit.is_none() && needs.libraries.is_empty() && !cuda_requested {
+            let chosen = self.machine.inventory.chosen("cuda");
             needs.toolkit = chosen.and_then(|copy| {
                 let version = copy.version()?.clone();
                 Some(gpubuild_toolchain::venv::needs::NeededToolkit { version, from: copy.root.to_string() })
             });
         }
-        Ok(WantedVenv { needs, backends, cuda })
+        Ok(VenvRequirements { needs, backends, cuda })
     }
 
-    /// NVIDIA's driver, the one that is set in place of it included: no card need be there for it.
+    /// The version of the NVIDIA driver, including an override. It can be set without a GPU.
     fn driver(&self) -> Option<Version> {
-        let from_verdict = self.sight.matrix.verdict(Backend::Cuda).driver.clone();
-        let mut drivers = self.sight.facts.drivers.iter().filter(|driver| driver.vendor == Vendor::Nvidia);
+        let from_verdict = self.machine.matrix.verdict(Backend::Cuda).driver.clone();
+        let mut drivers = self.machine.facts.drivers.iter().filter(|driver| driver.vendor == Vendor::Nvidia);
         from_verdict.or_else(|| drivers.find_map(|driver| Some(driver.version.as_ref()?.value.clone())))
     }
 
     fn libc(&self) -> WheelLibc {
-        match &self.sight.facts.libc {
+        match &self.machine.facts.libc {
             Some(fact) if fact.value.family == "glibc" => WheelLibc::Glibc(fact.value.version.clone()),
             Some(fact) if fact.value.family == "musl" => WheelLibc::Musl,
             _ => WheelLibc::Other,
@@ -340,7 +343,7 @@ impl VenvWork<'_> {
             choice,
             libc: &self.libc(),
             folder: &self.folder,
-            tools: &InstalledTools::of(&self.sight.inventory),
+            tools: &InstalledTools::of(&self.machine.inventory),
             python: self.arguments.python.as_deref(),
             network: self.arguments.network.network(self.context.host),
             find_links: &find_links,
@@ -349,7 +352,7 @@ impl VenvWork<'_> {
                 (_, true) => Mode::Force,
                 _ => Mode::Install,
             },
-            install: for_distribution(&self.sight.facts, &self.table.environment).map(String::as_str),
+            install: for_distribution(&self.machine.facts, &self.table.environment).map(String::as_str),
             previous: record.as_ref(),
             sink: &sink,
         });
@@ -363,8 +366,8 @@ impl VenvWork<'_> {
         })
     }
 
-    /// Remembers the environment for `link`, `build` and build scripts.
-    fn keep(&self, choice: Option<&VenvChoice<'_>>, provided: &Provided<'_>) -> Result<(), Failure> {
+    /// Writes the record of the environment, which `link`, `build` and build scripts read.
+    fn write_record(&self, choice: Option<&VenvChoice<'_>>, provided: &Provided<'_>) -> Result<(), Failure> {
         let (Some(project), Some(choice)) = (self.project, choice) else { return Ok(()) };
         if self.arguments.check {
             return Ok(());
@@ -403,25 +406,31 @@ impl VenvWork<'_> {
         copied.map_err(|problem| self.failure(&problem))
     }
 
-    /// Why backends need no wheel.
-    fn none(&self, wanted: &WantedVenv) -> BTreeMap<Backend, String> {
-        let without = wanted.backends.iter().filter(|backend| **backend != Backend::Cuda || !wanted.cuda);
+    /// The reason per backend why it needs no wheel.
+    fn backends_without_wheels(&self, requirements: &VenvRequirements) -> BTreeMap<Backend, String> {
+        let without =
+            requirements.backends.iter().filter(|backend| **backend != Backend::Cuda || !requirements.cuda);
         let why = |backend: &Backend| self.table.none.get(backend).cloned().unwrap_or_default();
         without.map(|backend| (*backend, why(backend))).collect()
     }
 
-    fn unknown(&self, choice: Option<&VenvChoice<'_>>, libraries: &BTreeMap<String, String>) -> Vec<Finding> {
+    /// Warnings about libraries that no wheel provides.
+    fn libraries_without_wheel(
+        &self,
+        choice: Option<&VenvChoice<'_>>,
+        libraries: &BTreeMap<String, String>,
+    ) -> Vec<Finding> {
         let unknown = choice.map(|choice| choice.unknown.as_slice()).unwrap_or_default();
         let finding = |library: &String| {
             let draft = FindingDraft::new(id!("venv.no-wheel-for-library"))
                 .value("library", library)
                 .value("by", libraries.get(library).map_or("something", String::as_str));
-            tell(self.context, self.sight, &draft, Severity::Warning)
+            render(self.context, self.machine, &draft, Severity::Warning)
         };
         unknown.iter().map(finding).collect()
     }
 
-    /// Libraries that LD_LIBRARY_PATH brings in place of the environment's.
+    /// Warnings about folders in `LD_LIBRARY_PATH` that contain other copies of the environment's libraries.
     fn shadowed(&self, provided: &Provided<'_>) -> Vec<Finding> {
         let host = self.context.host;
         if host.platform().os != Os::Linux {
@@ -437,7 +446,7 @@ impl VenvWork<'_> {
             let draft = FindingDraft::new(id!("venv.shadowed"))
                 .value("folder", folder.as_str())
                 .value("library", library);
-            Some(tell(self.context, self.sight, &draft, Severity::Warning))
+            Some(render(self.context, self.machine, &draft, Severity::Warning))
         };
         foreign.filter_map(hit).collect()
     }

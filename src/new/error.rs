@@ -1,6 +1,7 @@
-//! Why a project cannot be created.
+//! Errors of `gpubuild new`.
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::text::quoted;
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::id;
 
@@ -9,57 +10,57 @@ use super::template::templates;
 /// Why a project cannot be created.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NewError {
-    /// No template is named.
-    #[error("no template is named; there are\n{}", listed())]
+    /// No template is specified.
+    #[error("no template is specified; available:\n{}", template_list())]
     NoTemplate,
-    /// There is no such template.
-    #[error("unknown template `{name}`; available:\n{}", listed())]
+    /// The template does not exist.
+    #[error("unknown template `{name}`; available:\n{}", template_list())]
     Template {
-        /// As it was named.
+        /// The name as given.
         name: String,
     },
-    /// No folder is named.
-    #[error("template `{template}` wants the folder of the new project")]
+    /// No folder is specified.
+    #[error("template `{template}` requires a folder for the new project")]
     NoPath {
         /// The template.
         template: String,
     },
-    /// A crate cannot have this name.
-    #[error("a crate cannot be called `{name}`: {why}")]
+    /// The name is not allowed for a crate.
+    #[error("invalid crate name `{name}`: {why}")]
     Name {
         /// The name.
         name: String,
-        /// The problem with it.
+        /// Why it is not allowed.
         why: String,
     },
-    /// A list of backends that cannot be read.
+    /// The list of backends is invalid.
     #[error("{0}")]
     Backends(String),
-    /// A backend that the template has nothing for.
-    #[error("template `{template}` has nothing for {backend}; it knows {}", ids(.known))]
+    /// The template does not support a backend.
+    #[error("template `{template}` does not support {backend}; supported: {}", ids(.known))]
     Backend {
         /// The template.
         template: String,
         /// The backend.
         backend: Backend,
-        /// Those that it knows.
+        /// The supported backends.
         known: Vec<Backend>,
     },
-    /// Files that would be written are there already.
-    #[error("there already {}: {}; nothing was written", if .paths.len() == 1 { "is" } else { "are" }, quoted(.paths))]
+    /// Files that would be written already exist.
+    #[error("{} already {}; nothing was written", quoted(.paths), if .paths.len() == 1 { "exists" } else { "exist" })]
     Exists {
-        /// The files.
+        /// The existing files.
         paths: Vec<String>,
     },
-    /// The workspace cannot take the new crates.
+    /// The workspace cannot be extended.
     #[error("{why}; nothing was written")]
     Workspace {
         /// The problem.
         why: String,
-        /// What to do.
+        /// How to fix it.
         hint: String,
     },
-    /// The folder that `--gpubuild-path` names.
+    /// The folder of `--gpubuild-path` is not a gpubuild checkout.
     #[error("no gpubuild checkout in `{folder}`: {why}")]
     Gpubuild {
         /// The folder.
@@ -68,16 +69,16 @@ pub enum NewError {
         why: String,
     },
     /// A file cannot be read or written.
-    #[error("{message}; {}", if *.undone { "nothing is left of what was written" } else { "what was written could not be taken back" })]
+    #[error("{message}; {}", if *.undone { "all changes were undone" } else { "some changes could not be undone" })]
     File {
-        /// What the system says.
+        /// The error of the system.
         message: String,
-        /// Whether everything is as it was.
+        /// Whether all changes were undone.
         undone: bool,
     },
 }
 
-fn listed() -> String {
+fn template_list() -> String {
     let width = templates().iter().map(|one| one.id.len()).max().unwrap_or_default();
     let lines: Vec<String> =
         templates().iter().map(|one| format!("  {:width$}  {}", one.id, one.about.title)).collect();
@@ -86,10 +87,6 @@ fn listed() -> String {
 
 fn ids(list: &[Backend]) -> String {
     list.iter().map(|backend| backend.id()).collect::<Vec<_>>().join(", ")
-}
-
-fn quoted(list: &[String]) -> String {
-    list.iter().map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ")
 }
 
 impl Diagnostic for NewError {
@@ -109,7 +106,9 @@ impl Diagnostic for NewError {
 
     fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::NoTemplate => "name one: `gpubuild new PATH --template own-kernels`".to_owned(),
+            Self::NoTemplate => {
+                "specify one, for example `gpubuild new PATH --template own-kernels`".to_owned()
+            }
             Self::Template { name } => {
                 let near = templates()
                     .iter()
@@ -118,16 +117,16 @@ impl Diagnostic for NewError {
                     .filter(|(distance, _)| *distance <= 3);
                 return near.map(|(_, id)| format!("did you mean `{id}`?"));
             }
-            Self::NoPath { template } => format!("name it: `gpubuild new PATH --template {template}`"),
-            Self::Name { .. } => "name the crate with `--name NAME`".to_owned(),
+            Self::NoPath { template } => format!("specify it: `gpubuild new PATH --template {template}`"),
+            Self::Name { .. } => "set the name of the crate with `--name NAME`".to_owned(),
             Self::Backends(_) => {
                 let known = Backend::ALL.map(Backend::id).join(", ");
                 format!("backends are {known}; `auto` and `all` are selections")
             }
-            Self::Backend { .. } => "leave it out, and add it to the project later".to_owned(),
-            Self::Exists { .. } => "name another folder, or move these away".to_owned(),
+            Self::Backend { .. } => "omit it, or add it to the project later".to_owned(),
+            Self::Exists { .. } => "specify another folder, or move the existing files".to_owned(),
             Self::Workspace { hint, .. } => hint.clone(),
-            Self::Gpubuild { .. } => "name the folder of a checkout of gpubuild".to_owned(),
+            Self::Gpubuild { .. } => "specify the folder of a gpubuild checkout".to_owned(),
             Self::File { .. } => return None,
         })
     }

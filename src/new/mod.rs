@@ -1,15 +1,15 @@
-//! `gpubuild new`: projects to start from.
+//! `gpubuild new`: creates a project from a template.
 //!
 //! ```text
 //! templates/new/<id>/     template.toml and the files, embedded
 //!        |
-//! name::check             what a crate may be called
+//! name::check             validate the crate name
 //!        |
-//! render::files           placeholders filled in (pure)
+//! render::files           fill in the placeholders (no I/O)
 //!        |
-//! place::gather           what is there already: collisions, the workspace around, its edits
+//! place::prepare          check for existing files, and compute the edits of the surrounding workspace
 //!        |
-//! place::write            files first, edits of files that are there last; all of it or nothing
+//! place::write            write the new files, then the edits of existing files; undo everything on an error
 //! ```
 
 mod error;

@@ -1,11 +1,11 @@
-//! What a crate may be called: cargo's rules, and those of C++ and CMake, since the name becomes a namespace and a target.
+//! Validates crate names. The rules of cargo, C++ and CMake apply, since the name is also used for a namespace and a target.
 
 use super::NewError;
 
-/// The longest name that crates.io takes.
-const LONGEST: usize = 64;
+/// Maximum length of a name on crates.io.
+const MAX_LENGTH: usize = 64;
 
-/// Keywords of Rust, those of every edition and those that are reserved.
+/// Strict and reserved keywords of all Rust editions.
 const RUST: &[&str] = &[
     "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do", "dyn",
     "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop",
@@ -79,25 +79,25 @@ const CPP: &[&str] = &[
     "xor_eq",
 ];
 
-/// Crates that come with Rust, and one that every test links.
+/// Crates of the Rust distribution.
 const LIBRARIES: &[&str] = &["alloc", "core", "proc_macro", "proc-macro", "std", "test"];
 
-/// What generated crates depend on, and the crate that every workspace template brings.
-const OURS: &[&str] = &["bindgen", "gpubuild", "xtask"];
+/// Dependencies of generated crates, and the task runner that workspace templates add.
+const TEMPLATE_CRATES: &[&str] = &["bindgen", "gpubuild", "xtask"];
 
-/// Folders of cargo's `target`.
+/// Folders that cargo creates in `target`.
 const FOLDERS: &[&str] = &["build", "deps", "examples", "incremental"];
 
 /// Targets that every CMake project has.
 const TARGETS: &[&str] = &["all", "clean", "depend", "help", "install", "package"];
 
-/// File names that Windows does not take, whatever the extension.
+/// File names that are reserved on Windows, with any extension.
 const WINDOWS: &[&str] = &[
     "aux", "com1", "com2", "com3", "com4", "com5", "com6", "com7", "com8", "com9", "con", "lpt1", "lpt2",
     "lpt3", "lpt4", "lpt5", "lpt6", "lpt7", "lpt8", "lpt9", "nul", "prn",
 ];
 
-/// Refuses names that a crate cannot have.
+/// Checks the name of a crate.
 ///
 /// # Errors
 /// [`NewError::Name`] with the reason.
@@ -109,27 +109,27 @@ pub fn check(name: &str) -> Result<(), NewError> {
 }
 
 fn problem(name: &str) -> Option<String> {
-    let Some(first) = name.chars().next() else { return Some("a name has at least one letter".to_owned()) };
-    let is_plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    if let Some(strange) = name.chars().find(|c| !is_plain(c)) {
-        let shown = strange.escape_debug();
-        return Some(format!("`{shown}` is not among letters, digits, `-` and `_`"));
+    let Some(first) = name.chars().next() else { return Some("it is empty".to_owned()) };
+    let is_allowed = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    if let Some(invalid) = name.chars().find(|c| !is_allowed(c)) {
+        let invalid = invalid.escape_debug();
+        return Some(format!("`{invalid}` is not an ASCII letter, digit, `-` or `_`"));
     }
     if !first.is_ascii_alphabetic() {
-        return Some("it starts with a letter".to_owned());
+        return Some("it does not start with a letter".to_owned());
     }
-    if name.len() > LONGEST {
-        return Some(format!("it has {} letters, and crates.io takes {LONGEST}", name.len()));
+    if name.len() > MAX_LENGTH {
+        return Some(format!("it has {} characters, and crates.io allows {MAX_LENGTH}", name.len()));
     }
     let lower = name.to_ascii_lowercase();
     let kinds = [
-        (RUST, "it is a keyword of Rust"),
-        (CPP, "it is a keyword of C++"),
-        (LIBRARIES, "a library of Rust is called that"),
-        (OURS, "a crate that the new one needs is called that"),
-        (FOLDERS, "cargo has a folder of that name in `target`"),
-        (TARGETS, "every CMake project has a target of that name"),
-        (WINDOWS, "Windows has no files of that name"),
+        (RUST, "it is a Rust keyword"),
+        (CPP, "it is a C++ keyword"),
+        (LIBRARIES, "a library of Rust has this name"),
+        (TEMPLATE_CRATES, "a crate that the template uses has this name"),
+        (FOLDERS, "cargo uses a folder with this name in `target`"),
+        (TARGETS, "every CMake project has a target with this name"),
+        (WINDOWS, "it is a reserved file name on Windows"),
     ];
     let found = kinds.iter().find(|(list, _)| list.contains(&lower.as_str()));
     found.map(|(_, why)| (*why).to_owned())
@@ -141,35 +141,35 @@ mod tests {
     use gpubuild_detect::diagnostic::Diagnostic;
 
     #[test]
-    fn ordinary_names_are_taken() {
+    fn valid_names_are_accepted() {
         for name in ["a", "demo", "my-kernels", "x86_64", "Llama", "own-kernels", &"n".repeat(64)] {
             assert_eq!(check(name), Ok(()), "{name}");
         }
     }
 
     #[test]
-    fn names_that_break_something_are_refused_with_the_reason() {
+    fn invalid_names_are_rejected_with_the_reason() {
         for (name, why) in [
-            ("", "at least one letter"),
-            ("9lives", "starts with a letter"),
-            ("-x", "starts with a letter"),
-            ("_x", "starts with a letter"),
-            ("a b", "` ` is not among"),
-            ("a/b", "`/` is not among"),
-            ("größe", "`ö` is not among"),
-            ("a\nb", "`\\n` is not among"),
-            ("fn", "keyword of Rust"),
-            ("gen", "keyword of Rust"),
-            ("Self", "keyword of Rust"),
-            ("double", "keyword of C++"),
+            ("", "it is empty"),
+            ("9lives", "does not start with a letter"),
+            ("-x", "does not start with a letter"),
+            ("_x", "does not start with a letter"),
+            ("a b", "` ` is not an ASCII letter"),
+            ("a/b", "`/` is not an ASCII letter"),
+            ("größe", "`ö` is not an ASCII letter"),
+            ("a\nb", "`\\n` is not an ASCII letter"),
+            ("fn", "Rust keyword"),
+            ("gen", "Rust keyword"),
+            ("Self", "Rust keyword"),
+            ("double", "C++ keyword"),
             ("test", "library of Rust"),
             ("std", "library of Rust"),
-            ("gpubuild", "that the new one needs"),
-            ("xtask", "that the new one needs"),
-            ("deps", "folder of that name"),
+            ("gpubuild", "that the template uses"),
+            ("xtask", "that the template uses"),
+            ("deps", "folder with this name"),
             ("install", "CMake project"),
             ("CON", "Windows"),
-            (&"n".repeat(65), "crates.io takes 64"),
+            (&"n".repeat(65), "crates.io allows 64"),
         ] {
             let error = check(name).unwrap_err();
             assert_eq!(error.id(), "new.name");

@@ -1,4 +1,5 @@
-//! Places a rendered project: checks collisions and the surrounding workspace, and writes everything or nothing.
+//! Writes a rendered project into its folder: checks for existing files, extends the surrounding workspace, and undoes everything on an
+//! error.
 
 use gpubuild_host::{FileKind, HostPath, ReadFiles, WriteFiles};
 
@@ -7,42 +8,41 @@ use super::render::{self, RenderRequest, RenderedFile};
 use super::template::{TemplateCommand, Workspace};
 use super::workspace::{self, WorkspaceProblem};
 
-/// Everything that will be written.
+/// A project with everything that will be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlacedProject {
-    /// The template.
+    /// The id of the template.
     pub template: &'static str,
-    /// The crate's name.
+    /// The name of the crate.
     pub name: String,
-    /// The folder.
+    /// The folder of the project.
     pub root: HostPath,
-    /// New files.
+    /// The new files.
     pub files: Vec<RenderedFile>,
-    /// Changes of files that are there, and cargo's configuration. They are written last, so that a kill on the way leaves a
-    /// workspace that works.
+    /// Changes of existing files and of cargo's configuration. They are written last, so that an interruption leaves the workspace usable.
     pub edits: Vec<Edit>,
-    /// What builds and runs it.
+    /// The commands that build and run the project.
     pub commands: Vec<TemplateCommand>,
 }
 
-/// A change of a file.
+/// A change of a file, or a new configuration file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit {
-    /// The file.
+    /// The path of the file.
     pub path: HostPath,
-    /// What is in it, if it is there.
+    /// The current content; `None` if the file does not exist.
     pub before: Option<String>,
-    /// What will be in it.
+    /// The new content.
     pub after: String,
-    /// What changes, in a few words.
+    /// A summary of the change: `members xtask`.
     pub what: String,
 }
 
-/// Examines the folder without writing.
+/// Computes everything that will be written, without writing it.
 ///
 /// # Errors
-/// A file of the same name exists, or the workspace cannot take the new crates.
-pub fn gather(
+/// A file already exists, or the workspace cannot be extended.
+pub fn prepare(
     host: &dyn ReadFiles,
     root: &HostPath,
     request: &RenderRequest<'_>,
@@ -53,13 +53,13 @@ pub fn gather(
         Some(table) => {
             files
                 .retain(|file| !(table.optional.contains(&file.path) && host.exists(&root.join(&file.path))));
-            into_workspace(host, root, request, table)?
+            workspace_edits(host, root, request, table)?
         }
-        None => around(host, root)?.into_iter().collect(),
+        None => membership_edit(host, root)?.into_iter().collect(),
     };
-    let taken: Vec<String> = files.iter().filter_map(|file| in_the_way(host, root, &file.path)).collect();
-    if !taken.is_empty() {
-        let mut paths = taken;
+    let existing: Vec<String> = files.iter().filter_map(|file| obstacle(host, root, &file.path)).collect();
+    if !existing.is_empty() {
+        let mut paths = existing;
         paths.dedup();
         return Err(NewError::Exists { paths });
     }
@@ -73,8 +73,8 @@ pub fn gather(
     })
 }
 
-/// What keeps a file from being written: itself, or a file where a folder has to be.
-fn in_the_way(host: &dyn ReadFiles, root: &HostPath, path: &str) -> Option<String> {
+/// The path that prevents a file from being written: the file itself, or a file in place of one of its folders.
+fn obstacle(host: &dyn ReadFiles, root: &HostPath, path: &str) -> Option<String> {
     let target = root.join(path);
     if host.exists(&target) || host.read_link(&target).is_ok() {
         return Some(target.to_string());
@@ -90,8 +90,8 @@ fn in_the_way(host: &dyn ReadFiles, root: &HostPath, path: &str) -> Option<Strin
     None
 }
 
-/// The edits of a workspace that gets members and aliases.
-fn into_workspace(
+/// The edits that add members and aliases to a workspace.
+fn workspace_edits(
     host: &dyn ReadFiles,
     root: &HostPath,
     request: &RenderRequest<'_>,
@@ -101,12 +101,12 @@ fn into_workspace(
     let Some(text) = read(host, &cargo)? else {
         return Err(NewError::Workspace {
             why: format!(
-                "template `{}` extends a workspace, and `{cargo}` does not exist",
+                "template `{}` extends a workspace, but `{cargo}` does not exist",
                 request.template.id
             ),
-            hint: above(host, root).map_or_else(
-                || "make the workspace first, or name its folder".to_owned(),
-                |found| format!("name the folder of the workspace: {found}"),
+            hint: nearest_workspace(host, root).map_or_else(
+                || "create the workspace first, or specify its folder".to_owned(),
+                |found| format!("specify the folder of the workspace: {found}"),
             ),
         });
     };
@@ -125,9 +125,9 @@ fn into_workspace(
     if table.alias.is_empty() {
         return Ok(edits);
     }
-    // Where both are there cargo reads the old name.
-    let old = root.join(".cargo/config");
-    let path = if host.is_file(&old) { old } else { root.join(".cargo/config.toml") };
+    // If both files exist, cargo reads the one without an extension.
+    let old_path = root.join(".cargo/config");
+    let path = if host.is_file(&old_path) { old_path } else { root.join(".cargo/config.toml") };
     let before = read(host, &path)?;
     let mut after = before.clone().unwrap_or_default();
     for (name, value) in &table.alias {
@@ -138,15 +138,15 @@ fn into_workspace(
     Ok(edits)
 }
 
-/// A new package below a workspace becomes its member, as with `cargo new`.
-fn around(host: &dyn ReadFiles, root: &HostPath) -> Result<Option<Edit>, NewError> {
+/// The edit that makes the package a member of the workspace around it, as `cargo new` does.
+fn membership_edit(host: &dyn ReadFiles, root: &HostPath) -> Result<Option<Edit>, NewError> {
     let mut folder = root.parent();
     while let Some(here) = folder {
         let cargo = here.join("Cargo.toml");
         let member = root.forward_slashes();
         let member = member.strip_prefix(&here.forward_slashes()).unwrap_or(&member).trim_start_matches('/');
         if let Some(text) = read(host, &cargo)?
-            && workspace::takes(&text, member).map_err(|problem| refused(&cargo, &problem))?
+            && workspace::accepts_member(&text, member).map_err(|problem| refused(&cargo, &problem))?
         {
             let after = workspace::with_members(&text, &[member.to_owned()])
                 .map_err(|problem| refused(&cargo, &problem))?;
@@ -158,12 +158,12 @@ fn around(host: &dyn ReadFiles, root: &HostPath) -> Result<Option<Edit>, NewErro
     Ok(None)
 }
 
-/// The nearest folder above with a workspace.
-fn above(host: &dyn ReadFiles, root: &HostPath) -> Option<HostPath> {
+/// The nearest parent folder that is a workspace.
+fn nearest_workspace(host: &dyn ReadFiles, root: &HostPath) -> Option<HostPath> {
     let mut folder = root.parent();
     while let Some(here) = folder {
         let text = host.read_text(&here.join("Cargo.toml")).unwrap_or_default();
-        if workspace::takes(&text, "").unwrap_or(false) {
+        if workspace::accepts_member(&text, "").unwrap_or(false) {
             return Some(here);
         }
         folder = here.parent();
@@ -175,25 +175,25 @@ fn refused(path: &HostPath, problem: &WorkspaceProblem) -> NewError {
     let (why, hint) = match problem {
         WorkspaceProblem::Invalid(message) => (
             format!("failed to read `{path}`: {message}"),
-            "correct it first: `cargo metadata` says the same".to_owned(),
+            "fix the file; `cargo metadata` reports the same error".to_owned(),
         ),
         WorkspaceProblem::NoWorkspace => (
             format!("`{path}` has no `[workspace]`"),
-            "add a line `[workspace]` to it, or name the folder of the workspace".to_owned(),
+            "add a line `[workspace]` to it, or specify the folder of the workspace".to_owned(),
         ),
         WorkspaceProblem::Excluded(member) => (
-            format!("`exclude` in `{path}` leaves out `{member}`"),
-            "take it out of `exclude`, or name another crate with `--name`".to_owned(),
+            format!("`exclude` in `{path}` excludes `{member}`"),
+            "remove it from `exclude`, or set another crate name with `--name`".to_owned(),
         ),
-        WorkspaceProblem::Taken(alias) => (
-            format!("`{path}` has the alias `{alias}` already"),
-            "take the alias away, or keep the task runner that is there".to_owned(),
+        WorkspaceProblem::AliasExists(alias) => (
+            format!("`{path}` already defines the alias `{alias}`"),
+            "remove the alias, or keep the existing task runner".to_owned(),
         ),
     };
     NewError::Workspace { why, hint }
 }
 
-/// A text file, if it exists. Files that are not text are not edited.
+/// Reads a text file; `None` if it does not exist.
 fn read(host: &dyn ReadFiles, path: &HostPath) -> Result<Option<String>, NewError> {
     let failed = |message: String| NewError::File { message, undone: true };
     match host.read(path) {
@@ -205,40 +205,41 @@ fn read(host: &dyn ReadFiles, path: &HostPath) -> Result<Option<String>, NewErro
     }
 }
 
-/// Writes all of it. If something fails, what was written is taken back.
+/// Writes the project. On an error, undoes everything that was written.
 ///
 /// # Errors
 /// [`NewError::File`].
-pub fn write(host: &dyn WriteFiles, made: &PlacedProject) -> Result<(), NewError> {
-    let new = made.files.iter().map(|file| (made.root.join(&file.path), None, file.text.as_str()));
+pub fn write(host: &dyn WriteFiles, project: &PlacedProject) -> Result<(), NewError> {
+    let new = project.files.iter().map(|file| (project.root.join(&file.path), None, file.text.as_str()));
     let changed =
-        made.edits.iter().map(|edit| (edit.path.clone(), edit.before.as_deref(), edit.after.as_str()));
+        project.edits.iter().map(|edit| (edit.path.clone(), edit.before.as_deref(), edit.after.as_str()));
     let mut done: Vec<(HostPath, Option<&str>)> = Vec::new();
     for (path, before, text) in new.chain(changed) {
-        // A link to a Cargo.toml stays one.
+        // Write to the target of a symbolic link, so that the link is kept.
         let path = if before.is_some() { host.canonical(&path).unwrap_or(path) } else { path };
         let first = if before.is_some() { path.clone() } else { first_missing(host, &path) };
         done.push((first, before));
         if let Err(error) = host.write(&path, text.as_bytes()) {
-            let undone = take_back(host, &done);
+            let undone = roll_back(host, &done);
             return Err(NewError::File { message: error.to_string(), undone });
         }
     }
     Ok(())
 }
 
-/// The file, or the topmost of its folders that is not there yet.
+/// The file, or the topmost of its folders that does not exist yet.
 fn first_missing(host: &dyn ReadFiles, path: &HostPath) -> HostPath {
     let mut first = path.clone();
-    while let Some(above) =
-        first.parent().filter(|above| !host.exists(above) && host.read_link(above).is_err())
+    while let Some(parent) =
+        first.parent().filter(|parent| !host.exists(parent) && host.read_link(parent).is_err())
     {
-        first = above;
+        first = parent;
     }
     first
 }
 
-fn take_back(host: &dyn WriteFiles, done: &[(HostPath, Option<&str>)]) -> bool {
+/// Undoes the changes in reverse order. Returns whether all could be undone.
+fn roll_back(host: &dyn WriteFiles, done: &[(HostPath, Option<&str>)]) -> bool {
     let mut all = true;
     for (path, before) in done.iter().rev() {
         let undone = match before {

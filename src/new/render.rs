@@ -1,4 +1,4 @@
-//! Templates with their placeholders filled in. Pure.
+//! Fills in the placeholders of templates. No I/O.
 //!
 //! | placeholder | for `my-lib` |
 //! |---|---|
@@ -6,12 +6,12 @@
 //! | `@ident@` | `my_lib` |
 //! | `@NAME@` | `MY_LIB` |
 //! | `@backends@` | `"auto"`, or `["cpu", "vulkan"]` |
-//! | `@variants@` | a `[[variants]]` table for each of them |
-//! | `@variant@` | nothing, or one `[[variants]]` table of all of them: for crates whose features ask for all |
-//! | `@features@` | nothing, or `"vulkan"`: the backends beside the processor's |
+//! | `@variants@` | a `[[variants]]` table for each backend |
+//! | `@variant@` | empty, or one `[[variants]]` table with all backends, for crates whose features select them |
+//! | `@features@` | empty, or `"vulkan"`: the backends except `cpu` |
 //! | `@gpubuild-build@` | the dependency on `gpubuild-build` |
 //! | `@gpubuild-link@` | the dependency on `gpubuild-link` |
-//! | `@commands@` | the commands of the template with what they do |
+//! | `@commands@` | the commands of the template with descriptions |
 
 use gpubuild_core::backend::Backend;
 use gpubuild_plan::plan::request::BackendSelection;
@@ -19,39 +19,39 @@ use gpubuild_plan::plan::request::BackendSelection;
 use super::NewError;
 use super::template::Template;
 
-/// What is asked for.
+/// The values for the placeholders of a template.
 #[derive(Debug, Clone)]
 pub struct RenderRequest<'a> {
     /// The template.
     pub template: &'a Template,
-    /// What the crate is called; [`super::name::check`] has passed it.
+    /// The name of the crate, already validated with [`super::name::check`].
     pub name: &'a str,
-    /// The backends that it builds.
+    /// The backends of the project.
     pub backends: BackendSelection,
-    /// Where this library comes from.
+    /// The source of the gpubuild crates.
     pub gpubuild: CrateDependency,
 }
 
-/// Where this library comes from.
+/// The source of the gpubuild crates that a project depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CrateDependency {
-    /// crates.io, in the version that this is.
+    /// crates.io, in the version of this program.
     Published,
-    /// A folder with its sources.
+    /// The folder of a gpubuild checkout.
     Folder(String),
 }
 
 /// A file of the new project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RenderedFile {
-    /// Its path in the project, with `/`.
+    /// The path in the project, separated by `/`.
     pub path: String,
-    /// Its text.
+    /// The content of the file.
     pub text: String,
 }
 
 impl RenderRequest<'_> {
-    /// Refuses backends that the template has nothing for.
+    /// Checks that the template supports the backends.
     ///
     /// # Errors
     /// [`NewError::Backend`].
@@ -68,7 +68,7 @@ impl RenderRequest<'_> {
         }
     }
 
-    /// A text of the template with everything filled in.
+    /// Fills in all placeholders of a text.
     #[must_use]
     pub fn fill(&self, text: &str) -> String {
         let ident = self.name.replace('-', "_");
@@ -79,8 +79,8 @@ impl RenderRequest<'_> {
             .replace("@variants@\n", &self.variants())
             .replace("@variant@\n", &self.variant())
             .replace("@features@", &self.features())
-            .replace("@gpubuild-build@", &self.gpubuild.on("build"))
-            .replace("@gpubuild-link@", &self.gpubuild.on("link"))
+            .replace("@gpubuild-build@", &self.gpubuild.dependency("build"))
+            .replace("@gpubuild-link@", &self.gpubuild.dependency("link"))
             .replace("@commands@", &self.commands())
     }
 
@@ -91,21 +91,21 @@ impl RenderRequest<'_> {
         }
     }
 
-    /// What CI builds: one program for each backend, each with the processor's.
+    /// The variants that CI builds: one per backend, each with `cpu`.
     fn variants(&self) -> String {
         let is_wanted = |backend: &&Backend| match &self.backends {
             BackendSelection::Auto => true,
             BackendSelection::Named(list) => list.contains(backend),
         };
         let table = |backend: &Backend| {
-            let both = if *backend == Backend::Cpu { vec![] } else { vec![*backend] };
-            let list = strings([Backend::Cpu].iter().chain(&both));
+            let gpu = if *backend == Backend::Cpu { vec![] } else { vec![*backend] };
+            let list = strings([Backend::Cpu].iter().chain(&gpu));
             format!("\n[[variants]]\nname = \"{}\"\nbackends = [{list}]\n", backend.id())
         };
         self.template.about.backends.iter().filter(is_wanted).map(table).collect()
     }
 
-    /// The one program that CI builds where the features that are on from the start ask for these backends.
+    /// The single variant that CI builds if the default features of the crate select the backends.
     fn variant(&self) -> String {
         match &self.backends {
             BackendSelection::Auto => String::new(),
@@ -141,7 +141,7 @@ fn strings<'a>(list: impl Iterator<Item = &'a Backend>) -> String {
 impl CrateDependency {
     /// The value of `gpubuild-build =` or `gpubuild-link =` in a Cargo.toml.
     #[must_use]
-    pub fn on(&self, part: &str) -> String {
+    pub fn dependency(&self, part: &str) -> String {
         let version = release();
         match self {
             Self::Published => format!("\"{version}\""),
@@ -153,7 +153,7 @@ impl CrateDependency {
     }
 }
 
-/// The compatible part of gpubuild's version: `0.1` of `0.1.0`, `1` of `1.2.3`.
+/// The semver-compatible part of gpubuild's version: `0.1` of `0.1.0`, `1` of `1.2.3`.
 fn release() -> &'static str {
     let version = env!("CARGO_PKG_VERSION");
     let mut dots = version.match_indices('.').map(|(at, _)| at);
@@ -161,7 +161,7 @@ fn release() -> &'static str {
     &version[..end.unwrap_or(version.len())]
 }
 
-/// All files, sorted by their paths.
+/// Renders all files of the template, sorted by path.
 #[must_use]
 pub fn files(request: &RenderRequest<'_>) -> Vec<RenderedFile> {
     let names = &request.template.about.names;

@@ -1,4 +1,4 @@
-//! The templates: `templates/new/<id>/`, embedded. A further one is a folder there and a line in the table below.
+//! The embedded templates in `templates/new/<id>/`.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -9,56 +9,57 @@ use serde::{Deserialize, Serialize};
 /// A template.
 #[derive(Debug)]
 pub struct Template {
-    /// What `--template` names.
+    /// The value of `--template`.
     pub id: &'static str,
-    /// Its `template.toml`.
+    /// The content of `template.toml`.
     pub about: TemplateAbout,
-    /// Its files: the name in the folder, and the text with placeholders.
+    /// The files: the name in the template folder, and the text with placeholders.
     pub files: &'static [(&'static str, &'static str)],
 }
 
-/// The form of `template.toml`.
+/// The schema of `template.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TemplateAbout {
-    /// One line for people.
+    /// A description on one line.
     pub title: String,
-    /// Backends that it has something for, `cpu` first.
+    /// The supported backends, `cpu` first.
     pub backends: Vec<Backend>,
-    /// What its commands need beside Rust.
+    /// Tools that the commands need, besides Rust.
     #[serde(default)]
     pub needs: Vec<String>,
-    /// Default name of its crate; without it, the name of the folder.
+    /// The default name of the crate; `None` for the name of the project folder.
     pub name: Option<String>,
-    /// The commands that build and run it, in their order.
+    /// The commands that build and run the project, in order.
     pub command: Vec<TemplateCommand>,
-    /// Files that have another name in a project.
+    /// Files that are renamed in a project: template name to project name.
     #[serde(default)]
     pub names: BTreeMap<String, String>,
-    /// What it adds to a workspace; without it, the template creates a folder.
+    /// The additions to an existing workspace; `None` if the template creates a folder.
     pub workspace: Option<Workspace>,
 }
 
-/// A command and what it does.
+/// A command with a description.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TemplateCommand {
-    /// As it is typed in the folder of the project.
+    /// The command line, to be run in the project folder.
     pub run: String,
-    /// What it does.
+    /// A description of the command.
     pub what: String,
 }
 
-/// What a workspace gets.
+/// Additions to a workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workspace {
-    /// Its new members.
+    /// The new members.
     pub members: Vec<String>,
     /// Aliases for `.cargo/config.toml`.
     #[serde(default)]
     pub alias: BTreeMap<String, String>,
-    /// Files that stay as they are where they are there already.
+    /// Files that are not written if they already exist.
     #[serde(default)]
     pub optional: Vec<String>,
 }
@@ -78,10 +79,10 @@ pub fn templates() -> &'static [Template] {
     })
 }
 
-/// The template of this name.
+/// Finds a template by its id.
 ///
 /// # Errors
-/// No template has this name.
+/// No template is specified, or it does not exist.
 pub fn find(name: Option<&str>) -> Result<&'static Template, super::NewError> {
     let name = name.ok_or(super::NewError::NoTemplate)?;
     let found = templates().iter().find(|one| one.id == name);

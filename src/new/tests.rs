@@ -1,4 +1,4 @@
-//! The templates as they are embedded, for names of any length.
+//! Tests of the embedded templates and of workspace edits.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,7 +9,7 @@ use gpubuild_plan::plan::request::BackendSelection;
 use gpubuild_plan::project;
 
 use super::render::files;
-use super::workspace::{WorkspaceProblem, takes, with_alias, with_members};
+use super::workspace::{WorkspaceProblem, accepts_member, with_alias, with_members};
 use super::{CrateDependency, RenderRequest, Template, templates};
 
 fn request<'a>(template: &'a Template, name: &'a str, backends: BackendSelection) -> RenderRequest<'a> {
@@ -17,7 +17,7 @@ fn request<'a>(template: &'a Template, name: &'a str, backends: BackendSelection
 }
 
 #[test]
-fn the_table_names_every_file_of_every_template() {
+fn all_template_files_are_embedded() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("templates/new");
     let relative = |path: &Path| path.strip_prefix(&root).unwrap().to_str().unwrap().replace('\\', "/");
     let entries = walkdir::WalkDir::new(&root).into_iter().map(Result::unwrap);
@@ -30,9 +30,9 @@ fn the_table_names_every_file_of_every_template() {
     assert_eq!(found, named.collect());
     for one in templates() {
         for name in one.about.names.keys() {
-            assert!(one.files.iter().any(|(file, _)| file == name), "{}: there is no {name}", one.id);
+            assert!(one.files.iter().any(|(file, _)| file == name), "{}: {name} is missing", one.id);
         }
-        // cargo leaves folders with a Cargo.toml out of a package, and Git reads every .gitignore.
+        // cargo excludes folders with a Cargo.toml from a package, and Git applies every .gitignore.
         assert!(
             one.files.iter().all(|(file, _)| !file.ends_with("Cargo.toml") && !file.ends_with(".gitignore"))
         );
@@ -41,7 +41,7 @@ fn the_table_names_every_file_of_every_template() {
 }
 
 #[test]
-fn nothing_is_left_to_fill_in_and_every_project_file_is_read() {
+fn all_placeholders_are_filled_in_and_all_project_files_are_valid() {
     for template in templates() {
         for backends in [BackendSelection::Auto, BackendSelection::Named(template.about.backends.clone())] {
             let request = request(template, "my-lib", backends);
@@ -69,7 +69,7 @@ fn nothing_is_left_to_fill_in_and_every_project_file_is_read() {
 }
 
 #[test]
-fn backends_are_written_in_the_project_or_its_features() {
+fn backends_are_written_to_the_project_file_or_the_features() {
     let find = |id: &str| templates().iter().find(|one| one.id == id).unwrap();
     let text = |id: &str, name: &str| {
         let request = request(find(id), "x", BackendSelection::Named(vec![Backend::Cpu, Backend::Vulkan]));
@@ -87,9 +87,9 @@ fn backends_are_written_in_the_project_or_its_features() {
 }
 
 #[test]
-fn a_folder_with_quotes_stays_one_text() {
+fn quotes_in_a_folder_name_are_escaped() {
     let folder = CrateDependency::Folder("/home/a \"b\"\\c".to_owned());
-    let table: toml::Table = format!("gpubuild-link = {}", folder.on("link")).parse().unwrap();
+    let table: toml::Table = format!("gpubuild-link = {}", folder.dependency("link")).parse().unwrap();
     assert_eq!(table["gpubuild-link"]["path"].as_str(), Some("/home/a \"b\"\\c/crates/link"));
     assert_eq!(table["gpubuild-link"]["version"].as_str(), Some("0.1"));
 }
@@ -101,7 +101,7 @@ fn check_members(before: &str, after: &str) {
 }
 
 #[test]
-fn members_are_added_in_the_form_of_the_list() {
+fn new_members_keep_the_format_of_the_list() {
     check_members("[workspace]\n", "[workspace]\nmembers = [\"xtask\"]\n");
     check_members("[workspace]\nmembers = []\n", "[workspace]\nmembers = [\"xtask\"]\n");
     check_members(
@@ -125,7 +125,7 @@ fn members_are_added_in_the_form_of_the_list() {
 }
 
 #[test]
-fn members_that_are_there_by_name_or_pattern_are_not_added() {
+fn members_that_a_name_or_pattern_covers_are_not_added() {
     for pattern in ["xtask", "*", "x*k", "./xtask/", "**", "xtask/**"] {
         let text = format!("[workspace]\nmembers = [\"{pattern}\"]\n");
         check_members(&text, &text);
@@ -136,7 +136,7 @@ fn members_that_are_there_by_name_or_pattern_are_not_added() {
 }
 
 #[test]
-fn what_cannot_be_edited_is_told() {
+fn workspaces_that_cannot_be_edited_are_reported() {
     let add = |text: &str| with_members(text, &["xtask".to_owned()]);
     assert_eq!(add("[package]\nname = \"a\"\n"), Err(WorkspaceProblem::NoWorkspace));
     assert_eq!(
@@ -146,13 +146,13 @@ fn what_cannot_be_edited_is_told() {
     assert_eq!(add("[workspace]\nexclude = [\"xtas\"]\nmembers = [\"xtask\"]\n"), Ok(None));
     assert!(matches!(add("[workspace\n"), Err(WorkspaceProblem::Invalid(why)) if why.contains("line 1")));
     assert!(matches!(add("[workspace]\nmembers = 1\n"), Err(WorkspaceProblem::Invalid(_))));
-    assert_eq!(takes("[workspace]\nexclude = [\"out\"]\n", "out/demo"), Ok(false));
-    assert_eq!(takes("[workspace]\n", "demo"), Ok(true));
-    assert_eq!(takes("[package]\n", "demo"), Ok(false));
+    assert_eq!(accepts_member("[workspace]\nexclude = [\"out\"]\n", "out/demo"), Ok(false));
+    assert_eq!(accepts_member("[workspace]\n", "demo"), Ok(true));
+    assert_eq!(accepts_member("[package]\n", "demo"), Ok(false));
 }
 
 #[test]
-fn an_alias_stands_beside_the_others() {
+fn alias_is_added_to_existing_ones() {
     let add = |text: &str| with_alias(text, "xtask", "run --package xtask --");
     assert_eq!(add("").unwrap(), "[alias]\nxtask = \"run --package xtask --\"\n");
     assert_eq!(
@@ -163,5 +163,5 @@ fn an_alias_stands_beside_the_others() {
         add("[net]\nretry = 3\n").unwrap(),
         "[net]\nretry = 3\n\n[alias]\nxtask = \"run --package xtask --\"\n"
     );
-    assert_eq!(add("alias.xtask = [\"run\"]\n"), Err(WorkspaceProblem::Taken("xtask".to_owned())));
+    assert_eq!(add("alias.xtask = [\"run\"]\n"), Err(WorkspaceProblem::AliasExists("xtask".to_owned())));
 }

@@ -1,22 +1,22 @@
-//! Edits of files that are there: members of a workspace, aliases of cargo. What is not changed stays byte for byte,
-//! comments and white space too. Pure.
+//! Edits of existing files: the members of a workspace and the aliases of cargo. Everything else in a file is kept byte for byte, including
+//! comments and white space. No I/O.
 
 use toml_edit::{Array, DocumentMut, Item, Table, TableLike, Value};
 
 /// Why a file cannot be edited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorkspaceProblem {
-    /// It is not TOML, or not in the form that cargo reads.
+    /// The file is not valid TOML, or a value has another type than cargo expects.
     Invalid(String),
-    /// It is a Cargo.toml without `[workspace]`.
+    /// The Cargo.toml has no `[workspace]`.
     NoWorkspace,
-    /// `exclude` leaves the member out.
+    /// `exclude` contains the member.
     Excluded(String),
-    /// The alias is there already.
-    Taken(String),
+    /// The alias is already defined.
+    AliasExists(String),
 }
 
-/// A Cargo.toml with further members. `None`: they are members already.
+/// Adds members to a Cargo.toml. Returns `None` if all of them are already members.
 ///
 /// # Errors
 /// See [`WorkspaceProblem`].
@@ -44,20 +44,20 @@ pub fn with_members(text: &str, members: &[String]) -> Result<Option<String>, Wo
     for member in new {
         push(list, member);
     }
-    Ok(Some(written(&document, text)))
+    Ok(Some(to_text(&document, text)))
 }
 
-/// Whether a Cargo.toml is that of a workspace, and one that takes this member.
+/// Whether a Cargo.toml defines a workspace that does not exclude the member.
 ///
 /// # Errors
-/// It is not TOML.
-pub fn takes(text: &str, member: &str) -> Result<bool, WorkspaceProblem> {
+/// The text is not valid TOML.
+pub fn accepts_member(text: &str, member: &str) -> Result<bool, WorkspaceProblem> {
     let document = read(text)?;
     let workspace = document.get("workspace").and_then(Item::as_table_like);
     Ok(workspace.is_some_and(|workspace| !is_excluded(workspace, member)))
 }
 
-/// Cargo's configuration with a further alias.
+/// Adds an alias to cargo's configuration.
 ///
 /// # Errors
 /// See [`WorkspaceProblem`].
@@ -69,10 +69,10 @@ pub fn with_alias(text: &str, name: &str, value: &str) -> Result<String, Workspa
         .as_table_like_mut()
         .ok_or_else(|| WorkspaceProblem::Invalid("`alias` is not a table".to_owned()))?;
     if aliases.contains_key(name) {
-        return Err(WorkspaceProblem::Taken(name.to_owned()));
+        return Err(WorkspaceProblem::AliasExists(name.to_owned()));
     }
     aliases.insert(name, toml_edit::value(value));
-    Ok(written(&document, text))
+    Ok(to_text(&document, text))
 }
 
 fn read(text: &str) -> Result<DocumentMut, WorkspaceProblem> {
@@ -81,8 +81,8 @@ fn read(text: &str) -> Result<DocumentMut, WorkspaceProblem> {
     })
 }
 
-/// The text of a document with the line ends of the one that was read: the parser drops those of Windows.
-fn written(document: &DocumentMut, before: &str) -> String {
+/// The text of a document with the line endings of the original, since the parser normalizes CRLF.
+fn to_text(document: &DocumentMut, before: &str) -> String {
     let text = document.to_string();
     if before.contains("\r\n") { text.replace("\r\n", "\n").replace('\n', "\r\n") } else { text }
 }
@@ -92,7 +92,7 @@ fn patterns(workspace: &dyn TableLike, key: &str) -> Vec<String> {
     list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Cargo leaves out folders below an excluded one, unless they are members by name.
+/// Whether cargo excludes a folder: it or a parent folder is in `exclude`, and it is not listed in `members`.
 fn is_excluded(workspace: &dyn TableLike, member: &str) -> bool {
     let below = |folder: &str| {
         let folder = folder.trim_start_matches("./").trim_end_matches('/');
@@ -102,32 +102,18 @@ fn is_excluded(workspace: &dyn TableLike, member: &str) -> bool {
     !named && patterns(workspace, "exclude").iter().any(|folder| below(folder))
 }
 
-/// Cargo's patterns, as far as `*` and `**` go. One that is not understood does not match: then the member is named, too,
-/// which cargo does not mind.
+/// Whether a pattern in `members` matches a member. An invalid pattern matches nothing.
 fn matches(pattern: &str, member: &str) -> bool {
-    fn parts(pattern: &[&str], member: &[&str]) -> bool {
-        match (pattern.split_first(), member.split_first()) {
-            (None, None) => true,
-            (Some((&"**", rest)), None) => parts(rest, member),
-            (Some((&"**", rest)), Some((_, further))) => parts(rest, member) || parts(pattern, further),
-            (Some((part, rest)), Some((name, further))) => word(part, name) && parts(rest, further),
-            _ => false,
-        }
-    }
-    fn word(pattern: &str, name: &str) -> bool {
-        match pattern.split_once('*') {
-            None => pattern == name,
-            Some((start, rest)) => name.strip_prefix(start).is_some_and(|name| {
-                (0..=name.len()).any(|at| name.get(at..).is_some_and(|name| word(rest, name)))
-            }),
-        }
-    }
+    let options = glob::MatchOptions { require_literal_separator: true, ..glob::MatchOptions::new() };
     let pattern = pattern.trim_start_matches("./").trim_end_matches('/');
-    parts(&pattern.split('/').collect::<Vec<_>>(), &member.split('/').collect::<Vec<_>>())
+    glob::Pattern::new(pattern).is_ok_and(|pattern| {
+        // `folder/**` includes the folder.
+        pattern.matches_with(member, options) || pattern.matches_with(&format!("{member}/"), options)
+    })
 }
 
-/// Adds a text to a list in the form that the list has: on one line, or one on each line, with or without a comma at the end.
-/// What is between the last one and the bracket, comments say, stays before the new one.
+/// Appends a text to a list and keeps the format of the list: on one line or one item per line, with or without a trailing comma.
+/// Comments after the last item stay before the new one.
 fn push(list: &mut Array, text: &str) {
     let raw =
         |raw: Option<&toml_edit::RawString>| raw.and_then(|raw| raw.as_str()).unwrap_or_default().to_owned();
@@ -139,11 +125,10 @@ fn push(list: &mut Array, text: &str) {
     }
     let trailing = raw(Some(list.trailing()));
     between += &trailing;
-    let lines = between.contains('\n');
+    let is_multiline = between.contains('\n');
     let indent =
         prefix.as_deref().and_then(|prefix| prefix.rsplit_once('\n')).map(|(_, indent)| indent.to_owned());
-    let before = if lines {
-        // Comments after the last member stay in place; the new member gets a separate line.
+    let before = if is_multiline {
         format!("{}\n{}", between.trim_end(), indent.unwrap_or_else(|| "    ".to_owned()))
     } else if list.is_empty() {
         String::new()
@@ -153,7 +138,7 @@ fn push(list: &mut Array, text: &str) {
     let mut value = Value::from(text);
     value.decor_mut().set_prefix(before);
     list.push_formatted(value);
-    if lines {
+    if is_multiline {
         let bracket = between.rsplit_once('\n').map_or("", |(_, bracket)| bracket);
         list.set_trailing(format!("\n{bracket}"));
         list.set_trailing_comma(true);
@@ -162,7 +147,7 @@ fn push(list: &mut Array, text: &str) {
     }
 }
 
-/// Whether a Cargo.toml is the one of this package.
+/// Whether a Cargo.toml defines the package `name`.
 #[must_use]
 pub fn is_package(text: &str, name: &str) -> bool {
     let document = read(text).ok();

@@ -1,68 +1,68 @@
-//! The `files` of `gpubuild audit --json`: what every file is and needs, whether or not there is something to say about it.
+//! The `files` of `gpubuild audit --json`: properties and requirements of every file, with or without findings.
 
 use gpubuild_plan::plan::bytes;
 use serde::Serialize;
 
-/// A file that was audited.
+/// An audited file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AuditedFile {
-    /// Path.
+    /// Its path.
     pub path: String,
-    /// `static`, `shared`, `module`, `executable`, `object`.
+    /// Kind of file: `static`, `shared`, `module`, `executable`, `object`.
     pub kind: String,
-    /// The target that made it, where a manifest tells.
+    /// The CMake target that built it, if a manifest lists the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// The processor.
+    /// Architecture of its machine code: `x86_64`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
-    /// Size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Instruction sets of its code, where they can be determined.
+    /// Instruction sets of its code, if they can be determined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub isa: Option<Isa>,
-    /// Architectures of the device code in it: `sm_90`, `compute_90`, `gfx942`.
+    /// Architectures of its device code: `sm_90`, `compute_90`, `gfx942`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub device_code: Vec<String>,
-    /// Libraries that it names.
+    /// Shared libraries that it needs, as it names them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub needed: Vec<String>,
-    /// Folders that it has libraries searched in.
+    /// Its run-time search path for libraries.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rpath: Vec<String>,
-    /// The oldest C library that it runs with.
+    /// The oldest glibc version that it runs with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub glibc: Option<String>,
-    /// The oldest version of `libstdc++`'s symbols that it needs.
+    /// The oldest `GLIBCXX` symbol version of libstdc++ that it runs with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub glibcxx: Option<String>,
-    /// The same of the C++ ABI.
+    /// The oldest `CXXABI` symbol version of libstdc++ that it runs with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cxxabi: Option<String>,
-    /// C runtimes that its objects ask for: `/MT`, `/MD`.
+    /// C runtimes that its objects require: `/MT`, `/MD`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub runtimes: Vec<String>,
 }
 
-/// Instruction sets.
+/// Instruction sets of a file, compared with those that it may require.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Isa {
-    /// What was promised: a level, `native`, or a level and what goes beyond it.
+    /// What it may require: a level, `native`, or a level and additional sets.
     pub promised: String,
-    /// Who promises it: options of the project, `--cpu`, gpubuild.toml; nothing where it is the baseline.
+    /// Where that is declared: options of the project, `--cpu`, gpubuild.toml; empty for the baseline.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub promised_by: Vec<String>,
-    /// Sets beyond the promise that every processor runs into.
+    /// Additional sets in code that runs on every processor.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub above: Vec<String>,
-    /// Sets beyond it in code that is chosen when the processor has them.
+    /// Additional sets in code that is selected at run time if the processor supports them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dispatched: Vec<String>,
 }
 
-/// A file for people: one line, and further ones for what it needs.
+/// A file as text: one line for the file, and one per kind of requirement.
 pub(super) fn lines(file: &AuditedFile) -> Vec<String> {
     let machine = file.machine.as_deref().unwrap_or("no machine code");
     let mut page = vec![format!("{}: {} for {machine}, {}", file.path, file.kind, bytes::show(file.bytes))];
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_has_a_line_per_fact() {
+    fn file_has_a_line_per_kind_of_requirement() {
         let isa = Isa { promised: "x86-64".into(), dispatched: vec!["avx2".into()], ..Isa::default() };
         let file = AuditedFile {
             path: "/b/libgk.so".into(),

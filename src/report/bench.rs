@@ -1,4 +1,4 @@
-//! `gpubuild bench`: what each backend reached on one model, which to use, and a plot.
+//! The document of `gpubuild bench`: the speed of each backend with one model, recommendations, and a plot.
 
 use std::fmt::Write as _;
 
@@ -8,18 +8,19 @@ use serde::{Deserialize, Serialize};
 use super::Schema;
 use super::timings::escaped;
 
-/// Names of the document that a project's program prints for one backend.
+/// Name and version of the document that the program of a project prints for one backend.
 const PROGRAM: (&str, u32) = ("infer-bench", 1);
 
-/// Two backends are as fast as each other if their runs differ by less.
+/// Two backends count as equally fast below this ratio.
 const SAME: f64 = 1.05;
 
-/// Speeds of several runs, in tokens per second.
+/// The speed of several runs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Speed {
-    /// The fastest run.
+    /// Speed of the fastest run, in tokens per second.
     pub best_tokens_per_second: f64,
-    /// The slowest.
+    /// Speed of the slowest run, in tokens per second.
     pub worst_tokens_per_second: f64,
 }
 
@@ -32,39 +33,40 @@ impl Speed {
     }
 }
 
-/// What one backend did.
+/// The result of one backend.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BackendBench {
-    /// Which.
+    /// Id of the backend.
     pub id: Backend,
-    /// The device that it ran on.
+    /// Name of the device that it ran on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
-    /// `cpu`, `integrated`, `discrete`, `software`.
+    /// Kind of the device: `cpu`, `integrated`, `discrete`, `software`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// The model.
+    /// Name of the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Reading a prompt.
+    /// Speed of prompt processing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<Speed>,
-    /// Writing token by token.
+    /// Speed of token generation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decode: Option<Speed>,
-    /// Share of the memory's measured bandwidth that writing reaches, where the device is the processor.
+    /// Share of the measured memory bandwidth that token generation reaches, between 0 and 1; only for the processor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fraction: Option<f64>,
-    /// Why there are no results.
+    /// Why there is no result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
 impl BackendBench {
-    /// The document that the program printed.
+    /// Parses the document that the program printed.
     ///
     /// # Errors
-    /// It is not one that we know.
+    /// It is not a document of the supported format and version.
     pub fn parse(id: Backend, text: &str) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct KnownFigure {
@@ -106,14 +108,14 @@ impl BackendBench {
         })
     }
 
-    /// A backend that gave no numbers.
+    /// A backend without a result.
     #[must_use]
     pub fn without(id: Backend, reason: String) -> Self {
         let (device, kind, model, prompt, decode, fraction) = (None, None, None, None, None, None);
         Self { id, device, kind, model, prompt, decode, fraction, reason: Some(reason) }
     }
 
-    /// This and another round of the same backend.
+    /// Merges the results of two rounds of the same backend.
     #[must_use]
     pub fn and(self, round: Self) -> Self {
         if self.reason.is_some() || round.reason.is_some() {
@@ -135,14 +137,15 @@ impl BackendBench {
     }
 }
 
-/// The answer of `gpubuild bench --json`.
+/// The document of `gpubuild bench --json`.
 #[derive(Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BenchDocument {
-    /// `bench`, 1.
+    /// `bench`.
     pub schema: Schema,
-    /// In the order of [`Backend::ALL`].
+    /// The results, in the usual order of backends.
     pub backends: Vec<BackendBench>,
-    /// Which backend to use, in sentences.
+    /// Which backend to use, one sentence each.
     pub guidance: Vec<String>,
 }
 
@@ -155,7 +158,7 @@ impl BenchDocument {
         Self { schema: Schema { name: "bench", version: 1 }, backends, guidance }
     }
 
-    /// A table of the numbers, cells of each row.
+    /// The results as the rows of a table; the first row has the headings.
     #[must_use]
     pub fn rows(&self) -> Vec<Vec<String>> {
         let speed = |speed: Option<Speed>| match speed {
@@ -168,7 +171,7 @@ impl BenchDocument {
             None => "-".to_owned(),
         };
         let mut rows = vec![
-            ["backend", "prompt, tokens/s", "writing, tokens/s", "of memory", "device"]
+            ["backend", "prompt, tokens/s", "generation, tokens/s", "bandwidth", "device"]
                 .map(str::to_owned)
                 .to_vec(),
         ];
@@ -182,7 +185,7 @@ impl BenchDocument {
         rows
     }
 
-    /// Bars for every backend with numbers, as one SVG file that needs nothing else.
+    /// A bar chart of all backends with results, as a self-contained SVG file.
     #[must_use]
     pub fn svg(&self) -> String {
         let measured: Vec<&BackendBench> =
@@ -201,8 +204,10 @@ impl BenchDocument {
             "<text x=\"8\" y=\"18\" font-weight=\"600\">{}: tokens per second</text>",
             escaped(model)
         );
-        let _ =
-            writeln!(svg, "<text x=\"8\" y=\"36\">upper bar: reading a prompt; lower bar: writing</text>");
+        let _ = writeln!(
+            svg,
+            "<text x=\"8\" y=\"36\">upper bar: prompt processing; lower bar: token generation</text>"
+        );
         for (kind, what) in [
             ("p", BackendBench::prompt_of as fn(&BackendBench) -> Option<Speed>),
             ("d", BackendBench::decode_of),
@@ -243,7 +248,7 @@ fn number(value: f64) -> String {
     if value < 100.0 { format!("{value:.1}") } else { format!("{value:.0}") }
 }
 
-/// The fastest backend at something, and the next one with what it takes in time.
+/// The fastest backend, and the second fastest with the ratio of their speeds.
 fn fastest(
     backends: &[BackendBench],
     what: fn(&BackendBench) -> Option<Speed>,
@@ -255,19 +260,22 @@ fn fastest(
     Some((first, next))
 }
 
-/// Which backend to use, and how sure that is.
+/// Recommends backends.
 fn guidance(backends: &[BackendBench]) -> Vec<String> {
     let mut lines = Vec::new();
     let Some((writer, next)) = fastest(backends, BackendBench::decode_of) else {
-        return vec!["no backend ran: `gpubuild doctor` says why".to_owned()];
+        return vec!["no backend ran; `gpubuild doctor` shows why".to_owned()];
     };
     lines.push(match next {
         None => format!("use `{}`: no other backend ran", writer.id),
         Some((other, ratio)) if ratio < SAME => {
-            format!("`{}` and `{}` write as fast as each other here", writer.id, other.id)
+            format!("`{}` and `{}` generate tokens equally fast", writer.id, other.id)
         }
         Some((other, ratio)) => {
-            format!("use `{}`: it writes {ratio:.1} times as fast as `{}`, the next one", writer.id, other.id)
+            format!(
+                "use `{}`: it generates tokens {ratio:.1} times as fast as `{}`, the second fastest",
+                writer.id, other.id
+            )
         }
     });
     if let Some((reader, _)) = fastest(backends, BackendBench::prompt_of)
@@ -277,18 +285,18 @@ fn guidance(backends: &[BackendBench]) -> Vec<String> {
             / writer.best(BackendBench::prompt_of).max(f64::MIN_POSITIVE);
         if ratio >= SAME {
             lines.push(format!(
-                "for long prompts and short answers, `{}` reads {ratio:.1} times as fast as `{}`",
+                "for long prompts and short answers, use `{}`: it processes prompts {ratio:.1} times as fast as `{}`",
                 reader.id, writer.id
             ));
         }
     }
     let full = |report: &&BackendBench| report.fraction.is_some_and(|part| part >= 0.85);
     for report in backends.iter().filter(full) {
-        lines.push(format!("`{}` is at the limit of this memory: a smaller type of weights is faster, better kernels are not", report.id));
+        lines.push(format!("`{}` is limited by the memory bandwidth: a smaller weight type would be faster, better kernels would not", report.id));
     }
     for report in backends.iter().filter(|report| report.kind.as_deref() == Some("software")) {
         lines.push(format!(
-            "`{}` ran on the processor through a driver for tests: its number says nothing about a card",
+            "`{}` ran on a software device, which uses the processor: its speed says nothing about a GPU",
             report.id
         ));
     }
@@ -312,20 +320,23 @@ mod tests {
     }
 
     #[test]
-    fn the_fastest_is_named_with_its_lead() {
+    fn fastest_backend_is_recommended_with_the_ratio() {
         let all = vec![
             bench(Backend::Vulkan, "discrete", 900.0, 40.0),
             bench(Backend::Cpu, "cpu", 100.0, 20.0),
             BackendBench::without(Backend::Cuda, "no driver".to_owned()),
         ];
         let document = BenchDocument::new(all);
-        assert_eq!(document.guidance, ["use `vulkan`: it writes 2.0 times as fast as `cpu`, the next one"]);
+        assert_eq!(
+            document.guidance,
+            ["use `vulkan`: it generates tokens 2.0 times as fast as `cpu`, the second fastest"]
+        );
         assert_eq!(document.rows()[1][0], "cpu");
         assert_eq!(document.rows()[2][4], "no driver");
     }
 
     #[test]
-    fn a_tie_and_a_better_reader_are_told() {
+    fn tie_and_faster_prompt_processing_are_reported() {
         let document = BenchDocument::new(vec![
             bench(Backend::Opencl, "discrete", 300.0, 20.0),
             bench(Backend::Cpu, "cpu", 100.0, 20.5),
@@ -333,15 +344,15 @@ mod tests {
         assert_eq!(
             document.guidance,
             [
-                "`cpu` and `opencl` write as fast as each other here",
-                "for long prompts and short answers, `opencl` reads 3.0 times as fast as `cpu`"
+                "`cpu` and `opencl` generate tokens equally fast",
+                "for long prompts and short answers, use `opencl`: it processes prompts 3.0 times as fast as `cpu`"
             ]
         );
-        assert_eq!(BenchDocument::new(vec![]).guidance, ["no backend ran: `gpubuild doctor` says why"]);
+        assert_eq!(BenchDocument::new(vec![]).guidance, ["no backend ran; `gpubuild doctor` shows why"]);
     }
 
     #[test]
-    fn rounds_keep_the_best_and_the_worst() {
+    fn rounds_keep_the_best_and_the_worst_speed() {
         let both = bench(Backend::Cpu, "cpu", 1.0, 5.0).and(bench(Backend::Cpu, "cpu", 3.0, 4.0));
         assert_eq!(both.prompt, Some(Speed { best_tokens_per_second: 3.0, worst_tokens_per_second: 1.0 }));
         assert_eq!(both.decode, Some(Speed { best_tokens_per_second: 5.0, worst_tokens_per_second: 1.0 }));
@@ -350,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plot_is_one_file_with_a_title() {
+    fn plot_is_a_self_contained_file_with_a_title() {
         let svg = BenchDocument::new(vec![bench(Backend::Cpu, "cpu", 10.0, 20.0)]).svg();
         assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && svg.contains("<title"), "{svg}");
         assert!(svg.contains("width=\"420.0\"") && !svg.contains("http://x"), "{svg}");
@@ -368,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn another_document_is_refused() {
+    fn other_documents_are_rejected() {
         assert!(BackendBench::parse(Backend::Cpu, "{}").is_err());
         let other = document("cpu", 1.0, 1.0).replace("infer-bench", "llama-bench");
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The `binary` object of `doctor --binary --json`: what a file needs, what each name comes to, and its device code.
+//! The `binary` object of `doctor --binary --json`: the libraries that a file needs, how each is resolved, and its device code.
 
 use gpubuild_doctor::binary::Examined;
 use gpubuild_doctor::binary::verdicts::DeviceCover;
@@ -8,70 +8,70 @@ use gpubuild_object::graph::{EdgeTarget, Graph, GraphEdge};
 use gpubuild_object::{ObjectFile as Contents, ObjectFormat, ObjectKind, When};
 use serde::Serialize;
 
-/// A file and what the loader makes of it.
+/// An executable or library, and the libraries that the loader finds for it.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BinaryReport {
-    /// Where it is on the machine that is looked at.
+    /// Its path on the examined machine.
     pub path: String,
-    /// Its format.
+    /// Its file format.
     pub format: ObjectFormat,
-    /// The processor: `x86_64`, `aarch64`.
+    /// Its architecture: `x86_64`, `aarch64`.
     pub machine: &'static str,
-    /// Further processors that a universal file has code for.
+    /// Other architectures that a universal file contains code for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<&'static str>,
-    /// Program or library.
+    /// Executable or library.
     pub kind: ObjectKind,
-    /// The program that loads it, on Linux.
+    /// The loader that it names, on Linux.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interpreter: Option<String>,
-    /// Folders that it wants to be searched, as written.
+    /// Its search path for libraries (`DT_RPATH`), as written.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rpath: Vec<String>,
-    /// The same of the newer kind (`DT_RUNPATH`).
+    /// Its search path of the newer kind (`DT_RUNPATH`), as written.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub runpath: Vec<String>,
-    /// Every library that the file and its libraries name, in the order of loading.
+    /// Every library that the file and its libraries need, in load order.
     pub libraries: Vec<LibraryReport>,
-    /// Device code, by file.
+    /// Device code by file.
     pub kernels: Vec<KernelsReport>,
 }
 
-/// A name and what it comes to.
+/// A needed library and how it is resolved.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LibraryReport {
-    /// As it is named.
+    /// Its name in the file that needs it.
     pub name: String,
-    /// What becomes of it.
+    /// How it is resolved.
     pub state: LibraryState,
-    /// The file that is loaded.
+    /// Path of the file that is loaded, or of a file for another architecture.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// By which rule it was found.
+    /// The search rule that found it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub via: Option<Via>,
-    /// When it is looked for.
+    /// When it is loaded.
     pub when: When,
-    /// The files that name it.
+    /// The files that need it.
     pub needed_by: Vec<String>,
 }
 
-/// What becomes of a name.
+/// How a needed library is resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum LibraryState {
     /// A file is loaded.
     Found,
-    /// The system has it without a file.
+    /// The system provides it without a file.
     System,
     /// It was not found.
     Missing,
-    /// There are only files for another processor.
+    /// Only files for another architecture were found.
     WrongProcessor,
-    /// The recording does not tell.
+    /// The recording lacks the information.
     Unknown,
 }
 
@@ -81,47 +81,47 @@ pub enum LibraryState {
 pub struct KernelsReport {
     /// The file.
     pub path: String,
-    /// CUDA's: machine code (`sm_90`), text (`compute_90`) and its language.
+    /// CUDA code.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cuda: Vec<KernelReport>,
-    /// HIP's targets: `gfx90a`, `gfx11-generic`.
+    /// HIP targets: `gfx90a`, `gfx11-generic`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hip: Vec<String>,
-    /// There is code that does not tell what it is for.
+    /// Whether the file contains device code whose target is unknown.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub incomplete: bool,
-    /// How it runs on the machine's devices.
+    /// How it runs on each device of the machine.
     pub devices: Vec<DeviceCodeReport>,
 }
 
-/// CUDA kernels of one architecture.
+/// CUDA code for one architecture.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct KernelReport {
-    /// Machine code, text, or a form between.
+    /// Machine code, PTX, or an intermediate form.
     pub kind: gpubuild_object::KernelKind,
-    /// `90`, `90a`, `120f`.
+    /// Architecture: `90`, `90a`, `120f`.
     pub arch: String,
-    /// The version of the text's language.
+    /// Version of the PTX language.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ptx: Option<String>,
 }
 
-/// A device and how kernels run on it.
+/// A device and how device code runs on it.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DeviceCodeReport {
     /// Its name.
     pub name: String,
-    /// `sm_90`, `gfx1100`.
+    /// Its architecture: `sm_90`, `gfx1100`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arch: Option<String>,
-    /// How they run.
+    /// How the code runs on it.
     pub cover: DeviceCover,
 }
 
 impl BinaryReport {
-    /// What is reported of an examined file. `None` only if the file says nothing about it.
+    /// The report of an examined file; `None` if the file could not be parsed.
     #[must_use]
     pub fn new(examined: &Examined) -> Option<Self> {
         let file = examined.graph.objects.first()?;
@@ -199,7 +199,7 @@ fn of_file(path: &HostPath, contents: &Contents, devices: Vec<DeviceCodeReport>)
         arch: kernel.arch.to_string(),
         ptx: kernel.ptx.map(|(major, minor)| format!("{major}.{minor}")),
     });
-    // Kernels of one architecture may come from different compilers, which is reported only where it matters.
+    // Code for one architecture can come from several compilers; it is listed once.
     let mut cuda: Vec<KernelReport> = cuda.collect();
     cuda.dedup_by(|left, right| left.kind == right.kind && left.arch == right.arch && left.ptx == right.ptx);
     KernelsReport {

@@ -1,4 +1,4 @@
-//! `doctor --binary` for people: what the file is, what its names come to, and which devices its kernels run on.
+//! The text of `doctor --binary`: the file, how its libraries are resolved, and which devices its device code runs on.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use super::binary::{
 };
 use super::detect_text::Detail;
 
-/// The lines. Names and paths are unescaped: the caller escapes them.
+/// The lines of the text. Names and paths are not escaped; the caller escapes them.
 pub(super) fn lines(binary: &BinaryReport, detail: Detail) -> Vec<String> {
     let also =
         if binary.also.is_empty() { String::new() } else { format!(" (and {})", binary.also.join(", ")) };
@@ -31,10 +31,10 @@ pub(super) fn lines(binary: &BinaryReport, detail: Detail) -> Vec<String> {
     let rest = binary.libraries.len() - shown.len();
     if rest > 0 {
         let other = if shown.is_empty() { "" } else { " more" };
-        page.push(format!("  {rest}{other} in order (-v lists all)"));
+        page.push(format!("  {rest}{other} found (-v lists all)"));
     }
     if !binary.kernels.is_empty() {
-        page.push("kernels".to_owned());
+        page.push("device code".to_owned());
     }
     for kernels in &binary.kernels {
         let name = kernels.path.rsplit(['/', '\\']).next().unwrap_or_default();
@@ -55,9 +55,9 @@ fn matters(library: &LibraryReport) -> bool {
 fn state(binary: &BinaryReport, library: &LibraryReport) -> String {
     let when = match library.when {
         When::Start => "",
-        When::FirstCall => ", when it is first called",
-        When::IfThere => ", if it is there",
-        When::Opened => ", opened while it runs",
+        When::FirstCall => ", loaded at the first call",
+        When::IfThere => ", optional",
+        When::Opened => ", opened at run time",
     };
     let path = library.path.as_deref().unwrap_or_default();
     let by = match library.needed_by.first().filter(|first| **first != binary.path) {
@@ -70,10 +70,10 @@ fn state(binary: &BinaryReport, library: &LibraryReport) -> String {
             format!("{path}{via}{when}")
         }
         LibraryState::System => format!("part of the system{when}"),
-        LibraryState::Missing if library.when == When::Opened => "not here, opened while it runs".to_owned(),
-        LibraryState::Missing if library.when == When::IfThere => "not here, and not required".to_owned(),
+        LibraryState::Missing if library.when == When::Opened => "missing, opened at run time".to_owned(),
+        LibraryState::Missing if library.when == When::IfThere => "missing, optional".to_owned(),
         LibraryState::Missing => format!("missing{by}{when}"),
-        LibraryState::WrongProcessor => format!("{path} is for another processor{by}"),
+        LibraryState::WrongProcessor => format!("{path} is for another architecture{by}"),
         LibraryState::Unknown => format!("not in the recording{by}{when}"),
     }
 }
@@ -110,7 +110,7 @@ fn archs(kernels: &KernelsReport) -> String {
     }
     words.extend(kernels.hip.iter().cloned());
     if kernels.incomplete {
-        words.push("and some that do not say what they are for".to_owned());
+        words.push("and some for unknown targets".to_owned());
     }
     words.join(", ")
 }
@@ -118,10 +118,10 @@ fn archs(kernels: &KernelsReport) -> String {
 fn on(device: &DeviceCodeReport) -> String {
     let arch = device.arch.as_ref().map(|arch| format!(" ({arch})")).unwrap_or_default();
     let how = match device.cover {
-        DeviceCover::Native => "machine code for it is there",
-        DeviceCover::Compiled => "compiled for it at the first start",
+        DeviceCover::Native => "contains machine code for it",
+        DeviceCover::Compiled => "the driver compiles PTX for it at the first start",
         DeviceCover::PtxTooNew => "the driver is too old for the PTX",
-        DeviceCover::None => "no kernels for it",
+        DeviceCover::None => "contains no code for it",
         DeviceCover::Unknown => "unknown",
     };
     format!("{}{arch}: {how}", device.name)

@@ -1,4 +1,4 @@
-//! `gpubuild cache`: documents and text.
+//! The documents of `gpubuild cache`, and their text.
 
 use std::fmt::Write as _;
 
@@ -11,46 +11,60 @@ use super::Schema;
 
 /// The document of `cache list` and `cache size`.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CacheReport {
     schema: Schema,
+    /// Folder of the build store.
     folder: String,
+    /// Total size of all entries in bytes.
     bytes: u64,
+    /// Maximum size of the build store in bytes.
     limit: u64,
+    /// Number of entries.
     count: usize,
+    /// Layers of releases in the download cache.
     layers: Layers,
+    /// The entries; absent for `cache size`.
     #[serde(skip_serializing_if = "Option::is_none")]
     entries: Option<Vec<EntryDocument>>,
 }
 
-/// Layers of releases that were fetched.
+/// Downloaded layers of releases.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Layers {
-    /// Files.
+    /// Number of layers.
     pub count: usize,
-    /// Their bytes.
+    /// Their total size in bytes.
     pub bytes: u64,
 }
 
-/// An entry.
+/// An entry of the build store.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct EntryDocument {
-    /// `tree` or `objects`.
+    /// What it contains: `tree` or `objects`.
     kind: &'static str,
-    /// Key.
+    /// Its key.
     key: String,
     /// Its folder.
     path: String,
+    /// Description for users: `llama cpu-vulkan`.
     #[serde(skip_serializing_if = "Option::is_none")]
     label: Option<String>,
+    /// Its size in bytes.
     bytes: u64,
+    /// Number of files.
     files: usize,
-    /// Seconds since 1970.
+    /// When it was last used, in seconds since 1970.
     used: u64,
+    /// When it was created, in seconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     created: Option<u64>,
+    /// How long the build took, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     seconds: Option<f64>,
-    /// Whether it serves only the folders that it was made in.
+    /// Whether it can be used only in the folder that it was built in.
     only_there: bool,
     /// Why it cannot be used.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,7 +72,7 @@ pub struct EntryDocument {
 }
 
 impl EntryDocument {
-    /// An entry as it is shown.
+    /// The description of an entry.
     #[must_use]
     pub fn new(item: &StoreItem) -> Self {
         let entry = item.entry.as_ref().ok();
@@ -81,7 +95,7 @@ impl EntryDocument {
     fn line(&self, now: u64) -> String {
         let key = self.key.get(..12).unwrap_or(&self.key);
         let what = self.problem.as_deref().or(self.label.as_deref()).unwrap_or_default();
-        let place = if self.only_there { ", only there" } else { "" };
+        let place = if self.only_there { ", only in its folder" } else { "" };
         let ago = age(now.saturating_sub(self.used));
         format!("{key}  {:>10}  {ago:>8}  {:<7}  {what}{place}", bytes::show(self.bytes), self.kind)
     }
@@ -98,7 +112,7 @@ fn age(seconds: u64) -> String {
 }
 
 impl CacheReport {
-    /// With every entry, or only how many.
+    /// The document of these entries; without `with_entries`, only their number.
     #[must_use]
     pub fn new(folder: String, limit: u64, items: &[StoreItem], layers: Layers, with_entries: bool) -> Self {
         Self {
@@ -112,7 +126,7 @@ impl CacheReport {
         }
     }
 
-    /// The same for people; `now` in seconds since 1970.
+    /// The document as text. `now` is in seconds since 1970.
     #[must_use]
     pub fn text(&self, now: u64) -> String {
         let mut out = String::new();
@@ -123,7 +137,7 @@ impl CacheReport {
             }
         }
         let (bytes, limit) = (bytes::show(self.bytes), bytes::show(self.limit));
-        let _ = write!(out, "{} entries, {bytes} of at most {limit}, in {}", self.count, self.folder);
+        let _ = write!(out, "{} entries, {bytes} of {limit}, in {}", self.count, self.folder);
         if self.layers.count > 0 {
             let Layers { count, bytes } = self.layers;
             let _ = write!(out, "\n{count} layers of releases, {}", bytes::show(bytes));
@@ -134,17 +148,23 @@ impl CacheReport {
 
 /// The document of `cache prune`.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PruneDocument {
     schema: Schema,
+    /// Entries that were removed.
     removed: Vec<EntryDocument>,
+    /// Their total size in bytes.
     removed_bytes: u64,
+    /// Entries that were kept because another process uses them.
     in_use: Vec<EntryDocument>,
+    /// Total size of the remaining entries in bytes.
     left_bytes: u64,
+    /// Layers of releases that were removed from the download cache.
     removed_layers: Layers,
 }
 
 impl PruneDocument {
-    /// What went and what stayed.
+    /// The document of a cleanup.
     #[must_use]
     pub fn new(pruned: &Pruned, removed_layers: Layers) -> Self {
         Self {
@@ -157,12 +177,12 @@ impl PruneDocument {
         }
     }
 
-    /// The same for people.
+    /// The document as text.
     #[must_use]
     pub fn text(&self) -> String {
         let busy = match self.in_use.len() {
             0 => String::new(),
-            count => format!("; {count} more are in use and stay"),
+            count => format!("; {count} in use were kept"),
         };
         let (gone, left) = (bytes::show(self.removed_bytes), bytes::show(self.left_bytes));
         let layers = match self.removed_layers {
@@ -171,25 +191,27 @@ impl PruneDocument {
                 format!("\nremoved {count} layers of releases, {}", bytes::show(bytes))
             }
         };
-        format!("removed {} entries, {gone}; {left} stay{busy}{layers}", self.removed.len())
+        format!("removed {} entries, {gone}; {left} remain{busy}{layers}", self.removed.len())
     }
 }
 
 /// The document of `cache explain`.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ExplainDocument {
     schema: Schema,
+    /// The trees of the project.
     trees: Vec<TreeExplanation>,
 }
 
 impl ExplainDocument {
-    /// Of these trees.
+    /// The document of these trees.
     #[must_use]
     pub fn new(trees: Vec<TreeExplanation>) -> Self {
         Self { schema: Schema { name: "cache-explain", version: 1 }, trees }
     }
 
-    /// The same for people.
+    /// The document as text.
     #[must_use]
     pub fn text(&self) -> String {
         let mut lines = Vec::new();

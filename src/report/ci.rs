@@ -1,38 +1,43 @@
-//! `gpubuild ci`: rows as a document, as the matrix of a service, and as text.
+//! The documents of `gpubuild ci`, the matrix for GitHub, and their text.
 
 use std::fmt::Write as _;
 
 use gpubuild_plan::plan::bytes;
 use gpubuild_release::ci::preflight::{Outlook, PreflightCheck};
-use gpubuild_release::ci::{CiRow, Images, Impossible, Rows};
+use gpubuild_release::ci::{CiRow, DroppedRow, Images, Rows};
 use serde::Serialize;
 
 use super::Schema;
 
 /// The document of `ci matrix --format json`.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CiReport<'a> {
     schema: Schema,
+    /// The jobs, in the order of variants, images and versions in gpubuild.toml.
     include: &'a [CiRow],
+    /// Jobs that cannot be built.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    dropped: &'a [Impossible],
+    dropped: &'a [DroppedRow],
 }
 
 impl<'a> CiReport<'a> {
-    /// The document of some rows.
+    /// The document of these rows.
     #[must_use]
     pub fn new(rows: &'a Rows) -> Self {
         Self { schema: Schema { name: "ci", version: 1 }, include: &rows.include, dropped: &rows.dropped }
     }
 }
 
-/// What GitHub's `fromJSON` takes: scalars only, one line.
+/// A matrix for GitHub's `fromJSON`: scalar values only, on one line.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct GithubMatrix<'a> {
     include: Vec<GithubRow<'a>>,
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct GithubRow<'a> {
     name: &'a str,
     variant: &'a str,
@@ -43,15 +48,15 @@ struct GithubRow<'a> {
     prepare: String,
     cache_key: &'a str,
     timeout_minutes: u64,
-    /// `yes` or nothing, as conditions of GitHub take it.
+    /// `yes` or empty: GitHub treats an empty string as false.
     pack: &'static str,
 }
 
-/// Minutes after which GitHub ends a job by itself.
+/// Minutes after which GitHub cancels a job.
 const GITHUB_LONGEST: u64 = 360;
 
 impl<'a> GithubMatrix<'a> {
-    /// The jobs that GitHub has machines for.
+    /// The jobs that GitHub has runners for.
     #[must_use]
     pub fn new(rows: impl Iterator<Item = &'a CiRow>) -> Self {
         let include = rows.filter_map(|row| {
@@ -72,7 +77,7 @@ impl<'a> GithubMatrix<'a> {
     }
 }
 
-/// The rows for people.
+/// The rows as text.
 #[must_use]
 pub fn text(rows: &Rows) -> String {
     let mut text = String::new();
@@ -98,7 +103,7 @@ pub fn text(rows: &Rows) -> String {
         }
     }
     for one in &rows.dropped {
-        let _ = writeln!(text, "left out {}: {}", one.name, one.reasons.join("; "));
+        let _ = writeln!(text, "omitted {}: {}", one.name, one.reasons.join("; "));
     }
     text
 }
@@ -112,18 +117,18 @@ fn needs(row: &CiRow) -> String {
     let needs = &row.needs;
     let mut parts = vec![format!("{} jobs", needs.jobs)];
     if needs.download_bytes > 0 {
-        parts.push(format!("{} of download", bytes::show(needs.download_bytes)));
+        parts.push(format!("{} to download", bytes::show(needs.download_bytes)));
     }
     if needs.disk_bytes > 0 {
-        parts.push(format!("{} of disk for toolkits", bytes::show(needs.disk_bytes)));
+        parts.push(format!("{} of disk space for toolkits", bytes::show(needs.disk_bytes)));
     }
     if needs.cpu_seconds > 0 {
-        parts.push(format!("about {} s of one core", needs.cpu_seconds));
+        parts.push(format!("about {} s of CPU time", needs.cpu_seconds));
     }
     parts.join(", ")
 }
 
-/// The images for people.
+/// The images as text.
 #[must_use]
 pub fn images(images: &Images) -> String {
     let width = images.iter().map(|image| image.id.len()).max().unwrap_or_default();
@@ -150,20 +155,22 @@ pub fn images(images: &Images) -> String {
 
 /// The document of `ci preflight --json`.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PreflightDocument<'a> {
     schema: Schema,
+    /// The checks and their outcomes.
     checks: &'a [PreflightCheck],
 }
 
 impl<'a> PreflightDocument<'a> {
-    /// The document of some checks.
+    /// The document of these checks.
     #[must_use]
     pub fn new(checks: &'a [PreflightCheck]) -> Self {
         Self { schema: Schema { name: "preflight", version: 1 }, checks }
     }
 }
 
-/// The checks for people.
+/// The checks as text.
 #[must_use]
 pub fn preflight(checks: &[PreflightCheck]) -> String {
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! `gpubuild detect` for people: a matrix, then the reasons. At most 100 columns, and words beside every symbol.
+//! The text of `gpubuild detect`: a matrix, then the reasons. It has at most 100 columns, and a word beside every symbol.
 
 use std::fmt::Write as _;
 
@@ -13,47 +13,47 @@ use gpubuild_plan::plan::kits;
 
 use super::words::wrap;
 
-/// Widest line.
+/// Maximum width of a line.
 const WIDTH: usize = 100;
-/// Where the text of a section starts.
+/// Column at which the text of a section starts.
 const INDENT: usize = 11;
 
-/// Meaning of a piece of text, for colouring; the text reads as well without colour.
+/// The role of a piece of text, which selects its colour. The text is complete without colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
-    /// Ready, present.
+    /// A positive state: ready, present.
     Good,
-    /// Blocked.
+    /// A negative state: blocked.
     Bad,
-    /// Unknown.
+    /// An unknown state, or a warning.
     Caution,
-    /// What to do.
+    /// How to fix a problem.
     Hint,
-    /// Of lesser weight.
+    /// Less important text.
     Dim,
-    /// Headings.
+    /// A heading.
     Strong,
 }
 
 /// Level of detail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
-    /// Backends that have hardware, a toolkit or were asked for.
+    /// Backends that have hardware or a toolkit, or that were requested.
     Relevant,
-    /// All of them, with the evidence.
+    /// All backends, with evidence.
     Everything,
 }
 
-/// What the text is about.
+/// The inputs of the text.
 #[derive(Clone, Copy)]
 pub struct DetectSubject<'a> {
-    /// What was found.
+    /// Facts about the machine.
     pub facts: &'a Facts,
-    /// What was found.
+    /// Installed toolkits.
     pub inventory: &'a Inventory,
-    /// The descriptions.
+    /// Descriptions of toolkits.
     pub catalogue: &'a Catalogue,
-    /// What follows.
+    /// Verdicts by backend.
     pub matrix: &'a Matrix,
     /// The backends to show.
     pub backends: &'a [Backend],
@@ -61,7 +61,7 @@ pub struct DetectSubject<'a> {
     pub detail: Detail,
 }
 
-/// The text; `paint` colours pieces of it.
+/// Renders the text; `paint` colours pieces of it.
 #[must_use]
 pub fn text(subject: &DetectSubject<'_>, paint: &dyn Fn(Tone, &str) -> String) -> String {
     let mut page = DetectPage { out: String::new(), paint };
@@ -87,7 +87,7 @@ fn shown<'a>(subject: &DetectSubject<'a>) -> impl Iterator<Item = &'a Verdict> {
     subject.matrix.verdicts.iter().filter(|verdict| subject.backends.contains(&verdict.backend))
 }
 
-/// Whether a backend deserves more than its line of the table.
+/// Whether a backend gets a section in addition to its row of the table.
 fn matters(verdict: &Verdict) -> bool {
     verdict.hardware == Presence::Present
         || verdict.build == Readiness::Ready
@@ -104,7 +104,7 @@ impl DetectPage<'_> {
         let _ = writeln!(self.out, "{}", text.trim_end());
     }
 
-    /// Words of a labelled entry, broken at blanks before they get too wide.
+    /// Adds a labelled entry, wrapped at spaces.
     fn entry(&mut self, label: &str, tone: Option<Tone>, words: &str) {
         let label = format!("  {label:<width$}", width = INDENT - 2);
         for (index, piece) in wrap(words, WIDTH - INDENT).into_iter().enumerate() {

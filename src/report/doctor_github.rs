@@ -1,6 +1,6 @@
-//! The doctor's report as annotations of a GitHub workflow: `::error file=…,line=…,title=…::message`.
+//! Renders the document of the doctor as annotations of a GitHub workflow: `::error file=…,line=…,title=…::message`.
 //!
-//! GitHub keeps ten annotations of a kind per step and silently drops the rest; the last line counts them.
+//! GitHub keeps ten annotations of each kind per step and silently drops the others; the last line counts those.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -11,10 +11,10 @@ use gpubuild_detect::finding::{Finding, Severity};
 use super::doctor::DoctorReport;
 use super::doctor_words::{self as words, LEFT_OUT, SENTENCE, VALUE};
 
-/// Annotations of a kind that GitHub shows per step.
+/// Number of annotations of one kind that GitHub shows per step.
 const PER_KIND: usize = 10;
 
-/// One line per annotation, errors first, and a line that sums up.
+/// One line per annotation, errors first, and a summary line.
 #[must_use]
 pub fn annotations(document: &DoctorReport) -> String {
     let mut out = String::new();
@@ -33,7 +33,8 @@ pub fn annotations(document: &DoctorReport) -> String {
     out += "gpubuild doctor: ";
     out += &words::count(document.summary);
     if !left.is_empty() {
-        let _ = write!(out, "; not annotated, as GitHub keeps {PER_KIND} of a kind: {}", left.join(", "));
+        let _ =
+            write!(out, "; not annotated, because GitHub keeps {PER_KIND} of each kind: {}", left.join(", "));
     }
     out.push('\n');
     out
@@ -55,7 +56,7 @@ fn annotation(document: &DoctorReport, finding: &Finding) -> String {
     format!("::{kind} {}::{}", properties.join(","), data(&message(finding)))
 }
 
-/// The cause, the fix and its commands, each on its line.
+/// The summary, the fix and its commands, one per line.
 fn message(finding: &Finding) -> String {
     let mut lines = vec![clean::short(&finding.summary, SENTENCE)];
     if !finding.remedy.text.is_empty() {
@@ -70,12 +71,12 @@ fn message(finding: &Finding) -> String {
     lines.join("\n")
 }
 
-/// The message of a workflow command.
+/// Escapes the message of a workflow command.
 fn data(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-/// A property of a workflow command.
+/// Escapes a property of a workflow command.
 fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }

@@ -1,5 +1,5 @@
-//! The doctor's document as JUnit XML: one test case per check, those that found nothing included. An error is a
-//! failure, a note is skipped, a warning passes and says so. No times: the same machine gives the same bytes.
+//! Renders the document of the doctor as JUnit XML: one test case per check, including checks without findings. An error is a failed case,
+//! a note a skipped one, and a warning a passed one with output. There are no times, so the same machine gives the same bytes.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,7 +12,7 @@ use quick_xml::events::{BytesDecl, BytesText, Event};
 use super::doctor::DoctorReport;
 use super::doctor_words::{self as words, LEFT_OUT, OBSERVATIONS, SENTENCE, VALUE};
 
-/// One check with its outcome.
+/// A check with its outcome.
 struct JunitCase<'a> {
     id: &'a str,
     outcome: JunitOutcome<'a>,
@@ -21,7 +21,7 @@ struct JunitCase<'a> {
 enum JunitOutcome<'a> {
     Passed,
     Found(&'a Finding),
-    /// Told as a consequence of another id.
+    /// Reported as a consequence of the finding with this id.
     Follows(&'a str),
 }
 
@@ -46,10 +46,10 @@ impl Suite<'_> {
     }
 }
 
-/// The XML.
+/// Renders the XML.
 ///
 /// # Errors
-/// None in practice: it is written to memory.
+/// Never in practice: it is written to memory.
 pub fn junit(document: &DoctorReport, findings: &Findings) -> io::Result<String> {
     let suites = suites(document, findings);
     let sum = |count: &dyn Fn(&Suite<'_>) -> usize| suites.values().map(count).sum::<usize>().to_string();
@@ -70,7 +70,7 @@ pub fn junit(document: &DoctorReport, findings: &Findings) -> io::Result<String>
     Ok(text)
 }
 
-/// The cases by family, each sorted by id.
+/// The test cases by family, sorted by id.
 fn suites<'a>(document: &'a DoctorReport, findings: &'a Findings) -> BTreeMap<&'a str, Suite<'a>> {
     let mut outcomes: BTreeMap<&str, Vec<JunitOutcome<'_>>> = BTreeMap::new();
     for finding in &document.findings {
@@ -139,7 +139,7 @@ fn case(writer: &mut Writer<Vec<u8>>, suite: &str, case: &JunitCase<'_>) -> io::
 
 fn outcome(writer: &mut Writer<Vec<u8>>, finding: &Finding) -> io::Result<()> {
     let summary = clean::short(&finding.summary, SENTENCE);
-    let text = told(finding);
+    let text = details(finding);
     let message = ("message", &*summary);
     match finding.severity {
         Severity::Error => writer
@@ -154,8 +154,8 @@ fn outcome(writer: &mut Writer<Vec<u8>>, finding: &Finding) -> io::Result<()> {
     Ok(())
 }
 
-/// The fix, its commands and what the finding rests on, a line each.
-fn told(finding: &Finding) -> String {
+/// The fix, its commands, the consequences and the evidence of a finding, one per line.
+fn details(finding: &Finding) -> String {
     let remedy = &finding.remedy;
     let mut lines = vec![format!("fix: {}", clean::short(&remedy.text, SENTENCE))];
     for command in &remedy.commands {

@@ -1,4 +1,4 @@
-//! The doctor's document as Markdown, made for the summary of a GitHub step.
+//! Renders the document of the doctor as Markdown, for the summary of a GitHub step.
 
 use std::fmt::Write as _;
 
@@ -11,14 +11,14 @@ use super::doctor::DoctorReport;
 use super::doctor_words::{self as words, LEFT_OUT, OBSERVATIONS, SENTENCE, VALUE};
 use super::markdown::{block, code, link, prose};
 
-/// What GitHub takes for a step: one MiB, of which some is left to others.
+/// Maximum size in bytes of a step's summary. GitHub accepts 1 MiB per step; the rest remains for other commands.
 pub const STEP_SUMMARY: usize = 1000 * 1024;
 /// Maximum number of changes that are printed.
 const CHANGES: usize = 50;
 /// Space for the head, the matrix and the line about omitted parts.
 const FRAME: usize = 16 * 1024;
 
-/// The Markdown, at most `limit` bytes of it (though never less than its frame). What does not fit is counted.
+/// Renders the Markdown. Findings that do not fit into `limit` bytes are omitted and counted.
 #[must_use]
 pub fn markdown(document: &DoctorReport, limit: usize) -> String {
     let mut out = format!("### gpubuild doctor: {}\n\n", words::count(document.summary));
@@ -47,15 +47,15 @@ pub fn markdown(document: &DoctorReport, limit: usize) -> String {
     if left > 0 {
         let _ = writeln!(
             out,
-            "**{left} of {} findings are left out here**, as a summary has a limit of size: \
-             `gpubuild doctor --format json` tells all of them.\n",
+            "**{left} of {} findings are omitted** to keep the size limit; \
+             `gpubuild doctor --format json` prints all of them.\n",
             document.findings.len()
         );
     }
     out + &end
 }
 
-/// Adds findings as long as they fit, and says how many did not.
+/// Adds findings as long as they fit. Returns the number of omitted ones.
 fn sections(out: &mut String, findings: &[&Finding], shell: &str, limit: usize) -> usize {
     for (index, finding) in findings.iter().enumerate() {
         let text = section(finding, shell);
@@ -67,7 +67,7 @@ fn sections(out: &mut String, findings: &[&Finding], shell: &str, limit: usize) 
     0
 }
 
-/// What changed since a snapshot, where one was named.
+/// Changes since a snapshot (`--diff`).
 fn changes(out: &mut String, document: &DoctorReport) {
     let Some(changes) = &document.changes else { return };
     if changes.is_empty() {
@@ -85,13 +85,13 @@ fn changes(out: &mut String, document: &DoctorReport) {
     out.push('\n');
 }
 
-/// Results of the test programs, if requested.
+/// Results of the test programs (`--validate`).
 fn proofs(out: &mut String, document: &DoctorReport) {
     let Some(outcomes) = &document.validation else { return };
     out.push_str("Test programs:\n\n");
     for outcome in outcomes {
-        let (state, told) = words::proof(outcome);
-        let _ = writeln!(out, "- {} {state}: {}", outcome.backend, prose(&told, 2 * SENTENCE));
+        let (state, text) = words::proof(outcome);
+        let _ = writeln!(out, "- {} {state}: {}", outcome.backend, prose(&text, 2 * SENTENCE));
     }
     out.push('\n');
 }
@@ -130,7 +130,7 @@ fn section(finding: &Finding, shell: &str) -> String {
     out
 }
 
-/// What follows, what it rests on and where more is to be read, folded away.
+/// The consequences, evidence and links of a finding in a collapsed section.
 fn details(out: &mut String, finding: &Finding) {
     let mut list = String::new();
     for one in finding.consequences.iter().take(OBSERVATIONS) {
@@ -146,7 +146,7 @@ fn details(out: &mut String, finding: &Finding) {
     }
     let longest = finding.consequences.len().max(finding.evidence.len());
     if longest > OBSERVATIONS {
-        let _ = writeln!(list, "- and up to {} more of a kind", longest - OBSERVATIONS);
+        let _ = writeln!(list, "- and up to {} more of each kind", longest - OBSERVATIONS);
     }
     if !list.is_empty() {
         let _ = writeln!(out, "<details><summary>why</summary>\n\n{list}\n</details>\n");
@@ -176,7 +176,7 @@ fn matrix(out: &mut String, document: &DoctorReport) {
     }
 }
 
-/// `cuda: NVIDIA H200`; a table would read the bars of a name.
+/// `cuda: NVIDIA H200`. Not in the table, because a name can contain `|`.
 fn devices(entry: &BackendEntry) -> Option<String> {
     let names: Vec<String> =
         entry.hardware.devices.iter().take(OBSERVATIONS).map(|device| prose(&device.name, VALUE)).collect();

@@ -1,9 +1,8 @@
-//! The doctor's document as SARIF 2.1.0, for code scanning.
+//! Renders the document of the doctor as SARIF 2.1.0, for code scanning.
 //!
-//! GitHub asks for more than the standard: `$schema`, a rule's `shortDescription`, `fullDescription` and `help.text`, a
-//! result's `partialFingerprints`, and for every result a physical location with its region: one result without it and
-//! the whole file is refused. What is wrong with a machine has no place in a file, so such a result stands at the start
-//! of the project's description and has a logical location beside it.
+//! GitHub requires more than the standard: `$schema`, `shortDescription`, `fullDescription` and `help.text` of a rule, `partialFingerprints`
+//! of a result, and a physical location with a region for every result; otherwise it rejects the complete file. A finding about a machine has
+//! no location in a file, so its result is located at the start of gpubuild.toml and has a logical location in addition.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,14 +16,14 @@ use super::doctor::DoctorReport;
 use super::doctor_words::{self as words, FindingLocation, LEFT_OUT, SENTENCE, VALUE};
 use super::markdown::prose;
 
-/// Most characters of a description that GitHub shows.
+/// Maximum number of characters of a description that GitHub shows.
 const DESCRIPTION: usize = 1000;
-/// Most results that GitHub takes in.
+/// Maximum number of results that GitHub accepts.
 const RESULTS: usize = 5000;
-/// The file that stands for the machine.
+/// The file in which findings about the machine are located.
 const PROJECT: &str = "gpubuild.toml";
 
-/// The SARIF file.
+/// Renders the SARIF file.
 #[must_use]
 pub fn sarif(document: &DoctorReport, findings: &Findings) -> String {
     let mut ids: Vec<&str> = document.checked.iter().map(String::as_str).collect();
@@ -60,7 +59,7 @@ pub fn sarif(document: &DoctorReport, findings: &Findings) -> String {
 fn rule(id: &str, findings: &Findings) -> Value {
     let id = clean::short(id, VALUE);
     let Some((family, entry)) = findings.find(&id) else {
-        let text = "a finding of a toolkit description of your own";
+        let text = "a finding of a custom toolkit description";
         return json!({
             "id": id,
             "shortDescription": { "text": text },
@@ -94,7 +93,7 @@ fn is_uri(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"<>\"\\^`{|}".contains(&byte))
 }
 
-/// What the catalogue says of a finding, for readers of its alert.
+/// The explanation of a finding in the catalogue, for its alert.
 fn help(entry: &FindingEntry) -> Value {
     let parts = [("meaning", &entry.meaning), ("recognised by", &entry.recognised), ("fix", &entry.fix)];
     let parts = parts.iter().filter(|(_, text)| !text.is_empty());
@@ -139,7 +138,7 @@ fn result(
     })
 }
 
-/// The place in a file that was looked at; the file itself where no line is known; else the project.
+/// The location of a finding: the line of the examined file, the file if the line is unknown, else gpubuild.toml.
 fn place(document: &DoctorReport, finding: &Finding) -> FindingLocation {
     let whole = |path: &str| FindingLocation { path: path.to_owned(), line: 1, column: None };
     words::location(document, finding)
@@ -164,7 +163,7 @@ fn physical(place: &FindingLocation) -> Value {
     })
 }
 
-/// A path as a reference: relative to the repository, or a `file:` one.
+/// A path as a URI: relative to the repository, or `file:` for an absolute path.
 fn uri(path: &str) -> String {
     let relative = path.trim_start_matches("./");
     let drive = relative.as_bytes().get(1..3) == Some(b":/");
@@ -193,7 +192,7 @@ fn message(finding: &Finding) -> String {
             clean::command(command).map_or_else(|| format!("({LEFT_OUT})"), |command| format!("  {command}")),
         );
     }
-    // In a message of SARIF `[text](target)` is a link.
+    // `[text](target)` is a link in a SARIF message.
     let text = lines.join("\n").replace("](", "] (");
     if text.trim().is_empty() { finding.id.to_string() } else { text }
 }
@@ -215,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_becomes_a_reference() {
+    fn path_becomes_a_uri() {
         for (path, expected) in [
             ("Dockerfile", "Dockerfile"),
             ("./docker/a b.yml", "docker/a%20b.yml"),

@@ -1,5 +1,5 @@
-//! Every rendering of the doctor's document, with every hostile value in every place: read back by a parser of its
-//! form, it has the structure that it has with a harmless value.
+//! Tests every output format of the doctor with every hostile value in every field: a parser of the format must find the same structure as
+//! with a harmless value.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ use serde_json::Value;
 
 use super::detect_text::Detail;
 use super::doctor::DoctorReport;
-use super::hostile::{HARMLESS, HostileValues, finding, machine, patient, samples};
+use super::hostile::{HARMLESS, HostileValues, file, finding, machine, samples};
 use super::{doctor_github, doctor_junit, doctor_markdown, doctor_sarif, doctor_text};
 
-/// Runs a test on every hostile value, on a machine and on a file, each with the harmless document beside it: one whose
-/// command is shown where the hostile one is shown, and left out where that is.
+/// Runs a test on every hostile value, for a machine and for a file, together with a harmless document. The command of the harmless document
+/// is shown or omitted like that of the hostile one.
 fn check(test: impl Fn(&str, &DoctorReport, &DoctorReport)) {
     assert!(samples().len() >= 40);
     for sample in samples() {
@@ -29,11 +29,11 @@ fn check(test: impl Fn(&str, &DoctorReport, &DoctorReport)) {
         let command = if shown { HARMLESS.to_owned() } else { "left\nout".to_owned() };
         let harmless = HostileValues { text: HARMLESS.to_owned(), command };
         test(&sample, &machine(&values), &machine(&harmless));
-        test(&sample, &patient(&values), &patient(&harmless));
+        test(&sample, &file(&values), &file(&harmless));
     }
 }
 
-/// What no output may hold, whatever reads it: characters that a terminal obeys, commands of CI services.
+/// Fails if the output contains control characters or commands of CI services.
 #[track_caller]
 fn assert_printable(text: &str) {
     let hidden = text.chars().find(|c| *c != '\n' && clean::is_hidden(*c));
@@ -46,7 +46,7 @@ fn excerpt(text: &str) -> String {
     text.chars().take(600).collect()
 }
 
-/// A command as GitHub's runner reads it from a line: `::name key=value,…::data`, or `##[name …]data` anywhere.
+/// Parses a line like GitHub's runner: `::name key=value,…::data`, or `##[name …]data` anywhere.
 fn runner_command(line: &str) -> Option<(String, BTreeMap<String, String>, String)> {
     assert!(!line.contains("##["), "{line}");
     let (info, data) = line.trim_start().strip_prefix("::")?.split_once("::")?;
@@ -62,7 +62,7 @@ fn runner_command(line: &str) -> Option<(String, BTreeMap<String, String>, Strin
 }
 
 #[test]
-fn json_keeps_its_values_and_its_shape() {
+fn json_keeps_values_and_structure() {
     check(|sample, hostile, harmless| {
         if sample.len() > 1 << 16 && hostile.host.is_some() {
             return;
@@ -77,7 +77,7 @@ fn json_keeps_its_values_and_its_shape() {
     });
 }
 
-/// A JSON value without its texts and numbers.
+/// The structure of a JSON value, without texts and numbers.
 fn shape(value: &Value) -> Value {
     match value {
         Value::String(_) => Value::String(String::new()),
@@ -89,7 +89,7 @@ fn shape(value: &Value) -> Value {
 }
 
 #[test]
-fn text_is_lines_of_visible_characters_in_a_hundred_columns() {
+fn text_has_visible_characters_in_a_hundred_columns() {
     for detail in [Detail::Relevant, Detail::Everything] {
         check(|sample, hostile, harmless| {
             let [hostile, harmless] = [hostile, harmless]
@@ -103,7 +103,7 @@ fn text_is_lines_of_visible_characters_in_a_hundred_columns() {
                 assert!(width <= 100 || is_command, "{sample:?}: {}", excerpt(line));
                 assert_eq!(runner_command(line), None);
             }
-            // Continued lines come and go with the length of a value; the lines that begin something stay.
+            // The number of continuation lines depends on the length of values; lines with a label are always there.
             let labels = |text: &str| -> Vec<String> {
                 let starts =
                     ["✗ ", "! ", "- ", "  fix:", "  needs:", "  verify:", "  so:", "  seen:", "  link:"];
@@ -117,7 +117,7 @@ fn text_is_lines_of_visible_characters_in_a_hundred_columns() {
 }
 
 #[test]
-fn annotations_stay_one_command_a_line() {
+fn annotations_are_one_command_per_line() {
     check(|sample, hostile, harmless| {
         let [hostile, harmless] = [hostile, harmless].map(doctor_github::annotations);
         assert_printable(&hostile);
@@ -145,7 +145,7 @@ fn annotations_stay_one_command_a_line() {
 }
 
 #[test]
-fn markdown_has_no_markup_but_its_own() {
+fn markdown_has_no_markup_from_values() {
     check(|sample, hostile, harmless| {
         let [hostile, harmless] = [hostile, harmless]
             .map(|document| doctor_markdown::markdown(document, doctor_markdown::STEP_SUMMARY));
@@ -155,7 +155,7 @@ fn markdown_has_no_markup_but_its_own() {
     });
 }
 
-/// Everything in a page of Markdown that is not text. Fails where GitHub would find something in the text.
+/// The structure of a Markdown page, without text. Fails if GitHub would interpret a part of the text.
 fn skeleton(markdown: &str) -> Vec<String> {
     let mut list: Vec<String> = Vec::new();
     let mut in_code = false;
@@ -182,7 +182,8 @@ fn skeleton(markdown: &str) -> Vec<String> {
     list
 }
 
-/// What GitHub turns into links, mentions, pictures and formulas after Markdown; gpubuild's own links are recognised by the example.
+/// Fails on text that GitHub turns into links, mentions, emoji and formulas after Markdown. gpubuild's own links are recognised by their
+/// example domain.
 fn assert_no_reference(text: &str) {
     if text == "https://docs.example/a" {
         return;
@@ -204,7 +205,7 @@ fn junit_is_well_formed_and_keeps_its_cases() {
     });
 }
 
-/// Elements of an XML file with the names of their attributes; every text must be readable.
+/// The elements of an XML file with the names of their attributes. Every text must unescape.
 fn elements(xml: &str) -> Vec<String> {
     let mut reader = Reader::from_str(xml);
     let config = reader.config_mut();
@@ -237,7 +238,7 @@ fn elements(xml: &str) -> Vec<String> {
 }
 
 #[test]
-fn sarif_keeps_its_shape_and_what_github_requires() {
+fn sarif_keeps_its_structure_and_what_github_requires() {
     let findings = Findings::embedded();
     check(|sample, hostile, harmless| {
         let [text, harmless] = [hostile, harmless].map(|document| doctor_sarif::sarif(document, &findings));
@@ -251,7 +252,7 @@ fn sarif_keeps_its_shape_and_what_github_requires() {
     });
 }
 
-/// The structure that the standard asks for and what GitHub asks for beyond it.
+/// Checks the structure that the standard and GitHub require.
 fn assert_sarif(sarif: &Value) {
     keys(sarif, &["$schema", "version", "runs"], &[]);
     assert_eq!(sarif["version"], "2.1.0");
@@ -294,7 +295,7 @@ fn assert_sarif(sarif: &Value) {
     }
 }
 
-/// Fails unless an object has all required keys and none but these and the optional ones.
+/// Fails unless an object has all required keys and no keys other than these and the optional ones.
 fn keys(value: &Value, required: &[&str], optional: &[&str]) {
     let object = value.as_object().unwrap();
     for key in required {
@@ -312,7 +313,7 @@ fn filled(value: &Value) -> &str {
 }
 
 #[test]
-fn a_value_in_a_command_stays_one_word_or_there_is_no_command() {
+fn value_in_a_command_is_one_word_or_the_command_is_omitted() {
     for sample in samples() {
         let Some(quoted) = shell::quote(Os::Linux, &sample) else {
             assert!(clean::line(&sample) != sample || sample.starts_with('-'), "{sample:?}");
@@ -325,7 +326,7 @@ fn a_value_in_a_command_stays_one_word_or_there_is_no_command() {
     }
 }
 
-/// What PowerShell makes of a word: a string in single quotes, of which it knows five, or a bare word.
+/// Parses a word like PowerShell: a string in single quotes, of which it accepts five kinds, or a bare word.
 fn powershell_word(word: &str) -> Option<String> {
     let is_quote = |c: char| "'\u{2018}\u{2019}\u{201a}\u{201b}".contains(c);
     let Some(inner) = word.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')) else {
@@ -346,7 +347,7 @@ fn powershell_word(word: &str) -> Option<String> {
 }
 
 #[test]
-fn every_command_of_the_catalogue_can_be_shown_and_takes_values_as_words() {
+fn commands_of_the_catalogue_can_be_shown_and_quote_values() {
     for (_, id, entry) in Findings::embedded().iter() {
         let tables = entry.cases.values().filter_map(|case| case.commands.as_ref()).chain([&entry.commands]);
         let verify = entry.cases.values().filter_map(|case| case.verify.as_ref()).chain(&entry.verify);
@@ -374,9 +375,9 @@ fn every_command_of_the_catalogue_can_be_shown_and_takes_values_as_words() {
 }
 
 #[test]
-fn github_gets_ten_of_a_kind_and_the_rest_is_counted() {
+fn github_gets_ten_annotations_of_a_kind_and_the_rest_is_counted() {
     let values = HostileValues::all(HARMLESS);
-    let mut document = patient(&values);
+    let mut document = file(&values);
     let findings = Findings::embedded();
     let ids = findings.iter().filter_map(|(_, id, _)| DiagnosticId::find(id)).take(25);
     document.findings = ids
@@ -394,19 +395,19 @@ fn github_gets_ten_of_a_kind_and_the_rest_is_counted() {
     assert!(lines[10..20].iter().all(|line| line.starts_with("::warning ")), "{text}");
     assert_eq!(
         lines[20],
-        "gpubuild doctor: 12 errors, 13 warnings; not annotated, as GitHub keeps 10 of a kind: 2 errors, 3 warnings"
+        "gpubuild doctor: 12 errors, 13 warnings; not annotated, because GitHub keeps 10 of each kind: 2 errors, 3 warnings"
     );
 }
 
 #[test]
-fn markdown_keeps_within_its_limit_and_says_what_is_missing() {
+fn markdown_respects_the_limit_and_counts_omitted_findings() {
     let mut document = machine(&HostileValues::all(&"w ".repeat(5000)));
     let one = finding(id!("probe.failed"), Severity::Error, &HostileValues::all(&"@x ".repeat(5000)));
     document.findings = vec![one; 500];
     for limit in [doctor_markdown::STEP_SUMMARY, 40_000] {
         let text = doctor_markdown::markdown(&document, limit);
         assert!(text.len() <= limit, "{}", text.len());
-        let left = text.lines().find(|line| line.contains("of 500 findings are left out here")).unwrap();
+        let left = text.lines().find(|line| line.contains("of 500 findings are omitted")).unwrap();
         let shown = text.matches("**✗ error:**").count();
         assert!(left.starts_with(&format!("**{} of", 500 - shown)), "{left}");
         assert!(shown > 0 && text.contains("| cuda | ✓ present |"));
@@ -414,10 +415,10 @@ fn markdown_keeps_within_its_limit_and_says_what_is_missing() {
 }
 
 #[test]
-fn the_same_finding_twice_in_a_file_has_two_fingerprints_that_survive_other_lines() {
+fn repeated_finding_has_fingerprints_that_do_not_depend_on_lines() {
     let findings = Findings::embedded();
     let marks = |lines: [u32; 2]| -> Vec<Value> {
-        let mut document = patient(&HostileValues::all(HARMLESS));
+        let mut document = file(&HostileValues::all(HARMLESS));
         document.findings = lines
             .iter()
             .map(|line| {

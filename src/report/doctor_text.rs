@@ -1,6 +1,5 @@
-//! `gpubuild doctor` for people: the root cause in the first line, its fix in the next, then what is ready. At most 100
-//! columns except for commands and links, which are there to be copied; nothing of the machine reaches the terminal
-//! that is not visible.
+//! The text of `gpubuild doctor`: the root cause in the first line, its fix in the next, and finally the matrix. It has at most 100 columns,
+//! except for commands and links, which must stay on one line to be copied. Invisible characters in values from the machine are removed.
 
 use std::fmt::Write as _;
 
@@ -16,19 +15,19 @@ use super::doctor::DoctorReport;
 use super::doctor_words::{self as words, LEFT_OUT, OBSERVATIONS, SENTENCE, VALUE};
 use super::words::wrap;
 
-/// Widest line.
+/// Maximum width of a line.
 const WIDTH: usize = 100;
-/// Widest cell of the matrix.
+/// Width of a cell of the matrix.
 const CELL: usize = 13;
-/// Maximum width of a changed value's name; a wider one gets a separate line.
+/// Maximum width of the name of a changed value; a wider one gets a separate line.
 const WIDEST_NAME: usize = 40;
-/// Where the first column of the matrix ends.
+/// Width of the first column of the matrix.
 const FIRST: usize = 11;
 
-/// The text; `paint` colours pieces of it.
+/// Renders the text; `paint` colours pieces of it.
 #[must_use]
 pub fn text(document: &DoctorReport, detail: Detail, paint: &dyn Fn(Tone, &str) -> String) -> String {
-    // In a log or a file the place is what is looked for.
+    // For a log or a file, the evidence contains the location.
     let detail = if document.host.is_some() { detail } else { Detail::Everything };
     let mut page = DoctorPage { out: String::new(), paint, detail };
     let mut hidden = 0;
@@ -41,7 +40,7 @@ pub fn text(document: &DoctorReport, detail: Detail, paint: &dyn Fn(Tone, &str) 
         page.entry("", Some(Tone::Good), &format!("✓ {}", words::healthy(document)));
     }
     for finding in &document.findings {
-        if finding.severity == Severity::Info && !page.tells(document, finding) {
+        if finding.severity == Severity::Info && !page.shows_note(document, finding) {
             hidden += 1;
         } else {
             page.gap();
@@ -69,7 +68,7 @@ impl DoctorPage<'_> {
     fn line(&mut self, text: &str) {
         let text = text.trim_end();
         match text.trim_start().strip_prefix("::") {
-            // GitHub's runner takes a line that begins with two colons for a command.
+            // GitHub's runner interprets a line that starts with two colons as a command.
             Some(rest) => {
                 let indent = " ".repeat(text.len() - rest.len() - 2);
                 let _ = writeln!(self.out, "{indent}…:{rest}");
@@ -86,8 +85,8 @@ impl DoctorPage<'_> {
         }
     }
 
-    /// Notes matter where their backend has hardware; the others are in the matrix as absent.
-    fn tells(&self, document: &DoctorReport, finding: &Finding) -> bool {
+    /// Whether to show a note: only if its backend has hardware or can be built. The matrix shows the other backends as absent.
+    fn shows_note(&self, document: &DoctorReport, finding: &Finding) -> bool {
         self.detail == Detail::Everything
             || document.backends.is_empty()
             || finding.backend.is_some_and(|backend| {
@@ -98,7 +97,7 @@ impl DoctorPage<'_> {
             })
     }
 
-    /// The file that was looked into.
+    /// The examined file (`--binary`).
     fn binary(&mut self, document: &DoctorReport) {
         let Some(binary) = &document.binary else { return };
         for line in binary_text::lines(binary, self.detail) {
@@ -106,14 +105,14 @@ impl DoctorPage<'_> {
         }
     }
 
-    /// The files that were audited.
+    /// The audited files.
     fn files(&mut self, document: &DoctorReport) {
         for line in document.files.iter().flat_map(super::audit::lines) {
             self.line(&clean::short(&line, SENTENCE));
         }
     }
 
-    /// What changed since a snapshot, where one was named.
+    /// Changes since a snapshot (`--diff`).
     fn changes(&mut self, document: &DoctorReport) {
         let Some(changes) = &document.changes else { return };
         if changes.is_empty() {
@@ -134,18 +133,18 @@ impl DoctorPage<'_> {
         }
     }
 
-    /// Results of the test programs, if requested.
+    /// Results of the test programs (`--validate`).
     fn proofs(&mut self, document: &DoctorReport) {
         let Some(outcomes) = &document.validation else { return };
         self.gap();
         self.line("test programs:");
         for outcome in outcomes {
-            let (state, told) = words::proof(outcome);
-            self.entry(&format!("  {:<8} {state:<10} ", outcome.backend), None, &told);
+            let (state, text) = words::proof(outcome);
+            self.entry(&format!("  {:<8} {state:<10} ", outcome.backend), None, &text);
         }
     }
 
-    /// Words behind a label, broken at blanks; further lines start below the words.
+    /// Adds text with a label, wrapped at spaces. Continuation lines are indented to the text.
     fn entry(&mut self, label: &str, tone: Option<Tone>, words: &str) {
         self.entry_below(label, label.width(), tone, words);
     }
@@ -159,7 +158,7 @@ impl DoctorPage<'_> {
         }
     }
 
-    /// Which architectures are built and which not, for who asks for everything.
+    /// Architectures that a build contains or omits; only with `-v`.
     fn architectures(&mut self, document: &DoctorReport) {
         if self.detail != Detail::Everything {
             return;
@@ -222,7 +221,7 @@ impl DoctorPage<'_> {
         }
     }
 
-    /// One line, whatever follows; all of it with `-v`.
+    /// The consequences of a finding: on one line, or with `-v` on one line each.
     fn consequences(&mut self, finding: &Finding) {
         if self.detail == Detail::Everything {
             for one in &finding.consequences {
@@ -264,7 +263,7 @@ impl DoctorPage<'_> {
         }
     }
 
-    /// One line per backend, below what the machine is.
+    /// The machine, and one line per backend.
     fn matrix(&mut self, document: &DoctorReport) {
         if document.backends.is_empty() {
             return;
@@ -301,7 +300,7 @@ impl DoctorPage<'_> {
     }
 }
 
-/// The names of a backend's devices, as many as fit.
+/// The names of a backend's devices, as many as fit into `width`.
 fn devices(entry: &BackendEntry, width: usize) -> String {
     let devices = &entry.hardware.devices;
     let mut text = String::new();

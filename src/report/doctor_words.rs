@@ -1,4 +1,4 @@
-//! What the renderings of the doctor's document have in common: words, limits, and where in a file a finding is.
+//! Parts that the output formats of the doctor share: phrases, limits, and the location of a finding in a file.
 
 use std::borrow::Cow;
 
@@ -11,28 +11,28 @@ use gpubuild_doctor::validate::TrialOutcome;
 
 use super::doctor::{DoctorReport, DoctorSummary};
 
-/// Most characters of a summary or a remedy.
+/// Maximum number of characters of a summary or remedy.
 pub(super) const SENTENCE: usize = 600;
-/// Most characters of a path or a value.
+/// Maximum number of characters of a path or value.
 pub(super) const VALUE: usize = 300;
-/// Most observations of one finding.
+/// Maximum number of observations per finding.
 pub(super) const OBSERVATIONS: usize = 20;
 
-/// The line for commands that can't be shown exactly.
-pub(super) const LEFT_OUT: &str = "a command is left out: it holds characters that can't be shown";
+/// Replaces commands that cannot be shown exactly.
+pub(super) const LEFT_OUT: &str = "a command is omitted: it contains characters that cannot be shown";
 
-/// A place in a user's file.
+/// A location in a file of the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FindingLocation {
-    /// As it was named, with `/`.
+    /// The path as it was given, with `/`.
     pub(super) path: String,
-    /// From 1.
+    /// The line, from 1.
     pub(super) line: u32,
-    /// From 1.
+    /// The column, from 1.
     pub(super) column: Option<u32>,
 }
 
-/// Where in a file a finding is. On a machine there is no such place: its files are not those of a project.
+/// The location of a finding in a file. `None` for findings about a machine, whose files do not belong to a project.
 pub(super) fn location(document: &DoctorReport, finding: &Finding) -> Option<FindingLocation> {
     if document.host.is_some() {
         return None;
@@ -40,7 +40,7 @@ pub(super) fn location(document: &DoctorReport, finding: &Finding) -> Option<Fin
     finding.evidence.iter().find_map(place)
 }
 
-/// `path:line` or `path:line:column`.
+/// Parses `path:line` or `path:line:column`.
 fn place(evidence: &Evidence) -> Option<FindingLocation> {
     if evidence.kind != EvidenceKind::File {
         return None;
@@ -53,7 +53,7 @@ fn place(evidence: &Evidence) -> Option<FindingLocation> {
     Some(FindingLocation { path: file(path)?, line, column })
 }
 
-/// A path as printed; `None` if none of it is visible.
+/// A path for display; `None` if it has no visible characters.
 pub(super) fn file(path: &str) -> Option<String> {
     let path = clean::short(path, VALUE);
     (!path.trim().is_empty()).then(|| path.replace('\\', "/"))
@@ -65,7 +65,7 @@ fn number_at_end(text: &str) -> Option<(&str, u32)> {
     (!head.is_empty()).then_some((head, number))
 }
 
-/// The word of a severity.
+/// The name of a severity.
 pub(super) fn severity(severity: Severity) -> &'static str {
     match severity {
         Severity::Error => "error",
@@ -74,18 +74,18 @@ pub(super) fn severity(severity: Severity) -> &'static str {
     }
 }
 
-/// What a remedy asks of a person, in words.
+/// What a remedy needs, in words.
 pub(super) fn needs(finding: &Finding) -> Vec<Cow<'_, str>> {
     let word = |need: &'_ String| match need.as_str() {
         "relogin" => Cow::Borrowed("re-login"),
-        "host" => Cow::Borrowed("to be done outside of the container"),
-        "windows" => Cow::Borrowed("to be done in Windows"),
+        "host" => Cow::Borrowed("a shell outside of the container"),
+        "windows" => Cow::Borrowed("a shell in Windows"),
         _ => Cow::Owned(clean::short(need, VALUE).into_owned()),
     };
     finding.remedy.needs.iter().map(word).collect()
 }
 
-/// An observation in one line.
+/// Kind, place and value of an observation.
 pub(super) fn observation(evidence: &Evidence) -> (&'static str, Cow<'_, str>, Cow<'_, str>) {
     let kind = match evidence.kind {
         EvidenceKind::File => "file",
@@ -112,17 +112,17 @@ pub(super) fn number(count: usize, kind: Severity) -> String {
     format!("{count} {}{}", severity(kind), if count == 1 { "" } else { "s" })
 }
 
-/// What a change was: `550.54 -> 535.1`.
+/// A change: `550.54 -> 535.1`.
 pub(super) fn change(change: &SnapshotChange) -> String {
     let value = |value: &str| clean::short(value, VALUE).into_owned();
     match (&change.before, &change.after) {
         (Some(before), Some(after)) => format!("{} -> {}", value(before), value(after)),
-        (Some(before), None) => format!("gone, was {}", value(before)),
+        (Some(before), None) => format!("removed, was {}", value(before)),
         (None, after) => format!("new: {}", value(after.as_deref().unwrap_or_default())),
     }
 }
 
-/// Result of a test program: one word, and what happened.
+/// The result of a test program: its state and a description.
 pub(super) fn proof(outcome: &TrialOutcome) -> (&'static str, String) {
     let message = clean::short(&outcome.message, SENTENCE);
     let failed = |stage: &str| ("fails", format!("{stage}: {message}"));
@@ -141,11 +141,11 @@ pub(super) fn proof(outcome: &TrialOutcome) -> (&'static str, String) {
 /// Whether neither an error nor a warning was found.
 pub(super) fn is_healthy(document: &DoctorReport) -> bool {
     let is_calm = document.summary.errors + document.summary.warnings == 0;
-    // A note on a log or a file says that it could not be judged, not that it is in order.
+    // A note about a log or a file means that it could not be diagnosed, not that it has no problems.
     is_calm && (document.host.is_some() || document.findings.is_empty())
 }
 
-/// One line on what is ready, for a document without errors and warnings.
+/// A line about the backends that are ready, for a document without errors and warnings.
 pub(super) fn healthy(document: &DoctorReport) -> String {
     let ready: Vec<&str> = document
         .backends
@@ -155,12 +155,12 @@ pub(super) fn healthy(document: &DoctorReport) -> String {
         .collect();
     let best = document.recommended.as_ref().map(|recommended| recommended.run.id());
     match (&ready[..], best) {
-        ([], _) => "nothing wrong was found".to_owned(),
-        ([only], _) => format!("nothing wrong was found: {only} builds and runs here"),
+        ([], _) => "no problems found".to_owned(),
+        ([only], _) => format!("no problems found: {only} builds and runs here"),
         (_, Some(best)) => {
-            format!("nothing wrong was found: {} build and run here, best is {best}", ready.join(", "))
+            format!("no problems found: {} build and run here, the best is {best}", ready.join(", "))
         }
-        (_, None) => format!("nothing wrong was found: {} build and run here", ready.join(", ")),
+        (_, None) => format!("no problems found: {} build and run here", ready.join(", ")),
     }
 }
 
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_in_a_file_has_a_line() {
+    fn location_in_a_file_has_a_line() {
         for (text, expected) in [
             ("Dockerfile:12", Some(("Dockerfile", 12, None))),
             (".github\\workflows\\ci.yml:3:7", Some((".github/workflows/ci.yml", 3, Some(7)))),

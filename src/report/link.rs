@@ -1,38 +1,39 @@
 //! The document of `gpubuild link --format json`.
 
-use gpubuild_plan::link::{Directives, Take};
+use gpubuild_plan::link::{ArchiveMode, Directives};
 use serde::Serialize;
 
 use super::Schema;
 
-/// A link line, by kind of thing.
+/// The document of `link --format json`: a link line, grouped by kind.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LinkDocument<'a> {
-    /// `link`, 1.
+    /// `link`.
     pub schema: Schema,
-    /// Folders to search.
+    /// Folders in which the linker searches for libraries.
     pub search: &'a [String],
-    /// Static libraries by name, dependents first.
+    /// Names of static libraries, in link order.
     #[serde(rename = "static")]
     pub statics: Vec<&'a str>,
-    /// Shared libraries by name.
+    /// Names of shared libraries.
     pub dynamic: &'a [String],
-    /// Apple frameworks.
+    /// Names of Apple frameworks.
     pub frameworks: &'a [String],
-    /// Everything else.
+    /// Other linker arguments.
     pub arguments: &'a [String],
-    /// Folders to find the project's shared libraries in at run time.
+    /// Run-time search path for the shared libraries of the project.
     pub rpath: &'a [String],
-    /// Those of `static` that have to be taken whole.
+    /// The libraries of `static` that must be linked completely.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub whole_archive: Vec<&'a str>,
 }
 
 impl<'a> LinkDocument<'a> {
-    /// The document for a link line.
+    /// The document of a link line.
     #[must_use]
     pub fn new(directives: &'a Directives) -> Self {
-        let whole = directives.statics.iter().filter(|library| library.take == Take::Whole);
+        let whole = directives.statics.iter().filter(|library| library.mode == ArchiveMode::Whole);
         Self {
             schema: Schema { name: "link", version: 1 },
             search: &directives.search,
@@ -54,10 +55,10 @@ mod tests {
     #[test]
     fn the_document_names_libraries_in_the_order_for_the_linker() {
         let library =
-            |name: &str, take| Static { name: name.to_owned(), path: format!("/b/lib{name}.a"), take };
+            |name: &str, mode| Static { name: name.to_owned(), path: format!("/b/lib{name}.a"), mode };
         let directives = Directives {
             search: vec!["/b/cpu".into(), "/b c".into()],
-            statics: vec![library("gk-cpu", Take::Whole), library("gk-core", Take::Needed)],
+            statics: vec![library("gk-cpu", ArchiveMode::Whole), library("gk-core", ArchiveMode::Needed)],
             dynamic: vec!["dl".into(), "m".into()],
             ..Directives::default()
         };

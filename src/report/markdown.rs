@@ -1,8 +1,8 @@
-//! Text from a machine inside GitHub's Markdown. What GitHub would turn into a link, a mention, a heading or markup is written as code.
+//! Escapes text from a machine for GitHub's Markdown. Text that GitHub would interpret as a link, mention, heading or markup becomes code.
 
 use gpubuild_core::clean;
 
-/// Collects a line of Markdown.
+/// A line of Markdown that is being written.
 #[derive(Debug, Default)]
 struct MarkdownLine {
     text: String,
@@ -16,7 +16,7 @@ impl MarkdownLine {
     }
 
     fn code(&mut self, text: &str) {
-        // The backticks of two pieces of code must not touch.
+        // Two adjacent code spans need a space between their backticks.
         if self.after_code {
             self.text.push(' ');
         }
@@ -66,8 +66,7 @@ fn words(line: &mut MarkdownLine, text: &str) {
     }
 }
 
-/// Whether neither Markdown nor GitHub (`@mention`, `#123`, `GH-123`, `owner/name`, `:emoji:`, a commit) sees anything
-/// else than a word.
+/// Whether Markdown and GitHub (`@mention`, `#123`, `GH-123`, `owner/name`, `:emoji:`, a commit) show the word unchanged.
 fn is_plain(word: &str) -> bool {
     let harmless = |c: char| c.is_alphanumeric() || ".,;()'\"!?%=+-–—…’“”™®°µ×✓✗".contains(c);
     let is_commit = (7..=64).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -78,7 +77,7 @@ fn is_plain(word: &str) -> bool {
     word.chars().all(harmless) && !is_commit && !refers && !lower.starts_with("www.")
 }
 
-/// Inline code, whatever backticks it holds.
+/// Inline code, which may contain backticks.
 #[must_use]
 pub fn code(text: &str) -> String {
     let text = clean::line(text);
@@ -90,7 +89,7 @@ pub fn code(text: &str) -> String {
     format!("{fence}{pad}{text}{pad}{fence}")
 }
 
-/// A block of code; every line has to be a line already.
+/// A code block. The lines must not contain line breaks.
 #[must_use]
 pub fn block(language: &str, lines: &[&str]) -> String {
     let longest = lines.iter().map(|line| longest_run(line)).max().unwrap_or(0);
@@ -98,7 +97,7 @@ pub fn block(language: &str, lines: &[&str]) -> String {
     format!("{fence}{language}\n{}\n{fence}\n", lines.join("\n"))
 }
 
-/// A link, if it is nothing else than that; code otherwise.
+/// A link, or code if the target is not a plain `https` URL.
 #[must_use]
 pub fn link(target: &str) -> String {
     let harmless = |c: char| c.is_ascii_alphanumeric() || "-._~:/?#@!$&'()*+,;=%".contains(c);
@@ -118,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_that_mean_something_become_code() {
+    fn words_with_special_meaning_become_code() {
         for (text, expected) in [
             ("the driver 550.54 is too old", "the driver 550.54 is too old"),
             ("`CUDA_PATH` names `/opt/x y`", "`CUDA_PATH` names `/opt/x y`"),
@@ -136,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn code_holds_every_backtick() {
+    fn code_may_contain_backticks() {
         assert_eq!(code("a"), "`a`");
         assert_eq!(code("`a`"), "`` `a` ``");
         assert_eq!(code("a``b"), "```a``b```");
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn only_links_are_links() {
+    fn only_plain_urls_become_links() {
         assert_eq!(link("https://a.example/b?c=1"), "<https://a.example/b?c=1>");
         assert_eq!(link("javascript:alert(1)"), "`javascript:alert(1)`");
         assert_eq!(link("https://a.example/>x"), "`https://a.example/>x`");

@@ -1,5 +1,5 @@
-//! The serde structs of every `--json` document, with schema versions. Separate from the values that they show, so that
-//! an inner change does not change what others rely on.
+//! Reports: the serde types of every `--json` document, and the text that is rendered from them. The types are separate from the internal
+//! ones, so that internal changes do not change the documents. `docs/reference/schemas/` has their JSON schemas.
 
 pub mod audit;
 pub mod bench;
@@ -34,6 +34,8 @@ pub mod reference;
 pub mod resolve;
 pub mod resolvers;
 pub mod resolvers_text;
+#[cfg(test)]
+mod schemas;
 pub mod test;
 pub mod timings;
 pub mod toolkit;
@@ -42,12 +44,12 @@ pub mod words;
 
 use serde::Serialize;
 
-/// Name and version of a document, its first key.
+/// Name and version of a document's format; its first key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Schema {
-    /// `detect`, `plan`, `link`, `test`.
+    /// Name of the format.
     pub name: &'static str,
-    /// Raised when a key is removed or changes its meaning; new keys do not raise it.
+    /// Version of the format. Increases when a key is removed or changes its meaning, but not when a key is added.
     pub version: u32,
 }

@@ -1,4 +1,4 @@
-//! `gpubuild new`: the templates, and what was made of one.
+//! The documents of `gpubuild new`, and their text.
 
 use std::fmt::Write as _;
 
@@ -11,23 +11,33 @@ use crate::new::{PlacedProject, Template};
 
 /// The document of `new --list --json`.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TemplateListReport<'a> {
     schema: Schema,
+    /// The templates.
     templates: Vec<Listed<'a>>,
 }
 
+/// A template.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Listed<'a> {
+    /// Id of the template.
     id: &'a str,
+    /// One line.
     title: &'a str,
+    /// Backends that it supports.
     backends: &'a [Backend],
+    /// Tools that the commands need, besides Rust.
     needs: &'a [String],
+    /// Whether it extends the workspace in the current folder instead of creating a folder.
     into_workspace: bool,
+    /// The commands that build and run the project, in order.
     commands: &'a [TemplateCommand],
 }
 
 impl<'a> TemplateListReport<'a> {
-    /// The document of some templates.
+    /// The document of these templates.
     #[must_use]
     pub fn new(templates: &'a [Template]) -> Self {
         let listed = |one: &'a Template| Listed {
@@ -45,7 +55,7 @@ impl<'a> TemplateListReport<'a> {
     }
 }
 
-/// The templates for people.
+/// The templates as text.
 #[must_use]
 pub fn list(templates: &[Template]) -> String {
     let width = templates.iter().map(|one| one.id.len()).max().unwrap_or_default();
@@ -66,31 +76,42 @@ pub fn list(templates: &[Template]) -> String {
 
 /// The document of `new --json`.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NewReport<'a> {
     schema: Schema,
+    /// Id of the template.
     template: &'a str,
+    /// Name of the project.
     name: &'a str,
+    /// Folder of the project.
     root: &'a str,
-    /// Whether it was written, or only planned.
+    /// Whether the files were written; `false` for `--dry-run`.
     written: bool,
+    /// New files, then changed ones.
     files: Vec<Listing<'a>>,
+    /// The commands that build and run the project, in order.
     commands: &'a [TemplateCommand],
 }
 
+/// A file of a new project.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Listing<'a> {
+    /// Its path.
     path: String,
+    /// `new` or `changed`.
     state: &'static str,
+    /// Description of the change.
     #[serde(skip_serializing_if = "Option::is_none")]
     what: Option<&'a str>,
 }
 
-/// Whether files were written.
+/// Whether the files of a project were written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WrittenReport {
-    /// They were.
+    /// They were written.
     Yes,
-    /// Not yet: `--dry-run`.
+    /// They were not written: `--dry-run`.
     No,
 }
 
@@ -125,7 +146,7 @@ fn listings(made: &PlacedProject) -> Vec<Listing<'_>> {
     new.chain(edits).collect()
 }
 
-/// What `--dry-run` prints.
+/// The output of `--dry-run`.
 #[must_use]
 pub fn plan(made: &PlacedProject) -> String {
     let mut text = String::new();
@@ -136,13 +157,13 @@ pub fn plan(made: &PlacedProject) -> String {
     text
 }
 
-/// What to do next: into the folder, as a shell reads it, and the commands.
+/// The next commands: `cd` into the folder, which is quoted for a shell, and the commands of the template.
 #[must_use]
 pub fn next(made: &PlacedProject, folder: Option<&str>) -> String {
     let mut lines: Vec<(String, &str)> = folder.iter().map(|folder| (format!("cd {folder}"), "")).collect();
     lines.extend(made.commands.iter().map(|command| (command.run.clone(), command.what.as_str())));
     let width = lines.iter().map(|(run, _)| run.len()).max().unwrap_or_default();
-    let mut text = "now:".to_owned();
+    let mut text = "next:".to_owned();
     for (run, what) in &lines {
         let remark = if what.is_empty() { String::new() } else { format!("    # {what}") };
         let _ = write!(text, "\n  {}", format!("{run:width$}{remark}").trim_end());

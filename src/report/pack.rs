@@ -1,4 +1,4 @@
-//! `gpubuild pack`: what was packed, as a document and as text.
+//! The document of `gpubuild pack`, and its text.
 
 use std::fmt::Write as _;
 
@@ -13,55 +13,66 @@ use super::Schema;
 
 /// The document of `pack --json`.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PackReport<'a> {
     schema: Schema,
+    /// Folder of the release.
     folder: &'a str,
+    /// Variants that were added.
     variants: Vec<Packed>,
+    /// The manifest; absent if it was not written.
     #[serde(skip_serializing_if = "Option::is_none")]
     manifest: Option<&'a ReleaseManifest>,
+    /// Whether the manifest was signed.
     signed: bool,
-    /// Platforms without a variant that runs without a GPU; the manifest is not written while there are any.
+    /// Platforms without a variant for the CPU. If there are any, the manifest is not written.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     incomplete: &'a [String],
-    /// Variants of another version that were in the folder.
+    /// Variants of another version that were removed from the folder.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     dropped: &'a [String],
-    /// Bytes of all layers in the folder, each counted once.
+    /// Total size of the layers in the folder in bytes.
     bytes: u64,
 }
 
-/// A variant that was packed or taken from another folder.
+/// A variant that was packed or copied from another folder.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Packed {
+    /// Its platform: `linux-x86_64`.
     platform: String,
+    /// Its label.
     label: String,
+    /// Download size in bytes.
     bytes: u64,
+    /// Installed size in bytes.
     unpacked: u64,
-    /// Bytes that no other variant had before.
+    /// Size in bytes of the layers that it does not share with an earlier variant.
     added: u64,
+    /// Its layers, if it was packed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     layers: Vec<PackedLayer>,
-    /// Libraries that are left to the machine.
+    /// Needed libraries that are not packed, because the machine provides them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     left: Vec<String>,
-    /// What libraries of others would open while they run, and is not here.
+    /// Files that third-party libraries can open at run time and that were not found.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_found: Vec<String>,
-    /// Data files for other architectures, which stay behind.
+    /// Number of data files for other architectures, which are not packed.
     #[serde(skip_serializing_if = "is_none")]
     data_left: usize,
-    /// Libraries of others whose licence was not found.
+    /// Third-party libraries whose licence was not found.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub without_licence: Vec<String>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks like this")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
 fn is_none(count: &usize) -> bool {
     *count == 0
 }
 
 impl Packed {
-    /// One that was built and packed.
+    /// A variant that was built and packed.
     #[must_use]
     pub fn new(platform: &str, variant: &ReleaseVariant, layers: Vec<PackedLayer>, staged: &Staged) -> Self {
         let added = layers.iter().filter(|layer| !layer.shared).map(|layer| layer.layer.size).sum();
@@ -76,7 +87,7 @@ impl Packed {
         }
     }
 
-    /// One of another folder.
+    /// A variant that was copied from another folder.
     #[must_use]
     pub fn taken(entry: &ReleaseEntry) -> Self {
         Self::plain(&entry.platform, &entry.variant)
@@ -99,7 +110,7 @@ impl Packed {
 }
 
 impl<'a> PackReport<'a> {
-    /// The document.
+    /// The document of a release.
     #[must_use]
     pub fn new(folder: &'a str, variants: Vec<Packed>, published: &'a Published, signed: bool) -> Self {
         Self {
@@ -114,35 +125,39 @@ impl<'a> PackReport<'a> {
         }
     }
 
-    /// The same for people.
+    /// The document as text.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();
         for one in &self.variants {
             let _ = writeln!(
                 text,
-                "{} {}: {} to fetch, {} on the disk",
+                "{} {}: {} to download, {} installed",
                 one.platform,
                 one.label,
                 bytes::show(one.bytes),
                 bytes::show(one.unpacked)
             );
             if one.added < one.bytes {
-                let _ = writeln!(text, "  {} of it new, the rest is shared", bytes::show(one.added));
+                let _ = writeln!(
+                    text,
+                    "  {} new, the rest is shared with other variants",
+                    bytes::show(one.added)
+                );
             }
             if !one.left.is_empty() {
-                let _ = writeln!(text, "  left to the machine: {}", one.left.join(", "));
+                let _ = writeln!(text, "  not packed, the machine provides them: {}", one.left.join(", "));
             }
         }
         match self.manifest {
             None => {
-                let _ = writeln!(text, "{}: {} in all", self.folder, bytes::show(self.bytes));
+                let _ = writeln!(text, "{}: {} in total", self.folder, bytes::show(self.bytes));
             }
             Some(manifest) => {
                 let count: usize = manifest.platforms.values().map(|platform| platform.variants.len()).sum();
                 let _ = writeln!(
                     text,
-                    "{}: {} {}, serial {}, {count} {}, {} in all",
+                    "{}: {} {}, serial {}, {count} {}, {} in total",
                     self.folder,
                     manifest.name,
                     manifest.version,

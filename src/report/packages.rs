@@ -1,4 +1,4 @@
-//! `gpubuild doctor --packages`: which Python packages fit the GPUs of a machine.
+//! The document of `gpubuild doctor --packages`: the Python packages for the GPUs of a machine.
 
 use std::fmt::Write as _;
 
@@ -10,17 +10,17 @@ use super::Schema;
 use super::detect_text::Tone;
 use super::words::wrap;
 
-/// Widest line.
+/// Maximum width of a line.
 const WIDTH: usize = 100;
 
-/// The document of `doctor --packages --json`.
+/// The document of `doctor --packages --json` and `resolve --python --json`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PackagesReport {
     schema: Schema,
-    /// One per GPU; one for the processor if there is no GPU.
+    /// The packages for each GPU, or for the processor if there is no GPU.
     pub gpus: Vec<PackageChoice>,
-    /// Properties of wheel variants that suit the machine, where they were asked for.
+    /// Properties of wheel variants that fit the machine (`--properties`).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub variant_properties: Vec<String>,
 }
@@ -34,7 +34,7 @@ impl PackagesReport {
     }
 }
 
-/// The document for people.
+/// The document as text.
 #[must_use]
 pub fn text(document: &PackagesReport, paint: &dyn Fn(Tone, &str) -> String) -> String {
     let mut out = String::new();

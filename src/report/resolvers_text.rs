@@ -1,5 +1,5 @@
-//! `gpubuild doctor --resolvers` for people: the build systems by the copy that they take, then the lines. At most 100
-//! columns, and words beside every symbol.
+//! The text of `gpubuild doctor --resolvers`: the build systems by the copy that they select, then the lines that make them agree. It has at
+//! most 100 columns, and a word beside every symbol.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,14 +10,14 @@ use super::detect_text::Tone;
 use super::resolvers::{ChosenEntry, ResolverEntry, ResolversReport, TakenEntry};
 use super::words::wrap;
 
-/// Widest line.
+/// Maximum width of a line.
 const WIDTH: usize = 100;
-/// Where the reason of a build system starts.
+/// Column at which the reason of a build system starts.
 const COLUMN: usize = 39;
 
 type ResolverPaint<'a> = &'a dyn Fn(Tone, &str) -> String;
 
-/// The text. `names` are the toolkits' names by id.
+/// Renders the text. `names` are the names of toolkits by id.
 #[must_use]
 pub fn text(
     document: &ResolversReport,
@@ -40,16 +40,16 @@ struct ResolversPage<'a> {
     paint: ResolverPaint<'a>,
 }
 
-/// What a group of build systems has in common.
+/// The selection that a group of build systems has in common.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum ResolverGroup<'a> {
-    /// gpubuild's choice.
+    /// The copy that gpubuild selects.
     Chosen,
     /// Another copy.
     Other(&'a str),
-    /// Two copies at once.
+    /// The compiler of one copy with the libraries of another.
     Mixed,
-    /// Nothing, or a failure.
+    /// No copy, or an error.
     Failing,
 }
 
@@ -59,14 +59,14 @@ impl ResolversPage<'_> {
             others(document).filter(|one| one.toolkit == chosen.toolkit).collect();
         let astray = entries.iter().filter(|one| one.agrees == Some(false)).count();
         let (tone, words) = match astray {
-            0 => (Tone::Good, "all build systems take the same copy".to_owned()),
+            0 => (Tone::Good, "all build systems select the same copy".to_owned()),
             1 => (
                 Tone::Caution,
-                format!("1 of {} build systems does not take gpubuild's choice", entries.len()),
+                format!("1 of {} build systems does not select gpubuild's copy", entries.len()),
             ),
             _ => (
                 Tone::Caution,
-                format!("{astray} of {} build systems do not take gpubuild's choice", entries.len()),
+                format!("{astray} of {} build systems do not select gpubuild's copy", entries.len()),
             ),
         };
         self.heading(name, tone, &words);
@@ -82,13 +82,15 @@ impl ResolversPage<'_> {
                     (
                         Tone::Good,
                         "✓",
-                        format!("{version} in {}, gpubuild's choice: {}", chosen.root, chosen.reason),
+                        format!("{version} in {}, selected by gpubuild: {}", chosen.root, chosen.reason),
                     )
                 }
                 (ResolverGroup::Other(_), Some(taken)) => (Tone::Bad, "✗", place(taken)),
-                (ResolverGroup::Mixed, _) => (Tone::Bad, "✗", "two copies at once".to_owned()),
+                (ResolverGroup::Mixed, _) => {
+                    (Tone::Bad, "✗", "compiler and libraries of different copies".to_owned())
+                }
                 (ResolverGroup::Other(_) | ResolverGroup::Failing, _) => {
-                    (Tone::Bad, "✗", "nothing that works".to_owned())
+                    (Tone::Bad, "✗", "no usable copy".to_owned())
                 }
             };
             self.group(tone, mark, &head, &members);
@@ -119,7 +121,7 @@ impl ResolversPage<'_> {
         }
     }
 
-    /// Toolkits of which gpubuild takes no copy.
+    /// Toolkits of which gpubuild selects no copy.
     fn without_choice(&mut self, document: &ResolversReport, names: &BTreeMap<String, String>) {
         let mut toolkits: Vec<&str> = Vec::new();
         for one in others(document).filter(|one| one.agrees.is_none()) {
@@ -138,7 +140,7 @@ impl ResolversPage<'_> {
                 self.group(Tone::Caution, "!", &format!("incomplete: {place}"), &[one]);
             }
             if !taking.is_empty() && !failing.is_empty() {
-                self.group(Tone::Dim, "-", "nothing", &failing);
+                self.group(Tone::Dim, "-", "no copy", &failing);
             }
             self.out.push('\n');
         }
@@ -166,7 +168,7 @@ impl ResolversPage<'_> {
             self.out.push('\n');
         }
         if !document.exceptions.is_empty() {
-            let head = if document.lines.is_empty() { "No line helps:" } else { "Not even then:" };
+            let head = if document.lines.is_empty() { "No line makes them agree:" } else { "Exceptions:" };
             let _ = writeln!(self.out, "{}", (self.paint)(Tone::Strong, head));
         }
         for one in &document.exceptions {
@@ -183,7 +185,7 @@ impl ResolversPage<'_> {
     }
 }
 
-/// The build systems but gpubuild itself, whose choice is the measure.
+/// The build systems other than gpubuild.
 fn others(document: &ResolversReport) -> impl Iterator<Item = &ResolverEntry> {
     document.resolvers.iter().filter(|one| !one.id.starts_with("gpubuild-"))
 }
@@ -205,7 +207,7 @@ fn place(taken: &TakenEntry) -> String {
     }
 }
 
-/// Why a build system takes what it takes.
+/// Why a build system selects its copy.
 fn why(one: &ResolverEntry) -> String {
     let mut words = match (&one.error, &one.takes) {
         (Some(error), _) => error.clone(),
@@ -215,7 +217,7 @@ fn why(one: &ResolverEntry) -> String {
         (None, _) => one.rule.clone(),
     };
     for passed in &one.passed {
-        let _ = write!(words, "; `{}` leads nowhere", passed.variable);
+        let _ = write!(words, "; `{}` names no usable copy", passed.variable);
     }
     words
 }

@@ -6,17 +6,18 @@ use serde_json::Value;
 
 use super::Schema;
 
-/// Results of every backend.
+/// The document of `test --json`: the results of every backend.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TestDocument {
-    /// `test`, 1.
+    /// `test`.
     pub schema: Schema,
-    /// In the order of [`Backend::ALL`].
+    /// The results, in the usual order of backends.
     pub backends: Vec<BackendTests>,
 }
 
 impl TestDocument {
-    /// The document for these results.
+    /// The document of these results.
     #[must_use]
     pub fn new(mut backends: Vec<BackendTests>) -> Self {
         backends.sort_by_key(|report| report.id);
@@ -26,12 +27,13 @@ impl TestDocument {
 
 /// Results of one backend.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BackendTests {
-    /// Which.
+    /// Id of the backend.
     pub id: Backend,
-    /// Whether there are results.
+    /// Whether there are results, and why not.
     pub state: TestState,
-    /// The device that was tested.
+    /// Name of the tested device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
     /// Its architecture: `sm_90`, `gfx942`, `avx2`.
@@ -40,36 +42,37 @@ pub struct BackendTests {
     /// Its driver: `580.65.06 (CUDA 13.0)`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// What the kernels were built with: `CUDA Toolkit 13.0`.
+    /// The toolkit that compiled the kernels: `CUDA Toolkit 13.0`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub toolkit: Option<String>,
     /// Why there are no results.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Cases within their bounds.
+    /// Number of cases within their error bounds.
     pub passed: u64,
-    /// Cases outside.
+    /// Number of cases outside their error bounds.
     pub failed: u64,
-    /// Cases that this device does not do.
+    /// Number of cases that the device does not support.
     pub skipped: u64,
-    /// Every case: `op`, `type`, `shape`, `nmse`, `ok`.
+    /// Every case, as the test program reports it: `op`, `type`, `shape`, `nmse`, `ok`.
     pub cases: Vec<Value>,
 }
 
-/// Whether there are results.
+/// Whether a backend has results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum TestState {
-    /// Yes.
+    /// The tests ran.
     Tested,
-    /// No device to test on.
+    /// There is no device to test on.
     NoDevice,
-    /// The test program did not come to its end.
+    /// The test program crashed, timed out or printed no report.
     Broken,
 }
 
 impl BackendTests {
-    /// The report that the test program printed.
+    /// Parses the report that the test program printed.
     ///
     /// # Errors
     /// The output is not a report.
@@ -106,7 +109,7 @@ impl BackendTests {
         })
     }
 
-    /// A backend whose tests did not come to their end.
+    /// A backend whose test program failed.
     #[must_use]
     pub fn broken(id: Backend, reason: &str) -> Self {
         Self {
@@ -146,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reports_of_the_test_program_are_read() {
+    fn reports_of_the_test_program_are_parsed() {
         let text = r#"{"backend":"cpu","device":"Xeon","arch":"avx2","driver":"","passed":1,"failed":1,"skipped":0,"cases":[
 {"op":"matmul","type":"q8_0","shape":"4x4","nmse":2.1e-05,"ok":true},
 {"op":"rope","type":"f32","shape":"8","nmse":1,"ok":false,"error":"too far"}
@@ -159,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_device_says_why() {
+    fn missing_device_has_a_reason() {
         let text = r#"{"backend":"vulkan","device":"","passed":0,"failed":0,"skipped":1,"cases":[{"op":"device","type":"","shape":"","skipped":"no libvulkan.so.1"}]}"#;
         let report = BackendTests::parse(Backend::Vulkan, text).unwrap();
         assert_eq!(report.reason.as_deref(), Some("no libvulkan.so.1"));

@@ -1,4 +1,4 @@
-//! `gpubuild build --timings`: the document, the page that shows it, and a trace for Perfetto.
+//! The outputs of `gpubuild build --timings`: a JSON document, an HTML page that shows it, and a trace for Perfetto.
 
 use gpubuild_exec::exec::ninja::critical_path;
 use gpubuild_exec::exec::processes::Sample;
@@ -11,58 +11,72 @@ use serde_json::json;
 
 use super::Schema;
 
-/// The document, also inside the page.
+/// The document of `build --timings`. Times are in seconds since the start of the build.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TimingsReport<'a> {
     schema: Schema,
+    /// Name of the project.
     project: &'a str,
+    /// Version of gpubuild.
     gpubuild: &'static str,
-    /// Whether the build came to its end.
+    /// Whether the build succeeded.
     success: bool,
+    /// Duration of the build.
     seconds: f64,
+    /// Number of processor threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     processors: Option<u32>,
+    /// The CMake trees.
     trees: &'a [TreeTime],
+    /// Steps of the build, such as configuring a tree.
     steps: &'a [TimedStep],
+    /// Files and crates that were built.
     units: &'a [TimedUnit],
+    /// The chain of dependent units that takes longest.
     critical_path: CriticalPath,
+    /// Statistics of compiler caches.
     caches: &'a [LauncherTotals],
+    /// Messages that were reported during the build.
     messages: &'a [TimedMessage],
+    /// Memory use and parallelism over time.
     samples: &'a [Sample],
 }
 
-/// The chain of units that no number of processors makes shorter.
+/// The chain of dependent units that takes longest, regardless of the number of processors.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct CriticalPath {
+    /// Its duration.
     seconds: f64,
-    /// Places in `units`, in the order in which they were made.
+    /// Indices in `units`, in build order.
     units: Vec<usize>,
 }
 
-/// What a page is about, beside the recording.
+/// Properties of a build that the recording does not contain.
 #[derive(Debug, Clone, Copy)]
 pub struct TimingsSubject<'a> {
     /// Name of the project.
     pub project: &'a str,
-    /// Whether the build came to its end.
+    /// Whether the build succeeded.
     pub success: bool,
-    /// Threads of the processor.
+    /// Number of processor threads.
     pub processors: Option<u32>,
 }
 
-/// A form in which timings are written.
+/// An output format of timings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimingsForm {
-    /// One page of HTML.
+    /// A self-contained HTML page.
     Page,
-    /// The document.
+    /// The JSON document.
     Json,
     /// Trace events, for Perfetto and `chrome://tracing`.
     Trace,
 }
 
 impl TimingsForm {
-    /// The form that a file's name asks for.
+    /// The format for a file name: `.json`, `.trace.json`, or HTML for any other name.
     #[must_use]
     pub fn of(path: &str) -> Self {
         match path.to_ascii_lowercase().strip_suffix(".json") {
@@ -96,10 +110,10 @@ impl<'a> TimingsReport<'a> {
         }
     }
 
-    /// The text of a file of that form.
+    /// Renders the document in a format.
     ///
     /// # Errors
-    /// Never with values that a build makes: plain data always serialises.
+    /// Serialization failed, which does not happen with the values of a build.
     pub fn render(&self, form: TimingsForm) -> Result<String, serde_json::Error> {
         match form {
             TimingsForm::Page => self.page(),
@@ -109,7 +123,7 @@ impl<'a> TimingsReport<'a> {
     }
 
     fn page(&self) -> Result<String, serde_json::Error> {
-        // In a script element only `<` matters; the separators end lines for old readers of JavaScript.
+        // In a script element only `<` must be escaped. Old JavaScript engines treat the two separators as line ends.
         let data = serde_json::to_string(self)?
             .replace('<', "\\u003c")
             .replace('>', "\\u003e")
@@ -117,7 +131,7 @@ impl<'a> TimingsReport<'a> {
             .replace('\u{2028}', "\\u2028")
             .replace('\u{2029}', "\\u2029");
         let title = format!("{}: {}", self.project, duration(self.seconds));
-        // Each part is put in once, so that a file named like a mark stays what it is.
+        // Every placeholder is replaced once, so that a file named like a placeholder stays unchanged.
         let fill = |name: &str| match name {
             "TITLE" => escaped(&title),
             "SUMMARY" => self.summary(),
@@ -128,16 +142,16 @@ impl<'a> TimingsReport<'a> {
         Ok(parts.map(|(at, part)| if at % 2 == 0 { part.to_owned() } else { fill(part) }).collect())
     }
 
-    /// The most important numbers, readable without any script.
+    /// The most important numbers, visible without JavaScript.
     fn summary(&self) -> String {
         let compiled: Vec<&TimedUnit> = self.units.iter().filter(|unit| unit.kind != "configure").collect();
         let work: f64 = compiled.iter().map(|unit| unit.seconds()).sum();
         let mut rows = vec![
             (
                 "Build",
-                format!("{} ({})", duration(self.seconds), if self.success { "done" } else { "failed" }),
+                format!("{} ({})", duration(self.seconds), if self.success { "succeeded" } else { "failed" }),
             ),
-            ("Files made", format!("{} in {} of work", compiled.len(), duration(work))),
+            ("Files built", format!("{}, {} in total", compiled.len(), duration(work))),
             (
                 "Critical path",
                 format!(
@@ -148,22 +162,22 @@ impl<'a> TimingsReport<'a> {
             ),
         ];
         if let Some(most) = self.samples.iter().map(|sample| sample.bytes).max().filter(|most| *most > 0) {
-            rows.push(("Most memory", bytes::show(most)));
+            rows.push(("Peak memory", bytes::show(most)));
         }
         if let Some(largest) = self.units.iter().max_by_key(|unit| unit.memory_bytes) {
             let size = largest.memory_bytes.map(bytes::show);
-            rows.extend(size.map(|size| ("Largest file to make", format!("{size}: {}", largest.output))));
+            rows.extend(size.map(|size| ("Peak memory of one file", format!("{size}: {}", largest.output))));
         }
         for cache in self.caches {
             let text = format!("{} of {} from {}", cache.hits, cache.hits + cache.misses, cache.launcher);
-            rows.push(("From the cache", text));
+            rows.push(("Compiler cache", text));
         }
         let row =
             |(name, value): &(&str, String)| format!("<div><dt>{name}</dt><dd>{}</dd></div>", escaped(value));
         rows.iter().map(row).collect::<Vec<_>>().join("\n")
     }
 
-    /// Trace events: a process for each tree, a thread for each row of its files.
+    /// Trace events: a process for each tree, and a thread for each row of its units.
     fn trace(&self) -> serde_json::Value {
         let microseconds = |seconds: f64| (seconds * 1e6).round();
         let mut names: Vec<&str> = vec![""];
@@ -199,7 +213,7 @@ impl<'a> TimingsReport<'a> {
     }
 }
 
-/// For each unit a row in which nothing else of its tree is at the time.
+/// Assigns a row to each unit, so that units of a tree in the same row do not overlap.
 fn rows(units: &[TimedUnit]) -> Vec<usize> {
     let mut ends: Vec<(&str, Vec<f64>)> = Vec::new();
     units
@@ -225,7 +239,7 @@ fn duration(seconds: f64) -> String {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "a build does not take a million years"
+        reason = "a duration in seconds fits into 64 bits"
     )]
     let whole = seconds.max(0.0).round() as u64;
     match whole {
@@ -235,7 +249,7 @@ fn duration(seconds: f64) -> String {
     }
 }
 
-/// Text as HTML and SVG have it.
+/// Escapes text for HTML and SVG.
 pub(super) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -58,7 +58,7 @@ fn hostile_names_stay_data_in_the_page() {
     assert_eq!(data["units"][0]["output"], EVIL);
     let alone: serde_json::Value =
         serde_json::from_str(&document.render(TimingsForm::Json).unwrap()).unwrap();
-    assert_eq!(data, alone, "the page holds the whole document");
+    assert_eq!(data, alone, "the page contains the complete document");
     for outside in ["http://", "https://", "src=", "@import", "url(h"] {
         let code = page.replace(data["units"][0]["output"].as_str().unwrap(), "");
         let code = code.replace("http://www.w3.org/2000/svg", "");
@@ -67,18 +67,18 @@ fn hostile_names_stay_data_in_the_page() {
 }
 
 #[test]
-fn the_summary_tells_the_most_important_without_a_script() {
+fn summary_is_visible_without_javascript() {
     let recording = recording();
     let page = TimingsReport::new(ABOUT, &recording).render(TimingsForm::Page).unwrap();
     for text in
-        ["1 min 15 s (done)", "3 in 8.0 s of work", "6.0 s in 2 files", "1.0 GiB", "2 of 3 from ccache"]
+        ["1 min 15 s (succeeded)", "3, 8.0 s in total", "6.0 s in 2 files", "1.0 GiB", "2 of 3 from ccache"]
     {
         assert!(page.contains(text), "{text}");
     }
 }
 
 #[test]
-fn a_trace_has_each_file_in_a_row_of_its_own_at_the_time() {
+fn concurrent_units_are_in_different_rows_of_a_trace() {
     let recording = recording();
     let text = TimingsReport::new(ABOUT, &recording).render(TimingsForm::Trace).unwrap();
     let trace: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -94,7 +94,7 @@ fn a_trace_has_each_file_in_a_row_of_its_own_at_the_time() {
 }
 
 #[test]
-fn the_name_of_the_file_says_the_form() {
+fn file_name_selects_the_format() {
     assert_eq!(TimingsForm::of("a/timings.html"), TimingsForm::Page);
     assert_eq!(TimingsForm::of("a.JSON"), TimingsForm::Json);
     assert_eq!(TimingsForm::of("a.trace.json"), TimingsForm::Trace);
@@ -102,6 +102,6 @@ fn the_name_of_the_file_says_the_form() {
 }
 
 #[test]
-fn the_page_holds_nothing_that_looks_like_a_secret() {
+fn page_contains_nothing_that_looks_like_a_secret() {
     assert!(gpubuild_core::secret::redact(include_str!("timings.html")).kinds.is_empty());
 }

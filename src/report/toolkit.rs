@@ -1,4 +1,4 @@
-//! What the commands of `gpubuild toolkit` answer.
+//! The documents of `gpubuild toolkit`, and their text.
 
 use std::fmt::Write as _;
 
@@ -16,15 +16,23 @@ use serde::Serialize;
 
 use super::Schema;
 
-/// One installation.
+/// A toolkit that gpubuild installed.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct InstalledEntry {
+    /// Id of the toolkit: `cuda`.
     toolkit: String,
+    /// Its release: `13.0`.
     release: Version,
+    /// Its full version: `13.0.3`.
     version: Version,
+    /// Its components: `base`, `cublas`.
     components: Vec<String>,
+    /// Its root folder.
     root: String,
+    /// Its size in bytes.
     bytes: u64,
+    /// Number of files.
     files: u64,
 }
 
@@ -42,63 +50,88 @@ impl InstalledEntry {
     }
 }
 
-/// `toolkit install --json`.
+/// The document of `toolkit install --json`.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Install {
     schema: Schema,
+    /// Whether the toolkit was installed now.
     state: InstallChange,
+    /// The toolkit.
     installed: InstalledEntry,
+    /// Total size in bytes of the installed wheels, whether downloaded or from a cache.
     taken_bytes: u64,
+    /// The selected release, if none was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     choice: Option<ReleaseChoice>,
+    /// Notes for the user, one line each.
     notes: Vec<String>,
 }
 
 impl Install {
-    /// Its result.
+    /// The document of an installation.
     #[must_use]
     pub fn new(installed: &InstalledToolkit, choice: Option<&ReleaseChoice>) -> Self {
         Self {
             schema: Schema { name: "toolkit-install", version: 1 },
             state: installed.change,
             installed: InstalledEntry::new(&installed.installation),
-            taken_bytes: installed.taken,
+            taken_bytes: installed.wheel_bytes,
             choice: choice.cloned(),
             notes: installed.notes.clone(),
         }
     }
 }
 
-/// `toolkit install --dry-run`.
+/// The document of `toolkit install --dry-run --json`.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DryRun {
     schema: Schema,
+    /// Id of the toolkit: `cuda`.
     toolkit: String,
+    /// Its release: `13.0`.
     release: Version,
+    /// Its full version: `13.0.3`.
     version: Version,
+    /// Components to install: `base`, `cublas`.
     components: Vec<String>,
+    /// Destination folder.
     into: String,
+    /// Whether it is already installed.
     installed: bool,
+    /// Bytes to download at most.
     download_bytes: u64,
+    /// Required disk space in bytes, estimated.
     disk_bytes: u64,
+    /// Free bytes at the destination, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     free_bytes: Option<u64>,
+    /// The selected release, if none was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     choice: Option<ReleaseChoice>,
+    /// The wheels to install.
     wheels: Vec<WheelReport>,
 }
 
+/// A wheel.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct WheelReport {
+    /// Name of its package.
     package: String,
+    /// Its version.
     version: String,
+    /// Its file name.
     file: String,
+    /// The sha256 of the file.
     sha256: String,
+    /// Its size in bytes.
     bytes: u64,
 }
 
 impl DryRun {
-    /// What would be done.
+    /// The document of a planned installation.
     #[must_use]
     pub fn new(preview: &Preview, choice: Option<&ReleaseChoice>) -> Self {
         let wheels = preview.wheels.iter().flat_map(|wheel| {
@@ -126,7 +159,7 @@ impl DryRun {
         }
     }
 
-    /// For people.
+    /// The document as text.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = format!("{} {} ({})", self.toolkit, self.version, self.components.join(", "));
@@ -135,9 +168,12 @@ impl DryRun {
         if !self.installed {
             let download = bytes::show_if_known(self.download_bytes);
             let disk = bytes::show_if_known(self.disk_bytes);
-            let free = self.free_bytes.map(|free| format!(", {} are free", bytes::show(free)));
-            let _ =
-                writeln!(text, "{download} to download, at most {disk} of disk{}", free.unwrap_or_default());
+            let free = self.free_bytes.map(|free| format!(", {} free", bytes::show(free)));
+            let _ = writeln!(
+                text,
+                "{download} to download, up to {disk} of disk space{}",
+                free.unwrap_or_default()
+            );
         }
         for line in self.choice.iter().flat_map(ReleaseChoice::lines) {
             let _ = writeln!(text, "{line}");
@@ -155,39 +191,54 @@ impl DryRun {
     }
 }
 
-/// `toolkit list`.
+/// The document of `toolkit list --json`.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ToolkitListReport {
     schema: Schema,
+    /// Installed toolkits.
     installed: Vec<InstalledEntry>,
+    /// Releases that gpubuild can install.
     offered: Vec<OfferedRelease>,
 }
 
-/// A release that can be installed.
+/// A release of a toolkit that gpubuild can install.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct OfferedRelease {
+    /// Id of the toolkit: `cuda`.
     toolkit: String,
+    /// The release: `13.0`.
     release: Version,
+    /// Its full version: `13.0.3`.
     version: Version,
+    /// Whether it is installed.
     installed: bool,
+    /// The supported platforms.
     platforms: Vec<String>,
-    /// What the base downloads here; left out where there is nothing for this machine.
+    /// Bytes to download for the component `base`; absent if this machine is not supported.
     #[serde(skip_serializing_if = "Option::is_none")]
     download_bytes: Option<u64>,
+    /// The oldest driver that runs its programs.
     #[serde(skip_serializing_if = "Option::is_none")]
     min_driver: Option<Version>,
+    /// Optional components (`--with`).
     optional: Vec<Optional>,
 }
 
+/// An optional component.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Optional {
+    /// Id of the component.
     id: String,
+    /// Additional bytes to download; absent if this machine is not supported.
     #[serde(skip_serializing_if = "Option::is_none")]
     download_bytes: Option<u64>,
 }
 
 impl ToolkitListReport {
-    /// What is installed and what is offered on a platform.
+    /// The document of the installed toolkits, and of the releases for a platform.
     #[must_use]
     pub fn new(installed: &[Prefix], catalogue: &Catalogue, platform: Platform) -> Self {
         let offer = |lock: &lock::WheelLock| {
@@ -222,7 +273,7 @@ impl ToolkitListReport {
         }
     }
 
-    /// For people.
+    /// The document as text.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::from("installed\n");
@@ -237,8 +288,7 @@ impl ToolkitListReport {
         text.push_str("offered\n");
         for offer in &self.offered {
             let name = format!("{}@{}", offer.toolkit, offer.release);
-            let size =
-                offer.download_bytes.map_or_else(|| "not for this system".to_owned(), bytes::show_if_known);
+            let size = offer.download_bytes.map_or_else(|| "unsupported".to_owned(), bytes::show_if_known);
             let driver = offer.min_driver.as_ref().map(|driver| format!("driver >= {driver}"));
             let more = offer.optional.iter().map(|one| {
                 let size = one.download_bytes.map(|size| format!(" (+{})", bytes::show(size)));
@@ -251,24 +301,31 @@ impl ToolkitListReport {
     }
 }
 
-/// `toolkit verify`.
+/// The document of `toolkit verify --json`.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Verify {
     schema: Schema,
+    /// The verified toolkits.
     toolkits: Vec<VerifiedEntry>,
 }
 
+/// A verified toolkit.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct VerifiedEntry {
     #[serde(flatten)]
     entry: InstalledEntry,
+    /// Whether it has no problems.
     good: bool,
+    /// Number of files whose hashes were compared.
     compared: u64,
+    /// Its problems.
     problems: Vec<PrefixProblem>,
 }
 
 impl Verify {
-    /// What was found.
+    /// The document of these verifications.
     #[must_use]
     pub fn new(verified: &[(&Prefix, Verification)]) -> Self {
         let one = |(installation, verification): &(&Prefix, Verification)| VerifiedEntry {
@@ -283,16 +340,16 @@ impl Verify {
         }
     }
 
-    /// Whether nothing is wrong.
+    /// Whether no toolkit has problems.
     #[must_use]
     pub fn is_good(&self) -> bool {
         self.toolkits.iter().all(|one| one.good)
     }
 
-    /// For people.
+    /// The document as text.
     #[must_use]
     pub fn text(&self) -> String {
-        /// Problems that are listed one by one.
+        /// Maximum number of listed problems per toolkit.
         const SHOWN: usize = 20;
         let mut text = String::new();
         if self.toolkits.is_empty() {
@@ -301,7 +358,7 @@ impl Verify {
         for one in &self.toolkits {
             let name = format!("{} {}", one.entry.toolkit, one.entry.release);
             let count = one.problems.len();
-            let outcome = if count == 0 { "good".to_owned() } else { format!("{count} wrong") };
+            let outcome = if count == 0 { "no problems".to_owned() } else { format!("{count} problems") };
             let _ = writeln!(text, "{name}: {} files compared, {outcome}  {}", one.compared, one.entry.root);
             for problem in one.problems.iter().take(SHOWN) {
                 let _ = writeln!(text, "  {}: {} [{}]", problem.path, problem.message, problem.id);
@@ -314,31 +371,36 @@ impl Verify {
     }
 }
 
-/// `toolkit remove --json`.
+/// The document of `toolkit remove --json`.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Remove {
     schema: Schema,
+    /// The removed toolkit.
     removed: InstalledEntry,
 }
 
 impl Remove {
-    /// What was removed.
+    /// The document of a removal.
     #[must_use]
     pub fn new(one: &Prefix) -> Self {
         Self { schema: Schema { name: "toolkit-remove", version: 1 }, removed: InstalledEntry::new(one) }
     }
 }
 
-/// `toolkit env --format json`.
+/// The document of `toolkit env --format json`.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Env<'a> {
     schema: Schema,
+    /// The toolkit.
     toolkit: InstalledEntry,
+    /// Its environment variables.
     variables: &'a [EnvSetting],
 }
 
 impl<'a> Env<'a> {
-    /// The variables of an installation.
+    /// The document of the variables of a toolkit.
     #[must_use]
     pub fn new(one: &Prefix, variables: &'a [EnvSetting]) -> Self {
         Self {

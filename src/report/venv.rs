@@ -8,74 +8,74 @@ use serde::Serialize;
 
 use super::Schema;
 
-/// An environment and what it was made for.
+/// The document of `venv --json`: a Python environment, and the libraries that it provides.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct VenvDocument {
-    /// `venv`, 1.
+    /// `venv`.
     pub schema: Schema,
-    /// The libraries that built files need, with who needs each.
+    /// The libraries that the built files need from wheels.
     pub needed: Vec<NeededLibrary>,
-    /// Backends that need no wheel, and why.
+    /// Backends that do not need a wheel, each with the reason.
     pub none: BTreeMap<Backend, String>,
-    /// The environment, if there is one.
+    /// The environment; absent if none was created or used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub environment: Option<EnvironmentPart>,
-    /// What is worth knowing.
+    /// Findings about the environment.
     pub findings: Vec<Finding>,
 }
 
-/// A library that is needed.
+/// A needed library.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NeededLibrary {
-    /// `libcublas.so.12`.
+    /// Its name: `libcublas.so.12`.
     pub library: String,
-    /// Who needs it.
+    /// The file that needs it.
     pub by: String,
-    /// The package that holds it, if it is one that is known.
+    /// The Python package that contains it, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub package: Option<String>,
 }
 
-/// The environment.
+/// A Python environment.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct EnvironmentPart {
     /// Its folder.
     pub path: String,
-    /// Its Python.
+    /// Path of its Python.
     pub python: String,
-    /// The version of its Python.
+    /// Version of its Python.
     pub python_version: String,
-    /// `made` or `adopted`.
+    /// `made` if gpubuild created it, `adopted` if it existed.
     pub origin: &'static str,
-    /// The release of CUDA that its wheels are of.
+    /// The CUDA release of its wheels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cuda: Option<String>,
-    /// Its wheels, in the order in which their libraries are loaded.
+    /// Its wheels, in load order of their libraries.
     pub wheels: Vec<WheelPart>,
-    /// Folders with libraries.
+    /// Folders that contain the libraries.
     pub folders: Vec<String>,
-    /// What the libraries answered when they were loaded: `cudart` and `cublas`.
+    /// Versions that the libraries `cudart` and `cublas` reported when they were loaded.
     pub answers: BTreeMap<&'static str, String>,
-    /// Whether they were loaded by this call; an earlier one did otherwise.
+    /// Whether this call loaded them; `false` if the result is from an earlier call.
     pub loaded_now: bool,
-    /// Libraries that were copied, with `--copy-to`.
+    /// Libraries that were copied (`--copy-to`).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub copied: Vec<String>,
 }
 
-/// A wheel of the environment.
+/// A wheel of an environment.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WheelPart {
-    /// Its package.
+    /// Name of its package.
     pub package: String,
     /// Its version.
     pub version: String,
-    /// `present`, `installed` or `replaced`.
+    /// `present`, `installed` or `replaced` (another version was installed).
     pub state: &'static str,
-    /// The sums that it may have.
+    /// The accepted sha256 hashes of its file, one per platform.
     pub sha256: Vec<String>,
 }

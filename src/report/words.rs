@@ -1,10 +1,10 @@
-//! Words set into lines of a terminal.
+//! Wraps text for a terminal.
 
 use gpubuild_core::clean;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Breaks text at blanks, without what is not visible in it. A word that is too wide is broken after a folder of a path,
-/// else where the line ends.
+/// Wraps text at spaces and removes invisible characters. A word that is too wide is broken after a `/` if possible, otherwise at the end of
+/// the line.
 #[must_use]
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let text = clean::line(text);
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_break_at_blanks() {
+    fn lines_break_at_spaces() {
         assert_eq!(wrap("one two three", 7), ["one two", "three"]);
         assert_eq!(wrap("averyverylongword x", 8), ["averyver", "ylongwor", "d x"]);
         assert_eq!(wrap("in /usr/local/lib: x", 8), ["in /usr/", "local/", "lib: x"]);

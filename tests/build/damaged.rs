@@ -1,4 +1,4 @@
-//! Artifacts that something else changed after they were built.
+//! Artifacts that change outside gpubuild after they are built.
 
 use gpubuild_core::Backend;
 use gpubuild_exec::exec::{self, TreeState};
@@ -7,7 +7,7 @@ use gpubuild_host::{HostInfo, ReadFiles, WriteFiles};
 
 use crate::support::{Project, project, store_in};
 
-/// Several members, so that a truncated archive may still be a valid one.
+/// Several members, so that a truncated archive can still be a valid archive.
 const LIST: &str = "cmake_minimum_required(VERSION 3.16)\nproject(d C)\n\
     add_library(d STATIC a.c b.c c.c)\nadd_library(e SHARED e.c)\n";
 
@@ -25,7 +25,7 @@ fn build(project: &Project) -> exec::BuildOutcome {
     project.build(vec![project.tree(&[Backend::Cpu], &["d", "e"], &[])]).unwrap()
 }
 
-/// Five lengths, zeroes, one bit, another file.
+/// Damaged variants of a file: truncated at five lengths, zeroed, one bit flipped, replaced.
 fn damages(good: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     let text = |needle: &[u8]| good.windows(needle.len()).position(|window| window == needle);
     let last_member = text(b"c.c.o/").unwrap_or(good.len() * 3 / 4);
@@ -47,12 +47,12 @@ fn damages(good: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
 enum Shared {
     Off,
     On,
-    /// The entry is gone by the time that it is needed.
+    /// The store entry is pruned before the rebuild needs it.
     Pruned,
 }
 
 #[test]
-fn a_damaged_artifact_is_seen_and_built_again() {
+fn damaged_artifact_is_rebuilt() {
     for shared in [Shared::Off, Shared::On, Shared::Pruned] {
         let folder = tempfile::tempdir().unwrap();
         let Some(mut project) = sources() else { return };
@@ -65,8 +65,8 @@ fn a_damaged_artifact_is_seen_and_built_again() {
             let good = project.host.read(&path).unwrap();
             for (damage, bytes) in damages(&good) {
                 let context = format!("{shared:?}: {} {damage}", artifact.target);
-                // Written in place as a failing disk or an interrupted tool would, not by a rename.
-                #[expect(clippy::disallowed_methods, reason = "the damage is done behind gpubuild's back")]
+                // Writes in place, as a failing disk or an interrupted tool does, instead of renaming.
+                #[expect(clippy::disallowed_methods, reason = "the damage bypasses gpubuild")]
                 std::fs::write(path.as_str(), &bytes).unwrap();
                 assert_eq!(exec::changed_files(&project.host, &first.manifest), [path.as_str()], "{context}");
                 if let (Shared::Pruned, Some(store)) = (shared, &project.store) {
@@ -85,7 +85,7 @@ fn a_damaged_artifact_is_seen_and_built_again() {
 }
 
 #[test]
-fn an_artifact_that_was_only_touched_is_not_damaged() {
+fn touched_artifact_is_not_rebuilt() {
     let Some(project) = sources() else { return };
     let first = build(&project);
     let path = first.manifest.trees[0].files[0].path.clone();
@@ -94,7 +94,7 @@ fn an_artifact_that_was_only_touched_is_not_damaged() {
 }
 
 #[test]
-fn artifacts_of_a_build_that_ended_before_its_stamp_are_made_again() {
+fn artifacts_without_a_stamp_are_rebuilt() {
     let Some(project) = sources() else { return };
     let first = build(&project);
     for gone in ["build/cpu/gpubuild/stamp.json", "build/manifest.json"] {

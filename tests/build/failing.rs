@@ -1,4 +1,4 @@
-//! Failures: what is said, and what goes on.
+//! Failed builds: what is reported and what still gets built.
 
 use gpubuild_core::Backend;
 use gpubuild_detect::diagnostic::Diagnostic;
@@ -32,7 +32,7 @@ const BOTH: [Backend; 2] = [Backend::Cpu, Backend::Vulkan];
 const TARGETS: [&str; 3] = ["t-core", "t-cpu", "t-vulkan"];
 
 #[test]
-fn a_backend_that_nobody_named_is_dropped_and_the_rest_is_built() {
+fn failing_automatic_backend_is_dropped() {
     let Some(project) = project(TWO) else { return };
     let cpu = || project.tree(&[Backend::Cpu], &TARGETS[..2], &[("T_CPU", "ON"), ("T_VULKAN", "OFF")]);
     let replan = |without: &[(Backend, String)]| {
@@ -48,7 +48,7 @@ fn a_backend_that_nobody_named_is_dropped_and_the_rest_is_built() {
         BuildEvent::Dropped { backend: Backend::Vulkan, why } => Some(why.clone()),
         _ => None,
     });
-    let why = why.expect("it was told that vulkan is dropped");
+    let why = why.expect("an event reports that vulkan is dropped");
     assert!(
         why.contains("vulkan.c:3:") && why.contains("nope") && why.ends_with("[build.compile-failed]"),
         "{why}"
@@ -56,22 +56,22 @@ fn a_backend_that_nobody_named_is_dropped_and_the_rest_is_built() {
 }
 
 #[test]
-fn a_backend_that_was_named_fails_the_build_with_its_first_error() {
+fn failing_requested_backend_fails_the_build() {
     let Some(project) = project(TWO) else { return };
     let mut tree = project.tree(&BOTH, &TARGETS, &[("T_CPU", "ON"), ("T_VULKAN", "ON")]);
     tree.named = BOTH.to_vec();
-    let replan = |_: &[(Backend, String)]| panic!("a named backend is never left out");
+    let replan = |_: &[(Backend, String)]| panic!("a requested backend is never dropped");
     let error = project.build_with(vec![tree], Some(&replan)).unwrap_err();
     let BuildError::Compile { error, log, .. } = &error else { panic!("{error}") };
     assert!(error.file.as_deref().is_some_and(|file| file.ends_with("vulkan.c")), "{error:?}");
     assert_eq!(error.line, Some(3));
     assert!(error.step.as_deref().is_some_and(|step| step.contains("t-vulkan")), "{error:?}");
     let text = project.host.read_text(&project.host.path(log)).unwrap();
-    assert!(text.contains("nope") && text.contains("ninja: build stopped"), "the whole log is kept");
+    assert!(text.contains("nope") && text.contains("ninja: build stopped"), "the complete log is kept");
 }
 
 #[test]
-fn options_that_mean_nothing_are_refused_and_declared_ones_are_not() {
+fn unknown_options_are_rejected() {
     let Some(project) = project(TWO) else { return };
     let cache =
         [("T_CPU", "ON"), ("T_VULKAN", "OFF"), ("T_VULCAN", "ON"), ("CMAKE_CUDA_ARCHITECTURES", "80")];
@@ -82,7 +82,7 @@ fn options_that_mean_nothing_are_refused_and_declared_ones_are_not() {
 }
 
 #[test]
-fn unknown_targets_name_those_that_there_are() {
+fn unknown_target_error_lists_the_known_targets() {
     let Some(project) = project(TWO) else { return };
     let error = project.build(vec![project.tree(&[Backend::Cpu], &["t-cqu"], &[])]).unwrap_err();
     assert_eq!(error.id(), "build.configure-failed");
@@ -91,7 +91,7 @@ fn unknown_targets_name_those_that_there_are() {
 }
 
 #[test]
-fn a_backend_that_the_project_left_out_in_silence_is_noticed() {
+fn silently_omitted_backend_is_reported() {
     let Some(project) = project(TWO) else { return };
     let mut tree = project.tree(&BOTH, &TARGETS[..2], &[("T_VULKAN", "OFF")]);
     tree.named = BOTH.to_vec();
@@ -101,7 +101,7 @@ fn a_backend_that_the_project_left_out_in_silence_is_noticed() {
 }
 
 #[test]
-fn a_symbol_in_two_libraries_stops_the_build() {
+fn duplicate_symbol_fails_the_build() {
     let Some(project) = project(TWO) else { return };
     project.write("cpu.c", "int core(void) { return 2; }\n__attribute__((weak)) int w;\n");
     project.write("core.c", "int core(void) { return 1; }\n__attribute__((weak)) int w;\n");
@@ -109,17 +109,17 @@ fn a_symbol_in_two_libraries_stops_the_build() {
     let BuildError::Duplicate { symbol, first, second, more } = &error else { panic!("{error}") };
     assert!(symbol.ends_with("core"));
     assert!(first.contains("t-core") && second.contains("t-cpu"), "{first} {second}");
-    assert_eq!(*more, 0, "weak symbols may be there twice");
+    assert_eq!(*more, 0, "weak symbols may be defined twice");
     let again = project.build(vec![project.tree(&[Backend::Cpu], &TARGETS[..2], &[])]).unwrap_err();
-    assert_eq!(again, error, "the second build does not overlook it");
+    assert_eq!(again, error, "the second build reports it again");
 }
 
 #[cfg(unix)]
 #[test]
-fn a_folder_that_may_not_be_written_is_named() {
+fn unwritable_folder_is_reported() {
     let Some(project) = project(TWO) else { return };
     if project.host.identity().uid == Some(0) {
-        // Root may write anywhere; a file in the way is the same failure to them.
+        // Root can write anywhere; a file at the folder's path causes the same error for root.
         project.host.write(&project.path("build"), b"in the way").unwrap();
     } else {
         project.host.create_dir_all(&project.path("build")).unwrap();
@@ -131,7 +131,7 @@ fn a_folder_that_may_not_be_written_is_named() {
 }
 
 #[test]
-fn a_missing_cmake_is_said() {
+fn missing_cmake_is_reported() {
     let Some(mut project) = project(TWO) else { return };
     project.tools.cmake = None;
     let error = project.build(vec![project.tree(&[Backend::Cpu], &TARGETS[..2], &[])]).unwrap_err();

@@ -1,5 +1,5 @@
-//! Compiler launchers: real caches and distributors in front of real compilers, and ones that break.
-#![expect(clippy::disallowed_methods, reason = "servers run beside the test and are ended with it")]
+//! Compiler launchers: real caches and distributors with real compilers, and launchers that fail.
+#![expect(clippy::disallowed_methods, reason = "tests start servers and stop them")]
 
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt as _;
@@ -28,13 +28,13 @@ const MIXED: &[(&str, &str)] = &[
     ("three.cpp", "#include <all.h>\nint three() { return VALUE + 2; }\n"),
 ];
 
-/// Whether these programs are here. A machine that has to have them fails, and says which is missing.
+/// Whether these programs are on PATH. Panics if one is missing that `GPUBUILD_REQUIRE` names.
 fn have(project: &Project, programs: &[(&str, &str)]) -> bool {
-    for (word, program) in programs {
+    for (requirement, program) in programs {
         if find_program(&project.host, program).is_empty() {
             let required = project.host.env().get("GPUBUILD_REQUIRE");
-            let required = required.is_some_and(|list| list.split(',').any(|one| one == *word));
-            assert!(!required, "GPUBUILD_REQUIRE names {word}, and there is no {program}");
+            let required = required.is_some_and(|list| list.split(',').any(|one| one == *requirement));
+            assert!(!required, "GPUBUILD_REQUIRE names {requirement}, but {program} is missing");
             println!("skipped: no {program}");
             return false;
         }
@@ -42,7 +42,7 @@ fn have(project: &Project, programs: &[(&str, &str)]) -> bool {
     true
 }
 
-/// A tree that goes through what `table` and `env` ask for, as `gpubuild build` would have it.
+/// Plans a tree with the launchers that `table` and `env` request, as `gpubuild build` does.
 fn tree(project: &Project, name: &str, table: &str, env: &[(&str, &str)]) -> PlannedTree {
     through(project, project.tree(&[Backend::Cpu], &["t-core"], &[]), name, table, env)
 }
@@ -61,16 +61,16 @@ fn through(
     let known = launchers::launchers(&inventory, &catalogue, &facts::gather(&project.host), &|_| false);
     let environment = Environment::new(Os::Linux, env.iter().copied());
     let (table, root) = (toml::from_str(table).unwrap(), project.path("."));
-    let scene =
+    let context =
         LauncherContext { launchers: &known, flag: None, env: &environment, table: &table, root: &root };
-    let mut whole = plan(vec![tree]);
-    launchers::apply(&mut whole, &scene).unwrap();
-    let mut tree = whole.trees.remove(0);
+    let mut plan_of_tree = plan(vec![tree]);
+    launchers::apply(&mut plan_of_tree, &context).unwrap();
+    let mut tree = plan_of_tree.trees.remove(0);
     tree.env.extend(env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
     tree
 }
 
-/// Builds a tree and returns hits and misses.
+/// Builds a tree and returns the numbers of cache hits and misses.
 fn built(project: &Project, tree: PlannedTree) -> (u64, u64) {
     project.events.lock().unwrap().clear();
     assert_eq!(project.build(vec![tree]).unwrap().state, TreeState::Built);
@@ -83,7 +83,7 @@ fn built(project: &Project, tree: PlannedTree) -> (u64, u64) {
         _ => None,
     });
     assert!(!events.iter().any(|event| matches!(event, BuildEvent::LauncherDropped { .. })), "{events:?}");
-    counts.expect("it told what was in the cache")
+    counts.expect("an event reports the cache statistics")
 }
 
 fn dropped(project: &Project) -> Vec<(String, String)> {
@@ -95,12 +95,12 @@ fn dropped(project: &Project) -> Vec<(String, String)> {
     events.iter().filter_map(of).collect()
 }
 
-/// A server that ends with the test.
+/// A server process that is killed when the test ends.
 struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Its children too: distccd answers through some that it starts beforehand.
+        // Kills the process group: distccd serves requests from child processes.
         let group = format!("-{}", self.0.id());
         let _ = std::process::Command::new("kill").args(["-KILL", "--", &group]).status();
         let _ = self.0.wait();
@@ -135,7 +135,7 @@ fn redis(project: &Project) -> (Server, String) {
 }
 
 #[test]
-fn ccache_answers_a_second_build_folder_and_says_how_often() {
+fn ccache_serves_a_second_build_folder() {
     let Some(project) = project(MIXED) else { return };
     if !have(&project, &[("ccache", "ccache")]) {
         return;
@@ -145,11 +145,15 @@ fn ccache_answers_a_second_build_folder_and_says_how_often() {
     let first = tree(&project, "a", "launcher = \"ccache\"", &env);
     assert_eq!(built(&project, first.clone()), (0, 3));
     assert_eq!(built(&project, tree(&project, "b", "launcher = \"auto\"", &env)), (3, 0));
-    assert_eq!(project.build(vec![first]).unwrap().state, TreeState::Unchanged, "and nothing is tried again");
+    assert_eq!(
+        project.build(vec![first]).unwrap().state,
+        TreeState::Unchanged,
+        "and no launcher is tested again"
+    );
 }
 
 #[test]
-fn two_checkouts_on_two_machines_share_a_redis_server_through_ccache() {
+fn ccache_shares_results_through_redis() {
     let (Some(one), Some(other)) = (project(MIXED), project(MIXED)) else { return };
     if !have(&one, &[("ccache", "ccache"), ("redis", "redis-server")]) {
         return;
@@ -157,14 +161,14 @@ fn two_checkouts_on_two_machines_share_a_redis_server_through_ccache() {
     let (_server, url) = redis(&one);
     let table = format!("launcher = \"ccache\"\nremote = {url:?}\n");
     for (project, expected) in [(&one, (0, 3)), (&other, (3, 0))] {
-        // A cache of its own for each: what one finds of the other comes from the server.
+        // Each checkout has its own local cache, so shared results must come from the server.
         let folder = project.path("ccache").to_string();
         let tree = tree(project, "cpu", &table, &[("CCACHE_DIR", folder.as_str())]);
         assert_eq!(built(project, tree), expected);
     }
 }
 
-/// Ends the server of sccache that listens on a port.
+/// Stops the sccache server on a port when dropped.
 struct Sccache(String);
 
 impl Drop for Sccache {
@@ -175,7 +179,7 @@ impl Drop for Sccache {
 }
 
 #[test]
-fn sccache_answers_a_second_build_and_says_how_often() {
+fn sccache_serves_a_second_build_folder() {
     let Some(project) = project(MIXED) else { return };
     if !have(&project, &[("sccache", "sccache")]) {
         return;
@@ -187,7 +191,7 @@ fn sccache_answers_a_second_build_and_says_how_often() {
     project.host.remove(&tree.build).unwrap();
     assert_eq!(built(&project, tree), (3, 0));
     let other = self::tree(&project, "b", "launcher = \"sccache\"", &env);
-    assert_eq!(built(&project, other), (3, 0), "the name of the build folder is no part of the result");
+    assert_eq!(built(&project, other), (3, 0), "the build folder is not part of the cache key");
 }
 
 const KERNELS: &[(&str, &str)] = &[
@@ -205,7 +209,7 @@ const KERNELS: &[(&str, &str)] = &[
     ),
 ];
 
-/// nvcc of NVIDIA's wheels, where `GPUBUILD_REQUIRE` names them.
+/// Installs nvcc from NVIDIA's wheels if `GPUBUILD_REQUIRE` names `cuda-wheels`.
 fn nvcc(project: &Project) -> Option<String> {
     let required = project.host.env().get("GPUBUILD_REQUIRE").unwrap_or_default();
     if !required.split(',').any(|one| one == "cuda-wheels") {
@@ -222,7 +226,7 @@ fn nvcc(project: &Project) -> Option<String> {
 }
 
 #[test]
-fn caches_answer_for_nvcc_in_a_second_build_folder_or_are_left_out() {
+fn compiler_caches_serve_nvcc_or_are_dropped() {
     let Some(project) = project(KERNELS) else { return };
     let Some(nvcc) = nvcc(&project) else { return };
     for launcher in ["ccache", "sccache"] {
@@ -240,10 +244,10 @@ fn caches_answer_for_nvcc_in_a_second_build_folder_or_are_left_out() {
             let tree = project.tree(&[Backend::Cuda], &["t-cuda"], &entries);
             let name = format!("{launcher}-{name}");
             let tree = through(&project, tree, &name, &format!("launcher = {launcher:?}"), &env);
-            // Some pairs break (sccache 0.16 with nvcc 13.5): then the build does without, and says why.
+            // Some pairs fail (sccache 0.16 with nvcc 13.5): the build then drops the launcher and reports why.
             project.events.lock().unwrap().clear();
             assert_eq!(project.build(vec![tree.clone()]).unwrap().state, TreeState::Built);
-            // Device compilers have a pool, as large as the plan says, and so has what links their code.
+            // The plan limits device compilers and device linking with a Ninja pool.
             let steps = project.host.read_text(&tree.build.join("build.ninja")).unwrap();
             let rules = project.host.read_text(&tree.build.join("CMakeFiles/rules.ninja")).unwrap();
             assert_eq!(steps.matches("pool = gpubuild_device").count(), 3, "{steps}");
@@ -254,7 +258,7 @@ fn caches_answer_for_nvcc_in_a_second_build_folder_or_are_left_out() {
                     why.iter().all(|(language, why)| language == "CUDA" && why.contains("not behind it")),
                     "{why:?}"
                 );
-                println!("left out: {why:?}");
+                println!("dropped: {why:?}");
                 break;
             }
             let counts = project.events.lock().unwrap().iter().find_map(|event| match event {
@@ -267,7 +271,7 @@ fn caches_answer_for_nvcc_in_a_second_build_folder_or_are_left_out() {
 }
 
 #[test]
-fn two_servers_of_sccache_share_a_redis_server_or_say_that_they_cannot() {
+fn sccache_shares_results_through_redis_if_supported() {
     let Some(project) = project(MIXED) else { return };
     if !have(&project, &[("sccache", "sccache"), ("redis", "redis-server")]) {
         return;
@@ -279,28 +283,28 @@ fn two_servers_of_sccache_share_a_redis_server_or_say_that_they_cannot() {
         let env = [("SCCACHE_SERVER_PORT", server.0.as_str()), ("SCCACHE_DIR", folder.as_str())];
         let tree = tree(&project, &format!("cpu-{name}"), &table, &env);
         assert_eq!(tree.env["SCCACHE_REDIS"], url);
-        // Debian's is compiled without this storage: then it is left out, and the build comes to its end.
+        // Debian builds sccache without Redis support: the launcher is then dropped and the build succeeds.
         let version = project.output(&["sccache", "--version"]);
         if version.contains("0.4.0-pre") {
             assert_eq!(project.build(vec![tree]).unwrap().state, TreeState::Built);
             let what = dropped(&project);
             assert!(what.iter().all(|(_, why)| why.contains("cache type is not enabled")), "{what:?}");
             assert_eq!(what.iter().map(|(language, _)| language.as_str()).collect::<Vec<_>>(), ["C", "CXX"]);
-            println!("skipped: this sccache knows no Redis");
+            println!("skipped: this sccache does not support Redis");
             return;
         }
         assert_eq!(built(&project, tree), expected);
     }
 }
 
-/// Two daemons of distcc, their logs, and the variables that name them.
+/// Starts two distcc daemons and returns them with their logs and the value of `DISTCC_HOSTS`.
 fn distcc(project: &Project) -> (Vec<Server>, Vec<String>, String) {
     let (mut servers, mut logs, mut hosts) = (Vec::new(), Vec::new(), Vec::new());
     for index in 0..2 {
         let (port, log) = (free_port(), project.path(&format!("distccd-{index}.log")).to_string());
         let text = port.to_string();
         std::fs::write(&log, "").unwrap();
-        // Run by root it becomes another user, who has to be able to write the log.
+        // A daemon started by root switches to another user, which must be able to write the log.
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
@@ -339,7 +343,7 @@ fn compiled(logs: &[String]) -> Vec<usize> {
 
 const MANY: usize = 6;
 
-/// A project whose files take a moment, so that both machines get some.
+/// A project whose files take long enough to compile that both hosts get some of them.
 fn many() -> Option<Project> {
     let project = project(MIXED)?;
     let names: Vec<String> = (0..MANY).map(|index| format!("m{index}.cpp")).collect();
@@ -362,7 +366,7 @@ fn many() -> Option<Project> {
 }
 
 #[test]
-fn both_machines_of_distcc_compile_and_a_cache_in_front_of_them_answers_the_second_time() {
+fn distcc_uses_all_hosts_behind_ccache() {
     let Some(project) = many() else { return };
     if !have(&project, &[("distcc", "distcc"), ("distcc", "distccd"), ("ccache", "ccache")]) {
         return;
@@ -370,7 +374,7 @@ fn both_machines_of_distcc_compile_and_a_cache_in_front_of_them_answers_the_seco
     let (_servers, logs, hosts) = distcc(&project);
     let (state, cache) = (project.path("distcc"), project.path("ccache").to_string());
     project.host.create_dir_all(&state).unwrap();
-    // Without the way out of compiling here, a file that did not travel fails.
+    // Without the local fallback, a file that is not distributed fails.
     let env = [
         ("DISTCC_HOSTS", hosts.as_str()),
         ("DISTCC_DIR", state.as_str()),
@@ -381,7 +385,7 @@ fn both_machines_of_distcc_compile_and_a_cache_in_front_of_them_answers_the_seco
     plain.jobs.total = 4;
     project.build(vec![plain]).unwrap();
     let alone = compiled(&logs);
-    assert!(alone.iter().all(|count| *count > 0), "both compiled: {alone:?}");
+    assert!(alone.iter().all(|count| *count > 0), "both hosts compile: {alone:?}");
     assert!(alone.iter().sum::<usize>() >= MANY, "{alone:?}");
 
     let both = tree(&project, "both", "launcher = \"ccache+distcc\"", &env);
@@ -393,10 +397,10 @@ fn both_machines_of_distcc_compile_and_a_cache_in_front_of_them_answers_the_seco
         (MANY as u64, 0)
     );
     let last: usize = compiled(&logs).iter().sum();
-    assert_eq!(last, after.iter().sum::<usize>(), "what is in the cache does not travel");
+    assert_eq!(last, after.iter().sum::<usize>(), "cached files are not distributed");
 }
 
-/// A launcher that breaks what it is told to break, and counts its trials.
+/// A launcher that fails for C++ trials and logs every trial.
 fn faulty(project: &Project) -> String {
     let (script, count) = (project.path("faulty"), project.path("trials"));
     let text = format!(
@@ -410,7 +414,7 @@ fn faulty(project: &Project) -> String {
 
 #[cfg(unix)]
 #[test]
-fn a_launcher_that_breaks_one_compiler_is_left_out_for_it_alone_and_tried_once() {
+fn broken_launcher_is_dropped_per_language() {
     let Some(project) = project(MIXED) else { return };
     let script = faulty(&project);
     let tree = tree(&project, "cpu", &format!("launcher = {script:?}"), &[]);
@@ -420,24 +424,24 @@ fn a_launcher_that_breaks_one_compiler_is_left_out_for_it_alone_and_tried_once()
     assert_eq!(what.len(), 1, "{what:?}");
     assert!(what[0].0 == "CXX" && what[0].1.contains("failed to execute compile"), "{what:?}");
     let rules = project.host.read_text(&tree.build.join("CMakeFiles/rules.ninja")).unwrap();
-    assert!(rules.contains(&format!("{script} /")), "C goes through it: {rules}");
+    assert!(rules.contains(&format!("{script} /")), "C uses the launcher: {rules}");
     let cxx = rules.lines().find(|line| line.contains("-x c++") || line.contains("c++ $DEFINES")).unwrap();
     assert!(!cxx.contains(&script), "{cxx}");
     assert_eq!(project.build(vec![tree]).unwrap().state, TreeState::Unchanged);
     let trials = project.host.read_text(&project.path("trials")).unwrap();
-    assert_eq!(trials.lines().count(), 2, "one trial for each language, none the second time");
+    assert_eq!(trials.lines().count(), 2, "one trial per language, none in the second build");
 }
 
 #[cfg(unix)]
 #[test]
-fn a_launcher_never_stands_in_front_of_itself() {
+fn launcher_is_not_applied_twice() {
     let Some(project) = project(MIXED) else { return };
     if !have(&project, &[("ccache", "ccache")]) {
         return;
     }
     let folder = project.path("ccache").to_string();
     let env = [("CCACHE_DIR", folder.as_str())];
-    // The compiler is a link to the cache, as distributions put it on PATH.
+    // The compiler is a symlink to ccache, as distributions install it on PATH.
     let masked = project.path("mask/cc");
     project.host.create_dir_all(&project.path("mask")).unwrap();
     let ccache = find_program(&project.host, "ccache").remove(0);
@@ -448,7 +452,7 @@ fn a_launcher_never_stands_in_front_of_itself() {
     let what = dropped(&project);
     assert!(what.len() == 1 && what[0].0 == "C" && what[0].1.contains("already"), "{what:?}");
 
-    // The project brings one of its own.
+    // The project sets its own launcher.
     let text = MIXED[0].1.replace(
         "project(l C CXX)",
         "project(l C CXX)\nset_property(GLOBAL PROPERTY RULE_LAUNCH_COMPILE ccache)",

@@ -1,4 +1,4 @@
-//! What the probe learns is enough to link a program, also for a linker that reads its line once.
+//! Link lines from the probe are sufficient, also for linkers that read their arguments once.
 
 use gpubuild_core::Backend;
 use gpubuild_host::{HostInfo, Os, ReadFiles};
@@ -52,12 +52,12 @@ fn link_and_run_program(project: &Project, manifest: &Manifest, linker: Option<&
 }
 
 #[test]
-fn c_and_cxx_libraries_link_with_a_c_driver_in_one_pass() {
+fn c_and_cxx_libraries_link_with_the_c_driver_in_one_pass() {
     let Some(project) = project(MIXED) else { return };
     let outcome = project.build(vec![project.tree(&[Backend::Cpu], &["top"], &[("MX_LOUD", "ON")])]).unwrap();
     let tree = &outcome.manifest.trees[0];
     let names: Vec<&str> = tree.files.iter().map(|file| file.target.as_str()).collect();
-    assert_eq!(names, ["deep", "top"], "the named target and what it links, nothing else");
+    assert_eq!(names, ["deep", "top"], "the requested target and its dependencies, nothing else");
     assert!(tree.files.iter().all(|file| file.kind == "static" && file.symbols > Some(0)));
     assert_eq!(tree.compilers["CXX"].id.len(), tree.compilers["C"].id.len());
     let system: Vec<&str> = tree
@@ -79,7 +79,7 @@ fn c_and_cxx_libraries_link_with_a_c_driver_in_one_pass() {
 }
 
 #[test]
-fn a_c_only_project_needs_no_cxx() {
+fn c_project_does_not_need_a_cxx_compiler() {
     let Some(project) = project(&[
         (
             "CMakeLists.txt",
@@ -116,7 +116,7 @@ fn shared_libraries_link_and_are_found_at_run_time() {
 }
 
 #[test]
-fn values_reach_the_project_as_they_are() {
+fn option_values_reach_the_project_unchanged() {
     let odd = r#"a;b "c" $ENV{HOME} \d ]=] '"#;
     let Some(project) = project(&[
         (
@@ -135,7 +135,7 @@ fn values_reach_the_project_as_they_are() {
 
 #[test]
 #[ignore = "takes long: `cargo test -- --ignored`"]
-fn our_own_kernels_link_into_a_c_program() {
+fn bundled_kernels_link_into_a_c_program() {
     let Some(project) = project(&[]) else { return };
     let mut tree =
         project.tree(&[Backend::Cpu], &["gk-core", "gk-cpu"], &[("GK_CPU", "ON"), ("GK_VULKAN", "OFF")]);

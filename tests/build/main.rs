@@ -1,5 +1,5 @@
-//! Builds of real CMake projects with the real tools of this machine, from hand-made plans.
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests; they say so when they skip")]
+//! Builds of real CMake projects with the tools of this machine, from hand-written plans.
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests print why they skip")]
 
 mod damaged;
 mod failing;

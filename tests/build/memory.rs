@@ -1,4 +1,4 @@
-//! Compilers that die when too many of them run at once.
+//! Compilers that are killed when too many run at once.
 
 use gpubuild_core::Backend;
 use gpubuild_detect::diagnostic::Diagnostic;
@@ -20,8 +20,8 @@ const UNITS: &[(&str, &str)] = &[
     ("unit5.c", "int unit5(void) { return 1; }\n"),
 ];
 
-/// The project with a compiler that dies, with `death` as its last act, if more than `limit` are at work on units. It
-/// waits a second for the others.
+/// The project with a fake compiler that runs `death` if more than `limit` instances compile units at the same time.
+/// Each instance waits one second for the others.
 fn with_compiler(limit: u32, death: &str) -> Option<(Project, String)> {
     let project = project(UNITS)?;
     let (script, slots) = (project.path("fake-cc"), project.path("slots"));
@@ -37,9 +37,9 @@ fn with_compiler(limit: u32, death: &str) -> Option<(Project, String)> {
     Some((project, script))
 }
 
-const SAYS_SO: &str = "echo 'cc: fatal error: Killed signal terminated program cc1' >&2; exit 1";
+const KILLED_MESSAGE: &str = "echo 'cc: fatal error: Killed signal terminated program cc1' >&2; exit 1";
 
-fn narrowings(project: &Project) -> Vec<(u32, u32)> {
+fn job_reductions(project: &Project) -> Vec<(u32, u32)> {
     let events = project.events.lock().unwrap();
     let of = |event: &BuildEvent| match event {
         BuildEvent::Narrowed { before, jobs, .. } => Some((*before, *jobs)),
@@ -51,19 +51,19 @@ fn narrowings(project: &Project) -> Vec<(u32, u32)> {
 #[cfg(unix)]
 #[test]
 #[ignore = "takes long: `cargo test -- --ignored`"]
-fn a_killed_compiler_makes_the_build_narrower_until_it_fits() {
+fn killed_compiler_reduces_parallelism() {
     for (limit, death, expected) in [
-        (2, SAYS_SO, [(4, 2)].as_slice()),
-        (1, SAYS_SO, [(4, 2), (2, 1)].as_slice()),
+        (2, KILLED_MESSAGE, [(4, 2)].as_slice()),
+        (1, KILLED_MESSAGE, [(4, 2), (2, 1)].as_slice()),
         (1, "kill -9 $$", [(4, 2), (2, 1)].as_slice()),
-        (9, SAYS_SO, [].as_slice()),
+        (9, KILLED_MESSAGE, [].as_slice()),
     ] {
         let Some((project, compiler)) = with_compiler(limit, death) else { return };
         let mut tree = project.tree(&[Backend::Cpu], &["t-core"], &[("CMAKE_C_COMPILER", &compiler)]);
         tree.jobs.total = 4;
         let outcome = project.build(vec![tree]).unwrap();
         assert_eq!(
-            (outcome.state, narrowings(&project).as_slice()),
+            (outcome.state, job_reductions(&project).as_slice()),
             (TreeState::Built, expected),
             "{limit} {death}"
         );
@@ -72,34 +72,34 @@ fn a_killed_compiler_makes_the_build_narrower_until_it_fits() {
 
 #[cfg(unix)]
 #[test]
-fn one_that_is_killed_alone_is_told_as_such() {
-    let Some((project, compiler)) = with_compiler(0, SAYS_SO) else { return };
+fn compiler_killed_while_running_alone_is_out_of_memory() {
+    let Some((project, compiler)) = with_compiler(0, KILLED_MESSAGE) else { return };
     let mut tree = project.tree(&[Backend::Cpu], &["t-core"], &[("CMAKE_C_COMPILER", &compiler)]);
     tree.jobs.total = 4;
     let error = project.build(vec![tree]).unwrap_err();
     assert_eq!(error.id(), "build.out-of-memory", "{error}");
     assert!(error.to_string().contains("Killed signal terminated program cc1"), "{error}");
     assert!(error.hint().is_some_and(|hint| hint.contains("one compiler at a time")), "{error:?}");
-    assert_eq!(narrowings(&project), [(4, 2), (2, 1)]);
+    assert_eq!(job_reductions(&project), [(4, 2), (2, 1)]);
 }
 
 #[cfg(unix)]
 #[test]
-fn a_faulty_source_is_not_tried_again() {
-    let Some((project, compiler)) = with_compiler(9, SAYS_SO) else { return };
+fn compile_error_is_not_retried() {
+    let Some((project, compiler)) = with_compiler(9, KILLED_MESSAGE) else { return };
     project.write("unit3.c", "int unit3(void) { return nope; }\n");
     let mut tree = project.tree(&[Backend::Cpu], &["t-core"], &[("CMAKE_C_COMPILER", &compiler)]);
     tree.jobs.total = 4;
     assert_eq!(project.build(vec![tree]).unwrap_err().id(), "build.compile-failed");
-    assert_eq!(narrowings(&project), []);
+    assert_eq!(job_reductions(&project), []);
 }
 
-/// A compiler that writes down how many of it are at work.
+/// A compiler that logs how many instances are running.
 const COUNTING: &str = "#!/bin/sh\ncase \"$*\" in\n*unit*.c)\n  touch \"$SLOTS/$TREE-$$\"\n  sleep 0.4\n  \
      echo \"$TREE $(ls \"$SLOTS\" | grep -c \"^$TREE-\") $(ls \"$SLOTS\" | wc -l)\" >> \"$NOTES\"\n  \
      rm \"$SLOTS/$TREE-$$\"\n  ;;\nesac\nexec cc \"$@\"\n";
 
-/// A Ninja that takes part in a jobserver, or `None` after saying so.
+/// Ninja with jobserver support, fetched if necessary. Prints why and returns `None` if unavailable.
 fn new_ninja(project: &Project) -> Option<HostPath> {
     let is_new = |path: &HostPath| {
         let version = project.output(&[path.as_str(), "--version"]);
@@ -123,7 +123,7 @@ fn new_ninja(project: &Project) -> Option<HostPath> {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_tree_that_is_done_leaves_its_jobs_to_the_others_and_all_together_stay_within_the_limit() {
+fn trees_share_the_job_limit_through_the_jobserver() {
     let Some(mut project) = project(UNITS) else { return };
     let Some(ninja) = new_ninja(&project) else { return };
     project.tools.ninja = Some(ninja);
@@ -158,7 +158,7 @@ fn a_tree_that_is_done_leaves_its_jobs_to_the_others_and_all_together_stay_withi
         rows.map(|row| row[column].parse::<u32>().unwrap()).max().unwrap()
     };
     assert_eq!(rows.len(), 51, "{notes}");
-    assert_eq!(most(1, "long"), 4, "half of the jobs were its own: {notes}");
+    assert_eq!(most(1, "long"), 4, "a tree gets half of the jobs: {notes}");
     assert_eq!(most(2, ""), 4, "{notes}");
     let events = project.events.lock().unwrap();
     assert!(
@@ -166,5 +166,5 @@ fn a_tree_that_is_done_leaves_its_jobs_to_the_others_and_all_together_stay_withi
             .iter()
             .any(|event| matches!(event, BuildEvent::Line { text, .. } if text.contains("Jobserver")))
     );
-    assert!(!project.host.exists(&project.path("build/.jobs")), "the pipe is gone");
+    assert!(!project.host.exists(&project.path("build/.jobs")), "the jobserver pipe is removed");
 }

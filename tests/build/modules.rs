@@ -1,4 +1,5 @@
-//! Backends as modules and as shared libraries: where they are put, who finds them, and who may not call them.
+//! Backends as modules and shared libraries: where they are installed, how they are loaded, and which calls are
+//! rejected.
 
 use gpubuild_core::Backend;
 use gpubuild_detect::diagnostic::Diagnostic;
@@ -10,7 +11,7 @@ use gpubuild_plan::project::Linkage;
 
 use crate::support::{Project, plan, project};
 
-/// A registry that opens modules as ggml's does: the names that it knows, in a folder.
+/// A registry that opens known modules in a folder, as ggml's does.
 const REGISTRY: &str = r#"#include <dlfcn.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -78,7 +79,7 @@ endif()
     ),
 ];
 
-/// The tree of the base libraries and of the processor's two modules.
+/// The tree of the base libraries and both CPU modules.
 fn base(project: &Project) -> PlannedTree {
     let mut tree = project.tree(&[Backend::Cpu], &["reg", "reg-base"], &origin(&[]));
     tree.linkage = Linkage::Dynamic;
@@ -86,7 +87,7 @@ fn base(project: &Project) -> PlannedTree {
     tree
 }
 
-/// A tree in which only CUDA's module is built, into a folder of its own.
+/// A tree that builds only the CUDA module, into its own folder.
 fn cuda(project: &Project, folder: &str, answer: &str) -> PlannedTree {
     let entries = [
         ("REG_CPU", "OFF"),
@@ -117,7 +118,7 @@ fn built(project: &Project, trees: Vec<PlannedTree>) -> Result<exec::BuildOutcom
     project.build_plan(&plan)
 }
 
-/// A program of the lines that a build script prints, as cargo would make it: in a folder `target/debug`.
+/// Builds a program with the lines of a build script, in `target/debug` as cargo does.
 fn rust_program(project: &Project, manifest: &HostPath, main: &str) -> Option<HostPath> {
     let rustc = find_program(&project.host, "rustc").into_iter().next()?;
     let out = project.path("app/target/debug/build/app-0/out");
@@ -167,7 +168,7 @@ fn main() {
 }
 "#;
 
-/// Runs a program from the root folder, with nothing of this machine's environment.
+/// Runs a program from the root folder with an empty environment.
 fn from_elsewhere(project: &Project, program: &HostPath, variable: Option<(&str, &str)>) -> String {
     let mut command = gpubuild_host::Command::new("sh", std::time::Duration::from_secs(60)).args([
         "-c",
@@ -183,7 +184,7 @@ fn from_elsewhere(project: &Project, program: &HostPath, variable: Option<(&str,
 }
 
 #[test]
-fn a_program_opens_the_modules_beside_it_from_any_folder() {
+fn program_loads_modules_from_any_working_directory() {
     let Some(project) = project(PROJECT) else { return };
     if project.host.platform().os != Os::Linux {
         return;
@@ -227,34 +228,34 @@ fn a_program_opens_the_modules_beside_it_from_any_folder() {
         println!("skipped: no rustc");
         return;
     };
-    // Of the two toolkits' modules the later one does not start here, so the other one is taken.
+    // The module of the later toolkit cannot be loaded here, so the other one is used.
     let names =
         r#"["libreg-cpu-new.so", "libreg-cpu-old.so", "cuda-12/libreg-cuda.so", "cuda-13/libreg-cuda.so"]"#;
     assert_eq!(from_elsewhere(&project, &program, None), format!("3 {names} 21\n"));
-    // The build tree may go: nothing points into it.
+    // The build tree is no longer needed: nothing refers to it.
     project.host.rename(&project.path("build"), &project.path("moved")).unwrap();
     assert_eq!(from_elsewhere(&project, &program, None), format!("3 {names} 21\n"));
     let nowhere = from_elsewhere(&project, &program, Some(("GPUBUILD_MODULES", "/nowhere")));
-    assert!(nowhere.contains("no backend could be opened from `/nowhere`"), "{nowhere}");
+    assert!(nowhere.contains("no backend could be loaded from `/nowhere`"), "{nowhere}");
     let moved = project.path("moved/runtime").to_string();
     assert!(from_elsewhere(&project, &program, Some(("GPUBUILD_MODULES", &moved))).starts_with("3 "));
 }
 
 #[test]
-fn a_module_that_is_no_longer_built_does_not_stay_beside_the_program() {
+fn stale_module_is_removed() {
     let Some(project) = project(PROJECT) else { return };
     if project.host.platform().os != Os::Linux {
         return;
     }
     built(&project, vec![base(&project), cuda(&project, "cuda-12", "12")]).unwrap();
-    let place = stage::runtime_folder(&project.path("build")).join("cuda-12/libreg-cuda.so");
-    assert!(project.host.is_file(&place));
+    let module = stage::runtime_folder(&project.path("build")).join("cuda-12/libreg-cuda.so");
+    assert!(project.host.is_file(&module));
     built(&project, vec![base(&project)]).unwrap();
-    assert!(!project.host.exists(&place));
+    assert!(!project.host.exists(&module));
 }
 
 #[test]
-fn a_library_that_calls_a_module_is_refused_before_anything_is_linked() {
+fn library_that_calls_a_module_is_rejected_before_linking() {
     let Some(project) = project(PROJECT) else { return };
     if project.host.platform().os != Os::Linux {
         return;
@@ -265,18 +266,19 @@ fn a_library_that_calls_a_module_is_refused_before_anything_is_linked() {
     assert_eq!(error.id(), "build.module-called");
     let text = error.to_string();
     assert!(
-        text.contains("`libreg.so` calls `module_answer`, which lies in the module `libreg-cpu-"),
+        text.contains("`libreg.so` calls `module_answer`, which is in the module `libreg-cpu-"),
         "{text}"
     );
     assert!(error.hint().unwrap().contains("shared"));
 }
 
 #[test]
-fn a_module_that_the_project_does_not_make_is_missed() {
+fn missing_module_is_reported() {
     let Some(project) = project(PROJECT) else { return };
-    for (module, what) in
-        [("reg-vulkan", "it has no module `reg-vulkan`"), ("reg-base", "is no module but shared")]
-    {
+    for (module, what) in [
+        ("reg-vulkan", "it has no module `reg-vulkan`"),
+        ("reg-base", "has the type `shared` instead of `module`"),
+    ] {
         let mut tree = base(&project);
         tree.modules.push(module.to_owned());
         let error = built(&project, vec![tree]).unwrap_err();

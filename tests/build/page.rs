@@ -1,4 +1,4 @@
-//! `report --html`: the page of a machine, in a real browser.
+//! `report --html`: the page of a host, in a real browser.
 
 use gpubuild::report::doctor::DoctorReport;
 use gpubuild::report::page::{Inset, page};
@@ -7,7 +7,7 @@ use gpubuild_detect::finding::{Evidence, Finding, Remedy, Severity};
 use gpubuild_detect::id;
 use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_host::{InspectHost, ReadFiles, WriteFiles};
-use gpubuild_plan::look;
+use gpubuild_plan::machine;
 
 use crate::support::project;
 use crate::timings::{SLOW, browse, recorded};
@@ -15,9 +15,9 @@ use crate::timings::{SLOW, browse, recorded};
 const EVIL: &str = "we\"ird' </script></iframe><script>document.title='broken'</script>\
                     <img src=x onerror=\"console.error(1)\"> @@TITLE@@ & more";
 
-/// The document of this machine with a finding in which the worst of texts stands everywhere.
+/// The report of this machine with a finding that contains hostile text in every field.
 fn document(host: &dyn InspectHost) -> DoctorReport {
-    let sight = look::look(host, Catalogue::embedded());
+    let machine = machine::inspect(host, Catalogue::embedded());
     let evil = || EVIL.to_owned();
     let finding = Finding {
         id: id!("cuda.host.gcc-too-new"),
@@ -36,11 +36,11 @@ fn document(host: &dyn InspectHost) -> DoctorReport {
         links: vec!["https://example.org/?a=\"><script>".to_owned(), "javascript:alert(1)".to_owned()],
         consequences: Vec::new(),
     };
-    DoctorReport::of_machine(&sight.facts, &sight.matrix, &gpubuild_core::Backend::ALL, vec![finding])
+    DoctorReport::of_machine(&machine.facts, &machine.matrix, &gpubuild_core::Backend::ALL, vec![finding])
 }
 
 #[test]
-fn the_page_of_a_machine_opens_without_a_complaint_whatever_stands_in_it() {
+fn host_page_renders_hostile_text_without_errors() {
     let Some(project) = project(SLOW) else { return };
     let recording = recorded(&project);
     let about = TimingsSubject { project: EVIL, success: true, processors: Some(2) };
@@ -53,25 +53,25 @@ fn the_page_of_a_machine_opens_without_a_complaint_whatever_stands_in_it() {
     assert!(text.len() > 10_000 && !text.contains("@@TITLE@@</title>"));
     for outside in ["src=\"http", "href=\"http://", "href=\"javascript", "@import", "<link rel=\"stylesheet"]
     {
-        assert!(!text.contains(outside), "the page needs nothing else: {outside}");
+        assert!(!text.contains(outside), "the page loads nothing from outside: {outside}");
     }
     let file = project.path("machine.html");
     project.host.write(&file, text.as_bytes()).unwrap();
     let address = format!("file://{file}");
     let Some(dom) = browse(&project, &["--dump-dom".to_owned(), address.clone()]) else { return };
     let dom = dom.stdout;
-    assert!(dom.contains("<title>gpubuild: "), "the title stays what it was");
+    assert!(dom.contains("<title>gpubuild: "), "the title is unchanged");
     assert!(!dom.contains("<img src=\"x\"") && !dom.contains("<script>document.title"), "{dom}");
     let (_, table) = dom.split_once("<tbody>").unwrap();
     let rows = table.split_once("</tbody>").unwrap().0;
-    assert_eq!(rows.matches("<th scope=\"row\">").count(), 7, "a row for each backend");
+    assert_eq!(rows.matches("<th scope=\"row\">").count(), 7, "one row per backend");
     assert!(dom.contains("<iframe title=\"Timings of the build\" sandbox=\"allow-scripts\""));
     assert!(
         dom.contains("<html lang=\"en\">")
             && dom.contains("<caption>")
             && dom.contains("alt=\"Plot of gpubuild bench")
     );
-    // Light and dark, to be looked at.
+    // Screenshots in the light and dark themes.
     for (name, scheme) in [
         ("light.png", "--blink-settings=preferredColorScheme=1"),
         ("dark.png", "--blink-settings=preferredColorScheme=0"),
@@ -89,13 +89,13 @@ fn the_page_of_a_machine_opens_without_a_complaint_whatever_stands_in_it() {
     }
 }
 
-/// A colour of the page by its name, as red, green, blue.
+/// A color of the page by its CSS variable, as red, green, blue.
 fn colour(style: &str, name: &str) -> [f64; 3] {
     let (_, rest) = style.split_once(&format!("--{name}: #")).unwrap_or_else(|| panic!("--{name}"));
     [0, 2, 4].map(|at| f64::from(u8::from_str_radix(&rest[at..at + 2], 16).unwrap()) / 255.0)
 }
 
-/// Contrast of two colours as WCAG 2 defines it.
+/// The contrast ratio of two colors as WCAG 2 defines it.
 fn contrast(one: [f64; 3], other: [f64; 3]) -> f64 {
     let luminance = |colour: [f64; 3]| {
         let linear = |value: f64| {
@@ -109,7 +109,7 @@ fn contrast(one: [f64; 3], other: [f64; 3]) -> f64 {
 }
 
 #[test]
-fn every_word_of_the_page_can_be_read_in_light_and_dark() {
+fn page_text_has_enough_contrast_in_both_themes() {
     let text = page(&DoctorReport::of_findings(Vec::new()), &[], None, &[]);
     let (light, dark) = text.split_once("prefers-color-scheme: dark").unwrap();
     for style in [light, dark] {

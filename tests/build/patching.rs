@@ -1,4 +1,4 @@
-//! Sources with patches, targets with several names, and headers that are supplied.
+//! Patched sources, alternative target names, and shim headers.
 
 use gpubuild_core::Backend;
 use gpubuild_detect::diagnostic::Diagnostic;
@@ -49,7 +49,7 @@ fn notes(project: &Project) -> Vec<String> {
 }
 
 #[test]
-fn a_copy_is_patched_and_follows_the_sources_which_stay_as_they_are() {
+fn patched_copy_follows_unmodified_sources() {
     let Some(project) = project(SMALL) else { return };
     project.host.write(&project.path("src.patch"), PATCH.as_bytes()).unwrap();
     project.host.set_executable(&project.path("src/data/run.sh")).unwrap();
@@ -59,7 +59,7 @@ fn a_copy_is_patched_and_follows_the_sources_which_stay_as_they_are() {
     project.output(&[project.path("build/source/data/run.sh").as_str()]);
     assert_eq!(build(&project, false), Ok(TreeState::Unchanged));
 
-    // Somebody's hand in the copy, a change and a new file in the sources, and one that is gone.
+    // A manual change in the copy; a changed, a new and a deleted file in the sources.
     project.host.write(&project.path("build/source/s.c"), b"broken").unwrap();
     assert_eq!(build(&project, false), Ok(TreeState::Built));
     project.write("s.c", "int t;\nint s(void)\n{\n    return 1;\n}\n");
@@ -70,30 +70,30 @@ fn a_copy_is_patched_and_follows_the_sources_which_stay_as_they_are() {
     assert_eq!(read("build/source/more/new.c"), "int u;\n");
     assert!(!project.host.exists(&project.path("build/source/data/run.sh")));
 
-    // The project took the change over.
+    // The project has adopted the change of the patch.
     project.write("s.c", "int s(void)\n{\n    return 2;\n}\n");
     assert_eq!(build(&project, false), Ok(TreeState::Built));
-    assert!(notes(&project)[0].contains("have the change of"), "{:?}", notes(&project));
+    assert!(notes(&project)[0].contains("already contain the changes of"), "{:?}", notes(&project));
 }
 
 #[test]
-fn a_patch_for_other_sources_is_refused_with_file_and_hunk_unless_it_is_optional() {
+fn mismatched_patch_fails_unless_optional() {
     let Some(project) = project(SMALL) else { return };
     project.host.write(&project.path("src.patch"), PATCH.as_bytes()).unwrap();
     project.write("s.c", "int s(void)\n{\n    return 3;\n}\n");
     let error = build(&project, false).unwrap_err();
     assert_eq!(error.id(), "project.patch-failed");
     let text = error.to_string();
-    assert!(text.contains("src.patch") && text.contains("hunk 1 (line 1) does not fit `s.c`"), "{text}");
-    assert!(!project.host.exists(&project.path("build/source")), "nothing is half done");
+    assert!(text.contains("src.patch") && text.contains("hunk 1 (line 1) does not match `s.c`"), "{text}");
+    assert!(!project.host.exists(&project.path("build/source")), "nothing partial is left");
     assert_eq!(build(&project, true), Ok(TreeState::Built));
-    assert!(notes(&project)[0].contains("is left out"), "{:?}", notes(&project));
+    assert!(notes(&project)[0].contains("is skipped"), "{:?}", notes(&project));
     project.host.remove(&project.path("src.patch")).unwrap();
     assert_eq!(build(&project, true).unwrap_err().id(), "file.failed");
 }
 
 #[test]
-fn targets_may_have_other_names_or_be_missing() {
+fn targets_may_be_alternatives_or_optional() {
     let Some(project) = project(SMALL) else { return };
     let mut tree = project.tree(&[Backend::Cpu], &["s"], &[("S_GONE", "ON")]);
     tree.choices = vec![WantedOption::new("then | now"), WantedOption::new("never?")];
@@ -111,7 +111,7 @@ fn targets_may_have_other_names_or_be_missing() {
 }
 
 #[test]
-fn a_supplied_header_is_found_before_the_one_that_it_leads_on_to() {
+fn shim_header_precedes_the_header_it_includes() {
     let Some(project) = project(SMALL) else { return };
     project.write("lib/real.h", "#define REAL 1\n");
     project.write("s.c", "#include <real.h>\nint s(void) { return REAL + MORE; }\n");

@@ -1,4 +1,4 @@
-//! What is done again, and what is not.
+//! Which changes trigger a rebuild.
 
 use gpubuild_core::Backend;
 use gpubuild_exec::exec::{BuildError, BuildEvent, TreeState};
@@ -25,7 +25,7 @@ fn build(project: &Project, fast: &str) -> (TreeState, u64, bool) {
 }
 
 #[test]
-fn nothing_changed_starts_no_process_and_any_change_is_seen() {
+fn unchanged_build_starts_no_process() {
     let Some(project) = project(SMALL) else { return };
     let (state, _, configured) = build(&project, "OFF");
     assert_eq!((state, configured), (TreeState::Built, true));
@@ -33,25 +33,29 @@ fn nothing_changed_starts_no_process_and_any_change_is_seen() {
 
     project.write("s.h", "#define S 2 \n");
     let (state, _, configured) = build(&project, "OFF");
-    assert_eq!((state, configured), (TreeState::Built, false), "a header changed: compile, do not configure");
+    assert_eq!(
+        (state, configured),
+        (TreeState::Built, false),
+        "a changed header recompiles without reconfiguring"
+    );
     assert_eq!(build(&project, "OFF"), (TreeState::Unchanged, 0, false));
 
     let (state, _, configured) = build(&project, "ON");
-    assert_eq!((state, configured), (TreeState::Built, true), "an option changed");
+    assert_eq!((state, configured), (TreeState::Built, true), "a changed option reconfigures");
 
     project.write("new.c", "int other;\n");
     let (state, _, configured) = build(&project, "ON");
-    assert_eq!((state, configured), (TreeState::Built, true), "a new file may match a pattern");
+    assert_eq!((state, configured), (TreeState::Built, true), "a new file may match a glob and reconfigures");
 
     let library = project.path("build/cpu/libs.a");
     project.host.remove(&library).unwrap();
-    assert_eq!(build(&project, "ON").0, TreeState::Built, "what was built is gone");
+    assert_eq!(build(&project, "ON").0, TreeState::Built, "deleted build outputs are rebuilt");
     assert!(project.host.is_file(&library));
     assert_eq!(build(&project, "ON"), (TreeState::Unchanged, 0, false));
 }
 
 #[test]
-fn another_generator_starts_anew_in_place_of_failing() {
+fn changed_generator_recreates_the_tree() {
     let Some(project) = project(SMALL) else { return };
     if gpubuild_host::find_program(&project.host, "make").is_empty() {
         println!("skipped: no make");
@@ -62,13 +66,13 @@ fn another_generator_starts_anew_in_place_of_failing() {
     tree.generator = "Unix Makefiles".into();
     let outcome = project.build(vec![tree]).unwrap();
     assert_eq!(outcome.manifest.trees[0].generator, "Unix Makefiles");
-    // And back again: what appears on PATH from one day to the next does no harm.
+    // Switching back works too: a generator that appears on PATH does no harm.
     assert_eq!(build(&project, "OFF").0, TreeState::Built);
     assert_eq!(build(&project, "OFF"), (TreeState::Unchanged, 0, false));
 }
 
 #[test]
-fn a_broken_stamp_only_means_more_work() {
+fn corrupt_stamp_triggers_a_rebuild() {
     let Some(project) = project(SMALL) else { return };
     build(&project, "OFF");
     for text in ["", "{", "{\"schema\":999}", "[]"] {
@@ -80,7 +84,7 @@ fn a_broken_stamp_only_means_more_work() {
 }
 
 #[test]
-fn an_interrupted_build_is_completed_by_the_next() {
+fn next_build_completes_an_interrupted_one() {
     let Some(project) = project(&[
         (
             "CMakeLists.txt",
@@ -95,7 +99,7 @@ fn an_interrupted_build_is_completed_by_the_next() {
     let interrupt = project.host.interrupt_handle();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Only once the slow step runs is there something to interrupt.
+            // Interrupts only after the slow step has started.
             while !project.host.is_file(&started) {
                 std::thread::sleep(std::time::Duration::from_millis(20));
             }
@@ -103,15 +107,15 @@ fn an_interrupted_build_is_completed_by_the_next() {
         });
         assert_eq!(project.build(vec![tree("60")]).unwrap_err(), BuildError::Interrupted);
     });
-    assert!(project.host.elapsed().as_secs() < 50, "the child was ended, not waited for");
-    // The next build is another process; here it is another host.
+    assert!(project.host.elapsed().as_secs() < 50, "the child is killed instead of waited for");
+    // The next build runs in another process; here a new host takes its place.
     let next = Project { host: gpubuild_host::RealHost::new(), ..project };
     let outcome = next.build(vec![next.tree(&[Backend::Cpu], &["i"], &[("SECONDS", "0")])]).unwrap();
     assert_eq!(outcome.manifest.trees[0].files.len(), 1);
 }
 
 #[test]
-fn a_second_build_waits_for_the_first() {
+fn concurrent_build_waits_for_the_first() {
     let Some(project) = project(SMALL) else { return };
     std::thread::scope(|scope| {
         let first = scope.spawn(|| build(&project, "OFF").0);

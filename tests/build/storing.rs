@@ -1,4 +1,4 @@
-//! What is taken from the store, what is not, and what cannot go wrong.
+//! Results in the build store: when they are restored, when not, and failures.
 
 use gpubuild_core::Backend;
 use gpubuild_exec::exec::{BuildEvent, TreeState};
@@ -22,7 +22,7 @@ const SMALL: &[(&str, &str)] = &[
     ("s.h", "#define S 1\n"),
 ];
 
-/// A project of these files that shares a store.
+/// A project with these files and a shared store.
 fn sharing(files: &[(&str, &str)], folder: &tempfile::TempDir) -> Option<Project> {
     let mut project = project(files)?;
     project.store = Some(store_in(folder, &project.host));
@@ -41,7 +41,7 @@ fn entries(project: &Project) -> Vec<HostPath> {
     items.into_iter().filter(|item| item.kind == "trees").map(|item| item.folder).collect()
 }
 
-/// What a program that links the library prints.
+/// Links a program with the library and returns its output.
 fn answer(project: &Project) -> String {
     let main = project.path("main.c");
     let text = "#include <stdio.h>\nint s(void); const char *file(void);\nint main(void) { printf(\"%d %s\", s(), file()); }\n";
@@ -63,28 +63,28 @@ fn differs(project: &Project) -> Vec<String> {
 }
 
 #[test]
-fn a_second_place_takes_what_the_first_built_and_starts_nothing() {
+fn second_checkout_restores_the_first_ones_result() {
     let folder = tempfile::tempdir().unwrap();
     let (Some(one), Some(two)) = (sharing(SMALL, &folder), sharing(SMALL, &folder)) else { return };
     assert_eq!(build(&one, "OFF").0, TreeState::Built);
     assert_eq!(build(&two, "OFF"), (TreeState::Taken, 0), "{:?}", two.events);
     assert_eq!(answer(&two), "2 ./s.c");
-    assert!(two.host.is_file(&two.path("build/cpu/gen/gen.h")), "generated headers belong to the result");
+    assert!(two.host.is_file(&two.path("build/cpu/gen/gen.h")), "generated headers are part of the result");
     assert_eq!(build(&two, "OFF"), (TreeState::Unchanged, 0));
     let manifest = two.host.read_text(&two.path("build/manifest.json")).unwrap();
     assert!(!manifest.contains(one.path("").as_str().trim_end_matches('/')), "{manifest}");
-    // A build folder that is gone is filled again.
+    // A deleted build folder is restored.
     one.host.remove(&one.path("build")).unwrap();
     assert_eq!(build(&one, "OFF"), (TreeState::Taken, 0));
 }
 
 #[test]
-fn every_change_is_a_miss_that_names_it() {
+fn store_miss_names_the_changed_input() {
     let folder = tempfile::tempdir().unwrap();
     let Some(project) = sharing(SMALL, &folder) else { return };
     build(&project, "OFF");
     assert_eq!((build(&project, "ON").0, differs(&project)), (TreeState::Built, vec!["options".to_owned()]));
-    assert_eq!(build(&project, "OFF").0, TreeState::Taken, "it is still there");
+    assert_eq!(build(&project, "OFF").0, TreeState::Taken, "the earlier result is still stored");
     project.write("s.h", "#define S 5\n");
     assert_eq!((build(&project, "OFF").0, differs(&project)), (TreeState::Built, vec!["sources".to_owned()]));
     assert_eq!(answer(&project), "6 ./s.c");
@@ -96,14 +96,14 @@ fn every_change_is_a_miss_that_names_it() {
 }
 
 #[test]
-fn building_goes_on_rightly_after_results_were_taken() {
+fn incremental_build_after_restore_is_correct() {
     let folder = tempfile::tempdir().unwrap();
     let Some(project) = sharing(SMALL, &folder) else { return };
     let header = project.path("src/s.h");
     let old = project.output(&["date", "-R", "-r", header.as_str()]);
     let set = |value: u32, project: &Project| {
         project.write("s.h", &format!("#define S {value}\n"));
-        // As a checkout that keeps times would leave it: Ninja sees nothing new.
+        // Restores the old time stamp, as some checkouts do: Ninja sees no change.
         project.output(&["touch", "-d", old.trim(), header.as_str()]);
     };
     for (value, expected) in [(1, "2 ./s.c"), (2, "3 ./s.c"), (1, "2 ./s.c"), (3, "4 ./s.c"), (2, "3 ./s.c")]
@@ -112,7 +112,7 @@ fn building_goes_on_rightly_after_results_were_taken() {
         build(&project, "OFF");
         assert_eq!(answer(&project), expected, "{value}");
     }
-    // Without the store the folder is as good.
+    // The folder works without the store too.
     let project = Project { store: None, ..project };
     for (value, expected) in [(1, "2 ./s.c"), (4, "5 ./s.c"), (3, "4 ./s.c")] {
         set(value, &project);
@@ -129,7 +129,7 @@ fn sources_are_read_once_for_all_trees_of_a_project() {
     for index in 0..FILES {
         project.write(&format!("more/f{index}.txt"), &index.to_string());
     }
-    // What was written this moment could be written again without looking different, and would be read again for that.
+    // Recently written files may change without a new time stamp, so they are read again.
     std::thread::sleep(std::time::Duration::from_millis(2100));
     let read = |name: &str, fast: &str| {
         let before = project.host.counts().files;
@@ -140,7 +140,7 @@ fn sources_are_read_once_for_all_trees_of_a_project() {
     };
     let (first, second) = (read("one", "OFF"), read("two", "ON"));
     assert!(first >= FILES && second + FILES / 2 < first, "{first} {second}");
-    // What changed is read, and only that; notes of projects that are gone go at last.
+    // Only changed files are read again; pruning removes the notes of deleted projects.
     project.write("more/f7.txt", "other");
     let third = read("three", "OFF");
     assert!(third + FILES / 2 < first, "{first} {third}");
@@ -153,7 +153,7 @@ fn sources_are_read_once_for_all_trees_of_a_project() {
 }
 
 #[test]
-fn headers_outside_are_compared_by_content() {
+fn external_headers_are_compared_by_content() {
     let folder = tempfile::tempdir().unwrap();
     let elsewhere = tempfile::tempdir().unwrap();
     let list = "cmake_minimum_required(VERSION 3.16)\nproject(s C)\nadd_library(s STATIC s.c)\ntarget_include_directories(s PRIVATE ${ELSEWHERE})\n";
@@ -161,26 +161,26 @@ fn headers_outside_are_compared_by_content() {
     let (Some(one), Some(two)) = (sharing(&files, &folder), sharing(&files, &folder)) else { return };
     let far = one.host.path(elsewhere.path().to_str().unwrap()).join("far.h");
     one.host.write(&far, b"#define FAR 1\n").unwrap();
-    let place = far.parent().unwrap().to_string();
+    let external = far.parent().unwrap().to_string();
     let build = |project: &Project| {
         project.events.lock().unwrap().clear();
-        let tree = project.tree(&[Backend::Cpu], &["s"], &[("ELSEWHERE", &place)]);
+        let tree = project.tree(&[Backend::Cpu], &["s"], &[("ELSEWHERE", &external)]);
         project.build(vec![tree]).unwrap().state
     };
     assert_eq!(build(&one), TreeState::Built);
     one.host.write(&far, b"#define FAR 1\n").unwrap();
-    assert_eq!(build(&two), TreeState::Taken, "written again with the same content");
+    assert_eq!(build(&two), TreeState::Taken, "rewritten with the same content");
     one.host.write(&far, b"#define FAR 2\n").unwrap();
     assert_eq!(build(&two), TreeState::Built);
     let events = two.events.lock().unwrap();
-    let told = events
+    let reported = events
         .iter()
         .any(|event| matches!(event, BuildEvent::NotStored { why, .. } if why.contains("far.h")));
-    assert!(told, "{events:?}");
+    assert!(reported, "{events:?}");
 }
 
 #[test]
-fn what_names_its_place_serves_only_there() {
+fn result_with_an_absolute_path_is_not_shared() {
     let folder = tempfile::tempdir().unwrap();
     let list = "cmake_minimum_required(VERSION 3.16)\nproject(s C)\nadd_library(s STATIC s.c)\ntarget_compile_definitions(s PRIVATE HERE=\"${CMAKE_SOURCE_DIR}\")\n";
     let files = [("CMakeLists.txt", list), ("s.c", "const char *s(void) { return HERE; }\n")];
@@ -198,7 +198,7 @@ fn what_names_its_place_serves_only_there() {
 }
 
 #[test]
-fn a_damaged_entry_is_built_again_and_one_of_a_later_version_is_left_alone() {
+fn damaged_entry_is_rebuilt_and_newer_version_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let (Some(one), Some(two)) = (sharing(SMALL, &folder), sharing(SMALL, &folder)) else { return };
     build(&one, "OFF");
@@ -213,7 +213,7 @@ fn a_damaged_entry_is_built_again_and_one_of_a_later_version_is_left_alone() {
         assert_eq!(build(&two, "OFF").0, TreeState::Built);
         assert_eq!(answer(&two), "2 ./s.c");
         two.host.remove(&two.path("build")).unwrap();
-        assert_eq!(build(&two, "OFF").0, TreeState::Taken, "it was replaced");
+        assert_eq!(build(&two, "OFF").0, TreeState::Taken, "the damaged entry is replaced");
     }
     for text in ["", "{", "{\"schema\":1}", "[]"] {
         one.host.write(&entry.join(ENTRY), text.as_bytes()).unwrap();
@@ -234,7 +234,7 @@ fn a_damaged_entry_is_built_again_and_one_of_a_later_version_is_left_alone() {
 }
 
 #[test]
-fn two_builds_of_the_same_share_the_work() {
+fn concurrent_identical_builds_share_the_work() {
     let folder = tempfile::tempdir().unwrap();
     let slow = "cmake_minimum_required(VERSION 3.16)\nproject(s C)\nadd_custom_command(OUTPUT slow.h COMMAND ${CMAKE_COMMAND} -E sleep 2 COMMAND ${CMAKE_COMMAND} -E touch slow.h VERBATIM)\nadd_library(s STATIC s.c slow.h)\n";
     let files = [("CMakeLists.txt", slow), ("s.c", "int s(void) { return 1; }\n")];
@@ -250,32 +250,32 @@ fn two_builds_of_the_same_share_the_work() {
     let waited = |project: &Project| {
         project.events.lock().unwrap().iter().any(|event| matches!(event, BuildEvent::WaitingForStore { .. }))
     };
-    assert!(waited(&one) != waited(&two), "one waited and said so");
+    assert!(waited(&one) != waited(&two), "exactly one build waits and reports it");
 }
 
 #[test]
-fn a_store_that_cannot_be_written_is_read_and_said_once() {
+fn read_only_store_is_used_and_reported_once() {
     let folder = tempfile::tempdir().unwrap();
     let (Some(one), Some(mut two)) = (sharing(SMALL, &folder), sharing(SMALL, &folder)) else { return };
     build(&one, "OFF");
     two.store.as_mut().unwrap().access = CacheAccess::Readonly;
     assert_eq!(build(&two, "OFF").0, TreeState::Taken);
     assert_eq!(build(&two, "ON").0, TreeState::Built);
-    assert_eq!(entries(&one).len(), 1, "nothing was put in");
-    // A file in the way, which not even root can write around.
+    assert_eq!(entries(&one).len(), 1, "nothing is stored");
+    // A file at the store's path blocks even root.
     let broken = tempfile::tempdir().unwrap();
     one.host.write(&one.host.path(broken.path().to_str().unwrap()).join("v1"), b"in the way").unwrap();
     let Some(three) = sharing(SMALL, &broken) else { return };
     assert_eq!(build(&three, "OFF").0, TreeState::Built);
     assert_eq!(answer(&three), "2 ./s.c");
     let events = three.events.lock().unwrap();
-    let told: Vec<&BuildEvent> =
+    let reported: Vec<&BuildEvent> =
         events.iter().filter(|event| matches!(event, BuildEvent::StoreUnused { .. })).collect();
-    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(reported.len(), 1, "{reported:?}");
 }
 
 #[test]
-fn sources_that_change_during_a_build_are_not_stored_and_are_built_again() {
+fn sources_changed_during_a_build_are_not_stored() {
     let folder = tempfile::tempdir().unwrap();
     let list = "cmake_minimum_required(VERSION 3.16)\nproject(s C)\nadd_library(s STATIC s.c)\nif(NOT EXISTS ${CMAKE_BINARY_DIR}/started)\nadd_custom_command(TARGET s PRE_LINK COMMAND ${CMAKE_COMMAND} -E touch started COMMAND ${CMAKE_COMMAND} -E sleep 1)\nendif()\n";
     let before = "const char *file(void) { return \"\"; }\nint s(void) { return 1; }\n";
@@ -290,7 +290,7 @@ fn sources_that_change_during_a_build_are_not_stored_and_are_built_again() {
             while !project.host.is_file(&project.path("build/cpu/started")) {
                 std::thread::sleep(std::time::Duration::from_millis(10));
             }
-            // It is compiled already, and looks as old as before.
+            // The object file exists already, and the source keeps an old time stamp.
             project.write("s.c", &before.replace("return 1", "return 7"));
             project.output(&["touch", "-d", "2020-01-01", project.path("src/s.c").as_str()]);
         });
@@ -304,12 +304,12 @@ fn sources_that_change_during_a_build_are_not_stored_and_are_built_again() {
     assert_eq!(answer(&project).trim(), "1");
     assert_eq!(build(), TreeState::Built);
     assert!(!changed(&project));
-    assert_eq!(answer(&project).trim(), "7", "the next build completes");
+    assert_eq!(answer(&project).trim(), "7", "the next build picks up the change");
     assert_eq!(entries(&project).len(), 1);
 }
 
 #[test]
-fn touched_files_of_the_same_content_start_nothing() {
+fn touched_files_with_equal_content_do_not_rebuild() {
     let folder = tempfile::tempdir().unwrap();
     let Some(project) = sharing(SMALL, &folder) else { return };
     build(&project, "OFF");
@@ -319,7 +319,7 @@ fn touched_files_of_the_same_content_start_nothing() {
 }
 
 #[test]
-fn pruning_keeps_what_was_used_last_and_what_is_in_use() {
+fn prune_keeps_recent_and_locked_entries() {
     let folder = tempfile::tempdir().unwrap();
     let Some(project) = sharing(SMALL, &folder) else { return };
     let store = project.store.clone().unwrap();
@@ -345,7 +345,7 @@ fn pruning_keeps_what_was_used_last_and_what_is_in_use() {
     let pruned = maintain::prune(&project.host, &store, old).unwrap();
     assert_eq!((pruned.removed.len(), pruned.in_use.len()), (0, 1));
     drop(held);
-    // As a clock that went back shows it: from the future, so it is new.
+    // A time stamp in the future, as after setting the clock back, counts as new.
     project.output(&["touch", "-d", "2090-01-01", second.join("used").as_str()]);
     assert!(maintain::prune(&project.host, &store, old).unwrap().removed.is_empty());
     project.output(&["touch", "-d", "2020-01-01", second.join("used").as_str()]);
@@ -354,7 +354,7 @@ fn pruning_keeps_what_was_used_last_and_what_is_in_use() {
     assert_eq!(build(&project, "OFF").0, TreeState::Built);
 }
 
-/// Two libraries in two languages; only the registry is compiled with the switch.
+/// Two libraries in two languages; the switch affects only the registry.
 const BASE: &[(&str, &str)] = &[
     (
         "CMakeLists.txt",
@@ -378,7 +378,7 @@ const BASE: &[(&str, &str)] = &[
     ("more.c", "int more(void) { return 3; }\n"),
 ];
 
-/// Objects that Ninja compiled, by their names.
+/// Object files that Ninja compiled, by name.
 fn compiled(project: &Project, tree: &str) -> Vec<String> {
     let log = project.host.read_text(&project.path(&format!("build/{tree}/gpubuild/build.log"))).unwrap();
     let lines = log.lines().filter(|line| line.contains("Building C"));
@@ -410,21 +410,21 @@ fn base_libraries_are_reused_between_trees_and_projects() {
     };
     let first = one.build(vec![cpu(&one)]).unwrap();
     assert_eq!(compiled(&one, "cpu"), ["one.cpp.o", "s.c.o", "two.c.o"]);
-    // Another tree of the same project: only what the switch reaches is compiled.
+    // Another tree of the same project recompiles only what the switch affects.
     let second = one.build(vec![both(&one)]).unwrap();
     assert_eq!(second.state, TreeState::Built);
     assert_eq!(compiled(&one, "cpu-vulkan"), ["more.c.o", "s.c.o"], "{:?}", one.events);
     assert_eq!(link(&one, "cpu-vulkan", &["libs.a", "base/libbase.a"]), 16);
-    // The link line still names the C++ runtime, and how the base was compiled is still told.
+    // The link line still names the C++ runtime, and the compile flags of the base are still reported.
     let links = |outcome: &gpubuild_exec::exec::BuildOutcome| format!("{:?}", outcome.manifest.trees[0].link);
     assert!(links(&second).contains("stdc++") == links(&first).contains("stdc++"), "{}", links(&second));
-    // Another project with the same base, changed elsewhere.
+    // Another project with the same base and other changes.
     two.write("s.c", "int one(void); int two(void);\nint s(void) { return one() * two(); }\n");
     assert_eq!(two.build(vec![cpu(&two)]).unwrap().state, TreeState::Built);
     assert_eq!(compiled(&two, "cpu"), ["s.c.o"], "{:?}", two.events);
     assert_eq!(link(&two, "cpu", &["libs.a", "base/libbase.a"]), 8);
     assert_eq!(two.build(vec![cpu(&two)]).unwrap().state, TreeState::Unchanged);
-    // What the base was made of is still watched, though this tree never compiled it.
+    // Inputs of the base are still watched, although this tree did not compile it.
     two.write("base/base.h", "#define BASE 3\n");
     assert_eq!(two.build(vec![cpu(&two)]).unwrap().state, TreeState::Built);
     assert_eq!(link(&two, "cpu", &["libs.a", "base/libbase.a"]), 12);
@@ -434,7 +434,7 @@ fn base_libraries_are_reused_between_trees_and_projects() {
 }
 
 #[test]
-fn a_header_that_would_be_found_first_is_a_miss() {
+fn shadowing_header_is_a_store_miss() {
     let folder = tempfile::tempdir().unwrap();
     let list = "cmake_minimum_required(VERSION 3.16)\nproject(s C)\noption(X \"\" OFF)\nadd_library(s STATIC s.c)\ntarget_include_directories(s PRIVATE first second)\n";
     let files = [

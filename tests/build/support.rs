@@ -13,19 +13,19 @@ use gpubuild_host::{HostInfo, HostPath, ReadFiles, RealHost, RunPrograms, WriteF
 use gpubuild_plan::plan::{Jobs, Plan, PlannedTree};
 use gpubuild_plan::project::CacheAccess;
 
-/// A project in a folder that disappears with it.
+/// A project in a temporary folder.
 pub(crate) struct Project {
     pub(crate) host: RealHost,
     pub(crate) folder: tempfile::TempDir,
     pub(crate) tools: InstalledTools,
-    /// Everything that was told during the builds so far.
+    /// All events of the builds so far.
     pub(crate) events: Mutex<Vec<BuildEvent>>,
-    /// Where results are shared.
+    /// The shared store, if any.
     pub(crate) store: Option<Store>,
 }
 
-/// A project of these files. `None`, after saying so, if this machine has no CMake, Ninja and C compiler; a machine that
-/// has to have them fails.
+/// Creates a project with these files. Prints why and returns `None` if CMake, Ninja or a C compiler is missing;
+/// panics if `GPUBUILD_REQUIRE` names `cmake`.
 pub(crate) fn project(files: &[(&str, &str)]) -> Option<Project> {
     let host = RealHost::new();
     let found = |name: &str| find_program(&host, name).into_iter().next();
@@ -52,7 +52,7 @@ pub(crate) fn project(files: &[(&str, &str)]) -> Option<Project> {
 
 impl Project {
     pub(crate) fn path(&self, name: &str) -> HostPath {
-        // A path of a temporary folder may have a link in it, which CMake resolves.
+        // CMake resolves symlinks in the path of the temporary folder.
         let root = self.host.canonical(&self.host.path(self.folder.path().to_str().unwrap())).unwrap();
         root.join(name)
     }
@@ -130,7 +130,7 @@ impl Project {
         exec::build(&job, plan)
     }
 
-    /// Runs a program and returns what it printed; panics with its errors if it fails.
+    /// Runs a program and returns its output; panics with its errors if it fails.
     pub(crate) fn output(&self, argv: &[&str]) -> String {
         let command = gpubuild_host::Command::new(argv[0], std::time::Duration::from_secs(120))
             .args(argv[1..].iter().copied());

@@ -1,4 +1,4 @@
-//! `build --timings`: a real build is recorded, and its page is opened in a real browser.
+//! `build --timings`: records a real build and opens the page in a real browser.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ pub(crate) fn recorded(project: &Project) -> TimingRecording {
 }
 
 #[test]
-fn files_steps_memory_and_the_critical_path_of_a_real_build() {
+fn timings_record_files_steps_memory_and_critical_path() {
     let Some(project) = project(SLOW) else { return };
     let recording = recorded(&project);
     let unit = |end: &str| {
@@ -70,14 +70,15 @@ fn files_steps_memory_and_the_critical_path_of_a_real_build() {
     assert!(names.iter().any(|name| name.ends_with("slow.cpp.o")), "{names:?}");
 }
 
-/// Starts the browser without a window; `None`, after saying so, where there is none.
+/// Runs a headless browser and checks that it reports no errors. Prints why and returns `None` if no browser is
+/// installed.
 pub(crate) fn browse(project: &Project, arguments: &[String]) -> Option<CommandOutput> {
     let names = ["chromium", "chromium-browser", "google-chrome"];
     let Some(browser) = names.iter().find_map(|name| find_program(&project.host, name).into_iter().next())
     else {
         let required = project.host.env().get("GPUBUILD_REQUIRE");
-        let required = required.is_some_and(|list| list.split(',').any(|word| word == "chromium"));
-        assert!(!required, "GPUBUILD_REQUIRE names chromium, and there is none");
+        let required = required.is_some_and(|list| list.split(',').any(|name| name == "chromium"));
+        assert!(!required, "GPUBUILD_REQUIRE names chromium, but it is not installed");
         println!("skipped: no Chromium");
         return None;
     };
@@ -94,7 +95,7 @@ pub(crate) fn browse(project: &Project, arguments: &[String]) -> Option<CommandO
 }
 
 #[test]
-fn the_page_opens_in_a_browser_without_a_complaint_whatever_files_are_called() {
+fn timing_page_renders_hostile_file_names_without_errors() {
     let Some(project) = project(SLOW) else { return };
     let mut recording = recorded(&project);
     let evil = "we\"ird' </script><script>document.title='broken'</script><img src=x onerror=\"console.error(1)\">.c.o";
@@ -111,12 +112,12 @@ fn the_page_opens_in_a_browser_without_a_complaint_whatever_files_are_called() {
     let dump = ["--dump-dom".to_owned(), address.clone()];
     let Some(dom) = browse(&project, &dump) else { return };
     let dom = dom.stdout;
-    assert!(dom.contains("<title>slow &lt;b&gt;project&lt;/b&gt;: "), "the title stays what it was");
+    assert!(dom.contains("<title>slow &lt;b&gt;project&lt;/b&gt;: "), "the title is unchanged");
     let (_, table) = dom.split_once("<tbody id=\"rows\">").unwrap();
-    assert_eq!(table.matches("<tr ").count(), recording.units.len(), "each file has its line");
-    assert!(table.contains("&lt;img src=x onerror="), "the name is text: {table}");
-    assert!(dom.matches("class=\"bar").count() >= recording.units.len(), "each file has its bar");
-    assert!(!dom.contains("<img src=\"x\""), "nothing was made of the name");
+    assert_eq!(table.matches("<tr ").count(), recording.units.len(), "one row per file");
+    assert!(table.contains("&lt;img src=x onerror="), "the name is escaped: {table}");
+    assert!(dom.matches("class=\"bar").count() >= recording.units.len(), "one bar per file");
+    assert!(!dom.contains("<img src=\"x\""), "the name is not interpreted as HTML");
     let screenshot = [format!("--screenshot={picture}"), "--window-size=1400,1000".to_owned(), address];
     browse(&project, &screenshot);
     let bytes = project.host.read(&picture).unwrap();

@@ -1,4 +1,4 @@
-//! Two projects that contain two versions of one library, in one program.
+//! Two projects with two versions of the same library, in one program.
 
 use gpubuild_core::Backend;
 use gpubuild_detect::diagnostic::Diagnostic;
@@ -10,7 +10,8 @@ use gpubuild_plan::project::together::{InterfaceDifference, SameSymbols, With};
 
 use crate::support::{Project, plan, project};
 
-/// A library with a C function, an inline C++ one whose meaning depends on the version, and a variable; and what stands on it.
+/// A core library with a C function, a C++ inline function that depends on the version, and a variable; and a library
+/// that uses it.
 fn files(name: &str, size: u32) -> Vec<(String, String)> {
     let cmake = format!(
         "cmake_minimum_required(VERSION 3.16)\nproject({name} C CXX)\nadd_library(core STATIC core.c shape.cpp)\n\
@@ -35,7 +36,7 @@ fn files(name: &str, size: u32) -> Vec<(String, String)> {
         ),
         (
             "shape.cpp".into(),
-            // Objects with a destructor that both projects have, whose name groups code and is no symbol itself.
+            // A static object with a destructor: its comdat group has a name that is not a symbol.
             "#include \"core.h\"\n#include <map>\n#include <string>\nstatic std::map<std::string, int> seen;\n\
              int core::area(const shape &s) { seen[\"area\"] = shape_size(s); return seen.at(\"area\"); }\n"
                 .into(),
@@ -89,7 +90,7 @@ fn answers(project: &Project, outcome: &BuildOutcome) -> String {
 }
 
 #[test]
-fn two_versions_of_a_library_are_refused_or_kept_apart() {
+fn two_versions_of_a_library_are_rejected_or_isolated() {
     let Some((talk, _)) = built("talk", 2) else { return };
     let Some((hear, _)) = built("hear", 3) else { return };
     if talk.host.platform().os != Os::Linux {
@@ -98,7 +99,7 @@ fn two_versions_of_a_library_are_refused_or_kept_apart() {
     let error = with(&talk, &hear, SameSymbols::Refuse).unwrap_err();
     assert_eq!(error.id(), "symbols.same");
     let text = error.to_string();
-    assert!(text.contains("`test` and `hear` both define `_ZN4core4areaERK5shape` and 2 further"), "{text}");
+    assert!(text.contains("`test` and `hear` both define `_ZN4core4areaERK5shape` and 2 more"), "{text}");
     assert!(text.contains("CORE_SIZE is 2 and 3"), "{text}");
     assert!(error.hint().unwrap().contains("same_symbols"));
 
@@ -112,7 +113,7 @@ fn two_versions_of_a_library_are_refused_or_kept_apart() {
         serde_json::from_str(&talk.host.read_text(&talk.path("build/with/hear/symbols.json")).unwrap())
             .unwrap();
     assert_eq!(table["core_version"], "hear_core_version");
-    assert_eq!(table["hear_answer"], serde_json::Value::Null, "what only one defines keeps its name");
+    assert_eq!(table["hear_answer"], serde_json::Value::Null, "symbols of only one project keep their names");
     let again = with(&talk, &hear, SameSymbols::Prefix).unwrap();
     assert_eq!(again.manifest, outcome.manifest);
 
@@ -122,7 +123,7 @@ fn two_versions_of_a_library_are_refused_or_kept_apart() {
 }
 
 #[test]
-fn the_other_project_has_to_be_built() {
+fn other_project_must_be_built_first() {
     let Some((talk, _)) = built("talk", 2) else { return };
     let Some(hear) = project(&[]) else { return };
     let error = with(&talk, &hear, SameSymbols::Prefix).unwrap_err();

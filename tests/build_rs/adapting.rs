@@ -1,6 +1,6 @@
-//! A plan in the hands of a crate that runs CMake and a compiler itself.
+//! Plans applied by crates that call CMake or cc themselves.
 
-use gpubuild_host::Host;
+use gpubuild_host::{HostInfo, ReadFiles, WriteFiles};
 
 use crate::support::{Workspace, workspace};
 
@@ -37,20 +37,20 @@ const OWN: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn a_plan_is_applied_to_cmake_and_cc() {
+fn plan_is_applied_to_cmake_and_cc() {
     let Some(workspace) = workspace(OWN) else { return };
     workspace.cargo(&["build"], &[]).success();
     assert_eq!(workspace.app(), "7 true");
 }
 
-/// A crate with a CUDA file that every compiler takes.
-const WITH_CUDA: &str = "use gpubuild_build::Backend;\nuse gpubuild_build::Language;\n\nfn main() {\n    let plan = gpubuild_build::Build::new().backends([\"cuda\"]).plan().unwrap_or_else(|error| panic!(\"{}\", error.told()));\n    let mut build = cc::Build::new();\n    plan.apply_to_cc(Backend::Cuda, Language::Cuda, &mut build).file(\"kernel.cu\").compile(\"kernel\");\n}\n";
+/// A crate with a CUDA file that any compiler accepts.
+const WITH_CUDA: &str = "use gpubuild_build::Backend;\nuse gpubuild_build::Language;\n\nfn main() {\n    let plan = gpubuild_build::Build::new().backends([\"cuda\"]).plan().unwrap_or_else(|error| panic!(\"{}\", error.full_message()));\n    let mut build = cc::Build::new();\n    plan.apply_to_cc(Backend::Cuda, Language::Cuda, &mut build).file(\"kernel.cu\").compile(\"kernel\");\n}\n";
 
-/// Notes its words and compiles as C++.
+/// A fake nvcc that logs its arguments and compiles as C++.
 const NVCC: &str = "#!/bin/sh\necho \"$*\" >> \"$(dirname \"$0\")/../calls\"\nleft=$#\nwhile [ \"$left\" -gt 0 ]; do\n  word=$1\n  shift\n  left=$((left - 1))\n  case $word in\n  -gencode | -Xcompiler)\n    shift\n    left=$((left - 1))\n    ;;\n  -ccbin=* | -G | *.a) ;;\n  --device-link)\n    set -- \"$@\" -c \"$(dirname \"$0\")/empty.cpp\"\n    ;;\n  *) set -- \"$@\" \"$word\" ;;\n  esac\ndone\nexec c++ -fPIC -x c++ \"$@\"\n";
 
 #[test]
-fn cc_calls_the_nvcc_of_the_plan() {
+fn cc_uses_the_nvcc_of_the_plan() {
     let Some(workspace) = workspace(OWN) else { return };
     if workspace.host.platform().os == gpubuild_host::Os::Windows {
         println!("skipped: the fake nvcc is a shell script");
@@ -78,8 +78,8 @@ fn cc_calls_the_nvcc_of_the_plan() {
     assert_eq!(workspace.app(), "5 true");
     let calls = workspace.host.read_text(&workspace.path("cuda/calls")).unwrap();
     let call = calls.lines().find(|call| call.ends_with("-c kernel.cu")).unwrap();
-    for word in ["-gencode arch=compute_90,code=sm_90", "-ccbin=", "-Xcompiler -fPIC"] {
-        assert!(call.contains(word), "{word} in {call}");
+    for option in ["-gencode arch=compute_90,code=sm_90", "-ccbin=", "-Xcompiler -fPIC"] {
+        assert!(call.contains(option), "{option} in {call}");
     }
 }
 
@@ -91,20 +91,20 @@ fn own_kernels(workspace: &Workspace, variables: &[(&str, &str)]) -> gpubuild_ho
 }
 
 #[test]
-fn the_example_runs_with_and_without_cuda() {
+fn own_kernels_example_runs_with_and_without_cuda() {
     let Some(workspace) = workspace(OWN) else { return };
     let ran = own_kernels(&workspace, &[]);
     assert!(ran.stdout.starts_with("cpu: [2.0, 4.0, 6.0], sum 12\ncuda: "), "{}", ran.stdout);
-    if ran.stdout.contains("cuda: left out: ") {
+    if ran.stdout.contains("cuda: skipped: ") {
         assert!(ran.stderr.contains("warning: own-kernels@0.1.0: cuda is left out: "), "{}", ran.stderr);
     }
     let Some(toolkit) = workspace.host.env().get("CUDA_PATH").map(str::to_owned) else {
         let required = workspace.host.env().get("GPUBUILD_REQUIRE").is_some_and(|list| list.contains("nvcc"));
-        assert!(!required, "GPUBUILD_REQUIRE names nvcc, and CUDA_PATH names no toolkit");
+        assert!(!required, "GPUBUILD_REQUIRE names nvcc, but CUDA_PATH names no toolkit");
         println!("skipped: CUDA_PATH names no toolkit");
         return;
     };
     let ran = own_kernels(&workspace, &[("CUDA_PATH", &toolkit)]);
-    let told = ran.stdout.lines().find(|line| line.starts_with("cuda: ")).unwrap();
-    assert!(told == "cuda: [4.0, 8.0, 12.0]" || told.starts_with("cuda: CUDA says "), "{told}");
+    let line = ran.stdout.lines().find(|line| line.starts_with("cuda: ")).unwrap();
+    assert!(line == "cuda: [4.0, 8.0, 12.0]" || line.starts_with("cuda: CUDA error "), "{line}");
 }

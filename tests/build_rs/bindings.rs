@@ -1,12 +1,12 @@
-//! Bindings made by a real bindgen from a build script, and kept.
+//! Bindings that bindgen generates in a build script, and their store.
 
-use gpubuild_host::{Host, RealHost};
+use gpubuild_host::{HostInfo, RealHost};
 
 use crate::support::{SMALL, Workspace, workspace};
 
 const CARGO: &str = "[package]\nname = \"x-sys\"\nversion = \"0.1.0\"\nedition = \"2024\"\nlinks = \"x\"\n[build-dependencies]\nbindgen = { version = \"0.73\", default-features = false, features = [\"runtime\"] }\ngpubuild-build = { path = \"@GPUBUILD@/crates/build\" }\n";
 
-/// The documentation's build script, with a place where libclang can be lost.
+/// The documented build script, with a variable that simulates a missing libclang.
 const BUILD: &str = "\
 fn main() {
     let Ok(built) = gpubuild_build::Build::new().run() else { return };
@@ -32,12 +32,12 @@ const HEADER: &str = "#include <stddef.h>\n#include \"deep.h\"\n#define X 41\n#i
 
 const MAIN: &str = "fn main() {\n    println!(\"{} {} {}\", unsafe { x_sys::x_answer() }, size_of::<x_sys::x_table>(), x_sys::X_DEEP);\n}\n";
 
-/// `None`, after saying so, where libclang cannot be loaded.
+/// Prints why and returns `None` if libclang cannot be loaded.
 fn with_bindings() -> Option<Workspace> {
     let host = RealHost::new();
     if gpubuild_detect::toolkit::libclang::find(&host).0.is_none() {
         let required = host.env().get("GPUBUILD_REQUIRE").is_some_and(|list| list.contains("libclang"));
-        assert!(!required, "GPUBUILD_REQUIRE names libclang, and there is none");
+        assert!(!required, "GPUBUILD_REQUIRE names libclang, but it is not installed");
         println!("skipped: no libclang");
         return None;
     }
@@ -62,60 +62,63 @@ fn bound() -> Option<Workspace> {
 const LOST: [(&str, &str); 1] = [("X_WITHOUT_LIBCLANG", "1")];
 
 #[test]
-fn bindings_are_made_once() {
+fn bindings_are_generated_once() {
     let Some(workspace) = with_bindings() else { return };
     workspace.cargo(&["build"], &[]).success();
-    // 24 bytes of a name as CMake defines it, and eight.
+    // The struct has a name of 24 bytes as CMake defines it, and a size of eight bytes.
     assert_eq!(workspace.app(), "42 32 1");
     let again = workspace.cargo(&["build", "-v"], &[]).success();
-    assert!(!again.ran_script_of("x-sys"), "nothing changed");
+    assert!(!again.ran_script_of("x-sys"), "unchanged inputs do not rerun the script");
 
     workspace.cargo(&["clean", "-p", "x-sys"], &[]).success();
     workspace.cargo(&["build"], &LOST).success();
     assert_eq!(workspace.app(), "42 32 1", "from the store, without libclang");
 
-    // A header that the header includes.
+    // Changes a header that the header includes.
     workspace.write("x-sys/native/include/deep.h", "#define X_DEEP 2\n");
-    let told = workspace.cargo(&["check"], &LOST).failure().output.stderr;
+    let stderr = workspace.cargo(&["check"], &LOST).failure().output.stderr;
     for part in ["cannot generate `bindings.rs` [cuda.libclang-missing]", "fix: install libclang"] {
-        assert!(told.contains(part), "{part} in {told}");
+        assert!(stderr.contains(part), "{part} in {stderr}");
     }
     workspace.cargo(&["build"], &[]).success();
     assert_eq!(workspace.app(), "42 32 2");
-    // Both states are kept.
+    // Both states stay in the store.
     workspace.write("x-sys/native/include/deep.h", "#define X_DEEP 1\n");
     workspace.cargo(&["build"], &LOST).success();
     assert_eq!(workspace.app(), "42 32 1");
 }
 
 #[test]
-fn bindings_that_come_with_the_crate_stand_in() {
+fn prebuilt_bindings_are_the_fallback() {
     let Some(workspace) = with_bindings() else { return };
     let prebuilt = "unsafe extern \"C\" {\n    pub fn x_answer() -> i32;\n}\n#[repr(C)]\npub struct x_table(u64);\npub const X_DEEP: u32 = 7;\n";
     workspace.write("x-sys/src/prebuilt.rs", prebuilt);
-    let told = workspace.cargo(&["build"], &LOST).success().output.stderr;
+    let stderr = workspace.cargo(&["build"], &LOST).success().output.stderr;
     assert!(
-        told.contains("using `src/prebuilt.rs` instead of `bindings.rs`: libclang was not found"),
-        "{told}"
+        stderr.contains("using `src/prebuilt.rs` instead of `bindings.rs`: libclang was not found"),
+        "{stderr}"
     );
     assert_eq!(workspace.app(), "42 8 7");
 
-    // What is wrong with a header is told as it is.
+    // Errors in a header are reported unchanged.
     workspace.write("x-sys/native/include/deep.h", "#include \"nowhere.h\"\n");
     workspace.write("x-sys/native/x.c", "int y(void);\nint x_answer(void) { return 41 + y(); }\n");
-    let told = workspace.cargo(&["check"], &[]).failure().output.stderr;
-    assert!(told.contains("[bindings.failed]") && told.contains("'nowhere.h' file not found"), "{told}");
+    let stderr = workspace.cargo(&["check"], &[]).failure().output.stderr;
+    assert!(
+        stderr.contains("[bindings.failed]") && stderr.contains("'nowhere.h' file not found"),
+        "{stderr}"
+    );
 }
 
 #[test]
-fn a_pinned_libclang_is_fetched_once() {
+fn pinned_libclang_is_fetched_once() {
     let host = RealHost::new();
     if !host.env().get("GPUBUILD_REQUIRE").is_some_and(|list| list.contains("network")) {
         println!("skipped: GPUBUILD_REQUIRE does not name network");
         return;
     }
     if host.env().get("LIBCLANG_PATH").is_some() {
-        println!("skipped: LIBCLANG_PATH says which one to take");
+        println!("skipped: LIBCLANG_PATH selects a libclang");
         return;
     }
     let Some(workspace) = bound() else { return };
@@ -125,19 +128,19 @@ fn a_pinned_libclang_is_fetched_once() {
     );
     workspace.write("x-sys/build.rs", &pinned);
     let offline = ("GPUBUILD_OFFLINE", "1");
-    let told = workspace.cargo(&["check"], &[offline]).failure().output.stderr;
-    for part in ["cannot generate `bindings.rs`", "libclang is needed", "[fetch.offline]", "fix: "] {
-        assert!(told.contains(part), "{part} in {told}");
+    let stderr = workspace.cargo(&["check"], &[offline]).failure().output.stderr;
+    for part in ["cannot generate `bindings.rs`", "libclang is required", "[fetch.offline]", "fix: "] {
+        assert!(stderr.contains(part), "{part} in {stderr}");
     }
-    let told = workspace.cargo(&["build", "-vv"], &[]).success().output.stderr;
+    let stderr = workspace.cargo(&["build", "-vv"], &[]).success().output.stderr;
     assert!(
-        told.contains("fetching libclang 18.1.1 into") && told.contains("by clang version 18.1.1"),
-        "{told}"
+        stderr.contains("fetching libclang 18.1.1 into") && stderr.contains("by clang version 18.1.1"),
+        "{stderr}"
     );
     assert_eq!(workspace.app(), "42 32 1");
-    // Other headers, the same library.
+    // Other headers use the same libclang.
     workspace.write("x-sys/native/include/deep.h", "#define X_DEEP 2\n");
-    let told = workspace.cargo(&["build", "-vv"], &[offline]).success().output.stderr;
-    assert!(!told.contains("fetching libclang") && told.contains("by clang version 18.1.1"), "{told}");
+    let stderr = workspace.cargo(&["build", "-vv"], &[offline]).success().output.stderr;
+    assert!(!stderr.contains("fetching libclang") && stderr.contains("by clang version 18.1.1"), "{stderr}");
     assert_eq!(workspace.app(), "42 32 2");
 }

@@ -1,15 +1,15 @@
-//! A crate for another processor, compiled with a real cross compiler and run in an emulator.
+//! A crate that is cross-compiled with a real compiler and run in an emulator.
 
 use std::time::Duration;
 
-use gpubuild_host::{Command, Host, HostPath, find_program};
+use gpubuild_host::{Command, HostInfo, HostPath, ReadFiles, RunPrograms, find_program};
 
 use crate::support::{SMALL, Workspace, workspace};
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 const PROGRAMS: [&str; 3] = ["aarch64-linux-gnu-gcc", "aarch64-linux-gnu-g++", "qemu-aarch64-static"];
 
-/// What is missing to compile and run; the folder with the C library of the other machine.
+/// Returns the folder of the target's C library, or the missing requirement.
 fn missing(workspace: &Workspace) -> Result<HostPath, String> {
     let host = &workspace.host;
     if host.platform().arch == gpubuild_host::Arch::Aarch64 {
@@ -34,14 +34,14 @@ fn missing(workspace: &Workspace) -> Result<HostPath, String> {
 }
 
 #[test]
-fn a_crate_is_built_for_another_processor() {
+fn crate_is_cross_compiled() {
     let Some(workspace) = workspace(SMALL) else { return };
     let system = match missing(&workspace) {
         Ok(system) => system,
         Err(what) => {
             let required =
                 workspace.host.env().get("GPUBUILD_REQUIRE").is_some_and(|list| list.contains("cross"));
-            assert!(!required, "GPUBUILD_REQUIRE names cross, and there is no {what}");
+            assert!(!required, "GPUBUILD_REQUIRE names cross, but {what} is missing");
             println!("skipped: no {what}");
             return;
         }
@@ -49,15 +49,15 @@ fn a_crate_is_built_for_another_processor() {
     let linker = ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", PROGRAMS[0]);
     let build = ["build", "--target", TARGET];
 
-    // Without compilers for it, whoever links is told which variables to set.
+    // Without compilers for the target, the linker error names the variables to set.
     workspace.cargo(&["check", "--target", TARGET], &[linker]).success();
-    let told = workspace.cargo(&build, &[linker]).failure().output.stderr;
+    let stderr = workspace.cargo(&build, &[linker]).failure().output.stderr;
     for part in [
         "gpubuild: `x-sys` cannot be built for aarch64-unknown-linux-gnu",
         "[cross.toolchain-missing]",
         "fix: set `CC_aarch64_unknown_linux_gnu` and `CXX_aarch64_unknown_linux_gnu`",
     ] {
-        assert!(told.contains(part), "{part} in {told}");
+        assert!(stderr.contains(part), "{part} in {stderr}");
     }
 
     let variables = [
@@ -75,8 +75,11 @@ fn a_crate_is_built_for_another_processor() {
     assert_eq!(output.stdout.trim(), "42", "{}", output.stderr);
     assert!(!workspace.cargo(&[&build[..], &["-v"]].concat(), &variables).success().ran_script_of("x-sys"));
 
-    // A GPU's toolkit is this machine's.
-    let told = workspace.cargo(&[&build[..], &["--features", "app/cuda"]].concat(), &variables).failure();
-    let told = told.output.stderr;
-    assert!(told.contains("[cross.backend-unsupported]"), "{told}");
+    // GPU toolkits exist only for the host platform.
+    let stderr = workspace
+        .cargo(&[&build[..], &["--features", "app/cuda"]].concat(), &variables)
+        .failure()
+        .output
+        .stderr;
+    assert!(stderr.contains("[cross.backend-unsupported]"), "{stderr}");
 }

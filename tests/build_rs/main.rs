@@ -1,5 +1,5 @@
-//! Build scripts under the real cargo: crates in temporary folders whose build.rs is the one of the documentation.
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests; they say so when they skip")]
+//! Build scripts under cargo: crates in temporary folders with the documented build.rs.
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests print why they skip")]
 
 mod adapting;
 mod bindings;

@@ -1,17 +1,17 @@
-//! What is missing is told by the linker, and by nobody before.
+//! Missing toolkits and sources are reported at link time, not earlier.
 
-use gpubuild_host::{Host, find_program};
+use gpubuild_host::{HostInfo, ReadFiles, find_program};
 
 use crate::support::{SMALL, Workspace, workspace};
 
-/// A backend whose toolkit is not here.
+/// A backend whose toolkit is not installed, with its finding.
 fn absent(workspace: &Workspace) -> (&'static str, &'static str) {
     let host = &workspace.host;
     let has_cuda = !find_program(host, "nvcc").is_empty() || host.exists(&host.path("/usr/local/cuda"));
     if has_cuda { ("sycl", "sycl.") } else { ("cuda", "cuda.toolkit.missing") }
 }
 
-/// A program that calls more functions than a linker tells.
+/// A program that calls more functions than the linker lists in its errors.
 fn with_many_functions(workspace: &Workspace) {
     use std::fmt::Write as _;
     let (mut declared, mut called) = (String::new(), String::new());
@@ -24,67 +24,70 @@ fn with_many_functions(workspace: &Workspace) {
 }
 
 #[test]
-fn a_missing_toolkit_is_told_when_a_program_is_linked() {
+fn missing_toolkit_fails_at_link_time() {
     let Some(workspace) = workspace(SMALL) else { return };
     with_many_functions(&workspace);
     let (backend, id) = absent(&workspace);
     let features = format!("app/{backend}");
-    let told = workspace.cargo(&["check", "--features", &features], &[]).success().output.stderr;
-    assert!(told.contains(&format!("warning: x-sys@0.1.0: cannot build {backend}, which")), "{told}");
+    let stderr = workspace.cargo(&["check", "--features", &features], &[]).success().output.stderr;
+    assert!(stderr.contains(&format!("warning: x-sys@0.1.0: cannot build {backend}, which")), "{stderr}");
 
-    let told = workspace.cargo(&["build", "--features", &features], &[]).failure().output.stderr;
+    let stderr = workspace.cargo(&["build", "--features", &features], &[]).failure().output.stderr;
     for part in [
         format!("gpubuild: `x-sys` cannot build {backend}, which `--features {backend}` requests\n"),
         format!("[{id}"),
         "    fix: ".to_owned(),
     ] {
-        assert!(told.contains(&part), "{part} in {told}");
+        assert!(stderr.contains(&part), "{part} in {stderr}");
     }
-    let mut first = told.find("gpubuild: `x-sys`").unwrap();
-    assert!(told.find("x_7").is_none_or(|at| first < at), "the help comes first: {told}");
+    let mut first = stderr.find("gpubuild: `x-sys`").unwrap();
+    assert!(stderr.find("x_7").is_none_or(|at| first < at), "the help precedes the linker errors: {stderr}");
 
-    // GNU's linker, where rustc has another by default.
+    // GNU ld, where rustc uses another linker by default.
     if !find_program(&workspace.host, "ld.bfd").is_empty() {
         let flags = ["-Clink-arg=-fuse-ld=bfd", "-Clinker-features=-lld"];
-        let told = workspace.rustc(&["-p", "app", "--features", &features], &flags).failure().output.stderr;
-        assert!(told.contains("ld.bfd") && told.contains(&format!("[{id}")), "{told}");
-        first = told.find("gpubuild: `x-sys`").unwrap();
-        assert!(first < told.find("undefined reference").unwrap(), "the help comes first: {told}");
+        let stderr = workspace.rustc(&["-p", "app", "--features", &features], &flags).failure().output.stderr;
+        assert!(stderr.contains("ld.bfd") && stderr.contains(&format!("[{id}")), "{stderr}");
+        first = stderr.find("gpubuild: `x-sys`").unwrap();
+        assert!(
+            first < stderr.find("undefined reference").unwrap(),
+            "the help precedes the linker errors: {stderr}"
+        );
     }
 
     workspace.cargo(&["doc", "--no-deps", "--features", &features], &[("DOCS_RS", "1")]).success();
 }
 
 #[test]
-fn missing_sources_and_tools_are_told_in_the_same_way() {
+fn missing_sources_fail_at_link_time() {
     let Some(workspace) = workspace(SMALL) else { return };
     let toml = workspace.host.read_text(&workspace.path("x-sys/gpubuild.toml")).unwrap();
     workspace.write("x-sys/gpubuild.toml", &toml.replace("\"native\"", "\"submodule\""));
-    let told = workspace.cargo(&["check"], &[]).success().output.stderr;
-    assert!(told.contains("[project.source-missing]"), "{told}");
-    let told = workspace.cargo(&["build"], &[]).failure().output.stderr;
-    assert!(told.contains("fetch the submodule that should be there"), "{told}");
-    // It is looked for again each time, so that nobody has to touch anything once it is there.
+    let stderr = workspace.cargo(&["check"], &[]).success().output.stderr;
+    assert!(stderr.contains("[project.source-missing]"), "{stderr}");
+    let stderr = workspace.cargo(&["build"], &[]).failure().output.stderr;
+    assert!(stderr.contains("fetch the submodule"), "{stderr}");
+    // Sources are looked for in every build, so they are found once they exist.
     workspace.write("x-sys/gpubuild.toml", &toml);
     workspace.cargo(&["build"], &[]).success();
     assert_eq!(workspace.app(), "42");
 }
 
 #[test]
-fn what_is_wrong_is_told_at_once() {
+fn configuration_errors_fail_immediately() {
     let Some(workspace) = workspace(SMALL) else { return };
     let toml = workspace.host.read_text(&workspace.path("x-sys/gpubuild.toml")).unwrap();
     workspace.write("x-sys/gpubuild.toml", &toml.replace("source", "sauce"));
-    let told = workspace.cargo(&["check"], &[]).failure().output.stderr;
-    assert!(told.contains("sauce") && told.contains("[project.invalid]"), "{told}");
+    let stderr = workspace.cargo(&["check"], &[]).failure().output.stderr;
+    assert!(stderr.contains("sauce") && stderr.contains("[project.invalid]"), "{stderr}");
     workspace.write("x-sys/gpubuild.toml", &toml);
-    let told = workspace.cargo(&["check"], &[("GPUBUILD_BACKENDS", "vulcan")]).failure().output.stderr;
-    assert!(told.contains("vulcan") && told.contains("[backend.unknown]"), "{told}");
-    let told = workspace.cargo(&["check"], &[("GPUBUILD_BACKENDS", "cpu,rocm")]).failure().output.stderr;
-    assert!(told.contains("[project.backend-unknown]"), "{told}");
+    let stderr = workspace.cargo(&["check"], &[("GPUBUILD_BACKENDS", "vulcan")]).failure().output.stderr;
+    assert!(stderr.contains("vulcan") && stderr.contains("[backend.unknown]"), "{stderr}");
+    let stderr = workspace.cargo(&["check"], &[("GPUBUILD_BACKENDS", "cpu,rocm")]).failure().output.stderr;
+    assert!(stderr.contains("[project.backend-unknown]"), "{stderr}");
 }
 
-/// A program that links what a command has built, here nothing but a manifest.
+/// A program that links existing build outputs, here only a manifest.
 const LINKING: &[(&str, &str)] = &[
     (
         "app/Cargo.toml",
@@ -100,7 +103,7 @@ const LINKING: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn a_feature_whose_library_is_not_in_the_manifest_is_told_by_the_linker() {
+fn feature_without_its_library_fails_at_link_time() {
     let mut files = LINKING.to_vec();
     files.extend([("x-sys/Cargo.toml", EMPTY), ("x-sys/src/lib.rs", "")]);
     let Some(workspace) = workspace(&files) else { return };
@@ -116,14 +119,15 @@ fn a_feature_whose_library_is_not_in_the_manifest_is_told_by_the_linker() {
             manifest("\"cpu\"");
         }
         workspace.cargo(&["build", "-p", "app", "--features", "fast"], &[]).success();
-        assert_eq!(workspace.app(), "42", "a feature that names no backend asks for none");
-        let told =
+        assert_eq!(workspace.app(), "42", "a feature without a backend's name requests no backend");
+        let stderr =
             workspace.cargo(&["check", "-p", "app", "--features", "cuda"], &[]).success().output.stderr;
         assert!(
-            told.contains("warning: app@0.1.0: has no library for cuda, which `--features cuda` requests: "),
-            "{told}"
+            stderr
+                .contains("warning: app@0.1.0: has no library for cuda, which `--features cuda` requests: "),
+            "{stderr}"
         );
-        let told =
+        let stderr =
             workspace.cargo(&["build", "-p", "app", "--features", "cuda"], &[]).failure().output.stderr;
         for part in [
             "gpubuild: `app` has no library for cuda, which `--features cuda` requests\n",
@@ -131,24 +135,27 @@ fn a_feature_whose_library_is_not_in_the_manifest_is_told_by_the_linker() {
             "[manifest.backend-missing]",
             "      gpubuild build --backends cpu,cuda\n",
         ] {
-            assert!(told.contains(part), "{part} in {told}");
+            assert!(stderr.contains(part), "{part} in {stderr}");
         }
-        let help = told.find("gpubuild: `app`").unwrap();
-        assert!(told.find("symbol: of_cuda").is_none_or(|at| help < at), "the help comes first: {told}");
+        let help = stderr.find("gpubuild: `app`").unwrap();
+        assert!(
+            stderr.find("symbol: of_cuda").is_none_or(|at| help < at),
+            "the help precedes the linker errors: {stderr}"
+        );
     }
-    // GNU's linker, where rustc has another by default.
+    // GNU ld, where rustc uses another linker by default.
     if !find_program(&workspace.host, "ld.bfd").is_empty() {
         let flags = ["-Clink-arg=-fuse-ld=bfd", "-Clinker-features=-lld"];
-        let told = workspace.rustc(&["-p", "app", "--features", "cuda"], &flags).failure().output.stderr;
-        let help = told.find("gpubuild build --backends cpu,cuda").unwrap_or_else(|| panic!("{told}"));
-        assert!(told.contains("ld.bfd") && help < told.find("undefined reference").unwrap(), "{told}");
+        let stderr = workspace.rustc(&["-p", "app", "--features", "cuda"], &flags).failure().output.stderr;
+        let help = stderr.find("gpubuild build --backends cpu,cuda").unwrap_or_else(|| panic!("{stderr}"));
+        assert!(stderr.contains("ld.bfd") && help < stderr.find("undefined reference").unwrap(), "{stderr}");
     }
     workspace.cargo(&["doc", "-p", "app", "--no-deps", "--features", "cuda"], &[("DOCS_RS", "1")]).success();
 
-    // The manifest is watched: once the backend is in it, what is left is what the program itself lacks.
+    // The manifest is watched: once it has the backend, only symbols that the program itself lacks are undefined.
     manifest("\"cpu\",\"cuda\"");
-    let told = workspace.cargo(&["build", "-p", "app", "--features", "cuda"], &[]).failure().output.stderr;
-    assert!(!told.contains("gpubuild build --backends") && told.contains("of_cuda"), "{told}");
+    let stderr = workspace.cargo(&["build", "-p", "app", "--features", "cuda"], &[]).failure().output.stderr;
+    assert!(!stderr.contains("gpubuild build --backends") && stderr.contains("of_cuda"), "{stderr}");
 }
 
 const EMPTY: &str = "[package]\nname = \"x-sys\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";

@@ -1,18 +1,18 @@
 //! Libraries with unusual names in unusual folders.
 
-use gpubuild_host::Host;
+use gpubuild_host::ReadFiles;
 
 use crate::support::{SMALL, workspace};
 
 #[test]
-fn a_library_is_found_whatever_its_name_and_folder() {
+fn library_with_unusual_name_and_folder_is_linked() {
     let Some(workspace) = workspace(SMALL) else { return };
     let script = workspace.host.read_text(&workspace.path("x-sys/native/CMakeLists.txt")).unwrap();
-    // A folder per configuration, and a name without `lib`, as ggml gives its libraries on Windows.
+    // A folder per configuration and a name without `lib`, as for ggml's libraries on Windows.
     let odd = "set_target_properties(x PROPERTIES PREFIX \"\" ARCHIVE_OUTPUT_DIRECTORY \"${CMAKE_BINARY_DIR}/lib64/$<CONFIG>\")\n";
     workspace.write("x-sys/native/CMakeLists.txt", &format!("{script}{odd}"));
-    let told = workspace.cargo(&["build", "-vv"], &[]).success().output;
-    let lines = format!("{}{}", told.stdout, told.stderr);
+    let output = workspace.cargo(&["build", "-vv"], &[]).success().output;
+    let lines = format!("{}{}", output.stdout, output.stderr);
     assert!(lines.contains("cargo::rustc-link-lib=static:+verbatim=x.a"), "{lines}");
     assert!(lines.contains("/lib64/Release\n"), "{lines}");
     assert_eq!(workspace.app(), "42");

@@ -1,6 +1,6 @@
-//! Two -sys crates of which one uses the libraries of the other.
+//! Two -sys crates, where one uses the libraries of the other.
 
-use gpubuild_host::Host;
+use gpubuild_host::{ReadFiles, WriteFiles};
 
 use crate::support::{SMALL, workspace};
 
@@ -51,20 +51,26 @@ const BASE: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn a_crate_uses_the_libraries_of_another() {
+fn crate_links_libraries_of_another_crate() {
     let Some(workspace) = workspace(BASE) else { return };
     workspace.cargo(&["build"], &[]).success();
-    // One counter for both, and definitions that came with the package.
+    // One counter for both crates, with the definitions that the CMake package exports.
     assert_eq!(workspace.app(), "10 21");
     let ran = workspace.cargo(&["build", "-v"], &[]).success();
-    assert!(!ran.ran_script_of("base-sys") && !ran.ran_script_of("user-sys"), "nothing changed");
+    assert!(
+        !ran.ran_script_of("base-sys") && !ran.ran_script_of("user-sys"),
+        "unchanged inputs do not rerun the scripts"
+    );
 
-    // Where the one misses something, so does the other, and only the linker says so.
+    // If the first crate lacks its sources, the second fails too, and only at link time.
     let absent = workspace.path("base-sys/elsewhere");
     let own = workspace.path("base-sys/native");
     workspace.host.rename(&own, &absent).unwrap();
-    let told = workspace.cargo(&["check"], &[]).success().output.stderr;
-    assert!(told.contains("[project.source-missing]") && told.contains("[script.shared-missing]"), "{told}");
+    let stderr = workspace.cargo(&["check"], &[]).success().output.stderr;
+    assert!(
+        stderr.contains("[project.source-missing]") && stderr.contains("[script.shared-missing]"),
+        "{stderr}"
+    );
     workspace.host.rename(&absent, &own).unwrap();
 
     workspace.write("base-sys/native/base.c", "#include \"base.h\"\nint base_next(void) { return 5; }\n");
@@ -73,29 +79,32 @@ fn a_crate_uses_the_libraries_of_another() {
 }
 
 #[test]
-fn a_crate_that_shares_nothing_is_named() {
+fn crate_without_shared_libraries_is_reported() {
     let Some(workspace) = workspace(SMALL) else { return };
     workspace.write(
         "x-sys/build.rs",
         "fn main() {\n    gpubuild_build::Build::new().share(\"nowhere\").link();\n}\n",
     );
-    let told = workspace.cargo(&["check"], &[]).failure().output.stderr;
-    assert!(told.contains("`DEP_NOWHERE_GPUBUILD_MANIFEST` is not set"), "{told}");
-    assert!(told.contains("[script.not-shared]"), "{told}");
+    let stderr = workspace.cargo(&["check"], &[]).failure().output.stderr;
+    assert!(stderr.contains("`DEP_NOWHERE_GPUBUILD_MANIFEST` is not set"), "{stderr}");
+    assert!(stderr.contains("[script.not-shared]"), "{stderr}");
 }
 
 #[test]
-fn what_another_folder_has_built_is_taken_from_the_store() {
+fn result_of_another_folder_is_restored_from_the_store() {
     let Some(workspace) = workspace(SMALL) else { return };
     workspace.cargo(&["build"], &[]).success();
     assert_eq!(workspace.app(), "42");
-    // As in a fresh clone, or after `cargo clean`.
+    // As in a new clone, or after `cargo clean`.
     workspace.cargo(&["clean", "-p", "x-sys"], &[]).success();
     let shared = workspace.target().join("gpubuild");
     for name in workspace.host.list_matching(&shared, "brs-*").unwrap() {
         workspace.host.remove(&shared.join(&name)).unwrap();
     }
-    let told = workspace.cargo(&["build", "-vv"], &[]).success().output.stderr;
-    assert!(told.contains("[cpu] restored from the build store") && !told.contains("is not used"), "{told}");
+    let stderr = workspace.cargo(&["build", "-vv"], &[]).success().output.stderr;
+    assert!(
+        stderr.contains("[cpu] restored from the build store") && !stderr.contains("is not used"),
+        "{stderr}"
+    );
     assert_eq!(workspace.app(), "42");
 }

@@ -1,29 +1,31 @@
-//! A workspace of a -sys crate and a program, outside of this repository, on the same target folder so that this library is
-//! compiled once.
+//! A workspace of a -sys crate and a program in a temporary folder. All workspaces use the target folder of this
+//! repository, so that gpubuild is compiled once.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use gpubuild_host::{Command, CommandOutput, Host, HostPath, RealHost, find_program};
+use gpubuild_host::{
+    Command, CommandOutput, HostInfo, HostPath, ReadFiles, RealHost, RunPrograms, WriteFiles, find_program,
+};
 
-/// A workspace in a folder that disappears with it.
+/// A workspace in a temporary folder.
 pub(crate) struct Workspace {
     pub(crate) host: RealHost,
     folder: tempfile::TempDir,
     target: HostPath,
-    /// One workspace at a time: they share the place of the program, and cargo would wait anyway.
+    /// Held by the active workspace: workspaces share the path of the program, and cargo would block anyway.
     _turn: MutexGuard<'static, ()>,
 }
 
-static TURN: Mutex<()> = Mutex::new(());
+static ACTIVE: Mutex<()> = Mutex::new(());
 
-/// What cargo did.
-pub(crate) struct Ran {
+/// The result of a cargo run.
+pub(crate) struct RunResult {
     pub(crate) output: CommandOutput,
 }
 
-/// Variables of the machine that would change what is built.
-const OF_THE_MACHINE: [&str; 8] = [
+/// Variables of the environment that would affect the build.
+const UNSET_VARIABLES: [&str; 8] = [
     "GPUBUILD_BACKENDS",
     "GPUBUILD_MANIFEST",
     "GPUBUILD_SET",
@@ -36,7 +38,7 @@ const OF_THE_MACHINE: [&str; 8] = [
 
 const ROOT: &str = "[workspace]\nmembers = [\"*-sys\", \"app\"]\nresolver = \"3\"\n[profile.dev]\ndebug = \"line-tables-only\"\n";
 
-/// A workspace with these files. `None`, after saying so, where there is no CMake, Ninja or C++ compiler.
+/// Creates a workspace with these files. Prints why and returns `None` if CMake, Ninja or a C++ compiler is missing.
 pub(crate) fn workspace(files: &[(&str, &str)]) -> Option<Workspace> {
     let host = RealHost::new();
     if ["cmake", "ninja", "c++"].iter().any(|name| find_program(&host, name).is_empty()) {
@@ -46,7 +48,7 @@ pub(crate) fn workspace(files: &[(&str, &str)]) -> Option<Workspace> {
         return None;
     }
     let target = host.path(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let turn = ACTIVE.lock().unwrap_or_else(PoisonError::into_inner);
     let workspace = Workspace { host, folder: tempfile::tempdir().unwrap(), target, _turn: turn };
     workspace.write("Cargo.toml", ROOT);
     let lock = workspace.host.path(env!("CARGO_MANIFEST_DIR")).join("Cargo.lock");
@@ -62,7 +64,7 @@ impl Workspace {
         self.host.canonical(&self.host.path(self.folder.path().to_str().unwrap())).unwrap().join(name)
     }
 
-    /// cargo's target folder.
+    /// The cargo target folder.
     pub(crate) fn target(&self) -> &HostPath {
         &self.target
     }
@@ -71,45 +73,50 @@ impl Workspace {
         self.host.write(&self.path(name), text.as_bytes()).unwrap();
     }
 
-    /// Runs cargo with these words and variables, away from the user's cache and network.
-    pub(crate) fn cargo(&self, words: &[&str], variables: &[(&str, &str)]) -> Ran {
-        let words: Vec<&str> = words.iter().copied().chain(["--offline"]).collect();
-        self.start(&words, variables)
+    /// Runs cargo with these arguments and variables, isolated from the user's cache and network.
+    pub(crate) fn cargo(&self, arguments: &[&str], variables: &[(&str, &str)]) -> RunResult {
+        let arguments: Vec<&str> = arguments.iter().copied().chain(["--offline"]).collect();
+        self.start(&arguments, variables)
     }
 
-    /// Has cargo call rustc with flags for the program only, so that nothing else is compiled again.
-    pub(crate) fn rustc(&self, words: &[&str], flags: &[&str]) -> Ran {
-        let start = ["rustc", "--offline"].iter().chain(words).chain(&["--"]).chain(flags);
+    /// Runs `cargo rustc` with flags for the program only, so that nothing else is recompiled.
+    pub(crate) fn rustc(&self, arguments: &[&str], flags: &[&str]) -> RunResult {
+        let start = ["rustc", "--offline"].iter().chain(arguments).chain(&["--"]).chain(flags);
         self.start(&start.copied().collect::<Vec<_>>(), &[])
     }
 
-    /// Runs cargo in another folder, on the same target folder.
-    pub(crate) fn cargo_in(&self, folder: &HostPath, words: &[&str], variables: &[(&str, &str)]) -> Ran {
-        let words: Vec<&str> = words.iter().copied().chain(["--offline"]).collect();
-        self.start_in(folder, &words, variables)
+    /// Runs cargo in another folder with the same target folder.
+    pub(crate) fn cargo_in(
+        &self,
+        folder: &HostPath,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> RunResult {
+        let arguments: Vec<&str> = arguments.iter().copied().chain(["--offline"]).collect();
+        self.start_in(folder, &arguments, variables)
     }
 
-    fn start(&self, words: &[&str], variables: &[(&str, &str)]) -> Ran {
-        self.start_in(&self.path("."), words, variables)
+    fn start(&self, arguments: &[&str], variables: &[(&str, &str)]) -> RunResult {
+        self.start_in(&self.path("."), arguments, variables)
     }
 
-    fn start_in(&self, folder: &HostPath, words: &[&str], variables: &[(&str, &str)]) -> Ran {
+    fn start_in(&self, folder: &HostPath, arguments: &[&str], variables: &[(&str, &str)]) -> RunResult {
         let mut command = Command::new("cargo", Duration::from_secs(580))
-            .args(words.iter().copied())
+            .args(arguments.iter().copied())
             .current_dir(folder.clone())
             .env("CARGO_TARGET_DIR", self.target.as_str())
             .env("GPUBUILD_CACHE", self.path("cache").as_str())
             .env("CARGO_TERM_COLOR", "never");
-        for name in OF_THE_MACHINE.iter().filter(|name| variables.iter().all(|(other, _)| other != *name)) {
+        for name in UNSET_VARIABLES.iter().filter(|name| variables.iter().all(|(other, _)| other != *name)) {
             command = command.env_remove(*name);
         }
         for (name, value) in variables {
             command = command.env(*name, *value);
         }
-        Ran { output: self.host.run(&command).unwrap() }
+        RunResult { output: self.host.run(&command).unwrap() }
     }
 
-    /// The program that was built.
+    /// Runs the program and returns its output.
     pub(crate) fn app(&self) -> String {
         let program = self.target.join("debug/app");
         let output = self.host.run(&Command::new(program.as_str(), Duration::from_secs(60))).unwrap();
@@ -120,7 +127,7 @@ impl Workspace {
 
 impl Drop for Workspace {
     fn drop(&mut self) {
-        // What is built outlives the crates: here it would pile up.
+        // Removes the crates' outputs from the shared target folder.
         for shared in [self.target.join("gpubuild"), self.target.join("aarch64-unknown-linux-gnu/gpubuild")] {
             for name in self.host.list_matching(&shared, "brs-*").unwrap_or_default() {
                 let _ = self.host.remove(&shared.join(&name));
@@ -129,8 +136,8 @@ impl Drop for Workspace {
     }
 }
 
-impl Ran {
-    /// Whether the build script of that crate was started; only with `-v`.
+impl RunResult {
+    /// Whether cargo ran the build script of a crate; needs `-v`.
     pub(crate) fn ran_script_of(&self, krate: &str) -> bool {
         let start = format!("/build/{krate}-");
         self.output.stderr.lines().any(|line| {
@@ -149,7 +156,7 @@ impl Ran {
     }
 }
 
-/// A -sys crate with a small library of its own, and a program that calls it.
+/// A -sys crate with a small library, and a program that calls it.
 pub(crate) const SMALL: &[(&str, &str)] = &[
     (
         "x-sys/Cargo.toml",

@@ -1,14 +1,14 @@
-//! `gpubuild audit` on binaries that the tests compile, each with one thing wrong.
+//! `gpubuild audit` on binaries that the tests compile, each with one problem.
 
 use serde_json::Value;
 
-use crate::support::{Ran, Sandbox, is_on_path, skip};
+use crate::support::{RunResult, Sandbox, is_on_path, skip};
 
-/// A kernel that a compiler turns into vector instructions of whatever it is allowed to use.
+/// A loop that a compiler vectorizes for the instruction set it may use.
 const KERNEL: &str =
     "void scale(float *x, float y, int n) { for (int i = 0; i < n; i++) x[i] = x[i] * y + 1.0f; }\n";
 
-/// A folder in which these files were compiled with `cc`; `None`, after saying so, where there is none.
+/// Compiles these files with `cc` in a new folder. Prints why and returns `None` if there is no `cc`.
 fn compiled(files: &[(&str, &str)], commands: &[&str]) -> Option<Sandbox> {
     if !is_on_path("cc") {
         skip("cmake", "no cc");
@@ -28,14 +28,14 @@ fn ids(report: &Value) -> Vec<&str> {
     report["findings"].as_array().unwrap().iter().map(|finding| finding["id"].as_str().unwrap()).collect()
 }
 
-/// The finding of an id, which has to be there.
+/// The finding with an id; panics if it is missing.
 #[track_caller]
 fn finding<'a>(report: &'a Value, id: &str) -> &'a Value {
     let found = report["findings"].as_array().unwrap().iter().find(|finding| finding["id"] == id);
     found.unwrap_or_else(|| panic!("{id} is not among {:?}", ids(report)))
 }
 
-/// Audits files that are to have exactly these findings.
+/// Audits files and expects exactly these findings.
 #[track_caller]
 fn check(sandbox: &Sandbox, arguments: &[&str], exit: i32, expected: &[&str]) -> Value {
     let ran = sandbox.run(&[&["audit", "--json"], arguments].concat());
@@ -45,7 +45,7 @@ fn check(sandbox: &Sandbox, arguments: &[&str], exit: i32, expected: &[&str]) ->
 }
 
 #[test]
-fn code_beyond_the_promise_is_found_by_its_function() {
+fn instructions_above_the_declared_level_are_reported_by_function() {
     let commands =
         ["cc -O3 -mavx512f -c k.c -o k.o", "cc -O3 -c k.c -o plain.o", "ar rcs libk.a k.o plain.o"];
     let Some(sandbox) = compiled(&[("k.c", KERNEL)], &commands) else { return };
@@ -56,14 +56,14 @@ fn code_beyond_the_promise_is_found_by_its_function() {
     assert!(evidence.starts_with("scale: 0x") && evidence.contains('%'), "{evidence}");
     assert!(found["summary"].as_str().unwrap().contains("avx512f"), "{found}");
     assert!(found["remedy"]["text"].as_str().unwrap().contains("x86-64-v4"), "{found}");
-    // Whoever promises it gets it; in an archive the member is named.
+    // A declared CPU level allows the instructions; in archives the member is named.
     check(&sandbox, &["k.o", "--cpu", "x86-64-v4"], 0, &[]);
     let ran = sandbox.run(&["audit", "libk.a"]);
     assert!(ran.stdout.contains("libk.a(k.o)") && ran.exit == Some(1), "{ran:#?}");
 }
 
 #[test]
-fn versions_of_a_function_that_are_chosen_at_run_time_are_in_order() {
+fn runtime_dispatched_functions_are_accepted() {
     let clones = format!("__attribute__((target_clones(\"avx512f\", \"avx2\", \"default\")))\n{KERNEL}");
     let asks = format!(
         "__attribute__((target(\"avx2\"))) static {}\n{}int fast(float *x, float y, int n) {{\n\
@@ -78,12 +78,12 @@ fn versions_of_a_function_that_are_chosen_at_run_time_are_in_order() {
     let report = check(&sandbox, &["libclones.so"], 0, &[]);
     assert_eq!(report["files"][0]["isa"]["above"], Value::Null, "{report}");
     assert!(report["files"][0]["isa"]["dispatched"].as_array().unwrap().contains(&"avx512f".into()));
-    // Without the flags of its sources a program can't be judged to the end: a note says so.
+    // A program cannot be judged completely without the flags of its sources: a note says so.
     check(&sandbox, &["asks"], 0, &["audit.isa.perhaps-dispatched"]);
 }
 
 #[test]
-fn a_program_compiled_for_more_is_found_although_its_libraries_ask_the_processor() {
+fn program_above_baseline_is_reported_despite_dispatching_libraries() {
     let mut text =
         String::from("#include <stdio.h>\nint asks(void) { return __builtin_cpu_supports(\"avx2\"); }\n");
     for index in 0..10 {
@@ -99,7 +99,7 @@ fn a_program_compiled_for_more_is_found_although_its_libraries_ask_the_processor
 }
 
 #[test]
-fn folders_that_libraries_are_searched_in_are_judged() {
+fn library_search_paths_are_checked() {
     let commands = [
         "cc -shared -fPIC k.c -o libstub.so -Wl,-rpath,/usr/local/cuda/lib64/stubs",
         "cc -shared -fPIC k.c -o libabsolute.so -Wl,-rpath,/opt/mine/lib",
@@ -119,7 +119,7 @@ fn folders_that_libraries_are_searched_in_are_judged() {
 }
 
 #[test]
-fn libraries_that_are_needed_have_to_be_there_and_drivers_are_told() {
+fn missing_libraries_and_driver_dependencies_are_reported() {
     let commands = [
         "cc -shared -fPIC k.c -o libgone.so -Wl,-soname,libgone.so.7",
         "cc -shared -fPIC k.c -o libcuda.so -Wl,-soname,libcuda.so.1",
@@ -132,17 +132,17 @@ fn libraries_that_are_needed_have_to_be_there_and_drivers_are_told() {
     assert!(finding(&report, "audit.needed.missing")["summary"].as_str().unwrap().contains("libgone.so.7"));
     sandbox.start(&["cp", "libgone.so", "libgone.so.7"]).succeeds();
     check(&sandbox, &["needs"], 0, &[]);
-    // A driver is on the machines that have the hardware; that nothing starts elsewhere is worth a warning.
+    // Hosts with the hardware have the driver; the program does not start on others, so this is a warning.
     check(&sandbox, &["driver"], 0, &["audit.needed.driver"]);
 }
 
 #[test]
-fn versions_of_the_c_library_are_held_against_the_floor() {
+fn glibc_symbol_versions_are_checked_against_the_minimum() {
     let text = "#include <pthread.h>\nstatic void *f(void *x) { return x; }\nint main(void) { pthread_t t; return pthread_create(&t, 0, f, 0); }\n";
     let Some(sandbox) = compiled(&[("p.c", text)], &["cc p.c -o p -pthread"]) else { return };
     let report = check(&sandbox, &["p"], 0, &[]);
     let Some(needs) = report["files"][0]["glibc"].as_str().filter(|version| *version >= "2.34") else {
-        skip("glibc", "this C library has no versions of symbols from 2.34 on");
+        skip("glibc", "this C library has no symbol versions from 2.34 on");
         return;
     };
     check(&sandbox, &["p", "--glibc", needs], 0, &[]);
@@ -153,7 +153,7 @@ fn versions_of_the_c_library_are_held_against_the_floor() {
 }
 
 #[test]
-fn memory_that_may_be_written_and_run_is_told() {
+fn writable_executable_memory_is_reported() {
     let asm = ".globl fixed\n.text\nfixed: movq table, %rax\n ret\n.data\ntable: .quad 0\n";
     let commands = [
         "cc -shared -fPIC k.c -o libstack.so -Wl,-z,execstack",
@@ -168,7 +168,7 @@ fn memory_that_may_be_written_and_run_is_told() {
     assert!(report["findings"][0]["evidence"][0]["value"].as_str().unwrap().contains("R_X86_64_32"));
     let report = sandbox.run(&["audit", "--json", "rwx"]).json();
     finding(&report, "audit.segments.writable-code");
-    // Linkers of 64 bits refuse text relocations of 32 bits; with an address of 64 bits they make them on request.
+    // 64-bit linkers reject 32-bit text relocations; on request they emit them for 64-bit addresses.
     sandbox
         .write("fixed.s", ".globl fixed\n.text\nfixed: movabsq $table, %rax\n ret\n.data\ntable: .quad 0\n");
     sandbox.start(&["cc", "-c", "fixed.s", "-o", "fixed.o"]).succeeds();
@@ -177,7 +177,7 @@ fn memory_that_may_be_written_and_run_is_told() {
 }
 
 #[test]
-fn size_symbols_and_debug_information_are_told() {
+fn size_symbols_and_debug_information_are_reported() {
     let commands = ["cc -g -c k.c -o a.o", "cc -c k.c -o b.o", "ar rcs liba.a a.o", "ar rcs libb.a b.o"];
     let Some(sandbox) = compiled(&[("k.c", KERNEL)], &commands) else { return };
     let report =
@@ -188,13 +188,13 @@ fn size_symbols_and_debug_information_are_told() {
 }
 
 #[test]
-fn runtimes_of_windows_objects_have_to_agree() {
+fn mixed_msvc_runtimes_are_reported() {
     let cc = "x86_64-w64-mingw32-gcc";
     if !is_on_path(cc) {
         skip("mingw", "no compiler for Windows");
         return;
     }
-    // What Microsoft's compiler writes for /MT and /MD.
+    // The directives that MSVC writes for /MT and /MD.
     let object = |library: &str| {
         format!(
             "__asm__(\".section .drectve,\\\"yn\\\"\\n.ascii \\\" /DEFAULTLIB:\\\\\\\"{library}\\\\\\\" /DEFAULTLIB:OLDNAMES \\\"\\n.text\");\n{KERNEL}"
@@ -212,7 +212,7 @@ fn runtimes_of_windows_objects_have_to_agree() {
 }
 
 #[test]
-fn instructions_of_aarch64_are_told_in_groups() {
+fn aarch64_instructions_are_grouped_by_feature() {
     let cc = "aarch64-linux-gnu-gcc";
     if !is_on_path(cc) {
         skip("aarch64", "no compiler for AArch64");
@@ -233,7 +233,7 @@ fn instructions_of_aarch64_are_told_in_groups() {
     check(&sandbox, &["dot.o", "--cpu", "armv8.2-a+dotprod"], 0, &[]);
 }
 
-/// A project of one library whose CMakeLists.txt ends with `lines`.
+/// A project with one library whose CMakeLists.txt ends with `lines`.
 fn project(lines: &str, sources: &[(&str, &str)]) -> Option<Sandbox> {
     let sandbox = Sandbox::with_library()?;
     for (name, text) in sources {
@@ -251,20 +251,20 @@ fn project(lines: &str, sources: &[(&str, &str)]) -> Option<Sandbox> {
     Some(sandbox)
 }
 
-fn built(sandbox: &Sandbox) -> Ran {
+fn built(sandbox: &Sandbox) -> RunResult {
     let built = sandbox.run(&["build"]);
     built.succeeds();
     built
 }
 
 #[test]
-fn a_build_says_that_flags_for_all_sources_break_the_promise() {
+fn build_reports_global_flags_above_the_declared_level() {
     let fixed = "target_compile_options(adder PRIVATE -mavx2)";
     let Some(sandbox) = project(fixed, &[("kernel.c", KERNEL)]) else { return };
     built(&sandbox).says(&["audit.isa.above-promise", "gpubuild audit"]);
     let report = check(&sandbox, &[], 1, &["audit.isa.above-promise"]);
     assert!(report["findings"][0]["summary"].as_str().unwrap().contains("`scale`"), "{report}");
-    // The project's own file may promise it.
+    // The project file may declare a higher level.
     let toml = sandbox.read("gpubuild.toml");
     sandbox.write("gpubuild.toml", &format!("{toml}[audit]\ncpu = \"x86-64-v3\"\n"));
     check(&sandbox, &[], 0, &[]);
@@ -273,7 +273,7 @@ fn a_build_says_that_flags_for_all_sources_break_the_promise() {
 }
 
 #[test]
-fn flags_of_one_source_are_taken_for_dispatch_if_something_asks_the_processor() {
+fn per_source_flags_with_cpu_detection_count_as_dispatch() {
     let own = "set_source_files_properties(fast.c PROPERTIES COMPILE_OPTIONS -mavx2)";
     let asks = "int asks(void) { return __builtin_cpu_supports(\"avx2\"); }\n";
     let Some(sandbox) = project(own, &[("fast.c", KERNEL), ("asks.c", asks)]) else { return };
@@ -287,9 +287,9 @@ fn flags_of_one_source_are_taken_for_dispatch_if_something_asks_the_processor() 
 }
 
 #[test]
-fn a_project_that_builds_for_this_machine_by_itself_is_told_by_the_build() {
+fn build_reports_an_implicit_march_native() {
     if !std::is_x86_feature_detected!("avx") {
-        skip("avx", "this processor has nothing beyond the baseline");
+        skip("avx", "this CPU has no instructions above the baseline");
         return;
     }
     let forced = "set(CMAKE_C_FLAGS \"-march=native\" CACHE STRING \"\" FORCE)";
@@ -298,7 +298,7 @@ fn a_project_that_builds_for_this_machine_by_itself_is_told_by_the_build() {
     sandbox.write("vendor/CMakeLists.txt", &lists.replace("add_library", &format!("{forced}\nadd_library")));
     built(&sandbox).says(&["audit.isa.native"]);
     check(&sandbox, &[], 0, &["audit.isa.native"]);
-    // Who asks for it need not be told by the build; the audit says what the file is.
+    // For requested flags the build reports nothing; the audit still reports the file.
     sandbox.write("vendor/CMakeLists.txt", &lists);
     let toml = sandbox.read("gpubuild.toml");
     sandbox.write("gpubuild.toml", &format!("{toml}options = {{ CMAKE_C_FLAGS = \"-march=native\" }}\n"));
@@ -308,7 +308,7 @@ fn a_project_that_builds_for_this_machine_by_itself_is_told_by_the_build() {
 }
 
 #[test]
-fn a_library_of_another_build_that_is_found_first_is_told() {
+fn shadowing_library_of_another_build_is_reported() {
     let lines = "add_library(user SHARED user.c)\ntarget_link_libraries(user PRIVATE adder)\nset_target_properties(adder PROPERTIES POSITION_INDEPENDENT_CODE ON)";
     let user = "double add(double); double twice(double x) { return add(add(x)); }\n";
     let Some(sandbox) = project("", &[]) else { return };
@@ -331,12 +331,12 @@ fn a_library_of_another_build_that_is_found_first_is_told() {
     let other = sandbox.path("other");
     let ran =
         command.env("LD_LIBRARY_PATH", &other).args(["audit", "--json", "--allow", rpaths]).output().unwrap();
-    let ran = Ran::from(ran);
+    let ran = RunResult::from(ran);
     assert_eq!((ran.exit, ids(&ran.json())), (Some(1), vec!["audit.needed.other-copy"]), "{ran:#?}");
 }
 
 #[test]
-fn a_library_that_is_named_with_its_folder_is_told() {
+fn dependency_with_a_path_is_reported() {
     let main = "void scale(float *, float, int); int main(int c, char **v) { float x[1]; (void)v; scale(x, 1, c); return 0; }\n";
     let commands = ["cc -shared -fPIC k.c -o libplain.so"];
     let Some(sandbox) = compiled(&[("k.c", KERNEL), ("main.c", main)], &commands) else { return };
@@ -346,7 +346,7 @@ fn a_library_that_is_named_with_its_folder_is_told() {
 }
 
 #[test]
-fn without_a_build_and_without_files_there_is_nothing_to_audit() {
+fn audit_without_build_or_files_is_an_error() {
     Sandbox::new().run(&["audit"]).fails(2, "project.not-found");
     Sandbox::with_project("cmake").run(&["audit"]).fails(2, "manifest.missing");
     let sandbox = Sandbox::new();

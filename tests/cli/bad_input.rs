@@ -1,9 +1,9 @@
-//! Bad input gets an error that says what, where and what to do, a stable id, and exit code 2.
+//! Invalid input gets an error with location, cause and remedy, a stable id, and exit code 2.
 
 use crate::support::{Sandbox, recorded};
 
 #[test]
-fn an_unknown_backend_is_answered_with_the_nearest_name() {
+fn unknown_backend_suggests_the_nearest_name() {
     let project = Sandbox::with_project("gk");
     for command in ["plan", "build"] {
         project.run(&[command, "--backends", "cpu,vulcan"]).fails(2, "backend.unknown").says(&[
@@ -16,16 +16,16 @@ fn an_unknown_backend_is_answered_with_the_nearest_name() {
 }
 
 #[test]
-fn an_unknown_backend_in_the_environment_is_told_with_its_origin() {
+fn unknown_backend_in_the_environment_names_its_origin() {
     let project = Sandbox::with_project("gk");
     let output = project.command().arg("plan").env("GPUBUILD_BACKENDS", "cud").output().unwrap();
-    crate::support::Ran::from(output)
+    crate::support::RunResult::from(output)
         .fails(2, "backend.unknown")
         .says(&["GPUBUILD_BACKENDS=cud", "did you mean `cuda`?"]);
 }
 
 #[test]
-fn a_broken_project_file_shows_the_line_and_a_caret() {
+fn invalid_project_file_shows_line_and_caret() {
     let project = Sandbox::with_project("gk");
     project.write("gpubuild.toml", "schema = 1\n[project]\nname = \"demo\"\nsource = 5\n");
     project.run(&["plan"]).fails(2, "project.invalid").says(&["gpubuild.toml", "line 4", "source = 5", "^"]);
@@ -35,18 +35,18 @@ fn a_broken_project_file_shows_the_line_and_a_caret() {
 }
 
 #[test]
-fn a_newer_project_file_is_called_newer() {
+fn newer_project_file_version_is_reported() {
     let project = Sandbox::with_project("gk");
     project.write("gpubuild.toml", "schema = 7\n[galaxy]\nanswer = 42\n");
     project.run(&["plan"]).fails(2, "project.newer-schema").says(&[
         "schema 7",
-        "reads up to 1",
+        "reads schemas up to 1",
         "update gpubuild",
     ]);
 }
 
 #[test]
-fn a_project_that_is_not_there_is_missed_by_name() {
+fn missing_project_is_reported() {
     let empty = Sandbox::new();
     empty.run(&["plan"]).fails(2, "project.not-found").says(&["gpubuild.toml", "--project"]);
     let project = Sandbox::with_project("gk");
@@ -58,7 +58,7 @@ fn a_project_that_is_not_there_is_missed_by_name() {
 }
 
 #[test]
-fn a_broken_recording_shows_the_place() {
+fn invalid_recording_shows_the_location() {
     let folder = Sandbox::new();
     folder.write("host.toml", "schema = \"gpubuild.host/1\"\n[platform]\nos = \"linux\"\narch = \"z80\"\n");
     folder.run(&["detect", "--host", "host.toml"]).fails(2, "host.recording-invalid").says(&[
@@ -74,7 +74,7 @@ fn a_broken_recording_shows_the_place() {
 }
 
 #[test]
-fn a_machine_without_a_compiler_is_refused_before_anything_is_compiled() {
+fn host_without_a_compiler_fails_before_compiling() {
     let project = Sandbox::with_project("gk");
     project.write("vendor/src/cpu/CMakeLists.txt", "");
     let ran = project.run(&["plan", "--backends", "cpu", "--host", &recorded("windows-11-bare")]);
@@ -82,7 +82,7 @@ fn a_machine_without_a_compiler_is_refused_before_anything_is_compiled() {
 }
 
 #[test]
-fn with_json_the_error_is_the_one_document() {
+fn json_error_is_the_only_document() {
     let project = Sandbox::with_project("gk");
     let ran = project.run(&["plan", "--json", "--backends", "quantum"]);
     assert_eq!(ran.exit, Some(2));
@@ -94,18 +94,20 @@ fn with_json_the_error_is_the_one_document() {
 }
 
 #[test]
-fn an_override_that_means_nothing_is_refused() {
+fn unknown_override_is_rejected() {
     let folder = Sandbox::new();
     for (text, why) in
         [("cuda.cc", "has no `=`"), ("cuda.ccc=90", "unknown key"), ("cuda.driver=new", "cuda.driver=new")]
     {
         let output = folder.command().arg("detect").env("GPUBUILD_SET", text).output().unwrap();
-        crate::support::Ran::from(output).fails(2, "host.override-invalid").says(&[why, "GPUBUILD_SET"]);
+        crate::support::RunResult::from(output)
+            .fails(2, "host.override-invalid")
+            .says(&[why, "GPUBUILD_SET"]);
     }
 }
 
 #[test]
-fn a_closed_pipe_is_no_error() {
+fn closed_pipe_is_not_an_error() {
     use std::process::Stdio;
     let folder = Sandbox::new();
     let mut child = folder
@@ -121,14 +123,14 @@ fn a_closed_pipe_is_no_error() {
 }
 
 #[test]
-fn an_unknown_option_is_a_usage_error() {
+fn unknown_option_is_a_usage_error() {
     let ran = Sandbox::new().run(&["plan", "--bakends", "cpu"]);
     assert_eq!(ran.exit, Some(2));
     ran.says(&["--backends"]);
 }
 
 #[test]
-fn a_recording_is_not_overwritten_and_reads_back() {
+fn recording_round_trips_and_is_not_overwritten() {
     let folder = Sandbox::new();
     folder.write("mine.toml", "precious");
     folder.run(&["host", "record", "mine.toml"]).fails(2, "host.record-exists").says(&["--force"]);

@@ -2,20 +2,20 @@
 
 use crate::support::Sandbox;
 
-/// A program that answers as `infer bench` does, faster in every round, or as `TOLD` in its arguments says.
+/// A program that prints the JSON of `infer bench`, faster in each round, or fails as its arguments request.
 const PROGRAM: &str = r##"
 fn main() {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    assert_eq!(words[0], "measure");
-    assert!(words.iter().any(|word| word == "--json"));
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    assert_eq!(arguments[0], "measure");
+    assert!(arguments.iter().any(|argument| argument == "--json"));
     let counter = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("rounds");
     let round = std::fs::read_to_string(&counter).map_or(0, |text| text.len());
     std::fs::write(&counter, "x".repeat(round + 1)).unwrap();
-    if words.iter().any(|word| word == "crash") {
+    if arguments.iter().any(|argument| argument == "crash") {
         eprintln!("no device: nothing answered");
         std::process::exit(1);
     }
-    if words.iter().any(|word| word == "nonsense") {
+    if arguments.iter().any(|argument| argument == "nonsense") {
         println!("12 tokens per second");
         return;
     }
@@ -37,16 +37,16 @@ fn with_program(bench: &str) -> Option<Sandbox> {
 }
 
 #[test]
-fn every_backend_has_its_turn_and_the_best_round_counts() {
+fn backends_are_interleaved_and_the_best_round_is_reported() {
     let Some(project) = with_program("bench = [\"measure\"]\n") else { return };
-    project.run(&["bench"]).fails(2, "bench.nothing-built").says(&["`gpubuild build` builds it"]);
+    project.run(&["bench"]).fails(2, "bench.nothing-built").says(&["hint: run `gpubuild build`"]);
     project.run(&["build", "--offline"]).succeeds();
     let plot = project.path("plot.svg");
     let ran = project.run(&["bench", "--rounds", "2", "--svg", plot.to_str().unwrap()]);
     let text = ran.succeeds().stdout.clone();
     assert!(text.contains("101 (100 to 101)") && text.contains("11.0 (10.0 to 11.0)"), "{text}");
     assert!(
-        text.contains("use `cpu`: no other backend ran") && text.contains("at the limit of this memory"),
+        text.contains("use `cpu`: no other backend ran") && text.contains("limited by the memory bandwidth"),
         "{text}"
     );
     assert!(project.read("plot.svg").starts_with("<svg "));
@@ -56,7 +56,7 @@ fn every_backend_has_its_turn_and_the_best_round_counts() {
 }
 
 #[test]
-fn a_backend_without_numbers_is_told_with_its_last_words() {
+fn failing_backend_is_reported_with_its_last_output() {
     let Some(project) = with_program("bench = [\"measure\"]\n") else { return };
     project.run(&["build", "--offline"]).succeeds();
     let ran = project.run(&["bench", "--", "crash"]);
@@ -65,10 +65,10 @@ fn a_backend_without_numbers_is_told_with_its_last_words() {
         ran.stdout.contains("no device: nothing answered") && ran.stdout.contains("no backend ran"),
         "{ran:#?}"
     );
-    assert_eq!(project.read("app/rounds").len(), 1, "what fails is not tried again");
+    assert_eq!(project.read("app/rounds").len(), 1, "a failed backend is not run again");
     let ran = project.run(&["bench", "--", "nonsense"]);
     assert_eq!(ran.exit, Some(1));
-    assert!(ran.stdout.contains("its answer is not known"), "{ran:#?}");
+    assert!(ran.stdout.contains("invalid output"), "{ran:#?}");
     project
         .run(&["bench", "--backends", "vulkan"])
         .fails(2, "bench.not-built")
@@ -80,7 +80,7 @@ fn a_backend_without_numbers_is_told_with_its_last_words() {
 }
 
 #[test]
-fn a_program_that_cannot_measure_itself_is_not_started() {
+fn program_without_a_bench_command_is_not_started() {
     let Some(project) = with_program("") else { return };
     project.run(&["bench"]).fails(2, "bench.none").says(&["bench = [\"bench\"]"]);
     let Some(project) = Sandbox::with_library() else { return };

@@ -1,27 +1,27 @@
-//! `doctor --binary`: real files of this machine's compilers, and what its own loader says about them.
+//! `doctor --binary`: binaries of this machine's compilers, compared with its loader.
 
 #![expect(clippy::disallowed_methods, reason = "tests compare with what the system resolves")]
 
 use serde_json::Value;
 
-use crate::support::{Ran, Sandbox, is_on_path, recorded, skip};
+use crate::support::{RunResult, Sandbox, is_on_path, recorded, skip};
 
 fn ids(document: &Value) -> Vec<&str> {
     document["findings"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect()
 }
 
-/// The file under which a library is loaded.
-fn place(document: &Value, name: &str) -> String {
+/// The path from which a library is loaded, or its state.
+fn path_of(document: &Value, name: &str) -> String {
     let libraries = document["binary"]["libraries"].as_array().unwrap();
     let found = libraries.iter().find(|one| one["name"] == name).unwrap_or_else(|| panic!("{document:#}"));
     found["path"].as_str().unwrap_or_else(|| found["state"].as_str().unwrap()).to_owned()
 }
 
-fn look(sandbox: &Sandbox, more: &[&str]) -> Ran {
+fn inspect(sandbox: &Sandbox, more: &[&str]) -> RunResult {
     sandbox.run(&[&["doctor", "--offline", "--json", "--binary"], more].concat())
 }
 
-/// A folder with a compiler for Linux; `None`, after saying so, elsewhere.
+/// A folder with C sources on Linux. Prints why and returns `None` elsewhere or without gcc.
 fn compiler() -> Option<Sandbox> {
     if !cfg!(target_os = "linux") || !is_on_path("gcc") {
         skip("gcc", "no gcc on Linux");
@@ -38,7 +38,8 @@ fn gcc(sandbox: &Sandbox, arguments: &[&str]) {
     sandbox.start(&[&["gcc"], arguments].concat()).succeeds();
 }
 
-/// A program in `bin`, `libouter.so` in `lib`, `libinner.so` in `lib` and in `other`; `tags` say which kind of folders.
+/// Builds a program in `bin`, `libouter.so` in `lib`, and `libinner.so` in `lib` and `other`; `tags` selects RPATH or
+/// RUNPATH.
 fn build(sandbox: &Sandbox, tags: &str, outer: &str) {
     for folder in ["bin", "lib", "other"] {
         sandbox.start(&["mkdir", "-p", folder]).succeeds();
@@ -56,7 +57,7 @@ fn build(sandbox: &Sandbox, tags: &str, outer: &str) {
     gcc(sandbox, &["app.c", "-o", "bin/app", "-Llib", "-louter", tags, here, inner]);
 }
 
-/// What the loader itself says: name and path, or `missing`.
+/// What the loader reports: name and path, or `missing`.
 fn loader(sandbox: &Sandbox, variable: &str) -> Vec<(String, String)> {
     let ran = sandbox.start(&[
         "env",
@@ -74,7 +75,7 @@ fn loader(sandbox: &Sandbox, variable: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn libraries_are_found_where_the_loader_finds_them() {
+fn library_search_matches_the_loader() {
     let Some(sandbox) = compiler() else { return };
     for tags in ["-Wl,--disable-new-dtags", "-Wl,--enable-new-dtags"] {
         for outer in ["", "-Wl,-rpath,$ORIGIN", "-Wl,-rpath,$ORIGIN/../other", "-Wl,-rpath,/nonexistent"] {
@@ -89,12 +90,12 @@ fn libraries_are_found_where_the_loader_finds_them() {
                 command.env("LD_LIBRARY_PATH", &variable);
                 let arguments =
                     ["doctor", "--offline", "--json", "--fail-on", "never", "--binary", "bin/app"];
-                let document = Ran::from(command.args(arguments).output().unwrap()).json();
-                let said = loader(&sandbox, &variable);
-                assert!(said.iter().any(|(name, _)| name == "libinner.so"), "{said:?}");
-                for (name, path) in said {
+                let document = RunResult::from(command.args(arguments).output().unwrap()).json();
+                let resolved = loader(&sandbox, &variable);
+                assert!(resolved.iter().any(|(name, _)| name == "libinner.so"), "{resolved:?}");
+                for (name, path) in resolved {
                     let real = |path: &str| std::fs::canonicalize(path).ok();
-                    let ours = place(&document, &name);
+                    let ours = path_of(&document, &name);
                     assert!(
                         ours == path || (real(&ours).is_some() && real(&ours) == real(&path)),
                         "{name} with {tags} {outer} {variable}: we say {ours}, the loader {path}"
@@ -106,11 +107,11 @@ fn libraries_are_found_where_the_loader_finds_them() {
 }
 
 #[test]
-fn a_missing_library_is_told_and_ends_with_one() {
+fn missing_library_is_reported_with_status_1() {
     let Some(sandbox) = compiler() else { return };
     build(&sandbox, "-Wl,--enable-new-dtags", "-Wl,-rpath,$ORIGIN");
     sandbox.remove("lib/libinner.so");
-    let ran = look(&sandbox, &["bin/app"]);
+    let ran = inspect(&sandbox, &["bin/app"]);
     assert_eq!((ran.exit, ids(&ran.json())), (Some(1), vec!["binary.library-missing"]), "{ran:#?}");
     let text = sandbox.run(&["doctor", "--offline", "--binary", "bin/app"]).stdout;
     assert!(text.contains("libinner.so  missing, needed by libouter.so"), "{text}");
@@ -118,7 +119,7 @@ fn a_missing_library_is_told_and_ends_with_one() {
 }
 
 #[test]
-fn a_stub_that_is_reached_by_rpath_is_told_before_anything_runs() {
+fn driver_stub_on_rpath_is_reported() {
     let Some(sandbox) = compiler() else { return };
     sandbox.start(&["mkdir", "-p", "cuda/lib64/stubs"]).succeeds();
     sandbox.write("cuda.c", "int cuInit(unsigned flags) { return 34; }\n");
@@ -128,28 +129,28 @@ fn a_stub_that_is_reached_by_rpath_is_told_before_anything_runs() {
     let folder = sandbox.path("cuda/lib64/stubs").display().to_string();
     let rpath = format!("-Wl,-rpath,{folder}");
     gcc(&sandbox, &["main.c", stub, "-o", "app", &rpath]);
-    let ran = look(&sandbox, &["app"]);
+    let ran = inspect(&sandbox, &["app"]);
     assert_eq!((ran.exit, ids(&ran.json())), (Some(1), vec!["cuda.stub-at-runtime"]), "{ran:#?}");
 }
 
 #[test]
-fn a_program_can_be_asked_about_for_another_machine() {
+fn program_is_checked_for_a_recorded_host() {
     let Some(sandbox) = compiler() else { return };
     build(&sandbox, "-Wl,--enable-new-dtags", "-Wl,-rpath,$ORIGIN");
     let host = recorded("windows-11-rtx4070");
-    assert_eq!(ids(&look(&sandbox, &["bin/app", "--host", &host]).json()), ["binary.wrong-system"]);
-    // What lies beside the program comes along.
+    assert_eq!(ids(&inspect(&sandbox, &["bin/app", "--host", &host]).json()), ["binary.wrong-system"]);
+    // Libraries beside the program are found too.
     let host = recorded("ubuntu-22.04-h200");
-    let document = look(&sandbox, &["bin/app", "--host", &host]).json();
+    let document = inspect(&sandbox, &["bin/app", "--host", &host]).json();
     let expected = if cfg!(target_arch = "x86_64") { vec![] } else { vec!["binary.wrong-processor"] };
     assert_eq!(ids(&document), expected, "{document:#}");
     if cfg!(target_arch = "x86_64") {
-        assert!(place(&document, "libinner.so").ends_with("/lib/libinner.so"));
+        assert!(path_of(&document, "libinner.so").ends_with("/lib/libinner.so"));
     }
 }
 
 #[test]
-fn a_real_windows_program_is_followed_on_a_recorded_windows() {
+fn windows_program_is_resolved_on_a_recorded_windows() {
     let compiler = "x86_64-w64-mingw32-gcc";
     if !is_on_path(compiler) {
         skip("mingw", "no x86_64-w64-mingw32-gcc");
@@ -161,26 +162,26 @@ fn a_real_windows_program_is_followed_on_a_recorded_windows() {
     sandbox.start(&[compiler, "-shared", "one.c", "-o", "one.dll"]).succeeds();
     sandbox.start(&[compiler, "app.c", "one.dll", "-o", "app.exe"]).succeeds();
     let host = recorded("windows-11-rtx4070");
-    let document = look(&sandbox, &["app.exe", "--host", &host]).json();
+    let document = inspect(&sandbox, &["app.exe", "--host", &host]).json();
     assert_eq!(ids(&document), Vec::<&str>::new(), "{document:#}");
-    assert!(place(&document, "one.dll").ends_with(r"\one.dll"), "{document:#}");
+    assert!(path_of(&document, "one.dll").ends_with(r"\one.dll"), "{document:#}");
     assert_eq!(document["binary"]["format"], "pe");
     assert_eq!(
-        ids(&look(&sandbox, &["app.exe", "--host", &recorded("ubuntu-22.04-h200")]).json()),
+        ids(&inspect(&sandbox, &["app.exe", "--host", &recorded("ubuntu-22.04-h200")]).json()),
         ["binary.wrong-system"]
     );
 }
 
 #[test]
-fn what_is_no_executable_is_refused() {
+fn non_executables_are_rejected() {
     let sandbox = Sandbox::new();
     sandbox.write("script", "#!/bin/sh\nexit 0\n");
     sandbox.write("broken", "\u{7f}ELF");
-    for (file, words) in
+    for (file, message) in
         [("script", "it is a script"), ("broken", "it is damaged"), ("none", "there is no such file")]
     {
         let ran = sandbox.run(&["doctor", "--binary", file]);
-        ran.fails(2, "binary.unreadable").says(&[words]);
+        ran.fails(2, "binary.unreadable").says(&[message]);
     }
     assert_eq!(sandbox.run(&["doctor", "--binary", "script", "--fix"]).exit, Some(2));
 }

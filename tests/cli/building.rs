@@ -1,29 +1,29 @@
-//! Builds through the command line: what is told while they run, how they fail, and what is left afterwards.
+//! Builds through the command line: output while they run, failures, and what they leave.
 
 use serde_json::Value;
 
-use crate::support::{ADDER, Ran, Sandbox};
+use crate::support::{ADDER, RunResult, Sandbox};
 
 const BROKEN: &str = "double add(double x)\n{\n  return x + nothing;\n}\n";
 
-/// Checks what holds for every stream of JSON lines and returns its last line.
+/// Checks properties of every stream of JSON lines and returns its last line.
 #[track_caller]
-fn last_line(ran: &Ran) -> Value {
+fn last_line(ran: &RunResult) -> Value {
     let lines = ran.json_lines();
     assert!(lines.iter().all(|line| line["reason"].is_string()), "{ran:#?}");
     let ends = lines.iter().filter(|line| line["reason"] == "done" || line["reason"] == "error").count();
-    assert_eq!(ends, 1, "one line tells the outcome: {ran:#?}");
+    assert_eq!(ends, 1, "exactly one line has the outcome: {ran:#?}");
     lines.last().unwrap().clone()
 }
 
 const JSON: [&str; 3] = ["build", "--message-format", "json"];
 
 #[test]
-fn json_lines_tell_every_event_and_the_outcome() {
+fn json_lines_report_every_event_and_the_outcome() {
     let Some(project) = Sandbox::with_library() else { return };
     let ran = project.run(&JSON);
     ran.succeeds();
-    assert_eq!(ran.stderr, "", "nothing for people where a program reads");
+    assert_eq!(ran.stderr, "", "JSON output has no text on stderr");
     let done = last_line(&ran);
     assert_eq!((done["reason"].as_str(), done["state"].as_str()), (Some("done"), Some("built")));
     assert!(done["manifest"].as_str().unwrap().ends_with("manifest.json"));
@@ -37,7 +37,7 @@ fn json_lines_tell_every_event_and_the_outcome() {
 }
 
 #[test]
-fn json_lines_of_a_failure_end_with_the_error() {
+fn json_lines_of_a_failed_build_end_with_the_error() {
     let Some(project) = Sandbox::with_library() else { return };
     project.write("vendor/adder.c", BROKEN);
     let ran = project.run(&JSON);
@@ -46,14 +46,15 @@ fn json_lines_of_a_failure_end_with_the_error() {
     assert_eq!((end["reason"].as_str(), end["exit"].as_i64()), (Some("error"), Some(1)));
     assert_eq!(end["error"]["id"], "build.compile-failed");
     let lines = ran.json_lines();
-    let failed = lines.iter().find(|line| line["reason"] == "failed").expect("the tree that failed is told");
+    let failed =
+        lines.iter().find(|line| line["reason"] == "failed").expect("an event reports the tree that failed");
     assert!(failed["error"]["file"].as_str().unwrap().ends_with("adder.c"), "{failed}");
     assert_eq!(failed["error"]["line"], 3);
     assert!(failed["error"]["message"].as_str().unwrap().contains("nothing"), "{failed}");
 }
 
 #[test]
-fn json_lines_also_tell_what_is_refused_and_planned() {
+fn json_lines_report_rejected_requests() {
     let project = Sandbox::with_project("gk");
     for (arguments, id) in [
         (["--backends", "quantum"], "backend.unknown"),
@@ -65,12 +66,12 @@ fn json_lines_also_tell_what_is_refused_and_planned() {
         assert_eq!(last_line(&ran)["error"]["id"], id);
     }
     let ran = project.run(&[JSON.as_slice(), &["--run"]].concat());
-    assert_eq!(ran.exit, Some(2), "the program and the events cannot share a stream: {ran:#?}");
+    assert_eq!(ran.exit, Some(2), "program output and events cannot share stdout: {ran:#?}");
     assert_eq!(last_line(&ran)["error"]["id"], "usage.conflict");
 }
 
 #[test]
-fn a_dry_run_in_json_is_one_line_and_does_nothing() {
+fn json_dry_run_prints_one_line_and_builds_nothing() {
     let Some(project) = Sandbox::with_library() else { return };
     let ran = project.run(&[JSON.as_slice(), &["--dry-run"]].concat());
     let lines = ran.succeeds().json_lines();
@@ -84,24 +85,24 @@ fn a_dry_run_in_json_is_one_line_and_does_nothing() {
 }
 
 #[test]
-fn a_compile_error_is_shown_with_its_place_and_the_log() {
+fn compile_error_shows_location_and_log() {
     let Some(project) = Sandbox::with_library() else { return };
     project.run(&["build"]).succeeds();
     let good = project.run(&["link"]).succeeds().stdout.clone();
     project.write("vendor/adder.c", BROKEN);
     let ran = project.run(&["build"]);
-    ran.fails(1, "build.compile-failed").says(&["adder.c:3:", "nothing", "hint: the whole log is `"]);
-    let log = ran.stderr.split("the whole log is `").nth(1).unwrap().split('`').next().unwrap();
+    ran.fails(1, "build.compile-failed").says(&["adder.c:3:", "nothing", "hint: the full log is `"]);
+    let log = ran.stderr.split("the full log is `").nth(1).unwrap().split('`').next().unwrap();
     let log = project.read(log);
     assert!(log.contains("nothing") && log.contains("adder.c"), "{log}");
-    assert_eq!(project.run(&["link"]).succeeds().stdout, good, "the last good state stays usable");
+    assert_eq!(project.run(&["link"]).succeeds().stdout, good, "the last successful build stays usable");
     project.write("vendor/adder.c", ADDER);
     project.run(&["build"]).succeeds();
     assert_eq!(project.run(&["link"]).succeeds().stdout, good);
 }
 
 #[test]
-fn a_project_that_does_not_configure_shows_cmakes_error() {
+fn configure_failure_shows_the_cmake_error() {
     let Some(project) = Sandbox::with_library() else { return };
     let scripts = "cmake_minimum_required(VERSION 3.24)\nproject(adder C)\n";
     let good = project.read("vendor/CMakeLists.txt");
@@ -111,9 +112,9 @@ fn a_project_that_does_not_configure_shows_cmakes_error() {
         project.run(&["build"]).fails(1, "build.configure-failed").says(&[
             "CMakeLists.txt:3",
             "no luck today",
-            "the whole log is `",
+            "the full log is `",
         ]);
-        project.run(&["link"]).fails(2, "manifest.missing").says(&["`gpubuild build` makes it"]);
+        project.run(&["link"]).fails(2, "manifest.missing").says(&["hint: run `gpubuild build`"]);
     }
     project.write("vendor/CMakeLists.txt", &good);
     project.run(&["build"]).succeeds();
@@ -123,18 +124,18 @@ fn a_project_that_does_not_configure_shows_cmakes_error() {
 }
 
 #[test]
-fn without_cmake_and_network_the_command_that_fixes_it_is_named() {
-    // What is not on PATH is not there for tools; the compiler lies in a folder of its own.
+fn missing_cmake_without_network_names_the_fixing_command() {
+    // Hides the tools of PATH; the compiler is in its own folder.
     let Some(project) = Sandbox::with_library() else { return };
     let Some(ran) = project.run_with_only(&["cc", "gcc", "g++"], &["build", "--offline"]) else { return };
-    ran.fails(1, "fetch.offline").says(&["cmake is needed", "pip install cmake==", "without `--offline`"]);
-    assert!(!project.exists(".gpubuild/adder/cpu"), "nothing was built");
+    ran.fails(1, "fetch.offline").says(&["cmake is required", "pip install cmake==", "without `--offline`"]);
+    assert!(!project.exists(".gpubuild/adder/cpu"), "nothing is built");
 }
 
 #[test]
-fn without_a_compiler_the_build_is_refused() {
+fn build_without_a_compiler_is_rejected() {
     let Some(project) = Sandbox::with_library() else { return };
-    // Clang is also found outside PATH; this description looks nowhere else.
+    // Clang is also found outside PATH; this description searches only PATH.
     project.write(
         "tools/clang.toml",
         "id = \"clang\"\nname = \"Clang\"\nkind = \"tool\"\nfamily = \"clang\"\nprovides = \"host-compiler\"\n\
@@ -143,12 +144,12 @@ fn without_a_compiler_the_build_is_refused() {
     let arguments = ["build", "--backends", "cpu", "--toolkits", "tools"];
     let Some(ran) = project.run_with_only(&[], &arguments) else { return };
     ran.fails(2, "plan.refused").says(&["cpu.compiler-missing", "hint:", "nothing was compiled"]);
-    assert!(!project.exists(".gpubuild"), "nothing was begun");
+    assert!(!project.exists(".gpubuild"), "nothing is created");
 }
 
 #[cfg(unix)]
 #[test]
-fn ctrl_c_ends_a_build_and_the_next_completes_it() {
+fn ctrl_c_stops_the_build_and_the_next_build_completes_it() {
     use std::process::Stdio;
     let Some(project) = Sandbox::with_library() else { return };
     let quick = project.read("vendor/CMakeLists.txt");
@@ -162,13 +163,13 @@ fn ctrl_c_ends_a_build_and_the_next_completes_it() {
         }
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    assert!(project.exists(".gpubuild/adder/cpu/started"), "the slow step did not begin within a minute");
+    assert!(project.exists(".gpubuild/adder/cpu/started"), "the slow step did not start within a minute");
     let clean = project.run(&["clean"]);
-    clean.fails(1, "build.running").says(&["hint: wait for it"]);
+    clean.fails(1, "build.running").says(&["hint: wait until it finishes"]);
     project.send("INT", child.id());
-    let ran = Ran::from(child.wait_with_output().unwrap());
+    let ran = RunResult::from(child.wait_with_output().unwrap());
     ran.fails(130, "build.interrupted");
-    assert!(!project.exists(".gpubuild/adder/cpu/ended"), "the slow step was ended, not waited for");
+    assert!(!project.exists(".gpubuild/adder/cpu/ended"), "the slow step is killed instead of waited for");
     project.run(&["link"]).fails(2, "manifest.missing");
     project.write("vendor/CMakeLists.txt", &quick);
     project.run(&["build"]).succeeds();

@@ -1,10 +1,10 @@
-//! Jobs for services: the matrix, the file that runs it, a job done here.
+//! CI jobs: the matrix, the generated workflow files, and jobs that run locally.
 
 use serde_json::{Value, json};
 
-use crate::support::{Ran, Sandbox, recorded};
+use crate::support::{RunResult, Sandbox, recorded};
 
-/// A project with kernels for every backend, and these further lines in its file.
+/// A project with kernels for every backend and additional lines in its file.
 fn project(lines: &str) -> Sandbox {
     let sandbox = Sandbox::with_project("gk");
     for backend in ["cpu", "cuda", "rocm", "metal", "vulkan", "sycl", "opencl"] {
@@ -16,7 +16,7 @@ fn project(lines: &str) -> Sandbox {
 }
 
 #[track_caller]
-fn document(ran: &Ran) -> Value {
+fn document(ran: &RunResult) -> Value {
     assert_eq!(ran.exit, Some(0), "{ran:#?}");
     ran.json()
 }
@@ -42,10 +42,10 @@ archs = { cuda = ["80", "90"] }
 "#;
 
 #[test]
-fn rows_follow_from_variants_images_and_versions() {
+fn ci_rows_combine_variants_images_and_versions() {
     let rows = document(&project(TWO).run(&["ci", "matrix", "--json"]));
     assert_eq!(rows["schema"], json!({"name": "ci", "version": 1}));
-    // No wheels hold a compiler of 12.4, so that version comes in its container.
+    // CUDA 12.4 has no wheels with a compiler, so this version uses a container.
     assert_eq!(
         names(&rows),
         [
@@ -76,7 +76,8 @@ fn rows_follow_from_variants_images_and_versions() {
     assert_eq!(wheels["archs"]["cuda"], "80;90");
 }
 
-/// A program, a variant on two systems, two versions of a toolkit, and a name that gives no label with its versions.
+/// A program, a variant on two systems, two toolkit versions, and a variant name that is not a valid label with its
+/// versions.
 const PACKED: &str = r#"
 [binary]
 package = "app"
@@ -100,16 +101,16 @@ toolkits = { cuda = ["13.0", "13"] }
 "#;
 
 #[test]
-fn each_label_of_each_platform_is_packed_by_the_first_row_that_has_it() {
+fn first_row_of_each_label_and_platform_packs() {
     let rows = document(&project(PACKED).run(&["ci", "matrix", "--json"]));
     let packing: Vec<(&str, String)> = rows["include"]
         .as_array()
         .unwrap()
         .iter()
         .filter_map(|row| {
-            let words: Vec<&str> =
-                row["pack"].as_array()?.iter().map(|word| word.as_str().unwrap()).collect();
-            Some((row["name"].as_str().unwrap(), words.join(" ")))
+            let arguments: Vec<&str> =
+                row["pack"].as_array()?.iter().map(|argument| argument.as_str().unwrap()).collect();
+            Some((row["name"].as_str().unwrap(), arguments.join(" ")))
         })
         .collect();
     let cuda = "pack --variant cuda --toolkit cuda=13.0 --provision --label cuda13.0 --out release";
@@ -124,24 +125,24 @@ fn each_label_of_each_platform_is_packed_by_the_first_row_that_has_it() {
         ("cuda13.0-ubuntu-24.04-arm", cuda),
         ("cuda13.0-windows-2025", cuda),
     ];
-    assert_eq!(packing, expected.map(|(name, words)| (name, words.to_owned())));
-    // What is not packed for its name alone says so; another system of a variant that is packed has nothing to say.
-    for (name, words) in [
-        ("cuda13.0-cuda-13.0-ubuntu-24.04", "variant `cuda` is packed as `cuda13.0` already"),
-        ("gpu-cuda13.0-ubuntu-24.04", "`gpu-cuda13.0` is no label"),
+    assert_eq!(packing, expected.map(|(name, arguments)| (name, arguments.to_owned())));
+    // A row whose name prevents packing says why; rows on other systems of a packed variant do not.
+    for (name, text) in [
+        ("cuda13.0-cuda-13.0-ubuntu-24.04", "variant `cuda` is already packed as `cuda13.0`"),
+        ("gpu-cuda13.0-ubuntu-24.04", "`gpu-cuda13.0` is not a valid label"),
     ] {
         let warnings = &row(&rows, name)["warnings"];
-        assert!(warnings[0].as_str().unwrap().contains(words), "{name}: {warnings}");
+        assert!(warnings[0].as_str().unwrap().contains(text), "{name}: {warnings}");
     }
     assert!(row(&rows, "cpu-ubuntu-22.04")["warnings"].is_null());
-    // A project without a program packs nothing, and does not say so in each row.
+    // A project without a program packs nothing, and its rows do not mention it.
     let rows = document(&project(TWO).run(&["ci", "matrix", "--json"]));
     assert!(rows["include"].as_array().unwrap().iter().all(|row| row["pack"].is_null()));
     assert!(row(&rows, "cpu-ubuntu-22.04")["warnings"].is_null());
 }
 
 #[test]
-fn a_project_of_plain_cmake_has_rows_for_the_processor_and_what_it_switches_on() {
+fn plain_cmake_project_has_rows_for_its_enabled_backends() {
     let sandbox = Sandbox::with_project("cmake");
     let rows = document(&sandbox.run(&["ci", "matrix", "--json"]));
     assert_eq!(
@@ -158,7 +159,7 @@ fn a_project_of_plain_cmake_has_rows_for_the_processor_and_what_it_switches_on()
 }
 
 #[test]
-fn the_same_file_gives_the_same_bytes() {
+fn ci_output_is_deterministic() {
     let (one, other) = (project(TWO), project(TWO));
     for format in ["json", "github", "gitlab", "text"] {
         let arguments = ["ci", "matrix", "--format", format];
@@ -167,7 +168,7 @@ fn the_same_file_gives_the_same_bytes() {
 }
 
 #[test]
-fn a_file_without_variants_has_a_row_for_each_backend_that_can_be_built() {
+fn project_without_variants_has_a_row_per_buildable_backend() {
     let rows = document(&project("").run(&["ci", "matrix", "--json"]));
     let names = names(&rows);
     for name in
@@ -181,7 +182,7 @@ fn a_file_without_variants_has_a_row_for_each_backend_that_can_be_built() {
 }
 
 #[test]
-fn what_runs_without_a_gpu_is_tested_and_set_up() {
+fn backends_that_run_without_a_gpu_are_set_up_and_tested() {
     let rows = document(&project("").run(&["ci", "matrix", "--json", "--variant", "vulkan"]));
     let ubuntu = row(&rows, "vulkan-ubuntu-24.04");
     assert_eq!(ubuntu["run"][1], json!(["test", "--backends", "cpu,vulkan"]));
@@ -191,10 +192,10 @@ fn what_runs_without_a_gpu_is_tested_and_set_up() {
 }
 
 #[test]
-fn impossible_rows_that_were_named_are_refused_with_the_planners_reasons() {
+fn impossible_explicit_rows_fail_with_planner_reasons() {
     for (lines, id) in [
         ("backends = [\"metal\"]\nimages = [\"ubuntu-24.04\"]", "metal.platform"),
-        // 22.04 has no package of glslc.
+        // Ubuntu 22.04 has no glslc package.
         ("backends = [\"vulkan\"]\nimages = [\"ubuntu-22.04\"]", "vk."),
         (
             "backends = [\"cuda\"]\nimages = [\"cuda-12.9-ubuntu-24.04\"]\narchs = { cuda = [\"35\"] }",
@@ -210,7 +211,7 @@ fn impossible_rows_that_were_named_are_refused_with_the_planners_reasons() {
         ),
         ("backends = [\"cuda\"]\ntoolkits = { cuda = [\"11.2\"] }", "toolkit."),
         ("backends = [\"cpu\"]\nimages = [\"ubuntu-18.04\"]", "ci.image-unknown"),
-        // Neither version is that of the container that was named.
+        // Neither version is the one in the container.
         (
             "backends = [\"cuda\"]\nimages = [\"cuda-12.4-ubuntu-22.04\"]\ntoolkits = { cuda = [\"12.8\", \"13.0\"] }",
             "ci.image-version",
@@ -231,7 +232,7 @@ fn impossible_rows_that_were_named_are_refused_with_the_planners_reasons() {
 }
 
 #[test]
-fn jobs_of_one_name_are_refused_and_versions_of_several_containers_are_not() {
+fn duplicate_job_names_are_rejected() {
     let table = |images: &str, versions: &str| {
         let lines = format!(
             "\n[[variants]]\nname = \"cuda\"\nbackends = [\"cpu\", \"cuda\"]\nimages = [{images}]\ntoolkits = {{ cuda = [{versions}] }}\n"
@@ -247,33 +248,33 @@ fn jobs_of_one_name_are_refused_and_versions_of_several_containers_are_not() {
 }
 
 #[test]
-fn mistakes_in_variants_are_told_by_name() {
-    for (lines, words) in [
+fn invalid_variants_are_reported_by_name() {
+    for (lines, text) in [
         ("[[variants]]\nname = \"Big Name\"\nbackends = [\"cpu\"]", "`variants.name` is `Big Name`"),
         (
             "[[variants]]\nname = \"a\"\nbackends = [\"cpu\"]\n[[variants]]\nname = \"a\"\nbackends = [\"cpu\"]",
             "two variants",
         ),
-        ("[[variants]]\nname = \"a\"\nbackends = []", "names no backend"),
+        ("[[variants]]\nname = \"a\"\nbackends = []", "has no backends"),
         (
             "[[variants]]\nname = \"a\"\nbackends = [\"cpu\"]\narchs = { cuda = \"80\" }",
-            "which it does not build",
+            "which is not one of its backends",
         ),
         (
             "[[variants]]\nname = \"a\"\nbackends = [\"cuda\"]\ntoolkits = { cuda = [\"new\"] }",
-            "is no version",
+            "is not a version",
         ),
         ("[[variants]]\nname = \"a\"\nbackends = [\"gpu\"]", "gpu"),
         ("[[variants]]\nname = \"a\"\nbackends = [\"cpu\"]\nimage = \"x\"", "unknown field `image`"),
     ] {
         let ran = project(&format!("\n{lines}\n")).run(&["ci", "matrix"]);
         assert_eq!(ran.exit, Some(2), "{ran:#?}");
-        assert!(ran.stderr.contains(words), "{lines}: {}", ran.stderr);
+        assert!(ran.stderr.contains(text), "{lines}: {}", ran.stderr);
     }
 }
 
 #[test]
-fn github_gets_one_line_of_scalars() {
+fn github_matrix_is_one_line_of_scalars() {
     let ran = project(TWO).run(&["ci", "matrix", "--format", "github"]);
     assert_eq!(ran.stdout.lines().count(), 1);
     let matrix = document(&ran);
@@ -286,7 +287,7 @@ fn github_gets_one_line_of_scalars() {
 }
 
 #[test]
-fn more_jobs_than_a_service_takes_are_divided() {
+fn jobs_beyond_the_service_limit_are_split() {
     let variant = |number| {
         format!("\n[[variants]]\nname = \"v{number}\"\nbackends = [\"cpu\"]\nimages = [\"ubuntu-24.04\"]\n")
     };
@@ -299,14 +300,14 @@ fn more_jobs_than_a_service_takes_are_divided() {
             ran.stdout.contains("ci.too-many-jobs") || ran.stderr.contains("ci.too-many-jobs"),
             "{ran:#?}"
         );
-        assert!(format!("{}{}", ran.stdout, ran.stderr).contains(&format!("takes {most}")));
+        assert!(format!("{}{}", ran.stdout, ran.stderr).contains(&format!("the limit is {most}")));
     }
     let part = |part: &str| document(&sandbox.run(&["ci", "matrix", "--format", "github", "--part", part]));
     let (first, second) = (part("1/2"), part("2/2"));
     let all: Vec<&str> = names(&first).into_iter().chain(names(&second)).collect();
     assert_eq!(all.len(), 300);
     assert_eq!((all[0], all[299]), ("v0-ubuntu-24.04", "v299-ubuntu-24.04"));
-    // GitLab's file divides them by itself.
+    // GitLab's file splits the jobs automatically.
     assert_eq!(sandbox.run(&["ci", "init", "--format", "gitlab"]).exit, Some(0));
     let file = sandbox.read(".gitlab/gpubuild.yml");
     assert!(
@@ -316,7 +317,7 @@ fn more_jobs_than_a_service_takes_are_divided() {
 }
 
 #[test]
-fn init_writes_what_verify_and_the_doctor_accept() {
+fn ci_init_output_passes_verify_and_doctor() {
     for (service, file) in [("github", ".github/workflows/gpubuild.yml"), ("gitlab", ".gitlab/gpubuild.yml")]
     {
         let sandbox = project(&format!("{TWO}\n[ci]\ninstall = \"cargo install --path .\"\n"));
@@ -335,7 +336,7 @@ fn init_writes_what_verify_and_the_doctor_accept() {
         );
         let events: Result<Vec<_>, _> = saphyr_parser::Parser::new_from_str(&text).collect();
         assert!(events.unwrap().len() > 50, "{text}");
-        // A change of the file, and one of the project, are seen.
+        // Changes of the workflow file and of the project are detected.
         sandbox.write(file, &text.replace("cargo install", "cargo  install"));
         let ran = sandbox.run(&["ci", "verify"]);
         assert_eq!(ran.exit, Some(1), "{ran:#?}");
@@ -354,7 +355,7 @@ fn init_writes_what_verify_and_the_doctor_accept() {
 }
 
 #[test]
-fn a_tag_is_packed_only_where_a_row_packs() {
+fn workflow_packs_tags_only_if_a_row_packs() {
     for (service, file, tag) in [
         ("github", ".github/workflows/gpubuild.yml", "tags: [\"v*\"]"),
         ("gitlab", ".gitlab/gpubuild.yml", "if: $CI_COMMIT_TAG\n"),
@@ -365,13 +366,13 @@ fn a_tag_is_packed_only_where_a_row_packs() {
         let toml = sandbox.read("gpubuild.toml");
         sandbox.write("gpubuild.toml", &format!("{toml}\n[binary]\npackage = \"app\"\n"));
         let ran = sandbox.run(&["ci", "verify"]);
-        assert_eq!(ran.exit, Some(1), "a program makes the file another one: {ran:#?}");
+        assert_eq!(ran.exit, Some(1), "adding a program changes the file: {ran:#?}");
         assert_eq!(sandbox.run(&["ci", "init", "--format", service]).exit, Some(0));
         assert_eq!(sandbox.run(&["ci", "verify"]).exit, Some(0));
         let with = sandbox.read(file);
-        for words in [tag, "--pack", "GPUBUILD_SIGN", "packed/*", " pack --out release "] {
-            assert!(with.contains(words), "{words}: {with}");
-            assert!(!without.contains(words), "{words}: {without}");
+        for part in [tag, "--pack", "GPUBUILD_SIGN", "packed/*", " pack --out release "] {
+            assert!(with.contains(part), "{part}: {with}");
+            assert!(!without.contains(part), "{part}: {without}");
         }
         for text in [&with, &without] {
             assert!(!text.contains("@pack@") && !text.contains("@else@"), "{text}");
@@ -386,7 +387,7 @@ fn a_tag_is_packed_only_where_a_row_packs() {
 }
 
 #[test]
-fn files_of_others_are_not_replaced() {
+fn foreign_files_are_not_replaced() {
     let sandbox = project(TWO);
     let file = ".github/workflows/gpubuild.yml";
     sandbox.write(file, "name: mine\n");
@@ -399,7 +400,7 @@ fn files_of_others_are_not_replaced() {
 }
 
 #[test]
-fn a_row_shows_what_it_does_and_refuses_another_platform() {
+fn ci_run_shows_commands_and_rejects_other_platforms() {
     let sandbox = project(TWO);
     let ran = sandbox.run(&["ci", "run", "cuda13.0-ubuntu-24.04", "--dry-run"]);
     assert_eq!(ran.exit, Some(0), "{ran:#?}");
@@ -412,7 +413,7 @@ fn a_row_shows_what_it_does_and_refuses_another_platform() {
         ]
     );
     let ran = sandbox.run(&["ci", "run", "cuda13.0-ubuntu-24.04", "--dry-run", "--pack"]);
-    ran.fails(2, "ci.no-pack").says(&["gpubuild.toml names no program"]);
+    ran.fails(2, "ci.no-pack").says(&["gpubuild.toml defines no program"]);
     let packed = project(PACKED);
     let ran = packed.run(&["ci", "run", "cpu-ubuntu-24.04", "--dry-run", "--pack"]);
     assert_eq!(
@@ -425,7 +426,7 @@ fn a_row_shows_what_it_does_and_refuses_another_platform() {
     let ran = packed.run(&["ci", "run", "cpu-ubuntu-22.04", "--dry-run", "--pack"]);
     ran.fails(2, "ci.no-pack").says(&["`cpu-ubuntu-24.04` packs variant `cpu` for linux-x86_64"]);
     let ran = packed.run(&["ci", "run", "gpu-cuda13.0-ubuntu-24.04", "--dry-run", "--pack"]);
-    ran.fails(2, "ci.no-pack").says(&["`gpu-cuda13.0` is no label"]);
+    ran.fails(2, "ci.no-pack").says(&["`gpu-cuda13.0` is not a valid label"]);
     let other = if cfg!(windows) { "cpu-ubuntu-22.04" } else { "cpu-windows-2022" };
     let ran = sandbox.run(&["ci", "run", other]);
     assert_eq!(ran.exit, Some(2));
@@ -441,7 +442,7 @@ fn a_row_shows_what_it_does_and_refuses_another_platform() {
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[test]
-fn a_row_is_done_here_and_fails_as_its_build_fails() {
+fn ci_run_executes_a_row_and_reports_its_failure() {
     let Some(sandbox) = Sandbox::with_library() else { return };
     let file = sandbox.read("gpubuild.toml");
     let lines = "\n[[variants]]\nname = \"cpu\"\nbackends = [\"cpu\"]\nimages = [\"debian-12\"]\n";
@@ -449,18 +450,18 @@ fn a_row_is_done_here_and_fails_as_its_build_fails() {
     let ran = sandbox.run(&["ci", "run", "cpu-debian-12"]);
     assert_eq!(ran.exit, Some(0), "{ran:#?}");
     assert!(
-        ran.stderr.contains("$ gpubuild build --variant cpu") && ran.stderr.contains("is done"),
+        ran.stderr.contains("$ gpubuild build --variant cpu") && ran.stderr.contains("succeeded"),
         "{ran:#?}"
     );
     assert!(sandbox.exists(".gpubuild/adder/manifest.json"));
-    sandbox.write("vendor/adder.c", "this is no C;\n");
+    sandbox.write("vendor/adder.c", "this is not C;\n");
     let ran = sandbox.run(&["ci", "run", "cpu-debian-12"]);
     assert_eq!(ran.exit, Some(1), "{ran:#?}");
     assert!(ran.stderr.contains("ci.job-failed"), "{}", ran.stderr);
 }
 
 #[test]
-fn preflight_foresees_what_the_plan_refuses_and_stops_nothing_on_a_guess() {
+fn preflight_predicts_planner_errors_and_ignores_unknowns() {
     let sandbox = project("");
     let check = |host: &str, backends: &str| {
         let host = recorded(host);
@@ -473,6 +474,6 @@ fn preflight_foresees_what_the_plan_refuses_and_stops_nothing_on_a_guess() {
     let good = document(&check("doctor/healthy-ubuntu-22.04-rtx4090", "cpu,cuda"));
     let outlooks: Vec<&str> =
         good["checks"].as_array().unwrap().iter().map(|one| one["outlook"].as_str().unwrap()).collect();
-    // A recording does not tell how much disk is free: that is unknown, and no reason to stop.
+    // A recording does not include free disk space: that is unknown and does not stop the job.
     assert_eq!(outlooks, ["good", "unknown", "good"]);
 }

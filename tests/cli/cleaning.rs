@@ -1,16 +1,16 @@
-//! `gpubuild clean`: what it removes, what it waits for, and which links it refuses.
+//! `gpubuild clean`: what it removes, its locks, and the symlinks that it rejects.
 #![expect(clippy::disallowed_methods, reason = "tests start the program and write their own files")]
 
 use std::fs;
 use std::process::{Child, Stdio};
 
-use crate::support::{Ran, Sandbox};
+use crate::support::{RunResult, Sandbox};
 
 #[cfg(target_os = "linux")]
 use crate::support::{is_on_path, skip};
 
 #[test]
-fn clean_removes_what_was_built_and_nothing_else() {
+fn clean_removes_only_build_outputs() {
     let Some(project) = Sandbox::with_library() else { return };
     project.run(&["clean"]).succeeds().says(&["nothing to remove"]);
     project.run(&["build"]).succeeds();
@@ -27,7 +27,7 @@ fn clean_removes_what_was_built_and_nothing_else() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn clean_reports_a_build_folder_that_is_in_use() {
+fn clean_reports_a_build_folder_in_use() {
     let Some(project) = Sandbox::with_library() else { return };
     if !is_on_path("flock") {
         skip("flock", "no flock");
@@ -43,7 +43,7 @@ fn clean_reports_a_build_folder_that_is_in_use() {
 }
 
 #[test]
-fn a_clean_that_was_killed_is_completed_by_the_next() {
+fn next_clean_completes_an_interrupted_one() {
     let Some(project) = Sandbox::with_library() else { return };
     project.run(&["build"]).succeeds();
     fs::rename(project.path(".gpubuild/adder"), project.path(".gpubuild/.adder.removed")).unwrap();
@@ -51,10 +51,10 @@ fn a_clean_that_was_killed_is_completed_by_the_next() {
     assert!(!project.exists(".gpubuild/.adder.removed"));
 }
 
-/// Object files in the archive of `Sandbox::with_library` and `with_parts`.
+/// Number of object files in the archive of `Sandbox::with_library` and `with_parts`.
 const PARTS: usize = 12;
 
-/// The project with more sources, so that an archive that two builds write at once is seen to be incomplete.
+/// The project with more sources, so that an archive that two builds write at once is visibly incomplete.
 fn with_parts() -> Option<Sandbox> {
     let project = Sandbox::with_library()?;
     let names: Vec<String> = (0..PARTS).map(|part| format!("part{part}.c")).collect();
@@ -78,7 +78,7 @@ fn start(project: &Sandbox, arguments: &[&str]) -> Child {
 #[cfg(target_os = "linux")]
 #[test]
 #[ignore = "takes long: `cargo test -- --ignored`"]
-fn builds_clean_and_prune_at_the_same_time_leave_a_complete_library() {
+fn concurrent_build_clean_and_prune_leave_a_complete_library() {
     const ROUNDS: usize = 60;
     let Some(project) = with_parts() else { return };
     let library = project.path(".gpubuild/adder/cpu/libadder.a");
@@ -90,7 +90,8 @@ fn builds_clean_and_prune_at_the_same_time_leave_a_complete_library() {
         }
         let children = [&["build"][..], &["clean"], &["build"], &["cache", "prune", "--all"]]
             .map(|call| start(&project, call));
-        let [one, clean, two, prune] = children.map(|child| Ran::from(child.wait_with_output().unwrap()));
+        let [one, clean, two, prune] =
+            children.map(|child| RunResult::from(child.wait_with_output().unwrap()));
         for build in [&one, &two] {
             assert!(build.is_success(), "round {round}: {build:#?}");
         }
@@ -105,15 +106,15 @@ fn builds_clean_and_prune_at_the_same_time_leave_a_complete_library() {
             complete += 1;
         }
     }
-    assert!(complete > 0, "a build was never the last to end");
+    assert!(complete > 0, "no round ended with a build");
     project.run(&["build"]).succeeds();
     project.run(&["link"]).succeeds();
 }
 
-/// Cargo keeps the program twice, as hard links, and looks at the content of neither.
+/// Cargo keeps the program twice, as hard links, and compares the content of neither.
 #[cfg(unix)]
 #[test]
-fn a_damaged_program_is_linked_again() {
+fn damaged_program_is_relinked() {
     let Some(project) = Sandbox::with_library() else { return };
     let table = project.read("gpubuild.toml") + "[binary]\npackage = \"app\"\nprofile = \"dev\"\n";
     project.write("gpubuild.toml", &table);
@@ -121,18 +122,18 @@ fn a_damaged_program_is_linked_again() {
         "app/Cargo.toml",
         "[package]\nname = \"my-app\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n",
     );
-    project.write("app/src/main.rs", "fn main() {\n    println!(\"whole\");\n}\n");
+    project.write("app/src/main.rs", "fn main() {\n    println!(\"complete\");\n}\n");
     project.run(&["build"]).succeeds();
     let program = project.path("app/target/debug/my-app");
     let good = fs::read(&program).unwrap();
     let mut flipped = good.clone();
     flipped[good.len() / 2] ^= 1;
     for bad in [&good[..0], &good[..good.len() / 2], &flipped] {
-        // In place, so that both links are damaged.
+        // Writes in place, so that both links are damaged.
         fs::write(&program, bad).unwrap();
         project.run(&["build"]).succeeds();
         assert_eq!(fs::read(&program).unwrap().len(), good.len());
-        assert_eq!(project.run(&["run"]).succeeds().stdout, "whole\n");
+        assert_eq!(project.run(&["run"]).succeeds().stdout, "complete\n");
     }
 }
 
@@ -143,13 +144,13 @@ mod links {
     use std::os::unix::fs::symlink;
     use std::path::{Path, PathBuf};
 
-    /// Every file and folder below one, with the contents of files.
+    /// Every file and folder below a folder, with the contents of files.
     fn snapshot(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         let entries = walkdir::WalkDir::new(folder).into_iter().map(Result::unwrap);
         entries.map(|entry| (entry.path().to_owned(), fs::read(entry.path()).unwrap_or_default())).collect()
     }
 
-    /// Everything that a build writes to, by what it is called with `gpubuild.toml` alone and with a Cargo package.
+    /// Every path that a build writes, relative to the output folder with and without a Cargo package.
     const LEVELS: [&str; 13] = [
         "",
         "/adder",
@@ -167,7 +168,7 @@ mod links {
     ];
 
     #[test]
-    fn a_link_at_any_level_is_refused_and_nothing_is_written_or_removed_behind_it() {
+    fn symlinks_in_the_output_path_are_rejected() {
         let Some(project) = Sandbox::with_library() else { return };
         for base in [".gpubuild", "target/gpubuild"] {
             if base.starts_with("target") {
@@ -190,7 +191,7 @@ mod links {
                     assert_eq!(snapshot(outside.path()), before, "{base}{level}: {call:?}");
                 }
                 fs::remove_file(&link).unwrap();
-                // Where the first level was the link, nothing is left.
+                // The first level is the link itself, so there may be nothing to remove.
                 let _ = fs::remove_dir_all(project.path(base));
             }
             project.run(&["build"]).succeeds();
@@ -199,7 +200,7 @@ mod links {
     }
 
     #[test]
-    fn the_folder_of_cargo_may_be_a_link() {
+    fn cargo_target_folder_may_be_a_symlink() {
         let Some(project) = Sandbox::with_library() else { return };
         let disk = tempfile::tempdir().unwrap();
         project.write("Cargo.toml", "");

@@ -1,4 +1,4 @@
-//! The doctor as a command: modes, exit codes, files that it writes.
+//! The doctor command: modes, exit codes, and output files.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ fn ids(document: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn a_sick_machine_ends_with_one_and_names_the_cause_first() {
+fn faulty_host_exits_with_1_and_lists_the_cause_first() {
     let sandbox = Sandbox::new();
     let host = recorded("ubuntu-24.04-nouveau");
     let ran = sandbox.run(&["doctor", "--json", "--host", &host]);
@@ -23,7 +23,7 @@ fn a_sick_machine_ends_with_one_and_names_the_cause_first() {
 }
 
 #[test]
-fn only_and_skip_take_ids_and_groups() {
+fn only_and_skip_accept_ids_and_groups() {
     let sandbox = Sandbox::new();
     let host = recorded("ubuntu-24.04-nouveau");
     let run = |more: &[&str]| {
@@ -40,7 +40,7 @@ fn only_and_skip_take_ids_and_groups() {
 }
 
 #[test]
-fn what_changed_since_a_snapshot_is_told_causes_first() {
+fn diff_lists_causes_before_consequences() {
     let sandbox = Sandbox::new();
     let file = sandbox.path("last.json").display().to_string();
     let keep = format!("--save={file}");
@@ -61,7 +61,7 @@ fn what_changed_since_a_snapshot_is_told_causes_first() {
 }
 
 #[test]
-fn a_report_replays_as_the_machine_that_it_is_about() {
+fn report_replays_as_its_host() {
     let sandbox = Sandbox::new();
     for name in ["ubuntu-22.04-rx7900xtx", "wsl2-nvidia", "windows-11-rtx4070", "macos-15-m3"] {
         let host = recorded(name);
@@ -76,7 +76,7 @@ fn a_report_replays_as_the_machine_that_it_is_about() {
 }
 
 #[test]
-fn nothing_is_fixed_or_run_on_a_recording() {
+fn fix_and_validate_are_rejected_on_a_recording() {
     let sandbox = Sandbox::new();
     let host = recorded("ubuntu-22.04-rtx4090");
     for (flag, id) in [("--fix", "doctor.fix-recorded"), ("--validate", "doctor.validate-recorded")] {
@@ -87,7 +87,7 @@ fn nothing_is_fixed_or_run_on_a_recording() {
 }
 
 #[test]
-fn the_processor_is_proved_with_a_program() {
+fn validate_runs_a_program_on_the_cpu() {
     if !is_on_path("cc") {
         skip("cc", "no cc");
         return;
@@ -99,7 +99,7 @@ fn the_processor_is_proved_with_a_program() {
 }
 
 #[test]
-fn explain_knows_backends_and_ids_and_says_what_is_near() {
+fn explain_covers_backends_and_ids_and_suggests_near_names() {
     let sandbox = Sandbox::new();
     let host = recorded("ubuntu-22.04-rtx4090");
     let cuda = sandbox.run(&["explain", "cuda", "--json", "--host", &host]).json();
@@ -132,7 +132,7 @@ fn explain_knows_backends_and_ids_and_says_what_is_near() {
 }
 
 #[test]
-fn a_project_that_asks_for_native_is_told_where_no_gpu_is() {
+fn native_architecture_without_a_gpu_is_an_error() {
     let sandbox = Sandbox::new();
     sandbox.write("src/CMakeLists.txt", "project(x)\n");
     let project = |archs: &str| {
@@ -165,7 +165,7 @@ fn recording(path: &str) -> String {
 }
 
 #[test]
-fn the_self_check_names_rows_that_are_stale() {
+fn self_check_lists_stale_table_rows() {
     let sandbox = Sandbox::new();
     let host = recorded("arch-cuda");
     let same = sandbox.run(&["doctor", "--self-check", "--host", &host]);
@@ -181,7 +181,7 @@ fn the_self_check_names_rows_that_are_stale() {
 }
 
 #[test]
-fn packages_are_told_for_every_gpu() {
+fn packages_are_listed_for_every_gpu() {
     let sandbox = Sandbox::new();
     let run = |name: &str| {
         let ran = sandbox.run(&["doctor", "--packages", "--json", "--host", &recorded(name)]);
@@ -195,14 +195,14 @@ fn packages_are_told_for_every_gpu() {
     assert_eq!(amd["gpus"][0]["cupy"]["package"], "cupy-rocm-7-0");
     let old = run("doctor/rocm.gfx803");
     assert_eq!(old["gpus"][0]["torch"]["package"], Value::Null);
-    assert!(old["gpus"][0]["cupy"]["beside"].as_str().unwrap().contains("only Vulkan is left"));
+    assert!(old["gpus"][0]["cupy"]["beside"].as_str().unwrap().contains("only through Vulkan"));
     let text = sandbox.run(&["doctor", "--packages", "--host", &recorded("ubuntu-22.04-h200")]);
     assert!(text.stdout.contains("PyTorch  pip install torch --index-url"), "{}", text.stdout);
     assert_eq!(sandbox.run(&["doctor", "--packages", "--resolvers"]).exit, Some(2));
 }
 
 #[test]
-fn a_report_as_a_page_has_the_findings_and_what_a_build_and_a_bench_have_made() {
+fn html_report_includes_findings_timings_and_bench_plot() {
     let sandbox = Sandbox::new();
     let host = recorded("doctor/cuda.host.gcc-too-new");
     sandbox.write("bench.svg", "<svg xmlns=\"http://www.w3.org/2000/svg\"/>");
@@ -227,7 +227,7 @@ fn a_report_as_a_page_has_the_findings_and_what_a_build_and_a_bench_have_made() 
     assert!(
         page.contains("srcdoc=\"&lt;p&gt;how long it took") && page.contains("data:image/svg+xml;base64,")
     );
-    // Without them the page is smaller, not broken; a file that is not there is told.
+    // Without the inputs the page is smaller but valid; a missing file is an error.
     assert_eq!(sandbox.run(&["report", "--html", "small.html", "--host", &host]).exit, Some(0));
     assert!(!sandbox.read("small.html").contains("<iframe"));
     let ran = sandbox.run(&["report", "--html", "page.html", "--host", &host, "--bench", "gone.svg"]);

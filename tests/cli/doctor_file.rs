@@ -1,4 +1,4 @@
-//! `gpubuild doctor --file`: what it prints where, and how it ends.
+//! `gpubuild doctor --file`: output and exit codes.
 
 use crate::support::Sandbox;
 
@@ -6,7 +6,7 @@ const ILL: &str = "FROM nvidia/cuda:12.4.1-runtime-ubuntu22.04\nRUN nvcc -O2 a.c
 const HEALTHY: &str = "FROM nvidia/cuda:12.4.1-runtime-ubuntu22.04\nCOPY a /a\nCMD [\"/a\"]\n";
 
 #[test]
-fn errors_in_a_file_end_with_one() {
+fn file_with_errors_exits_with_1() {
     let sandbox = Sandbox::new();
     sandbox.write("docker/Dockerfile", ILL);
     let ran = sandbox.run(&["doctor", "--file", "docker/Dockerfile", "--json"]);
@@ -20,8 +20,8 @@ fn errors_in_a_file_end_with_one() {
         (&"cuda.toolkit.runtime-only".into(), &"error".into())
     );
     assert_eq!(finding["evidence"][0]["where"], "docker/Dockerfile:2");
-    assert_eq!(finding["remedy"]["text"], "write line 1 as `FROM nvidia/cuda:12.4.1-devel-ubuntu22.04`");
-    // A command for the machine that looks at the file would be out of place.
+    assert_eq!(finding["remedy"]["text"], "change line 1 to `FROM nvidia/cuda:12.4.1-devel-ubuntu22.04`");
+    // No remedy commands: they would apply to the machine that runs the doctor.
     assert!(finding["remedy"].get("commands").is_none());
     let ran = sandbox.run(&["doctor", "--file", "docker/Dockerfile", "--fail-on", "never"]);
     assert_eq!(ran.exit, Some(0), "{ran:#?}");
@@ -29,7 +29,7 @@ fn errors_in_a_file_end_with_one() {
 }
 
 #[test]
-fn healthy_files_end_with_zero() {
+fn healthy_file_exits_with_0() {
     let sandbox = Sandbox::new();
     sandbox.write("Dockerfile", HEALTHY);
     sandbox.write("compose.yaml", "services:\n  a:\n    build: .\n    gpus: all\n");
@@ -38,7 +38,7 @@ fn healthy_files_end_with_zero() {
 }
 
 #[test]
-fn warnings_count_where_they_are_asked_to() {
+fn fail_on_warning_makes_warnings_fatal() {
     let sandbox = Sandbox::new();
     sandbox.write("Dockerfile", "FROM nvidia/cuda:11.3.1-base-ubuntu20.04\nCMD [\"/a\"]\n");
     sandbox.run(&["doctor", "--file", "Dockerfile"]).succeeds();
@@ -49,7 +49,7 @@ fn warnings_count_where_they_are_asked_to() {
 }
 
 #[test]
-fn several_files_are_told_errors_first_and_annotated_where_they_are() {
+fn findings_of_several_files_list_errors_first() {
     let sandbox = Sandbox::new();
     sandbox.write("a/Dockerfile", "FROM nvidia/cuda:11.3.1-base-ubuntu20.04\nCMD [\"/a\"]\n");
     sandbox.write(
@@ -72,7 +72,7 @@ fn several_files_are_told_errors_first_and_annotated_where_they_are() {
 }
 
 #[test]
-fn what_cannot_be_read_ends_with_two() {
+fn unreadable_file_exits_with_2() {
     let sandbox = Sandbox::new();
     sandbox.write("notes.txt", "hello\n");
     sandbox.write("compose.yaml", "services: [\n");

@@ -1,11 +1,11 @@
-//! `gpubuild doctor --log` and what a failing build says about its cause.
+//! `gpubuild doctor --log`, and the causes that a failed build reports.
 
 use crate::support::{Sandbox, recorded};
 
 const MEMORY: &str = "[1/2] Building CXX object a.o\nc++: fatal error: Killed signal terminated program cc1plus\ncompilation terminated.\nninja: build stopped: subcommand failed.\n";
 
 #[test]
-fn a_recognised_failure_ends_with_its_cause_and_status_1() {
+fn recognised_failure_exits_with_1_and_its_cause() {
     let sandbox = Sandbox::new();
     sandbox.write("build.log", MEMORY);
     let ran = sandbox.run(&["doctor", "--log", "build.log"]);
@@ -23,7 +23,7 @@ fn a_recognised_failure_ends_with_its_cause_and_status_1() {
 }
 
 #[test]
-fn a_log_without_a_known_failure_is_told_honestly() {
+fn log_without_a_known_failure_is_reported_as_such() {
     let sandbox = Sandbox::new();
     sandbox.write("odd.log", "[1/2] a\nodd.c:3:5: error: the moon is full\n");
     let ran = sandbox.run(&["doctor", "--log", "odd.log"]);
@@ -36,14 +36,14 @@ fn a_log_without_a_known_failure_is_told_honestly() {
 }
 
 #[test]
-fn a_log_that_cannot_be_read_is_a_usage_error() {
+fn unreadable_log_is_a_usage_error() {
     let sandbox = Sandbox::new();
     sandbox.run(&["doctor", "--log", "nowhere.log"]).fails(2, "doctor.log-unreadable");
     sandbox.run(&["doctor", "--log", "."]).fails(2, "doctor.log-unreadable");
 }
 
 #[test]
-fn commands_are_those_of_the_machine() {
+fn remedy_commands_match_the_host() {
     let sandbox = Sandbox::new();
     sandbox.write("a.log", "x.cpp:1:10: fatal error: spirv/unified1/spirv.hpp: No such file or directory\n");
     for (host, command) in [
@@ -58,7 +58,7 @@ fn commands_are_those_of_the_machine() {
 }
 
 #[test]
-fn a_failing_build_names_the_cause_and_the_fix() {
+fn failed_build_prints_cause_and_fix() {
     let Some(project) = Sandbox::with_library() else { return };
     project.write("vendor/adder.c", "#include <nowhere/to_be_found.h>\n");
     let ran = project.run(&["build"]);
@@ -66,7 +66,7 @@ fn a_failing_build_names_the_cause_and_the_fix() {
         "adder.c:1:",
         "cause: the compiler does not find `nowhere/to_be_found.h` [build.header-missing]",
         "fix: install the development package",
-        "hint: the whole log is `",
+        "hint: the full log is `",
     ]);
     let ran = project.run(&["build", "--message-format", "json", "--no-binary"]);
     let lines = ran.json_lines();

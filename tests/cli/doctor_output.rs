@@ -1,13 +1,13 @@
-//! The forms of the doctor's report, as the command writes them.
+//! The formats of the doctor's report.
 
 use serde_json::Value;
 
-use crate::support::{Ran, Sandbox, recorded};
+use crate::support::{RunResult, Sandbox, recorded};
 
 const FORMATS: [&str; 6] = ["text", "json", "markdown", "github", "sarif", "junit"];
 
 #[test]
-fn every_form_goes_to_standard_output_or_to_a_file() {
+fn every_format_is_written_to_stdout_or_a_file() {
     let sandbox = Sandbox::new();
     let host = recorded("docker-no-gpus");
     let files = ["r.json", "r.md", "r.sarif", "r.xml", "r.txt"];
@@ -33,7 +33,7 @@ fn every_form_goes_to_standard_output_or_to_a_file() {
 }
 
 #[test]
-fn a_file_of_no_known_form_is_refused_before_anything_is_looked_at() {
+fn unknown_output_format_is_rejected_before_detection() {
     let sandbox = Sandbox::new();
     let ran = sandbox.run(&["doctor", "--host", "absent.toml", "--output", "report.pdf"]);
     assert_eq!(ran.exit, Some(2));
@@ -41,12 +41,12 @@ fn a_file_of_no_known_form_is_refused_before_anything_is_looked_at() {
     assert_eq!(sandbox.run(&["doctor", "--json", "--format", "sarif"]).exit, Some(2));
 }
 
-fn in_step(sandbox: &Sandbox, arguments: &[&str], summary: &str) -> Ran {
-    Ran::from(sandbox.command().args(arguments).env("GITHUB_STEP_SUMMARY", summary).output().unwrap())
+fn in_step(sandbox: &Sandbox, arguments: &[&str], summary: &str) -> RunResult {
+    RunResult::from(sandbox.command().args(arguments).env("GITHUB_STEP_SUMMARY", summary).output().unwrap())
 }
 
 #[test]
-fn a_github_step_gets_its_summary_and_nothing_fails_for_it() {
+fn github_step_summary_is_best_effort() {
     let sandbox = Sandbox::new();
     let host = recorded("docker-no-gpus");
     let arguments = ["doctor", "--host", &host, "--format", "github", "--fail-on", "never"];
@@ -62,13 +62,13 @@ fn a_github_step_gets_its_summary_and_nothing_fails_for_it() {
         sandbox.write("summary.md", &text);
         let again = in_step(&sandbox, &arguments, &file);
         assert_eq!((again.exit, &again.stdout), (Some(0), &ran.stdout), "{again:#?}");
-        assert!(again.stderr.contains("the step summary was not written"), "{}", again.stderr);
+        assert!(again.stderr.contains("failed to write the step summary"), "{}", again.stderr);
         assert_eq!(sandbox.read("summary.md").len(), text.len());
     }
 }
 
 #[test]
-fn a_machine_cannot_speak_to_the_terminal_or_to_the_ci() {
+fn host_text_cannot_inject_terminal_or_ci_commands() {
     let sandbox = Sandbox::new();
     let machine = include_str!("../hosts/ubuntu-22.04-rtx4090.toml");
     let name = r"\u001b[31m::error::x\n::set-output name=a::b\r\n##[add-mask]c \u202e</details>@all]]>\u0007";

@@ -1,11 +1,10 @@
-//! The kernels of this repository, built and compared with the reference through the command line alone; and a build on
-//! a machine that has no CMake.
+//! The bundled kernels, built and tested through the command line; and a build on a machine without CMake.
 
 use serde_json::Value;
 
-use crate::support::{Ran, Sandbox, is_on_path, requires, skip};
+use crate::support::{RunResult, Sandbox, is_on_path, requires, skip};
 
-/// A project elsewhere whose source is `vendor/gk` of this repository.
+/// A project outside this repository whose source is its `vendor/gk`.
 fn kernels() -> Sandbox {
     let project = Sandbox::new();
     let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("vendor/gk");
@@ -26,7 +25,7 @@ fn state<'a>(detected: &'a Value, backend: &str, of: &str) -> Option<&'a str> {
 
 #[test]
 #[ignore = "takes long: `cargo test -- --ignored`"]
-fn our_kernels_are_built_and_agree_with_the_reference() {
+fn bundled_kernels_match_the_reference() {
     if !(requires("network") || is_on_path("cmake") && is_on_path("ninja")) {
         skip("cmake", "no CMake or Ninja");
         return;
@@ -38,10 +37,10 @@ fn our_kernels_are_built_and_agree_with_the_reference() {
         return;
     }
     let has_vulkan = requires("vulkan") || state(&detected, "vulkan", "build") == Some("ready");
-    // OpenCL needs nothing to be built; what it needs to run is looked for below.
+    // OpenCL needs nothing to build; its run-time requirements are checked below.
     let backends = if has_vulkan { "cpu,vulkan,opencl" } else { "cpu,opencl" };
     if !has_vulkan {
-        skip("vulkan", "Vulkan cannot be built for here");
+        skip("vulkan", "Vulkan programs cannot be built here");
     }
     let built = project.run(&["build", "--backends", backends, "--no-binary"]);
     assert_eq!(built.succeeds().stdout, "");
@@ -59,7 +58,7 @@ fn our_kernels_are_built_and_agree_with_the_reference() {
     for report in &reports {
         if report["state"] == "no-device" && report["id"] != "cpu" {
             skip(report["id"].as_str().unwrap(), "no device");
-            assert_eq!(tested.exit, Some(1), "a named backend without a device is no success");
+            assert_eq!(tested.exit, Some(1), "a requested backend without a device is a failure");
             continue;
         }
         assert_eq!((&report["state"], &report["failed"]), (&"tested".into(), &0.into()), "{tested:#?}");
@@ -77,19 +76,19 @@ fn our_kernels_are_built_and_agree_with_the_reference() {
 
 #[cfg(unix)]
 #[test]
-fn cmake_and_ninja_are_fetched_where_there_are_none() {
+fn missing_cmake_and_ninja_are_fetched() {
     if !requires("network") {
         println!("skipped: GPUBUILD_REQUIRE does not name network");
         return;
     }
     let Some(project) = Sandbox::with_c_library() else { return };
     let programs = ["cc", "c++", "gcc", "g++", "as", "ld", "ar", "ranlib", "sh", "uname"];
-    // `python3` on PATH may be a script that looks for others there.
+    // `python3` on PATH may be a wrapper that searches PATH for the real one.
     let python =
         project.start(&["python3", "-c", "import sys; print(sys.executable)"]).succeeds().stdout.clone();
     project.write("only/python3", &format!("#!/bin/sh\nexec '{}' \"$@\"\n", python.trim()));
     project.start(&["chmod", "+x", "only/python3"]).succeeds();
-    let run = |arguments: &[&str]| -> Ran { project.run_with_only(&programs, arguments).unwrap() };
+    let run = |arguments: &[&str]| -> RunResult { project.run_with_only(&programs, arguments).unwrap() };
     let planned = run(&["plan", "--json"]).succeeds().json();
     let fetched: Vec<&str> =
         planned["fetch"].as_array().unwrap().iter().map(|fetch| fetch["tool"].as_str().unwrap()).collect();
@@ -100,8 +99,11 @@ fn cmake_and_ninja_are_fetched_where_there_are_none() {
     let built = run(&["build"]);
     built.succeeds().says(&["fetching cmake", "fetching ninja", "built cpu"]);
     let again = run(&["build", "--offline"]);
-    again.succeeds().says(&["nothing changed"]);
+    again.succeeds().says(&["up to date"]);
     assert!(!again.stderr.contains("fetching"), "{again:#?}");
     run(&["clean"]).succeeds();
-    assert!(!run(&["build", "--offline"]).succeeds().stderr.contains("fetching"), "they stay in the cache");
+    assert!(
+        !run(&["build", "--offline"]).succeeds().stderr.contains("fetching"),
+        "the tools stay in the cache"
+    );
 }

@@ -1,11 +1,11 @@
-//! A full disk and folders that may not be read or written.
+//! A full disk, and folders without read or write permission.
 #![expect(clippy::disallowed_methods, reason = "tests prepare their own files")]
 
 use std::os::unix::fs::PermissionsExt as _;
 
 use crate::support::{Sandbox, is_on_path, skip};
 
-/// Whether these tests may mount and become somebody else.
+/// Whether these tests may mount file systems and switch users.
 fn is_root(project: &Sandbox) -> bool {
     let id = project.start(&["id", "-u"]);
     if id.stdout.trim() != "0" {
@@ -16,25 +16,25 @@ fn is_root(project: &Sandbox) -> bool {
 }
 
 #[test]
-fn a_full_disk_is_called_full_and_leaves_nothing_broken() {
+fn full_disk_is_reported_and_leaves_valid_state() {
     let Some(project) = Sandbox::with_library() else { return };
     if !is_root(&project) {
         return;
     }
     if !project.start(&["unshare", "-m", "sh", "-c", "mount -t tmpfs -o size=64k none /mnt"]).is_success() {
-        skip("root", "this machine does not let us mount");
+        skip("root", "this machine does not allow mounting");
         return;
     }
-    // In a namespace of its own the disk disappears with the shell. What fills it lies beside the build, so that with
-    // each room the build comes further.
+    // The mount namespace removes the disk with the shell. The filler file is outside the build folder, so that the
+    // build gets further with each larger size of free space.
     let script = r#"set -e; mkdir disk; mount -t tmpfs -o size=4m none disk; cp -r vendor gpubuild.toml disk; cd disk
         for room in 4 20 60 120 300; do
             head -c 4194304 /dev/zero > filler 2> ../ignored || true
             truncate -s "-${room}k" filler
-            code=0; "$0" build 2> ../said || code=$?
-            echo "== $room: $code"; cat ../said
+            code=0; "$0" build 2> ../log || code=$?
+            echo "== $room: $code"; cat ../log
             if [ "$code" != 0 ] || [ "$room" -lt 100 ]; then
-                [ "$code" = 1 ]; grep -qF '[disk.full]' ../said; grep -q 'hint: free some space' ../said
+                [ "$code" = 1 ]; grep -qF '[disk.full]' ../log; grep -q 'hint: free some space' ../log
                 code=0; "$0" link || code=$?; [ "$code" = 2 ]
             fi
             rm filler; "$0" build; "$0" link; "$0" clean
@@ -44,7 +44,7 @@ fn a_full_disk_is_called_full_and_leaves_nothing_broken() {
 }
 
 #[test]
-fn folders_that_may_not_be_read_or_written_are_named() {
+fn inaccessible_folders_are_reported() {
     let Some(project) = Sandbox::with_library() else { return };
     if !is_root(&project) {
         return;
@@ -53,20 +53,20 @@ fn folders_that_may_not_be_read_or_written_are_named() {
         skip("root", "no setpriv");
         return;
     }
-    // A copy of the command where everybody may start it.
+    // A copy of the command that every user can run.
     std::fs::copy(env!("CARGO_BIN_EXE_gpubuild"), project.path("gpubuild")).unwrap();
     project.set_mode(".", 0o755);
     let build = |arguments: &[&str]| {
         let nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "./gpubuild"];
         project.start(&[nobody.as_slice(), arguments].concat())
     };
-    build(&["build"]).fails(1, "file.denied").says(&[".gpubuild", "hint: look at its owner and mode"]);
+    build(&["build"]).fails(1, "file.denied").says(&[".gpubuild", "hint: check its owner and mode"]);
     project.write(".gpubuild/x", "");
     project.set_mode(".gpubuild", 0o777);
     project.write("vendor/secret/kernel.c", "");
     project.set_mode("vendor/secret", 0o700);
     if build(&["plan", "--json"]).json()["fetch"] != serde_json::json!([]) {
-        skip("root", "CMake and Ninja are where only root sees them");
+        skip("root", "only root can access CMake and Ninja");
         return;
     }
     build(&["build"]).fails(1, "file.denied").says(&["vendor/secret"]);
@@ -79,7 +79,7 @@ fn folders_that_may_not_be_read_or_written_are_named() {
     for (name, mode) in [("gpubuild.toml", 0o644), ("vendor", 0o755), ("vendor/secret", 0o755)] {
         project.set_mode(name, mode);
     }
-    // The tools of this machine may be root's alone, so it is root who builds.
+    // The tools of this machine may be accessible only to root, so root builds.
     build(&["plan"]).succeeds();
     project.run(&["build"]).succeeds();
 }

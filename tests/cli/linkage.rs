@@ -1,4 +1,4 @@
-//! Plans for static, shared and dynamic linkage on recorded machines.
+//! Plans with static, shared and dynamic linkage for recorded hosts.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ fn plan(sandbox: &Sandbox, host: &str, arguments: &[&str]) -> Value {
     ran.json()
 }
 
-/// A machine with the toolkits of two: the files of both recordings.
+/// Merges two recordings into a host with the toolkits of both.
 fn machine_of_both(sandbox: &Sandbox, one: &str, other: &str) -> String {
     let read = |name: &str| {
         let text = sandbox.read(&recorded(name));
@@ -44,16 +44,16 @@ fn machine_of_both(sandbox: &Sandbox, one: &str, other: &str) -> String {
 }
 
 #[test]
-fn what_clashes_in_one_program_goes_into_modules() {
+fn conflicting_backends_become_modules() {
     let ggml = sandbox("llama", "");
     let host = machine_of_both(&ggml, "ubuntu-22.04-rtx4090", "ubuntu-22.04-mi300x");
-    let wish = ["--backends", "cuda,rocm"];
+    let request = ["--backends", "cuda,rocm"];
     let refused = ggml.run(&["plan", "--host", &host, "--backends", "cuda,rocm"]);
     refused.fails(2, "plan.refused").says(&["plan.backends-conflict", "same symbols", "--linkage dynamic"]);
     let shared = ggml.run(&["plan", "--host", &host, "--backends", "cuda,rocm", "--linkage", "shared"]);
     shared.fails(2, "plan.refused").says(&["plan.backends-conflict"]);
 
-    let found = plan(&ggml, &host, &[&wish[..], &["--linkage", "dynamic"]].concat());
+    let found = plan(&ggml, &host, &[&request[..], &["--linkage", "dynamic"]].concat());
     assert_eq!(found["linkage"], "dynamic");
     assert_eq!(found["dropped"], json!([]));
     let trees = found["trees"].as_array().unwrap();
@@ -78,7 +78,7 @@ fn what_clashes_in_one_program_goes_into_modules() {
 }
 
 #[test]
-fn two_releases_of_a_toolkit_make_a_module_each() {
+fn two_toolkit_releases_build_one_module_each() {
     let more = "[backends.cuda]\ntoolkits = [\"11\", \"12\"]\n";
     let llama = sandbox("llama", more);
     let host = recorded("doctor/healthy-rhel-8-two-cudas");
@@ -102,11 +102,11 @@ fn two_releases_of_a_toolkit_make_a_module_each() {
 
     let gone = sandbox("llama", "[backends.cuda]\ntoolkits = [\"12\", \"13\"]\n");
     let ran = gone.run(&["plan", "--host", &host, "--backends", "cuda", "--linkage", "dynamic"]);
-    ran.fails(2, "plan.refused").says(&["toolkit.version-unmet", "asks for cuda toolkit 13"]);
+    ran.fails(2, "plan.refused").says(&["toolkit.version-unmet", "requires cuda toolkit 13"]);
 }
 
 #[test]
-fn a_backend_with_compilers_of_its_own_is_built_apart_as_a_module() {
+fn backend_with_its_own_compiler_is_a_separate_module() {
     let llama = sandbox("llama", "linkage = \"dynamic\"\n");
     let host = machine_of_both(&llama, "ubuntu-22.04-rtx4090", "ubuntu-24.04-arc");
     let ran = llama.run(&["plan", "--json", "--host", &host, "--backends", "cuda,sycl"]);
@@ -115,14 +115,14 @@ fn a_backend_with_compilers_of_its_own_is_built_apart_as_a_module() {
         assert_eq!(found["trees"][1]["id"], "sycl");
         assert_eq!(found["trees"][1]["cache"]["GGML_CPU"], "OFF");
     } else {
-        // Without a compiler for it the refusal says so, and not that the two do not go together.
+        // Without a compiler for it the error names the compiler, not a conflict of backends.
         ran.fails(2, "plan.refused");
         assert!(!ran.stderr.contains("plan.backends-conflict"), "{ran:#?}");
     }
 }
 
 #[test]
-fn variants_of_the_processors_code_are_modules() {
+fn cpu_variants_are_modules() {
     let host = recorded("ubuntu-22.04-rtx4090");
     let llama = sandbox("llama", "[backends.cpu]\nvariants = true\n");
     let ran = llama.run(&["plan", "--host", &host]);
@@ -135,7 +135,7 @@ fn variants_of_the_processors_code_are_modules() {
 }
 
 #[test]
-fn a_profile_without_modules_says_so() {
+fn profile_without_module_support_is_reported() {
     let gk = sandbox("gk", "linkage = \"dynamic\"\n");
     let ran = gk.run(&["plan", "--host", &recorded("ubuntu-22.04-rtx4090")]);
     ran.fails(2, "plan.linkage-unsupported").says(&["`gk`", "shared"]);
@@ -149,5 +149,5 @@ fn a_profile_without_modules_says_so() {
         "--host",
         &recorded("ubuntu-22.04-rtx4090"),
     ]);
-    assert_eq!(ran.exit, Some(0), "the flag wins over the file: {ran:#?}");
+    assert_eq!(ran.exit, Some(0), "the flag overrides the file: {ran:#?}");
 }

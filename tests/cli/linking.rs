@@ -1,4 +1,4 @@
-//! `gpubuild link`: every form, before and after a build, and that a C program links with what it prints.
+//! `gpubuild link`: every format before and after a build, and a C program linked with the output.
 
 use std::path::Path;
 
@@ -10,12 +10,12 @@ const MAIN: &str =
     "#include <stdio.h>\ndouble add(double);\nint main(void) { printf(\"%.1f\\n\", add(27.0)); return 0; }\n";
 
 #[test]
-fn before_a_build_every_form_says_what_to_do() {
+fn link_before_a_build_fails_with_a_hint() {
     let Some(project) = Sandbox::with_library() else { return };
     for format in FORMATS {
         let ran = project.run(&["link", "--format", format]);
         assert_eq!(ran.exit, Some(2), "{ran:#?}");
-        ran.says(&["[manifest.missing]", "nothing was built yet", "hint: `gpubuild build` makes it"]);
+        ran.says(&["[manifest.missing]", "nothing was built yet", "hint: run `gpubuild build`"]);
         if format == "json" {
             assert_eq!(ran.json()["error"]["id"], "manifest.missing");
         } else {
@@ -25,7 +25,7 @@ fn before_a_build_every_form_says_what_to_do() {
 }
 
 #[test]
-fn after_a_build_every_form_names_the_library_and_what_it_needs() {
+fn every_link_format_lists_the_library_and_its_dependencies() {
     let Some(project) = Sandbox::with_library() else { return };
     project.run(&["build"]).succeeds();
     let link = |format: &str| {
@@ -45,21 +45,18 @@ fn after_a_build_every_form_names_the_library_and_what_it_needs() {
 }
 
 #[test]
-fn a_library_that_went_away_is_not_linked_in_silence() {
+fn deleted_library_is_reported() {
     let Some(project) = Sandbox::with_library() else { return };
     project.run(&["build"]).succeeds();
     project.remove(".gpubuild/adder/cpu/libadder.a");
-    project
-        .run(&["link"])
-        .fails(1, "manifest.stale")
-        .says(&["libadder.a", "`gpubuild build` builds it again"]);
+    project.run(&["link"]).fails(1, "manifest.stale").says(&["libadder.a", "run `gpubuild build` again"]);
     project.run(&["build"]).succeeds();
     project.run(&["link"]).succeeds();
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_c_program_links_with_the_plain_form_also_through_gnu_ld() {
+fn plain_link_line_works_with_gnu_ld() {
     let Some(project) = Sandbox::with_library() else { return };
     project.run(&["build"]).succeeds();
     project.write("main.c", MAIN);
@@ -82,7 +79,7 @@ fn a_c_program_links_with_the_plain_form_also_through_gnu_ld() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn pkg_config_and_cmake_link_a_c_program_with_their_forms() {
+fn pkg_config_and_cmake_formats_link_a_c_program() {
     let Some(project) = Sandbox::with_library() else { return };
     project.run(&["build"]).succeeds();
     project.write("app/main.c", MAIN);
@@ -110,7 +107,7 @@ fn pkg_config_and_cmake_link_a_c_program_with_their_forms() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_build_script_links_a_rust_program_with_the_cargo_form() {
+fn cargo_format_links_a_rust_program() {
     let Some(project) = Sandbox::with_library() else { return };
     project.run(&["build"]).succeeds();
     let lines = project.run(&["link", "--format", "cargo"]).succeeds().stdout.clone();

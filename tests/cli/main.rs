@@ -1,5 +1,5 @@
-//! Behaviour of the command: what it prints where, and how it ends.
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests; they say so when they skip")]
+//! The command-line interface: output and exit codes.
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests print why they skip")]
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod audit;

@@ -1,12 +1,12 @@
-//! `gpubuild new`: what is written where, and what is refused. tests/new builds and runs what it makes.
+//! `gpubuild new`: which files it writes and what it rejects. tests/new builds and runs the created projects.
 
 use serde_json::{Value, json};
 
-use crate::support::{Ran, Sandbox};
+use crate::support::{RunResult, Sandbox};
 
 const IDS: [&str; 5] = ["own-kernels", "llama", "whisper", "cpp-library", "xtask"];
 
-/// Everything that is there, but what gpubuild keeps for itself.
+/// All files except gpubuild's own.
 fn files(sandbox: &Sandbox) -> Vec<String> {
     let root = sandbox.path("");
     let paths = sandbox.files_outside("cache").into_iter().filter(|path| path.is_file());
@@ -14,7 +14,7 @@ fn files(sandbox: &Sandbox) -> Vec<String> {
 }
 
 #[track_caller]
-fn document(ran: &Ran, name: &str) -> Value {
+fn document(ran: &RunResult, name: &str) -> Value {
     assert_eq!(ran.exit, Some(0), "{ran:#?}");
     let document = ran.json();
     assert_eq!(document["schema"], json!({"name": name, "version": 1}));
@@ -22,7 +22,7 @@ fn document(ran: &Ran, name: &str) -> Value {
 }
 
 #[test]
-fn the_templates_are_listed() {
+fn templates_are_listed() {
     let sandbox = Sandbox::new();
     let ran = sandbox.run(&["new", "--list"]);
     for id in IDS {
@@ -38,7 +38,7 @@ fn the_templates_are_listed() {
 }
 
 #[test]
-fn a_template_that_is_not_named_or_not_known_is_answered_with_all() {
+fn missing_or_unknown_template_lists_all_templates() {
     let sandbox = Sandbox::new();
     sandbox.run(&["new", "demo"]).fails(2, "new.template").says(&IDS).says(&["--template own-kernels"]);
     let ran = sandbox.run(&["new", "demo", "--template", "lama"]);
@@ -50,7 +50,7 @@ fn a_template_that_is_not_named_or_not_known_is_answered_with_all() {
 }
 
 #[test]
-fn a_project_is_written_and_what_comes_next_is_told() {
+fn new_writes_a_project_and_prints_next_steps() {
     let sandbox = Sandbox::new();
     let ran = sandbox.run(&["new", "my demo/deep", "--template", "cpp-library", "--name", "two-words"]);
     ran.succeeds().says(&["  cd 'my demo/deep'\n  cargo run", "  cargo test"]);
@@ -66,7 +66,7 @@ fn a_project_is_written_and_what_comes_next_is_told() {
 }
 
 #[test]
-fn json_names_every_file_and_a_dry_run_writes_none() {
+fn json_lists_every_file_and_dry_run_writes_none() {
     let sandbox = Sandbox::new();
     let arguments = ["new", "demo", "--template", "own-kernels", "--json"];
     let planned = document(&sandbox.run(&[&arguments[..], &["--dry-run"]].concat()), "new");
@@ -90,7 +90,7 @@ fn json_names_every_file_and_a_dry_run_writes_none() {
 }
 
 #[test]
-fn names_that_no_crate_can_have_are_refused() {
+fn invalid_crate_names_are_rejected() {
     let sandbox = Sandbox::new();
     for name in ["test", "fn", "9lives", "größe", "con", "gpubuild"] {
         let ran = sandbox.run(&["new", name, "--template", "own-kernels"]);
@@ -98,17 +98,17 @@ fn names_that_no_crate_can_have_are_refused() {
     }
     sandbox.run(&["new", "fn", "--template", "own-kernels", "--name", "two words"]).fails(2, "new.name");
     assert_eq!(files(&sandbox), [""; 0]);
-    // The folder may be called anything.
+    // The folder may have any name.
     sandbox.run(&["new", "fn", "--template", "own-kernels", "--name", "good"]).succeeds();
 }
 
 #[test]
-fn backends_are_those_of_the_template() {
+fn backends_must_be_supported_by_the_template() {
     let sandbox = Sandbox::new();
     let make = |folder: &str, list: &str| {
         sandbox.run(&["new", folder, "--template", "own-kernels", "--backends", list])
     };
-    make("a", "cpu,metal").fails(2, "new.backend").says(&["it knows cpu, cuda, vulkan"]);
+    make("a", "cpu,metal").fails(2, "new.backend").says(&["supported: cpu, cuda, vulkan"]);
     make("a", "cpu,vulcan").fails(2, "backend.unknown").says(&["vulkan"]);
     assert_eq!(files(&sandbox), [""; 0]);
     make("a", "vulkan,cpu").succeeds();
@@ -120,7 +120,7 @@ fn backends_are_those_of_the_template() {
 }
 
 #[test]
-fn what_is_there_is_never_replaced() {
+fn existing_files_are_never_replaced() {
     let sandbox = Sandbox::new();
     sandbox.write("demo/Cargo.toml", "mine\n");
     sandbox.write("demo/src/main.rs", "mine\n");
@@ -129,26 +129,26 @@ fn what_is_there_is_never_replaced() {
     ran.fails(2, "new.exists").says(&["demo/Cargo.toml`", "demo/src/main.rs`", "nothing was written"]);
     assert!(!ran.stderr.contains("NOTES.md"), "{ran:#?}");
     assert_eq!(files(&sandbox), ["demo/Cargo.toml", "demo/NOTES.md", "demo/src/main.rs"]);
-    // Files of other names are in nobody's way.
+    // Files with other names do not conflict.
     sandbox.remove("demo/Cargo.toml");
     sandbox.remove("demo/src/main.rs");
     sandbox.run(&["new", "demo", "--template", "own-kernels"]).succeeds();
     assert_eq!(sandbox.read("demo/NOTES.md"), "mine\n");
-    // The same again.
+    // A second call fails too.
     let before = files(&sandbox);
     sandbox.run(&["new", "demo", "--template", "own-kernels"]).fails(2, "new.exists");
     assert_eq!(files(&sandbox), before);
-    // A file where a folder has to be.
+    // A file at the path of a folder.
     sandbox.write("other/src", "a file\n");
     sandbox.run(&["new", "other", "--template", "llama"]).fails(2, "new.exists").says(&["other/src`"]);
     sandbox.run(&["new", "other/src/deep", "--template", "llama"]).fails(2, "new.exists");
     assert_eq!(sandbox.read("other/src"), "a file\n");
 }
 
-/// A link that leads nowhere passes for nothing until something is written below it.
+/// A dangling symlink looks like a missing file until something is written below it.
 #[cfg(unix)]
 #[test]
-fn what_was_written_is_taken_back_if_something_fails() {
+fn failed_new_removes_what_it_wrote() {
     let sandbox = Sandbox::new();
     sandbox.write("ws/Cargo.toml", "[workspace] # mine\nmembers = []\n");
     sandbox.write("ws/native.txt", "mine\n");
@@ -158,7 +158,7 @@ fn what_was_written_is_taken_back_if_something_fails() {
     ran.fails(2, "new.exists");
     std::os::unix::fs::symlink("nowhere", sandbox.path("ws/xtask")).unwrap();
     let ran = sandbox.run(&["new", "ws", "--template", "xtask"]);
-    ran.fails(1, "file.failed").says(&["nothing is left of what was written"]);
+    ran.fails(1, "file.failed").says(&["all changes were undone"]);
     assert_eq!(files(&sandbox), before);
     assert!(!sandbox.exists("ws/kernels") && !sandbox.exists("ws/.cargo"));
     assert_eq!(sandbox.read("ws/Cargo.toml"), "[workspace] # mine\nmembers = []\n");
@@ -179,7 +179,7 @@ edition=\"2024\"
 ";
 
 #[test]
-fn a_workspace_keeps_its_comments_and_gets_what_it_lacks() {
+fn workspace_keeps_comments_and_gains_members() {
     let sandbox = Sandbox::new();
     sandbox.write("Cargo.toml", WORKSPACE);
     sandbox.write(".cargo/config.toml", "# ours\n[alias]\nt = \"test\" # often\n\n[build]\njobs = 2\n");
@@ -199,29 +199,32 @@ fn a_workspace_keeps_its_comments_and_gets_what_it_lacks() {
     assert_eq!(changed[0]["what"], "members kernels, xtask");
     assert!(sandbox.exists("xtask/src/main.rs") && sandbox.exists("gpubuild.toml"));
 
-    // Once more: everything is there already.
+    // A second call finds everything in place.
     let before = files(&sandbox);
-    sandbox.run(&["new", "--template", "xtask"]).fails(2, "new.workspace").says(&["alias `xtask` already"]);
+    sandbox
+        .run(&["new", "--template", "xtask"])
+        .fails(2, "new.workspace")
+        .says(&["already defines the alias `xtask`"]);
     assert_eq!(files(&sandbox), before);
 }
 
 #[test]
-fn what_is_no_workspace_is_refused_with_what_to_do() {
+fn non_workspace_is_rejected_with_a_hint() {
     let sandbox = Sandbox::new();
     let make = |folder: &str| sandbox.run(&["new", folder, "--template", "xtask"]);
-    make(".").fails(2, "new.workspace").says(&["does not exist", "make the workspace first"]);
+    make(".").fails(2, "new.workspace").says(&["does not exist", "create the workspace first"]);
     sandbox.write("Cargo.toml", "[package]\nname = \"x\"\nversion = \"0.1.0\"\n");
     make(".").fails(2, "new.workspace").says(&["has no `[workspace]`", "add a line `[workspace]`"]);
     sandbox.write("Cargo.toml", "[workspace]\nexclude = [\"xtask\"]\n");
-    make(".").fails(2, "new.workspace").says(&["leaves out `xtask`"]);
-    make("inner").fails(2, "new.workspace").says(&["name the folder of the workspace: "]);
+    make(".").fails(2, "new.workspace").says(&["excludes `xtask`"]);
+    make("inner").fails(2, "new.workspace").says(&["specify the folder of the workspace: "]);
     sandbox.write("Cargo.toml", "[workspace\n");
     make(".").fails(2, "new.workspace").says(&["line 1"]);
     assert_eq!(files(&sandbox), ["Cargo.toml"]);
 }
 
 #[test]
-fn a_project_below_a_workspace_becomes_its_member() {
+fn project_inside_a_workspace_becomes_a_member() {
     let sandbox = Sandbox::new();
     let workspace = "[workspace]\nmembers = [\"app\"] # all\nexclude = [\"out\"]\n";
     sandbox.write("Cargo.toml", workspace);
@@ -233,14 +236,14 @@ fn a_project_below_a_workspace_becomes_its_member() {
 }
 
 #[test]
-fn a_checkout_is_named_in_place_of_the_published_crate() {
+fn local_checkout_replaces_the_published_crate() {
     let sandbox = Sandbox::new();
     let make = |folder: &str, checkout: &str| {
         sandbox.run(&["new", folder, "--template", "llama", "--gpubuild-path", checkout])
     };
     make("a", "nowhere").fails(2, "new.gpubuild-path");
     sandbox.write("other/Cargo.toml", "[package]\nname = \"other\"\n");
-    make("a", "other").fails(2, "new.gpubuild-path").says(&["something else"]);
+    make("a", "other").fails(2, "new.gpubuild-path").says(&["another package"]);
     assert_eq!(files(&sandbox), ["other/Cargo.toml"]);
     make("a", env!("CARGO_MANIFEST_DIR")).succeeds();
     let cargo: toml::Table = sandbox.read("a/Cargo.toml").parse().unwrap();

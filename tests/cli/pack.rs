@@ -1,6 +1,6 @@
-//! `gpubuild pack`: a release that starts elsewhere, the same bytes each time, and never half of it.
+//! `gpubuild pack`: releases that run on other machines, are reproducible, and are never written partially.
 #![cfg(target_os = "linux")]
-#![expect(clippy::disallowed_methods, reason = "tests start the program and look into its files")]
+#![expect(clippy::disallowed_methods, reason = "tests start the program and read its files")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use std::time::Duration;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::support::{Ran, Sandbox, is_on_path, skip};
+use crate::support::{RunResult, Sandbox, is_on_path, skip};
 
-/// The middle of September 2026.
+/// September 2026.
 const EPOCH: &str = "1790000000";
 
-/// A project whose program links a library of somebody else, which needs another one.
+/// A project whose program links a third-party library, which depends on another one.
 fn project() -> Option<Sandbox> {
     if !is_on_path("zstd") && !is_on_path("tar") {
         skip("cmake", "no tar");
@@ -51,7 +51,7 @@ fn project() -> Option<Sandbox> {
     Some(project)
 }
 
-/// A program that ends well if the libraries of others give this number.
+/// A program that succeeds if the third-party libraries return this number.
 fn program(project: &Sandbox, number: u32) {
     project.write(
         "app/src/main.rs",
@@ -71,9 +71,9 @@ fn library(project: &Sandbox, source: &str, name: &str, more: &[&str]) {
     project.start(&argv).succeeds();
 }
 
-fn pack(project: &Sandbox, arguments: &[&str]) -> Ran {
+fn pack(project: &Sandbox, arguments: &[&str]) -> RunResult {
     let all = [&["pack", "--offline"], arguments].concat();
-    Ran::from(project.command().env("SOURCE_DATE_EPOCH", EPOCH).args(all).output().unwrap())
+    RunResult::from(project.command().env("SOURCE_DATE_EPOCH", EPOCH).args(all).output().unwrap())
 }
 
 fn manifest(project: &Sandbox, folder: &str) -> Value {
@@ -89,7 +89,7 @@ fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
 
-/// All files of a folder with their hashes.
+/// All files of a folder with their SHA-256 sums.
 fn files(folder: &Path) -> BTreeMap<PathBuf, String> {
     let entries = walkdir::WalkDir::new(folder).into_iter().map(Result::unwrap);
     let files = entries.filter(|entry| entry.file_type().is_file());
@@ -97,7 +97,7 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, String> {
     files.map(|entry| (entry.path().strip_prefix(folder).unwrap().to_owned(), hash(entry.path()))).collect()
 }
 
-/// Unpacks a variant with the programs that everybody has.
+/// Unpacks a variant without gpubuild.
 fn unpacked(project: &Sandbox, release: &str, label: &str) -> PathBuf {
     let manifest = manifest(project, release);
     let variant = variants(&manifest).into_iter().find(|variant| variant["label"] == label).unwrap().clone();
@@ -114,14 +114,14 @@ fn unpacked(project: &Sandbox, release: &str, label: &str) -> PathBuf {
 }
 
 #[test]
-fn a_packed_program_starts_without_what_it_was_built_with() {
+fn packed_program_runs_without_its_build_environment() {
     let Some(project) = project() else { return };
     let ran = pack(&project, &["--out", "release", "--json"]);
     let document = ran.succeeds().json();
     assert_eq!(document["schema"]["name"], "pack");
     let one = &document["variants"][0];
     assert_eq!((&one["label"], &one["left"]), (&"cpu".into(), &serde_json::json!(["libgcc_s.so.1"])));
-    // Nobody knows the licences of libraries that lie about.
+    // Libraries outside packages have no known licence.
     ran.says(&["no licence of `libdeep.so.1`", "no licence of `libext.so.2`"]);
 
     let manifest = manifest(&project, "release");
@@ -148,7 +148,7 @@ fn a_packed_program_starts_without_what_it_was_built_with() {
     let program = target.join("bin/app");
     let output = Command::new(&program).env("LD_LIBRARY_PATH", "/nowhere").output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "42\n", "{output:?}");
-    // What packs is read by what installs.
+    // `install` reads the packed release.
     let ran = project.run(&["install", "--manifest", "release", "--to", "installed", "--json"]);
     let installed = ran.succeeds().json();
     assert_eq!((&installed["label"], &installed["proof"]), (&"cpu".into(), &"checked".into()));
@@ -161,7 +161,7 @@ fn a_packed_program_starts_without_what_it_was_built_with() {
         !dynamic_strings(&text).windows(rest.len()).any(|window| window == rest),
         "a folder of the build machine"
     );
-    // The file that was built is as it was.
+    // The built file is unchanged.
     let built = std::fs::read(project.path("app/target/debug/app")).unwrap();
     assert!(dynamic_strings(&built).windows(rest.len()).any(|window| window == rest));
 }
@@ -174,7 +174,7 @@ fn dynamic_strings(file: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn twice_the_same_is_the_same_bytes() {
+fn packing_is_reproducible() {
     let Some(project) = project() else { return };
     pack(&project, &["--out", "one"]).succeeds();
     project.run(&["clean"]).succeeds();
@@ -183,18 +183,18 @@ fn twice_the_same_is_the_same_bytes() {
     let (one, two) = (files(&project.path("one")), files(&project.path("two")));
     assert!(one.len() > 10);
     assert_eq!(one, two);
-    // Into the same folder: nothing changes, the serial neither.
+    // Packing into the same folder again changes nothing, not even the serial.
     let again = pack(&project, &["--out", "one", "--json"]).succeeds().json();
     assert_eq!(files(&project.path("one")), two);
     assert_eq!(again["variants"][0]["added"], 0);
-    // Signed by whoever holds the key, it is what `resolve` believes.
+    // `resolve` trusts the manifest once it is signed.
     let pair = minisign::KeyPair::generate_unencrypted_keypair().unwrap();
     project.write("secret.key", &pair.sk.to_box(None).unwrap().into_string());
     let key = pair.pk.to_base64();
     pack(&project, &["--out", "one", "--sign", "secret.key"]).succeeds();
     project.run(&["resolve", "--manifest", "one", "--key", &key]).succeeds();
     project.run(&["resolve", "--manifest", "two", "--key", &key]).fails(1, "manifest.unsigned");
-    // An OCI layout: everything that is named is there, by its hash.
+    // An OCI layout: every referenced blob exists with its hash.
     let read = |name: &str| -> Value {
         let path = project.path("one/blobs/sha256").join(name);
         serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
@@ -215,9 +215,9 @@ fn twice_the_same_is_the_same_bytes() {
 }
 
 #[test]
-fn variants_share_what_they_have_in_common() {
+fn variants_share_layers() {
     let Some(project) = project() else { return };
-    // What was built beside the program is shared as well.
+    // Artifacts beside the program are shared too.
     let table = project.read("gpubuild.toml");
     project.write("gpubuild.toml", &table.replace("[binary]", "linkage = \"shared\"\n[binary]"));
     let sources = project.read("vendor/CMakeLists.txt");
@@ -232,7 +232,7 @@ fn variants_share_what_they_have_in_common() {
     assert!(layers.iter().any(|layer| layer["part"]["built"] == "bin/libadder.so"), "{second:#}");
     let manifest = manifest(&project, "release");
     assert_eq!((variants(&manifest).len(), manifest["serial"].as_u64()), (2, Some(2)));
-    // The default is the plainest; of two alike the smaller one.
+    // The default is the variant with the fewest requirements; of two equal ones, the smaller.
     let size = |variant: &&&Value| -> u64 {
         let layers = variant["layers"].as_array().unwrap();
         layers.iter().map(|layer| layer["size"].as_u64().unwrap()).sum()
@@ -240,33 +240,34 @@ fn variants_share_what_they_have_in_common() {
     let smallest = variants(&manifest).iter().min_by_key(size).unwrap()["label"].clone();
     assert_eq!(manifest["platforms"].as_object().unwrap().values().next().unwrap()["default"], smallest);
 
-    // Machines that packed one variant each, and one that makes the release of them.
+    // Several machines pack one variant each, and one machine merges them into a release.
     pack(&project, &["--out", "alone", "--label", "third"]).succeeds();
     let merged = pack(&project, &["--out", "all", "--from", "release", "--from", "alone", "--json"]);
     assert_eq!(merged.succeeds().json()["manifest"]["serial"], 1);
     let manifest = self::manifest(&project, "all");
     let labels: Vec<&Value> = variants(&manifest).into_iter().map(|variant| &variant["label"]).collect();
     assert_eq!(labels, ["first", "second", "third"]);
-    // As a kill leaves it where the disk knows no exchange: nothing of it is lost.
+    // The state after a kill on a disk without atomic exchange: nothing is lost.
     std::fs::rename(project.path("all"), project.path(".all.gpubuild-old")).unwrap();
     pack(&project, &["--out", "all", "--from", "alone", "--serial", "7"]).succeeds();
     assert_eq!(variants(&self::manifest(&project, "all")).len(), 3);
     assert!(!project.exists(".all.gpubuild-old"));
     pack(&project, &["--out", "all", "--from", "alone", "--serial", "6"]).fails(1, "pack.serial");
-    // The same once more is the same; another one with its serial would be believed by nobody.
+    // Merging again changes nothing; different content with the same serial would not be trusted.
     pack(&project, &["--out", "all", "--from", "alone", "--serial", "7"]).succeeds();
     pack(&project, &["--out", "all", "--from", "alone", "--serial", "7", "--expires", "9"])
         .fails(1, "pack.serial");
     assert_eq!(self::manifest(&project, "all")["serial"], 7);
 
-    // What is not what its name says is not published.
+    // A blob whose content does not match its name is not published.
     let blob = files(&project.path("alone/blobs")).into_keys().next().unwrap();
     let place = project.path("alone/blobs").join(&blob);
     let before = files(&project.path("all"));
     let bytes = std::fs::read(&place).unwrap();
-    for (bad, what) in
-        [(bytes[1..].to_vec(), "bytes, and its variant says"), (flipped(&bytes), "not what its name says")]
-    {
+    for (bad, what) in [
+        (bytes[1..].to_vec(), "bytes, but its variant declares"),
+        (flipped(&bytes), "does not match the sha256 in its name"),
+    ] {
         for name in files(&project.path("alone/blobs")).into_keys() {
             let place = project.path("alone/blobs").join(name);
             let own = std::fs::read(&place).unwrap();
@@ -279,7 +280,7 @@ fn variants_share_what_they_have_in_common() {
         }
         std::fs::remove_dir_all(project.path("alone")).unwrap();
         pack(&project, &["--out", "alone", "--label", "third"]).succeeds();
-        assert!(!project.exists("new"), "nothing half-written");
+        assert!(!project.exists("new"), "nothing partial is left");
     }
     assert_eq!(files(&project.path("all")), before);
 }
@@ -294,7 +295,7 @@ fn flipped(bytes: &[u8]) -> Vec<u8> {
 
 #[cfg(unix)]
 #[test]
-fn a_folder_of_other_files_or_with_links_is_not_replaced() {
+fn foreign_release_folder_is_not_replaced() {
     let Some(project) = project() else { return };
     project.write("photos/blobs/sha256/holiday.jpg", "mine");
     pack(&project, &["--out", "photos"]).fails(1, "pack.out-foreign").says(&["blobs"]);
@@ -309,15 +310,15 @@ fn a_folder_of_other_files_or_with_links_is_not_replaced() {
         std::fs::remove_file(&link).unwrap();
     }
     assert_eq!(project.read("photos/blobs/sha256/holiday.jpg"), "mine");
-    assert!(!project.exists("app/target"), "it is known before anything is built");
+    assert!(!project.exists("app/target"), "the error precedes the build");
 }
 
 #[test]
-fn what_others_could_not_start_is_not_packed() {
+fn programs_that_would_not_start_elsewhere_are_not_packed() {
     let Some(project) = project() else { return };
     project.write("public/index.html", "<p>mine</p>");
     pack(&project, &["--out", "public"]).fails(1, "pack.out-foreign").says(&["index.html"]);
-    assert!(!project.exists("app/target"), "it is known before anything is built");
+    assert!(!project.exists("app/target"), "the error precedes the build");
     pack(&project, &["--out", "release", "--label", "Not A Label"]).fails(2, "pack.label");
     project.write("secret.key", "nonsense");
     pack(&project, &["--out", "release", "--sign", "secret.key"]).fails(1, "pack.key-invalid");
@@ -325,7 +326,7 @@ fn what_others_could_not_start_is_not_packed() {
     project.write("secret.key", &pair.sk.to_box(None).unwrap().into_string());
     pack(&project, &["--out", "release", "--sign", "secret.key"]).fails(1, "pack.key-locked");
 
-    // A library that went away after the build.
+    // A library that was deleted after the build.
     std::fs::rename(project.path("ext/libdeep.so.1"), project.path("ext/away")).unwrap();
     pack(&project, &["--out", "release"])
         .fails(1, "pack.library-missing")
@@ -335,7 +336,7 @@ fn what_others_could_not_start_is_not_packed() {
     let left = pack(&project, &["--out", "left", "--json"]).succeeds().json();
     assert_eq!(left["variants"][0]["left"][0], "libdeep.so.1");
     std::fs::rename(project.path("ext/away"), project.path("ext/libdeep.so.1")).unwrap();
-    // A program that names nothing of the copy, and has no search path: it is packed as it is.
+    // A program that uses no packed library and has no search path is packed unchanged.
     let script = project.read("app/build.rs");
     project.write("app/build.rs", &script.replace("-Wl,-rpath,", "-Wl,-rpath-link,"));
     project.write("gpubuild.toml", &table.replace("[pack]\n", "[pack]\nleave = [\"libext.*\"]\n"));
@@ -355,14 +356,14 @@ fn what_others_could_not_start_is_not_packed() {
     pack(&project, &["--out", "release"]).fails(1, "pack.native").says(&["-march=native"]);
     project.write("gpubuild.toml", &table.replace("name = \"adder\"", "name = \"other\""));
     pack(&project, &["--out", "left"]).fails(1, "pack.mixed");
-    assert!(!project.exists("release"), "nothing is left of failures");
+    assert!(!project.exists("release"), "failed calls leave nothing");
     let hidden = std::fs::read_dir(project.path("")).unwrap().map(|entry| entry.unwrap().file_name());
     assert!(hidden.into_iter().all(|name| !name.to_string_lossy().contains("gpubuild-new")));
 }
 
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn jobs_of_ci_pack_and_one_of_them_puts_together() {
+fn ci_jobs_pack_and_one_job_merges() {
     let Some(project) = project() else { return };
     let table = project.read("gpubuild.toml");
     let variants_of = "[[variants]]\nname = \"cpu\"\nbackends = [\"cpu\"]\nimages = [\"debian-12\"]\n\
@@ -370,7 +371,7 @@ fn jobs_of_ci_pack_and_one_of_them_puts_together() {
     project.write("gpubuild.toml", &(table + variants_of));
     for row in ["cpu-debian-12", "plain-debian-12"] {
         project.run(&["ci", "run", row, "--pack"]).succeeds();
-        // What carries files from job to job.
+        // Simulates how the service moves files from job to job.
         std::fs::create_dir_all(project.path("packed")).unwrap();
         std::fs::rename(project.path("release"), project.path(&format!("packed/{row}"))).unwrap();
     }
@@ -384,7 +385,7 @@ fn jobs_of_ci_pack_and_one_of_them_puts_together() {
 
 #[test]
 #[ignore = "takes long: `cargo test -- --ignored`"]
-fn a_kill_leaves_the_old_release_or_the_new_one() {
+fn killed_pack_leaves_the_old_or_new_release() {
     let Some(project) = project() else { return };
     pack(&project, &["--out", "one", "--label", "first"]).succeeds();
     program(&project, 46);
@@ -419,14 +420,14 @@ fn a_kill_leaves_the_old_release_or_the_new_one() {
         killed[usize::from(is_new)] += 1;
     }
     assert!(killed[0] > 5, "{killed:?}");
-    // What the killed ones left is in nobody's way.
+    // Leftovers of killed calls do not matter.
     assert!(start("two").wait().unwrap().success());
     assert_eq!(files(&project.path("release")), new);
     let names = std::fs::read_dir(project.path("")).unwrap().map(|entry| entry.unwrap().file_name());
     assert!(names.into_iter().all(|name| !name.to_string_lossy().contains("gpubuild-new")));
 }
 
-/// The libraries of the C library and of the compiler that a program maps, its loader among them.
+/// The libraries of libc and the compiler that a program maps, including the loader.
 fn libraries_of_the_system(program: &Path, own: &Path) -> Vec<PathBuf> {
     let output = Command::new("ldd").arg(program).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -435,7 +436,7 @@ fn libraries_of_the_system(program: &Path, own: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn an_installed_variant_starts_in_an_empty_root() {
+fn installed_variant_starts_in_an_empty_chroot() {
     let Some(project) = project() else { return };
     pack(&project, &["--out", "release"]).succeeds();
     let installed = project.run(&["install", "--manifest", "release", "--to", "root/opt/adder", "--json"]);
@@ -449,7 +450,7 @@ fn an_installed_variant_starts_in_an_empty_root() {
         std::fs::copy(&library, inside).unwrap();
     }
     let root = project.path("root");
-    // glibc asks /proc where a program lies; containers have it.
+    // glibc reads the path of the program from /proc, which containers have.
     std::fs::create_dir_all(root.join("proc")).unwrap();
     let script = "mount --rbind /proc \"$0/proc\" && exec chroot \"$0\" /opt/adder/current/bin/app";
     let ways: [&[&str]; 2] = [&["--mount"], &["--mount", "--user", "--map-root-user"]];
@@ -460,7 +461,7 @@ fn an_installed_variant_starts_in_an_empty_root() {
     };
     let said: Vec<_> = ways.into_iter().filter_map(start).collect();
     if said.iter().all(|output| String::from_utf8_lossy(&output.stderr).contains("ermitted")) {
-        skip("chroot", "no right to change the root");
+        skip("chroot", "no permission to change the root");
         return;
     }
     let works = said.iter().any(|output| output.status.success() && output.stdout == b"42\n");

@@ -1,5 +1,5 @@
-//! The known failures P1 to P60 of building GPU projects (docs/guide/troubleshooting.md): each has a row, each row its tests
-//! (docs/contributing/testing.md), and what builds print is recognised.
+//! The known failures P1 to P60 of building GPU projects (findings/docs/known-failures.toml): each has tests, and build output
+//! that the doctor recognises.
 #![expect(clippy::disallowed_methods, reason = "it reads the sources of this repository")]
 
 use std::collections::BTreeSet;
@@ -9,14 +9,14 @@ use gpubuild_exec::log::Signatures;
 
 use crate::support::{Sandbox, recorded};
 
-/// How many there are.
+/// Number of known failures.
 const COUNT: usize = 60;
 
 fn text(name: &str) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap()
 }
 
-/// The names of all functions in the sources and the tests.
+/// The names of all functions in sources and tests.
 fn functions() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for folder in ["src", "crates", "tests"] {
@@ -36,47 +36,35 @@ fn functions() -> BTreeSet<String> {
     names
 }
 
-/// The rows of a table whose ids are P and a number, as cells.
-fn rows(page: &str) -> Vec<Vec<&str>> {
-    let has_id = |line: &&str| {
-        line.strip_prefix("| P").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-    };
-    page.lines()
-        .filter(has_id)
-        .map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect())
-        .collect()
+/// `findings/docs/known-failures.toml`.
+#[derive(serde::Deserialize)]
+struct KnownFailures {
+    failure: Vec<KnownFailure>,
+}
+
+#[derive(serde::Deserialize)]
+struct KnownFailure {
+    id: String,
+    limit: Option<String>,
+    tests: Vec<String>,
 }
 
 #[test]
-fn every_pitfall_has_a_row_and_every_row_a_test_that_exists_or_a_reason() {
-    let guide = text("docs/guide/troubleshooting.md");
-    let page = text("docs/contributing/testing.md");
-    let functions = functions();
-    let (described, tested) = (rows(&guide), rows(&page));
+fn every_known_failure_has_tests_that_exist() {
+    let known: KnownFailures = toml::from_str(&text("findings/docs/known-failures.toml")).unwrap();
+    let ids: Vec<&str> = known.failure.iter().map(|failure| failure.id.as_str()).collect();
     let expected: Vec<String> = (1..=COUNT).map(|number| format!("P{number}")).collect();
-    for rows in [&described, &tested] {
-        let ids: Vec<&str> = rows.iter().map(|row| row[0]).collect();
-        assert_eq!(ids, expected);
-    }
-    for row in &described {
-        assert_eq!(row.len(), 3, "{row:?}");
-    }
-    for row in &tested {
-        assert_eq!(row.len(), 2, "{row:?}");
-        let named: Vec<&str> = row[1].split('`').skip(1).step_by(2).collect();
-        let missing: Vec<&&str> = named.iter().filter(|name| !functions.contains(**name)).collect();
-        assert!(missing.is_empty(), "{}: no test is called {missing:?}", row[0]);
-        let in_part = row[1].ends_with("in part");
-        assert!(!named.is_empty() || in_part, "{}: neither a test nor a reason", row[0]);
-        if in_part {
-            let limit = format!("- {}: ", row[0]);
-            let has_limit = guide.lines().any(|line| line.starts_with(&limit));
-            assert!(has_limit, "docs/guide/troubleshooting.md does not say what {} lacks", row[0]);
-        }
+    assert_eq!(ids, expected);
+    let functions = functions();
+    for failure in &known.failure {
+        let missing: Vec<&String> = failure.tests.iter().filter(|name| !functions.contains(*name)).collect();
+        assert!(missing.is_empty(), "{}: no test is called {missing:?}", failure.id);
+        let is_shown = !failure.tests.is_empty() || failure.limit.is_some();
+        assert!(is_shown, "{}: neither a test nor a reason", failure.id);
     }
 }
 
-/// What builds print of a pitfall, and the finding that explains it.
+/// Output of builds with each failure, and the finding that explains it.
 const PRINTED: &[(&str, &str, &str)] = &[
     (
         "P1",
@@ -228,7 +216,7 @@ const PRINTED: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn what_builds_print_of_a_pitfall_is_recognised() {
+fn build_output_of_each_pitfall_is_recognised() {
     let signatures = Signatures::embedded();
     let mut wrong = Vec::new();
     for (pitfall, printed, id) in PRINTED {
@@ -241,12 +229,12 @@ fn what_builds_print_of_a_pitfall_is_recognised() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The cache entries of the only tree that is planned on a recorded machine.
+/// The cache entries of the only planned tree on a recorded host.
 fn planned(machine: &str, backend: &str, archs: &str) -> serde_json::Value {
     let sandbox = Sandbox::with_project("gk");
     let file = sandbox.read("gpubuild.toml");
     sandbox.write("gpubuild.toml", &format!("{file}[backends.{backend}]\narchs = {archs}\n"));
-    // The kernels of the profile have a folder per backend.
+    // The kernels of the profile have one folder per backend.
     for kernels in ["cpu", backend] {
         sandbox.write(&format!("vendor/src/{kernels}/CMakeLists.txt"), "");
     }
@@ -258,7 +246,7 @@ fn planned(machine: &str, backend: &str, archs: &str) -> serde_json::Value {
 }
 
 #[test]
-fn lists_of_architectures_reach_cmake_with_its_separator_however_they_are_written() {
+fn architecture_lists_reach_cmake_separated_by_semicolons() {
     for archs in ["\"gfx908,gfx90a\"", "\"gfx908;gfx90a\"", "\"gfx908 gfx90a\"", "[\"gfx90a\", \"gfx908\"]"] {
         let cache = planned("ubuntu-22.04-mi300x", "rocm", archs);
         assert_eq!(cache["CMAKE_HIP_ARCHITECTURES"], "gfx908;gfx90a", "{archs}");
@@ -272,7 +260,7 @@ fn lists_of_architectures_reach_cmake_with_its_separator_however_they_are_writte
 
 #[cfg(target_os = "linux")]
 #[test]
-fn offline_refuses_what_a_project_would_download_before_it_is_configured() {
+fn offline_rejects_project_downloads_before_configuring() {
     let Some(sandbox) = Sandbox::with_library() else { return };
     sandbox.write(
         "vendor/CMakeLists.txt",
@@ -288,17 +276,17 @@ fn offline_refuses_what_a_project_would_download_before_it_is_configured() {
     with("virtgpu");
     let refused = sandbox.run(&["build", "--offline", "--backends", "cpu"]);
     refused.fails(1, "build.offline").says(&["`virtgpu`", "virglrenderer", "without `--offline`"]);
-    assert!(!sandbox.exists("vendor/configured"), "nothing was started");
+    assert!(!sandbox.exists("vendor/configured"), "nothing is started");
     let online = sandbox.run(&["build", "--backends", "cpu"]);
     online.fails(1, "build.configure-failed");
     assert!(sandbox.exists("vendor/configured"));
-    // A copy of one's own needs no network.
+    // A local copy needs no network.
     if cfg!(target_arch = "x86_64") {
         with("zendnn");
         let plan = |root: Option<&str>| {
             let mut command = sandbox.command();
             root.map(|root| command.env("ZENDNN_ROOT", root));
-            let ran = crate::support::Ran::from(
+            let ran = crate::support::RunResult::from(
                 command.args(["plan", "--json", "--backends", "cpu"]).output().unwrap(),
             );
             ran.succeeds().json()["extra"][0]["network"].clone()

@@ -1,12 +1,12 @@
-//! Plans for recorded machines.
+//! Plans for recorded hosts.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{Ran, Sandbox, recorded};
+use crate::support::{RunResult, Sandbox, recorded};
 
-/// A project that has kernels for every backend, in the names of the profile.
+/// A project with kernels for every backend, in the folders that the profile expects.
 fn complete(profile: &str) -> Sandbox {
     let sandbox = Sandbox::with_project(profile);
     for backend in ["cpu", "cuda", "rocm", "metal", "vulkan", "sycl", "opencl"] {
@@ -16,7 +16,7 @@ fn complete(profile: &str) -> Sandbox {
 }
 
 #[track_caller]
-fn planned(ran: &Ran) -> Value {
+fn planned(ran: &RunResult) -> Value {
     assert_eq!(ran.exit, Some(0), "{ran:#?}");
     let plan = ran.json();
     assert_eq!(plan["schema"], json!({"name": "plan", "version": 1}));
@@ -40,7 +40,7 @@ fn cache<'a>(plan: &'a Value, name: &str) -> Option<&'a str> {
 }
 
 #[test]
-fn auto_takes_cpu_and_what_is_ready() {
+fn auto_selects_cpu_and_ready_backends() {
     let sandbox = complete("gk");
     let found = plan(&sandbox, "ubuntu-22.04-rtx4090", &[]);
     assert_eq!(found["origin"], "auto");
@@ -51,14 +51,14 @@ fn auto_takes_cpu_and_what_is_ready() {
 }
 
 #[test]
-fn what_nvcc_was_recorded_to_know_is_planned_and_what_no_table_knows_is_warned_of() {
+fn unknown_architectures_warn_unless_nvcc_lists_them() {
     let sandbox = complete("gk");
     let known = plan(&sandbox, "doctor/healthy-ubuntu-24.04-cuda-13.5", &["--backends", "cuda"]);
     assert_eq!(cache(&known, "CMAKE_CUDA_ARCHITECTURES"), Some("90;130"));
     assert_eq!(known.get("warnings"), None);
     let unknown = plan(&sandbox, "doctor/cuda.arch.not-in-table", &["--backends", "cuda"]);
     assert_eq!(cache(&unknown, "CMAKE_CUDA_ARCHITECTURES"), Some("90;130"));
-    let warning = "cuda: no table tells whether CUDA Toolkit 13.5 compiles for sm_130 (CUDAARCHS=90;130); `nvcc --list-gpu-arch` does [cuda.arch.not-in-table]";
+    let warning = "cuda: it is not known whether CUDA Toolkit 13.5 supports sm_130 (CUDAARCHS=90;130); `nvcc --list-gpu-arch` lists the supported ones [cuda.arch.not-in-table]";
     assert_eq!(unknown["warnings"], json!([warning]));
     let host = recorded("doctor/cuda.arch.too-new-for-toolkit-named");
     let ran = sandbox.run(&["plan", "--backends", "cuda", "--host", &host]);
@@ -66,19 +66,19 @@ fn what_nvcc_was_recorded_to_know_is_planned_and_what_no_table_knows_is_warned_o
 }
 
 #[test]
-fn metal_is_planned_on_a_mac_and_refused_elsewhere() {
+fn metal_is_planned_only_on_macos() {
     assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join("vendor/gk/src/metal/CMakeLists.txt").is_file());
     let sandbox = complete("gk");
     let mac = plan(&sandbox, "macos-15-m3", &["--backends", "metal"]);
     assert_eq!(backends(&mac), ["cpu", "metal"]);
     assert_eq!(cache(&mac, "GK_METAL"), Some("ON"));
     let ran = sandbox.run(&["plan", "--backends", "metal", "--host", &recorded("debian-12-bare")]);
-    ran.fails(2, "plan.refused").says(&["metal: Metal exists on macOS only", "[metal.platform]"]);
+    ran.fails(2, "plan.refused").says(&["metal: Metal is available on macOS only", "[metal.platform]"]);
 }
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_profile_may_build_a_backend_with_another_toolkit() {
+fn profile_may_use_another_toolkit_for_a_backend() {
     let sandbox = complete("gk");
     let ran = sandbox.run(&["plan", "--backends", "sycl", "--host", &recorded("debian-12-bare")]);
     ran.fails(2, "plan.refused").says(&["[plan.toolkit-missing]", "pip install intel-sycl-rt"]);
@@ -88,14 +88,14 @@ fn a_profile_may_build_a_backend_with_another_toolkit() {
     let environment = sandbox.path("environment");
     let mut command = sandbox.command();
     command.env("VIRTUAL_ENV", &environment).args(["plan", "--json", "--backends", "sycl"]);
-    let found = planned(&Ran::from(command.output().unwrap()));
+    let found = planned(&RunResult::from(command.output().unwrap()));
     assert_eq!(backends(&found), ["cpu", "sycl"]);
     assert_eq!(cache(&found, "CMAKE_PREFIX_PATH"), Some(environment.to_str().unwrap()));
-    assert_eq!(found["trees"].as_array().unwrap().len(), 1, "it needs no compilers of its own");
+    assert_eq!(found["trees"].as_array().unwrap().len(), 1, "it does not need its own compilers");
 }
 
 #[test]
-fn one_choice_sets_compiler_and_root() {
+fn one_toolkit_choice_sets_compiler_and_root() {
     let sandbox = complete("ggml");
     for (host, root) in [
         ("ubuntu-22.04-h200", "/usr/local/cuda"),
@@ -114,7 +114,7 @@ fn one_choice_sets_compiler_and_root() {
 }
 
 #[test]
-fn a_named_backend_is_refused_or_dropped_by_wish_never_in_silence() {
+fn requested_backend_is_never_dropped_silently() {
     let sandbox = complete("gk");
     let host = recorded("debian-12-llvmpipe");
     sandbox
@@ -130,13 +130,14 @@ fn a_named_backend_is_refused_or_dropped_by_wish_never_in_silence() {
 }
 
 #[test]
-fn the_ecosystems_words_are_honoured_and_shown() {
+fn ecosystem_variables_are_honoured_and_shown() {
     let sandbox = complete("ggml");
     let host = recorded("ubuntu-22.04-rtx4090");
-    // The variables of a recorded machine are part of its recording, so these are asked of the real one.
-    let ran = Ran::from(sandbox.command().args(["plan", "--json"]).env("GGML_METAL", "0").output().unwrap());
+    // Recorded hosts include their own variables, so this test uses the real host.
+    let ran =
+        RunResult::from(sandbox.command().args(["plan", "--json"]).env("GGML_METAL", "0").output().unwrap());
     assert_eq!(planned(&ran)["origin"], "auto");
-    let ran = Ran::from(
+    let ran = RunResult::from(
         sandbox
             .command()
             .args(["plan", "--json", "--allow-missing"])
@@ -150,7 +151,7 @@ fn the_ecosystems_words_are_honoured_and_shown() {
 }
 
 #[test]
-fn ggml_never_has_cuda_and_rocm_in_one_binary() {
+fn ggml_rejects_cuda_and_rocm_in_one_binary() {
     let ggml = complete("ggml");
     let conflict = ggml.run(&[
         "plan",
@@ -165,16 +166,16 @@ fn ggml_never_has_cuda_and_rocm_in_one_binary() {
 }
 
 #[test]
-fn kernels_that_declare_what_they_use_are_built_without_the_toolkit() {
+fn self_contained_kernels_build_without_the_toolkit() {
     let host = recorded("ubuntu-22.04-h200");
     let gk = complete("gk");
     let found = plan(&gk, "ubuntu-22.04-h200", &["--backends", "cpu,opencl"]);
     assert_eq!(backends(&found), ["cpu", "opencl"]);
     assert_eq!(cache(&found, "GK_OPENCL"), Some("ON"));
     assert_eq!(cache(&found, "OpenCL_LIBRARY"), None);
-    // Nobody asked for it and nothing here could run it.
+    // Nothing requests the backend, and this host could not run it.
     assert_eq!(cache(&plan(&gk, "ubuntu-22.04-h200", &[]), "GK_OPENCL"), Some("OFF"));
-    // Other projects include OpenCL's headers, and one that asks for a version has a use for it.
+    // Other projects include OpenCL's headers, and a version requirement needs a toolkit.
     let missing = ["plan", "--host", &host, "--backends", "opencl"];
     complete("ggml").run(&missing).fails(2, "plan.refused").says(&["ocl."]);
     gk.write(
@@ -182,14 +183,14 @@ fn kernels_that_declare_what_they_use_are_built_without_the_toolkit() {
         "schema = 1\n[project]\nname = \"demo\"\nsource = \"vendor\"\nprofile = \"gk\"\n[backends.opencl]\ntoolkit = \">=3\"\n",
     );
     gk.run(&missing).fails(2, "plan.refused").says(&["ocl."]);
-    // A compiler is needed all the same.
+    // A compiler is required regardless.
     let bare = recorded("debian-12-bare");
     let ran = complete("gk").run(&["plan", "--host", &bare, "--backends", "opencl"]);
     ran.fails(2, "plan.refused").says(&["cpu.compiler-missing"]);
 }
 
 #[test]
-fn rocm_gets_the_architecture_of_the_card() {
+fn rocm_uses_the_architecture_of_the_device() {
     let sandbox = complete("gk");
     let found = plan(&sandbox, "ubuntu-22.04-mi300x", &["--backends", "cpu,rocm"]);
     assert_eq!(cache(&found, "GK_ROCM"), Some("ON"));
@@ -197,7 +198,7 @@ fn rocm_gets_the_architecture_of_the_card() {
 }
 
 #[test]
-fn device_compilers_are_as_many_as_fit_into_the_free_memory() {
+fn device_compile_jobs_are_limited_by_free_memory() {
     let sandbox = complete("ggml");
     let text = sandbox.read(&recorded("ubuntu-22.04-rtx4090"));
     let device = |free_kib: u64, limits: &str| {
@@ -213,18 +214,18 @@ fn device_compilers_are_as_many_as_fit_into_the_free_memory() {
         assert_eq!(jobs["total"], 12, "{jobs}");
         jobs["device"].as_u64().unwrap()
     };
-    // The profile says 2 GiB each.
+    // The profile estimates 2 GiB per job.
     assert_eq!(device(50 << 20, ""), 12);
     assert_eq!(device(7 << 20, ""), 3);
-    assert_eq!(device(1 << 20, ""), 1, "one is always tried");
+    assert_eq!(device(1 << 20, ""), 1, "at least one job");
     assert_eq!(device(7 << 20, "[limits]\nmemory_per_cuda_job = \"1GiB\"\n"), 7);
 }
 
 #[test]
-fn a_rocm_that_is_too_old_for_the_project_is_refused_by_name_and_passed_over_by_auto() {
+fn too_old_rocm_is_rejected_or_skipped_by_auto() {
     let sandbox = complete("ggml");
     let text = sandbox.read(&recorded("ubuntu-22.04-mi300x"));
-    // As Debian 12 has it.
+    // The version of Debian 12.
     sandbox.write("old.toml", &text.replace("6.3.0", "5.2.3"));
     let host = sandbox.path("old.toml").to_str().unwrap().to_owned();
     let named = sandbox.run(&["plan", "--host", &host, "--backends", "cpu,rocm"]);
@@ -232,11 +233,11 @@ fn a_rocm_that_is_too_old_for_the_project_is_refused_by_name_and_passed_over_by_
     let found = planned(&sandbox.run(&["plan", "--json", "--host", &host]));
     assert!(!backends(&found).contains(&"rocm"), "{found:#}");
     let found = plan(&sandbox, "ubuntu-22.04-mi300x", &[]);
-    assert!(backends(&found).contains(&"rocm"), "a newer one is taken: {found:#}");
+    assert!(backends(&found).contains(&"rocm"), "a newer release is used: {found:#}");
 }
 
 #[test]
-fn native_is_refused_without_a_gpu_and_lists_are_checked() {
+fn native_without_a_gpu_and_invalid_lists_are_rejected() {
     let sandbox = complete("gk");
     let add = |archs: &str| {
         sandbox.write(
@@ -261,19 +262,19 @@ fn native_is_refused_without_a_gpu_and_lists_are_checked() {
 }
 
 #[test]
-fn the_same_input_gives_the_same_bytes() {
+fn plan_is_deterministic() {
     let sandbox = complete("gk");
     let once = || sandbox.run(&["plan", "--json", "--host", &recorded("windows-11-rtx4070")]).stdout;
     assert_eq!(once(), once());
 }
 
 #[test]
-fn a_plan_for_people_names_everything() {
+fn text_plan_lists_everything() {
     let sandbox = complete("gk");
     let ran = sandbox.run(&["plan", "--host", &recorded("ubuntu-22.04-rtx4090"), "--backends", "cpu,cuda"]);
     assert_eq!(ran.exit, Some(0), "{ran:#?}");
     for text in
-        ["backends", "asked for by --backends", "tree cpu-cuda", "CMAKE_CUDA_HOST_COMPILER", "targets"]
+        ["backends", "requested by --backends", "tree cpu-cuda", "CMAKE_CUDA_HOST_COMPILER", "targets"]
     {
         assert!(ran.stdout.contains(text), "{text} is missing in {}", ran.stdout);
     }

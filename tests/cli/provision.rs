@@ -1,8 +1,8 @@
-//! Toolkits that a build installs first, and what nvcc is given: on recorded machines.
+//! Toolkits that a build installs first, and the arguments of nvcc, on recorded hosts.
 
 use serde_json::Value;
 
-use crate::support::{Ran, Sandbox, recorded};
+use crate::support::{RunResult, Sandbox, recorded};
 
 fn project() -> Sandbox {
     let sandbox = Sandbox::with_project("gk");
@@ -12,14 +12,14 @@ fn project() -> Sandbox {
     sandbox
 }
 
-fn plan(sandbox: &Sandbox, host: &str, arguments: &[&str]) -> Ran {
+fn plan(sandbox: &Sandbox, host: &str, arguments: &[&str]) -> RunResult {
     let mut all = vec!["plan", "--json", "--backends", "cuda", "--host", host];
     all.extend(arguments);
     sandbox.run(&all)
 }
 
 #[track_caller]
-fn planned(ran: &Ran) -> Value {
+fn planned(ran: &RunResult) -> Value {
     assert_eq!(ran.exit, Some(0), "{ran:#?}");
     ran.json()
 }
@@ -28,7 +28,7 @@ fn cache(plan: &Value, name: &str) -> String {
     plan["trees"][0]["cache"][name].as_str().unwrap_or_default().to_owned()
 }
 
-/// A recording with some of its text replaced, and more of it at its end.
+/// A recording with some text replaced, and more text appended.
 fn variation(sandbox: &Sandbox, name: &str, changes: &[(&str, &str)], more: &str) -> String {
     let mut text = sandbox.read(&recorded(name));
     for (from, to) in changes {
@@ -40,7 +40,7 @@ fn variation(sandbox: &Sandbox, name: &str, changes: &[(&str, &str)], more: &str
     sandbox.path(file).to_str().unwrap().to_owned()
 }
 
-/// The copy that an installation leaves, in the words of a recording.
+/// The recorded files of an installed toolkit.
 fn installed(release: &str, number: u32, gcc: u32) -> String {
     let root = format!("/home/user/.cache/gpubuild/toolkits/cuda-{release}");
     let file = |path: &str, rest: &str| format!("[[file]]\npath = '{root}/{path}'\n{rest}\n");
@@ -57,7 +57,7 @@ fn installed(release: &str, number: u32, gcc: u32) -> String {
 }
 
 #[test]
-fn a_plan_that_installs_has_the_flags_of_one_after_it() {
+fn provisioning_plan_has_the_flags_of_the_plan_after_installation() {
     let sandbox = project();
     let before = planned(&plan(&sandbox, &recorded("debian-12-llvmpipe"), &["--provision"]));
     let install = &before["provision"][0];
@@ -71,13 +71,13 @@ fn a_plan_that_installs_has_the_flags_of_one_after_it() {
     let host = variation(&sandbox, "debian-12-llvmpipe", &[], &installed("13.5", 13050, 16));
     for arguments in [&[][..], &["--provision"]] {
         let after = planned(&plan(&sandbox, &host, arguments));
-        assert!(after.get("provision").is_none(), "there is nothing to install: {after:#}");
+        assert!(after.get("provision").is_none(), "nothing needs to be installed: {after:#}");
         assert_eq!(after["trees"][0]["cache"], before["trees"][0]["cache"], "{arguments:?}");
     }
 }
 
 #[test]
-fn without_the_flag_the_one_command_is_named() {
+fn missing_toolkit_hint_names_the_provision_command() {
     let sandbox = project();
     let host = recorded("debian-12-llvmpipe");
     let ran = sandbox.run(&["plan", "--backends", "cuda", "--host", &host]);
@@ -85,14 +85,14 @@ fn without_the_flag_the_one_command_is_named() {
 }
 
 #[test]
-fn a_project_may_ask_for_it_once_and_for_all() {
+fn project_file_can_enable_provisioning() {
     let sandbox = project();
     let text = sandbox.read("gpubuild.toml");
     sandbox.write("gpubuild.toml", &format!("{text}\n[toolkits]\nprovision = true\n"));
     let auto = |host: &str| planned(&sandbox.run(&["plan", "--json", "--host", &recorded(host)]));
     let with_card = auto("ubuntu-22.04-h200");
-    assert!(with_card.get("provision").is_none(), "it has a toolkit: {with_card:#}");
-    // `auto` installs nothing for a card that is not there.
+    assert!(with_card.get("provision").is_none(), "the host has a toolkit: {with_card:#}");
+    // `auto` installs nothing for missing hardware.
     let without_card = auto("debian-12-llvmpipe");
     assert!(without_card.get("provision").is_none(), "{without_card:#}");
     let named = planned(&plan(&sandbox, &recorded("debian-12-llvmpipe"), &[]));
@@ -107,14 +107,14 @@ fn a_project_may_ask_for_it_once_and_for_all() {
 }
 
 #[test]
-fn what_suits_nothing_is_refused_with_its_reason() {
+fn unsuitable_toolkit_is_rejected_with_a_reason() {
     let sandbox = project();
     let refused = |host: &str, arguments: &[&str], id: &str| {
         let mut all = vec!["plan", "--backends", "cuda", "--provision", "--host", host];
         all.extend(arguments);
         let ran = sandbox.run(&all);
         ran.fails(2, "plan.refused").says(&[id]);
-        assert!(!ran.stderr.contains("toolkit install"), "it would be refused as well: {}", ran.stderr);
+        assert!(!ran.stderr.contains("toolkit install"), "that command would fail too: {}", ran.stderr);
     };
     let bare = recorded("debian-12-llvmpipe");
     refused(&recorded("fedora-41-hybrid"), &[], "nv.driver.too-old");
@@ -126,7 +126,7 @@ fn what_suits_nothing_is_refused_with_its_reason() {
 }
 
 #[test]
-fn a_requirement_that_nothing_here_meets_is_a_toolkit_that_is_missing() {
+fn unmet_version_requirement_counts_as_missing_toolkit() {
     let sandbox = project();
     let text = sandbox.read("gpubuild.toml");
     sandbox.write("gpubuild.toml", &format!("{text}\n[backends.cuda]\ntoolkit = \">=13.1\"\n"));
@@ -141,7 +141,7 @@ fn a_requirement_that_nothing_here_meets_is_a_toolkit_that_is_missing() {
 }
 
 #[test]
-fn architectures_come_from_the_flag_the_variable_or_the_project() {
+fn architectures_come_from_flag_variable_or_project() {
     let sandbox = project();
     let text = sandbox.read("gpubuild.toml");
     sandbox.write("gpubuild.toml", &format!("{text}\n[backends.cuda]\narchs = [\"86\"]\n"));
@@ -165,7 +165,7 @@ fn architectures_come_from_the_flag_the_variable_or_the_project() {
 }
 
 #[test]
-fn an_unknown_architecture_is_refused_with_those_that_are_known() {
+fn unknown_architecture_lists_the_known_ones() {
     let sandbox = project();
     let host = recorded("debian-12-own-cuda");
     for (list, id) in [
@@ -178,12 +178,12 @@ fn an_unknown_architecture_is_refused_with_those_that_are_known() {
         (",;", "cuda.arch.invalid"),
     ] {
         let ran = sandbox.run(&["plan", "--backends", "cuda", "--host", &host, "--cuda-archs", list]);
-        ran.fails(2, "plan.refused").says(&[id, "knows 75, 80, 86", "120, 121"]);
+        ran.fails(2, "plan.refused").says(&[id, "supports 75, 80, 86", "120, 121"]);
     }
 }
 
 #[test]
-fn nvcc_gets_the_newest_host_compiler_that_it_takes() {
+fn nvcc_uses_the_newest_supported_host_compiler() {
     let sandbox = project();
     let gcc = |major: u32| {
         format!(
@@ -196,15 +196,16 @@ fn nvcc_gets_the_newest_host_compiler_that_it_takes() {
         variation(&sandbox, "debian-12-own-cuda", &[("__GNUC__ > 15", limit)], more)
     };
     let compiler = |host: &str| cache(&planned(&plan(&sandbox, host, &[])), "CMAKE_CUDA_HOST_COMPILER");
-    // The one that builds the rest, while it fits.
+    // The host compiler of the project, if nvcc supports it.
     assert_eq!(compiler(&host("__GNUC__ > 15", &gcc(13))), "/usr/bin/g++");
-    // It is 12, and the toolkit takes up to 11: of 9, 10 and 13 the newest inside.
+    // The project's compiler is GCC 12 and the toolkit supports up to 11: of 9, 10 and 13 it uses the newest
+    // supported one.
     let several = [gcc(9), gcc(10), gcc(13)].concat();
     assert_eq!(compiler(&host("__GNUC__ > 11", &several)), "/usr/bin/g++-10");
-    // None inside: refused, with the window and where it stands.
+    // No supported compiler: the error has the supported range and its source.
     let ran = sandbox.run(&["plan", "--backends", "cuda", "--host", &host("__GNUC__ > 11", &gcc(13))]);
     ran.fails(2, "plan.refused").says(&["cuda.host.gcc-too-new", "up to 11", "host_config.h", "GCC 11"]);
-    // Who names one in the words of CMake or nvcc is heard.
+    // The variables of CMake and nvcc select a host compiler.
     let home = "HOME = '/home/user'";
     let named = [(home, "HOME = '/home/user'\nCUDAHOSTCXX = '/opt/bin/g++-11'")];
     let named = variation(&sandbox, "debian-12-own-cuda", &named, "");

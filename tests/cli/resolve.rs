@@ -1,15 +1,15 @@
-//! Variants of a release for machines: the recorded ones, and what was asked for by name.
+//! Variants of a release for recorded hosts, and explicit requests.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_host::{HostInfo, RecordedHost};
-use gpubuild_plan::look;
-use gpubuild_release::{Devices, ReleaseMachine, ResolveQuestion, manifest, resolve};
+use gpubuild_plan::machine;
+use gpubuild_release::{Devices, ReleaseMachine, ResolveRequest, manifest, resolve};
 use serde_json::{Value, json};
 
-use crate::support::{Ran, Sandbox, recorded};
+use crate::support::{RunResult, Sandbox, recorded};
 
 fn release() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/release")
@@ -24,7 +24,7 @@ pub(crate) fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Every recorded machine of the tests, by its name.
+/// Every recorded host of the tests, by name.
 pub(crate) fn hosts() -> Vec<(String, PathBuf)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hosts");
     let files = walkdir::WalkDir::new(&root).sort_by_file_name();
@@ -38,10 +38,10 @@ pub(crate) fn hosts() -> Vec<(String, PathBuf)> {
         .collect()
 }
 
-/// `tests/release/choices.txt` was looked through line by line: each machine gets what runs there and is nearest to it.
-/// `GPUBUILD_UPDATE_HOSTS=1` writes it anew.
+/// The expected variants in `tests/release/choices.txt` were reviewed line by line: each host gets the best variant
+/// that runs. `GPUBUILD_UPDATE_HOSTS=1` rewrites the file.
 #[test]
-fn every_recorded_machine_gets_its_variant() {
+fn every_recorded_host_resolves_to_its_variant() {
     let manifest = manifest::read(manifest_text().as_bytes()).unwrap();
     let catalogue = Catalogue::embedded();
     let mut found = String::new();
@@ -49,18 +49,18 @@ fn every_recorded_machine_gets_its_variant() {
     assert!(hosts.len() >= 64);
     for (name, path) in &hosts {
         let host = RecordedHost::parse(name, &read(path)).unwrap();
-        let sight = look::look(&host, catalogue.clone());
-        let machine = ReleaseMachine::of(&sight.facts, &sight.matrix, &catalogue);
-        let question = ResolveQuestion {
+        let state = machine::inspect(&host, catalogue.clone());
+        let machine = ReleaseMachine::of(&state.facts, &state.matrix, &catalogue);
+        let question = ResolveRequest {
             manifest: &manifest,
             machine: &machine,
             devices: Devices::All,
             backend: None,
             variant: None,
-            without: &[],
+            excluded: &[],
         };
         let choice = resolve(&question).unwrap_or_else(|nothing| panic!("{name}: {nothing:?}"));
-        assert_eq!(host.counts().processes, 0, "{name}: no program is started");
+        assert_eq!(host.counts().processes, 0, "{name}: no process is started");
         let _ = write!(found, "{name} = {}", choice.label);
         for one in &choice.fallback {
             let id = one.reason.rsplit('[').next().unwrap_or_default().trim_end_matches(']');
@@ -69,14 +69,14 @@ fn every_recorded_machine_gets_its_variant() {
         found.push('\n');
     }
     let file = release().join("choices.txt");
-    #[expect(clippy::disallowed_methods, reason = "a test writes its own files when it is told to")]
+    #[expect(clippy::disallowed_methods, reason = "a test updates its own files on request")]
     if std::env::var_os("GPUBUILD_UPDATE_HOSTS").is_some() {
         std::fs::write(&file, &found).unwrap();
     }
     assert_eq!(found, read(&file).replace("\r\n", "\n"));
 }
 
-fn on(host: &str, more: &[&str]) -> Ran {
+fn on(host: &str, more: &[&str]) -> RunResult {
     let (release, host) = (release(), recorded(host));
     let mut arguments = vec!["resolve", "--manifest", release.to_str().unwrap(), "--host", &host];
     arguments.extend(more);
@@ -84,7 +84,7 @@ fn on(host: &str, more: &[&str]) -> Ran {
 }
 
 #[track_caller]
-fn document(ran: &Ran) -> Value {
+fn document(ran: &RunResult) -> Value {
     assert_eq!(ran.exit, Some(0), "{ran:#?}");
     let document = ran.json();
     assert_eq!(document["schema"], json!({"name": "resolve", "version": 1}));
@@ -92,16 +92,16 @@ fn document(ran: &Ran) -> Value {
 }
 
 #[test]
-fn the_label_stands_alone_and_explain_tells_of_all() {
+fn resolve_prints_the_label_and_explain_lists_all_variants() {
     let ran = on("ubuntu-22.04-h200", &[]);
     assert_eq!((ran.stdout.as_str(), ran.exit), ("cuda12_sm90\n", Some(0)));
     assert_eq!(ran.stderr, "");
     let ran = on("ubuntu-22.04-h200", &["--explain"]);
     for line in [
-        "  cuda: narrowest for cuda that covers NVIDIA H200",
-        "  not cuda12: `cuda12_sm90` is nearer to this machine [resolve.wider]",
-        "  not musl: it needs musl, and this system has glibc [resolve.libc]",
-        "and it holds code for sm_86, sm_89 [nv.no-kernel-image]",
+        "  cuda: narrowest cuda variant that covers NVIDIA H200",
+        "  not cuda12: `cuda12_sm90` matches this machine more closely [resolve.wider]",
+        "  not musl: it needs musl, but this system has glibc [resolve.libc]",
+        "but the variant has code only for sm_86, sm_89 [nv.no-kernel-image]",
         "[rocm.hardware.absent]",
     ] {
         assert!(ran.stdout.contains(line), "{line}\n{}", ran.stdout);
@@ -112,11 +112,11 @@ fn the_label_stands_alone_and_explain_tells_of_all() {
 }
 
 #[test]
-fn a_fallback_is_loud_and_fails_where_it_may_not_be() {
+fn fallback_warns_and_fails_with_strict() {
     let ran = on("ubuntu-24.04-nouveau", &[]);
     assert_eq!((ran.stdout.as_str(), ran.exit), ("vulkan\n", Some(0)));
     assert!(
-        ran.stderr.contains("cuda is here and not used") && ran.stderr.contains("[nv.driver.nouveau]"),
+        ran.stderr.contains("cuda is available but not used") && ran.stderr.contains("[nv.driver.nouveau]"),
         "{}",
         ran.stderr
     );
@@ -124,23 +124,23 @@ fn a_fallback_is_loud_and_fails_where_it_may_not_be() {
     assert_eq!(ran.exit, Some(1), "{ran:#?}");
     let found = document(&on("ubuntu-24.04-nouveau", &["--json"]));
     assert_eq!(found["fallback"][0]["backend"], "cuda");
-    // Nothing better is here: nothing is told, and strict is content.
+    // Without better hardware there is no warning, and `--strict` succeeds.
     let ran = on("debian-12-bare", &["--strict"]);
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str(), ran.exit), ("cpu\n", "", Some(0)));
 }
 
 #[test]
-fn what_is_asked_for_by_name_is_taken_or_refused_and_shown() {
+fn explicit_variant_is_used_or_rejected() {
     let found = document(&on("ubuntu-22.04-rtx4090", &["--json", "--variant", "cuda12"]));
     assert_eq!(found["label"], "cuda12");
-    assert!(found["because"].as_str().unwrap().starts_with("--variant asks for it"), "{found:#}");
+    assert!(found["because"].as_str().unwrap().starts_with("--variant requests it"), "{found:#}");
     let found = document(&on("ubuntu-22.04-rtx4090", &["--json", "--backend", "vulkan"]));
     assert_eq!(found["label"], "vulkan");
     assert!(
-        found["fallback"][0]["reason"].as_str().unwrap().contains("--backend asks for vulkan"),
+        found["fallback"][0]["reason"].as_str().unwrap().contains("--backend requests vulkan"),
         "{found:#}"
     );
-    for (arguments, id, words) in [
+    for (arguments, id, text) in [
         (["--variant", "cuda13"], "resolve.asked-unfit", "[nv.driver.too-old]"),
         (["--variant", "musl"], "resolve.asked-unfit", "[resolve.libc]"),
         (["--variant", "gone"], "resolve.unknown-variant", "`gone`"),
@@ -148,22 +148,22 @@ fn what_is_asked_for_by_name_is_taken_or_refused_and_shown() {
     ] {
         let ran = on("ubuntu-22.04-rtx4090", &arguments);
         assert_eq!((ran.stdout.as_str(), ran.exit), ("", Some(1)), "{arguments:?}");
-        assert!(ran.stderr.contains(id) && ran.stderr.contains(words), "{arguments:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(id) && ran.stderr.contains(text), "{arguments:?}: {}", ran.stderr);
     }
 }
 
 #[test]
-fn variables_ask_too_and_flags_win() {
+fn flags_override_variables() {
     let (release, sandbox) = (release(), Sandbox::new());
     let run = |variables: &[(&str, &str)], more: &[&str]| {
         let mut command = sandbox.command();
         command.args(["resolve", "--json", "--manifest", release.to_str().unwrap()]);
         command.args(more).envs(variables.iter().copied());
-        Ran::from(command.output().unwrap())
+        RunResult::from(command.output().unwrap())
     };
     let found = document(&run(&[("GPUBUILD_VARIANT", "cpu")], &[]));
     assert_eq!(found["label"], "cpu");
-    assert!(found["because"].as_str().unwrap().starts_with("GPUBUILD_VARIANT asks for it"), "{found:#}");
+    assert!(found["because"].as_str().unwrap().starts_with("GPUBUILD_VARIANT requests it"), "{found:#}");
     let found = document(&run(&[("GPUBUILD_BACKEND", "cuda")], &["--backend", "cpu"]));
     assert_eq!(found["backend"], "cpu");
     let ran = run(&[("GPUBUILD_BACKEND", "gpu")], &[]);
@@ -172,17 +172,17 @@ fn variables_ask_too_and_flags_win() {
 }
 
 #[test]
-fn the_level_of_the_processor_counts() {
+fn cpu_level_limits_the_variants() {
     let mut machine = ReleaseMachine { platform: "linux-x86_64".into(), ..ReleaseMachine::default() };
     let manifest = manifest::read(manifest_text().as_bytes()).unwrap();
     let label = |machine: &ReleaseMachine| {
-        let question = ResolveQuestion {
+        let question = ResolveRequest {
             manifest: &manifest,
             machine,
             devices: Devices::All,
             backend: None,
             variant: None,
-            without: &[],
+            excluded: &[],
         };
         resolve(&question).unwrap().label
     };
@@ -199,30 +199,30 @@ fn the_level_of_the_processor_counts() {
     machine.libc = Some(("musl".to_owned(), "1.2.5".parse().ok()));
     assert_eq!(label(&machine), "musl");
     machine.libc = Some(("glibc".to_owned(), "2.17".parse().ok()));
-    let question = ResolveQuestion {
+    let question = ResolveRequest {
         manifest: &manifest,
         machine: &machine,
         devices: Devices::All,
         backend: None,
         variant: None,
-        without: &[],
+        excluded: &[],
     };
     assert_eq!(resolve(&question).unwrap_err().id, "resolve.nothing");
     machine.platform = "linux-riscv64".to_owned();
-    let question = ResolveQuestion {
+    let question = ResolveRequest {
         manifest: &manifest,
         machine: &machine,
         devices: Devices::All,
         backend: None,
         variant: None,
-        without: &[],
+        excluded: &[],
     };
     assert_eq!(resolve(&question).unwrap_err().id, "resolve.no-platform");
 }
 
-/// A change of a manifest, and the place that is told.
+/// Changes of a manifest, and the location in the error.
 #[test]
-fn manifests_that_do_not_hold_together_are_refused_with_the_place() {
+fn inconsistent_manifests_are_rejected_with_the_location() {
     type Change = fn(&mut Value);
     let changes: [(&str, Change); 16] = [
         ("/schema", |m| m["schema"] = json!("gpubuild.manifest/2")),
@@ -252,19 +252,19 @@ fn manifests_that_do_not_hold_together_are_refused_with_the_place() {
             m["platforms"]["linux-x86_64"]["variants"][4]["cuda"]["real"] = json!(["x"]);
         }),
     ];
-    for (place, change) in changes {
+    for (location, change) in changes {
         let mut text: Value = serde_json::from_str(&manifest_text()).unwrap();
         change(&mut text);
         let problem = manifest::read(text.to_string().as_bytes()).unwrap_err().to_string();
-        assert!(problem.contains(place), "{place}: {problem}");
+        assert!(problem.contains(location), "{location}: {problem}");
     }
     assert!(manifest::read(b"").is_err() && manifest::read(b"[").is_err());
-    let long = vec![b' '; manifest::MOST_BYTES + 1];
-    assert!(manifest::read(&long).unwrap_err().to_string().contains("at most"));
+    let long = vec![b' '; manifest::MAX_BYTES + 1];
+    assert!(manifest::read(&long).unwrap_err().to_string().contains("the limit is"));
 }
 
 #[test]
-fn a_manifest_that_is_not_there_or_none_is_told() {
+fn missing_or_invalid_manifest_is_reported() {
     let sandbox = Sandbox::new();
     let ran = sandbox.run(&["resolve", "--manifest", "gone", "--json"]);
     assert_eq!((ran.exit, ran.json()["error"]["id"].as_str()), (Some(2), Some("manifest.unreadable")));
@@ -274,7 +274,7 @@ fn a_manifest_that_is_not_there_or_none_is_told() {
 }
 
 #[test]
-fn python_packages_and_their_properties_are_named() {
+fn python_packages_and_variant_properties_are_listed() {
     let python = |host: &str| {
         let host = recorded(host);
         let ran = Sandbox::new().run(&["resolve", "--python", "--properties", "--json", "--host", &host]);
@@ -304,7 +304,7 @@ fn python_packages_and_their_properties_are_named() {
     ] {
         assert!(!properties.contains(&lacks), "{lacks} in {properties:#?}");
     }
-    // An older driver gets the packages of CUDA 12; two cards only what serves both.
+    // An older driver gets the packages of CUDA 12; two GPUs get only what supports both.
     let older = python("ubuntu-22.04-rtx4090");
     assert_eq!(older["gpus"][0]["onnxruntime"]["package"], "onnxruntime-gpu[cuda,cudnn]>=1.20,<1.27");
     let two = python("doctor/healthy-ubuntu-24.04-old-second-card");
@@ -312,20 +312,20 @@ fn python_packages_and_their_properties_are_named() {
     assert!(!text.contains("_real") && text.contains("52_virtual") && !text.contains("86_virtual"), "{text}");
     let none = python("debian-12-bare");
     assert_eq!(none["gpus"][0]["onnxruntime"]["package"], "onnxruntime");
-    // A manifest and this are two questions.
+    // `--python` and `--manifest` exclude each other.
     let ran = Sandbox::new().run(&["resolve", "--python", "--manifest", "x"]);
     assert_eq!(ran.exit, Some(2));
     assert_eq!(Sandbox::new().run(&["resolve"]).exit, Some(2));
 }
 
-/// Signs a manifest as its publisher does.
+/// Signs a manifest as a publisher does.
 fn signed(pair: &minisign::KeyPair, text: &str) -> String {
     minisign::sign(None, &pair.sk, text.as_bytes(), None, None).unwrap().into_string()
 }
 
 #[test]
-fn a_signed_manifest_is_believed_and_an_older_one_not_after_it() {
-    let (pair, thief) = (
+fn signed_manifest_is_trusted_and_older_serial_is_rejected() {
+    let (pair, other_pair) = (
         minisign::KeyPair::generate_unencrypted_keypair().unwrap(),
         minisign::KeyPair::generate_unencrypted_keypair().unwrap(),
     );
@@ -340,23 +340,23 @@ fn a_signed_manifest_is_believed_and_an_older_one_not_after_it() {
         arguments.extend(more);
         sandbox.run(&arguments)
     };
-    let refused = |ran: &Ran, id: &str, exit: i32| {
+    let refused = |ran: &RunResult, id: &str, exit: i32| {
         assert_eq!((ran.exit, ran.json()["error"]["id"].as_str()), (Some(exit), Some(id)), "{ran:#?}");
     };
     let text = manifest_text();
     sandbox.write("release/manifest.json", &text);
     refused(&run(&key, &[]), "manifest.unsigned", 1);
-    publish(&thief, &text);
+    publish(&other_pair, &text);
     refused(&run(&key, &[]), "manifest.other-key", 1);
     publish(&pair, &text);
     assert_eq!(document(&run(&key, &["--name", "infer"]))["label"], "cuda12_sm90");
     refused(&run(&key, &["--name", "whisper"]), "manifest.other-name", 1);
     refused(&run("no key", &[]), "manifest.key-invalid", 2);
-    // The key in its file, and a new one beside the old one.
-    sandbox.write("old.pub", &format!("untrusted comment: key\n{}\n", thief.pk.to_base64()));
+    // The key in a file, and a new key beside the old one.
+    sandbox.write("old.pub", &format!("untrusted comment: key\n{}\n", other_pair.pk.to_base64()));
     sandbox.write("new.pub", &format!("untrusted comment: key\n{key}\n"));
     assert_eq!(document(&run("old.pub", &["--key", "new.pub"]))["label"], "cuda12_sm90");
-    // One byte less, and what was seen before.
+    // A truncated manifest, and serials lower than or equal to a trusted one.
     sandbox.write("release/manifest.json", text.trim_end());
     refused(&run(&key, &[]), "manifest.changed", 1);
     publish(&pair, &text.replace("\"serial\": 7", "\"serial\": 6"));

@@ -1,8 +1,8 @@
-//! `gpubuild run`: the program that cargo built against the manifest, its arguments and its exit code.
+//! `gpubuild run`: the program that cargo built with the manifest, its arguments and exit code.
 
 use crate::support::Sandbox;
 
-/// A program that prints its arguments and ends with the number that the first one names.
+/// A program that prints its arguments and exits with the number in its first argument.
 fn with_program() -> Option<Sandbox> {
     let project = Sandbox::with_library()?;
     let table = project.read("gpubuild.toml") + "[binary]\npackage = \"app\"\nprofile = \"dev\"\n";
@@ -18,9 +18,9 @@ fn with_program() -> Option<Sandbox> {
 }
 
 #[test]
-fn arguments_and_the_exit_code_are_passed_on() {
+fn arguments_and_exit_code_are_forwarded() {
     let Some(project) = with_program() else { return };
-    project.run(&["run"]).fails(2, "run.nothing-built").says(&["hint: `gpubuild build` builds it"]);
+    project.run(&["run"]).fails(2, "run.nothing-built").says(&["hint: run `gpubuild build`"]);
     let built = project.run(&["build", "--offline"]);
     built.succeeds().says(&["program"]);
     assert_eq!(built.stdout, "");
@@ -34,7 +34,7 @@ fn arguments_and_the_exit_code_are_passed_on() {
 }
 
 #[test]
-fn a_program_that_does_not_compile_shows_its_place() {
+fn rust_compile_error_shows_its_location() {
     let Some(project) = with_program() else { return };
     project.write("app/src/main.rs", "fn main() {\n    let number: u32 = \"text\";\n}\n");
     project.run(&["build", "--offline"]).fails(1, "build.binary-failed").says(&[
@@ -46,10 +46,10 @@ fn a_program_that_does_not_compile_shows_its_place() {
 }
 
 #[test]
-fn a_project_of_libraries_has_nothing_to_start() {
+fn project_without_a_program_cannot_run() {
     let Some(project) = Sandbox::with_library() else { return };
     for arguments in [["run"].as_slice(), &["build", "--run"]] {
         project.run(arguments).fails(2, "run.no-binary").says(&["[binary] package"]);
     }
-    assert!(!project.exists(".gpubuild"), "it is known before anything is built");
+    assert!(!project.exists(".gpubuild"), "the error precedes the build");
 }

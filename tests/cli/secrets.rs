@@ -1,12 +1,12 @@
-//! Nothing that gpubuild publishes contains a secret: reports, recordings, logs, the store.
+//! Nothing that gpubuild writes contains secrets: reports, recordings, logs, the store.
 #![expect(clippy::disallowed_methods, reason = "tests start the program and write their own files")]
 
 use std::process::Command;
 
-use crate::support::{Ran, Sandbox};
+use crate::support::{RunResult, Sandbox};
 
-/// Values of variables; the secret is between braces. `|` is taken out: it keeps scanners for secrets from taking the seeds
-/// for real ones. A variable without a name is called `CMAKE_SEED_…`.
+/// Names and values of variables, with the secret in braces. `|` is removed from values: it hides the seeds from
+/// secret scanners. A variable without a name becomes `CMAKE_SEED_…`.
 const SEEDS: [(&str, &str); 64] = [
     ("CFLAGS", "-O2 -DAPI_KEY={cflags-5eed-01}"),
     ("CMAKE_ARGS", "-DGGML_CUDA=ON -DGITHUB_PAT={pat5eed02value}"),
@@ -74,7 +74,7 @@ const SEEDS: [(&str, &str); 64] = [
     ("SCCACHE_BUCKET_KEY", "{5eed64bucketkey}"),
 ];
 
-/// Seeds in a file that is read and in what a program prints.
+/// Seeds in a file that gpubuild reads and in the output of a program.
 const ELSEWHERE: [&str; 2] = ["5eed65infile", "5eed66inoutput"];
 
 struct Seeded {
@@ -88,7 +88,7 @@ fn seeded(sandbox: Sandbox) -> Seeded {
     for (index, (name, text)) in SEEDS.iter().enumerate() {
         let text = text.replace('|', "");
         let name = if name.is_empty() { format!("CMAKE_SEED_{index}") } else { (*name).to_owned() };
-        // The last one: what stands before it may itself be in braces to keep its name.
+        // Uses the last braces: earlier text may itself contain braces.
         let start = text.rfind('{').unwrap();
         let end = start + text[start..].find('}').unwrap();
         secrets.push(text[start + 1..end].to_owned());
@@ -118,8 +118,8 @@ impl Seeded {
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> Ran {
-        Ran::from(self.command(arguments).output().unwrap())
+    fn run(&self, arguments: &[&str]) -> RunResult {
+        RunResult::from(self.command(arguments).output().unwrap())
     }
 
     #[track_caller]
@@ -130,7 +130,7 @@ impl Seeded {
     }
 
     #[track_caller]
-    fn check_ran(&self, arguments: &[&str]) -> Ran {
+    fn check_ran(&self, arguments: &[&str]) -> RunResult {
         let ran = self.run(arguments);
         self.check(&format!("{arguments:?}"), format!("{}{}", ran.stdout, ran.stderr).as_bytes());
         ran
@@ -138,7 +138,7 @@ impl Seeded {
 }
 
 #[test]
-fn a_report_has_no_secrets_and_lists_what_was_redacted() {
+fn report_contains_no_secrets_and_lists_redactions() {
     let seeded = seeded(Sandbox::new());
     assert!(seeded.secrets.len() >= 60);
     let ran = seeded.check_ran(&["report"]);
@@ -155,7 +155,7 @@ fn a_report_has_no_secrets_and_lists_what_was_redacted() {
 }
 
 #[test]
-fn a_recording_has_no_secrets_and_can_be_read() {
+fn recording_contains_no_secrets_and_is_readable() {
     let seeded = seeded(Sandbox::new());
     for probe in [&[][..], &["--probe"][..]] {
         let arguments =
@@ -172,7 +172,7 @@ fn a_recording_has_no_secrets_and_can_be_read() {
 }
 
 #[test]
-fn logs_have_no_secrets() {
+fn logs_contain_no_secrets() {
     let seeded = seeded(Sandbox::new());
     for arguments in
         [&["-v", "detect"][..], &["-v", "detect", "--probe"], &["-v", "doctor"], &["doctor", "--json"]]
@@ -182,18 +182,18 @@ fn logs_have_no_secrets() {
 }
 
 #[test]
-fn the_store_has_no_secrets_and_still_says_which_variable_differs() {
+fn store_contains_no_secrets_but_names_changed_variables() {
     let Some(sandbox) = Sandbox::with_library() else { return };
     let seeded = seeded(sandbox);
     let run = |flags: Option<&str>, arguments: &[&str]| {
         let mut command = seeded.command(arguments);
         command.env("GPUBUILD_STORE", seeded.sandbox.path("store"));
-        // What the linker would not take is of no use here.
+        // The linker would reject the seeded flags.
         command.env_remove("LDFLAGS");
         if let Some(flags) = flags {
             command.env("CFLAGS", flags);
         }
-        let ran = Ran::from(command.output().unwrap());
+        let ran = RunResult::from(command.output().unwrap());
         seeded.check(&format!("{arguments:?}"), format!("{}{}", ran.stdout, ran.stderr).as_bytes());
         ran
     };
@@ -206,7 +206,7 @@ fn the_store_has_no_secrets_and_still_says_which_variable_differs() {
             inputs += u32::from(entry.file_name() == "inputs.json");
         }
     }
-    assert_eq!(inputs, 2, "a tree and a target");
+    assert_eq!(inputs, 2, "one entry for a tree and one for a target");
     let notes = walkdir::WalkDir::new(seeded.sandbox.path(".gpubuild"));
     let keys = notes.into_iter().filter_map(Result::ok).filter(|entry| entry.file_name() == "key.json");
     let keys: Vec<_> = keys.collect();
@@ -218,7 +218,7 @@ fn the_store_has_no_secrets_and_still_says_which_variable_differs() {
     let explained = run(Some("-DAPI_KEY=other5eed"), &["build", "--explain"]);
     explained.succeeds().says(&["environment: `$CFLAGS` changed"]);
     assert!(!explained.stderr.contains("other5eed"), "{}", explained.stderr);
-    // An entry of the first version is a miss, and what replaces it has no values.
+    // An entry of the first schema version is a miss, and its replacement has no values.
     let old = |entry: &walkdir::DirEntry| entry.file_name() == "entry.json";
     let entries = walkdir::WalkDir::new(seeded.sandbox.path("store")).into_iter().filter_map(Result::ok);
     for entry in entries.filter(old) {
@@ -228,5 +228,5 @@ fn the_store_has_no_secrets_and_still_says_which_variable_differs() {
     }
     run(None, &["clean"]).succeeds();
     let again = run(None, &["build", "--explain"]);
-    again.succeeds().says(&["an earlier gpubuild wrote it", "[cpu] stored "]);
+    again.succeeds().says(&["it was written by an older gpubuild", "[cpu] stored "]);
 }

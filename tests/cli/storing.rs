@@ -1,21 +1,21 @@
-//! The build store from the command line: its commands, and what happens to it when builds are killed or disks are full.
+//! The build store on the command line: its commands, killed builds and full disks.
 #![expect(clippy::disallowed_methods, reason = "tests start the program and write their own files")]
 
 use std::process::{Child, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Ran, Sandbox, skip};
+use crate::support::{RunResult, Sandbox, skip};
 
-/// The command with a store of its own.
+/// The command with its own store.
 fn with_store(sandbox: &Sandbox, arguments: &[&str]) -> std::process::Command {
     let mut command = sandbox.command();
     command.env("GPUBUILD_STORE", sandbox.path("store")).args(arguments);
     command
 }
 
-fn run(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
-    Ran::from(with_store(sandbox, arguments).output().unwrap())
+fn run(sandbox: &Sandbox, arguments: &[&str]) -> RunResult {
+    RunResult::from(with_store(sandbox, arguments).output().unwrap())
 }
 
 fn entries(sandbox: &Sandbox) -> Vec<Value> {
@@ -25,7 +25,7 @@ fn entries(sandbox: &Sandbox) -> Vec<Value> {
 }
 
 #[test]
-fn the_commands_show_explain_and_throw_away() {
+fn cache_commands_list_explain_and_prune() {
     let Some(sandbox) = Sandbox::with_library() else { return };
     assert!(entries(&sandbox).is_empty());
     let explained = run(&sandbox, &["cache", "explain", "--json"]).succeeds().json();
@@ -39,17 +39,21 @@ fn the_commands_show_explain_and_throw_away() {
     let explained = run(&sandbox, &["cache", "explain", "cpu", "--json"]).succeeds().json();
     assert_eq!(explained["trees"][0]["hit"], true);
     assert!(explained["trees"][0]["parts"]["sources"].is_string());
-    run(&sandbox, &["build", "--explain"]).succeeds().says(&["[cpu] hit: key", "taken from the store"]);
+    run(&sandbox, &["build", "--explain"])
+        .succeeds()
+        .says(&["[cpu] hit: key", "restored from the build store"]);
     sandbox.write("vendor/adder.c", "double add(double x) { return x + 2.0; }\n");
     run(&sandbox, &["build", "--explain"])
         .succeeds()
-        .says(&["compared with the last build here", "sources: `adder.c` changed"]);
+        .says(&["compared with the last build in this folder", "sources: `adder.c` changed"]);
     assert_eq!(
         run(&sandbox, &["cache", "size", "--json"]).succeeds().json()["count"],
         4,
         "two trees, two targets"
     );
-    run(&sandbox, &["cache", "explain", "vulkan"]).fails(2, "cache.no-tree").says(&["hint: it has cpu"]);
+    run(&sandbox, &["cache", "explain", "vulkan"])
+        .fails(2, "cache.no-tree")
+        .says(&["hint: available trees: cpu"]);
     run(&sandbox, &["cache", "prune", "--max-size", "much"]).fails(2, "cache.setting-invalid");
     let pruned = run(&sandbox, &["cache", "prune", "--older-than", "30d", "--json"]).succeeds().json();
     assert_eq!(pruned["removed"], Value::Array(Vec::new()));
@@ -63,12 +67,12 @@ fn the_commands_show_explain_and_throw_away() {
 }
 
 #[test]
-fn the_project_file_chooses_the_store() {
+fn project_file_selects_the_store() {
     let Some(sandbox) = Sandbox::with_library() else { return };
     let text = sandbox.read("gpubuild.toml");
     sandbox.write("gpubuild.toml", &format!("{text}[cache]\nfolder = \"mine\"\nmax_size = \"1GiB\"\n"));
     let run = |arguments: &[&str]| {
-        Ran::from(sandbox.command().env_remove("GPUBUILD_STORE").args(arguments).output().unwrap())
+        RunResult::from(sandbox.command().env_remove("GPUBUILD_STORE").args(arguments).output().unwrap())
     };
     run(&["build"]).succeeds();
     let size = run(&["cache", "size", "--json"]).succeeds().json();
@@ -78,10 +82,10 @@ fn the_project_file_chooses_the_store() {
     run(&["build"]).fails(2, "cache.setting-invalid");
 }
 
-/// Moments without order, the same in each run.
-struct Moments(u64);
+/// Deterministic pseudorandom delays.
+struct Delays(u64);
 
-impl Moments {
+impl Delays {
     /// A number below `end`.
     fn next(&mut self, end: u64) -> u64 {
         self.0 ^= self.0 << 13;
@@ -98,9 +102,9 @@ fn start(sandbox: &Sandbox) -> Child {
 #[cfg(unix)]
 #[test]
 #[ignore = "takes long: `cargo test -- --ignored`"]
-fn a_kill_at_any_moment_leaves_a_store_and_a_folder_that_the_next_build_completes() {
+fn next_build_recovers_from_a_kill_at_any_time() {
     let Some(sandbox) = Sandbox::with_library() else { return };
-    // A few files, so that there is something between the beginning and the end.
+    // Several files, so that the build takes long enough to be interrupted.
     let units: Vec<String> = (0..6).map(|index| format!("u{index}.c")).collect();
     for (index, unit) in units.iter().enumerate() {
         sandbox.write(&format!("vendor/{unit}"), &format!("int unit{index}(void) {{ return {index}; }}\n"));
@@ -110,25 +114,25 @@ fn a_kill_at_any_moment_leaves_a_store_and_a_folder_that_the_next_build_complete
         units.join(" ")
     );
     sandbox.write("vendor/CMakeLists.txt", &list);
-    let begun = std::time::Instant::now();
+    let started = std::time::Instant::now();
     run(&sandbox, &["build"]).succeeds();
-    let whole = u64::try_from(begun.elapsed().as_millis()).unwrap().max(50);
-    let mut moments = Moments(0x9e37_79b9_7f4a_7c15);
+    let duration = u64::try_from(started.elapsed().as_millis()).unwrap().max(50);
+    let mut delays = Delays(0x9e37_79b9_7f4a_7c15);
     for round in 0..50_u32 {
-        // Each round another content, with and without what the last one left.
+        // New content in every second round, with and without the outputs of the previous round.
         sandbox.write("vendor/u0.c", &format!("int unit0(void) {{ return {}; }}\n", round / 2));
-        if moments.next(2) == 0 {
+        if delays.next(2) == 0 {
             clean(&sandbox);
         }
         let mut child = start(&sandbox);
-        std::thread::sleep(std::time::Duration::from_millis(moments.next(whole)));
+        std::thread::sleep(std::time::Duration::from_millis(delays.next(duration)));
         child.kill().unwrap();
         child.wait().unwrap();
         if round % 5 == 0 {
             run(&sandbox, &["build"]).succeeds();
             answers(&sandbox, round / 2);
         }
-        all_are_whole(&sandbox);
+        all_entries_are_complete(&sandbox);
     }
     for content in [0, 24] {
         sandbox.write("vendor/u0.c", &format!("int unit0(void) {{ return {content}; }}\n"));
@@ -142,7 +146,7 @@ fn a_kill_at_any_moment_leaves_a_store_and_a_folder_that_the_next_build_complete
     assert!(left.iter().all(|name| !name.to_string_lossy().starts_with('.')), "{left:?}");
 }
 
-/// Removes what was built, once what a killed build had started is gone.
+/// Removes build outputs, after the processes of a killed build have ended.
 #[cfg(unix)]
 fn clean(sandbox: &Sandbox) {
     for _ in 0..200 {
@@ -154,32 +158,31 @@ fn clean(sandbox: &Sandbox) {
     run(sandbox, &["clean"]).succeeds();
 }
 
-/// A compiler that writes down when it begins and ends, works until it is told to go on, and does not end when it is
-/// asked to.
+/// A compiler that logs its start and end, waits for a signal file, and ignores SIGTERM.
 #[cfg(target_os = "linux")]
-const STUBBORN: &str = r#"#!/bin/sh
+const UNKILLABLE: &str = r#"#!/bin/sh
 case "$*" in *u[0-9].c)
     trap '' TERM HUP INT
     echo "begin $ROUND $$" >> "$NOTES"
     rounds=0
     until [ -e "$NOTES.go" ] || [ $rounds -eq 600 ]; do sleep 0.1; rounds=$((rounds + 1)); done
-    # Long enough for it to be asked to end.
+    # Long enough for a termination request to arrive.
     sleep 1
     echo "end $ROUND $$" >> "$NOTES"
 esac
 exec cc "$@"
 "#;
 
-/// The process that watches over what another one has started, once there is one.
+/// The watchdog process of another process, once it exists.
 #[cfg(target_os = "linux")]
-fn watchman(of: u32) -> u32 {
+fn watchdog_of(of: u32) -> u32 {
     let started_by = |pid: u32| {
         let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         text.rsplit(')').next()?.split_whitespace().nth(1)?.parse::<u32>().ok()
     };
     let watches = |pid: u32| {
-        let words = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        words.split('\0').any(|word| word == "gpubuild-watch")
+        let arguments = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        arguments.split('\0').any(|argument| argument == "gpubuild-watch")
     };
     for _ in 0..3000 {
         let names = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().file_name());
@@ -189,16 +192,16 @@ fn watchman(of: u32) -> u32 {
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
-    panic!("nobody watches over the children of {of}");
+    panic!("{of} has no watchdog");
 }
 
-/// The processes of CMake, Ninja and make among the descendants of a process.
+/// The CMake, Ninja and make processes among the descendants of a process.
 #[cfg(target_os = "linux")]
 fn build_tools(of: u32) -> Vec<u32> {
-    let mut family = vec![of];
+    let mut processes = vec![of];
     let mut tools = Vec::new();
     let mut at = 0;
-    while let Some(pid) = family.get(at) {
+    while let Some(pid) = processes.get(at) {
         let lists = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().map(|task| task.unwrap().path());
         let children = lists.filter_map(|task| std::fs::read_to_string(task.join("children")).ok());
         let children: Vec<u32> = children
@@ -209,7 +212,7 @@ fn build_tools(of: u32) -> Vec<u32> {
             if ["cmake", "ninja", "make", "gmake"].contains(&name.trim()) {
                 tools.push(child);
             }
-            family.push(child);
+            processes.push(child);
         }
         at += 1;
     }
@@ -219,11 +222,11 @@ fn build_tools(of: u32) -> Vec<u32> {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn what_a_killed_build_started_has_ended_before_the_next_one_begins() {
+fn processes_of_a_killed_build_end_before_the_next_build() {
     use std::io::{BufRead as _, BufReader, Read as _};
     use std::os::unix::fs::PermissionsExt;
     let Some(sandbox) = Sandbox::with_library() else { return };
-    sandbox.write("slow-cc", STUBBORN);
+    sandbox.write("slow-cc", UNKILLABLE);
     std::fs::set_permissions(sandbox.path("slow-cc"), std::fs::Permissions::from_mode(0o755)).unwrap();
     for index in 0..4 {
         sandbox
@@ -245,15 +248,15 @@ fn what_a_killed_build_started_has_ended_before_the_next_one_begins() {
     };
     sandbox.write("notes", "");
     let mut first = build("1").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let begun = |text: &str| text.matches("begin").count();
+    let started = |text: &str| text.matches("begin").count();
     for _ in 0..6000 {
-        if begun(&sandbox.read("notes")) >= 2 {
+        if started(&sandbox.read("notes")) >= 2 {
             break;
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
-    let watchman = watchman(first.id());
-    // A build tool may die before gpubuild does; its compilers then have no parent.
+    let watchdog = watchdog_of(first.id());
+    // A build tool may die before gpubuild; its compilers are then orphaned.
     sandbox.send("STOP", first.id());
     for tool in build_tools(first.id()) {
         sandbox.send("KILL", tool);
@@ -261,32 +264,32 @@ fn what_a_killed_build_started_has_ended_before_the_next_one_begins() {
     first.kill().unwrap();
     first.wait().unwrap();
     // The watchdog is stopped until the next build waits, so that the order does not depend on timing.
-    sandbox.send("STOP", watchman);
+    sandbox.send("STOP", watchdog);
     let mut second = build("2").stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut words = BufReader::new(second.stderr.take().unwrap());
-    let mut said = String::new();
-    while !said.contains("waiting for another build") {
-        assert_ne!(words.read_line(&mut said).unwrap(), 0, "it did not wait: {said}");
+    let mut reader = BufReader::new(second.stderr.take().unwrap());
+    let mut stderr = String::new();
+    while !stderr.contains("waiting for another build") {
+        assert_ne!(reader.read_line(&mut stderr).unwrap(), 0, "the build did not wait: {stderr}");
     }
-    assert_eq!(begun(&sandbox.read("notes")), 2, "nothing begins before that");
-    sandbox.send("CONT", watchman);
+    assert_eq!(started(&sandbox.read("notes")), 2, "nothing starts before that");
+    sandbox.send("CONT", watchdog);
     sandbox.write("notes.go", "");
-    words.read_to_string(&mut said).unwrap();
-    assert!(second.wait().unwrap().success(), "{said}");
+    reader.read_to_string(&mut stderr).unwrap();
+    assert!(second.wait().unwrap().success(), "{stderr}");
     let notes = sandbox.read("notes");
     let lines: Vec<&str> = notes.lines().collect();
     let second = lines.iter().position(|line| line.starts_with("begin 2")).unwrap();
     let (before, after) = lines.split_at(second);
-    // Those of the first round came to their own end, as they do not listen, and no other began.
+    // Compilers of the first round run to their end because they ignore signals, and no others start.
     assert_eq!(before.iter().filter(|line| line.starts_with("begin 1")).count(), 2, "{notes}");
     assert_eq!(before.iter().filter(|line| line.starts_with("end 1")).count(), 2, "{notes}");
-    assert!(after.iter().all(|line| line.contains(" 2 ")) && begun(&after.join("\n")) == 4, "{notes}");
+    assert!(after.iter().all(|line| line.contains(" 2 ")) && started(&after.join("\n")) == 4, "{notes}");
     answers(&sandbox, 0);
 }
 
-/// Every entry that is there has files with the hashes that it says.
+/// Verifies that all store entries have files with the recorded hashes.
 #[cfg(unix)]
-fn all_are_whole(sandbox: &Sandbox) {
+fn all_entries_are_complete(sandbox: &Sandbox) {
     use gpubuild_exec::store::{maintain, settings};
     use gpubuild_host::{HostInfo, RealHost};
     let host = RealHost::new();
@@ -297,7 +300,7 @@ fn all_are_whole(sandbox: &Sandbox) {
     }
 }
 
-/// A program that links what was built says what the sources say.
+/// Checks that a program linked with the outputs returns the value in the sources.
 fn answers(sandbox: &Sandbox, expected: u32) {
     sandbox.write("main.c", "int unit0(void);\nint main(void) { return unit0(); }\n");
     sandbox.start(&["cc", "-o", "main", "main.c", ".gpubuild/adder/cpu/libadder.a", "-lm"]).succeeds();
@@ -306,42 +309,42 @@ fn answers(sandbox: &Sandbox, expected: u32) {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_under_the_store_costs_a_warning_and_no_build() {
+fn full_store_disk_is_only_a_warning() {
     let Some(sandbox) = Sandbox::with_library() else { return };
     if !sandbox.start(&["unshare", "-m", "sh", "-c", "mount -t tmpfs -o size=64k none /mnt"]).is_success() {
-        skip("root", "this machine does not let us mount");
+        skip("root", "this machine does not allow mounting");
         return;
     }
     let script = r#"set -e; mkdir disk; mount -t tmpfs -o size=2m none disk; export GPUBUILD_STORE="$PWD/disk"
         for room in 4 12 24 48 200; do
             head -c 2097152 /dev/zero > disk/filler 2> ignored || true; truncate -s "-${room}k" disk/filler
-            "$0" build 2> said || { cat said; exit 1; }
-            echo "== $room"; cat said; "$0" link > line; grep -q libadder.a line
-            rm disk/filler; "$0" clean 2> ignored; "$0" build 2> said; grep -v damaged said; "$0" clean 2> ignored
+            "$0" build 2> log || { cat log; exit 1; }
+            echo "== $room"; cat log; "$0" link > line; grep -q libadder.a line
+            rm disk/filler; "$0" clean 2> ignored; "$0" build 2> log; grep -v damaged log; "$0" clean 2> ignored
             "$0" build --explain 2>&1 | grep '] hit'; "$0" clean 2> ignored; "$0" cache prune --all
         done
-        mount -o remount,ro disk; "$0" build 2> said; cat said"#;
+        mount -o remount,ro disk; "$0" build 2> log; cat log"#;
     let ran = sandbox.start(&["unshare", "-m", "sh", "-c", script, env!("CARGO_BIN_EXE_gpubuild")]);
-    let said = &ran.succeeds().stdout;
-    assert_eq!(said.matches("] hit").count(), 5, "{ran:#?}");
-    let warned = said.matches("warning: cpu: ").count();
-    assert!(warned >= 2 && said.contains("No space left"), "{ran:#?}");
-    assert!(said.contains("nothing is put into the store"), "a read-only disk is told: {ran:#?}");
+    let output = &ran.succeeds().stdout;
+    assert_eq!(output.matches("] hit").count(), 5, "{ran:#?}");
+    let warned = output.matches("warning: [cpu] ").count();
+    assert!(warned >= 2 && output.contains("No space left"), "{ran:#?}");
+    assert!(output.contains("nothing is saved in the build store"), "a read-only disk is reported: {ran:#?}");
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_under_the_build_folder_is_named_when_results_are_taken() {
+fn full_build_disk_is_reported_on_restore() {
     let Some(sandbox) = Sandbox::with_library() else { return };
     if !sandbox.start(&["unshare", "-m", "sh", "-c", "mount -t tmpfs -o size=64k none /mnt"]).is_success() {
-        skip("root", "this machine does not let us mount");
+        skip("root", "this machine does not allow mounting");
         return;
     }
     run(&sandbox, &["build"]).succeeds();
     run(&sandbox, &["clean"]).succeeds();
     let script = r#"set -e; mkdir -p .gpubuild; mount -t tmpfs -o size=64k none .gpubuild; export GPUBUILD_STORE="$PWD/store"
         mkdir -p .gpubuild/adder; head -c 65536 /dev/zero > .gpubuild/filler 2> ignored || true
-        code=0; "$0" build 2> said || code=$?; cat said; [ "$code" = 1 ]; grep -qF '[disk.full]' said
+        code=0; "$0" build 2> log || code=$?; cat log; [ "$code" = 1 ]; grep -qF '[disk.full]' log
         umount .gpubuild; "$0" build --explain 2>&1 | grep '] hit'"#;
     let ran = sandbox.start(&["unshare", "-m", "sh", "-c", script, env!("CARGO_BIN_EXE_gpubuild")]);
     assert!(ran.succeeds().stdout.contains("] hit"), "{ran:#?}");

@@ -1,4 +1,4 @@
-//! Starts the command in folders of its own, with nothing of this machine's environment but what it needs.
+//! Runs the command in its own folders, with only the environment variables that it needs.
 #![expect(clippy::disallowed_methods, reason = "tests start the program and write their own files")]
 
 use std::path::{Path, PathBuf};
@@ -6,29 +6,29 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// What `add` of [`Sandbox::with_library`] is.
+/// The source of `add` in [`Sandbox::with_library`].
 pub(crate) const ADDER: &str = "#include <math.h>\ndouble add(double x) { return cbrt(x) + 1.0; }\n";
 
-/// A folder with a project in it.
+/// A temporary folder with a project.
 pub(crate) struct Sandbox {
     folder: tempfile::TempDir,
 }
 
-/// What came of a command.
+/// Exit code and output of a finished command.
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct RunResult {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
     pub(crate) exit: Option<i32>,
 }
 
 impl Sandbox {
-    /// An empty folder.
+    /// Creates an empty folder.
     pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
-    /// A folder with a project of one C file for the given profile.
+    /// Creates a project with one C file for a profile.
     pub(crate) fn with_project(profile: &str) -> Self {
         let sandbox = Self::new();
         sandbox.write("vendor/CMakeLists.txt", "cmake_minimum_required(VERSION 3.24)\nproject(x C)\n");
@@ -41,8 +41,8 @@ impl Sandbox {
         sandbox
     }
 
-    /// A CMake project of one C file whose library `adder` needs the mathematics library. `None`, after saying so, where
-    /// this machine has no CMake, Ninja or C compiler; one that has to have them fails.
+    /// Creates a CMake project with one C file whose library `adder` links libm. Prints why and returns `None` if
+    /// CMake, Ninja or a C compiler is missing; panics if `GPUBUILD_REQUIRE` names `cmake`.
     pub(crate) fn with_library() -> Option<Self> {
         for tool in ["cmake", "ninja"] {
             if !is_on_path(tool) {
@@ -53,7 +53,7 @@ impl Sandbox {
         Self::with_c_library()
     }
 
-    /// The same where CMake and Ninja may be missing.
+    /// Like [`Sandbox::with_library`], but CMake and Ninja may be missing.
     pub(crate) fn with_c_library() -> Option<Self> {
         if !is_on_path("cc") {
             skip("cmake", "no cc");
@@ -96,7 +96,7 @@ impl Sandbox {
         std::fs::remove_file(self.path(name)).unwrap();
     }
 
-    /// All files but those below one folder, sorted.
+    /// All files except those below a folder, sorted.
     pub(crate) fn files_outside(&self, folder: &str) -> Vec<PathBuf> {
         let skipped = self.path(folder);
         let entries = walkdir::WalkDir::new(self.folder.path()).sort_by_file_name();
@@ -104,13 +104,13 @@ impl Sandbox {
         entries.map(|entry| entry.unwrap().into_path()).collect()
     }
 
-    /// Another program, started here.
-    pub(crate) fn start(&self, argv: &[&str]) -> Ran {
+    /// Runs another program in the folder.
+    pub(crate) fn start(&self, argv: &[&str]) -> RunResult {
         let mut command = Command::new(argv[0]);
         command.args(&argv[1..]).current_dir(self.folder.path());
         command.env("GPUBUILD_CACHE", self.path("cache")).env_remove("GPUBUILD_BACKENDS");
         command.env("GPUBUILD_STORE", "off");
-        Ran::from(command.output().unwrap_or_else(|error| panic!("{argv:?}: {error}")))
+        RunResult::from(command.output().unwrap_or_else(|error| panic!("{argv:?}: {error}")))
     }
 
     /// Sends a signal to a process that this test started.
@@ -119,8 +119,8 @@ impl Sandbox {
         self.start(&["sh", "-c", &format!("kill -s {signal} {process}")]).succeeds();
     }
 
-    /// Runs with a PATH of these programs only. `None`, after saying so, where links are not to be had.
-    pub(crate) fn run_with_only(&self, programs: &[&str], arguments: &[&str]) -> Option<Ran> {
+    /// Runs with a PATH that has only these programs. Prints why and returns `None` without symlinks.
+    pub(crate) fn run_with_only(&self, programs: &[&str], arguments: &[&str]) -> Option<RunResult> {
         let folder = self.path("only");
         std::fs::create_dir_all(&folder).unwrap();
         for program in programs {
@@ -136,17 +136,17 @@ impl Sandbox {
                 return None;
             }
         }
-        Some(Ran::from(self.command().env("PATH", &folder).args(arguments).output().unwrap()))
+        Some(RunResult::from(self.command().env("PATH", &folder).args(arguments).output().unwrap()))
     }
 
-    /// The command, ready to be given arguments: started here, with a cache of its own.
+    /// The command without arguments, in this folder and with its own cache.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpubuild"));
         command.current_dir(self.folder.path()).env_clear().env("GPUBUILD_CACHE", self.path("cache"));
         command.env("XDG_CONFIG_HOME", self.path("config"));
-        // Tests of builds are about building; those of the store switch it on.
+        // The store is off by default; tests of the store enable it.
         command.env("GPUBUILD_STORE", "off");
-        // Rust need not lie in the home folder: in images for containers it seldom does.
+        // Rust is not always in the home folder, for example in container images.
         for kept in ["PATH", "HOME", "RUSTUP_HOME", "CARGO_HOME", "SystemRoot", "TEMP", "TMP", "USERPROFILE"]
         {
             if let Some(value) = std::env::var_os(kept) {
@@ -156,20 +156,20 @@ impl Sandbox {
         command
     }
 
-    /// Runs with what uv and pip are set to use on this machine, for tests that download.
+    /// Runs with the settings of uv and pip on this machine, for tests that download.
     #[cfg(target_os = "linux")]
-    pub(crate) fn run_online(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn run_online(&self, arguments: &[&str]) -> RunResult {
         let is_theirs = |name: &str| ["UV_", "PIP_", "SSL_CERT"].iter().any(|start| name.starts_with(start));
         let theirs = std::env::vars().filter(|(name, _)| is_theirs(name));
-        Ran::from(self.command().envs(theirs).args(arguments).output().unwrap())
+        RunResult::from(self.command().envs(theirs).args(arguments).output().unwrap())
     }
 
-    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
-        Ran::from(self.command().args(arguments).output().unwrap())
+    pub(crate) fn run(&self, arguments: &[&str]) -> RunResult {
+        RunResult::from(self.command().args(arguments).output().unwrap())
     }
 }
 
-impl From<Output> for Ran {
+impl From<Output> for RunResult {
     fn from(output: Output) -> Self {
         Self {
             stdout: String::from_utf8(output.stdout).unwrap(),
@@ -179,8 +179,8 @@ impl From<Output> for Ran {
     }
 }
 
-impl Ran {
-    /// The one document on standard output.
+impl RunResult {
+    /// The only JSON document on standard output.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}\n{self:#?}"))
     }
@@ -189,7 +189,7 @@ impl Ran {
         self.exit == Some(0)
     }
 
-    /// It ended well.
+    /// Checks that the command succeeds.
     #[track_caller]
     pub(crate) fn succeeds(&self) -> &Self {
         assert_eq!(self.exit, Some(0), "{self:#?}");
@@ -203,7 +203,7 @@ impl Ran {
         self.stdout.lines().map(parse).collect()
     }
 
-    /// It ended with this code, said this id, and printed no answer.
+    /// Checks the exit code and the error id, and that standard output is empty.
     #[track_caller]
     pub(crate) fn fails(&self, exit: i32, id: &str) -> &Self {
         assert_eq!(self.exit, Some(exit), "{self:#?}");
@@ -212,7 +212,7 @@ impl Ran {
         self
     }
 
-    /// Standard error has all of these.
+    /// Checks that standard error contains all texts.
     #[track_caller]
     pub(crate) fn says(&self, texts: &[&str]) -> &Self {
         for text in texts {
@@ -222,19 +222,19 @@ impl Ran {
     }
 }
 
-/// A recorded machine of the repository.
+/// The path of a recorded host of this repository.
 pub(crate) fn recorded(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hosts").join(format!("{name}.toml"));
     path.to_str().unwrap().to_owned()
 }
 
-/// Says that a test is skipped; where `GPUBUILD_REQUIRE` names what is missing, it fails instead.
+/// Prints why a test is skipped, or panics if `GPUBUILD_REQUIRE` names the requirement.
 pub(crate) fn skip(what: &str, why: &str) {
     assert!(!requires(what), "GPUBUILD_REQUIRE names {what}: {why}");
     println!("skipped: {why}");
 }
 
-/// Whether `GPUBUILD_REQUIRE`, a list with commas, names something that tests may otherwise skip.
+/// Whether `GPUBUILD_REQUIRE`, a comma-separated list, names a requirement.
 pub(crate) fn requires(what: &str) -> bool {
     std::env::var("GPUBUILD_REQUIRE").is_ok_and(|list| list.split(',').any(|item| item.trim() == what))
 }

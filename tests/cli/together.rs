@@ -1,11 +1,11 @@
-//! Two projects in one program, the second on the library of the first.
+//! Two projects in one program, where the second uses a library of the first.
 
 use crate::support::{Sandbox, is_on_path, skip};
 
 const CORE: &str =
     "int core_calls = 0;\nint core_version(void) { core_calls++; return SIZE * 10 + core_calls; }\n";
 
-/// A project with a library of its own name on a `core`, which may be somebody else's.
+/// A project with its own library and a `core`, its own or another project's.
 fn project(sandbox: &Sandbox, name: &str, size: u32, more: &str) {
     let upper = name.to_uppercase();
     sandbox.write(
@@ -29,7 +29,7 @@ fn project(sandbox: &Sandbox, name: &str, size: u32, more: &str) {
     sandbox.write(&format!("{name}/gpubuild.toml"), &(head + more));
 }
 
-/// Two projects; `talk` goes into a program with `hear`.
+/// Two projects; `talk` is linked with `hear` into one program.
 fn two(more: &str) -> Option<Sandbox> {
     for tool in ["cmake", "ninja", "cc"] {
         if !is_on_path(tool) {
@@ -40,7 +40,7 @@ fn two(more: &str) -> Option<Sandbox> {
     let sandbox = Sandbox::new();
     project(&sandbox, "hear", 3, "");
     project(&sandbox, "talk", 2, more);
-    // What `talk` would build of its own has to stay out.
+    // `talk` must not build its own copy.
     sandbox.remove("talk/src/core.c");
     sandbox.remove("talk/src/include/core.h");
     Some(sandbox)
@@ -49,12 +49,12 @@ fn two(more: &str) -> Option<Sandbox> {
 const SHARED: &str = "options = { TALK_USE_SYSTEM_CORE = \"ON\" }\n[[with]]\nproject = \"../hear\"\nsame_symbols = \"shared\"\nlibrary = \"core\"\n";
 
 #[test]
-fn a_project_is_built_on_the_library_of_another() {
+fn project_builds_on_the_library_of_another() {
     let Some(sandbox) = two(SHARED) else { return };
     let refused = sandbox.run(&["build", "--project", "talk", "--backends", "cpu"]);
     refused.fails(2, "plan.refused").says(&[
         "symbols.other-not-built",
-        "libraries of `hear` are to be used",
+        "libraries of `hear` are required",
         "gpubuild build --project",
     ]);
     sandbox.run(&["build", "--project", "hear", "--backends", "cpu"]).succeeds();
@@ -81,7 +81,7 @@ fn a_project_is_built_on_the_library_of_another() {
     let mut cc = vec!["cc", "main.c", "-o", "program"];
     cc.extend(line.stdout.split_whitespace());
     sandbox.start(&cc).succeeds();
-    // Both count calls in the one library of size 3.
+    // Both count their calls in the one library of size 3.
     let program = sandbox.path("program");
     assert_eq!(sandbox.start(&[program.to_str().unwrap()]).stdout, "31003 32003\n");
 
@@ -90,7 +90,7 @@ fn a_project_is_built_on_the_library_of_another() {
 }
 
 #[test]
-fn which_library_has_to_be_known() {
+fn shared_library_must_be_specified() {
     let Some(sandbox) = two(&SHARED.replace("library = \"core\"\n", "")) else { return };
     sandbox.run(&["build", "--project", "hear", "--backends", "cpu"]).succeeds();
     let refused = sandbox.run(&["build", "--project", "talk", "--backends", "cpu"]);

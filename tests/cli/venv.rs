@@ -1,11 +1,12 @@
-//! `gpubuild venv` with wheels that the test makes: tiny libraries under NVIDIA's names, a table with their sums.
+//! `gpubuild venv` with wheels that the test creates: tiny libraries with NVIDIA's names, and a table of their
+//! hashes.
 #![cfg(target_os = "linux")]
 
 use std::io::Read as _;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::support::{Ran, Sandbox, is_on_path, requires, skip};
+use crate::support::{RunResult, Sandbox, is_on_path, requires, skip};
 
 const SOURCE: &str = r"
 #include <stdlib.h>
@@ -23,7 +24,7 @@ int lt(void) { return 2; }
 #endif
 ";
 
-/// Makes wheels, and the table that names them.
+/// Creates wheels and the table that lists them.
 const MAKER: &str = r#"
 import base64, hashlib, os, platform, sys, zipfile
 arch = platform.machine()
@@ -54,8 +55,8 @@ wheel("nvidia-cublas-cu12", "12.9.2.10", "nvidia/cublas/lib", ["libcublasLt.so.1
 open("table.toml", "w").write('schema = 1\npython = "3.8"\n[[release]]\ncuda = "12.9"\n' + "".join(rows))
 "#;
 
-/// A folder with wheels, their table and an environment without pip in `env`. `None`, after saying so, where Python with
-/// pip or a C compiler is missing.
+/// A folder with wheels, their table, and an environment `env` without pip. Prints why and returns `None` if Python
+/// with pip or a C compiler is missing.
 fn wheels(flags: &[&str]) -> Option<Sandbox> {
     for tool in ["cc", "python3"] {
         if !is_on_path(tool) {
@@ -89,11 +90,11 @@ fn wheels(flags: &[&str]) -> Option<Sandbox> {
 const VENV: [&str; 8] =
     ["venv", "env", "--cuda", "12", "--wheels", "table.toml", "--offline", "--find-links"];
 
-fn venv(sandbox: &Sandbox, more: &[&str]) -> Ran {
+fn venv(sandbox: &Sandbox, more: &[&str]) -> RunResult {
     sandbox.run(&[&VENV, ["wheels"].as_slice(), more].concat())
 }
 
-/// What is in the environment's `site-packages`.
+/// Lists the environment's `site-packages`.
 fn site(sandbox: &Sandbox) -> String {
     sandbox.start(&["sh", "-c", "ls env/lib/python3*/site-packages"]).stdout
 }
@@ -109,19 +110,19 @@ fn wheels_are_installed_loaded_checked_and_copied() {
     assert_eq!(environment["wheels"][0]["state"], "installed");
     let again = venv(&sandbox, &["--json"]).json();
     assert_eq!(again["environment"]["wheels"][1]["state"], "present");
-    assert!(venv(&sandbox, &["--check"]).succeeds().stdout.contains("cublas says 12.9.2"));
+    assert!(venv(&sandbox, &["--check"]).succeeds().stdout.contains("cublas reports 12.9.2"));
     venv(&sandbox, &["--copy-to", "pack"]).succeeds();
     for name in ["libcudart.so.12", "libcublas.so.12", "libcublasLt.so.12"] {
         assert!(sandbox.exists(&format!("pack/{name}")), "{name}");
     }
-    // A file that went away is put back.
+    // A deleted file is restored.
     sandbox.start(&["sh", "-c", "rm env/lib/python3*/site-packages/nvidia/cublas/lib/libcublasLt.so.12"]);
-    venv(&sandbox, &["--check"]).fails(1, "venv.incomplete").says(&["libcublasLt.so.12` is not there"]);
+    venv(&sandbox, &["--check"]).fails(1, "venv.incomplete").says(&["libcublasLt.so.12` is missing"]);
     assert!(venv(&sandbox, &[]).succeeds().stdout.contains("nvidia-cublas-cu12 12.9.2.10 installed"));
 }
 
 #[test]
-fn wheels_that_are_not_the_pinned_ones_leave_nothing_behind() {
+fn mismatched_wheels_install_nothing() {
     let Some(sandbox) = wheels(&[]) else { return };
     let table = sandbox.read("table.toml");
     let at = table.find("sha256 = \"").unwrap() + 10;
@@ -139,21 +140,21 @@ fn wheels_that_are_not_the_pinned_ones_leave_nothing_behind() {
 }
 
 #[test]
-fn what_is_installed_and_does_not_work_is_told() {
+fn installed_but_broken_libraries_are_reported() {
     let Some(wrong) = wheels(&["-DCUDART=12080"]) else { return };
     venv(&wrong, &[])
         .fails(1, "venv.wrong-version")
         .says(&["should answer 12.9, and its library answers 12.8"]);
     let Some(crash) = wheels(&["-DCUDART=12090", "-DCRASH"]) else { return };
-    venv(&crash, &[]).fails(1, "venv.not-loadable").says(&["end the program that loads them", "signal 6"]);
+    venv(&crash, &[]).fails(1, "venv.not-loadable").says(&["crash the program that loads them", "signal 6"]);
 }
 
 #[test]
-fn a_newer_runtime_that_others_need_stays() {
+fn newer_runtime_is_kept_unless_forced() {
     let Some(sandbox) = wheels(&[]) else { return };
-    let place = sandbox.start(&["sh", "-c", "echo env/lib/python3*/site-packages"]).stdout;
-    let place = place.trim();
-    let info = format!("{place}/nvidia_cublas_cu12-99.0.dist-info");
+    let site_packages = sandbox.start(&["sh", "-c", "echo env/lib/python3*/site-packages"]).stdout;
+    let site_packages = site_packages.trim();
+    let info = format!("{site_packages}/nvidia_cublas_cu12-99.0.dist-info");
     let asks = "Metadata-Version: 2.1\nName: other\nVersion: 2.0\nRequires-Dist: nvidia-cublas-cu12==99.0\n";
     sandbox.write(
         &format!("{info}/METADATA"),
@@ -163,31 +164,31 @@ fn a_newer_runtime_that_others_need_stays() {
         &format!("{info}/RECORD"),
         "nvidia_cublas_cu12-99.0.dist-info/METADATA,,\nnvidia_cublas_cu12-99.0.dist-info/RECORD,,\n",
     );
-    sandbox.write(&format!("{place}/other-2.0.dist-info/METADATA"), asks);
-    sandbox.write(&format!("{place}/other-2.0.dist-info/RECORD"), "other-2.0.dist-info/RECORD,,\n");
+    sandbox.write(&format!("{site_packages}/other-2.0.dist-info/METADATA"), asks);
+    sandbox.write(&format!("{site_packages}/other-2.0.dist-info/RECORD"), "other-2.0.dist-info/RECORD,,\n");
     let ran = venv(&sandbox, &[]);
     ran.fails(2, "venv.conflict").says(&["nvidia-cublas-cu12 99.0", "other 2.0 (==99.0)", "--force"]);
-    assert!(!site(&sandbox).contains("cuda_runtime"), "nothing was installed");
+    assert!(!site(&sandbox).contains("cuda_runtime"), "nothing is installed");
     assert!(venv(&sandbox, &["--force"]).succeeds().stdout.contains("nvidia-cublas-cu12 12.9.2.10 replaced"));
     assert!(!site(&sandbox).contains("99.0"));
 }
 
 #[test]
-fn what_can_be_known_beforehand_is_told_before_anything_is_made() {
+fn invalid_requests_fail_before_creating_anything() {
     let sandbox = Sandbox::new();
     let old = sandbox
         .command()
         .env("GPUBUILD_SET", "cuda.driver=470.57.02")
         .args(["venv", "v", "--cuda", "12", "--offline"])
         .output();
-    let old = Ran::from(old.unwrap());
+    let old = RunResult::from(old.unwrap());
     old.fails(2, "venv.driver-too-old").says(&["470.57.02", "525.60.13"]);
     let newer = sandbox
         .command()
         .env("GPUBUILD_SET", "cuda.driver=550.54")
         .args(["venv", "v", "--cuda", "13", "--offline"])
         .output();
-    Ran::from(newer.unwrap())
+    RunResult::from(newer.unwrap())
         .fails(2, "venv.driver-too-old")
         .says(&["580", "build with a toolkit of CUDA 12"]);
     sandbox.run(&["venv"]).fails(2, "venv.nothing-built").says(&["gpubuild venv --cuda 13"]);
@@ -207,9 +208,9 @@ fn what_can_be_known_beforehand_is_told_before_anything_is_made() {
 }
 
 #[test]
-fn a_call_that_was_killed_while_it_made_an_environment_is_made_good_by_the_next() {
+fn next_call_recovers_a_half_created_environment() {
     let Some(sandbox) = wheels(&[]) else { return };
-    // A Python that writes a part of an environment and then takes its time.
+    // A Python that creates part of an environment and then hangs.
     sandbox.write(
         "slow",
         "#!/bin/sh\n[ \"$1\" = -c ] && exit 0\nmkdir -p \"$3/bin\"; echo 'home = /x' > \"$3/pyvenv.cfg\"\necho $$ > pid\nexec sleep 600\n",
@@ -219,7 +220,7 @@ fn a_call_that_was_killed_while_it_made_an_environment_is_made_good_by_the_next(
     let arguments =
         ["venv", "fresh", "--cuda", "12", "--wheels", "table.toml", "--offline", "--find-links", "wheels"];
     let mut command = sandbox.command();
-    // Without uv: the script stands for Python's own module.
+    // Without uv: the script replaces Python's venv module.
     command.env("UV", "/nonexistent").args(arguments).args(["--python", slow.to_str().unwrap()]);
     if is_on_path("uv") {
         skip("python", "uv is on PATH");
@@ -233,17 +234,17 @@ fn a_call_that_was_killed_while_it_made_an_environment_is_made_good_by_the_next(
         std::thread::sleep(Duration::from_millis(20));
     }
     child.kill().unwrap();
-    let mut said = String::new();
-    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    let mut stdout = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
     child.wait().unwrap();
     sandbox.send("KILL", sandbox.read("pid").trim().parse().unwrap());
-    assert!(sandbox.exists("fresh/pyvenv.cfg") && said.is_empty());
+    assert!(sandbox.exists("fresh/pyvenv.cfg") && stdout.is_empty());
     let second = sandbox.run(&arguments);
-    assert!(second.succeeds().stdout.contains("made)"), "{second:#?}");
-    assert!(second.stdout.contains("cudart says 12.9"), "{second:#?}");
+    assert!(second.succeeds().stdout.contains("created)"), "{second:#?}");
+    assert!(second.stdout.contains("cudart reports 12.9"), "{second:#?}");
 }
 
-/// A project whose library links `libcublas.so` and `libcudart.so` of a folder, as a toolkit has them.
+/// A project whose library links `libcublas.so` and `libcudart.so` from a folder, as in a toolkit.
 fn project(sandbox: &Sandbox) {
     for name in ["cudart", "cublas", "cublasLt"] {
         sandbox.start(&["ln", "-s", &format!("lib{name}.so.12"), &format!("libs/lib{name}.so")]).succeeds();
@@ -270,7 +271,7 @@ fn project(sandbox: &Sandbox) {
 }
 
 #[test]
-fn programs_find_the_libraries_of_their_environment_from_anywhere() {
+fn programs_find_environment_libraries_from_any_working_directory() {
     if !is_on_path("cmake") || !is_on_path("ninja") {
         skip("cmake", "no CMake or Ninja");
         return;
@@ -283,10 +284,13 @@ fn programs_find_the_libraries_of_their_environment_from_anywhere() {
     let needed = &ran.succeeds().json()["needed"];
     assert_eq!(needed[0]["library"], "libcublas.so.12", "{needed}");
     assert_eq!(needed[1]["package"], "nvidia-cuda-runtime-cu12", "{needed}");
-    assert!(sandbox.run(&arguments).succeeds().stdout.contains("unchanged since they were loaded"));
-    let words = sandbox.run(&["link"]).succeeds().stdout.clone();
-    assert!(words.contains("'-Wl,-rpath,$ORIGIN'") && words.contains("nvidia/cublas/lib"), "{words}");
-    sandbox.start(&["sh", "-c", &format!("cc main.c -o program {words}")]).succeeds();
+    assert!(sandbox.run(&arguments).succeeds().stdout.contains("unchanged since last loaded"));
+    let link_line = sandbox.run(&["link"]).succeeds().stdout.clone();
+    assert!(
+        link_line.contains("'-Wl,-rpath,$ORIGIN'") && link_line.contains("nvidia/cublas/lib"),
+        "{link_line}"
+    );
+    sandbox.start(&["sh", "-c", &format!("cc main.c -o program {link_line}")]).succeeds();
     sandbox.write("app/asks.cmake", &sandbox.run(&["link", "--format", "cmake"]).succeeds().stdout);
     sandbox.write(
         "app/CMakeLists.txt",
@@ -295,28 +299,28 @@ fn programs_find_the_libraries_of_their_environment_from_anywhere() {
     );
     sandbox.start(&["cmake", "-G", "Ninja", "-S", "app", "-B", "app/out"]).succeeds();
     sandbox.start(&["cmake", "--build", "app/out"]).succeeds();
-    // What the linker saw is gone: only the environment is left.
+    // Removes the libraries that the linker used: only the environment is left.
     sandbox.start(&["mv", "libs", "away"]).succeeds();
     let program = sandbox.path("program");
     let start =
         |program: &Path| sandbox.start(&["sh", "-c", &format!("cd / && exec env -i {}", program.display())]);
     assert_eq!(start(&program).succeeds().stdout, "12090 12.9.2\n");
     assert_eq!(start(&sandbox.path("app/out/app")).succeeds().stdout, "12090 12.9.2\n");
-    // The same through the loader's variable, as a shell sets it.
+    // Runs through the loader's variable, as set in a shell.
     let print = sandbox.run(&["venv", "--print-env"]).succeeds().stdout.clone();
     let shown = sandbox.start(&["sh", "-c", &format!("{print}echo \"$LD_LIBRARY_PATH\"")]);
     assert!(shown.succeeds().stdout.contains("/nvidia/cublas/lib"), "{shown:#?}");
-    // Packed: beside the libraries it needs no environment.
+    // Packed beside its libraries, the program needs no environment.
     sandbox.run(&[&arguments, ["--copy-to", "pack"].as_slice()].concat()).succeeds();
     sandbox.start(&["cp", "program", "pack/program"]).succeeds();
     sandbox.start(&["mv", "my env, it's v1", "elsewhere"]).succeeds();
     assert!(!start(&program).is_success());
     assert_eq!(start(&sandbox.path("pack/program")).succeeds().stdout, "12090 12.9.2\n");
-    sandbox.run(&["link"]).succeeds().says(&["is gone: run `gpubuild venv` again"]);
+    sandbox.run(&["link"]).succeeds().says(&["no longer exists: run `gpubuild venv` again"]);
 }
 
 #[test]
-fn a_library_with_cublas_from_real_wheels_answers_from_anywhere() {
+fn cublas_from_real_wheels_works_from_any_working_directory() {
     if !requires("cuda-wheels") {
         println!("skipped: GPUBUILD_REQUIRE does not name cuda-wheels (620 MB)");
         return;
@@ -351,8 +355,8 @@ fn a_library_with_cublas_from_real_wheels_answers_from_anywhere() {
             .stdout
             .contains("loaded: cublas says 13.1.1, cudart says 13.0")
     );
-    let words = sandbox.run(&["link"]).succeeds().stdout.clone();
-    sandbox.start(&["sh", "-c", &format!("cc main.c -o program {words}")]).succeeds();
+    let link_line = sandbox.run(&["link"]).succeeds().stdout.clone();
+    sandbox.start(&["sh", "-c", &format!("cc main.c -o program {link_line}")]).succeeds();
     let program = sandbox.path("program");
     let ran = sandbox.start(&["sh", "-c", &format!("cd / && exec env -i {}", program.display())]);
     assert_eq!(ran.succeeds().stdout, "13000 13.1.1\n");

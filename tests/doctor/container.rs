@@ -1,4 +1,4 @@
-//! Containers and WSL that were not given the card, or lost it, and healthy ones that look as if they had.
+//! Containers and WSL that lack or lost their GPU, and healthy ones that look similar.
 
 use gpubuild_core::Backend;
 use gpubuild_detect::finding::{Finding, Severity};
@@ -6,7 +6,7 @@ use gpubuild_detect::finding::{Finding, Severity};
 use crate::machine::*;
 use crate::{check, check_asked, diagnose, healthy};
 
-/// NVIDIA's image with a toolkit, as its own variables and folders are.
+/// NVIDIA's image with a toolkit, with its variables and folders.
 fn cuda_image(machine: Machine, version: &str) -> Machine {
     let short = version.rsplit_once('.').unwrap().0.to_owned();
     machine
@@ -19,8 +19,8 @@ fn cuda_image(machine: Machine, version: &str) -> Machine {
         .env("LD_LIBRARY_PATH", "/usr/local/nvidia/lib:/usr/local/nvidia/lib64")
 }
 
-/// The machine's card and driver, as a container sees them whether or not it was given them.
-fn seen(machine: Machine, card: Card, driver: &str) -> Machine {
+/// The GPU and driver of the host, which a container sees even without access to them.
+fn visible(machine: Machine, card: Card, driver: &str) -> Machine {
     let text = format!("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {driver}  Release Build\n");
     machine
         .nvidia_card(card, Some("nvidia"))
@@ -29,9 +29,9 @@ fn seen(machine: Machine, card: Card, driver: &str) -> Machine {
         .nvidia_information("0000:01:00.0", card)
 }
 
-/// What `--gpus all` puts into a container: libraries for compute, nodes, nvidia-smi.
-fn given(machine: Machine, card: Card, driver: &str) -> Machine {
-    let machine = seen(machine, card, driver).nvidia_nodes().program("/usr/bin/nvidia-smi");
+/// What `--gpus all` adds to a container: compute libraries, device nodes, nvidia-smi.
+fn with_gpus(machine: Machine, card: Card, driver: &str) -> Machine {
+    let machine = visible(machine, card, driver).nvidia_nodes().program("/usr/bin/nvidia-smi");
     let lib = machine.lib.clone();
     ["libcuda.so", "libnvidia-ml.so", "libnvidia-ptxjitcompiler.so"]
         .iter()
@@ -48,50 +48,50 @@ fn commands(findings: &[Finding]) -> String {
 }
 
 #[test]
-fn docker_without_gpus() {
-    let machine = seen(cuda_image(Machine::ubuntu("22.04").docker(), "12.4.1"), RTX_4090, "550.144.03");
+fn docker_without_gpus_flag_is_diagnosed() {
+    let machine = visible(cuda_image(Machine::ubuntu("22.04").docker(), "12.4.1"), RTX_4090, "550.144.03");
     let found = check("ctr.no-gpus-flag", &machine, &["ctr.no-gpus-flag"]);
     assert!(commands(&found).starts_with("docker run --gpus all"), "{found:?}");
     assert!(found[0].remedy.needs.contains(&"host".to_owned()), "{found:?}");
 }
 
 #[test]
-fn a_pod_that_asked_for_no_gpu_and_sees_no_bus() {
+fn pod_without_gpu_request_is_diagnosed() {
     let machine = cuda_image(Machine::rhel_like("rocky", "9").kubernetes(), "12.6.3");
     let found = check_asked("ctr.no-gpus-flag-pod", &machine, Some(&[Backend::Cuda]), &["ctr.no-gpus-flag"]);
     assert!(commands(&found).contains("nvidia.com/gpu=1"), "{found:?}");
-    // The same image may be there to build: the first thing that is said, and no error.
+    // The image may be for building only: the finding is listed first but is not an error.
     let unasked = diagnose(&machine, None);
     assert_eq!((unasked[0].id.as_str(), unasked[0].severity), ("ctr.no-gpus-flag", Severity::Info));
-    // And where the bus is visible and has no such card, there is none.
+    // No error if the PCI bus is visible and lacks such a GPU.
     let without = machine.pci("0000:00:1f.0", "0x060100", "0x8086", "0xa305", None);
     assert!(diagnose(&without, None).iter().all(|one| one.severity == Severity::Info));
 }
 
 #[test]
-fn podman_sees_the_card_of_the_machine() {
-    let machine = seen(Machine::fedora("41").podman().gcc_beside(13).cuda("12.6.3"), L4, "565.57.01");
+fn podman_without_device_flag_is_diagnosed() {
+    let machine = visible(Machine::fedora("41").podman().gcc_beside(13).cuda("12.6.3"), L4, "565.57.01");
     let found = check("ctr.no-gpus-flag-podman", &machine, &["ctr.no-gpus-flag"]);
     assert!(commands(&found).contains("nvidia.com/gpu=all"), "{found:?}");
 }
 
 #[test]
-fn singularity_brings_the_nodes_and_not_the_libraries() {
+fn singularity_without_nv_flag_is_diagnosed() {
     let machine = Machine::debian("12")
         .cuda("12.2.2")
         .env("SINGULARITY_CONTAINER", "/home/user/image.sif")
         .folder("/.singularity.d/libs")
         .nvidia_nodes();
-    let machine = seen(machine, A100, "535.183.01").without_env("USER");
+    let machine = visible(machine, A100, "535.183.01").without_env("USER");
     let found = check("ctr.no-gpus-flag-singularity", &machine, &["ctr.no-gpus-flag"]);
     assert_eq!(commands(&found), "apptainer exec --nv IMAGE COMMAND  # on the host");
 }
 
 #[test]
-fn a_container_with_the_card_and_without_compute() {
+fn container_without_compute_capability_is_diagnosed() {
     let machine =
         cuda_image(Machine::ubuntu("22.04").docker(), "12.4.1").env("NVIDIA_DRIVER_CAPABILITIES", "utility");
-    let machine = given(machine, RTX_3090, "550.127.05").without_probe("cuda");
+    let machine = with_gpus(machine, RTX_3090, "550.127.05").without_probe("cuda");
     let machine = machine
         .without("/usr/lib/x86_64-linux-gnu/libcuda.so.1")
         .without("/usr/lib/x86_64-linux-gnu/libcuda.so.550.127.05");
@@ -100,7 +100,7 @@ fn a_container_with_the_card_and_without_compute() {
 }
 
 #[test]
-fn a_container_on_a_machine_without_a_driver() {
+fn container_on_host_without_driver_is_diagnosed() {
     let machine =
         cuda_image(Machine::ubuntu("22.04").docker(), "12.4.1").nvidia_card(RTX_3060, Some("nouveau"));
     let found = check("two-host-nouveau", &machine, &["nv.driver.nouveau"]);
@@ -108,7 +108,7 @@ fn a_container_on_a_machine_without_a_driver() {
 }
 
 #[test]
-fn docker_without_nvidia_s_toolkit() {
+fn docker_without_container_toolkit_is_diagnosed() {
     let machine = Machine::ubuntu("24.04")
         .nvidia(RTX_4090, "550.107.02")
         .cuda("12.4.1")
@@ -124,7 +124,7 @@ fn docker_without_nvidia_s_toolkit() {
 }
 
 #[test]
-fn docker_with_a_runtime_that_is_gone() {
+fn docker_with_deleted_runtime_is_diagnosed() {
     let machine = Machine::rhel_like("rocky", "9")
         .nvidia(A100, "550.90.07")
         .cuda("12.4.1")
@@ -135,8 +135,8 @@ fn docker_with_a_runtime_that_is_gone() {
 }
 
 #[test]
-fn a_container_that_ran_too_long() {
-    let machine = given(cuda_image(Machine::debian("12").docker(), "12.4.1"), A100, "550.90.07");
+fn container_that_lost_its_gpu_is_diagnosed() {
+    let machine = with_gpus(cuda_image(Machine::debian("12").docker(), "12.4.1"), A100, "550.90.07");
     let machine = ["nvidiactl", "nvidia0", "nvidia-uvm"]
         .iter()
         .fold(machine, |machine, node| machine.device_of(&format!("/dev/{node}"), 0, "permission-denied"))
@@ -146,9 +146,9 @@ fn a_container_that_ran_too_long() {
 }
 
 #[test]
-fn a_container_whose_user_is_not_in_the_group() {
-    let machine =
-        given(cuda_image(Machine::debian("12").docker(), "12.4.1"), A100, "550.90.07").without_probe("cuda");
+fn container_user_outside_device_group_is_diagnosed() {
+    let machine = with_gpus(cuda_image(Machine::debian("12").docker(), "12.4.1"), A100, "550.90.07")
+        .without_probe("cuda");
     let machine = ["nvidiactl", "nvidia0", "nvidia-uvm"]
         .iter()
         .fold(machine, |machine, node| machine.device_of(&format!("/dev/{node}"), 997, "permission-denied"))
@@ -158,8 +158,8 @@ fn a_container_whose_user_is_not_in_the_group() {
 }
 
 #[test]
-fn cuda_works_in_the_container_and_vulkan_does_not() {
-    let machine = given(cuda_image(Machine::ubuntu("22.04").docker(), "12.4.1"), RTX_4090, "550.144.03");
+fn container_without_graphics_capability_is_diagnosed() {
+    let machine = with_gpus(cuda_image(Machine::ubuntu("22.04").docker(), "12.4.1"), RTX_4090, "550.144.03");
     let machine = machine.vulkan_development().mesa("lvp");
     let found = check("ctr.caps-graphics", &machine, &["ctr.caps-graphics"]);
     assert!(commands(&found).contains("NVIDIA_DRIVER_CAPABILITIES=all"), "{found:?}");
@@ -167,7 +167,7 @@ fn cuda_works_in_the_container_and_vulkan_does_not() {
     assert_eq!((asked[0].id.as_str(), asked[0].severity), ("ctr.caps-graphics", Severity::Error));
 }
 
-/// A container that sees AMD's card and has none of its nodes.
+/// A container that sees the AMD GPU but none of its device nodes.
 fn amd_container(card: AmdCard) -> Machine {
     Machine::ubuntu("22.04")
         .docker()
@@ -176,7 +176,7 @@ fn amd_container(card: AmdCard) -> Machine {
 }
 
 #[test]
-fn rocm_in_a_container_without_devices() {
+fn container_without_amd_devices_is_diagnosed() {
     let machine = amd_container(RX_7900).rocm("6.2.0", ROCM_6_2);
     let found = check("ctr.amd-devices", &machine, &["ctr.amd-devices"]);
     assert!(commands(&found).contains("--device=/dev/kfd --device=/dev/dri"), "{found:?}");
@@ -191,7 +191,7 @@ fn rocm_in_a_container_without_devices() {
 }
 
 #[test]
-fn oneapi_in_a_container_without_devices() {
+fn container_without_intel_devices_is_diagnosed() {
     let machine = Machine::ubuntu("24.04")
         .docker()
         .pci("0000:03:00.0", "0x030000", "0x8086", "0xe20b", Some("xe"))
@@ -202,7 +202,7 @@ fn oneapi_in_a_container_without_devices() {
     assert!(commands(&found).contains("--device=/dev/dri"), "{found:?}");
 }
 
-/// WSL with NVIDIA's card.
+/// WSL with an NVIDIA GPU.
 fn wsl_nvidia(version: &str) -> Machine {
     Machine::ubuntu(version)
         .wsl()
@@ -214,7 +214,7 @@ fn wsl_nvidia(version: &str) -> Machine {
 }
 
 #[test]
-fn a_linux_driver_in_wsl() {
+fn linux_driver_inside_wsl_is_diagnosed() {
     let machine = wsl_nvidia("22.04")
         .nvidia_libraries("535.183.01")
         .without("/etc/ld.so.conf.d/ld.wsl.conf")
@@ -229,14 +229,14 @@ fn a_linux_driver_in_wsl() {
 }
 
 #[test]
-fn the_first_wsl() {
+fn wsl_1_is_diagnosed() {
     let machine = Machine::debian("12").wsl1();
     let found = check("wsl.no-dxg", &machine, &["wsl.no-dxg"]);
     assert!(commands(&found).contains("wsl --set-version Ubuntu 2"), "{found:?}");
 }
 
 #[test]
-fn the_second_wsl_without_its_device() {
+fn wsl_2_without_dxg_is_diagnosed() {
     let machine = Machine::ubuntu("24.04").wsl_without_gpu().cuda("12.6.3");
     let found = check("wsl.no-dxg-2", &machine, &["wsl.no-dxg"]);
     assert_eq!(found[0].severity, Severity::Error);
@@ -244,13 +244,13 @@ fn the_second_wsl_without_its_device() {
 }
 
 #[test]
-fn a_container_of_wsl_without_the_device() {
+fn wsl_container_without_dxg_is_diagnosed() {
     let machine = cuda_image(Machine::ubuntu("22.04").wsl_without_gpu().docker(), "12.4.1");
     check("ctr.no-gpus-flag-wsl", &machine, &["ctr.no-gpus-flag"]);
 }
 
 #[test]
-fn rocm_under_wsl() {
+fn rocm_under_wsl_is_diagnosed() {
     let machine = Machine::ubuntu("24.04").wsl().rocm("7.2.1", ROCM_7_0);
     let found = check("wsl.amd", &machine, &["wsl.amd"]);
     assert!(commands(&found).contains("rocdxg-roct"), "{found:?}");
@@ -260,19 +260,19 @@ fn rocm_under_wsl() {
         (found[0].id.as_str(), commands(&found).as_str()),
         ("wsl.amd", "export HSA_ENABLE_DXG_DETECTION=1")
     );
-    let whole = diagnose(&bridge.env("HSA_ENABLE_DXG_DETECTION", "1"), None);
-    assert!(whole.iter().all(|one| one.id != "wsl.amd"), "{}", crate::lines(&whole));
+    let bridged = diagnose(&bridge.env("HSA_ENABLE_DXG_DETECTION", "1"), None);
+    assert!(bridged.iter().all(|one| one.id != "wsl.amd"), "{}", crate::lines(&bridged));
 }
 
 #[test]
-fn a_container_with_all_gpus_is_healthy() {
-    let machine = given(cuda_image(Machine::ubuntu("22.04").docker(), "12.4.1"), H100, "550.127.08");
+fn container_with_all_gpus_is_healthy() {
+    let machine = with_gpus(cuda_image(Machine::ubuntu("22.04").docker(), "12.4.1"), H100, "550.127.08");
     healthy("healthy-docker-gpus-all", &machine);
 }
 
 #[test]
-fn a_pod_with_one_of_many_cards_is_healthy() {
-    let machine = given(cuda_image(Machine::debian("12").kubernetes(), "12.6.3"), A100, "560.35.05");
+fn pod_with_one_of_several_gpus_is_healthy() {
+    let machine = with_gpus(cuda_image(Machine::debian("12").kubernetes(), "12.6.3"), A100, "560.35.05");
     let machine = machine
         .env("NVIDIA_VISIBLE_DEVICES", "GPU-8a6f2b1c-1234-5678-9abc-def012345678")
         .nvidia_card_at("0000:41:00.0", A100, Some("nvidia"))
@@ -281,7 +281,7 @@ fn a_pod_with_one_of_many_cards_is_healthy() {
 }
 
 #[test]
-fn a_builder_without_a_gpu_is_healthy() {
+fn build_container_without_gpu_is_healthy() {
     let machine =
         cuda_image(Machine::debian("12").docker(), "12.6.3").env("CI", "true").env("GITHUB_ACTIONS", "true");
     healthy("healthy-ci-cuda-no-gpu", &machine);
@@ -293,8 +293,8 @@ fn wsl_with_nvidia_is_healthy() {
 }
 
 #[test]
-fn two_faults_a_hidden_card_and_no_vulkan() {
-    let machine = given(cuda_image(Machine::ubuntu("24.04").docker(), "12.6.3"), L4, "560.35.03");
+fn hidden_gpu_and_missing_graphics_are_both_diagnosed() {
+    let machine = with_gpus(cuda_image(Machine::ubuntu("24.04").docker(), "12.6.3"), L4, "560.35.03");
     let machine = machine.vulkan_development().env("CUDA_VISIBLE_DEVICES", "3");
     let machine =
         machine.probe_fails("cuda", "cuInit answered 100: no CUDA device is visible (driver version 12060)");
@@ -302,7 +302,7 @@ fn two_faults_a_hidden_card_and_no_vulkan() {
 }
 
 #[test]
-fn two_faults_a_linux_driver_in_wsl_and_no_compiler() {
+fn linux_driver_in_wsl_and_missing_compiler_are_both_diagnosed() {
     let machine = wsl_nvidia("24.04")
         .nvidia_libraries("550.107.02")
         .without("/etc/ld.so.conf.d/ld.wsl.conf")
@@ -311,7 +311,7 @@ fn two_faults_a_linux_driver_in_wsl_and_no_compiler() {
 }
 
 #[test]
-fn two_faults_a_half_done_update_and_docker_without_the_toolkit() {
+fn driver_mismatch_and_docker_runtime_are_both_diagnosed() {
     let machine = Machine::debian("12")
         .nvidia(A100, "535.183.01")
         .without_probe("cuda")

@@ -1,13 +1,13 @@
-//! CUDA: finding the toolkit, and compiling with it.
+//! CUDA: toolkit detection and compilation.
 
 use gpubuild_core::Backend;
 use gpubuild_detect::finding::{Finding, Severity};
 use gpubuild_host::{Arch, Os};
 
 use super::machine::{self, Machine};
-use super::{check, check_asked, diagnose, healthy, ids, keep, lines};
+use super::{check, check_asked, check_recording, diagnose, healthy, ids, lines};
 
-/// A machine on which nothing is broken and something is worth knowing: it comes first.
+/// Checks a healthy host whose first finding is a note.
 fn check_note(name: &str, machine: &Machine, id: &str) -> Vec<Finding> {
     let findings = healthy(name, machine);
     let first = ids(&findings, Severity::Info).first().map(|id| (*id).to_owned());
@@ -25,7 +25,7 @@ fn folded(findings: &[Finding]) -> Vec<&str> {
 }
 
 #[test]
-fn cudacxx_may_be_a_name_or_another_compiler() {
+fn cudacxx_accepts_names_and_other_compilers() {
     let machine = Machine::ubuntu("24.04")
         .nvidia(machine::RTX_4070, "570.133.07")
         .cuda("12.8.1")
@@ -40,28 +40,28 @@ fn cudacxx_may_be_a_name_or_another_compiler() {
 }
 
 #[test]
-fn a_toolkit_of_our_own_is_no_fault() {
-    const OWN: &str = "/home/user/.cache/gpubuild/toolkits/cuda-12.8";
-    let seal = &format!("{OWN}/installed.json");
+fn installed_toolkit_is_not_a_fault() {
+    const INSTALLED: &str = "/home/user/.cache/gpubuild/toolkits/cuda-12.8";
+    let seal = &format!("{INSTALLED}/installed.json");
     let own = |machine: Machine| {
-        machine.env("HOME", "/home/user").cuda_at(&format!("{OWN}/prefix"), "12.8.1").file(seal, "{}")
+        machine.env("HOME", "/home/user").cuda_at(&format!("{INSTALLED}/prefix"), "12.8.1").file(seal, "{}")
     };
     let machine = own(Machine::ubuntu("24.04").nvidia(machine::RTX_4070, "570.133.07"));
     let findings = check_note("cuda-own", &machine, "cuda.toolkit.not-on-path");
     assert_eq!(commands(&findings), ["eval \"$(gpubuild toolkit env cuda)\""]);
-    // Beside the machine's own it is a choice and no mistake; unfinished it is nothing.
+    // Beside a system toolkit it is a choice, not a fault; a partial installation is ignored.
     let beside = diagnose(&machine.clone().cuda("12.4.1"), None);
     assert!(ids(&beside, Severity::Warning).is_empty(), "{}", lines(&beside));
     let half = diagnose(&machine.without(seal), None);
     assert_eq!(ids(&half, Severity::Error), ["cuda.toolkit.runtime-only"]);
 }
 
-/// The machine after the lines of the first finding were typed into its shell.
+/// The host after running the commands of the first finding in its shell.
 fn after_fix(machine: Machine, findings: &[Finding]) -> Machine {
     commands(findings).iter().fold(machine, |machine, line| {
-        let words = line.split(' ').filter_map(|word| word.split_once('='));
+        let assignments = line.split(' ').filter_map(|part| part.split_once('='));
         match line.split_once(' ') {
-            Some(("export", _)) => words.fold(machine, |machine, (name, value)| {
+            Some(("export", _)) => assignments.fold(machine, |machine, (name, value)| {
                 let value = value.replace(['"', '\''], "");
                 match (name, value.strip_suffix(":$PATH")) {
                     ("PATH", Some(folder)) => machine.path_first(folder),
@@ -69,18 +69,18 @@ fn after_fix(machine: Machine, findings: &[Finding]) -> Machine {
                 }
             }),
             Some(("unset", name)) => machine.without_env(name),
-            _ => panic!("not a line for the shell: {line}"),
+            _ => panic!("not a shell command: {line}"),
         }
     })
 }
 
-/// What the fix promises: the finding is gone, and nothing new is wrong.
-fn mends(machine: Machine, findings: &[Finding]) {
+/// Checks that the remedy works: the finding disappears and no other appears.
+fn fix_works(machine: Machine, findings: &[Finding]) {
     let after = diagnose(&after_fix(machine, findings), None);
     assert!(ids(&after, Severity::Warning).is_empty(), "{:?}\n{}", commands(findings), lines(&after));
 }
 
-/// An ARM server with one of NVIDIA's cards: Ubuntu, driver, GCC.
+/// An ARM server with an NVIDIA GPU: Ubuntu, driver, GCC.
 fn arm_server() -> Machine {
     let mut machine = Machine::new(Os::Linux, Arch::Aarch64)
         .env("PATH", "/usr/local/bin:/usr/bin:/bin")
@@ -103,7 +103,7 @@ fn arm_server() -> Machine {
     machine.nvidia(machine::H100, "550.144.03")
 }
 
-/// WSL 2 with Ubuntu on a machine with a card of NVIDIA: the driver's libraries come from Windows.
+/// WSL 2 with Ubuntu and an NVIDIA GPU: Windows provides the driver libraries.
 fn wsl() -> Machine {
     Machine::ubuntu("22.04")
         .wsl()
@@ -113,7 +113,7 @@ fn wsl() -> Machine {
         .nvidia_answers(machine::RTX_4070, "572.83")
 }
 
-/// NixOS: everything below `/nix/store`, the driver in `/run/opengl-driver`.
+/// NixOS: everything is below `/nix/store`, the driver in `/run/opengl-driver`.
 fn nixos() -> Machine {
     let store = "/nix/store/3jh2ab0c-cuda-merged-12.8";
     let gcc = "/nix/store/9xk1p0aa-gcc-wrapper-13.3.0";
@@ -143,7 +143,7 @@ fn nixos() -> Machine {
         .program("/run/current-system/sw/bin/ninja")
 }
 
-/// A CI job without a GPU, in NVIDIA's image for development.
+/// A CI job without a GPU, in NVIDIA's development image.
 fn builder(version: &str) -> Machine {
     Machine::ubuntu("22.04").docker().cuda(version).env("CUDA_VERSION", version).env("CI", "true")
 }
@@ -152,10 +152,10 @@ fn windows_11() -> Machine {
     Machine::windows("26100").nvidia_windows(machine::RTX_4070, "572.83").visual_studio("14.43.34808")
 }
 
-// Finding the toolkit.
+// Toolkit detection.
 
 #[test]
-fn a_toolkit_that_is_not_on_path() {
+fn toolkit_not_on_path_is_diagnosed() {
     let machine = Machine::ubuntu("24.04")
         .nvidia(machine::RTX_4070, "560.35.05")
         .cuda_at("/usr/local/cuda-12.6", "12.6.3")
@@ -169,11 +169,11 @@ fn a_toolkit_that_is_not_on_path() {
             "export PATH=/usr/local/cuda/bin:$PATH"
         ]
     );
-    mends(machine, &findings);
+    fix_works(machine, &findings);
 }
 
 #[test]
-fn a_shell_that_has_not_read_its_profile() {
+fn unread_login_profile_is_diagnosed() {
     let machine = Machine::arch_linux()
         .nvidia(machine::RTX_4090, "575.57.08")
         .cuda_at("/opt/cuda", "12.9.1")
@@ -184,7 +184,7 @@ fn a_shell_that_has_not_read_its_profile() {
 }
 
 #[test]
-fn cmake_finds_the_package_and_not_the_language() {
+fn cmake_package_without_language_is_diagnosed() {
     let root = "/opt/nvidia/cuda-12.4";
     let machine = Machine::rhel_like("rocky", "9")
         .nvidia(machine::A100, "550.144.03")
@@ -192,11 +192,11 @@ fn cmake_finds_the_package_and_not_the_language() {
         .env("CUDAToolkit_ROOT", root);
     let findings = check("cuda.language-vs-package", &machine, &["cuda.language-vs-package"]);
     assert_eq!(commands(&findings), [format!("export CUDACXX={root}/bin/nvcc")]);
-    mends(machine, &findings);
+    fix_works(machine, &findings);
 }
 
 #[test]
-fn a_driver_and_pip_s_runtime_are_no_toolkit() {
+fn driver_and_pip_runtime_are_not_a_toolkit() {
     let site = "/home/user/.local/lib/python3.12/site-packages";
     let machine = Machine::fedora("41")
         .nvidia(machine::RTX_3060, "570.133.07")
@@ -214,7 +214,7 @@ fn a_driver_and_pip_s_runtime_are_no_toolkit() {
 }
 
 #[test]
-fn an_image_to_run_programs_is_no_toolkit() {
+fn runtime_image_is_not_a_toolkit() {
     let machine = Machine::ubuntu("22.04")
         .docker()
         .nvidia(machine::L4, "535.216.01")
@@ -226,7 +226,7 @@ fn an_image_to_run_programs_is_no_toolkit() {
 }
 
 #[test]
-fn no_toolkit_for_who_asks_for_one() {
+fn requested_missing_toolkit_is_diagnosed() {
     let asked = Some(&[Backend::Cuda][..]);
     let machine = Machine::debian("12");
     let findings = check_asked(
@@ -245,7 +245,7 @@ fn no_toolkit_for_who_asks_for_one() {
 }
 
 #[test]
-fn a_compiler_without_headers() {
+fn compiler_without_headers_is_diagnosed() {
     let machine = Machine::debian("12")
         .nvidia(machine::RTX_3060, "535.216.01")
         .gcc_beside(11)
@@ -256,19 +256,19 @@ fn a_compiler_without_headers() {
 }
 
 #[test]
-fn debian_s_own_package() {
+fn debian_split_package_is_diagnosed() {
     let machine =
         Machine::debian("12").nvidia(machine::RTX_3060, "535.216.01").gcc_beside(11).cuda_debian("11.8.0");
     let findings = healthy("healthy-debian-12-split", &machine);
     assert_eq!(findings[0].id, "cuda.toolkit.debian-split");
     assert_eq!(commands(&findings[..1]), ["export CUDA_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu"]);
-    // Whoever takes it for one folder finds nothing there.
+    // A variable that names `/usr` as a single folder finds nothing there.
     let folder = machine.env("CUDA_HOME", "/usr/lib/cuda");
     check("cuda.toolkit.debian-split", &folder, &["cuda.toolkit.debian-split"]);
 }
 
 #[test]
-fn debian_s_folder_without_headers() {
+fn debian_folder_without_headers_is_diagnosed() {
     let machine = Machine::ubuntu("24.04")
         .nvidia(machine::RTX_3060, "550.144.03")
         .gcc_beside(12)
@@ -276,11 +276,11 @@ fn debian_s_folder_without_headers() {
         .env("CUDA_HOME", "/usr/lib/cuda");
     let findings = check("cuda.toolkit.debian-split-variable", &machine, &["cuda.toolkit.debian-split"]);
     assert_eq!(findings[0].severity, Severity::Error);
-    mends(machine, &findings);
+    fix_works(machine, &findings);
 }
 
 #[test]
-fn two_toolkits_and_no_agreement() {
+fn disagreeing_toolkit_choices_are_diagnosed() {
     let machine = Machine::ubuntu("22.04")
         .nvidia(machine::RTX_3090, "550.144.03")
         .cuda("12.4.1")
@@ -291,11 +291,11 @@ fn two_toolkits_and_no_agreement() {
     let summary = &findings[0].summary;
     assert!(summary.contains("PATH leads to CUDA 11.8") && summary.contains("CUDA 12.4"), "{summary}");
     assert_eq!(commands(&findings), ["export PATH=/usr/local/cuda-12.4/bin:\"$PATH\""]);
-    mends(machine, &findings);
+    fix_works(machine, &findings);
 }
 
 #[test]
-fn windows_lost_its_variable() {
+fn stale_cuda_path_on_windows_is_diagnosed() {
     let machine = windows_11().cuda_windows_files("12.6.2").visual_studio_cuda("12.6");
     let findings = check("cuda.toolkit.win-cuda-path", &machine, &["cuda.toolkit.win-cuda-path"]);
     assert!(folded(&findings).contains(&"cuda.language-vs-package"), "{findings:?}");
@@ -315,7 +315,7 @@ fn windows_lost_its_variable() {
 }
 
 #[test]
-fn visual_studio_without_cuda() {
+fn visual_studio_without_cuda_integration_is_diagnosed() {
     let machine = windows_11().cuda_windows("12.6.2");
     let findings = check("cuda.toolkit.vs-integration", &machine, &["cuda.toolkit.vs-integration"]);
     assert!(commands(&findings)[0].starts_with("Copy-Item 'C:"), "{findings:?}");
@@ -325,7 +325,7 @@ fn visual_studio_without_cuda() {
 }
 
 #[test]
-fn conda_without_headers() {
+fn conda_toolkit_without_headers_is_diagnosed() {
     let prefix = "/home/user/miniforge3/envs/build";
     let bare = Machine::opensuse("tumbleweed")
         .nvidia(machine::RTX_4070, "570.133.07")
@@ -339,14 +339,14 @@ fn conda_without_headers() {
         .cuda_conda(prefix, "12.8.1")
         .env("CUDA_HOME", prefix);
     let findings = check("cuda.toolkit.conda-layout-variable", &named, &["cuda.toolkit.conda-layout"]);
-    mends(named, &findings);
+    fix_works(named, &findings);
     let plain =
         Machine::opensuse("tumbleweed").nvidia(machine::RTX_4070, "570.133.07").cuda_conda(prefix, "12.8.1");
     check_note("cuda.toolkit.conda-layout-note", &plain, "cuda.toolkit.conda-layout");
 }
 
 #[test]
-fn a_conda_environment_beside_the_system_s_toolkit() {
+fn conda_toolkit_shadowing_the_system_is_diagnosed() {
     let machine = Machine::ubuntu("22.04")
         .nvidia(machine::RTX_3090, "570.133.07")
         .cuda("11.8.0")
@@ -357,18 +357,18 @@ fn a_conda_environment_beside_the_system_s_toolkit() {
         "{}",
         findings[0].summary
     );
-    mends(machine, &findings);
+    fix_works(machine, &findings);
 }
 
 #[test]
-fn variables_that_name_no_toolkit() {
+fn variables_without_a_toolkit_are_diagnosed() {
     let machine = Machine::fedora("41")
         .nvidia(machine::RTX_4070, "570.133.07")
         .cuda("12.8.1")
         .env("CUDA_HOME", "/usr/local/cuda-12.4");
     let findings = check("cuda.toolkit.root-invalid", &machine, &["cuda.toolkit.root-invalid"]);
     assert_eq!(commands(&findings), ["export CUDA_HOME=/usr/local/cuda"]);
-    mends(machine, &findings);
+    fix_works(machine, &findings);
     let bin = Machine::arch_linux()
         .nvidia(machine::RTX_4090, "575.57.08")
         .cuda_at("/opt/cuda", "12.9.1")
@@ -376,16 +376,16 @@ fn variables_that_name_no_toolkit() {
         .env("CUDA_PATH", "/opt/cuda/bin");
     let findings = check("cuda.toolkit.root-invalid-bin", &bin, &["cuda.toolkit.root-invalid"]);
     assert_eq!(commands(&findings), ["export CUDA_PATH=/opt/cuda"]);
-    mends(bin, &findings);
-    // A runfile of which only the headers were kept.
+    fix_works(bin, &findings);
+    // A runfile installation of which only the headers are left.
     let half = Machine::ubuntu("22.04")
         .nvidia(machine::RTX_3090, "550.144.03")
         .cuda("12.4.1")
         .cuda_headers("/opt/cuda-12.2/include", "12.2.2")
         .env("CUDA_HOME", "/opt/cuda-12.2");
     let findings = check("cuda.toolkit.root-invalid-half", &half, &["cuda.toolkit.root-invalid"]);
-    assert!(findings[0].summary.ends_with("there is no compiler"), "{}", findings[0].summary);
-    mends(half, &findings);
+    assert!(findings[0].summary.ends_with("it has no compiler"), "{}", findings[0].summary);
+    fix_works(half, &findings);
     let none =
         Machine::debian("12").nvidia(machine::RTX_3060, "535.216.01").env("CUDA_PATH", "/opt/cuda-11.2");
     let findings = check("cuda.toolkit.root-invalid-none", &none, &["cuda.toolkit.root-invalid"]);
@@ -393,7 +393,7 @@ fn variables_that_name_no_toolkit() {
 }
 
 #[test]
-fn an_arm_server_s_libraries() {
+fn arm_server_target_folders_are_diagnosed() {
     let root = "/usr/local/cuda-12.4";
     let machine = arm_server()
         .cuda_headers(&format!("{root}/targets/sbsa-linux/include"), "12.4.1")
@@ -405,12 +405,12 @@ fn an_arm_server_s_libraries() {
         .link("/usr/local/cuda", "cuda-12.4")
         .path_first("/usr/local/cuda/bin");
     let findings = check("cuda.toolkit.sbsa", &machine, &["cuda.toolkit.sbsa"]);
-    mends(machine.clone(), &findings);
+    fix_works(machine.clone(), &findings);
     healthy("healthy-ubuntu-22.04-gh200", &machine.link(&format!("{root}/lib64"), "targets/sbsa-linux/lib"));
 }
 
 #[test]
-fn nothing_to_link_the_driver_with() {
+fn missing_driver_stub_is_diagnosed() {
     let machine = Machine::rhel_like("almalinux", "9")
         .podman()
         .cuda("12.4.1")
@@ -420,7 +420,7 @@ fn nothing_to_link_the_driver_with() {
 }
 
 #[test]
-fn a_stub_in_place_of_the_driver() {
+fn driver_stub_at_run_time_is_diagnosed() {
     let stubs = "/usr/local/cuda/lib64/stubs";
     let machine = Machine::ubuntu("20.04")
         .nvidia(machine::T4, "525.147.05")
@@ -429,13 +429,13 @@ fn a_stub_in_place_of_the_driver() {
         .env("LD_LIBRARY_PATH", &format!("/usr/local/cuda/lib64:{stubs}"));
     let findings = check("cuda.stub-at-runtime", &machine, &["cuda.stub-at-runtime"]);
     assert_eq!(commands(&findings), ["export LD_LIBRARY_PATH=/usr/local/cuda/lib64"]);
-    mends(machine, &findings);
+    fix_works(machine, &findings);
 }
 
 // Compilers.
 
 #[test]
-fn gcc_is_newer_than_nvcc_takes() {
+fn gcc_too_new_for_nvcc_is_diagnosed() {
     let machine = Machine::ubuntu("24.04").nvidia(machine::RTX_3060, "535.216.01").cuda("12.0.1");
     let findings = check("cuda.host.gcc-too-new", &machine, &["cuda.host.gcc-too-new"]);
     assert_eq!(
@@ -443,28 +443,28 @@ fn gcc_is_newer_than_nvcc_takes() {
         ["sudo apt install gcc-12 g++-12", "export NVCC_CCBIN=/usr/bin/g++-12 CUDAHOSTCXX=/usr/bin/g++-12"]
     );
     assert!(findings[0].evidence.iter().any(|one| one.place.ends_with("host_config.h")), "{findings:?}");
-    // Nothing older is packed there: another toolkit is the way.
+    // The distribution has no older compiler, so the remedy is another toolkit.
     let fedora = Machine::fedora("41").nvidia(machine::RTX_4070, "570.133.07").cuda("12.4.1");
     let findings = check("cuda.host.gcc-too-new-toolkit", &fedora, &["cuda.host.gcc-too-new"]);
     assert_eq!(commands(&findings).last(), Some(&"sudo dnf install cuda-toolkit-12-8"));
 }
 
 #[test]
-fn a_gcc_that_fits_is_named() {
+fn supported_gcc_is_suggested() {
     let machine = Machine::debian("12").nvidia(machine::RTX_3060, "535.216.01").gcc_beside(11).cuda("11.8.0");
     let findings = check("cuda.host.gcc-too-new-beside", &machine, &["cuda.host.gcc-too-new"]);
     assert_eq!(findings[0].severity, Severity::Warning);
     assert_eq!(commands(&findings), ["export NVCC_CCBIN=/usr/bin/g++-11 CUDAHOSTCXX=/usr/bin/g++-11"]);
-    mends(machine.clone(), &findings);
+    fix_works(machine.clone(), &findings);
     healthy("healthy-debian-12-ccbin", &machine.clone().env("NVCC_CCBIN", "/usr/bin/g++-11"));
     let named = machine.gcc(11).gcc_beside(12).env("CUDAHOSTCXX", "/usr/bin/g++-12");
     let findings = check("cuda.host.gcc-too-new-named", &named, &["cuda.host.gcc-too-new"]);
     assert!(findings[0].summary.contains("`CUDAHOSTCXX` names GCC 12"), "{}", findings[0].summary);
-    mends(named, &findings);
+    fix_works(named, &findings);
 }
 
 #[test]
-fn what_only_programs_tell_counts_as_well() {
+fn facts_from_programs_are_used() {
     let machine = Machine::new(Os::Linux, Arch::X86_64)
         .env("PATH", "/usr/bin:/opt/gnu/bin:/usr/local/cuda/bin")
         .file("/etc/os-release", "ID=gentoo\nPRETTY_NAME=\"Gentoo Linux\"\n")
@@ -481,11 +481,11 @@ fn what_only_programs_tell_counts_as_well() {
         .program("/opt/gnu/bin/gcc")
         .program("/opt/gnu/bin/g++")
         .command(&["gcc", "--version"], "gcc (Gentoo 14.2.1_p20241221 p7) 14.2.1 20241221\n");
-    check("cuda.host.gcc-too-new-told", &machine, &["cuda.host.gcc-too-new"]);
+    check("cuda.host.gcc-too-new-probed", &machine, &["cuda.host.gcc-too-new"]);
 }
 
 #[test]
-fn clang_is_newer_than_nvcc_takes() {
+fn clang_too_new_for_nvcc_is_diagnosed() {
     let machine = Machine::debian("12")
         .without_compiler()
         .nvidia(machine::RTX_4070, "535.216.01")
@@ -499,7 +499,7 @@ fn clang_is_newer_than_nvcc_takes() {
 }
 
 #[test]
-fn visual_studio_is_newer_than_nvcc_takes() {
+fn visual_studio_too_new_for_nvcc_is_diagnosed() {
     let machine = Machine::windows("19045")
         .nvidia_windows(machine::RTX_3060, "551.61")
         .visual_studio("14.41.34120")
@@ -519,7 +519,7 @@ fn visual_studio_is_newer_than_nvcc_takes() {
 }
 
 #[test]
-fn nvcc_without_microsoft_s_compiler() {
+fn nvcc_without_msvc_is_diagnosed() {
     let machine =
         Machine::windows("22631").nvidia_windows(machine::RTX_4070, "572.83").cuda_windows("12.8.1");
     let findings = check("cuda.host.cl-missing", &machine, &["cuda.host.cl-missing"]);
@@ -532,7 +532,7 @@ fn nvcc_without_microsoft_s_compiler() {
 }
 
 #[test]
-fn the_c_library_is_newer_than_the_headers() {
+fn glibc_too_new_for_cuda_headers_is_diagnosed() {
     let machine = Machine::debian("13").nvidia(machine::RTX_4090, "580.95.05").cuda("12.8.1");
     let findings = check("cuda.host.glibc", &machine, &["cuda.host.glibc"]);
     assert_eq!(commands(&findings).last(), Some(&"sudo apt-get install cuda-toolkit-13-0"));
@@ -545,7 +545,7 @@ fn the_c_library_is_newer_than_the_headers() {
     assert!(findings[0].remedy.text.contains("CUDA 13.0 with driver 580 or newer"), "{findings:?}");
     let header = "/usr/local/cuda-12.8/include/crt/math_functions.h";
     let mended = machine.file(header, "extern double cospi(double x) noexcept (true);\n");
-    healthy("healthy-debian-13-mended", &mended);
+    healthy("healthy-debian-13-fixed", &mended);
     let newer = Machine::ubuntu("25.10").nvidia(machine::RTX_5070, "580.95.05").cuda("13.0.2");
     check("cuda.host.glibc-2.42", &newer, &["cuda.host.glibc"]);
     healthy(
@@ -557,11 +557,11 @@ fn the_c_library_is_newer_than_the_headers() {
 // Architectures.
 
 #[test]
-fn a_card_that_is_newer_than_the_toolkit() {
+fn gpu_too_new_for_toolkit_is_diagnosed() {
     let machine = Machine::ubuntu("22.04").nvidia(machine::RTX_5090, "570.133.07").cuda("12.4.1");
     let findings = check("cuda.arch.too-new-for-toolkit", &machine, &["cuda.arch.too-new-for-toolkit"]);
     assert_eq!(commands(&findings).last(), Some(&"sudo apt-get install cuda-toolkit-12-8"));
-    // The distribution's own package is too old for the card: NVIDIA's is offered.
+    // The package of the distribution is too old for the GPU, so the remedy is NVIDIA's package.
     let debian =
         Machine::debian("12").nvidia(machine::RTX_5070, "570.133.07").gcc_beside(11).cuda_debian("11.8.0");
     let findings = check("cuda.arch.too-new-for-toolkit-debian", &debian, &["cuda.arch.too-new-for-toolkit"]);
@@ -572,7 +572,7 @@ fn a_card_that_is_newer_than_the_toolkit() {
 }
 
 #[test]
-fn a_card_that_the_toolkit_left_behind() {
+fn gpu_dropped_by_toolkit_is_diagnosed() {
     let machine = Machine::rhel_like("rocky", "9").nvidia(machine::V100, "580.95.05").cuda("13.0.2");
     let findings = check("cuda.arch.dropped-by-toolkit", &machine, &["cuda.arch.dropped-by-toolkit"]);
     assert_eq!(commands(&findings).last(), Some(&"sudo dnf install cuda-toolkit-12-9"));
@@ -588,54 +588,54 @@ fn a_card_that_the_toolkit_left_behind() {
 }
 
 #[test]
-fn the_compiler_s_own_list_counts_more_than_the_table() {
-    let said = "compute_75\ncompute_80\ncompute_86\ncompute_87\ncompute_88\ncompute_89\ncompute_90\ncompute_100\ncompute_103\ncompute_110\ncompute_120\ncompute_121\ncompute_130\n";
+fn nvcc_architecture_list_overrides_the_table() {
+    let listed = "compute_75\ncompute_80\ncompute_86\ncompute_87\ncompute_88\ncompute_89\ncompute_90\ncompute_100\ncompute_103\ncompute_110\ncompute_120\ncompute_121\ncompute_130\n";
     let machine = Machine::ubuntu("24.04")
         .nvidia(machine::H100, "610.43.02")
         .cuda("13.5.0")
-        .command(&["/usr/local/cuda-13.5/bin/nvcc", "--list-gpu-arch"], said)
+        .command(&["/usr/local/cuda-13.5/bin/nvcc", "--list-gpu-arch"], listed)
         .env("CUDAARCHS", "90;130");
     healthy("healthy-ubuntu-24.04-cuda-13.5", &machine);
 }
 
 #[test]
-fn where_the_table_ends_nothing_is_refused() {
-    // 13.5 is the last release of the table, and sm_130 is in no row of it.
+fn architectures_beyond_the_table_are_not_errors() {
+    // 13.5 is the last release in the table, and sm_130 is in no row.
     let named = builder("13.5.0").env("CUDAARCHS", "90;130");
     let findings = check("cuda.arch.not-in-table", &named, &["cuda.arch.not-in-table"]);
     assert_eq!(findings[0].severity, Severity::Warning);
     assert_eq!(commands(&findings), ["nvcc --list-gpu-arch"]);
-    // What went away before does not come back.
+    // Architectures that were removed earlier stay removed.
     let gone = diagnose(&builder("13.9.0").env("CUDAARCHS", "61"), None);
     assert_eq!(ids(&gone, Severity::Error), ["cuda.arch.dropped-by-toolkit"], "{}", lines(&gone));
 }
 
 #[test]
-fn a_chip_has_another_number_in_an_older_toolkit() {
-    // Thor: sm_110 from CUDA 13 on.
+fn renamed_architecture_is_diagnosed() {
+    // Thor is sm_110 from CUDA 13 on.
     let named = builder("12.9.1").env("CUDAARCHS", "90;110");
     let findings = check("cuda.arch.too-new-for-toolkit-renamed", &named, &["cuda.arch.too-new-for-toolkit"]);
     let text = lines(&findings);
     assert!(text.contains("asks for sm_110, and CUDA 12.9 knows that chip as sm_101"), "{text}");
     assert!(findings[0].remedy.text.starts_with("write 101 there"), "{text}");
     assert!(commands(&findings).is_empty(), "{text}");
-    // What is too new under any number is told first.
+    // An architecture that is too new under any name is reported first.
     let both = diagnose(&builder("12.9.1").env("CUDAARCHS", "110;130"), None);
     assert!(lines(&both).contains("asks for sm_130"), "{}", lines(&both));
 }
 
 #[test]
-fn native_without_a_gpu() {
+fn native_without_a_gpu_is_diagnosed() {
     let machine = builder("12.4.1").env("CUDAARCHS", "native");
     let findings = check("cuda.arch.native-no-gpu", &machine, &["cuda.arch.native-no-gpu"]);
     assert!(commands(&findings)[0].contains("90-real"), "{findings:?}");
-    mends(machine, &findings);
+    fix_works(machine, &findings);
     let options = builder("12.8.1").env("CMAKE_ARGS", "-DGGML_CUDA=on -DCMAKE_CUDA_ARCHITECTURES=native");
     check("cuda.arch.native-no-gpu-options", &options, &["cuda.arch.native-no-gpu"]);
 }
 
 #[test]
-fn crates_that_ask_nvidia_smi() {
+fn crates_that_need_nvidia_smi_are_diagnosed() {
     let machine = Machine::debian("12").cuda("12.4.1").env("LIBRARY_PATH", "/usr/local/cuda/lib64/stubs");
     let findings = check_note("cuda.arch.needs-smi", &machine, "cuda.arch.needs-smi");
     assert_eq!(commands(&findings), ["export CUDA_COMPUTE_CAP=89"]);
@@ -644,7 +644,7 @@ fn crates_that_ask_nvidia_smi() {
 // Python and Rust.
 
 #[test]
-fn torch_of_another_cuda() {
+fn torch_cuda_mismatch_is_diagnosed() {
     let text = "__version__ = '2.9.0+cu130'\ndebug = False\ncuda: Optional[str] = '13.0'\nhip: Optional[str] = None\n";
     let machine = Machine::ubuntu("22.04")
         .nvidia(machine::RTX_4090, "580.95.05")
@@ -656,7 +656,7 @@ fn torch_of_another_cuda() {
 }
 
 #[test]
-fn crates_that_make_bindings() {
+fn missing_libclang_for_bindings_is_diagnosed() {
     let machine = Machine::fedora("41").nvidia(machine::RTX_4070, "570.133.07").cuda("12.8.1");
     let findings = check_note("cuda.libclang-missing", &machine, "cuda.libclang-missing");
     assert_eq!(commands(&findings), ["sudo dnf install clang-devel"]);
@@ -665,7 +665,7 @@ fn crates_that_make_bindings() {
 }
 
 #[test]
-fn conda_in_an_image() {
+fn conda_build_without_gpu_is_diagnosed() {
     let prefix = "/opt/conda";
     let machine = Machine::debian("12")
         .docker()
@@ -674,12 +674,12 @@ fn conda_in_an_image() {
         .opaque("/opt/conda/targets/x86_64-linux/lib/stubs/libcuda.so");
     let findings = check("conda.build-no-gpu", &machine, &["conda.build-no-gpu"]);
     assert_eq!(commands(&findings), ["export CONDA_OVERRIDE_CUDA=12.6"]);
-    mends(machine.clone(), &findings);
+    fix_works(machine.clone(), &findings);
     healthy("healthy-debian-12-conda-image", &machine.env("CONDA_OVERRIDE_CUDA", "12.6"));
 }
 
 #[test]
-fn uv_under_wsl() {
+fn wrong_uv_auto_backend_under_wsl_is_diagnosed() {
     let machine =
         wsl().cuda("12.8.1").program("/home/user/.local/bin/uv").path_first("/home/user/.local/bin");
     let findings = check("uv.auto-wrong", &machine, &["uv.auto-wrong"]);
@@ -691,10 +691,10 @@ fn uv_under_wsl() {
     healthy("healthy-wsl-uv", &machine.path_first("/usr/lib/wsl/lib"));
 }
 
-// Healthy machines.
+// Healthy hosts.
 
 #[test]
-fn two_toolkits_that_all_ways_agree_on() {
+fn two_toolkits_with_one_choice_are_healthy() {
     let machine = Machine::ubuntu("24.04")
         .nvidia(machine::RTX_4090, "570.133.07")
         .cuda_at("/usr/local/cuda-12.4", "12.4.1")
@@ -716,7 +716,7 @@ fn two_toolkits_that_all_ways_agree_on() {
         .path_first("/apps/cuda/12.4/bin")
         .env("CUDA_HOME", "/apps/cuda/12.4");
     healthy("healthy-rocky-9-module", &module);
-    // The HPC SDK: a wrapper around nvcc on PATH, the toolkit beside it.
+    // The HPC SDK: a wrapper of nvcc on PATH, the toolkit beside it.
     let sdk = "/opt/nvidia/hpc_sdk/Linux_x86_64/24.5";
     let hpc = Machine::rhel_like("almalinux", "9")
         .nvidia(machine::A100, "550.144.03")
@@ -733,7 +733,7 @@ fn builders_without_a_gpu_are_healthy() {
 }
 
 #[test]
-fn nix_is_healthy() {
+fn nixos_is_healthy() {
     healthy("healthy-nixos", &nixos());
 }
 
@@ -749,14 +749,14 @@ fn windows_with_two_toolkits_is_healthy() {
     healthy("healthy-windows-11-build-tools", &machine.visual_studio_at(tools, "14.43.34808"));
 }
 
-// Two faults at once: both are named.
+// Two faults at once: both are reported.
 
 fn both(name: &str, machine: &Machine, expected: [&str; 2]) {
-    keep(name, machine);
+    check_recording(name, machine);
     let findings = diagnose(machine, None);
-    let told = ids(&findings, Severity::Warning);
-    assert!(expected.iter().all(|id| told.contains(id)), "{name}: {told:?}\n{}", lines(&findings));
-    assert_eq!(told.len(), 2, "{name}: {told:?}\n{}", lines(&findings));
+    let reported = ids(&findings, Severity::Warning);
+    assert!(expected.iter().all(|id| reported.contains(id)), "{name}: {reported:?}\n{}", lines(&findings));
+    assert_eq!(reported.len(), 2, "{name}: {reported:?}\n{}", lines(&findings));
 }
 
 #[test]

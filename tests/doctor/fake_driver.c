@@ -1,4 +1,4 @@
-/* A driver library that misbehaves in the way that FAULT says, under the names of all vendors' first calls. */
+/* A driver library with the first functions of all vendors' APIs, which misbehave as FAULT selects. */
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ int hipDeviceTotalMem(size_t *bytes, int device) { (void)device; *bytes = SIZE_M
 int hipDeviceGetPCIBusId(char *text, int length, int device) { (void)device; memset(text, 0, (size_t)length); return 0; }
 int hipGetDevicePropertiesR0600(unsigned char *properties, int device) { (void)device; memset(properties, 0x80, 64); return 0; }
 
-/* OpenCL: more platforms than anybody has room for */
+/* OpenCL: more platforms than callers have room for */
 int clGetPlatformIDs(unsigned room, void **platforms, unsigned *count) {
     int status = misbehave();
     for (unsigned index = 0; platforms && index < room; index++) platforms[index] = (void *)(uintptr_t)0xdead;

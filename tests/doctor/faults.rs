@@ -1,4 +1,5 @@
-//! Real driver libraries that crash, hang and talk nonsense, asked by the real command: the report is complete each time.
+//! Driver libraries that crash, hang or return invalid values, loaded by the real command: the report is always
+//! complete.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -7,7 +8,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/doctor/fake_driver.c");
-/// The library behind each probe, by the name that the probe opens first.
+/// The library that each probe opens first.
 const LIBRARIES: [(&str, &str); 5] = [
     ("cuda", "libcuda.so.1"),
     ("rocm", "libamdhip64.so.7"),
@@ -16,7 +17,7 @@ const LIBRARIES: [(&str, &str); 5] = [
     ("sycl", "libze_loader.so.1"),
 ];
 
-/// A folder with the libraries of some probes, all with one fault. `None` where there is no compiler.
+/// A folder with faulty libraries for some probes. `None` without a C compiler.
 fn libraries(fault: &str, probes: &[&str]) -> Option<tempfile::TempDir> {
     let folder = tempfile::tempdir().unwrap();
     let first = folder.path().join("fake.so");
@@ -27,20 +28,20 @@ fn libraries(fault: &str, probes: &[&str]) -> Option<tempfile::TempDir> {
         .output();
     let Ok(compiled) = compiled else {
         let required = std::env::var("GPUBUILD_REQUIRE").unwrap_or_default();
-        assert!(!required.split(',').any(|one| one == "cmake"), "there is no cc");
+        assert!(!required.split(',').any(|one| one == "cmake"), "cc is missing");
         return None;
     };
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
     for (_, name) in LIBRARIES.iter().filter(|(probe, _)| probes.contains(probe)) {
         std::fs::copy(&first, folder.path().join(name)).unwrap();
     }
-    // The only Vulkan driver: without one the answer is known from files, and the library is not blamed for anything.
+    // The only Vulkan driver: without a driver the doctor knows the answer from files and does not blame the library.
     let driver = serde_json::json!({"file_format_version": "1.0.0", "ICD": {"library_path": first, "api_version": "1.3.0"}});
     std::fs::write(folder.path().join("icd.json"), driver.to_string()).unwrap();
     Some(folder)
 }
 
-/// The command, on a machine that is said to have a card of each maker.
+/// Runs the command as if the machine had a GPU of each vendor.
 fn gpubuild(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_gpubuild"))
         .args(arguments)
@@ -56,14 +57,14 @@ fn gpubuild(folder: &Path, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// The report of the doctor, checked for being whole.
+/// Runs the doctor and checks that the report is complete.
 fn report(folder: &Path) -> Value {
     let started = Instant::now();
     let ran = gpubuild(folder, &["doctor", "--json"]);
     let errors = String::from_utf8_lossy(&ran.stderr);
     assert!(matches!(ran.status.code(), Some(0 | 1)), "{ran:?}");
     assert!(!errors.contains("panicked"), "{errors}");
-    assert!(started.elapsed().as_secs() < 60, "a driver held the doctor up for {:?}", started.elapsed());
+    assert!(started.elapsed().as_secs() < 60, "a driver delayed the doctor for {:?}", started.elapsed());
     let document: Value = serde_json::from_slice(&ran.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&ran.stdout)));
     assert_eq!(document["schema"], json!({"name": "doctor", "version": 1}));
@@ -82,7 +83,7 @@ fn report(folder: &Path) -> Value {
     document
 }
 
-/// Every id that the report names, as a cause or under one.
+/// Every id in the report, of findings and their consequences.
 fn named(document: &Value) -> Vec<String> {
     let findings = document["findings"].as_array().unwrap();
     let below = |finding: &Value| finding["consequences"].as_array().cloned().unwrap_or_default();
@@ -97,7 +98,7 @@ fn check(fault: &str, expected: &str) {
     assert!(named(&document).iter().any(|id| id == expected), "{fault}: {document:#}");
     let text = document.to_string();
     assert!(!text.contains('\u{1b}') && !text.contains("\\u001b"), "{fault}: {text}");
-    // Each probe by itself: one line that the parent understands, or none at all.
+    // Each probe on its own prints one valid line or none.
     for (probe, _) in LIBRARIES.iter().filter(|_| fault != "HANG") {
         let ran = gpubuild(folder.path(), &["__probe", probe]);
         let output = String::from_utf8_lossy(&ran.stdout).into_owned();
@@ -111,33 +112,33 @@ fn check(fault: &str, expected: &str) {
 }
 
 #[test]
-fn drivers_that_crash() {
+fn crashing_drivers_do_not_crash_the_doctor() {
     check("SEGFAULT", "probe.crashed");
     check("ABORT", "probe.crashed");
 }
 
 #[test]
-fn drivers_that_hang() {
+fn hanging_drivers_time_out() {
     check("HANG", "probe.timeout");
 }
 
 #[test]
-fn drivers_that_leave_without_a_word() {
+fn drivers_that_exit_silently_are_reported() {
     check("LEAVE", "probe.failed");
 }
 
 #[test]
-fn drivers_that_talk_nonsense() {
+fn drivers_with_invalid_values_are_reported() {
     check("NONSENSE", "probe.invalid");
 }
 
 #[test]
-fn drivers_that_talk_too_much_and_crash() {
+fn drivers_that_flood_output_and_crash_are_reported() {
     check("FLOOD", "probe.crashed");
 }
 
 #[test]
-fn one_bad_driver_harms_no_other() {
+fn one_bad_driver_does_not_affect_others() {
     for (probe, _) in LIBRARIES {
         let Some(folder) = libraries("SEGFAULT", &[probe]) else { return };
         let document = report(folder.path());
@@ -152,7 +153,7 @@ fn one_bad_driver_harms_no_other() {
 }
 
 #[test]
-fn the_text_is_whole_as_well() {
+fn text_report_is_complete_despite_faults() {
     let Some(folder) = libraries("NONSENSE", &["cuda", "rocm"]) else { return };
     let ran = gpubuild(folder.path(), &["doctor"]);
     let text = String::from_utf8_lossy(&ran.stdout).into_owned();

@@ -1,4 +1,4 @@
-//! Files as patients: `tests/files/ill/ID/…` each with that finding first, `tests/files/healthy/` without any.
+//! Input files of the doctor: `tests/files/faulty/ID/…` report that finding first, `tests/files/healthy/` none.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/files")
 }
 
-/// Every file below a folder, sorted, with its name from there.
+/// Every file below a folder, sorted, with its relative path.
 fn below(root: &Path) -> Vec<(String, Vec<u8>)> {
     let mut files: Vec<(String, Vec<u8>)> = walkdir::WalkDir::new(root)
         .into_iter()
@@ -27,11 +27,11 @@ fn below(root: &Path) -> Vec<(String, Vec<u8>)> {
     files
 }
 
-fn examine(patients: &[InputFile]) -> Result<Vec<Finding>, UnreadableInput> {
+fn examine(files: &[InputFile]) -> Result<Vec<Finding>, UnreadableInput> {
     let catalogue = Catalogue::embedded();
     let findings = Findings::embedded();
-    let drafts = file::examine(patients, catalogue.get("cuda").unwrap())?;
-    Ok(drafts.iter().map(|draft| file::tell(draft, &findings)).collect())
+    let drafts = file::examine(files, catalogue.get("cuda").unwrap())?;
+    Ok(drafts.iter().map(|draft| file::to_finding(draft, &findings)).collect())
 }
 
 fn one(name: &str, text: &str) -> Result<Vec<Finding>, UnreadableInput> {
@@ -41,17 +41,18 @@ fn one(name: &str, text: &str) -> Result<Vec<Finding>, UnreadableInput> {
 fn shown(findings: &[Finding]) -> String {
     let mut text = String::new();
     for finding in findings {
-        let places: Vec<&str> = finding.evidence.iter().map(|evidence| evidence.place.as_str()).collect();
+        let locations: Vec<&str> = finding.evidence.iter().map(|evidence| evidence.place.as_str()).collect();
         let severity = format!("{:?}", finding.severity).to_lowercase();
         let (id, summary, fix) = (&finding.id, &finding.summary, &finding.remedy.text);
-        writeln!(text, "  {severity} {id} at {}\n    {summary}\n    fix: {fix}", places.join(", ")).unwrap();
+        writeln!(text, "  {severity} {id} at {}\n    {summary}\n    fix: {fix}", locations.join(", "))
+            .unwrap();
     }
     text
 }
 
 #[test]
-fn ill_files_are_told_their_illness_first() {
-    let files = below(&folder().join("ill"));
+fn faulty_files_report_their_finding_first() {
+    let files = below(&folder().join("faulty"));
     assert!(files.len() >= 40, "{} files", files.len());
     let mut all = String::new();
     let mut wrong = Vec::new();
@@ -72,7 +73,7 @@ fn ill_files_are_told_their_illness_first() {
 }
 
 #[test]
-fn healthy_files_are_left_in_peace() {
+fn healthy_files_have_no_findings() {
     let files = below(&folder().join("healthy"));
     assert!(files.len() >= 6);
     for (path, bytes) in files {
@@ -82,8 +83,8 @@ fn healthy_files_are_left_in_peace() {
 }
 
 #[test]
-fn every_finding_of_files_has_a_file_that_shows_it() {
-    let shown: Vec<String> = below(&folder().join("ill"))
+fn every_file_finding_has_an_example() {
+    let shown: Vec<String> = below(&folder().join("faulty"))
         .into_iter()
         .map(|(path, _)| path.split('/').next().unwrap().to_owned())
         .collect();
@@ -93,19 +94,18 @@ fn every_finding_of_files_has_a_file_that_shows_it() {
 }
 
 #[test]
-fn files_of_a_project_are_looked_at_together() {
-    let patient =
-        |name: &str, text: &str| InputFile { name: name.to_owned(), bytes: text.as_bytes().to_vec() };
-    let base = patient("app/compose.yaml", "services:\n  llm:\n    image: vllm/vllm-openai:v0.6.3\n");
-    let gpu = patient("app/compose.gpu.yaml", "services:\n  llm:\n    gpus: all\n");
-    let elsewhere = patient("other/compose.gpu.yaml", "services:\n  llm:\n    gpus: all\n");
+fn files_of_a_project_are_checked_together() {
+    let input = |name: &str, text: &str| InputFile { name: name.to_owned(), bytes: text.as_bytes().to_vec() };
+    let base = input("app/compose.yaml", "services:\n  llm:\n    image: vllm/vllm-openai:v0.6.3\n");
+    let gpu = input("app/compose.gpu.yaml", "services:\n  llm:\n    gpus: all\n");
+    let elsewhere = input("other/compose.gpu.yaml", "services:\n  llm:\n    gpus: all\n");
     assert_eq!(examine(std::slice::from_ref(&base)).unwrap().len(), 1);
     assert_eq!(examine(&[base.clone(), gpu]).unwrap(), []);
     assert_eq!(examine(&[base, elsewhere]).unwrap().len(), 1);
 
     let dockerfile =
-        patient("./app/docker/Dockerfile", "FROM nvidia/cuda:12.4.1-runtime-ubuntu22.04\nCMD [\"x\"]\n");
-    let built = patient(
+        input("./app/docker/Dockerfile", "FROM nvidia/cuda:12.4.1-runtime-ubuntu22.04\nCMD [\"x\"]\n");
+    let built = input(
         "app/compose.yaml",
         "services:\n  a:\n    build: {context: ., dockerfile: docker/Dockerfile}\n",
     );
@@ -114,29 +114,29 @@ fn files_of_a_project_are_looked_at_together() {
 }
 
 #[test]
-fn lines_may_end_as_on_windows_and_begin_with_a_mark() {
+fn crlf_and_byte_order_mark_are_accepted() {
     let text = "\u{feff}FROM nvidia/cuda:latest\r\nRUN apt-get update && \\\r\n  apt-get install -y nvidia-driver-535\r\n";
     let found = one("Dockerfile", text).unwrap();
-    let places: Vec<(&str, &str)> =
+    let locations: Vec<(&str, &str)> =
         found.iter().map(|one| (one.id.as_str(), one.evidence[0].place.as_str())).collect();
-    assert_eq!(places, [("file.image-tag", "Dockerfile:1"), ("file.driver-in-image", "Dockerfile:3")]);
+    assert_eq!(locations, [("file.image-tag", "Dockerfile:1"), ("file.driver-in-image", "Dockerfile:3")]);
 }
 
 #[test]
-fn what_is_no_file_of_these_is_refused_with_a_reason() {
+fn unsupported_files_are_rejected_with_a_reason() {
     for (name, bytes, expected) in [
         ("Dockerfile", &b"\x7fELF\x02\x01\x01\0\0\0"[..], "is not a text file"),
         ("Dockerfile", b"\xff\xfe\x00F\x00R", "is not a text file"),
         ("Dockerfile", b"", "it has no `FROM`"),
-        ("Dockerfile", b"#!/bin/sh\necho hello\n", "line 2: `echo` is no instruction"),
+        ("Dockerfile", b"#!/bin/sh\necho hello\n", "line 2: `echo` is not a Dockerfile instruction"),
         ("compose.yaml", b"", "it is empty"),
         ("compose.yaml", b"a: [1, 2\n", "line "),
         ("compose.yaml", b"just: text\n", "it has no `services`"),
         ("compose.yaml", b"services: *nothing\n", "unknown anchor"),
         (".github/workflows/x.yml", b"on: push\n", "it has no `jobs`"),
         ("deployment.yaml", b"apiVersion: v1\nkind: {{ .Values.kind }}\n  a: b\n", "`{{`"),
-        (".devcontainer.json", b"[1, 2]", "it is no object"),
-        ("notes.txt", b"hello\n", "no file that is known"),
+        (".devcontainer.json", b"[1, 2]", "the top-level value is not an object"),
+        ("notes.txt", b"hello\n", "is not a supported kind of file"),
         ("deep.yaml", &[b"services: ".as_slice(), &b"[".repeat(5000)].concat(), "line 1"),
     ] {
         let error = examine(&[InputFile { name: name.to_owned(), bytes: bytes.to_vec() }]).unwrap_err();
@@ -146,7 +146,7 @@ fn what_is_no_file_of_these_is_refused_with_a_reason() {
 }
 
 #[test]
-fn hostile_files_end_soon() {
+fn hostile_files_terminate_quickly() {
     let laughs = |open: &str, close: &str| {
         let mut text = format!("services:\n  a0: &a0 {open}x: 1{close}\n");
         for level in 1..30 {
@@ -199,7 +199,7 @@ fn hostile_files_end_soon() {
         ("Dockerfile", format!("FROM a\n{}", "RUN x \\\n".repeat(100_000))),
         ("x.json", format!("{{\"runArgs\": [{}\"/*\"]}}", "\"a\", ".repeat(100_000))),
     ] {
-        // Whether it is refused or looked at: it comes to an end.
+        // Any result is fine as long as it terminates.
         let _ = one(name, &text);
     }
     assert!(matches!(one("compose.yaml", &laughs("{", "}")), Err(UnreadableInput::Broken { .. })));
@@ -207,7 +207,7 @@ fn hostile_files_end_soon() {
 }
 
 #[test]
-fn severities_follow_what_is_at_stake() {
+fn severity_depends_on_the_consequence() {
     let found = one("Dockerfile", "FROM nvidia/cuda:12.4.1-devel-ubuntu22.04\nRUN nvidia-smi\nRUN python3 -c 'import torch; print(torch.cuda.is_available())'\nCMD [\"x\"]\n").unwrap();
     let seen: Vec<(Severity, &str)> = found.iter().map(|one| (one.severity, one.id.as_str())).collect();
     let expected = [

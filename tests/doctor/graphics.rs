@@ -1,4 +1,4 @@
-//! Vulkan, Metal, OpenCL and SYCL: one machine per fault, healthy ones, and machines with two faults.
+//! Vulkan, Metal, OpenCL and SYCL: one host per fault, healthy hosts, and hosts with two faults.
 
 use gpubuild_core::Backend;
 use gpubuild_detect::finding::Finding;
@@ -17,14 +17,14 @@ fn folded(findings: &[Finding]) -> Vec<&str> {
     first(findings).consequences.iter().map(|one| one.id.as_str()).collect()
 }
 
-/// An Arc card with everything that SYCL needs.
+/// An Arc GPU with everything that SYCL needs.
 fn arc(machine: Machine) -> Machine {
     machine.intel(ARC_A770, "0000:03:00.0", "xe").level_zero_loader().level_zero_driver()
 }
 
 #[test]
-fn healthy_machines() {
-    // A server with a card for computing: libraries of Vulkan and OpenCL came along with something else.
+fn healthy_graphics_hosts_have_no_findings() {
+    // A compute server: libraries of Vulkan and OpenCL were installed as dependencies.
     let server = Machine::ubuntu("22.04").nvidia(H200, "570.86.15").cuda("12.8.0");
     healthy(
         "healthy-ubuntu-22.04-h200",
@@ -34,7 +34,7 @@ fn healthy_machines() {
     let headless =
         server.vulkan_loader().mesa("lvp").opencl_loader().without("/usr/share/vulkan/icd.d/nvidia_icd.json");
     healthy("healthy-ubuntu-22.04-h200-headless", &headless.without(&format!("{lib}/libGLX_nvidia.so.0")));
-    // A laptop with Intel's graphics and nothing else.
+    // A laptop with only Intel graphics.
     healthy(
         "healthy-fedora-42-iris",
         &Machine::fedora("42").intel(IRIS_XE, "0000:00:02.0", "i915").user(1000, &[1000]),
@@ -47,7 +47,7 @@ fn healthy_machines() {
             "permission-denied",
         ),
     );
-    // A virtual machine: llvmpipe is all that there is.
+    // A virtual machine with only llvmpipe.
     healthy("healthy-debian-12-llvmpipe", &Machine::debian("12").vulkan_development().mesa("lvp"));
     // Macs.
     healthy("healthy-macos-15-xcode", &Machine::mac("15.1").xcode("16.1", "15.1").homebrew_tools());
@@ -61,7 +61,7 @@ fn healthy_machines() {
         "healthy-ubuntu-24.04-arc",
         &arc(Machine::ubuntu("24.04")).oneapi("2025.2").oneapi_sourced("2025.2"),
     );
-    // A workstation for Vulkan, with an SDK that is newer than the loader.
+    // A Vulkan workstation with an SDK that is newer than the loader.
     let sdk = "/home/user/VulkanSDK/1.4.313.0/x86_64";
     let workstation = Machine::ubuntu("24.04")
         .amd(RX_7600)
@@ -71,7 +71,7 @@ fn healthy_machines() {
         .program(&format!("{sdk}/bin/glslc"))
         .env("VULKAN_SDK", sdk);
     healthy("healthy-ubuntu-24.04-vulkan-sdk", &workstation);
-    // WSL: Mesa has no driver for the card there, CUDA has.
+    // WSL: Mesa has no driver for the GPU there, CUDA has one.
     let wsl = Machine::ubuntu("24.04")
         .wsl()
         .opaque("/usr/lib/wsl/lib/libcuda.so.1")
@@ -84,7 +84,7 @@ fn healthy_machines() {
 }
 
 #[test]
-fn a_missing_shader_compiler() {
+fn missing_shader_compiler_is_diagnosed() {
     let machine =
         |base: Machine| base.amd(RX_7600).vulkan_development().mesa("radeon").without("/usr/bin/glslc");
     let findings = check("vk.glslc-missing", &machine(Machine::ubuntu("24.04")), &["vk.glslc-missing"]);
@@ -93,7 +93,7 @@ fn a_missing_shader_compiler() {
     assert!(first(&findings).remedy.commands.last().unwrap().ends_with("sudo apt install shaderc"));
     let findings = check("vk.glslc-missing-arch", &machine(Machine::arch_linux()), &["vk.glslc-missing"]);
     assert_eq!(first(&findings).remedy.commands, ["sudo pacman -S shaderc"]);
-    // Where nothing of Vulkan is installed it is a part of that.
+    // Without any Vulkan package it is a consequence.
     let bare = Machine::fedora("41").nvidia(RTX_4090, "560.35.03").cuda("12.6.3");
     let findings = check_asked(
         "asked-vulkan-bare",
@@ -105,7 +105,7 @@ fn a_missing_shader_compiler() {
 }
 
 #[test]
-fn a_wrong_variable_of_the_sdk() {
+fn wrong_vulkan_sdk_variable_is_diagnosed() {
     let sdk = "/home/user/VulkanSDK/1.3.296.0/x86_64";
     let machine = |base: Machine| {
         base.amd(RX_6800)
@@ -131,7 +131,7 @@ fn a_wrong_variable_of_the_sdk() {
 }
 
 #[test]
-fn headers_of_another_version() {
+fn vulkan_header_mismatch_is_diagnosed() {
     let old = "/home/user/VulkanSDK/1.2.131.2/x86_64";
     let machine = Machine::ubuntu("24.04")
         .amd(RX_7900)
@@ -154,7 +154,7 @@ fn headers_of_another_version() {
 }
 
 #[test]
-fn a_loader_without_a_driver() {
+fn vulkan_loader_without_driver_is_diagnosed() {
     let machine = Machine::opensuse("tumbleweed").amd(RX_7900).vulkan_development();
     let findings = check("vk.icd-missing", &machine, &["vk.icd-missing"]);
     assert_eq!(first(&findings).remedy.commands, ["sudo zypper install libvulkan_radeon libvulkan_intel"]);
@@ -175,7 +175,7 @@ fn a_loader_without_a_driver() {
 }
 
 #[test]
-fn only_the_processor_draws() {
+fn software_only_vulkan_is_diagnosed() {
     let machine =
         Machine::ubuntu("24.04").intel(ARC_B580, "0000:03:00.0", "xe").vulkan_development().mesa("lvp");
     check("vk.software-only", &machine, &["vk.software-only"]);
@@ -190,7 +190,7 @@ fn only_the_processor_draws() {
 }
 
 #[test]
-fn headers_and_no_loader() {
+fn vulkan_headers_without_loader_are_diagnosed() {
     let lib = "/usr/lib64";
     let machine = Machine::fedora("40")
         .amd(RX_7900)
@@ -206,7 +206,7 @@ fn headers_and_no_loader() {
 }
 
 #[test]
-fn a_mac_without_its_compiler() {
+fn mac_without_metal_compiler_is_diagnosed() {
     check(
         "metal.clt-only",
         &Machine::mac("14.5").command_line_tools("14.4").homebrew_tools(),
@@ -221,13 +221,13 @@ fn a_mac_without_its_compiler() {
     let xcode = Machine::mac("26.1").xcode_without_metal("26.1", "26.1").homebrew_tools();
     let findings = check("metal.toolchain-asset", &xcode, &["metal.toolchain-asset"]);
     assert_eq!(first(&findings).remedy.commands, ["xcodebuild -downloadComponent MetalToolchain"]);
-    // Xcode 26 has a program `metal` that only says what is missing.
+    // Xcode 26 has a stub `metal` that only reports what is missing.
     let stub = Machine::mac("26.0").xcode("26.0", "26.0").homebrew_tools();
     check("metal.toolchain-asset-stub", &stub, &["metal.toolchain-asset"]);
 }
 
 #[test]
-fn opencl_without_a_driver() {
+fn opencl_without_driver_is_diagnosed() {
     let machine = Machine::ubuntu("22.04")
         .intel(IRIS_XE, "0000:00:02.0", "i915")
         .opencl_development()
@@ -258,7 +258,7 @@ fn opencl_without_a_driver() {
 }
 
 #[test]
-fn level_zero_without_a_driver() {
+fn level_zero_without_driver_is_diagnosed() {
     let machine = |base: Machine| {
         base.intel(ARC_A770, "0000:03:00.0", "xe")
             .level_zero_loader()
@@ -287,7 +287,7 @@ fn level_zero_without_a_driver() {
 }
 
 #[test]
-fn oneapi_that_was_not_sourced() {
+fn unsourced_oneapi_is_diagnosed() {
     let findings = check(
         "sycl.env-not-sourced",
         &arc(Machine::opensuse("15.6")).oneapi("2025.2"),
@@ -297,7 +297,7 @@ fn oneapi_that_was_not_sourced() {
 }
 
 #[test]
-fn render_nodes_of_a_group() {
+fn render_group_permission_is_diagnosed() {
     let machine = arc(Machine::fedora("42"))
         .oneapi("2025.2")
         .oneapi_sourced("2025.2")
@@ -322,14 +322,14 @@ fn render_nodes_of_a_group() {
 }
 
 #[test]
-fn a_container_that_has_nothing_to_do_with_the_card() {
+fn container_without_gpu_use_is_healthy() {
     let plain =
         Machine::debian("12").docker().intel(IRIS_XE, "0000:00:02.0", "i915").without("/dev/dri/renderD128");
     healthy("healthy-docker-on-a-laptop", &plain);
 }
 
 #[test]
-fn machines_with_two_faults() {
+fn two_graphics_faults_are_both_diagnosed() {
     let machine = arc(Machine::ubuntu("24.04"))
         .oneapi("2025.1")
         .vulkan_development()
@@ -360,7 +360,7 @@ fn machines_with_two_faults() {
 }
 
 #[test]
-fn what_was_asked_for_and_is_not_installed() {
+fn requested_missing_backends_are_diagnosed() {
     let asked = |name: &str, machine: &Machine, backend: Backend, causes: &[&str]| {
         check_asked(name, machine, Some(&[backend]), causes)
     };

@@ -1,10 +1,10 @@
-//! The doctor on recorded machines: one per fault, each a whole machine, and healthy ones that must stay without a word.
+//! The doctor on recorded hosts: one complete host per fault, and healthy hosts that must have no findings.
 //!
-//! Each machine is written to `tests/hosts/doctor/`, so that `gpubuild doctor --host` can be tried on it; with
-//! `GPUBUILD_UPDATE_HOSTS=1` the files are written anew, otherwise they must be what the code here makes.
+//! Each host is in `tests/hosts/doctor/`, for use with `gpubuild doctor --host`. `GPUBUILD_UPDATE_HOSTS=1` rewrites
+//! the files; otherwise they must match the code here.
 
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test reads and writes its own files")]
-#![expect(dead_code, unreachable_pub, reason = "layers of machines for tests that come and go")]
+#![expect(dead_code, unreachable_pub, reason = "not every layer of the host builder is in use")]
 
 mod agreement;
 mod container;
@@ -30,18 +30,18 @@ use gpubuild_host::HostInfo;
 
 use machine::Machine;
 
-/// Read once: in a debug build that takes longer than looking at a machine.
+/// Parsed once: in debug builds parsing takes longer than examining a host.
 static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(Catalogue::embedded);
 static FINDINGS: LazyLock<Findings> = LazyLock::new(Findings::embedded);
 
-/// What the doctor finds.
+/// The findings of the doctor.
 fn diagnose(machine: &Machine, asked: Option<&[Backend]>) -> Vec<Finding> {
     let host = machine.host();
     let catalogue = &*CATALOGUE;
     let facts = facts::gather(&host);
     let mut inventory = toolkit::probe(&host, catalogue);
-    toolkit::ask_programs(&host, catalogue, &mut inventory);
-    let probes = toolkit::ask_drivers(&host, &Backend::ALL);
+    toolkit::query_programs(&host, catalogue, &mut inventory);
+    let probes = toolkit::probe_drivers(&host, &Backend::ALL);
     let matrix = gpubuild_plan::offer::evaluate(&facts, &inventory, catalogue, &probes);
     let signs = doctor::observe(&host, &facts, &inventory, catalogue);
     let case = DiagnosisCase {
@@ -70,8 +70,8 @@ fn ids(findings: &[Finding], least: Severity) -> Vec<&str> {
     findings.iter().filter(|one| one.severity <= least).map(|one| one.id.as_str()).collect()
 }
 
-/// Writes the machine beside the other recordings, or compares it with the one that is there.
-fn keep(name: &str, machine: &Machine) {
+/// Writes the recording of the host, or compares it with the existing file.
+fn check_recording(name: &str, machine: &Machine) {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/hosts/doctor");
     let path = folder.join(format!("{name}.toml"));
     let text = machine.recording().to_toml();
@@ -80,17 +80,21 @@ fn keep(name: &str, machine: &Machine) {
         std::fs::write(&path, &text).unwrap();
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(kept == text, "{} is not what the test makes: run with GPUBUILD_UPDATE_HOSTS=1", path.display());
+    assert!(
+        kept == text,
+        "{} differs from what the test generates: run with GPUBUILD_UPDATE_HOSTS=1",
+        path.display()
+    );
 }
 
-/// A sick machine: its errors and warnings are exactly these causes, in this order.
+/// Checks a faulty host: its errors and warnings are exactly these causes, in this order.
 fn check(name: &str, machine: &Machine, causes: &[&str]) -> Vec<Finding> {
     check_asked(name, machine, None, causes)
 }
 
-/// The same where somebody asked for backends.
+/// Like [`check`], with requested backends.
 fn check_asked(name: &str, machine: &Machine, asked: Option<&[Backend]>, causes: &[&str]) -> Vec<Finding> {
-    keep(name, machine);
+    check_recording(name, machine);
     let findings = diagnose(machine, asked);
     assert_eq!(ids(&findings, Severity::Warning), causes, "{name}:\n{}", lines(&findings));
     for finding in findings.iter().filter(|one| one.severity <= Severity::Warning) {
@@ -102,13 +106,13 @@ fn check_asked(name: &str, machine: &Machine, asked: Option<&[Backend]>, causes:
     findings
 }
 
-/// A machine that nothing is wrong with.
+/// Checks that a host has no errors or warnings.
 fn healthy(name: &str, machine: &Machine) -> Vec<Finding> {
     check(name, machine, &[])
 }
 
 #[test]
-fn a_workstation_with_cuda_is_healthy() {
+fn workstation_with_cuda_is_healthy() {
     let machine = Machine::ubuntu("22.04").nvidia(machine::RTX_4090, "550.144.03").cuda("12.4.1");
     healthy("healthy-ubuntu-22.04-rtx4090", &machine);
 }

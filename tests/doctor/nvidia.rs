@@ -1,4 +1,4 @@
-//! Machines whose NVIDIA driver is ill, one per cause, and healthy ones that look as if it were.
+//! Hosts with a fault of the NVIDIA driver, one per cause, and healthy hosts that look similar.
 
 use gpubuild_detect::finding::{Finding, Severity};
 use gpubuild_host::{Arch, Os};
@@ -10,14 +10,14 @@ const SECURE_BOOT: &str = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11
 const SECURE: &[u8] = &[6, 0, 0, 0, 1];
 const UNIT: &str = "/usr/lib/systemd/system/nvidia-fabricmanager.service";
 
-/// A machine with a driver on disk for a kernel; nothing of it is loaded.
-fn on_disk(machine: Machine, kernel: &str, place: &str, version: &str) -> Machine {
-    machine.nvidia_libraries(version).opaque(&format!("/lib/modules/{kernel}/{place}"))
+/// Adds a driver on disk for a kernel, with nothing loaded.
+fn on_disk(machine: Machine, kernel: &str, module: &str, version: &str) -> Machine {
+    machine.nvidia_libraries(version).opaque(&format!("/lib/modules/{kernel}/{module}"))
 }
 
-/// What the probe child says when CUDA's first call fails.
-fn refuses(machine: Machine, code: u32, words: &str) -> Machine {
-    machine.probe_fails("cuda", &format!("cuInit answered {code}: {words} (driver version 12040)"))
+/// Makes the first call of the CUDA probe fail.
+fn refuses(machine: Machine, code: u32, message: &str) -> Machine {
+    machine.probe_fails("cuda", &format!("cuInit answered {code}: {message} (driver version 12040)"))
 }
 
 fn commands(findings: &[Finding]) -> String {
@@ -29,7 +29,7 @@ fn consequences(findings: &[Finding]) -> Vec<&str> {
 }
 
 #[test]
-fn no_driver_at_all() {
+fn missing_driver_is_diagnosed() {
     let machine = Machine::debian("12").nvidia_card(RTX_3060, None);
     let found = check("nv.driver.missing", &machine, &["nv.driver.missing"]);
     assert!(commands(&found).contains("nvidia-driver firmware-misc-nonfree"), "{found:?}");
@@ -37,14 +37,14 @@ fn no_driver_at_all() {
 }
 
 #[test]
-fn an_old_card_takes_an_old_driver() {
+fn old_gpu_gets_a_legacy_driver() {
     let machine = Machine::arch_linux().nvidia_card(GTX_1080, None);
     let found = check("nv.driver.missing-pascal", &machine, &["nv.driver.missing"]);
     assert!(commands(&found).contains("nvidia-580xx-dkms"), "{found:?}");
 }
 
 #[test]
-fn a_driver_that_is_only_not_loaded() {
+fn unloaded_driver_is_diagnosed() {
     let machine = Machine::arch_linux().nvidia_card(RTX_4070, None);
     let machine = on_disk(machine, "6.11.5-arch1-1", "extramodules/nvidia.ko.zst", "565.57.01").file(
         "/etc/modprobe.d/hybrid.conf",
@@ -57,7 +57,7 @@ fn a_driver_that_is_only_not_loaded() {
 }
 
 #[test]
-fn windows_without_a_driver() {
+fn windows_without_driver_is_diagnosed() {
     let card =
         r"HKLM\SYSTEM\CurrentControlSet\Enum\PCI\VEN_10DE&DEV_2504&SUBSYS_397D1462&REV_A1\4&2283f625&0&0019";
     let machine = Machine::windows("22631")
@@ -70,14 +70,14 @@ fn windows_without_a_driver() {
 }
 
 #[test]
-fn nouveau_drives_the_card() {
+fn nouveau_is_diagnosed() {
     let machine = Machine::fedora("41").nvidia_card(RTX_3060, Some("nouveau")).mesa("nouveau");
     let found = check("nv.driver.nouveau", &machine, &["nv.driver.nouveau"]);
     assert!(commands(&found).contains("akmod-nvidia"), "{found:?}");
 }
 
 #[test]
-fn nouveau_is_faster_than_the_installed_driver() {
+fn nouveau_loaded_before_the_driver_is_diagnosed() {
     let machine = Machine::debian("12").nvidia_card(RTX_3090, Some("nouveau"));
     let machine = on_disk(machine, "6.1.0-26-amd64", "updates/dkms/nvidia-current.ko", "535.183.01");
     let found = check("nv.driver.nouveau-installed", &machine, &["nv.driver.nouveau"]);
@@ -85,27 +85,27 @@ fn nouveau_is_faster_than_the_installed_driver() {
 }
 
 #[test]
-fn a_card_for_a_virtual_machine() {
+fn vfio_gpu_is_diagnosed() {
     let machine = Machine::ubuntu("22.04").nvidia_card(RTX_4090, Some("vfio-pci"));
     let found = check("nv.driver.vfio", &machine, &["nv.driver.vfio"]);
     assert!(commands(&found).contains("0000:01:00.0"), "{found:?}");
 }
 
 #[test]
-fn the_firmware_refuses_the_module() {
+fn secure_boot_blocking_the_module_is_diagnosed() {
     let machine = Machine::fedora("42").nvidia_card(RTX_4070, Some("nouveau")).bytes(SECURE_BOOT, SECURE);
     let machine = on_disk(machine, "6.14.0-63.fc42.x86_64", "extra/nvidia/nvidia.ko.xz", "570.144")
         .file("/usr/src/akmods/nvidia-kmod-570.144-1.fc42.src.rpm", "");
     let found = check("nv.driver.secureboot", &machine, &["nv.driver.secureboot"]);
     assert!(commands(&found).contains("mokutil --import /etc/pki/akmods"), "{found:?}");
     assert!(consequences(&found).contains(&"nv.driver.nouveau"), "{found:?}");
-    // The same with the check switched off in the firmware: nouveau was only faster.
+    // With Secure Boot off the cause is nouveau.
     let off = machine.bytes(SECURE_BOOT, &[6, 0, 0, 0, 0]);
     assert_eq!(diagnose(&off, None)[0].id, "nv.driver.nouveau");
 }
 
 #[test]
-fn the_firmware_refuses_a_module_of_dkms() {
+fn secure_boot_blocking_a_dkms_module_is_diagnosed() {
     let machine = Machine::ubuntu("24.04").nvidia_card(RTX_3060, None).bytes(SECURE_BOOT, SECURE);
     let machine = on_disk(machine, "6.8.0-45-generic", "updates/dkms/nvidia.ko.zst", "550.107.02");
     let found = check("nv.driver.secureboot-dkms", &machine, &["nv.driver.secureboot"]);
@@ -113,7 +113,7 @@ fn the_firmware_refuses_a_module_of_dkms() {
 }
 
 #[test]
-fn a_new_kernel_without_the_module() {
+fn kernel_without_dkms_module_is_diagnosed() {
     let machine = Machine::ubuntu("24.04").nvidia_card(RTX_4090, None);
     let machine = on_disk(machine, "6.8.0-41-generic", "updates/dkms/nvidia.ko.zst", "550.107.02")
         .folder("/var/lib/dkms/nvidia/550.107.02/6.8.0-41-generic/x86_64/module");
@@ -124,7 +124,7 @@ fn a_new_kernel_without_the_module() {
 }
 
 #[test]
-fn a_kernel_that_was_updated_and_not_restarted() {
+fn pending_reboot_after_kernel_update_is_diagnosed() {
     let machine = Machine::arch_linux().nvidia_card(RTX_4070, None).without("/lib/modules/6.11.5-arch1-1");
     let machine = on_disk(machine, "6.11.9-arch1-1", "extramodules/nvidia.ko.zst", "565.57.01");
     let found = check("nv.driver.dkms-reboot", &machine, &["nv.driver.dkms"]);
@@ -132,7 +132,7 @@ fn a_kernel_that_was_updated_and_not_restarted() {
 }
 
 #[test]
-fn ubuntu_s_ready_made_module_of_another_kernel() {
+fn missing_prebuilt_ubuntu_module_is_diagnosed() {
     let machine = Machine::ubuntu("22.04").nvidia_card(T4, None);
     let machine = on_disk(machine, "6.5.0-41-generic", "kernel/nvidia-535srv/nvidia.ko", "535.183.01");
     let found = check("nv.driver.dkms-prebuilt", &machine, &["nv.driver.dkms"]);
@@ -140,7 +140,7 @@ fn ubuntu_s_ready_made_module_of_another_kernel() {
 }
 
 #[test]
-fn an_update_that_was_not_followed_by_a_restart() {
+fn pending_reboot_after_driver_update_is_diagnosed() {
     let machine = Machine::ubuntu("22.04")
         .nvidia(L4, "550.120")
         .nvidia_libraries("550.127.05")
@@ -151,7 +151,7 @@ fn an_update_that_was_not_followed_by_a_restart() {
 }
 
 #[test]
-fn a_second_driver_in_front_of_the_loaded_one() {
+fn shadowing_driver_library_is_diagnosed() {
     let machine = Machine::rhel_like("rocky", "9")
         .nvidia(A100, "550.90.07")
         .nvidia_libraries_in("/usr/local/lib/nvidia-470", "470.256.02")
@@ -163,7 +163,7 @@ fn a_second_driver_in_front_of_the_loaded_one() {
 }
 
 #[test]
-fn blackwell_with_proprietary_modules() {
+fn blackwell_with_proprietary_modules_is_diagnosed() {
     let machine = Machine::ubuntu("24.04")
         .nvidia_card(RTX_5090, None)
         .nvidia_module("570.133.07", false)
@@ -176,8 +176,8 @@ fn blackwell_with_proprietary_modules() {
 }
 
 #[test]
-fn an_update_that_left_the_card_behind() {
-    // The module finds no card that it drives and leaves again.
+fn gpu_dropped_by_driver_branch_is_diagnosed() {
+    // The module supports no GPU of the host and unloads.
     let machine = Machine::arch_linux().nvidia_card(GTX_1080, None);
     let machine = on_disk(machine, "6.11.5-arch1-1", "extramodules/nvidia.ko.zst", "590.48.01");
     let found = check("nv.driver.branch-dropped", &machine, &["nv.driver.branch-dropped"]);
@@ -186,7 +186,7 @@ fn an_update_that_left_the_card_behind() {
 }
 
 #[test]
-fn an_update_that_left_a_server_s_cards_behind() {
+fn server_gpu_dropped_by_driver_branch_is_diagnosed() {
     let machine = Machine::rhel_like("almalinux", "9")
         .nvidia_card(V100, None)
         .nvidia_module("595.58.03", true)
@@ -197,25 +197,25 @@ fn an_update_that_left_a_server_s_cards_behind() {
 }
 
 #[test]
-fn a_driver_older_than_the_toolkit() {
+fn driver_too_old_for_toolkit_is_diagnosed() {
     let machine = Machine::rhel_like("rocky", "8").nvidia(T4, "470.256.02").cuda("12.4.1");
     let found = check("nv.driver.too-old", &machine, &["nv.driver.too-old"]);
     assert!(found[0].summary.contains("525.60.13"), "{}", found[0].summary);
 }
 
 #[test]
-fn only_ptx_of_a_newer_toolkit() {
+fn too_new_ptx_is_diagnosed() {
     let machine =
         Machine::ubuntu("24.04").nvidia(L4, "580.95.05").cuda("13.2.1").env("CUDAARCHS", "75-virtual");
     let found = check("nv.ptx.too-new", &machine, &["nv.ptx.too-new"]);
     assert!(found[0].summary.contains("13.0"), "{}", found[0].summary);
-    // Machine code runs by the rule of minor versions; that is worth a note.
+    // Machine code runs by minor version compatibility; that is worth a note.
     let found = diagnose(&machine.without_env("CUDAARCHS"), None);
     assert_eq!((found[0].id.as_str(), found[0].severity), ("nv.ptx.too-new", Severity::Info));
 }
 
 #[test]
-fn nothing_is_built_for_the_card() {
+fn missing_kernel_image_is_diagnosed() {
     let machine =
         Machine::debian("12").nvidia(RTX_3060, "535.183.01").cuda("12.2.2").env("CUDAARCHS", "89;90-real");
     let found = check("nv.no-kernel-image", &machine, &["nv.no-kernel-image"]);
@@ -223,8 +223,8 @@ fn nothing_is_built_for_the_card() {
 }
 
 #[test]
-fn what_programs_say_is_understood() {
-    for (words, id) in [
+fn driver_error_codes_are_explained() {
+    for (message, id) in [
         ("cuModuleLoadData: CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "nv.ptx.too-new"),
         ("no kernel image is available for execution on the device", "nv.no-kernel-image"),
         ("cuInit: CUDA_ERROR_SYSTEM_NOT_READY", "nv.fabricmanager"),
@@ -235,21 +235,23 @@ fn what_programs_say_is_understood() {
         ("cuInit answered 34: this is the stub library", "cuda.stub-at-runtime"),
         ("cuDeviceGetUuid: libcuda.so.1: undefined symbol: cuDeviceGetUuid", "nv.symbol-too-new"),
     ] {
-        let machine =
-            Machine::ubuntu("22.04").nvidia(RTX_4090, "550.144.03").cuda("12.4.1").probe_fails("cuda", words);
+        let machine = Machine::ubuntu("22.04")
+            .nvidia(RTX_4090, "550.144.03")
+            .cuda("12.4.1")
+            .probe_fails("cuda", message);
         let found = diagnose(&machine, None);
         assert_eq!(
             (found[0].id.as_str(), found[0].severity),
             (id, Severity::Error),
-            "{words}: {}",
+            "{message}: {}",
             crate::lines(&found)
         );
-        assert_eq!(consequences(&found), ["probe.failed"], "{words}");
+        assert_eq!(consequences(&found), ["probe.failed"], "{message}");
     }
 }
 
 #[test]
-fn compatibility_libraries_on_a_gamer_s_card() {
+fn compat_libraries_on_geforce_are_diagnosed() {
     let machine = Machine::ubuntu("22.04")
         .nvidia(RTX_4090, "535.183.01")
         .cuda("12.6.3")
@@ -271,14 +273,14 @@ fn hgx(machine: Machine) -> Machine {
 }
 
 #[test]
-fn switches_without_their_manager() {
+fn missing_fabric_manager_is_diagnosed() {
     let machine = refuses(hgx(Machine::ubuntu("22.04")), 802, "the system is not ready");
     let found = check("nv.fabricmanager", &machine, &["nv.fabricmanager"]);
     assert!(commands(&found).contains("nvidia-fabricmanager-550"), "{found:?}");
 }
 
 #[test]
-fn switches_whose_manager_is_not_started() {
+fn stopped_fabric_manager_is_diagnosed() {
     let machine = hgx(Machine::rhel_like("rocky", "9")).program("/usr/bin/nv-fabricmanager").opaque(UNIT);
     let machine = machine.without_probe("cuda");
     let found = check("nv.fabricmanager-stopped", &machine, &["nv.fabricmanager"]);
@@ -286,7 +288,7 @@ fn switches_whose_manager_is_not_started() {
 }
 
 #[test]
-fn cuda_s_memory_device_is_missing() {
+fn missing_uvm_device_is_diagnosed() {
     let machine = Machine::debian("12")
         .nvidia(A100, "550.127.08")
         .cuda("12.4.1")
@@ -299,7 +301,7 @@ fn cuda_s_memory_device_is_missing() {
 }
 
 #[test]
-fn cuda_did_not_wake_up() {
+fn cuda_after_suspend_is_diagnosed() {
     let machine = Machine::fedora("41")
         .nvidia(RTX_4070, "565.57.01")
         .cuda("12.6.3")
@@ -312,7 +314,7 @@ fn cuda_did_not_wake_up() {
 }
 
 #[test]
-fn two_releases_of_one_library() {
+fn mixed_cuda_runtimes_are_diagnosed() {
     let cudnn = |machine: Machine, version: &str| {
         let folder = format!("/opt/cudnn-{version}/lib");
         machine
@@ -327,7 +329,7 @@ fn two_releases_of_one_library() {
 }
 
 #[test]
-fn a_search_path_that_hides_a_wheel_s_library() {
+fn search_path_hiding_a_wheel_library_is_diagnosed() {
     let machine = Machine::debian("12")
         .nvidia(RTX_3090, "550.127.05")
         .cuda("12.1.1")
@@ -340,7 +342,7 @@ fn a_search_path_that_hides_a_wheel_s_library() {
 }
 
 #[test]
-fn a_program_that_wants_a_newer_driver() {
+fn program_needing_a_newer_driver_is_diagnosed() {
     let machine = Machine::ubuntu("22.04")
         .nvidia(RTX_3090, "535.183.01")
         .cuda("12.2.2")
@@ -350,7 +352,7 @@ fn a_program_that_wants_a_newer_driver() {
 }
 
 #[test]
-fn a_variable_hides_the_card() {
+fn hidden_device_variable_is_diagnosed() {
     let machine = Machine::opensuse("tumbleweed")
         .nvidia(RTX_4090, "570.133.07")
         .cuda("12.8.1")
@@ -358,7 +360,7 @@ fn a_variable_hides_the_card() {
     let machine = refuses(machine, 100, "no CUDA device is visible");
     let found = check("nv.device-hidden", &machine, &["nv.device-hidden"]);
     assert_eq!(commands(&found), "unset CUDA_VISIBLE_DEVICES");
-    // Whose drivers nobody asked: it works as it is set, and that was perhaps meant.
+    // Without a probe result it is a warning: the setting works and may be intended.
     let found = diagnose(&machine.without_probe("cuda"), None);
     assert_eq!((found[0].id.as_str(), found[0].severity), ("nv.device-hidden", Severity::Warning));
 }
@@ -398,14 +400,14 @@ fn jetson() -> Machine {
 }
 
 #[test]
-fn a_jetson_is_worth_a_note() {
+fn jetson_is_noted() {
     let found = healthy("nv.jetson", &jetson());
     assert_eq!(found[0].id, "nv.jetson", "{}", crate::lines(&found));
     assert_eq!(commands(&found), "export CUDA_COMPUTE_CAP=87");
 }
 
 #[test]
-fn the_driver_without_its_libraries() {
+fn driver_without_libraries_is_diagnosed() {
     let machine = Machine::fedora("40")
         .nvidia(RTX_3060, "560.35.03")
         .without_probe("cuda")
@@ -421,7 +423,7 @@ fn the_driver_without_its_libraries() {
 }
 
 #[test]
-fn the_driver_without_its_nodes() {
+fn driver_without_device_nodes_is_diagnosed() {
     let machine =
         Machine::rhel_like("rocky", "9").nvidia(L4, "550.90.07").cuda("12.4.1").without_probe("cuda");
     let machine = ["nvidiactl", "nvidia0", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset"]
@@ -432,7 +434,7 @@ fn the_driver_without_its_nodes() {
     assert_eq!(consequences(&found), ["nv.uvm-missing"]);
 }
 
-/// Nodes of a group.
+/// Device nodes with a group.
 fn closed(machine: Machine, gid: u32) -> Machine {
     ["nvidiactl", "nvidia0", "nvidia-uvm"]
         .iter()
@@ -440,7 +442,7 @@ fn closed(machine: Machine, gid: u32) -> Machine {
 }
 
 #[test]
-fn the_card_belongs_to_a_group() {
+fn device_group_permission_is_diagnosed() {
     let machine =
         Machine::opensuse("15.6").nvidia(RTX_3060, "550.127.05").cuda("12.4.1").without_probe("cuda");
     let machine = closed(machine, 482)
@@ -466,7 +468,7 @@ fn secure_boot_with_a_loaded_module_is_healthy() {
 }
 
 #[test]
-fn a_node_that_is_made_on_demand_is_no_fault() {
+fn device_node_created_on_demand_is_healthy() {
     let machine = Machine::opensuse("tumbleweed")
         .nvidia(RTX_3090, "570.133.07")
         .cuda("12.8.1")
@@ -478,7 +480,7 @@ fn a_node_that_is_made_on_demand_is_no_fault() {
 }
 
 #[test]
-fn switches_with_their_manager_are_healthy() {
+fn running_fabric_manager_is_healthy() {
     let machine = hgx(Machine::ubuntu("22.04"))
         .program("/usr/bin/nv-fabricmanager")
         .opaque(UNIT)
@@ -488,7 +490,7 @@ fn switches_with_their_manager_are_healthy() {
 }
 
 #[test]
-fn compatibility_libraries_on_a_compute_card_are_healthy() {
+fn compat_libraries_on_datacenter_gpu_are_healthy() {
     let machine = Machine::rhel_like("rocky", "9")
         .nvidia(H100, "535.183.06")
         .cuda("12.6.3")
@@ -498,7 +500,7 @@ fn compatibility_libraries_on_a_compute_card_are_healthy() {
 }
 
 #[test]
-fn nouveau_on_a_second_card_that_nobody_computes_on() {
+fn nouveau_on_a_second_gpu_is_healthy() {
     let machine = Machine::ubuntu("22.04").amd(RX_7900).rocm("6.2.0", ROCM_6_2).nvidia_card_at(
         "0000:0a:00.0",
         GTX_970,
@@ -508,7 +510,7 @@ fn nouveau_on_a_second_card_that_nobody_computes_on() {
 }
 
 #[test]
-fn an_old_second_card_that_is_left_to_nouveau() {
+fn old_second_gpu_on_nouveau_is_healthy() {
     let machine = Machine::ubuntu("24.04").nvidia(RTX_3090, "580.95.05").cuda("13.0.2").nvidia_card_at(
         "0000:0a:00.0",
         GTX_970,
@@ -518,7 +520,7 @@ fn an_old_second_card_that_is_left_to_nouveau() {
 }
 
 #[test]
-fn two_faults_secure_boot_and_no_compiler() {
+fn secure_boot_and_missing_compiler_are_both_diagnosed() {
     let machine =
         Machine::debian("13").nvidia_card(RTX_4070, None).bytes(SECURE_BOOT, SECURE).without_compiler();
     let machine = on_disk(machine, "6.12.43+deb13-amd64", "updates/dkms/nvidia-current.ko.xz", "550.163.01");
@@ -526,7 +528,7 @@ fn two_faults_secure_boot_and_no_compiler() {
 }
 
 #[test]
-fn two_faults_an_old_driver_and_closed_nodes() {
+fn old_driver_and_closed_nodes_are_both_diagnosed() {
     let machine =
         Machine::rhel_like("rocky", "8").nvidia(V100, "470.256.02").cuda("12.4.1").without_probe("cuda");
     let machine = closed(machine, 44).user(1000, &[1000]);
@@ -534,7 +536,7 @@ fn two_faults_an_old_driver_and_closed_nodes() {
 }
 
 #[test]
-fn two_faults_the_memory_device_and_a_mixed_path() {
+fn missing_uvm_and_mixed_runtimes_are_both_diagnosed() {
     let machine = Machine::debian("12")
         .nvidia(A100, "550.127.08")
         .cuda("12.4.1")
@@ -548,13 +550,13 @@ fn two_faults_the_memory_device_and_a_mixed_path() {
 }
 
 #[test]
-fn two_faults_nouveau_and_a_compiler_that_is_too_new() {
+fn nouveau_and_too_new_compiler_are_both_diagnosed() {
     let machine = Machine::fedora("41").nvidia_card(RTX_3060, Some("nouveau")).cuda("12.4.1");
     check("two-nouveau-gcc", &machine, &["nv.driver.nouveau", "cuda.host.gcc-too-new"]);
 }
 
 #[test]
-fn two_faults_a_dropped_card_and_a_dropped_architecture() {
+fn dropped_gpu_and_dropped_architecture_are_both_diagnosed() {
     let machine = Machine::arch_linux().nvidia_card(GTX_970, None).cuda("13.0.1");
     let machine = on_disk(machine, "6.11.5-arch1-1", "extramodules/nvidia.ko.zst", "590.48.01");
     check("two-dropped", &machine, &["nv.driver.branch-dropped", "cuda.arch.dropped-by-toolkit"]);

@@ -1,4 +1,4 @@
-//! AMD's cards: one machine per fault of ROCm, healthy ones, and machines with two faults.
+//! AMD GPUs: one host per ROCm fault, healthy hosts, and hosts with two faults.
 
 use gpubuild_core::Backend;
 use gpubuild_detect::finding::Finding;
@@ -9,12 +9,12 @@ use super::machine::{
 };
 use super::{check, check_asked, healthy};
 
-/// AMD's own kernel module of a version.
+/// Adds AMD's DKMS kernel module of a version.
 fn dkms(machine: Machine, version: &str) -> Machine {
     machine.file("/sys/module/amdgpu/version", &format!("{version}\n"))
 }
 
-/// A desktop with Mesa's Vulkan and nothing for development.
+/// Adds a desktop with Mesa's Vulkan and no development tools.
 fn desktop(machine: Machine) -> Machine {
     machine.vulkan_loader().mesa("radeon").mesa("lvp")
 }
@@ -28,7 +28,7 @@ fn folded(findings: &[Finding]) -> Vec<&str> {
 }
 
 #[test]
-fn healthy_machines_with_cards_of_amd() {
+fn healthy_amd_hosts_have_no_findings() {
     healthy(
         "healthy-ubuntu-24.04-rx7900",
         &dkms(Machine::ubuntu("24.04").amd(RX_7900).rocm("6.2.4", ROCM_6_2), "6.8.5"),
@@ -37,38 +37,38 @@ fn healthy_machines_with_cards_of_amd() {
         "healthy-rocky-9-mi300x",
         &dkms(Machine::rhel_like("rocky", "9").amd(MI300X).rocm("7.0.2", ROCM_7_0), "6.14.14"),
     );
-    // A gaming desktop: Vulkan works, nothing of ROCm, and only the session's user may open the render node.
+    // A gaming desktop: Vulkan works, ROCm is not installed, and only the session's user may open the render node.
     let gaming = desktop(Machine::fedora("42")).amd(RX_9070).user(1000, &[1000]).device_of(
         "/dev/kfd",
         RENDER,
         "permission-denied",
     );
     healthy("healthy-fedora-42-gaming", &gaming.opencl_loader().folder("/etc/OpenCL/vendors"));
-    // An old card with Vulkan: nobody is ill of a ROCm that was never installed.
+    // An old GPU with Vulkan: a host without ROCm gets no ROCm findings.
     healthy(
         "healthy-debian-13-rx580-vulkan",
         &Machine::debian("13").amd(RX_580).vulkan_development().mesa("radeon"),
     );
-    // A laptop whose processor has graphics, and nothing else.
+    // A laptop with only integrated graphics.
     healthy("healthy-arch-780m-bare", &Machine::arch_linux().amd(PHOENIX).user(1000, &[1000, 998]));
-    // Two releases side by side, the link leads to one.
+    // Two releases side by side; the link names one.
     let two = Machine::ubuntu("22.04")
         .amd(MI210)
         .rocm_at("/opt/rocm-6.1.0", "6.1.0", ROCM_6_2)
         .rocm("6.2.0", ROCM_6_2);
     healthy("healthy-ubuntu-22.04-mi210-two-releases", &two);
-    // A safe override, and a card with the processor's graphics behind it.
+    // A safe override, and a GPU with the integrated graphics after it.
     let override_ = Machine::ubuntu("22.04")
         .amd(RX_6700)
         .rocm("6.2.0", ROCM_6_2)
         .env("HSA_OVERRIDE_GFX_VERSION", "10.3.0");
     healthy("healthy-ubuntu-22.04-rx6700-override", &override_);
-    // root in a container that was given the card.
+    // root in a container that has access to the GPU.
     healthy("healthy-docker-rocm", &Machine::ubuntu("24.04").docker().amd(RX_7900).rocm("6.2.4", ROCM_6_2));
 }
 
 #[test]
-fn a_user_outside_of_the_group_is_one_error() {
+fn missing_group_membership_is_one_error() {
     let machine = desktop(Machine::ubuntu("22.04"))
         .amd(RX_7900)
         .rocm("6.2.0", ROCM_6_2)
@@ -83,7 +83,7 @@ fn a_user_outside_of_the_group_is_one_error() {
     assert_eq!(folded(&findings), ["vk.render-permission", "ocl.render-permission"]);
     assert_eq!(first(&findings).remedy.commands, ["sudo usermod -aG render $USER"]);
     assert!(first(&findings).remedy.needs.contains(&"relogin".to_owned()));
-    // Older distributions give the nodes to `video`.
+    // Older distributions use the group `video`.
     let machine = Machine::ubuntu("20.04")
         .amd(VEGA_64)
         .rocm("5.4.0", &["gfx900", "gfx906"])
@@ -96,7 +96,7 @@ fn a_user_outside_of_the_group_is_one_error() {
 }
 
 #[test]
-fn no_kfd_has_several_reasons() {
+fn missing_kfd_causes_are_distinguished() {
     let machine = |base: Machine| base.amd(RX_6800).rocm("6.2.0", ROCM_6_2).without("/dev/kfd");
     let findings = check("rocm.kfd-missing", &machine(Machine::opensuse("15.6")), &["rocm.kfd-missing"]);
     assert!(first(&findings).summary.contains("offers no compute"));
@@ -115,14 +115,14 @@ fn no_kfd_has_several_reasons() {
 }
 
 #[test]
-fn libraries_without_the_card() {
+fn gpu_missing_from_rocm_libraries_is_diagnosed() {
     let findings = check(
         "rocm.gfx-unsupported",
         &Machine::ubuntu("22.04").amd(RX_6700).rocm("6.2.0", ROCM_6_2),
         &["rocm.gfx-unsupported"],
     );
     assert_eq!(first(&findings).remedy.commands, ["export HSA_OVERRIDE_GFX_VERSION=10.3.0"]);
-    // A card that has no next of kin.
+    // A GPU without a compatible architecture.
     let findings = check(
         "rocm.gfx-unsupported-rx5700",
         &Machine::arch_linux().amd(RX_5700).rocm("6.2.0", ROCM_6_2),
@@ -130,7 +130,7 @@ fn libraries_without_the_card() {
     );
     assert!(first(&findings).remedy.commands.is_empty());
     assert!(first(&findings).remedy.text.contains("Vulkan"));
-    // Debian's layout without a compiler: only the library is there.
+    // Debian's layout without a compiler: only the library is installed.
     let library = Machine::debian("13")
         .amd(VEGA_64)
         .opaque("/usr/lib/x86_64-linux-gnu/libamdhip64.so.6")
@@ -140,7 +140,7 @@ fn libraries_without_the_card() {
 }
 
 #[test]
-fn overrides_that_hurt_and_overrides_that_do_nothing() {
+fn dangerous_and_ineffective_overrides_are_diagnosed() {
     let machine =
         Machine::arch_linux().amd(PHOENIX).rocm("6.2.0", ROCM_6_2).env("HSA_OVERRIDE_GFX_VERSION", "11.0.0");
     let findings = check("rocm.override-dangerous", &machine, &["rocm.override-dangerous"]);
@@ -164,7 +164,7 @@ fn overrides_that_hurt_and_overrides_that_do_nothing() {
     check("rocm.override-windows-works", &works, &["rocm.override-windows"]);
 }
 
-/// AMD's SDK of HIP for Windows.
+/// AMD's HIP SDK for Windows.
 fn hip_sdk(machine: Machine) -> Machine {
     let root = r"C:\Program Files\AMD\ROCm\6.2";
     let mut machine = machine
@@ -188,7 +188,7 @@ fn hip_sdk(machine: Machine) -> Machine {
 }
 
 #[test]
-fn the_processors_graphics_come_first() {
+fn integrated_gpu_listed_first_is_diagnosed() {
     let machine = |base: Machine| {
         base.amd_at(RAPHAEL, "0000:03:00.0", 1).amd_at(RX_7900, "0000:07:00.0", 2).rocm("6.2.0", ROCM_6_2)
     };
@@ -201,12 +201,12 @@ fn the_processors_graphics_come_first() {
 }
 
 #[test]
-fn a_card_that_rocm_gave_up() {
+fn gpu_dropped_by_rocm_is_diagnosed() {
     let machine =
         desktop(Machine::ubuntu("22.04")).amd(RX_580).rocm("5.7.0", &["gfx900", "gfx906", "gfx1030"]);
     let findings = check("rocm.gfx803", &machine, &["rocm.gfx803"]);
     assert!(first(&findings).remedy.text.contains("Vulkan"));
-    // Nothing at all is installed for it: Vulkan is what is told, and not ROCm.
+    // Nothing is installed for the GPU: the finding is about Vulkan, not ROCm.
     let bare = Machine::debian("12").amd(RX_580);
     let findings = check("rocm.gfx803-bare", &bare, &["rocm.gfx803"]);
     assert_eq!(folded(&findings), ["vk.loader-missing"]);
@@ -214,7 +214,7 @@ fn a_card_that_rocm_gave_up() {
 }
 
 #[test]
-fn two_copies_that_get_mixed() {
+fn mixed_rocm_installations_are_diagnosed() {
     let stale =
         Machine::ubuntu("22.04").amd(RX_7900).rocm("6.2.0", ROCM_6_2).env("HIP_PATH", "/opt/rocm-5.7.1/hip");
     let findings = check("rocm.two-installs", &stale, &["rocm.two-installs"]);
@@ -230,7 +230,7 @@ fn two_copies_that_get_mixed() {
     assert!(first(&findings).remedy.commands.contains(&"export ROCM_PATH=/opt/rocm-6.2.0".to_owned()));
 }
 
-/// Debian's and Ubuntu's own packages of ROCm.
+/// ROCm packages of Debian and Ubuntu.
 fn debian_rocm(machine: Machine) -> Machine {
     let lib = "/usr/lib/x86_64-linux-gnu";
     machine
@@ -249,7 +249,7 @@ fn debian_rocm(machine: Machine) -> Machine {
 }
 
 #[test]
-fn the_distributions_own_layout() {
+fn distribution_rocm_layout_is_diagnosed() {
     let findings = check(
         "rocm.distro-layout",
         &debian_rocm(Machine::debian("12").amd(RX_6800)),
@@ -284,14 +284,14 @@ fn the_distributions_own_layout() {
 }
 
 #[test]
-fn cmake_does_not_find_hip() {
+fn missing_hip_cmake_config_is_diagnosed() {
     let machine = Machine::ubuntu("24.04")
         .amd(RX_9070)
         .rocm("7.0.2", ROCM_7_0)
         .without("/opt/rocm-7.0.2/lib/cmake/hip-lang");
     let findings = check("rocm.cmake-config", &machine, &["rocm.cmake-config"]);
     assert!(first(&findings).summary.contains("hip-lang-config.cmake"));
-    // The package of the headers is missing altogether: its files are one cause.
+    // The header package is missing completely: its files are one cause.
     let machine = Machine::opensuse("15.6")
         .amd(MI210)
         .rocm("6.2.0", ROCM_6_2)
@@ -303,7 +303,7 @@ fn cmake_does_not_find_hip() {
 }
 
 #[test]
-fn a_kernel_driver_of_another_time() {
+fn rocm_kernel_driver_mismatch_is_diagnosed() {
     let machine = |rocm: &str, driver: &str, archs| {
         dkms(Machine::ubuntu("22.04").amd(MI300X).rocm(rocm, archs), driver)
     };
@@ -315,22 +315,22 @@ fn a_kernel_driver_of_another_time() {
 }
 
 #[test]
-fn a_tool_that_says_no_although_it_works() {
+fn false_negative_of_rocm_tools_is_diagnosed() {
     let release = "6.6.58-gentoo";
     let machine = Machine::arch_linux().kernel(release).amd(RX_7900).rocm("6.2.0", ROCM_6_2).file(
         &format!("/lib/modules/{release}/modules.builtin"),
         "kernel/drivers/gpu/drm/amd/amdgpu/amdgpu.ko\nkernel/fs/ext4/ext4.ko\n",
     );
     check("rocm.tools-false-negative", &machine, &["rocm.tools-false-negative"]);
-    // Without `lsmod` it is worth knowing, no more.
+    // Without `lsmod` it is only a note.
     let container = Machine::ubuntu("22.04").docker().amd(RX_7900).rocm("6.2.0", ROCM_6_2);
     let findings = check("rocm.tools-no-lsmod", &container, &[]);
     assert_eq!(first(&findings).id, "rocm.tools-false-negative");
 }
 
 #[test]
-fn machines_with_two_faults_of_amd_and_others() {
-    // A card that the libraries leave out, and a shader compiler that is missing.
+fn two_faults_with_amd_are_both_diagnosed() {
+    // A GPU that the libraries do not support, and a missing shader compiler.
     let machine = Machine::ubuntu("24.04")
         .amd(RX_5700)
         .rocm("6.2.0", ROCM_6_2)
@@ -338,11 +338,11 @@ fn machines_with_two_faults_of_amd_and_others() {
         .mesa("radeon")
         .without("/usr/bin/glslc");
     check("two-gfx-unsupported-and-glslc", &machine, &["rocm.gfx-unsupported", "vk.glslc-missing"]);
-    // A variable that leads nowhere, and an old kernel driver.
+    // An invalid variable, and an old kernel driver.
     let machine = dkms(Machine::rhel_like("rocky", "9").amd(MI300X).rocm("7.0.2", ROCM_7_0), "6.3.6")
         .env("ROCM_PATH", "/opt/rocm-6.0.0");
     check("two-kernel-mismatch-and-two-installs", &machine, &["rocm.kernel-mismatch", "rocm.two-installs"]);
-    // Not in the group, and CMake's files are missing.
+    // A user outside the group, and missing CMake files.
     let machine = Machine::debian("12")
         .amd(RX_7900)
         .rocm("6.2.0", ROCM_6_2)
@@ -352,7 +352,7 @@ fn machines_with_two_faults_of_amd_and_others() {
         .device_of("/dev/kfd", RENDER, "permission-denied")
         .device_of("/dev/dri/renderD128", RENDER, "permission-denied");
     check("two-kfd-permission-and-cmake-config", &machine, &["rocm.kfd-permission", "rocm.cmake-config"]);
-    // No kfd for AMD's card, and NVIDIA's beside it is fine.
+    // No KFD for the AMD GPU, and a healthy NVIDIA GPU beside it.
     let machine = Machine::ubuntu("22.04")
         .nvidia(RTX_4090, "550.144.03")
         .cuda("12.4.1")
@@ -364,7 +364,7 @@ fn machines_with_two_faults_of_amd_and_others() {
 }
 
 #[test]
-fn who_asks_for_rocm_is_told_what_is_missing() {
+fn requested_rocm_lists_what_is_missing() {
     let rocm = [Backend::Rocm];
     check_asked(
         "asked-rocm-missing",
@@ -381,7 +381,7 @@ fn who_asks_for_rocm_is_told_what_is_missing() {
 }
 
 #[test]
-fn what_stands_between_the_card_and_rocm() {
+fn blockers_between_gpu_and_rocm_are_diagnosed() {
     let rocm = [Backend::Rocm];
     let invalid = Machine::ubuntu("24.04").amd(RX_7900).env("ROCM_PATH", "/opt/rocm-5.4.0");
     check_asked("rocm.toolkit.root-invalid", &invalid, Some(&rocm), &["rocm.toolkit.root-invalid"]);
@@ -394,7 +394,7 @@ fn what_stands_between_the_card_and_rocm() {
     let radeon =
         Machine::debian("12").amd_card_at(RX_580, "0000:03:00.0", Some("radeon")).rocm("5.7.0", ROCM_6_2);
     check("rocm.driver.radeon", &radeon, &["rocm.driver.radeon"]);
-    // A card that is kept for a virtual machine is where its owner wants it.
+    // A GPU reserved for a virtual machine is intended.
     let kept = desktop(Machine::fedora("41")).intel("0x4680", "0000:00:02.0", "i915").mesa("intel");
     healthy("healthy-fedora-41-vfio", &kept.amd_card_at(RX_7900, "0000:03:00.0", Some("vfio-pci")));
 }

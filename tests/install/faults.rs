@@ -1,4 +1,5 @@
-//! Sixty faults of servers and lines: each ends in the release, or in a failure with its own id and the version before untouched.
+//! Faults of servers and connections: each ends with the installed release, or with its error id and the previous
+//! version unchanged.
 
 use std::io::{Read as _, Write as _};
 use std::sync::Mutex;
@@ -6,21 +7,21 @@ use std::time::Duration;
 
 use crate::net::Remote;
 use crate::release::Release;
-use crate::server::{Asked, Certificates, Reply, Server, files, part};
+use crate::server::{Certificates, Reply, Request, Server, files, part};
 
-/// What a server does when the layer, or another file, is asked for. It gets what a good server would answer.
-type Fault = Box<dyn Fn(&Asked, Reply) -> Reply + Send + Sync>;
+/// The response of a faulty server to a request, given the correct response.
+type Fault = Box<dyn Fn(&Request, Reply) -> Reply + Send + Sync>;
 
-/// How it has to end.
+/// Expected result of a case.
 #[derive(Clone, Copy)]
 enum End {
-    /// With the release.
+    /// The release is installed.
     Installed,
-    /// With this id.
+    /// The error id.
     Refused(&'static str),
 }
 
-/// Which file it hits.
+/// The file whose requests fail.
 #[derive(Clone, Copy)]
 enum Hit {
     Layer,
@@ -49,42 +50,42 @@ fn cases() -> Vec<Case> {
     all
 }
 
-/// Faults that pass.
+/// Temporary faults.
 fn passing(add: &mut dyn FnMut(&str, Fault)) {
     let once = |fault: Fault| -> Fault {
-        Box::new(move |asked, good| if asked.before == 0 { fault(asked, good) } else { good })
+        Box::new(move |request, good| if request.before == 0 { fault(request, good) } else { good })
     };
-    add("closed without an answer, once", once(Box::new(|_, _| Reply::Close)));
+    add("connection closed once", once(Box::new(|_, _| Reply::Close)));
     for after in [0, 1, 20] {
-        add(&format!("cut after {after} bytes, once"), once(Box::new(move |_, good| good.cut(after))));
+        add(&format!("cut after {after} bytes once"), once(Box::new(move |_, good| good.cut(after))));
     }
     for status in [408, 429, 500, 502, 503, 504] {
-        add(&format!("status {status}, once"), once(Box::new(move |_, _| Reply::status(status, b"busy"))));
+        add(&format!("status {status} once"), once(Box::new(move |_, _| Reply::status(status, b"busy"))));
     }
-    add("asked to wait", once(Box::new(|_, _| Reply::status(503, b"").with("Retry-After", "1"))));
-    add("nothing more after a while, once", once(Box::new(|_, good| good.stall(20))));
-    add("no answer, once", once(Box::new(|_, _| Reply::Hang)));
-    add("a byte now and then, once", once(Box::new(|_, good| good.slow())));
+    add("Retry-After", once(Box::new(|_, _| Reply::status(503, b"").with("Retry-After", "1"))));
+    add("stalled once", once(Box::new(|_, good| good.stall(20))));
+    add("no response once", once(Box::new(|_, _| Reply::Hang)));
+    add("slow once", once(Box::new(|_, good| good.slow())));
     for status in [301, 302, 303, 307, 308] {
         add(
             &format!("moved with {status}"),
-            Box::new(move |asked, good| {
-                if asked.path.ends_with("?moved") {
+            Box::new(move |request, good| {
+                if request.path.ends_with("?moved") {
                     good
                 } else {
-                    Reply::redirect(status, &format!("{}?moved", asked.path))
+                    Reply::redirect(status, &format!("{}?moved", request.path))
                 }
             }),
         );
     }
     add("ten redirects", {
-        Box::new(|asked, good| {
-            let step: u32 = asked.path.split("?step=").nth(1).map_or(0, |text| text.parse().unwrap());
+        Box::new(|request, good| {
+            let step: u32 = request.path.split("?step=").nth(1).map_or(0, |text| text.parse().unwrap());
             if step < 10 { Reply::redirect(302, &format!("?step={}", step + 1)) } else { good }
         })
     });
     add("no length", Box::new(|_, good| Reply::bare(200, &body(&good))));
-    add("more than the layer, without a length", {
+    add("longer than the layer, without a length", {
         Box::new(|_, good| Reply::bare(200, &[body(&good), vec![1; 100_000]].concat()))
     });
     add("in chunks", {
@@ -101,28 +102,32 @@ fn passing(add: &mut dyn FnMut(&str, Fault)) {
     });
 }
 
-/// Faults that last.
+/// Permanent faults.
 fn lasting(add: &mut dyn FnMut(&str, &'static str, Fault)) {
     for status in [204, 304, 400, 401, 403, 404, 410, 418, 500, 501, 503] {
         let id = if matches!(status, 401 | 403) { "credentials.missing" } else { "net.status" };
         add(&format!("status {status}"), id, Box::new(move |_, _| Reply::status(status, b"")));
     }
-    add("always closed", "net.cut", Box::new(|_, _| Reply::Close));
+    add("connection always closed", "net.cut", Box::new(|_, _| Reply::Close));
     add("always cut at the start", "net.cut", Box::new(|_, good| good.cut(0)));
-    add("always cut, and no parts", "net.cut", Box::new(|asked, _| Reply::ok(&asked.whole).cut(20)));
-    add("always without an answer", "net.timeout", Box::new(|_, _| Reply::Hang));
     add(
-        "always stalled, and no parts",
+        "always cut, without range support",
+        "net.cut",
+        Box::new(|request, _| Reply::ok(&request.full_body).cut(20)),
+    );
+    add("never a response", "net.timeout", Box::new(|_, _| Reply::Hang));
+    add(
+        "always stalled, without range support",
         "net.timeout",
-        Box::new(|asked, _| Reply::ok(&asked.whole).stall(20)),
+        Box::new(|request, _| Reply::ok(&request.full_body).stall(20)),
     );
     add(
-        "always a byte now and then, and no parts",
+        "always slow, without range support",
         "net.slow",
-        Box::new(|asked, _| Reply::ok(&asked.whole).slow()),
+        Box::new(|request, _| Reply::ok(&request.full_body).slow()),
     );
     for (what, wrong) in [("longer", 1_i64), ("far longer", 1 << 40), ("shorter", -1)] {
-        add(&format!("said to be {what}"), "net.length", {
+        add(&format!("declared {what}"), "net.length", {
             Box::new(move |_, good| {
                 let body = body(&good);
                 let length = i64::try_from(body.len()).unwrap() + wrong;
@@ -130,9 +135,9 @@ fn lasting(add: &mut dyn FnMut(&str, &'static str, Fault)) {
             })
         });
     }
-    add("said to be empty", "net.length", Box::new(|_, _| Reply::ok(b"")));
+    add("declared empty", "net.length", Box::new(|_, _| Reply::ok(b"")));
     add("shorter, without a length", "net.cut", Box::new(|_, good| Reply::bare(200, &body(&good)[..20])));
-    add("a length that is none", "net.garbage", {
+    add("an invalid length", "net.garbage", {
         Box::new(|_, good| Reply::bare(200, &body(&good)).with("Content-Length", "many"))
     });
     add("other bytes", "layer.changed", Box::new(|_, good| Reply::ok(&vec![0; body(&good).len()])));
@@ -144,36 +149,40 @@ fn lasting(add: &mut dyn FnMut(&str, &'static str, Fault)) {
         })
     });
     add("compressed", "net.length", Box::new(|_, good| good.with("Content-Encoding", "gzip")));
-    add("a part that nobody asked for", "net.length", {
+    add("an unrequested range", "net.length", {
         Box::new(|_, good| {
             let body = body(&good);
             Reply::status(206, &body)
                 .with("Content-Range", &format!("bytes 0-{}/{}", body.len() - 1, body.len()))
         })
     });
-    add("leads to itself", "net.redirects", Box::new(|asked, _| Reply::redirect(302, &asked.path)));
-    add("leads around", "net.redirects", {
-        Box::new(|asked, _| Reply::redirect(302, if asked.path.ends_with("?a") { "?b" } else { "?a" }))
+    add("redirect to itself", "net.redirects", Box::new(|request, _| Reply::redirect(302, &request.path)));
+    add("redirect loop", "net.redirects", {
+        Box::new(|request, _| Reply::redirect(302, if request.path.ends_with("?a") { "?b" } else { "?a" }))
     });
-    add("leads nowhere", "net.status", Box::new(|_, _| Reply::status(302, b"")));
+    add("redirect without a target", "net.status", Box::new(|_, _| Reply::status(302, b"")));
     for to in
         ["file:///etc/passwd", "ftp://example.org/x", "https://", "https://h/ /x", "https://me:secret@h/"]
     {
-        add(&format!("leads to {to}"), "net.address-invalid", Box::new(move |_, _| Reply::redirect(302, to)));
+        add(
+            &format!("redirect to {to}"),
+            "net.address-invalid",
+            Box::new(move |_, _| Reply::redirect(302, to)),
+        );
     }
-    add("leads to another machine without encryption", "net.not-encrypted", {
+    add("redirect to another host over plain HTTP", "net.not-encrypted", {
         Box::new(|_, _| Reply::redirect(302, "http://192.0.2.1/layer"))
     });
     for (what, bytes) in [
-        ("no protocol", &b"hello, I am a printer\r\n\r\n"[..]),
+        ("not HTTP", &b"hello, I am a printer\r\n\r\n"[..]),
         ("another protocol", b"SSH-2.0-OpenSSH_9.2\r\n"),
-        ("a status that is none", b"HTTP/1.1 abc OK\r\n\r\n"),
-        ("a header that is none", b"HTTP/1.1 200 OK\r\n\x00\x01: x\r\n\r\n"),
-        ("chunks that are none", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nx\r\n"),
+        ("an invalid status", b"HTTP/1.1 abc OK\r\n\r\n"),
+        ("an invalid header", b"HTTP/1.1 200 OK\r\n\x00\x01: x\r\n\r\n"),
+        ("invalid chunks", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nx\r\n"),
     ] {
         add(what, "net.garbage", Box::new(move |_, _| Reply::Raw(bytes.to_vec())));
     }
-    add("headers without end", "net.garbage", {
+    add("endless headers", "net.garbage", {
         Box::new(|_, _| {
             Reply::Endless(b"HTTP/1.1 200 OK\r\nX-Header: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\r\n".to_vec())
         })
@@ -183,136 +192,141 @@ fn lasting(add: &mut dyn FnMut(&str, &'static str, Fault)) {
     });
 }
 
-/// Faults in what follows on a part.
+/// Faults in responses to range requests.
 fn resumed(add: &mut dyn FnMut(&str, End, Fault)) {
     let after_part = |fault: Fault| -> Fault {
-        Box::new(move |asked, good| if asked.before == 0 { good.cut(20) } else { fault(asked, good) })
+        Box::new(move |request, good| if request.before == 0 { good.cut(20) } else { fault(request, good) })
     };
     for (what, range) in [
         ("another start", "bytes 0-{last}/{size}"),
         ("another end", "bytes 20-21/{size}"),
         ("another size", "bytes 20-{last}/9999"),
         ("no range", ""),
-        ("a range that is none", "bytes=20"),
+        ("an invalid range", "bytes=20"),
         ("a range without end", "bytes 20-18446744073709551615/*"),
     ] {
-        add(&format!("a part with {what}"), Refused("net.length"), {
-            after_part(Box::new(move |asked, good| {
+        add(&format!("a range with {what}"), Refused("net.length"), {
+            after_part(Box::new(move |request, good| {
                 let rest = body(&good);
-                let size = rest.len() + asked.range().unwrap_or_default();
+                let size = rest.len() + request.range().unwrap_or_default();
                 let range =
                     range.replace("{last}", &(size - 1).to_string()).replace("{size}", &size.to_string());
                 Reply::status(206, &rest).with("Content-Range", &range)
             }))
         });
     }
-    add("a part without the size of all", Installed, {
-        after_part(Box::new(|asked, good| {
+    add("a range without the total size", Installed, {
+        after_part(Box::new(|request, good| {
             let rest = body(&good);
-            let last = rest.len() + asked.range().unwrap_or_default() - 1;
+            let last = rest.len() + request.range().unwrap_or_default() - 1;
             Reply::status(206, &rest).with("Content-Range", &format!("bytes 20-{last}/*"))
         }))
     });
-    add("a part of other bytes, and whole the right ones", Installed, {
-        Box::new(|asked, good| match asked.range() {
-            Some(_) if asked.before == 1 => {
+    add("a range with wrong bytes, and a correct complete file", Installed, {
+        Box::new(|request, good| match request.range() {
+            Some(_) if request.before == 1 => {
                 let rest = vec![0; body(&good).len()];
                 let last = rest.len() + 19;
                 Reply::status(206, &rest).with("Content-Range", &format!("bytes 20-{last}/*"))
             }
-            _ if asked.before == 0 => good.cut(20),
+            _ if request.before == 0 => good.cut(20),
             _ => good,
         })
     });
-    add("416 after a part", Installed, {
-        Box::new(|asked, good| match asked.before {
+    add("416 after a partial download", Installed, {
+        Box::new(|request, good| match request.before {
             0 => good.cut(20),
             1 => Reply::status(416, b""),
             _ => good,
         })
     });
-    add("416 always", Refused("net.status"), Box::new(|_, _| Reply::status(416, b"")));
-    add("another tag after a part", Installed, {
-        Box::new(|asked, good| match asked.before {
+    add("always 416", Refused("net.status"), Box::new(|_, _| Reply::status(416, b"")));
+    add("another tag after a partial download", Installed, {
+        Box::new(|request, good| match request.before {
             0 => Reply::ok(&body(&good)).with("ETag", "\"another\"").cut(20),
-            // The good server takes another tag for another file and sends all of this one.
+            // The server ignores the range because the tag differs, and sends the complete file.
             _ => good,
         })
     });
 }
 
-/// The manifest and its signature.
+/// Faults of the manifest and its signature.
 fn others(add: &mut impl FnMut(&str, Hit, End, Fault)) {
     use Hit::{Manifest, Signature};
     let always = |reply: Reply| -> Fault { Box::new(move |_, _| reply.clone()) };
     let page = b"<html>please log in</html>";
     add("no manifest", Manifest, Refused("manifest.unreadable"), always(Reply::status(404, b"")));
-    add("a page in place of the manifest", Manifest, Refused("manifest.changed"), always(Reply::ok(page)));
+    add(
+        "an HTML page instead of the manifest",
+        Manifest,
+        Refused("manifest.changed"),
+        always(Reply::ok(page)),
+    );
     add("an empty manifest", Manifest, Refused("manifest.changed"), always(Reply::ok(b"")));
-    add("a manifest without end", Manifest, Refused("manifest.changed"), {
+    add("an endless manifest", Manifest, Refused("manifest.changed"), {
         Box::new(|_, _| {
             Reply::Endless(b"HTTP/1.1 200 OK\r\n\r\n                                  ".repeat(200))
         })
     });
-    add("a manifest cut, once", Manifest, Installed, {
-        Box::new(|asked, good| if asked.before == 0 { good.cut(50) } else { good })
+    add("a manifest cut once", Manifest, Installed, {
+        Box::new(|request, good| if request.before == 0 { good.cut(50) } else { good })
     });
     add("a manifest always cut", Manifest, Refused("net.cut"), Box::new(|_, good| good.cut(50)));
-    add("a manifest cut where nobody can see it", Manifest, Refused("manifest.changed"), {
+    add("a manifest cut without a length", Manifest, Refused("manifest.changed"), {
         Box::new(|_, good| Reply::bare(200, &body(&good)[..50]))
     });
-    add("a manifest that is busy", Manifest, Refused("net.status"), always(Reply::status(503, b"")));
+    add("status 503 for the manifest", Manifest, Refused("net.status"), always(Reply::status(503, b"")));
     add("no signature", Signature, Refused("manifest.unsigned"), always(Reply::status(404, b"")));
     add(
-        "a page in place of the signature",
+        "an HTML page instead of the signature",
         Signature,
         Refused("manifest.signature-invalid"),
         always(Reply::ok(page)),
     );
-    add("a signature that is busy", Signature, Refused("net.status"), always(Reply::status(500, b"")));
-    add("a signature that hangs", Signature, Refused("net.timeout"), always(Reply::Hang));
+    add("status 500 for the signature", Signature, Refused("net.status"), always(Reply::status(500, b"")));
+    add("no response for the signature", Signature, Refused("net.timeout"), always(Reply::Hang));
 }
 
 fn body(reply: &Reply) -> Vec<u8> {
     match reply {
-        Reply::Whole { body, .. } => body.clone(),
+        Reply::Complete { body, .. } => body.clone(),
         other => panic!("{other:?}"),
     }
 }
 
-/// One case: a version is installed, the next one comes over the network.
+/// Runs a case: installs a version from a folder, then the next one over the network.
 fn run(case: &Case, number: usize) -> Result<(), String> {
     let remote = Remote::new(&Release::plain("2.0.0", 2));
-    Release::plain("1.0.0", 1).write(&remote.world, "release");
-    remote.world.install(&["--no-start"]).done();
-    let before = remote.world.tree("to");
+    Release::plain("1.0.0", 1).write(&remote.sandbox, "release");
+    remote.sandbox.install(&["--no-start"]).done();
+    let before = remote.sandbox.tree("to");
     let path = match case.hit {
         Hit::Layer => format!("/{}", remote.layer.0),
         Hit::Manifest => "/manifest.json".to_owned(),
         Hit::Signature => "/manifest.json.minisig".to_owned(),
     };
     let all = files(remote.files.clone());
-    // The case lives as long as the test does.
+    // Leaked on purpose: the server thread needs it until the test ends.
     let fault: &'static Fault = Box::leak(Box::new(cases().swap_remove(number).fault));
-    let server = Server::start(move |asked| {
-        let good = all(asked);
-        if asked.path.split('?').next() != Some(&path) {
+    let server = Server::start(move |request| {
+        let good = all(request);
+        if request.path.split('?').next() != Some(&path) {
             return good;
         }
-        let whole = all(&Asked { headers: Vec::new(), ..asked.clone() });
-        fault(&Asked { whole: body(&whole), ..asked.clone() }, good)
+        let reply = all(&Request { headers: Vec::new(), ..request.clone() });
+        fault(&Request { full_body: body(&reply), ..request.clone() }, good)
     });
     let ran = remote.install(&server.url(""), &[], &[]);
     match case.end {
-        Installed if ran.exit == Some(0) && remote.world.installed() == "2.0.0\n" => Ok(()),
+        Installed if ran.exit == Some(0) && remote.sandbox.installed() == "2.0.0\n" => Ok(()),
         Installed => Err(format!("{}: {} {}", case.what, ran.stderr, ran.stdout)),
         Refused(id) => {
-            let is_told = ran.exit == Some(1) || id == "manifest.unreadable";
-            if !is_told || ran.json()["error"]["id"] != id || !ran.stderr.contains(&format!("[{id}]")) {
+            let is_reported = ran.exit == Some(1) || id == "manifest.unreadable";
+            if !is_reported || ran.json()["error"]["id"] != id || !ran.stderr.contains(&format!("[{id}]")) {
                 return Err(format!("{}: not {id}: {} {}", case.what, ran.stderr, ran.stdout));
             }
-            if remote.world.tree("to") != before {
-                return Err(format!("{}: something was changed", case.what));
+            if remote.sandbox.tree("to") != before {
+                return Err(format!("{}: files were changed", case.what));
             }
             Ok(())
         }
@@ -320,11 +334,11 @@ fn run(case: &Case, number: usize) -> Result<(), String> {
 }
 
 #[test]
-fn every_fault_ends_in_the_release_or_in_a_failure_that_changes_nothing() {
+fn every_network_fault_installs_or_changes_nothing() {
     let all = cases();
     assert!(all.len() >= 60, "{} faults", all.len());
     let (next, wrong) = (Mutex::new(0), Mutex::new(Vec::new()));
-    // They wait more than they work.
+    // The cases mostly wait, so more threads than processors are useful.
     std::thread::scope(|scope| {
         for _ in 0..12 {
             scope.spawn(|| {
@@ -335,8 +349,8 @@ fn every_fault_ends_in_the_release_or_in_a_failure_that_changes_nothing() {
                         *next - 1
                     };
                     let Some(case) = all.get(number) else { return };
-                    if let Err(told) = run(case, number) {
-                        wrong.lock().unwrap().push(told);
+                    if let Err(problem) = run(case, number) {
+                        wrong.lock().unwrap().push(problem);
                     }
                 }
             });
@@ -347,11 +361,11 @@ fn every_fault_ends_in_the_release_or_in_a_failure_that_changes_nothing() {
 }
 
 #[test]
-fn encryption_that_is_none_is_refused() {
+fn invalid_tls_is_rejected() {
     let remote = Remote::new(&Release::plain("1.0.0", 1));
     let check = |server: &Server, authority: &str, id: &str| {
-        remote.world.write("ca.pem", authority);
-        let file = remote.world.at("ca.pem");
+        remote.sandbox.write("ca.pem", authority);
+        let file = remote.sandbox.at("ca.pem");
         remote.install(&server.url(""), &[("SSL_CERT_FILE", &file)], &[]).refused(1, id);
     };
     let good = Certificates::good();
@@ -378,7 +392,7 @@ fn encryption_that_is_none_is_refused() {
         });
     });
     check(&silent, &good.authority, "net.timeout");
-    // From encryption to none, and what nobody listens on.
+    // A redirect from TLS to plain HTTP, and a closed port.
     let server = Server::with_tls(&good, |_| Reply::redirect(302, "http://127.0.0.1:9/manifest.json"));
     check(&server, &good.authority, "net.downgrade");
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -386,29 +400,31 @@ fn encryption_that_is_none_is_refused() {
 }
 
 #[test]
-fn what_lies_in_the_cache_half_is_gone_on_with_or_thrown_away() {
+fn partial_cache_file_is_resumed_or_discarded() {
     let remote = Remote::new(&Release::plain("1.0.0", 1));
     let (name, bytes) = remote.layer.clone();
-    let place = format!("cache/layers/sha256/{}.part", name.rsplit('/').next().unwrap());
-    for (what, content, asked_for) in [
-        ("the beginning", bytes[..30].to_vec(), vec![Some(30)]),
-        ("another beginning", vec![0; 30], vec![Some(30), None]),
-        ("all of it", bytes.clone(), vec![]),
-        ("all of something else", vec![0; bytes.len()], vec![None]),
-        ("more than it", vec![0; bytes.len() + 1], vec![None]),
+    let partial = format!("cache/layers/sha256/{}.part", name.rsplit('/').next().unwrap());
+    for (what, content, expected) in [
+        ("the start of the layer", bytes[..30].to_vec(), vec![Some(30)]),
+        ("a different start", vec![0; 30], vec![Some(30), None]),
+        ("the complete layer", bytes.clone(), vec![]),
+        ("different content of the same size", vec![0; bytes.len()], vec![None]),
+        ("more bytes than the layer", vec![0; bytes.len() + 1], vec![None]),
     ] {
         let server = {
             let (all, path, bytes) = (files(remote.files.clone()), format!("/{name}"), bytes.clone());
-            Server::start(move |asked| if asked.path == path { part(asked, &bytes) } else { all(asked) })
+            Server::start(
+                move |request| if request.path == path { part(request, &bytes) } else { all(request) },
+            )
         };
-        for (file, _) in remote.world.tree("cache/layers/sha256") {
-            remote.world.remove(&format!("cache/layers/sha256/{file}"));
+        for (file, _) in remote.sandbox.tree("cache/layers/sha256") {
+            remote.sandbox.remove(&format!("cache/layers/sha256/{file}"));
         }
-        remote.world.remove_folder("to");
-        remote.world.write(&place, content);
+        remote.sandbox.remove_folder("to");
+        remote.sandbox.write(&partial, content);
         remote.install(&server.url(""), &[], &[]).done();
         let ranges: Vec<Option<usize>> =
-            server.asked().iter().filter(|one| one.path.ends_with(&name)).map(Asked::range).collect();
-        assert_eq!(ranges, asked_for, "{what}");
+            server.requests().iter().filter(|one| one.path.ends_with(&name)).map(Request::range).collect();
+        assert_eq!(ranges, expected, "{what}");
     }
 }

@@ -1,4 +1,4 @@
-//! Archives that somebody made to do harm: every one is refused with its id, and nothing is written outside of the folder.
+//! Malicious archives: each is rejected with its id, and nothing is written outside the target folder.
 #![expect(clippy::disallowed_methods, reason = "tests write their own files")]
 
 use std::fs;
@@ -9,16 +9,16 @@ use gpubuild_detect::diagnostic::Diagnostic;
 use gpubuild_exec::store::sha256;
 use gpubuild_host::{HostInfo, RealHost};
 use gpubuild_release::manifest::Layer;
-use gpubuild_release::unpack::names::{MOST_FILES, Names};
-use gpubuild_release::unpack::{RefusedArchive, unpack};
+use gpubuild_release::unpack::names::{MAX_FILES, Names};
+use gpubuild_release::unpack::{RejectedArchive, unpack};
 
-/// An archive, and what the manifest says of its files.
+/// An archive, and the unpacked size in the manifest.
 struct Archive {
     bytes: Vec<u8>,
     unpacked: u64,
 }
 
-/// One header, byte for byte.
+/// A tar header, byte by byte.
 #[derive(Clone)]
 struct Head {
     block: [u8; 512],
@@ -75,10 +75,10 @@ fn file(name: &[u8], content: &[u8]) -> Vec<u8> {
 }
 
 fn long(name: &[u8], content: &[u8]) -> Vec<u8> {
-    let told = [name, b"\0"].concat();
-    let head = Head::new(b"././@LongLink", told.len() as u64).kind(b'L').bytes();
+    let terminated = [name, b"\0"].concat();
+    let head = Head::new(b"././@LongLink", terminated.len() as u64).kind(b'L').bytes();
     let cut = &name[..name.len().min(100)];
-    [head, padded(&told), file(cut, content)].concat()
+    [head, padded(&terminated), file(cut, content)].concat()
 }
 
 fn tar(parts: &[Vec<u8>]) -> Vec<u8> {
@@ -97,18 +97,18 @@ fn raw(bytes: Vec<u8>, unpacked: u64) -> Archive {
     Archive { bytes, unpacked }
 }
 
-/// Unpacks layers one after the other; what is beside the folder must be as it was.
-fn run(layers: &[Archive]) -> Result<(), RefusedArchive> {
+/// Unpacks layers in order and checks that nothing outside the target folder changes.
+fn run(layers: &[Archive]) -> Result<(), RejectedArchive> {
     run_with(Names::default(), layers)
 }
 
-fn run_with(mut names: Names, layers: &[Archive]) -> Result<(), RefusedArchive> {
-    let world = tempfile::tempdir().unwrap();
+fn run_with(mut names: Names, layers: &[Archive]) -> Result<(), RejectedArchive> {
+    let sandbox = tempfile::tempdir().unwrap();
     let host = RealHost::new();
-    let at = |name: &str| host.path(world.path().to_str().unwrap()).join(name);
-    fs::create_dir_all(world.path().join("target/inner")).unwrap();
-    fs::write(world.path().join("victim"), "before").unwrap();
-    fs::write(world.path().join("target/victim"), "before").unwrap();
+    let at = |name: &str| host.path(sandbox.path().to_str().unwrap()).join(name);
+    fs::create_dir_all(sandbox.path().join("target/inner")).unwrap();
+    fs::write(sandbox.path().join("victim"), "before").unwrap();
+    fs::write(sandbox.path().join("target/victim"), "before").unwrap();
     let mut outcome = Ok(());
     for (index, one) in layers.iter().enumerate() {
         let path = at(&format!("layer{index}"));
@@ -121,9 +121,9 @@ fn run_with(mut names: Names, layers: &[Archive]) -> Result<(), RefusedArchive> 
         }
     }
     let mut beside: Vec<String> = Vec::new();
-    for entry in walkdir::WalkDir::new(world.path()).min_depth(1).sort_by_file_name() {
+    for entry in walkdir::WalkDir::new(sandbox.path()).min_depth(1).sort_by_file_name() {
         let entry = entry.unwrap();
-        let name = entry.path().strip_prefix(world.path()).unwrap().to_str().unwrap().to_owned();
+        let name = entry.path().strip_prefix(sandbox.path()).unwrap().to_str().unwrap().to_owned();
         assert!(!entry.path_is_symlink(), "{name}");
         if let Some(inner) = name.strip_prefix("target/inner/") {
             is_plain(entry.path(), inner);
@@ -133,9 +133,9 @@ fn run_with(mut names: Names, layers: &[Archive]) -> Result<(), RefusedArchive> 
     }
     assert_eq!(beside, ["target", "target/inner", "target/victim", "victim"]);
     for victim in ["victim", "target/victim"] {
-        assert_eq!(fs::read_to_string(world.path().join(victim)).unwrap(), "before");
+        assert_eq!(fs::read_to_string(sandbox.path().join(victim)).unwrap(), "before");
     }
-    let written: u64 = walkdir::WalkDir::new(world.path().join("target/inner"))
+    let written: u64 = walkdir::WalkDir::new(sandbox.path().join("target/inner"))
         .into_iter()
         .filter_map(|entry| entry.ok()?.metadata().ok().filter(fs::Metadata::is_file))
         .map(|data| data.len())
@@ -144,7 +144,7 @@ fn run_with(mut names: Names, layers: &[Archive]) -> Result<(), RefusedArchive> 
     outcome
 }
 
-/// What is written before an archive is refused is a file or a folder, and of this user.
+/// Checks that an unpacked entry is a plain file or folder without special mode bits.
 fn is_plain(path: &Path, name: &str) {
     use std::os::unix::fs::PermissionsExt as _;
     let data = fs::symlink_metadata(path).unwrap();
@@ -152,7 +152,7 @@ fn is_plain(path: &Path, name: &str) {
     assert_eq!(data.permissions().mode() & 0o6000, 0, "{name}");
 }
 
-/// Cases with the id that each has to have.
+/// Names, expected error ids, and layers.
 type Cases = Vec<(String, &'static str, Vec<Archive>)>;
 
 fn paths(cases: &mut Cases) {
@@ -211,13 +211,13 @@ fn paths(cases: &mut Cases) {
         b"a|b<c>\"d",
     ];
     for name in bad {
-        let told = String::from_utf8_lossy(name).into_owned();
-        cases.push((format!("path {told:?}"), "archive.path", vec![archive(&[file(name, b"x")], 1)]));
+        let shown = String::from_utf8_lossy(name).into_owned();
+        cases.push((format!("path {shown:?}"), "archive.path", vec![archive(&[file(name, b"x")], 1)]));
     }
     let deep = "a/".repeat(600) + "b";
     for (what, name) in [
-        ("a long name that goes up", format!("{}/../../victim", "a".repeat(120))),
-        ("a part that is too long", format!("{}/{}", "d".repeat(40), "a".repeat(256))),
+        ("a long name with `..`", format!("{}/../../victim", "a".repeat(120))),
+        ("a component that is too long", format!("{}/{}", "d".repeat(40), "a".repeat(256))),
         ("a path that is too long", deep.get(..1020).unwrap_or_default().to_owned() + "/bbbbbbbbbb"),
         ("a long absolute name", format!("/{}", "a".repeat(150))),
     ] {
@@ -231,9 +231,9 @@ fn paths(cases: &mut Cases) {
         "archive.damaged",
         vec![archive(&[file(b"a\xff", b"x")], 1)],
     ));
-    // The prefix of ustar is a part of the name.
+    // The ustar prefix is part of the name.
     let prefix = Head::new(b"victim", 1).with(257, b"ustar\x0000").with(345, b"..").bytes();
-    cases.push(("a prefix that goes up".into(), "archive.path", vec![archive(&[prefix, padded(b"x")], 1)]));
+    cases.push(("a prefix with `..`".into(), "archive.path", vec![archive(&[prefix, padded(b"x")], 1)]));
     let prefix = Head::new(b"victim", 1).with(257, b"ustar\x0000").with(345, b"/etc").bytes();
     cases.push(("an absolute prefix".into(), "archive.path", vec![archive(&[prefix, padded(b"x")], 1)]));
 }
@@ -253,28 +253,28 @@ fn kinds(cases: &mut Cases) {
         ("pipe", b'6', ""),
         ("contiguous file", b'7', ""),
         ("long link", b'K', ""),
-        ("holes", b'S', ""),
+        ("sparse file", b'S', ""),
         ("pax", b'x', ""),
-        ("pax for all", b'g', ""),
-        ("pax of Solaris", b'X', ""),
-        ("a list of attributes", b'A', ""),
-        ("a volume", b'V', ""),
-        ("a part of a file", b'M', ""),
-        ("a list of names", b'N', ""),
-        ("a folder with its list", b'D', ""),
+        ("global pax", b'g', ""),
+        ("Solaris pax", b'X', ""),
+        ("Solaris ACL", b'A', ""),
+        ("volume label", b'V', ""),
+        ("multi-volume continuation", b'M', ""),
+        ("old long name", b'N', ""),
+        ("GNU dump folder", b'D', ""),
         ("unknown", b'Z', ""),
-        ("unknown and not ASCII", 0xfe, ""),
+        ("unknown, not ASCII", 0xfe, ""),
     ] {
         let head = Head::new(b"x", 0).kind(kind).with(157, target.as_bytes()).bytes();
         cases.push((format!("kind {what}"), "archive.kind", vec![archive(&[head, file(b"y", b"x")], 1)]));
     }
     let linked = Head::new(b"x", 1).with(157, b"/etc/passwd").bytes();
     cases.push(("a file with a target".into(), "archive.kind", vec![archive(&[linked, padded(b"x")], 1)]));
-    // A link and then a file by way of it: refused at the link.
+    // A symlink followed by a file through it: rejected at the symlink.
     let link = Head::new(b"lib", 0).kind(b'2').with(157, b"../..").bytes();
     let by_way = vec![archive(&[link, file(b"lib/victim", b"x")], 1)];
     cases.push(("a file by way of a link".into(), "archive.kind", by_way));
-    // pax that would give the next file another name.
+    // A pax header that would rename the next file.
     let record = b"17 path=../victim\n";
     let pax = Head::new(b"pax", record.len() as u64).kind(b'x').bytes();
     let renamed = vec![archive(&[pax, padded(record), file(b"good", b"x")], 1)];
@@ -295,15 +295,15 @@ fn same_names(cases: &mut Cases) {
     let one = |name: &[u8]| archive(&[file(name, b"x")], 1);
     let two = |first: &[u8], second: &[u8]| vec![archive(&[file(first, b"x"), file(second, b"y")], 2)];
     for (what, layers) in [
-        ("twice", two(b"bin/x", b"bin/x")),
-        ("another case", two(b"bin/x", b"bin/X")),
+        ("a duplicate", two(b"bin/x", b"bin/x")),
+        ("a name in another case", two(b"bin/x", b"bin/X")),
         ("a folder in another case", two(b"bin/x", b"Bin/y")),
-        ("another case beyond ASCII", two("é".as_bytes(), "É".as_bytes())),
+        ("a non-ASCII name in another case", two("é".as_bytes(), "É".as_bytes())),
         ("below a file", two(b"x", b"x/y")),
         ("a file over a folder", two(b"x/y", b"x")),
         ("a file over a folder in another case", two(b"x/y", b"X")),
         ("over another layer's file", vec![one(b"bin/x"), one(b"bin/x")]),
-        ("over it in another case", vec![one(b"bin/x"), one(b"BIN/x")]),
+        ("over another layer's file in another case", vec![one(b"bin/x"), one(b"BIN/x")]),
         ("below another layer's file", vec![one(b"lib"), one(b"lib/y")]),
         ("over another layer's folder", vec![one(b"lib/y"), one(b"lib")]),
     ] {
@@ -316,9 +316,13 @@ fn sizes(cases: &mut Cases) {
     cases.push(("a bomb".into(), "archive.size", vec![archive(&[file(b"x", &zeros)], 10)]));
     let many: Vec<Vec<u8>> = (0..50).map(|n| file(format!("f{n}").as_bytes(), b"0123456789")).collect();
     cases.push(("a bomb of many files".into(), "archive.size", vec![archive(&many, 499)]));
-    cases.push(("less than announced".into(), "archive.size", vec![archive(&[file(b"x", b"abc")], 4)]));
-    cases.push(("nothing where something is announced".into(), "archive.size", vec![archive(&[], 4)]));
-    cases.push(("more by one".into(), "archive.size", vec![archive(&[file(b"x", b"abc")], 2)]));
+    cases.push(("less than declared".into(), "archive.size", vec![archive(&[file(b"x", b"abc")], 4)]));
+    cases.push(("an empty archive with a declared size".into(), "archive.size", vec![archive(&[], 4)]));
+    cases.push((
+        "one byte more than declared".into(),
+        "archive.size",
+        vec![archive(&[file(b"x", b"abc")], 2)],
+    ));
     let claim = |size: &[u8]| vec![archive(&[Head::new(b"x", 0).with(124, size).bytes(), padded(b"x")], 1)];
     cases.push(("8 GiB claimed".into(), "archive.size", claim(b"77777777777\0")));
     cases.push(("2^63 claimed".into(), "archive.size", claim(b"\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xff")));
@@ -327,7 +331,7 @@ fn sizes(cases: &mut Cases) {
         "archive.size",
         claim(b"\x80\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff"),
     ));
-    cases.push(("a size that is no number".into(), "archive.damaged", claim(b"12x45678901\0")));
+    cases.push(("an invalid size".into(), "archive.damaged", claim(b"12x45678901\0")));
     cases.push(("a negative size".into(), "archive.damaged", claim(b"-0000000001\0")));
 }
 
@@ -346,13 +350,13 @@ fn damage(cases: &mut Cases) {
     };
     damaged("a name changed", with(0, b'z'));
     damaged("a checksum changed", with(149, b'7'));
-    damaged("a checksum that is no number", with(150, b'x'));
-    damaged("something hidden behind a file", with(512 + 100, 1));
-    damaged("something in the last blocks", with(2048 + 700, 1));
-    damaged("something behind the end", zstd(&[good.clone(), vec![1; 512]].concat()));
-    damaged("zeros without an end", zstd(&[good.clone(), vec![0; 1 << 20]].concat()));
-    damaged("a second archive behind the end", zstd(&[good.clone(), good.clone()].concat()));
-    damaged("a mode that is no number", {
+    damaged("an invalid checksum", with(150, b'x'));
+    damaged("nonzero padding after a file", with(512 + 100, 1));
+    damaged("nonzero bytes in the final blocks", with(2048 + 700, 1));
+    damaged("a block after the end", zstd(&[good.clone(), vec![1; 512]].concat()));
+    damaged("trailing zeros beyond a record", zstd(&[good.clone(), vec![0; 1 << 20]].concat()));
+    damaged("a second archive after the end", zstd(&[good.clone(), good.clone()].concat()));
+    damaged("an invalid mode", {
         let head = Head::new(b"x", 14).with(100, b"rwxr-xr\0").bytes();
         zstd(&tar(&[head, padded(&[0; 14])]))
     });
@@ -369,26 +373,26 @@ fn damage(cases: &mut Cases) {
         let head = Head::new(b"././@LongLink", 1 << 30).kind(b'L').bytes();
         zstd(&tar(&[head]))
     });
-    let whole = zstd(&good);
-    for cut in [0, 1, 4, 6, whole.len() / 2, whole.len() - 1] {
-        damaged(&format!("zstd cut at {cut}"), whole[..cut].to_vec());
+    let frame = zstd(&good);
+    for cut in [0, 1, 4, 6, frame.len() / 2, frame.len() - 1] {
+        damaged(&format!("zstd cut at {cut}"), frame[..cut].to_vec());
     }
     damaged("no zstd", good.clone());
     damaged("gzip", [&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3][..], &good].concat());
     damaged("text", b"<html>404 Not Found</html>".to_vec());
-    damaged("a second frame", [whole.clone(), whole.clone()].concat());
-    damaged("an empty second frame", [whole.clone(), zstd(b"")].concat());
-    damaged("a byte behind the frame", [whole.clone(), vec![0]].concat());
+    damaged("a second frame", [frame.clone(), frame.clone()].concat());
+    damaged("an empty second frame", [frame.clone(), zstd(b"")].concat());
+    damaged("a byte after the frame", [frame.clone(), vec![0]].concat());
     let skippable = [&0x184D_2A50_u32.to_le_bytes()[..], &4_u32.to_le_bytes(), b"evil"].concat();
-    damaged("a frame to skip before it", [skippable.clone(), whole.clone()].concat());
-    damaged("a frame to skip behind it", [whole.clone(), skippable].concat());
-    damaged("two frames that are one archive", [zstd(&good[..1024]), zstd(&good[1024..])].concat());
+    damaged("a skippable frame before it", [skippable.clone(), frame.clone()].concat());
+    damaged("a skippable frame after it", [frame.clone(), skippable].concat());
+    damaged("one archive in two frames", [zstd(&good[..1024]), zstd(&good[1024..])].concat());
     damaged("a dictionary", {
         let dictionary = b"a dictionary that nobody has, for the content of files".repeat(20);
         let mut encoder = zstd::stream::write::Encoder::with_dictionary(Vec::new(), 3, &dictionary).unwrap();
         encoder.write_all(&good).unwrap();
         let mut bytes = encoder.finish().unwrap();
-        // The id of a dictionary in the header of the frame.
+        // The dictionary id in the frame header.
         bytes[4] |= 1;
         bytes.insert(5 + usize::from(bytes[4] & 0x20 == 0), 7);
         bytes
@@ -411,7 +415,7 @@ fn damage(cases: &mut Cases) {
 }
 
 #[test]
-fn every_hostile_archive_is_refused() {
+fn every_malicious_archive_is_rejected() {
     let mut cases = Cases::new();
     paths(&mut cases);
     kinds(&mut cases);
@@ -424,7 +428,7 @@ fn every_hostile_archive_is_refused() {
     let mut wrong = Vec::new();
     for (what, id, layers) in &cases {
         match run(layers) {
-            Ok(()) => wrong.push(format!("{what}: it was taken")),
+            Ok(()) => wrong.push(format!("{what}: it was unpacked")),
             Err(refused) if refused.id() != *id => wrong.push(format!("{what}: {} {refused}", refused.id())),
             Err(_) => {}
         }
@@ -433,27 +437,27 @@ fn every_hostile_archive_is_refused() {
 }
 
 #[test]
-fn files_beyond_the_limit_are_refused() {
+fn archive_beyond_the_file_limit_is_rejected() {
     let mut names = Names::default();
-    (0..MOST_FILES).for_each(|n| names.take(&format!("f{n}")).unwrap());
+    (0..MAX_FILES).for_each(|n| names.add(&format!("f{n}")).unwrap());
     assert_eq!(run_with(names, &[archive(&[file(b"x", b"x")], 1)]).unwrap_err().id(), "archive.size");
 }
 
 #[test]
-fn a_good_archive_is_taken_whatever_its_names() {
+fn valid_archive_with_unusual_names_is_unpacked() {
     let name = format!("lib/{}/{}", "a".repeat(90), "b".repeat(90));
     let parts = [file(b"bin/x", b"x"), long(name.as_bytes(), &[7; 1000]), file("models/é".as_bytes(), b"")];
     run(&[archive(&parts, 1001), archive(&[file(b"lib/other", &[1; 512])], 512)]).unwrap();
-    // What GNU tar fills its last record with.
+    // The zero padding of the last record that GNU tar writes.
     let record = [tar(&[file(b"x", b"x")]), vec![0; 8192]].concat();
     run(&[raw(zstd(&record), 1)]).unwrap();
 }
 
 #[test]
-fn what_is_not_what_was_verified_is_refused() {
-    let world = tempfile::tempdir().unwrap();
+fn layer_changed_after_verification_is_rejected() {
+    let sandbox = tempfile::tempdir().unwrap();
     let host = RealHost::new();
-    let at = |name: &str| host.path(world.path().to_str().unwrap()).join(name);
+    let at = |name: &str| host.path(sandbox.path().to_str().unwrap()).join(name);
     let one = archive(&[file(b"x", b"x")], 1);
     fs::write(at("layer").as_std(), &one.bytes).unwrap();
     let layer = Layer { sha256: "0".repeat(64), size: one.bytes.len() as u64, unpacked: 1 };

@@ -1,5 +1,5 @@
-//! A kill at any point leaves the version before or the new one: by a host that dies at the n-th thing that is done to the disk, and
-//! by real kills of the program.
+//! A kill at any point leaves the previous or the new version: with a host that fails from the n-th disk change on,
+//! and with real kills of the program.
 #![expect(clippy::disallowed_methods, reason = "a test starts and kills the program")]
 
 use std::io::{self, Read, Write};
@@ -17,26 +17,26 @@ use gpubuild_host::{
 };
 use gpubuild_release::fetch::{Client, PlainHttp};
 use gpubuild_release::install::{
-    InstallError, InstallOrder, InstalledRelease, MayFall, Starting, install, rollback,
+    FallbackPolicy, InstallError, InstallRequest, InstalledRelease, SmokeTest, install, rollback,
 };
 use gpubuild_release::source::ReleaseSource;
-use gpubuild_release::{Devices, ReleaseMachine, ResolveQuestion, manifest};
+use gpubuild_release::{Devices, ReleaseMachine, ResolveRequest, manifest};
 
 use crate::foreign::MARKER;
 use crate::release::{Release, Variant, check, tool};
 use crate::server::{Server, files};
-use crate::support::{World, recorded, tree};
+use crate::support::{Sandbox, recorded, tree};
 
-/// A host that is killed before the n-th change of the disk: from then on nothing has an effect.
-pub(crate) struct Dying {
+/// A host that simulates a kill before the n-th disk change: later changes fail without effect.
+pub(crate) struct KilledHost {
     host: RealHost,
     env: Environment,
     left: Arc<AtomicUsize>,
-    /// Whether its disk lets two folders change places.
+    /// Whether the disk supports atomic exchange of folders.
     exchanges: bool,
 }
 
-impl Dying {
+impl KilledHost {
     pub(crate) fn at(count: usize) -> Self {
         let host = RealHost::new();
         let env = host.env().clone();
@@ -47,7 +47,7 @@ impl Dying {
         Self { env, ..self }
     }
 
-    /// The same with a disk that can't exchange folders.
+    /// Disables atomic exchange of folders.
     pub(crate) fn without_exchange(self) -> Self {
         Self { exchanges: false, ..self }
     }
@@ -63,13 +63,13 @@ fn step(left: &AtomicUsize) -> io::Result<()> {
         .map_err(|_| io::Error::other("killed"))
 }
 
-/// A file of which a kill leaves what was written before.
-struct DyingFile {
+/// A file that keeps what was written before the kill.
+struct KilledFile {
     file: Option<Box<dyn NewFile>>,
     left: Arc<AtomicUsize>,
 }
 
-impl Write for DyingFile {
+impl Write for KilledFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         step(&self.left)?;
         self.file.as_mut().unwrap().write(bytes)
@@ -79,14 +79,14 @@ impl Write for DyingFile {
     }
 }
 
-impl NewFile for DyingFile {
+impl NewFile for KilledFile {
     fn finish(mut self: Box<Self>) -> io::Result<()> {
         step(&self.left)?;
         self.file.take().unwrap().finish()
     }
 }
 
-impl HostInfo for Dying {
+impl HostInfo for KilledHost {
     fn platform(&self) -> Platform {
         self.host.platform()
     }
@@ -108,7 +108,7 @@ impl HostInfo for Dying {
     }
 }
 
-impl ReadFiles for Dying {
+impl ReadFiles for KilledHost {
     fn stat(&self, path: &HostPath) -> io::Result<Stat> {
         self.host.stat(path)
     }
@@ -142,7 +142,7 @@ impl ReadFiles for Dying {
     }
 }
 
-impl ReadRegistry for Dying {
+impl ReadRegistry for KilledHost {
     fn registry_value(&self, _: &str, _: &str) -> Option<RegistryValue> {
         None
     }
@@ -156,7 +156,7 @@ impl ReadRegistry for Dying {
     }
 }
 
-impl RunPrograms for Dying {
+impl RunPrograms for KilledHost {
     fn run(&self, command: &Command) -> Result<CommandOutput, RunError> {
         self.step().map_err(|_| RunError::Interrupted)?;
         self.host.run(command)
@@ -171,13 +171,13 @@ impl RunPrograms for Dying {
     }
 }
 
-impl ProbeLibraries for Dying {
+impl ProbeLibraries for KilledHost {
     fn probe(&self, id: &str, deadline: Duration) -> ProbeAnswer {
         self.host.probe(id, deadline)
     }
 }
 
-impl Clock for Dying {
+impl Clock for KilledHost {
     fn now(&self) -> u64 {
         self.host.now()
     }
@@ -187,9 +187,9 @@ impl Clock for Dying {
     }
 }
 
-impl WriteFiles for Dying {
+impl WriteFiles for KilledHost {
     fn write(&self, path: &HostPath, content: &[u8]) -> io::Result<()> {
-        // A kill may leave the temporary file, whose name has this form.
+        // A kill may leave the temporary file, whose name has this format.
         if self.left.load(Ordering::SeqCst) == 1 {
             let half = path.parent().unwrap().join(".gpubuild-half00");
             self.host.write(&half, &content[..content.len() / 2])?;
@@ -202,13 +202,13 @@ impl WriteFiles for Dying {
     fn create(&self, path: &HostPath) -> io::Result<Box<dyn NewFile>> {
         self.step()?;
         let file = Some(self.host.create(path)?);
-        Ok(Box::new(DyingFile { file, left: Arc::clone(&self.left) }))
+        Ok(Box::new(KilledFile { file, left: Arc::clone(&self.left) }))
     }
 
     fn append(&self, path: &HostPath) -> io::Result<Box<dyn NewFile>> {
         self.step()?;
         let file = Some(self.host.append(path)?);
-        Ok(Box::new(DyingFile { file, left: Arc::clone(&self.left) }))
+        Ok(Box::new(KilledFile { file, left: Arc::clone(&self.left) }))
     }
 
     fn set_executable(&self, path: &HostPath) -> io::Result<()> {
@@ -255,7 +255,7 @@ impl WriteFiles for Dying {
     }
 
     fn remove(&self, path: &HostPath) -> io::Result<()> {
-        // A folder goes file by file: a kill in the middle leaves the others.
+        // Folders are removed file by file: a kill in the middle leaves the rest.
         self.step()?;
         if self.left.load(Ordering::SeqCst) == 0 && self.host.is_dir(path) {
             for name in self.host.list(path)?.into_iter().take(1) {
@@ -281,73 +281,73 @@ impl WriteFiles for Dying {
     }
 }
 
-impl NetworkAccess for Dying {}
+impl NetworkAccess for KilledHost {}
 
-impl Host for Dying {}
+impl Host for KilledHost {}
 
-/// A version with so many files.
+/// A release of a version with this number of files.
 fn version(number: u64, files: usize) -> Release {
-    let words = format!("{number}.0.0");
-    let mut variant = Variant::cpu(&words);
-    let all = (0..files).map(|n| (format!("lib/part{n}"), format!("{words} {n}").into_bytes()));
-    variant.layers = vec![all.collect(), vec![("bin/tool".to_owned(), tool(&words, "cpu"))]];
+    let version = format!("{number}.0.0");
+    let mut variant = Variant::cpu(&version);
+    let all = (0..files).map(|n| (format!("lib/part{n}"), format!("{version} {n}").into_bytes()));
+    variant.layers = vec![all.collect(), vec![("bin/tool".to_owned(), tool(&version, "cpu"))]];
     variant.start = check();
-    Release::new(&words, number, vec![variant])
+    Release::new(&version, number, vec![variant])
 }
 
-/// The files that a version has.
+/// The installed files of that version.
 fn expected(number: u64, files: usize) -> Vec<(String, Vec<u8>)> {
     let mut all: Vec<_> = version(number, files).variants[0].layers.concat();
     all.sort();
     all
 }
 
-fn act(host: &dyn Host, world: &World, release: &str) -> Result<(), InstallError> {
-    let path = |name: &str| host.path(&world.at(name));
+fn act(host: &dyn Host, sandbox: &Sandbox, release: &str) -> Result<(), InstallError> {
+    let path = |name: &str| host.path(&sandbox.at(name));
     let source = ReleaseSource::at(host, path(release));
     let client = Client::new(host, Network::Offline, PlainHttp::Loopback, Box::new(|_| ()));
     let read = source.manifest(&client).map_err(InstallError::Source)?;
     let manifest = manifest::read(&read.bytes).unwrap();
     let machine = ReleaseMachine { platform: "linux-x86_64".to_owned(), ..ReleaseMachine::default() };
-    let order = InstallOrder {
+    let order = InstallRequest {
         host,
         to: &path("to"),
-        question: ResolveQuestion {
+        resolve: ResolveRequest {
             manifest: &manifest,
             machine: &machine,
             devices: Devices::All,
             backend: None,
             variant: None,
-            without: &[],
+            excluded: &[],
         },
-        fallback: MayFall::Never,
-        start: Starting::Within(Duration::from_secs(60)),
-        take: &|layer| source.layer(&client, layer, &|_| {}),
+        fallback: FallbackPolicy::Deny,
+        smoke_test: SmokeTest::Within(Duration::from_secs(60)),
+        layers: &|layer| source.layer(&client, layer, &|_| {}),
         sink: &|_| {},
     };
     install(&order).map(drop)
 }
 
-/// A version with all of its files.
+/// A version and all of its files.
 type Whole = (&'static str, Vec<(String, Vec<u8>)>);
 
-/// Exactly one of two versions is there as a whole, whichever way one looks.
-fn is_one_of(world: &World, wanted: &[Whole], at: &str) -> String {
+/// Checks that exactly one of these versions is current and complete, and returns it.
+fn is_one_of(sandbox: &Sandbox, wanted: &[Whole], at: &str) -> String {
     let host = RealHost::new();
-    let installed = InstalledRelease::read(&host, &host.path(&world.at("to")))
+    let installed = InstalledRelease::read(&host, &host.path(&sandbox.at("to")))
         .unwrap_or_else(|| panic!("{at}: nothing is installed"));
     let current = installed.pair.current.unwrap_or_else(|| panic!("{at}: nothing is current"));
-    let link = std::fs::read_link(world.path("to/current")).unwrap();
+    let link = std::fs::read_link(sandbox.path("to/current")).unwrap();
     assert_eq!(link, Path::new("versions").join(&current.folder), "{at}");
     let (_, all) = wanted
         .iter()
         .find(|(version, _)| *version == current.version)
         .unwrap_or_else(|| panic!("{at}: {current:?}"));
-    assert_eq!(&tree(&world.path("to/current/")), all, "{at}: half of {}", current.version);
+    assert_eq!(&tree(&sandbox.path("to/current/")), all, "{at}: {} is incomplete", current.version);
     if let Some(previous) = installed.pair.previous {
         let (_, all) = wanted.iter().find(|(version, _)| *version == previous.version).unwrap();
         assert_eq!(
-            &tree(&world.path(&format!("to/versions/{}", previous.folder))),
+            &tree(&sandbox.path(&format!("to/versions/{}", previous.folder))),
             all,
             "{at}: half of the one before"
         );
@@ -355,47 +355,47 @@ fn is_one_of(world: &World, wanted: &[Whole], at: &str) -> String {
     current.version
 }
 
-/// Nothing stays of what was killed.
-fn is_tidy(world: &World, at: &str) {
-    let mut names: Vec<String> = std::fs::read_dir(world.path("to"))
+/// Checks that killed installations left no files.
+fn is_tidy(sandbox: &Sandbox, at: &str) {
+    let mut names: Vec<String> = std::fs::read_dir(sandbox.path("to"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
     assert_eq!(names, [".lock", "current", MARKER, "state.json", "versions"], "{at}");
-    let versions = std::fs::read_dir(world.path("to/versions")).unwrap().count();
+    let versions = std::fs::read_dir(sandbox.path("to/versions")).unwrap().count();
     assert!(versions <= 2, "{at}: {versions} versions");
 }
 
 #[test]
-fn a_kill_before_any_change_of_the_disk_leaves_the_old_or_the_new() {
+fn kill_before_any_disk_change_leaves_the_old_or_new_version() {
     const FILES: usize = 64;
-    let made = World::new();
-    version(0, 1).write(&made, "zero");
-    version(1, 2).write(&made, "one");
-    version(2, FILES).write(&made, "two");
+    let sandbox = Sandbox::new();
+    version(0, 1).write(&sandbox, "zero");
+    version(1, 2).write(&sandbox, "one");
+    version(2, FILES).write(&sandbox, "two");
     let all = [("0.0.0", expected(0, 1)), ("1.0.0", expected(1, 2)), ("2.0.0", expected(2, FILES))];
     let (mut points, mut old, mut new) = (0, 0, 0);
     for count in 0.. {
-        made.remove_folder("to");
-        act(&RealHost::new(), &made, "zero").unwrap();
-        act(&RealHost::new(), &made, "one").unwrap();
-        let outcome = act(&Dying::at(count), &made, "two");
+        sandbox.remove_folder("to");
+        act(&RealHost::new(), &sandbox, "zero").unwrap();
+        act(&RealHost::new(), &sandbox, "one").unwrap();
+        let outcome = act(&KilledHost::at(count), &sandbox, "two");
         let at = format!("killed before change {count}");
         if outcome.is_ok() {
             break;
         }
         points += 1;
-        match is_one_of(&made, &all, &at).as_str() {
+        match is_one_of(&sandbox, &all, &at).as_str() {
             "1.0.0" => old += 1,
             "2.0.0" => new += 1,
             other => panic!("{at}: {other}"),
         }
-        // Most of the points are in the middle of unpacking: mending is tried at some of those, and at all others.
+        // Most points are in the middle of unpacking: recovery is tested at some of those and at all others.
         if count % 8 == 0 || new > 0 || count < 16 {
-            act(&RealHost::new(), &made, "two").unwrap_or_else(|error| panic!("{at}, and then: {error}"));
-            assert_eq!(is_one_of(&made, &all, &at), "2.0.0");
-            is_tidy(&made, &at);
+            act(&RealHost::new(), &sandbox, "two").unwrap_or_else(|error| panic!("{at}, and then: {error}"));
+            assert_eq!(is_one_of(&sandbox, &all, &at), "2.0.0");
+            is_tidy(&sandbox, &at);
         }
     }
     assert!(
@@ -405,63 +405,67 @@ fn a_kill_before_any_change_of_the_disk_leaves_the_old_or_the_new() {
 }
 
 #[test]
-fn a_kill_of_a_first_installation_leaves_nothing_or_all() {
-    let made = World::new();
-    version(1, 2).write(&made, "one");
+fn kill_of_a_first_installation_leaves_nothing_or_everything() {
+    let sandbox = Sandbox::new();
+    version(1, 2).write(&sandbox, "one");
     let host = RealHost::new();
     for count in 0.. {
-        made.remove_folder("to");
-        if act(&Dying::at(count), &made, "one").is_ok() {
+        sandbox.remove_folder("to");
+        if act(&KilledHost::at(count), &sandbox, "one").is_ok() {
             assert!(count > 10);
             break;
         }
         let at = format!("killed before change {count}");
-        let names = host.list(&host.path(&made.at("to"))).unwrap_or_default();
+        let names = host.list(&host.path(&sandbox.at("to"))).unwrap_or_default();
         assert!(names.is_empty() || names.contains(&MARKER.to_owned()), "{at}: {names:?}");
         let there =
-            InstalledRelease::read(&host, &host.path(&made.at("to"))).and_then(|one| one.pair.current);
+            InstalledRelease::read(&host, &host.path(&sandbox.at("to"))).and_then(|one| one.pair.current);
         if there.is_some() {
-            is_one_of(&made, &[("1.0.0", expected(1, 2))], &at);
+            is_one_of(&sandbox, &[("1.0.0", expected(1, 2))], &at);
         } else {
-            assert!(!made.path("to/current").exists(), "{at}");
+            assert!(!sandbox.path("to/current").exists(), "{at}");
         }
-        act(&host, &made, "one").unwrap_or_else(|error| panic!("{at}, and then: {error}"));
-        is_tidy(&made, &at);
+        act(&host, &sandbox, "one").unwrap_or_else(|error| panic!("{at}, and then: {error}"));
+        is_tidy(&sandbox, &at);
     }
 }
 
 #[test]
-fn a_kill_while_going_back_leaves_one_of_the_two() {
-    let made = World::new();
-    version(1, 2).write(&made, "one");
-    version(2, 3).write(&made, "two");
+fn kill_during_rollback_leaves_one_complete_version() {
+    let sandbox = Sandbox::new();
+    version(1, 2).write(&sandbox, "one");
+    version(2, 3).write(&sandbox, "two");
     let both = [("1.0.0", expected(1, 2)), ("2.0.0", expected(2, 3))];
     let real = RealHost::new();
     for count in 0.. {
-        made.remove_folder("to");
-        act(&real, &made, "one").unwrap();
-        act(&real, &made, "two").unwrap();
-        let host = Dying::at(count);
-        let done =
-            rollback(&host, &real.path(&made.at("to")), Starting::Within(Duration::from_secs(60)), &|_| {})
-                .is_ok();
+        sandbox.remove_folder("to");
+        act(&real, &sandbox, "one").unwrap();
+        act(&real, &sandbox, "two").unwrap();
+        let host = KilledHost::at(count);
+        let done = rollback(
+            &host,
+            &real.path(&sandbox.at("to")),
+            SmokeTest::Within(Duration::from_secs(60)),
+            &|_| {},
+        )
+        .is_ok();
         let at = format!("killed before change {count}");
-        let version = is_one_of(&made, &both, &at);
+        let version = is_one_of(&sandbox, &both, &at);
         if done {
             assert_eq!(version, "1.0.0");
             assert!(count >= 4, "{count} points");
             break;
         }
-        let installed = InstalledRelease::read(&real, &real.path(&made.at("to"))).unwrap();
+        let installed = InstalledRelease::read(&real, &real.path(&sandbox.at("to"))).unwrap();
         assert!(installed.pair.previous.is_some(), "{at}: nothing to go back to");
     }
 }
 
-/// The program itself, over the network, killed after a while: what was fetched is gone on with.
+/// Kills the program during an installation over the network; the next call resumes the download.
 #[test]
-fn kills_of_the_program_leave_the_old_or_the_new() {
+fn kill_of_the_program_leaves_the_old_or_new_version() {
     const KILLS: u32 = 40;
-    let made = World::new();
+    let sandbox = Sandbox::new();
     let mut noise: u32 = 1;
     let mut large = version(2, 20);
     let bytes = std::iter::repeat_with(|| {
@@ -472,31 +476,31 @@ fn kills_of_the_program_leave_the_old_or_the_new() {
     let mut all = large.variants[0].layers.concat();
     all.sort();
     let both = [("1.0.0", expected(1, 2)), ("2.0.0", all)];
-    version(1, 2).write(&made, "release");
-    large.write(&made, "served");
-    let server = Server::start(files(made.tree("served")));
+    version(1, 2).write(&sandbox, "release");
+    large.write(&sandbox, "served");
+    let server = Server::start(files(sandbox.tree("served")));
     let (url, host) = (server.url(""), recorded("debian-12-bare"));
     let second = ["install", "--unsigned", "--json", "--to", "to", "--manifest", &url, "--host", &host];
     let begin = || {
-        made.remove_folder("to");
-        made.remove_folder("cache");
-        made.install(&[]).done();
+        sandbox.remove_folder("to");
+        sandbox.remove_folder("cache");
+        sandbox.install(&[]).done();
     };
     begin();
     let started = Instant::now();
-    made.run(&second).done();
-    let whole = started.elapsed();
+    sandbox.run(&second).done();
+    let duration = started.elapsed();
     for kill in 0..KILLS {
         begin();
         let mut child =
-            made.command().args(second).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(whole * kill / KILLS);
+            sandbox.command().args(second).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(duration * kill / KILLS);
         child.kill().unwrap();
         child.wait().unwrap();
-        let at = format!("killed after {:?}", whole * kill / KILLS);
-        is_one_of(&made, &both, &at);
-        made.run(&second).done();
-        assert_eq!(is_one_of(&made, &both, &at), "2.0.0");
-        is_tidy(&made, &at);
+        let at = format!("killed after {:?}", duration * kill / KILLS);
+        is_one_of(&sandbox, &both, &at);
+        sandbox.run(&second).done();
+        assert_eq!(is_one_of(&sandbox, &both, &at), "2.0.0");
+        is_tidy(&sandbox, &at);
     }
 }

@@ -1,4 +1,4 @@
-//! `gpubuild install`: releases from folders and servers, into folders of this machine.
+//! `gpubuild install` from folders and servers.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 

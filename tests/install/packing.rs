@@ -1,5 +1,6 @@
-//! A kill at any point of packing leaves the release before or the new one, on disks that exchange folders and on others.
-#![expect(clippy::disallowed_methods, reason = "a test looks into folders")]
+//! A kill at any point of packing leaves the previous or the new release, with and without atomic exchange of
+//! folders.
+#![expect(clippy::disallowed_methods, reason = "a test reads its own folders")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,16 +9,16 @@ use gpubuild_core::Backend;
 use gpubuild_host::{Environment, Host, HostInfo, HostPath, Os, WriteFiles};
 use gpubuild_release::manifest::ReleaseVariant;
 use gpubuild_release::pack::layer::{LayerKind, LayerPiece};
-use gpubuild_release::pack::release::{ReleaseEntry, ReleaseWork, Seal};
-use gpubuild_release::pack::{self, KnownRelease, PackError};
+use gpubuild_release::pack::release::{PublishOptions, ReleaseEntry, ReleaseWork};
+use gpubuild_release::pack::{self, KnownLayers, PackError};
 
-use crate::kills::Dying;
-use crate::support::World;
+use crate::kills::KilledHost;
+use crate::support::Sandbox;
 
-/// Packs a variant of these files into the folder.
+/// Packs a variant with these files into the folder.
 fn pack(host: &dyn Host, folder: &HostPath, label: &str, files: &[HostPath]) -> Result<(), PackError> {
     let work = ReleaseWork::begin(host, folder)?;
-    let mut known = KnownRelease::of(&work, folder);
+    let mut known = KnownLayers::of(&work, folder);
     let piece = |(index, from): (usize, &HostPath)| LayerPiece {
         path: format!("share/{index}"),
         from: from.clone(),
@@ -30,7 +31,7 @@ fn pack(host: &dyn Host, folder: &HostPath, label: &str, files: &[HostPath]) -> 
         ReleaseVariant { label: label.to_owned(), backends: vec![Backend::Cpu], ..ReleaseVariant::default() };
     let variant = pack::with_layers(variant, &layers);
     let entry = ReleaseEntry::new("demo", "1.0", "linux-x86_64", variant, contents);
-    let seal = Seal { days: None, serial: None, default: None, signer: None, now: 1_790_000_000 };
+    let seal = PublishOptions { days: None, serial: None, default: None, signer: None, now: 1_790_000_000 };
     work.publish(vec![entry], &seal).map(drop)
 }
 
@@ -44,23 +45,23 @@ fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         .collect()
 }
 
-/// How many points there are.
+/// Kills packing before every disk change and returns the number of changes.
 fn every_point(exchanges: bool) -> usize {
-    let world = World::new();
-    let env = Environment::new(Os::Linux, [("GPUBUILD_CACHE", world.at("cache"))]);
+    let sandbox = Sandbox::new();
+    let env = Environment::new(Os::Linux, [("GPUBUILD_CACHE", sandbox.at("cache"))]);
     let dying = |count: usize| {
-        let host = Dying::at(count).with_environment(env.clone());
+        let host = KilledHost::at(count).with_environment(env.clone());
         if exchanges { host } else { host.without_exchange() }
     };
     let host = dying(usize::MAX);
     let files: Vec<HostPath> = (0..46)
         .map(|index| {
-            let path = host.path(&world.at(&format!("files/{index}")));
+            let path = host.path(&sandbox.at(&format!("files/{index}")));
             host.write(&path, format!("content {index}").repeat(100).as_bytes()).unwrap();
             path
         })
         .collect();
-    let release = world.path("release");
+    let release = sandbox.path("release");
     let folder = host.path(release.to_str().unwrap());
     let first = || {
         let _ = std::fs::remove_dir_all(&release);
@@ -79,9 +80,9 @@ fn every_point(exchanges: bool) -> usize {
         let killed = dying(point);
         let done = pack(&killed, &folder, "second", &files);
         let now = contents(&release);
-        // Where two renames have to do, a moment has the release aside: the next call brings it back.
+        // Without atomic exchange the release is briefly renamed: the next call restores it.
         let is_aside =
-            !exchanges && !release.exists() && contents(&world.path(".release.gpubuild-old")) == old;
+            !exchanges && !release.exists() && contents(&sandbox.path(".release.gpubuild-old")) == old;
         assert!(
             now == old || now == new || is_aside,
             "point {point}: neither the old release nor the new one"
@@ -92,17 +93,17 @@ fn every_point(exchanges: bool) -> usize {
             return point;
         }
         pack(&host, &folder, "second", &files).unwrap();
-        assert_eq!(contents(&release), new, "point {point}: what comes after");
-        let names = std::fs::read_dir(world.path("")).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(contents(&release), new, "point {point}: the next call");
+        let names = std::fs::read_dir(sandbox.path("")).unwrap().map(|entry| entry.unwrap().file_name());
         let left: Vec<_> = names.filter(|name| name.to_string_lossy().contains("gpubuild-")).collect();
         assert!(left.is_empty(), "point {point}: {left:?}");
         is_new = true;
     }
-    unreachable!("it ends")
+    unreachable!("packing terminates")
 }
 
 #[test]
-fn a_kill_at_any_point_of_packing_leaves_the_old_release_or_the_new_one() {
+fn kill_during_pack_leaves_the_old_or_new_release() {
     let (one, other) = (every_point(true), every_point(false));
     assert!(one + other >= 200, "{one} and {other} points");
 }

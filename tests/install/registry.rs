@@ -1,4 +1,4 @@
-//! From a registry: the distribution API with its tokens, spoken by a server here.
+//! Releases from an OCI registry with token authentication, on a local server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::net::Remote;
 use crate::release::Release;
-use crate::server::{Asked, Reply, Server, part};
+use crate::server::{Reply, Request, Server, part};
 
 /// The image of a release, and its blobs.
 pub(crate) struct Image {
@@ -49,26 +49,26 @@ impl Image {
         self
     }
 
-    /// What a registry answers to one who may read.
-    pub(crate) fn answer(&self, asked: &Asked) -> Reply {
+    /// The response of a registry to an authorized request.
+    pub(crate) fn answer(&self, request: &Request) -> Reply {
         let digest = format!("/v2/me/tool/manifests/sha256:{}", sha256(&self.manifest));
-        if asked.path == "/v2/me/tool/manifests/1.0.0" || asked.path == digest {
-            let accepts = asked.header("accept") == Some("application/vnd.oci.image.manifest.v1+json");
+        if request.path == "/v2/me/tool/manifests/1.0.0" || request.path == digest {
+            let accepts = request.header("accept") == Some("application/vnd.oci.image.manifest.v1+json");
             return if accepts { Reply::ok(&self.manifest) } else { Reply::status(406, b"") };
         }
-        let hash = asked.path.strip_prefix("/v2/me/tool/blobs/sha256:");
+        let hash = request.path.strip_prefix("/v2/me/tool/blobs/sha256:");
         match self.blobs.iter().find(|(own, _)| Some(own.as_str()) == hash) {
-            Some((_, bytes)) => part(asked, bytes),
+            Some((_, bytes)) => part(request, bytes),
             None => Reply::status(404, b"{\"errors\":[{\"code\":\"UNKNOWN\"}]}"),
         }
     }
 }
 
-pub(crate) fn challenge(asked: &Asked) -> Reply {
-    let host = asked.header("host").unwrap();
-    let told =
+pub(crate) fn challenge(request: &Request) -> Reply {
+    let host = request.header("host").unwrap();
+    let challenge =
         format!("Bearer realm=\"http://{host}/token\",service=\"here\",scope=\"repository:me/tool:pull\"");
-    Reply::status(401, b"{}").with("WWW-Authenticate", &told)
+    Reply::status(401, b"{}").with("WWW-Authenticate", &challenge)
 }
 
 pub(crate) fn image_url(server: &Server) -> String {
@@ -76,37 +76,37 @@ pub(crate) fn image_url(server: &Server) -> String {
 }
 
 #[test]
-fn an_image_is_pulled_with_a_token_that_goes_to_its_registry_alone() {
+fn image_is_pulled_with_a_token_sent_only_to_its_registry() {
     let remote = Remote::new(&Release::plain("1.0.0", 1));
     let image = Arc::new(Image::new(&remote));
-    // Layers lie elsewhere, as with many registries.
+    // Layers are on another host, as with many registries.
     let elsewhere = {
         let image = Arc::clone(&image);
-        Server::start(move |asked| image.answer(asked))
+        Server::start(move |request| image.answer(request))
     };
     let port = elsewhere.port;
     let own = Arc::clone(&image);
-    let server = Server::start(move |asked| match asked.header("authorization") {
-        _ if asked.path == "/token?service=here&scope=repository:me/tool:pull" => {
+    let server = Server::start(move |request| match request.header("authorization") {
+        _ if request.path == "/token?service=here&scope=repository:me/tool:pull" => {
             Reply::ok(b"{\"token\": \"t0ken\"}")
         }
-        Some("Bearer t0ken") if asked.path.contains("/blobs/") => {
-            Reply::redirect(307, &format!("http://127.0.0.1:{port}{}", asked.path))
+        Some("Bearer t0ken") if request.path.contains("/blobs/") => {
+            Reply::redirect(307, &format!("http://127.0.0.1:{port}{}", request.path))
         }
-        Some("Bearer t0ken") => own.answer(asked),
-        _ => challenge(asked),
+        Some("Bearer t0ken") => own.answer(request),
+        _ => challenge(request),
     });
     let done = remote.install(&image_url(&server), &[], &[]).done();
     assert_eq!(done["label"], "cpu");
-    assert_eq!(remote.world.installed(), "1.0.0\n");
-    assert_eq!(server.asked().iter().filter(|one| one.path.starts_with("/token")).count(), 1);
-    assert!(elsewhere.asked().len() >= 4);
-    assert!(elsewhere.asked().iter().all(|one| one.header("authorization").is_none()));
-    // Then without a network.
+    assert_eq!(remote.sandbox.installed(), "1.0.0\n");
+    assert_eq!(server.requests().iter().filter(|one| one.path.starts_with("/token")).count(), 1);
+    assert!(elsewhere.requests().len() >= 4);
+    assert!(elsewhere.requests().iter().all(|one| one.header("authorization").is_none()));
+    // Then offline.
     let before = (server.connections(), elsewhere.connections());
     assert_eq!(remote.install(&image_url(&server), &[], &["--offline"]).done()["outcome"], "unchanged");
     assert_eq!((server.connections(), elsewhere.connections()), before);
-    // By its digest.
+    // By digest.
     let digest = format!("oci://127.0.0.1:{}/me/tool@sha256:{}", server.port, sha256(&image.manifest));
     remote.install(&digest, &[], &[]).done();
     let other = format!("oci://127.0.0.1:{}/me/tool@sha256:{}", server.port, "0".repeat(64));
@@ -114,73 +114,88 @@ fn an_image_is_pulled_with_a_token_that_goes_to_its_registry_alone() {
 }
 
 #[test]
-fn a_token_that_expires_is_asked_for_again() {
+fn expired_token_is_renewed() {
     let remote = Remote::new(&Release::plain("1.0.0", 1));
     let image = Image::new(&remote);
     let left = AtomicUsize::new(0);
-    let server = Server::start(move |asked| {
-        if asked.path.starts_with("/token") {
+    let server = Server::start(move |request| {
+        if request.path.starts_with("/token") {
             left.store(2, Ordering::SeqCst);
             return Reply::ok(b"{\"access_token\": \"t\"}");
         }
         let may = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
-        if may && asked.header("authorization").is_some() { image.answer(asked) } else { challenge(asked) }
+        if may && request.header("authorization").is_some() {
+            image.answer(request)
+        } else {
+            challenge(request)
+        }
     });
     remote.install(&image_url(&server), &[], &[]).done();
-    assert!(server.asked().iter().filter(|one| one.path.starts_with("/token")).count() >= 2);
+    assert!(server.requests().iter().filter(|one| one.path.starts_with("/token")).count() >= 2);
 }
 
 #[test]
-fn what_no_registry_may_answer_is_refused() {
+fn invalid_registry_responses_are_rejected() {
     let remote = Remote::new(&Release::plain("1.0.0", 1));
-    let check = |what: &str, exit: i32, id: &str, handler: Box<dyn Fn(&Asked) -> Reply + Send + Sync>| {
+    let check = |what: &str, exit: i32, id: &str, handler: Box<dyn Fn(&Request) -> Reply + Send + Sync>| {
         let server = Server::start(handler);
         let ran = remote.install(&image_url(&server), &[], &[]);
         assert_eq!(ran.exit, Some(exit), "{what}: {ran:#?}");
         ran.refused(exit, id);
-        assert_eq!(remote.world.tree("to"), [], "{what}");
+        assert_eq!(remote.sandbox.tree("to"), [], "{what}");
     };
     let changed = |change: fn(&mut Value)| {
         let image = Image::new(&remote).changed(change);
-        Box::new(move |asked: &Asked| image.answer(asked))
+        Box::new(move |request: &Request| image.answer(request))
     };
     check("no such tag", 2, "manifest.unreadable", Box::new(|_| Reply::status(404, b"")));
-    check("always asked for a token", 1, "credentials.missing", {
-        Box::new(|asked| {
-            if asked.path.starts_with("/token") { Reply::ok(b"{\"token\":\"t\"}") } else { challenge(asked) }
-        })
-    });
-    check("no token", 1, "net.registry", {
-        Box::new(|asked| if asked.path.starts_with("/token") { Reply::ok(b"{}") } else { challenge(asked) })
-    });
-    check("a token with a line break", 1, "net.registry", {
-        Box::new(|asked| {
-            if asked.path.starts_with("/token") {
-                Reply::ok(b"{\"token\":\"a\\r\\nx: y\"}")
+    check("a token is always required", 1, "credentials.missing", {
+        Box::new(|request| {
+            if request.path.starts_with("/token") {
+                Reply::ok(b"{\"token\":\"t\"}")
             } else {
-                challenge(asked)
+                challenge(request)
             }
         })
     });
-    check("a token server that is busy", 1, "net.status", {
+    check("no token", 1, "net.registry", {
         Box::new(
-            |asked| if asked.path.starts_with("/token") { Reply::status(500, b"") } else { challenge(asked) },
+            |request| if request.path.starts_with("/token") { Reply::ok(b"{}") } else { challenge(request) },
         )
     });
-    check("a password wanted", 1, "credentials.missing", {
+    check("a token with a line break", 1, "net.registry", {
+        Box::new(|request| {
+            if request.path.starts_with("/token") {
+                Reply::ok(b"{\"token\":\"a\\r\\nx: y\"}")
+            } else {
+                challenge(request)
+            }
+        })
+    });
+    check("status 500 of the token server", 1, "net.status", {
+        Box::new(|request| {
+            if request.path.starts_with("/token") { Reply::status(500, b"") } else { challenge(request) }
+        })
+    });
+    check("a password is required", 1, "credentials.missing", {
         Box::new(|_| Reply::status(401, b"").with("WWW-Authenticate", "Basic realm=\"x\""))
     });
-    check("a token from elsewhere without encryption", 1, "net.not-encrypted", {
+    check("a token server over plain HTTP", 1, "net.not-encrypted", {
         Box::new(|_| {
             Reply::status(401, b"").with("WWW-Authenticate", "Bearer realm=\"http://192.0.2.1/token\"")
         })
     });
-    check("no manifest of ours", 2, "manifest.unreadable", changed(|image| image["layers"] = json!([])));
+    check(
+        "an image without a release manifest",
+        2,
+        "manifest.unreadable",
+        changed(|image| image["layers"] = json!([])),
+    );
     check("an index", 2, "manifest.unreadable", {
         changed(|image| drop(image.as_object_mut().unwrap().remove("layers")))
     });
     check("another schema", 1, "net.registry", changed(|image| image["schemaVersion"] = json!(1)));
-    check("no image", 1, "net.registry", Box::new(|_| Reply::ok(b"<html>")));
+    check("not an image", 1, "net.registry", Box::new(|_| Reply::ok(b"<html>")));
     check("a digest of another kind", 1, "net.registry", {
         changed(|image| {
             let layers = image["layers"].as_array_mut().unwrap();
@@ -196,18 +211,18 @@ fn what_no_registry_may_answer_is_refused() {
         })
     });
     let image = Image::new(&remote);
-    check("other bytes than of the digest", 1, "net.registry", {
-        Box::new(move |asked| match image.answer(asked) {
-            Reply::Whole { status: 200, body, .. } if asked.path.contains("/blobs/") => {
+    check("content that does not match its digest", 1, "net.registry", {
+        Box::new(move |request| match image.answer(request) {
+            Reply::Complete { status: 200, body, .. } if request.path.contains("/blobs/") => {
                 Reply::ok(&vec![b' '; body.len()])
             }
             other => other,
         })
     });
-    // The one of a digest, and another one comes.
+    // A digest reference, but the registry returns another manifest.
     let image = Image::new(&remote);
-    let server = Server::start(move |asked| match image.answer(asked) {
-        Reply::Whole { status: 404, .. } => Reply::ok(&image.manifest),
+    let server = Server::start(move |request| match image.answer(request) {
+        Reply::Complete { status: 404, .. } => Reply::ok(&image.manifest),
         other => other,
     });
     let digest = format!("oci://127.0.0.1:{}/me/tool@sha256:{}", server.port, "0".repeat(64));

@@ -1,50 +1,50 @@
-//! Makes releases.
+//! Builds releases for tests.
 
 use std::path::Path;
 
 use gpubuild_exec::store::sha256;
 use serde_json::{Value, json};
 
-use crate::support::World;
+use crate::support::Sandbox;
 
-/// A release.
+/// A release and its variants.
 pub(crate) struct Release {
     pub(crate) version: String,
     pub(crate) serial: u64,
     pub(crate) variants: Vec<Variant>,
 }
 
-/// One of its variants.
+/// A variant of a release.
 #[derive(Clone)]
 pub(crate) struct Variant {
     pub(crate) label: &'static str,
     pub(crate) needs: Value,
     pub(crate) start: Value,
-    /// Its layers, each with its files.
+    /// The layers, each with its files.
     pub(crate) layers: Vec<Vec<(String, Vec<u8>)>>,
 }
 
-/// A program that says `words`, and ends its check well for these backends.
-pub(crate) fn tool(words: &str, works_with: &str) -> Vec<u8> {
+/// A program that prints `output` and whose check succeeds for these backends.
+pub(crate) fn tool(output: &str, works_with: &str) -> Vec<u8> {
     format!(
         "#!/bin/sh\nif [ \"$1\" = check ]; then\n  case \" {works_with} \" in *\" $3 \"*) exit 0;; esac\n  \
-         echo \"no device for $3\" >&2; exit 3\nfi\necho {words}\n"
+         echo \"no device for $3\" >&2; exit 3\nfi\necho {output}\n"
     )
     .into_bytes()
 }
 
-/// How such a program proves itself.
+/// The `start` entry of such a program.
 pub(crate) fn check() -> Value {
     json!({"program": "bin/tool", "check": ["check", "--backend", "{backend}"]})
 }
 
 impl Variant {
-    /// For the processor, saying `words`.
-    pub(crate) fn cpu(words: &str) -> Self {
-        Self::of("cpu", json!({"backends": ["cpu"]}), tool(words, "cpu"))
+    /// A CPU variant that prints `output`.
+    pub(crate) fn cpu(output: &str) -> Self {
+        Self::of("cpu", json!({"backends": ["cpu"]}), tool(output, "cpu"))
     }
 
-    /// For one kind of GPU.
+    /// A CUDA variant for these architectures.
     pub(crate) fn cuda(label: &'static str, archs: &[&str], portable: bool, works_with: &str) -> Self {
         let cuda = json!({"release": "12.4", "driver": "525.60", "real": archs, "ptx": []});
         let needs = json!({"backends": ["cpu", "cuda"], "cuda": cuda, "portable": portable});
@@ -62,7 +62,7 @@ impl Variant {
     }
 }
 
-/// A layer of these files.
+/// A layer with these files.
 pub(crate) fn layer(files: &[(String, Vec<u8>)]) -> Vec<u8> {
     let mut builder = tar::Builder::new(Vec::new());
     let mut files = files.to_vec();
@@ -77,7 +77,7 @@ pub(crate) fn layer(files: &[(String, Vec<u8>)]) -> Vec<u8> {
 }
 
 impl Release {
-    /// With one variant, for the processor.
+    /// A release with only a CPU variant.
     pub(crate) fn plain(version: &str, serial: u64) -> Self {
         Self::new(version, serial, vec![Variant::cpu(version)])
     }
@@ -86,7 +86,7 @@ impl Release {
         Self { version: version.to_owned(), serial, variants }
     }
 
-    /// For a machine with an RTX 4090: two variants for CUDA, one for Vulkan, one for the processor.
+    /// A release for an RTX 4090: two CUDA variants, one Vulkan and one CPU variant.
     pub(crate) fn wide(narrow: &str, portable: &str, vulkan: &str) -> Self {
         Self::new(
             "1.0.0",
@@ -100,7 +100,7 @@ impl Release {
         )
     }
 
-    /// Its layers, each once, and the manifest as a value.
+    /// The layers without duplicates, and the manifest.
     pub(crate) fn parts(&self) -> (Vec<(String, Vec<u8>)>, Value) {
         let mut blobs = Vec::new();
         let mut rows = Vec::new();
@@ -129,26 +129,26 @@ impl Release {
         (blobs, manifest)
     }
 
-    /// Writes it into a folder.
-    pub(crate) fn write(&self, world: &World, folder: &str) {
-        self.write_changed(world, folder, |_| {});
+    /// Writes the release into a folder.
+    pub(crate) fn write(&self, sandbox: &Sandbox, folder: &str) {
+        self.write_changed(sandbox, folder, |_| {});
     }
 
-    /// Writes it with another manifest.
-    pub(crate) fn write_changed(&self, world: &World, folder: &str, change: impl FnOnce(&mut Value)) {
+    /// Writes the release with a changed manifest.
+    pub(crate) fn write_changed(&self, sandbox: &Sandbox, folder: &str, change: impl FnOnce(&mut Value)) {
         let (blobs, mut manifest) = self.parts();
         change(&mut manifest);
         for (hash, bytes) in blobs {
-            world.write(&format!("{folder}/blobs/sha256/{hash}"), bytes);
+            sandbox.write(&format!("{folder}/blobs/sha256/{hash}"), bytes);
         }
-        world.write(&format!("{folder}/manifest.json"), manifest.to_string());
+        sandbox.write(&format!("{folder}/manifest.json"), manifest.to_string());
     }
 
-    /// Writes it, signed.
-    pub(crate) fn write_signed(&self, world: &World, folder: &str, pair: &minisign::KeyPair) {
-        self.write(world, folder);
-        let text = world.read(&format!("{folder}/manifest.json"));
-        world.write(&format!("{folder}/manifest.json.minisig"), signed(pair, &text));
+    /// Writes the release with a signature.
+    pub(crate) fn write_signed(&self, sandbox: &Sandbox, folder: &str, pair: &minisign::KeyPair) {
+        self.write(sandbox, folder);
+        let text = sandbox.read(&format!("{folder}/manifest.json"));
+        sandbox.write(&format!("{folder}/manifest.json.minisig"), signed(pair, &text));
     }
 }
 
@@ -160,9 +160,9 @@ pub(crate) fn key_pair() -> minisign::KeyPair {
     minisign::KeyPair::generate_unencrypted_keypair().unwrap()
 }
 
-/// A layer of a release in a folder, by the end of a name in it.
-pub(crate) fn blob(world: &World, folder: &str, index: usize) -> std::path::PathBuf {
-    let manifest: Value = serde_json::from_str(&world.read(&format!("{folder}/manifest.json"))).unwrap();
+/// The blob of a layer in a release folder, by index.
+pub(crate) fn blob(sandbox: &Sandbox, folder: &str, index: usize) -> std::path::PathBuf {
+    let manifest: Value = serde_json::from_str(&sandbox.read(&format!("{folder}/manifest.json"))).unwrap();
     let hash = manifest["platforms"]["linux-x86_64"]["variants"][0]["layers"][index]["sha256"].clone();
-    Path::new(&world.at(folder)).join("blobs/sha256").join(hash.as_str().unwrap())
+    Path::new(&sandbox.at(folder)).join("blobs/sha256").join(hash.as_str().unwrap())
 }

@@ -1,4 +1,4 @@
-//! A server on this machine that does what it is told: files, and every fault that a server or a line can have.
+//! A local server with scripted responses: files, and every fault of a server or connection.
 
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,53 +8,53 @@ use std::time::Duration;
 
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// What was asked.
+/// A request.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct Request {
     pub(crate) path: String,
     pub(crate) headers: Vec<(String, String)>,
-    /// What a form had.
+    /// The form in the body.
     pub(crate) form: String,
-    /// How often this path was asked for before.
+    /// How many earlier requests had this path.
     pub(crate) before: usize,
-    /// All that there is at the path, for faults.
-    pub(crate) whole: Vec<u8>,
+    /// The complete body of the correct response, for faults.
+    pub(crate) full_body: Vec<u8>,
 }
 
-impl Asked {
+impl Request {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
-    /// The first byte of the range that is asked for.
+    /// The first byte of the requested range.
     pub(crate) fn range(&self) -> Option<usize> {
         self.header("range")?.strip_prefix("bytes=")?.strip_suffix('-')?.parse().ok()
     }
 }
 
-/// What is answered.
+/// A response.
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
-    /// A head without length, and a body.
-    Whole { status: u16, headers: Vec<(String, String)>, body: Vec<u8> },
-    /// The same, of which only so many bytes of the body are sent.
+    /// A head without a length, and a body.
+    Complete { status: u16, headers: Vec<(String, String)>, body: Vec<u8> },
+    /// A response whose body is cut after this many bytes.
     Cut { reply: Box<Reply>, after: usize },
-    /// The same, and then nothing, with the line open.
+    /// A cut response with the connection left open.
     Stall { reply: Box<Reply>, after: usize },
-    /// A byte now and then.
+    /// A response sent byte by byte with pauses.
     Slow { reply: Box<Reply> },
-    /// These bytes as they are.
+    /// Raw bytes instead of a response.
     Raw(Vec<u8>),
-    /// These bytes again and again.
+    /// Raw bytes that repeat without end.
     Endless(Vec<u8>),
-    /// Nothing, and the line is closed.
+    /// Closes the connection without a response.
     Close,
-    /// Nothing, with the line open.
+    /// Sends nothing and leaves the connection open.
     Hang,
 }
 
 impl Reply {
-    /// A body with its length.
+    /// A response with a length.
     pub(crate) fn ok(body: &[u8]) -> Self {
         Self::status(200, body)
     }
@@ -63,9 +63,9 @@ impl Reply {
         Self::bare(status, body).with("Content-Length", &body.len().to_string())
     }
 
-    /// A body without its length.
+    /// A response without a length.
     pub(crate) fn bare(status: u16, body: &[u8]) -> Self {
-        Self::Whole { status, headers: Vec::new(), body: body.to_vec() }
+        Self::Complete { status, headers: Vec::new(), body: body.to_vec() }
     }
 
     pub(crate) fn redirect(status: u16, to: &str) -> Self {
@@ -74,9 +74,9 @@ impl Reply {
 
     pub(crate) fn with(self, name: &str, value: &str) -> Self {
         match self {
-            Self::Whole { status, mut headers, body } => {
+            Self::Complete { status, mut headers, body } => {
                 headers.push((name.to_owned(), value.to_owned()));
-                Self::Whole { status, headers, body }
+                Self::Complete { status, headers, body }
             }
             other => other,
         }
@@ -95,7 +95,7 @@ impl Reply {
     }
 
     fn bytes(&self) -> (Vec<u8>, Vec<u8>) {
-        let Self::Whole { status, headers, body } = self else { return (Vec::new(), Vec::new()) };
+        let Self::Complete { status, headers, body } = self else { return (Vec::new(), Vec::new()) };
         let mut head = format!("HTTP/1.1 {status} Status\r\nConnection: close\r\n");
         for (name, value) in headers {
             head.extend([name, ": ", value, "\r\n"]);
@@ -103,36 +103,36 @@ impl Reply {
         ((head + "\r\n").into_bytes(), body.clone())
     }
 
-    fn send(&self, line: &mut dyn Write) -> std::io::Result<()> {
+    fn send(&self, connection: &mut dyn Write) -> std::io::Result<()> {
         match self {
-            Self::Whole { .. } => {
+            Self::Complete { .. } => {
                 let (head, body) = self.bytes();
-                line.write_all(&head)?;
-                line.write_all(&body)?;
+                connection.write_all(&head)?;
+                connection.write_all(&body)?;
             }
             Self::Cut { reply, after } | Self::Stall { reply, after } => {
                 let (head, body) = reply.bytes();
-                line.write_all(&head)?;
-                line.write_all(&body[..(*after).min(body.len())])?;
+                connection.write_all(&head)?;
+                connection.write_all(&body[..(*after).min(body.len())])?;
             }
             Self::Slow { reply } => {
                 let (head, body) = reply.bytes();
-                line.write_all(&head)?;
+                connection.write_all(&head)?;
                 for byte in body {
-                    line.write_all(&[byte])?;
-                    line.flush()?;
+                    connection.write_all(&[byte])?;
+                    connection.flush()?;
                     thread::sleep(Duration::from_millis(40));
                 }
             }
-            Self::Raw(bytes) => line.write_all(bytes)?,
+            Self::Raw(bytes) => connection.write_all(bytes)?,
             Self::Endless(bytes) => {
                 for _ in 0..1_000_000 {
-                    line.write_all(bytes)?;
+                    connection.write_all(bytes)?;
                 }
             }
             Self::Close | Self::Hang => {}
         }
-        line.flush()
+        connection.flush()
     }
 
     fn stays_open(&self) -> bool {
@@ -140,25 +140,25 @@ impl Reply {
     }
 }
 
-type Handler = dyn Fn(&Asked) -> Reply + Send + Sync;
+type Handler = dyn Fn(&Request) -> Reply + Send + Sync;
 
-/// A server that runs as long as the test.
+/// A server that runs until the test ends.
 pub(crate) struct Server {
     pub(crate) port: u16,
     tls: bool,
-    log: Arc<Mutex<Vec<Asked>>>,
+    log: Arc<Mutex<Vec<Request>>>,
     connections: Arc<Mutex<usize>>,
 }
 
-/// The certificate that a server shows, and the authority that a client may trust.
+/// A server certificate, and the authority that clients may trust.
 pub(crate) struct Certificates {
-    /// PEM.
+    /// The certificate of the authority, in PEM format.
     pub(crate) authority: String,
     config: Arc<rustls::ServerConfig>,
 }
 
 impl Certificates {
-    /// For these names; `years` of the beginning and the end.
+    /// A certificate for these names, valid from the first to the second year.
     pub(crate) fn new(names: &[&str], years: (i32, i32)) -> Self {
         let mut root = rcgen::CertificateParams::new(Vec::new()).unwrap();
         root.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -179,27 +179,27 @@ impl Certificates {
         Self { authority, config: Arc::new(config) }
     }
 
-    /// For this machine, and for long.
+    /// A valid certificate for localhost.
     pub(crate) fn good() -> Self {
         Self::new(&["localhost", "127.0.0.1"], (2020, 2090))
     }
 }
 
 impl Server {
-    pub(crate) fn start(handler: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+    pub(crate) fn start(handler: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Self {
         Self::listen(None, handler)
     }
 
     pub(crate) fn with_tls(
         certificates: &Certificates,
-        handler: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
+        handler: impl Fn(&Request) -> Reply + Send + Sync + 'static,
     ) -> Self {
         Self::listen(Some(Arc::clone(&certificates.config)), handler)
     }
 
     fn listen(
         tls: Option<Arc<rustls::ServerConfig>>,
-        handler: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
+        handler: impl Fn(&Request) -> Reply + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = Self {
@@ -211,16 +211,16 @@ impl Server {
         let (log, connections) = (Arc::clone(&server.log), Arc::clone(&server.connections));
         let handler: Arc<Handler> = Arc::new(handler);
         thread::spawn(move || {
-            for line in listener.incoming().flatten() {
+            for connection in listener.incoming().flatten() {
                 *connections.lock().unwrap() += 1;
                 let (log, handler, tls) = (Arc::clone(&log), Arc::clone(&handler), tls.clone());
                 thread::spawn(move || {
-                    let _ = line.set_nodelay(true);
+                    let _ = connection.set_nodelay(true);
                     match tls {
-                        None => drop(serve(line, &log, &handler)),
+                        None => drop(serve(connection, &log, &handler)),
                         Some(config) => {
-                            let connection = rustls::ServerConnection::new(config).unwrap();
-                            drop(serve(rustls::StreamOwned::new(connection, line), &log, &handler));
+                            let session = rustls::ServerConnection::new(config).unwrap();
+                            drop(serve(rustls::StreamOwned::new(session, connection), &log, &handler));
                         }
                     }
                 });
@@ -229,7 +229,7 @@ impl Server {
         server
     }
 
-    /// A server that speaks no protocol: it gets the line.
+    /// A server without a protocol that passes on raw connections.
     pub(crate) fn wild(act: impl Fn(TcpStream) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -242,7 +242,7 @@ impl Server {
         format!("{scheme}://127.0.0.1:{}/{path}", self.port)
     }
 
-    pub(crate) fn asked(&self) -> Vec<Asked> {
+    pub(crate) fn requests(&self) -> Vec<Request> {
         self.log.lock().unwrap().clone()
     }
 
@@ -251,54 +251,58 @@ impl Server {
     }
 }
 
-fn serve<S: Read + Write>(line: S, log: &Mutex<Vec<Asked>>, handler: &Arc<Handler>) -> std::io::Result<()> {
-    let mut line = BufReader::new(line);
+fn serve<S: Read + Write>(
+    connection: S,
+    log: &Mutex<Vec<Request>>,
+    handler: &Arc<Handler>,
+) -> std::io::Result<()> {
+    let mut connection = BufReader::new(connection);
     let mut first = String::new();
-    line.read_line(&mut first)?;
+    connection.read_line(&mut first)?;
     let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
     let mut headers = Vec::new();
     loop {
         let mut header = String::new();
-        line.read_line(&mut header)?;
+        connection.read_line(&mut header)?;
         let Some((name, value)) = header.trim().split_once(':') else { break };
         headers.push((name.to_lowercase(), value.trim().to_owned()));
     }
     let length = headers.iter().find(|(name, _)| name == "content-length");
     let mut form = vec![0; length.and_then(|(_, value)| value.parse().ok()).unwrap_or(0)];
-    line.read_exact(&mut form)?;
+    connection.read_exact(&mut form)?;
     let form = String::from_utf8_lossy(&form).into_owned();
-    let asked = {
+    let request = {
         let mut log = log.lock().unwrap();
         let before = log.iter().filter(|other| other.path == path).count();
-        let asked = Asked { path, headers, form, before, whole: Vec::new() };
-        log.push(asked.clone());
-        asked
+        let request = Request { path, headers, form, before, full_body: Vec::new() };
+        log.push(request.clone());
+        request
     };
-    let reply = handler(&asked);
-    reply.send(line.get_mut())?;
+    let reply = handler(&request);
+    reply.send(connection.get_mut())?;
     if reply.stays_open() {
-        // Until the other side has had enough.
-        let _ = line.read(&mut [0; 1]);
+        // Keeps the connection open until the client closes it.
+        let _ = connection.read(&mut [0; 1]);
     }
     Ok(())
 }
 
-/// Files by their paths, with parts of them where that is asked for.
-pub(crate) fn files(all: Vec<(String, Vec<u8>)>) -> impl Fn(&Asked) -> Reply + Send + Sync + Clone {
+/// Serves files by path, with range requests.
+pub(crate) fn files(all: Vec<(String, Vec<u8>)>) -> impl Fn(&Request) -> Reply + Send + Sync + Clone {
     let all = Arc::new(all);
-    move |asked| {
-        let path = asked.path.split('?').next().unwrap_or_default();
+    move |request| {
+        let path = request.path.split('?').next().unwrap_or_default();
         match all.iter().find(|(name, _)| path.strip_prefix('/') == Some(name)) {
-            Some((_, body)) => part(asked, body),
+            Some((_, body)) => part(request, body),
             None => Reply::status(404, b"not here"),
         }
     }
 }
 
-/// A file, or the part of it that is asked for.
-pub(crate) fn part(asked: &Asked, body: &[u8]) -> Reply {
-    let is_same = asked.header("if-range").is_none_or(|tag| tag == "\"tag\"");
-    match asked.range().filter(|first| *first < body.len() && is_same) {
+/// The response with a file, or the requested range of it.
+pub(crate) fn part(request: &Request, body: &[u8]) -> Reply {
+    let is_same = request.header("if-range").is_none_or(|tag| tag == "\"tag\"");
+    match request.range().filter(|first| *first < body.len() && is_same) {
         Some(first) => {
             let range = format!("bytes {first}-{}/{}", body.len() - 1, body.len());
             Reply::status(206, &body[first..]).with("Content-Range", &range).with("ETag", "\"tag\"")

@@ -1,4 +1,4 @@
-//! Starts the command in a folder of its own.
+//! Runs the command in its own folder.
 #![expect(clippy::disallowed_methods, reason = "tests start the program and read its files")]
 
 use std::path::{Path, PathBuf};
@@ -6,20 +6,20 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// A folder for everything that a user has.
-pub(crate) struct World {
+/// A folder that replaces the user's home, configuration and cache.
+pub(crate) struct Sandbox {
     folder: tempfile::TempDir,
 }
 
-/// What came of a command.
+/// Exit code and output of a finished command.
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct RunResult {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
     pub(crate) exit: Option<i32>,
 }
 
-impl World {
+impl Sandbox {
     pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
@@ -28,7 +28,7 @@ impl World {
         self.folder.path().join(name)
     }
 
-    /// Of a path, as text.
+    /// A path as text.
     pub(crate) fn at(&self, name: &str) -> String {
         self.path(name).to_str().unwrap().to_owned()
     }
@@ -39,7 +39,7 @@ impl World {
         std::fs::write(path, content).unwrap();
     }
 
-    /// A script that can be started.
+    /// Writes an executable script.
     pub(crate) fn write_program(&self, name: &str, script: &str) {
         use std::os::unix::fs::PermissionsExt as _;
         self.write(name, format!("#!/bin/sh\n{script}"));
@@ -58,7 +58,7 @@ impl World {
         std::fs::remove_dir_all(self.path(name)).unwrap_or_default();
     }
 
-    /// Names of all files below a folder with their bytes, links with what they say.
+    /// All files below a folder with their contents, and symlinks with their targets.
     pub(crate) fn tree(&self, name: &str) -> Vec<(String, Vec<u8>)> {
         tree(&self.path(name))
     }
@@ -72,16 +72,16 @@ impl World {
         command
     }
 
-    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn run(&self, arguments: &[&str]) -> RunResult {
         self.run_with(&[], arguments)
     }
 
-    pub(crate) fn run_with(&self, env: &[(&str, &str)], arguments: &[&str]) -> Ran {
-        Ran::from(self.command().envs(env.iter().copied()).args(arguments).output().unwrap())
+    pub(crate) fn run_with(&self, env: &[(&str, &str)], arguments: &[&str]) -> RunResult {
+        RunResult::from(self.command().envs(env.iter().copied()).args(arguments).output().unwrap())
     }
 
-    /// `install --json` from the folder `release` into the folder `to`, for a machine without a GPU.
-    pub(crate) fn install(&self, more: &[&str]) -> Ran {
+    /// Runs `install --json` from the folder `release` into the folder `to`, for a host without a GPU.
+    pub(crate) fn install(&self, more: &[&str]) -> RunResult {
         let host = recorded("debian-12-bare");
         let mut arguments = vec!["install", "--json"];
         for usual in [["--to", "to"], ["--host", &host], ["--manifest", "release"]] {
@@ -93,7 +93,7 @@ impl World {
         self.run(&arguments)
     }
 
-    /// What the program that is installed in `to` says.
+    /// The output of the program installed in `to`.
     pub(crate) fn installed(&self) -> String {
         let program = self.path("to/current/bin/tool");
         let output = Command::new(program).output();
@@ -118,7 +118,7 @@ pub(crate) fn tree(folder: &Path) -> Vec<(String, Vec<u8>)> {
     found
 }
 
-impl From<Output> for Ran {
+impl From<Output> for RunResult {
     fn from(output: Output) -> Self {
         Self {
             stdout: String::from_utf8(output.stdout).unwrap(),
@@ -128,21 +128,21 @@ impl From<Output> for Ran {
     }
 }
 
-impl Ran {
-    /// The one document on standard output.
+impl RunResult {
+    /// The only JSON document on standard output.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}\n{self:#?}"))
     }
 
-    /// It ended well, with this document.
+    /// Checks that the command succeeded and returns its document.
     #[track_caller]
     pub(crate) fn done(&self) -> Value {
         assert_eq!(self.exit, Some(0), "{self:#?}");
         self.json()
     }
 
-    /// It was refused, with this id in the document and in the error.
+    /// Checks the exit code, and the error id in the document and on standard error.
     #[track_caller]
     pub(crate) fn refused(&self, exit: i32, id: &str) -> &Self {
         assert_eq!(self.exit, Some(exit), "{id}: {self:#?}");
@@ -151,7 +151,7 @@ impl Ran {
         self
     }
 
-    /// Standard error has all of these.
+    /// Checks that standard error contains all texts.
     #[track_caller]
     pub(crate) fn says(&self, texts: &[&str]) -> &Self {
         for text in texts {
@@ -161,7 +161,7 @@ impl Ran {
     }
 }
 
-/// A recorded machine of the repository.
+/// The path of a recorded host of this repository.
 pub(crate) fn recorded(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hosts").join(format!("{name}.toml"));
     path.to_str().unwrap().to_owned()

@@ -1,6 +1,6 @@
-//! The templates with bindings, on small libraries with the names of llama.cpp and whisper.cpp.
+//! The templates with bindings, with small libraries in place of llama.cpp and whisper.cpp.
 
-use crate::support::{Desk, has_libclang, line, publish};
+use crate::support::{Workspace, has_libclang, line, publish};
 
 const CMAKE: &str = "\
 cmake_minimum_required(VERSION 3.16)
@@ -121,9 +121,9 @@ int whisper_model_n_text_layer(struct whisper_context *context) { (void)context;
 void whisper_free(struct whisper_context *context) { free(context); }
 ";
 
-/// Sources of a project of that name, and the project that the template makes.
-fn desk(name: &str, header: &str, source: &str) -> Option<Desk> {
-    let mut desk = Desk::new(&["git"]).filter(|_| has_libclang())?;
+/// The sources of a project with this name, and the project that the template creates.
+fn workspace(name: &str, header: &str, source: &str) -> Option<Workspace> {
+    let mut workspace = Workspace::new(&["git"]).filter(|_| has_libclang())?;
     let files = [
         ("CMakeLists.txt", CMAKE.replace('@', name)),
         ("ggml/include/ggml-backend.h", BACKEND_H.to_owned()),
@@ -138,54 +138,55 @@ fn desk(name: &str, header: &str, source: &str) -> Option<Desk> {
         (&format!("{name}.c"), source.to_owned()),
     ];
     for (file, text) in files {
-        desk.write(&format!("sources/{file}"), &text);
+        workspace.write(&format!("sources/{file}"), &text);
     }
-    publish(&mut desk, "sources", &format!("https://github.com/ggml-org/{name}.cpp"));
-    desk.make(&[&format!("new-{name}"), "--template", name]);
-    Some(desk)
+    publish(&mut workspace, "sources", &format!("https://github.com/ggml-org/{name}.cpp"));
+    workspace.make(&[&format!("new-{name}"), "--template", name]);
+    Some(workspace)
 }
 
 #[test]
-fn llama_is_cloned_built_bound_and_asked() {
-    let Some(desk) = desk("llama", LLAMA_H, LLAMA_C) else { return };
-    // Without sources it is checked as far as it goes, and told what is missing.
-    let missing = desk.start("new-llama", "cargo", &["build"]);
+fn llama_template_is_cloned_built_and_run() {
+    let Some(workspace) = workspace("llama", LLAMA_H, LLAMA_C) else { return };
+    // Without sources the project can be checked, and the error names them.
+    let missing = workspace.start("new-llama", "cargo", &["build"]);
     assert!(!missing.ok && missing.stderr.contains("[project.source-missing]"), "{missing:#?}");
 
-    let done = desk.follow("new-llama", "README.md");
+    let done = workspace.follow("new-llama", "README.md");
     assert_eq!(done[1].1.stdout, "system: PLAYED = 1 |\ndevice: CPU: played\n");
-    desk.write("model.gguf", "GGUF");
-    let model = desk.path("model.gguf");
-    let ran = desk.start("new-llama", "cargo", &["run", "--quiet", "--", model.to_str().unwrap()]);
+    workspace.write("model.gguf", "GGUF");
+    let model = workspace.path("model.gguf");
+    let ran = workspace.start("new-llama", "cargo", &["run", "--quiet", "--", model.to_str().unwrap()]);
     assert_eq!(line(&ran.stdout, "model: "), "played F32, 4 parameters");
-    let refused = desk.start("new-llama", "cargo", &["run", "--quiet", "--", "nowhere.gguf"]);
-    assert!(!refused.ok && refused.stderr.contains("`nowhere.gguf` cannot be loaded"), "{refused:#?}");
-    desk.is_in_order("new-llama");
-    // `gpubuild build` builds the libraries, and the program of them and no others.
-    let file =
-        desk.read("new-llama/gpubuild.toml").replace("package = \".\"", "package = \".\"\nprofile = \"dev\"");
-    desk.write("new-llama/gpubuild.toml", &file);
-    let built = desk.gpubuild("new-llama", &["build", "--backends", "cpu", "--run"]);
+    let refused = workspace.start("new-llama", "cargo", &["run", "--quiet", "--", "nowhere.gguf"]);
+    assert!(!refused.ok && refused.stderr.contains("cannot load `nowhere.gguf`"), "{refused:#?}");
+    workspace.is_in_order("new-llama");
+    // `gpubuild build` builds the libraries and links the program with them only.
+    let file = workspace
+        .read("new-llama/gpubuild.toml")
+        .replace("package = \".\"", "package = \".\"\nprofile = \"dev\"");
+    workspace.write("new-llama/gpubuild.toml", &file);
+    let built = workspace.gpubuild("new-llama", &["build", "--backends", "cpu", "--run"]);
     assert!(built.ok, "{built:#?}");
     assert_eq!(built.stdout, "system: PLAYED = 1 |\ndevice: CPU: played\n");
-    // The clone becomes the submodule that pins it, with the command of the README.
-    assert!(desk.start("new-llama", "git", &["init", "--quiet"]).ok);
-    let readme = desk.read("new-llama/README.md");
+    // The README's command turns the clone into a submodule.
+    assert!(workspace.start("new-llama", "git", &["init", "--quiet"]).ok);
+    let readme = workspace.read("new-llama/README.md");
     let command = readme.lines().find(|line| line.starts_with("git submodule add")).unwrap();
-    let words: Vec<&str> = command.split_whitespace().collect();
-    let added = desk.start("new-llama", words[0], &words[1..]);
-    assert!(added.ok && desk.read("new-llama/.gitmodules").contains("path = llama.cpp\n"), "{added:#?}");
-    // A feature that cannot be built here is no reason not to check.
-    let named = desk.start("new-llama", "cargo", &["check", "--features", "metal"]);
+    let arguments: Vec<&str> = command.split_whitespace().collect();
+    let added = workspace.start("new-llama", arguments[0], &arguments[1..]);
+    assert!(added.ok && workspace.read("new-llama/.gitmodules").contains("path = llama.cpp\n"), "{added:#?}");
+    // A feature whose backend cannot be built here does not prevent `cargo check`.
+    let named = workspace.start("new-llama", "cargo", &["check", "--features", "metal"]);
     assert!(named.ok, "{named:#?}");
 }
 
 #[test]
-fn whisper_is_cloned_built_bound_and_asked() {
-    let Some(desk) = desk("whisper", WHISPER_H, WHISPER_C) else { return };
-    let done = desk.follow("new-whisper", "README.md");
+fn whisper_template_is_cloned_built_and_run() {
+    let Some(workspace) = workspace("whisper", WHISPER_H, WHISPER_C) else { return };
+    let done = workspace.follow("new-whisper", "README.md");
     assert_eq!(done[1].1.stdout, "system: PLAYED = 1 |\nlanguages: 2\n");
-    let ran = desk.start("new-whisper", "cargo", &["run", "--quiet", "--", "/model.bin"]);
-    assert_eq!(line(&ran.stdout, "model: "), "1 words, 2 + 3 layers");
-    desk.is_in_order("new-whisper");
+    let ran = workspace.start("new-whisper", "cargo", &["run", "--quiet", "--", "/model.bin"]);
+    assert_eq!(line(&ran.stdout, "model: "), "1 tokens, 2 audio and 3 text layers");
+    workspace.is_in_order("new-whisper");
 }

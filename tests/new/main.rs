@@ -1,6 +1,6 @@
-//! Projects of `gpubuild new` under the real cargo: each is made, formatted, linted, and built and run with the two commands
-//! of its README. llama.cpp and whisper.cpp are played by small libraries here; tests/projects has the real ones.
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests; they say so when they skip")]
+//! Projects of `gpubuild new` under cargo: each is created, formatted, linted, and built and run with the two
+//! commands of its README. Small libraries replace llama.cpp and whisper.cpp; tests/projects uses the real ones.
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests print why they skip")]
 #![expect(clippy::disallowed_methods, reason = "tests start programs and write their own files")]
 
 mod bindings;

@@ -1,24 +1,24 @@
-//! A folder with projects that `gpubuild new` makes, and the commands of their READMEs. Also used by tests/projects.
+//! A folder for projects of `gpubuild new`, and the commands of their READMEs. tests/projects uses it too.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A folder in which cargo finds this library instead of the published one.
-pub(crate) struct Desk {
+/// A folder in which cargo uses this repository instead of the published crate.
+pub(crate) struct Workspace {
     folder: tempfile::TempDir,
     env: Vec<(String, String)>,
 }
 
-/// What came of a command.
+/// Exit status and output of a finished command.
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct RunResult {
     pub(crate) ok: bool,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-/// Variables of the machine that would change what is built.
-const OF_THE_MACHINE: [&str; 11] = [
+/// Variables of the environment that would affect the build.
+const UNSET_VARIABLES: [&str; 11] = [
     "GPUBUILD_BACKENDS",
     "GPUBUILD_MANIFEST",
     "GPUBUILD_BUILT",
@@ -32,33 +32,33 @@ const OF_THE_MACHINE: [&str; 11] = [
     "WHISPER_CPP_SOURCE",
 ];
 
-/// The same target folder as that of this build: this library is compiled once for all of them.
+/// The target folder of this build, shared so that gpubuild is compiled once.
 pub(crate) fn target() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap()
 }
 
-impl Desk {
-    /// `None`, after saying so, where there is no CMake, Ninja or C++ compiler, or one of these programs is missing.
+impl Workspace {
+    /// Prints why and returns `None` if CMake, Ninja, a C++ compiler or one of these programs is missing.
     pub(crate) fn new(further: &[&str]) -> Option<Self> {
         for program in ["cmake", "ninja", "c++"].iter().chain(further) {
             if !is_on_path(program) {
-                assert!(!requires("cmake"), "GPUBUILD_REQUIRE names cmake, and there is no {program}");
+                assert!(!requires("cmake"), "GPUBUILD_REQUIRE names cmake, but {program} is missing");
                 println!("skipped: no {program}");
                 return None;
             }
         }
         let folder = tempfile::tempdir().unwrap();
-        let desk = Self { folder, env: Vec::new() };
+        let workspace = Self { folder, env: Vec::new() };
         let patch = |part: &str| {
             let folder = format!("{}/crates/{part}", env!("CARGO_MANIFEST_DIR"));
             format!("gpubuild-{part} = {{ path = {} }}\n", toml_text(&folder))
         };
         let patches = format!("[patch.crates-io]\n{}{}", patch("build"), patch("link"));
-        desk.write(".cargo/config.toml", &patches);
-        Some(desk)
+        workspace.write(".cargo/config.toml", &patches);
+        Some(workspace)
     }
 
-    /// Every command gets this variable.
+    /// Sets a variable for all commands.
     pub(crate) fn set(&mut self, name: &str, value: &str) {
         self.env.push((name.to_owned(), value.to_owned()));
     }
@@ -77,7 +77,8 @@ impl Desk {
         std::fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
-    /// `gpubuild new` with these arguments. The lock of this repository pins crates that are here without a network.
+    /// Runs `gpubuild new` with these arguments. The lock file of this repository pins crates that are available
+    /// offline.
     pub(crate) fn make(&self, arguments: &[&str]) {
         let folder = arguments[0];
         let made = self.gpubuild(".", &[&["new"], arguments].concat());
@@ -86,28 +87,28 @@ impl Desk {
         std::fs::copy(lock, self.path(folder).join("Cargo.lock")).unwrap();
     }
 
-    pub(crate) fn gpubuild(&self, folder: &str, arguments: &[&str]) -> Ran {
+    pub(crate) fn gpubuild(&self, folder: &str, arguments: &[&str]) -> RunResult {
         self.start(folder, env!("CARGO_BIN_EXE_gpubuild"), arguments)
     }
 
-    /// A program away from the user's cache and network.
-    pub(crate) fn start(&self, folder: &str, program: &str, arguments: &[&str]) -> Ran {
+    /// Runs a program, isolated from the user's cache and network.
+    pub(crate) fn start(&self, folder: &str, program: &str, arguments: &[&str]) -> RunResult {
         let mut command = Command::new(program);
         command.args(arguments).current_dir(self.path(folder));
-        for name in OF_THE_MACHINE {
+        for name in UNSET_VARIABLES {
             command.env_remove(name);
         }
         command
             .env("CARGO_TARGET_DIR", target())
             .env("CARGO_NET_OFFLINE", "true")
             .env("CARGO_TERM_COLOR", "never")
-            // What is a build dependency here is a dependency there: without debug information they are one.
+            // Build dependencies and dependencies are compiled once if both have no debug information.
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
             .env("RUST_BACKTRACE", "0")
             .env("GPUBUILD_CACHE", self.path("cache"))
             .envs(self.env.iter().map(|(name, value)| (name, value)));
         let output = command.output().unwrap_or_else(|error| panic!("{program}: {error}"));
-        let ran = Ran {
+        let ran = RunResult {
             ok: output.status.success(),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
@@ -116,15 +117,15 @@ impl Desk {
         ran
     }
 
-    /// Every command of the first block of a README, each with what it printed.
-    pub(crate) fn follow(&self, folder: &str, readme: &str) -> Vec<(String, Ran)> {
+    /// Runs every command in the first code block of a README and returns their results.
+    pub(crate) fn follow(&self, folder: &str, readme: &str) -> Vec<(String, RunResult)> {
         let text = self.read(&format!("{folder}/{readme}"));
         let (_, block) = text.split_once("```sh\n").unwrap();
         let (block, _) = block.split_once("```").unwrap();
         let commands: Vec<&str> = block.lines().collect();
         assert_eq!(commands.len(), 2, "{text}");
         let run = |line: &str| {
-            // What stands behind `#` is for people.
+            // Text after `#` is a comment.
             let words: Vec<String> = shlex::Shlex::new(line).collect();
             let arguments: Vec<&str> = words[1..].iter().map(String::as_str).collect();
             let ran = self.start(folder, &words[0], &arguments);
@@ -134,13 +135,13 @@ impl Desk {
         commands.into_iter().map(run).collect()
     }
 
-    /// No warning of clippy, and the workflow that `gpubuild ci` writes holds.
+    /// Checks that clippy reports no warnings and that the workflow of `gpubuild ci` is valid.
     pub(crate) fn is_in_order(&self, folder: &str) {
-        let words = ["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"];
-        let linted = self.start(folder, "cargo", &words);
+        let arguments = ["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"];
+        let linted = self.start(folder, "cargo", &arguments);
         assert!(linted.ok, "{linted:#?}");
-        for words in [["ci", "init"], ["ci", "verify"]] {
-            let ran = self.gpubuild(folder, &words);
+        for arguments in [["ci", "init"], ["ci", "verify"]] {
+            let ran = self.gpubuild(folder, &arguments);
             assert!(ran.ok, "{ran:#?}");
         }
         let rows = self.gpubuild(folder, &["ci", "matrix", "--json"]).stdout;
@@ -149,9 +150,9 @@ impl Desk {
     }
 }
 
-impl Drop for Desk {
+impl Drop for Workspace {
     fn drop(&mut self) {
-        // What is built outlives the crates: here it would pile up.
+        // Removes the crates' outputs from the shared target folder.
         let Ok(entries) = std::fs::read_dir(target().join("gpubuild")) else { return };
         for entry in entries.flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
@@ -166,13 +167,13 @@ impl Drop for Desk {
     }
 }
 
-/// The line of a text that starts so, without its start.
+/// The rest of the line that starts with this prefix.
 #[track_caller]
 pub(crate) fn line<'a>(text: &'a str, start: &str) -> &'a str {
     text.lines().find_map(|line| line.strip_prefix(start)).unwrap_or_else(|| panic!("no `{start}` in {text}"))
 }
 
-/// A text in quotes, as TOML has it.
+/// A quoted TOML string.
 pub(crate) fn toml_text(text: &str) -> String {
     toml::Value::from(text).to_string()
 }
@@ -187,28 +188,29 @@ pub(crate) fn is_on_path(program: &str) -> bool {
         .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(&name).is_file()))
 }
 
-/// Whether libclang can be loaded for bindings; says so if it cannot.
+/// Whether libclang can be loaded for bindings; prints why if it cannot.
 pub(crate) fn has_libclang() -> bool {
     let host = gpubuild_host::RealHost::new();
     let found = gpubuild_detect::toolkit::libclang::find(&host).0.is_some();
-    assert!(found || !requires("libclang"), "GPUBUILD_REQUIRE names libclang, and there is none");
+    assert!(found || !requires("libclang"), "GPUBUILD_REQUIRE names libclang, but it is not installed");
     if !found {
         println!("skipped: no libclang");
     }
     found
 }
 
-/// Makes a Git repository of a folder, which `git clone` then finds under an address.
-pub(crate) fn publish(desk: &mut Desk, folder: &str, address: &str) {
+/// Makes a folder a Git repository that `git clone` finds at an address.
+pub(crate) fn publish(workspace: &mut Workspace, folder: &str, address: &str) {
     let who = ["-c", "user.name=test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false"];
-    for words in [&["init", "--quiet"][..], &["add", "--all", "--force"], &["commit", "--quiet", "-m", "all"]]
+    for arguments in
+        [&["init", "--quiet"][..], &["add", "--all", "--force"], &["commit", "--quiet", "-m", "all"]]
     {
-        let ran = desk.start(folder, "git", &[&who, words].concat());
+        let ran = workspace.start(folder, "git", &[&who, arguments].concat());
         assert!(ran.ok, "{ran:#?}");
     }
-    let here = desk.path(folder);
+    let here = workspace.path(folder);
     let config = format!("[url \"{}\"]\n\tinsteadOf = {address}\n", here.display());
-    desk.write("gitconfig", &config);
-    let config = desk.path("gitconfig");
-    desk.set("GIT_CONFIG_GLOBAL", config.to_str().unwrap());
+    workspace.write("gitconfig", &config);
+    let config = workspace.path("gitconfig");
+    workspace.set("GIT_CONFIG_GLOBAL", config.to_str().unwrap());
 }

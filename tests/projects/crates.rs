@@ -1,21 +1,21 @@
-//! Crates that bring llama.cpp along: the example of this repository, and one with bindings of `llama.h` that real bindgen
-//! makes. The second takes what the first has built from the store.
+//! Crates that build llama.cpp: the example of this repository, and one with bindings of `llama.h` from bindgen. The
+//! second restores the libraries of the first from the store.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
 use crate::sources;
-use crate::support::{Ran, run};
+use crate::support::{RunResult, run};
 
-/// A folder that stays, so that llama.cpp is compiled once.
+/// A folder that is kept, so that llama.cpp is compiled once.
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("places/crates")
 }
 
-fn cargo(folder: &Path, words: &[&str], variables: &[(&str, &str)]) -> Ran {
+fn cargo(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> RunResult {
     let mut command = Command::new("cargo");
-    command.args(words).arg("--offline").current_dir(folder).envs(variables.iter().copied());
+    command.args(arguments).arg("--offline").current_dir(folder).envs(variables.iter().copied());
     command.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap());
     command.env("GPUBUILD_CACHE", self::folder().join("cache"));
     command.env("LLAMA_CPP_SOURCE", sources::llama());
@@ -24,7 +24,7 @@ fn cargo(folder: &Path, words: &[&str], variables: &[(&str, &str)]) -> Ran {
     }
     let started = Instant::now();
     let ran = run(&mut command);
-    println!("cargo {}: {:.1} s", words.join(" "), started.elapsed().as_secs_f64());
+    println!("cargo {}: {:.1} s", arguments.join(" "), started.elapsed().as_secs_f64());
     assert!(ran.ok, "{}{}", ran.stdout, ran.stderr);
     ran
 }
@@ -53,7 +53,7 @@ const FILES: [(&str, &str); 5] = [
 ];
 
 #[test]
-fn crates_bring_llama_along() {
+fn crates_build_llama_from_a_build_script() {
     if !sources::wanted() {
         return;
     }
@@ -79,7 +79,7 @@ fn crates_bring_llama_along() {
     assert_eq!(ran.stdout.trim(), "n_ctx 512 of 4294967295", "from the store, without libclang");
 }
 
-/// A crate for ggml, and two that build llama.cpp and whisper.cpp on it.
+/// A crate for ggml, and two that build llama.cpp and whisper.cpp with it.
 const SHARING: [(&str, &str); 10] = [
     (
         "Cargo.toml",
@@ -149,12 +149,13 @@ fn crates_share_one_ggml() {
     std::fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.lock"), root.join("Cargo.lock")).unwrap();
     let (ggml, whisper) = (sources::ggml(), sources::whisper());
     let sources = [("GGML_SOURCE", ggml.to_str().unwrap()), ("WHISPER_SOURCE", whisper.to_str().unwrap())];
-    let said = cargo(&root, &["run", "-p", "app"], &sources).stdout;
-    let line =
-        |word: &str| said.lines().find(|line| line.starts_with(word)).unwrap_or_else(|| panic!("{said}"));
+    let output = cargo(&root, &["run", "-p", "app"], &sources).stdout;
+    let line = |prefix: &str| {
+        output.lines().find(|line| line.starts_with(prefix)).unwrap_or_else(|| panic!("{output}"))
+    };
     assert_eq!(line("ggml "), "ggml 0.25.3");
-    assert!(line("talk ").contains("AVX2 = 1"), "{said}");
-    assert!(line("hear 99 ").contains("AVX2 = 1"), "{said}");
+    assert!(line("talk ").contains("AVX2 = 1"), "{output}");
+    assert!(line("hear 99 ").contains("AVX2 = 1"), "{output}");
 }
 
 fn write(root: &Path, name: &str, text: &str) {

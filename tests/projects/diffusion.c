@@ -1,4 +1,4 @@
-// Asks stable-diffusion.cpp for itself.
+// Prints the system information of stable-diffusion.cpp.
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -1,13 +1,13 @@
-//! Backends as modules: a program holds none of them and opens those that lie beside it.
+//! Backends as modules: the program contains none and loads those beside it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::running::{assert_alive, assert_close, devices, headers, numbers, write};
-use crate::support::{Libraries, Place, Probe, Ran, has_vulkan, run};
+use crate::support::{Libraries, Probe, ProjectFolder, RunResult, has_vulkan, run};
 use crate::{gguf, sources};
 
-/// A program with what it needs beside it, as one would ship it.
+/// A program with its runtime files, as it would be shipped.
 struct Package {
     folder: PathBuf,
     model: String,
@@ -22,8 +22,8 @@ impl Package {
         Self { folder, model }
     }
 
-    /// Starts it from a folder with an empty environment.
-    fn start(&self, from: &Path, layers: &str) -> Ran {
+    /// Runs the program in a folder with an empty environment.
+    fn start(&self, from: &Path, layers: &str) -> RunResult {
         let mut command = Command::new(self.folder.join("program"));
         command.arg(&self.model).current_dir(from).env_clear();
         run(command.env("PROBE_LAYERS", layers).env("GGML_VK_VISIBLE_DEVICES", "0"))
@@ -40,25 +40,25 @@ impl Package {
     }
 }
 
-/// The modules that are open, of those whose names begin so.
-fn modules(said: &str, start: &str) -> Vec<String> {
-    let names = said.lines().filter_map(|line| line.strip_prefix("module "));
+/// The loaded modules whose names have this prefix.
+fn modules(output: &str, start: &str) -> Vec<String> {
+    let names = output.lines().filter_map(|line| line.strip_prefix("module "));
     names.filter(|name| name.starts_with(start)).map(str::to_owned).collect()
 }
 
 #[test]
-fn llama_opens_its_backends_from_any_folder() {
+fn llama_loads_backend_modules_from_any_working_directory() {
     if !sources::wanted() || !has_vulkan() {
         return;
     }
     let source = sources::llama();
     let rest = "linkage = \"dynamic\"\n[backends.cpu]\nvariants = true\n";
-    let place = Place::new("llama-dynamic", "llama", &source, rest);
-    place.build("cpu,vulkan");
+    let project = ProjectFolder::new("llama-dynamic", "llama", &source, rest);
+    project.build("cpu,vulkan");
     let probe = Probe { file: "llama.c", includes: headers(&source), argument: "" };
-    let program = place.link_rust(&[probe], Libraries::BesideProgram);
-    let model = write(&place, "random.gguf", &gguf::random_llama());
-    let package = Package::new(&program, &place.folder.join(".gpubuild/llama-dynamic/runtime"), model);
+    let program = project.link_rust(&[probe], Libraries::BesideProgram);
+    let model = write(&project, "random.gguf", &gguf::random_llama());
+    let package = Package::new(&program, &project.folder.join(".gpubuild/llama-dynamic/runtime"), model);
     let elsewhere = package.folder.with_file_name("elsewhere");
     std::fs::create_dir_all(&elsewhere).unwrap();
 
@@ -72,7 +72,7 @@ fn llama_opens_its_backends_from_any_folder() {
     assert_alive(&logits);
     assert_close(&logits, &numbers(&package.succeeds(&elsewhere, "99"), "logits "), 0.02);
 
-    // Without the best variant the next one is taken, without a backend the rest goes on.
+    // Without the best variant the next one is loaded; without a backend the others still work.
     package.remove(&best[0]);
     package.remove("libggml-vulkan.so");
     let less = package.succeeds(&elsewhere, "0");
@@ -81,7 +81,7 @@ fn llama_opens_its_backends_from_any_folder() {
     assert!(next.len() == 1 && next != best, "{less}");
     assert_close(&logits, &numbers(&less, "logits "), 0.01);
 
-    // Without any, the program says what it looked for.
+    // Without any variant the program lists what it searched for.
     for name in files(&package.folder, "libggml-cpu-") {
         package.remove(&name);
     }

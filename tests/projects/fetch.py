@@ -1,6 +1,6 @@
-"""Fetches a source distribution from the package index that pip is configured with, checks its hash and unpacks it.
+"""Fetches a source distribution from the configured package index of pip, checks its hash and unpacks it.
 
-pip itself would run the distribution's build to learn its metadata.
+`pip download` would run the build of the distribution to get its metadata.
 """
 
 import hashlib
@@ -19,8 +19,8 @@ def index():
     for name in ("PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL"):
         if os.environ.get(name):
             return os.environ[name]
-    said = subprocess.run([sys.executable, "-m", "pip", "config", "get", "global.index-url"], capture_output=True, text=True)
-    return said.stdout.strip() or "https://pypi.org/simple"
+    result = subprocess.run([sys.executable, "-m", "pip", "config", "get", "global.index-url"], capture_output=True, text=True)
+    return result.stdout.strip() or "https://pypi.org/simple"
 
 
 class Links(html.parser.HTMLParser):
@@ -33,20 +33,20 @@ class Links(html.parser.HTMLParser):
 
 
 page = f"{index().rstrip('/')}/{project}/"
-with urllib.request.urlopen(page, timeout=60) as answer:
-    base, text = answer.geturl(), answer.read().decode()
+with urllib.request.urlopen(page, timeout=60) as response:
+    base, text = response.geturl(), response.read().decode()
 links = Links()
 links.feed(text)
 if links.found is None:
     sys.exit(f"the index has no {file_name}")
-with urllib.request.urlopen(urllib.parse.urljoin(base, links.found), timeout=300) as answer:
-    content = answer.read()
+with urllib.request.urlopen(urllib.parse.urljoin(base, links.found), timeout=300) as response:
+    content = response.read()
 if hashlib.sha256(content).hexdigest() != sha256:
-    sys.exit(f"{file_name} has another sha256 than the pinned one")
+    sys.exit(f"{file_name} does not match the pinned sha256")
 archive = os.path.join(folder, file_name)
 with open(archive, "wb") as out:
     out.write(content)
 with tarfile.open(archive) as packed:
-    # The content is the pinned one; Python before 3.11.4 knows no filters.
+    # The content has the pinned hash; Python before 3.11.4 does not support filters.
     packed.extractall(folder)
 os.remove(archive)

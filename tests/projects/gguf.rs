@@ -1,4 +1,4 @@
-//! A model of random numbers in a GGUF file: an architecture of one layer that llama.cpp loads and runs.
+//! A GGUF file with random weights: a one-layer architecture that llama.cpp loads and runs.
 
 const ALIGNMENT: usize = 32;
 const WIDTH: u64 = 64;
@@ -37,7 +37,7 @@ impl Writer {
         self.key(name, 8, &bytes);
     }
 
-    /// A matrix of small random numbers, or a vector of ones.
+    /// Writes a matrix of small random numbers, or a vector of ones.
     fn tensor(&mut self, name: &str, shape: &[u64]) {
         text(&mut self.infos, name);
         self.infos.extend(u32::try_from(shape.len()).unwrap().to_le_bytes());
@@ -53,7 +53,7 @@ impl Writer {
     }
 }
 
-/// Small numbers around zero, the same in every run.
+/// Deterministic small random numbers around zero.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {

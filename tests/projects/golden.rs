@@ -1,5 +1,5 @@
-//! Link lines of the real projects, as CMake tells them when it configures, in the words of cargo, pkg-config, CMake and a
-//! compiler. Nothing is compiled.
+//! Link lines of real projects from CMake's configure step, in the formats of cargo, pkg-config, CMake and compilers.
+//! Nothing is compiled.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_exec::cmake::fragments::{FragmentContext, link_items};
 use gpubuild_exec::cmake::inject::PROBE;
 use gpubuild_exec::cmake::{self, ConfigureStart, file_api};
-use gpubuild_host::{Host, Os, RealHost, find_program};
+use gpubuild_host::{HostInfo, Os, RealHost, RunPrograms, find_program};
 use gpubuild_plan::artifacts::{BuiltTree, LinkItem, Manifest, SCHEMA};
 use gpubuild_plan::link;
-use gpubuild_plan::look::look;
+use gpubuild_plan::machine;
 use gpubuild_plan::plan::make::MissingBackend;
 use gpubuild_plan::plan::request::{BackendRequest, BackendSelection};
 use gpubuild_plan::planning::{PlanRequest, plan};
@@ -20,7 +20,7 @@ use gpubuild_plan::planning::{PlanRequest, plan};
 use crate::sources;
 use crate::support::has_vulkan;
 
-/// Configures a project and returns its link line in every form, with the folders of this machine taken out.
+/// Configures a project and returns its link line in every format, without the folders of this machine.
 fn lines(name: &str, profile: &str, source: &Path, backends: &[Backend], rest: &str) -> String {
     let host = RealHost::new();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("golden").join(name);
@@ -40,10 +40,10 @@ fn lines(name: &str, profile: &str, source: &Path, backends: &[Backend], rest: &
         origin: "test".to_owned(),
         without: Vec::new(),
     };
-    let sight = look(&host, Catalogue::embedded());
+    let machine = machine::inspect(&host, Catalogue::embedded());
     let plan = plan(&PlanRequest {
         host: &host,
-        sight: &sight,
+        machine: &machine,
         project: &project,
         request: &request,
         missing: MissingBackend::Refuse,
@@ -106,31 +106,31 @@ fn manifest(name: &str, backends: &[Backend], link: Vec<LinkItem>, build: &str) 
     }
 }
 
-/// The text without what differs between machines: folders, versions of the compiler.
+/// Replaces what differs between machines: folders and compiler versions.
 fn generic(text: &str, build: &str) -> String {
     let text = text.replace(build, "BUILD");
-    let words = text.split_inclusive(|c: char| c.is_whitespace() || c == '=' || c == '[' || c == ']');
-    words
-        .map(|word| match word.find("/usr/lib") {
+    let parts = text.split_inclusive(|c: char| c.is_whitespace() || c == '=' || c == '[' || c == ']');
+    parts
+        .map(|part| match part.find("/usr/lib") {
             Some(at) => {
-                let path = PathBuf::from(word[at..].trim_end());
+                let path = PathBuf::from(part[at..].trim_end());
                 let kept = path.file_name().filter(|name| name.to_string_lossy().contains(".so"));
                 let kept = kept.map(|name| format!("/{}", name.to_string_lossy())).unwrap_or_default();
-                let end = &word[word.trim_end().len()..];
-                let close = if word.trim_end().ends_with([']', '[']) {
-                    &word.trim_end()[word.trim_end().len() - 1..]
+                let end = &part[part.trim_end().len()..];
+                let close = if part.trim_end().ends_with([']', '[']) {
+                    &part.trim_end()[part.trim_end().len() - 1..]
                 } else {
                     ""
                 };
-                format!("{}SYSTEM{kept}{close}{end}", &word[..at])
+                format!("{}SYSTEM{kept}{close}{end}", &part[..at])
             }
-            None => word.to_owned(),
+            None => part.to_owned(),
         })
         .collect()
 }
 
 #[test]
-fn ggml_with_everything_that_configures_here() {
+fn ggml_link_lines_of_all_configurable_backends() {
     if !sources::wanted() || !has_vulkan() {
         return;
     }
@@ -145,7 +145,7 @@ fn ggml_with_everything_that_configures_here() {
 }
 
 #[test]
-fn llama_and_its_optional_libraries() {
+fn llama_link_lines_with_optional_libraries() {
     if !sources::wanted() {
         return;
     }
@@ -159,7 +159,7 @@ fn llama_and_its_optional_libraries() {
 }
 
 #[test]
-fn whisper_and_stable_diffusion() {
+fn whisper_and_stable_diffusion_link_lines() {
     if !sources::wanted() {
         return;
     }

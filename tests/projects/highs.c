@@ -1,4 +1,4 @@
-// Solves a small problem: max 3x + 4y, x + y <= 8, x + 2y <= 12, x, y >= 0; the best is at (4, 4).
+// Solves a small linear program: max 3x + 4y, x + y <= 8, x + 2y <= 12, x, y >= 0; the optimum is (4, 4).
 #include <stdio.h>
 
 #include "interfaces/highs_c_api.h"

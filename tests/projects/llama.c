@@ -1,4 +1,4 @@
-// Loads a model and prints the logits of a few tokens. The number of layers on a device stands in PROBE_LAYERS.
+// Loads a model and prints the logits of a few tokens. PROBE_LAYERS is the number of layers on a GPU.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ static void quiet(enum ggml_log_level level, const char *text, void *data) {
     }
 }
 
-// The project's shared libraries that are in this process, one line each.
+// Prints the project's shared libraries in this process, one per line.
 static void modules(void) {
     FILE *maps = fopen("/proc/self/maps", "r");
     char line[4096], last[4096] = "";

@@ -1,7 +1,7 @@
-//! Other people's projects, built for real: llama.cpp, whisper.cpp, stable-diffusion.cpp, ggml, and some that only the generic
-//! profile knows. Their sources are fetched by pinned hash; nothing of them is kept in the repository. All of it is skipped
-//! unless `GPUBUILD_REQUIRE` names `projects`, since it takes many minutes.
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests; they say so when they skip")]
+//! Third-party projects, built for real: llama.cpp, whisper.cpp, stable-diffusion.cpp, ggml, and some that only the
+//! generic profile supports. The sources are fetched by pinned hash and are not part of the repository. The tests are
+//! skipped unless `GPUBUILD_REQUIRE` names `projects`, since they take many minutes.
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests print why they skip")]
 #![expect(clippy::disallowed_methods, reason = "tests start programs and write their own files")]
 
 mod crates;

@@ -1,5 +1,5 @@
-//! The templates with bindings on the real llama.cpp and whisper.cpp: made, cloned, built and run with the two commands of their
-//! READMEs, and asked about a model.
+//! The templates with bindings and the real llama.cpp and whisper.cpp: created, cloned, built and run with the two
+//! commands of their READMEs, with a model.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,56 +8,56 @@ use std::process::Command;
 mod support;
 
 use crate::{gguf, sources, whisper_model};
-use support::{Desk, has_libclang, line, publish};
+use support::{Workspace, has_libclang, line, publish};
 
-/// The project that the template makes, with these sources where its README fetches them from.
-fn desk(name: &str, source: &Path) -> Option<Desk> {
-    let mut desk = Desk::new(&["git"]).filter(|_| has_libclang())?;
-    let copied = Command::new("cp").arg("-r").arg(source).arg(desk.path("sources")).status().unwrap();
+/// Creates the template's project, with these sources at the address in its README.
+fn workspace(name: &str, source: &Path) -> Option<Workspace> {
+    let mut workspace = Workspace::new(&["git"]).filter(|_| has_libclang())?;
+    let copied = Command::new("cp").arg("-r").arg(source).arg(workspace.path("sources")).status().unwrap();
     assert!(copied.success());
-    // Of a submodule it names a repository that is not there.
-    let _ = std::fs::remove_file(desk.path("sources/.git"));
-    publish(&mut desk, "sources", &format!("https://github.com/ggml-org/{name}.cpp"));
-    // The store has what was compiled last time, wherever it was.
+    // In a submodule, `.git` names a repository that does not exist here.
+    let _ = std::fs::remove_file(workspace.path("sources/.git"));
+    publish(&mut workspace, "sources", &format!("https://github.com/ggml-org/{name}.cpp"));
+    // The shared store has the compiled libraries of earlier runs.
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("places/crates/cache");
-    desk.set("GPUBUILD_CACHE", cache.to_str().unwrap());
-    desk.make(&[&format!("new-{name}"), "--template", name]);
-    Some(desk)
+    workspace.set("GPUBUILD_CACHE", cache.to_str().unwrap());
+    workspace.make(&[&format!("new-{name}"), "--template", name]);
+    Some(workspace)
 }
 
 #[test]
-fn new_llama_tells_of_devices_and_models() {
+fn new_llama_lists_devices_and_models() {
     if !sources::wanted() {
         return;
     }
-    let Some(desk) = desk("llama", &sources::llama()) else { return };
-    let done = desk.follow("new-llama", "README.md");
-    let told = &done[1].1.stdout;
-    assert!(line(told, "system: ").contains("AVX2 = 1") && told.contains("device: CPU: "), "{told}");
-    let model = desk.path("random.gguf");
+    let Some(workspace) = workspace("llama", &sources::llama()) else { return };
+    let done = workspace.follow("new-llama", "README.md");
+    let stdout = &done[1].1.stdout;
+    assert!(line(stdout, "system: ").contains("AVX2 = 1") && stdout.contains("device: CPU: "), "{stdout}");
+    let model = workspace.path("random.gguf");
     std::fs::write(&model, gguf::random_llama()).unwrap();
-    let ran = desk.start("new-llama", "cargo", &["run", "--quiet", "--", model.to_str().unwrap()]);
+    let ran = workspace.start("new-llama", "cargo", &["run", "--quiet", "--", model.to_str().unwrap()]);
     assert!(ran.ok && line(&ran.stdout, "model: ").starts_with("llama "), "{ran:#?}");
-    let ran = desk.start("new-llama", "cargo", &["run", "--quiet", "--", "nowhere.gguf"]);
-    assert!(!ran.ok && ran.stderr.contains("error: `nowhere.gguf` cannot be loaded"), "{ran:#?}");
-    desk.is_in_order("new-llama");
+    let ran = workspace.start("new-llama", "cargo", &["run", "--quiet", "--", "nowhere.gguf"]);
+    assert!(!ran.ok && ran.stderr.contains("error: cannot load `nowhere.gguf`"), "{ran:#?}");
+    workspace.is_in_order("new-llama");
 }
 
 #[test]
-fn new_whisper_tells_of_languages_and_models() {
+fn new_whisper_lists_languages_and_models() {
     if !sources::wanted() {
         return;
     }
-    let Some(desk) = desk("whisper", &sources::whisper()) else { return };
-    let done = desk.follow("new-whisper", "README.md");
-    let told = &done[1].1.stdout;
-    assert!(line(told, "system: ").contains("AVX2 = 1"), "{told}");
-    assert_eq!(line(told, "languages: "), "100");
-    let model = desk.path("random.bin");
+    let Some(workspace) = workspace("whisper", &sources::whisper()) else { return };
+    let done = workspace.follow("new-whisper", "README.md");
+    let stdout = &done[1].1.stdout;
+    assert!(line(stdout, "system: ").contains("AVX2 = 1"), "{stdout}");
+    assert_eq!(line(stdout, "languages: "), "100");
+    let model = workspace.path("random.bin");
     std::fs::write(&model, whisper_model::random_whisper()).unwrap();
-    let ran = desk.start("new-whisper", "cargo", &["run", "--quiet", "--", model.to_str().unwrap()]);
-    assert_eq!(line(&ran.stdout, "model: "), "51864 words, 1 + 1 layers", "{ran:#?}");
-    let ran = desk.start("new-whisper", "cargo", &["run", "--quiet", "--", "nowhere.bin"]);
-    assert!(!ran.ok && ran.stderr.contains("error: `nowhere.bin` cannot be loaded"), "{ran:#?}");
-    desk.is_in_order("new-whisper");
+    let ran = workspace.start("new-whisper", "cargo", &["run", "--quiet", "--", model.to_str().unwrap()]);
+    assert_eq!(line(&ran.stdout, "model: "), "51864 tokens, 1 audio and 1 text layers", "{ran:#?}");
+    let ran = workspace.start("new-whisper", "cargo", &["run", "--quiet", "--", "nowhere.bin"]);
+    assert!(!ran.ok && ran.stderr.contains("error: cannot load `nowhere.bin`"), "{ran:#?}");
+    workspace.is_in_order("new-whisper");
 }

@@ -1,13 +1,13 @@
-//! What the profiles know of the real projects: their options, former names, versions.
+//! What the profiles know of real projects: options, renamed options, versions.
 
 use std::collections::BTreeSet;
 
 use gpubuild_plan::project::profile::Profile;
 
 use crate::sources;
-use crate::support::Place;
+use crate::support::ProjectFolder;
 
-/// Every script below a folder, with what it declares.
+/// The options that the CMake scripts below a folder declare.
 fn declared(source: &std::path::Path) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut waiting = vec![source.to_path_buf()];
@@ -26,9 +26,9 @@ fn declared(source: &std::path::Path) -> BTreeSet<String> {
     found
 }
 
-/// The profile follows the project: what it sets exists, and what it calls former or gone does not.
+/// The profile matches the project: options that it sets exist, and renamed or removed ones do not.
 #[test]
-fn the_newest_llama_knows_what_the_profile_sets() {
+fn newest_llama_declares_all_profile_options() {
     if !sources::wanted() {
         return;
     }
@@ -52,46 +52,52 @@ fn the_newest_llama_knows_what_the_profile_sets() {
 }
 
 #[test]
-fn the_plan_speaks_the_words_of_the_version_at_hand() {
+fn plan_uses_the_option_names_of_the_project_version() {
     if !sources::wanted() {
         return;
     }
-    let place = Place::new(
+    let project = ProjectFolder::new(
         "old-names",
         "llama",
         &sources::llama(),
         "options = { LLAMA_AVX2 = \"OFF\", LLAMA_CUDA_F16 = \"1\" }\n",
     );
-    let ran = place.gpubuild(&["plan", "--backends", "cpu", "--native"]);
+    let ran = project.gpubuild(&["plan", "--backends", "cpu", "--native"]);
     assert!(ran.ok, "{}", ran.stderr);
-    for line in ["GGML_AVX2", "LLAMA_AVX2 is called GGML_AVX2", "LLAMA_CUDA_F16 is left out"] {
+    for line in ["GGML_AVX2", "LLAMA_AVX2 is named GGML_AVX2", "LLAMA_CUDA_F16 is ignored"] {
         assert!(ran.stdout.contains(line), "{line}: {}", ran.stdout);
     }
     let native = ran.stdout.lines().find(|line| line.contains("GGML_NATIVE ")).unwrap();
     assert!(native.ends_with("= ON"), "{native}");
 
-    // whisper.cpp's ggml is older and has no OpenVINO; llama.cpp's has.
-    place.describe("whisper", &sources::whisper(), "extra = [\"openvino\"]\n");
-    let ran = place.gpubuild(&["plan", "--backends", "cpu"]);
+    // whisper.cpp has an older ggml without OpenVINO; llama.cpp's ggml has it.
+    project.describe("whisper", &sources::whisper(), "extra = [\"openvino\"]\n");
+    let ran = project.gpubuild(&["plan", "--backends", "cpu"]);
     assert!(!ran.ok && ran.stderr.contains("no option `GGML_OPENVINO`"), "{}", ran.stderr);
-    place.describe("llama", &sources::llama(), "extra = [\"openvino\", \"kompute\", \"rcp\"]\n");
-    let ran = place.gpubuild(&["plan", "--backends", "cpu"]);
-    for line in
-        ["OpenVINO_DIR or INTEL_OPENVINO_DIR is set", "no backend `kompute` any more", "did you mean `rpc`?"]
-    {
+    project.describe("llama", &sources::llama(), "extra = [\"openvino\", \"kompute\", \"rcp\"]\n");
+    let ran = project.gpubuild(&["plan", "--backends", "cpu"]);
+    for line in [
+        "none of OpenVINO_DIR, INTEL_OPENVINO_DIR is set",
+        "no longer has the backend `kompute`",
+        "did you mean `rpc`?",
+    ] {
         assert!(ran.stderr.contains(line), "{line}: {}", ran.stderr);
     }
 }
 
-/// CMake itself is asked about options of the user; what the profile sets and this version does not know is no error.
+/// CMake reports unknown options of the user; unknown options that only the profile sets are fine.
 #[test]
-fn an_unknown_option_is_refused_with_the_nearest_one() {
+fn unknown_option_suggests_the_nearest_one() {
     if !sources::wanted() {
         return;
     }
-    let place =
-        Place::new("wrong-option", "whisper", &sources::whisper(), "options = { GGML_OPENPM = \"OFF\" }\n");
-    let ran = place.gpubuild(&["build", "--backends", "cpu", "--no-binary"]);
+    let project = ProjectFolder::new(
+        "wrong-option",
+        "whisper",
+        &sources::whisper(),
+        "options = { GGML_OPENPM = \"OFF\" }\n",
+    );
+    let ran = project.gpubuild(&["build", "--backends", "cpu", "--no-binary"]);
     assert!(!ran.ok, "{}", ran.stdout);
     for line in ["does not know `GGML_OPENPM`", "`GGML_OPENMP` for `GGML_OPENPM`", "project.option-unused"] {
         assert!(ran.stderr.contains(line), "{line}: {}", ran.stderr);

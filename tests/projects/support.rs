@@ -1,35 +1,36 @@
-//! Folders with a gpubuild.toml over somebody's sources, the command run in them, and Rust programs that link the result.
+//! Projects with a gpubuild.toml for third-party sources, and Rust programs that link them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use gpubuild_host::{Host, Os, RealHost};
+use gpubuild_host::{HostInfo, Os, RealHost};
 use gpubuild_plan::artifacts::Manifest;
 use gpubuild_plan::glue;
 use gpubuild_plan::link;
 
-/// A folder with a gpubuild.toml. It stays between runs of the tests, so that a second run only looks whether all is there.
-pub(crate) struct Place {
+/// A folder with a gpubuild.toml. It is kept between test runs, so that a second run only checks that everything is
+/// up to date.
+pub(crate) struct ProjectFolder {
     pub(crate) folder: PathBuf,
     name: String,
 }
 
-/// What came of a command.
+/// Exit status and output of a finished command.
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct RunResult {
     pub(crate) ok: bool,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Place {
+impl ProjectFolder {
     pub(crate) fn new(name: &str, profile: &str, source: &Path, rest: &str) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("places").join(name);
         std::fs::create_dir_all(&folder).unwrap();
-        let place = Self { folder, name: name.to_owned() };
-        place.describe(profile, source, rest);
-        place
+        let project = Self { folder, name: name.to_owned() };
+        project.describe(profile, source, rest);
+        project
     }
 
     pub(crate) fn describe(&self, profile: &str, source: &Path, rest: &str) {
@@ -41,7 +42,7 @@ impl Place {
         std::fs::write(self.folder.join("gpubuild.toml"), text).unwrap();
     }
 
-    pub(crate) fn gpubuild(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn gpubuild(&self, arguments: &[&str]) -> RunResult {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpubuild"));
         command
             .current_dir(&self.folder)
@@ -53,8 +54,8 @@ impl Place {
         run(&mut command)
     }
 
-    /// Builds and tells how long it took.
-    pub(crate) fn build(&self, backends: &str) -> Ran {
+    /// Builds the project and prints how long it took.
+    pub(crate) fn build(&self, backends: &str) -> RunResult {
         let started = Instant::now();
         let ran = self.gpubuild(&["build", "--backends", backends, "--no-binary", "--jobs", "2"]);
         println!("{}: {backends} built in {:.1} s", self.name, started.elapsed().as_secs_f64());
@@ -70,7 +71,7 @@ impl Place {
         serde_json::from_slice(&std::fs::read(self.manifest_path()).unwrap()).unwrap()
     }
 
-    /// Links a Rust program with GNU ld, starts it, and returns what it prints.
+    /// Links a Rust program with GNU ld and returns its output.
     pub(crate) fn run_rust(&self, probes: &[Probe<'_>], env: &[(&str, &str)]) -> String {
         let mut started = Command::new(self.link_rust(probes, Libraries::WhereTheyWereBuilt));
         started.args(probes.iter().map(|probe| probe.argument)).envs(env.iter().copied());
@@ -79,8 +80,8 @@ impl Place {
         ran.stdout
     }
 
-    /// A Rust program that calls `int probe(const char *)` of C files one after the other, linked with the lines of `gpubuild
-    /// link` and GNU ld, which unlike others takes libraries in their order only.
+    /// Links a Rust program that calls `int probe(const char *)` of C files in order, with the output of `gpubuild
+    /// link` and GNU ld, which depends on the order of libraries.
     pub(crate) fn link_rust(&self, probes: &[Probe<'_>], libraries: Libraries) -> PathBuf {
         let program = self.folder.join("program");
         std::fs::create_dir_all(program.join("src")).unwrap();
@@ -134,7 +135,7 @@ impl Place {
     }
 }
 
-/// Where a program looks for shared libraries.
+/// Where a program searches for shared libraries.
 #[derive(Clone, Copy)]
 pub(crate) enum Libraries {
     WhereTheyWereBuilt,
@@ -145,7 +146,7 @@ pub(crate) enum Libraries {
 pub(crate) struct Probe<'a> {
     pub(crate) file: &'a str,
     pub(crate) includes: Vec<PathBuf>,
-    /// A path, for most.
+    /// The argument, usually a path.
     pub(crate) argument: &'a str,
 }
 
@@ -165,20 +166,20 @@ fn main_of(probes: usize) -> String {
     )
 }
 
-pub(crate) fn run(command: &mut Command) -> Ran {
+pub(crate) fn run(command: &mut Command) -> RunResult {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    Ran {
+    RunResult {
         ok: output.status.success(),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
     }
 }
 
-fn assert_ran(ran: &Ran) {
+fn assert_ran(ran: &RunResult) {
     assert!(ran.ok, "{}{}", ran.stdout, ran.stderr);
 }
 
-/// Whether Vulkan programs can be built and run here; says so if they cannot.
+/// Whether Vulkan programs can be built and run here; prints why if they cannot.
 pub(crate) fn has_vulkan() -> bool {
     let has = |path: &str| Path::new(path).exists();
     let found =

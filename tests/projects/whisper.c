@@ -1,4 +1,4 @@
-// Asks whisper.cpp for itself, has it refuse a file that is no model, and prints numbers of the model that it is given.
+// Prints the system information of whisper.cpp, tries to load an invalid model, and prints logits of a valid one.
 #include <stdio.h>
 
 #include "whisper.h"
@@ -37,7 +37,7 @@ int probe(const char *path) {
         whisper_decode(context, tokens, 3, 0, 2) != 0) {
         return 13;
     }
-    // Only the last token has a row of its own that is filled.
+    // Only the row of the last token is computed.
     const float *logits = whisper_get_logits(context) + 2 * whisper_model_n_vocab(context);
     printf("heard");
     for (int i = 0; i < SHOWN; i++) {

@@ -1,9 +1,9 @@
-//! A model of random numbers in whisper.cpp's own format: one layer of an encoder and one of a decoder.
+//! A model with random weights in whisper.cpp's format: one encoder layer and one decoder layer.
 
 use crate::gguf::Random;
 
 const MAGIC: i32 = 0x6767_6d6c;
-/// The numbers of special tokens are fixed, so the vocabulary has its full length.
+/// Special tokens have fixed ids, so the vocabulary has its full size.
 const WORDS: i32 = 51_864;
 const WIDTH: i32 = 64;
 const FRAMES: i32 = 32;
@@ -42,7 +42,7 @@ impl Writer {
         self.numbers(shape.iter().product());
     }
 
-    /// Weights in half precision, each between 1/16 and 1/8 or their negatives.
+    /// Half-precision weights between 1/16 and 1/8, with random signs.
     fn weights(&mut self, name: &str, shape: &[i32]) {
         self.head(name, shape, F16);
         for _ in 0..shape.iter().product::<i32>() {
@@ -84,7 +84,7 @@ pub(crate) fn random_whisper() -> Vec<u8> {
     writer.integers(&[MAGIC, WORDS, FRAMES, WIDTH, heads, layers, TEXT, WIDTH, heads, layers, MELS, F16]);
     writer.integers(&[MELS, SPECTRUM]);
     writer.numbers(MELS * SPECTRUM);
-    // No words are spelled out: only numbers of tokens are looked at.
+    // The tokens have no text: tests use only their ids.
     writer.integers(&[0]);
     writer.tensor("encoder.positional_embedding", &[WIDTH, FRAMES]);
     writer.weights("encoder.conv1.weight", &[3, MELS, WIDTH]);

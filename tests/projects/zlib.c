@@ -1,4 +1,4 @@
-// Compresses a text and takes it back.
+// Compresses a text and decompresses it.
 #include <stdio.h>
 #include <string.h>
 
@@ -14,6 +14,6 @@ int probe(const char *text) {
     if (zng_uncompress(back, &back_length, packed, packed_length) != Z_OK || memcmp(back, text, length) != 0) {
         return 3;
     }
-    printf("%zu bytes came back\n", back_length);
+    printf("%zu bytes restored\n", back_length);
     return 0;
 }

@@ -1,5 +1,5 @@
-//! The simulation of CMake against CMake itself: toolkits of shell scripts in a temporary folder, every `cmake` on PATH, and
-//! the same environment for both.
+//! The simulation of CMake compared with CMake itself: fake toolkits in a temporary folder, every `cmake` on PATH,
+//! and the same environment for both.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,14 +10,14 @@ use gpubuild_host::{Environment, Host, HostInfo, HostPath, Os, Overlay, RealHost
 
 use super::{outcome, skip};
 
-/// Toolkits and projects in a folder that disappears with it.
-struct Bench {
+/// Fake toolkits and projects in a temporary folder.
+struct CmakeFixture {
     host: RealHost,
     folder: tempfile::TempDir,
     cmakes: Vec<HostPath>,
 }
 
-/// What a project does.
+/// How a project uses CUDA.
 #[derive(Clone, Copy)]
 enum Project {
     Language,
@@ -33,8 +33,8 @@ case "$1 $2 $3" in
 esac
 "##;
 
-impl Bench {
-    /// `None`, after saying so, where there is no CMake.
+impl CmakeFixture {
+    /// Prints why and returns `None` without CMake.
     fn new() -> Option<Self> {
         let host = RealHost::new();
         let cmakes = find_program(&host, "cmake");
@@ -43,14 +43,14 @@ impl Bench {
             skip("cmake");
             return None;
         }
-        let bench = Self { host, folder: tempfile::tempdir().unwrap(), cmakes };
-        bench.toolkit("old", "11.8");
-        bench.toolkit("new", "12.4");
-        std::os::unix::fs::symlink(bench.path("old"), bench.path("link")).unwrap();
-        std::os::unix::fs::symlink(bench.tool("c++"), bench.path("old/bin/c++")).unwrap();
+        let fixture = Self { host, folder: tempfile::tempdir().unwrap(), cmakes };
+        fixture.toolkit("old", "11.8");
+        fixture.toolkit("new", "12.4");
+        std::os::unix::fs::symlink(fixture.path("old"), fixture.path("link")).unwrap();
+        std::os::unix::fs::symlink(fixture.tool("c++"), fixture.path("old/bin/c++")).unwrap();
         for (name, text) in [
-            // As projects do that say which architectures they want; without that the message for a missing compiler is
-            // `Failed to detect a default CUDA architecture`.
+            // Sets the architectures as projects do; otherwise the error for a missing compiler is `Failed to detect
+            // a default CUDA architecture`.
             ("language", "project(x CXX)\nset(CMAKE_CUDA_ARCHITECTURES 75)\nenable_language(CUDA)\n"),
             (
                 "package",
@@ -59,10 +59,10 @@ impl Bench {
             ),
         ] {
             let text = format!("cmake_minimum_required(VERSION 3.18)\n{text}");
-            std::fs::create_dir_all(bench.path(name)).unwrap();
-            std::fs::write(bench.path(name).join("CMakeLists.txt"), text).unwrap();
+            std::fs::create_dir_all(fixture.path(name)).unwrap();
+            std::fs::write(fixture.path(name).join("CMakeLists.txt"), text).unwrap();
         }
-        Some(bench)
+        Some(fixture)
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -88,7 +88,7 @@ impl Bench {
         std::fs::write(root.join("version.json"), json).unwrap();
     }
 
-    /// The environment of a case: nothing but this. `@` stands for the folder of the toolkits.
+    /// A complete environment for a case. `@` stands for the folder of the toolkits.
     fn env(&self, cmake: &HostPath, variables: &[(&str, &str)]) -> Environment {
         let base = self.path("");
         let base = base.to_str().unwrap().trim_end_matches('/').to_owned();
@@ -104,16 +104,16 @@ impl Bench {
         env
     }
 
-    /// What the simulation says.
+    /// The result of the simulation.
     fn simulate(&self, env: &Environment) -> Resolutions {
         let overlay = Overlay::new(&self.host, env.clone());
         let catalogue = Catalogue::embedded();
         let mut inventory = toolkit::probe(&overlay, &catalogue);
-        toolkit::ask_programs(&self.host, &catalogue, &mut inventory);
+        toolkit::query_programs(&self.host, &catalogue, &mut inventory);
         resolve_all(&overlay, &inventory, &catalogue)
     }
 
-    /// What CMake does: the folder of the toolkit that it takes, or what it prints.
+    /// The result of CMake: the toolkit's folder, or its error output.
     fn run(&self, cmake: &HostPath, env: &Environment, project: Project) -> Result<String, String> {
         let (name, file) = match project {
             Project::Language => ("language", "CMakeCache.txt"),
@@ -130,7 +130,7 @@ impl Bench {
         let printed = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         let text = std::fs::read_to_string(build.path().join(file)).unwrap_or_default();
         let found = match project {
-            // The scripts compile nothing; which one was taken stands in the cache before that is noticed.
+            // The fake compilers cannot compile; CMake caches its choice before it notices.
             Project::Language => text
                 .lines()
                 .find_map(|line| line.strip_prefix("CMAKE_CUDA_COMPILER:FILEPATH="))
@@ -145,7 +145,7 @@ impl Bench {
         }
     }
 
-    /// Compares both on an environment, for every CMake.
+    /// Compares simulation and CMake in an environment, for every CMake.
     fn compare(&self, project: Project, variables: &[(&str, &str)]) {
         for cmake in &self.cmakes {
             let env = self.env(cmake, variables);
@@ -173,8 +173,8 @@ impl Bench {
 }
 
 #[test]
-fn find_package_is_simulated_as_it_is() {
-    let Some(bench) = Bench::new() else { return };
+fn find_package_simulation_matches_cmake() {
+    let Some(fixture) = CmakeFixture::new() else { return };
     for variables in [
         &[("PATH", "@/old/bin")] as &[(&str, &str)],
         &[("PATH", "@/link/bin")],
@@ -193,13 +193,13 @@ fn find_package_is_simulated_as_it_is() {
         &[("CUDA_PATH", "@/nowhere")],
         &[],
     ] {
-        bench.compare(Project::Package, variables);
+        fixture.compare(Project::Package, variables);
     }
 }
 
 #[test]
-fn enable_language_is_simulated_as_it_is() {
-    let Some(bench) = Bench::new() else { return };
+fn enable_language_simulation_matches_cmake() {
+    let Some(fixture) = CmakeFixture::new() else { return };
     for variables in [
         &[("PATH", "@/old/bin")] as &[(&str, &str)],
         &[("CUDA_PATH", "@/new")],
@@ -213,34 +213,34 @@ fn enable_language_is_simulated_as_it_is() {
         &[("CUDAToolkit_ROOT", "@/nowhere")],
         &[],
     ] {
-        bench.compare(Project::Language, variables);
+        fixture.compare(Project::Language, variables);
     }
 }
 
 #[test]
-fn the_hip_language_is_simulated_as_it_is() {
-    let Some(bench) = Bench::new() else { return };
-    if find_program(&bench.host, "hipconfig").is_empty() {
+fn hip_language_simulation_matches_cmake() {
+    let Some(fixture) = CmakeFixture::new() else { return };
+    if find_program(&fixture.host, "hipconfig").is_empty() {
         return skip("hip");
     }
     let text = "cmake_minimum_required(VERSION 3.21)\nset(CMAKE_HIP_ARCHITECTURES gfx900)\nproject(x CXX)\nenable_language(HIP)\n";
-    std::fs::create_dir_all(bench.path("hip")).unwrap();
-    std::fs::write(bench.path("hip/CMakeLists.txt"), text).unwrap();
-    // Without a variable, and with the line for the installed copy.
-    let first = bench.env(&bench.cmakes[0], &[]);
-    let line = bench.simulate(&first).agreements.remove("rocm").map(|agreement| agreement.cmake);
+    std::fs::create_dir_all(fixture.path("hip")).unwrap();
+    std::fs::write(fixture.path("hip/CMakeLists.txt"), text).unwrap();
+    // Without a variable, and with the suggested line for the installed copy.
+    let first = fixture.env(&fixture.cmakes[0], &[]);
+    let line = fixture.simulate(&first).agreements.remove("rocm").map(|agreement| agreement.cmake);
     let clang = line.and_then(|mut cmake| cmake.remove("CMAKE_HIP_COMPILER"));
-    for cmake in &bench.cmakes {
+    for cmake in &fixture.cmakes {
         for clang in [None, clang.as_deref()] {
-            let mut env = bench.env(cmake, &[]);
+            let mut env = fixture.env(cmake, &[]);
             if let Some(clang) = clang {
                 env = env.with("HIPCXX", Some(clang));
             }
-            let simulated = bench.simulate(&env);
+            let simulated = fixture.simulate(&env);
             let simulated = simulated.get("cmake-hip-language").unwrap();
-            let build = tempfile::tempdir_in(bench.folder.path()).unwrap();
+            let build = tempfile::tempdir_in(fixture.folder.path()).unwrap();
             let output = Command::new(cmake.as_str())
-                .args(["-S", bench.path("hip").to_str().unwrap(), "-G", "Unix Makefiles", "-B"])
+                .args(["-S", fixture.path("hip").to_str().unwrap(), "-G", "Unix Makefiles", "-B"])
                 .arg(build.path())
                 .env_clear()
                 .envs(env.iter())
@@ -252,7 +252,7 @@ fn the_hip_language_is_simulated_as_it_is() {
             let found = cache.lines().find_map(|line| line.strip_prefix("CMAKE_HIP_COMPILER:FILEPATH="));
             let found = found.filter(|path| !path.ends_with("-NOTFOUND")).or(clang);
             let lost = printed.contains("does not contain the HIP runtime CMake package");
-            // An old CMake looks for the package before it tells that there is no compiler.
+            // Old versions search for the package before they report a missing compiler.
             let failed = found.is_none() || lost;
             assert_eq!(simulated.error.is_some(), failed, "{cmake} with {clang:?}: {printed}");
             if let (Some(error), true) = (&simulated.error, found.is_some()) {
@@ -268,20 +268,20 @@ fn the_hip_language_is_simulated_as_it_is() {
 }
 
 #[test]
-fn find_vulkan_is_simulated_as_it_is() {
-    let Some(bench) = Bench::new() else { return };
+fn find_vulkan_simulation_matches_cmake() {
+    let Some(fixture) = CmakeFixture::new() else { return };
     for (file, text) in
         [("include/vulkan/vulkan.h", ""), ("lib/libvulkan.so", ""), ("bin/glslc", "#!/bin/sh\n")]
     {
-        let path = bench.path("sdk").join(file);
+        let path = fixture.path("sdk").join(file);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, text).unwrap();
         std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     }
-    std::fs::create_dir_all(bench.path("vulkan")).unwrap();
+    std::fs::create_dir_all(fixture.path("vulkan")).unwrap();
     let text = "cmake_minimum_required(VERSION 3.18)\nproject(x NONE)\nfind_package(Vulkan)\n\
         file(WRITE \"${CMAKE_BINARY_DIR}/found\" \"${Vulkan_INCLUDE_DIR}\\n${Vulkan_GLSLC_EXECUTABLE}\\n\")\n";
-    std::fs::write(bench.path("vulkan/CMakeLists.txt"), text).unwrap();
+    std::fs::write(fixture.path("vulkan/CMakeLists.txt"), text).unwrap();
     for variables in [
         &[("VULKAN_SDK", "@/sdk")] as &[(&str, &str)],
         &[("VULKAN_SDK", "@/nowhere")],
@@ -291,11 +291,11 @@ fn find_vulkan_is_simulated_as_it_is() {
         &[("Vulkan_ROOT", "@/sdk")],
         &[],
     ] {
-        for cmake in &bench.cmakes {
-            let env = bench.env(cmake, variables);
-            let build = tempfile::tempdir_in(bench.folder.path()).unwrap();
+        for cmake in &fixture.cmakes {
+            let env = fixture.env(cmake, variables);
+            let build = tempfile::tempdir_in(fixture.folder.path()).unwrap();
             Command::new(cmake.as_str())
-                .args(["-S", bench.path("vulkan").to_str().unwrap(), "-G", "Unix Makefiles", "-B"])
+                .args(["-S", fixture.path("vulkan").to_str().unwrap(), "-G", "Unix Makefiles", "-B"])
                 .arg(build.path())
                 .env_clear()
                 .envs(env.iter())
@@ -303,7 +303,7 @@ fn find_vulkan_is_simulated_as_it_is() {
                 .unwrap();
             let text = std::fs::read_to_string(build.path().join("found")).unwrap();
             let found: Vec<&str> = text.lines().collect();
-            let resolutions = bench.simulate(&env);
+            let resolutions = fixture.simulate(&env);
             let one = resolutions.get("cmake-vulkan").unwrap();
             let missing = found.iter().any(|path| path.ends_with("-NOTFOUND"));
             assert_eq!(one.error.is_some(), missing, "{variables:?}: {text}");
@@ -316,24 +316,28 @@ fn find_vulkan_is_simulated_as_it_is() {
 }
 
 #[test]
-fn the_lines_move_cmake_itself() {
-    let Some(bench) = Bench::new() else { return };
+fn suggested_lines_change_the_choice_of_cmake() {
+    let Some(fixture) = CmakeFixture::new() else { return };
     let variables = [
         ("PATH", "@/new/bin"),
         ("CXX", "@/old/bin/c++"),
         ("CUDA_HOME", "@/new"),
         ("CUDAToolkit_ROOT", "@/new"),
     ];
-    for cmake in &bench.cmakes {
-        let env = bench.env(cmake, &variables);
-        let new = bench.path("new").to_str().unwrap().to_owned();
-        let old = bench.path("old").to_str().unwrap().to_owned();
-        assert_eq!(bench.run(cmake, &env, Project::Language), Ok(old), "CMake is drawn to its C++ compiler");
-        let agreement = bench.simulate(&env).agreements.remove("cuda").unwrap();
+    for cmake in &fixture.cmakes {
+        let env = fixture.env(cmake, &variables);
+        let new = fixture.path("new").to_str().unwrap().to_owned();
+        let old = fixture.path("old").to_str().unwrap().to_owned();
+        assert_eq!(
+            fixture.run(cmake, &env, Project::Language),
+            Ok(old),
+            "CMake uses the toolkit beside the C++ compiler"
+        );
+        let agreement = fixture.simulate(&env).agreements.remove("cuda").unwrap();
         assert_eq!(agreement.chosen.as_str(), new);
         assert!(!agreement.agree && !agreement.lines.is_empty());
         let env = agree::changed(&env, Os::Linux, &agreement.lines);
-        assert_eq!(bench.run(cmake, &env, Project::Language), Ok(new.clone()), "{:?}", agreement.lines);
-        assert_eq!(bench.run(cmake, &env, Project::Package), Ok(new), "{:?}", agreement.lines);
+        assert_eq!(fixture.run(cmake, &env, Project::Language), Ok(new.clone()), "{:?}", agreement.lines);
+        assert_eq!(fixture.run(cmake, &env, Project::Package), Ok(new), "{:?}", agreement.lines);
     }
 }

@@ -1,4 +1,4 @@
-//! `gpubuild doctor --resolvers` as a command.
+//! The command `gpubuild doctor --resolvers`.
 
 use std::process::{Command, Output};
 
@@ -12,7 +12,7 @@ fn gpubuild(host: &str, arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn the_document_says_who_takes_what_and_why() {
+fn resolvers_document_lists_choices_and_reasons() {
     let output = gpubuild("debian-12-split-cuda", &["--json"]);
     assert!(output.status.success(), "{output:?}");
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -34,27 +34,27 @@ fn the_document_says_who_takes_what_and_why() {
 }
 
 #[test]
-fn backends_and_severities_are_respected() {
+fn resolvers_respect_backends_and_severity() {
     let text = |output: &Output| String::from_utf8(output.stdout.clone()).unwrap();
     let disagree = gpubuild("debian-12-split-cuda", &["--fail-on", "warning"]);
     assert_eq!(disagree.status.code(), Some(1));
     let agree = gpubuild("arch-cuda", &["--fail-on", "warning"]);
     assert_eq!(agree.status.code(), Some(0));
     assert!(
-        text(&agree).starts_with("CUDA Toolkit: all build systems take the same copy\n"),
+        text(&agree).starts_with("CUDA Toolkit: all build systems select the same copy\n"),
         "{}",
         text(&agree)
     );
     let asked = text(&gpubuild("ubuntu-22.04-rtx4090", &["--backends", "vulkan"]));
     assert!(asked.contains("Vulkan SDK") && !asked.contains("CUDA Toolkit"), "{asked}");
     let bare = text(&gpubuild("debian-12-bare", &[]));
-    assert_eq!(bare, "no toolkit that build systems look for was found\n");
+    assert_eq!(bare, "no toolkit found that build systems search for\n");
     let missing = text(&gpubuild("debian-12-bare", &["--backends", "cuda"]));
     assert!(missing.starts_with("CUDA Toolkit: no complete copy\n"), "{missing}");
 }
 
 #[test]
-fn other_modes_are_refused_beside_it() {
+fn resolvers_conflicts_with_other_modes() {
     for other in [&["--fix"] as &[&str], &["--validate"], &["--format", "sarif"], &["--list-checks"]] {
         assert_eq!(gpubuild("arch-cuda", other).status.code(), Some(2), "{other:?}");
     }

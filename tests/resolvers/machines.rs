@@ -1,4 +1,4 @@
-//! Machines on which build systems disagree, and what each of them takes.
+//! Hosts on which build systems disagree, and what each of them selects.
 
 use gpubuild_doctor::resolvers::line_text;
 use gpubuild_host::{Arch, Host, Os, RecordedHost};
@@ -7,7 +7,7 @@ use super::machine::Machine;
 use super::recorded::{check_lines, check_text};
 use super::{outcome, resolve};
 
-/// Compares what resolvers take, then tries the lines and counts them.
+/// Compares the selections, applies the suggested lines, and returns them.
 fn check(name: &str, host: &dyn Host, expected: &[(&str, &str)]) -> Vec<String> {
     let resolutions = resolve(host);
     for (id, wanted) in expected {
@@ -62,7 +62,7 @@ fn path_and_cuda_home_name_different_copies() {
 }
 
 #[test]
-fn a_variable_names_the_copy_that_the_link_does_not() {
+fn variable_and_default_link_name_different_copies() {
     let machine = two_copies().path_first("/usr/local/cuda/bin").env("CUDA_PATH", OLD);
     let resolutions = resolve(&machine.host());
     let lines = check(
@@ -83,16 +83,16 @@ fn a_variable_names_the_copy_that_the_link_does_not() {
         lines,
         ["export PATH=/usr/local/cuda-11.8/bin:\"$PATH\"", "export CUDA_LIBRARY_PATH=/usr/local/cuda-11.8",]
     );
-    // The one that reads no variable is named, with a way out.
+    // A build system that reads no variable is listed with a workaround.
     let exceptions = &resolutions.agreements["cuda"].exceptions;
     assert_eq!(exceptions.len(), 1);
     assert_eq!(exceptions[0].id, "whisper-rs-sys-cuda");
-    assert!(exceptions[0].reason.contains("reads no variable"), "{}", exceptions[0].reason);
+    assert!(exceptions[0].reason.contains("does not read variables"), "{}", exceptions[0].reason);
     assert_eq!(exceptions[0].remedy.as_deref(), Some("RUSTFLAGS=\"-L native=/usr/local/cuda-11.8/lib64\""));
 }
 
 #[test]
-fn a_toolkit_that_is_nowhere_on_path_is_found_by_some() {
+fn toolkit_outside_path_is_found_by_some_resolvers() {
     let machine = two_copies();
     let lines = check(
         "not-on-path",
@@ -110,14 +110,14 @@ fn a_toolkit_that_is_nowhere_on_path_is_found_by_some() {
 }
 
 #[test]
-fn without_the_link_cmake_takes_the_newest_and_find_cuda_helper_the_first() {
+fn cmake_uses_the_newest_and_find_cuda_helper_the_first_copy() {
     let machine = two_copies().without("/usr/local/cuda").cuda_at("/usr/local/cuda-9.2", "9.2.148");
     check(
         "no-link",
         &machine.host(),
         &[
             ("cmake-cuda-package", NEW),
-            // By name, not by number.
+            // Sorted by name, not by version.
             ("find-cuda-helper", OLD),
             (
                 "pytorch-cuda",
@@ -129,8 +129,8 @@ fn without_the_link_cmake_takes_the_newest_and_find_cuda_helper_the_first() {
 }
 
 #[test]
-fn a_distributions_nvcc_beside_the_compiler_wins_over_path() {
-    // The famous one: PATH begins with NVIDIA's toolkit, and CMake still takes /usr/bin/nvcc.
+fn distribution_nvcc_beside_the_compiler_precedes_path() {
+    // A well-known case: PATH starts with NVIDIA's toolkit, and CMake still selects /usr/bin/nvcc.
     let machine = Machine::ubuntu("22.04")
         .cuda_debian("11.5.119")
         .cuda("12.4.1")
@@ -152,7 +152,7 @@ fn a_distributions_nvcc_beside_the_compiler_wins_over_path() {
 }
 
 #[test]
-fn debians_own_package_is_too_scattered_for_some() {
+fn debian_split_package_is_missed_by_some_resolvers() {
     let machine = Machine::debian("12").cuda_debian("11.8.89").program("/usr/bin/c++").program("/usr/bin/cc");
     let host = machine.host();
     check(
@@ -180,7 +180,7 @@ fn debians_own_package_is_too_scattered_for_some() {
 }
 
 #[test]
-fn a_conda_environment_shadows_the_system() {
+fn conda_environment_shadows_the_system() {
     let prefix = "/home/user/miniforge3/envs/gpu";
     let machine = two_copies().path_first("/usr/local/cuda/bin").cuda_conda(prefix, "12.6.2");
     check(
@@ -199,7 +199,7 @@ fn a_conda_environment_shadows_the_system() {
             ),
         ],
     );
-    // Its own compiler in the environment draws nvcc along, whatever comes first on PATH.
+    // The compiler in the environment makes CMake use its nvcc, whatever is first on PATH.
     let pinned = two_copies()
         .cuda_conda(prefix, "12.6.2")
         .program(&format!("{prefix}/bin/x86_64-conda-linux-gnu-c++"))
@@ -226,7 +226,7 @@ fn a_conda_environment_shadows_the_system() {
 }
 
 #[test]
-fn variables_that_lead_nowhere_are_told() {
+fn invalid_variables_are_reported() {
     let machine = two_copies().path_first("/usr/local/cuda/bin").env("CUDA_PATH", "/usr/local/cuda-11.2");
     let host = machine.host();
     let resolutions = resolve(&host);
@@ -253,7 +253,7 @@ fn variables_that_lead_nowhere_are_told() {
 }
 
 #[test]
-fn cmake_before_4_2_passes_over_a_wrong_root_and_later_ones_end_there() {
+fn cmake_before_4_2_skips_an_invalid_root_and_later_versions_fail() {
     let root = two_copies().path_first("/usr/local/cuda/bin").env("CUDAToolkit_ROOT", "/opt/gone");
     let old = root.clone().folder("/usr/share/cmake-3.28/Modules").program("/usr/bin/cmake");
     let new = root
@@ -266,7 +266,7 @@ fn cmake_before_4_2_passes_over_a_wrong_root_and_later_ones_end_there() {
 }
 
 #[test]
-fn three_copies_on_windows() {
+fn three_windows_copies_are_resolved_per_build_system() {
     let folder = |version: &str| format!(r"C:\Program Files\NVIDIA GPU Computing Toolkit\CUDA\v{version}");
     let customizations = |year: &str, toolset: &str| {
         format!(
@@ -304,7 +304,7 @@ fn three_copies_on_windows() {
         Some(format!("cmake -T cuda={}, or -G Ninja in a developer prompt", folder("12.4")).as_str())
     );
 
-    // Without variables and PATH everybody has a rule of his own.
+    // Without variables and PATH each build system has its own rule.
     let lost = machine.clone().env("CUDA_PATH", "").env("Path", r"C:\Windows\System32");
     check(
         "windows-lost",
@@ -321,20 +321,20 @@ fn three_copies_on_windows() {
         ],
     );
 
-    // A newer Visual Studio that no installer has seen.
+    // A newer Visual Studio without CUDA integration.
     let newer = machine.folder(&customizations("18", "v180"));
     check("windows-new-vs", &newer.host(), &[("visual-studio", "failed: No CUDA toolset found.")]);
 }
 
 #[test]
-fn windows_programs_on_the_path_of_wsl_do_not_count() {
+fn windows_programs_on_the_wsl_path_are_ignored() {
     let machine = Machine::ubuntu("24.04")
         .cuda_at(NEW, "12.4.1")
         .program("/usr/bin/c++")
         .program("/mnt/c/CUDA/v12.6/bin/nvcc.exe")
         .env("WSL_DISTRO_NAME", "Ubuntu-24.04")
         .path_first("/mnt/c/CUDA/v12.6/bin");
-    // But for CMake's package, which asks for nvcc.exe as well and comes to it before /usr/local/cuda-12.4.
+    // Except for CMake's package: it also searches for nvcc.exe and finds it before /usr/local/cuda-12.4.
     check(
         "wsl",
         &machine.host(),
@@ -350,7 +350,7 @@ fn windows_programs_on_the_path_of_wsl_do_not_count() {
 }
 
 #[test]
-fn ccache_in_front_of_nvcc_hands_over_to_the_next() {
+fn ccache_masquerading_as_nvcc_is_skipped() {
     let machine = two_copies()
         .path_first("/usr/local/cuda/bin")
         .program("/usr/bin/ccache")
@@ -359,7 +359,7 @@ fn ccache_in_front_of_nvcc_hands_over_to_the_next() {
     check("ccache", &machine.host(), &[("pytorch-cuda", NEW), ("cmake-cuda-language", NEW)]);
 }
 
-/// A ROCm in a folder: NVIDIA has its layers in `machine`, AMD's two installations are made here.
+/// Adds a ROCm installation in a folder; `Machine` only has a layer for one in `/opt`.
 fn rocm(
     host: gpubuild_host::recorded::RecordedHostBuilder,
     root: &str,
@@ -383,7 +383,7 @@ fn rocm(
 }
 
 #[test]
-fn two_rocm_installations() {
+fn two_rocm_installations_are_resolved_per_build_system() {
     let builder = RecordedHost::builder(Os::Linux, Arch::X86_64)
         .env("PATH", "/opt/rocm-6.2.0/bin:/usr/bin")
         .env("HIP_PATH", "/opt/rocm-5.7.0")
@@ -404,7 +404,7 @@ fn two_rocm_installations() {
             ("cubecl-hip-sys", "/opt/rocm-5.7.0"),
         ],
     );
-    // 5.7 is gpubuild's choice because HIP_PATH names it; ggml wants 6.1.
+    // HIP_PATH makes gpubuild select 5.7; ggml needs 6.1.
     assert!(lines.contains(&"export ROCM_PATH=/opt/rocm-5.7.0".to_owned()), "{lines:?}");
     let exceptions = &resolve(&host).agreements["rocm"].exceptions;
     assert_eq!(exceptions.len(), 1, "{exceptions:?}");
@@ -412,7 +412,7 @@ fn two_rocm_installations() {
 }
 
 #[test]
-fn hipcc_is_refused_as_hipcxx() {
+fn hipcc_is_rejected_as_hipcxx() {
     let builder = RecordedHost::builder(Os::Linux, Arch::X86_64)
         .env("PATH", "/opt/rocm/bin:/usr/bin")
         .env("HIPCXX", "/opt/rocm/bin/hipcc")
@@ -426,7 +426,7 @@ fn hipcc_is_refused_as_hipcxx() {
 }
 
 #[test]
-fn a_wrong_vulkan_sdk_is_passed_over_in_silence() {
+fn invalid_vulkan_sdk_is_skipped() {
     let host = RecordedHost::builder(Os::Linux, Arch::X86_64)
         .env("PATH", "/usr/bin")
         .env("VULKAN_SDK", "/home/user/VulkanSDK/1.3.250.0")
@@ -441,12 +441,13 @@ fn a_wrong_vulkan_sdk_is_passed_over_in_silence() {
     assert_eq!(cmake.passed.len(), 1);
     assert_eq!(cmake.passed[0].variable, "VULKAN_SDK");
     let text = check_text("vulkan-sdk", &host);
-    assert!(text.contains("`VULKAN_SDK` leads nowhere"), "{text}");
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("`VULKAN_SDK` names no usable copy"), "{text}");
     check_lines("vulkan-sdk", &host);
 }
 
 #[test]
-fn an_sdk_that_is_named_wins_over_the_distribution() {
+fn vulkan_sdk_variable_precedes_the_distribution() {
     let sdk = "/home/user/VulkanSDK/1.3.296.0/x86_64";
     let host = RecordedHost::builder(Os::Linux, Arch::X86_64)
         .env("PATH", "/usr/bin")
@@ -471,7 +472,7 @@ fn an_sdk_that_is_named_wins_over_the_distribution() {
 }
 
 #[test]
-fn oneapi_needs_its_script() {
+fn oneapi_needs_setvars() {
     let root = "/opt/intel/oneapi/compiler/2025.1";
     let host = RecordedHost::builder(Os::Linux, Arch::X86_64)
         .env("PATH", "/usr/bin")
@@ -492,13 +493,13 @@ fn oneapi_needs_its_script() {
 }
 
 #[test]
-fn hostile_names_move_neither_terminal_nor_shell() {
+fn hostile_names_are_escaped_for_terminal_and_shell() {
     let evil = "/opt/cuda$(reboot)`id`'\"";
     let machine =
         two_copies().cuda_at(evil, "12.5.0").env("CUDA_HOME", evil).path_first("/usr/local/cuda/bin");
     let lines = check("hostile", &machine.host(), &[("gpubuild-cuda", evil), ("pytorch-cuda", evil)]);
     assert!(lines.iter().any(|line| line.contains(r#"'/opt/cuda$(reboot)`id`'\''"'"#)), "{lines:?}");
-    // What nobody would see is not written down at all.
+    // Names with invisible characters are not printed at all.
     let evil = "/opt/cuda\u{1b}[2J";
     let machine =
         two_copies().cuda_at(evil, "12.5.0").env("CUDA_HOME", evil).path_first("/usr/local/cuda/bin");

@@ -1,5 +1,5 @@
-//! Which toolkit build systems take: on every recorded machine, on machines built for the purpose, and against the build
-//! systems themselves where they are installed.
+//! Which toolkit each build system selects: on every recorded host, on hosts built for the tests, and compared with
+//! installed build systems.
 
 #![expect(
     clippy::print_stdout,
@@ -7,7 +7,12 @@
     clippy::disallowed_methods,
     reason = "a test reads its own files and starts programs"
 )]
-#![expect(dead_code, unused_imports, unreachable_pub, reason = "layers of machines that other tests use")]
+#![expect(
+    dead_code,
+    unused_imports,
+    unreachable_pub,
+    reason = "layers of the host builder that other tests use"
+)]
 
 #[cfg(unix)]
 mod cmake;
@@ -23,14 +28,14 @@ use gpubuild_detect::toolkit::{self, Catalogue};
 use gpubuild_doctor::resolvers::{Resolution, Resolutions, resolve_all};
 use gpubuild_host::{Host, InspectHost};
 
-/// What every build system takes on a host.
+/// What every build system selects on a host.
 fn resolve(host: &dyn InspectHost) -> Resolutions {
     let catalogue = Catalogue::embedded();
     let inventory = toolkit::probe(host, &catalogue);
     resolve_all(host, &inventory, &catalogue)
 }
 
-/// What a build system takes, in a line: its folder, `failed: …`, or two folders.
+/// What a build system selects, as text: its folder, `failed: …`, or two folders.
 fn outcome(resolution: &Resolution) -> String {
     match (&resolution.error, &resolution.takes) {
         (Some(error), _) => format!("failed: {}", error.replace('\n', " ")),
@@ -42,7 +47,7 @@ fn outcome(resolution: &Resolution) -> String {
     }
 }
 
-/// Says that a test is skipped; where `GPUBUILD_REQUIRE` names what is missing, it fails instead.
+/// Prints why a test is skipped, or panics if `GPUBUILD_REQUIRE` names the requirement.
 fn skip(what: &str) {
     let list = std::env::var("GPUBUILD_REQUIRE").unwrap_or_default();
     assert!(

@@ -1,4 +1,4 @@
-//! Every recorded machine: after the lines all agree, or it is said who does not and why.
+//! Every recorded host: with the suggested lines all build systems agree, or the exceptions have a reason.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ fn recordings(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The promise of the lines, on one machine.
+/// Checks the suggested lines on one host.
 pub(crate) fn check_lines(name: &str, host: &dyn Host) {
     let now = resolve(host);
     for (toolkit, agreement) in &now.agreements {
@@ -44,7 +44,7 @@ pub(crate) fn check_lines(name: &str, host: &dyn Host) {
     }
 }
 
-/// The text fits, but for lines that are to be copied as they are.
+/// Checks that the text fits 100 columns, except for lines to copy.
 pub(crate) fn check_text(name: &str, host: &dyn Host) -> String {
     let os = host.platform().os;
     let document = ResolversReport::new(&resolve(host), &Backend::ALL, os);
@@ -58,7 +58,7 @@ pub(crate) fn check_text(name: &str, host: &dyn Host) -> String {
 }
 
 #[test]
-fn on_every_recorded_machine_the_lines_keep_their_promise() {
+fn suggested_lines_make_resolvers_agree_on_every_recorded_host() {
     let mut paths = Vec::new();
     recordings(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hosts"), &mut paths);
     assert!(paths.len() >= 19, "{}", paths.len());
@@ -67,6 +67,6 @@ fn on_every_recorded_machine_the_lines_keep_their_promise() {
         let host = RecordedHost::parse(&name, &std::fs::read_to_string(&path).unwrap()).unwrap();
         check_lines(&name, &host);
         check_text(&name, &host);
-        assert_eq!(host.counts().processes, 0, "{name}: nothing is started");
+        assert_eq!(host.counts().processes, 0, "{name}: no process is started");
     }
 }

@@ -1,4 +1,5 @@
-//! The simulation of PyTorch against its own functions, taken out of the installed file without loading PyTorch.
+//! The simulation of PyTorch compared with its functions, extracted from the installed file without importing
+//! PyTorch.
 
 use std::process::Command;
 
@@ -8,7 +9,7 @@ use gpubuild_host::{Environment, Host, HostInfo, Os, Overlay, RealHost, find_pro
 
 use super::skip;
 
-/// Prints what `_find_cuda_home` and `_find_rocm_home` answer; `none` where there is no PyTorch.
+/// Prints the results of `_find_cuda_home` and `_find_rocm_home`; `none` without PyTorch.
 const SCRIPT: &str = r#"
 import ast, glob, importlib.util, logging, os, pathlib, shutil, sys, types
 spec = importlib.util.find_spec("torch")
@@ -29,9 +30,9 @@ print(names["_find_rocm_home"]())
 "#;
 
 #[test]
-fn pytorch_is_simulated_as_it_is() {
+fn pytorch_simulation_matches_pytorch() {
     let host = RealHost::new();
-    // A virtual environment with PyTorch may be named, which needs no other packages of it.
+    // A virtual environment with PyTorch may be named; its other packages are not needed.
     let named = host.env().get("GPUBUILD_TEST_PYTHON").map(str::to_owned);
     let Some(python) = named.or_else(|| Some(find_program(&host, "python3").first()?.as_str().to_owned()))
     else {

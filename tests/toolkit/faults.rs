@@ -1,25 +1,22 @@
-//! What goes wrong: each has its id and exit code, leaves nothing half-installed, and a second call completes.
+//! Failures: each has its id and exit code and leaves nothing partial, and a second call completes.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write as _};
 use std::net::TcpListener;
 
-use crate::sandbox::{Ran, Sandbox, skip};
+use crate::sandbox::{RunResult, Sandbox, skip};
 use crate::wheels;
 
 #[test]
-fn a_wheel_of_another_sum_is_refused_and_the_others_are_kept() {
+fn wheel_with_wrong_hash_is_rejected_and_others_are_kept() {
     for sandbox in [Sandbox::new(), Sandbox::with_uv()].into_iter().flatten() {
         let good = wheels::lock(&sandbox.wheels);
         let bad = good.replace(&sandbox.wheels[1].sha256, &"0".repeat(64));
         sandbox.write("lock.toml", &bad);
-        sandbox
-            .install(&[])
-            .fails(1, "wheel.hash-mismatch")
-            .says(&["nvidia-cuda-runtime", "nothing of it was kept"]);
+        sandbox.install(&[]).fails(1, "wheel.hash-mismatch").says(&["nvidia-cuda-runtime", "was discarded"]);
         sandbox.holds_nothing();
         sandbox.write("lock.toml", &good);
-        // The first one is there already, so its file is not needed again.
+        // The first wheel is cached, so its file is not needed again.
         std::fs::remove_file(&sandbox.wheels[0].path).unwrap();
         sandbox.install(&[]).succeeds();
         sandbox.run(&["toolkit", "verify"]).succeeds();
@@ -27,19 +24,19 @@ fn a_wheel_of_another_sum_is_refused_and_the_others_are_kept() {
 }
 
 #[test]
-fn a_truncated_wheel_is_told_before_anything_starts() {
+fn truncated_wheel_is_reported_before_unpacking() {
     let Some(sandbox) = Sandbox::new() else { return };
     let path = &sandbox.wheels[1].path;
-    let whole = std::fs::read(path).unwrap();
-    std::fs::write(path, &whole[..whole.len() / 2]).unwrap();
-    sandbox.install(&[]).fails(1, "wheel.damaged").says(&["is damaged: it has", "download that wheel again"]);
+    let content = std::fs::read(path).unwrap();
+    std::fs::write(path, &content[..content.len() / 2]).unwrap();
+    sandbox.install(&[]).fails(1, "wheel.damaged").says(&["is damaged: it has", "download the wheel again"]);
     sandbox.holds_nothing();
-    std::fs::write(path, whole).unwrap();
+    std::fs::write(path, content).unwrap();
     sandbox.install(&[]).succeeds();
 }
 
 #[test]
-fn a_wheel_that_is_nowhere_is_named() {
+fn missing_wheel_is_reported() {
     for sandbox in [Sandbox::new(), Sandbox::with_uv()].into_iter().flatten() {
         std::fs::remove_file(&sandbox.wheels[1].path).unwrap();
         sandbox.install(&[]).fails(1, "wheel.not-found").says(&["nvidia-cuda-runtime 1.0"]);
@@ -50,10 +47,10 @@ fn a_wheel_that_is_nowhere_is_named() {
 }
 
 #[test]
-fn what_another_lock_left_is_not_taken() {
+fn wheels_of_another_lock_are_not_reused() {
     let Some(sandbox) = Sandbox::new() else { return };
     let other = wheels::make_with(&sandbox.path("wheels"), "#!/bin/sh\necho another\n");
-    // Its second wheel is not there, so the attempt ends after the first one.
+    // The second wheel is missing, so the attempt fails after the first.
     std::fs::remove_file(&other[1].path).unwrap();
     sandbox.write("lock.toml", &wheels::lock(&other));
     sandbox.install(&[]).fails(1, "wheel.not-found");
@@ -64,7 +61,7 @@ fn what_another_lock_left_is_not_taken() {
     assert_eq!(std::fs::read_dir(sandbox.path("cache/toolkits/cuda-13.0/wheels")).unwrap().count(), 2);
 }
 
-/// An index on this machine that has one page for each package and gives only the first half of its wheels.
+/// A local index with a page per package that serves only the first half of each wheel.
 fn stopping_index(sandbox: &Sandbox) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -99,7 +96,7 @@ fn stopping_index(sandbox: &Sandbox) -> String {
             let head = format!(
                 "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {full}\r\nConnection: close\r\n\r\n"
             );
-            // Whoever asked may be gone.
+            // The client may have disconnected.
             let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
         }
     });
@@ -107,22 +104,22 @@ fn stopping_index(sandbox: &Sandbox) -> String {
 }
 
 #[test]
-fn a_network_that_is_gone_is_told_and_a_second_call_completes() {
+fn network_failure_is_reported_and_next_call_completes() {
     let run = |sandbox: &Sandbox, index: &str| {
         let arguments = ["toolkit", "install", "cuda", "--lock", "lock.toml"];
         let mut command = sandbox.command(&arguments);
         command.env("PIP_INDEX_URL", index).env("UV_DEFAULT_INDEX", index);
-        Ran::from(command.output().unwrap())
+        RunResult::from(command.output().unwrap())
     };
     for sandbox in [Sandbox::new(), Sandbox::with_uv()].into_iter().flatten() {
         let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         run(&sandbox, &format!("http://{closed}/simple"))
             .fails(1, "wheel.network")
-            .says(&["is not downloaded again"]);
+            .says(&["finished downloads are kept"]);
         sandbox.holds_nothing();
         let half = run(&sandbox, &stopping_index(&sandbox));
         assert_eq!(half.exit, Some(1), "{half:#?}");
-        // An old pip takes what came for the whole and finds the sum wrong.
+        // Old versions of pip treat the truncated file as complete and report a wrong hash.
         assert!(
             ["[wheel.network]", "[wheel.hash-mismatch]"].iter().any(|id| half.stderr.contains(id)),
             "{half:#?}"
@@ -134,7 +131,7 @@ fn a_network_that_is_gone_is_told_and_a_second_call_completes() {
 }
 
 #[test]
-fn a_disk_without_room_is_told_before_the_download() {
+fn insufficient_disk_space_is_reported_before_download() {
     let Some(sandbox) = Sandbox::new() else { return };
     let lock = wheels::lock(&sandbox.wheels);
     let size = format!("size = {}", sandbox.wheels[0].size);
@@ -146,7 +143,7 @@ fn a_disk_without_room_is_told_before_the_download() {
 
 #[cfg(unix)]
 #[test]
-fn a_disk_that_fills_up_or_may_not_be_written_is_told() {
+fn full_or_read_only_disk_is_reported() {
     let Some(sandbox) = Sandbox::new() else { return };
     let disk = sandbox.path("disk");
     std::fs::create_dir_all(&disk).unwrap();
@@ -156,34 +153,34 @@ fn a_disk_that_fills_up_or_may_not_be_written_is_told() {
             .output()
             .is_ok_and(|output| output.status.success())
     };
-    let place = disk.to_str().unwrap();
-    if !start(&["mount", "-t", "tmpfs", "-o", "ro,size=64m", "tmpfs", place]) {
-        skip("mount", "no right to mount a small disk");
+    let disk_path = disk.to_str().unwrap();
+    if !start(&["mount", "-t", "tmpfs", "-o", "ro,size=64m", "tmpfs", disk_path]) {
+        skip("mount", "no permission to mount a small disk");
         return;
     }
     let install =
-        || Ran::from(sandbox.command(&Sandbox::INSTALL).env("GPUBUILD_CACHE", &disk).output().unwrap());
-    let again = |options: &str| assert!(start(&["mount", "-o", &format!("remount,{options}"), place]));
+        || RunResult::from(sandbox.command(&Sandbox::INSTALL).env("GPUBUILD_CACHE", &disk).output().unwrap());
+    let again = |options: &str| assert!(start(&["mount", "-o", &format!("remount,{options}"), disk_path]));
     let read_only = install();
-    // Enough for what is said to be needed, not for what is needed: each of the small files takes a page.
+    // Enough for the estimated size but not for the actual one: each small file uses a page.
     again("rw,size=16k");
     let full = install();
     again("rw,size=64m");
     let good = install();
-    assert!(start(&["umount", place]));
-    read_only.fails(1, "cache.read-only").says(&["set GPUBUILD_CACHE to a folder that may be written"]);
+    assert!(start(&["umount", disk_path]));
+    read_only.fails(1, "cache.read-only").says(&["set GPUBUILD_CACHE to a writable folder"]);
     full.fails(1, "disk.full").says(&["No space left"]);
     good.succeeds();
 }
 
 #[cfg(unix)]
 #[test]
-fn without_an_installer_the_package_is_named() {
+fn missing_installer_names_the_package() {
     let Some(sandbox) = Sandbox::new() else { return };
     let script = "#!/bin/sh\necho \"$0: No module named pip\" >&2\nexit 1\n";
     let bin = sandbox.script("bin/python3", script).parent().unwrap().to_owned();
     let with_path = |path: &std::path::Path| {
-        Ran::from(sandbox.command(&Sandbox::INSTALL).env("PATH", path).output().unwrap())
+        RunResult::from(sandbox.command(&Sandbox::INSTALL).env("PATH", path).output().unwrap())
     };
     with_path(&bin).fails(1, "python.pip-missing").says(&["neither pip nor a complete venv", "python3-pip"]);
     let empty = sandbox.path("empty");
@@ -194,11 +191,11 @@ fn without_an_installer_the_package_is_named() {
 }
 
 #[test]
-fn a_compiler_that_does_not_run_is_not_published() {
+fn broken_compiler_is_not_installed() {
     let Some(sandbox) = Sandbox::new() else { return };
     let broken = wheels::make_with(&sandbox.path("wheels"), "#!/bin/sh\necho 'error: no luck' >&2\nexit 3\n");
     sandbox.write("lock.toml", &wheels::lock(&broken));
-    sandbox.install(&[]).fails(1, "toolkit.broken").says(&["does not run here: error: no luck"]);
+    sandbox.install(&[]).fails(1, "toolkit.broken").says(&["does not run: error: no luck"]);
     sandbox.holds_nothing();
     let good = wheels::make(&sandbox.path("wheels"));
     sandbox.write("lock.toml", &wheels::lock(&good));
@@ -206,24 +203,26 @@ fn a_compiler_that_does_not_run_is_not_published() {
 }
 
 #[test]
-fn what_is_not_offered_is_refused_with_what_is() {
+fn unknown_release_lists_available_ones() {
     let Some(sandbox) = Sandbox::new() else { return };
     let run = |arguments: &[&str]| sandbox.run(&[&["toolkit", "install"], arguments].concat());
     run(&["cuda@12.4"]).fails(2, "toolkit.unknown-release").says(&["offered: 13.0, 13.5"]);
     run(&["cuda@13.0", "--with", "cufoo"])
         .fails(2, "toolkit.unknown-component")
-        .says(&["it has: cublas, nvrtc"]);
+        .says(&["offered: cublas, nvrtc"]);
     run(&["cudda"]).fails(2, "toolkit.unknown").says(&["offered: cuda"]);
-    run(&["rocm"]).fails(2, "toolkit.not-in-wheels").says(&["AMD's compilers are not in wheels"]);
+    run(&["rocm"]).fails(2, "toolkit.not-in-wheels").says(&["AMD's compilers are not available as wheels"]);
     run(&["cuda", "--find-links", "absent"]).fails(2, "usage.no-folder");
     sandbox.write("bad.toml", "schema = 1\n");
     run(&["cuda", "--lock", "bad.toml"]).fails(2, "toolkit.lock-broken");
-    run(&["cuda@13.5", "--lock", "lock.toml"]).fails(2, "toolkit.lock-other").says(&["locks cuda 13.0"]);
+    run(&["cuda@13.5", "--lock", "lock.toml"])
+        .fails(2, "toolkit.lock-other")
+        .says(&["is the lock of cuda 13.0"]);
     assert!(!sandbox.exists("cache"));
 }
 
 #[test]
-fn machines_that_no_wheel_fits_are_refused_before_the_download() {
+fn unsupported_hosts_fail_before_download() {
     let Some(sandbox) = Sandbox::new() else { return };
     let machine = |os: &str, arch: &str, files: &[(&str, &str)]| {
         let mut text = format!(
@@ -237,11 +236,11 @@ fn machines_that_no_wheel_fits_are_refused_before_the_download() {
     };
     let alpine =
         [("/lib/ld-musl-x86_64.so.1", "musl libc"), ("/etc/os-release", "ID=alpine\nVERSION_ID=3.21\n")];
-    machine("linux", "x86_64", &alpine).fails(2, "wheel.musl").says(&["need GNU's C library"]);
+    machine("linux", "x86_64", &alpine).fails(2, "wheel.musl").says(&["need glibc"]);
     let old = [("/lib64/libc.so.6", "GNU C Library (GNU libc) stable release version 2.12, by Roland")];
     machine("linux", "x86_64", &old)
         .fails(2, "wheel.glibc-too-old")
-        .says(&["`nvidia-cuda-nvcc` needs glibc 2.17, and this system has 2.12"]);
+        .says(&["`nvidia-cuda-nvcc` needs glibc 2.17, but this system has 2.12"]);
     let new = [("/lib64/libc.so.6", "GNU C Library (GNU libc) stable release version 2.28, by Roland")];
     machine("linux", "x86_64", &new).succeeds();
     machine("macos", "aarch64", &[])

@@ -1,11 +1,11 @@
-//! New locks, from what uv says; a script stands for uv.
+//! New locks from the output of uv, which a script replaces.
 #![cfg(unix)]
 
 use std::fmt::Write as _;
 
-use crate::sandbox::{Ran, Sandbox, requires};
+use crate::sandbox::{RunResult, Sandbox, requires};
 
-/// A uv that prints this and ends so.
+/// A uv that prints this text and exits with this code.
 fn uv(sandbox: &Sandbox, text: &str, exit: i32) {
     sandbox.write("printed", text);
     let here = sandbox.path("");
@@ -18,12 +18,12 @@ fn uv(sandbox: &Sandbox, text: &str, exit: i32) {
     );
 }
 
-fn lock(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
+fn lock(sandbox: &Sandbox, arguments: &[&str]) -> RunResult {
     let mut command = sandbox.command(&[&["toolkit", "lock"], arguments].concat());
-    Ran::from(command.env("UV", sandbox.path("uv")).output().unwrap())
+    RunResult::from(command.env("UV", sandbox.path("uv")).output().unwrap())
 }
 
-/// What uv prints of PyPI's CUDA 13.2, without the sums.
+/// The output of uv for CUDA 13.2 on PyPI, with placeholder hashes.
 fn list() -> String {
     let mut text =
         "lock-version = '1.0'\n[[packages]]\nname = 'cuda-toolkit'\nversion = '13.2.2'\n".to_owned();
@@ -43,7 +43,7 @@ fn list() -> String {
 }
 
 #[test]
-fn a_lock_is_made_for_the_project_and_offered_from_then_on() {
+fn project_lock_is_created_and_then_offered() {
     let Some(sandbox) = Sandbox::new() else { return };
     uv(&sandbox, &list(), 0);
     std::fs::create_dir(sandbox.path("src")).unwrap();
@@ -56,21 +56,21 @@ fn a_lock_is_made_for_the_project_and_offered_from_then_on() {
     assert!(asked.contains("pip compile --universal --format pylock.toml"), "{asked}");
     let text = std::fs::read_to_string(sandbox.path("gpubuild.lock.d/cuda-13.2.toml")).unwrap();
     assert!(text.contains("nvidia_cuda_nvcc-13.2.86-py3-none-manylinux_2_17_x86_64.whl"), "{text}");
-    assert!(!text.contains("index.example"), "a lock names no index");
+    assert!(!text.contains("index.example"), "locks contain no index");
     sandbox.run(&["toolkit", "install", "cuda@13.2", "--dry-run"]).succeeds();
     let shown = lock(&sandbox, &["cuda@13.2", "--output", "-"]).succeeds().stdout.clone();
     assert_eq!(shown, text);
 }
 
 #[test]
-fn what_cannot_be_locked_says_why_and_writes_nothing() {
+fn failed_lock_reports_why_and_writes_nothing() {
     let Some(sandbox) = Sandbox::new() else { return };
     uv(&sandbox, "error: error sending request for url", 2);
     lock(&sandbox, &["cuda"]).fails(2, "toolkit.unknown-release").says(&["cuda@13.0"]);
     lock(&sandbox, &["cuda@12.9"]).fails(2, "toolkit.not-in-wheels").says(&["no compiler"]);
     lock(&sandbox, &["rocm@6.4"]).fails(2, "toolkit.not-in-wheels");
     lock(&sandbox, &["vulkan@1"]).fails(2, "toolkit.unknown");
-    assert!(!sandbox.exists("asked"), "uv was not asked for any of these");
+    assert!(!sandbox.exists("asked"), "uv was not called for any of these");
     lock(&sandbox, &["cuda@13.2"]).fails(1, "wheel.network");
     uv(&sandbox, "  × No solution found when resolving dependencies", 1);
     lock(&sandbox, &["cuda@13.99"]).fails(1, "wheel.not-found");
@@ -80,20 +80,20 @@ fn what_cannot_be_locked_says_why_and_writes_nothing() {
 }
 
 #[test]
-fn the_real_index_has_what_we_locked() {
+fn real_index_matches_the_embedded_locks() {
     if !requires("network") {
         println!("skipped: GPUBUILD_REQUIRE does not name network");
         return;
     }
     let Some(sandbox) = Sandbox::new() else { return };
-    // No uv on this PATH: the pinned one is fetched.
+    // PATH has no uv, so the pinned version is fetched.
     let mut command = sandbox.command(&["toolkit", "lock", "cuda@13.0.3", "--output", "-"]);
     let is_setting = |name: &str| {
         let name = name.to_ascii_uppercase();
         ["PIP_", "UV_", "SSL_"].iter().any(|prefix| name.starts_with(prefix)) || name.ends_with("_PROXY")
     };
     command.envs(std::env::vars().filter(|(name, _)| is_setting(name)));
-    let made = Ran::from(command.output().unwrap()).succeeds().stdout.clone();
+    let made = RunResult::from(command.output().unwrap()).succeeds().stdout.clone();
     let ours = include_str!("../../toolkits/locks/cuda-13.0.toml");
     let sums = |text: &str| {
         let mut sums: Vec<String> =

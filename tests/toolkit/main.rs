@@ -1,11 +1,11 @@
-//! `gpubuild toolkit`: toolkits installed from wheels that the tests make, and, where `GPUBUILD_REQUIRE` names
-//! `cuda-wheels`, NVIDIA's own.
+//! `gpubuild toolkit`: toolkits installed from wheels that the tests create, and from NVIDIA's own if
+//! `GPUBUILD_REQUIRE` names `cuda-wheels`.
 
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
     clippy::print_stdout,
-    reason = "a test reads and writes its own files and says what it skips"
+    reason = "a test reads and writes its own files and prints why it skips"
 )]
 
 mod building;

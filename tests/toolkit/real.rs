@@ -1,5 +1,5 @@
-//! NVIDIA's own wheels, from the index that pip or uv are set to use: a few hundred MB, so only where
-//! `GPUBUILD_REQUIRE` names `cuda-wheels`.
+//! NVIDIA's wheels from the configured index of pip or uv: several hundred MB, so only if `GPUBUILD_REQUIRE` names
+//! `cuda-wheels`.
 
 use std::path::Path;
 use std::process::Command;
@@ -47,9 +47,9 @@ fn output(command: &mut Command) -> String {
     text
 }
 
-/// With nothing but `CUDACXX`, a project of CMake compiles kernels and links the runtime and the driver's library.
+/// With only `CUDACXX` set, a CMake project compiles kernels and links the runtime and the driver library.
 #[test]
-fn cmake_builds_with_the_wheels_alone() {
+fn cmake_builds_with_wheels_only() {
     if !requires("cuda-wheels") || !cfg!(target_os = "linux") {
         println!("skipped: GPUBUILD_REQUIRE does not name cuda-wheels");
         return;
@@ -65,7 +65,7 @@ fn cmake_builds_with_the_wheels_alone() {
         gpubuild(&["toolkit", "verify", &format!("cuda@{release}")]);
         let root = folder.path().join("cache/toolkits").join(format!("cuda-{release}/prefix"));
         build(&folder.path().join(release), &root);
-        // Nothing in it names its own path.
+        // No file of the installation contains its path.
         let moved = folder.path().join("moved");
         std::fs::rename(root.parent().unwrap(), &moved).unwrap();
         build(&folder.path().join(format!("{release}-moved")), &moved.join("prefix"));
@@ -86,7 +86,7 @@ fn build(folder: &Path, root: &Path) {
     }
     output(configure.env("CUDACXX", root.join("bin/nvcc")));
     output(Command::new("cmake").arg("--build").arg(&build));
-    // Without a driver the runtime answers 35, with one something else; that it answers is enough.
+    // Without a driver the runtime returns 35, with one another value; any answer is fine.
     let answer = output(&mut Command::new(build.join("kernel")));
     assert!(answer.trim().parse::<u32>().is_ok(), "{answer}");
 }

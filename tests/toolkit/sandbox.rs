@@ -1,4 +1,4 @@
-//! A cache and a folder of wheels that disappear with the test, and the command that works on them.
+//! A temporary cache and folder of wheels, and the command that uses them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -7,41 +7,41 @@ use serde_json::Value;
 
 use crate::wheels::{self, Wheel};
 
-/// Where a test works.
+/// The temporary folders of a test.
 pub(crate) struct Sandbox {
     folder: tempfile::TempDir,
     pub(crate) wheels: [Wheel; 3],
-    /// Program of the Python that has pip, and the variable that names uv, if it is that one's turn.
+    /// The Python that has pip, and the variable that selects uv, if the test uses it.
     python: PathBuf,
     uv: Option<PathBuf>,
 }
 
-/// A command that has ended.
+/// Exit code and output of a finished command.
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct RunResult {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
     pub(crate) exit: Option<i32>,
 }
 
-/// Says that a test is skipped; where `GPUBUILD_REQUIRE` names what is missing, it fails instead.
+/// Prints why a test is skipped, or panics if `GPUBUILD_REQUIRE` names the requirement.
 pub(crate) fn skip(what: &str, why: &str) {
     assert!(!requires(what), "GPUBUILD_REQUIRE names {what}: {why}");
     println!("skipped: {why}");
 }
 
-/// Whether `GPUBUILD_REQUIRE`, a list with commas, names something that tests may otherwise skip.
+/// Whether `GPUBUILD_REQUIRE`, a comma-separated list, names a requirement.
 pub(crate) fn requires(what: &str) -> bool {
     std::env::var("GPUBUILD_REQUIRE").is_ok_and(|list| list.split(',').any(|item| item.trim() == what))
 }
 
-/// The first of this name on PATH.
+/// The first program with this name on PATH.
 pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
-/// The Python itself, not a script that looks for it.
+/// The real Python, not a wrapper script.
 fn python() -> Option<PathBuf> {
     let program = on_path("python3")?;
     let output =
@@ -51,7 +51,7 @@ fn python() -> Option<PathBuf> {
 }
 
 impl Sandbox {
-    /// `None`, after saying so, where there is no Python with pip, or no Linux.
+    /// Prints why and returns `None` without Linux and a Python with pip.
     pub(crate) fn new() -> Option<Self> {
         let Some(python) = python().filter(|_| cfg!(target_os = "linux")) else {
             skip("pip", "no Python with pip on Linux");
@@ -64,7 +64,7 @@ impl Sandbox {
         Some(sandbox)
     }
 
-    /// The same with uv.
+    /// Like [`Sandbox::new`], with uv.
     pub(crate) fn with_uv() -> Option<Self> {
         let Some(uv) = on_path("uv") else {
             skip("uv", "no uv");
@@ -85,12 +85,12 @@ impl Sandbox {
         self.path(name).symlink_metadata().is_ok()
     }
 
-    /// A file of the installation.
+    /// A path in the installation.
     pub(crate) fn prefix(&self, name: &str) -> PathBuf {
         self.path("cache/toolkits/cuda-13.0/prefix").join(name)
     }
 
-    /// A script that is a program.
+    /// Writes an executable script.
     #[cfg(unix)]
     pub(crate) fn script(&self, name: &str, text: &str) -> PathBuf {
         use std::os::unix::fs::PermissionsExt;
@@ -101,14 +101,14 @@ impl Sandbox {
         path
     }
 
-    /// The command with a PATH of the system's programs, Python and what the test asks for; caches of its own.
+    /// The command with a PATH of the system's programs, Python and the test's programs, and its own caches.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpubuild"));
         let bin = self.python.parent().unwrap();
         let path = std::env::join_paths([bin, Path::new("/usr/bin"), Path::new("/bin")]).unwrap();
         command.args(arguments).current_dir(self.folder.path()).env_clear();
         command.env("PATH", path).env("GPUBUILD_CACHE", self.path("cache")).env("HOME", self.folder.path());
-        // pip tells that a connection failed only when it tries again.
+        // pip reports a failed connection only when it retries.
         command.env("PIP_RETRIES", "1").env("UV_HTTP_RETRIES", "0");
         if let Some(uv) = &self.uv {
             command.env("UV", uv).env("UV_CACHE_DIR", self.path("uv-cache"));
@@ -117,35 +117,35 @@ impl Sandbox {
         command
     }
 
-    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
-        Ran::from(self.command(arguments).output().unwrap())
+    pub(crate) fn run(&self, arguments: &[&str]) -> RunResult {
+        RunResult::from(self.command(arguments).output().unwrap())
     }
 
-    /// Arguments that install the wheels of this sandbox without any index.
+    /// Arguments that install the wheels of this sandbox without an index.
     pub(crate) const INSTALL: [&'static str; 8] =
         ["toolkit", "install", "cuda", "--lock", "lock.toml", "--find-links", "wheels", "--offline"];
 
-    pub(crate) fn install(&self, more: &[&str]) -> Ran {
+    pub(crate) fn install(&self, more: &[&str]) -> RunResult {
         self.run(&[&Self::INSTALL, more].concat())
     }
 
-    /// Nothing is installed, and the lists say so.
+    /// Checks that nothing is installed or listed.
     #[track_caller]
     pub(crate) fn holds_nothing(&self) {
-        assert!(!self.exists("cache/toolkits/cuda-13.0"), "something is half-installed");
+        assert!(!self.exists("cache/toolkits/cuda-13.0"), "a partial installation exists");
         let list = self.run(&["toolkit", "list", "--json"]).json();
         assert_eq!(list["installed"], serde_json::json!([]));
     }
 }
 
-impl From<Output> for Ran {
+impl From<Output> for RunResult {
     fn from(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).unwrap();
         Self { stdout: text(output.stdout), stderr: text(output.stderr), exit: output.status.code() }
     }
 }
 
-impl Ran {
+impl RunResult {
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}\n{self:#?}"))
@@ -157,7 +157,7 @@ impl Ran {
         self
     }
 
-    /// It ended with this code, said this id, and printed no answer.
+    /// Checks the exit code and the error id, and that standard output is empty.
     #[track_caller]
     pub(crate) fn fails(&self, exit: i32, id: &str) -> &Self {
         assert_eq!(self.exit, Some(exit), "{self:#?}");

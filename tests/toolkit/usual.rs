@@ -1,11 +1,11 @@
-//! What works.
+//! The life of an installation: install, find, verify, remove.
 
 use std::process::Stdio;
 
-use crate::sandbox::{Ran, Sandbox};
+use crate::sandbox::{RunResult, Sandbox};
 
 #[test]
-fn a_toolkit_is_installed_found_verified_and_removed() {
+fn toolkit_is_installed_found_verified_and_removed() {
     for sandbox in [Sandbox::new(), Sandbox::with_uv()].into_iter().flatten() {
         sandbox.holds_nothing();
         let installed = sandbox.install(&["--json"]);
@@ -25,11 +25,11 @@ fn a_toolkit_is_installed_found_verified_and_removed() {
             assert!(sandbox.prefix(name).is_file(), "{name}");
         }
         assert!(std::fs::read_to_string(sandbox.prefix("version.json")).unwrap().contains("\"13.0.3\""));
-        assert!(!sandbox.exists("cache/toolkits/.cuda-13.0.partial"), "nothing is left over");
+        assert!(!sandbox.exists("cache/toolkits/.cuda-13.0.partial"), "the partial folder is gone");
         let verified = sandbox.run(&["toolkit", "verify", "--json"]);
         assert_eq!(verified.succeeds().json()["toolkits"][0]["problems"], serde_json::json!([]));
         assert!(verified.json()["toolkits"][0]["compared"].as_u64().unwrap() >= 8);
-        // It is an installation like any other.
+        // `detect` finds it like any other installation.
         let detected = sandbox.run(&["detect", "--json"]).succeeds().json();
         assert!(detected.to_string().contains("\"found_via\":[\"gpubuild\"]"), "{detected:#}");
         let env = sandbox.run(&["toolkit", "env", "cuda@13.0"]);
@@ -46,16 +46,16 @@ fn a_toolkit_is_installed_found_verified_and_removed() {
 }
 
 #[test]
-fn a_second_call_starts_nothing_and_components_are_added_to_what_is_there() {
+fn second_install_is_a_no_op_and_components_are_added() {
     let Some(sandbox) = Sandbox::new() else { return };
     sandbox.install(&[]).succeeds();
-    // Neither Python nor a compiler is there to be started.
+    // Neither Python nor a compiler is available.
     let again =
         sandbox.command(&[&Sandbox::INSTALL[..], &["--json"]].concat()).env("PATH", "/nowhere").output();
-    let again = Ran::from(again.unwrap());
+    let again = RunResult::from(again.unwrap());
     assert_eq!(again.succeeds().json()["state"], "unchanged");
     assert_eq!(again.stderr, "");
-    // The wheels of the base are gone: they are not needed again.
+    // The base wheels were deleted and are not needed again.
     for wheel in &sandbox.wheels[..2] {
         std::fs::remove_file(&wheel.path).unwrap();
     }
@@ -63,16 +63,16 @@ fn a_second_call_starts_nothing_and_components_are_added_to_what_is_there() {
     assert_eq!(more.succeeds().json()["installed"]["components"], serde_json::json!(["base", "cublas"]));
     assert_eq!(more.json()["taken_bytes"], sandbox.wheels[2].size);
     assert!(sandbox.prefix("lib/libcublas.so").is_file() && sandbox.prefix("bin/nvcc").is_file());
-    // Asking for less takes nothing away.
+    // Requesting fewer components removes nothing.
     assert_eq!(sandbox.install(&["--json"]).succeeds().json()["state"], "unchanged");
     sandbox.run(&["toolkit", "verify", "cuda@13.0"]).succeeds();
 }
 
 #[test]
-fn what_was_changed_is_found() {
+fn modified_files_are_reported_by_verify() {
     let Some(sandbox) = Sandbox::new() else { return };
     sandbox.install(&[]).succeeds();
-    // Beside the wheel's file, not through it: both names are compared.
+    // Replaces the installed file instead of writing through its hard link: both names are verified.
     let header = sandbox.prefix("include/cuda.h");
     std::fs::remove_file(&header).unwrap();
     std::fs::write(&header, "another").unwrap();
@@ -88,10 +88,10 @@ fn what_was_changed_is_found() {
 }
 
 #[test]
-fn two_at_once_make_one_installation() {
+fn concurrent_installs_create_one_installation() {
     let Some(sandbox) = Sandbox::new() else { return };
     let start = || sandbox.command(&[&Sandbox::INSTALL[..], &["--json"]].concat()).spawn().unwrap();
-    let both = [start(), start()].map(|child| Ran::from(child.wait_with_output().unwrap()));
+    let both = [start(), start()].map(|child| RunResult::from(child.wait_with_output().unwrap()));
     let mut states: Vec<String> =
         both.iter().map(|ran| ran.succeeds().json()["state"].as_str().unwrap().to_owned()).collect();
     states.sort();
@@ -103,7 +103,7 @@ fn two_at_once_make_one_installation() {
 }
 
 #[test]
-fn a_kill_leaves_nothing_half_installed() {
+fn killed_install_leaves_nothing_partial() {
     let Some(sandbox) = Sandbox::new() else { return };
     for milliseconds in [100, 700, 1400, 2100] {
         let mut child =
@@ -117,18 +117,18 @@ fn a_kill_leaves_nothing_half_installed() {
     }
     sandbox.install(&["--with", "cublas"]).succeeds();
     sandbox.run(&["toolkit", "verify"]).succeeds();
-    // Between the two renames of a replacement.
-    let (place, old) = ("cache/toolkits/cuda-13.0", "cache/toolkits/.cuda-13.0.old");
-    std::fs::rename(sandbox.path(place), sandbox.path(old)).unwrap();
+    // The state between the two renames of a replacement.
+    let (current, old) = ("cache/toolkits/cuda-13.0", "cache/toolkits/.cuda-13.0.old");
+    std::fs::rename(sandbox.path(current), sandbox.path(old)).unwrap();
     for wheel in &sandbox.wheels {
         std::fs::remove_file(&wheel.path).unwrap();
     }
-    sandbox.install(&[]).succeeds().says(&["is installed already"]);
+    sandbox.install(&[]).succeeds().says(&["is already installed"]);
     assert!(!sandbox.exists(old));
 }
 
 #[test]
-fn without_a_c_compiler_the_stub_follows_later() {
+fn driver_stub_is_created_once_a_c_compiler_exists() {
     let Some(sandbox) = Sandbox::new() else { return };
     let python =
         sandbox.command(&[]).get_envs().find(|(name, _)| *name == "PATH").unwrap().1.unwrap().to_owned();
@@ -136,11 +136,11 @@ fn without_a_c_compiler_the_stub_follows_later() {
     if ["cc", "gcc", "clang"].iter().any(|name| bin.join(name).exists())
         || crate::sandbox::on_path("cc").is_none()
     {
-        crate::sandbox::skip("cc", "a C compiler lies beside Python, or nowhere");
+        crate::sandbox::skip("cc", "a C compiler is beside Python, or missing");
         return;
     }
-    let bare = Ran::from(sandbox.command(&Sandbox::INSTALL).env("PATH", &bin).output().unwrap());
-    bare.succeeds().says(&["warning: `lib/stubs/libcuda.so`", "install a C compiler"]);
+    let bare = RunResult::from(sandbox.command(&Sandbox::INSTALL).env("PATH", &bin).output().unwrap());
+    bare.succeeds().says(&["the stub library `lib/stubs/libcuda.so` was not built", "install a C compiler"]);
     assert!(!sandbox.prefix("lib/stubs/libcuda.so").exists());
     sandbox.install(&[]).succeeds();
     let stub = std::fs::read(sandbox.prefix("lib/stubs/libcuda.so")).unwrap();
@@ -149,16 +149,17 @@ fn without_a_c_compiler_the_stub_follows_later() {
 }
 
 #[test]
-fn what_would_be_done_is_told_without_doing_it() {
+fn dry_run_reports_the_plan_and_changes_nothing() {
     let Some(sandbox) = Sandbox::new() else { return };
-    let told = sandbox.run(&["toolkit", "install", "cuda@13.0", "--with", "cublas", "--dry-run", "--json"]);
-    let plan = told.succeeds().json();
+    let dry_run =
+        sandbox.run(&["toolkit", "install", "cuda@13.0", "--with", "cublas", "--dry-run", "--json"]);
+    let plan = dry_run.succeeds().json();
     assert_eq!(plan["version"], "13.0.3");
     let wheels = plan["wheels"].as_array().unwrap();
     assert!(wheels.iter().any(|wheel| wheel["package"] == "nvidia-cublas"));
     let sum: u64 = wheels.iter().map(|wheel| wheel["bytes"].as_u64().unwrap()).sum();
     assert_eq!(plan["download_bytes"], sum);
-    assert!(!sandbox.exists("cache"), "nothing is done");
+    assert!(!sandbox.exists("cache"), "nothing is installed");
     let list = sandbox.run(&["toolkit", "list"]);
     for text in ["installed\n  none\n", "cuda@13.0 ", "cuda@13.5 ", "driver >= 580", "--with cublas (+"] {
         assert!(list.succeeds().stdout.contains(text), "`{text}` in {list:#?}");

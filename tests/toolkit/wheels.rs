@@ -1,4 +1,4 @@
-//! Wheels of a toolkit that does nothing, made on the spot, and the lock that names them.
+//! Wheels of a fake toolkit, and the lock that lists them.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
-/// A file in a wheel: path, content, whether it is a program.
+/// A file in a wheel: path, content, whether it is executable.
 pub(crate) type Entry<'a> = (&'a str, &'a str, bool);
 
 const NVCC: &str = "#!/bin/sh\necho 'Cuda compilation tools, release 13.0, V13.0.88'\n";
@@ -18,7 +18,7 @@ CUresult CUDAAPI cuInit(unsigned int Flags);
 CUresult CUDAAPI cuMemAlloc(CUdeviceptr *dptr, size_t bytesize);
 ";
 
-/// A wheel that was written.
+/// A wheel on disk.
 pub(crate) struct Wheel {
     pub(crate) package: &'static str,
     pub(crate) path: PathBuf,
@@ -32,12 +32,12 @@ impl Wheel {
     }
 }
 
-/// The compiler, the headers and libraries, and a component `cublas`, in a folder.
+/// Writes the compiler, the headers and libraries, and a component `cublas` into a folder.
 pub(crate) fn make(folder: &Path) -> [Wheel; 3] {
     make_with(folder, NVCC)
 }
 
-/// The same with another compiler.
+/// Like [`make`], with another compiler.
 pub(crate) fn make_with(folder: &Path, nvcc: &str) -> [Wheel; 3] {
     std::fs::create_dir_all(folder).unwrap();
     let in_tree = |path: &str| format!("nvidia/cu13/{path}");
@@ -108,7 +108,7 @@ fn wheel(folder: &Path, package: &'static str, entries: &[Entry<'_>]) -> Wheel {
     Wheel { package, path, sha256, size: bytes.len() as u64 }
 }
 
-/// A zip archive with nothing compressed.
+/// A zip archive without compression.
 fn zip(files: &[(String, Vec<u8>, bool)]) -> Vec<u8> {
     let (mut body, mut directory) = (Vec::new(), Vec::new());
     for (name, content, program) in files {
@@ -129,10 +129,10 @@ fn zip(files: &[(String, Vec<u8>, bool)]) -> Vec<u8> {
         body.extend(name.as_bytes());
         body.extend(content);
         directory.extend(b"PK\x01\x02");
-        // Made on Unix: the mode stands in the upper half of the attributes.
+        // Made on Unix: the upper half of the attributes has the mode.
         directory.extend([20, 3]);
         directory.extend(&common);
-        // Comment, disk, inner attributes.
+        // Comment, disk, internal attributes.
         directory.extend([0; 6]);
         let mode: u32 = if *program { 0o100_755 } else { 0o100_644 };
         directory.extend((mode << 16).to_le_bytes());

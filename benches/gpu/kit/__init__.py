@@ -1,4 +1,4 @@
-"""What the scripts `prepare`, `run` and `report` share."""
+"""Paths shared by the scripts `prepare`, `run` and `report`."""
 
 import pathlib
 

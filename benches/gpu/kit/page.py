@@ -23,19 +23,19 @@ def ratio(one, other):
 
 
 def stage(result, name):
-    """What a stage found; empty if it did not run."""
+    """The result of a stage; empty if it did not run."""
     return next((stage.get("result") or {} for stage in result["stages"] if stage["name"] == name), {})
 
 
 def copy_rate(result):
-    """Gigabytes per second of a copy on the device, read and written: the better of PyTorch's and ours."""
+    """Gigabytes per second of a copy on the device, read and written: the faster of PyTorch's and ours."""
     found = stage(result, "machine")
     rates = (our_copy(found), (found.get("torch") or {}).get("copy_gigabytes_per_second"))
     return max(filter(None, rates), default=None)
 
 
 def our_copy(found):
-    """Gigabytes per second of the copy that `gk-test --bench` made; None if it measured the processor's memory."""
+    """Gigabytes per second of the copy that `gk-test --bench` made; None if it measured CPU memory."""
     kernels = found.get("kernels") or {}
     return kernels["reference_bytes_per_s"] / 1e9 if kernels.get("reference", "").startswith("copy") else None
 
@@ -133,7 +133,7 @@ def problem_lines(result):
 
 
 def sections(result, level="##", problems=True):
-    """Everything that a result shows."""
+    """All sections of a result."""
     parts = [("Machine", machine_lines(result)), ("Correctness", correctness_lines(result)), ("Speed", speed_lines(result)),
              ("Kernels in ncu", profile_lines(result)), ("Problems", problem_lines(result) if problems else "")]
     return "\n".join(f"{level} {title}\n\n{text}" for title, text in parts if text)

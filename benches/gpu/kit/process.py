@@ -1,4 +1,4 @@
-"""Commands with a time limit: none of them can hold up the run, and what they printed until then is kept."""
+"""Commands with a time limit: none of them can block the run, and their output until then is kept."""
 
 import os
 import queue
@@ -13,7 +13,7 @@ KEPT = 2000
 
 
 class Step:
-    """One command of a stage: how it ended, and what it printed."""
+    """A finished command of a stage: its state and output."""
 
     def __init__(self, name, state, seconds, out="", err="", detail=""):
         self.name, self.state, self.seconds, self.out, self.err, self.detail = name, state, seconds, out, err, detail
@@ -23,7 +23,7 @@ class Step:
         return self.state == "ok"
 
     def record(self):
-        """What the result file says of it."""
+        """The entry in the result file."""
         record = {"name": self.name, "state": self.state, "seconds": round(self.seconds, 2)}
         if self.detail:
             record["detail"] = self.detail
@@ -31,7 +31,7 @@ class Step:
 
 
 def kill(process):
-    """Ends a process and everything that it started."""
+    """Kills a process and its children."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -42,7 +42,7 @@ def kill(process):
 def call(name, command, limit, env=None, accept=(0,), cwd=None):
     """Runs a command for at most `limit` seconds. States: ok, failed, timeout, missing."""
     if limit <= 0:
-        return Step(name, "timeout", 0, detail="not started: the time of the stage was over")
+        return Step(name, "timeout", 0, detail="not started: the stage ran out of time")
     started = time.monotonic()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         try:
@@ -60,7 +60,7 @@ def call(name, command, limit, env=None, accept=(0,), cwd=None):
         except BaseException:
             kill(process)
             raise
-        # What it left running would slow down the next step.
+        # Leftover children would slow down the next step.
         try:
             os.killpg(process.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -75,8 +75,8 @@ def call(name, command, limit, env=None, accept=(0,), cwd=None):
     return Step(name, state, time.monotonic() - started, *texts, detail)
 
 
-class Conversation:
-    """A program that answers one line for each line that it is sent."""
+class LineProtocol:
+    """A program that prints one line for each line it receives."""
 
     def __init__(self, command, env=None):
         self.errors = tempfile.TemporaryFile()
@@ -91,12 +91,12 @@ class Conversation:
         self.lines.put(None)
 
     def send(self):
-        """Asks for the next line."""
+        """Requests the next line."""
         try:
             self.process.stdin.write("\n")
             self.process.stdin.flush()
         except OSError:
-            pass  # It ended; `line` says why.
+            pass  # The program ended; `line` reports why.
 
     def line(self, limit):
         """The next line. Raises RuntimeError if the program ended or took too long."""
@@ -111,7 +111,7 @@ class Conversation:
         return line
 
     def close(self):
-        """Ends the program, whatever it is doing."""
+        """Kills the program."""
         kill(self.process)
         self.process.stdin.close()
         self.errors.close()

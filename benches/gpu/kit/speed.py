@@ -1,12 +1,12 @@
-"""Tokens per second of `infer` and of llama.cpp's `llama-bench` on the same random weights, taking turns."""
+"""Tokens per second of `infer` and of llama.cpp's `llama-bench` on the same random weights, interleaved."""
 
 import json
 import time
 
-from .process import KEPT, Conversation, call
+from .process import KEPT, LineProtocol, call
 
 TYPES = ("f16", "q8_0", "q4_0", "q4_k")
-# Options of `infer random-model`. The first two are the shapes of TinyLlama 1.1B and of Llama 3 8B.
+# Options of `infer random-model`. The first two have the shapes of TinyLlama 1.1B and of Llama 3 8B.
 SHAPES = {
     "1.1b": {"layers": 22, "width": 2048, "heads": 32, "heads-kv": 4, "head-width": 64, "ff": 5632, "vocab": 32000},
     "8b": {"layers": 32, "width": 4096, "heads": 32, "heads-kv": 8, "head-width": 128, "ff": 14336, "vocab": 128256},
@@ -15,21 +15,21 @@ SHAPES = {
 
 
 class Workload:
-    """What both programs do in one round: read a prompt, then write `tokens` after each number of tokens in `depths`."""
+    """One round of both programs: process a prompt, then generate `tokens` tokens at each context depth in `depths`."""
 
     def __init__(self, prompt=512, tokens=64, depths=(0, 8192)):
         self.prompt, self.tokens, self.depths = prompt, tokens, depths
 
     @property
     def context(self):
-        """Positions that the model needs."""
+        """Context length that the model needs."""
         return max(self.prompt, max(self.depths)) + 2 * self.tokens
 
 
 def write_model(infer, file, shape, kind, workload, limit):
-    """A model of random weights; a file that is there already is kept."""
+    """Writes a model with random weights unless the file exists."""
     unfinished = file.with_suffix(".part")
-    sizes = [word for name, size in SHAPES[shape].items() for word in (f"--{name}", size)]
+    sizes = [option for name, size in SHAPES[shape].items() for option in (f"--{name}", size)]
     command = [infer, "random-model", unfinished, "--type", kind, "--ctx", workload.context, *sizes]
     if file.exists():
         return None
@@ -41,21 +41,21 @@ def write_model(infer, file, shape, kind, workload, limit):
     return step
 
 
-class Ours:
-    """`infer bench --turns`: loads the model once and makes one run for each request."""
+class InferBench:
+    """`infer bench --turns`: loads the model once and measures one run per request."""
 
     def __init__(self, infer, file, backend, workload, fusion="both", threads=0, env=None):
-        self.conversation = Conversation(
+        self.protocol = LineProtocol(
             [infer, "bench", "--turns", "--backend", backend, "--threads", threads, "--model", file, "--prompt-tokens", workload.prompt,
              "--tokens", workload.tokens, "--depth", ",".join(map(str, workload.depths)), "--fusion", fusion], env)
 
     def ready(self, limit):
-        """Waits until the model is loaded. Returns what the program says of the device."""
-        return json.loads(self.conversation.line(limit))
+        """Waits until the model is loaded. Returns what the program reports about the device."""
+        return json.loads(self.protocol.line(limit))
 
     def run(self, limit):
-        self.conversation.send()
-        report = json.loads(self.conversation.line(limit))
+        self.protocol.send()
+        report = json.loads(self.protocol.line(limit))
         runs = {"memory_gigabytes_per_second": report.get("memory_gigabytes_per_second")}
         for measured in report["measured"]:
             runs["fused" if measured["fused"] else "unfused"] = {
@@ -70,11 +70,11 @@ class Ours:
         return runs
 
     def close(self):
-        self.conversation.close()
+        self.protocol.close()
 
 
-def theirs(llama_bench, file, backend, workload, limit, threads=0, env=None):
-    """One run of `llama-bench`. Returns the step and its speeds, as far as it got."""
+def llama_bench_round(llama_bench, file, backend, workload, limit, threads=0, env=None):
+    """One run of `llama-bench`. Returns the step and the speeds measured until it ended."""
     command = [llama_bench, "-m", file, "-p", workload.prompt, "-n", workload.tokens, "-d", ",".join(map(str, workload.depths)),
                "-r", 1, "-o", "jsonl", "-ngl", 0 if backend == "cpu" else 99]
     if threads:
@@ -91,31 +91,31 @@ def theirs(llama_bench, file, backend, workload, limit, threads=0, env=None):
             speeds["decode"][str(row["n_depth"])] = row["avg_ts"]
         speeds["build"] = f"{row['build_number']} ({row['build_commit']})"
         speeds["gpu"] = row["gpu_info"]
-    # It computes on the processor if the driver does not answer, and says so on standard error only.
+    # Without a working driver it falls back to the CPU and reports that only on standard error.
     if step.ok and backend != "cpu" and not speeds.get("gpu"):
-        step.state, step.detail = "failed", f"it found no GPU: {step.err.strip()[-KEPT:]}"
+        step.state, step.detail = "failed", f"llama-bench found no GPU: {step.err.strip()[-KEPT:]}"
         speeds = {"prompt": None, "decode": {}}
     return step, speeds
 
 
-def take_turns(infer, llama_bench, file, backend, workload, rounds, deadline, report, fusion="both", threads=0, env=None, their_env=None):
-    """Rounds of `infer` and `llama-bench` one after the other, until `deadline` (of time.monotonic).
+def measure_interleaved(infer, llama_bench, file, backend, workload, rounds, deadline, report, fusion="both", threads=0, env=None, their_env=None):
+    """Interleaves rounds of `infer` and `llama-bench` until `deadline` (of time.monotonic).
 
-    `report` gets the speeds as they are measured: {"infer": [run, ...], "llama-bench": [run, ...], "problems": [text, ...]}.
+    Adds the speeds to `report` as they are measured: {"infer": [run, ...], "llama-bench": [run, ...], "problems": [text, ...]}.
     """
     report.update({"infer": [], "llama-bench": [], "problems": []})
     left = lambda: deadline - time.monotonic()
     ours = None
     try:
         try:
-            ours = Ours(infer, file, backend, workload, fusion, threads, env)
+            ours = InferBench(infer, file, backend, workload, fusion, threads, env)
             report["device"] = ours.ready(left())["device"]["name"]
         except (RuntimeError, OSError, ValueError) as error:
             report["problems"].append(f"infer: {error}")
             ours = ours and ours.close()
         for _ in range(rounds):
             if left() <= 0:
-                report["problems"].append("the time of the stage was over")
+                report["problems"].append("the stage ran out of time")
                 break
             if ours:
                 try:
@@ -124,7 +124,7 @@ def take_turns(infer, llama_bench, file, backend, workload, rounds, deadline, re
                     report["problems"].append(f"infer: {error}")
                     ours = ours.close()
             if llama_bench:
-                step, speeds = theirs(llama_bench, file, backend, workload, left(), threads, their_env or env)
+                step, speeds = llama_bench_round(llama_bench, file, backend, workload, left(), threads, their_env or env)
                 if speeds["prompt"] or speeds["decode"]:
                     report["llama-bench"].append(speeds)
                 if not step.ok:

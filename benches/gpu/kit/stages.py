@@ -1,4 +1,4 @@
-"""The stages of a run. Each fills its `result` as it goes, so that what was measured before a stage is stopped is kept."""
+"""The stages of a run. Each fills its `result` step by step, so that measurements before a timeout are kept."""
 
 import csv
 import json
@@ -11,7 +11,7 @@ import time
 from . import speed
 from .process import KEPT, call
 
-# What `ncu` is asked for: its metric, and the name in the result.
+# Metrics of `ncu` and their names in the result.
 COUNTERS = {
     "gpu__time_duration.sum": "nanoseconds",
     "dram__throughput.avg.pct_of_peak_sustained_elapsed": "dram_percent",
@@ -22,7 +22,7 @@ COUNTERS = {
     "sm__warps_active.avg.pct_of_peak_sustained_active": "occupancy_percent",
     "launch__registers_per_thread": "registers",
 }
-# Kernels that only decoding uses (the last row of a prompt aside); all others are those of prompts.
+# Kernels used in decoding (and for the last row of a prompt); all others are prompt kernels.
 DECODE = r"_1$|^split|^argmax"
 SMI_FIELDS = ("name", "driver_version", "memory.total", "pcie.link.gen.current", "pcie.link.width.current", "ecc.mode.current",
               "mig.mode.current", "persistence_mode", "pstate", "clocks.sm", "clocks.mem", "clocks.max.sm", "clocks.max.mem",
@@ -30,11 +30,11 @@ SMI_FIELDS = ("name", "driver_version", "memory.total", "pcie.link.gen.current",
 
 
 class Failed(Exception):
-    """A stage found something wrong: the reason is the text."""
+    """A stage failed; the message is the reason."""
 
 
 class Stage:
-    """One stage while it runs: its time, its steps, its result."""
+    """A running stage: its deadline, steps and result."""
 
     def __init__(self, run, name, deadline):
         self.run, self.name, self.deadline = run, name, deadline
@@ -45,7 +45,7 @@ class Stage:
         return self.deadline - time.monotonic()
 
     def step(self, name, command, most=None, env=None, accept=(0,)):
-        """Runs a command within the time of the stage. A step that is not ok is a problem of the stage."""
+        """Runs a command within the time of the stage. A failed step is a problem of the stage."""
         limit = self.left() if most is None else min(most, self.left())
         return self.add(call(name, command, limit, env or self.run.env, accept))
 
@@ -62,15 +62,15 @@ class Stage:
             return json.loads(step.out)
         except ValueError:
             if step.ok:
-                self.problems.append(f"{step.name}: no JSON was printed: {(step.err.strip() or step.out.strip())[-KEPT:]}")
+                self.problems.append(f"{step.name}: output is not JSON: {(step.err.strip() or step.out.strip())[-KEPT:]}")
             return None
 
 
 def machine(stage):
-    """What the machine is, and what its memory and its matrix units reach."""
+    """Detects the machine and measures its memory and matrix units."""
     run = stage.run
     stage.result["detect"] = stage.document(stage.step("detect", [run.gpubuild, "detect", "--probe", "--json"], 60))
-    # Exit code 1: something is wrong with this machine, which is what the document is for.
+    # Exit code 1 means that the doctor found errors; they are in the document.
     stage.result["doctor"] = stage.document(stage.step("doctor", [run.gpubuild, "doctor", "--json"], 60, accept=(0, 1)))
     stage.step("host record", [run.gpubuild, "host", "record", "--probe", "--force", run.out / "host.toml"], 60)
     smi = stage.step("nvidia-smi", ["nvidia-smi", f"--query-gpu={','.join(SMI_FIELDS)}", "--format=csv,noheader,nounits"], 20)
@@ -84,7 +84,7 @@ def machine(stage):
 
 
 def correctness(stage):
-    """Every op against the float64 reference, the embedded model, and its text against that of the processor."""
+    """Compares every op with the float64 reference, checks the embedded model, and compares its text with that of the CPU."""
     run = stage.run
     check = stage.step("infer check", [run.infer, "check", "--backend", run.backend, "--json"], 60, accept=(0, 1))
     report = stage.document(check)
@@ -92,11 +92,11 @@ def correctness(stage):
         wrong = [row for row in report["rows"] if not row["ok"]]
         stage.result["check"] = {"comparisons": len(report["rows"]), "wrong": wrong, "replay": report["replay"]}
         if wrong:
-            stage.problems.append(f"infer check: {len(wrong)} of {len(report['rows'])} comparisons are wrong")
+            stage.problems.append(f"infer check: {len(wrong)} of {len(report['rows'])} comparisons failed")
     texts = {}
     for backend in ("cpu", run.backend):
-        words = stage.step(f"text of {backend}", [run.infer, "run", "--quiet", "--backend", backend, "--tokens", run.size.text], 60)
-        texts[backend] = words.out if words.ok else None
+        output = stage.step(f"text of {backend}", [run.infer, "run", "--quiet", "--backend", backend, "--tokens", run.size.text], 60)
+        texts[backend] = output.out if output.ok else None
     if None not in texts.values():
         stage.result["text"] = {"tokens": run.size.text, "equal": texts["cpu"] == texts[run.backend]}
         if not stage.result["text"]["equal"]:
@@ -116,16 +116,16 @@ def correctness(stage):
         if report["failed"]:
             stage.problems.append(f"gk-test: {report['failed']} cases failed")
         if report["not_run"]:
-            stage.problems.append(f"gk-test: {report['not_run']} cases were not run for lack of time")
+            stage.problems.append(f"gk-test: {report['not_run']} cases did not run within the time")
 
 
 def sanitizer(stage):
-    """compute-sanitizer on the kernels of matmul and attention; the suite ends in time by itself."""
+    """Runs compute-sanitizer on the kernels of matmul and attention; the suite limits its own time."""
     run = stage.run
     combinations = [(tool, part) for tool in ("memcheck", "racecheck") for part in ("matmul", "attention", "fused")]
     for done, (tool, part) in enumerate(combinations):
         share = stage.left() / (len(combinations) - done)
-        # The rest of its share is for the case that is running then, and for the sanitizer's own work.
+        # The rest of the share is for the last running case and for the sanitizer's overhead.
         seconds = min(max(int(share * 0.7) - 3, 1), run.size.sanitized)
         name, log = f"{tool} {part}", run.out / f"{tool}-{part}.log"
         command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", 9, "--print-limit", 20, "--log-file", log, run.gk_test,
@@ -139,11 +139,11 @@ def sanitizer(stage):
         if summary:
             found["errors"] = int(summary[1] or summary[2])
         elif step.ok:
-            stage.problems.append(f"{name}: it printed no summary")
+            stage.problems.append(f"{name}: compute-sanitizer printed no summary")
         if found.get("errors"):
             found["text"] = text[:4000]
             stage.problems.append(f"{name}: {found['errors']} errors")
-        # The suite's document; the sanitizer may print lines before and after it.
+        # The JSON report of gk-test; the sanitizer may print lines before and after it.
         start = step.out.find("{")
         try:
             report, _ = json.JSONDecoder().raw_decode(step.out[start:])
@@ -153,7 +153,7 @@ def sanitizer(stage):
 
 
 def counters(text):
-    """The launches in the CSV that `ncu` printed: a list of (kernel, {metric: value})."""
+    """The launches in the CSV output of `ncu`: a list of (kernel, {metric: value})."""
     lines = [line for line in text.splitlines() if line.startswith('"')]
     launches = {}
     for row in csv.DictReader(lines):
@@ -161,16 +161,16 @@ def counters(text):
         try:
             values[row["Metric Name"]] = float(row["Metric Value"].replace(",", ""))
         except ValueError:
-            values[row["Metric Name"]] = None  # n/a: this GPU has no such counter
+            values[row["Metric Name"]] = None  # n/a: the GPU lacks this counter
     return list(launches.values())
 
 
-# Clocks stay as the machine has them; a kernel in a graph is profiled by itself, and processes that the program starts are not.
+# Does not change clocks, profiles kernels in graphs individually, and ignores child processes.
 NCU = ["ncu", "--csv", "--print-units", "base", "--clock-control", "none", "--graph-profiling", "node", "--target-processes", "application-only"]
 
 
 def most_time(launches, count):
-    """The kernels that took most time: [(name, share of the time of all)]."""
+    """The kernels with the largest total time: [(name, share of the time of all kernels)]."""
     totals = {}
     for kernel, values in launches:
         totals[kernel] = totals.get(kernel, 0) + (values.get("gpu__time_duration.sum") or 0)
@@ -180,14 +180,14 @@ def most_time(launches, count):
 
 
 def profile(stage):
-    """ncu: which kernels take most time in decoding and in prompts, and what limits each of them."""
+    """Profiles with ncu: the slowest kernels of decoding and prompts, and what limits each of them."""
     run = stage.run
     infer = [run.infer, "bench", "--backend", run.backend, "--random", run.size.profiled, "--kind", "q4_0", "--runs", 1]
     work = {
         "decode": [*infer, "--prompt-tokens", 1, "--tokens", 2, "--depth", run.size.profiled_depth],
         "prompt": [*infer, "--prompt-tokens", 64, "--tokens", 1, "--depth", 0],
     }
-    # What is asked of each: only kernels of decoding, behind the tokens that fill the cache; or the first launches.
+    # Decoding: only its kernels, after the tokens that fill the cache. Prompts: the first launches.
     which = {"decode": ["--kernel-name", f"regex:{DECODE}", "--launch-skip", 20, "--launch-count", 400], "prompt": ["--launch-count", 300]}
     kernels = stage.result["kernels"] = []
     for part, most in (("decode", 4), ("prompt", 2)):
@@ -202,13 +202,13 @@ def profile(stage):
     metrics = list(COUNTERS)
     for done, kernel in enumerate(kernels):
         name = kernel["name"]
-        # The third launch: the first ones find cold caches.
+        # The third launch: caches are cold in the first ones.
         one = ["--kernel-name", f"regex:^{name}$", "--launch-skip", 2, "--launch-count", 1]
         command = lambda: [*NCU, "--metrics", ",".join(metrics), *one, *work[kernel["part"]]]
         step = call(f"ncu: {name}", command(), stage.left() / (len(kernels) - done), run.env)
         unknown = [metric for metric in metrics if not counters(step.out) and metric in step.out + step.err]
         if unknown:
-            # A GPU that lacks a counter refuses them all.
+            # ncu rejects all counters if the GPU lacks one of them.
             metrics = [metric for metric in metrics if metric not in unknown]
             stage.problems.append(f"ncu: this GPU has no {', '.join(unknown)}")
             step = call(f"ncu: {name}", command(), stage.left() / (len(kernels) - done), run.env)
@@ -218,16 +218,16 @@ def profile(stage):
 
 
 def measure_speed(stage):
-    """infer and llama-bench alternate, one model of random weights at a time."""
+    """Interleaves infer and llama-bench for one random model at a time."""
     run, size = stage.run, stage.run.size
     stage.result["workload"] = {"prompt": size.workload.prompt, "tokens": size.workload.tokens, "depths": list(size.workload.depths)}
     stage.result["models"] = []
     if not run.llama_bench:
-        stage.problems.append("llama-bench: it is not in the kit")
+        stage.problems.append("llama-bench: not in the kit")
     longest = {}
     for shape, kind in size.models:
         if stage.left() < longest.get(shape, 0):
-            stage.problems.append(f"{shape} {kind}: not measured, {stage.left():.0f} s were left, and such a model took {longest[shape]:.0f} s")
+            stage.problems.append(f"{shape} {kind}: not measured: {stage.left():.0f} s left, and a model of this shape took {longest[shape]:.0f} s")
             continue
         started = time.monotonic()
         file = run.models / f"{shape}-{kind}.gguf"
@@ -238,7 +238,7 @@ def measure_speed(stage):
         stage.result["models"].append(model)
         print(f"  {shape} {kind}", flush=True)
         try:
-            speed.take_turns(run.infer, run.llama_bench, file, run.backend, size.workload, size.rounds, stage.deadline, model, env=run.env, their_env=run.library_env)
+            speed.measure_interleaved(run.infer, run.llama_bench, file, run.backend, size.workload, size.rounds, stage.deadline, model, env=run.env, their_env=run.library_env)
         finally:
             file.unlink()
             run.save()
@@ -249,7 +249,7 @@ def measure_speed(stage):
 
 
 def validate(stage):
-    """The small programs of `gpubuild doctor --validate`: compiled, linked and started with this machine's own tools."""
+    """Runs `gpubuild doctor --validate`: small programs compiled, linked and run with the tools of this machine."""
     run = stage.run
     backends = [run.backend] + (["vulkan"] if has_vulkan_driver(run.env) or run.rehearsal else [])
     for backend in backends:
@@ -262,13 +262,13 @@ def validate(stage):
 
 
 def has_vulkan_driver(env):
-    """Whether a driver of Vulkan for NVIDIA's cards is installed or named."""
+    """Whether a Vulkan driver for NVIDIA GPUs is installed or configured."""
     folders = ("/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d", "/usr/local/nvidia/share/vulkan/icd.d")
     named = env.get("VK_DRIVER_FILES") or env.get("VK_ICD_FILENAMES")
     return bool(named) or any(pathlib.Path(folder, "nvidia_icd.json").exists() for folder in folders)
 
 
-# In this order. Seconds of the default limit; time that a stage leaves goes to those after it.
+# In order, with seconds of the default limit; time left by a stage goes to the next ones.
 STAGES = {
     "machine": (machine, 45),
     "correctness": (correctness, 60),
@@ -280,7 +280,7 @@ STAGES = {
 
 
 def perform(run, name, deadline):
-    """Runs one stage. Returns what the result file says of it. Nothing that happens in it ends the run."""
+    """Runs a stage and returns its entry in the result file. No failure of a stage ends the run."""
     work, _ = STAGES[name]
     stage = Stage(run, name, deadline)
     run.stages.append(record := {"name": name, "state": "not ended", "result": stage.result})
@@ -304,5 +304,5 @@ def perform(run, name, deadline):
 
 
 def tool(name, env):
-    """Path of a program on PATH, or None."""
+    """The path of a program on PATH, or None."""
     return shutil.which(name, path=env.get("PATH", os.defpath))

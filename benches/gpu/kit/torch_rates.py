@@ -1,4 +1,4 @@
-"""What PyTorch reaches on this GPU, as JSON: a copy (bytes read and written) and a product of bf16 matrices."""
+"""Prints what PyTorch achieves on this GPU as JSON: a copy (bytes read and written) and a bf16 matrix product."""
 
 import json
 import sys
@@ -9,7 +9,7 @@ SIZE, COPY_BYTES, ROUNDS = (256, 1 << 20, 3) if "--tiny" in sys.argv else (8192,
 
 
 def seconds(work):
-    """The median of `ROUNDS` timed runs, after three that are not timed."""
+    """The median of `ROUNDS` timed runs, after three warm-up runs."""
     times = []
     for round in range(ROUNDS + 3):
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)

@@ -115,10 +115,10 @@ impl Build {
         let table = &mut project.file.project;
         let mut origin = None;
         if let Some(list) = &self.backends {
-            table.backends = Some(project::BackendWord::Word(list.join(",")));
+            table.backends = Some(project::BackendList::Keyword(list.join(",")));
             origin = Some("the build script".to_owned());
         } else if let Some(list) = krate.backends() {
-            table.backends = Some(project::BackendWord::List(
+            table.backends = Some(project::BackendList::List(
                 list.iter().map(|backend| backend.id().to_owned()).collect(),
             ));
             let ids: Vec<&str> = krate.enabled.iter().map(|backend| backend.id()).collect();

@@ -21,15 +21,15 @@ use super::assemble::HeaderSource;
 use super::built::{BuildFolders, Built};
 use super::cargo::BuildingCrate;
 use super::finish::{later, linked};
-use super::missing::MissingSymbol;
+use super::missing::MissingRequirement;
 use super::prepare::{Planned, PrepareStop};
 use super::same;
 use super::script::ScriptEnvironment;
-use super::{ScriptError, VARIABLE, talk};
+use super::{ScriptError, VARIABLE, output};
 
 /// What a build script builds and how. `gpubuild_build::Build::new().link()` is a complete `main`.
 ///
-/// Settings that are not made here come from the `gpubuild.toml` beside the crate's Cargo.toml.
+/// Settings that the script does not make come from the `gpubuild.toml` beside the crate's Cargo.toml.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Build {
     pub(super) project: Option<String>,
@@ -142,32 +142,32 @@ impl Build {
     /// Like [`link`](Self::link), for a script that uses the result.
     ///
     /// # Errors
-    /// Something is wrong. It was already reported to cargo, which fails the package.
+    /// The build failed. The error was already reported to cargo, which fails the package.
     pub fn run(&self) -> Result<Built, ScriptError> {
-        let (script, result) = self.script(&RealHost::new(), &talk::tell);
-        talk::print(script.text());
+        let (script, result) = self.script(&RealHost::new(), &output::report);
+        output::print(script.text());
         result
     }
 
     /// The plan, for a crate that runs CMake or a compiler itself. Prints the conditions for rerunning the script.
     ///
     /// # Errors
-    /// No plan could be made: something is wrong or missing.
+    /// The plan could not be made.
     pub fn plan(&self) -> Result<Planned, ScriptError> {
         let host = RealHost::new();
-        host.env().listen();
+        host.env().record_queries();
         let mut script = ScriptEnvironment::default();
         script.check_cfg();
         let result = match BuildingCrate::read(&host) {
             Ok(krate) => self.prepare(&host, krate, &mut script, HeaderSource::NotNeeded),
             Err(error) => Err(PrepareStop::Wrong(error)),
         };
-        script.watch_variables(host.env().asked().iter().map(String::as_str), &self.ignored);
+        script.watch_variables(host.env().queried_names().iter().map(String::as_str), &self.ignored);
         if let Ok(planned) = &result {
             script.cfgs(&planned.plan.backends);
-            self.tell(&planned.plan, &mut script);
+            self.warn(&planned.plan, &mut script);
         }
-        talk::print(script.text());
+        output::print(script.text());
         result.map_err(|stop| match stop {
             PrepareStop::Wrong(error) => error,
             PrepareStop::Missing(missing, _) => ScriptError::Missing(missing),
@@ -180,16 +180,16 @@ impl Build {
         host: &dyn Host,
         sink: &(dyn Fn(&BuildEvent) + Sync),
     ) -> (ScriptEnvironment, Result<Built, ScriptError>) {
-        host.env().listen();
+        host.env().record_queries();
         let mut script = ScriptEnvironment::default();
         script.check_cfg();
         let result = self.work(host, &mut script, sink).map(|built| {
             let place = BuildingCrate::read(host).ok().map(|krate| self.place(host, krate));
             Built { place, ..built }
         });
-        script.watch_variables(host.env().asked().iter().map(String::as_str), &self.ignored);
+        script.watch_variables(host.env().queried_names().iter().map(String::as_str), &self.ignored);
         if let Err(error) = &result {
-            script.error(&error.told());
+            script.error(&error.full_message());
         }
         (script, result)
     }
@@ -244,7 +244,7 @@ impl Build {
                 Ok(linked(host, script, &krate, built, &planned.shared))
             }
             Err(error @ (BuildError::NoTool { .. } | BuildError::Fetch(_))) if !is_interrupted(&error) => {
-                let missing = MissingSymbol::one(
+                let missing = MissingRequirement::one(
                     format!("cannot build {}", planned.project.file.project.name),
                     error.id(),
                     error.to_string(),
@@ -280,7 +280,7 @@ impl Build {
     }
 
     /// Warns about requested backends that are left out, and about the plan's warnings.
-    fn tell(&self, plan: &Plan, script: &mut ScriptEnvironment) {
+    fn warn(&self, plan: &Plan, script: &mut ScriptEnvironment) {
         for dropped in plan.dropped.iter().filter(|_| self.allow_missing) {
             let reason = dropped.reasons.first().map_or("", String::as_str);
             script.warning(&format!("{} is left out: {reason}", dropped.id));
@@ -297,9 +297,9 @@ impl Build {
         script: &mut ScriptEnvironment,
         sink: &(dyn Fn(&BuildEvent) + Sync),
     ) -> Result<BuildOutcome, BuildError> {
-        self.tell(&planned.plan, script);
+        self.warn(&planned.plan, script);
         let explain = |printed: Printed<'_>| {
-            known::explain(host, &planned.sight.facts, &planned.sight.catalogue, printed)
+            known::explain(host, &planned.machine.facts, &planned.machine.catalogue, printed)
         };
         let replan = |without: &[(Backend, String)]| {
             self.make(host, planned, without).map_err(|stop| match stop {
@@ -312,7 +312,7 @@ impl Build {
             project: planned.project.file.project.name.clone(),
             root: planned.project.build_root.clone(),
             lock: exec::folder::lock_path(&planned.project.build_root),
-            tools: InstalledTools::of(&planned.sight.inventory),
+            tools: InstalledTools::of(&planned.machine.inventory),
             network: Network::from_env(host.env()),
             store: planned.store.clone(),
             binary: BuildBinary::No,

@@ -8,7 +8,7 @@ use gpubuild_host::HostPath;
 use gpubuild_plan::artifacts::{BuiltInterface, Manifest};
 
 use super::cargo::BuildingCrate;
-use super::missing::MissingSymbol;
+use super::missing::MissingRequirement;
 
 /// The result of a build script's build.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,9 +21,9 @@ pub struct Built {
     pub backends: Vec<Backend>,
     /// Names of the static libraries that are linked.
     pub libraries: Vec<String>,
-    /// What is missing; linking a program reports it.
-    pub missing: Option<MissingSymbol>,
-    /// What sources need that use the libraries: include folders and definitions.
+    /// The missing toolkit or tool; linking a program reports it.
+    pub missing: Option<MissingRequirement>,
+    /// The include folders and definitions for sources that use the libraries.
     pub interface: BuiltInterface,
     /// The folders of headers and results.
     pub(super) place: Option<BuildFolders>,

@@ -57,24 +57,24 @@ impl BuildingCrate {
         let need = |name: &str| {
             env.get(name).map(str::to_owned).ok_or_else(|| ScriptError::NoCargo { variable: name.to_owned() })
         };
-        let word = |name: &str| env.get(name).unwrap_or_default().to_owned();
+        let text = |name: &str| env.get(name).unwrap_or_default().to_owned();
         let folder = host.path(&need("CARGO_MANIFEST_DIR")?);
         let declared = declared(&host.read_text(&folder.join("Cargo.toml")).unwrap_or_default());
         let enabled = declared.iter().filter(|(_, names)| names.iter().any(|name| is_enabled(env, name)));
         let instructions: BTreeSet<String> =
-            word("CARGO_CFG_TARGET_FEATURE").split(',').map(str::to_owned).collect();
+            text("CARGO_CFG_TARGET_FEATURE").split(',').map(str::to_owned).collect();
         Ok(Self {
-            name: word("CARGO_PKG_NAME"),
+            name: text("CARGO_PKG_NAME"),
             out: host.path(&need("OUT_DIR")?),
             target: need("TARGET")?,
             host: need("HOST")?,
-            os: word("CARGO_CFG_TARGET_OS"),
-            arch: word("CARGO_CFG_TARGET_ARCH"),
-            env: word("CARGO_CFG_TARGET_ENV"),
+            os: text("CARGO_CFG_TARGET_OS"),
+            arch: text("CARGO_CFG_TARGET_ARCH"),
+            env: text("CARGO_CFG_TARGET_ENV"),
             enabled: enabled.map(|(backend, _)| *backend).collect(),
             declared: declared.keys().copied().collect(),
             jobs: env.get("NUM_JOBS").and_then(|text| text.parse().ok()),
-            opt_level: word("OPT_LEVEL"),
+            opt_level: text("OPT_LEVEL"),
             debug: env.get("DEBUG").is_some_and(|value| !matches!(value, "false" | "0" | "none")),
             static_crt: instructions.contains("crt-static"),
             instructions,

@@ -13,7 +13,7 @@ use super::cargo::BuildingCrate;
 /// CMake settings for another target.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Cross {
-    /// Cache entries.
+    /// CMake cache entries.
     pub entries: BTreeMap<String, String>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn cross(
     let (Some(c), Some(cxx), Some(system)) = (c, cxx, system) else {
         let under = krate.target.replace('-', "_");
         return Err(Reason::new(id!("cross.toolchain-missing"), format!(
-                "no compilers for {} are set, and those of {} build only for itself",
+                "no compilers are set for {}, and the compilers of {} cannot target it",
                 krate.target, krate.host
             )).hint(format!(
                 "set `CC_{under}` and `CXX_{under}`, or set a CMake toolchain file in `CMAKE_TOOLCHAIN_FILE_{under}`"
@@ -80,7 +80,7 @@ fn named<'a>(krate: &BuildingCrate, env: &'a Environment, name: &str) -> Option<
         .or_else(|| (name == "CMAKE_TOOLCHAIN_FILE").then(|| env.get(name)).flatten())
 }
 
-/// CMake's name for an operating system of rustc.
+/// CMake's name for an operating system, given rustc's name.
 fn system(os: &str) -> Option<&'static str> {
     Some(match os {
         "linux" => "Linux",
@@ -105,7 +105,7 @@ pub(crate) fn reason_against(krate: &BuildingCrate, backend: Backend) -> Option<
 }
 
 impl Cross {
-    /// Replaces this machine's compilers in a plan by the entries.
+    /// Replaces the compilers of this machine in a plan with the entries.
     pub(crate) fn apply(&self, plan: &mut Plan) {
         for tree in &mut plan.trees {
             tree.cache.remove("CMAKE_C_COMPILER");
@@ -121,16 +121,16 @@ mod tests {
     use super::*;
     use gpubuild_host::HostInfo;
 
-    fn ask(variables: &[(&str, &str)]) -> Result<Option<Cross>, Reason> {
+    fn settings(variables: &[(&str, &str)]) -> Result<Option<Cross>, Reason> {
         let host = host("", variables);
         cross(&BuildingCrate::read(&host).unwrap(), host.env(), &BTreeMap::new())
     }
 
     #[test]
     fn another_target_needs_its_compilers() {
-        assert_eq!(ask(&[]), Ok(None));
+        assert_eq!(settings(&[]), Ok(None));
         let windows = [("TARGET", "x86_64-pc-windows-gnu"), ("CARGO_CFG_TARGET_OS", "windows")];
-        let reason = ask(&windows).unwrap_err();
+        let reason = settings(&windows).unwrap_err();
         assert_eq!(reason.id, "cross.toolchain-missing");
         assert!(reason.hint.unwrap().contains("CC_x86_64_pc_windows_gnu"));
         let named = [
@@ -139,10 +139,10 @@ mod tests {
             ("CC_x86_64_pc_windows_gnu", "x86_64-w64-mingw32-gcc"),
             ("CXX_x86_64-pc-windows-gnu", "x86_64-w64-mingw32-g++"),
         ];
-        let entries = ask(&named).unwrap().unwrap().entries;
+        let entries = settings(&named).unwrap().unwrap().entries;
         assert_eq!(entries["CMAKE_SYSTEM_NAME"], "Windows");
         assert_eq!(entries["CMAKE_CXX_COMPILER"], "x86_64-w64-mingw32-g++");
         let file = [windows[0], windows[1], ("CMAKE_TOOLCHAIN_FILE", "/t.cmake")];
-        assert_eq!(ask(&file).unwrap().unwrap().entries["CMAKE_TOOLCHAIN_FILE"], "/t.cmake");
+        assert_eq!(settings(&file).unwrap().unwrap().entries["CMAKE_TOOLCHAIN_FILE"], "/t.cmake");
     }
 }

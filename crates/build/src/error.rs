@@ -10,7 +10,7 @@ use gpubuild_link::internal;
 use gpubuild_plan::artifacts::ManifestError;
 use gpubuild_plan::project::ProjectError;
 
-use super::missing::MissingSymbol;
+use super::missing::MissingRequirement;
 
 /// Why a build script failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -38,9 +38,9 @@ pub enum ScriptError {
     /// The project cannot be built this way on any machine.
     #[error("{}", .0.text)]
     Refused(Reason),
-    /// Something is missing on this machine.
+    /// A toolkit, tool or file is missing on this machine.
     #[error("{}", .0.what)]
-    Missing(MissingSymbol),
+    Missing(MissingRequirement),
     /// The build failed.
     #[error("{0}")]
     Build(BuildError),
@@ -78,7 +78,7 @@ pub enum ScriptError {
     #[error("no headers to generate bindings from")]
     NoHeaders,
     /// A header that was not found.
-    #[error("header `{header}` not found{}", told_unbuilt(.unbuilt.as_deref()))]
+    #[error("header `{header}` not found{}", unbuilt_note(.unbuilt.as_deref()))]
     NoHeader {
         /// The name as given.
         header: String,
@@ -97,7 +97,7 @@ pub enum ScriptError {
     },
 }
 
-fn told_unbuilt(why: Option<&str>) -> String {
+fn unbuilt_note(why: Option<&str>) -> String {
     why.map(|why| format!("; nothing was built, so the libraries' folders are unknown: {why}"))
         .unwrap_or_default()
 }
@@ -166,7 +166,7 @@ impl ScriptError {
 
     /// The complete message with causes, fixes and hint, one per line.
     #[must_use]
-    pub fn told(&self) -> String {
+    pub fn full_message(&self) -> String {
         let mut lines = vec![format!("{self} [{}]", self.id())];
         match self {
             Self::Build(error) => {

@@ -9,7 +9,7 @@ use gpubuild_plan::planning::share::Shared;
 use super::ScriptError;
 use super::built::Built;
 use super::cargo::BuildingCrate;
-use super::missing::MissingSymbol;
+use super::missing::MissingRequirement;
 use super::script::ScriptEnvironment;
 use super::share;
 
@@ -18,7 +18,7 @@ pub(super) fn later(
     host: &dyn WriteFiles,
     krate: &BuildingCrate,
     script: &mut ScriptEnvironment,
-    missing: MissingSymbol,
+    missing: MissingRequirement,
     backends: Vec<Backend>,
 ) -> Result<Built, ScriptError> {
     missing

@@ -26,11 +26,11 @@ mod cross;
 mod error;
 mod finish;
 mod missing;
+mod output;
 mod prepare;
 mod same;
 mod script;
 mod share;
-mod talk;
 mod task;
 
 #[cfg(feature = "cc")]
@@ -41,7 +41,7 @@ pub use built::Built;
 pub use error::ScriptError;
 pub use gpubuild_core::Backend;
 pub use gpubuild_link::{check_symbols, link};
-pub use missing::{MissingCause, MissingSymbol};
+pub use missing::{MissingCause, MissingRequirement};
 pub use prepare::Planned;
 pub use task::Task;
 

@@ -11,22 +11,22 @@ use gpubuild_core::backend::Backend;
 use gpubuild_core::clean;
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::finding::{Affects, Finding, FindingDraft, Findings, Severity};
+use gpubuild_detect::finding_text::FindingRenderer;
 use gpubuild_detect::matrix::Reason;
-use gpubuild_detect::tell::Teller;
 use gpubuild_exec::python::WheelFetchError;
 use gpubuild_host::{HostInfo, WriteFiles};
 use gpubuild_linker::message;
-use gpubuild_plan::look::MachineState;
+use gpubuild_plan::machine::MachineState;
 
 use super::cargo::BuildingCrate;
 use super::script::ScriptEnvironment;
 
-/// Maximum length of a sentence, in characters.
-const SENTENCE: usize = 400;
+/// The maximum length of a message text, in characters.
+const MAX_TEXT: usize = 400;
 
-/// Something that a program needs and this machine lacks.
+/// A toolkit, tool or file that the build needs and this machine lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MissingSymbol {
+pub struct MissingRequirement {
     /// One line: what cannot be built, and what requested it.
     pub what: String,
     /// The causes, the root cause first, each with its fix.
@@ -51,50 +51,50 @@ impl MissingCause {
     pub(super) fn of_fetch(error: &WheelFetchError) -> Self {
         Self {
             id: error.id().as_str(),
-            text: clean::short(&error.to_string(), SENTENCE).into_owned(),
+            text: clean::short(&error.to_string(), MAX_TEXT).into_owned(),
             fix: None,
             commands: Vec::new(),
         }
     }
 
     /// A cause with the text that the reason's finding has on this machine.
-    fn told(teller: &Teller<'_>, backend: Backend, reason: &Reason) -> Self {
+    fn of_reason(renderer: &FindingRenderer<'_>, backend: Backend, reason: &Reason) -> Self {
         let mut draft =
             FindingDraft::new(reason.id).summary(&reason.text).affects(Affects::Build).backend(backend);
         draft.values.clone_from(&reason.values);
         draft.fix.clone_from(&reason.hint);
         draft.about.clone_from(&reason.about);
-        Self::of_finding(&teller.tell(&draft, Severity::Error))
+        Self::of_finding(&renderer.render(&draft, Severity::Error))
     }
 
     pub(super) fn of_finding(finding: &Finding) -> Self {
         let commands = finding.remedy.commands.iter().filter_map(|command| clean::command(command));
         Self {
             id: finding.id.as_str(),
-            text: clean::short(&finding.summary, SENTENCE).into_owned(),
-            fix: Some(clean::short(&finding.remedy.text, SENTENCE).into_owned())
+            text: clean::short(&finding.summary, MAX_TEXT).into_owned(),
+            fix: Some(clean::short(&finding.remedy.text, MAX_TEXT).into_owned())
                 .filter(|fix| !fix.is_empty()),
             commands: commands.map(str::to_owned).collect(),
         }
     }
 }
 
-impl MissingSymbol {
+impl MissingRequirement {
     /// The causes that block requested backends, with the remedies for this machine.
     #[must_use]
     pub(crate) fn backends(
         host: &dyn HostInfo,
-        sight: &MachineState,
+        machine: &MachineState,
         origin: &str,
         blocked: &[(Backend, Vec<Reason>)],
     ) -> Self {
         let names: Vec<&str> = blocked.iter().map(|(backend, _)| backend.id()).collect();
         let findings = Findings::embedded();
         let is_root = host.identity().uid == Some(0);
-        let teller = Teller::new(&sight.facts, &sight.catalogue, &findings, is_root);
+        let renderer = FindingRenderer::new(&machine.facts, &machine.catalogue, &findings, is_root);
         let mut causes: Vec<MissingCause> = Vec::new();
         for (backend, reasons) in blocked {
-            for cause in reasons.iter().map(|reason| MissingCause::told(&teller, *backend, reason)) {
+            for cause in reasons.iter().map(|reason| MissingCause::of_reason(&renderer, *backend, reason)) {
                 if !causes.contains(&cause) {
                     causes.push(cause);
                 }
@@ -154,7 +154,7 @@ impl MissingSymbol {
         krate: &BuildingCrate,
         script: &mut ScriptEnvironment,
     ) -> std::io::Result<()> {
-        self.tell(host, krate, script)?;
+        self.report(host, krate, script)?;
         // The file never exists, so cargo reruns the script on every build until nothing is missing.
         script.watch(krate.out.join("gpubuild-until-it-is-there").as_str());
         Ok(())
@@ -164,7 +164,7 @@ impl MissingSymbol {
     ///
     /// # Errors
     /// The library cannot be written.
-    pub(super) fn tell(
+    pub(super) fn report(
         &self,
         host: &dyn WriteFiles,
         krate: &BuildingCrate,
@@ -201,8 +201,8 @@ mod tests {
     use super::*;
     use gpubuild_detect::id;
 
-    fn missing() -> MissingSymbol {
-        let mut missing = MissingSymbol::one(
+    fn missing() -> MissingRequirement {
+        let mut missing = MissingRequirement::one(
             "cannot build cuda",
             id!("cuda.toolkit.missing"),
             "no nvcc",
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_message_says_what_why_and_what_to_do() {
+    fn the_message_has_the_cause_and_the_fix() {
         let help = missing().help("x-sys");
         for part in [
             "`x-sys` cannot build cuda\n",

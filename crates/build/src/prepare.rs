@@ -8,7 +8,7 @@ use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_exec::store::settings::Store;
 use gpubuild_exec::store::sha256;
 use gpubuild_host::{Host, ReadFiles};
-use gpubuild_plan::look::{self, MachineState};
+use gpubuild_plan::machine::{self, MachineState};
 use gpubuild_plan::plan::make::MissingBackend as MissingBackends;
 use gpubuild_plan::plan::request::{self, BackendRequest};
 use gpubuild_plan::plan::{Plan, linkage};
@@ -19,7 +19,7 @@ use gpubuild_plan::project::{Project, ProjectError};
 use super::assemble::HeaderSource;
 use super::cargo::BuildingCrate;
 use super::cross::{self, Cross};
-use super::missing::MissingSymbol;
+use super::missing::MissingRequirement;
 use super::script::ScriptEnvironment;
 use super::share;
 use super::{Build, ScriptError};
@@ -31,7 +31,7 @@ pub struct Planned {
     /// The project to build.
     pub(crate) project: Project,
     /// What was detected on the machine.
-    pub(crate) sight: MachineState,
+    pub(crate) machine: MachineState,
     /// The requested backends.
     pub(crate) request: BackendRequest,
     /// Everything that the build will do.
@@ -41,12 +41,12 @@ pub struct Planned {
     pub(super) shared: Vec<Shared>,
 }
 
-/// Why there is no plan.
+/// Why the plan could not be made.
 pub(super) enum PrepareStop {
-    /// Something is wrong; reported immediately.
+    /// An error, which is reported immediately.
     Wrong(ScriptError),
-    /// Something is missing; reported when a program is linked. The backends are the requested ones.
-    Missing(MissingSymbol, Vec<Backend>),
+    /// A missing toolkit or tool, which is reported when a program is linked, with the requested backends.
+    Missing(MissingRequirement, Vec<Backend>),
 }
 
 impl From<ScriptError> for PrepareStop {
@@ -64,13 +64,13 @@ impl Build {
         script: &mut ScriptEnvironment,
         source: HeaderSource,
     ) -> Result<Planned, PrepareStop> {
-        if let Some(bad) = look::bad_override(host) {
+        if let Some(bad) = machine::bad_override(host) {
             return Err(ScriptError::Override(bad).into());
         }
         let mut project = match self.assemble(host, &krate, script, source) {
             Err(ScriptError::Project(error @ ProjectError::NoSource { .. })) => {
                 let backends = krate.backends().unwrap_or_default();
-                let missing = MissingSymbol::one(
+                let missing = MissingRequirement::one(
                     "has no sources to build",
                     error.id(),
                     error.to_string(),
@@ -85,13 +85,13 @@ impl Build {
         if let Some(reason) = linkage::refusal(&project, linkage) {
             return Err(ScriptError::Refused(reason).into());
         }
-        let sight = look::look(host, Catalogue::embedded());
+        let machine = machine::inspect(host, Catalogue::embedded());
         let cross = match cross::cross(&krate, host.env(), &project.file.project.options) {
             Ok(cross) => cross,
             Err(reason) => {
                 let what = format!("cannot be built for {}", krate.target);
                 return Err(PrepareStop::Missing(
-                    MissingSymbol::one(what, reason.id, reason.text, reason.hint),
+                    MissingRequirement::one(what, reason.id, reason.text, reason.hint),
                     named(&request),
                 ));
             }
@@ -119,7 +119,7 @@ impl Build {
         let store =
             Store::open(host, &project.file.cache, Some(&project.root)).map_err(ScriptError::Store)?;
         let plan = Plan::default();
-        let mut planned = Planned { krate, project, sight, request, plan, cross, store, shared };
+        let mut planned = Planned { krate, project, machine, request, plan, cross, store, shared };
         planned.plan = self.make(host, &planned, &[])?;
         Ok(planned)
     }
@@ -134,9 +134,9 @@ impl Build {
         let mut request = planned.request.clone();
         request.without.extend_from_slice(without);
         let limit = planned.project.file.limits.jobs;
-        let wish = PlanRequest {
+        let plan_request = PlanRequest {
             host,
-            sight: &planned.sight,
+            machine: &planned.machine,
             project: &planned.project,
             request: &request,
             linkage: planned.project.file.project.linkage.unwrap_or_default(),
@@ -146,20 +146,20 @@ impl Build {
             native: planned.project.file.project.native,
             provision: None,
         };
-        let mut plan = planning::plan(&wish).map_err(|refusal| {
+        let mut plan = planning::plan(&plan_request).map_err(|refusal| {
             let of_project = |id: &str| id.starts_with("project.") || id.starts_with("plan.");
             let of_backends = refusal.blocked.iter().flat_map(|(_, reasons)| reasons);
             let mut reasons = refusal.project.iter().chain(of_backends);
             match reasons.find(|reason| of_project(&reason.id)) {
                 Some(reason) => PrepareStop::Wrong(ScriptError::Refused(reason.clone())),
                 None => PrepareStop::Missing(
-                    MissingSymbol::backends(host, &planned.sight, &refusal.origin, &refusal.blocked),
+                    MissingRequirement::backends(host, &planned.machine, &refusal.origin, &refusal.blocked),
                     named(&request),
                 ),
             }
         })?;
         // Without a compiler launcher the build is only slower, so a missing one is left out.
-        if let Err(error) = planning::put_launchers(&mut plan, &wish, None) {
+        if let Err(error) = planning::add_launchers(&mut plan, &plan_request, None) {
             plan.notes.push(error.to_string());
         }
         if let Some(cross) = &planned.cross {
@@ -202,7 +202,7 @@ fn only_cpu(krate: &BuildingCrate, request: &mut BackendRequest) -> Result<(), P
         if is_named {
             let what = format!("cannot build {backend}, which {} requests", request.origin);
             return Err(PrepareStop::Missing(
-                MissingSymbol::one(what, reason.id, reason.text, reason.hint),
+                MissingRequirement::one(what, reason.id, reason.text, reason.hint),
                 named(request),
             ));
         }

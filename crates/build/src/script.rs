@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use gpubuild_core::backend::Backend;
 use gpubuild_exec::exec::stage;
 use gpubuild_host::{HostInfo, HostPath, ReadFiles, WriteFiles};
-use gpubuild_linker::search_path_words;
+use gpubuild_linker::search_path_arguments;
 use gpubuild_plan::artifacts::Manifest;
 use gpubuild_plan::glue;
 use gpubuild_plan::link;
@@ -55,7 +55,7 @@ impl ScriptEnvironment {
         }
     }
 
-    /// The same for variables, except those that cargo sets and compares itself.
+    /// Makes cargo rerun the script when one of these variables changes, except those that cargo sets and compares itself.
     pub(super) fn watch_variables<'a>(
         &mut self,
         names: impl IntoIterator<Item = &'a str>,
@@ -110,7 +110,7 @@ impl ScriptEnvironment {
         for line in &cargo.lines {
             self.say(line);
         }
-        for word in search_path.iter().flat_map(|folder| search_path_words(folder)) {
+        for word in search_path.iter().flat_map(|folder| search_path_arguments(folder)) {
             self.say(&format!("rustc-link-arg={word}"));
         }
         let statics = link::directives(manifest, host.platform().os).statics;

@@ -7,7 +7,7 @@ use gpubuild_plan::artifacts::Manifest;
 use gpubuild_plan::planning::share::Shared;
 
 use super::ScriptError;
-use super::missing::MissingSymbol;
+use super::missing::MissingRequirement;
 use super::script::ScriptEnvironment;
 
 /// The name under which the manifest's path is passed on: `DEP_<LINKS>_GPUBUILD_MANIFEST`.
@@ -28,7 +28,7 @@ pub(super) fn export(script: &mut ScriptEnvironment, manifest: &Manifest, path: 
     script.metadata("INCLUDE", &manifest.interface().includes.join(separator));
 }
 
-/// Reports to dependent crates that nothing was built because something is missing here.
+/// Reports to dependent crates that nothing was built, because a toolkit or tool is missing.
 pub(super) fn export_missing(script: &mut ScriptEnvironment) {
     script.metadata(MISSING, "1");
 }
@@ -48,7 +48,7 @@ pub(super) fn find(host: &dyn ReadFiles, names: &[String]) -> Result<Vec<Shared>
                 let text = format!(
                     "the crate with `links = \"{links}\"` was not built because something is missing"
                 );
-                return Err(ScriptError::Missing(MissingSymbol::one(
+                return Err(ScriptError::Missing(MissingRequirement::one(
                     what,
                     id!("script.shared-missing"),
                     text,

@@ -1,4 +1,4 @@
-//! Builds a project from another program: a workspace's task runner (`cargo xtask`), a release script. The same as
+//! Builds a project from another program, such as a task runner (`cargo xtask`) or a release script. This is equivalent to
 //! `gpubuild build --no-binary`, in the version that the program's Cargo.lock pins.
 
 use gpubuild_core::backend::Backend;
@@ -9,20 +9,20 @@ use gpubuild_exec::exec::{
 use gpubuild_exec::python::Network;
 use gpubuild_exec::store::settings::Store;
 use gpubuild_host::{Host, ReadFiles, RealHost};
-use gpubuild_plan::look::{self, MachineState};
+use gpubuild_plan::machine::{self, MachineState};
 use gpubuild_plan::plan::make::MissingBackend as MissingBackends;
 use gpubuild_plan::plan::request::{self, BackendRequest};
 use gpubuild_plan::plan::{Plan, linkage};
 use gpubuild_plan::planning::{self, PlanRequest};
 use gpubuild_plan::project::{self, Project};
 
-use super::missing::MissingSymbol;
-use super::{ScriptError, talk};
+use super::missing::MissingRequirement;
+use super::{ScriptError, output};
 
 /// Builds a project's native libraries; `gpubuild_link::link()` in the build scripts of its crates links them.
 ///
 /// ```no_run
-/// let built = gpubuild_build::Task::new(".").backends("cpu,vulkan").build().map_err(|error| error.told());
+/// let built = gpubuild_build::Task::new(".").backends("cpu,vulkan").build().map_err(|error| error.full_message());
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Task {
@@ -55,12 +55,12 @@ impl Task {
     /// Builds, and reports progress on standard error.
     ///
     /// # Errors
-    /// Something is wrong or missing; [`ScriptError::told`] has the complete message.
+    /// The build failed, or a toolkit is missing. [`ScriptError::full_message`] returns the complete message.
     pub fn build(&self) -> Result<BuildOutcome, ScriptError> {
         // Compiler output goes to the log; the output of a failed command is part of the error.
         let steps = |event: &BuildEvent| {
             if !matches!(event, BuildEvent::Line { .. }) {
-                talk::tell(event);
+                output::report(event);
             }
         };
         self.build_on(&RealHost::new(), &steps)
@@ -75,7 +75,7 @@ impl Task {
         host: &dyn Host,
         sink: &(dyn Fn(&BuildEvent) + Sync),
     ) -> Result<BuildOutcome, ScriptError> {
-        if let Some(bad) = look::bad_override(host) {
+        if let Some(bad) = machine::bad_override(host) {
             return Err(ScriptError::Override(bad));
         }
         let project = self.project(host)?;
@@ -85,20 +85,21 @@ impl Task {
         if let Some(reason) = linkage::refusal(&project, linkage) {
             return Err(ScriptError::Refused(reason));
         }
-        let sight = look::look(host, Catalogue::embedded());
+        let machine = machine::inspect(host, Catalogue::embedded());
         let store =
             Store::open(host, &project.file.cache, Some(&project.root)).map_err(ScriptError::Store)?;
-        let scene = TaskContext { host, project: &project, sight: &sight, request: &request };
-        let plan = self.plan(&scene, &[])?;
+        let context = TaskContext { host, project: &project, machine: &machine, request: &request };
+        let plan = self.plan(&context, &[])?;
         let replan =
-            |without: &[(Backend, String)]| self.plan(&scene, without).map_err(|error| error.to_string());
-        let explain = |printed: Printed<'_>| known::explain(host, &sight.facts, &sight.catalogue, printed);
+            |without: &[(Backend, String)]| self.plan(&context, without).map_err(|error| error.to_string());
+        let explain =
+            |printed: Printed<'_>| known::explain(host, &machine.facts, &machine.catalogue, printed);
         let job = BuildJob {
             host,
             project: project.file.project.name.clone(),
             root: project.build_root.clone(),
             lock: exec::folder::lock_path(&project.build_root),
-            tools: InstalledTools::of(&sight.inventory),
+            tools: InstalledTools::of(&machine.inventory),
             network: Network::from_env(host.env()),
             store,
             binary: BuildBinary::No,
@@ -122,14 +123,14 @@ impl Task {
     }
 
     /// The plan without some backends that were not requested by name.
-    fn plan(&self, scene: &TaskContext<'_>, without: &[(Backend, String)]) -> Result<Plan, ScriptError> {
-        let mut request = scene.request.clone();
+    fn plan(&self, context: &TaskContext<'_>, without: &[(Backend, String)]) -> Result<Plan, ScriptError> {
+        let mut request = context.request.clone();
         request.without.extend_from_slice(without);
-        let table = &scene.project.file;
-        let wish = PlanRequest {
-            host: scene.host,
-            sight: scene.sight,
-            project: scene.project,
+        let table = &context.project.file;
+        let plan_request = PlanRequest {
+            host: context.host,
+            machine: context.machine,
+            project: context.project,
             request: &request,
             linkage: table.project.linkage.unwrap_or_default(),
             missing: self.missing,
@@ -138,17 +139,17 @@ impl Task {
             native: table.project.native,
             provision: None,
         };
-        let mut plan = planning::plan(&wish).map_err(|refusal| match refusal.project.first() {
+        let mut plan = planning::plan(&plan_request).map_err(|refusal| match refusal.project.first() {
             Some(reason) => ScriptError::Refused(reason.clone()),
-            None => ScriptError::Missing(MissingSymbol::backends(
-                scene.host,
-                scene.sight,
+            None => ScriptError::Missing(MissingRequirement::backends(
+                context.host,
+                context.machine,
                 &refusal.origin,
                 &refusal.blocked,
             )),
         })?;
         // Without a compiler launcher the build is only slower, so a missing one is left out.
-        if let Err(error) = planning::put_launchers(&mut plan, &wish, None) {
+        if let Err(error) = planning::add_launchers(&mut plan, &plan_request, None) {
             plan.notes.push(error.to_string());
         }
         Ok(plan)
@@ -160,7 +161,7 @@ impl Task {
 struct TaskContext<'a> {
     host: &'a dyn Host,
     project: &'a Project,
-    sight: &'a MachineState,
+    machine: &'a MachineState,
     request: &'a BackendRequest,
 }
 
@@ -169,12 +170,12 @@ mod tests {
     use super::*;
     use gpubuild_host::{Arch, Os, RecordedHost};
 
-    fn told(task: &Task, file: &str) -> String {
+    fn message(task: &Task, file: &str) -> String {
         let host = RecordedHost::builder(Os::Linux, Arch::X86_64)
             .file("/w/gpubuild.toml", file)
             .file("/w/native/CMakeLists.txt", "project(x CXX)\n")
             .build();
-        task.build_on(&host, &|_| {}).unwrap_err().told()
+        task.build_on(&host, &|_| {}).unwrap_err().full_message()
     }
 
     const GOOD: &str = "schema = 1\n[project]\nname = \"x\"\nsource = \"native\"\n";
@@ -182,11 +183,11 @@ mod tests {
     #[test]
     fn errors_and_missing_toolkits_are_reported_with_ids() {
         let task = Task::new("/w/crates/x");
-        assert!(told(&task, "schema = 1\n[project\n").contains("[project.invalid]"));
-        let unknown = told(&task.clone().backends("cpu,vulcan"), GOOD);
+        assert!(message(&task, "schema = 1\n[project\n").contains("[project.invalid]"));
+        let unknown = message(&task.clone().backends("cpu,vulcan"), GOOD);
         assert!(unknown.contains("[backend.unknown]") && unknown.contains("--backends"), "{unknown}");
         let file = format!("{GOOD}[backends.cuda]\noptions = {{ X_CUDA = \"ON\" }}\n");
-        let missing = told(&task.backends("cuda"), &file);
+        let missing = message(&task.backends("cuda"), &file);
         assert!(missing.contains("cannot build cuda, which --backends requests"), "{missing}");
         assert!(missing.contains("[cuda.toolkit.missing]"), "{missing}");
     }

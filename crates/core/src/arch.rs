@@ -31,19 +31,19 @@ pub enum CudaCode {
     Virtual,
 }
 
-/// Text that is not an architecture.
+/// The error for text that is not an architecture.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a CUDA architecture: write `90`, `9.0`, `sm_90`, `90a-real` or `120f-virtual`")]
 pub struct NotAnArch(pub String);
 
 impl CudaArch {
-    /// Machine code and PTX for a compute capability times ten.
+    /// Creates an architecture from a compute capability times ten, with machine code and PTX.
     #[must_use]
     pub fn new(number: u16) -> Self {
         Self { number, suffix: None, code: CudaCode::Both }
     }
 
-    /// The same architecture with another kind of code.
+    /// Returns the same architecture with another kind of code.
     #[must_use]
     pub fn with_code(&self, code: CudaCode) -> Self {
         Self { code, ..self.clone() }
@@ -66,35 +66,36 @@ impl CudaArch {
         Some(Self { number: other?, ..self.clone() })
     }
 
-    /// Whether machine code for this architecture runs on a GPU of architecture `card`: on its own architecture and on later ones of
-    /// the same major version. Code with an `a`, and code of or for boards with a GPU on the chip, runs only on its own architecture
-    /// (NVIDIA, CUDA C++ programming guide, "Binary compatibility" and "Family-specific features").
+    /// Whether machine code for this architecture runs on a GPU of architecture `gpu`. It runs on the same architecture and on later ones
+    /// with the same major version. Code with the suffix `a`, and code for integrated GPUs, only runs on exactly the same architecture,
+    /// and integrated GPUs do not run code of other architectures (NVIDIA, CUDA C++ programming guide, "Binary compatibility" and
+    /// "Family-specific features").
     #[must_use]
-    pub fn runs_on(&self, card: &Self) -> bool {
+    pub fn runs_on(&self, gpu: &Self) -> bool {
         let rules = rules();
-        let (own, card) = (rules.newest_name(self.number), rules.newest_name(card.number));
-        let on_chip = rules.is_on_chip(own) || rules.is_on_chip(card);
+        let (own, gpu) = (rules.newest_name(self.number), rules.newest_name(gpu.number));
+        let on_chip = rules.is_on_chip(own) || rules.is_on_chip(gpu);
         match self.suffix {
-            Some('a') => own == card,
-            _ if on_chip => own == card,
-            _ => own / 10 == card / 10 && own <= card,
+            Some('a') => own == gpu,
+            _ if on_chip => own == gpu,
+            _ => own / 10 == gpu / 10 && own <= gpu,
         }
     }
 
-    /// Whether the driver can compile PTX for this architecture for `card`: for the same architecture and all later ones. PTX with
-    /// a letter follows the rules of machine code.
+    /// Whether the driver can compile PTX of this architecture for `gpu`. It can for the same architecture and all later ones. PTX with
+    /// a suffix follows the rules of machine code.
     #[must_use]
-    pub fn translates_for(&self, card: &Self) -> bool {
+    pub fn translates_for(&self, gpu: &Self) -> bool {
         if self.suffix.is_some() {
-            return self.runs_on(card);
+            return self.runs_on(gpu);
         }
         let rules = rules();
-        rules.newest_name(self.number) <= rules.newest_name(card.number)
+        rules.newest_name(self.number) <= rules.newest_name(gpu.number)
     }
 }
 
-/// The content of `toolkits/tables/cuda-archs.toml`: where code runs, in addition to what follows from the numbers. It applies
-/// to every release, so it is not in a toolkit's description.
+/// The content of `toolkits/tables/cuda-archs.toml`: compatibility rules that do not follow from the numbers. They apply to all
+/// releases, so they are not in a toolkit description.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ArchRules {
@@ -200,16 +201,19 @@ impl<'de> Deserialize<'de> for CudaArch {
     }
 }
 
+#[cfg(feature = "schema")]
+crate::string_schema!(CudaArch);
+
 impl Serialize for CudaArch {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-/// A list as users write it, separated by `;`, `,` or white space; the result is sorted, without duplicates.
+/// Parses a list whose entries are separated by `;`, `,` or whitespace. The result is sorted and has no duplicates.
 ///
 /// # Errors
-/// The first word that is not an architecture.
+/// An entry is not an architecture.
 pub fn parse_cuda_list(text: &str) -> Result<Vec<CudaArch>, NotAnArch> {
     let mut list = text
         .split([';', ',', ' ', '\t', '\n'])
@@ -221,14 +225,14 @@ pub fn parse_cuda_list(text: &str) -> Result<Vec<CudaArch>, NotAnArch> {
     Ok(list)
 }
 
-/// The list with `;` between entries, as CMake expects it.
+/// Joins entries with `;`, as CMake expects.
 #[must_use]
 pub fn cmake_list<T: fmt::Display>(list: &[T]) -> String {
     list.iter().map(ToString::to_string).collect::<Vec<_>>().join(";")
 }
 
-/// The gfx name for a `gfx_target_version` of the kernel driver: 110003 -> `gfx1103`, 90010 -> `gfx90a`.
-/// `None` for 0, which is the CPU's node.
+/// Converts a `gfx_target_version` of the kernel driver to a gfx name: 110003 is `gfx1103`, 90010 is `gfx90a`. `None` for 0, the value of
+/// CPU nodes.
 #[must_use]
 pub fn gfx_from_target_version(version: u32) -> Option<String> {
     let (major, minor, step) = (version / 10_000, version / 100 % 100, version % 100);
@@ -265,11 +269,11 @@ mod tests {
     }
 
     #[test]
-    fn code_for_a_chip_runs_only_on_that_chip_under_both_names() {
+    fn code_for_an_integrated_gpu_only_runs_on_that_gpu_under_both_names() {
         let number = |text: &str| text.parse::<CudaArch>().unwrap();
         let on_chip: Vec<u16> = rules().on_chip.iter().map(|row| row.arch.number).collect();
         assert_eq!(on_chip, [53, 62, 72, 87, 110]);
-        let runs = |code: &str, card: &str| number(code).runs_on(&number(card));
+        let runs = |code: &str, gpu: &str| number(code).runs_on(&number(gpu));
         assert!(runs("80", "86") && !runs("80", "87") && !runs("87", "89") && runs("87", "87"));
         assert!(!runs("70", "72") && !runs("52", "53") && !runs("61", "62") && runs("60", "61"));
         assert!(runs("101", "110") && runs("110", "101") && !runs("100", "101") && !runs("110", "111"));

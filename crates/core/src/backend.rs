@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A way to compute.
+/// Id of a backend: a way to compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -28,7 +28,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// Every backend, in the order of all listings.
+    /// All backends, in the order in which they are listed everywhere.
     pub const ALL: [Self; 7] =
         [Self::Cpu, Self::Cuda, Self::Rocm, Self::Metal, Self::Vulkan, Self::Sycl, Self::Opencl];
 
@@ -53,7 +53,7 @@ impl fmt::Display for Backend {
     }
 }
 
-/// A name that is not a backend.
+/// The error for a name that is not a backend.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown backend `{name}`{}", .nearest.map(|near| format!(", did you mean `{near}`?")).unwrap_or_default())]
 pub struct UnknownBackend {
@@ -84,7 +84,7 @@ impl FromStr for Backend {
     }
 }
 
-/// Levenshtein distance in bytes; meant for short words.
+/// The Levenshtein distance in bytes, for short words.
 #[must_use]
 pub fn edit_distance(left: &str, right: &str) -> usize {
     let mut row: Vec<usize> = (0..=right.len()).collect();

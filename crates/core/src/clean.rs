@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Longest command that is shown, in bytes; longer ones are not copied by hand.
+/// Maximum length of a command in bytes. Longer commands are not shown.
 const LONGEST_COMMAND: usize = 4096;
 
 /// Whether a character is invisible: it controls a terminal, changes the writing direction, has no width, or is
@@ -52,7 +52,7 @@ pub fn line(text: &str) -> Cow<'_, str> {
 /// Like [`line()`], but cut after `limit` characters with a note on how many are missing.
 #[must_use]
 pub fn short(text: &str, limit: usize) -> Cow<'_, str> {
-    // Text far beyond the limit is not cleaned at all.
+    // Do not clean text far beyond the limit.
     let looked_at = text.char_indices().nth(limit.saturating_mul(8)).map_or(text.len(), |(end, _)| end);
     let clean = line(&text[..looked_at]);
     let end = clean.char_indices().nth(limit).map(|(end, _)| end);
@@ -99,8 +99,8 @@ fn opens_log_command(rest: &str) -> bool {
     rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '-').starts_with('[')
 }
 
-/// The text after the escape sequence at the start of `text`. Of an unterminated sequence, only the introducer is
-/// skipped, so that it hides nothing.
+/// Returns the text after the escape sequence at the start of `text`. For an unterminated sequence, only the introducer is
+/// skipped, so that the sequence cannot hide the rest of the text.
 fn escape_sequence(text: &str) -> Option<&str> {
     let mut chars = text.chars();
     let kind = match chars.next()? {
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_sequences_are_removed_and_visible_text_stays() {
+    fn control_sequences_are_removed_and_visible_text_is_kept() {
         for (text, expected) in [
             ("NVIDIA H200", "NVIDIA H200"),
             ("\u{1b}[31mred\u{1b}[0m", "red"),
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn json_keeps_its_value() {
+    fn cleaned_json_has_the_same_value() {
         let value = serde_json::json!({"a": "\u{9b}x\u{202e}\u{7f}\u{e0041}\u{2028}##[error]\\##[x]\"", "b": ["ok", 1]});
         let text = serde_json::to_string_pretty(&value).unwrap();
         let clean = json(&text);

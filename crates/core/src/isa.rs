@@ -1,5 +1,4 @@
-//! Instruction sets by name: which ones compiler flags, levels and project options allow. The names are data
-//! (`toolkits/tables/isa.toml`). Pure.
+//! Determines which instruction sets compiler flags, levels and project options allow. Names are data (`toolkits/tables/isa.toml`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
@@ -17,7 +16,7 @@ pub struct IsaTable {
     _schema: u32,
     x86_64: Processor,
     aarch64: Processor,
-    /// Project options with the features that they enable when on; `native` enables those of the build machine.
+    /// Project options and the features that they enable; `native` enables the features of the build machine.
     pub options: BTreeMap<String, String>,
     asks: CpuQuery,
 }
@@ -28,7 +27,7 @@ struct CpuQuery {
     symbols: Vec<String>,
 }
 
-/// Instruction sets of one processor architecture.
+/// The instruction sets of one processor architecture.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Processor {
@@ -43,12 +42,12 @@ pub struct Processor {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Feature {
-    /// The compilers' name: `avx2`.
+    /// The name in compiler flags: `avx2`.
     pub id: String,
-    /// The disassembler's names.
+    /// The names that the disassembler uses.
     #[serde(default)]
     pub decoder: Vec<String>,
-    /// Bits that identify its instructions: `mask/value`.
+    /// Bit patterns that identify its instructions, as `mask/value`.
     #[serde(default)]
     pub words: Vec<String>,
     #[serde(default)]
@@ -66,33 +65,33 @@ struct CpuModel {
     has: Vec<String>,
 }
 
-/// Instruction sets that code may use.
+/// The instruction set features that code may use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Promise {
-    /// Features by id, including those that they imply.
+pub struct AllowedFeatures {
+    /// Ids of the features, including implied ones.
     pub features: BTreeSet<String>,
-    /// Includes whatever the build machine has, so nothing can be compared with it and it says nothing about other machines.
+    /// Whether all features of the build machine are allowed. Such code cannot be checked and may not run on other machines.
     pub native: bool,
 }
 
-impl Promise {
-    /// Adds the features of another promise.
+impl AllowedFeatures {
+    /// Adds the features that `other` allows.
     pub fn add(&mut self, other: &Self) {
         self.features.extend(other.features.iter().cloned());
         self.native |= other.native;
     }
 
-    /// Whether nothing beyond the baseline is allowed.
+    /// Whether only baseline features are allowed.
     #[must_use]
     pub fn is_baseline(&self) -> bool {
         self.features.is_empty() && !self.native
     }
 }
 
-/// The parsed table.
+/// The embedded table, parsed on first use.
 ///
 /// # Panics
-/// If the embedded file is invalid; a test rules that out.
+/// The embedded file is invalid; a test rules this out.
 #[must_use]
 pub fn table() -> &'static IsaTable {
     TABLE.get_or_init(|| {
@@ -112,9 +111,9 @@ impl IsaTable {
         }
     }
 
-    /// Whether a symbol belongs to code that queries the processor's features.
+    /// Whether a symbol belongs to code that queries processor features at run time.
     #[must_use]
-    pub fn asks(&self, symbol: &str) -> bool {
+    pub fn is_cpu_query(&self, symbol: &str) -> bool {
         self.asks.symbols.iter().any(|known| symbol == known)
     }
 
@@ -127,13 +126,13 @@ impl IsaTable {
 }
 
 impl Processor {
-    /// The feature with this id.
+    /// Finds a feature by id or disassembler name.
     #[must_use]
     pub fn find(&self, id: &str) -> Option<&Feature> {
         self.feature.iter().find(|feature| feature.id == id || feature.flags.iter().any(|flag| flag == id))
     }
 
-    /// Inserts a feature and everything it implies.
+    /// Inserts a feature and all features that it implies.
     fn insert(&self, id: &str, into: &mut BTreeSet<String>) {
         let Some(feature) = self.find(id) else { return };
         if into.insert(feature.id.clone()) {
@@ -147,16 +146,19 @@ impl Processor {
         features
     }
 
-    /// What a level or a processor supports: `x86-64-v3`, `haswell`, `armv8.2-a+dotprod`.
+    /// The features of a level or processor: `x86-64-v3`, `haswell`, `armv8.2-a+dotprod`. `None` for unknown names.
     #[must_use]
-    pub fn cpu(&self, name: &str) -> Option<Promise> {
+    pub fn cpu(&self, name: &str) -> Option<AllowedFeatures> {
         if name == "native" {
-            return Some(Promise { native: true, ..Promise::default() });
+            return Some(AllowedFeatures { native: true, ..AllowedFeatures::default() });
         }
         let (base, extras) = name.split_once('+').map_or((name, ""), |(base, extras)| (base, extras));
         let base = self.cpu.iter().find(|cpu| cpu.names.iter().any(|known| known == base))?;
         let extras = extras.split('+').filter(|extra| !extra.is_empty());
-        Some(Promise { features: self.all(base.has.iter().map(String::as_str).chain(extras)), native: false })
+        Some(AllowedFeatures {
+            features: self.all(base.has.iter().map(String::as_str).chain(extras)),
+            native: false,
+        })
     }
 
     /// The names that [`cpu`](Self::cpu) accepts.
@@ -164,23 +166,23 @@ impl Processor {
         self.cpu.iter().flat_map(|cpu| &cpu.names).map(String::as_str)
     }
 
-    /// What compiler flags allow, applied in order.
+    /// The features that compiler flags allow, applied in order.
     #[must_use]
-    pub fn flags<'a>(&self, flags: impl IntoIterator<Item = &'a str>) -> Promise {
-        let mut promise = Promise::default();
+    pub fn flags<'a>(&self, flags: impl IntoIterator<Item = &'a str>) -> AllowedFeatures {
+        let mut allowed = AllowedFeatures::default();
         for flag in flags {
             if let Some(arch) = flag.strip_prefix("/arch:").or_else(|| flag.strip_prefix("-arch:")) {
                 let has = self.msvc.get(arch).into_iter().flatten().map(String::as_str);
-                promise.features.extend(self.all(has));
+                allowed.features.extend(self.all(has));
             } else if let Some(cpu) = flag.strip_prefix("-march=").or_else(|| flag.strip_prefix("-mcpu=")) {
-                promise.add(&self.cpu(cpu).unwrap_or_default());
+                allowed.add(&self.cpu(cpu).unwrap_or_default());
             } else if let Some(off) = flag.strip_prefix("-mno-") {
-                promise.features.remove(off);
+                allowed.features.remove(off);
             } else if let Some(id) = flag.strip_prefix("-m") {
-                promise.features.extend(self.all([id]));
+                allowed.features.extend(self.all([id]));
             }
         }
-        promise
+        allowed
     }
 
     /// The lowest level that has all these features; `None` if no level does.
@@ -191,24 +193,26 @@ impl Processor {
         self.cpu.iter().find(fits).and_then(|cpu| cpu.names.first()).map(String::as_str)
     }
 
-    /// What the cache entries of a configured project allow, and the entries that say so.
+    /// The features that the CMake cache of a project allows, and the entries that allow them.
     #[must_use]
-    pub fn options(&self, entries: &BTreeMap<String, String>) -> (Promise, Vec<String>) {
-        let mut promise = Promise::default();
+    pub fn options(&self, entries: &BTreeMap<String, String>) -> (AllowedFeatures, Vec<String>) {
+        let mut allowed = AllowedFeatures::default();
         let mut from = Vec::new();
         for (name, value) in entries {
             let one = match table().options.get(name) {
                 Some(_) if !is_on(value) => continue,
-                Some(features) if features == "native" => Promise { native: true, ..Promise::default() },
-                Some(features) => Promise { features: self.all(features.split(' ')), native: false },
+                Some(features) if features == "native" => {
+                    AllowedFeatures { native: true, ..AllowedFeatures::default() }
+                }
+                Some(features) => AllowedFeatures { features: self.all(features.split(' ')), native: false },
                 None => self.flags(value.split_ascii_whitespace()),
             };
             if !one.is_baseline() {
                 from.push(format!("{name}={value}"));
-                promise.add(&one);
+                allowed.add(&one);
             }
         }
-        (promise, from)
+        (allowed, from)
     }
 }
 
@@ -219,7 +223,7 @@ fn is_on(value: &str) -> bool {
         && !value.ends_with("-NOTFOUND")
 }
 
-/// Whether a compiler flag selects the instructions that may be used.
+/// Whether a compiler flag selects instruction set features.
 #[must_use]
 pub fn is_machine_flag(flag: &str) -> bool {
     let is_model = flag.starts_with("-mcmodel") || flag.starts_with("-mtune") || flag.starts_with("-macosx");
@@ -250,10 +254,10 @@ mod tests {
     }
 
     #[test]
-    fn flags_allow_the_features_they_name() {
+    fn flags_allow_the_features_that_they_name() {
         let check = |flags: &str, level: Option<&str>, native: bool| {
-            let promise = x86().flags(flags.split(' '));
-            assert_eq!((x86().level(&promise.features), promise.native), (level, native), "{flags}");
+            let allowed = x86().flags(flags.split(' '));
+            assert_eq!((x86().level(&allowed.features), allowed.native), (level, native), "{flags}");
         };
         check("-O3 -msse2 -mtune=native", Some("x86-64"), false);
         check("-mavx2 -mfma", Some("x86-64-v3"), false);
@@ -269,11 +273,11 @@ mod tests {
         let entries = |pairs: &[(&str, &str)]| {
             pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
         };
-        let (promise, from) = x86().options(&entries(&[("GGML_AVX2", "ON"), ("GGML_AVX512", "OFF")]));
-        assert!(promise.features.contains("avx2") && !promise.features.contains("avx512f"));
+        let (allowed, from) = x86().options(&entries(&[("GGML_AVX2", "ON"), ("GGML_AVX512", "OFF")]));
+        assert!(allowed.features.contains("avx2") && !allowed.features.contains("avx512f"));
         assert_eq!(from, ["GGML_AVX2=ON"]);
-        let (promise, _) = x86().options(&entries(&[("CMAKE_C_FLAGS", "-O2 -march=haswell")]));
-        assert!(promise.features.contains("bmi2"));
+        let (allowed, _) = x86().options(&entries(&[("CMAKE_C_FLAGS", "-O2 -march=haswell")]));
+        assert!(allowed.features.contains("bmi2"));
         assert!(x86().options(&entries(&[("GGML_NATIVE", "ON")])).0.native);
     }
 }

@@ -3,6 +3,27 @@
 //!
 //! Part of gpubuild. The interface is not stable.
 
+/// Implements [`schemars::JsonSchema`] for a type that is a string in JSON.
+#[cfg(feature = "schema")]
+#[macro_export]
+macro_rules! string_schema {
+    ($type:ty) => {
+        impl schemars::JsonSchema for $type {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($type).into()
+            }
+
+            fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                String::json_schema(generator)
+            }
+        }
+    };
+}
+
 pub mod arch;
 pub mod backend;
 pub mod clean;
@@ -10,6 +31,8 @@ pub mod isa;
 pub mod platform;
 pub mod secret;
 pub mod shell;
+pub mod template;
+pub mod text;
 pub mod version;
 
 pub use backend::Backend;

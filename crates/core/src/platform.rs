@@ -25,7 +25,7 @@ impl Os {
         }
     }
 
-    /// The name for messages.
+    /// The display name.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A version that keeps its spelling and compares by its numbers.
+/// A version that is compared by its numbers and displayed as it was written.
 ///
 /// Numbers are compared from left to right and a missing one counts as zero, so `12.4` equals `12.4.0`.
 /// The text after the numbers (`-47`, `rc1`, `+deb12`) is kept for display and ignored in comparisons.
@@ -16,13 +16,13 @@ pub struct Version {
     numbers: Vec<u64>,
 }
 
-/// Text that does not start with a number.
+/// The error for text that does not start with a number.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a version: it must start with a number")]
 pub struct NotAVersion(pub String);
 
 impl Version {
-    /// The version as it was spelled, without a leading `v`.
+    /// The version as it was written, without a leading `v`.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
@@ -126,6 +126,9 @@ impl PartialEq for Version {
 }
 
 impl Eq for Version {}
+
+#[cfg(feature = "schema")]
+crate::string_schema!(Version);
 
 impl Serialize for Version {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,4 +1,4 @@
-//! What findings, refusals and errors have in common: an id, a message, a hint and evidence.
+//! The common interface of findings, refusals and errors: an id, a message, a hint and evidence.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,36 +9,36 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::evidence::Evidence;
 
 /// The stable id of a finding, refusal or error: `family.subject.problem`. Every id has an entry in `findings/`, which
-/// [`id!`](crate::id) checks at compile time; `gpubuild explain ID` prints it.
+/// `gpubuild explain ID` prints. [`id!`](crate::id) checks this at compile time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct DiagnosticId(&'static str);
 
 impl DiagnosticId {
-    /// An id of the catalogue.
+    /// Creates an id.
     ///
     /// # Panics
-    /// If the catalogue has no such id. In [`id!`](crate::id) that is a compiler error.
+    /// `findings/` has no entry with this id. In [`id!`](crate::id), this is a compile error.
     #[must_use]
     pub const fn new(id: &'static str) -> Self {
         assert!(gpubuild_findings::position(id).is_some(), "findings/ has no entry with this id");
         Self(id)
     }
 
-    /// The id with this text, if the catalogue has it.
+    /// Looks up an id by its text. `None` if `findings/` has no entry for it.
     #[must_use]
     pub fn find(text: &str) -> Option<Self> {
         gpubuild_findings::position(text).map(|at| Self(gpubuild_findings::IDS[at]))
     }
 
-    /// The text.
+    /// The id as text.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         self.0
     }
 }
 
-/// A [`DiagnosticId`] that is checked at compile time: `id!("cuda.toolkit.missing")`.
+/// Creates a [`DiagnosticId`] that is checked at compile time: `id!("cuda.toolkit.missing")`.
 #[macro_export]
 macro_rules! id {
     ($id:literal) => {
@@ -104,31 +104,19 @@ impl<'de> Deserialize<'de> for DiagnosticId {
 }
 
 #[cfg(feature = "schema")]
-impl schemars::JsonSchema for DiagnosticId {
-    fn inline_schema() -> bool {
-        true
-    }
+gpubuild_core::string_schema!(DiagnosticId);
 
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "DiagnosticId".into()
-    }
-
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        String::json_schema(generator)
-    }
-}
-
-/// A finding, refusal or error. `Display` is the message: what is wrong and where, lowercase, without a final period.
+/// A finding, refusal or error. `Display` prints the message: the problem and its location, lowercase, without a final period.
 pub trait Diagnostic: fmt::Display {
     /// The stable id.
     fn id(&self) -> DiagnosticId;
 
-    /// What to do, if known.
+    /// How to fix the problem, if known.
     fn hint(&self) -> Option<String> {
         None
     }
 
-    /// The observations behind it.
+    /// The observations that the diagnosis is based on.
     fn evidence(&self) -> &[Evidence] {
         &[]
     }
@@ -141,27 +129,26 @@ impl Diagnostic for gpubuild_host::links::LinkRefused {
 
     fn hint(&self) -> Option<String> {
         Some(format!(
-            "if it came with the sources, do not trust them; `rm {}` removes only the link",
+            "remove the link with `rm {}`; if it came with the sources, do not trust them",
             self.path
         ))
     }
 }
 
-/// What an error means and how it is fixed, in general. The message of the actual error has its values.
+/// The general explanation of an error. The message of an actual error has its specific values.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ErrorEntry {
-    /// What it means, in one or two sentences.
+    /// The meaning, in one or two sentences.
     pub meaning: String,
-    /// How to fix it, in one sentence.
+    /// The fix, in one sentence.
     pub fix: String,
 }
 
-/// The errors of `findings/errors.toml` by id. Findings have entries of their own
-/// ([`Findings`](crate::finding::Findings)).
+/// The errors in `findings/errors.toml`, by id. Findings have separate entries ([`Findings`](crate::finding::Findings)).
 ///
 /// # Panics
-/// If the embedded file is invalid; a test rules that out.
+/// The embedded file is invalid; a test rules this out.
 #[must_use]
 pub fn errors() -> BTreeMap<String, ErrorEntry> {
     #[derive(Deserialize)]
@@ -174,11 +161,10 @@ pub fn errors() -> BTreeMap<String, ErrorEntry> {
     file.errors
 }
 
-/// The ids that somebody who wrote `text` may have meant, the nearest first: those that begin with it, then those with a
-/// similar spelling.
+/// Suggestions for an unknown id, the best first: ids that start with `text`, then ids with a similar spelling.
 #[must_use]
 pub fn near(text: &str) -> Vec<&'static str> {
-    const MOST: usize = 8;
+    const LIMIT: usize = 8;
     let longest = (text.len() / 4).max(1);
     let mut found: Vec<(usize, &str)> = gpubuild_findings::IDS
         .iter()
@@ -195,7 +181,7 @@ pub fn near(text: &str) -> Vec<&'static str> {
         found.extend(ids.map(|id| (0, *id)));
     }
     found.sort_unstable();
-    found.into_iter().map(|(_, id)| id).take(MOST).collect()
+    found.into_iter().map(|(_, id)| id).take(LIMIT).collect()
 }
 
 #[cfg(test)]
@@ -203,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_error_has_its_texts() {
+    fn every_error_has_an_explanation() {
         let errors = errors();
         assert!(errors.len() > 150);
         for (id, entry) in &errors {
@@ -216,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn near_ids_are_those_with_the_same_beginning_or_a_similar_spelling() {
+    fn suggestions_have_the_same_prefix_or_a_similar_spelling() {
         assert_eq!(near("cuda.toolkit.mising")[0], "cuda.toolkit.missing");
         assert_eq!(near("cache.of"), ["cache.off"]);
         assert!(near("probe.").iter().all(|id| id.starts_with("probe.")));
@@ -225,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn only_ids_of_the_catalogue_are_found() {
+    fn only_known_ids_are_found() {
         assert_eq!(DiagnosticId::find("cuda.toolkit.missing"), Some(id!("cuda.toolkit.missing")));
         assert_eq!(DiagnosticId::find("cuda.toolkit.mising"), None);
         let read: Result<DiagnosticId, _> = serde_json::from_str("\"cuda.toolkit.mising\"");

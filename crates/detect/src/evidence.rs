@@ -1,13 +1,13 @@
-//! Observations, and where they were made.
+//! Observations and their sources.
 
 use serde::Serialize;
 
-/// Where an observation was made.
+/// The kind of source of an observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum EvidenceKind {
-    /// A file, or its absence.
+    /// A file, existing or missing.
     File,
     /// An environment variable.
     Env,
@@ -19,7 +19,7 @@ pub enum EvidenceKind {
     Registry,
 }
 
-/// One observation and where it was made.
+/// An observation and its source.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Evidence {
@@ -28,22 +28,22 @@ pub struct Evidence {
     /// Path, variable, command line or registry key.
     #[serde(rename = "where")]
     pub place: String,
-    /// The raw value, shortened to one line; "absent" if it was looked for and not found.
+    /// The raw value, shortened to one line; `absent` if the source does not exist.
     pub value: String,
 }
 
 impl Evidence {
-    /// An observation of any kind.
+    /// Creates an observation. `place` is the path, variable, command line or registry key.
     pub fn new(kind: EvidenceKind, place: impl Into<String>, value: impl Into<String>) -> Self {
         Self { kind, place: place.into(), value: value.into() }
     }
 
-    /// The content or state of a file.
+    /// Creates an observation of a file's content or state.
     pub fn file(place: impl Into<String>, value: impl Into<String>) -> Self {
         Self::new(EvidenceKind::File, place, value)
     }
 
-    /// The value of an environment variable; secrets in it are redacted.
+    /// Creates an observation of an environment variable, with secrets redacted.
     pub fn env(name: impl Into<String>, value: impl Into<String>) -> Self {
         Self::new(EvidenceKind::Env, name, gpubuild_core::secret::redact(&value.into()).text)
     }

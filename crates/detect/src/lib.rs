@@ -6,6 +6,6 @@ pub mod diagnostic;
 pub mod evidence;
 pub mod facts;
 pub mod finding;
+pub mod finding_text;
 pub mod matrix;
-pub mod tell;
 pub mod toolkit;

@@ -1,12 +1,15 @@
-//! Which architectures a build contains here and which not, each with its reason: wish x devices x toolkit x driver x
-//! kernels of libraries. What is built is what `gpubuild plan` says; what stands against it is told beside it.
+//! Which architectures a build contains on this machine and which it does not, each with its reason.
+//!
+//! The inputs are the requested architectures, the devices, the toolkit, the driver and the kernels in the toolkit's
+//! libraries. The built architectures are those of `gpubuild plan`; conflicts with the driver or the libraries are listed
+//! separately.
 
 use gpubuild_core::arch::{CudaArch, CudaCode};
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::facts::{Gpu, Vendor};
 use gpubuild_detect::matrix::{Presence, Reason, Verdict};
 use gpubuild_detect::toolkit::Description;
-use gpubuild_detect::toolkit::range::Knows;
+use gpubuild_detect::toolkit::range::ArchSupport;
 use gpubuild_plan::plan::archs::{self, ArchSelection};
 use gpubuild_plan::plan::kits::kits;
 use gpubuild_plan::plan::make::BuildKit;
@@ -14,21 +17,21 @@ use serde::Serialize;
 
 use super::DiagnosisCase;
 
-/// The architectures of one backend.
+/// The planned architectures of one backend.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiagnosedArchs {
     /// The backend.
     pub backend: Backend,
-    /// The toolkit that compiles: `CUDA Toolkit 12.4`.
+    /// Name and release of the toolkit: `CUDA Toolkit 12.4`.
     pub toolkit: String,
-    /// Who decides: `auto`, `gpubuild.toml`, a variable with its value.
+    /// Where the selection comes from: `auto`, `gpubuild.toml`, or a variable with its value.
     pub origin: String,
-    /// What is built.
+    /// Architectures that are built.
     pub built: Vec<BuiltArchs>,
-    /// What was left out, or does not help here.
+    /// Architectures that are excluded, or that cannot run on this machine.
     pub removed: Vec<RemovedArch>,
-    /// Id of the finding that stops the build, if one does.
+    /// Id of the finding that blocks the build.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocked: Option<String>,
 }
@@ -37,38 +40,38 @@ pub struct DiagnosedArchs {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BuiltArchs {
-    /// As CMake takes it: `90-real`, `90-virtual`, `gfx1100`.
+    /// Architecture in CMake's notation: `90-real`, `90-virtual`, `gfx1100`.
     pub arch: String,
-    /// Why.
+    /// Reason for building it.
     pub why: String,
 }
 
-/// An architecture that is not built, or is and does not run here.
+/// An architecture that is not built, or that is built and cannot run on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RemovedArch {
-    /// `sm_61`, `gfx1103`.
+    /// Name of the architecture: `sm_61`, `gfx1103`.
     pub arch: String,
-    /// What takes it out.
+    /// What excludes it.
     pub by: By,
-    /// Why.
+    /// Reason for the exclusion.
     pub why: String,
 }
 
-/// What takes an architecture out.
+/// What excludes an architecture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum By {
-    /// The compiler does not know it.
+    /// The compiler does not support it.
     Toolkit,
-    /// The driver here can't run it.
+    /// The installed driver cannot run it.
     Driver,
     /// The toolkit's libraries have no kernels for it.
     Libraries,
 }
 
-/// The plans of all backends with a toolkit that compiles for architectures, and with something to compile for.
+/// Plans of the CUDA and ROCm backends, if they are relevant on this machine and have a toolkit.
 #[must_use]
 pub fn of_case(case: &DiagnosisCase<'_>) -> Vec<DiagnosedArchs> {
     let kits = kits(case.inventory, case.catalogue, case.facts.platform);
@@ -78,7 +81,7 @@ pub fn of_case(case: &DiagnosisCase<'_>) -> Vec<DiagnosedArchs> {
     cuda.into_iter().chain(rocm).collect()
 }
 
-/// Whether somebody builds for a backend: it was asked for, its hardware is there, or there is no hardware at all.
+/// Whether a backend is relevant: it was requested, its hardware is present, or the machine has no GPU.
 fn matters(case: &DiagnosisCase<'_>, verdict: &Verdict) -> bool {
     match case.asked {
         Some(asked) => asked.contains(&verdict.backend),
@@ -86,11 +89,12 @@ fn matters(case: &DiagnosisCase<'_>, verdict: &Verdict) -> bool {
     }
 }
 
-fn wish(case: &DiagnosisCase<'_>, backend: Backend, variables: &[&str]) -> ArchSelection {
+fn selection(case: &DiagnosisCase<'_>, backend: Backend, variables: &[&str]) -> ArchSelection {
     let table = case.project.and_then(|project| project.backends.get(&backend));
     ArchSelection::resolve(case.env, variables, table.and_then(|table| table.archs.as_ref()))
 }
 
+/// Hardware devices of a verdict with their architecture.
 fn real(verdict: &Verdict) -> impl Iterator<Item = (&Gpu, &str)> {
     let real = verdict.devices.iter().filter(|gpu| gpu.vendor != Vendor::Software);
     real.filter_map(|gpu| Some((gpu, gpu.arch.as_deref()?)))
@@ -102,7 +106,7 @@ fn cuda(case: &DiagnosisCase<'_>, kit: &BuildKit) -> Option<DiagnosedArchs> {
     if !matters(case, verdict) {
         return None;
     }
-    let wish = wish(case, Backend::Cuda, &["CUDAARCHS", "CUDA_COMPUTE_CAP"]);
+    let selection = selection(case, Backend::Cuda, &["CUDAARCHS", "CUDA_COMPUTE_CAP"]);
     let named = |arch: CudaArch| kit.archs.other_name(&arch).unwrap_or(arch);
     let devices: Vec<(String, CudaArch)> =
         real(verdict).filter_map(|(gpu, arch)| Some((gpu.name.clone(), named(arch.parse().ok()?)))).collect();
@@ -110,32 +114,36 @@ fn cuda(case: &DiagnosisCase<'_>, kit: &BuildKit) -> Option<DiagnosedArchs> {
     let mut plan = DiagnosedArchs {
         backend: Backend::Cuda,
         toolkit: kit.archs.toolkit.clone(),
-        origin: wish.origin.clone(),
+        origin: selection.origin.clone(),
         built: Vec::new(),
         removed: Vec::new(),
         blocked: None,
     };
-    let list = match archs::cuda(&wish, &archs, &kit.archs, &kit.default_cuda) {
+    let list = match archs::cuda(&selection, &archs, &kit.archs, &kit.default_cuda) {
         Ok(found) => found.list,
         Err(reason) => {
-            plan.refuse(&reason, &wish);
+            plan.refuse(&reason, &selection);
             Vec::new()
         }
     };
     plan.built = list
         .iter()
-        .map(|arch| BuiltArchs { arch: arch.to_string(), why: why_cuda(arch, &list, &devices, &wish) })
+        .map(|arch| BuiltArchs { arch: arch.to_string(), why: why_cuda(arch, &list, &devices, &selection) })
         .collect();
-    left_out_by_toolkit(&mut plan, kit, &list, &devices, &wish);
-    against_driver(&mut plan, case, verdict, description, &list, &devices);
+    excluded_by_toolkit(&mut plan, kit, &list, &devices, &selection);
+    excluded_by_driver(&mut plan, case, verdict, description, &list, &devices);
     Some(plan)
 }
 
 impl DiagnosedArchs {
-    /// Nothing is built.
-    fn refuse(&mut self, reason: &Reason, wish: &ArchSelection) {
+    /// Records that the selection is rejected and nothing is built.
+    fn refuse(&mut self, reason: &Reason, selection: &ArchSelection) {
         self.blocked = Some(reason.id.to_string());
-        self.removed.push(RemovedArch { arch: wish.text.clone(), by: By::Toolkit, why: reason.text.clone() });
+        self.removed.push(RemovedArch {
+            arch: selection.text.clone(),
+            by: By::Toolkit,
+            why: reason.text.clone(),
+        });
     }
 }
 
@@ -143,60 +151,65 @@ fn why_cuda(
     arch: &CudaArch,
     list: &[CudaArch],
     devices: &[(String, CudaArch)],
-    wish: &ArchSelection,
+    selection: &ArchSelection,
 ) -> String {
     let device = devices.iter().find(|(_, device)| device.number == arch.number);
     let newest_real = list.iter().filter(|one| one.code != CudaCode::Virtual).map(|one| one.number).max();
     let newest_device = devices.iter().map(|(_, device)| device.number).max();
     match (&arch.code, device) {
-        _ if wish.origin != "auto" && !matches!(wish.text.trim(), "native" | "auto") => {
-            format!("asked for by {}", wish.origin)
+        _ if selection.origin != "auto" && !matches!(selection.text.trim(), "native" | "auto") => {
+            format!("requested by {}", selection.origin)
         }
         (CudaCode::Virtual, _) if newest_device.is_some_and(|device| device > arch.number) => {
-            "PTX for a card that is newer than the toolkit: its driver translates it".to_owned()
+            "PTX for a GPU that is newer than the toolkit; its driver JIT-compiles it".to_owned()
         }
         (CudaCode::Virtual, _) if newest_real == Some(arch.number) => {
-            "PTX of the newest, which drivers of later cards translate".to_owned()
+            "PTX of the newest architecture, which drivers of later GPUs JIT-compile".to_owned()
         }
         (_, Some((name, _))) => format!("machine code for {name}"),
-        _ => "a card in use somewhere: no GPU answers here, so the list for distribution is built".to_owned(),
+        _ => "no GPU detected; in the default list for distribution".to_owned(),
     }
 }
 
-/// Devices and entries of the list for distribution that the compiler does not know.
-fn left_out_by_toolkit(
+/// Excludes devices and default architectures that the compiler does not support.
+fn excluded_by_toolkit(
     plan: &mut DiagnosedArchs,
     kit: &BuildKit,
     list: &[CudaArch],
     devices: &[(String, CudaArch)],
-    wish: &ArchSelection,
+    selection: &ArchSelection,
 ) {
     let range = &kit.archs;
     let (Some(lowest), Some(highest)) = (range.numbers.first(), range.numbers.last()) else { return };
-    let by_device = matches!(wish.text.trim(), "auto" | "native");
+    let by_device = matches!(selection.text.trim(), "auto" | "native");
     let own = |device: &CudaArch| list.iter().any(|arch| arch.number == device.number);
     for (name, device) in devices.iter().filter(|(_, device)| by_device && !own(device)) {
-        let why = match range.knows(device.number) {
-            Knows::Yes => continue,
-            Knows::Dropped => format!("{} starts at sm_{lowest}; {name} needs an older one", range.toolkit),
-            Knows::TooNew => {
-                format!("{} builds up to sm_{highest}; {name} gets PTX of that", range.toolkit)
+        let why = match range.support(device.number) {
+            ArchSupport::Yes => continue,
+            ArchSupport::Dropped => {
+                format!("{} supports sm_{lowest} and newer; {name} is older", range.toolkit)
             }
-            Knows::Unknown => {
-                format!("no table tells whether {} knows it; {name} gets PTX of sm_{highest}", range.toolkit)
+            ArchSupport::TooNew => {
+                format!("{} supports up to sm_{highest}; {name} uses PTX of sm_{highest}", range.toolkit)
+            }
+            ArchSupport::Unknown => {
+                format!(
+                    "no table says whether {} supports it; {name} uses PTX of sm_{highest}",
+                    range.toolkit
+                )
             }
         };
         plan.add(device.sm(), By::Toolkit, why);
     }
-    if devices.is_empty() && wish.text.trim() == "auto" {
+    if devices.is_empty() && selection.text.trim() == "auto" {
         for arch in kit.default_cuda.iter().filter(|arch| !list.contains(arch)) {
-            plan.add(arch.sm(), By::Toolkit, format!("{} does not build for it", range.toolkit));
+            plan.add(arch.sm(), By::Toolkit, format!("{} does not support it", range.toolkit));
         }
     }
 }
 
-/// What is built and the driver here can't run or translate.
-fn against_driver(
+/// Lists built architectures that the installed driver can neither run nor JIT-compile.
+fn excluded_by_driver(
     plan: &mut DiagnosedArchs,
     case: &DiagnosisCase<'_>,
     verdict: &Verdict,
@@ -210,7 +223,7 @@ fn against_driver(
     for (name, device) in devices {
         if description.device_conflict(&device.sm(), Some(driver), flavour).is_some() {
             let flavour = flavour.map(|flavour| format!(" ({flavour} modules)")).unwrap_or_default();
-            plan.add(device.sm(), By::Driver, format!("driver {driver}{flavour} does not drive {name}"));
+            plan.add(device.sm(), By::Driver, format!("driver {driver}{flavour} does not support {name}"));
         }
     }
     let release = case.inventory.chosen(&description.id).and_then(|copy| copy.version());
@@ -221,7 +234,7 @@ fn against_driver(
     }
     for arch in list.iter().filter(|arch| arch.code != CudaCode::Real) {
         let why = format!(
-            "driver {driver} knows CUDA {} and can't translate PTX of {}: here only machine code runs",
+            "driver {driver} supports CUDA {} and cannot JIT-compile PTX of CUDA {}; only machine code runs",
             newest.release(),
             release.release()
         );
@@ -235,21 +248,21 @@ fn rocm(case: &DiagnosisCase<'_>, kit: &BuildKit) -> Option<DiagnosedArchs> {
     if !matters(case, verdict) {
         return None;
     }
-    let wish = wish(case, Backend::Rocm, &["AMDGPU_TARGETS"]);
+    let selection = selection(case, Backend::Rocm, &["AMDGPU_TARGETS"]);
     let devices: Vec<(&Gpu, &str)> = real(verdict).collect();
     let archs: Vec<String> = devices.iter().map(|(_, arch)| (*arch).to_owned()).collect();
     let mut plan = DiagnosedArchs {
         backend: Backend::Rocm,
         toolkit: kit.archs.toolkit.clone(),
-        origin: wish.origin.clone(),
+        origin: selection.origin.clone(),
         built: Vec::new(),
         removed: Vec::new(),
         blocked: None,
     };
-    let list = match archs::rocm(&wish, &archs, &kit.default_gfx) {
+    let list = match archs::rocm(&selection, &archs, &kit.default_gfx) {
         Ok(found) => found.list,
         Err(reason) => {
-            plan.refuse(&reason, &wish);
+            plan.refuse(&reason, &selection);
             Vec::new()
         }
     };
@@ -258,11 +271,11 @@ fn rocm(case: &DiagnosisCase<'_>, kit: &BuildKit) -> Option<DiagnosedArchs> {
         .map(|arch| {
             let device = devices.iter().find(|(_, device)| device == arch);
             let why = match device {
-                _ if !matches!(wish.text.trim(), "auto" | "native") => {
-                    format!("asked for by {}", wish.origin)
+                _ if !matches!(selection.text.trim(), "auto" | "native") => {
+                    format!("requested by {}", selection.origin)
                 }
                 Some((gpu, _)) => format!("machine code for {}", gpu.name),
-                None => "in the list for distribution: no AMD GPU answers here".to_owned(),
+                None => "no AMD GPU detected; in the default list for distribution".to_owned(),
             };
             BuiltArchs { arch: arch.clone(), why }
         })
@@ -275,7 +288,7 @@ fn rocm(case: &DiagnosisCase<'_>, kit: &BuildKit) -> Option<DiagnosedArchs> {
     }
     for (gpu, arch) in devices {
         if description.device_conflict(arch, verdict.driver.as_ref(), None).is_some() {
-            plan.add(arch.to_owned(), By::Driver, format!("ROCm does not drive {}", gpu.name));
+            plan.add(arch.to_owned(), By::Driver, format!("ROCm does not support {}", gpu.name));
         }
     }
     Some(plan)
@@ -301,16 +314,16 @@ mod tests {
     use gpubuild_host::{Arch, HostInfo, Os, RecordedHost};
     use gpubuild_plan::project;
 
-    fn machine(toolkit: &str, driver: &str, cards: &[&str]) -> RecordedHostBuilder {
+    fn machine(toolkit: &str, driver: &str, gpus: &[&str]) -> RecordedHostBuilder {
         let mut host = RecordedHost::builder(Os::Linux, Arch::X86_64)
             .executable(&format!("/usr/local/cuda-{toolkit}/bin/nvcc"))
             .opaque(&format!("/usr/local/cuda-{toolkit}/include/cuda_runtime.h"))
             .file("/sys/module/nvidia/version", driver)
             .opaque(&format!("/usr/lib/x86_64-linux-gnu/libcuda.so.{driver}"))
             .link("/usr/lib/x86_64-linux-gnu/libcuda.so.1", &format!("libcuda.so.{driver}"));
-        for (index, card) in cards.iter().enumerate() {
+        for (index, gpu) in gpus.iter().enumerate() {
             let address = format!("0000:0{}:00.0", index + 1);
-            let text = format!("Model: \t\t {card}\nBus Location: \t {address}\n");
+            let text = format!("Model: \t\t {gpu}\nBus Location: \t {address}\n");
             host = host
                 .file(&format!("/sys/bus/pci/devices/{address}/class"), "0x030000")
                 .file(&format!("/sys/bus/pci/devices/{address}/vendor"), "0x10de")
@@ -320,7 +333,7 @@ mod tests {
         host
     }
 
-    /// What is built, then what is not and by what.
+    /// The built architectures, then the excluded ones with what excludes them.
     fn plan(host: RecordedHostBuilder, archs: Option<&str>) -> String {
         let host = host.build();
         let catalogue = Catalogue::embedded();
@@ -355,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn cards_toolkit_and_driver_are_taken_together() {
+    fn devices_toolkit_and_driver_limit_the_architectures() {
         let tesla = ["Tesla T4"];
         assert_eq!(plan(machine("12.4", "550.144.03", &tesla), None), "75-real 75-virtual - ");
         assert_eq!(
@@ -371,13 +384,13 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_of_the_project_counts_and_a_machine_without_a_gpu_builds_for_others() {
-        let card = ["Tesla T4"];
-        assert_eq!(plan(machine("12.4", "550.144.03", &card), Some("[\"80\", \"90a\"]")), "80 90a - ");
+    fn project_file_selects_architectures_and_machine_without_gpu_uses_the_default_list() {
+        let gpu = ["Tesla T4"];
+        assert_eq!(plan(machine("12.4", "550.144.03", &gpu), Some("[\"80\", \"90a\"]")), "80 90a - ");
         assert_eq!(
-            plan(machine("13.0", "580.95.05", &card), Some("[\"70\"]")),
+            plan(machine("13.0", "580.95.05", &gpu), Some("[\"70\"]")),
             " - 70 by toolkit",
-            "what was asked for by name is refused"
+            "an architecture that was requested explicitly is rejected"
         );
         let none = plan(machine("11.8", "520.61.05", &[]), None);
         assert!(none.starts_with("60-real 70-real") && none.ends_with("90-virtual - "), "{none}");

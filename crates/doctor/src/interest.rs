@@ -1,4 +1,4 @@
-//! How much a finding matters here: what was asked for, and what hardware is present.
+//! Assigns severities from the requested backends and the hardware present.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::facts::{Gpu, Vendor};
@@ -8,25 +8,25 @@ use gpubuild_host::Os;
 
 use super::DiagnosisCase;
 
-/// The severities of drafts. What is missing is judged by what is broken beside it.
+/// Severities of the drafts. An absence becomes an error if it leaves a GPU unused, which depends on the other drafts.
 pub(super) fn severities(
     case: &DiagnosisCase<'_>,
     findings: &Findings,
     drafts: &[FindingDraft],
 ) -> Vec<Severity> {
-    let alone: Vec<Severity> = drafts.iter().map(|draft| severity(case, findings, draft)).collect();
-    let is_told = |(_, severity): &(&FindingDraft, &Severity)| **severity < Severity::Info;
-    let told: Vec<&FindingDraft> =
-        drafts.iter().zip(&alone).filter(is_told).map(|(draft, _)| draft).collect();
+    let initial: Vec<Severity> = drafts.iter().map(|draft| severity(case, findings, draft)).collect();
+    let is_reported = |(_, severity): &(&FindingDraft, &Severity)| **severity < Severity::Info;
+    let reported: Vec<&FindingDraft> =
+        drafts.iter().zip(&initial).filter(is_reported).map(|(draft, _)| draft).collect();
     let leaves_idle = |draft: &FindingDraft| {
         let backends = backends(findings, draft);
         draft.severity.is_none()
             && kind(findings, draft) == FindingKind::Absence
             && matters(case, &backends)
-            && backends.iter().any(|backend| leaves_a_gpu_idle(case, findings, &told, *backend))
+            && backends.iter().any(|backend| leaves_a_gpu_idle(case, findings, &reported, *backend))
     };
-    let both = drafts.iter().zip(&alone);
-    both.map(|(draft, alone)| if leaves_idle(draft) { Severity::Error } else { *alone }).collect()
+    let both = drafts.iter().zip(&initial);
+    both.map(|(draft, initial)| if leaves_idle(draft) { Severity::Error } else { *initial }).collect()
 }
 
 fn kind(findings: &Findings, draft: &FindingDraft) -> FindingKind {
@@ -41,7 +41,7 @@ fn backends(findings: &Findings, draft: &FindingDraft) -> Vec<Backend> {
     }
 }
 
-/// Whether somebody asked for one of the backends, or its hardware is here. What belongs to no backend always matters.
+/// Whether one of the backends was requested or has its hardware present. A finding without a backend always matters.
 fn matters(case: &DiagnosisCase<'_>, backends: &[Backend]) -> bool {
     let present = |backend: &Backend| case.matrix.verdict(*backend).hardware == Presence::Present;
     backends.is_empty()
@@ -51,7 +51,7 @@ fn matters(case: &DiagnosisCase<'_>, backends: &[Backend]) -> bool {
         }
 }
 
-/// The severity of a draft by itself.
+/// Severity of a draft regardless of the other drafts.
 fn severity(case: &DiagnosisCase<'_>, findings: &Findings, draft: &FindingDraft) -> Severity {
     if let Some(severity) = draft.severity {
         return severity;
@@ -78,9 +78,8 @@ fn affects_build(findings: &Findings, draft: &FindingDraft) -> bool {
     affects.contains(&Affects::Build)
 }
 
-/// Whether a machine without any GPU is there to build for a backend: a CI job or an image with its compiler, for Vulkan
-/// with its headers. What stops
-/// the build is no error as long as nobody asks, but it is what such a machine is for.
+/// Whether a machine without a GPU serves as a builder for a backend: it has the compiler (for Vulkan the headers), as CI jobs
+/// and images do. Such a machine exists to build, so a blocked build is a warning even without a request.
 fn is_builder(case: &DiagnosisCase<'_>, backend: Backend) -> bool {
     let is_real = |gpu: &Gpu| !matches!(gpu.vendor, Vendor::Virtual | Vendor::Software);
     let Some(description) = case.catalogue.for_backend(backend) else { return false };
@@ -89,12 +88,12 @@ fn is_builder(case: &DiagnosisCase<'_>, backend: Backend) -> bool {
     !case.facts.gpus.iter().any(is_real) && copies.iter().any(|copy| copy.part(marker).is_some())
 }
 
-/// Whether this backend is the first choice for a card of its own that works and for which nothing else can be built: then
-/// its missing toolkit is what the user came for.
+/// Whether a GPU that is not integrated has this backend as its native one, works, and has no other backend that can be built
+/// for it. The missing toolkit is then the problem that the user wants to know about.
 fn leaves_a_gpu_idle(
     case: &DiagnosisCase<'_>,
     findings: &Findings,
-    told: &[&FindingDraft],
+    reported: &[&FindingDraft],
     backend: Backend,
 ) -> bool {
     let verdict = case.matrix.verdict(backend);
@@ -103,29 +102,29 @@ fn leaves_a_gpu_idle(
     };
     let Some(gpu) = verdict.devices.iter().find(is_own) else { return false };
     let drives = |other: &Verdict| other.devices.iter().any(|device| device.vendor == gpu.vendor);
-    // Mesa's Vulkan is what most cards of AMD and Intel are used with. NVIDIA's comes along with any driver and tells
-    // nothing.
+    // AMD and Intel GPUs are mostly used through Mesa's Vulkan. NVIDIA's Vulkan is part of every driver, so its presence
+    // proves nothing.
     let by_mesa = matches!(gpu.vendor, Vendor::Amd | Vendor::Intel);
-    if by_mesa && is_of_use(case, gpu.vendor) {
+    if by_mesa && is_useful_without_toolkit(case, gpu.vendor) {
         return false;
     }
     let serves = |other: &&Verdict| {
         (other.build == Readiness::Ready || by_mesa) && other.run == Readiness::Ready && drives(other)
     };
-    // What is broken is told first; what is missing beside it can wait.
+    // A broken component takes precedence over a missing one.
     let is_absence = |id: &str| findings.get(id).is_some_and(|entry| entry.kind == FindingKind::Absence);
-    let is_told = |id: &str| told.iter().any(|draft| draft.id == id);
-    let can_wait = |id: &str| if by_mesa { !is_told(id) } else { is_absence(id) };
+    let is_reported = |id: &str| reported.iter().any(|draft| draft.id == id);
+    let can_wait = |id: &str| if by_mesa { !is_reported(id) } else { is_absence(id) };
     let works = verdict.run_reasons.iter().all(|reason| can_wait(&reason.id));
     let is_for_card = |backend: &Backend| *backend != Backend::Cpu && drives(case.matrix.verdict(*backend));
-    let is_broken = by_mesa && told.iter().any(|draft| draft.backends.iter().any(is_for_card));
+    let is_broken = by_mesa && reported.iter().any(|draft| draft.backends.iter().any(is_for_card));
     works && !is_broken && !case.matrix.verdicts.iter().any(|other| serves(&other))
 }
 
-/// Whether a card of AMD or Intel is no waste without a toolkit: in a container, which is there for something; on Windows,
-/// whose driver brings everything that programs need; where programs bring the toolkit's libraries along; and beside
-/// another backend that is ready.
-fn is_of_use(case: &DiagnosisCase<'_>, vendor: Vendor) -> bool {
+/// Whether an AMD or Intel GPU is useful without a toolkit: in a container, which serves a specific purpose; on Windows, where
+/// the driver contains everything that programs need; where programs bundle the toolkit's libraries; or if another backend
+/// is ready.
+fn is_useful_without_toolkit(case: &DiagnosisCase<'_>, vendor: Vendor) -> bool {
     let is_ready = |verdict: &&Verdict| {
         verdict.backend != Backend::Cpu
             && verdict.hardware == Presence::Present
@@ -142,7 +141,7 @@ fn is_of_use(case: &DiagnosisCase<'_>, vendor: Vendor) -> bool {
         || case.matrix.verdicts.iter().any(|verdict| is_ready(&verdict))
 }
 
-/// The backend that a maker's cards are made for.
+/// The native backend of a vendor's GPUs.
 fn native(vendor: Vendor) -> Option<Backend> {
     Some(match vendor {
         Vendor::Nvidia => Backend::Cuda,

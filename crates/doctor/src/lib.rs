@@ -1,7 +1,7 @@
-//! The doctor: names the cause, proves it, gives the fix.
+//! The doctor: diagnoses a machine, a build, a binary or a project, with evidence and a remedy for each problem.
 //!
-//! Checks are pure: they look at a [`DiagnosisCase`] and hand over [`FindingDraft`]s. [`Teller`] gives these their words and commands for
-//! this machine, [`diagnose`] settles severities and folds what follows from something else under its cause.
+//! Checks are pure functions from a [`DiagnosisCase`] to [`FindingDraft`]s. [`FindingRenderer`] fills in the messages and commands for
+//! this machine; [`diagnose`] assigns severities and lists consequences under their cause.
 
 mod advice;
 pub mod arch_plan;
@@ -23,51 +23,51 @@ use gpubuild_detect::facts::Facts;
 use gpubuild_detect::finding::{
     Consequence, Finding, FindingDraft, FindingKind, Findings, Severity, catalogue,
 };
+use gpubuild_detect::finding_text::FindingRenderer;
 use gpubuild_detect::matrix::{Matrix, Probes};
-use gpubuild_detect::tell::Teller;
 use gpubuild_detect::toolkit::{Catalogue, Inventory};
 use gpubuild_host::{Environment, InspectHost};
 use gpubuild_plan::project::ProjectFile;
 
 pub use signs::MachineSigns;
 
-/// Everything that a check may look at.
+/// The input of all checks.
 #[derive(Clone, Copy)]
 pub struct DiagnosisCase<'a> {
-    /// Facts of the machine.
+    /// Observed facts about the machine.
     pub facts: &'a Facts,
-    /// Toolkits, tools and runtimes on it.
+    /// Detected toolkits, tools and runtimes.
     pub inventory: &'a Inventory,
-    /// The descriptions that they were found by.
+    /// The toolkit descriptions that detection used.
     pub catalogue: &'a Catalogue,
-    /// The verdicts.
+    /// The verdict of each backend.
     pub matrix: &'a Matrix,
-    /// What the drivers answered.
+    /// Answers of the driver probes.
     pub probes: &'a Probes,
-    /// What only the doctor looks for.
+    /// Observations that only the doctor makes.
     pub signs: &'a MachineSigns,
-    /// The environment.
+    /// The host's environment variables.
     pub env: &'a Environment,
-    /// The backends that somebody asked for; `None` if nobody asked for any.
+    /// The requested backends; `None` without a request.
     pub asked: Option<&'a [Backend]>,
-    /// What the project in the current folder says, if there is one.
+    /// The `gpubuild.toml` of the current folder, if there is one.
     pub project: Option<&'a ProjectFile>,
 }
 
-/// The rank of ids of a `--toolkits` folder, which have no entry.
+/// Rank of findings without a catalogue entry, such as those of a `--toolkits` folder.
 const LAST: u32 = 90;
 
-/// Which checks are run.
+/// Selects findings by id.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Ids or groups (`nv.*`); all if empty.
+    /// Ids or groups (`nv.*`) to report; empty reports all.
     pub only: Vec<String>,
-    /// Ids or groups that are left out.
+    /// Ids or groups to exclude.
     pub skip: Vec<String>,
 }
 
 impl Filter {
-    /// Whether a finding is wanted.
+    /// Whether findings with this id are reported.
     #[must_use]
     pub fn takes(&self, id: &str) -> bool {
         let named = |list: &[String]| list.iter().any(|pattern| catalogue::matches(pattern, id));
@@ -75,7 +75,7 @@ impl Filter {
     }
 }
 
-/// Looks at a machine beyond what `detect` needs: files and the environment only.
+/// Collects what the checks need beyond the facts of `detect`; reads files and the environment only.
 #[must_use]
 pub fn observe(
     host: &dyn InspectHost,
@@ -86,7 +86,7 @@ pub fn observe(
     MachineSigns::gather(host, facts, inventory, catalogue)
 }
 
-/// Every finding on a case, the root cause first.
+/// All findings, root causes first.
 #[must_use]
 pub fn diagnose(case: &DiagnosisCase<'_>, findings: &Findings, filter: &Filter) -> Vec<Finding> {
     let mut list = settle(case, findings, &drafts(case));
@@ -94,7 +94,7 @@ pub fn diagnose(case: &DiagnosisCase<'_>, findings: &Findings, filter: &Filter) 
     list
 }
 
-/// What the verdicts and the checks say about a machine.
+/// Drafts from the verdicts and all checks.
 fn drafts(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let mut drafts = checks::verdicts(case);
     for check in checks::all() {
@@ -105,24 +105,24 @@ fn drafts(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     drafts
 }
 
-/// Gives drafts their words and severities, and folds what follows from something else under its cause.
+/// Renders drafts, assigns severities, and lists consequences under their cause.
 fn settle(case: &DiagnosisCase<'_>, findings: &Findings, drafts: &[FindingDraft]) -> Vec<Finding> {
-    let teller = Teller::new(case.facts, case.catalogue, findings, case.signs.is_root);
+    let renderer = FindingRenderer::new(case.facts, case.catalogue, findings, case.signs.is_root);
     let severities = interest::severities(case, findings, drafts);
-    let told: Vec<fold::FoldedFinding> = drafts
+    let folded: Vec<fold::FoldedFinding> = drafts
         .iter()
         .zip(severities)
         .map(|(draft, severity)| {
             let known = findings.find(&draft.id);
             let rank = known.map_or(LAST, |(family, entry)| entry.rank.unwrap_or(family.rank));
             let entry = known.map(|(_, entry)| entry.clone()).unwrap_or_default();
-            fold::FoldedFinding { rank, entry, finding: teller.tell(draft, severity) }
+            fold::FoldedFinding { rank, entry, finding: renderer.render(draft, severity) }
         })
         .collect();
-    fold::fold(told)
+    fold::fold(folded)
 }
 
-/// The findings on a file that was examined, and those on the machine that they follow from.
+/// Findings about an examined file, and the machine findings that cause them.
 #[must_use]
 pub fn diagnose_binary(
     case: &DiagnosisCase<'_>,
@@ -135,7 +135,7 @@ pub fn diagnose_binary(
         .iter()
         .cloned()
         .map(|draft| {
-            // A file is examined because somebody wants to run it: what it lacks matters whatever the hardware.
+            // The user wants to run this file, so its findings count whatever the hardware.
             let kind = findings.get(&draft.id).map_or(FindingKind::Fault, |entry| entry.kind);
             match kind {
                 FindingKind::Fault | FindingKind::Absence => draft.severity(Severity::Error),
@@ -153,7 +153,7 @@ pub fn diagnose_binary(
         (is_own(&finding.id) || explains) && filter.takes(&finding.id)
     });
     for finding in &mut list {
-        // What else follows from the machine's state is no matter of this file.
+        // Other consequences of the machine's state do not concern this file.
         if !is_own(&finding.id) {
             finding.consequences.retain(|consequence| is_own(&consequence.id));
         }
@@ -161,8 +161,7 @@ pub fn diagnose_binary(
     list
 }
 
-/// Adds a finding that was made later: under an error that blocks the same backend in the same way if there is one,
-/// otherwise in its place among the others.
+/// Inserts a finding in severity order, or as a consequence of an error that blocks the same backend in the same way.
 pub fn add(findings: &mut Vec<Finding>, finding: Finding) {
     let explains = |cause: &&mut Finding| {
         cause.severity == Severity::Error
@@ -181,7 +180,8 @@ pub fn add(findings: &mut Vec<Finding>, finding: Finding) {
     findings.insert(place, finding);
 }
 
-/// A check that knows more than a verdict replaces its words and adds to its evidence.
+/// Merges a draft into an existing one with the same id. The texts of the new draft take precedence; evidence and values are
+/// combined.
 fn merge(drafts: &mut Vec<FindingDraft>, mut draft: FindingDraft) {
     let Some(known) = drafts.iter_mut().find(|known| known.id == draft.id) else {
         drafts.push(draft);
@@ -211,7 +211,7 @@ fn merge(drafts: &mut Vec<FindingDraft>, mut draft: FindingDraft) {
     *known = draft;
 }
 
-/// How many findings of a severity there are.
+/// Number of findings with a severity.
 #[must_use]
 pub fn count(findings: &[Finding], severity: Severity) -> usize {
     findings.iter().filter(|finding| finding.severity == severity).count()

@@ -1,5 +1,5 @@
-//! `doctor --self-check`: the tables in `toolkits/` against what installed toolkits and drivers say of themselves. A row
-//! that differs is stale, or the vendor changed its mind; both are worth a line in the table.
+//! `doctor --self-check`: compares the tables in `toolkits/` with what installed toolkits and drivers report. A row that
+//! differs is outdated, or the vendor changed a release; in both cases the table needs an update.
 
 use std::collections::BTreeSet;
 
@@ -12,41 +12,41 @@ use gpubuild_detect::toolkit::rules::VersionWindow;
 use gpubuild_detect::toolkit::{Catalogue, Description, Installation, Inventory};
 use serde::Serialize;
 
-/// One comparison.
+/// Comparison of a table row with an installation or a driver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SelfCheck {
-    /// What is compared: `host compiler gcc`, `architectures`, `driver branch`.
+    /// Name of the comparison: `host compiler gcc`, `architectures`, `driver branch`.
     pub table: String,
-    /// Whose: `CUDA Toolkit 12.4 in /usr/local/cuda-12.4`.
+    /// The installation or driver: `CUDA Toolkit 12.4 in /usr/local/cuda-12.4`.
     pub subject: String,
-    /// What the table says; "no row" where it has none.
+    /// Value in the table, or `no row`.
     pub embedded: String,
-    /// What the copy says.
+    /// Value that the installation or driver reports.
     pub installed: String,
-    /// Where it says so.
+    /// Where the reported value was found.
     pub evidence: Evidence,
-    /// Where the row comes from.
+    /// Source of the table row.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// Whether the two agree.
+    /// Result of the comparison.
     pub state: SelfCheckState,
 }
 
-/// Whether a row agrees with a copy.
+/// Result of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum SelfCheckState {
-    /// It does.
+    /// The values are equal.
     Same,
-    /// The copy has less than the row, as packages of distributions do. The row may be right.
+    /// The installation has fewer entries than the row, as distribution packages do. The row may be right.
     Fewer,
-    /// It does not: the table wants a new row.
+    /// The values differ; the table needs a new row.
     Stale,
 }
 
-/// Everything that can be compared on a machine.
+/// All comparisons that are possible on this machine.
 #[must_use]
 pub fn compare(
     facts: &Facts,
@@ -68,7 +68,7 @@ pub fn compare(
     found
 }
 
-/// A copy with what describes it.
+/// An installation with its description.
 struct SelfCheckSubject<'a> {
     description: &'a Description,
     copy: &'a Installation,
@@ -80,7 +80,7 @@ impl SelfCheckSubject<'_> {
         format!("{} {} in {}", self.description.name, self.release.release(), self.copy.root)
     }
 
-    /// The limits of a host compiler in the header against the row of the release.
+    /// Compares the host compiler limits in the installation's header with the row of the release.
     fn host_compiler(&self, family: &str) -> Option<SelfCheck> {
         let limit = |suffix: &str| self.copy.limits.get(&format!("{family}-{suffix}"));
         let stated = limit("max").or_else(|| limit("below"))?;
@@ -90,22 +90,22 @@ impl SelfCheckSubject<'_> {
         Some(SelfCheck {
             table: format!("host compiler {family}"),
             subject: self.name(),
-            embedded: row.as_ref().map_or_else(|| "no row".to_owned(), words),
-            installed: words(&installed),
+            embedded: row.as_ref().map_or_else(|| "no row".to_owned(), range_text),
+            installed: range_text(&installed),
             evidence: stated.evidence.first()?.clone(),
             source: row.map(|row| row.source),
             state: if same { SelfCheckState::Same } else { SelfCheckState::Stale },
         })
     }
 
-    /// What the compiler says it builds for against the row of the release.
+    /// Compares the architectures that the compiler lists with the row of the release.
     fn compiler_archs(&self) -> Option<SelfCheck> {
         if self.copy.compiler_archs.is_empty() {
             return None;
         }
         let compiler = self.copy.part("compiler").unwrap_or(&self.copy.root);
-        let question = self.description.list_archs.as_ref()?;
-        let place = format!("{compiler} {}", question.args.join(" "));
+        let query = self.description.list_archs.as_ref()?;
+        let place = format!("{compiler} {}", query.args.join(" "));
         Some(self.archs(
             &self.copy.compiler_archs,
             "architectures",
@@ -113,7 +113,7 @@ impl SelfCheckSubject<'_> {
         ))
     }
 
-    /// What the libraries were built for against the row of the release.
+    /// Compares the architectures of the libraries' kernels with the row of the release.
     fn library_archs(&self) -> Option<SelfCheck> {
         if self.copy.device_archs.is_empty() {
             return None;
@@ -134,21 +134,21 @@ impl SelfCheckSubject<'_> {
             SelfCheckState::Stale
         };
         let list = |only: &BTreeSet<&str>| only.iter().copied().collect::<Vec<_>>().join(" ");
-        let (mut embedded, mut said) = (list(&known), list(&own));
+        let (mut embedded, mut reported) = (list(&known), list(&own));
         if state != SelfCheckState::Same && row.is_some() {
-            // The difference is what is to be read.
+            // Show only the difference.
             let missing: BTreeSet<&str> = own.difference(&known).copied().collect();
             let extra: BTreeSet<&str> = known.difference(&own).copied().collect();
             embedded =
                 if extra.is_empty() { "the rest".to_owned() } else { format!("also {}", list(&extra)) };
-            said =
+            reported =
                 if missing.is_empty() { "the rest".to_owned() } else { format!("also {}", list(&missing)) };
         }
         SelfCheck {
             table: table.to_owned(),
             subject: self.name(),
             embedded: if row.is_some() { embedded } else { "no row".to_owned() },
-            installed: said,
+            installed: reported,
             evidence,
             source: row.map(|row| row.source.clone()),
             state,
@@ -156,14 +156,14 @@ impl SelfCheckSubject<'_> {
     }
 }
 
-/// Whether a row says what the header says. A limit that only one of them has is no difference: the header names no oldest
-/// GCC.
+/// Whether a row agrees with the header. A limit that only one of them states is not a difference: the header has no minimum
+/// for GCC.
 fn agree(installed: &VersionWindow, row: &VersionWindow) -> bool {
     let least = installed.min.is_none() || row.min.is_none() || installed.min == row.min;
     installed.max == row.max && least
 }
 
-fn words(window: &VersionWindow) -> String {
+fn range_text(window: &VersionWindow) -> String {
     match (window.min, window.max) {
         (Some(min), Some(max)) => format!("{min} to {max}"),
         (None, Some(max)) => format!("up to {max}"),
@@ -172,20 +172,20 @@ fn words(window: &VersionWindow) -> String {
     }
 }
 
-/// The release that the driver says it knows against the row of its branch.
+/// Compares the CUDA release that the driver reports with the row of its branch.
 fn driver_branch(facts: &Facts, catalogue: &Catalogue, probes: &Probes) -> Option<SelfCheck> {
     let description = catalogue.for_backend(Backend::Cuda)?;
     let driver = facts.drivers.iter().find(|driver| driver.vendor == Vendor::Nvidia)?.version.as_ref()?;
     let answer: serde_json::Value = serde_json::from_str(&probes.get(&Backend::Cuda)?.answer).ok()?;
     let number = answer.get("driver_version")?.as_u64()?;
-    let said: Version = format!("{}.{}", number / 1000, number % 1000 / 10).parse().ok()?;
+    let reported: Version = format!("{}.{}", number / 1000, number % 1000 / 10).parse().ok()?;
     let row = description.compatibility.branch.iter().rfind(|row| row.driver <= driver.value);
-    let same = row.is_some_and(|row| row.toolkit == said);
+    let same = row.is_some_and(|row| row.toolkit == reported);
     Some(SelfCheck {
         table: "driver branch".to_owned(),
         subject: format!("driver {}", driver.value),
         embedded: row.map_or_else(|| "no row".to_owned(), |row| format!("CUDA {}", row.toolkit)),
-        installed: format!("CUDA {said}"),
+        installed: format!("CUDA {reported}"),
         evidence: Evidence::new(EvidenceKind::Dlopen, "cuDriverGetVersion", number.to_string()),
         source: row.map(|row| row.source.clone()),
         state: if same { SelfCheckState::Same } else { SelfCheckState::Stale },
@@ -196,7 +196,7 @@ fn driver_branch(facts: &Facts, catalogue: &Catalogue, probes: &Probes) -> Optio
 mod tests {
     use super::*;
     use gpubuild_detect::facts;
-    use gpubuild_detect::toolkit::{self, Ask};
+    use gpubuild_detect::toolkit::{self, QueryMode};
     use gpubuild_host::recorded::RecordedHostBuilder;
     use gpubuild_host::{Arch, Os, RecordedHost};
 
@@ -205,8 +205,8 @@ mod tests {
         let catalogue = Catalogue::embedded();
         let facts = facts::gather(&host);
         let mut inventory = toolkit::probe(&host, &catalogue);
-        toolkit::ask_archs(&host, &catalogue, &mut inventory, Ask::Program);
-        let probes = toolkit::ask_drivers(&host, &[Backend::Cuda]);
+        toolkit::query_archs(&host, &catalogue, &mut inventory, QueryMode::Program);
+        let probes = toolkit::probe_drivers(&host, &[Backend::Cuda]);
         let found = compare(&facts, &inventory, &catalogue, &probes);
         found
             .iter()
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_that_says_what_the_table_says() {
+    fn matching_release_is_the_same() {
         let archs = "compute_75\ncompute_80\ncompute_86\ncompute_87\ncompute_88\ncompute_89\ncompute_90\ncompute_100\ncompute_103\ncompute_110\ncompute_120\ncompute_121\n";
         let states = states(cuda("13.0", 15, archs));
         assert!(states.iter().all(|one| one.contains("Same")), "{states:?}");
@@ -233,18 +233,18 @@ mod tests {
     }
 
     #[test]
-    fn a_release_that_moved_on() {
+    fn changed_release_is_stale() {
         let catalogue = Catalogue::embedded();
         let newest = catalogue.get("cuda").unwrap().compatibility.arch.last().unwrap().archs.clone();
-        let said: Vec<String> = newest.iter().map(|arch| format!("compute_{arch} ")).collect();
-        let found = states(cuda("13.99", 99, &format!("{}compute_999", said.concat())));
+        let reported: Vec<String> = newest.iter().map(|arch| format!("compute_{arch} ")).collect();
+        let found = states(cuda("13.99", 99, &format!("{}compute_999", reported.concat())));
         assert!(found[0].starts_with("host compiler gcc Stale: 6 to "), "{found:?}");
         assert_eq!(found[1], "architectures Stale: the rest / also 999");
         assert_eq!(states(cuda("10.2", 8, "")), ["host compiler gcc Stale: no row / up to 8"]);
     }
 
     #[test]
-    fn packages_with_fewer_kernels_and_a_driver_of_another_branch() {
+    fn missing_kernels_and_newer_driver_branch_are_reported() {
         let host = RecordedHost::builder(Os::Linux, Arch::X86_64)
             .executable("/opt/rocm/bin/hipcc")
             .executable("/opt/rocm/lib/llvm/bin/clang++")

@@ -1,4 +1,4 @@
-//! Before and after: a machine as a flat list of what can break things, and what changed between two of them.
+//! Snapshots for `doctor --diff`: the state of a machine as a flat list of values, and the difference of two snapshots.
 
 use std::collections::BTreeMap;
 
@@ -9,39 +9,39 @@ use gpubuild_detect::toolkit::{Catalogue, Inventory};
 use gpubuild_host::Environment;
 use serde::{Deserialize, Serialize};
 
-/// Name of the form of a saved snapshot.
+/// Schema id of a saved snapshot.
 pub const SCHEMA: &str = "gpubuild.snapshot/1";
 
-/// A machine at one time: names with values, sorted.
+/// The state of a machine at one time, as sorted names with values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DoctorSnapshot {
-    /// [`SCHEMA`].
+    /// Always [`SCHEMA`].
     pub schema: String,
-    /// Seconds since 1970.
+    /// Creation time in seconds since 1970.
     pub taken: u64,
-    /// `driver.nvidia` is `550.144.03`.
+    /// Value by name; for example, `driver.nvidia` is `550.144.03`.
     pub values: BTreeMap<String, String>,
 }
 
-/// What a snapshot is taken of.
+/// Input of a snapshot.
 #[derive(Clone, Copy)]
 pub struct SnapshotSubject<'a> {
-    /// Facts.
+    /// Observed facts about the machine.
     pub facts: &'a Facts,
-    /// Toolkits.
+    /// Detected toolkits, tools and runtimes.
     pub inventory: &'a Inventory,
-    /// Their descriptions.
+    /// Toolkit descriptions; they name the variables to record.
     pub catalogue: &'a Catalogue,
-    /// Verdicts.
+    /// The verdict of each backend.
     pub matrix: &'a Matrix,
-    /// The environment.
+    /// The host's environment variables.
     pub env: &'a Environment,
-    /// What the doctor found.
+    /// Findings of the doctor.
     pub findings: &'a [Finding],
 }
 
 impl DoctorSnapshot {
-    /// The snapshot of a machine.
+    /// Creates the snapshot of a machine; `taken` is in seconds since 1970.
     #[must_use]
     pub fn take(subject: &SnapshotSubject<'_>, taken: u64) -> Self {
         let mut values = BTreeMap::new();
@@ -59,17 +59,17 @@ impl DoctorSnapshot {
 type SnapshotValues = BTreeMap<String, String>;
 
 fn system(facts: &Facts, values: &mut SnapshotValues) {
-    let mut put = |name: &str, value: Option<String>| {
+    let mut insert = |name: &str, value: Option<String>| {
         if let Some(value) = value {
             values.insert(name.to_owned(), value);
         }
     };
-    put("system.distro", facts.distro.as_ref().map(|fact| fact.value.label()));
-    put("system.kernel", facts.kernel.as_ref().map(|fact| fact.value.clone()));
-    put("system.libc", facts.libc.as_ref().map(|fact| fact.value.label()));
-    put("system.container", facts.container.as_ref().map(|fact| fact.value.clone()));
-    put("system.wsl", facts.wsl.as_ref().map(|fact| fact.value.to_string()));
-    put("system.cpu", facts.cpu.name.clone());
+    insert("system.distro", facts.distro.as_ref().map(|fact| fact.value.label()));
+    insert("system.kernel", facts.kernel.as_ref().map(|fact| fact.value.clone()));
+    insert("system.libc", facts.libc.as_ref().map(|fact| fact.value.label()));
+    insert("system.container", facts.container.as_ref().map(|fact| fact.value.clone()));
+    insert("system.wsl", facts.wsl.as_ref().map(|fact| fact.value.to_string()));
+    insert("system.cpu", facts.cpu.name.clone());
     for driver in &facts.drivers {
         let version =
             driver.version.as_ref().map_or_else(|| "loaded".to_owned(), |fact| fact.value.to_string());
@@ -125,7 +125,7 @@ fn verdicts(matrix: &Matrix, values: &mut SnapshotValues) {
     }
 }
 
-/// Variables that the descriptions name, and those that every loader and compiler reads.
+/// Stores the variables that the descriptions name and those that every loader and compiler reads. Secrets are redacted.
 fn environment(catalogue: &Catalogue, env: &Environment, values: &mut SnapshotValues) {
     let named = catalogue.iter().flat_map(|one| {
         let roots = one.roots.iter().filter_map(|root| root.env.as_deref().or(root.prefix_env.as_deref()));
@@ -140,25 +140,25 @@ fn environment(catalogue: &Catalogue, env: &Environment, values: &mut SnapshotVa
     }
 }
 
-/// One difference.
+/// A value that differs between two snapshots.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SnapshotChange {
-    /// `driver.nvidia`.
+    /// Name of the value: `driver.nvidia`.
     pub name: String,
-    /// What it was; absent if it was not there.
+    /// Old value; absent if it did not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// What it is; absent if it is gone.
+    /// New value; absent if it no longer exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
 }
 
-/// What people look at first: the causes before their effects.
+/// Order of name prefixes in a difference: causes before effects.
 const ORDER: [&str; 10] =
     ["driver.", "system.", "gpu.", "library.", "icd.", "toolkit.", "chosen.", "env.", "backend.", "finding."];
 
-/// What changed, causes before effects.
+/// Differences between two snapshots, causes before effects.
 #[must_use]
 pub fn diff(before: &DoctorSnapshot, after: &DoctorSnapshot) -> Vec<SnapshotChange> {
     let names = before.values.keys().chain(after.values.keys());
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_stand_before_effects_and_what_stayed_is_left_out() {
+    fn causes_precede_effects_and_equal_values_are_left_out() {
         let before = snapshot(&[
             ("backend.cuda.run", "ready"),
             ("system.kernel", "6.8.0-45"),

@@ -1,7 +1,7 @@
-//! The first real error in what compilers, linkers, CMake and build tools printed.
+//! Finds the first root error in the output of compilers, linkers, CMake and build tools.
 //!
-//! Pure: lines in, one error out. What merely reports that something failed before it (`collect2: error`,
-//! `ninja: build stopped`, `make: *** […] Error 1`) is passed over.
+//! Pure: takes lines and returns one error. Lines that only report an earlier failure (`collect2: error`, `ninja: build
+//! stopped`, `make: *** […] Error 1`) are skipped.
 
 use crate::event::FirstError;
 
@@ -10,11 +10,11 @@ impl FirstError {
         Self { message: message.into(), ..Self::default() }
     }
 
-    fn at(place: FailurePlace<'_>, message: &str) -> Self {
+    fn at(location: FailureLocation<'_>, message: &str) -> Self {
         Self {
-            file: Some(place.file.to_owned()),
-            line: place.line,
-            column: place.column,
+            file: Some(location.file.to_owned()),
+            line: location.line,
+            column: location.column,
             message: message.trim().to_owned(),
             step: None,
         }
@@ -34,8 +34,8 @@ impl std::fmt::Display for FirstError {
     }
 }
 
-/// Finds the first real error. Without one that is recognised, the first line that a failed step printed; without a
-/// failed step, the last line that says anything.
+/// Finds the first root error. If none is recognised, returns the first line that a failed step printed; without a failed
+/// step, the last line that is not empty.
 #[must_use]
 pub fn first_error<S: AsRef<str>>(lines: &[S]) -> Option<FirstError> {
     let lines: Vec<&str> = lines.iter().map(AsRef::as_ref).collect();
@@ -43,8 +43,8 @@ pub fn first_error<S: AsRef<str>>(lines: &[S]) -> Option<FirstError> {
     let recognised = first_recognised(&lines);
     let mut error = recognised.or_else(|| failed.and_then(|at| output_of(&lines[at..])));
     if error.is_none() {
-        let said = lines.iter().rev().map(|line| line.trim()).find(|line| !line.is_empty() && !is_echo(line));
-        error = said.map(FirstError::bare);
+        let last = lines.iter().rev().map(|line| line.trim()).find(|line| !line.is_empty() && !is_echo(line));
+        error = last.map(FirstError::bare);
     }
     if let (Some(error), Some(at)) = (error.as_mut(), failed) {
         // Newer Ninja writes `FAILED: [code=1] output`.
@@ -56,7 +56,7 @@ pub fn first_error<S: AsRef<str>>(lines: &[S]) -> Option<FirstError> {
     error
 }
 
-/// Finds the first line in a form that a tool gives to its errors.
+/// Finds the first line in a known error format.
 #[must_use]
 pub fn first_recognised<S: AsRef<str>>(lines: &[S]) -> Option<FirstError> {
     let lines: Vec<&str> = lines.iter().map(AsRef::as_ref).collect();
@@ -76,7 +76,7 @@ fn recognise(lines: &[&str], index: usize) -> Option<FirstError> {
         .or_else(|| tool_failure(line))
 }
 
-/// Lines that repeat that something failed.
+/// Whether a line only repeats that a command failed.
 fn is_echo(line: &str) -> bool {
     const STARTS: [&str; 7] = [
         "error: linking with",
@@ -101,9 +101,9 @@ fn marked(line: &str) -> Option<FirstError> {
     if prefix.is_empty() {
         return Some(FirstError::bare(message.trim()));
     }
-    match place(prefix) {
-        Some(place) => Some(FirstError::at(place, message)),
-        // `LINK`, `foo.obj`, `clang`, `nvcc`: the tool or the object is all that is known.
+    match location(prefix) {
+        Some(location) => Some(FirstError::at(location, message)),
+        // `LINK`, `foo.obj`, `clang`, `nvcc`: the prefix names only a tool or an object.
         None if prefix.len() <= 200 && !prefix.starts_with("In file included") => {
             Some(FirstError::bare(format!("{prefix}: {}", message.trim())))
         }
@@ -111,7 +111,7 @@ fn marked(line: &str) -> Option<FirstError> {
     }
 }
 
-/// The text before and after `error:`, `fatal error:`, `error C1234:`, `error #20:`; the code stays with the message.
+/// Splits a line at `error:`, `fatal error:`, `error C1234:` or `error #20:`. The message keeps the code.
 fn split_at_marker(line: &str) -> Option<(&str, &str)> {
     for (at, _) in line.match_indices("error") {
         let (before, after) = (&line[..at], &line[at + "error".len()..]);
@@ -143,21 +143,21 @@ fn split_at_marker(line: &str) -> Option<(&str, &str)> {
 }
 
 #[derive(Clone, Copy)]
-struct FailurePlace<'a> {
+struct FailureLocation<'a> {
     file: &'a str,
     line: Option<u32>,
     column: Option<u32>,
 }
 
-/// `file:3:5`, `file:3`, `file(3,5)`, `file(3)`, `ptxas file, line 3`.
-fn place(text: &str) -> Option<FailurePlace<'_>> {
+/// Parses `file:3:5`, `file:3`, `file(3,5)`, `file(3)` and `ptxas file, line 3`.
+fn location(text: &str) -> Option<FailureLocation<'_>> {
     if let Some((file, line)) = text.rsplit_once(", line ") {
         let file = file.strip_prefix("ptxas ").unwrap_or(file);
-        return Some(FailurePlace { file, line: Some(line.trim().parse().ok()?), column: None });
+        return Some(FailureLocation { file, line: Some(line.trim().parse().ok()?), column: None });
     }
     if let Some((file, numbers)) = text.strip_suffix(')').and_then(|text| text.rsplit_once('(')) {
         let (line, column) = numbers.split_once(',').unwrap_or((numbers, ""));
-        return Some(FailurePlace {
+        return Some(FailureLocation {
             file: file.trim(),
             line: Some(line.parse().ok()?),
             column: column.parse().ok(),
@@ -166,8 +166,8 @@ fn place(text: &str) -> Option<FailurePlace<'_>> {
     let (rest, last) = text.rsplit_once(':')?;
     let last: u32 = last.trim().parse().ok()?;
     match rest.rsplit_once(':').map(|(file, number)| (file, number.parse::<u32>())) {
-        Some((file, Ok(line))) => Some(FailurePlace { file, line: Some(line), column: Some(last) }),
-        _ => Some(FailurePlace { file: rest, line: Some(last), column: None }),
+        Some((file, Ok(line))) => Some(FailureLocation { file, line: Some(line), column: Some(last) }),
+        _ => Some(FailureLocation { file: rest, line: Some(last), column: None }),
     }
 }
 
@@ -182,9 +182,9 @@ fn cmake_error(lines: &[&str], index: usize) -> Option<FirstError> {
     if let Some(at) = rest.strip_prefix(" at ").or_else(|| rest.strip_prefix(" in ")) {
         let at = at.trim_end_matches(':');
         let at = at.split_once(" (").map_or(at, |(at, _)| at);
-        // Calls that are put off have no line of their own.
+        // Deferred calls have no line number.
         let at = at.strip_suffix(":DEFERRED").unwrap_or(at);
-        let found = place(at).unwrap_or(FailurePlace { file: at, line: None, column: None });
+        let found = location(at).unwrap_or(FailureLocation { file: at, line: None, column: None });
         return Some(FirstError::at(found, &below()));
     }
     let message = rest.split_once(':').map_or("", |(_, message)| message).trim();
@@ -199,8 +199,8 @@ fn rust_error(lines: &[&str], index: usize) -> Option<FirstError> {
         rest.split_once("]: ").map(|(_, message)| message)
     })?;
     let pointer = lines[index + 1..].iter().take(3).find_map(|line| line.trim_start().strip_prefix("--> "));
-    match pointer.and_then(|text| place(text.trim())) {
-        Some(place) => Some(FirstError::at(place, message)),
+    match pointer.and_then(|text| location(text.trim())) {
+        Some(location) => Some(FirstError::at(location, message)),
         None => Some(FirstError::bare(message)),
     }
 }
@@ -214,7 +214,7 @@ fn apple_linker(lines: &[&str], index: usize) -> Option<FirstError> {
     })
 }
 
-/// GNU ld: undefined references, libraries that are not there, symbols defined twice.
+/// GNU ld: undefined references, missing libraries, duplicate definitions.
 fn linker(line: &str) -> Option<FirstError> {
     const WORDS: [&str; 3] =
         ["undefined reference to", "multiple definition of", "DSO missing from command line"];
@@ -225,13 +225,13 @@ fn linker(line: &str) -> Option<FirstError> {
         let before = line[..at].trim_end().trim_end_matches(':');
         let before = before.split_once("/ld: ").map_or(before, |(_, rest)| rest);
         let before = before.split_once(":(").map_or(before, |(file, _)| file);
-        let found = place(before).unwrap_or(FailurePlace { file: before, line: None, column: None });
+        let found = location(before).unwrap_or(FailureLocation { file: before, line: None, column: None });
         return Some(FirstError::at(found, message));
     }
     text.starts_with("cannot find").then(|| FirstError::bare(format!("ld: {text}")))
 }
 
-/// Tools that are missing, killed, or that give up without a place.
+/// Tools that are missing, that were killed, or that fail without a source location.
 fn tool_failure(line: &str) -> Option<FirstError> {
     const FATAL: [&str; 4] = ["nvcc fatal", "ptxas fatal", "ninja: error:", "ninja: fatal:"];
     const ANYWHERE: [&str; 5] = [
@@ -254,8 +254,9 @@ fn tool_failure(line: &str) -> Option<FirstError> {
 
 /// The first line that a failed step printed: after `FAILED: …` and the command.
 fn output_of(lines: &[&str]) -> Option<FirstError> {
-    let said = lines.iter().skip(2).map(|line| line.trim());
-    said.take_while(|line| crate::cmake::progress::parse(line).is_none())
+    let output = lines.iter().skip(2).map(|line| line.trim());
+    output
+        .take_while(|line| crate::cmake::progress::parse(line).is_none())
         .find(|line| !line.is_empty() && !is_echo(line))
         .map(FirstError::bare)
 }

@@ -1,4 +1,4 @@
-//! Lines that real tools wrote.
+//! Tests with the output of real tools.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn check(log: &str, expected: &str) {
 }
 
 #[test]
-fn compilers() {
+fn compiler_errors_are_recognised() {
     check(
         "[1/3] Building C object a.o\nFAILED: a.o\n/usr/bin/cc -c a.c\n/src/a.c: In function 'f':\n/src/a.c:3:5: error: unknown type name 'floot'\n    3 |     floot x;\n      |     ^~~~~\nninja: build stopped: subcommand failed.",
         "/src/a.c:3:5: unknown type name 'floot'",
@@ -41,7 +41,7 @@ fn compilers() {
 }
 
 #[test]
-fn device_compilers() {
+fn device_compiler_errors_are_recognised() {
     check(
         "/src/k.cu(14): error: identifier \"foo\" is undefined\n\n1 error detected in the compilation of \"/src/k.cu\".",
         "/src/k.cu:14: identifier \"foo\" is undefined",
@@ -75,7 +75,7 @@ fn device_compilers() {
 }
 
 #[test]
-fn linkers() {
+fn linker_errors_are_recognised() {
     check(
         "/usr/bin/ld: main.o: in function `main':\nmain.c:(.text+0x5): undefined reference to `gk_backend_cuda'\ncollect2: error: ld returned 1 exit status",
         "main.c: undefined reference to `gk_backend_cuda'",
@@ -108,7 +108,7 @@ fn linkers() {
 }
 
 #[test]
-fn cmake_and_build_tools() {
+fn cmake_and_build_tool_errors_are_recognised() {
     check(
         "-- Configuring\nCMake Error at src/cuda/CMakeLists.txt:12 (message):\n  nvcc is\n  missing\n\n\nCall Stack (most recent call first):\n  CMakeLists.txt:4 (include)\n",
         "src/cuda/CMakeLists.txt:12: nvcc is missing",
@@ -152,7 +152,7 @@ fn unknown_output_still_gives_a_line() {
 }
 
 #[test]
-fn the_failed_step_is_named() {
+fn failed_step_is_named() {
     let error = first_error(&[
         "FAILED: [code=1] src/vulkan/CMakeFiles/gk-vulkan.dir/v.c.o",
         "cc -c v.c",

@@ -1,5 +1,5 @@
-//! `venv.json` in a project's build folder: where its environment lies and what was verified, for `link`, `build` and
-//! build scripts. Absent means that no environment was made.
+//! `venv.json` in a project's build folder records the Python environment and which of its libraries were verified. `link`,
+//! `build` and build scripts read it. It exists only if an environment was created.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 use crate::store::files::{self, FileSnapshot};
 use crate::store::{self};
 
-/// Name of the file.
+/// Name of the file in the build folder.
 pub const FILE_NAME: &str = "venv.json";
 
 const SCHEMA: u32 = 1;
 
-/// What the child answers.
+/// Versions that the loaded libraries report, as returned by the child process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answers {
     /// `cudaRuntimeGetVersion`: 12090 for 12.9.
@@ -27,7 +27,7 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// As versions, by the key under which the table of wheels asks for them.
+    /// Returns the versions as text, by the key of the wheel table.
     #[must_use]
     pub fn versions(&self) -> BTreeMap<&'static str, String> {
         let cudart = self.cudart.map(|number| format!("{}.{}", number / 1000, number % 1000 / 10));
@@ -39,26 +39,26 @@ impl Answers {
     }
 }
 
-/// What is known of a project's environment.
+/// A project's environment and the state of its libraries when they were verified.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VenvRecord {
     schema: u32,
     /// The environment's folder.
     pub environment: String,
-    /// The release of CUDA.
+    /// The CUDA release, such as `12.9`.
     pub cuda: String,
-    /// Versions of the wheels by package.
+    /// Wheel versions by package name.
     pub wheels: BTreeMap<String, String>,
-    /// Folders with libraries, in the order in which they are searched.
+    /// Library folders in search order.
     pub folders: Vec<String>,
-    /// Size and time of every library when it was loaded.
+    /// Size and time stamps of every library when it was loaded.
     pub libraries: FileSnapshot,
-    /// What the libraries answered when they were asked for their versions.
+    /// The versions that the libraries reported.
     pub answers: Answers,
 }
 
 impl VenvRecord {
-    /// What was verified just now.
+    /// Records the current state of the libraries, which the caller has just verified.
     #[must_use]
     pub fn new(host: &dyn ReadFiles, environment: &HostPath, cuda: &str, libraries: &[HostPath]) -> Self {
         let mut folders: Vec<String> = Vec::new();
@@ -78,14 +78,14 @@ impl VenvRecord {
         }
     }
 
-    /// The one of a build folder.
+    /// Reads the record of a build folder; `None` if it is missing or has another schema.
     #[must_use]
     pub fn read(host: &dyn ReadFiles, build_root: &HostPath) -> Option<Self> {
         store::read_json::<Self>(host, &build_root.join(FILE_NAME)).filter(|record| record.schema == SCHEMA)
     }
 
-    /// Publishes it. What is there already is not written again: build scripts watch it. Those that ran before there was
-    /// one watch only the manifest, so that one is written again, as it is.
+    /// Writes the record unless the file already has the same content, because build scripts watch it. Build scripts that
+    /// ran before the file existed watch only the manifest, so the first write also rewrites the manifest unchanged.
     pub fn write(&self, host: &dyn WriteFiles, build_root: &HostPath) -> std::io::Result<()> {
         if Self::read(host, build_root).as_ref() == Some(self) {
             return Ok(());
@@ -100,15 +100,15 @@ impl VenvRecord {
         Ok(())
     }
 
-    /// Whether every library is what it was when it was loaded.
+    /// Whether every library is unchanged since it was loaded.
     #[must_use]
     pub fn is_current(&self, host: &dyn ReadFiles) -> bool {
         files::unchanged(host, &self.libraries)
     }
 }
 
-/// The folders for the run-time search path of programs of a project, and a sentence if they are gone. First comes
-/// `$ORIGIN`: libraries beside a program win, so that a packed one needs no environment.
+/// Returns the folders for the run-time search path of a project's programs, and a message if they cannot be used. `$ORIGIN`
+/// comes first: libraries next to the program take precedence, so a packed program needs no environment.
 #[must_use]
 pub fn search_path(host: &dyn ReadFiles, build_root: &HostPath) -> (Vec<String>, Option<String>) {
     let Some(record) = VenvRecord::read(host, build_root) else { return (Vec::new(), None) };
@@ -116,11 +116,13 @@ pub fn search_path(host: &dyn ReadFiles, build_root: &HostPath) -> (Vec<String>,
         return (Vec::new(), None);
     }
     if let Some(folder) = record.folders.iter().find(|folder| !host.is_dir(&host.path(folder))) {
-        let message = format!("`{folder}` is gone: run `gpubuild venv` again");
+        let message = format!("`{folder}` no longer exists: run `gpubuild venv` again");
         return (Vec::new(), Some(message));
     }
     if let Some(folder) = record.folders.iter().find(|folder| !fits_search_path(folder)) {
-        let message = format!("`{folder}` can't stand in a program: loaders split it at `:` and replace `$`");
+        let message = format!(
+            "`{folder}` cannot be used in a run-time search path: loaders split it at `:` and expand `$`"
+        );
         return (Vec::new(), Some(message));
     }
     let mut folders = vec!["$ORIGIN".to_owned()];
@@ -128,8 +130,8 @@ pub fn search_path(host: &dyn ReadFiles, build_root: &HostPath) -> (Vec<String>,
     (folders, None)
 }
 
-/// Whether a loader takes a folder for what it is: it splits lists at colons (and semicolons in variables) and replaces
-/// `$ORIGIN`, `$LIB` and `$PLATFORM`.
+/// Whether a loader interprets a folder literally. Loaders split lists at colons (in variables also at semicolons) and
+/// expand `$ORIGIN`, `$LIB` and `$PLATFORM`.
 #[must_use]
 pub fn fits_search_path(folder: &str) -> bool {
     !folder.contains([':', ';', '$', '\n', '\0'])
@@ -149,16 +151,16 @@ mod tests {
     }
 
     #[test]
-    fn folders_of_the_environment_follow_those_beside_the_program() {
-        let path = |folder: &str, there: bool| {
-            let host = host(folder, there);
+    fn environment_folders_follow_the_folder_of_the_program() {
+        let path = |folder: &str, exists: bool| {
+            let host = host(folder, exists);
             search_path(&host, &host.path("/b"))
         };
         assert_eq!(path("/v/lib", true), (vec!["$ORIGIN".into(), "/v/lib".into()], None));
         let (folders, why) = path("/v/lib", false);
         assert!(folders.is_empty() && why.unwrap().contains("run `gpubuild venv` again"));
         let (folders, why) = path("/v:w/lib", true);
-        assert!(folders.is_empty() && why.unwrap().contains("can't stand"));
+        assert!(folders.is_empty() && why.unwrap().contains("cannot be used"));
         let empty = RecordedHost::builder(Os::Linux, Arch::X86_64).build();
         assert_eq!(search_path(&empty, &empty.path("/b")), (Vec::new(), None));
     }

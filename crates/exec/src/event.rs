@@ -1,4 +1,4 @@
-//! What happens during a build, as values. Renderers make lines, bars and JSON of them.
+//! Build events as plain values, which renderers print as lines, progress bars or JSON.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,11 @@ use serde::Serialize;
 
 use crate::store::key::KeyDifference;
 
-/// An error with its place, as far as the tool told it.
+/// An error and its source location, as far as the tool reported one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FirstError {
-    /// The file as the tool wrote it.
+    /// The file path as printed by the tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// Line, from 1.
@@ -21,287 +22,289 @@ pub struct FirstError {
     /// Column, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub column: Option<u32>,
-    /// What is wrong.
+    /// The error message.
     pub message: String,
-    /// The build step that failed, where the build tool named one.
+    /// The failed build step, if the build tool named one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
 }
 
-/// Something that happened. As JSON: `{"reason": "configured", …}`.
+/// A build event. As JSON: `{"reason": "configured", …}`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "reason", rename_all = "kebab-case")]
 pub enum BuildEvent {
-    /// Another build of this project runs, and this one waits for it.
+    /// This build waits for another build of the same project.
     Waiting {
         /// The lock file.
         lock: String,
     },
-    /// Another build makes the same result, and this one waits for it.
+    /// This build waits for another build that produces the same result.
     WaitingForStore {
-        /// Tree.
+        /// Id of the tree.
         tree: String,
         /// The lock file.
         lock: String,
     },
-    /// The result of a tree came from the store.
+    /// The result of a tree was copied from the build store.
     Taken {
-        /// Tree.
+        /// Id of the tree.
         tree: String,
-        /// Key.
+        /// Store key of the tree.
         key: String,
         /// Folder of the entry.
         entry: String,
     },
-    /// The objects of some targets of a tree came from the store, and these are not compiled.
+    /// The objects of some targets of a tree were copied from the build store instead of being compiled.
     ObjectsTaken {
-        /// Tree.
+        /// Id of the tree.
         tree: String,
         /// The targets.
         targets: Vec<String>,
-        /// How many objects.
+        /// Number of objects from the store.
         objects: usize,
-        /// How many are left to compile.
+        /// Number of objects that remain to be compiled.
         left: usize,
     },
-    /// The store has no result for a tree.
+    /// The build store has no result for a tree.
     NotStored {
-        /// Tree.
+        /// Id of the tree.
         tree: String,
-        /// Key.
+        /// Store key of the tree.
         key: String,
         /// Why.
         why: String,
-        /// What it is compared with, if there is anything.
+        /// The build whose key is compared in `different`; empty without such a build.
         #[serde(skip_serializing_if = "String::is_empty")]
         since: String,
-        /// The parts of the key that differ from it.
+        /// The parts of the key that differ from that build.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         different: Vec<KeyDifference>,
     },
-    /// A result was put into the store.
+    /// A result was saved in the build store.
     Stored {
-        /// Tree.
+        /// Id of the tree.
         tree: String,
-        /// Key.
+        /// Store key of the tree.
         key: String,
-        /// Bytes of its files.
+        /// Total size of its files in bytes.
         bytes: u64,
     },
-    /// The store is not used as it should be; the build goes on without.
+    /// The build store cannot be used; the build continues without it.
     StoreUnused {
-        /// Tree.
+        /// Id of the tree.
         tree: String,
         /// Why.
         why: String,
     },
-    /// Sources changed while they were compiled: the result is not stored, and the next build looks at them again.
+    /// Sources changed while they were compiled: the result is not stored, and the next build checks them again.
     SourcesChanged {
-        /// Tree.
+        /// Id of the tree.
         tree: String,
         /// The files.
         files: Vec<String>,
     },
-    /// Something that the user should know.
+    /// A message for the user.
     Note {
-        /// One line.
+        /// The message, on one line.
         text: String,
     },
-    /// A tool is fetched because the machine has none.
+    /// A tool is downloaded because it is not installed.
     Fetching {
         /// `cmake`, `ninja`.
         tool: String,
-        /// The version that is pinned.
+        /// The pinned version.
         version: String,
-        /// Where it goes.
+        /// Destination folder.
         into: String,
     },
-    /// Another installation of this toolkit runs, and this one waits for it.
+    /// This installation waits for another installation of the same toolkit.
     WaitingForInstall {
-        /// `cuda 13.0`.
+        /// Toolkit and version: `cuda 13.0`.
         what: String,
         /// The lock file.
         lock: String,
     },
-    /// A toolkit is going to be installed.
+    /// A toolkit installation starts.
     Provisioning {
         /// Its id.
         toolkit: String,
-        /// The whole version.
+        /// The full version.
         version: String,
-        /// Where it goes.
+        /// Destination folder.
         into: String,
         /// Bytes to download.
         download: u64,
-        /// Bytes of disk, about.
+        /// Approximate disk space in bytes.
         disk: u64,
-        /// Bytes that are free there, where known.
+        /// Free bytes at the destination, if known.
         #[serde(skip_serializing_if = "Option::is_none")]
         free: Option<u64>,
     },
-    /// Wheels are about to be installed; with an empty `what`, all are there.
+    /// Wheels are about to be installed; an empty `what` means that all are installed.
     Installing {
         /// Their names, separated by commas.
         what: String,
-        /// Bytes of the wheels that are there.
+        /// Total size of the installed wheels in bytes.
         done: u64,
-        /// Bytes of all of them.
+        /// Total size of all wheels in bytes.
         total: u64,
     },
     /// A tree is being configured.
     Configuring {
-        /// Tree.
+        /// Id of the tree.
         tree: String,
         /// Its backends.
         backends: Vec<Backend>,
         /// Its folder.
         build: String,
     },
-    /// A tree is configured.
+    /// A tree was configured.
     Configured {
-        /// Tree.
+        /// Id of the tree.
         tree: String,
-        /// How long it took.
+        /// Duration in seconds.
         seconds: f64,
     },
-    /// The build tool of a tree is being started.
+    /// The build tool of a tree starts.
     Compiling {
-        /// Tree.
+        /// Id of the tree.
         tree: String,
         /// Its folder.
         build: String,
-        /// Compilers at once.
+        /// Maximum number of parallel compilers.
         jobs: u32,
     },
     /// The build tool of a tree has ended.
     Compiled {
-        /// Tree.
+        /// Id of the tree.
         tree: String,
-        /// Whether it built everything.
+        /// Whether all steps succeeded.
         success: bool,
     },
-    /// A launcher is left out for one language because it does not go with its compiler.
+    /// A launcher is not used for one language because it does not work with the compiler.
     LauncherDropped {
-        /// Tree.
+        /// Id of the tree.
         tree: String,
-        /// `CUDA`.
+        /// CMake's name of the language: `CUDA`.
         language: String,
-        /// The launcher.
+        /// The launcher command.
         launcher: String,
         /// Why.
         why: String,
     },
-    /// What a compiler cache has saved in a tree.
+    /// The statistics of a compiler cache for one tree.
     Cached {
-        /// Tree.
+        /// Id of the tree.
         tree: String,
         /// `ccache`, `sccache`.
         launcher: String,
-        /// Calls answered from the cache.
+        /// Compiler calls served from the cache.
         hits: u64,
-        /// Calls that were compiled and are in the cache now.
+        /// Compiler calls that were executed and whose results were cached.
         misses: u64,
-        /// Calls that cannot be cached.
+        /// Compiler calls that cannot be cached.
         other: u64,
-        /// The launcher's log of each call.
+        /// The launcher's log with one entry per call.
         #[serde(skip_serializing_if = "Option::is_none")]
         log: Option<String>,
-        /// What is strange about it.
+        /// A hint on unexpected statistics.
         #[serde(skip_serializing_if = "Option::is_none")]
         note: Option<String>,
     },
-    /// A compiler was killed, and the rest of a tree is built with fewer at once.
+    /// A compiler ran out of memory, and the build of a tree continues with fewer parallel compilers.
     Narrowed {
-        /// Tree.
+        /// Id of the tree.
         tree: String,
-        /// Compilers at once until now.
+        /// Number of parallel compilers until now.
         before: u32,
-        /// Compilers at once from now on.
+        /// Number of parallel compilers from now on.
         jobs: u32,
-        /// The line that says so.
+        /// The output line or reason that indicates the cause.
         why: String,
     },
-    /// A step of a tree began.
+    /// A build step of a tree started.
     Progress {
-        /// Tree.
+        /// Id of the tree.
         tree: String,
-        /// Steps done.
+        /// Number of finished steps.
         done: u32,
-        /// Steps in all.
+        /// Total number of steps.
         total: u32,
-        /// The step.
+        /// Description of the step.
         what: String,
     },
-    /// A tool printed a line that is no step.
+    /// A tool printed a line that is not a build step.
     Line {
-        /// Tree, or `cargo`.
+        /// Id of the tree, or `cargo`.
         tree: String,
         /// The line.
         text: String,
     },
     /// A tree failed.
     Failed {
-        /// Tree.
+        /// Id of the tree.
         tree: String,
-        /// The first real error.
+        /// The first root error.
         error: FirstError,
-        /// The causes that the output shows, the root cause first.
+        /// The causes recognised in the output, root cause first.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         causes: Vec<Finding>,
-        /// The whole log.
+        /// Path of the full log.
         log: String,
     },
-    /// A tree is done.
+    /// A tree is finished.
     Finished {
-        /// Tree.
+        /// Id of the tree.
         tree: String,
-        /// Whether anything had to be done.
+        /// Whether anything was built.
         state: TreeState,
-        /// How long it took.
+        /// Duration in seconds.
         seconds: f64,
     },
-    /// A backend is left out because it failed and nobody asked for it by name.
+    /// A backend is omitted because it failed and the user did not request it explicitly.
     Dropped {
-        /// Which.
+        /// The omitted backend.
         backend: Backend,
         /// Why.
         why: String,
     },
-    /// The program is being built.
+    /// Cargo starts to build the program.
     Linking {
         /// Folder of the cargo package.
         package: String,
     },
-    /// Everything is done.
+    /// The build is finished.
     Done {
         /// The backends that were built.
         backends: Vec<Backend>,
-        /// The manifest.
+        /// Path of the manifest.
         manifest: String,
-        /// The program, if the project has one.
+        /// Path of the program, if the project has one.
         #[serde(skip_serializing_if = "Option::is_none")]
         binary: Option<String>,
-        /// Code for GPUs by library, where there is any.
+        /// GPU code by library; only libraries that contain some.
         #[serde(skip_serializing_if = "BTreeMap::is_empty")]
         device_code: BTreeMap<String, Vec<DeviceCode>>,
-        /// Whether anything had to be done.
+        /// Whether anything was built.
         state: TreeState,
-        /// How long it took.
+        /// Duration in seconds.
         seconds: f64,
     },
 }
 
-/// Whether anything had to be done.
+/// Whether anything was built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum TreeState {
-    /// Nothing changed since the last time, and nothing was started.
+    /// Nothing changed since the last build, so no tool was run.
     Unchanged,
-    /// Everything came from the store.
+    /// Everything was copied from the build store.
     Taken,
     /// Something was built.
     Built,
 }
 
-/// Receives events, from several threads.
+/// A callback that receives events, possibly from several threads at once.
 pub type Sink<'a> = &'a (dyn Fn(&BuildEvent) + Sync);

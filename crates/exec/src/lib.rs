@@ -1,4 +1,4 @@
-//! How a plan becomes files: CMake, the executor, the build store, fetched tools, what logs tell.
+//! Executes build plans: drives CMake, Ninja and cargo, manages the build store, downloads tools, and diagnoses build logs.
 //!
 //! Part of [gpubuild](https://crates.io/crates/gpubuild). The interface is not stable.
 

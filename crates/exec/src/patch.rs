@@ -1,4 +1,4 @@
-//! Unified diffs, applied to text. Pure: whoever calls brings the files and writes the results.
+//! Applies unified diffs to text. Pure: the caller reads the files and writes the results.
 
 use std::collections::BTreeMap;
 
@@ -7,51 +7,51 @@ use diffy::patch_set::{FileOperation, ParseOptions, PatchSet};
 /// Why a patch does not apply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
-    /// It is no unified diff.
-    #[error("it is no unified diff: {0}")]
+    /// The patch is not a unified diff.
+    #[error("it is not a unified diff: {0}")]
     Malformed(String),
-    /// It changes nothing.
-    #[error("it holds no change")]
+    /// The patch contains no changes.
+    #[error("it contains no changes")]
     Empty,
-    /// It renames, copies or has binary content.
-    #[error("it {what} `{file}`, and only text that is changed, added or removed is supported")]
+    /// The patch renames or copies a file, or changes a binary file.
+    #[error("it {what} `{file}`, but only changing, adding and removing text files is supported")]
     Unsupported {
-        /// `renames`, `changes the bytes of`.
+        /// The operation: `renames`, `copies`, `changes the binary file`.
         what: &'static str,
         /// The file.
         file: String,
     },
-    /// It leads out of the source folder.
-    #[error("it names `{0}`, which is not inside the source folder")]
+    /// The patch names a file outside the source folder.
+    #[error("it names `{0}`, which is outside the source folder")]
     Outside(String),
-    /// The file is not there, or is no text.
-    #[error("there is no text file `{0}` in the sources")]
+    /// A file to change is missing or not text, or a file to create already exists.
+    #[error("the text file `{0}` is missing, or already exists although the patch adds it")]
     NoFile(String),
-    /// Its lines are not the ones that the patch was made for.
-    #[error("hunk {hunk} (line {line}) does not fit `{file}`")]
+    /// The lines of a file do not match a hunk.
+    #[error("hunk {hunk} (line {line}) does not match `{file}`")]
     Hunk {
         /// The file.
         file: String,
-        /// Counted from one.
+        /// Number of the hunk, from 1.
         hunk: usize,
-        /// Line in the original file.
+        /// First line of the hunk in the original file.
         line: usize,
     },
 }
 
-/// What a patch did.
+/// The result of applying a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PatchResult {
-    /// The text is changed.
+    /// The files were changed.
     Applied,
-    /// The sources have the change already.
-    Already,
+    /// The files already contain the changes.
+    AlreadyApplied,
 }
 
-/// Files by path below the source folder; `None` for one that is not there.
+/// Contents of files by path below the source folder; `None` for a file that does not exist.
 pub type PatchedFiles = BTreeMap<String, Option<String>>;
 
-/// One file of a patch.
+/// The changes of a patch to one file. `before` and `after` tell whether the file exists before and after the change.
 struct FileChange<'a> {
     path: String,
     before: bool,
@@ -59,33 +59,34 @@ struct FileChange<'a> {
     patch: diffy::Patch<'a, str>,
 }
 
-/// The files that a patch speaks of, by the path below the source folder under which `exists` finds them.
+/// Returns the paths of the files that a patch names, below the source folder. `exists` decides whether a prefix such as
+/// `a/` is removed.
 ///
 /// # Errors
-/// It is no patch, or one of another kind.
+/// The patch is malformed or has unsupported changes.
 pub fn files(patch: &str, exists: &dyn Fn(&str) -> bool) -> Result<Vec<String>, PatchError> {
     Ok(changes(patch, exists)?.into_iter().map(|change| change.path).collect())
 }
 
-/// Applies a patch to the files that it speaks of: to all of them or to none.
+/// Applies a patch to all files that it names, or to none of them.
 ///
 /// # Errors
-/// It is no patch, or the files are not the ones that it was made for.
+/// The patch is malformed, or does not match the files.
 pub fn apply(patch: &str, files: &mut PatchedFiles) -> Result<PatchResult, PatchError> {
-    let there = |path: &str| files.get(path).is_some_and(Option::is_some);
-    let changes = changes(patch, &there)?;
+    let exists = |path: &str| files.get(path).is_some_and(Option::is_some);
+    let changes = changes(patch, &exists)?;
     let forward = changes.iter().map(|change| one(change, files, &change.patch, change.before, change.after));
     match forward.collect::<Result<Vec<_>, _>>() {
         Ok(results) => {
             files.extend(results);
             Ok(PatchResult::Applied)
         }
-        // What can be taken back is already there.
+        // If the patch can be reverted, it is already applied.
         Err(error) => {
             let back = |change: &FileChange<'_>| {
                 one(change, files, &change.patch.reverse(), change.after, change.before).is_ok()
             };
-            if changes.iter().all(back) { Ok(PatchResult::Already) } else { Err(error) }
+            if changes.iter().all(back) { Ok(PatchResult::AlreadyApplied) } else { Err(error) }
         }
     }
 }
@@ -104,9 +105,9 @@ fn one(
         (None, true) | (Some(_), false) => return Err(PatchError::NoFile(name.clone())),
     };
     let patched = diffy::apply(text, patch).map_err(|error| {
-        // The crate tells the number in its message only.
-        let said = error.to_string();
-        let hunk = said.rsplit('#').next().and_then(|number| number.parse().ok()).unwrap_or(1);
+        // diffy reports the number of the hunk only in its message.
+        let message = error.to_string();
+        let hunk = message.rsplit('#').next().and_then(|number| number.parse().ok()).unwrap_or(1);
         let line = patch.hunks().get(hunk - 1).map_or(0, |hunk| hunk.old_range().start());
         PatchError::Hunk { file: name.clone(), hunk, line }
     })?;
@@ -129,14 +130,15 @@ fn changes<'a>(diff: &'a str, exists: &dyn Fn(&str) -> bool) -> Result<Vec<FileC
         };
         let name = below(&name, exists)?;
         let Some(patch) = file.into_patch().as_text().cloned() else {
-            return unsupported("changes the bytes of", &name);
+            return unsupported("changes the binary file", &name);
         };
         found.push(FileChange { path: name, before, after, patch });
     }
     if found.is_empty() { Err(PatchError::Empty) } else { Ok(found) }
 }
 
-/// The path below the source folder: with or without its first part, `a/` or `b/`.
+/// Returns the path below the source folder. Removes the first component if it is `a/` or `b/`, or if the file exists only
+/// without it.
 fn below(path: &str, exists: &dyn Fn(&str) -> bool) -> Result<String, PatchError> {
     let outside = path.starts_with('/') || path.contains('\\') || path.split('/').any(|part| part == "..");
     if outside {
@@ -153,7 +155,7 @@ mod tests {
     use super::*;
 
     const PATCH: &str = "\
-Guard it.
+Adds a guard.
 
 --- a/src/x.c
 +++ b/src/x.c
@@ -177,30 +179,30 @@ Guard it.
     }
 
     #[test]
-    fn changes_are_made_even_if_lines_moved() {
+    fn changes_are_applied_even_if_lines_moved() {
         let mut tree = files("zero\none\ntwo\nthree\n", None);
         assert_eq!(apply(PATCH, &mut tree), Ok(PatchResult::Applied));
         assert_eq!(tree["src/x.c"].as_deref(), Some("zero\none\n#ifdef A\ntwo\n#endif\nthree\n"));
         assert_eq!(tree["new.h"].as_deref(), Some("hello\n"));
-        // Once more is no error.
+        // Applying the patch again is not an error.
         let before = tree.clone();
-        assert_eq!(apply(PATCH, &mut tree), Ok(PatchResult::Already));
+        assert_eq!(apply(PATCH, &mut tree), Ok(PatchResult::AlreadyApplied));
         assert_eq!(tree, before);
     }
 
     #[test]
-    fn what_does_not_fit_changes_nothing_and_names_the_place() {
+    fn mismatch_changes_nothing_and_names_the_hunk() {
         let mut tree = files("one\n2\nthree\n", None);
         let before = tree.clone();
         let error = apply(PATCH, &mut tree).unwrap_err();
-        assert_eq!(error.to_string(), "hunk 1 (line 1) does not fit `src/x.c`");
+        assert_eq!(error.to_string(), "hunk 1 (line 1) does not match `src/x.c`");
         assert_eq!(tree, before);
         let mut tree = files("one\ntwo\nthree\n", Some("other\n"));
         assert_eq!(apply(PATCH, &mut tree), Err(PatchError::NoFile("new.h".into())));
     }
 
     #[test]
-    fn git_diffs_are_read_and_hostile_ones_refused() {
+    fn git_diffs_are_applied_and_unsafe_ones_rejected() {
         let git = "diff --git a/y b/y\nindex 1..2 100644\n--- a/y\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n";
         let mut tree = PatchedFiles::from([("y".to_owned(), Some("a\n".to_owned()))]);
         assert_eq!(apply(git, &mut tree), Ok(PatchResult::Applied));

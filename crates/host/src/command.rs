@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::HostPath;
 
-/// A program with its arguments. Standard input is empty unless `input` is set; the deadline is mandatory.
+/// A program to run, with its arguments and a mandatory time limit. Standard input is empty unless `input` is set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
     /// The program (a path, or a name that is searched on PATH) and its arguments.
@@ -15,21 +15,21 @@ pub struct Command {
     pub current_dir: Option<HostPath>,
     /// Time limit after which the process group is killed.
     pub deadline: Duration,
-    /// The text on its standard input, at most a few lines.
+    /// Text for standard input, at most a few lines.
     pub input: String,
-    /// The destination of its standard output and error.
+    /// The destination of standard output and standard error.
     pub stdio: Stdio,
-    /// A lock held by gpubuild that no other process gets while the command or any of its children runs, even if gpubuild is
-    /// killed: the process group is then killed first.
-    pub under: Option<HostPath>,
+    /// A lock file that gpubuild holds. No other process can acquire it while the command or any of its children runs: if
+    /// gpubuild is killed, the watchdog kills the process group before it releases the lock.
+    pub lock: Option<HostPath>,
 }
 
 /// The destination of a child's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stdio {
-    /// Stored and returned.
+    /// Captured and returned in [`CommandOutput`].
     Capture,
-    /// gpubuild's standard output and error, for programs that the user runs through gpubuild.
+    /// Inherited from gpubuild, for programs that the user runs through gpubuild.
     Inherit,
 }
 
@@ -44,7 +44,7 @@ impl Command {
             deadline,
             input: String::new(),
             stdio: Stdio::Capture,
-            under: None,
+            lock: None,
         }
     }
 
@@ -76,7 +76,7 @@ impl Command {
         self
     }
 
-    /// Sets the text on its standard input.
+    /// Sets the text for standard input.
     #[must_use]
     pub fn input(mut self, text: impl Into<String>) -> Self {
         self.input = text.into();
@@ -90,14 +90,14 @@ impl Command {
         self
     }
 
-    /// Sets the lock that stays taken while the command runs.
+    /// Sets the lock file that is held until the command and its children have ended.
     #[must_use]
-    pub fn under(mut self, lock: HostPath) -> Self {
-        self.under = Some(lock);
+    pub fn lock(mut self, file: HostPath) -> Self {
+        self.lock = Some(file);
         self
     }
 
-    /// Lets the child write to gpubuild's standard output and error.
+    /// Lets the program write directly to gpubuild's standard output and standard error.
     #[must_use]
     pub fn inherit(mut self) -> Self {
         self.stdio = Stdio::Inherit;
@@ -105,27 +105,27 @@ impl Command {
     }
 }
 
-/// A program's output and how it ended.
+/// The output and exit status of a program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommandOutput {
     /// Standard output; invalid UTF-8 is replaced.
     pub stdout: String,
     /// Standard error; invalid UTF-8 is replaced.
     pub stderr: String,
-    /// The exit status; `None` if a signal ended it.
+    /// The exit status; `None` if the program was terminated by a signal.
     pub exit: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that terminated the program.
     pub signal: Option<i32>,
 }
 
 impl CommandOutput {
-    /// Whether it exited with status 0.
+    /// Whether the program exited with status 0.
     #[must_use]
     pub fn success(&self) -> bool {
         self.exit == Some(0)
     }
 
-    /// How it ended, as a predicate: `ended with status 1`.
+    /// How the program ended, as part of a sentence: `ended with status 1`.
     #[must_use]
     pub fn ending(&self) -> String {
         match (self.exit, self.signal) {
@@ -139,7 +139,7 @@ impl CommandOutput {
 /// One line of a running program's output.
 #[derive(Debug, Clone, Copy)]
 pub struct OutputLine<'a> {
-    /// The stream.
+    /// The stream that the line was written to.
     pub stream: Stream,
     /// The line without the line break.
     pub text: &'a str,
@@ -160,13 +160,13 @@ pub enum RunError {
     /// The program does not exist.
     #[error("`{program}` was not found")]
     NotFound {
-        /// The program as given.
+        /// The program as written in the command.
         program: String,
     },
-    /// It exceeded its deadline and was killed with all its children.
-    #[error("`{program}` did not answer within {} s and was stopped", .deadline.as_secs_f32())]
+    /// The program exceeded its deadline and was killed with all its children.
+    #[error("`{program}` timed out after {} s", .deadline.as_secs_f32())]
     Timeout {
-        /// The program as given.
+        /// The program as written in the command.
         program: String,
         /// Its time limit.
         deadline: Duration,
@@ -174,10 +174,10 @@ pub enum RunError {
     /// The user pressed Ctrl-C, or gpubuild received a termination signal.
     #[error("interrupted")]
     Interrupted,
-    /// It could not be started.
+    /// The operating system failed to start the program.
     #[error("failed to start `{program}`: {message}")]
     Start {
-        /// The program as given.
+        /// The program as written in the command.
         program: String,
         /// The operating system's message.
         message: String,

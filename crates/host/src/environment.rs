@@ -1,4 +1,4 @@
-//! The environment as a value that is read once and never written.
+//! Environment variables as a value that is read once and never written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,11 +10,11 @@ use super::Os;
 pub struct Environment {
     fold_case: bool,
     values: BTreeMap<String, (String, String)>,
-    /// The names that were queried since [`Self::listen`], shared with copies; `None` if they are not recorded.
-    asked: Arc<Mutex<Option<BTreeSet<String>>>>,
+    /// The names queried since [`Self::record_queries`], shared with clones; `None` before that call.
+    queried: Arc<Mutex<Option<BTreeSet<String>>>>,
 }
 
-/// Environments are equal if their variables are; recorded queries do not matter.
+/// Compares only the variables, not the recorded queries.
 impl PartialEq for Environment {
     fn eq(&self, other: &Self) -> bool {
         self.fold_case == other.fold_case && self.values == other.values
@@ -24,7 +24,7 @@ impl PartialEq for Environment {
 impl Eq for Environment {}
 
 impl Environment {
-    /// An environment with the rules of `os` for names.
+    /// Creates an environment that compares names by the rules of `os`.
     pub fn new<N: Into<String>, V: Into<String>>(
         os: Os,
         variables: impl IntoIterator<Item = (N, V)>,
@@ -51,7 +51,7 @@ impl Environment {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// The set variables among these names and those with one of the prefixes `starts`, sorted by name.
+    /// All variables that are set and that either are listed in `names` or start with one of `starts`, sorted by name.
     #[must_use]
     pub fn select<'a>(&'a self, names: &[&'a str], starts: &[&str]) -> Vec<(&'a str, &'a str)> {
         let mut found: BTreeMap<&str, &str> =
@@ -65,31 +65,31 @@ impl Environment {
         found.into_iter().collect()
     }
 
-    /// Records from now on the names that are queried, also through copies. Variables from [`Self::iter`] are not recorded.
-    pub fn listen(&self) {
-        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(BTreeSet::new());
+    /// Starts recording the names of queried variables, including queries through clones. [`Self::iter`] is not recorded.
+    pub fn record_queries(&self) {
+        *self.queried.lock().unwrap_or_else(PoisonError::into_inner) = Some(BTreeSet::new());
     }
 
-    /// The names that were queried since [`Self::listen`], whether set or not, sorted.
+    /// The names queried since [`Self::record_queries`], sorted, including variables that are not set.
     #[must_use]
-    pub fn asked(&self) -> Vec<String> {
-        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        asked.iter().flatten().cloned().collect()
+    pub fn queried_names(&self) -> Vec<String> {
+        let queried = self.queried.lock().unwrap_or_else(PoisonError::into_inner);
+        queried.iter().flatten().cloned().collect()
     }
 
     fn note(&self, name: &str) {
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(asked) = asked.as_mut().filter(|asked| !asked.contains(name)) {
-            asked.insert(name.to_owned());
+        let mut queried = self.queried.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(queried) = queried.as_mut().filter(|queried| !queried.contains(name)) {
+            queried.insert(name.to_owned());
         }
     }
 
-    /// All variables by name, in their original spelling.
+    /// Names and values of all variables, sorted by name. Names keep their original case.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.values.values().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// A copy with one variable set to another value, or removed.
+    /// Returns a copy with one variable set to a value, or removed if `value` is `None`.
     #[must_use]
     pub fn with(&self, name: &str, value: Option<&str>) -> Self {
         let mut other = self.clone();
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_fold_on_windows_only() {
+    fn names_are_case_insensitive_on_windows_only() {
         let windows = Environment::new(Os::Windows, [("Path", "C:\\bin")]);
         assert_eq!(windows.get("PATH"), Some("C:\\bin"));
         assert_eq!(windows.iter().next(), Some(("Path", "C:\\bin")));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_copy_keeps_the_spelling_of_names() {
+    fn a_modified_copy_keeps_the_case_of_names() {
         let windows = Environment::new(Os::Windows, [("Path", "C:\\bin")]);
         let changed = windows.with("PATH", Some("C:\\cuda")).with("CUDA_PATH", Some("C:\\cuda"));
         assert_eq!(changed.iter().collect::<Vec<_>>(), [("CUDA_PATH", "C:\\cuda"), ("Path", "C:\\cuda")]);
@@ -136,17 +136,17 @@ mod tests {
     #[test]
     fn queried_names_are_recorded_whether_set_or_not() {
         let linux = Environment::new(Os::Linux, [("CC", "gcc"), ("CMAKE_X", "1"), ("HOME", "/h")]);
-        assert!(linux.asked().is_empty());
-        linux.listen();
+        assert!(linux.queried_names().is_empty());
+        linux.record_queries();
         let copy = linux.with("CC", Some("clang"));
         assert_eq!((copy.get("CC"), copy.get("CXX")), (Some("clang"), None));
         assert_eq!(linux.select(&["CFLAGS", "CC"], &["CMAKE_"]), [("CC", "gcc"), ("CMAKE_X", "1")]);
         assert_eq!(linux.iter().count(), 3);
-        assert_eq!(linux.asked(), ["CC", "CFLAGS", "CMAKE_X", "CXX"]);
+        assert_eq!(linux.queried_names(), ["CC", "CFLAGS", "CMAKE_X", "CXX"]);
     }
 
     #[test]
-    fn an_empty_variable_counts_only_for_get_raw() {
+    fn only_get_raw_returns_an_empty_variable() {
         let linux = Environment::new(Os::Linux, [("CUDA_VISIBLE_DEVICES", "")]);
         assert_eq!(linux.get("CUDA_VISIBLE_DEVICES"), None);
         assert_eq!(linux.get_raw("CUDA_VISIBLE_DEVICES"), Some(""));

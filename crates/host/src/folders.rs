@@ -1,8 +1,8 @@
-//! gpubuild's folders, which all projects of a user share.
+//! Folders of gpubuild that all projects of a user share.
 
 use super::{HostInfo, HostPath, Os};
 
-/// The cache folder of the user: `GPUBUILD_CACHE`, or else a folder in the platform's cache folder.
+/// The user's gpubuild cache: `GPUBUILD_CACHE` if set, otherwise a folder in the platform's cache folder.
 #[must_use]
 pub fn cache_folder(host: &dyn HostInfo) -> Option<HostPath> {
     let env = host.env();
@@ -21,8 +21,7 @@ pub fn cache_folder(host: &dyn HostInfo) -> Option<HostPath> {
     base.map(|base| base.join("gpubuild"))
 }
 
-/// The folder of the toolkits that gpubuild installed, each in its subfolder; `None` without a cache
-/// folder.
+/// The folder in which gpubuild installs toolkits, each in its own subfolder. `None` if there is no cache folder.
 #[must_use]
 pub fn toolkit_folder(host: &dyn HostInfo) -> Option<HostPath> {
     let folder = cache_folder(host)?.join("toolkits");
@@ -32,5 +31,5 @@ pub fn toolkit_folder(host: &dyn HostInfo) -> Option<HostPath> {
     Some(host.current_dir().ok()?.join(folder.as_str()).normalized())
 }
 
-/// The file that marks such a toolkit as completely installed.
+/// The file that marks a toolkit in [`toolkit_folder`] as completely installed.
 pub const INSTALLED: &str = "installed.json";

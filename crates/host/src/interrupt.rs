@@ -1,18 +1,18 @@
-//! Handles Ctrl-C and termination signals by ending the process groups of all running children.
+//! Handles Ctrl-C and termination signals: terminates the process groups of all running children.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The running children and the number of requests to end. One per [`RealHost`](super::RealHost); cheap to query.
+/// The running children and the number of termination requests so far. Each [`RealHost`](super::RealHost) has one.
 #[derive(Debug, Default)]
 pub struct Interrupt {
     requests: AtomicU32,
     running: Mutex<Running>,
 }
 
-/// The running children, each with a function that wakes the thread that waits for it.
+/// The running children, each with a function that wakes the thread waiting for it.
 #[derive(Default)]
 struct Running {
     next: u64,
@@ -25,7 +25,7 @@ impl fmt::Debug for Running {
     }
 }
 
-/// Keeps a child registered until it is dropped.
+/// Registration of a running child; dropping it removes the child from the list.
 #[derive(Debug)]
 pub struct InterruptToken<'a> {
     interrupt: &'a Interrupt,
@@ -39,19 +39,19 @@ impl Drop for InterruptToken<'_> {
 }
 
 impl Interrupt {
-    /// How often gpubuild was asked to end.
+    /// The number of termination requests (Ctrl-C or signals) so far.
     #[must_use]
     pub fn requests(&self) -> u32 {
         self.requests.load(Ordering::SeqCst)
     }
 
-    /// Whether gpubuild was asked to end. Long operations without a child check this between their steps.
+    /// Whether termination was requested. Long operations without a child process check this between steps.
     #[must_use]
     pub fn requested(&self) -> bool {
         self.requests() > 0
     }
 
-    /// Ends all children. Returns whether one was running, so that the caller must wait for it.
+    /// Counts a request and terminates all children. Returns whether a child was running; the caller then waits for it.
     pub fn trigger(&self) -> bool {
         let running = self.lock();
         self.requests.fetch_add(1, Ordering::SeqCst);
@@ -59,7 +59,7 @@ impl Interrupt {
         !running.wakers.is_empty()
     }
 
-    /// Registers a child before it is started; `None` if gpubuild was already asked to end.
+    /// Registers a child before it is started. `None` if termination was already requested.
     pub fn register(&self, wake: impl Fn() + Send + 'static) -> Option<InterruptToken<'_>> {
         let mut running = self.lock();
         if self.requested() {
@@ -76,11 +76,11 @@ impl Interrupt {
     }
 }
 
-/// Makes Ctrl-C, SIGTERM and SIGHUP end every child of `host`. Programs call it once, at their start.
+/// Installs a handler for Ctrl-C, SIGTERM and SIGHUP that terminates every child of `host`. Call it once at startup.
 ///
-/// The first request ends the children and makes [`RunPrograms::run`](super::RunPrograms::run) return
+/// The first request terminates the children and makes [`RunPrograms::run`](super::RunPrograms::run) return
 /// [`RunError::Interrupted`](super::RunError::Interrupted). A second request, if no child is running,
-/// ends the program with status 130.
+/// exits with status 130.
 ///
 /// # Errors
 /// A handler is already installed.
@@ -92,7 +92,7 @@ pub fn install(host: &super::RealHost) -> std::io::Result<()> {
             #[expect(
                 clippy::exit,
                 clippy::disallowed_methods,
-                reason = "the user asked twice; state on disk is safe at any point"
+                reason = "second termination request; state on disk is safe at any point"
             )]
             std::process::exit(130);
         }

@@ -1,6 +1,6 @@
-//! A pool of jobs that several build tools share: GNU make's jobserver over a named pipe, which Ninja supports since 1.13.
+//! A job pool that several build tools share: GNU make's jobserver protocol over a named pipe, which Ninja supports since 1.13.
 //!
-//! Each tool may run one job without asking, and another one for each byte that it has read from the pipe.
+//! Each tool may always run one job, plus one for every byte that it has read from the pipe.
 #![expect(clippy::disallowed_methods, reason = "host interface: creates, fills and removes a pipe")]
 
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::io::{self, Write};
 
 use super::HostPath;
 
-/// A pool of jobs. Dropping it removes the pipe.
+/// A job pool. Dropping it removes the pipe.
 #[derive(Debug)]
 pub struct JobPool {
     path: HostPath,
@@ -17,11 +17,11 @@ pub struct JobPool {
 }
 
 impl JobPool {
-    /// Creates a pool of `jobs` jobs at a path, replacing a leftover pipe. `None` on platforms on which named pipes need a call
-    /// into the system library.
+    /// Creates a pool of `jobs` jobs at a path, replacing a leftover pipe. `None` on platforms where creating a named pipe
+    /// needs a call into the C library.
     ///
     /// # Errors
-    /// The system's error.
+    /// The pipe cannot be created.
     #[cfg(all(unix, not(target_vendor = "apple")))]
     pub(super) fn make(path: &HostPath, jobs: u32) -> io::Result<Option<Self>> {
         use std::os::unix::fs::OpenOptionsExt;
@@ -50,7 +50,7 @@ impl JobPool {
     /// Adds jobs to the pool.
     ///
     /// # Errors
-    /// The system's error.
+    /// Writing to the pipe fails.
     pub fn add(&self, jobs: u32) -> io::Result<()> {
         (&self.pipe).write_all(&vec![b'+'; jobs as usize])
     }
@@ -64,7 +64,7 @@ impl JobPool {
 
 impl Drop for JobPool {
     fn drop(&mut self) {
-        // The next build replaces a pipe that could not be removed.
+        // Ignore failures: the next build replaces a leftover pipe.
         let _ = std::fs::remove_file(self.path.as_std());
     }
 }

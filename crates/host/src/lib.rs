@@ -1,15 +1,13 @@
-//! The host interface: the only module that touches environment, files, processes, clocks and libraries.
+//! The host interface: the only code that accesses environment variables, files, processes, clocks and driver libraries.
 //!
-//! A [`Host`] is the machine being examined: the real one ([`RealHost`]), a recording of one
-//! ([`RecordedHost`], format 1) or one that a test builds in memory ([`RecordedHost::builder`]). Code that does I/O
-//! takes `&dyn Host`. Platform questions go to [`HostInfo::platform`], never to `cfg!`, so that a recorded
-//! Windows machine works on Linux.
+//! A [`Host`] is the machine being examined: the real machine ([`RealHost`]), a recording of one ([`RecordedHost`], format 1),
+//! or a host that a test builds in memory ([`RecordedHost::builder`]). Code that does I/O takes the narrowest of these traits
+//! that it needs. It reads the platform from [`HostInfo::platform`], never from `cfg!`, so that a recorded Windows machine can be
+//! examined on Linux.
 
-#[cfg(feature = "command")]
-pub mod ask;
-#[cfg(feature = "recorded")]
-pub mod carried;
 pub mod command;
+#[cfg(feature = "command")]
+pub mod driver_probe;
 pub mod environment;
 pub mod folders;
 pub mod interrupt;
@@ -28,6 +26,8 @@ pub mod recorded;
 pub mod recorder;
 pub mod registry;
 pub mod search;
+#[cfg(feature = "recorded")]
+pub mod with_program;
 
 use std::io;
 use std::time::Duration;
@@ -47,7 +47,7 @@ pub use recorder::record;
 pub use registry::{RegistryType, RegistryValue};
 pub use search::{find_program, glob};
 
-/// All of standard input. It comes from the user, whichever host is examined.
+/// Reads standard input to its end. It always belongs to the real process, even if a recorded host is examined.
 pub fn standard_input() -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     io::Read::read_to_end(&mut io::stdin().lock(), &mut bytes)?;
@@ -61,18 +61,18 @@ pub struct Stat {
     pub kind: FileKind,
     /// Size in bytes; zero for folders and devices.
     pub size: u64,
-    /// Whether this user may execute it (on Windows: by its file extension).
+    /// Whether this user may execute the file. On Windows, this depends on the file extension.
     pub executable: bool,
     /// The owner, if the platform has numeric owners.
     pub owner: Option<Owner>,
-    /// Modification time in nanoseconds since 1970, if known. Only to detect changes.
+    /// Modification time in nanoseconds since 1970, if known. Use it only to detect changes.
     pub modified: Option<u128>,
-    /// Time at which content or attributes last changed, in nanoseconds since 1970, if the platform reports it. Programs can set
-    /// [`Stat::modified`] to any value, but not this one. Only to detect changes.
+    /// Time of the last change of content or attributes in nanoseconds since 1970, if the platform reports it. Unlike
+    /// [`Stat::modified`], programs cannot set it. Use it only to detect changes.
     pub changed: Option<u128>,
 }
 
-/// Kinds of files.
+/// The kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
     /// A regular file.
@@ -85,7 +85,7 @@ pub enum FileKind {
     Other,
 }
 
-/// Numeric owner of a file.
+/// Numeric owner and group of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {
     /// User id.
@@ -98,19 +98,19 @@ pub struct Owner {
 pub trait HostInfo: Send + Sync {
     /// Operating system and processor architecture.
     fn platform(&self) -> Platform;
-    /// The environment, read once.
+    /// The environment variables, read once when the host was created.
     fn env(&self) -> &Environment;
     /// The user and groups of the process.
     fn identity(&self) -> &Identity;
-    /// The path of the running program.
+    /// The path of the running executable; `None` on recorded hosts.
     fn own_program(&self) -> Option<HostPath> {
         None
     }
-    /// The folder that relative paths on the command line start from.
+    /// The working directory, to which relative paths on the command line refer.
     fn current_dir(&self) -> io::Result<HostPath>;
-    /// The number of operations so far.
+    /// The number of operations performed so far.
     fn counts(&self) -> HostCounts;
-    /// A path in this host's spelling.
+    /// Creates a path that follows this host's rules.
     fn path(&self, text: &str) -> HostPath {
         HostPath::new(self.platform().path_rules(), text)
     }
@@ -118,20 +118,20 @@ pub trait HostInfo: Send + Sync {
 
 /// Reads files and folders.
 ///
-/// The kind of an `io::Error` distinguishes a missing file ([`io::ErrorKind::NotFound`]) from a forbidden one
+/// The kind of an `io::Error` distinguishes a missing file ([`io::ErrorKind::NotFound`]) from one that this user may not access
 /// ([`io::ErrorKind::PermissionDenied`]).
 pub trait ReadFiles: HostInfo {
-    /// Kind, size, owner and times of a file. Follows links.
+    /// Returns kind, size, owner and times of a file. Follows links.
     fn stat(&self, path: &HostPath) -> io::Result<Stat>;
-    /// The path with every link resolved.
+    /// Returns the path with all symbolic links resolved.
     fn canonical(&self, path: &HostPath) -> io::Result<HostPath>;
-    /// The target of a link as written; the link may dangle.
+    /// Returns the target of a link as written. The target may be missing.
     fn read_link(&self, path: &HostPath) -> io::Result<String>;
-    /// A complete file.
+    /// Reads a complete file.
     fn read(&self, path: &HostPath) -> io::Result<Vec<u8>>;
-    /// The first `limit` bytes of a file, for large files.
+    /// Reads the first `limit` bytes of a file, for large files.
     fn read_start(&self, path: &HostPath, limit: usize) -> io::Result<Vec<u8>>;
-    /// At most `limit` bytes of a file from offset `start`, to search large files.
+    /// Reads at most `limit` bytes from offset `start`, to search large files piece by piece.
     fn read_part(&self, path: &HostPath, start: u64, limit: usize) -> io::Result<Vec<u8>> {
         let mut content = self.read(path)?;
         let start = usize::try_from(start).map_or(content.len(), |start| start.min(content.len()));
@@ -139,11 +139,11 @@ pub trait ReadFiles: HostInfo {
         content.truncate(limit);
         Ok(content)
     }
-    /// A file as a stream, for files that do not fit into memory.
+    /// Opens a file as a stream, for files that do not fit into memory.
     fn open(&self, path: &HostPath) -> io::Result<Box<dyn io::Read + Send>> {
         Ok(Box::new(io::Cursor::new(self.read(path)?)))
     }
-    /// Names in a folder, sorted.
+    /// Lists the names in a folder, sorted.
     fn list(&self, folder: &HostPath) -> io::Result<Vec<String>>;
     /// Opens a device node for reading and writing and closes it again.
     fn open_device(&self, path: &HostPath) -> io::Result<()>;
@@ -151,11 +151,11 @@ pub trait ReadFiles: HostInfo {
     fn is_same_file(&self, _one: &HostPath, _other: &HostPath) -> bool {
         false
     }
-    /// A complete text file; invalid UTF-8 is replaced.
+    /// Reads a complete text file. Invalid UTF-8 is replaced.
     fn read_text(&self, path: &HostPath) -> io::Result<String> {
         Ok(String::from_utf8_lossy(&self.read(path)?).into_owned())
     }
-    /// Names in a folder that match a pattern in which `*` matches any text, sorted.
+    /// Lists the names in a folder that match a pattern, sorted. `*` matches any text.
     fn list_matching(&self, folder: &HostPath, pattern: &str) -> io::Result<Vec<String>> {
         let mut names = self.list(folder)?;
         names.retain(|name| search::name_matches(self.platform(), pattern, name));
@@ -177,14 +177,14 @@ pub trait ReadFiles: HostInfo {
 
 /// The Windows registry; empty on other systems.
 pub trait ReadRegistry: HostInfo {
-    /// A value of the Windows registry; `None` if it is absent and on other systems.
+    /// Reads a value. `None` if it is missing, and on other systems.
     fn registry_value(&self, key: &str, name: &str) -> Option<RegistryValue>;
-    /// Names of the keys below `key`, sorted.
+    /// Lists the names of the direct subkeys of `key`, sorted.
     fn registry_keys(&self, key: &str) -> Vec<String>;
-    /// Names and values of `key`, sorted by name.
+    /// Lists the names and values of `key`, sorted by name.
     fn registry_values(&self, key: &str) -> Vec<(String, RegistryValue)>;
 
-    /// A tool of Visual Studio (`cl.exe`), as registered by its installer; `None` on every host except a real Windows.
+    /// Finds a Visual Studio tool (`cl.exe`) through the records of its installer. `None` except on a real Windows host.
     fn visual_studio_tool(&self, name: &str) -> Option<HostPath> {
         let _ = name;
         None
@@ -195,47 +195,48 @@ pub trait ReadRegistry: HostInfo {
 pub trait RunPrograms: HostInfo {
     /// Runs a program within the command's deadline and returns its output.
     fn run(&self, command: &Command) -> Result<CommandOutput, RunError>;
-    /// Runs a program and passes on its lines as they appear. They are also returned, up to a limit.
+    /// Like [`Self::run`], and also calls `on_line` for each output line as it appears. The returned output has a size limit.
     fn run_lines(
         &self,
         command: &Command,
         on_line: &mut dyn FnMut(OutputLine<'_>),
     ) -> Result<CommandOutput, RunError>;
-    /// The recorded output of a program, which starts no process. `None` on the real host.
+    /// Returns the recorded output of a program without starting a process. Always `None` on the real host.
     fn recorded_output(&self, _command: &Command) -> Option<CommandOutput> {
         None
     }
 }
 
-/// Probes the libraries of drivers, each in a child process, because they may crash or hang.
+/// Probes driver libraries, each in a child process, because they may crash or hang.
 pub trait ProbeLibraries: HostInfo {
     /// Probes a vendor's library in a child process: `gpubuild __probe ID`.
     fn probe(&self, id: &str, deadline: Duration) -> ProbeAnswer;
-    /// The same with paths of libraries: `gpubuild __probe ID PATH…`. A recording has one answer for any paths.
+    /// Like [`Self::probe`], with library paths as arguments: `gpubuild __probe ID PATH…`. A recorded host has one answer per id and
+    /// ignores the paths.
     fn probe_with(&self, id: &str, arguments: &[String], deadline: Duration) -> ProbeAnswer {
         let _ = arguments;
         self.probe(id, deadline)
     }
 }
 
-/// Time.
+/// Reads the clock.
 pub trait Clock: HostInfo {
-    /// Seconds since 1970, for labels in files and for the age of files that may be deleted; never for other decisions.
+    /// Seconds since 1970. Use it only for timestamps in files and for the age of files that may be deleted.
     fn now(&self) -> u64;
     /// Time since the host was created, for measurements.
     fn elapsed(&self) -> Duration;
 }
 
-/// Changes files and folders. A recorded host returns [`io::ErrorKind::ReadOnlyFilesystem`] for every call.
+/// Changes files and folders. On a recorded host, every call fails with [`io::ErrorKind::ReadOnlyFilesystem`].
 pub trait WriteFiles: ReadFiles {
-    /// Writes a file through a temporary file beside it and a rename. Creates parent folders.
+    /// Writes a file atomically: writes a temporary file next to it and renames it. Creates parent folders.
     fn write(&self, path: &HostPath, content: &[u8]) -> io::Result<()>;
-    /// Creates a new file to which content is streamed. Creates parent folders. Unlike with [`WriteFiles::write`], the file is
-    /// visible immediately, so it needs a name that no other process reads and is renamed when complete.
+    /// Creates a new file for streaming. Creates parent folders. Unlike with [`WriteFiles::write`], the file is visible
+    /// immediately. Use a name that no other process reads, and rename the file when it is complete.
     fn create(&self, _path: &HostPath) -> io::Result<Box<dyn NewFile>> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
-    /// Opens a file to append to it, and creates it if it is missing.
+    /// Opens a file for appending. Creates it if it is missing.
     fn append(&self, _path: &HostPath) -> io::Result<Box<dyn NewFile>> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
@@ -245,22 +246,22 @@ pub trait WriteFiles: ReadFiles {
     fn create_dir_all(&self, path: &HostPath) -> io::Result<()>;
     /// Moves a file or folder, replacing an existing file.
     fn rename(&self, from: &HostPath, to: &HostPath) -> io::Result<()>;
-    /// Exchanges two files or folders in one step. [`io::ErrorKind::Unsupported`] if the file system cannot do it.
+    /// Atomically exchanges two files or folders. Fails with [`io::ErrorKind::Unsupported`] if the file system cannot do it.
     fn exchange(&self, _one: &HostPath, _other: &HostPath) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// Copies a file through a temporary name.
+    /// Copies a file atomically, through a temporary file and a rename.
     fn copy(&self, from: &HostPath, to: &HostPath) -> io::Result<()>;
-    /// Hard-links a file, or copies it if the file system has no hard links. Creates parent folders.
+    /// Creates a hard link, or a copy if the file system does not support hard links. Creates parent folders.
     fn link(&self, _from: &HostPath, _to: &HostPath) -> io::Result<()> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
-    /// Copies a file through a temporary name, sharing the blocks if the file system supports it. Unlike with
-    /// [`WriteFiles::link`], later changes of one file do not affect the other. Creates parent folders; flushes nothing.
+    /// Copies a file atomically, sharing disk blocks if the file system supports it. Unlike with [`WriteFiles::link`], later
+    /// changes to one file do not affect the other. Creates parent folders. Does not flush the copy to disk.
     fn duplicate(&self, _from: &HostPath, _to: &HostPath) -> io::Result<()> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
-    /// Flushes the content of a file that another program wrote to the disk.
+    /// Flushes a file that another program wrote to disk.
     fn flush(&self, _path: &HostPath) -> io::Result<()> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
@@ -268,40 +269,40 @@ pub trait WriteFiles: ReadFiles {
     fn symlink(&self, _text: &str, _link: &HostPath) -> io::Result<()> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
-    /// Removes a file, or a folder with its content. A missing path is not an error.
+    /// Removes a file, or a folder with its contents. A missing path is not an error.
     fn remove(&self, path: &HostPath) -> io::Result<()>;
-    /// Creates an empty folder with a unique name in `parent`; the caller removes or renames it.
+    /// Creates an empty folder with a unique name in `parent`. The caller removes or renames it.
     fn temporary_dir(&self, parent: &HostPath) -> io::Result<HostPath>;
-    /// Locks a file for this process and creates it if it is missing. `Ok(None)` if another process holds the lock and `wait` is
-    /// `Wait::No`. If the file is removed or replaced in the meantime, the new file is locked.
+    /// Acquires an exclusive lock on a file, which is created if it is missing. `Ok(None)` if another process holds the lock and
+    /// `wait` is `Wait::No`. If the file is removed or replaced while waiting, the new file is locked.
     fn lock(&self, path: &HostPath, wait: Wait) -> io::Result<Option<FileLock>>;
-    /// A pool of jobs that build tools share through a named pipe. `Ok(None)` if the platform does not support it.
+    /// Creates a job pool that build tools share through a named pipe. `Ok(None)` if the platform does not support it.
     fn job_pool(&self, _pipe: &HostPath, _jobs: u32) -> io::Result<Option<JobPool>> {
         Ok(None)
     }
-    /// Free bytes on the disk with `path` (or its nearest existing parent), if known.
+    /// Free disk space in bytes at `path`, or at its nearest existing parent; `None` if unknown.
     fn free_space(&self, path: &HostPath) -> Option<u64>;
 }
 
 /// Sends requests to servers.
 pub trait NetworkAccess: HostInfo {
-    /// Sends one request to a server. Only the real host has a network.
+    /// Sends one request. Only the real host has network access.
     fn fetch(&self, _request: &net::HttpRequest) -> Result<net::Response, net::NetError> {
         Err(net::NetError::None)
     }
-    /// Sleeps. Only for the network; on other hosts, no time passes.
+    /// Sleeps between network requests. Returns immediately on recorded hosts.
     fn pause(&self, _time: Duration) {}
 }
 
-/// The machine being examined, which is not changed: what `detect` and `doctor` need.
+/// A machine to examine without changing it, as `detect` and `doctor` do.
 pub trait InspectHost: ReadFiles + ReadRegistry + RunPrograms + ProbeLibraries + Clock {}
 
 impl<T: ReadFiles + ReadRegistry + RunPrograms + ProbeLibraries + Clock + ?Sized> InspectHost for T {}
 
-/// The machine being examined and changed.
+/// A machine to examine and change.
 pub trait Host: InspectHost + WriteFiles + NetworkAccess {
-    /// Sets a variable of this process, for libraries in it that are configured in no other way. [`HostInfo::env`] does not
-    /// change.
+    /// Sets an environment variable of this process, for libraries that can only be configured that way. Does not change
+    /// [`HostInfo::env`].
     fn set_variable(&self, _name: &str, _value: &str) -> io::Result<()> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
@@ -309,27 +310,27 @@ pub trait Host: InspectHost + WriteFiles + NetworkAccess {
 
 /// A file that is being written.
 pub trait NewFile: io::Write + Send {
-    /// Flushes the file to the disk. A file that is dropped without this call is incomplete.
+    /// Flushes the file to disk. A file that is dropped without this call is incomplete.
     fn finish(self: Box<Self>) -> io::Result<()>;
 }
 
 /// Whether to wait for a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// Wait until it is free.
+    /// Wait until the lock is released.
     Yes,
-    /// Do not wait.
+    /// Return immediately.
     No,
 }
 
 /// A lock that is held until this value is dropped.
 #[derive(Debug)]
 pub struct FileLock {
-    /// The open file with the lock; `None` on file systems without locks.
+    /// The open file that holds the lock; `None` on file systems without locks.
     pub file: Option<std::sync::Arc<std::fs::File>>,
 }
 
-/// The number of operations since the host was created.
+/// Numbers of operations since the host was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HostCounts {
     /// Processes started.

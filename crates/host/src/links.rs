@@ -1,21 +1,21 @@
-//! Rejects symbolic links in places where gpubuild writes and deletes.
+//! Rejects symbolic links in folders in which gpubuild writes and deletes files.
 
 use super::{HostPath, ReadFiles};
 
-/// A symbolic link where only a file or folder of gpubuild is allowed.
+/// A symbolic link in a place where gpubuild only accepts its own files and folders.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{path}` is a link to `{target}`; gpubuild neither writes nor deletes through a link there")]
 pub struct LinkRefused {
-    /// The link's path.
+    /// The path of the link.
     pub path: String,
-    /// The link's target.
+    /// The target of the link.
     pub target: String,
 }
 
-/// Rejects a path that is a link.
+/// Checks that a path is not a symbolic link.
 ///
 /// # Errors
-/// The link and its target.
+/// The path is a link.
 pub fn refuse_link(host: &dyn ReadFiles, path: &HostPath) -> Result<(), LinkRefused> {
     let target = match host.read_link(path) {
         Ok(target) => target,
@@ -26,10 +26,10 @@ pub fn refuse_link(host: &dyn ReadFiles, path: &HostPath) -> Result<(), LinkRefu
     Err(LinkRefused { path: path.to_string(), target })
 }
 
-/// Rejects a folder that is a link, or that contains links to folders at any depth.
+/// Checks that a folder is not a symbolic link and contains no links to folders at any depth.
 ///
 /// # Errors
-/// The first link.
+/// The first link that was found.
 pub fn refuse_links_below(host: &dyn ReadFiles, folder: HostPath) -> Result<(), LinkRefused> {
     let mut waiting = vec![folder];
     while let Some(folder) = waiting.pop() {

@@ -1,5 +1,4 @@
-//! The network part of the host interface: one request, one response. The callers handle redirects and retries, and decide which
-//! responses they accept.
+//! HTTP requests of the host interface: one request yields one response. Callers handle redirects, retries and error statuses.
 
 use std::fmt;
 use std::io::Read;
@@ -8,19 +7,19 @@ use std::time::Duration;
 /// An HTTP request.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HttpRequest {
-    /// The address: `https://…`, `http://…`.
+    /// The URL, with the scheme `https` or `http`.
     pub url: String,
-    /// Names and values of headers.
+    /// Names and values of the headers.
     pub headers: Vec<(String, String)>,
-    /// Form data, `name=value&…`, which is sent with POST. `None` sends GET.
+    /// Form data, `name=value&…`, sent with POST. `None` sends a GET request.
     pub form: Option<String>,
-    /// Time limit for the connection, for the start of the response, and between any two pieces of it.
-    pub patience: Duration,
-    /// Whether a proxy of the environment may be used.
-    pub proxy: ByProxy,
+    /// Time limit for each phase: connecting, sending, the start of the response, and every read of the body.
+    pub timeout: Duration,
+    /// Whether the proxy settings in the environment are used.
+    pub proxy: ProxyUse,
 }
 
-/// Headers and forms can contain secrets, so only their names are shown.
+/// Prints only the names of headers and omits form data, because both can contain secrets.
 impl fmt::Debug for HttpRequest {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let headers: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
@@ -33,27 +32,27 @@ impl fmt::Debug for HttpRequest {
     }
 }
 
-/// Whether a proxy of the environment may be used.
+/// Whether the proxy settings in the environment are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ByProxy {
-    /// Yes, unless the environment excludes the server.
+pub enum ProxyUse {
+    /// They are used, unless `NO_PROXY` excludes the server.
     Allowed,
-    /// No.
+    /// They are ignored.
     Never,
 }
 
-/// A response, whose body is read as a stream.
+/// A response with a streamed body.
 pub struct Response {
     /// The status code.
     pub status: u16,
-    /// The headers, with names in lower case.
+    /// Names (in lowercase) and values of the headers.
     pub headers: Vec<(String, String)>,
     /// The body. Read errors are `io::Error`s that contain a [`NetError`].
     pub body: Box<dyn Read + Send>,
 }
 
 impl Response {
-    /// The value of a header, by its name in lower case.
+    /// The value of a header. `name` is in lowercase.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
@@ -70,7 +69,7 @@ impl fmt::Debug for Response {
     }
 }
 
-/// Why a request has no response, or an incomplete one.
+/// Why a request failed, or why its response is incomplete.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NetError {
     /// The server cannot be reached.

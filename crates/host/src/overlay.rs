@@ -1,4 +1,4 @@
-//! A host with another environment; everything else comes from the original host.
+//! A host with different environment variables. All other queries are forwarded to the original host.
 
 use std::io;
 use std::time::Duration;
@@ -16,14 +16,14 @@ pub struct Overlay<'a> {
 }
 
 impl<'a> Overlay<'a> {
-    /// The host with another environment.
+    /// Replaces the environment of `host` with `env`.
     #[must_use]
     pub fn new(host: &'a dyn InspectHost, env: Environment) -> Self {
         Self { host, env }
     }
 }
 
-// Methods that are not forwarded would behave as on a recorded host.
+// Default implementations would return the values of a recorded host, so every method must be forwarded.
 #[deny(clippy::missing_trait_methods)]
 impl HostInfo for Overlay<'_> {
     fn platform(&self) -> Platform {

@@ -1,11 +1,11 @@
-//! Paths in the spelling of the examined host, which can differ from the machine that gpubuild runs on.
+//! Paths of the examined host, whose platform can differ from the machine that gpubuild runs on.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 use typed_path::{Utf8TypedPath, Utf8UnixPath, Utf8WindowsPath};
 
-/// How a platform writes paths.
+/// The path syntax of a platform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PathRules {
     /// `/usr/bin`, case-sensitive.
@@ -14,7 +14,7 @@ pub enum PathRules {
     Windows,
 }
 
-/// A path of a host: text with its platform's rules.
+/// A path on a host: text that follows the rules of the host's platform.
 ///
 /// Text that is not UTF-8 is out of scope (docs/guide/first-steps.md).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -24,7 +24,7 @@ pub struct HostPath {
 }
 
 impl HostPath {
-    /// A path from text; on Windows `/` becomes `\`.
+    /// Creates a path from text. With Windows rules, `/` becomes `\`.
     #[must_use]
     pub fn new(rules: PathRules, text: &str) -> Self {
         let text = match rules {
@@ -34,7 +34,7 @@ impl HostPath {
         Self { text, rules }
     }
 
-    /// The text, as shown to users and passed to programs.
+    /// The text as shown to users and passed to programs.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
@@ -49,24 +49,24 @@ impl HostPath {
         }
     }
 
-    /// The path as `std` type of the machine that gpubuild runs on. Only for the real host.
+    /// The path as a `std` type. Only valid for paths of the real host.
     #[must_use]
     pub fn as_std(&self) -> &std::path::Path {
         std::path::Path::new(&self.text)
     }
 
-    /// The rules that this path follows.
+    /// The path syntax that this path follows.
     #[must_use]
     pub fn rules(&self) -> PathRules {
         self.rules
     }
 
-    /// This path joined with `relative` (written with `/`); an absolute path replaces it.
+    /// Joins this path with `relative`, which may use `/` on every platform. An absolute `relative` replaces this path.
     #[must_use]
     pub fn join(&self, relative: &str) -> Self {
         let ordinary = !self.text.is_empty() && !self.text.ends_with('/');
         if self.rules == PathRules::Unix && ordinary && !relative.is_empty() && !relative.starts_with('/') {
-            // The common case: hundreds of paths in each run.
+            // Fast path: every run joins hundreds of paths.
             return Self { text: [self.as_str(), relative].join("/"), rules: self.rules };
         }
         let relative = Self::new(self.rules, relative);
@@ -88,19 +88,19 @@ impl HostPath {
         }
     }
 
-    /// Whether it starts at a root (on Windows: a drive or a share and a root).
+    /// Whether the path is absolute. On Windows, this requires a drive or share and a root.
     #[must_use]
     pub fn is_absolute(&self) -> bool {
         self.typed().is_absolute()
     }
 
-    /// The path without `.` and `..`, computed from the text only.
+    /// The path without `.` and `..`, computed without accessing the file system.
     #[must_use]
     pub fn normalized(&self) -> Self {
         Self { text: self.typed().normalize().into_string(), rules: self.rules }
     }
 
-    /// Whether `folder` is this path or an ancestor of it, by the text and the platform's case rules.
+    /// Whether `folder` is this path or an ancestor of it. Compares text by the platform's case rules.
     #[must_use]
     pub fn is_inside(&self, folder: &Self) -> bool {
         match self.rules {
@@ -111,7 +111,7 @@ impl HostPath {
         }
     }
 
-    /// A normalized text that is equal for all spellings of a path (case-folded on Windows).
+    /// Text for comparing paths: normalized, and case-folded on Windows.
     #[must_use]
     pub fn key(&self) -> String {
         let normal = self.normalized().text;
@@ -134,6 +134,9 @@ impl fmt::Display for HostPath {
         formatter.pad(&self.text)
     }
 }
+
+#[cfg(feature = "schema")]
+gpubuild_core::string_schema!(HostPath);
 
 impl Serialize for HostPath {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -161,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn unix_paths_keep_their_case() {
+    fn unix_paths_are_case_sensitive() {
         let path = HostPath::new(PathRules::Unix, "/opt/rocm/lib/../bin");
         assert_eq!(path.normalized().as_str(), "/opt/rocm/bin");
         assert!(!path.is_inside(&HostPath::new(PathRules::Unix, "/OPT")));

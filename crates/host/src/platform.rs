@@ -1,11 +1,11 @@
-//! Architecture, platform and user identity as values.
+//! Architecture, platform and user identity of a host.
 
 pub use gpubuild_core::Os;
 use serde::{Deserialize, Serialize};
 
 use super::PathRules;
 
-/// CPU architectures.
+/// The CPU architecture of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Arch {
     /// 64-bit x86.
@@ -37,7 +37,7 @@ pub struct Platform {
 }
 
 impl Platform {
-    /// How paths are written on this platform.
+    /// The path syntax of this platform.
     #[must_use]
     pub fn path_rules(self) -> PathRules {
         match self.os {
@@ -47,7 +47,7 @@ impl Platform {
     }
 }
 
-/// The user of the process. Empty on Windows.
+/// The user and groups of the process. Empty on Windows.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// Numeric user id.

@@ -1,4 +1,4 @@
-//! The answer of a vendor's library, probed in a child process.
+//! The result of probing a vendor's library in a child process.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProbeStatus {
-    /// The library answered.
+    /// The library returned an answer.
     Ok,
-    /// The library is missing, or reported an error.
+    /// The library is missing or reported an error.
     Failed,
     /// The child process crashed.
     Crashed,
@@ -16,14 +16,14 @@ pub enum ProbeStatus {
     Timeout,
 }
 
-/// The answer of a backend's child probe.
+/// The result of a backend's probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeAnswer {
     /// The outcome.
     pub status: ProbeStatus,
-    /// The error in one line; empty on success.
+    /// The error, in one line; empty on success.
     pub error: String,
-    /// The answer as JSON text, in the form that `facts::probe` documents; empty if there is none. It is not validated, so
-    /// readers must check it.
+    /// The answer as JSON, in the form that each module of `driver_probe` documents; empty on failure. It comes from a driver and is not
+    /// validated: readers must check it.
     pub answer: String,
 }

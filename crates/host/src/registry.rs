@@ -2,24 +2,24 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The types that are read; values of other types are skipped.
+/// The supported value types; values of other types are skipped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RegistryType {
-    /// Text.
+    /// A string.
     #[default]
     Sz,
-    /// A number of 32 or (`REG_QWORD`) 64 bits.
+    /// A 32-bit number, or a 64-bit one (`REG_QWORD`).
     Dword,
-    /// A list of texts.
+    /// A list of strings.
     MultiSz,
 }
 
-/// A value as text: numbers in decimal, lists with one text per line.
+/// A registry value, converted to text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegistryValue {
-    /// Its type.
+    /// The type.
     pub kind: RegistryType,
-    /// Its text.
+    /// The text: numbers in decimal, lists with one string per line.
     pub text: String,
 }

@@ -1,20 +1,20 @@
-//! Finds programs on PATH and files by pattern, by the rules of any host.
+//! Finds programs on PATH and files by pattern, following the rules of the host's platform.
 
 use std::cmp::Ordering;
 
 use super::{Environment, FileKind, HostInfo, HostPath, Os, PathRules, Platform, ReadFiles};
 
-/// The value that Windows uses if PATHEXT is not set.
+/// The default value of PATHEXT on Windows.
 const DEFAULT_EXTENSIONS: &str = ".COM;.EXE;.BAT;.CMD";
 
-/// All programs of this name on the host's PATH, in the order of PATH: the first one is what a shell starts. A name
-/// with a folder yields itself if it is executable. The current folder is never searched.
+/// Finds all programs with a name on the host's PATH, in order: a shell would start the first one. An absolute path yields itself
+/// if it is executable. The working directory is never searched.
 #[must_use]
 pub fn find_program(host: &dyn ReadFiles, name: &str) -> Vec<HostPath> {
     find_program_in(host, name, host.env().get("PATH").unwrap_or_default())
 }
 
-/// The same with another search path.
+/// Like [`find_program`], with a different search path.
 #[must_use]
 pub fn find_program_in(host: &dyn ReadFiles, name: &str, search_path: &str) -> Vec<HostPath> {
     let path = host.path(name);
@@ -49,7 +49,7 @@ fn folders(host: &dyn HostInfo, search_path: &str) -> Vec<HostPath> {
         .collect()
 }
 
-/// The file names of a program: on Windows with each extension of PATHEXT, unless it already has one of them.
+/// The possible file names of a program. On Windows, every extension of PATHEXT is tried unless the name already has one.
 fn names(host: &dyn HostInfo, file: &str) -> Vec<String> {
     let extensions = extensions(host.env());
     if host.platform().os != Os::Windows || has_extension(&host.path(file), extensions) {
@@ -59,7 +59,7 @@ fn names(host: &dyn HostInfo, file: &str) -> Vec<String> {
     extensions.map(|extension| format!("{file}{extension}")).collect()
 }
 
-/// The program in a folder, in the spelling of the folder's listing.
+/// The program in a folder, if it is executable. On Windows, its name is spelled as in the folder.
 fn executable(host: &dyn ReadFiles, folder: &HostPath, name: &str) -> Option<HostPath> {
     let path = folder.join(name);
     host.stat(&path).ok().filter(|stat| stat.kind == FileKind::File && stat.executable)?;
@@ -70,12 +70,12 @@ fn executable(host: &dyn ReadFiles, folder: &HostPath, name: &str) -> Option<Hos
     Some(names.first().map_or(path, |name| folder.join(name)))
 }
 
-/// Whether a program's name contains no folder.
+/// Whether a program is given by name only, without a folder.
 pub(super) fn is_bare(platform: Platform, name: &str) -> bool {
     !name.contains('/') && (platform.os != Os::Windows || !name.contains(['\\', ':']))
 }
 
-/// PATHEXT of a Windows host.
+/// The value of PATHEXT, or its default.
 pub(super) fn extensions(env: &Environment) -> &str {
     env.get("PATHEXT").unwrap_or(DEFAULT_EXTENSIONS)
 }
@@ -88,8 +88,8 @@ pub(super) fn has_extension(path: &HostPath, extensions: &str) -> bool {
         .any(|extension| !extension.is_empty() && name.ends_with(&extension.trim().to_ascii_lowercase()))
 }
 
-/// All paths that match a pattern in which `*` matches any text within one name: `/usr/local/cuda-*/bin/nvcc`.
-/// Sorted by name with numbers compared by value, so that `cuda-12.10` comes after `cuda-12.9`.
+/// Finds all paths that match a pattern such as `/usr/local/cuda-*/bin/nvcc`, in which `*` matches any text within one name.
+/// Sorted by name in natural order, so that `cuda-12.10` comes after `cuda-12.9`.
 #[must_use]
 pub fn glob(host: &dyn ReadFiles, pattern: &str) -> Vec<HostPath> {
     let pattern = host.path(pattern);
@@ -124,7 +124,7 @@ pub fn glob(host: &dyn ReadFiles, pattern: &str) -> Vec<HostPath> {
         .collect()
 }
 
-/// Whether a pattern is a single path in normalized spelling.
+/// Whether a pattern is a normalized path without `*`.
 fn is_plain(pattern: &HostPath) -> bool {
     let text = pattern.as_str();
     pattern.rules() == PathRules::Unix
@@ -166,7 +166,7 @@ pub fn star_matches(pattern: &str, name: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// Compares texts, with runs of digits compared as numbers.
+/// Compares texts in natural order: runs of digits are compared as numbers.
 #[must_use]
 pub fn natural_order(left: &str, right: &str) -> Ordering {
     let (mut a, mut b) = (left.as_bytes(), right.as_bytes());
@@ -187,7 +187,7 @@ pub fn natural_order(left: &str, right: &str) -> Ordering {
     a.len().cmp(&b.len()).then_with(|| left.cmp(right))
 }
 
-/// The leading digits of `text` without leading zeros, and the rest.
+/// Splits `text` into its leading digits, without leading zeros, and the rest.
 fn digits(text: &[u8]) -> (&[u8], &[u8]) {
     let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
     let (number, rest) = text.split_at(end);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn every_copy_on_path_is_found_in_order() {
+    fn all_copies_on_path_are_found_in_order() {
         let host = RecordedHost::builder(Os::Linux, Arch::X86_64)
             .env("PATH", "/usr/local/cuda/bin::/usr/bin:relative:/usr/bin:/missing:/text")
             .executable("/usr/local/cuda-12.4/bin/nvcc")
@@ -221,17 +221,13 @@ mod tests {
     }
 
     #[test]
-    fn windows_programs_are_found_by_extension_without_case() {
+    fn windows_programs_are_found_by_extension_regardless_of_case() {
         let host = RecordedHost::builder(Os::Windows, Arch::X86_64)
             .env("Path", r#"C:\Tools;"C:\Program Files\CMake\bin";.;C:\tools"#)
             .env("PATHEXT", ".COM;.EXE;.BAT")
             .file(r"C:\Program Files\CMake\bin\cmake.exe", "")
             .file(r"C:\tools\Cmake.bat", "")
-            .file(
-                r"C:\tools
-inja.txt",
-                "",
-            )
+            .file(r"C:\tools\ninja.txt", "")
             .build();
         assert_eq!(
             names(&find_program(&host, "cmake")),
@@ -292,7 +288,7 @@ inja.txt",
     }
 
     #[test]
-    fn natural_order_is_total_on_odd_names() {
+    fn natural_order_is_total() {
         let mut names = ["v10", "v9", "v09", "v", "w1", "v1.10", "v1.9"];
         names.sort_by(|left, right| natural_order(left, right));
         assert_eq!(names, ["v", "v1.9", "v1.10", "v09", "v9", "v10", "w1"]);

@@ -21,14 +21,18 @@ pub(crate) fn demand(variables: &Variables, path: &Path, built: Option<&[String]
         return;
     };
     let Some(missing) = missing(&enabled(variables), path, built) else { return };
-    let word = |name: &str| variables.get(name).unwrap_or_default();
+    let value = |name: &str| variables.get(name).unwrap_or_default();
     let name = format!("gpubuild_missing_{krate}").replace('-', "_");
-    let file = match word("CARGO_CFG_TARGET_ENV") {
+    let file = match value("CARGO_CFG_TARGET_ENV") {
         "msvc" => format!("{name}.lib"),
         _ => format!("lib{name}.a"),
     };
-    let bytes =
-        message::library(&missing.help(krate), 2, word("CARGO_CFG_TARGET_OS"), word("CARGO_CFG_TARGET_ARCH"));
+    let bytes = message::library(
+        &missing.help(krate),
+        2,
+        value("CARGO_CFG_TARGET_OS"),
+        value("CARGO_CFG_TARGET_ARCH"),
+    );
     match files::write(&Path::new(out).join(file), &bytes) {
         Ok(()) => {
             script.say(&format!("rustc-link-search=native={out}"));
@@ -44,8 +48,8 @@ fn enabled(variables: &Variables) -> Vec<&'static str> {
     let is_on = |feature: &str| {
         variables.iter().any(|(name, _)| name.strip_prefix("CARGO_FEATURE_") == Some(feature))
     };
-    let asked = |backend: &str| is_on(&backend.to_uppercase()) || (backend == "rocm" && is_on("HIP"));
-    BACKENDS.into_iter().filter(|backend| asked(backend)).collect()
+    let is_requested = |backend: &str| is_on(&backend.to_uppercase()) || (backend == "rocm" && is_on("HIP"));
+    BACKENDS.into_iter().filter(|backend| is_requested(backend)).collect()
 }
 
 /// Backends that a crate requests and that were not built.
@@ -67,7 +71,7 @@ fn missing(enabled: &[&str], path: &Path, built: Option<&[String]>) -> Option<Mi
         Some(_) => format!("`{path}` has {}", has.join(", ")),
         None => format!("`{path}` does not exist: nothing was built yet"),
     };
-    // A first build includes the CPU, as the features of a crate without a manifest do.
+    // Without a manifest, the first build also includes the CPU backend.
     let usual = if has.is_empty() { vec!["cpu"] } else { has };
     let all = BACKENDS.into_iter().filter(|backend| usual.contains(backend) || enabled.contains(backend));
     let command = format!("gpubuild build --backends {}", all.collect::<Vec<_>>().join(","));
@@ -118,13 +122,16 @@ mod tests {
             missing(enabled, Path::new("/m.json"), built.as_deref()).map(|missing| missing.help("x"))
         };
         assert_eq!(help(&["cuda"], Some(&["cuda"])), None);
-        let told = help(&["cuda"], Some(&["cpu", "vulkan"])).unwrap();
-        assert!(told.contains("      gpubuild build --backends cpu,cuda,vulkan\n"), "{told}");
-        assert!(told.contains("cause: `/m.json` has cpu, vulkan [manifest.backend-missing]\n"), "{told}");
-        let told = help(&["vulkan"], None).unwrap();
+        let message = help(&["cuda"], Some(&["cpu", "vulkan"])).unwrap();
+        assert!(message.contains("      gpubuild build --backends cpu,cuda,vulkan\n"), "{message}");
         assert!(
-            told.contains("`/m.json` does not exist") && told.contains("--backends cpu,vulkan\n"),
-            "{told}"
+            message.contains("cause: `/m.json` has cpu, vulkan [manifest.backend-missing]\n"),
+            "{message}"
+        );
+        let message = help(&["vulkan"], None).unwrap();
+        assert!(
+            message.contains("`/m.json` does not exist") && message.contains("--backends cpu,vulkan\n"),
+            "{message}"
         );
     }
 }

@@ -86,7 +86,7 @@ fn at(path: &Path, variables: &Variables, script: &mut BuildScript) {
             script.warning("no kernels were built yet, so none are linked: run `gpubuild build`");
         }
         Err(error) => {
-            script.error(&format!("{}: run `gpubuild build` again [{}]", error.told(path), error.id()));
+            script.error(&format!("{}: run `gpubuild build` again [{}]", error.message(path), error.id()));
         }
     }
 }

@@ -67,7 +67,7 @@ impl ReadError {
         }
     }
 
-    pub(crate) fn told(&self, path: &Path) -> String {
+    pub(crate) fn message(&self, path: &Path) -> String {
         let path = path.display();
         match self {
             Self::Missing => format!("`{path}` does not exist: nothing was built yet"),
@@ -185,5 +185,5 @@ impl Cargo {
 }
 
 pub(crate) fn strings(value: &Value) -> Option<Vec<String>> {
-    value.as_array()?.iter().map(|word| word.as_str().map(str::to_owned)).collect()
+    value.as_array()?.iter().map(|text| text.as_str().map(str::to_owned)).collect()
 }

@@ -34,10 +34,10 @@ pub(crate) fn compared(
     variables: &Variables,
     own: Option<(&str, &LinkManifest)>,
 ) -> (Vec<PathBuf>, Option<String>) {
-    let handed_on = variables.iter().filter_map(|(name, path)| {
+    let exported = variables.iter().filter_map(|(name, path)| {
         Some((name.strip_prefix("DEP_")?.strip_suffix(END)?.to_lowercase(), PathBuf::from(path)))
     });
-    let (links, paths): (Vec<String>, Vec<PathBuf>) = handed_on.unzip();
+    let (links, paths): (Vec<String>, Vec<PathBuf>) = exported.unzip();
     let manifests: Vec<Option<LinkManifest>> =
         paths.iter().map(|path| LinkManifest::read_any(path).ok().map(|(manifest, _)| manifest)).collect();
     let with_names = links.iter().zip(&manifests);

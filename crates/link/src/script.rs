@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use gpubuild_linker::search_path_words;
+use gpubuild_linker::search_path_arguments;
 
 use crate::files::{self, Variables};
 use crate::manifest::{Cargo, LinkManifest};
@@ -97,7 +97,7 @@ impl BuildScript {
         for line in &cargo.lines {
             self.say(line);
         }
-        for word in folders.iter().flat_map(|folder| search_path_words(folder)) {
+        for word in folders.iter().flat_map(|folder| search_path_arguments(folder)) {
             self.say(&format!("rustc-link-arg={word}"));
         }
     }

@@ -41,7 +41,7 @@ fn a_manifest_gives_cfgs_and_link_lines() {
 
 #[test]
 fn an_invalid_manifest_is_an_error_with_an_id() {
-    for (text, told) in [
+    for (text, expected) in [
         ("{", "[manifest.unreadable]"),
         (
             "[]",
@@ -55,7 +55,7 @@ fn an_invalid_manifest_is_an_error_with_an_id() {
         ),
     ] {
         let (_folder, lines) = lines_of(Some(text));
-        assert!(lines.contains("cargo::error=") && lines.contains(told), "{lines}");
+        assert!(lines.contains("cargo::error=") && lines.contains(expected), "{lines}");
     }
 }
 

@@ -1,14 +1,15 @@
-//! What gpubuild knows of linkers: the symbols that static libraries define, a library with which any linker prints an error
-//! message, and the words that put a folder into a program's search path.
+//! Helpers for linkers: symbols that static libraries define, static libraries that make a linker print an error message, and options
+//! for library search paths.
 //!
 //! Part of [gpubuild](https://crates.io/crates/gpubuild). The interface is not stable.
 
 pub mod message;
 pub mod symbols;
 
-/// The words for a C compiler that put a folder into a program's search path. A list of `-Wl` would end a word at each comma.
+/// The C compiler arguments that add a folder to a program's library search path. Does not use `-Wl` for folders with a comma, because
+/// `-Wl` splits its value at commas.
 #[must_use]
-pub fn search_path_words(folder: &str) -> Vec<String> {
+pub fn search_path_arguments(folder: &str) -> Vec<String> {
     if folder.contains(',') {
         ["-Xlinker", "-rpath", "-Xlinker", folder].map(str::to_owned).to_vec()
     } else {

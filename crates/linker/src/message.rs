@@ -1,17 +1,17 @@
-//! A static library with which a linker prints a message: object files of one section and one symbol, whose name is the
-//! message. The formats are those of the ELF specification, Microsoft's PE/COFF specification and Apple's `mach-o/loader.h`.
+//! Creates static libraries that make a linker print a message. Their object files have one section and one symbol, whose name is the
+//! message. The formats follow the ELF specification, Microsoft's PE/COFF specification and Apple's `mach-o/loader.h`.
 
-/// A static library of some objects that all define one symbol, whose name is the message. A linker that has to take two of
-/// them, or two such libraries, stops and prints it, before anything about undefined functions.
+/// Creates a static library with a number of object files that all define a symbol whose name is the message. A linker that links two
+/// of these object files reports a duplicate symbol, and so prints the message, before it reports undefined functions.
 ///
-/// `os` and `arch` are those of the target, as cargo names them: `linux`, `x86_64`. A target that is not known here gets
-/// objects of x86-64, and its linker's own words about them.
+/// `os` and `arch` are cargo's names for the target: `linux`, `x86_64`. For unknown targets, x86-64 objects are created, about which the
+/// linker prints an error as well.
 #[must_use]
 pub fn library(message: &str, objects: usize, os: &str, arch: &str) -> Vec<u8> {
     let object = object(message.as_bytes(), os, arch);
     let mut bytes = b"!<arch>\n".to_vec();
     for number in 1..=objects {
-        // Names end in a slash as GNU and Microsoft write them; Apple's tools take it for a part of the name.
+        // In GNU and Microsoft archives, names end with a slash. Apple's tools treat it as part of the name.
         let name = format!("{number}.o{}", if is_apple(os) { "" } else { "/" });
         let header = format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 0, 644, object.len());
         bytes.extend(header.as_bytes());
@@ -27,7 +27,7 @@ fn is_apple(os: &str) -> bool {
     matches!(os, "macos" | "ios" | "tvos" | "watchos" | "visionos")
 }
 
-/// An object file in which `symbol` is one byte of data.
+/// Creates an object file in which `symbol` is one byte of data.
 fn object(symbol: &[u8], os: &str, arch: &str) -> Vec<u8> {
     match os {
         "windows" => coff(symbol, arch),
@@ -36,7 +36,7 @@ fn object(symbol: &[u8], os: &str, arch: &str) -> Vec<u8> {
     }
 }
 
-/// Bytes with numbers of a target's width and order.
+/// A file under construction, with the word size and byte order of the target.
 struct MessageImage {
     bytes: Vec<u8>,
     is_big: bool,
@@ -68,8 +68,8 @@ impl MessageImage {
         }
     }
 
-    /// Numbers as wide as an address.
-    fn words(&mut self, values: &[u32]) {
+    /// Appends numbers with the size of an address.
+    fn addresses(&mut self, values: &[u32]) {
         for value in values {
             if self.is_64 { self.put(&u64::from(*value).to_le_bytes()) } else { self.u32s(&[*value]) }
         }
@@ -80,12 +80,12 @@ impl MessageImage {
     }
 }
 
-/// Messages are short: no offset comes near the end of 32 bits.
+/// A length as a 32-bit number. Messages are short, so no offset exceeds 32 bits.
 fn length(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).unwrap_or(u32::MAX)
 }
 
-/// Names of the sections of an ELF file.
+/// Section names of the ELF file.
 const NAMES: &[u8] = b"\0.data\0.symtab\0.strtab\0.shstrtab\0";
 
 fn elf(symbol: &[u8], arch: &str) -> Vec<u8> {
@@ -108,12 +108,12 @@ fn elf(symbol: &[u8], arch: &str) -> Vec<u8> {
     let symbols = (names + length(NAMES)).next_multiple_of(8);
     let sections = (symbols + 2 * entry).next_multiple_of(8);
 
-    // Class, byte order and version; then a relocatable file without an entry point or program headers, with five sections.
+    // File header: class, byte order and version; a relocatable file with five sections, no entry point and no program headers.
     image.bytes.extend([0x7f, b'E', b'L', b'F', if is_64 { 2 } else { 1 }, if is_big { 2 } else { 1 }, 1]);
     image.bytes.extend([0; 9]);
     image.u16s(&[1, machine]);
     image.u32s(&[1]);
-    image.words(&[0, 0, sections]);
+    image.addresses(&[0, 0, sections]);
     image.u32s(&[0]);
     image.u16s(&[header, 0, 0, section, 5, 4]);
     image.bytes.push(0);
@@ -123,7 +123,7 @@ fn elf(symbol: &[u8], arch: &str) -> Vec<u8> {
     image.bytes.extend(NAMES);
     image.align();
     image.bytes.resize(image.bytes.len() + entry as usize, 0);
-    // A global object of one byte at the start of section 1.
+    // Symbol: a global object of one byte at the start of section 1.
     image.u32s(&[1]);
     if !is_64 {
         image.u32s(&[0, 1]);
@@ -131,15 +131,15 @@ fn elf(symbol: &[u8], arch: &str) -> Vec<u8> {
     image.bytes.extend([0x11, 0]);
     image.u16s(&[1]);
     if is_64 {
-        image.words(&[0, 1]);
+        image.addresses(&[0, 1]);
     }
     image.align();
-    // Name, type, flags, address, offset, size, link, information, alignment, size of an entry.
+    // Section header: name, type, flags, address, offset, size, link, info, alignment, entry size.
     let mut row = |head: [u32; 2], middle: [u32; 4], link: [u32; 2], last: [u32; 2]| {
         image.u32s(&head);
-        image.words(&middle);
+        image.addresses(&middle);
         image.u32s(&link);
-        image.words(&last);
+        image.addresses(&last);
     };
     row([0, 0], [0; 4], [0, 0], [0, 0]);
     row([1, 1], [3, 0, data, 1], [0, 0], [1, 0]);
@@ -158,16 +158,16 @@ fn coff(symbol: &[u8], arch: &str) -> Vec<u8> {
     };
     let mut image = MessageImage::new(false, true);
     let data = 20 + 40;
-    // One section, no time, the symbol table behind the data, one symbol.
+    // File header: one section, no timestamp, the symbol table after the data, one symbol.
     image.u16s(&[machine, 1]);
     image.u32s(&[0, data + 1, 1]);
     image.u16s(&[0, 0]);
     image.bytes.extend(b".data\0\0\0");
     image.u32s(&[0, 0, 1, data, 0, 0, 0]);
-    // Initialised, readable, writable, aligned to one byte.
+    // Section flags: initialized, readable, writable, aligned to one byte.
     image.u32s(&[0xc010_0040]);
     image.bytes.push(0);
-    // A name in the string table; an external symbol at the start of section 1.
+    // Symbol: a name in the string table; external, at the start of section 1.
     image.u32s(&[0, 4, 0]);
     image.u16s(&[1, 0]);
     image.bytes.extend([2, 0]);
@@ -185,21 +185,21 @@ fn mach_o(symbol: &[u8], arch: &str) -> Vec<u8> {
     let symbols = data + 8;
     let strings = symbols + 16;
     image.u32s(&[0xfeed_facf, machine, kind, 1, 2, segment + table, 0, 0]);
-    // LC_SEGMENT_64 with one section, readable, writable and executable as those of compilers are.
+    // LC_SEGMENT_64 with one section; readable, writable and executable, as compilers write it.
     image.u32s(&[0x19, segment]);
     image.bytes.extend([0; 16]);
-    image.words(&[0, 1, data, 1]);
+    image.addresses(&[0, 1, data, 1]);
     image.u32s(&[7, 7, 1, 0]);
     image.bytes.extend(b"__data\0\0\0\0\0\0\0\0\0\0__DATA\0\0\0\0\0\0\0\0\0\0");
-    image.words(&[0, 1]);
+    image.addresses(&[0, 1]);
     image.u32s(&[data, 0, 0, 0, 0, 0, 0, 0]);
-    // LC_SYMTAB; names begin with an underscore.
+    // LC_SYMTAB. Symbol names start with an underscore.
     image.u32s(&[2, table, symbols, 1, strings, length(symbol) + 3]);
     image.bytes.extend([0; 8]);
-    // A global symbol at the start of section 1.
+    // Symbol: global, at the start of section 1.
     image.u32s(&[1]);
     image.bytes.extend([0x0f, 1, 0, 0]);
-    image.words(&[0]);
+    image.addresses(&[0]);
     image.bytes.extend(b"\0_");
     image.bytes.extend(symbol);
     image.bytes.push(0);
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_objects_define_the_help_for_every_kind_of_target() {
+    fn every_object_defines_the_message_on_all_targets() {
         for (os, arch) in [
             ("linux", "x86_64"),
             ("linux", "aarch64"),

@@ -1,6 +1,6 @@
-//! Symbols that static libraries define, and those that two of them define.
+//! Finds the symbols that static libraries define, and symbols that several of them define.
 //!
-//! A program that links both takes whichever the linker meets first, or does not link at all; both are worth a stop.
+//! If two libraries define the same symbol, the linker either uses the first definition or fails, so duplicates are reported as errors.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,23 +10,24 @@ use object::{Object, ObjectComdat, ObjectSymbol, SymbolKind, SymbolSection};
 /// A symbol that two libraries define.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Duplicate {
-    /// The symbol as the object files spell it.
+    /// The symbol name, as in the object files.
     pub symbol: String,
-    /// The library that comes first on the link line.
+    /// The library that is first on the link line.
     pub first: String,
-    /// The other one.
+    /// The other library.
     pub second: String,
 }
 
-/// The global symbols that an archive defines so that a second definition is an error: neither weak nor COMDAT nor common.
+/// The strong global symbols that an archive defines: a second definition of one is an error. Excludes weak, COMDAT and common symbols.
+/// Members that are not object files (LTO bytecode, import stubs) are skipped.
 ///
 /// # Errors
-/// The file is not an archive. Members that are not object files (LTO bytecode, import stubs) are skipped.
+/// The file is not an archive.
 pub fn defined(archive: &[u8]) -> Result<BTreeSet<String>, String> {
     collect(archive, strong)
 }
 
-/// All global symbols that an archive defines, those among them that linkers merge as well.
+/// All global symbols that an archive defines, including symbols that linkers merge.
 ///
 /// # Errors
 /// The file is not an archive.
@@ -36,15 +37,15 @@ pub fn globals(archive: &[u8]) -> Result<BTreeSet<String>, String> {
         let names = global
             .filter(|symbol| !matches!(symbol.kind(), SymbolKind::File | SymbolKind::Section))
             .filter_map(|symbol| symbol.name().ok().map(str::to_owned));
-        // References to the personality routine are the compiler's own, the same everywhere.
+        // Skip the compiler's references to the personality routine, which are the same in every object file.
         names
-            .filter(|name| !name.is_empty() && !is_linker_note(name) && !name.starts_with("DW.ref."))
+            .filter(|name| !name.is_empty() && !is_linker_marker(name) && !name.starts_with("DW.ref."))
             .collect()
     })
 }
 
-/// The names of an archive's COMDAT groups. Mostly that is a symbol in the group; the group of a destructor's variants bears a name
-/// that no symbol has. Linkers keep one group of each name.
+/// The names of the COMDAT groups in an archive. Linkers keep one group of each name. Usually the name is a symbol in the group, but the
+/// name of a group with the variants of a destructor is not a symbol.
 ///
 /// # Errors
 /// The file is not an archive.
@@ -54,7 +55,7 @@ pub fn groups(archive: &[u8]) -> Result<BTreeSet<String>, String> {
     })
 }
 
-/// What there is in the object files of an archive.
+/// Collects names from all object files of an archive.
 fn collect(
     archive: &[u8],
     of: impl Fn(&object::File<'_>) -> Vec<String>,
@@ -86,19 +87,19 @@ fn strong(file: &object::File<'_>) -> Vec<String> {
         .filter(|symbol| !matches!(symbol.kind(), SymbolKind::File | SymbolKind::Section))
         .filter(|symbol| !is_merged(symbol.section()))
         .filter_map(|symbol| symbol.name().ok().map(str::to_owned))
-        .filter(|name| !name.is_empty() && !is_linker_note(name))
+        .filter(|name| !name.is_empty() && !is_linker_marker(name))
         .collect()
 }
 
-/// Symbols that compilers put into every object for the linker's eyes.
-fn is_linker_note(name: &str) -> bool {
+/// Whether a symbol is a marker for the linker, which compilers add to every object file.
+fn is_linker_marker(name: &str) -> bool {
     name.starts_with('@')
         || name.starts_with(".weak.")
         || name.starts_with("__real@")
         || name.starts_with("__xmm@")
 }
 
-/// The symbols that two libraries define, each once, with the first two libraries that do.
+/// Finds symbols that several libraries define. Each is listed once, with the first two libraries that define it.
 #[must_use]
 pub fn duplicates(libraries: &[(String, BTreeSet<String>)]) -> Vec<Duplicate> {
     let mut first: BTreeMap<&str, &str> = BTreeMap::new();
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_symbol_of_two_libraries_is_found_once() {
+    fn a_symbol_in_several_libraries_is_listed_once() {
         let libraries = [
             ("a.a".to_owned(), set(&["ggml_init", "a"])),
             ("b.a".to_owned(), set(&["ggml_init", "b"])),
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_archive_is_refused() {
+    fn other_files_than_archives_are_rejected() {
         assert!(defined(b"not an archive").is_err());
         assert_eq!(defined(b"!<arch>\n").unwrap(), BTreeSet::new());
     }

@@ -1,4 +1,4 @@
-//! The bytes of a file of a host, read in pieces: libraries of two gigabytes are looked into without reading them whole.
+//! Reads parts of a file through a page cache, because libraries can be several gigabytes large.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -9,37 +9,36 @@ use std::rc::Rc;
 use gpubuild_host::{FileKind, HostPath, ReadFiles};
 use object::{ReadCache, ReadRef};
 
-/// What is read at a time. Headers of kernels lie far apart, so larger pieces would be read in vain.
+/// The page size in bytes. Headers of kernels are far apart, so larger pages would mostly contain unused data.
 const PAGE: usize = 16 << 10;
-/// Pages that are kept.
-const KEPT: usize = 256;
-/// More than this is never asked for at once by a file that tells the truth: tables, not contents.
-const LARGEST: u64 = 64 << 20;
-/// Names in tables are shorter.
-const LONGEST_NAME: u64 = 4096;
+/// The number of cached pages.
+const MAX_PAGES: usize = 256;
+/// The limit of a single read in bytes. Only tables are read, so a larger size is a sign of a damaged file.
+const MAX_READ: u64 = 64 << 20;
+/// The limit of a name's length in bytes.
+const MAX_NAME: u64 = 4096;
 
-/// Why a file tells nothing.
+/// Why a file can't be read as an executable or library.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnreadableObject {
-    /// There is none.
+    /// The file does not exist.
     #[error("there is no such file")]
     Missing,
-    /// It is there, and a recording has no content of it.
+    /// The file exists, but the recorded host does not contain its content.
     #[error("its content was not recorded")]
     NotRecorded,
-    /// The system refuses.
+    /// The operating system reports an error.
     #[error("it can't be read: {0}")]
     Refused(String),
-    /// It is something else.
+    /// The file has another format. The text completes the sentence "it is …".
     #[error("it is {0}")]
     Foreign(&'static str),
-    /// It starts like an executable or library and is none.
+    /// The file starts like an executable or library, but is invalid.
     #[error("it is damaged: {0}")]
     Damaged(String),
 }
 
 impl UnreadableObject {
-    /// A damaged file.
     pub(super) fn damaged(what: impl Into<String>) -> Self {
         Self::Damaged(what.into())
     }
@@ -51,21 +50,21 @@ impl From<object::Error> for UnreadableObject {
     }
 }
 
-/// A file that is looked into.
+/// An open file of a host.
 pub struct ObjectBytes<'h> {
     cache: ReadCache<Pages<'h>>,
     size: u64,
-    problem: ObjectProblem,
+    read_error: FirstReadError,
 }
 
-/// Where the first error of reading is kept: `object` passes none on.
-type ObjectProblem = Rc<RefCell<Option<io::Error>>>;
+/// The first read error. The `object` crate does not return I/O errors to its caller.
+type FirstReadError = Rc<RefCell<Option<io::Error>>>;
 
 impl<'h> ObjectBytes<'h> {
     /// Opens a file.
     ///
     /// # Errors
-    /// It is not there, no file, or may not be read.
+    /// If the file does not exist, is not a regular file, or can't be read.
     pub fn open(host: &'h dyn ReadFiles, path: &HostPath) -> Result<Self, UnreadableObject> {
         let refused = |error: &io::Error| match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => UnreadableObject::Missing,
@@ -76,37 +75,39 @@ impl<'h> ObjectBytes<'h> {
         match stat.kind {
             FileKind::File => {}
             FileKind::Directory => return Err(UnreadableObject::Foreign("a folder")),
-            FileKind::Device | FileKind::Other => return Err(UnreadableObject::Foreign("no regular file")),
+            FileKind::Device | FileKind::Other => {
+                return Err(UnreadableObject::Foreign("not a regular file"));
+            }
         }
         host.read_start(path, 1).map_err(|error| refused(&error))?;
-        let problem = ObjectProblem::default();
+        let read_error = FirstReadError::default();
         let pages = Pages {
             host,
             path: path.clone(),
             size: stat.size,
             position: 0,
             kept: HashMap::new(),
-            problem: Rc::clone(&problem),
+            read_error: Rc::clone(&read_error),
         };
-        Ok(Self { cache: ReadCache::new(pages), size: stat.size, problem })
+        Ok(Self { cache: ReadCache::new(pages), size: stat.size, read_error })
     }
 
-    /// Its bytes.
+    /// The bytes of the file.
     #[must_use]
     pub fn data(&self) -> Data<'_, 'h> {
         Data { cache: &self.cache, start: 0, size: self.size }
     }
 
-    /// The error that is behind a result: what the system said about reading comes before what was made of it.
+    /// The read error behind a parse error, if there is one; otherwise the parse error.
     pub(super) fn explain(&self, error: UnreadableObject) -> UnreadableObject {
-        match self.problem.borrow_mut().take() {
-            Some(problem) => UnreadableObject::Refused(problem.to_string()),
+        match self.read_error.borrow_mut().take() {
+            Some(read_error) => UnreadableObject::Refused(read_error.to_string()),
             None => error,
         }
     }
 }
 
-/// The bytes of a file, or a part of them, in the form that `object` reads.
+/// The bytes of a file or a part of it, as a source for the `object` crate.
 #[derive(Clone, Copy)]
 pub struct Data<'a, 'h> {
     cache: &'a ReadCache<Pages<'h>>,
@@ -115,40 +116,39 @@ pub struct Data<'a, 'h> {
 }
 
 impl<'a> Data<'a, '_> {
-    /// How many there are.
     pub(super) fn size(&self) -> u64 {
         self.size
     }
 
-    /// A part; `None` if it does not lie inside.
+    /// A part of the data; `None` if it is out of bounds.
     pub(super) fn part(&self, start: u64, size: u64) -> Option<Self> {
         let end = start.checked_add(size)?;
         (end <= self.size).then_some(Self { start: self.start + start, size, ..*self })
     }
 
-    /// These bytes; `None` if they do not lie inside.
+    /// The bytes of a range; `None` if it is out of bounds.
     pub(super) fn bytes(&self, start: u64, size: u64) -> Option<&'a [u8]> {
         self.read_bytes_at(start, size).ok()
     }
 
-    /// A number of two bytes.
+    /// A little-endian 16-bit number.
     pub(super) fn u16(&self, at: u64) -> Option<u16> {
         Some(u16::from_le_bytes(self.bytes(at, 2)?.try_into().ok()?))
     }
 
-    /// A number of four bytes.
+    /// A little-endian 32-bit number.
     pub(super) fn u32(&self, at: u64) -> Option<u32> {
         Some(u32::from_le_bytes(self.bytes(at, 4)?.try_into().ok()?))
     }
 
-    /// A number of eight bytes.
+    /// A little-endian 64-bit number.
     pub(super) fn u64(&self, at: u64) -> Option<u64> {
         Some(u64::from_le_bytes(self.bytes(at, 8)?.try_into().ok()?))
     }
 
-    /// The text that ends with a zero.
+    /// A null-terminated string.
     pub(super) fn text(&self, at: u64) -> Option<String> {
-        let end = at.checked_add(LONGEST_NAME)?.min(self.size);
+        let end = at.checked_add(MAX_NAME)?.min(self.size);
         let bytes = self.read_bytes_at_until(at..end, 0).ok()?;
         Some(String::from_utf8_lossy(bytes).into_owned())
     }
@@ -164,7 +164,7 @@ impl<'a> ReadRef<'a> for Data<'a, '_> {
             return Ok(&[]);
         }
         let end = offset.checked_add(size).ok_or(())?;
-        if end > self.size || size > LARGEST {
+        if end > self.size || size > MAX_READ {
             return Err(());
         }
         self.cache.read_bytes_at(self.start + offset, size)
@@ -178,21 +178,21 @@ impl<'a> ReadRef<'a> for Data<'a, '_> {
     }
 }
 
-/// The stream behind the cache.
+/// The stream behind the cache: reads pages of a host's file.
 struct Pages<'h> {
     host: &'h dyn ReadFiles,
     path: HostPath,
     size: u64,
     position: u64,
     kept: HashMap<u64, Vec<u8>>,
-    problem: ObjectProblem,
+    read_error: FirstReadError,
 }
 
 impl Pages<'_> {
     fn fetch(&mut self, start: u64, limit: usize) -> io::Result<Vec<u8>> {
         self.host.read_part(&self.path, start, limit).inspect_err(|error| {
             let copy = io::Error::new(error.kind(), error.to_string());
-            self.problem.borrow_mut().get_or_insert(copy);
+            self.read_error.borrow_mut().get_or_insert(copy);
         })
     }
 }
@@ -209,7 +209,7 @@ impl Read for Pages<'_> {
         let page = self.position / PAGE as u64;
         if !self.kept.contains_key(&page) {
             let bytes = self.fetch(page * PAGE as u64, PAGE)?;
-            if self.kept.len() >= KEPT {
+            if self.kept.len() >= MAX_PAGES {
                 self.kept.clear();
             }
             self.kept.insert(page, bytes);

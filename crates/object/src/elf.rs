@@ -1,4 +1,4 @@
-//! ELF: what a Linux executable or library needs and offers, from its program headers as the loader reads them.
+//! Reads ELF files: dependencies and symbol versions, from the program headers as the loader does.
 
 use gpubuild_detect::toolkit::libraries;
 use object::elf::{self, FileHeader32, FileHeader64};
@@ -10,17 +10,17 @@ use super::{
     NeededObject, ObjectFile, ObjectFormat, ObjectKind, ObjectMachine, UnreadableObject, device_code,
 };
 
-/// Entries of a table of versions; no library has so many.
-const MOST: usize = 1 << 16;
-/// Libraries that one file names; none has so many.
-const MOST_LIBRARIES: usize = 1 << 12;
+/// The limit of entries in a version table.
+const MAX_VERSIONS: usize = 1 << 16;
+/// The limit of libraries that one file depends on.
+const MAX_LIBRARIES: usize = 1 << 12;
 
-/// Reads a file that starts with ELF's magic.
+/// Parses a file that starts with ELF's magic number.
 pub(super) fn parse(data: Data<'_, '_>) -> Result<ObjectFile, UnreadableObject> {
     match data.bytes(0, 5).and_then(|start| start.get(4)) {
         Some(1) => ElfFile::<FileHeader32<Endianness>>::open(data)?.binary(),
         Some(2) => ElfFile::<FileHeader64<Endianness>>::open(data)?.binary(),
-        _ => Err(UnreadableObject::damaged("its header has no class")),
+        _ => Err(UnreadableObject::damaged("the ELF header has no valid class")),
     }
 }
 
@@ -40,11 +40,11 @@ impl<'a, 'h, Elf: FileHeader<Endian = Endianness>> ElfFile<'a, 'h, Elf> {
             elf::ET_EXEC | elf::ET_DYN => {}
             elf::ET_REL => {
                 return Err(UnreadableObject::Foreign(
-                    "an object file: look into the program that it is linked into",
+                    "an object file: inspect the program that it is linked into",
                 ));
             }
             elf::ET_CORE => return Err(UnreadableObject::Foreign("a core dump")),
-            _ => return Err(UnreadableObject::Foreign("an ELF file that no loader takes")),
+            _ => return Err(UnreadableObject::Foreign("an ELF file that no loader accepts")),
         }
         let segments = header.program_headers(endian, data)?;
         Ok(Self { data, endian, header, segments, strings: 0 })
@@ -73,7 +73,7 @@ impl<'a, 'h, Elf: FileHeader<Endian = Endianness>> ElfFile<'a, 'h, Elf> {
         Ok(binary)
     }
 
-    /// Where an address lies in the file.
+    /// The file offset of a virtual address.
     fn offset(&self, address: u64) -> Option<u64> {
         self.segments.iter().filter(|segment| segment.p_type(self.endian) == elf::PT_LOAD).find_map(
             |segment| {
@@ -88,7 +88,7 @@ impl<'a, 'h, Elf: FileHeader<Endian = Endianness>> ElfFile<'a, 'h, Elf> {
 
     fn string(&self, at: u64) -> Result<String, UnreadableObject> {
         let text = self.strings.checked_add(at).and_then(|at| self.data.text(at));
-        text.ok_or_else(|| UnreadableObject::damaged("a name lies outside of the table of names"))
+        text.ok_or_else(|| UnreadableObject::damaged("a name is outside the string table"))
     }
 
     fn read_dynamic(
@@ -108,26 +108,26 @@ impl<'a, 'h, Elf: FileHeader<Endian = Endianness>> ElfFile<'a, 'h, Elf> {
         match address(elf::DT_STRTAB) {
             Some((_, Some(offset))) => self.strings = offset,
             Some((_, None)) => {
-                return Err(UnreadableObject::damaged("its table of names lies outside of it"));
+                return Err(UnreadableObject::damaged("the string table is outside the file"));
             }
             None => return Ok(()),
         }
         for entry in dynamic {
             let value = entry.val(self.endian);
             match entry.tag(self.endian) {
-                elf::DT_NEEDED if binary.needed.len() < MOST_LIBRARIES => {
+                elf::DT_NEEDED if binary.needed.len() < MAX_LIBRARIES => {
                     binary.needed.push(NeededObject::at_start(self.string(value)?));
                 }
                 elf::DT_SONAME => binary.name = Some(self.string(value)?),
                 elf::DT_RPATH => binary.rpath = folders(&self.string(value)?),
                 elf::DT_RUNPATH => binary.runpath = folders(&self.string(value)?),
-                // A program that can lie anywhere and is linked statically has no loader.
+                // A static position-independent program has no interpreter.
                 elf::DT_FLAGS_1 if value & elf::DF_1_PIE.0 != 0 => binary.kind = ObjectKind::Program,
                 _ => {}
             }
         }
         if !binary.runpath.is_empty() {
-            // The loader forgets the older form where the newer one is there.
+            // The loader ignores DT_RPATH if DT_RUNPATH is present.
             binary.rpath.clear();
         }
         if let (Some((_, Some(at))), Some(count)) = (needs, need_count) {
@@ -154,7 +154,7 @@ impl<'a, 'h, Elf: FileHeader<Endian = Endianness>> ElfFile<'a, 'h, Elf> {
                     versions.push(name);
                 }
                 let next: u64 = one.vna_next.get(self.endian).into();
-                if next == 0 || steps > MOST {
+                if next == 0 || steps > MAX_VERSIONS {
                     break;
                 }
                 place = place.saturating_add(next);
@@ -164,7 +164,7 @@ impl<'a, 'h, Elf: FileHeader<Endian = Endianness>> ElfFile<'a, 'h, Elf> {
             }
             let next: u64 = need.vn_next.get(self.endian).into();
             steps += 1;
-            if next == 0 || steps > MOST {
+            if next == 0 || steps > MAX_VERSIONS {
                 return;
             }
             at = at.saturating_add(next);
@@ -172,7 +172,7 @@ impl<'a, 'h, Elf: FileHeader<Endian = Endianness>> ElfFile<'a, 'h, Elf> {
     }
 
     fn read_offered_versions(&self, mut at: u64, count: u64, binary: &mut ObjectFile) {
-        let most = count.min(MOST as u64);
+        let most = count.min(MAX_VERSIONS as u64);
         for _ in 0..most {
             let Ok(offer) = self.data.read_at::<elf::Verdef<Endianness>>(at) else { return };
             let name = at.saturating_add(offer.vd_aux.get(self.endian).into());
@@ -190,7 +190,7 @@ impl<'a, 'h, Elf: FileHeader<Endian = Endianness>> ElfFile<'a, 'h, Elf> {
         }
     }
 
-    /// Sections are for linkers: a file without them runs as well, and tells less.
+    /// Reads device code and driver functions. Sections are optional, so a file without them is valid.
     fn read_sections(&self, binary: &mut ObjectFile) {
         let Ok(sections) = self.header.sections(self.endian, self.data) else { return };
         let named: Vec<(String, u64, u64)> = sections
@@ -229,7 +229,7 @@ impl<'a, 'h, Elf: FileHeader<Endian = Endianness>> ElfFile<'a, 'h, Elf> {
     }
 }
 
-/// A list of folders; empty ones mean the current folder and are left out.
+/// Splits a search path. Empty entries mean the current folder and are omitted.
 fn folders(list: &str) -> Vec<String> {
     list.split(':').filter(|folder| !folder.is_empty()).map(str::to_owned).collect()
 }

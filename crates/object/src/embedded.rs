@@ -1,4 +1,4 @@
-//! Kernels anywhere in a file: in the members of an archive, or embedded as an array of bytes. Found by how they begin.
+//! Finds device code anywhere in a file by its magic numbers: in members of an archive, or embedded as a byte array.
 
 use gpubuild_host::{HostPath, ReadFiles};
 
@@ -6,10 +6,10 @@ use super::bytes::{ObjectBytes, UnreadableObject};
 use super::fatbin::{self, FatbinCode};
 use super::offload::{self, HipCode};
 
-/// The kernels in a file, whose content is given too.
+/// Finds the device code in a file. `content` is the complete content of the file.
 ///
 /// # Errors
-/// The file can't be read a second time.
+/// If the file can't be read.
 pub fn embedded(
     host: &dyn ReadFiles,
     path: &HostPath,
@@ -30,7 +30,7 @@ pub fn embedded(
     for at in memchr::memmem::find_iter(content, offload::MAGIC) {
         let start = at as u64;
         if let Some(part) = data.part(start, (content.len() as u64).saturating_sub(start)) {
-            // Other programs have the mark as a text: what follows it is then no bundle.
+            // Tools that process bundles contain the magic number as a string; such matches are not bundles.
             hip.read_bundle(part, 0);
         }
     }

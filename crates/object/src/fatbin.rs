@@ -1,13 +1,13 @@
-//! CUDA's fat binaries: which kernels an executable carries, from the headers alone.
+//! Reads CUDA fat binaries: which kernels an executable contains, from the headers alone.
 //!
-//! NVIDIA documents the form nowhere; this is what its tools wrote from CUDA 11 to 13 (looked at in programs that they
-//! compiled and libraries that NVIDIA ships). Little-endian throughout:
+//! NVIDIA does not document the format. This description is derived from the output of CUDA 11 to 13 and from libraries that
+//! NVIDIA ships. All numbers are little-endian:
 //!
-//! - a section holds containers, one per object file: magic `0xBA55ED50`, u16 version 1, u16 size of this header, u64 size
-//!   of the entries;
-//! - an entry: 0 u16 kind, 4 u32 size of this header, 8 u64 size of the content, 24 u16 minor and 26 u16 major (of PTX the
-//!   version of its language), 28 u32 architecture, 40 u64 flags, of which bit 20 means the suffix `a` and bit 21 `f`. The
-//!   content may be compressed, these numbers never are.
+//! - a section contains containers, one per object file: magic number `0xBA55ED50`, u16 version 1, u16 size of this header,
+//!   u64 size of the entries;
+//! - fields of an entry by offset: 0 u16 kind, 4 u32 size of this header, 8 u64 size of the content, 24 u16 minor and 26 u16
+//!   major version (for PTX: the version of the PTX language), 28 u32 architecture, 40 u64 flags, where bit 20 means the suffix
+//!   `a` and bit 21 the suffix `f`. The content may be compressed, the header never is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,71 +18,75 @@ use serde::Serialize;
 use super::bytes::Data;
 
 pub(super) const MAGIC: u32 = 0xBA55_ED50;
+/// The size of a container's header in bytes.
 const HEADER: u64 = 16;
+/// The minimum size of an entry's header in bytes.
 const ENTRY: u64 = 64;
-const ONLY_THIS: u64 = 1 << 20;
-const FAMILY: u64 = 1 << 21;
-/// More entries than any library has: a file that says otherwise lies.
-const MOST: usize = 1 << 20;
-/// Zeros between two containers.
+/// Flag for architecture-specific code: the suffix `a`.
+const ARCH_SPECIFIC: u64 = 1 << 20;
+/// Flag for family-specific code: the suffix `f`.
+const FAMILY_SPECIFIC: u64 = 1 << 21;
+/// The limit of entries per section.
+const MAX_ENTRIES: usize = 1 << 20;
+/// The limit of padding between two containers in bytes.
 const LARGEST_GAP: u64 = 64 << 10;
 
-/// What a kernel is made of.
+/// The form of a kernel's code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum KernelKind {
     /// Machine code.
     Sass,
-    /// Text that the driver compiles for the device.
+    /// PTX text, which the driver compiles for the device.
     Ptx,
-    /// A form between the two that only linkers take.
+    /// LTO intermediate code, which only linkers read.
     Lto,
 }
 
-/// Kernels of one architecture.
+/// The kernels of one kind and architecture in a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DeviceKernel {
-    /// Machine code or text.
+    /// The form of the code.
     pub kind: KernelKind,
-    /// `90`, `90a`, `120f`.
+    /// The architecture: `90`, `90a`, `120f`.
     pub arch: CudaArch,
-    /// The version of the text's language: `9.0`.
+    /// The version of the PTX language: `9.0`.
     pub ptx: Option<(u16, u16)>,
-    /// The toolkit that made the machine code, or the oldest that can have, where that shows: `12.4`.
+    /// The CUDA release that produced the machine code, or the oldest that can have produced it, if known: `12.4`.
     pub toolkit: Option<(u32, u32)>,
 }
 
 /// CUDA code in a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FatbinCode {
-    /// Every kind of kernel, each once.
+    /// The distinct kernels.
     pub kernels: BTreeSet<DeviceKernel>,
-    /// Bytes that each of them takes in the file, compressed as they are.
+    /// The size in the file in bytes for each of them, after compression.
     pub bytes: BTreeMap<DeviceKernel, u64>,
-    /// How many containers there are.
+    /// The number of containers.
     pub containers: usize,
-    /// Something could not be read, so that there may be more.
+    /// Whether a part could not be read, so that kernels may be missing.
     pub incomplete: bool,
-    /// The file registers kernels with a CUDA runtime when it is loaded.
+    /// Whether the file registers kernels with a CUDA runtime when it is loaded.
     pub registers: bool,
 }
 
 impl FatbinCode {
-    /// Whether there is any.
+    /// Whether the file contains no kernels.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.kernels.is_empty()
     }
 
-    /// The newest toolkit that took part, as far as the kernels tell by themselves.
+    /// The newest CUDA release that produced a kernel, if known.
     #[must_use]
     pub fn toolkit(&self) -> Option<Version> {
         let (major, minor) = self.kernels.iter().filter_map(|kernel| kernel.toolkit).max()?;
         format!("{major}.{minor}").parse().ok()
     }
 
-    /// Adds what a section holds.
+    /// Adds the kernels of a section.
     pub(super) fn read(&mut self, section: Data<'_, '_>) {
         let mut at = 0;
         let mut entries = 0;
@@ -114,7 +118,7 @@ impl FatbinCode {
         while at + ENTRY <= end {
             *entries += 1;
             let next = section.bytes(at, ENTRY).and_then(|entry| self.read_entry(section, at, entry));
-            let Some(next) = next.filter(|next| *next <= end && *next > at && *entries < MOST) else {
+            let Some(next) = next.filter(|next| *next <= end && *next > at && *entries < MAX_ENTRIES) else {
                 self.incomplete = true;
                 return;
             };
@@ -122,7 +126,7 @@ impl FatbinCode {
         }
     }
 
-    /// Keeps what an entry says and tells where the next one starts.
+    /// Adds the kernel of an entry. Returns the offset of the next entry.
     fn read_entry(&mut self, section: Data<'_, '_>, at: u64, entry: &[u8]) -> Option<u64> {
         let number = |at: usize, size: usize| {
             entry[at..at + size].iter().rev().fold(0_u64, |number, byte| number << 8 | u64::from(*byte))
@@ -140,7 +144,7 @@ impl FatbinCode {
             _ => return Some(next),
         };
         let flags = number(40, 8);
-        let suffix = match (flags & ONLY_THIS != 0, flags & FAMILY != 0) {
+        let suffix = match (flags & ARCH_SPECIFIC != 0, flags & FAMILY_SPECIFIC != 0) {
             (true, _) => Some('a'),
             (_, true) => Some('f'),
             _ => None,
@@ -152,7 +156,7 @@ impl FatbinCode {
             arch: CudaArch { number: arch, suffix, code: Form::Both },
             ptx: (kind == KernelKind::Ptx).then_some(version),
             toolkit: match kind {
-                KernelKind::Sass => toolkit(section, content).or_else(|| toolkit_of_form(arch, version)),
+                KernelKind::Sass => toolkit(section, content).or_else(|| toolkit_of_format(arch, version)),
                 KernelKind::Ptx | KernelKind::Lto => None,
             },
         };
@@ -162,7 +166,7 @@ impl FatbinCode {
     }
 }
 
-/// Size of the container that starts here, wherever it lies: in a section, in an archive, in an array of bytes.
+/// The size of the container at the start of `content`, header included; `None` if it is not a valid container.
 pub(super) fn container_size(content: &[u8]) -> Option<u64> {
     let number = |at: usize, size: usize| {
         let bytes = content.get(at..at + size)?;
@@ -173,19 +177,19 @@ pub(super) fn container_size(content: &[u8]) -> Option<u64> {
     (form == (u64::from(MAGIC), 1, HEADER) && size <= content.len() as u64).then_some(size)
 }
 
-/// Where the next container starts after zeros; `None` if nothing more follows.
+/// The offset of the next container after padding; `None` if nothing is found within [`LARGEST_GAP`].
 fn gap(section: Data<'_, '_>, at: u64) -> Option<u64> {
     let end = section.size().min(at + LARGEST_GAP);
     let bytes = section.bytes(at, end - at)?;
     let skip = bytes.iter().position(|byte| *byte != 0)?;
-    // Something else stands here; a container may still follow at one of the next words.
+    // Unknown data; a container may follow at a later 4-byte boundary.
     let from = if skip == 0 { 4 } else { skip / 4 * 4 };
     let found = memchr::memmem::find(bytes.get(from..)?, &MAGIC.to_le_bytes())?;
     Some(at + (from + found) as u64)
 }
 
-/// The toolkit in the header of machine code that is not compressed: up to CUDA 12 its file version is `124` for 12.4.
-/// Later ones say 1 and have it in a note.
+/// The CUDA release in the ELF header of uncompressed machine code. Up to CUDA 12, the header's version field contains it
+/// (`124` for 12.4). Later releases store 1 there and use a note instead.
 fn toolkit(section: Data<'_, '_>, content: u64) -> Option<(u32, u32)> {
     let header = section.bytes(content, 64)?;
     if !header.starts_with(b"\x7fELF") {
@@ -195,7 +199,8 @@ fn toolkit(section: Data<'_, '_>, content: u64) -> Option<(u32, u32)> {
     (100..1000).contains(&version).then_some((version / 10, version % 10))
 }
 
-/// Machine code for the cards before Blackwell is of form 1.7 up to CUDA 12.9 and of form 1.8 from 13.0 on.
-fn toolkit_of_form(arch: u16, form: (u16, u16)) -> Option<(u32, u32)> {
+/// The oldest release by the version of the machine code format: for GPUs before Blackwell it is 1.7 up to CUDA 12.9, and 1.8
+/// since 13.0.
+fn toolkit_of_format(arch: u16, form: (u16, u16)) -> Option<(u32, u32)> {
     (arch < 100 && form.0 == 1 && form.1 >= 8).then_some((13, 0))
 }

@@ -1,7 +1,7 @@
-//! Executables and libraries: what ELF, PE and Mach-O files, archives and fat binaries contain, and what they need.
+//! Reads executables and libraries: ELF, PE and Mach-O files, archives and fat binaries.
 //!
-//! [`read`] looks into a file, [`graph`] finds what it needs as the loader of its platform would. The file itself is never
-//! started and never loaded.
+//! [`read`] parses a file. [`graph`] finds the libraries that it needs, in the same way as the loader of its platform. Files are
+//! never executed or loaded.
 
 pub mod bytes;
 mod elf;
@@ -21,21 +21,21 @@ pub use embedded::embedded;
 pub use fatbin::{DeviceKernel, FatbinCode, KernelKind};
 pub use offload::HipCode;
 
-/// Formats of executables and libraries, one per platform.
+/// The formats of executables and libraries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum ObjectFormat {
-    /// Linux.
+    /// ELF, used on Linux.
     Elf,
-    /// Windows.
+    /// PE, used on Windows.
     Pe,
-    /// macOS.
+    /// Mach-O, used on macOS.
     MachO,
 }
 
 impl ObjectFormat {
-    /// The platform whose loader takes it.
+    /// The operating system that uses this format.
     #[must_use]
     pub fn os(self) -> Os {
         match self {
@@ -45,7 +45,7 @@ impl ObjectFormat {
         }
     }
 
-    /// Its name.
+    /// The name of the format in messages.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -56,38 +56,38 @@ impl ObjectFormat {
     }
 }
 
-/// The processor that a file is for.
+/// The processor architecture of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectMachine {
-    /// Its name: `x86_64`, `aarch64`, `i386`, `riscv64`.
+    /// The name: `x86_64`, `aarch64`, `i386`, `riscv64`.
     pub name: &'static str,
-    /// Whether addresses have 64 bits.
+    /// Whether the file uses the 64-bit variant of its format.
     pub wide: bool,
-    /// Number of the processor in the header of the format.
+    /// The machine number in the file's header.
     pub number: u32,
 }
 
 impl ObjectMachine {
-    /// Whether it is the processor of a machine.
+    /// Whether this is the given architecture.
     #[must_use]
     pub fn is(&self, arch: Arch) -> bool {
         self.name == arch.id()
     }
 }
 
-/// What a file is.
+/// Program or library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum ObjectKind {
-    /// It can be started.
+    /// An executable.
     Program,
-    /// It is loaded by programs.
+    /// A library that programs load.
     Library,
 }
 
 impl ObjectKind {
-    /// In one word.
+    /// The name of the kind in messages.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -97,71 +97,70 @@ impl ObjectKind {
     }
 }
 
-/// When a library is looked for.
+/// When a library is loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum When {
-    /// Before anything runs: without it nothing starts.
+    /// At program start. The program does not start without it.
     Start,
-    /// When something of it is called for the first time (Windows' delayed imports).
+    /// At the first call of one of its functions (delay-loaded imports on Windows).
     FirstCall,
-    /// Before anything runs, and its absence is forgiven (weak libraries of macOS).
+    /// At program start if present (weak libraries on macOS).
     IfThere,
-    /// By the program itself while it runs: `dlopen`, `LoadLibrary`.
+    /// By the program at run time: `dlopen`, `LoadLibrary`.
     Opened,
 }
 
-/// A library that a file names.
+/// A library that a file depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NeededObject {
-    /// As it is named: `libcudart.so.12`, `cudart64_12.dll`, `@rpath/libggml.dylib`.
+    /// The name in the file: `libcudart.so.12`, `cudart64_12.dll`, `@rpath/libggml.dylib`.
     pub name: String,
-    /// When it is looked for.
+    /// When it is loaded.
     pub when: When,
-    /// The versions of its symbols that are needed (ELF): `GLIBC_2.38`.
+    /// The required symbol versions (ELF): `GLIBC_2.38`.
     pub versions: Vec<String>,
-    /// Names of functions that are imported from it; kept for GPU drivers only.
+    /// The names of imported functions, for GPU drivers only.
     pub functions: Vec<String>,
 }
 
 impl NeededObject {
-    /// A library that is needed at the start.
     fn at_start(name: impl Into<String>) -> Self {
         Self { name: name.into(), when: When::Start, versions: Vec::new(), functions: Vec::new() }
     }
 }
 
-/// What an executable or library says about itself.
+/// The parsed content of an executable or library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectFile {
-    /// Format.
+    /// The file format.
     pub format: ObjectFormat,
-    /// Processor.
+    /// The processor architecture.
     pub machine: ObjectMachine,
-    /// Further processors that a universal file has code for.
+    /// The other architectures in a universal file.
     pub also: Vec<&'static str>,
-    /// Program or library.
+    /// Whether it is a program or a library.
     pub kind: ObjectKind,
-    /// The program that loads it (ELF): `/lib64/ld-linux-x86-64.so.2`.
+    /// The path of the loader (ELF): `/lib64/ld-linux-x86-64.so.2`.
     pub interpreter: Option<String>,
-    /// Its own name among libraries: soname, install name, name of the DLL.
+    /// The library's own name: soname, install name, or DLL name.
     pub name: Option<String>,
-    /// What it needs, in the order of the file.
+    /// The libraries that it depends on, in the order of the file.
     pub needed: Vec<NeededObject>,
-    /// Folders that are searched for what it and its libraries need (ELF `DT_RPATH`, Mach-O `LC_RPATH`), as written.
+    /// Search paths for the dependencies of the file and of its libraries (ELF `DT_RPATH`, Mach-O `LC_RPATH`), as written.
     pub rpath: Vec<String>,
-    /// Folders that are searched for what it needs itself (ELF `DT_RUNPATH`), as written.
+    /// Search paths for the file's own dependencies (ELF `DT_RUNPATH`), as written.
     pub runpath: Vec<String>,
-    /// Versions of symbols that it offers (ELF).
+    /// The symbol versions that it defines (ELF).
     pub offers: Vec<String>,
-    /// Functions of a GPU driver that it offers; kept for drivers only.
+    /// The exported functions, for GPU drivers only.
     pub functions: Vec<String>,
-    /// The oldest system that it is made for (Mach-O).
+    /// The minimum version of macOS (Mach-O).
     pub system: Option<Version>,
-    /// Device code for CUDA.
+    /// The CUDA device code.
     pub cuda: FatbinCode,
-    /// Device code for HIP.
+    /// The HIP device code.
     pub hip: HipCode,
 }
 
@@ -186,10 +185,10 @@ impl ObjectFile {
     }
 }
 
-/// Looks into a file. Of a universal one, the part for `arch` is taken if there is one.
+/// Reads an executable or library. For a universal file, reads the slice for `arch`, or else the first slice.
 ///
 /// # Errors
-/// It can't be read, is something else, or is damaged.
+/// If the file can't be read, has another format, or is damaged.
 pub fn read(host: &dyn ReadFiles, path: &HostPath, arch: Arch) -> Result<ObjectFile, UnreadableObject> {
     let file = bytes::ObjectBytes::open(host, path)?;
     parse(file.data(), arch).map_err(|error| file.explain(error))
@@ -197,38 +196,44 @@ pub fn read(host: &dyn ReadFiles, path: &HostPath, arch: Arch) -> Result<ObjectF
 
 fn parse(data: bytes::Data<'_, '_>, arch: Arch) -> Result<ObjectFile, UnreadableObject> {
     let Some(start) = data.bytes(0, data.size().min(8)) else {
-        return Err(UnreadableObject::damaged("it ends before its first bytes"));
+        return Err(UnreadableObject::damaged("the first bytes can't be read"));
     };
     match start {
         [] => Err(UnreadableObject::Foreign("empty")),
         [0x7f, b'E', b'L', b'F', ..] => elf::parse(data),
         [b'M', b'Z', ..] => pe::parse(data),
         [0xcf | 0xce, 0xfa, 0xed, 0xfe, ..] => macho::parse(data),
-        // Java's class files begin alike; their next number is a version, which no universal file has as count.
+        // Java class files have the same magic number. Their next number is a version, at least 45; here it is the slice count.
         [0xca, 0xfe, 0xba, 0xbe | 0xbf, 0, 0, 0, 0..=20, ..] => macho::parse_universal(data, arch),
         _ => Err(UnreadableObject::Foreign(foreign(start))),
     }
 }
 
-/// What a file is that no loader takes.
+/// Describes a file that is neither an executable nor a library.
 fn foreign(start: &[u8]) -> &'static str {
     let known: [(&[u8], &str); 10] = [
-        (b"!<arch>\n", "a static library, which no loader sees: look into the program that links it"),
-        (b"!<thin>\n", "a static library, which no loader sees: look into the program that links it"),
-        (b"#!", "a script: look into the program that it starts"),
-        (b"PK\x03\x04", "a ZIP archive (a wheel, an APK): unpack it and look into the libraries in it"),
+        (
+            b"!<arch>\n",
+            "a static library, which is not loaded at run time: inspect the program that links it",
+        ),
+        (
+            b"!<thin>\n",
+            "a static library, which is not loaded at run time: inspect the program that links it",
+        ),
+        (b"#!", "a script: inspect the program that it starts"),
+        (b"PK\x03\x04", "a ZIP archive (a wheel, an APK): unpack it and inspect the libraries in it"),
         (b"\x1f\x8b", "a compressed file: unpack it first"),
         (b"(\xb5/\xfd", "a compressed file: unpack it first"),
         (b"\xca\xfe\xba\xbe", "a Java class"),
-        (b"/* GNU l", "a linker script: look into the library that it names"),
-        (b"\x50\xed\x55\xba", "a CUDA fat binary of its own: programs open it, no loader does"),
-        (b"__CLANG_", "an offload bundle of its own: programs open it, no loader does"),
+        (b"/* GNU l", "a linker script: inspect the library that it names"),
+        (b"\x50\xed\x55\xba", "a standalone CUDA fat binary, which programs open at run time"),
+        (b"__CLANG_", "a standalone offload bundle, which programs open at run time"),
     ];
     let known = known.iter().find(|(magic, _)| start.starts_with(&magic[..magic.len().min(8)]));
-    known.map_or("no executable or library", |(_, what)| what)
+    known.map_or("not an executable or library", |(_, what)| what)
 }
 
-/// What stands in the sections that hold device code, whatever the format. Names are cut to eight letters in PE.
+/// Reads the sections with device code, for all formats. PE cuts section names to eight characters.
 fn device_code(binary: &mut ObjectFile, data: bytes::Data<'_, '_>, sections: &[(String, u64, u64)]) {
     for (name, start, size) in sections {
         let part = data.part(*start, *size);

@@ -1,4 +1,4 @@
-//! Mach-O: what a macOS executable or library loads, from its load commands.
+//! Reads Mach-O files: dependencies and search paths, from the load commands.
 
 use gpubuild_host::Arch;
 use object::Endianness;
@@ -8,7 +8,7 @@ use object::read::macho::{FatArch, LoadCommandVariant, MachHeader, MachOFatFile}
 use super::bytes::Data;
 use super::{NeededObject, ObjectFile, ObjectFormat, ObjectKind, ObjectMachine, UnreadableObject, When};
 
-/// Reads a file for one processor.
+/// Parses a file for a single architecture.
 pub(super) fn parse(data: Data<'_, '_>) -> Result<ObjectFile, UnreadableObject> {
     match data.bytes(0, 1) {
         Some([0xcf]) => parse_as::<MachHeader64<Endianness>>(data),
@@ -16,7 +16,7 @@ pub(super) fn parse(data: Data<'_, '_>) -> Result<ObjectFile, UnreadableObject> 
     }
 }
 
-/// Reads a universal file: the part for this processor, or the first.
+/// Parses a universal file: the slice for `arch`, or else the first slice.
 pub(super) fn parse_universal(data: Data<'_, '_>, arch: Arch) -> Result<ObjectFile, UnreadableObject> {
     match data.bytes(3, 1) {
         Some([0xbf]) => choose::<FatArch64>(data, arch),
@@ -29,12 +29,11 @@ fn choose<Fat: FatArch>(data: Data<'_, '_>, arch: Arch) -> Result<ObjectFile, Un
     let name = |one: &Fat| machine(one.cputype()).name;
     let chosen = file.arches().iter().find(|one| name(one) == arch.id()).or(file.arches().first());
     let Some(chosen) = chosen else {
-        return Err(UnreadableObject::damaged("a universal file with nothing in it"));
+        return Err(UnreadableObject::damaged("the universal file contains no slices"));
     };
     let (start, size) = chosen.file_range();
     let part = data.part(start, size);
-    let part =
-        part.ok_or_else(|| UnreadableObject::damaged("the part for a processor lies outside of it"))?;
+    let part = part.ok_or_else(|| UnreadableObject::damaged("a slice is outside the universal file"))?;
     let mut binary = parse(part)?;
     binary.also = file.arches().iter().map(name).filter(|other| *other != name(chosen)).collect();
     binary.also.dedup();
@@ -51,10 +50,10 @@ fn parse_as<Mach: MachHeader<Endian = Endianness>>(
         macho::MH_DYLIB | macho::MH_BUNDLE => ObjectKind::Library,
         macho::MH_OBJECT => {
             return Err(UnreadableObject::Foreign(
-                "an object file: look into the program that it is linked into",
+                "an object file: inspect the program that it is linked into",
             ));
         }
-        _ => return Err(UnreadableObject::Foreign("a Mach-O file that no loader takes")),
+        _ => return Err(UnreadableObject::Foreign("a Mach-O file that no loader accepts")),
     };
     let mut binary = ObjectFile::new(ObjectFormat::MachO, machine(header.cputype(endian)), kind);
     let mut commands = header.load_commands(endian, data, 0)?;
@@ -75,7 +74,7 @@ fn parse_as<Mach: MachHeader<Endian = Endianness>>(
             LoadCommandVariant::Rpath(path) => binary.rpath.push(text(path.path)?),
             LoadCommandVariant::BuildVersion(version, _) => {
                 if version.platform.get(endian) != macho::PLATFORM_MACOS {
-                    return Err(UnreadableObject::Foreign("made for a system of Apple that is not macOS"));
+                    return Err(UnreadableObject::Foreign("made for an Apple platform other than macOS"));
                 }
                 binary.system = dotted(version.minos.get(endian));
             }
@@ -86,7 +85,7 @@ fn parse_as<Mach: MachHeader<Endian = Endianness>>(
     Ok(binary)
 }
 
-/// `15.1`, with the third number only where there is one.
+/// A version such as `15.1`; the third number is omitted if it is zero.
 fn dotted(version: macho::Version) -> Option<gpubuild_core::version::Version> {
     let text = format!("{}.{}", version.major(), version.minor());
     match version.update() {

@@ -1,6 +1,6 @@
-//! HIP's device code: bundles that clang makes, `__CLANG_OFFLOAD_BUNDLE__`, one per source file.
+//! Reads HIP device code: clang's offload bundles (`__CLANG_OFFLOAD_BUNDLE__`), one per source file.
 //!
-//! Form: clang.llvm.org/docs/ClangOffloadBundler.html. A compressed bundle (`CCOB`) says only how large it is.
+//! Format: clang.llvm.org/docs/ClangOffloadBundler.html. The header of a compressed bundle (`CCOB`) contains only its size.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,33 +8,33 @@ use super::bytes::Data;
 
 pub(super) const MAGIC: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";
 const COMPRESSED: &[u8] = b"CCOB";
-/// Bundles start at pages.
+/// Bundles are aligned to pages.
 const ALIGNMENT: u64 = 4096;
-/// Targets of one bundle; all of LLVM's together are fewer.
-const MOST: u64 = 1024;
-const LONGEST_NAME: u64 = 512;
+/// The limit of targets per bundle; LLVM has fewer targets in total.
+const MAX_TARGETS: u64 = 1024;
+const MAX_NAME: u64 = 512;
 
 /// HIP code in a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HipCode {
-    /// What it is for, each once: `gfx90a`, `gfx11-generic`, `gfx90a:xnack-`.
+    /// The distinct targets: `gfx90a`, `gfx11-generic`, `gfx90a:xnack-`.
     pub targets: BTreeSet<String>,
-    /// Bytes of code for each of them.
+    /// The size of the code in bytes for each target.
     pub bytes: BTreeMap<String, u64>,
-    /// Bundles that are compressed and tell nothing.
+    /// The number of compressed bundles, whose targets are unknown.
     pub compressed: usize,
-    /// Something could not be read, so that there may be more.
+    /// Whether a part could not be read, so that targets may be missing.
     pub incomplete: bool,
 }
 
 impl HipCode {
-    /// Whether there is any.
+    /// Whether the file contains no code.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.targets.is_empty() && self.compressed == 0
     }
 
-    /// Adds what a section holds.
+    /// Adds the code of a section.
     pub(super) fn read(&mut self, section: Data<'_, '_>) {
         let mut at = 0;
         while at + 32 <= section.size() {
@@ -47,7 +47,7 @@ impl HipCode {
             } else if start.iter().all(|byte| *byte == 0) {
                 Some(1)
             } else {
-                // Sections begin with a bundle; whatever follows the last one is none of them.
+                // A section starts with a bundle. Other data may follow the last one.
                 self.incomplete |= at == 0;
                 None
             };
@@ -59,12 +59,12 @@ impl HipCode {
         }
     }
 
-    /// Keeps the targets of a bundle and tells its size.
+    /// Adds the targets of a bundle. Returns the bundle's size in bytes.
     pub(super) fn read_bundle(&mut self, section: Data<'_, '_>, at: u64) -> Option<u64> {
         let count = section.u64(at + 24)?;
         let mut place = at + 32;
         let mut end = place;
-        if count > MOST {
+        if count > MAX_TARGETS {
             self.incomplete = true;
             return None;
         }
@@ -74,7 +74,7 @@ impl HipCode {
                 self.incomplete = true;
                 return None;
             };
-            let name = section.bytes(place + 24, length).filter(|_| length <= LONGEST_NAME);
+            let name = section.bytes(place + 24, length).filter(|_| length <= MAX_NAME);
             let last = at.checked_add(offset).and_then(|start| start.checked_add(size));
             let (Some(name), Some(last)) = (name, last.filter(|last| *last <= section.size())) else {
                 self.incomplete = true;
@@ -91,7 +91,7 @@ impl HipCode {
     }
 }
 
-/// `hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-` is for `gfx90a:xnack-`; the host's own part is for no device.
+/// The target of a bundle entry: `gfx90a:xnack-` for `hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-`; `None` for host code.
 fn target(entry: &str) -> Option<String> {
     let (kind, triple) = entry.split_once('-')?;
     if !kind.starts_with("hip") {
@@ -105,7 +105,7 @@ fn target(entry: &str) -> Option<String> {
     device.chars().all(known).then_some(device)
 }
 
-/// The size of a compressed bundle; the first version of the form did not say it.
+/// The size of a compressed bundle; `None` for version 1 of the format, which does not contain it.
 fn compressed_size(section: Data<'_, '_>, at: u64) -> Option<u64> {
     match section.u16(at + 4)? {
         2 => section.u32(at + 8).map(u64::from),

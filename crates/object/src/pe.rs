@@ -1,4 +1,4 @@
-//! PE: what a Windows executable or DLL imports. Only headers and the import directories are read.
+//! Reads PE files: imports of Windows executables and DLLs. Only headers and import directories are read.
 
 use gpubuild_detect::toolkit::libraries;
 use object::LittleEndian;
@@ -10,20 +10,20 @@ use super::{
     NeededObject, ObjectFile, ObjectFormat, ObjectKind, ObjectMachine, UnreadableObject, When, device_code,
 };
 
-/// Libraries of one file, and functions of one library; none has so many.
-const MOST: u64 = 1 << 14;
+/// The limit of libraries per file, and of functions per library.
+const MAX_IMPORTS: u64 = 1 << 14;
 
-/// Reads a file that starts with `MZ`.
+/// Parses a file that starts with `MZ`.
 pub(super) fn parse(data: Data<'_, '_>) -> Result<ObjectFile, UnreadableObject> {
     let dos = ImageDosHeader::parse(data)?;
     let at: u64 = dos.nt_headers_offset().into();
     if data.bytes(at, 4).is_none_or(|signature| signature != b"PE\0\0") {
-        return Err(UnreadableObject::Foreign("a program for DOS, or damaged"));
+        return Err(UnreadableObject::Foreign("a DOS program, or damaged"));
     }
     match optional_header_magic(data)? {
         pe::IMAGE_NT_OPTIONAL_HDR32_MAGIC => parse_as::<ImageNtHeaders32>(data, at),
         pe::IMAGE_NT_OPTIONAL_HDR64_MAGIC => parse_as::<ImageNtHeaders64>(data, at),
-        _ => Err(UnreadableObject::damaged("its header has no size of addresses")),
+        _ => Err(UnreadableObject::damaged("the optional header has an unknown magic number")),
     }
 }
 
@@ -71,7 +71,7 @@ struct PeImage<'a, 'h> {
 }
 
 impl PeImage<'_, '_> {
-    /// Where an address lies in the file.
+    /// The file offset of a relative virtual address plus `inside`.
     fn offset(&self, address: u32, inside: u64) -> Option<u64> {
         let (start, _) = self.sections.pe_file_range_at(address)?;
         u64::from(start).checked_add(inside)
@@ -85,10 +85,10 @@ impl PeImage<'_, '_> {
         self.data.text(self.offset(address, 0)?)
     }
 
-    /// The directory of imports: records of five numbers, the fourth the name, the first the list of functions.
+    /// Reads the import directory: records of five 32-bit fields, with the lookup table first and the name fourth.
     fn imports(&self, address: u32, binary: &mut ObjectFile) -> Result<(), UnreadableObject> {
         let start = self.offset(address, 0).ok_or_else(outside)?;
-        for index in 0..MOST {
+        for index in 0..MAX_IMPORTS {
             let record = |field: u64| self.data.u32(start + index * 20 + field * 4);
             let (Some(lookup), Some(name), Some(table)) = (record(0), record(3), record(4)) else {
                 return Err(outside());
@@ -100,13 +100,13 @@ impl PeImage<'_, '_> {
             let functions = self.functions(&name, if lookup == 0 { table } else { lookup });
             binary.needed.push(NeededObject { functions, ..NeededObject::at_start(name) });
         }
-        Err(UnreadableObject::damaged("its list of imports does not end"))
+        Err(UnreadableObject::damaged("the import directory has no end"))
     }
 
-    /// The directory of delayed imports: records of eight numbers. Old linkers wrote addresses in memory.
+    /// Reads the delay-load directory: records of eight 32-bit fields. Old linkers wrote absolute virtual addresses.
     fn delayed(&self, address: u32, binary: &mut ObjectFile) -> Result<(), UnreadableObject> {
         let start = self.offset(address, 0).ok_or_else(outside)?;
-        for index in 0..MOST {
+        for index in 0..MAX_IMPORTS {
             let record = |field: u64| self.data.u32(start + index * 32 + field * 4);
             let (Some(attributes), Some(name), Some(names)) = (record(0), record(1), record(4)) else {
                 return Err(outside());
@@ -127,26 +127,26 @@ impl PeImage<'_, '_> {
                 ..NeededObject::at_start(name)
             });
         }
-        Err(UnreadableObject::damaged("its list of delayed imports does not end"))
+        Err(UnreadableObject::damaged("the delay-load directory has no end"))
     }
 
-    /// The functions that are imported by name from a GPU driver.
+    /// The functions imported by name; empty for libraries other than GPU drivers.
     fn functions(&self, library: &str, list: u32) -> Vec<String> {
         let mut functions = Vec::new();
         let Some(start) = self.offset(list, 0).filter(|_| libraries::is_driver(library)) else {
             return functions;
         };
-        for index in 0..MOST {
-            let (entry, by_number) = if self.wide {
+        for index in 0..MAX_IMPORTS {
+            let (entry, by_ordinal) = if self.wide {
                 (self.data.u64(start + index * 8), 1 << 63)
             } else {
                 (self.data.u32(start + index * 4).map(u64::from), 1 << 31)
             };
             match entry {
                 None | Some(0) => break,
-                Some(entry) if entry & by_number != 0 => {}
+                Some(entry) if entry & by_ordinal != 0 => {}
                 Some(entry) => {
-                    // A number that helps to find the name stands before it.
+                    // A two-byte hint precedes the name.
                     let name = u32::try_from(entry).ok().and_then(|at| self.offset(at, 2));
                     functions.extend(name.and_then(|at| self.data.text(at)));
                 }
@@ -158,10 +158,10 @@ impl PeImage<'_, '_> {
 }
 
 fn outside() -> UnreadableObject {
-    UnreadableObject::damaged("its imports lie outside of it")
+    UnreadableObject::damaged("the imports are outside the file")
 }
 
-/// What Windows takes as the name of a library.
+/// Whether Windows accepts a text as the name of a library.
 fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() < 260 && !name.chars().any(char::is_control)
 }

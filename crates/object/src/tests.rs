@@ -1,4 +1,4 @@
-//! What is read of each format, and that nothing in a file can do harm.
+//! Tests of each format, and robustness tests with damaged files.
 
 use gpubuild_host::{HostInfo, RecordedHost};
 use gpubuild_samples::{self as samples, Elf, bundles, fat_binary, mach_o, pe, ptx, sass, universal};
@@ -8,7 +8,7 @@ use super::*;
 const ARM: u32 = 0x0100_000c;
 const INTEL: u32 = 0x0100_0007;
 
-fn look(bytes: &[u8]) -> Result<ObjectFile, UnreadableObject> {
+fn parse_bytes(bytes: &[u8]) -> Result<ObjectFile, UnreadableObject> {
     let host = RecordedHost::builder(Os::Linux, Arch::X86_64).bytes("/f", bytes).build();
     read(&host, &host.path("/f"), Arch::X86_64)
 }
@@ -18,12 +18,12 @@ fn names(binary: &ObjectFile) -> Vec<&str> {
 }
 
 #[test]
-fn elf_tells_what_it_needs_and_offers() {
+fn elf_dependencies_and_versions_are_read() {
     let file = Elf::program()
         .needed(&["libcudart.so.12", "libc.so.6"])
         .runpath("$ORIGIN/../lib::/opt/x")
-        .wants("libc.so.6", &["GLIBC_2.38", "GLIBC_2.2.5"]);
-    let binary = look(&file.build()).unwrap();
+        .version_needs("libc.so.6", &["GLIBC_2.38", "GLIBC_2.2.5"]);
+    let binary = parse_bytes(&file.build()).unwrap();
     assert_eq!(
         (binary.format, binary.kind, binary.machine.name),
         (ObjectFormat::Elf, ObjectKind::Program, "x86_64")
@@ -32,15 +32,15 @@ fn elf_tells_what_it_needs_and_offers() {
     assert_eq!(names(&binary), ["libcudart.so.12", "libc.so.6"]);
     assert_eq!(binary.runpath, ["$ORIGIN/../lib", "/opt/x"]);
     assert_eq!(binary.needed[1].versions, ["GLIBC_2.38", "GLIBC_2.2.5"]);
-    let library = Elf::library("libx.so.1").offers(&["X_1", "X_2"]).rpath("/a:/b");
-    let binary = look(&library.build()).unwrap();
+    let library = Elf::library("libx.so.1").version_definitions(&["X_1", "X_2"]).rpath("/a:/b");
+    let binary = parse_bytes(&library.build()).unwrap();
     assert_eq!((binary.kind, binary.name.as_deref()), (ObjectKind::Library, Some("libx.so.1")));
     assert_eq!(
         (binary.offers.as_slice(), binary.rpath.len()),
         (&["X_1".to_owned(), "X_2".to_owned()][..], 2)
     );
     let small = Elf { wide: false, machine: 3, ..Elf::library("libold.so") }.needed(&["libm.so.6"]);
-    let binary = look(&small.build()).unwrap();
+    let binary = parse_bytes(&small.build()).unwrap();
     assert_eq!(
         (binary.machine.name, binary.machine.wide, names(&binary)),
         ("i386", false, vec!["libm.so.6"])
@@ -48,20 +48,20 @@ fn elf_tells_what_it_needs_and_offers() {
 }
 
 #[test]
-fn the_newer_kind_of_folders_hides_the_older_one() {
-    let binary = look(&Elf::program().rpath("/old").runpath("/new").build()).unwrap();
+fn runpath_overrides_rpath() {
+    let binary = parse_bytes(&Elf::program().rpath("/old").runpath("/new").build()).unwrap();
     assert_eq!((binary.rpath.len(), binary.runpath.as_slice()), (0, &["/new".to_owned()][..]));
 }
 
 #[test]
-fn functions_of_the_driver_are_kept_and_no_others() {
+fn only_driver_functions_are_collected() {
     let file =
         Elf::program().needed(&["libcuda.so.1"]).imports(&["cuInit", "cuCtxCreate_v4", "cudaMalloc", "puts"]);
-    assert_eq!(look(&file.build()).unwrap().needed[0].functions, ["cuInit", "cuCtxCreate_v4"]);
+    assert_eq!(parse_bytes(&file.build()).unwrap().needed[0].functions, ["cuInit", "cuCtxCreate_v4"]);
     let driver = Elf::library("libcuda.so.1").exports(&["cuInit", "helper"]);
-    assert_eq!(look(&driver.build()).unwrap().functions, ["cuInit"]);
+    assert_eq!(parse_bytes(&driver.build()).unwrap().functions, ["cuInit"]);
     let other = Elf::program().needed(&["libx.so"]).imports(&["cuInit"]);
-    assert!(look(&other.build()).unwrap().needed[0].functions.is_empty());
+    assert!(parse_bytes(&other.build()).unwrap().needed[0].functions.is_empty());
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn kernels_are_read_from_every_container() {
             (64, 1, (0, 0), 0),
         ],
     ]);
-    let binary = look(&Elf::program().section(".nv_fatbin", section).build()).unwrap();
+    let binary = parse_bytes(&Elf::program().section(".nv_fatbin", section).build()).unwrap();
     let list: Vec<String> = binary
         .cuda
         .kernels
@@ -86,29 +86,30 @@ fn kernels_are_read_from_every_container() {
     assert_eq!(list, expected);
     assert_eq!((binary.cuda.containers, binary.cuda.incomplete), (2, false));
     assert_eq!(binary.cuda.toolkit(), None);
-    let newer = look(&Elf::program().section(".nv_fatbin", fat_binary(&[&[(2, 90, (1, 8), 0x11)]])).build());
+    let newer =
+        parse_bytes(&Elf::program().section(".nv_fatbin", fat_binary(&[&[(2, 90, (1, 8), 0x11)]])).build());
     assert_eq!(newer.unwrap().cuda.toolkit().unwrap().as_str(), "13.0");
 }
 
 #[test]
-fn machine_code_that_is_not_compressed_tells_its_toolkit() {
+fn toolkit_is_read_from_uncompressed_machine_code() {
     let mut section = fat_binary(&[&[sass(86)]]);
     section[80..84].copy_from_slice(b"\x7fELF");
     section[100..104].copy_from_slice(&124_u32.to_le_bytes());
     let mut longer = section;
     longer.extend([0; 64]);
-    let binary = look(&Elf::program().section(".nv_fatbin", longer).build()).unwrap();
+    let binary = parse_bytes(&Elf::program().section(".nv_fatbin", longer).build()).unwrap();
     assert_eq!(binary.cuda.toolkit().unwrap().as_str(), "12.4");
 }
 
 #[test]
-fn targets_of_hip_are_read_from_every_bundle() {
+fn hip_targets_are_read_from_every_bundle() {
     let host = "host-x86_64-unknown-linux";
     let section = bundles(&[
         &[host, "hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-"],
         &[host, "hip-amdgcn-amd-amdhsa-gfx1100", "hip-spirv64-amd-amdhsa--amdgcnspirv"],
     ]);
-    let binary = look(&Elf::program().section(".hip_fatbin", section).build()).unwrap();
+    let binary = parse_bytes(&Elf::program().section(".hip_fatbin", section).build()).unwrap();
     let targets: Vec<&str> = binary.hip.targets.iter().map(String::as_str).collect();
     assert_eq!(targets, ["gfx1100", "gfx90a:xnack-", "spirv"]);
     assert_eq!((binary.hip.compressed, binary.hip.incomplete), (0, false));
@@ -117,13 +118,13 @@ fn targets_of_hip_are_read_from_every_bundle() {
     section.resize(64, 1);
     section.resize(4096, 0);
     section.extend(samples::bundles(&[&["hip-amdgcn-amd-amdhsa--gfx906"]]));
-    let binary = look(&Elf::program().section(".hip_fatbin", section).build()).unwrap();
+    let binary = parse_bytes(&Elf::program().section(".hip_fatbin", section).build()).unwrap();
     assert_eq!((binary.hip.compressed, binary.hip.targets.len()), (1, 1));
 }
 
 #[test]
-fn kernels_are_found_wherever_they_lie() {
-    // An array of bytes in a static library, at any place; then words that only look like a beginning.
+fn embedded_kernels_are_found_at_any_offset() {
+    // A byte array in a static library at an unaligned offset, then data that only starts like a container or bundle.
     let fat = fat_binary(&[&[sass(75), sass(90), ptx(90, (9, 0))]]);
     let mut content = b"!<arch>\nmember of an archive/".to_vec();
     content.extend(&fat);
@@ -136,14 +137,18 @@ fn kernels_are_found_wherever_they_lie() {
         cuda.bytes.iter().map(|(kernel, size)| (kernel.arch.sm(), *size)).collect();
     assert_eq!(sizes.iter().map(|(arch, _)| arch.as_str()).collect::<Vec<_>>(), ["sm_75", "sm_90", "sm_90"]);
     let entries = u64::from_le_bytes(fat[8..16].try_into().unwrap());
-    assert_eq!(sizes.iter().map(|(_, size)| size).sum::<u64>(), entries, "all but the container's header");
+    assert_eq!(
+        sizes.iter().map(|(_, size)| size).sum::<u64>(),
+        entries,
+        "the sizes do not include the container's header"
+    );
     assert_eq!(hip.bytes.keys().map(String::as_str).collect::<Vec<_>>(), ["gfx90a"]);
     let whole = embedded(&host, &host.path("/nothing"), b"");
     assert_eq!(whole.unwrap_err(), UnreadableObject::Missing);
 }
 
 #[test]
-fn pe_tells_what_it_imports_now_and_later() {
+fn pe_imports_and_delayed_imports_are_read() {
     let file = pe(
         0x8664,
         false,
@@ -151,7 +156,7 @@ fn pe_tells_what_it_imports_now_and_later() {
         &[("nvcuda.dll", &["cuInit", "cuCtxCreate_v4"])],
         &[(".nv_fatb", fat_binary(&[&[sass(89)]])), (".nvFatBi", vec![0; 24])],
     );
-    let binary = look(&file).unwrap();
+    let binary = parse_bytes(&file).unwrap();
     assert_eq!(
         (binary.format, binary.kind, binary.machine.name),
         (ObjectFormat::Pe, ObjectKind::Program, "x86_64")
@@ -160,17 +165,17 @@ fn pe_tells_what_it_imports_now_and_later() {
     assert_eq!(binary.needed[2].when, When::FirstCall);
     assert_eq!(binary.needed[2].functions, ["cuInit", "cuCtxCreate_v4"]);
     assert!(binary.cuda.registers && binary.cuda.kernels.len() == 1);
-    let library = look(&pe(0xaa64, true, &[], &[], &[])).unwrap();
+    let library = parse_bytes(&pe(0xaa64, true, &[], &[], &[])).unwrap();
     assert_eq!((library.kind, library.machine.name), (ObjectKind::Library, "aarch64"));
 }
 
 #[test]
-fn mach_o_tells_what_it_loads() {
+fn mach_o_libraries_are_read() {
     let part = |processor| {
         let libraries = [("@rpath/libggml.dylib", false), ("/usr/lib/libSystem.B.dylib", true)];
         mach_o(processor, 2, &libraries, &["@loader_path/../lib"], (13, 3))
     };
-    let binary = look(&part(ARM)).unwrap();
+    let binary = parse_bytes(&part(ARM)).unwrap();
     assert_eq!((binary.format, binary.machine.name), (ObjectFormat::MachO, "aarch64"));
     assert_eq!(names(&binary), ["@rpath/libggml.dylib", "/usr/lib/libSystem.B.dylib"]);
     assert_eq!(binary.needed[1].when, When::IfThere);
@@ -178,27 +183,27 @@ fn mach_o_tells_what_it_loads() {
         (binary.rpath.as_slice(), binary.system.unwrap().as_str().to_owned()),
         (&["@loader_path/../lib".to_owned()][..], "13.3".to_owned())
     );
-    let both = look(&universal(&[(ARM, part(ARM)), (INTEL, part(INTEL))])).unwrap();
+    let both = parse_bytes(&universal(&[(ARM, part(ARM)), (INTEL, part(INTEL))])).unwrap();
     assert_eq!((both.machine.name, both.also.as_slice()), ("x86_64", &["aarch64"][..]));
 }
 
 #[test]
-fn what_no_loader_takes_is_named() {
-    for (bytes, words) in [
+fn other_formats_are_described() {
+    for (bytes, expected) in [
         (&b""[..], "empty"),
         (b"#!/bin/sh\n", "a script"),
         (b"!<arch>\nx", "a static library"),
         (b"PK\x03\x04....", "a wheel"),
         (b"\xca\xfe\xba\xbe\0\0\0\x34", "Java"),
-        (b"hello, world", "no executable"),
+        (b"hello, world", "not an executable"),
         (b"MZ", "damaged"),
         (b"\x7fELF", "damaged"),
     ] {
-        let error = look(bytes).unwrap_err().to_string();
-        assert!(error.contains(words), "{error}");
+        let error = parse_bytes(bytes).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
     }
     let object = Elf { kind: 1, ..Elf::library("x") };
-    assert!(look(&object.build()).unwrap_err().to_string().contains("an object file"));
+    assert!(parse_bytes(&object.build()).unwrap_err().to_string().contains("an object file"));
     let host = RecordedHost::builder(Os::Linux, Arch::X86_64).opaque("/lib/libx.so").directory("/d").build();
     let at = |path: &str| read(&host, &host.path(path), Arch::X86_64).unwrap_err();
     assert_eq!(at("/lib/libx.so"), UnreadableObject::NotRecorded);
@@ -206,13 +211,13 @@ fn what_no_loader_takes_is_named() {
     assert_eq!(at("/d"), UnreadableObject::Foreign("a folder"));
 }
 
-/// One of every format, each with everything that is read.
-fn patients() -> Vec<Vec<u8>> {
+/// A file of each format that contains everything that the parsers read.
+fn samples_of_all_formats() -> Vec<Vec<u8>> {
     let elf = Elf::program()
         .needed(&["libcuda.so.1", "libc.so.6"])
         .runpath("$ORIGIN")
-        .wants("libc.so.6", &["GLIBC_2.38"])
-        .offers(&["X_1"])
+        .version_needs("libc.so.6", &["GLIBC_2.38"])
+        .version_definitions(&["X_1"])
         .imports(&["cuInit"])
         .section(".nv_fatbin", fat_binary(&[&[sass(80), ptx(80, (8, 0))], &[sass(90)]]))
         .section(".hip_fatbin", bundles(&[&["hip-amdgcn-amd-amdhsa--gfx906"]]));
@@ -229,30 +234,30 @@ fn patients() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn truncated_files_do_no_harm() {
-    for file in patients() {
+fn truncated_files_do_not_panic() {
+    for file in samples_of_all_formats() {
         let step = (file.len() / 400).max(1);
         for end in (0..file.len()).step_by(step) {
-            let _ = look(&file[..end]);
+            let _ = parse_bytes(&file[..end]);
         }
     }
 }
 
 #[test]
-fn numbers_that_lie_do_no_harm() {
-    for file in patients() {
-        // Headers and tables lie at the start; later bytes are looked at more sparsely.
+fn wrong_numbers_do_not_panic() {
+    for file in samples_of_all_formats() {
+        // Headers and tables are at the start, so later bytes are tested less densely.
         let places = (0..file.len()).filter(|at| *at < 1200 || at % 37 == 0);
         for at in places {
             for value in [0x00, 0x7f, 0xff] {
                 let mut damaged = file.clone();
                 damaged[at] = value;
-                let _ = look(&damaged);
+                let _ = parse_bytes(&damaged);
             }
             let mut damaged = file.clone();
             let end = (at + 8).min(damaged.len());
             damaged[at..end].fill(0xff);
-            let _ = look(&damaged);
+            let _ = parse_bytes(&damaged);
         }
     }
 }
@@ -260,19 +265,19 @@ fn numbers_that_lie_do_no_harm() {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(300))]
     #[test]
-    fn random_damage_does_no_harm(which in 0usize..5, damage in proptest::collection::vec((0.0f64..1.0, 0u8..), 1..12)) {
-        let mut file = patients().swap_remove(which);
+    fn random_damage_does_not_panic(which in 0usize..5, damage in proptest::collection::vec((0.0f64..1.0, 0u8..), 1..12)) {
+        let mut file = samples_of_all_formats().swap_remove(which);
         for (place, value) in damage {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a place in the file")]
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "an offset in the file")]
             let at = (place * file.len() as f64) as usize;
             file[at] = value;
         }
-        let _ = look(&file);
+        let _ = parse_bytes(&file);
     }
 
     #[test]
-    fn random_bytes_do_no_harm(start in 0usize..6, rest in proptest::collection::vec(0u8.., 0..300)) {
+    fn random_bytes_do_not_panic(start in 0usize..6, rest in proptest::collection::vec(0u8.., 0..300)) {
         let magic: [&[u8]; 6] = [b"\x7fELF\x02\x01\x01", b"\x7fELF\x01\x01", b"MZ", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe\0\0\0\x02", b""];
-        let _ = look(&[magic[start], &rest].concat());
+        let _ = parse_bytes(&[magic[start], &rest].concat());
     }
 }

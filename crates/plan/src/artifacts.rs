@@ -1,5 +1,5 @@
-//! The artifact manifest: every file that a build produced, with hash, symbols and provenance. Written by `build`, read by
-//! `link`, `run`, `test` and build scripts.
+//! The artifact manifest: every file that a build produced, with hash, symbols and provenance. `build` writes it; `link`,
+//! `run`, `test` and build scripts read it.
 
 use std::collections::BTreeMap;
 
@@ -9,101 +9,105 @@ use gpubuild_detect::id;
 use gpubuild_host::{HostPath, ReadFiles, WriteFiles};
 use serde::{Deserialize, Serialize};
 
-/// Version of the form of [`Manifest`].
+/// Version of the format of [`Manifest`].
 pub const SCHEMA: u32 = 1;
 
 /// Name of the manifest in a project's build folder.
 pub const FILE_NAME: &str = "manifest.json";
 
-/// Where a build root keeps its manifest.
+/// Path of the manifest in a build folder.
 #[must_use]
 pub fn manifest_path(root: &HostPath) -> HostPath {
     root.join(FILE_NAME)
 }
 
-/// Functions with which a program opens modules.
+/// Names of the project's C functions that load modules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ModuleLoader {
-    /// `void f(const char *folder)` opens all in a folder.
+    /// `void f(const char *folder)` loads all modules in a folder.
     pub folder: String,
-    /// `void *f(const char *file)` opens one; null if it cannot be.
+    /// `void *f(const char *file)` loads one module; null if it cannot be loaded.
     pub file: String,
-    /// `size_t f(void)` counts those that are open.
+    /// `size_t f(void)` returns the number of loaded backends.
     pub count: String,
 }
 
 /// `manifest.json` in the project's build folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Manifest {
-    /// Version of this form.
+    /// Version of this format.
     pub schema: u32,
     /// Version of gpubuild that wrote it.
     pub gpubuild: String,
     /// Name of the project.
     pub project: String,
-    /// The backends whose libraries are in it.
+    /// The backends that were built.
     pub backends: Vec<Backend>,
-    /// Functions of the project that open modules, where its backends are modules.
+    /// Functions of the project that load modules, if its backends are modules.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loader: Option<ModuleLoader>,
-    /// One per CMake tree.
+    /// Results by CMake tree.
     pub trees: Vec<BuiltTree>,
-    /// How cargo links a program with them.
+    /// How cargo links a program with the libraries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cargo: Option<CargoLink>,
 }
 
-/// What a program that cargo builds on this machine is linked with: `gpubuild-link` prints it in a build script.
+/// Link directives for programs that cargo builds on this machine. `gpubuild-link` prints them in a build script.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CargoLink {
-    /// Directives without `cargo::`, in order.
+    /// Directives without the `cargo::` prefix, in order.
     pub lines: Vec<String>,
-    /// Folders in which a program finds the project's shared libraries.
+    /// Run-time search path of a program that is not moved: the folders in which the shared libraries were built.
     pub search_path: Vec<String>,
-    /// The same for a program beside which they lie.
+    /// Run-time search path of a program with the shared libraries next to it.
     pub search_path_beside: Vec<String>,
-    /// The same where no other folder is known.
+    /// Run-time search path of a distributed program: its own folder and `../lib`.
     pub search_path_alone: Vec<String>,
-    /// What a program needs beside it.
+    /// Files to copy next to the program.
     pub beside: Vec<PlacedLibrary>,
-    /// Rust code that opens the backends that are modules, where there are any.
+    /// Rust code that loads the backend modules, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modules: Option<String>,
 }
 
-/// A file that a program looks for, and its name in the folder of the program.
+/// A file that is copied next to a program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlacedLibrary {
-    /// Where it was built.
+    /// Path of the built file.
     pub from: String,
-    /// Its name there, with the sub-folder of its tree where that has one.
+    /// Path relative to the program's folder; includes the subfolder of its tree, if the tree has one.
     pub name: String,
 }
 
-/// Why there is no manifest.
+/// A manifest that is missing or cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestError {
-    /// Nothing was built yet.
-    #[error("there is no `{path}`: nothing was built yet")]
+    /// The file does not exist.
+    #[error("`{path}` does not exist: nothing was built yet")]
     Missing {
-        /// Where it would be.
+        /// Expected path.
         path: String,
     },
-    /// It cannot be read.
+    /// The file cannot be read or parsed.
     #[error("failed to read `{path}`: {message}")]
     Unreadable {
         /// The file.
         path: String,
-        /// What is wrong.
+        /// The error of the system or the parser.
         message: String,
     },
-    /// A later version wrote it.
-    #[error("`{path}` has schema {found}, and this gpubuild reads {SCHEMA}")]
+    /// A different version of gpubuild wrote the file.
+    #[error("`{path}` has schema {found}, but this version of gpubuild reads schema {SCHEMA}")]
     OtherSchema {
         /// The file.
         path: String,
-        /// The number in it.
+        /// Its schema.
         found: u32,
     },
 }
@@ -119,8 +123,8 @@ impl Diagnostic for ManifestError {
 }
 
 impl Manifest {
-    /// Takes the libraries of other trees out of its link lines, where those are linked by somebody else.
-    pub fn forget(&mut self, others: &[BuiltTree]) {
+    /// Removes the libraries that `others` link from this manifest's link lines, so that a program links them only once.
+    pub fn remove_linked_by(&mut self, others: &[BuiltTree]) {
         let theirs: Vec<&str> =
             others.iter().flat_map(|tree| &tree.link).filter_map(LinkItem::library).collect();
         for tree in &mut self.trees {
@@ -128,7 +132,7 @@ impl Manifest {
         }
     }
 
-    /// The manifest in a file.
+    /// Reads and parses a manifest file.
     pub fn read(host: &dyn ReadFiles, path: &HostPath) -> Result<Self, ManifestError> {
         #[derive(Deserialize)]
         struct ManifestHead {
@@ -147,21 +151,21 @@ impl Manifest {
         serde_json::from_slice(&bytes).map_err(|error| unreadable(error.to_string()))
     }
 
-    /// Publishes it by one rename.
+    /// Writes the manifest to a file, replacing it by a rename.
     pub fn write(&self, host: &dyn WriteFiles, path: &HostPath) -> std::io::Result<()> {
         let mut text = serde_json::to_string_pretty(self).map_err(std::io::Error::other)?;
         text.push('\n');
         host.write(path, text.as_bytes())
     }
 
-    /// What sources that use the libraries are compiled with, over all trees.
+    /// Include folders and definitions for sources that use the libraries, merged over all trees.
     #[must_use]
     pub fn interface(&self) -> BuiltInterface {
-        let mut whole = BuiltInterface::default();
+        let mut merged = BuiltInterface::default();
         for tree in &self.trees {
             let lists = [
-                (&mut whole.includes, &tree.interface.includes),
-                (&mut whole.defines, &tree.interface.defines),
+                (&mut merged.includes, &tree.interface.includes),
+                (&mut merged.defines, &tree.interface.defines),
             ];
             for (all, own) in lists {
                 for entry in own {
@@ -171,10 +175,10 @@ impl Manifest {
                 }
             }
         }
-        whole
+        merged
     }
 
-    /// Code for GPUs by library, of those that have any.
+    /// GPU code by target, for every library that contains any.
     #[must_use]
     pub fn device_code(&self) -> BTreeMap<String, Vec<DeviceCode>> {
         let files = self.trees.iter().flat_map(|tree| &tree.files);
@@ -183,65 +187,67 @@ impl Manifest {
     }
 }
 
-/// What one CMake tree produced.
+/// The results of one CMake tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BuiltTree {
     /// Id of the tree in the plan.
     pub id: String,
-    /// Backends in it.
+    /// The backends built in it.
     pub backends: Vec<Backend>,
-    /// Folder of its modules inside the folder of all modules, where another tree has one of the same name.
+    /// Subfolder for its modules, if another tree has modules of the same name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
-    /// Hash over everything that went in: options, compilers, environment.
+    /// Hash over all inputs: options, compilers, environment.
     pub key: String,
-    /// Folder with its top `CMakeLists.txt`.
+    /// Folder with the top-level `CMakeLists.txt`.
     pub source: String,
-    /// Folder that it was built in.
+    /// CMake's binary folder.
     pub build: String,
-    /// Generator.
+    /// CMake generator.
     pub generator: String,
     /// Version of CMake.
     pub cmake: String,
-    /// The cache entries that it was configured with.
+    /// The cache entries passed to CMake.
     pub cache: BTreeMap<String, String>,
-    /// Files built, in link order where that matters.
+    /// The built files; libraries are in link order.
     pub files: Vec<Artifact>,
-    /// What a program puts on its link line, in order, as CMake worked it out.
+    /// The link line of a program that uses the tree, in order, as computed by CMake.
     pub link: Vec<LinkItem>,
-    /// Compilers by language, as CMake identified them.
+    /// Compilers by language, as identified by CMake.
     pub compilers: BTreeMap<String, Compiler>,
-    /// Which sources were compiled for which instruction set: what `gpubuild audit` holds the machine code against.
+    /// Instruction set flags by group of sources. `gpubuild audit` compares the machine code with them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compile: Vec<CompileGroup>,
-    /// The entries of the configured cache that promise instruction sets, those with a project's own defaults as well.
+    /// Entries of CMake's cache that declare instruction sets, including those with the project's default.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub promises: BTreeMap<String, String>,
-    /// Backends of the project in it that gpubuild has no toolkit for.
+    /// Extra backends built in it: those of the project that gpubuild has no toolkit for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extra: Vec<String>,
-    /// What has to agree with another copy of the same library before both may meet in one program: definitions with their
+    /// Properties that must be equal in two copies of a library before both may be in one program: definitions with their
     /// values, hashes of headers, the version.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub abi: BTreeMap<String, String>,
-    /// What sources of others are compiled with to use it, as CMake worked it out.
+    /// Include folders and definitions for sources that use the libraries, as computed by CMake.
     #[serde(default, skip_serializing_if = "BuiltInterface::is_empty")]
     pub interface: BuiltInterface,
 }
 
-/// What sources that use a tree's libraries are compiled with.
+/// The interface of a tree's libraries: how sources that use them are compiled.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BuiltInterface {
-    /// Folders with headers, absolute.
+    /// Absolute include folders.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub includes: Vec<String>,
-    /// `NAME` or `NAME=value`.
+    /// Definitions: `NAME` or `NAME=value`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub defines: Vec<String>,
 }
 
 impl BuiltInterface {
-    /// Whether there is nothing in it.
+    /// Whether it has neither include folders nor definitions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.includes.is_empty() && self.defines.is_empty()
@@ -250,54 +256,58 @@ impl BuiltInterface {
 
 /// Sources of a target that were compiled with the same flags.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CompileGroup {
     /// CMake target.
     pub target: String,
-    /// `C`, `CXX`, `CUDA`.
+    /// Language: `C`, `CXX`, `CUDA`.
     pub language: String,
-    /// Those of the flags that decide which instructions may be used: `-mavx2`, `/arch:AVX2`.
+    /// The flags that select instruction sets: `-mavx2`, `/arch:AVX2`.
     pub flags: Vec<String>,
-    /// Names of the source files, without their folders: object files are named after them.
+    /// File names of the sources, without folders. Object files have the same names.
     pub sources: Vec<String>,
 }
 
-/// A file that was built.
+/// A built file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Artifact {
     /// CMake target.
     pub target: String,
-    /// `static`, `shared`, `module`, `executable`.
+    /// Kind of file: `static`, `shared`, `module`, `executable`.
     pub kind: String,
     /// Absolute path.
     pub path: String,
     /// Size in bytes.
     pub bytes: u64,
-    /// Its hash.
+    /// sha256 in hexadecimal.
     pub sha256: String,
-    /// For static libraries, how many global symbols they define.
+    /// Number of global symbols that a static library defines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub symbols: Option<u64>,
-    /// Code for GPUs in it.
+    /// The GPU code in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub device_code: Vec<DeviceCode>,
 }
 
-/// Code for one architecture of GPUs in a file.
+/// The code for one GPU architecture in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceCode {
-    /// `sm_90`, `compute_90`, `gfx90a`.
+    /// Architecture: `sm_90`, `compute_90`, `gfx90a`.
     pub arch: String,
-    /// `sass`, `ptx`, `lto`, `code-object`.
+    /// Kind of code: `sass`, `ptx`, `lto`, `code-object`.
     pub kind: String,
-    /// Bytes that it takes in the file, compressed as it is.
+    /// Size in the file in bytes, compressed if the file stores it compressed.
     pub bytes: u64,
 }
 
-/// One thing on a link line.
+/// One item of a link line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum LinkItem {
-    /// A static library that was built, by path.
+    /// A static library, by path.
     Static {
         /// Absolute path.
         path: String,
@@ -309,7 +319,7 @@ pub enum LinkItem {
     },
     /// A system library by name: `m`, `dl`, `stdc++`.
     System {
-        /// Without `lib` and suffix.
+        /// Name without `lib` and suffix.
         name: String,
     },
     /// An Apple framework.
@@ -317,12 +327,12 @@ pub enum LinkItem {
         /// Its name.
         name: String,
     },
-    /// Anything else that the linker has to get: `-fopenmp`.
+    /// Any other linker argument: `-fopenmp`.
     Argument {
-        /// As it is written.
+        /// The argument as written.
         text: String,
     },
-    /// A folder for libraries that are named without one.
+    /// A folder to search for libraries that are given by name.
     Search {
         /// Absolute path.
         path: String,
@@ -330,7 +340,7 @@ pub enum LinkItem {
 }
 
 impl LinkItem {
-    /// The path of a library that was built.
+    /// The path of a library that is given by path.
     fn library(&self) -> Option<&str> {
         match self {
             Self::Static { path } | Self::Shared { path } => Some(path),
@@ -339,10 +349,11 @@ impl LinkItem {
     }
 }
 
-/// A compiler as CMake identified it.
+/// A compiler as identified by CMake.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Compiler {
-    /// `GNU`, `Clang`, `NVIDIA`, `MSVC`.
+    /// CMake's compiler id: `GNU`, `Clang`, `NVIDIA`, `MSVC`.
     pub id: String,
     /// Its version.
     pub version: String,

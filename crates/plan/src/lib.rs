@@ -1,11 +1,11 @@
-//! What a machine has, what a project asks for, what a build would do, what it has made, and how that is linked.
+//! Planning: evaluates a machine and a project file, plans the build, and describes built artifacts and how to link them.
 //!
 //! Part of [gpubuild](https://crates.io/crates/gpubuild). The interface is not stable.
 
 pub mod artifacts;
 pub mod glue;
 pub mod link;
-pub mod look;
+pub mod machine;
 pub mod offer;
 pub mod plan;
 pub mod planning;

@@ -1,63 +1,63 @@
-//! Pure: a manifest -> what a program puts on its link line, in the words of several build systems.
+//! Pure: the link line of a program that uses a manifest, in the formats of several build systems.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use gpubuild_detect::toolkit::libraries::{self, LibraryRole};
 use gpubuild_host::Os;
-use gpubuild_linker::search_path_words;
+use gpubuild_linker::search_path_arguments;
 
 use crate::artifacts::{BuiltTree, CargoLink, LinkItem, Manifest};
 use crate::plan::linkage::own_folder;
 
-/// A link line taken apart. The order inside each list is the order for the linker.
+/// A link line, split by kind of item. Each list is in linker order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Directives {
-    /// Folders to search.
+    /// Folders to search for libraries.
     pub search: Vec<String>,
-    /// Static libraries by name, dependents before what they depend on.
+    /// Static libraries, dependents before their dependencies.
     pub statics: Vec<Static>,
-    /// Shared libraries by name, after all static ones.
+    /// Names of shared libraries; they follow all static libraries.
     pub dynamic: Vec<String>,
     /// Apple frameworks.
     pub frameworks: Vec<String>,
-    /// Everything else that the linker has to get.
+    /// All other linker arguments.
     pub arguments: Vec<String>,
-    /// Folders in which the program finds the project's shared libraries when it runs.
+    /// Folders in which the program searches for the project's shared libraries at run time.
     pub rpath: Vec<String>,
 }
 
 /// A static library on a link line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Static {
-    /// Name for `-l`: without `lib` and suffix, or the whole file name if it follows no convention.
+    /// Name for `-l`: without `lib` and suffix, or the complete file name if it does not follow the convention.
     pub name: String,
     /// Absolute path.
     pub path: String,
-    /// What the linker takes from it.
-    pub take: Take,
+    /// Which object files the linker includes.
+    pub mode: ArchiveMode,
 }
 
-/// What the linker takes from a static library.
+/// Which object files the linker includes from a static library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Take {
-    /// What is referred to.
+pub enum ArchiveMode {
+    /// Only those that resolve undefined symbols.
     Needed,
-    /// Everything, for libraries that register themselves.
+    /// All of them, for libraries that register themselves in static initializers.
     Whole,
 }
 
-/// Takes the link lines of all trees apart.
+/// Splits and merges the link lines of all trees.
 #[must_use]
 pub fn directives(manifest: &Manifest, os: Os) -> Directives {
     let mut builder =
-        LinkLineBuilder { os, manifest, whole: Take::Needed, group: None, out: Directives::default() };
+        LinkLineBuilder { os, manifest, mode: ArchiveMode::Needed, group: None, out: Directives::default() };
     for tree in &manifest.trees {
         for item in &tree.link {
             builder.item(item);
         }
         builder.close_group();
-        builder.whole = Take::Needed;
+        builder.mode = ArchiveMode::Needed;
         builder.modules(tree);
     }
     let mut out = builder.out;
@@ -70,7 +70,7 @@ pub fn directives(manifest: &Manifest, os: Os) -> Directives {
 }
 
 impl Directives {
-    /// The same with further folders for the program's search path: those of the project's environment.
+    /// Appends folders to the program's run-time search path: those of the project's Python environment.
     #[must_use]
     pub fn with_search_path(mut self, folders: Vec<String>) -> Self {
         self.rpath.extend(folders);
@@ -80,7 +80,7 @@ impl Directives {
 }
 
 impl Directives {
-    /// The same for a program beside which the shared libraries lie: it looks for them in its own folder.
+    /// Replaces the run-time search path with the program's own folder, for shared libraries that are copied next to it.
     #[must_use]
     pub fn beside_program(mut self, os: Os) -> Self {
         if !self.rpath.is_empty() {
@@ -93,8 +93,8 @@ impl Directives {
 struct LinkLineBuilder<'a> {
     os: Os,
     manifest: &'a Manifest,
-    whole: Take,
-    /// Start of an open `--start-group` among the static libraries.
+    mode: ArchiveMode,
+    /// Index into the static libraries at which an open `--start-group` begins.
     group: Option<usize>,
     out: Directives,
 }
@@ -114,7 +114,7 @@ impl LinkLineBuilder<'_> {
     fn library(&mut self, path: &str) {
         let (folder, file) = split_path(path);
         let name = static_name(self.os, file).unwrap_or(file).to_owned();
-        // Two trees that build the same core library: its last place serves the backends of both.
+        // If two trees build the same core library, only its last position follows the backends of both.
         if let Some(hash) = hash_in(self.manifest, path) {
             let manifest = self.manifest;
             self.out.statics.retain(|other| {
@@ -122,7 +122,7 @@ impl LinkLineBuilder<'_> {
             });
         }
         self.out.search.push(folder.to_owned());
-        self.out.statics.push(Static { name, path: path.to_owned(), take: self.whole });
+        self.out.statics.push(Static { name, path: path.to_owned(), mode: self.mode });
     }
 
     fn shared(&mut self, path: &str) {
@@ -140,18 +140,18 @@ impl LinkLineBuilder<'_> {
         }
     }
 
-    /// A program opens its modules by name, so it has to look where they lie.
+    /// Adds the folders of modules to the search path, since programs open modules by file name.
     fn modules(&mut self, tree: &BuiltTree) {
         let modules = tree.files.iter().filter(|file| file.kind == "module" && self.os != Os::Windows);
         self.out.rpath.extend(modules.map(|file| split_path(&file.path).0.to_owned()));
     }
 
-    /// Arguments that act on what follows cannot be kept apart from it: they are turned into what they mean.
+    /// Interprets arguments that affect the items after them; they cannot be kept in a separate list.
     fn argument(&mut self, text: &str) {
         for word in text.strip_prefix("-Wl,").map_or(vec![text], |list| list.split(',').collect()) {
             match word {
-                "--whole-archive" | "-whole-archive" => self.whole = Take::Whole,
-                "--no-whole-archive" | "-no-whole-archive" | "--pop-state" => self.whole = Take::Needed,
+                "--whole-archive" | "-whole-archive" => self.mode = ArchiveMode::Whole,
+                "--no-whole-archive" | "-no-whole-archive" | "--pop-state" => self.mode = ArchiveMode::Needed,
                 "--start-group" | "-(" => self.group = Some(self.out.statics.len()),
                 "--end-group" | "-)" => self.close_group(),
                 "--push-state" | "--as-needed" | "--no-as-needed" | "-Bstatic" | "-Bdynamic" => {}
@@ -160,7 +160,7 @@ impl LinkLineBuilder<'_> {
         }
     }
 
-    /// The libraries of a group need each other: a second round does what the group would.
+    /// Repeats the libraries of a group, which has the same effect as `--start-group` for libraries that depend on each other.
     fn close_group(&mut self) {
         if let Some(start) = self.group.take() {
             let again = self.out.statics[start..].to_vec();
@@ -210,20 +210,20 @@ fn keep_last(list: &mut Vec<String>) {
     list.reverse();
 }
 
-/// Lines for a build script: `cargo::rustc-link-search=native=…` and so on, one each.
+/// Directives that a build script prints, one per line: `cargo::rustc-link-search=native=…`.
 #[must_use]
 pub fn cargo_lines(directives: &Directives) -> Vec<String> {
     let mut lines = cargo_directives(directives);
-    let words = directives.rpath.iter().flat_map(|path| search_path_words(path));
+    let words = directives.rpath.iter().flat_map(|path| search_path_arguments(path));
     lines.extend(words.map(|word| format!("rustc-link-arg={word}")));
     lines.into_iter().map(|line| format!("cargo::{line}")).collect()
 }
 
-/// What gpubuild-link reads of a manifest to link a program; what lies beside the program is not in it.
+/// The part of a manifest that gpubuild-link uses to link a program, without the files next to the program.
 #[must_use]
 pub fn for_cargo(manifest: &Manifest, os: Os) -> CargoLink {
     let directives = directives(manifest, os);
-    // What a toolkit's libraries are in is found where they lie once the program is given away: `gpubuild pack`.
+    // `gpubuild pack` puts toolkit libraries next to the program or into `../lib`.
     let alone = match os {
         Os::Linux if links_runtime(manifest) => vec!["$ORIGIN".to_owned(), "$ORIGIN/../lib".to_owned()],
         _ => Vec::new(),
@@ -246,7 +246,7 @@ fn links_runtime(manifest: &Manifest) -> bool {
     shared.filter_map(|path| libraries::find(path)).any(|library| library.role == LibraryRole::Runtime)
 }
 
-/// Directives for cargo without the search path of the program.
+/// Directives for cargo without the program's run-time search path.
 fn cargo_directives(directives: &Directives) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(directives.search.iter().map(|path| format!("rustc-link-search=native={path}")));
@@ -256,7 +256,7 @@ fn cargo_directives(directives: &Directives) -> Vec<String> {
         if verbatim {
             modifiers.push("+verbatim");
         }
-        if library.take == Take::Whole {
+        if library.mode == ArchiveMode::Whole {
             modifiers.push("+whole-archive");
         }
         let modifiers =
@@ -269,14 +269,15 @@ fn cargo_directives(directives: &Directives) -> Vec<String> {
     lines
 }
 
-/// The words of a link line for a C compiler: static libraries by path, so that no other copy can be taken.
+/// The arguments of a link line for a C compiler. Static libraries are given by path, so that the linker cannot find
+/// another copy.
 #[must_use]
 pub fn words(directives: &Directives) -> Vec<String> {
     let mut words: Vec<String> = directives.search.iter().map(|path| format!("-L{path}")).collect();
     for library in &directives.statics {
-        match library.take {
-            Take::Needed => words.push(library.path.clone()),
-            Take::Whole => words.extend([
+        match library.mode {
+            ArchiveMode::Needed => words.push(library.path.clone()),
+            ArchiveMode::Whole => words.extend([
                 "-Wl,--whole-archive".to_owned(),
                 library.path.clone(),
                 "-Wl,--no-whole-archive".to_owned(),
@@ -286,11 +287,11 @@ pub fn words(directives: &Directives) -> Vec<String> {
     words.extend(directives.dynamic.iter().map(|name| format!("-l{name}")));
     words.extend(directives.frameworks.iter().flat_map(|name| ["-framework".to_owned(), name.clone()]));
     words.extend(directives.arguments.iter().cloned());
-    words.extend(directives.rpath.iter().flat_map(|path| search_path_words(path)));
+    words.extend(directives.rpath.iter().flat_map(|path| search_path_arguments(path)));
     words
 }
 
-/// One line, each word quoted for a POSIX shell where it has to be.
+/// One line of arguments, quoted for a POSIX shell where necessary.
 #[must_use]
 pub fn plain(directives: &Directives) -> String {
     words(directives).iter().map(|word| shell_quoted(word)).collect::<Vec<_>>().join(" ")
@@ -305,7 +306,7 @@ fn shell_quoted(word: &str) -> String {
     }
 }
 
-/// A `.pc` file.
+/// A `.pc` file for pkg-config.
 #[must_use]
 pub fn pkg_config(directives: &Directives, manifest: &Manifest) -> String {
     let escape = |word: &String| {
@@ -329,7 +330,7 @@ pub fn pkg_config(directives: &Directives, manifest: &Manifest) -> String {
     )
 }
 
-/// A CMake script that makes an interface target.
+/// A CMake script that defines the interface target `gpubuild::PROJECT`.
 #[must_use]
 pub fn cmake(directives: &Directives, manifest: &Manifest) -> String {
     let target = format!("gpubuild::{}", manifest.project);
@@ -346,18 +347,18 @@ pub fn cmake(directives: &Directives, manifest: &Manifest) -> String {
     list("target_link_directories", directives.search.clone());
     let mut libraries: Vec<String> = Vec::new();
     for library in &directives.statics {
-        match library.take {
-            Take::Needed => libraries.push(library.path.clone()),
-            Take::Whole => libraries.push(format!("$<LINK_LIBRARY:WHOLE_ARCHIVE,{}>", library.path)),
+        match library.mode {
+            ArchiveMode::Needed => libraries.push(library.path.clone()),
+            ArchiveMode::Whole => libraries.push(format!("$<LINK_LIBRARY:WHOLE_ARCHIVE,{}>", library.path)),
         }
     }
     libraries.extend(directives.dynamic.iter().cloned());
     libraries.extend(directives.frameworks.iter().map(|name| format!("-framework {name}")));
     list("target_link_libraries", libraries);
     let mut options = directives.arguments.clone();
-    // CMake drops words that it has seen: a folder and what stands before it are one.
+    // CMake removes duplicate options; `SHELL:` keeps an option and its argument together.
     options.extend(directives.rpath.iter().map(|path| {
-        if let [word] = search_path_words(path).as_slice() {
+        if let [word] = search_path_arguments(path).as_slice() {
             return word.clone();
         }
         let quote = if path.contains('\'') { '"' } else { '\'' };

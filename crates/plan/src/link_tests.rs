@@ -1,4 +1,4 @@
-//! Link lines of made-up manifests.
+//! Link lines of constructed manifests.
 
 use std::collections::BTreeMap;
 
@@ -80,16 +80,16 @@ fn two_trees() -> Manifest {
 }
 
 #[test]
-fn the_same_core_library_of_two_trees_is_linked_once() {
+fn core_library_of_two_trees_is_linked_once() {
     let directives = directives(&two_trees(), Os::Linux);
     let names: Vec<&str> = directives.statics.iter().map(|library| library.name.as_str()).collect();
-    // A linker that reads once finds the core before the second backend asks for it: it has to come last.
+    // A single-pass linker resolves symbols only from later libraries, so the core library must be last.
     assert_eq!(names, ["gk-cpu", "gk-vulkan", "gk-core"]);
     assert_eq!(directives.dynamic, ["dl", "m"]);
 }
 
 #[test]
-fn every_format_quotes_what_it_has_to() {
+fn every_format_quotes_special_characters() {
     let manifest = two_trees();
     let directives = directives(&manifest, Os::Linux);
     insta::assert_snapshot!(cargo_lines(&directives).join("\n"));
@@ -99,7 +99,7 @@ fn every_format_quotes_what_it_has_to() {
 }
 
 #[test]
-fn positional_arguments_become_what_they_mean() {
+fn positional_arguments_are_interpreted() {
     let link = vec![
         argument("-Wl,--push-state,--whole-archive"),
         fixed("/b/liba.a"),
@@ -111,16 +111,16 @@ fn positional_arguments_become_what_they_mean() {
         argument("-fopenmp"),
     ];
     let directives = directives(&manifest(vec![tree("cpu", Vec::new(), link)]), Os::Linux);
-    let taken: Vec<(&str, Take)> =
-        directives.statics.iter().map(|entry| (entry.name.as_str(), entry.take)).collect();
+    let modes: Vec<(&str, ArchiveMode)> =
+        directives.statics.iter().map(|entry| (entry.name.as_str(), entry.mode)).collect();
     assert_eq!(
-        taken,
+        modes,
         [
-            ("a", Take::Whole),
-            ("b", Take::Needed),
-            ("c", Take::Needed),
-            ("b", Take::Needed),
-            ("c", Take::Needed)
+            ("a", ArchiveMode::Whole),
+            ("b", ArchiveMode::Needed),
+            ("c", ArchiveMode::Needed),
+            ("b", ArchiveMode::Needed),
+            ("c", ArchiveMode::Needed)
         ]
     );
     assert_eq!(directives.arguments, ["-fopenmp"]);
@@ -128,7 +128,7 @@ fn positional_arguments_become_what_they_mean() {
 }
 
 #[test]
-fn shared_libraries_of_the_project_get_an_rpath() {
+fn built_shared_libraries_get_an_rpath() {
     let link = vec![
         LinkItem::Shared { path: "/b/libggml.so".into() },
         LinkItem::Shared { path: "/usr/lib/libvulkan.so".into() },
@@ -142,7 +142,7 @@ fn shared_libraries_of_the_project_get_an_rpath() {
 }
 
 #[test]
-fn a_program_looks_for_its_modules_where_they_lie() {
+fn rpath_contains_the_folders_of_modules() {
     let files = vec![
         artifact("/b/libgk-sycl.a", "static", "1"),
         artifact("/b/m/libgk-sycl-driver.so", "module", "2"),
@@ -150,13 +150,13 @@ fn a_program_looks_for_its_modules_where_they_lie() {
     let manifest = manifest(vec![tree("sycl", files, vec![fixed("/b/libgk-sycl.a")])]);
     let linux = directives(&manifest, Os::Linux);
     assert_eq!(linux.rpath, ["/b/m"]);
-    assert!(linux.dynamic.is_empty(), "a module is opened, not linked");
+    assert!(linux.dynamic.is_empty(), "modules are not linked");
     assert_eq!(linux.beside_program(Os::Linux).rpath, ["$ORIGIN"]);
     assert!(directives(&manifest, Os::Windows).rpath.is_empty());
 }
 
 #[test]
-fn folders_of_an_environment_are_one_word_each() {
+fn environment_folders_are_one_argument_each() {
     let folders = vec!["$ORIGIN".to_owned(), "/v, 1/lib".to_owned()];
     let directives = Directives::default().with_search_path(folders);
     let rest = ["-Xlinker", "-rpath", "-Xlinker", "/v, 1/lib"];
@@ -170,7 +170,7 @@ fn folders_of_an_environment_are_one_word_each() {
 }
 
 #[test]
-fn windows_and_unconventional_names() {
+fn windows_and_unconventional_names_are_supported() {
     let link = vec![
         fixed(r"C:\b\gk-cpu.lib"),
         LinkItem::Shared { path: r"C:\b\ggml.lib".into() },

@@ -1,25 +1,28 @@
-//! Whether code for GPUs runs on a device. Pure.
+//! Determines whether GPU code runs on a machine's devices. Pure.
 
 use gpubuild_core::arch::CudaArch;
 
 use super::machine::ObservedMachine;
 use super::manifest::{Cuda, Rocm};
 
-/// How a device is served.
+/// How code runs on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum VariantCover {
-    /// By machine code.
+    /// As machine code for its architecture.
     Native,
-    /// By code that its driver translates first.
+    /// As PTX that the driver compiles first.
     Translated,
 }
 
-/// How CUDA code serves all devices, or why it does not.
+/// How CUDA code runs on all devices, or why it does not.
 pub(super) fn cuda(code: &Cuda, seen: &ObservedMachine, portable: bool) -> Result<VariantCover, String> {
     if let Some(driver) = &seen.driver
         && *driver < code.driver
     {
-        return Err(format!("driver {driver} is here, and it needs {} [nv.driver.too-old]", code.driver));
+        return Err(format!(
+            "the driver is {driver}, but the variant needs {} [nv.driver.too-old]",
+            code.driver
+        ));
     }
     let mut cover = VariantCover::Native;
     for device in &seen.devices {
@@ -33,21 +36,21 @@ pub(super) fn cuda(code: &Cuda, seen: &ObservedMachine, portable: bool) -> Resul
             continue;
         }
         if !code.ptx.iter().any(|ptx| ptx.translates_for(&arch)) {
-            let held = code.real.iter().chain(&code.ptx).map(CudaArch::sm).collect::<Vec<_>>().join(", ");
+            let archs = code.real.iter().chain(&code.ptx).map(CudaArch::sm).collect::<Vec<_>>().join(", ");
             return Err(format!(
-                "{} is {}, and it holds code for {held} [nv.no-kernel-image]",
+                "{} is {}, but the variant has code only for {archs} [nv.no-kernel-image]",
                 device.name,
                 arch.sm()
             ));
         }
-        let knows = seen.translates.as_ref();
-        if let Some(knows) = knows
-            .filter(|knows| (knows.major(), knows.minor()) < (code.release.major(), code.release.minor()))
+        let newest = seen.translates.as_ref();
+        if let Some(newest) = newest
+            .filter(|newest| (newest.major(), newest.minor()) < (code.release.major(), code.release.minor()))
         {
             return Err(format!(
-                "{} needs its PTX translated, and the driver knows releases up to {}, not {} [nv.ptx.too-new]",
+                "{} needs the variant's PTX code, but the driver compiles PTX only up to CUDA {}, not {} [nv.ptx.too-new]",
                 device.name,
-                knows.release(),
+                newest.release(),
                 code.release.release()
             ));
         }
@@ -56,7 +59,7 @@ pub(super) fn cuda(code: &Cuda, seen: &ObservedMachine, portable: bool) -> Resul
     Ok(cover)
 }
 
-/// How ROCm code serves all devices, or why it does not: code objects run on their own architecture alone.
+/// How ROCm code runs on all devices, or why it does not. A code object runs only on its own architecture.
 pub(super) fn rocm(code: &Rocm, seen: &ObservedMachine, portable: bool) -> Result<VariantCover, String> {
     for device in &seen.devices {
         // `gfx90a:sramecc+:xnack-` is a gfx90a.
@@ -67,9 +70,9 @@ pub(super) fn rocm(code: &Rocm, seen: &ObservedMachine, portable: bool) -> Resul
             return Err(format!("the architecture of {} is unknown [resolve.arch-unknown]", device.name));
         };
         if !code.gfx.iter().any(|gfx| gfx == arch) {
-            let held = code.gfx.join(", ");
+            let archs = code.gfx.join(", ");
             return Err(format!(
-                "{} is {arch}, and it holds code for {held} [rocm.gfx-unsupported]",
+                "{} is {arch}, but the variant has code only for {archs} [rocm.gfx-unsupported]",
                 device.name
             ));
         }

@@ -7,24 +7,23 @@ use gpubuild_host::net::Response;
 use gpubuild_host::{HostInfo, HostPath, ReadFiles, WriteFiles};
 use serde::{Deserialize, Serialize};
 
-use super::fetch::{Again, Client, FetchError, FetchTarget, length};
-use super::layers::{self, LayerSource};
+use super::fetch::{AttemptError, Client, FetchError, FetchTarget, length};
+use super::layers::{self, LayerFile};
 use super::manifest::Layer;
-use super::source_error::{SourceError, TakenSource};
+use super::source_error::{SourceError, VerifiedLayer};
 
-/// The state of a partially downloaded layer.
+/// The state of a partial download, stored beside it.
 #[derive(Debug, Serialize, Deserialize)]
-struct Begun {
-    /// What its server calls this content.
+struct PartialState {
+    /// The strong `ETag` of the content on the server.
     etag: Option<String>,
 }
 
-/// How an attempt ended.
 enum Attempt {
-    /// All bytes are there.
+    /// All bytes have arrived.
     Complete,
-    /// The partial download cannot be resumed.
-    Anew,
+    /// The partial download could not be resumed and was deleted.
+    Restart,
 }
 
 /// Returns a layer from the cache, or downloads it.
@@ -36,18 +35,18 @@ pub(super) fn layer(
     target: FetchTarget<'_>,
     layer: &Layer,
     on_bytes: &dyn Fn(u64),
-) -> Result<TakenSource, SourceError> {
+) -> Result<VerifiedLayer, SourceError> {
     let host = client.host;
     if let Some(path) = layers::cached(host, layer).map_err(SourceError::Io)? {
-        return Ok(TakenSource { path, fetched: 0 });
+        return Ok(VerifiedLayer { path, fetched: 0 });
     }
-    let Some(place) = layers::place(host, layer) else {
-        return Err(SourceError::Io(io::Error::other("this user has no folder for a cache")));
+    let Some(path) = layers::path(host, layer) else {
+        return Err(SourceError::Io(io::Error::other("this user has no cache folder")));
     };
     if client.network == gpubuild_exec::python::Network::Offline {
         return Err(FetchError::Offline(target.url.shown()).into());
     }
-    if let Some(free) = host.free_space(&place)
+    if let Some(free) = host.free_space(&path)
         && free < layer.size
     {
         return Err(SourceError::NoSpace { needed: layer.size, free });
@@ -55,49 +54,50 @@ pub(super) fn layer(
     let _lock = layers::lock(host, layer).map_err(SourceError::Io)?;
     // Another process may have downloaded it while this one waited.
     if let Some(path) = layers::cached(host, layer).map_err(SourceError::Io)? {
-        return Ok(TakenSource { path, fetched: 0 });
+        return Ok(VerifiedLayer { path, fetched: 0 });
     }
     let files =
-        DownloadFiles { part: suffixed(host, &place, ".part"), begun: suffixed(host, &place, ".begun") };
+        DownloadFiles { part: suffixed(host, &path, ".part"), state: suffixed(host, &path, ".begun") };
     let mut fetched = 0;
-    let mut is_second = false;
+    let mut was_restarted = false;
     loop {
         let resumed = complete(client, target, layer, &files, &mut |count| {
             fetched += count;
             on_bytes(count);
         })?;
         match layers::verify(host, &files.part, layer).map_err(SourceError::Io)? {
-            LayerSource::Whole => break,
+            LayerFile::Matches => break,
             found => {
-                files.forget(host).map_err(SourceError::Io)?;
-                // Its parts may have been of different things: once more, as a whole.
-                if !resumed || std::mem::replace(&mut is_second, true) {
+                files.delete(host).map_err(SourceError::Io)?;
+                // The content on the server may have changed between the parts, so the complete file is downloaded once more.
+                if !resumed || std::mem::replace(&mut was_restarted, true) {
                     let what = match found {
-                        LayerSource::Other(what) => what,
-                        _ => "it is not there".to_owned(),
+                        LayerFile::Differs(what) => what,
+                        _ => "the file does not exist".to_owned(),
                     };
-                    return Err(SourceError::Other { sha256: layer.sha256.clone(), what });
+                    return Err(SourceError::Differs { sha256: layer.sha256.clone(), what });
                 }
             }
         }
     }
     let publish = || {
-        host.rename(&files.part, &place)?;
-        host.remove(&files.begun)?;
-        host.remove(&suffixed(host, &place, ".lock"))
+        host.rename(&files.part, &path)?;
+        host.remove(&files.state)?;
+        host.remove(&suffixed(host, &path, ".lock"))
     };
     publish().map_err(SourceError::Io)?;
-    Ok(TakenSource { path: place, fetched })
+    Ok(VerifiedLayer { path, fetched })
 }
 
 fn suffixed(host: &dyn HostInfo, path: &HostPath, suffix: &str) -> HostPath {
     host.path(&format!("{path}{suffix}"))
 }
 
-/// The files of a layer that is not whole.
+/// The files of a partial download.
 struct DownloadFiles {
     part: HostPath,
-    begun: HostPath,
+    /// The [`PartialState`].
+    state: HostPath,
 }
 
 impl DownloadFiles {
@@ -109,14 +109,13 @@ impl DownloadFiles {
         }
     }
 
-    fn forget(&self, host: &dyn WriteFiles) -> io::Result<()> {
+    fn delete(&self, host: &dyn WriteFiles) -> io::Result<()> {
         host.remove(&self.part)?;
-        host.remove(&self.begun)
+        host.remove(&self.state)
     }
 }
 
-/// Downloads until all bytes have arrived. An attempt that delivered some bytes is followed by another. Returns whether it took several
-/// parts.
+/// Repeats attempts until all bytes have arrived. Returns whether the content was downloaded in several parts.
 fn complete(
     client: &Client<'_>,
     target: FetchTarget<'_>,
@@ -124,26 +123,26 @@ fn complete(
     files: &DownloadFiles,
     on_bytes: &mut dyn FnMut(u64),
 ) -> Result<bool, SourceError> {
-    let mut disk = None;
-    let mut most = files.size(client.host).map_err(SourceError::Io)?;
-    let mut resumed = most > 0;
+    let mut disk_error = None;
+    let mut largest = files.size(client.host).map_err(SourceError::Io)?;
+    let mut resumed = largest > 0;
     let outcome = client.attempts(target.url, || {
         loop {
-            match attempt(client, target, layer, files, on_bytes, &mut disk) {
+            match attempt(client, target, layer, files, on_bytes, &mut disk_error) {
                 Ok(Attempt::Complete) => return Ok(()),
-                Ok(Attempt::Anew) => {}
-                Err(again) => {
+                Ok(Attempt::Restart) => {}
+                Err(failed) => {
                     let now = files.size(client.host).unwrap_or_default();
-                    let progress = now > most;
+                    let progress = now > largest;
                     resumed |= now > 0;
-                    most = most.max(now);
-                    return Err(Again { progress, ..again });
+                    largest = largest.max(now);
+                    return Err(AttemptError { progress, ..failed });
                 }
             }
         }
     });
-    match (outcome, disk) {
-        // What the disk said comes first: it ended the reading.
+    match (outcome, disk_error) {
+        // A disk error ends the transfer, so it is the cause.
         (_, Some(error)) => Err(SourceError::Io(error)),
         (Err(error), None) => Err(error.into()),
         (Ok(()), None) => Ok(resumed),
@@ -156,15 +155,15 @@ fn attempt(
     layer: &Layer,
     files: &DownloadFiles,
     on_bytes: &mut dyn FnMut(u64),
-    disk: &mut Option<io::Error>,
-) -> Result<Attempt, Again> {
+    disk_error: &mut Option<io::Error>,
+) -> Result<Attempt, AttemptError> {
     let host = client.host;
     macro_rules! on_disk {
         ($result:expr) => {
             match $result {
                 Ok(value) => value,
                 Err(error) => {
-                    *disk = Some(error);
+                    *disk_error = Some(error);
                     return Ok(Attempt::Complete);
                 }
             }
@@ -172,7 +171,7 @@ fn attempt(
     }
     let mut have = on_disk!(files.size(host));
     if have > layer.size {
-        on_disk!(files.forget(host));
+        on_disk!(files.delete(host));
         have = 0;
     }
     if have == layer.size {
@@ -181,68 +180,68 @@ fn attempt(
     let mut headers = Vec::new();
     if have > 0 {
         headers.push(("range".to_owned(), format!("bytes={have}-")));
-        if let Some(Begun { etag: Some(etag) }) = read_json(host, &files.begun) {
+        if let Some(PartialState { etag: Some(etag) }) = read_json(host, &files.state) {
             headers.push(("if-range".to_owned(), etag));
         }
     }
-    let answer = match client.ask(target, &headers) {
+    let body = match client.request(target, &headers) {
         // The partial download does not match the file on the server.
-        Err(Again { error: FetchError::Status { status: 416, .. }, .. }) if have > 0 => {
-            on_disk!(files.forget(host));
-            return Ok(Attempt::Anew);
+        Err(AttemptError { error: FetchError::Status { status: 416, .. }, .. }) if have > 0 => {
+            on_disk!(files.delete(host));
+            return Ok(Attempt::Restart);
         }
         other => other?,
     };
-    if answer.response.status == 200 && have > 0 {
-        on_disk!(files.forget(host));
+    if body.response.status == 200 && have > 0 {
+        on_disk!(files.delete(host));
         have = 0;
     }
-    let wrong = |what: String| Again::from(FetchError::Length { url: answer.url.shown(), what });
-    fits(&answer.response, have, layer).map_err(wrong)?;
-    on_disk!(write_json(host, &files.begun, &Begun { etag: strong_etag(&answer.response) }));
+    let unexpected = |what: String| AttemptError::from(FetchError::Length { url: body.url.shown(), what });
+    check_length(&body.response, have, layer).map_err(unexpected)?;
+    on_disk!(write_json(host, &files.state, &PartialState { etag: strong_etag(&body.response) }));
     let mut file = on_disk!(host.append(&files.part));
     let left = layer.size - have;
-    let mut got = 0;
-    let shown = answer.url.shown();
+    let mut received = 0;
+    let shown = body.url.shown();
     let mut failed = None;
-    let outcome = client.read(answer, |piece| {
-        let room = usize::try_from(left - got).map_or(piece.len(), |room| room.min(piece.len()));
+    let outcome = client.read(body, |piece| {
+        let room = usize::try_from(left - received).map_or(piece.len(), |room| room.min(piece.len()));
         if let Err(error) = file.write_all(&piece[..room]) {
             failed = Some(error);
             return false;
         }
-        got += room as u64;
+        received += room as u64;
         on_bytes(room as u64);
-        got < left
+        received < left
     });
-    // Also what came before an error is kept.
+    // Bytes that arrived before an error are kept.
     let kept = file.finish();
     if let Some(error) = failed {
-        *disk = Some(error);
+        *disk_error = Some(error);
         return Ok(Attempt::Complete);
     }
     on_disk!(kept);
     outcome?;
-    if got < left {
-        let error = gpubuild_host::net::NetError::Cut(format!("{got} of {left} bytes came"));
+    if received < left {
+        let error = gpubuild_host::net::NetError::Cut(format!("after {received} of {left} bytes"));
         return Err(FetchError::Net { url: shown, error }.into());
     }
     Ok(Attempt::Complete)
 }
 
-/// What an answer says of itself must be what was asked for.
-fn fits(response: &Response, have: u64, layer: &Layer) -> Result<(), String> {
+/// Checks that the length and range of a response are the requested ones.
+fn check_length(response: &Response, have: u64, layer: &Layer) -> Result<(), String> {
     let left = layer.size - have;
     if let Some(length) = length(response)
         && length != left
     {
-        return Err(format!("{length} bytes, and {left} are missing"));
+        return Err(format!("it has {length} bytes, but {left} were requested"));
     }
     if response.status != 206 {
         return Ok(());
     }
     if have == 0 {
-        return Err("a part, and the whole was asked for".to_owned());
+        return Err("it is a part, but the complete file was requested".to_owned());
     }
     let range = response.header("content-range").unwrap_or_default();
     let parsed = (|| {
@@ -258,11 +257,11 @@ fn fits(response: &Response, have: u64, layer: &Layer) -> Result<(), String> {
         {
             Ok(())
         }
-        _ => Err(format!("the part `{range}`, and bytes from {have} of {} were asked for", layer.size)),
+        _ => Err(format!("its range is `{range}`, but bytes from {have} of {} were requested", layer.size)),
     }
 }
 
-/// A weak ETag does not guarantee identical bytes.
+/// The `ETag` of a response, if it is a strong one: a weak one does not guarantee identical bytes.
 fn strong_etag(response: &Response) -> Option<String> {
     let etag = response.header("etag")?.trim();
     (etag.starts_with('"') && etag.len() < 512).then(|| etag.to_owned())

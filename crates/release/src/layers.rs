@@ -1,5 +1,4 @@
-//! Downloaded layers in gpubuild's cache, by hash. A second variant downloads only the layers that differ, and cached layers need no
-//! network.
+//! Downloaded layers in gpubuild's cache, stored by hash. Variants share them, and cached layers need no network.
 
 use std::io;
 
@@ -12,67 +11,67 @@ use super::unpack::hash_file;
 /// The folder in gpubuild's cache.
 const FOLDER: &str = "layers/sha256";
 
-/// The folder of the layers; none where the user has no cache.
+/// The folder of the layers; `None` if the user has no cache folder.
 #[must_use]
 pub fn folder(host: &dyn HostInfo) -> Option<HostPath> {
     Some(cache_folder(host)?.join(FOLDER))
 }
 
-/// Where a layer lies once it is verified.
+/// The path of a cached layer, whether or not the file exists.
 #[must_use]
-pub fn place(host: &dyn HostInfo, layer: &Layer) -> Option<HostPath> {
+pub fn path(host: &dyn HostInfo, layer: &Layer) -> Option<HostPath> {
     Some(folder(host)?.join(&layer.sha256))
 }
 
-/// What a file is to a layer.
+/// The result of comparing a file with a layer of the manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LayerSource {
-    /// It is not there.
-    Nothing,
-    /// It is the layer.
-    Whole,
-    /// It is something else.
-    Other(String),
+pub enum LayerFile {
+    /// The file does not exist.
+    Missing,
+    /// The file is the layer.
+    Matches,
+    /// The file differs from the layer, in this way.
+    Differs(String),
 }
 
-/// Compares a file with a layer: its size, then its hash.
+/// Compares a file with a layer: the size first, then the hash.
 ///
 /// # Errors
 /// The file exists and cannot be read.
-pub fn verify(host: &dyn ReadFiles, path: &HostPath, layer: &Layer) -> io::Result<LayerSource> {
+pub fn verify(host: &dyn ReadFiles, path: &HostPath, layer: &Layer) -> io::Result<LayerFile> {
     let stat = match host.stat(path) {
         Ok(stat) => stat,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(LayerSource::Nothing),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(LayerFile::Missing),
         Err(error) => return Err(error),
     };
     if stat.size != layer.size {
-        return Ok(LayerSource::Other(format!(
-            "it has {} bytes, and the manifest says {}",
+        return Ok(LayerFile::Differs(format!(
+            "it has {} bytes, but the manifest declares {}",
             stat.size, layer.size
         )));
     }
     let (sha256, _) = hash_file(host, path)?;
     if sha256 == layer.sha256 {
-        Ok(LayerSource::Whole)
+        Ok(LayerFile::Matches)
     } else {
-        Ok(LayerSource::Other(format!("its sha256 is {sha256}, and the manifest says {}", layer.sha256)))
+        Ok(LayerFile::Differs(format!("its sha256 is {sha256}, but the manifest declares {}", layer.sha256)))
     }
 }
 
-/// Takes a layer that is in the cache and whole. One that is damaged there is thrown away.
+/// The path of a layer in the cache; `None` if it is not cached. A damaged file is removed.
 ///
 /// # Errors
-/// The cache can't be read.
+/// The cache cannot be read.
 pub fn cached(host: &dyn WriteFiles, layer: &Layer) -> io::Result<Option<HostPath>> {
-    let Some(place) = place(host, layer) else { return Ok(None) };
-    match verify(host, &place, layer)? {
-        LayerSource::Whole => Ok(Some(place)),
-        LayerSource::Nothing => Ok(None),
-        LayerSource::Other(_) => host.remove(&place).map(|()| None),
+    let Some(path) = path(host, layer) else { return Ok(None) };
+    match verify(host, &path, layer)? {
+        LayerFile::Matches => Ok(Some(path)),
+        LayerFile::Missing => Ok(None),
+        LayerFile::Differs(_) => host.remove(&path).map(|()| None),
     }
 }
 
-/// Locks the layer: no other process downloads it while the lock is held.
+/// Locks a layer, so that no other process downloads it while the lock is held.
 ///
 /// # Errors
 /// The cache cannot be written.
@@ -81,19 +80,19 @@ pub fn lock(host: &dyn WriteFiles, layer: &Layer) -> io::Result<Option<FileLock>
     host.lock(&folder.join(&format!("{}.lock", layer.sha256)), Wait::Yes)
 }
 
-/// What layers take.
+/// Number and size of layers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Files, those that are not whole among them.
+pub struct LayerUsage {
+    /// Files, including partial downloads.
     pub count: usize,
-    /// Their bytes.
+    /// Total size of the files in bytes.
     pub bytes: u64,
 }
 
-/// What the layers in the cache take.
+/// The disk usage of the layers in the cache.
 #[must_use]
-pub fn usage(host: &dyn ReadFiles) -> Usage {
-    let mut usage = Usage::default();
+pub fn usage(host: &dyn ReadFiles) -> LayerUsage {
+    let mut usage = LayerUsage::default();
     for (_, stat) in files(host) {
         usage.count += 1;
         usage.bytes += stat.size;
@@ -101,22 +100,22 @@ pub fn usage(host: &dyn ReadFiles) -> Usage {
     usage
 }
 
-/// Deletes layers that were downloaded more than `age` seconds ago, or all. Returns the number of deleted files and bytes.
+/// Deletes layers that were downloaded more than `age` seconds ago, or all layers. Returns what was deleted.
 ///
 /// # Errors
 /// The first file that cannot be deleted.
-pub fn prune(host: &dyn Host, age: Option<u64>, all: bool) -> io::Result<Usage> {
-    let mut gone = Usage::default();
+pub fn prune(host: &dyn Host, age: Option<u64>, all: bool) -> io::Result<LayerUsage> {
+    let mut deleted = LayerUsage::default();
     for (path, stat) in files(host) {
         let fetched =
             stat.modified.and_then(|time| u64::try_from(time / 1_000_000_000).ok()).unwrap_or_default();
         if all || age.is_some_and(|age| host.now().saturating_sub(fetched) > age) {
             host.remove(&path)?;
-            gone.count += 1;
-            gone.bytes += stat.size;
+            deleted.count += 1;
+            deleted.bytes += stat.size;
         }
     }
-    Ok(gone)
+    Ok(deleted)
 }
 
 fn files(host: &dyn ReadFiles) -> Vec<(HostPath, Stat)> {

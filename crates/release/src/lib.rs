@@ -1,13 +1,13 @@
 //! Packs variants of a build into releases, and installs the variant that fits a machine.
 //!
 //! ```text
-//! manifest.json    platform -> variants, with what each needs
-//! facts + matrix -> machine::Machine
-//! pack             a build -> variants/, layers and the manifest of a release
-//! resolve::resolve (pure) -> the variant for this machine, and why others were not chosen
+//! manifest         manifest.json: the variants by platform, with their requirements
+//! machine          facts and verdicts -> the properties that variants require
+//! pack             a build -> layers, entries and the manifest of a release
+//! resolve          (pure) -> the variant for a machine, and why the others were rejected
 //! auth             credentials from other tools
-//! source, trust    -> a trusted manifest, verified layers
-//! unpack, install  -> a folder with a version whose program started
+//! source, trust    -> a trusted manifest and verified layers
+//! unpack, install  -> a folder with a version that has passed its smoke test
 //! ```
 
 pub mod auth;
@@ -35,4 +35,4 @@ mod oracle;
 
 pub use machine::ReleaseMachine;
 pub use manifest::{ManifestProblem, ReleaseManifest, ReleaseVariant};
-pub use resolve::{Devices, Rejected, ResolveQuestion, VariantChoice, resolve};
+pub use resolve::{Devices, Rejected, ResolveRequest, VariantChoice, resolve};

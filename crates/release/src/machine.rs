@@ -1,4 +1,4 @@
-//! What a choice of a variant follows from: a machine in a few words. Pure.
+//! The properties of a machine that determine which variant fits it. Pure.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,9 @@ use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_host::Os;
 use serde::Serialize;
 
-/// A machine.
+/// The properties of a machine that variants can require.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReleaseMachine {
     /// `linux-x86_64`.
     pub platform: String,
@@ -21,7 +22,7 @@ pub struct ReleaseMachine {
     /// Release of the operating system, on macOS and Windows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub os: Option<Version>,
-    /// `x86-64-v3`; none where it is not known.
+    /// The processor level, `x86-64-v3`; `None` if it is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<String>,
     /// Hardware and driver for each backend except `cpu`.
@@ -30,36 +31,38 @@ pub struct ReleaseMachine {
 
 /// Hardware and driver for one backend.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ObservedMachine {
     /// Whether its hardware is present. Software devices do not count.
     pub hardware: Presence,
-    /// Whether it can run.
+    /// Whether the backend can run.
     pub run: Readiness,
-    /// Why not, the root cause first, each with its id.
+    /// Why it cannot run, the root cause first; each reason ends with its id.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
-    /// The driver.
+    /// The version of the driver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<Version>,
     /// The newest CUDA release whose PTX the driver translates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub translates: Option<Version>,
-    /// Devices that a variant has to cover, each with its architecture where that is known.
+    /// The devices that a variant has to cover.
     pub devices: Vec<MachineDevice>,
 }
 
-/// A device.
+/// A device that a variant has to cover.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MachineDevice {
-    /// Its name.
+    /// The device's name as the driver reports it.
     pub name: String,
-    /// `sm_90`, `gfx942`.
+    /// The architecture, `sm_90` or `gfx942`; `None` if it is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arch: Option<String>,
 }
 
 impl ReleaseMachine {
-    /// The machine that was looked at.
+    /// Derives the properties from the facts and verdicts about a machine.
     #[must_use]
     pub fn of(facts: &Facts, matrix: &Matrix, catalogue: &Catalogue) -> Self {
         let platform = facts.platform;
@@ -81,7 +84,7 @@ impl ReleaseMachine {
                     reasons: reasons.map(gpubuild_detect::matrix::Reason::line).collect(),
                     driver: verdict.driver.clone(),
                     translates,
-                    devices: that_count(real),
+                    devices: relevant(real),
                 };
                 (verdict.backend, seen)
             });
@@ -95,15 +98,15 @@ impl ReleaseMachine {
     }
 }
 
-/// The devices that a variant has to cover: what shares memory with the processor does not count beside a card.
-fn that_count(gpus: Vec<&Gpu>) -> Vec<MachineDevice> {
-    let is_card = |gpu: &&&Gpu| gpu.integrated != Some(true);
-    let any_card = gpus.iter().any(|gpu| is_card(&gpu));
-    let counts = gpus.into_iter().filter(|gpu| !any_card || is_card(&gpu));
-    counts.map(|gpu| MachineDevice { name: gpu.name.clone(), arch: gpu.arch.clone() }).collect()
+/// The devices that a variant has to cover: integrated GPUs are ignored if there is a discrete one.
+fn relevant(gpus: Vec<&Gpu>) -> Vec<MachineDevice> {
+    let is_discrete = |gpu: &&&Gpu| gpu.integrated != Some(true);
+    let any_discrete = gpus.iter().any(|gpu| is_discrete(&gpu));
+    let relevant = gpus.into_iter().filter(|gpu| !any_discrete || is_discrete(&gpu));
+    relevant.map(|gpu| MachineDevice { name: gpu.name.clone(), arch: gpu.arch.clone() }).collect()
 }
 
-/// The rank of a level of processors within its architecture: `("x86-64", 3)`.
+/// The architecture of a processor level and its rank there: `("x86-64", 3)` for `x86-64-v3`.
 #[must_use]
 pub fn level(text: &str) -> Option<(&str, u8)> {
     if text == "armv8-a" {

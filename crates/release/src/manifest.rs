@@ -1,4 +1,4 @@
-//! The manifest of a release: per platform its variants, what each needs, and where its files are.
+//! The manifest of a release: the variants for each platform, their requirements, and the layers with their files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,147 +9,155 @@ use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::id;
 use serde::{Deserialize, Serialize};
 
-/// The form of [`ReleaseManifest`].
+/// The schema id of [`ReleaseManifest`].
 pub const SCHEMA: &str = "gpubuild.manifest/1";
-/// The largest manifest that is read.
-pub const MOST_BYTES: usize = 4 << 20;
-/// The most variants of one platform.
-pub const MOST_VARIANTS: usize = 256;
+/// The largest manifest that is read, in bytes.
+pub const MAX_BYTES: usize = 4 << 20;
+/// The maximum number of variants per platform.
+pub const MAX_VARIANTS: usize = 256;
 
 /// `manifest.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReleaseManifest {
     /// [`SCHEMA`].
     pub schema: String,
-    /// Name of what is released.
+    /// The name of the released program.
     pub name: String,
-    /// Its version.
+    /// The version of the program.
     pub version: String,
-    /// Goes up with every manifest: an older one is not taken after a newer one.
+    /// Increases with every published manifest. After a manifest was trusted, one with a lower serial is rejected.
     pub serial: u64,
-    /// Seconds since 1970 after which it is not to be trusted any more.
+    /// When the manifest expires, in seconds since 1970.
     pub expires: u64,
-    /// `linux-x86_64` and others.
+    /// The variants by platform, such as `linux-x86_64`.
     pub platforms: BTreeMap<String, ReleasePlatform>,
 }
 
-/// A platform.
+/// The variants for one platform.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReleasePlatform {
-    /// The variant where nothing else suits; it needs no GPU.
+    /// The label of the default variant, which runs without a GPU.
     pub default: String,
-    /// All of them.
+    /// All variants, including the default.
     pub variants: Vec<ReleaseVariant>,
 }
 
-/// A variant, and what a machine has to have for it.
+/// A variant and its requirements.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReleaseVariant {
-    /// The label of a wheel's variant: a to z, digits, `_`, `.`, 16 at most.
+    /// The label, which is also valid for a wheel variant: at most 16 of a to z, digits, `_` and `.`.
     pub label: String,
-    /// Backends in it.
+    /// The backends in the variant.
     pub backends: Vec<Backend>,
-    /// Whether it is for every device of its backends, at the price of its size.
+    /// Whether the variant is built for every architecture of its backends, which makes it larger.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub portable: bool,
-    /// CUDA, where it has CUDA.
+    /// The requirements of its CUDA code; present if and only if `backends` contains `cuda`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cuda: Option<Cuda>,
-    /// ROCm, where it has ROCm.
+    /// The requirements of its ROCm code; present if and only if `backends` contains `rocm`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rocm: Option<Rocm>,
-    /// The C library that it needs.
+    /// The required C library.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub libc: Option<RequiredLibc>,
-    /// The oldest release of the operating system, for macOS and Windows.
+    /// The oldest supported release of the operating system, for macOS and Windows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub os: Option<Version>,
-    /// The level of processors that it needs: `x86-64-v3`.
+    /// The required processor level: `x86-64-v3`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<String>,
-    /// How it is started, and how it proves that a backend works.
+    /// The program, and the arguments of its smoke test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<ProgramStart>,
-    /// Its files, in layers that variants share.
+    /// The layers with its files. Variants can share layers.
     pub layers: Vec<Layer>,
 }
 
-/// How a variant is started.
+/// The program of a variant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ProgramStart {
-    /// Its program, `bin/infer`.
+    /// The program's path in the variant, `bin/infer`.
     pub program: String,
-    /// Arguments with which it ends well if and only if a backend works: `{backend}` stands for the backend's id. Without them
-    /// it is started with `--version`, which proves that it starts.
+    /// Arguments with which the program succeeds if and only if a backend works; `{backend}` is replaced by the backend's id. If
+    /// empty, the smoke test runs the program with `--version`, which only shows that it starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub check: Vec<String>,
 }
 
-/// What CUDA code needs.
+/// CUDA code and its requirements.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Cuda {
-    /// The release that it was compiled with, `13.0`.
+    /// The CUDA release that compiled it, `13.0`.
     pub release: Version,
-    /// The oldest driver.
+    /// The oldest supported driver.
     pub driver: Version,
-    /// Machine code: `80`, `90a`.
+    /// Architectures with machine code: `80`, `90a`.
     #[serde(default)]
     pub real: Vec<CudaArch>,
-    /// Code that the driver translates.
+    /// Architectures with PTX, which the driver compiles.
     #[serde(default)]
     pub ptx: Vec<CudaArch>,
 }
 
-/// What ROCm code needs.
+/// ROCm code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Rocm {
-    /// Code objects: `gfx90a`.
+    /// Architectures with code objects: `gfx90a`.
     pub gfx: Vec<String>,
 }
 
-/// A C library.
+/// A required C library.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RequiredLibc {
     /// `glibc`, `musl`.
     pub family: String,
-    /// The oldest version.
+    /// The oldest supported version.
     pub version: Version,
 }
 
 /// An archive with some of a variant's files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Layer {
-    /// Hash of the archive, by which it is also named.
+    /// The sha256 of the archive, which is also its file name.
     pub sha256: String,
-    /// Its bytes.
+    /// The size of the archive in bytes.
     pub size: u64,
-    /// Bytes of what is in it.
+    /// The total size of its files in bytes.
     pub unpacked: u64,
 }
 
 impl ReleaseVariant {
-    /// Bytes to fetch.
+    /// The download size in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.layers.iter().fold(0, |sum, layer| sum.saturating_add(layer.size))
     }
 
-    /// Architectures of GPUs that it holds code for.
+    /// The number of GPU architectures that it has code for.
     #[must_use]
     pub fn archs(&self) -> usize {
         self.cuda.as_ref().map_or(0, |cuda| cuda.real.len() + cuda.ptx.len())
             + self.rocm.as_ref().map_or(0, |rocm| rocm.gfx.len())
     }
 
-    /// Whether it has nothing but the processor.
+    /// Whether the CPU is its only backend.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.backends.iter().all(|backend| *backend == Backend::Cpu)
@@ -160,14 +168,14 @@ impl ReleaseVariant {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{at}: {what}")]
 pub struct ManifestProblem {
-    /// JSON pointer, `/platforms/linux-x86_64/variants/2/label`.
+    /// The JSON pointer of the entry, `/platforms/linux-x86_64/variants/2/label`.
     pub at: String,
-    /// One line.
+    /// The problem, in one line.
     pub what: String,
 }
 
 impl ManifestProblem {
-    /// Stable id.
+    /// The stable id of the error.
     pub const ID: DiagnosticId = id!("manifest.invalid");
 }
 
@@ -177,18 +185,18 @@ impl ManifestProblem {
 /// The first invalid entry, with its path.
 pub fn read(bytes: &[u8]) -> Result<ReleaseManifest, ManifestProblem> {
     #[derive(Deserialize)]
-    struct ReleaseHead {
+    struct SchemaHeader {
         schema: String,
     }
     let whole = |what: String| ManifestProblem { at: "/".to_owned(), what };
-    if bytes.len() > MOST_BYTES {
-        return Err(whole(format!("{} bytes, and at most {MOST_BYTES} are read", bytes.len())));
+    if bytes.len() > MAX_BYTES {
+        return Err(whole(format!("it has {} bytes, but the limit is {MAX_BYTES}", bytes.len())));
     }
-    let head: ReleaseHead = serde_json::from_slice(bytes).map_err(|error| whole(error.to_string()))?;
-    if head.schema != SCHEMA {
+    let header: SchemaHeader = serde_json::from_slice(bytes).map_err(|error| whole(error.to_string()))?;
+    if header.schema != SCHEMA {
         return Err(ManifestProblem {
             at: "/schema".to_owned(),
-            what: format!("`{}`, and this gpubuild reads `{SCHEMA}`", head.schema),
+            what: format!("the schema is `{}`, but this version of gpubuild reads `{SCHEMA}`", header.schema),
         });
     }
     let manifest: ReleaseManifest =
@@ -200,13 +208,16 @@ pub fn read(bytes: &[u8]) -> Result<ReleaseManifest, ManifestProblem> {
 fn check(manifest: &ReleaseManifest) -> Result<(), ManifestProblem> {
     for (field, text) in [("/name", &manifest.name), ("/version", &manifest.version)] {
         if !is_plain_name(text) {
-            return Err(problem(field, format!("`{text}`: use letters, digits, `-`, `_`, `+` and `.`")));
+            return Err(problem(
+                field,
+                format!("`{text}` is not valid; use letters, digits, `-`, `_`, `+` and `.`"),
+            ));
         }
     }
     for (id, platform) in &manifest.platforms {
         let at = format!("/platforms/{id}");
         if !is_plain_name(id) {
-            return Err(problem(&at, "no name of a platform"));
+            return Err(problem(&at, "not a valid platform name"));
         }
         check_platform(&at, platform)?;
     }
@@ -214,8 +225,8 @@ fn check(manifest: &ReleaseManifest) -> Result<(), ManifestProblem> {
 }
 
 fn check_platform(at: &str, platform: &ReleasePlatform) -> Result<(), ManifestProblem> {
-    if platform.variants.len() > MOST_VARIANTS {
-        return Err(problem(&format!("{at}/variants"), format!("more than {MOST_VARIANTS}")));
+    if platform.variants.len() > MAX_VARIANTS {
+        return Err(problem(&format!("{at}/variants"), format!("more than {MAX_VARIANTS} variants")));
     }
     let mut labels = BTreeSet::new();
     for (index, variant) in platform.variants.iter().enumerate() {
@@ -231,7 +242,7 @@ fn check_platform(at: &str, platform: &ReleasePlatform) -> Result<(), ManifestPr
     let default = platform.variants.iter().find(|variant| variant.label == platform.default);
     match default {
         None => {
-            Err(problem(&format!("{at}/default"), format!("no variant is called `{}`", platform.default)))
+            Err(problem(&format!("{at}/default"), format!("no variant has the label `{}`", platform.default)))
         }
         Some(variant) if !variant.backends.contains(&Backend::Cpu) => Err(problem(
             &format!("{at}/default"),
@@ -243,14 +254,17 @@ fn check_platform(at: &str, platform: &ReleasePlatform) -> Result<(), ManifestPr
 
 fn check_variant(at: &str, variant: &ReleaseVariant) -> Result<(), ManifestProblem> {
     if variant.backends.is_empty() {
-        return Err(problem(&format!("{at}/backends"), "no backend"));
+        return Err(problem(&format!("{at}/backends"), "the list is empty"));
     }
     for (backend, has, key) in
         [(Backend::Cuda, variant.cuda.is_some(), "cuda"), (Backend::Rocm, variant.rocm.is_some(), "rocm")]
     {
         if variant.backends.contains(&backend) != has {
-            let what =
-                if has { "for a backend that is not in it" } else { "missing for a backend that is in it" };
+            let what = if has {
+                "the variant does not contain this backend"
+            } else {
+                "missing, although the variant contains this backend"
+            };
             return Err(problem(&format!("{at}/{key}"), what));
         }
     }
@@ -263,11 +277,11 @@ fn check_variant(at: &str, variant: &ReleaseVariant) -> Result<(), ManifestProbl
         ));
     }
     if variant.layers.is_empty() {
-        return Err(problem(&format!("{at}/layers"), "no files"));
+        return Err(problem(&format!("{at}/layers"), "the list is empty"));
     }
     for (index, layer) in variant.layers.iter().enumerate() {
         if !is_sha256(&layer.sha256) {
-            return Err(problem(&format!("{at}/layers/{index}/sha256"), "no sha256 in lower case"));
+            return Err(problem(&format!("{at}/layers/{index}/sha256"), "not a sha256 in lower case"));
         }
     }
     if let Some(cpu) = &variant.cpu
@@ -295,19 +309,21 @@ pub fn is_sha256(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
-/// Whether a path stays inside the folder that it starts in, on every platform: `bin/infer`.
+/// Whether a relative path is valid on every platform and stays inside its folder: `bin/infer`.
 #[must_use]
 pub fn is_inner_path(path: &str) -> bool {
-    let strange = |c: char| c.is_control() || matches!(c, '\\' | ':' | '*' | '?' | '"' | '<' | '>' | '|');
-    let good = |part: &str| !part.is_empty() && part != "." && part != ".." && !part.ends_with(['.', ' ']);
-    path.len() <= 1024 && !path.chars().any(strange) && path.split('/').all(good)
+    let is_forbidden =
+        |c: char| c.is_control() || matches!(c, '\\' | ':' | '*' | '?' | '"' | '<' | '>' | '|');
+    let is_valid =
+        |part: &str| !part.is_empty() && part != "." && part != ".." && !part.ends_with(['.', ' ']);
+    path.len() <= 1024 && !path.chars().any(is_forbidden) && path.split('/').all(is_valid)
 }
 
 /// Whether a text may be the label of a variant.
 #[must_use]
 pub fn is_label(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '.');
-    (1..=gpubuild_plan::project::variant::MOST_CHARACTERS).contains(&text.len())
+    (1..=gpubuild_plan::project::variant::MAX_NAME_LENGTH).contains(&text.len())
         && !text.starts_with('.')
         && text.chars().all(plain)
 }
@@ -317,7 +333,7 @@ mod tests {
     use super::is_inner_path;
 
     #[test]
-    fn a_path_of_a_program_stays_inside() {
+    fn paths_outside_the_folder_are_rejected() {
         assert!(is_inner_path("bin/infer") && is_inner_path("infer.exe") && is_inner_path("lib/libfoo.so.1"));
         for bad in [
             "", "/bin/sh", "../x", "a/../b", "a//b", "a/", "./a", "C:/x", "a\\b", "a\0b", "a/b.", "a/b ",

@@ -1,28 +1,28 @@
-//! Releases in a registry: the distribution API, as far as pulling needs it. Pure, but for what [`super::fetch`] does.
+//! Releases in a container registry: image references and the parts of the OCI distribution API that pulling needs. Pure.
 
 use serde::Deserialize;
 
 use super::manifest::is_sha256;
 use super::url::{Url, is_loopback};
 
-/// The kind of a release's manifest in a registry.
+/// The media type of an image manifest.
 pub const ACCEPT: &str = "application/vnd.oci.image.manifest.v1+json";
-/// The largest manifest of an image.
+/// The largest image manifest that is read, in bytes.
 pub const LARGEST_MANIFEST: usize = 4 << 20;
-/// What names a file in an image.
+/// The annotation with the file name of a layer.
 const TITLE: &str = "org.opencontainers.image.title";
 
-/// `HOST/NAME:TAG` or `HOST/NAME@sha256:…`.
+/// An image reference: `HOST/NAME:TAG` or `HOST/NAME@sha256:…`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference {
-    /// The server's part of the API: `https://ghcr.io/v2/me/infer`.
+    /// The base URL of the image in the API: `https://ghcr.io/v2/me/infer`.
     root: Url,
-    /// The registry as it was written, and the name in it.
+    /// The registry, as written in the reference.
     registry: String,
     name: String,
     /// The tag or digest.
     version: String,
-    /// As it was written.
+    /// The reference as written.
     text: String,
 }
 
@@ -30,9 +30,9 @@ pub struct Reference {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`oci://{text}` is not an image reference: {why}")]
 pub struct BadReference {
-    /// The text.
+    /// The text, without passwords.
     pub text: String,
-    /// Why.
+    /// Why it is rejected.
     pub why: &'static str,
 }
 
@@ -45,15 +45,13 @@ impl Reference {
     pub fn parse(text: &str, plain: super::url::PlainHttp) -> Result<Self, BadReference> {
         let bad = |why| BadReference { text: without_password(text), why };
         if text.split('/').next().is_some_and(|host| host.contains('@')) {
-            return Err(bad(
-                "names and passwords are not taken from addresses; `docker login HOST` keeps them",
-            ));
+            return Err(bad("it contains a user name or password; store them with `docker login HOST`"));
         }
         let (host, rest) = text.split_once('/').ok_or_else(|| bad("write `oci://HOST/NAME:TAG`"))?;
         let (name, version) = match rest.split_once('@') {
             Some((name, digest)) => {
                 let hash = digest.strip_prefix("sha256:").filter(|hash| is_sha256(hash));
-                hash.ok_or_else(|| bad("a digest is `sha256:` and 64 digits in lower case"))?;
+                hash.ok_or_else(|| bad("a digest is `sha256:` and 64 lower-case hexadecimal digits"))?;
                 (name, digest)
             }
             None => rest.rsplit_once(':').ok_or_else(|| bad("it has no tag: write `oci://HOST/NAME:TAG`"))?,
@@ -64,20 +62,20 @@ impl Reference {
                 && part.ends_with(|c: char| c.is_ascii_alphanumeric())
         };
         if name.len() > 255 || !name.split('/').all(is_part) {
-            return Err(bad("a name has small letters, digits, `.`, `_`, `-` and `/`"));
+            return Err(bad("a name consists of lower-case letters, digits, `.`, `_`, `-` and `/`"));
         }
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         let is_tag = (1..=128).contains(&version.len())
             && version.chars().all(allowed)
             && !version.starts_with(['.', '-']);
         if !is_tag && !rest.contains('@') {
-            return Err(bad("a tag has letters, digits, `.`, `_` and `-`"));
+            return Err(bad("a tag consists of letters, digits, `.`, `_` and `-`"));
         }
         let bare = host.strip_prefix('[').and_then(|rest| rest.split(']').next());
         let bare = bare.unwrap_or_else(|| host.split(':').next().unwrap_or_default());
         let scheme =
             if is_loopback(bare) || plain == super::url::PlainHttp::Anywhere { "http" } else { "https" };
-        // The registry of that name is elsewhere.
+        // Docker Hub serves its API on another host.
         let server =
             if matches!(host, "docker.io" | "index.docker.io") { "registry-1.docker.io" } else { host };
         let root =
@@ -86,44 +84,44 @@ impl Reference {
         Ok(Self { root, registry, name, version, text: text.to_owned() })
     }
 
-    /// As it was written.
+    /// The reference as written, with `oci://`.
     #[must_use]
     pub fn shown(&self) -> String {
         format!("oci://{}", self.text)
     }
 
-    /// The registry as it was written: `ghcr.io`, `localhost:5000`.
+    /// The registry as written: `ghcr.io`, `localhost:5000`.
     #[must_use]
     pub fn registry(&self) -> &str {
         &self.registry
     }
 
-    /// Its name in the registry: `me/infer`.
+    /// The image's name in the registry: `me/infer`.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where its manifest is.
+    /// The URL of the image manifest.
     #[must_use]
     pub fn manifest(&self) -> Url {
         self.root.below(&format!("manifests/{}", self.version))
     }
 
-    /// Where a file of it is.
+    /// The URL of a blob.
     #[must_use]
     pub fn blob(&self, sha256: &str) -> Url {
         self.root.below(&format!("blobs/sha256:{sha256}"))
     }
 
-    /// The digest that it names, if it names one.
+    /// The sha256 of the image manifest, if the reference is a digest.
     #[must_use]
     pub fn digest(&self) -> Option<&str> {
         self.version.strip_prefix("sha256:")
     }
 }
 
-/// The text without possible passwords: text before an `@` that does not start a digest is removed.
+/// Replaces everything before the last `@` that does not start a digest, because it may contain a password.
 fn without_password(text: &str) -> String {
     let at = text.match_indices('@').map(|(at, _)| at).rfind(|at| !text[at + 1..].starts_with("sha256:"));
     at.map_or_else(|| text.to_owned(), |at| format!("…{}", &text[at..]))
@@ -148,27 +146,27 @@ struct Descriptor {
 /// A file in an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OciFile {
-    /// Its hash.
+    /// The sha256 of its content.
     pub sha256: String,
-    /// Its bytes.
+    /// Its size in bytes.
     pub size: u64,
 }
 
-/// The file of an image with a given title. Other fields of the image manifest are ignored: gpubuild's own manifest decides what is
+/// The file with a given title. Other fields of the image manifest are ignored, because the release manifest determines what is
 /// unpacked.
 ///
 /// # Errors
-/// The text is not an image manifest; one line.
+/// The text is not a valid image manifest.
 pub fn file(image: &[u8], title: &str) -> Result<Option<OciFile>, String> {
     let image: OciImage = serde_json::from_slice(image).map_err(|error| error.to_string())?;
     if image.schema_version != 2 {
-        return Err(format!("its manifest has the schema version {}", image.schema_version));
+        return Err(format!("the image manifest has schema version {}, not 2", image.schema_version));
     }
     let found =
         image.layers.into_iter().find(|one| one.annotations.get(TITLE).is_some_and(|own| own == title));
     let Some(found) = found else { return Ok(None) };
     let sha256 = found.digest.strip_prefix("sha256:").filter(|hash| is_sha256(hash));
-    let sha256 = sha256.ok_or_else(|| format!("`{title}` has the digest `{}`", found.digest))?;
+    let sha256 = sha256.ok_or_else(|| format!("`{title}` has the unsupported digest `{}`", found.digest))?;
     Ok(Some(OciFile { sha256: sha256.to_owned(), size: found.size }))
 }
 
@@ -178,7 +176,7 @@ mod tests {
     use crate::url::PlainHttp;
 
     #[test]
-    fn images_are_named_as_everywhere() {
+    fn image_references_are_parsed_as_by_docker() {
         let good = Reference::parse("ghcr.io/me/infer:1.2.0", PlainHttp::Loopback).unwrap();
         assert_eq!(good.manifest().to_string(), "https://ghcr.io/v2/me/infer/manifests/1.2.0");
         let local = Reference::parse("localhost:5000/infer:latest", PlainHttp::Loopback).unwrap();
@@ -204,8 +202,8 @@ mod tests {
         assert_eq!(hub.manifest().to_string(), "https://registry-1.docker.io/v2/me/infer/manifests/1");
         assert_eq!((hub.registry(), hub.name()), ("docker.io", "me/infer"));
         for bad in ["me:pa55@h/x:1", "me:pa55/@h/x:1", "me:p@pa55@h/x@sha256:1", "me:5/pa55@h/X"] {
-            let told = Reference::parse(bad, PlainHttp::Loopback).unwrap_err().to_string();
-            assert!(!told.contains("pa55"), "{told}");
+            let message = Reference::parse(bad, PlainHttp::Loopback).unwrap_err().to_string();
+            assert!(!message.contains("pa55"), "{message}");
         }
     }
 }

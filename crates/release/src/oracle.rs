@@ -1,5 +1,5 @@
-//! The resolver against another one that knows no order of tests: it takes every pair of a variant and a backend, keeps what
-//! may be taken by the letter of the rules, and compares all of them with each other.
+//! Compares the resolver with a second, naive implementation of the documented rules on random releases and machines. For each backend,
+//! the second one filters all variants by the rules and compares the remaining ones with each other.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::machine::{MachineDevice, ObservedMachine, ReleaseMachine};
 use super::manifest::{
     Cuda, Layer, ReleaseManifest, ReleasePlatform, ReleaseVariant, RequiredLibc, Rocm, SCHEMA,
 };
-use super::resolve::{Devices, ResolveQuestion, resolve};
+use super::resolve::{Devices, ResolveRequest, resolve};
 
 const ORDER: [Backend; 7] = [
     Backend::Cuda,
@@ -29,13 +29,13 @@ fn version(text: &str) -> Version {
     text.parse().unwrap()
 }
 
-/// `Some(translated)` where the variant may be taken for the backend.
-fn may(question: &ResolveQuestion<'_>, variant: &ReleaseVariant, backend: Backend) -> Option<bool> {
-    let machine = question.machine;
+/// `Some(translated)` if the variant may be selected for the backend.
+fn is_eligible(request: &ResolveRequest<'_>, variant: &ReleaseVariant, backend: Backend) -> Option<bool> {
+    let machine = request.machine;
     let rank = |text: &str| text.rsplit('v').next().unwrap().parse::<u32>().unwrap_or(1);
     let starts = variant.backends.contains(&backend)
-        && question.variant.is_none_or(|(label, _)| label == variant.label)
-        && question.backend.is_none_or(|(wanted, _)| wanted == backend)
+        && request.variant.is_none_or(|(label, _)| label == variant.label)
+        && request.backend.is_none_or(|(wanted, _)| wanted == backend)
         && variant.libc.as_ref().is_none_or(|needs| {
             machine.libc.as_ref().is_none_or(|(family, found)| {
                 *family == needs.family && found.as_ref().is_none_or(|found| *found >= needs.version)
@@ -50,9 +50,9 @@ fn may(question: &ResolveQuestion<'_>, variant: &ReleaseVariant, backend: Backen
         return None;
     }
     if backend == Backend::Cpu {
-        let asked_by_name_alone = question.variant.is_some() && question.backend.is_none();
+        let requested_by_name_only = request.variant.is_some() && request.backend.is_none();
         let has_more = variant.backends.iter().any(|one| *one != Backend::Cpu);
-        return (!(asked_by_name_alone && has_more)).then_some(false);
+        return (!(requested_by_name_only && has_more)).then_some(false);
     }
     let seen = machine.backends.get(&backend)?;
     if seen.hardware != Presence::Present || seen.run == Readiness::Blocked {
@@ -64,15 +64,15 @@ fn may(question: &ResolveQuestion<'_>, variant: &ReleaseVariant, backend: Backen
         return None;
     }
     let each: Vec<Option<bool>> =
-        seen.devices.iter().map(|device| device_is_served(variant, backend, seen, device)).collect();
-    match question.devices {
+        seen.devices.iter().map(|device| runs_on_device(variant, backend, seen, device)).collect();
+    match request.devices {
         _ if each.is_empty() => Some(false),
         Devices::All => each.iter().try_fold(false, |any, one| one.map(|translated| any || translated)),
         Devices::Any => each.into_iter().flatten().min(),
     }
 }
 
-fn device_is_served(
+fn runs_on_device(
     variant: &ReleaseVariant,
     backend: Backend,
     seen: &ObservedMachine,
@@ -94,8 +94,8 @@ fn device_is_served(
             });
             let translates = || {
                 code.ptx.iter().any(|ptx| ptx.number <= number)
-                    && seen.translates.as_ref().is_none_or(|knows| {
-                        knows.release().parse::<Version>().unwrap() >= version(&code.release.release())
+                    && seen.translates.as_ref().is_none_or(|newest| {
+                        newest.release().parse::<Version>().unwrap() >= version(&code.release.release())
                     })
             };
             if native { Some(false) } else { translates().then_some(true) }
@@ -108,7 +108,7 @@ fn device_is_served(
     }
 }
 
-/// Whether the first is better than the second, for the same backend, by the rules in words.
+/// Whether the first variant is better than the second for the same backend, according to the documented rules.
 fn better(
     platform: &ReleasePlatform,
     driver_is_known: bool,
@@ -156,22 +156,24 @@ fn better(
     a.label < b.label
 }
 
-fn expected(question: &ResolveQuestion<'_>) -> Option<(String, Backend)> {
-    let platform = question.manifest.platforms.get(&question.machine.platform)?;
+fn expected(request: &ResolveRequest<'_>) -> Option<(String, Backend)> {
+    let platform = request.manifest.platforms.get(&request.machine.platform)?;
     for backend in ORDER {
-        let taken: Vec<(&ReleaseVariant, bool)> = platform
+        let eligible: Vec<(&ReleaseVariant, bool)> = platform
             .variants
             .iter()
-            .filter_map(|variant| Some((variant, may(question, variant, backend)?)))
+            .filter_map(|variant| Some((variant, is_eligible(request, variant, backend)?)))
             .collect();
-        let best = taken.iter().find(|one| {
-            let known = backend == Backend::Cpu || question.machine.backends[&backend].driver.is_some();
-            taken.iter().all(|other| one.0.label == other.0.label || better(platform, known, **one, *other))
+        let best = eligible.iter().find(|one| {
+            let known = backend == Backend::Cpu || request.machine.backends[&backend].driver.is_some();
+            eligible
+                .iter()
+                .all(|other| one.0.label == other.0.label || better(platform, known, **one, *other))
         });
         if let Some((variant, _)) = best {
             return Some((variant.label.clone(), backend));
         }
-        assert!(taken.is_empty(), "the rules are not a total order: {taken:?}");
+        assert!(eligible.is_empty(), "the rules are not a total order: {eligible:?}");
     }
     None
 }
@@ -299,15 +301,15 @@ fn machines() -> impl Strategy<Value = ReleaseMachine> {
         })
 }
 
-/// Cases of one run; `GPUBUILD_CASES` sets another number, 100,000 in `.ci/run`.
+/// The number of random cases. `GPUBUILD_CASES` overrides it; `.ci/run` sets it to 100,000.
 fn cases() -> u32 {
-    #[expect(clippy::disallowed_methods, reason = "a test asks how much it is to do")]
-    let asked = std::env::var("GPUBUILD_CASES").ok().and_then(|text| text.parse().ok());
-    asked.unwrap_or(5_000)
+    #[expect(clippy::disallowed_methods, reason = "the number of cases of a test")]
+    let requested = std::env::var("GPUBUILD_CASES").ok().and_then(|text| text.parse().ok());
+    requested.unwrap_or(5_000)
 }
 
 #[test]
-fn the_resolver_is_the_rules() {
+fn the_resolver_follows_the_documented_rules() {
     let config = ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() };
     let mut runner = proptest::test_runner::TestRunner::new_with_rng(
         config,
@@ -320,20 +322,20 @@ fn the_resolver_is_the_rules() {
     let counted = std::cell::RefCell::new((&mut chosen, &mut none));
     runner
         .run(&(manifests(), machines(), wanted, label, any), |(manifest, machine, wanted, label, any)| {
-            let question = ResolveQuestion {
+            let request = ResolveRequest {
                 manifest: &manifest,
                 machine: &machine,
                 devices: if any { Devices::Any } else { Devices::All },
                 backend: wanted.map(|backend| (backend, "--backend")),
                 variant: label.map(|label| (label, "--variant")),
-                without: &[],
+                excluded: &[],
             };
             let variants = manifest.platforms["linux-x86_64"].variants.len();
-            let found = resolve(&question);
-            prop_assert_eq!(&found, &resolve(&question), "twice");
+            let found = resolve(&request);
+            prop_assert_eq!(&found, &resolve(&request), "a second call");
             match &found {
                 Ok(choice) => {
-                    prop_assert_eq!(choice.rejected.len() + 1, variants, "a reason for each");
+                    prop_assert_eq!(choice.rejected.len() + 1, variants, "one reason per rejected variant");
                     prop_assert!(choice.rejected.iter().all(|one| one.reason.ends_with(']')), "{choice:?}");
                     *counted.borrow_mut().0 += 1;
                 }
@@ -343,7 +345,7 @@ fn the_resolver_is_the_rules() {
                     *counted.borrow_mut().1 += 1;
                 }
             }
-            // A backend whose hardware is present is always mentioned.
+            // Every better backend whose hardware is present is reported.
             if let Ok(choice) = &found {
                 for backend in ORDER.into_iter().take_while(|backend| *backend != choice.backend) {
                     let here =
@@ -356,9 +358,9 @@ fn the_resolver_is_the_rules() {
                     );
                 }
             }
-            prop_assert_eq!(found.ok().map(|choice| (choice.label, choice.backend)), expected(&question));
+            prop_assert_eq!(found.ok().map(|choice| (choice.label, choice.backend)), expected(&request));
             Ok(())
         })
         .unwrap();
-    assert!(chosen > cases() / 4 && none > cases() / 50, "{chosen} choices, {none} times nothing");
+    assert!(chosen > cases() / 4 && none > cases() / 50, "{chosen} with a choice, {none} without");
 }

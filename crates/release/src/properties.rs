@@ -1,4 +1,4 @@
-//! What a machine is in the properties of wheel variants (PEP 817, PEP 825): `namespace :: feature :: value`, the best first. Pure.
+//! A machine's properties for Python wheel variants (PEP 817, PEP 825): `namespace :: feature :: value`, the most preferred first. Pure.
 
 use gpubuild_core::arch::CudaArch;
 use gpubuild_core::backend::Backend;
@@ -6,8 +6,8 @@ use gpubuild_detect::toolkit::Catalogue;
 
 use super::machine::{ReleaseMachine, level};
 
-/// The variant properties of a machine. Names and values follow the providers `nvidia-variant-provider` and `provider-variant-x86-64`; no
-/// provider for AMD has been released.
+/// The variant properties of a machine. Names and values are those of the providers `nvidia-variant-provider` and
+/// `provider-variant-x86-64`; no provider for AMD has been released.
 #[must_use]
 pub fn properties(machine: &ReleaseMachine, catalogue: &Catalogue) -> Vec<String> {
     let mut all = Vec::new();
@@ -23,7 +23,7 @@ pub fn properties(machine: &ReleaseMachine, catalogue: &Catalogue) -> Vec<String
                 known.map(|release| format!("nvidia :: cuda_version_lower_bound :: {}", release.release())),
             );
         }
-        let cards: Vec<CudaArch> =
+        let devices: Vec<CudaArch> =
             seen.devices.iter().filter_map(|device| device.arch.as_deref()?.parse().ok()).collect();
         let known: Vec<CudaArch> = cuda
             .compatibility
@@ -32,8 +32,8 @@ pub fn properties(machine: &ReleaseMachine, catalogue: &Catalogue) -> Vec<String
             .flat_map(|row| &row.archs)
             .filter_map(|arch| arch.parse().ok())
             .collect();
-        all.extend(for_all(&cards, &known, "real", CudaArch::runs_on));
-        all.extend(for_all(&cards, &known, "virtual", CudaArch::translates_for));
+        all.extend(for_all(&devices, &known, "real", CudaArch::runs_on));
+        all.extend(for_all(&devices, &known, "virtual", CudaArch::translates_for));
     }
     if let Some((name, rank)) = machine.cpu.as_deref().and_then(level).filter(|(name, _)| *name == "x86-64") {
         let namespace = name.replace('-', "_");
@@ -42,18 +42,18 @@ pub fn properties(machine: &ReleaseMachine, catalogue: &Catalogue) -> Vec<String
     all
 }
 
-/// Architectures whose code serves every card, the newest first.
+/// The known architectures whose code runs on every device, the newest first.
 fn for_all(
-    cards: &[CudaArch],
+    devices: &[CudaArch],
     known: &[CudaArch],
     kind: &str,
-    serves: impl Fn(&CudaArch, &CudaArch) -> bool,
+    runs_on: impl Fn(&CudaArch, &CudaArch) -> bool,
 ) -> Vec<String> {
-    if cards.is_empty() {
+    if devices.is_empty() {
         return Vec::new();
     }
     let mut fitting: Vec<&CudaArch> =
-        known.iter().filter(|code| cards.iter().all(|card| serves(code, card))).collect();
+        known.iter().filter(|code| devices.iter().all(|device| runs_on(code, device))).collect();
     fitting.sort_by(|left, right| right.cmp(left));
     fitting.dedup();
     fitting

@@ -1,5 +1,5 @@
-//! Which variant is for a machine: the narrowest that covers all devices of the best backend, then the portable one, then the next
-//! backend, then the processor. Pure; each variant that is not taken has its reason.
+//! Selects the variant for a machine: the narrowest that covers all devices of the best backend, then a portable one, then the same for
+//! the next backend, and finally the CPU. Pure. Every rejected variant has a reason.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::diagnostic::DiagnosticId;
@@ -15,112 +15,119 @@ use super::manifest::{ReleaseManifest, ReleasePlatform, ReleaseVariant};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Devices {
-    /// All of the backend's.
+    /// All devices of the backend.
     #[default]
     All,
-    /// One of them is enough.
+    /// At least one device of the backend.
     Any,
 }
 
-/// What is asked.
+/// The inputs of a selection.
 #[derive(Debug, Clone, Copy)]
-pub struct ResolveQuestion<'a> {
-    /// What there is.
+pub struct ResolveRequest<'a> {
+    /// The variants to select from.
     pub manifest: &'a ReleaseManifest,
-    /// For which machine.
+    /// The machine that the variant is for.
     pub machine: &'a ReleaseMachine,
-    /// What has to be covered.
+    /// Which devices the variant has to cover.
     pub devices: Devices,
-    /// The only backend that is wanted, with who said so.
+    /// The requested backend, with the option, variable or setting that requests it.
     pub backend: Option<(Backend, &'a str)>,
-    /// The only variant that is wanted, with who said so.
+    /// The label of the requested variant, with the option, variable or setting that requests it.
     pub variant: Option<(&'a str, &'a str)>,
-    /// Variants that were tried and did not work, each with the reason.
-    pub without: &'a [Rejected],
+    /// Variants that failed their smoke test, each with the reason.
+    pub excluded: &'a [Rejected],
 }
 
-/// The variant that is taken.
+/// The selected variant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct VariantChoice {
-    /// Its label.
+    /// The variant's label.
     pub label: String,
-    /// The backend that it is taken for.
+    /// The backend that it was selected for.
     pub backend: Backend,
-    /// Why, in one line.
+    /// Why it was selected, in one line.
     pub because: String,
-    /// Better backends whose hardware is here and which it does not use, each with the reason. Never silent.
+    /// Better backends whose hardware is present but which are not used, each with the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fallback: Vec<Fallback>,
     /// Requirements that could not be verified on this machine.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
-    /// All others, in the order of the manifest.
+    /// All other variants, in the order of the manifest.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rejected: Vec<Rejected>,
 }
 
-/// A backend whose hardware is here and that is not used.
+/// A better backend whose hardware is present but which is not used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Fallback {
-    /// Which.
+    /// The unused backend.
     pub backend: Backend,
-    /// Why, in one line with an id at its end.
+    /// Why it is not used, in one line that ends with an id.
     pub reason: String,
 }
 
-/// A variant that is not taken.
+/// A variant that was not selected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Rejected {
-    /// Its label.
+    /// The variant's label.
     pub label: String,
-    /// Why, in one line with an id at its end.
+    /// Why it was not selected, in one line that ends with an id.
     pub reason: String,
 }
 
-/// Why no variant was chosen.
+/// No variant could be selected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Nothing {
-    /// Stable id.
+pub struct NoVariant {
+    /// The stable id of the error.
     pub id: DiagnosticId,
-    /// One line.
+    /// The error message, in one line.
     pub text: String,
-    /// Every variant of the platform, with its reason.
+    /// Every variant of the platform with the reason against it.
     pub rejected: Vec<Rejected>,
 }
 
-/// What a variant is to a machine.
+/// How a variant fits a machine.
 enum VariantFit<'a> {
-    /// It would not start.
+    /// It cannot be selected, for this reason.
     No(String),
-    /// It starts, and serves these backends; for the others of its backends the reasons.
-    Yes(Vec<Served>, Vec<(Backend, String)>, &'a ReleaseVariant),
+    /// It starts and supports these backends; the list of pairs has the reasons against its other backends.
+    Yes(Vec<UsableBackend>, Vec<(Backend, String)>, &'a ReleaseVariant),
 }
 
-/// A backend that a variant serves.
+/// A backend of a variant that this machine can use.
 #[derive(Debug, Clone, Copy)]
-struct Served {
+struct UsableBackend {
     backend: Backend,
     cover: VariantCover,
 }
 
-/// Chooses.
+/// Selects a variant.
 ///
 /// # Errors
-/// Nothing suits, or what was asked for by name does not: the reason of every variant.
-pub fn resolve(question: &ResolveQuestion<'_>) -> Result<VariantChoice, Nothing> {
-    let machine = question.machine;
-    let Some(platform) = question.manifest.platforms.get(&machine.platform) else {
-        let known: Vec<&str> = question.manifest.platforms.keys().map(String::as_str).collect();
-        return Err(Nothing {
+/// No variant fits, or the requested variant or backend does not.
+pub fn resolve(request: &ResolveRequest<'_>) -> Result<VariantChoice, NoVariant> {
+    let machine = request.machine;
+    let Some(platform) = request.manifest.platforms.get(&machine.platform) else {
+        let known: Vec<&str> = request.manifest.platforms.keys().map(String::as_str).collect();
+        return Err(NoVariant {
             id: id!("resolve.no-platform"),
-            text: format!("there is nothing for {}, only for {}", machine.platform, known.join(", ")),
+            text: format!(
+                "the release has no variants for {}, only for {}",
+                machine.platform,
+                known.join(", ")
+            ),
             rejected: Vec::new(),
         });
     };
     let fits: Vec<(&ReleaseVariant, VariantFit<'_>)> =
-        platform.variants.iter().map(|variant| (variant, fit(question, variant))).collect();
+        platform.variants.iter().map(|variant| (variant, fit(request, variant))).collect();
     for backend in PREFERENCE.into_iter().chain([Backend::Cpu]) {
-        if question.backend.is_some_and(|(wanted, _)| wanted != backend) {
+        if request.backend.is_some_and(|(wanted, _)| wanted != backend) {
             continue;
         }
         let mut candidates: Vec<(&ReleaseVariant, VariantCover)> = fits
@@ -135,14 +142,15 @@ pub fn resolve(question: &ResolveQuestion<'_>) -> Result<VariantChoice, Nothing>
         let order = |candidate| order(platform, driver_is_unknown, candidate);
         candidates.sort_by(|left, right| order(*left).cmp(&order(*right)));
         if let Some((variant, cover)) = candidates.first() {
-            return Ok(choice(question, &fits, variant, backend, *cover));
+            return Ok(choice(request, &fits, variant, backend, *cover));
         }
     }
-    Err(nothing(question, &fits))
+    Err(no_variant(request, &fits))
 }
 
-/// Smaller is better, in this order: code that needs no JIT compilation, a lower driver requirement if the driver is unknown, fewer
-/// architectures, fewer other backends, a newer CUDA, a narrower processor level, fewer bytes, the platform's default, the name.
+/// The sort key of a candidate. Smaller is better, in this order: code that needs no JIT compilation, a lower driver requirement if the
+/// driver is unknown, fewer architectures, fewer other backends, a newer CUDA, a narrower processor level, fewer bytes, the platform's
+/// default, the name.
 fn order<'a>(
     platform: &'a ReleasePlatform,
     driver_is_unknown: bool,
@@ -165,46 +173,46 @@ fn order<'a>(
     )
 }
 
-fn fit<'a>(question: &ResolveQuestion<'_>, variant: &'a ReleaseVariant) -> VariantFit<'a> {
-    if let Some((label, who)) = question.variant
+fn fit<'a>(request: &ResolveRequest<'_>, variant: &'a ReleaseVariant) -> VariantFit<'a> {
+    if let Some((label, origin)) = request.variant
         && variant.label != label
     {
-        return VariantFit::No(format!("{who} asks for `{label}` [resolve.asked]"));
+        return VariantFit::No(format!("{origin} requests `{label}` [resolve.asked]"));
     }
-    if let Some(tried) = question.without.iter().find(|tried| tried.label == variant.label) {
+    if let Some(tried) = request.excluded.iter().find(|tried| tried.label == variant.label) {
         return VariantFit::No(tried.reason.clone());
     }
-    if let Some(reason) = does_not_start(question.machine, variant) {
+    if let Some(reason) = does_not_start(request.machine, variant) {
         return VariantFit::No(reason);
     }
     let mut served = Vec::new();
     let mut not = Vec::new();
     for backend in &variant.backends {
-        match serves(question, variant, *backend) {
-            Ok(cover) => served.push(Served { backend: *backend, cover }),
+        match serves(request, variant, *backend) {
+            Ok(cover) => served.push(UsableBackend { backend: *backend, cover }),
             Err(reason) => not.push((*backend, reason)),
         }
     }
     VariantFit::Yes(served, not, variant)
 }
 
-/// Why the loader or the processor would refuse it.
+/// Why a variant cannot start: the C library, the operating system or the processor.
 fn does_not_start(machine: &ReleaseMachine, variant: &ReleaseVariant) -> Option<String> {
     if let Some(needs) = &variant.libc {
         match &machine.libc {
             Some((family, _)) if *family != needs.family => {
                 return Some(format!(
-                    "it needs {}, and this system has {family} [resolve.libc]",
+                    "it needs {}, but this system has {family} [resolve.libc]",
                     needs.family
                 ));
             }
             Some((family, Some(version))) if *version < needs.version => {
                 return Some(format!(
-                    "it needs {family} {}, and {version} is here [resolve.libc]",
+                    "it needs {family} {} or newer, but this system has {version} [resolve.libc]",
                     needs.version
                 ));
             }
-            // An unknown value does not reject a variant; the choice reports it.
+            // An unknown version does not reject a variant; `VariantChoice::unknown` reports it.
             Some(_) | None => {}
         }
     }
@@ -214,40 +222,40 @@ fn does_not_start(machine: &ReleaseMachine, variant: &ReleaseVariant) -> Option<
         let here = machine
             .os
             .as_ref()
-            .map_or("the installed one is unknown".to_owned(), |here| format!("{here} is here"));
-        return Some(format!("it needs release {needs} of the system, and {here} [resolve.os]"));
+            .map_or("the installed release is unknown".to_owned(), |here| format!("{here} is installed"));
+        return Some(format!("it needs release {needs} of the operating system, but {here} [resolve.os]"));
     }
     let needs = variant.cpu.as_deref()?;
     let Some(here) = machine.cpu.as_deref() else {
-        // The first level is what every processor of the platform has.
+        // Every processor of the platform has level 1.
         return level(needs)
             .is_some_and(|(_, rank)| rank > 1)
-            .then(|| format!("it needs {needs}, and the level of this processor is unknown [resolve.cpu]"));
+            .then(|| format!("it needs {needs}, but the level of this processor is unknown [resolve.cpu]"));
     };
     let enough = matches!((level(needs), level(here)), (Some(needs), Some(here)) if needs.0 == here.0 && needs.1 <= here.1);
-    (!enough).then(|| format!("it needs {needs}, and the processor is {here} [resolve.cpu]"))
+    (!enough).then(|| format!("it needs {needs}, but this processor is {here} [resolve.cpu]"))
 }
 
-/// How a variant serves a backend here, or why it does not.
+/// How a variant supports a backend on this machine, or why it does not.
 fn serves(
-    question: &ResolveQuestion<'_>,
+    request: &ResolveRequest<'_>,
     variant: &ReleaseVariant,
     backend: Backend,
 ) -> Result<VariantCover, String> {
     if backend == Backend::Cpu {
-        // One for GPUs that was asked for by name is not meant for the processor.
-        let only_asked = question.variant.is_some() && question.backend.is_none();
-        return if only_asked && !variant.is_plain() {
-            Err("nothing but the processor would run it [resolve.blocked]".to_owned())
+        // If the user requests a GPU variant by name, running only its CPU backend is not intended.
+        let is_requested = request.variant.is_some() && request.backend.is_none();
+        return if is_requested && !variant.is_plain() {
+            Err("only its CPU backend would run here [resolve.blocked]".to_owned())
         } else {
             Ok(VariantCover::Native)
         };
     }
-    let Some(seen) = question.machine.backends.get(&backend) else {
-        return Err(format!("nothing is known of {backend} [resolve.hardware]"));
+    let Some(seen) = request.machine.backends.get(&backend) else {
+        return Err(format!("nothing is known about {backend} on this machine [resolve.hardware]"));
     };
     can_run(backend, seen)?;
-    match question.devices {
+    match request.devices {
         Devices::All => covers(variant, backend, seen),
         Devices::Any if seen.devices.is_empty() => covers(variant, backend, seen),
         Devices::Any => {
@@ -269,7 +277,7 @@ fn serves(
     }
 }
 
-/// Whether a backend can run here at all, whatever the variant.
+/// Why a backend cannot run on this machine with any variant.
 fn can_run(backend: Backend, seen: &ObservedMachine) -> Result<(), String> {
     let reason = || seen.reasons.first().cloned();
     if seen.hardware != Presence::Present {
@@ -278,7 +286,7 @@ fn can_run(backend: Backend, seen: &ObservedMachine) -> Result<(), String> {
         );
     }
     if seen.run == Readiness::Blocked {
-        return Err(reason().unwrap_or_else(|| format!("{backend} can't run here [resolve.blocked]")));
+        return Err(reason().unwrap_or_else(|| format!("{backend} cannot run here [resolve.blocked]")));
     }
     Ok(())
 }
@@ -296,38 +304,41 @@ fn covers(
 }
 
 fn choice(
-    question: &ResolveQuestion<'_>,
+    request: &ResolveRequest<'_>,
     fits: &[(&ReleaseVariant, VariantFit<'_>)],
-    taken: &ReleaseVariant,
+    selected: &ReleaseVariant,
     backend: Backend,
     cover: VariantCover,
 ) -> VariantChoice {
     let rejected = fits
         .iter()
-        .filter(|(variant, _)| variant.label != taken.label)
-        .map(|(variant, fit)| Rejected { label: variant.label.clone(), reason: why_not(fit, taken, backend) })
+        .filter(|(variant, _)| variant.label != selected.label)
+        .map(|(variant, fit)| Rejected {
+            label: variant.label.clone(),
+            reason: why_not(fit, selected, backend),
+        })
         .collect();
     VariantChoice {
-        label: taken.label.clone(),
+        label: selected.label.clone(),
         backend,
-        because: because(question, taken, backend, cover),
-        fallback: fallback(question, fits, backend),
-        unknown: unknown(question.machine, taken, backend),
+        because: because(request, selected, backend, cover),
+        fallback: fallback(request, fits, backend),
+        unknown: unknown(request.machine, selected, backend),
         rejected,
     }
 }
 
 /// Requirements of a variant that could not be verified on this machine.
-fn unknown(machine: &ReleaseMachine, taken: &ReleaseVariant, backend: Backend) -> Vec<String> {
+fn unknown(machine: &ReleaseMachine, selected: &ReleaseVariant, backend: Backend) -> Vec<String> {
     let mut unknown = Vec::new();
-    if let Some(needs) = &taken.libc
+    if let Some(needs) = &selected.libc
         && !matches!(&machine.libc, Some((_, Some(_))))
     {
         unknown.push(format!("{} {} or newer", needs.family, needs.version));
     }
     let seen = machine.backends.get(&backend);
     if let (Backend::Cuda, Some(cuda), Some(ObservedMachine { driver: None, .. })) =
-        (backend, &taken.cuda, seen)
+        (backend, &selected.cuda, seen)
     {
         unknown.push(format!("driver {} or newer", cuda.driver));
     }
@@ -337,20 +348,20 @@ fn unknown(machine: &ReleaseMachine, taken: &ReleaseVariant, backend: Backend) -
     unknown
 }
 
-/// The explanation for a variant that was not chosen: why it does not run here, or why the other one is better.
-fn why_not(fit: &VariantFit<'_>, taken: &ReleaseVariant, backend: Backend) -> String {
+/// Why a variant was not selected: it does not run here, or the selected one is better.
+fn why_not(fit: &VariantFit<'_>, selected: &ReleaseVariant, backend: Backend) -> String {
     match fit {
         VariantFit::No(reason) => reason.clone(),
         VariantFit::Yes(served, not, variant) => {
             if served.iter().any(|served| served.backend == backend) {
-                return format!("`{}` is nearer to this machine [resolve.wider]", taken.label);
+                return format!("`{}` matches this machine more closely [resolve.wider]", selected.label);
             }
             let best =
                 not.iter().min_by_key(|(backend, _)| PREFERENCE.iter().position(|other| other == backend));
             match best {
                 Some((backend, reason)) => format!("{backend}: {reason}"),
                 None => format!(
-                    "it is for {}, and {backend} is preferred [resolve.preference]",
+                    "it is for {}, but {backend} is preferred [resolve.preference]",
                     variant.backends.iter().map(|one| one.id()).collect::<Vec<_>>().join(", ")
                 ),
             }
@@ -359,45 +370,47 @@ fn why_not(fit: &VariantFit<'_>, taken: &ReleaseVariant, backend: Backend) -> St
 }
 
 fn because(
-    question: &ResolveQuestion<'_>,
-    taken: &ReleaseVariant,
+    request: &ResolveRequest<'_>,
+    selected: &ReleaseVariant,
     backend: Backend,
     cover: VariantCover,
 ) -> String {
-    let asked = match (question.variant, question.backend) {
-        (Some((_, who)), _) | (None, Some((_, who))) => format!("{who} asks for it; "),
+    let prefix = match (request.variant, request.backend) {
+        (Some((_, origin)), _) | (None, Some((_, origin))) => format!("{origin} requests it; "),
         (None, None) => String::new(),
     };
     let rest = match (backend, cover) {
-        (Backend::Cpu, _) => "it runs on the processor".to_owned(),
-        (_, VariantCover::Translated) => format!("its {backend} code is translated for the devices here"),
+        (Backend::Cpu, _) => "it runs on the CPU".to_owned(),
+        (_, VariantCover::Translated) => {
+            format!("the driver translates its {backend} code for the devices of this machine")
+        }
         (_, VariantCover::Native) => {
-            let devices = question.machine.backends.get(&backend).map_or(&[][..], |seen| &seen.devices);
+            let devices = request.machine.backends.get(&backend).map_or(&[][..], |seen| &seen.devices);
             let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
-            let kind = if taken.portable { "portable" } else { "narrowest" };
-            format!("{kind} for {backend} that covers {}", names.join(", "))
+            let kind = if selected.portable { "portable" } else { "narrowest" };
+            format!("{kind} {backend} variant that covers {}", names.join(", "))
         }
     };
-    format!("{asked}{rest}")
+    format!("{prefix}{rest}")
 }
 
-/// Better backends than the one that is used, whose hardware is here.
+/// Backends that are better than the selected one and whose hardware is present.
 fn fallback(
-    question: &ResolveQuestion<'_>,
+    request: &ResolveRequest<'_>,
     fits: &[(&ReleaseVariant, VariantFit<'_>)],
     used: Backend,
 ) -> Vec<Fallback> {
     let better = PREFERENCE.into_iter().take_while(|backend| *backend != used);
     better
         .filter_map(|backend| {
-            let seen = question.machine.backends.get(&backend)?;
+            let seen = request.machine.backends.get(&backend)?;
             if seen.hardware != Presence::Present {
                 return None;
             }
-            if let Some((wanted, who)) = question.backend {
+            if let Some((wanted, origin)) = request.backend {
                 return Some(Fallback {
                     backend,
-                    reason: format!("{who} asks for {wanted} [resolve.asked]"),
+                    reason: format!("{origin} requests {wanted} [resolve.asked]"),
                 });
             }
             if let Err(reason) = can_run(backend, seen) {
@@ -416,7 +429,7 @@ fn fallback(
             };
             let reasons: Vec<String> = fits.iter().filter_map(of_fit).collect();
             let reason = if reasons.is_empty() {
-                format!("no variant has {backend} [resolve.not-built]")
+                format!("no variant contains {backend} [resolve.not-built]")
             } else {
                 reasons.join("; ")
             };
@@ -425,19 +438,21 @@ fn fallback(
         .collect()
 }
 
-fn nothing(question: &ResolveQuestion<'_>, fits: &[(&ReleaseVariant, VariantFit<'_>)]) -> Nothing {
-    let (id, text) = match (question.variant, question.backend) {
-        (Some((label, who)), _) if fits.iter().all(|(variant, _)| variant.label != label) => (
+fn no_variant(request: &ResolveRequest<'_>, fits: &[(&ReleaseVariant, VariantFit<'_>)]) -> NoVariant {
+    let (id, text) = match (request.variant, request.backend) {
+        (Some((label, origin)), _) if fits.iter().all(|(variant, _)| variant.label != label) => (
             id!("resolve.unknown-variant"),
-            format!("{who} asks for `{label}`, and there is no such variant"),
+            format!("{origin} requests `{label}`, but the release has no such variant"),
         ),
-        (Some((label, who)), _) => {
-            (id!("resolve.asked-unfit"), format!("{who} asks for `{label}`, which does not suit"))
-        }
-        (None, Some((backend, who))) => {
-            (id!("resolve.asked-unfit"), format!("{who} asks for {backend}, and no variant serves it here"))
-        }
-        (None, None) => (id!("resolve.nothing"), "no variant starts on this machine".to_owned()),
+        (Some((label, origin)), _) => (
+            id!("resolve.asked-unfit"),
+            format!("{origin} requests `{label}`, which does not fit this machine"),
+        ),
+        (None, Some((backend, origin))) => (
+            id!("resolve.asked-unfit"),
+            format!("{origin} requests {backend}, but no variant supports it on this machine"),
+        ),
+        (None, None) => (id!("resolve.nothing"), "no variant runs on this machine".to_owned()),
     };
     let rejected = fits
         .iter()
@@ -445,19 +460,19 @@ fn nothing(question: &ResolveQuestion<'_>, fits: &[(&ReleaseVariant, VariantFit<
             let reason = match fit {
                 VariantFit::No(reason) => reason.clone(),
                 VariantFit::Yes(_, not, _) => {
-                    let wanted = question.backend.map(|(backend, _)| backend);
-                    let told =
+                    let wanted = request.backend.map(|(backend, _)| backend);
+                    let is_relevant =
                         |backend: Backend| wanted.map_or(backend != Backend::Cpu, |wanted| wanted == backend);
-                    let reason = not.iter().find(|(backend, _)| told(*backend));
+                    let reason = not.iter().find(|(backend, _)| is_relevant(*backend));
                     match (reason, wanted) {
                         (Some((backend, reason)), _) => format!("{backend}: {reason}"),
-                        (None, Some(wanted)) => format!("{wanted} is not in it [resolve.not-built]"),
-                        (None, None) => "nothing in it runs here [resolve.blocked]".to_owned(),
+                        (None, Some(wanted)) => format!("it does not contain {wanted} [resolve.not-built]"),
+                        (None, None) => "none of its backends runs here [resolve.blocked]".to_owned(),
                     }
                 }
             };
             Rejected { label: variant.label.clone(), reason }
         })
         .collect();
-    Nothing { id, text, rejected }
+    NoVariant { id, text, rejected }
 }

@@ -1,4 +1,4 @@
-//! The location of a release: a folder, a URL, or an image in a registry. Data from there is not trusted yet.
+//! The source of a release: a folder, a URL, or an image in a registry. Its data is untrusted until verified.
 
 use std::io;
 
@@ -10,52 +10,52 @@ use serde::{Deserialize, Serialize};
 
 pub use super::source_error::SourceError;
 
-pub(super) use super::source_error::{TakenSource, short};
+pub(super) use super::source_error::{VerifiedLayer, short};
 
-use super::auth::Door;
+use super::auth::CredentialScope;
 use super::download;
 use super::fetch::{Client, FetchError, FetchTarget};
-use super::layers::{self, LayerSource};
+use super::layers::{self, LayerFile};
 use super::manifest::{self, Layer};
 use super::oci::{self, Reference};
 use super::trust;
 use super::url::Url;
 
-/// Name of the manifest in a folder.
+/// The manifest's file name.
 pub const FILE: &str = "manifest.json";
-/// The folder of the layers in a release.
+/// The folder of the layers, beside the manifest.
 const BLOBS: &str = "blobs/sha256";
 /// The folder in gpubuild's cache with trusted manifests, for use without a network.
-const KEPT: &str = "releases/fetched";
+const CACHED: &str = "releases/fetched";
 
-/// A release.
+/// Where a release is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReleaseSource {
-    /// A folder, or its manifest.
+    /// A local folder.
     Folder {
-        /// The manifest.
+        /// The path of the manifest.
         manifest: HostPath,
-        /// The folder that the layers are in.
+        /// The folder that contains `blobs`.
         folder: HostPath,
     },
-    /// The address of its manifest.
+    /// The URL of the manifest.
     Address(Url),
-    /// An image.
+    /// An image in a registry.
     Image(Reference),
 }
 
-/// A manifest as it was fetched.
+/// A manifest and its signature, unparsed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fetched {
-    /// Its bytes.
+    /// The manifest's bytes.
     #[serde(with = "text")]
     pub bytes: Vec<u8>,
-    /// Those of its signature.
+    /// The signature's bytes, if the release has one.
     #[serde(with = "maybe_text", default)]
     pub signature: Option<Vec<u8>>,
 }
 
-/// A trusted manifest is text; nothing else is cached.
+/// Serialises bytes as a string. Only trusted manifests are serialised, which are UTF-8.
 mod text {
     use serde::{Deserialize as _, Deserializer, Serializer};
 
@@ -71,7 +71,7 @@ mod text {
 mod maybe_text {
     use serde::{Deserialize as _, Deserializer, Serializer};
 
-    #[expect(clippy::ref_option, reason = "the form that serde wants")]
+    #[expect(clippy::ref_option, reason = "serde's `with` requires this signature")]
     pub(super) fn serialize<S: Serializer>(bytes: &Option<Vec<u8>>, to: S) -> Result<S::Ok, S::Error> {
         match bytes {
             Some(bytes) => super::text::serialize(bytes, to),
@@ -85,10 +85,10 @@ mod maybe_text {
 }
 
 impl ReleaseSource {
-    /// What `--manifest` means, if it is an address.
+    /// Parses the value of `--manifest`; `None` if it is a path.
     ///
     /// # Errors
-    /// It is one that can't be fetched.
+    /// It is an invalid URL or image reference.
     pub fn address(client: &Client<'_>, text: &str) -> Result<Option<Self>, SourceError> {
         if let Some(image) = text.strip_prefix("oci://") {
             return Ok(Some(Self::Image(Reference::parse(image, client.plain)?)));
@@ -101,7 +101,7 @@ impl ReleaseSource {
         Ok(Some(Self::Address(if is_file { url } else { url.below(FILE) })))
     }
 
-    /// The release at a path.
+    /// The release at a path, which names a folder or a manifest.
     #[must_use]
     pub fn at(host: &dyn ReadFiles, path: HostPath) -> Self {
         if host.is_dir(&path) {
@@ -111,7 +111,7 @@ impl ReleaseSource {
         Self::Folder { manifest: path, folder }
     }
 
-    /// As it is shown.
+    /// The source as shown to the user, without credentials.
     #[must_use]
     pub fn name(&self) -> String {
         match self {
@@ -121,13 +121,13 @@ impl ReleaseSource {
         }
     }
 
-    /// Whether a third party could modify the data in transit.
+    /// Whether the release is fetched over the network, where third parties could modify it.
     #[must_use]
     pub fn is_remote(&self) -> bool {
         !matches!(self, Self::Folder { .. })
     }
 
-    /// The manifest and its signature, if it has one.
+    /// Reads or downloads the manifest and its signature, if it has one. Offline, the manifest comes from the cache.
     ///
     /// # Errors
     /// The manifest cannot be fetched.
@@ -135,23 +135,24 @@ impl ReleaseSource {
         let host = client.host;
         if let Self::Folder { manifest, .. } = self {
             let bytes = host
-                .read_start(manifest, manifest::MOST_BYTES + 1)
+                .read_start(manifest, manifest::MAX_BYTES + 1)
                 .map_err(|error| SourceError::Manifest { at: self.name(), error })?;
             let beside = host.path(&format!("{manifest}{}", trust::SUFFIX));
-            return Ok(Fetched { bytes, signature: host.read_start(&beside, trust::MOST_BYTES + 1).ok() });
+            return Ok(Fetched { bytes, signature: host.read_start(&beside, trust::MAX_BYTES + 1).ok() });
         }
         if client.network == Network::Offline {
-            let kept = self.kept(host).and_then(|place| read_json(host, &place));
-            return kept.ok_or_else(|| FetchError::Offline(self.name()).into());
+            let cached = self.cached(host).and_then(|path| read_json(host, &path));
+            return cached.ok_or_else(|| FetchError::Offline(self.name()).into());
         }
         match self {
-            Self::Image(image) => of_image(client, image),
+            Self::Image(image) => from_image(client, image),
             Self::Address(url) => {
-                let fetch =
-                    |url: &Url, most| client.document(FetchTarget { url, door: Door::Server }, None, most);
-                let bytes = fetch(url, manifest::MOST_BYTES)?;
+                let fetch = |url: &Url, max| {
+                    client.document(FetchTarget { url, scope: CredentialScope::Server }, None, max)
+                };
+                let bytes = fetch(url, manifest::MAX_BYTES)?;
                 let bytes = bytes.ok_or_else(|| SourceError::NoManifest(url.shown()))?;
-                let signature = fetch(&url.with_suffix(trust::SUFFIX), trust::MOST_BYTES)?;
+                let signature = fetch(&url.with_suffix(trust::SUFFIX), trust::MAX_BYTES)?;
                 Ok(Fetched { bytes, signature })
             }
             Self::Folder { .. } => Err(SourceError::NoManifest(self.name())),
@@ -163,21 +164,21 @@ impl ReleaseSource {
     /// # Errors
     /// The cache cannot be written.
     pub fn keep(&self, host: &dyn WriteFiles, fetched: &Fetched) -> io::Result<()> {
-        match self.kept(host) {
-            Some(place) if self.is_remote() => write_json(host, &place, fetched),
+        match self.cached(host) {
+            Some(path) if self.is_remote() => write_json(host, &path, fetched),
             _ => Ok(()),
         }
     }
 
-    fn kept(&self, host: &dyn HostInfo) -> Option<HostPath> {
-        let whole = match self {
+    fn cached(&self, host: &dyn HostInfo) -> Option<HostPath> {
+        let location = match self {
             Self::Address(url) => url.to_string(),
             other => other.name(),
         };
-        Some(cache_folder(host)?.join(KEPT).join(&format!("{}.json", sha256(whole.as_bytes()))))
+        Some(cache_folder(host)?.join(CACHED).join(&format!("{}.json", sha256(location.as_bytes()))))
     }
 
-    /// A verified layer. `on_bytes` receives the number of downloaded bytes.
+    /// Reads or downloads a layer and verifies it. `on_bytes` receives the size of each downloaded piece.
     ///
     /// # Errors
     /// The layer cannot be fetched, or differs from the manifest.
@@ -186,61 +187,59 @@ impl ReleaseSource {
         client: &Client<'_>,
         layer: &Layer,
         on_bytes: &dyn Fn(u64),
-    ) -> Result<TakenSource, SourceError> {
+    ) -> Result<VerifiedLayer, SourceError> {
         match self {
             Self::Folder { folder, .. } => in_folder(client.host, folder, layer),
             Self::Address(url) => {
                 let url = url.beside(&format!("{BLOBS}/{}", layer.sha256));
-                download::layer(client, FetchTarget { url: &url, door: Door::Server }, layer, on_bytes)
+                let target = FetchTarget { url: &url, scope: CredentialScope::Server };
+                download::layer(client, target, layer, on_bytes)
             }
             Self::Image(image) => {
                 let url = image.blob(&layer.sha256);
-                download::layer(
-                    client,
-                    FetchTarget { url: &url, door: Door::Registry(image) },
-                    layer,
-                    on_bytes,
-                )
+                let target = FetchTarget { url: &url, scope: CredentialScope::Registry(image) };
+                download::layer(client, target, layer, on_bytes)
             }
         }
     }
 }
 
-fn in_folder(host: &dyn WriteFiles, folder: &HostPath, layer: &Layer) -> Result<TakenSource, SourceError> {
+fn in_folder(host: &dyn WriteFiles, folder: &HostPath, layer: &Layer) -> Result<VerifiedLayer, SourceError> {
     let path = folder.join(BLOBS).join(&layer.sha256);
     match layers::verify(host, &path, layer).map_err(SourceError::Io)? {
-        LayerSource::Whole => return Ok(TakenSource { path, fetched: 0 }),
-        LayerSource::Other(what) => return Err(SourceError::Other { sha256: layer.sha256.clone(), what }),
-        LayerSource::Nothing => {}
+        LayerFile::Matches => return Ok(VerifiedLayer { path, fetched: 0 }),
+        LayerFile::Differs(what) => return Err(SourceError::Differs { sha256: layer.sha256.clone(), what }),
+        LayerFile::Missing => {}
     }
     let cached = layers::cached(host, layer).map_err(SourceError::Io)?;
     let missing = || SourceError::Missing { sha256: layer.sha256.clone() };
-    cached.map(|path| TakenSource { path, fetched: 0 }).ok_or_else(missing)
+    cached.map(|path| VerifiedLayer { path, fetched: 0 }).ok_or_else(missing)
 }
 
-/// The image's own manifest, then ours and its signature by their titles in it.
-fn of_image(client: &Client<'_>, image: &Reference) -> Result<Fetched, SourceError> {
+/// Downloads the image manifest, then the release manifest and its signature, which it lists by title.
+fn from_image(client: &Client<'_>, image: &Reference) -> Result<Fetched, SourceError> {
     let url = image.manifest();
-    let registry = |what: String| FetchError::Registry { url: url.shown(), what };
-    let door = Door::Registry(image);
+    let invalid = |what: String| FetchError::Registry { url: url.shown(), what };
+    let scope = CredentialScope::Registry(image);
     let document =
-        client.document(FetchTarget { url: &url, door }, Some(oci::ACCEPT), oci::LARGEST_MANIFEST)?;
+        client.document(FetchTarget { url: &url, scope }, Some(oci::ACCEPT), oci::LARGEST_MANIFEST)?;
     let document = document.ok_or_else(|| SourceError::NoManifest(image.shown()))?;
     if image.digest().is_some_and(|digest| digest != sha256(&document)) {
-        return Err(registry("its manifest is not the one of the digest".to_owned()).into());
+        return Err(invalid("the image manifest does not match its digest".to_owned()).into());
     }
-    let fetch = |title: &str, most: usize| -> Result<Option<Vec<u8>>, SourceError> {
-        let Some(file) = oci::file(&document, title).map_err(registry)? else { return Ok(None) };
-        if file.size > most as u64 {
-            return Err(registry(format!("`{title}` has {} bytes", file.size)).into());
+    let fetch = |title: &str, max: usize| -> Result<Option<Vec<u8>>, SourceError> {
+        let Some(file) = oci::file(&document, title).map_err(invalid)? else { return Ok(None) };
+        if file.size > max as u64 {
+            let what = format!("`{title}` has {} bytes, but the limit is {max}", file.size);
+            return Err(invalid(what).into());
         }
-        let bytes = client.document(FetchTarget { url: &image.blob(&file.sha256), door }, None, most)?;
+        let bytes = client.document(FetchTarget { url: &image.blob(&file.sha256), scope }, None, max)?;
         match bytes {
             Some(bytes) if sha256(&bytes) == file.sha256 => Ok(Some(bytes)),
-            Some(_) => Err(registry(format!("`{title}` is not the one of the digest")).into()),
-            None => Err(registry(format!("`{title}` is not there")).into()),
+            Some(_) => Err(invalid(format!("`{title}` does not match its digest")).into()),
+            None => Err(invalid(format!("`{title}` is listed but does not exist")).into()),
         }
     };
-    let bytes = fetch(FILE, manifest::MOST_BYTES)?.ok_or_else(|| SourceError::NoManifest(image.shown()))?;
-    Ok(Fetched { bytes, signature: fetch(&format!("{FILE}{}", trust::SUFFIX), trust::MOST_BYTES)? })
+    let bytes = fetch(FILE, manifest::MAX_BYTES)?.ok_or_else(|| SourceError::NoManifest(image.shown()))?;
+    Ok(Fetched { bytes, signature: fetch(&format!("{FILE}{}", trust::SUFFIX), trust::MAX_BYTES)? })
 }

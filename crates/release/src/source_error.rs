@@ -1,4 +1,4 @@
-//! Why a release or one of its layers cannot be fetched.
+//! Errors of reading or downloading a release.
 
 use std::io;
 
@@ -10,12 +10,12 @@ use super::fetch::FetchError;
 use super::oci::BadReference;
 use super::url::BadUrl;
 
-/// A layer that is verified and can be unpacked.
+/// A layer that was verified and can be unpacked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TakenSource {
-    /// Its file.
+pub struct VerifiedLayer {
+    /// The path of its archive.
     pub path: HostPath,
-    /// Bytes that were fetched for it.
+    /// Bytes that were downloaded; 0 if the layer was in a local folder or in the cache.
     pub fetched: u64,
 }
 
@@ -28,48 +28,48 @@ pub enum SourceError {
     /// The value of `--manifest` is not a valid image reference.
     #[error(transparent)]
     Reference(#[from] BadReference),
-    /// The manifest.
+    /// The manifest cannot be read.
     #[error("failed to read `{at}`: {error}")]
     Manifest {
-        /// Where.
+        /// The path.
         at: String,
-        /// Why.
+        /// The system's error.
         error: io::Error,
     },
     /// The URL has no manifest.
     #[error("`{0}` has no manifest")]
     NoManifest(String),
-    /// A layer is not there.
-    #[error("the layer {} is neither in the release nor in the cache", short(.sha256))]
+    /// A layer is missing.
+    #[error("layer {} is neither in the release nor in the cache", short(.sha256))]
     Missing {
-        /// Its hash.
+        /// The hash of the layer.
         sha256: String,
     },
-    /// A layer is something else.
-    #[error("the layer {} is not what the manifest says: {what}", short(.sha256))]
-    Other {
-        /// Its hash.
+    /// A layer differs from the manifest.
+    #[error("layer {} does not match the manifest: {what}", short(.sha256))]
+    Differs {
+        /// The hash of the layer.
         sha256: String,
         /// What differs.
         what: String,
     },
-    /// The network.
+    /// A download failed.
     #[error(transparent)]
     Fetch(#[from] FetchError),
-    /// The cache's disk is too small.
-    #[error("{needed} bytes are to be fetched into the cache, and {free} are free")]
+    /// The cache's disk has too little free space.
+    #[error("the download needs {needed} bytes in the cache, but only {free} are free")]
     NoSpace {
-        /// Bytes.
+        /// The size of the layer in bytes.
         needed: u64,
-        /// Bytes.
+        /// Free space in bytes.
         free: u64,
     },
-    /// The cache, or a file of the release, can't be read or written.
+    /// The cache, or a file of the release, cannot be read or written.
     #[error("{0}")]
     Io(io::Error),
 }
 
-/// The beginning of a hash, for people.
+/// The first 12 digits of a hash, for messages.
 pub(super) fn short(sha256: &str) -> &str {
     sha256.get(..12).unwrap_or(sha256)
 }
@@ -80,7 +80,7 @@ impl Diagnostic for SourceError {
             Self::Url(_) | Self::Reference(_) => id!("net.address-invalid"),
             Self::Manifest { .. } | Self::NoManifest(_) => id!("manifest.unreadable"),
             Self::Missing { .. } => id!("layer.missing"),
-            Self::Other { .. } => id!("layer.changed"),
+            Self::Differs { .. } => id!("layer.changed"),
             Self::Fetch(error) => error.id(),
             Self::NoSpace { .. } => id!("install.no-space"),
             Self::Io(error) if super::unpack::is_full(error) => id!("install.no-space"),
@@ -90,18 +90,18 @@ impl Diagnostic for SourceError {
 
     fn hint(&self) -> Option<String> {
         let hint = match self {
-            Self::Url(_) => "an address begins with `https://` or `oci://`",
-            Self::Reference(_) => "an image is `oci://HOST/NAME:TAG`",
+            Self::Url(_) => "a URL starts with `https://` or `oci://`",
+            Self::Reference(_) => "an image reference has the form `oci://HOST/NAME:TAG`",
             Self::Manifest { .. } | Self::NoManifest(_) => {
-                "`--manifest` takes the folder of a release, its address, or `oci://HOST/NAME:TAG`"
+                "`--manifest` takes the folder of a release, its URL, or `oci://HOST/NAME:TAG`"
             }
             Self::Missing { .. } => {
-                "download the complete release again; `blobs/sha256` belongs beside manifest.json"
+                "download the complete release again; `blobs/sha256` must be beside manifest.json"
             }
-            Self::Other { .. } => "fetch it again; if that does not help, tell who publishes it",
+            Self::Differs { .. } => "download it again; if the error remains, report it to the publisher",
             Self::Fetch(error) => return error.hint(),
-            Self::NoSpace { .. } => "make room, or name a folder on another disk with GPUBUILD_CACHE",
-            Self::Io(_) => "look at the owner and mode of the folder, and at the room on the disk",
+            Self::NoSpace { .. } => "free some space, or set GPUBUILD_CACHE to a folder on another disk",
+            Self::Io(_) => "check the folder's owner and mode, and the free space on the disk",
         };
         Some(hint.to_owned())
     }

@@ -1,7 +1,7 @@
-//! Whether a manifest is trusted: its signer, its expiry date, and whether a newer one was seen before.
+//! Decides whether a manifest is trusted: by its signature, its expiry date, and the serials that were trusted before.
 //!
-//! Signatures are minisign's: `manifest.json.minisig` beside `manifest.json`. A manifest is parsed only after its signature was verified.
-//! The last trusted serial of each name is recorded, so that an older manifest is rejected later.
+//! Signatures are made by minisign: `manifest.json.minisig` beside `manifest.json`. A manifest is parsed only after its signature was
+//! verified. The last trusted serial of each release is recorded, so that an older manifest is rejected later.
 
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::id;
@@ -15,17 +15,17 @@ use super::manifest::{self, ManifestProblem, ReleaseManifest};
 
 /// The extension of a signature file.
 pub const SUFFIX: &str = ".minisig";
-/// The largest signature that is read.
-pub const MOST_BYTES: usize = 4 << 10;
+/// The largest signature that is read, in bytes.
+pub const MAX_BYTES: usize = 4 << 10;
 /// The folder in gpubuild's cache with the last trusted serials.
 const FOLDER: &str = "releases";
 
-/// A key that may sign.
+/// A public key that is trusted to sign manifests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrustKey(PublicKey);
 
 impl TrustKey {
-    /// Reads a key: the line that begins with `RW`, or the two lines of minisign's file.
+    /// Parses a key: the line that begins with `RW`, or both lines of minisign's public key file.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         let line = text.lines().map(str::trim).rfind(|line| !line.is_empty())?;
@@ -33,85 +33,85 @@ impl TrustKey {
     }
 }
 
-/// The last trusted manifest of a name.
+/// The last trusted manifest of a release.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Remembered {
+pub struct TrustedSerial {
     /// The serial of the manifest.
     pub serial: u64,
-    /// Its hash.
+    /// The sha256 of the manifest.
     pub sha256: String,
 }
 
 /// The inputs of a trust decision.
 #[derive(Debug, Clone, Copy)]
-pub struct TrustQuestion<'a> {
-    /// The manifest as it was fetched.
+pub struct TrustRequest<'a> {
+    /// The unparsed manifest.
     pub bytes: &'a [u8],
-    /// The text of its signature.
+    /// The signature file, if there is one.
     pub signature: Option<&'a [u8]>,
-    /// Keys of which one has to have signed it.
+    /// The trusted keys. One of them must have signed the manifest.
     pub keys: &'a [TrustKey],
-    /// The name that it has to have, where one is expected.
+    /// The expected name of the release, if one is known.
     pub name: Option<&'a str>,
-    /// Seconds since 1970.
+    /// The current time in seconds since 1970.
     pub now: u64,
 }
 
 /// Why a manifest is not trusted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Distrust {
+pub enum TrustError {
     /// It has no signature.
     #[error("it has no signature ({SUFFIX})")]
     Unsigned,
     /// The signature is malformed.
-    #[error("its signature can't be read: {0}")]
+    #[error("its signature cannot be read: {0}")]
     Unreadable(String),
-    /// Another key signed it.
-    #[error("another key has signed it than {0}")]
-    OtherKey(&'static str),
-    /// It is not what was signed.
-    #[error("it is not what was signed")]
+    /// It was signed with an untrusted key.
+    #[error("it was signed with a key that is not trusted")]
+    OtherKey,
+    /// It differs from the signed content.
+    #[error("it does not match its signature")]
     Changed,
     /// The content is invalid.
     #[error(transparent)]
     Invalid(#[from] ManifestProblem),
-    /// It is for something else.
-    #[error("it is of `{found}`, not of `{wanted}`")]
+    /// It is the manifest of another release.
+    #[error("it is the manifest of `{found}`, not of `{wanted}`")]
     OtherName {
-        /// In the manifest.
+        /// The name in the manifest.
         found: String,
-        /// What was expected.
+        /// The expected name.
         wanted: String,
     },
     /// It has expired.
-    #[error("it has expired {days} days ago")]
+    #[error("it expired {days} days ago")]
     Expired {
-        /// Whole days.
+        /// Full days since then.
         days: u64,
     },
-    /// A newer one was seen.
-    #[error("its serial is {found}, and {known} was seen before: this one is older")]
+    /// A newer manifest was trusted before.
+    #[error("its serial is {found}, which is older than the serial {known} that was trusted before")]
     Older {
-        /// In the manifest.
+        /// The serial of the manifest.
         found: u64,
-        /// What was seen.
+        /// The last trusted serial.
         known: u64,
     },
-    /// Another one with the same serial was seen.
-    #[error("its serial is {serial}, and another manifest with that serial was seen before")]
+    /// A different manifest with the same serial was trusted before.
+    #[error("a different manifest with the same serial {serial} was trusted before")]
     Replaced {
-        /// Of both.
+        /// The serial of both manifests.
         serial: u64,
     },
 }
 
-impl Diagnostic for Distrust {
+impl Diagnostic for TrustError {
     fn id(&self) -> DiagnosticId {
         match self {
             Self::Unsigned => id!("manifest.unsigned"),
             Self::Unreadable(_) => id!("manifest.signature-invalid"),
-            Self::OtherKey(_) => id!("manifest.other-key"),
+            Self::OtherKey => id!("manifest.other-key"),
             Self::Changed => id!("manifest.changed"),
             Self::Invalid(_) => ManifestProblem::ID,
             Self::OtherName { .. } => id!("manifest.other-name"),
@@ -123,92 +123,95 @@ impl Diagnostic for Distrust {
 
     fn hint(&self) -> Option<String> {
         let hint = match self {
-            Self::Unsigned | Self::Unreadable(_) => "fetch the manifest together with its signature",
-            Self::OtherKey(_) => "ask who publishes it for the present key, by another way than this one",
-            Self::Changed | Self::Invalid(_) => {
-                "fetch it again; if that does not help, tell who publishes it"
+            Self::Unsigned | Self::Unreadable(_) => "download the manifest together with its signature",
+            Self::OtherKey => {
+                "ask the publisher for the current key, over a channel other than this download"
             }
-            Self::OtherName { .. } => "check the address",
+            Self::Changed | Self::Invalid(_) => {
+                "download it again; if the error remains, report it to the publisher"
+            }
+            Self::OtherName { .. } => "check the URL",
             Self::Expired { .. } => {
-                "fetch a newer one; if none is available, the server withholds it or the publisher has stopped"
+                "download a newer one; if none is available, the server withholds it or the publisher has stopped updating it"
             }
             Self::Older { .. } | Self::Replaced { .. } => {
-                "fetch it again; if the error remains, the server may be sending you a different manifest than others"
+                "download it again; if the error remains, the server may be sending you a different manifest than others"
             }
         };
         Some(hint.to_owned())
     }
 }
 
-/// Verifies a manifest. Pure.
+/// Verifies a manifest and parses it. `last_trusted` returns the last trusted manifest of a release. Pure.
 ///
 /// # Errors
-/// The first reason not to trust it. The content is parsed only after its signature was verified.
-pub fn believe(
-    question: &TrustQuestion<'_>,
-    remembered: impl FnOnce(&str) -> Option<Remembered>,
-) -> Result<ReleaseManifest, Distrust> {
-    verify(question)?;
-    let manifest = manifest::read(question.bytes)?;
-    if let Some(wanted) = question.name.filter(|wanted| *wanted != manifest.name) {
-        return Err(Distrust::OtherName { found: manifest.name, wanted: wanted.to_owned() });
+/// The first reason not to trust the manifest. It is parsed only after its signature was verified.
+pub fn verify(
+    request: &TrustRequest<'_>,
+    last_trusted: impl FnOnce(&str) -> Option<TrustedSerial>,
+) -> Result<ReleaseManifest, TrustError> {
+    verify_signature(request)?;
+    let manifest = manifest::read(request.bytes)?;
+    if let Some(wanted) = request.name.filter(|wanted| *wanted != manifest.name) {
+        return Err(TrustError::OtherName { found: manifest.name, wanted: wanted.to_owned() });
     }
-    if manifest.expires <= question.now {
-        return Err(Distrust::Expired { days: (question.now - manifest.expires) / (24 * 60 * 60) });
+    if manifest.expires <= request.now {
+        return Err(TrustError::Expired { days: (request.now - manifest.expires) / (24 * 60 * 60) });
     }
-    if let Some(known) = remembered(&manifest.name) {
+    if let Some(known) = last_trusted(&manifest.name) {
         if manifest.serial < known.serial {
-            return Err(Distrust::Older { found: manifest.serial, known: known.serial });
+            return Err(TrustError::Older { found: manifest.serial, known: known.serial });
         }
-        if manifest.serial == known.serial && sha256(question.bytes) != known.sha256 {
-            return Err(Distrust::Replaced { serial: known.serial });
+        if manifest.serial == known.serial && sha256(request.bytes) != known.sha256 {
+            return Err(TrustError::Replaced { serial: known.serial });
         }
     }
     Ok(manifest)
 }
 
-fn verify(question: &TrustQuestion<'_>) -> Result<(), Distrust> {
-    let signature = question.signature.ok_or(Distrust::Unsigned)?;
-    if question.bytes.len() > manifest::MOST_BYTES {
-        return Err(Distrust::Changed);
+fn verify_signature(request: &TrustRequest<'_>) -> Result<(), TrustError> {
+    let signature = request.signature.ok_or(TrustError::Unsigned)?;
+    if request.bytes.len() > manifest::MAX_BYTES {
+        return Err(TrustError::Changed);
     }
-    if signature.len() > MOST_BYTES {
-        return Err(Distrust::Unreadable(format!("more than {MOST_BYTES} bytes")));
+    if signature.len() > MAX_BYTES {
+        return Err(TrustError::Unreadable(format!("it is larger than {MAX_BYTES} bytes")));
     }
-    let unreadable = |error: &dyn std::fmt::Display| Distrust::Unreadable(error.to_string());
+    let unreadable = |error: &dyn std::fmt::Display| TrustError::Unreadable(error.to_string());
     let text = std::str::from_utf8(signature).map_err(|error| unreadable(&error))?;
     let signature = Signature::decode(text).map_err(|error| unreadable(&error))?;
-    let mut outcome = Distrust::OtherKey("those that are trusted");
-    for key in question.keys {
-        match key.0.verify(question.bytes, &signature, false) {
+    let mut outcome = TrustError::OtherKey;
+    for key in request.keys {
+        match key.0.verify(request.bytes, &signature, false) {
             Ok(()) => return Ok(()),
             Err(Error::UnexpectedKeyId) => {}
-            Err(Error::InvalidSignature) => outcome = Distrust::Changed,
+            Err(Error::InvalidSignature) => outcome = TrustError::Changed,
             Err(error) => outcome = unreadable(&error),
         }
     }
     Err(outcome)
 }
 
-fn place(host: &dyn HostInfo, name: &str) -> Option<HostPath> {
+fn path(host: &dyn HostInfo, name: &str) -> Option<HostPath> {
     Some(cache_folder(host)?.join(FOLDER).join(&format!("{name}.json")))
 }
 
-/// The last trusted manifest of a name. An unreadable file counts as absent: that only weakens the check against older manifests.
+/// The last trusted manifest of a release. An unreadable record counts as missing, which only disables the check against older
+/// manifests.
 #[must_use]
-pub fn remembered(host: &dyn ReadFiles, name: &str) -> Option<Remembered> {
-    serde_json::from_slice(&host.read(&place(host, name)?).ok()?).ok()
+pub fn last_trusted(host: &dyn ReadFiles, name: &str) -> Option<TrustedSerial> {
+    serde_json::from_slice(&host.read(&path(host, name)?).ok()?).ok()
 }
 
-/// Records a trusted manifest with one rename.
+/// Records a trusted manifest atomically.
 ///
 /// # Errors
-/// The file cannot be written.
-pub fn remember(host: &dyn WriteFiles, bytes: &[u8], manifest: &ReleaseManifest) -> std::io::Result<()> {
-    let Some(place) = place(host, &manifest.name) else { return Ok(()) };
-    let known = Remembered { serial: manifest.serial, sha256: sha256(bytes) };
+/// The record cannot be written.
+pub fn record(host: &dyn WriteFiles, bytes: &[u8], manifest: &ReleaseManifest) -> std::io::Result<()> {
+    let Some(path) = path(host, &manifest.name) else { return Ok(()) };
+    let known = TrustedSerial { serial: manifest.serial, sha256: sha256(bytes) };
     let text = serde_json::to_vec(&known).map_err(std::io::Error::other)?;
-    host.write(&place, &text)
+    host.write(&path, &text)
 }
 
 #[cfg(test)]

@@ -1,31 +1,28 @@
-//! Addresses: as much of them as fetching a release needs. Pure.
+//! URLs of releases: `http` and `https` without user information. Pure; parsed by the `url` crate.
 
 use std::fmt;
 
+use url::Host;
+
 /// `https://host:port/path?query`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Url {
-    scheme: Scheme,
-    authority: String,
-    path: String,
-    query: Option<String>,
-}
+pub struct Url(url::Url);
 
-/// How it is asked.
+/// The scheme of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
-    /// With encryption.
+    /// Encrypted.
     Https,
-    /// Without.
+    /// Not encrypted.
     Http,
 }
 
-/// Whether addresses without encryption are accepted from other machines.
+/// From which hosts `http` is accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlainHttp {
-    /// Only from this machine itself.
+    /// Only from this machine.
     Loopback,
-    /// From all.
+    /// From every host.
     Anywhere,
 }
 
@@ -33,187 +30,177 @@ pub enum PlainHttp {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a valid address: {why}")]
 pub struct BadUrl {
-    /// The text, without what may be a password.
+    /// The text without user information and query.
     pub text: String,
-    /// Why.
-    pub why: &'static str,
+    /// The reason.
+    pub why: String,
 }
 
-impl Scheme {
-    fn id(self) -> &'static str {
-        match self {
-            Self::Https => "https",
-            Self::Http => "http",
-        }
-    }
+/// The longest accepted URL, in bytes.
+const MAX_LENGTH: usize = 4096;
+
+const RAW_CHARACTERS: &str = "it contains characters that must be percent-encoded";
+
+/// Whether a text contains characters that `url` would remove or encode: a mistake, or an attack.
+fn has_raw_characters(text: &str) -> bool {
+    text.chars().any(|c| !c.is_ascii_graphic() || r#"\"<>`{}|^"#.contains(c))
 }
 
 impl Url {
     /// Parses a URL.
     ///
     /// # Errors
-    /// It is not a URL that can be fetched.
+    /// The text is not a URL, or not one that may be fetched.
     pub fn parse(text: &str) -> Result<Self, BadUrl> {
-        let bad = |why| BadUrl { text: without_password(text), why };
-        let (scheme, rest) = text.split_once("://").ok_or_else(|| bad("it has no `https://`"))?;
-        let scheme = match scheme.to_ascii_lowercase().as_str() {
-            "https" => Scheme::Https,
-            "http" => Scheme::Http,
-            _ => return Err(bad("only https and http are fetched")),
+        let bad = |why: &str| BadUrl { text: without_password(text), why: why.to_owned() };
+        // `url` also accepts `https:host` and `https:///host`.
+        let Some((_, rest)) = text.split_once("://") else {
+            return Err(bad("it has no `https://`"));
         };
-        if text.len() > 4096 {
+        if rest.starts_with('/') {
+            return Err(bad("it has no host"));
+        }
+        if text.len() > MAX_LENGTH {
             return Err(bad("it is too long"));
         }
-        if rest.chars().any(|c| {
-            !c.is_ascii_graphic() || matches!(c, '\\' | '"' | '<' | '>' | '`' | '{' | '}' | '|' | '^')
-        }) {
-            return Err(bad("it has characters that have to be written as `%20` and the like"));
+        if has_raw_characters(text) {
+            return Err(bad(RAW_CHARACTERS));
         }
-        let rest = rest.split('#').next().unwrap_or_default();
-        let end = rest.find(['/', '?']).unwrap_or(rest.len());
-        let (authority, rest) = rest.split_at(end);
-        if authority.contains('@') {
-            return Err(bad("names and passwords are not taken from addresses; ~/.netrc keeps them"));
-        }
-        let authority = authority.to_ascii_lowercase();
-        if host_of(&authority).is_none_or(str::is_empty) {
-            return Err(bad("it names no host"));
-        }
-        let (path, query) = match rest.split_once('?') {
-            Some((path, query)) => (path, Some(query.to_owned())),
-            None => (rest, None),
-        };
-        let path = if path.is_empty() { "/" } else { path };
-        Ok(Self { scheme, authority, path: path.to_owned(), query })
+        let url = url::Url::parse(text).map_err(|error| bad(&error.to_string()))?;
+        Self::accept(url).map_err(bad)
     }
 
-    /// The target of a redirect from here.
+    /// The target of a redirect from this URL.
     ///
     /// # Errors
-    /// It is not a URL that can be fetched.
+    /// The location is not a URL, or not one that may be fetched.
     pub fn join(&self, location: &str) -> Result<Self, BadUrl> {
-        let origin = format!("{}://{}", self.scheme.id(), self.authority);
-        if location.contains("://") && !location.starts_with(['/', '?', '.']) {
-            return Self::parse(location);
+        let bad = |why: &str| BadUrl { text: without_password(location), why: why.to_owned() };
+        if has_raw_characters(location) {
+            return Err(bad(RAW_CHARACTERS));
         }
-        if let Some(rest) = location.strip_prefix("//") {
-            return Self::parse(&format!("{}://{rest}", self.scheme.id()));
-        }
-        if location.starts_with('/') {
-            return Self::parse(&format!("{origin}{location}"));
-        }
-        if location.starts_with('?') {
-            return Self::parse(&format!("{origin}{}{location}", self.path));
-        }
-        let folder = self.path.rsplit_once('/').map_or("", |(folder, _)| folder);
-        Self::parse(&format!("{origin}{folder}/{location}"))
+        let url = self.0.join(location).map_err(|error| bad(&error.to_string()))?;
+        Self::accept(url).map_err(bad)
     }
 
-    /// The address of a file beside this one; a query stays with the file that it was for.
+    fn accept(mut url: url::Url) -> Result<Self, &'static str> {
+        if !matches!(url.scheme(), "https" | "http") {
+            return Err("only https and http are supported");
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err("user names and passwords in addresses are not supported; store them in ~/.netrc");
+        }
+        url.set_fragment(None);
+        Ok(Self(url))
+    }
+
+    /// The URL of a file in the same folder, without the query.
     #[must_use]
     pub fn beside(&self, name: &str) -> Self {
-        let folder = self.path.rsplit_once('/').map_or("", |(folder, _)| folder);
-        Self { path: format!("{folder}/{name}"), query: None, ..self.clone() }
+        let folder = self.path().rsplit_once('/').map_or("", |(folder, _)| folder);
+        let mut url = self.with_path(&format!("{folder}/{name}"));
+        url.0.set_query(None);
+        url
     }
 
-    /// The address of a file below this one.
+    /// The URL of a file below this one.
     #[must_use]
     pub fn below(&self, name: &str) -> Self {
-        Self { path: format!("{}/{name}", self.path.trim_end_matches('/')), ..self.clone() }
+        self.with_path(&format!("{}/{name}", self.path().trim_end_matches('/')))
     }
 
-    /// With something put behind the path.
+    /// The URL with a suffix appended to its path.
     #[must_use]
     pub fn with_suffix(&self, suffix: &str) -> Self {
-        Self { path: format!("{}{suffix}", self.path), ..self.clone() }
+        self.with_path(&format!("{}{suffix}", self.path()))
     }
 
-    /// With a question put behind what is asked already.
+    /// The URL with more parameters, already encoded.
     #[must_use]
     pub fn with_query(&self, query: &str) -> Self {
-        let query = match &self.query {
+        let query = match self.0.query() {
             Some(own) => format!("{own}&{query}"),
             None => query.to_owned(),
         };
-        Self { query: Some(query), ..self.clone() }
+        let mut url = self.clone();
+        url.0.set_query(Some(&query));
+        url
     }
 
-    /// The host without its port, in small letters.
+    fn with_path(&self, path: &str) -> Self {
+        let mut url = self.clone();
+        url.0.set_path(path);
+        url
+    }
+
+    /// The host in lowercase, without port and brackets.
     #[must_use]
-    pub fn host(&self) -> &str {
-        host_of(&self.authority).unwrap_or_default()
+    pub fn host(&self) -> String {
+        match self.0.host() {
+            Some(Host::Ipv6(address)) => address.to_string(),
+            Some(host) => host.to_string(),
+            None => String::new(),
+        }
     }
 
-    /// How it is asked.
+    /// The scheme.
     #[must_use]
     pub fn scheme(&self) -> Scheme {
-        self.scheme
+        if self.0.scheme() == "https" { Scheme::Https } else { Scheme::Http }
     }
 
-    /// The path.
+    /// The path, encoded.
     #[must_use]
     pub fn path(&self) -> &str {
-        &self.path
+        self.0.path()
     }
 
-    /// Whether both are asked of one server.
+    /// Whether scheme, host and port are the same.
     #[must_use]
     pub fn is_same_server(&self, other: &Self) -> bool {
-        self.scheme == other.scheme && self.authority == other.authority
+        self.0.origin() == other.0.origin()
     }
 
-    /// Whether it is this machine itself.
+    /// Whether the host is this machine.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
-        host_of(&self.authority).is_some_and(is_loopback)
+        match self.0.host() {
+            Some(Host::Ipv4(address)) => address.is_loopback(),
+            Some(Host::Ipv6(address)) => address.is_loopback(),
+            Some(Host::Domain(name)) => name == "localhost",
+            None => false,
+        }
     }
 
-    /// As it is shown: a query may hold what opens a door.
+    /// The URL for messages: without the query, which may contain a token.
     #[must_use]
     pub fn shown(&self) -> String {
-        let query = if self.query.is_some() { "?…" } else { "" };
-        format!("{}://{}{}{query}", self.scheme.id(), self.authority, self.path)
+        without_query(self.0.as_str())
     }
 }
 
 impl fmt::Display for Url {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}://{}{}", self.scheme.id(), self.authority, self.path)?;
-        match &self.query {
-            Some(query) => write!(formatter, "?{query}"),
-            None => Ok(()),
-        }
+        self.0.fmt(formatter)
     }
-}
-
-/// The host of `host:port`; `None` if the port is invalid.
-fn host_of(authority: &str) -> Option<&str> {
-    let (host, port) = match authority.strip_prefix('[') {
-        Some(rest) => {
-            let (host, port) = rest.split_once(']')?;
-            (host, port)
-        }
-        None => authority.find(':').map_or((authority, ""), |at| authority.split_at(at)),
-    };
-    let is_port = port.is_empty() || port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
-    is_port.then_some(host)
 }
 
 /// Whether a host is this machine.
 #[must_use]
 pub fn is_loopback(host: &str) -> bool {
-    host == "localhost"
-        || host == "::1"
-        || host.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback())
+    Url::parse(&format!("http://{host}")).is_ok_and(|url| url.is_loopback())
 }
 
-/// The URL for messages: without user information and query.
+/// A possibly invalid URL for messages: without user information and query.
 fn without_password(text: &str) -> String {
     let (scheme, rest) = text.split_once("://").map_or((None, text), |(scheme, rest)| (Some(scheme), rest));
     let scheme = scheme.map(|scheme| format!("{scheme}://")).unwrap_or_default();
     let rest = rest.rsplit_once('@').map_or_else(|| rest.to_owned(), |(_, rest)| format!("…@{rest}"));
-    let rest = rest.split_once('?').map_or_else(|| rest.clone(), |(path, _)| format!("{path}?…"));
-    format!("{scheme}{rest}")
+    format!("{scheme}{}", without_query(&rest))
+}
+
+fn without_query(url: &str) -> String {
+    url.split_once('?').map_or_else(|| url.to_owned(), |(path, _)| format!("{path}?…"))
 }
 
 #[cfg(test)]
@@ -221,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_and_joined() {
+    fn urls_are_parsed_and_joined() {
         let url = Url::parse("HTTPS://Example.com:8443/a/b/manifest.json?token=1#x").unwrap();
         assert_eq!(url.to_string(), "https://example.com:8443/a/b/manifest.json?token=1");
         assert_eq!(url.shown(), "https://example.com:8443/a/b/manifest.json?…");
@@ -251,6 +238,8 @@ mod tests {
             "https://h/a b",
             "https://h/\n",
             "https://[::1",
+            "https:///h/x",
+            "https:h/x",
             "https://h\\x/",
         ] {
             assert!(Url::parse(bad).is_err(), "{bad}");
@@ -263,8 +252,8 @@ mod tests {
             "https://h/ x?secret",
             "ftp://secret@h",
         ] {
-            let told = Url::parse(bad).unwrap_err().to_string();
-            assert!(!told.contains("secret"), "{told}");
+            let message = Url::parse(bad).unwrap_err().to_string();
+            assert!(!message.contains("secret"), "{message}");
         }
         assert_eq!(Url::parse("https://h/t?a").unwrap().with_query("b=c").to_string(), "https://h/t?a&b=c");
         assert_eq!(Url::parse("https://[::1]:8/").unwrap().host(), "::1");
@@ -272,11 +261,12 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_is_known() {
+    fn loopback_hosts_are_recognized() {
         for (text, expected) in [
             ("http://localhost:5000/", true),
             ("http://127.0.0.1/", true),
             ("http://127.9.9.9:1/", true),
+            ("http://2130706433/", true),
             ("http://[::1]:8/", true),
             ("http://localhost.evil.org/", false),
             ("http://127.0.0.1.evil.org/", false),

@@ -15,71 +15,71 @@ use gpubuild_detect::id;
 use gpubuild_host::{HostInfo, HostPath, Os, ReadFiles};
 use serde::Deserialize;
 
-/// The largest configuration that is read.
-const MOST_BYTES: usize = 1 << 20;
-/// The variable that names another file.
+/// The largest configuration file that is read, in bytes.
+const MAX_BYTES: usize = 1 << 20;
+/// The variable that overrides the path of the file.
 const VARIABLE: &str = "GPUBUILD_CONFIG";
 
-/// The file.
+/// The contents of the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// The variant that is wanted of every release.
+    /// The label of the variant to use for every release.
     pub variant: Option<String>,
-    /// The backend that is wanted of every release.
+    /// The backend to use for every release.
     #[serde(default, deserialize_with = "backend")]
     pub backend: Option<Backend>,
-    /// What is wanted of one release, by its name.
+    /// Settings for single releases, by name. They override the general ones.
     #[serde(default)]
     pub releases: BTreeMap<String, UserRelease>,
 }
 
-/// What is wanted of one release.
+/// The settings for one release.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UserRelease {
-    /// The variant.
+    /// The label of the variant.
     pub variant: Option<String>,
     /// The backend.
     #[serde(default, deserialize_with = "backend")]
     pub backend: Option<Backend>,
-    /// The key that signs it, or its file.
+    /// The public key that signs the release, or the path of its file.
     pub key: Option<String>,
 }
 
-/// Spelled as on the command line, other names of a backend among them.
+/// Parses a backend as on the command line, including aliases.
 fn backend<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Backend>, D::Error> {
     let text = Option::<String>::deserialize(from)?;
     text.map(|text| text.parse().map_err(serde::de::Error::custom)).transpose()
 }
 
-/// The settings, and the file that they stand in.
+/// The user's settings and the file that contains them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct User {
-    /// The path of the file; `None` if no configuration folder is known.
+    /// The path of the file; `None` if it does not exist.
     pub file: Option<HostPath>,
-    /// What it says.
+    /// The settings in the file; the defaults if it does not exist.
     pub settings: Settings,
 }
 
-/// Why it can't be read.
+/// The user's settings cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("failed to read `{file}`: {what}")]
-pub struct UnreadableUserFile {
-    /// The file.
+pub struct UserFileError {
+    /// The path of the file.
     pub file: HostPath,
-    /// Why, with the place.
+    /// The cause, with the position in the file.
     pub what: String,
 }
 
-impl UnreadableUserFile {
-    /// Stable id.
+impl UserFileError {
+    /// The stable id of the error.
     pub const ID: DiagnosticId = id!("config.invalid");
 }
 
-/// Where the file is looked for.
+/// The path of the settings file, whether or not it exists; `None` if no configuration folder is known.
 #[must_use]
-pub fn place(host: &dyn HostInfo) -> Option<HostPath> {
+pub fn path(host: &dyn HostInfo) -> Option<HostPath> {
     let env = host.env();
     if let Some(file) = env.get(VARIABLE) {
         return Some(host.path(file));
@@ -96,16 +96,16 @@ pub fn place(host: &dyn HostInfo) -> Option<HostPath> {
     folder.map(|folder| folder.join("gpubuild/config.toml"))
 }
 
-/// Reads it. None is fine.
+/// Reads the user's settings. A missing file yields the defaults.
 ///
 /// # Errors
-/// It is there and is no such file.
-pub fn read(host: &dyn ReadFiles) -> Result<User, UnreadableUserFile> {
-    let Some(file) = place(host).filter(|file| host.is_file(file)) else { return Ok(User::default()) };
-    let unreadable = |what: String| UnreadableUserFile { file: file.clone(), what };
-    let bytes = host.read_start(&file, MOST_BYTES + 1).map_err(|error| unreadable(error.to_string()))?;
-    if bytes.len() > MOST_BYTES {
-        return Err(unreadable(format!("it has more than {MOST_BYTES} bytes")));
+/// The file cannot be read or is invalid.
+pub fn read(host: &dyn ReadFiles) -> Result<User, UserFileError> {
+    let Some(file) = path(host).filter(|file| host.is_file(file)) else { return Ok(User::default()) };
+    let unreadable = |what: String| UserFileError { file: file.clone(), what };
+    let bytes = host.read_start(&file, MAX_BYTES + 1).map_err(|error| unreadable(error.to_string()))?;
+    if bytes.len() > MAX_BYTES {
+        return Err(unreadable(format!("it is larger than {MAX_BYTES} bytes")));
     }
     let text = String::from_utf8(bytes).map_err(|error| unreadable(error.to_string()))?;
     let settings = gpubuild_toml::from_str(&text).map_err(|error| unreadable(error.to_string()))?;
@@ -113,29 +113,29 @@ pub fn read(host: &dyn ReadFiles) -> Result<User, UnreadableUserFile> {
 }
 
 impl User {
-    /// The variant that is wanted of a release, and where that stands.
+    /// The label of the variant to use for a release, and the setting that names it.
     #[must_use]
     pub fn variant(&self, release: &str) -> Option<(String, String)> {
         let own = self.settings.releases.get(release).and_then(|one| one.variant.clone());
-        own.map(|label| (label, self.who(Some(release), "variant")))
-            .or_else(|| Some((self.settings.variant.clone()?, self.who(None, "variant"))))
+        own.map(|label| (label, self.setting(Some(release), "variant")))
+            .or_else(|| Some((self.settings.variant.clone()?, self.setting(None, "variant"))))
     }
 
-    /// The backend that is wanted of a release, and where that stands.
+    /// The backend to use for a release, and the setting that names it.
     #[must_use]
     pub fn backend(&self, release: &str) -> Option<(Backend, String)> {
         let own = self.settings.releases.get(release).and_then(|one| one.backend);
-        own.map(|backend| (backend, self.who(Some(release), "backend")))
-            .or_else(|| Some((self.settings.backend?, self.who(None, "backend"))))
+        own.map(|backend| (backend, self.setting(Some(release), "backend")))
+            .or_else(|| Some((self.settings.backend?, self.setting(None, "backend"))))
     }
 
-    /// The key of a release.
+    /// The public key for a release, or the path of its file.
     #[must_use]
     pub fn key(&self, release: &str) -> Option<String> {
         self.settings.releases.get(release)?.key.clone()
     }
 
-    fn who(&self, release: Option<&str>, key: &str) -> String {
+    fn setting(&self, release: Option<&str>, key: &str) -> String {
         let file = self.file.as_ref().map_or("config.toml", HostPath::as_str);
         match release {
             Some(release) => format!("`releases.{release}.{key}` in {file}"),
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
     use gpubuild_host::{Arch, RecordedHost};
 
-    fn user(text: &str) -> Result<User, UnreadableUserFile> {
+    fn user(text: &str) -> Result<User, UserFileError> {
         let host = RecordedHost::builder(Os::Linux, Arch::X86_64)
             .env("HOME", "/home/u")
             .file("/home/u/.config/gpubuild/config.toml", text)
@@ -158,13 +158,13 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_for_one_release_counts_more() {
+    fn settings_for_a_release_override_the_general_ones() {
         let user =
             user("variant = \"cpu\"\n[releases.infer]\nvariant = \"cuda13\"\nbackend = \"hip\"\nkey = \"k\"")
                 .unwrap();
-        let (label, who) = user.variant("infer").unwrap();
+        let (label, setting) = user.variant("infer").unwrap();
         assert_eq!(label, "cuda13");
-        assert_eq!(who, "`releases.infer.variant` in /home/u/.config/gpubuild/config.toml");
+        assert_eq!(setting, "`releases.infer.variant` in /home/u/.config/gpubuild/config.toml");
         assert_eq!(user.variant("other").unwrap().0, "cpu");
         assert_eq!(user.backend("infer").unwrap().0, Backend::Rocm);
         assert_eq!(
@@ -174,26 +174,27 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_setting_is_told_with_its_place() {
-        for (text, word) in [("varaint = \"cpu\"", "varaint"), ("backend = \"gpu\"", "gpu"), ("[", "line 1")]
+    fn invalid_settings_are_reported_with_the_file() {
+        for (text, expected) in
+            [("varaint = \"cpu\"", "varaint"), ("backend = \"gpu\"", "gpu"), ("[", "line 1")]
         {
-            let told = user(text).unwrap_err().to_string();
-            assert!(told.contains(word) && told.contains("config.toml"), "{told}");
+            let message = user(text).unwrap_err().to_string();
+            assert!(message.contains(expected) && message.contains("config.toml"), "{message}");
         }
-        let none = RecordedHost::builder(Os::Linux, Arch::X86_64).env("HOME", "/home/u").build();
-        assert_eq!(read(&none).unwrap(), User::default());
+        let empty = RecordedHost::builder(Os::Linux, Arch::X86_64).env("HOME", "/home/u").build();
+        assert_eq!(read(&empty).unwrap(), User::default());
     }
 
     #[test]
-    fn each_platform_has_its_place() {
+    fn the_path_depends_on_the_platform() {
         let windows = RecordedHost::builder(Os::Windows, Arch::X86_64)
             .env("APPDATA", r"C:\Users\u\AppData\Roaming")
             .build();
-        assert_eq!(place(&windows).unwrap().as_str(), r"C:\Users\u\AppData\Roaming\gpubuild\config.toml");
+        assert_eq!(path(&windows).unwrap().as_str(), r"C:\Users\u\AppData\Roaming\gpubuild\config.toml");
         let linux = RecordedHost::builder(Os::Linux, Arch::X86_64)
             .env("HOME", "/home/u")
             .env("XDG_CONFIG_HOME", "/etc/u")
             .build();
-        assert_eq!(place(&linux).unwrap().as_str(), "/etc/u/gpubuild/config.toml");
+        assert_eq!(path(&linux).unwrap().as_str(), "/etc/u/gpubuild/config.toml");
     }
 }

@@ -1,10 +1,6 @@
-//! Small executables made by hand, for tests on any machine: as much of each format as loaders read.
-#![expect(missing_docs, reason = "fields bear the names that the formats give them")]
-#![expect(
-    clippy::unwrap_used,
-    clippy::missing_panics_doc,
-    reason = "only tests use it, and its numbers are small"
-)]
+//! Creates minimal executables and libraries for tests on any machine. They contain the parts of each format that loaders read.
+#![expect(missing_docs, reason = "names are those of the file formats")]
+#![expect(clippy::unwrap_used, clippy::missing_panics_doc, reason = "only used in tests, with small numbers")]
 
 /// An ELF file under construction.
 #[derive(Debug, Clone)]
@@ -17,15 +13,15 @@ pub struct Elf {
     pub needed: Vec<&'static str>,
     pub rpath: Option<&'static str>,
     pub runpath: Option<&'static str>,
-    pub wants: Vec<(&'static str, Vec<&'static str>)>,
-    pub offers: Vec<&'static str>,
+    pub version_needs: Vec<(&'static str, Vec<&'static str>)>,
+    pub version_definitions: Vec<&'static str>,
     pub imports: Vec<&'static str>,
     pub exports: Vec<&'static str>,
     pub sections: Vec<(&'static str, Vec<u8>)>,
 }
 
 impl Elf {
-    /// A library for x86-64.
+    /// Creates a library for x86-64.
     #[must_use]
     pub fn library(name: &'static str) -> Self {
         Self {
@@ -37,15 +33,15 @@ impl Elf {
             needed: Vec::new(),
             rpath: None,
             runpath: None,
-            wants: Vec::new(),
-            offers: Vec::new(),
+            version_needs: Vec::new(),
+            version_definitions: Vec::new(),
             imports: Vec::new(),
             exports: Vec::new(),
             sections: Vec::new(),
         }
     }
 
-    /// A program for x86-64 and glibc.
+    /// Creates a program for x86-64 and glibc.
     #[must_use]
     pub fn program() -> Self {
         Self { interpreter: Some("/lib64/ld-linux-x86-64.so.2"), ..Self::library("") }
@@ -68,14 +64,14 @@ impl Elf {
     }
 
     #[must_use]
-    pub fn wants(mut self, library: &'static str, versions: &[&'static str]) -> Self {
-        self.wants.push((library, versions.to_vec()));
+    pub fn version_needs(mut self, library: &'static str, versions: &[&'static str]) -> Self {
+        self.version_needs.push((library, versions.to_vec()));
         self
     }
 
     #[must_use]
-    pub fn offers(mut self, versions: &[&'static str]) -> Self {
-        self.offers.extend(versions);
+    pub fn version_definitions(mut self, versions: &[&'static str]) -> Self {
+        self.version_definitions.extend(versions);
         self
     }
 
@@ -95,39 +91,43 @@ impl Elf {
         Self { exports: names.to_vec(), ..self }
     }
 
-    /// The bytes of the file: header, segments, tables, sections.
+    /// Writes the file: header, segments, tables, sections.
     #[must_use]
     pub fn build(&self) -> Vec<u8> {
         const BASE: u64 = 0x40_0000;
         let mut names = Strings::default();
         let segments = 2 + u64::from(self.interpreter.is_some());
         let (head, segment, section) = if self.wide { (64, 56, 64) } else { (52, 32, 40) };
-        let mut body = DeviceCodeBody {
-            wide: self.wide,
-            bytes: vec![0; usize::try_from(head + segments * segment).unwrap()],
-        };
+        let mut body =
+            ElfBody { wide: self.wide, bytes: vec![0; usize::try_from(head + segments * segment).unwrap()] };
         let interpreter = self.interpreter.map(|path| body.append(&[path.as_bytes(), &[0]].concat()));
-        let wants = self.wants_table(&mut names);
-        let offers = self.offers_table(&mut names);
+        let version_needs = self.version_needs_table(&mut names);
+        let version_definitions = self.version_definitions_table(&mut names);
         let symbols = self.symbol_table(&mut names);
         let needed: Vec<u64> = self.needed.iter().map(|name| names.add(name)).collect();
         let name = self.name.map(|name| names.add(name));
         let rpath = self.rpath.map(|path| names.add(path));
         let runpath = self.runpath.map(|path| names.add(path));
         let strings = body.append(&names.bytes);
-        let wants_at = body.append(&wants);
-        let offers_at = body.append(&offers);
+        let version_needs_at = body.append(&version_needs);
+        let version_definitions_at = body.append(&version_definitions);
         let symbols_at = body.append(&symbols);
         let mut tags: Vec<(u64, u64)> = needed.iter().map(|at| (1, *at)).collect();
         tags.extend(name.map(|at| (14, at)));
         tags.extend(rpath.map(|at| (15, at)));
         tags.extend(runpath.map(|at| (29, at)));
         tags.extend([(5, BASE + strings), (10, names.bytes.len() as u64)]);
-        if !self.wants.is_empty() {
-            tags.extend([(0x6fff_fffe, BASE + wants_at), (0x6fff_ffff, self.wants.len() as u64)]);
+        if !self.version_needs.is_empty() {
+            tags.extend([
+                (0x6fff_fffe, BASE + version_needs_at),
+                (0x6fff_ffff, self.version_needs.len() as u64),
+            ]);
         }
-        if !self.offers.is_empty() {
-            tags.extend([(0x6fff_fffc, BASE + offers_at), (0x6fff_fffd, self.offers.len() as u64)]);
+        if !self.version_definitions.is_empty() {
+            tags.extend([
+                (0x6fff_fffc, BASE + version_definitions_at),
+                (0x6fff_fffd, self.version_definitions.len() as u64),
+            ]);
         }
         tags.push((0, 0));
         let dynamic: Vec<u8> =
@@ -169,11 +169,11 @@ impl Elf {
         body.bytes
     }
 
-    fn wants_table(&self, names: &mut Strings) -> Vec<u8> {
+    fn version_needs_table(&self, names: &mut Strings) -> Vec<u8> {
         let mut table = Vec::new();
-        for (index, (library, versions)) in self.wants.iter().enumerate() {
+        for (index, (library, versions)) in self.version_needs.iter().enumerate() {
             let size = 16 + 16 * versions.len();
-            let next = if index + 1 == self.wants.len() { 0 } else { size };
+            let next = if index + 1 == self.version_needs.len() { 0 } else { size };
             table.extend(
                 [1_u16, u16::try_from(versions.len()).unwrap()].iter().flat_map(|one| one.to_le_bytes()),
             );
@@ -189,11 +189,11 @@ impl Elf {
         table
     }
 
-    fn offers_table(&self, names: &mut Strings) -> Vec<u8> {
+    fn version_definitions_table(&self, names: &mut Strings) -> Vec<u8> {
         let mut table = Vec::new();
-        for (index, version) in self.offers.iter().enumerate() {
-            let next = if index + 1 == self.offers.len() { 0_u32 } else { 28 };
-            // Version, flags, index, count; hash, place of the name, next; name, next name.
+        for (index, version) in self.version_definitions.iter().enumerate() {
+            let next = if index + 1 == self.version_definitions.len() { 0_u32 } else { 28 };
+            // Verdef: version, flags, index, count, hash, offset of the name, next entry. Verdaux: name, next name.
             table.extend([1_u16, 0, 2, 1].iter().flat_map(|one| one.to_le_bytes()));
             table.extend([0, 20, next].iter().flat_map(|one| one.to_le_bytes()));
             table.extend(u32::try_from(names.add(version)).unwrap().to_le_bytes());
@@ -219,12 +219,12 @@ impl Elf {
     }
 }
 
-struct DeviceCodeBody {
+struct ElfBody {
     wide: bool,
     bytes: Vec<u8>,
 }
 
-impl DeviceCodeBody {
+impl ElfBody {
     fn append(&mut self, bytes: &[u8]) -> u64 {
         while !self.bytes.len().is_multiple_of(16) {
             self.bytes.push(0);
@@ -269,7 +269,7 @@ impl DeviceCodeBody {
         }
     }
 
-    /// Name, kind and link; place, size and size of an entry.
+    /// Arguments: name, type and link; offset, size and entry size.
     fn section_header(&self, [name, kind, link]: [u32; 3], [at, size, entry]: [u64; 3]) -> Vec<u8> {
         let mut header = [name.to_le_bytes(), kind.to_le_bytes()].concat();
         header.extend([0, 0, at, size].map(|value| self.word(value)).concat());
@@ -279,7 +279,7 @@ impl DeviceCodeBody {
     }
 }
 
-/// A table of names; the first is empty.
+/// A string table. The first string is empty.
 struct Strings {
     bytes: Vec<u8>,
 }
@@ -299,10 +299,10 @@ impl Strings {
     }
 }
 
-/// A kernel in a fat binary: kind, architecture, version, flags.
+/// An entry of a CUDA fat binary: kind, architecture, version, flags.
 pub type SampleSection = (u16, u32, (u16, u16), u64);
 
-/// A section of CUDA fat binaries, a container per list.
+/// Creates a section with CUDA fat binaries, one container per list.
 #[must_use]
 pub fn fat_binary(containers: &[&[SampleSection]]) -> Vec<u8> {
     let mut section = Vec::new();
@@ -330,19 +330,19 @@ pub fn fat_binary(containers: &[&[SampleSection]]) -> Vec<u8> {
     section
 }
 
-/// Machine code for an architecture, of CUDA 12.
+/// A fat binary entry with CUDA 12 machine code for an architecture.
 #[must_use]
 pub fn sass(arch: u32) -> SampleSection {
     (2, arch, (1, 7), 0x11)
 }
 
-/// Text for an architecture, in a version of the language.
+/// A fat binary entry with PTX of a language version for an architecture.
 #[must_use]
 pub fn ptx(arch: u32, version: (u16, u16)) -> SampleSection {
     (1, arch, version, 0x8011)
 }
 
-/// A section of HIP bundles, one per list of targets.
+/// Creates a section with HIP bundles, one per list of targets.
 #[must_use]
 pub fn bundles(bundles: &[&[&str]]) -> Vec<u8> {
     let mut section: Vec<u8> = Vec::new();
@@ -366,7 +366,7 @@ pub fn bundles(bundles: &[&[&str]]) -> Vec<u8> {
     section
 }
 
-/// A PE file for x86-64: imports, delayed imports (each with its functions) and sections.
+/// Creates a 64-bit PE file with imports, delay-loaded imports (libraries and their functions) and sections.
 pub fn pe(
     machine: u16,
     is_library: bool,
@@ -388,7 +388,7 @@ pub fn pe(
         let names: Vec<u32> =
             functions.iter().map(|name| add(data, &[&[0, 0], name.as_bytes(), &[0]].concat())).collect();
         let mut entries: Vec<u8> = names.iter().flat_map(|name| u64::from(*name).to_le_bytes()).collect();
-        // One function by its number.
+        // Every library has an additional import by ordinal.
         entries.extend((1_u64 << 63 | 7).to_le_bytes());
         entries.extend([0; 8]);
         add(data, &entries)
@@ -442,7 +442,7 @@ pub fn pe(
     file
 }
 
-/// A Mach-O file: libraries (name, weak), rpaths, the oldest system.
+/// Creates a Mach-O file with libraries (name, whether weak), rpaths and a minimum macOS version.
 pub fn mach_o(
     processor: u32,
     kind: u32,
@@ -475,7 +475,7 @@ pub fn mach_o(
     file
 }
 
-/// A universal file of several.
+/// Creates a universal binary from several Mach-O files (CPU type, content).
 pub fn universal(parts: &[(u32, Vec<u8>)]) -> Vec<u8> {
     let mut file = [0xcafe_babe, u32::try_from(parts.len()).unwrap()].map(u32::to_be_bytes).concat();
     let mut content = Vec::new();

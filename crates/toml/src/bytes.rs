@@ -1,8 +1,8 @@
-//! The form of a document in bytes.
+//! The binary encoding of a document.
 //!
-//! A value is a tag, its place in the text where places are kept, and its content. Places and the lengths of arrays and tables
-//! are 32-bit numbers, all numbers are little-endian. The length of a string has seven bits to a byte, the lowest first, and the
-//! eighth where more follow. A table is keys and values in turn; a key is written as a string is.
+//! A value consists of a tag, its span in the text (optional) and its content. All numbers are little-endian. Spans and the byte
+//! lengths of arrays and tables are 32-bit numbers. The length of a string is encoded as LEB128: seven bits per byte, the lowest
+//! first; the eighth bit is set if more bytes follow. A table is a sequence of alternating keys and values; keys are strings.
 
 use std::ops::Range;
 
@@ -10,14 +10,14 @@ use toml::de::{DeFloat, DeInteger, DeValue};
 
 use crate::TomlError;
 
-/// Whether values have their place in the text.
+/// Whether the encoding contains the span of each value in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spans {
     Kept,
     Dropped,
 }
 
-/// What a value is.
+/// The type of a value, and the value of a boolean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Tag {
@@ -68,13 +68,13 @@ impl Writer {
             DeValue::Datetime(time) => self.text(&time.to_string(), span),
             DeValue::Array(items) => {
                 self.head(Tag::Array, span)?;
-                self.measured(|writer| {
+                self.with_length(|writer| {
                     items.iter().try_for_each(|item| writer.value(item.get_ref(), item.span()))
                 })
             }
             DeValue::Table(table) => {
                 self.head(Tag::Table, span)?;
-                self.measured(|writer| {
+                self.with_length(|writer| {
                     table.iter().try_for_each(|(key, value)| {
                         writer.text(key.get_ref(), key.span())?;
                         writer.value(value.get_ref(), value.span())
@@ -105,7 +105,8 @@ impl Writer {
         Ok(())
     }
 
-    fn measured(
+    /// Writes the byte length of `content`, then the content.
+    fn with_length(
         &mut self,
         content: impl FnOnce(&mut Self) -> Result<(), TomlError>,
     ) -> Result<(), TomlError> {
@@ -136,7 +137,7 @@ fn float(number: &DeFloat<'_>) -> Option<f64> {
     text.parse().ok().filter(|value: &f64| value.is_finite() || text.contains("inf") || text.contains("nan"))
 }
 
-/// Goes through the bytes once, from the front.
+/// Reads values in order.
 pub(crate) struct ByteReader<'de> {
     bytes: &'de [u8],
     spans: Spans,
@@ -144,7 +145,7 @@ pub(crate) struct ByteReader<'de> {
     inserted: Option<Inserted>,
 }
 
-/// A value that is read before the next one, though it is not in the document.
+/// A value that is returned before the next one of the document.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Inserted {
     Text(&'static str),
@@ -160,8 +161,8 @@ impl<'de> ByteReader<'de> {
         self.spans == Spans::Dropped
     }
 
-    /// The bytes of the next value, without reading it.
-    pub(crate) fn whole(&mut self) -> Result<&'de [u8], TomlError> {
+    /// Skips the next value and returns its bytes.
+    pub(crate) fn raw_value(&mut self) -> Result<&'de [u8], TomlError> {
         let start = self.at;
         match self.tag()? {
             Tag::False | Tag::True => {}
@@ -172,14 +173,14 @@ impl<'de> ByteReader<'de> {
                 self.take(length)?;
             }
         }
-        self.bytes.get(start..self.at).ok_or_else(broken)
+        self.bytes.get(start..self.at).ok_or_else(invalid)
     }
 
     pub(crate) fn insert(&mut self, value: Inserted) {
         self.inserted = Some(value);
     }
 
-    /// The next tag, which stays the next.
+    /// Returns the next tag without reading it.
     pub(crate) fn peek(&self) -> Result<Tag, TomlError> {
         match self.inserted {
             Some(Inserted::Text(_)) => return Ok(Tag::String),
@@ -187,10 +188,10 @@ impl<'de> ByteReader<'de> {
             None => {}
         }
         let tag = self.bytes.get(self.at).and_then(|byte| TAGS.get(usize::from(*byte)));
-        tag.copied().ok_or_else(broken)
+        tag.copied().ok_or_else(invalid)
     }
 
-    /// The place of the next value, which stays the next.
+    /// Returns the span of the next value without reading it.
     pub(crate) fn span(&self) -> Option<Range<usize>> {
         let number = |offset| Some(read_u32(self.bytes.get(self.at + offset..)?)? as usize);
         if self.spans == Spans::Kept { Some(number(1)?..number(5)?) } else { None }
@@ -206,7 +207,7 @@ impl<'de> ByteReader<'de> {
 
     pub(crate) fn integer(&mut self) -> Result<i64, TomlError> {
         if let Some(Inserted::Number(number)) = self.inserted.take() {
-            return i64::try_from(number).map_err(|_| broken());
+            return i64::try_from(number).map_err(|_| invalid());
         }
         self.eight().map(i64::from_le_bytes)
     }
@@ -216,7 +217,7 @@ impl<'de> ByteReader<'de> {
     }
 
     fn eight(&mut self) -> Result<[u8; 8], TomlError> {
-        self.take(8)?.try_into().map_err(|_| broken())
+        self.take(8)?.try_into().map_err(|_| invalid())
     }
 
     pub(crate) fn text(&mut self) -> Result<&'de str, TomlError> {
@@ -226,16 +227,16 @@ impl<'de> ByteReader<'de> {
         let (mut length, mut shift) = (0_usize, 0);
         loop {
             let byte = self.take(1)?[0];
-            length |= usize::from(byte & 0x7f).checked_shl(shift).ok_or_else(broken)?;
+            length |= usize::from(byte & 0x7f).checked_shl(shift).ok_or_else(invalid)?;
             shift += 7;
             if byte < 0x80 {
                 break;
             }
         }
-        std::str::from_utf8(self.take(length)?).map_err(|_| broken())
+        std::str::from_utf8(self.take(length)?).map_err(|_| invalid())
     }
 
-    /// The text that comes next, which stays the next.
+    /// Returns the next string without reading it.
     pub(crate) fn peek_text(&mut self) -> Result<&'de str, TomlError> {
         let at = self.at;
         self.tag()?;
@@ -244,7 +245,7 @@ impl<'de> ByteReader<'de> {
         text
     }
 
-    /// Where the content ends that begins here with its length.
+    /// Reads the length of an array or table and returns the position of its end.
     pub(crate) fn end(&mut self) -> Result<usize, TomlError> {
         let length = self.length()?;
         Ok(self.at + length)
@@ -254,18 +255,18 @@ impl<'de> ByteReader<'de> {
         self.at >= end
     }
 
-    /// Goes on after content that may not have been read whole.
+    /// Continues at a position, skipping content that was not read.
     pub(crate) fn skip_to(&mut self, end: usize) {
         self.at = end;
     }
 
     fn length(&mut self) -> Result<usize, TomlError> {
-        read_u32(self.take(4)?).map(|length| length as usize).ok_or_else(broken)
+        read_u32(self.take(4)?).map(|length| length as usize).ok_or_else(invalid)
     }
 
     fn take(&mut self, count: usize) -> Result<&'de [u8], TomlError> {
-        let end = self.at.checked_add(count).ok_or_else(broken)?;
-        let taken = self.bytes.get(self.at..end).ok_or_else(broken)?;
+        let end = self.at.checked_add(count).ok_or_else(invalid)?;
+        let taken = self.bytes.get(self.at..end).ok_or_else(invalid)?;
         self.at = end;
         Ok(taken)
     }
@@ -275,6 +276,6 @@ fn read_u32(bytes: &[u8]) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?))
 }
 
-fn broken() -> TomlError {
-    TomlError::new("these bytes were not written by this version of `encode`", None)
+fn invalid() -> TomlError {
+    TomlError::new("the data was not encoded by this version of `encode`", None)
 }

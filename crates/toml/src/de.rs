@@ -1,4 +1,4 @@
-//! From bytes to values.
+//! Deserializes values from the binary encoding.
 
 use serde_core::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Error as _, Expected, MapAccess, SeqAccess,
@@ -7,9 +7,9 @@ use serde_core::de::{
 use serde_core::forward_to_deserialize_any;
 
 use crate::bytes::{ByteReader, Inserted, Tag};
-use crate::{TomlError, later};
+use crate::{TomlError, lazy};
 
-/// How `toml::Spanned` asks for a value with its place.
+/// The names with which `toml::Spanned` requests a value and its span.
 mod spanned {
     pub(super) const NAME: &str = "$__serde_spanned_private_Spanned";
     pub(super) const START: &str = "$__serde_spanned_private_start";
@@ -21,7 +21,7 @@ pub(crate) fn read<T: DeserializeOwned>(mut reader: ByteReader<'_>) -> Result<T,
     T::deserialize(&mut reader)
 }
 
-/// The error for a value of another type than the visitor expects. Not generic, because every type calls it.
+/// The error for a value of an unexpected type. Not generic, so that it is compiled only once.
 fn mismatch(reader: &mut ByteReader<'_>, tag: Tag, expected: &dyn Expected) -> TomlError {
     let found = match tag {
         Tag::False => Ok(Unexpected::Bool(false)),
@@ -35,8 +35,8 @@ fn mismatch(reader: &mut ByteReader<'_>, tag: Tag, expected: &dyn Expected) -> T
     found.map_or_else(|error| error, |found| TomlError::invalid_type(found, expected))
 }
 
-// Each type asks for one kind of value, and its visitor is compiled for that kind only. With `any` for all of them the code of a
-// type would be several times larger.
+// There is a function per kind of value, so that each visitor is compiled only for the kind that it requests. With `any` for all kinds,
+// the generated code would be several times larger.
 
 fn any<'de, V: Visitor<'de>>(reader: &mut ByteReader<'de>, visitor: V) -> Result<V::Value, TomlError> {
     match reader.tag()? {
@@ -109,7 +109,7 @@ fn entries<'de, V: Visitor<'de>>(reader: &mut ByteReader<'de>, visitor: V) -> Re
     Ok(value)
 }
 
-macro_rules! sorts {
+macro_rules! deserialize_methods {
     ($($method:ident: $read:ident,)*) => {
         $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, TomlError> {
             let span = self.span();
@@ -124,7 +124,7 @@ macro_rules! sorts {
 impl<'de> Deserializer<'de> for &mut ByteReader<'de> {
     type Error = TomlError;
 
-    sorts! {
+    deserialize_methods! {
         deserialize_any: any,
         deserialize_ignored_any: any,
         deserialize_bool: boolean,
@@ -150,7 +150,7 @@ impl<'de> Deserializer<'de> for &mut ByteReader<'de> {
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, TomlError> {
         let span = self.span();
-        // A value that is not there is a missing key.
+        // A missing value is a missing key, so there always is a value here.
         visitor.visit_some(self).map_err(|error| error.at(span))
     }
 
@@ -159,8 +159,8 @@ impl<'de> Deserializer<'de> for &mut ByteReader<'de> {
         name: &'static str,
         visitor: V,
     ) -> Result<V::Value, TomlError> {
-        if name == later::NAME && self.is_embedded() {
-            return visitor.visit_bytes(self.whole()?);
+        if name == lazy::NAME && self.is_embedded() {
+            return visitor.visit_bytes(self.raw_value()?);
         }
         let span = self.span();
         visitor.visit_newtype_struct(self).map_err(|error| error.at(span))
@@ -227,7 +227,8 @@ impl<'de> SeqAccess<'de> for Items<'_, 'de> {
     }
 }
 
-/// The entries of a table, or what `toml::Spanned` takes for one. One type for both, since visitors are compiled for each.
+/// The entries of a table, or of the pseudo-table that `toml::Spanned` requests. A single type, because visitors are compiled for each
+/// `MapAccess` type.
 struct TableEntries<'a, 'de> {
     reader: &'a mut ByteReader<'de>,
     kind: EntryKind<'de>,
@@ -247,7 +248,7 @@ enum EntryPart {
 }
 
 impl TableEntries<'_, '_> {
-    /// Goes to the next key, if there is one.
+    /// Moves to the next key. Returns false at the end.
     fn advance(&mut self) -> Result<bool, TomlError> {
         match &mut self.kind {
             EntryKind::Table { end, .. } if self.reader.is_at(*end) => return Ok(false),
@@ -265,7 +266,7 @@ impl TableEntries<'_, '_> {
         Ok(true)
     }
 
-    /// Goes to the value of the key.
+    /// Moves to the value of the current key.
     fn value(&mut self) {
         if let EntryKind::Spanned(part) = &mut self.kind {
             let span = self.reader.span().unwrap_or_default();
@@ -307,7 +308,7 @@ impl<'de> MapAccess<'de> for TableEntries<'_, 'de> {
     }
 }
 
-/// A variant of an enum: its name alone, or a table with its name as the only key.
+/// An enum variant: its name, or a table whose only key is its name.
 struct Variant<'a, 'de> {
     reader: &'a mut ByteReader<'de>,
     content: VariantContent,
@@ -334,7 +335,7 @@ impl<'de> EnumAccess<'de> for Variant<'_, 'de> {
 }
 
 impl<'de> Variant<'_, 'de> {
-    /// Reads what follows the name.
+    /// Reads the content after the name.
     fn content<T>(
         self,
         read: impl FnOnce(&mut ByteReader<'de>) -> Result<T, TomlError>,
@@ -361,7 +362,7 @@ impl<'de> VariantAccess<'de> for Variant<'_, 'de> {
         match self.content {
             VariantContent::None => Ok(()),
             VariantContent::Until(_) => {
-                Err(TomlError::invalid_type(Unexpected::Map, &"the name of the variant alone"))
+                Err(TomlError::invalid_type(Unexpected::Map, &"only the name of the variant"))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! For build scripts of crates that hold data.
+//! Functions for build scripts of crates that embed data.
 #![expect(clippy::disallowed_methods, reason = "only build scripts of gpubuild's own crates call this")]
 
 use std::collections::BTreeSet;
@@ -7,8 +7,8 @@ use std::{env, fs, io};
 
 use toml::de::DeTable;
 
-/// Parses the `*.toml` files in folders of the package that cargo builds: `FOLDER/NAME.toml` becomes `FOLDER/NAME.bin` in
-/// `OUT_DIR`, for [`from_bytes`](crate::from_bytes).
+/// Encodes the `*.toml` files in folders of the current package for [`from_bytes`](crate::from_bytes): writes `FOLDER/NAME.toml` to
+/// `FOLDER/NAME.bin` in `OUT_DIR`.
 ///
 /// # Errors
 /// A folder cannot be read or written, or a file is not TOML.
@@ -30,7 +30,7 @@ pub fn embed(folders: &[&str]) -> io::Result<()> {
     Ok(())
 }
 
-/// The keys of a table of a document, sorted; none if the document has no such table.
+/// Returns the keys of a table in a document, sorted. Empty if the document has no such table.
 ///
 /// # Errors
 /// The file cannot be read, or is not TOML.

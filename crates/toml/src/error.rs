@@ -1,26 +1,27 @@
-//! Errors in a document, with their place.
+//! Errors in documents.
 
 use std::fmt;
 use std::ops::Range;
 
-/// An error in a document, with its place.
+/// An error in a document, with its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TomlError {
     message: String,
     span: Option<Range<usize>>,
-    /// From the outermost key to the innermost.
+    /// Keys of the value, from the outermost to the innermost.
     keys: Vec<String>,
-    /// The line of the text, and where it stands.
+    /// The line with the error.
     line: Option<SourceLine>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct SourceLine {
     text: String,
-    /// Counted from one.
+    /// Line number, counted from one.
     number: usize,
-    /// Characters before the place, and those that are marked.
+    /// Number of characters before the error.
     before: usize,
+    /// Number of characters to mark.
     marked: usize,
 }
 
@@ -29,19 +30,19 @@ impl TomlError {
         Self { message: message.to_owned(), span, keys: Vec::new(), line: None }
     }
 
-    /// The error, without its place.
+    /// The message, without the location.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// Where in the text, in bytes.
+    /// The byte range in the text, if known.
     #[must_use]
     pub fn span(&self) -> Option<Range<usize>> {
         self.span.clone()
     }
 
-    /// Adds a place, unless an inner value has set one.
+    /// Sets the span, unless an inner value has already set it.
     pub(crate) fn at(mut self, span: Option<Range<usize>>) -> Self {
         self.span = self.span.or(span);
         self
@@ -52,10 +53,10 @@ impl TomlError {
         self
     }
 
-    /// Adds the line of the text.
+    /// Adds the line of the text that contains the error.
     pub(crate) fn of(mut self, text: &str) -> Self {
         if let Some(span) = &self.span {
-            // At the end of a text that ends with a line break, the last line is shown.
+            // For an error at the end of the text, show the last line, not the empty line after it.
             let start = span.start.min(text.len());
             let inside = start.min(text.len().saturating_sub(1));
             let head = text.get(..inside).unwrap_or_default();

@@ -1,46 +1,46 @@
-//! Reads TOML into Rust types: text at run time, or what a build script has parsed already.
+//! Deserializes TOML: text at run time, or documents that a build script has already parsed.
 //!
 //! Part of [gpubuild](https://crates.io/crates/gpubuild). The interface is not stable.
 //!
-//! Both are converted to the same bytes first, so that each type is compiled for one deserializer. The `toml` crate has three
-//! kinds of tables, and compiles the code of a type for each of them. Embedded data is not parsed when a program starts: a build
-//! script calls [`embed`], and the program calls [`from_bytes`].
+//! Both are converted to the same binary encoding first, so that the code of each type is only compiled for one deserializer. (The
+//! `toml` crate compiles it for three kinds of tables.) Embedded documents are not parsed at run time: a build script calls [`embed`],
+//! and the program calls [`from_bytes`].
 
 mod bytes;
 mod de;
 mod embed;
 mod error;
-mod later;
+mod lazy;
 
 pub use embed::{embed, keys};
 pub use error::TomlError;
-pub use later::Later;
+pub use lazy::Lazy;
 use serde_core::de::DeserializeOwned;
 use toml::de::{DeTable, DeValue};
 
 use self::bytes::{ByteReader, Spans, Writer};
 
-/// Reads a document.
+/// Deserializes a document.
 ///
 /// # Errors
-/// It is not TOML, or not a `T`: the error has the line.
+/// The text is not TOML, or does not match the type. The error contains the line.
 pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, TomlError> {
     let bytes = write(text, Spans::Kept)?;
     de::read(ByteReader::new(&bytes, Spans::Kept)).map_err(|error| error.of(text))
 }
 
-/// Reads a document that [`encode`] has parsed.
+/// Deserializes a document that was encoded by [`encode`].
 ///
 /// # Errors
-/// It is not a `T`: the error has the keys that lead to the place.
+/// The document does not match the type. The error contains the keys of the value.
 pub fn from_bytes<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, TomlError> {
     de::read(ByteReader::new(bytes, Spans::Dropped))
 }
 
-/// Parses a document, for [`from_bytes`].
+/// Encodes a document for [`from_bytes`].
 ///
 /// # Errors
-/// It is not TOML: the error has the line.
+/// The text is not TOML. The error contains the line.
 pub fn encode(text: &str) -> Result<Vec<u8>, TomlError> {
     write(text, Spans::Dropped)
 }

@@ -1,4 +1,4 @@
-//! Both ways agree with each other and with the `toml` crate, which says the same of mistakes.
+//! Compares both ways of reading with each other and with the `toml` crate, including error messages.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +9,18 @@ use super::*;
 
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Whole {
+struct DocumentSample {
     name: String,
     #[serde(default)]
     on: bool,
     size: Option<u16>,
     factor: Option<f64>,
     #[serde(default)]
-    list: Vec<WordSample>,
+    list: Vec<KeywordSample>,
     #[serde(default)]
     pair: (u8, String),
     #[serde(default)]
-    table: BTreeMap<WordSample, Vec<i64>>,
+    table: BTreeMap<KeywordSample, Vec<i64>>,
     either: Option<Either>,
     shape: Option<Shape>,
     #[serde(default)]
@@ -29,7 +29,7 @@ struct Whole {
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum WordSample {
+enum KeywordSample {
     First,
     SecondOne,
 }
@@ -60,18 +60,18 @@ struct InnerSample {
 #[derive(Debug, PartialEq, Deserialize)]
 struct Number(u32);
 
-/// The same from all three.
+/// Asserts that `from_str`, `from_bytes` and the `toml` crate read the same value, and returns it.
 #[track_caller]
-fn same(text: &str) -> Whole {
-    let whole = from_str::<Whole>(text).unwrap();
-    assert_eq!(whole, toml::from_str(text).unwrap());
-    assert_eq!(whole, from_bytes(&encode(text).unwrap()).unwrap());
-    whole
+fn read_all(text: &str) -> DocumentSample {
+    let document = from_str::<DocumentSample>(text).unwrap();
+    assert_eq!(document, toml::from_str(text).unwrap());
+    assert_eq!(document, from_bytes(&encode(text).unwrap()).unwrap());
+    document
 }
 
 #[test]
-fn every_sort_of_value_is_read() {
-    let whole = same(
+fn every_kind_of_value_is_read() {
+    let document = read_all(
         r#"
         name = 'a "b"'
         on = true
@@ -89,18 +89,18 @@ fn every_sort_of_value_is_read() {
         lines"""
         "#,
     );
-    assert_eq!((whole.size, whole.factor), (Some(16), Some(10.5)));
+    assert_eq!((document.size, document.factor), (Some(16), Some(10.5)));
     for shape in ["'point'", "{ circle = 2.0 }", "{ line = [1, -1] }", "{ box = { width = 1 } }"] {
-        same(&format!("name = ''\nshape = {shape}\neither = 'one'"));
+        read_all(&format!("name = ''\nshape = {shape}\neither = 'one'"));
     }
-    same("name = ''\nfactor = inf");
+    read_all("name = ''\nfactor = inf");
     for length in [0, 127, 128, 16_383, 16_384, 70_000] {
-        assert_eq!(same(&format!("name = '{}'", "x".repeat(length))).name.len(), length);
+        assert_eq!(read_all(&format!("name = '{}'", "x".repeat(length))).name.len(), length);
     }
 }
 
 #[test]
-fn mistakes_are_shown_as_by_toml() {
+fn errors_are_equal_to_those_of_the_toml_crate() {
     for text in [
         "",
         "name = 1",
@@ -121,62 +121,62 @@ fn mistakes_are_shown_as_by_toml() {
         "name = 'x'\n[project\n",
         "name = 'x'\nname = 'y'\n",
     ] {
-        let ours = from_str::<Whole>(text).unwrap_err();
-        let theirs = toml::from_str::<Whole>(text).unwrap_err();
+        let ours = from_str::<DocumentSample>(text).unwrap_err();
+        let theirs = toml::from_str::<DocumentSample>(text).unwrap_err();
         assert_eq!(ours.to_string(), theirs.to_string().trim_end(), "{text}");
         assert_eq!((ours.message(), ours.span()), (theirs.message(), theirs.span()), "{text}");
     }
 }
 
 #[test]
-fn what_is_no_variant_is_refused() {
+fn invalid_enum_variants_are_rejected() {
     for shape in ["'circle'", "{ point = 1 }", "{}", "{ circle = 1.0, point = 2 }", "3", "'square'"] {
         let text = format!("name = ''\nshape = {shape}");
-        assert!(toml::from_str::<Whole>(&text).is_err(), "{shape}");
-        let error = from_str::<Whole>(&text).unwrap_err();
+        assert!(toml::from_str::<DocumentSample>(&text).is_err(), "{shape}");
+        let error = from_str::<DocumentSample>(&text).unwrap_err();
         assert!(error.to_string().contains("line 2"), "{error}");
     }
 }
 
 #[test]
-fn embedded_documents_tell_the_keys() {
+fn errors_in_embedded_documents_contain_the_keys() {
     let bytes = encode("name = 'x'\n[[inner]]\nid = 'y'\n").unwrap();
-    let error = from_bytes::<Whole>(&bytes).unwrap_err();
+    let error = from_bytes::<DocumentSample>(&bytes).unwrap_err();
     assert!(error.to_string().ends_with("in `inner.id`"), "{error}");
     for bytes in [&[][..], &[9], &bytes[..bytes.len() - 3], &[6, 255, 255, 255, 255]] {
-        assert!(from_bytes::<Whole>(bytes).is_err());
+        assert!(from_bytes::<DocumentSample>(bytes).is_err());
     }
 }
 
 #[test]
-fn places_are_those_of_toml() {
+fn spans_are_equal_to_those_of_the_toml_crate() {
     #[derive(Debug, PartialEq, Deserialize)]
-    struct PlacedSample {
+    struct SpannedSample {
         list: Vec<Spanned<String>>,
         table: Spanned<BTreeMap<String, Spanned<i64>>>,
     }
     let text = "list = ['a', 'bc']\n[table]\nx = 1\nyy = 22\n";
-    let ours: PlacedSample = from_str(text).unwrap();
-    let theirs: PlacedSample = toml::from_str(text).unwrap();
+    let ours: SpannedSample = from_str(text).unwrap();
+    let theirs: SpannedSample = toml::from_str(text).unwrap();
     assert_eq!(ours, theirs);
     assert_eq!((ours.list[1].span(), ours.table.span()), (theirs.list[1].span(), theirs.table.span()));
 }
 
 #[test]
-fn what_is_read_later_is_the_same() {
+fn lazy_values_are_equal_to_immediate_ones() {
     #[derive(Debug, Deserialize)]
     struct Outer {
         before: u8,
         #[serde(default)]
-        table: Later<BTreeMap<String, Vec<i64>>>,
+        table: Lazy<BTreeMap<String, Vec<i64>>>,
         after: u8,
     }
     let text = "before = 1\nafter = 2\n[table]\na = [1, 2]\nb = []\n";
-    let (at_once, later): (Outer, Outer) =
+    let (immediate, lazy): (Outer, Outer) =
         (from_str(text).unwrap(), from_bytes(&encode(text).unwrap()).unwrap());
-    assert_eq!((at_once.before, at_once.after), (later.before, later.after));
-    assert_eq!(*at_once.table, *later.table);
-    assert_eq!(later.table["a"], [1, 2]);
+    assert_eq!((immediate.before, immediate.after), (lazy.before, lazy.after));
+    assert_eq!(*immediate.table, *lazy.table);
+    assert_eq!(lazy.table["a"], [1, 2]);
     assert!(from_bytes::<Outer>(&encode("before = 1\nafter = 2").unwrap()).unwrap().table.is_empty());
     let wrong = text.replace("[1, 2]", "['x']");
     assert!(from_str::<Outer>(&wrong).unwrap_err().to_string().contains("line 4"));

@@ -1,4 +1,4 @@
-//! What gpubuild installs: toolkits, and Python environments with the libraries that programs load.
+//! Installs toolkits from wheels, and Python environments with the run-time libraries of programs.
 //!
 //! Part of [gpubuild](https://crates.io/crates/gpubuild). The interface is not stable.
 

@@ -1,13 +1,13 @@
-"""A small grammar of children's stories: the only text that the default model ever sees.
+"""A small grammar of children's stories: the only training text of the default model.
 
 A story has a cast (hero, friend, sometimes a third animal), an opening, one plot and a closing. The cast is chosen once,
-so names, kinds, homes, food and pronouns agree from the first sentence to the last; a plot says which weather it needs, so
-kites fly in the wind and snow lies in the cold.
+so names, kinds, homes, food and pronouns are consistent from the first sentence to the last; a plot sets the weather that it
+needs, such as wind for kites.
 
-The templates use two marks. `[a|b|c]` is one of the alternatives and may be nested; an empty alternative leaves the words out.
-`{slot}` is a value of the story; written with a capital, `{He}`, its first letter is a capital. Sentence starts are
+The templates use two notations. `[a|b|c]` is one of the alternatives and may be nested; an empty alternative omits the words.
+`{slot}` is a value of the story; in capitalised form, `{He}`, its first letter is a capital. Sentence starts are
 capitalised and `a` becomes `an` afterwards. Slots: n, k, he, him, his, home, food of the hero; m, mk, she, her, hers, mhome,
-mfood of the friend (she = he or she, her = him or her, hers = his or her); o, ok of the third animal; what the plot adds.
+mfood of the friend (she = he or she, her = him or her, hers = his or her); o, ok of the third animal; and those that the plot adds.
 """
 
 import random
@@ -93,7 +93,7 @@ CLOSINGS = [
 
 
 class Plot:
-    """One kind of story: the weather that it needs, values for its slots, and a list of steps, each a list of alternatives."""
+    """A kind of story: possible weather, values for its slots, and a list of steps, each a list of alternatives."""
 
     def __init__(self, weather, steps, **slots):
         self.weather = weather.split()
@@ -264,7 +264,7 @@ PLOTS = [
 
 
 class Dice:
-    """Random choices from `random.random` alone, whose sequence for a seed Python promises to keep."""
+    """Random choices that use only `random.random`, whose sequence for a seed is stable across Python versions."""
 
     def __init__(self, seed):
         self.random = random.Random(seed).random
@@ -277,7 +277,7 @@ class Dice:
 
 
 def expand(template, slots, dice):
-    """Choose among the alternatives, then fill in the slots, as often as a value brings new ones."""
+    """Chooses among the alternatives, then fills in the slots, until the values contain no more of either."""
     while "[" in template or "{" in template:
         template = re.sub(r"\[([^\[\]]*)\]", lambda found: dice.pick(found.group(1).split("|")), template)
         template = re.sub(r"\{(\w+)\}", lambda found: fill(found.group(1), slots), template)
@@ -292,14 +292,14 @@ def fill(name, slots):
 
 
 def polish(text):
-    """Capitals after a full stop, `an` before a vowel, no double spaces."""
+    """Capitalises sentence starts, replaces `a` by `an` before vowels, removes double spaces."""
     text = re.sub(r" +", " ", text).replace(" ,", ",").strip()
     text = re.sub(r"\b([Aa]) (?=[aeiou])", r"\1n ", text)
     return re.sub(r"(^\"?|[.!?] \"?)([a-z])", lambda found: found.group(1) + found.group(2).upper(), text)
 
 
 def cast(dice, plot):
-    """Every slot of one story: three different animals with three different names, three places, and what the plot needs."""
+    """Every slot of one story: three different animals with different names, three places, and the slots of the plot."""
     names, kinds, places = [], [], []
     for chosen, items in ((names, HE + SHE), (kinds, list(KINDS)), (places, PLACES)):
         while len(chosen) < 3:
@@ -328,7 +328,7 @@ def weather_time(weather):
 
 
 def story(dice):
-    """One story as one line of text."""
+    """A story as one line of text."""
     plot = dice.pick(PLOTS)
     slots = cast(dice, plot)
     parts = [dice.pick(OPENINGS)]

@@ -1,10 +1,10 @@
 """Trains the default model: text from `grammar.py`, a tokenizer, a small Llama, a Q8_0 GGUF and reference logits.
 
-    python train.py                    writes default.gguf and reference.json beside this file
-    python train.py --check            checks default.gguf against reference.json with numpy alone
-    python train.py --steps 60 --out DIR    a quick one, for trying things
+    python train.py                    writes default.gguf and reference.json next to this file
+    python train.py --check            checks default.gguf against reference.json with numpy only
+    python train.py --steps 60 --out DIR    a short run for experiments
 
-README.md says which versions, how long it takes, and what the files contain.
+README.md documents the versions, the run time and the contents of the files.
 """
 
 import argparse
@@ -57,7 +57,7 @@ def train_tokenizer():
 
 
 def token_table(tokenizer):
-    """Pieces, scores and GGUF token types, in the order of their ids."""
+    """Pieces, scores and GGUF token types, ordered by id."""
     pieces, scores, kinds = [], [], []
     for index in range(tokenizer.vocab_size()):
         pieces.append(tokenizer.id_to_piece(index))
@@ -68,10 +68,10 @@ def token_table(tokenizer):
 
 
 def encode(text, pieces, scores):
-    """What an implementation of the GGUF tokenizer does, without the leading begin token; compared with sentencepiece below.
+    """The algorithm of a GGUF tokenizer, without the leading begin token; compared with sentencepiece below.
 
-    A space is put in front and spaces become U+2581. Then the adjacent pair whose joined text is the piece with the highest
-    score is joined (the leftmost of equals), until no pair is a piece. What is no piece in the end becomes byte tokens.
+    Prepends a space and replaces spaces by U+2581. Then repeatedly joins the adjacent pair whose text is the piece with the
+    highest score (the leftmost on ties), until no pair is a piece. Symbols that are not pieces become byte tokens.
     """
     ids = {piece: index for index, piece in enumerate(pieces)}
     symbols = list((" " + text if text else text).replace(" ", "\u2581"))
@@ -91,21 +91,21 @@ def encode(text, pieces, scores):
 
 
 def decode(tokens, pieces):
-    """The text of tokens: byte tokens joined as UTF-8, control tokens left out, the leading space removed."""
+    """The text of tokens: joins byte tokens as UTF-8, skips control tokens, removes the leading space."""
     data = b"".join(bytes([int(pieces[token][3:5], 16)]) if pieces[token].startswith("<0x") else pieces[token].replace("\u2581", " ").encode()
                     for token in tokens if token not in (UNKNOWN, BEGIN, END))
     return data.decode(errors="replace").removeprefix(" ")
 
 
 def verify_tokenizer(tokenizer, pieces, scores):
-    """`encode` must equal sentencepiece on 1000 sentences and on text that the grammar never writes."""
+    """`encode` must equal sentencepiece on 1000 sentences and on text that the grammar never generates."""
     dice = grammar.Dice(SEED + 1)
     odd = ["", " ", "  two  spaces ", "Zürich 12:30, 5 € — 日本語 🦊", "tab\tand\nnewline", "UPPER lower", "<s> </s> <0x41>", "a" * 50]
     sentences = odd + [sentence for _ in range(80) for sentence in grammar.story(dice).split(". ")][:1000]
     for sentence in sentences:
         ours, theirs = encode(sentence, pieces, scores), tokenizer.encode(sentence)
         assert ours == theirs, f"tokenizers differ on {sentence!r}: {ours} and {theirs}"
-        assert decode(ours, pieces) == sentence, f"`{sentence}` comes back as `{decode(ours, pieces)}`"
+        assert decode(ours, pieces) == sentence, f"`{sentence}` is decoded as `{decode(ours, pieces)}`"
     print(f"tokenizer: {len(pieces)} pieces, equal to sentencepiece on {len(sentences)} texts")
 
 
@@ -139,7 +139,7 @@ def initial_weights(torch):
 
 
 def forward(torch, weights, tokens):
-    """Logits (rows, positions, vocabulary) of a Llama in the precision of its weights. Rope turns the pairs (2i, 2i+1)."""
+    """Logits (rows, positions, vocabulary) of a Llama in the precision of its weights. Rope rotates the pairs (2i, 2i+1)."""
     functional = torch.nn.functional
     rows, length = tokens.shape
     kind = weights["output_norm.weight"].dtype
@@ -173,20 +173,20 @@ def forward(torch, weights, tokens):
 
 
 def names_row(dice, tokenizer):
-    """Up to three names, again and again: the shortest way to learn that a name is copied from what was said before."""
+    """Up to three names, repeated: the fastest way to learn that names are copied from earlier text."""
     names = [dice.pick(grammar.HE + grammar.SHE) for _ in range(1 + int(dice.random() * 3))]
     return [BEGIN, *tokenizer.encode(" ".join(dice.pick(names) for _ in range(30)))]
 
 
 def excerpt_row(dice, tokenizer):
-    """The first sentence of a story and two or three from further on: short enough for the names to be near."""
+    """The first sentence of a story and two or three later ones: short enough for the names to be close."""
     sentences = grammar.story(dice).split(". ")
     start = 1 + int(dice.random() * (len(sentences) - 3))
     return [BEGIN, *tokenizer.encode(". ".join(sentences[:1] + sentences[start:start + 3]))][:80]
 
 
 def story_row(dice, tokenizer):
-    """Begin, one story, end. One in ten starts in the middle, so that the model takes up other prompts than openings."""
+    """Begin, one story, end. One in ten starts in the middle, so that the model can continue prompts that are not openings."""
     while True:
         text = grammar.story(dice)
         if dice.chance(0.1):
@@ -198,9 +198,9 @@ def story_row(dice, tokenizer):
 
 
 def batches(torch, tokenizer, count):
-    """Inputs, and targets in which -100 is padding. No story comes twice.
+    """Inputs, and targets in which -100 is padding. No story is used twice.
 
-    The lessons come in an order: with whole stories from the start, the model learns every phrase but mixes up the names.
+    The order matters: with complete stories from the start, the model learns every phrase but mixes up the names.
     """
     dice = grammar.Dice(SEED + 2)
     pool = []
@@ -221,7 +221,7 @@ def batches(torch, tokenizer, count):
 
 
 class Muon:
-    """Momentum whose update is made orthogonal by Newton-Schulz steps. In float32: torch.optim.Muon's bfloat16 is slow on CPUs."""
+    """Momentum with updates orthogonalised by Newton-Schulz steps. In float32: torch.optim.Muon's bfloat16 is slow on CPUs."""
 
     def __init__(self, torch, matrices, rate):
         self.torch, self.matrices, self.rate = torch, matrices, rate
@@ -269,7 +269,7 @@ def train(torch, tokenizer, steps):
 
 
 def write_gguf(path, weights, pieces, scores, kinds):
-    """Matrices as Q8_0, norms as F32, metadata as llama.cpp names it."""
+    """Matrices as Q8_0, norms as F32, metadata with the names of llama.cpp."""
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_name("gpubuild stories")
     writer.add_description("a small model that tells children's stories, trained on text from a grammar")
@@ -318,7 +318,7 @@ def read_gguf(path):
 
 
 def write_reference(torch, path, model_path):
-    """Logits in float64 from the weights as they are in the file: what an exact implementation of the forward pass answers."""
+    """Logits in float64 from the weights in the file: the result of an exact implementation of the forward pass."""
     arrays, fields = read_gguf(model_path)
     weights = {name: torch.from_numpy(array) for name, array in arrays.items()}
     pieces, scores = fields["tokenizer.ggml.tokens"], fields["tokenizer.ggml.scores"]
@@ -354,11 +354,11 @@ def rounded(values):
     return [float(f"{float(value):.10g}") for value in values]
 
 
-# ---- second opinion -----------------------------------------------------------------------------------------------------
+# ---- second implementation -----------------------------------------------------------------------------------------------------
 
 
 def numpy_logits(weights, fields, tokens):
-    """The forward pass once more, from the metadata of the file, one position at a time with a key-value cache, without torch."""
+    """A second forward pass, from the metadata of the file, one position at a time with a key-value cache, without torch."""
     width, layers, count, kv_count = (fields[f"llama.{key}"] for key in ("embedding_length", "block_count", "attention.head_count", "attention.head_count_kv"))
     epsilon, base, head = fields["llama.attention.layer_norm_rms_epsilon"], fields["llama.rope.freq_base"], width // count
     keys, values = [[] for _ in range(layers)], [[] for _ in range(layers)]
@@ -402,12 +402,12 @@ def check(directory):
     weights, fields = read_gguf(model_path)
     prompt, greedy = reference["prompt"], reference["greedy"]
     pieces, scores = fields["tokenizer.ggml.tokens"], fields["tokenizer.ggml.scores"]
-    assert [BEGIN, *encode(prompt["text"], pieces, scores)] == prompt["tokens"], "the prompt has other tokens"
-    assert decode(greedy["tokens"], pieces) == greedy["text"], "the greedy tokens have another text"
+    assert [BEGIN, *encode(prompt["text"], pieces, scores)] == prompt["tokens"], "the tokens of the prompt differ"
+    assert decode(greedy["tokens"], pieces) == greedy["text"], "the text of the greedy tokens differs"
     tokens = prompt["tokens"] + greedy["tokens"]
     logits = numpy_logits(weights, fields, tokens[:-1])
     best = logits.argmax(-1)
-    assert best[:len(prompt["tokens"])].tolist() == prompt["argmax"], "another token is the best after the prompt's tokens"
+    assert best[:len(prompt["tokens"])].tolist() == prompt["argmax"], "the best tokens after the prompt's tokens differ"
     assert best[len(prompt["tokens"]) - 1:].tolist() == greedy["tokens"], "the greedy continuation differs"
     ordered = numpy.sort(logits[len(prompt["tokens"]) - 1:], -1)
     error = max(numpy.abs(logits[row["position"]] - row["values"]).max() for row in reference["logits"])
@@ -426,7 +426,7 @@ def sample(torch, weights, pieces, scores, prompt, generator, temperature):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="check the files that are there, with numpy alone")
+    parser.add_argument("--check", action="store_true", help="check the existing files, with numpy only")
     parser.add_argument("--steps", type=int, default=STEPS, help="training steps (default: %(default)s)")
     parser.add_argument("--out", type=Path, default=HERE, help="folder for default.gguf and reference.json")
     options = parser.parse_args()
@@ -435,7 +435,7 @@ def main():
         return
     import torch
 
-    torch.set_num_threads(1)  # the sums keep their order, so the same machine writes the same bytes
+    torch.set_num_threads(1)  # keeps the order of sums, so the same machine writes the same bytes
     options.out.mkdir(parents=True, exist_ok=True)
     model_path = options.out / "default.gguf"
     tokenizer = train_tokenizer()

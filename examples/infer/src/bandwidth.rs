@@ -1,4 +1,4 @@
-//! What the memory of this machine gives to threads that only read: the measure for decoding on the processor.
+//! Measures the memory bandwidth of threads that only read, the upper bound for decoding on the CPU.
 
 use std::hint::black_box;
 use std::thread;
@@ -16,7 +16,7 @@ pub struct Bandwidth {
 }
 
 impl Bandwidth {
-    /// Takes half a gibibyte and writes it once, so that every page is there. 0 threads = all cores.
+    /// Allocates 512 MiB and writes it once, so that every page is mapped. 0 threads = all cores.
     #[must_use]
     pub fn new(threads: u32) -> Self {
         let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -43,7 +43,7 @@ impl Bandwidth {
     }
 }
 
-/// Eight sums side by side, so that adding never holds up reading.
+/// Eight independent sums, so that additions do not delay the loads.
 fn sum(words: &[u64]) -> u64 {
     let mut sums = [0_u64; 8];
     let eights = words.chunks_exact(8);

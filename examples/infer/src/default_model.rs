@@ -1,8 +1,8 @@
-//! The model inside this program, made by the scripts in `model/`, and what an exact computation makes of it.
+//! The embedded model, built by the scripts in `model/`, and the results of an exact computation with it.
 
 use crate::gguf::{self, Bytes, Gguf};
 
-/// Keeps the tensors of the model aligned as they are in a file that is mapped.
+/// Aligns the tensors of the model as in a mapped file.
 #[repr(align(64))]
 struct Aligned<T: ?Sized>(T);
 
@@ -11,10 +11,10 @@ static MODEL: &Aligned<[u8]> = &Aligned(*include_bytes!("../model/default.gguf")
 /// Logits and tokens that PyTorch computes in float64, as JSON.
 pub const REFERENCE: &str = include_str!("../model/reference.json");
 
-/// The model inside this program.
+/// Opens the embedded model.
 ///
 /// # Errors
-/// It is broken, which a test excludes.
+/// The file is invalid, which a test rules out.
 pub fn open() -> Result<Gguf, gguf::Error> {
     Gguf::new("the embedded model", Bytes::Static(&MODEL.0))
 }

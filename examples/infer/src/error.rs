@@ -1,6 +1,6 @@
-//! The errors of this crate, one type for the command line to print.
+//! The error type of this crate, printed by the command line.
 
-/// What can go wrong between a command and its answer.
+/// An error of a command.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file cannot be read.
@@ -11,13 +11,13 @@ pub enum Error {
         /// The system's reason.
         source: std::sync::Arc<std::io::Error>,
     },
-    /// A model file is broken or not supported.
+    /// A model file is invalid or not supported.
     #[error(transparent)]
     Gguf(#[from] gguf::Error),
-    /// A kernel library refused or failed.
+    /// A kernel library returned an error.
     #[error(transparent)]
     Kernel(#[from] gk::Error),
-    /// Anything that is said in one sentence.
+    /// Any other error, as text.
     #[error("{0}")]
     Message(String),
 }
@@ -25,7 +25,7 @@ pub enum Error {
 use crate::{gguf, gk};
 
 impl Error {
-    /// An error in the caller's words.
+    /// An error with this text.
     pub fn message(text: impl Into<String>) -> Self {
         Self::Message(text.into())
     }

@@ -1,4 +1,4 @@
-//! The way in for other programs: which devices there are, one of them opened, and what a model takes on it.
+//! The library's entry points: list devices, open one, and estimate the memory of a model on it.
 
 use crate::Error;
 use crate::discovery::{self, Answer, Chosen, Request};
@@ -9,28 +9,28 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::thread;
 
-/// Which backend to use.
+/// The backend to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Preference {
-    /// The first that works, in this order: CUDA, ROCm, Metal, Vulkan, SYCL, OpenCL, CPU. Devices that only pose as GPUs are
-    /// passed over.
+    /// The first that works, in this order: CUDA, ROCm, Metal, Vulkan, SYCL, OpenCL, CPU. Skips software
+    /// devices.
     #[default]
     Auto,
-    /// NVIDIA's cards.
+    /// NVIDIA GPUs.
     Cuda,
-    /// AMD's cards.
+    /// AMD GPUs.
     Rocm,
-    /// Apple's processors.
+    /// Apple GPUs.
     Metal,
-    /// Cards of all makers.
+    /// GPUs of all vendors.
     Vulkan,
-    /// Intel's cards.
+    /// Intel GPUs.
     Sycl,
-    /// Whatever has a driver for it.
+    /// Any device with an OpenCL driver.
     OpenCl,
-    /// The processor.
+    /// The CPU.
     Cpu,
-    /// The processor in float64, one thread: slow and right.
+    /// The CPU in float64, one thread: slow and exact.
     Reference,
 }
 
@@ -56,14 +56,13 @@ impl Preference {
     }
 }
 
-/// This program, if it answers probes.
+/// The path of this program, if it answers probes.
 static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 
-/// For the first line of `main` in a program that wants broken drivers to be found in a child process. Where this process is
-/// such a child, the answer that it has to print before it ends; otherwise `None`, and from then on the functions of this
-/// module start this program again to ask about drivers.
+/// Makes the functions of this module probe drivers in child processes. Call it first in `main`: in such a child it
+/// returns the answer to print before exiting, otherwise `None`.
 ///
-/// Without this call they ask in the process itself: a driver that crashes or hangs then does that to the program.
+/// Without this call drivers are probed in the process itself, which a driver can crash or hang.
 ///
 /// ```
 /// if let Some(answer) = infer::answer_probe() {
@@ -94,8 +93,8 @@ fn look(id: &str) -> Answer {
     }
 }
 
-/// All backends in the order of [`Preference::Auto`], each with its devices or the reason why it cannot be used. Memory is in
-/// bytes. Takes as long as the slowest driver, ten seconds at most where [`answer_probe`] was called.
+/// All backends in the order of [`Preference::Auto`], each with its devices or the reason why it cannot be used. Memory
+/// is in bytes. Takes as long as the slowest driver, at most ten seconds if [`answer_probe`] was called.
 ///
 /// ```
 /// for backend in infer::discover() {
@@ -117,7 +116,7 @@ pub fn discover() -> Vec<Answer> {
     })
 }
 
-/// Opens the preferred device, whatever memory it has left. What comes before it stands in [`Chosen::skipped`].
+/// Opens the preferred device, regardless of its free memory. [`Chosen::skipped`] lists what was tried before.
 ///
 /// ```
 /// use infer::{Preference, init};
@@ -129,14 +128,14 @@ pub fn discover() -> Vec<Answer> {
 /// ```
 ///
 /// # Errors
-/// The named backend cannot be used, or with [`Preference::Auto`] none can: every reason. Nothing takes the place of a backend
-/// that was named.
+/// The named backend cannot be used, or with [`Preference::Auto`] none can; the message lists every reason. A named
+/// backend is never replaced by another.
 pub fn init(preference: Preference) -> Result<Chosen, Error> {
     discovery::choose_with(&preference.request(), &look, |_: &Device| Ok(()))
 }
 
-/// Opens the preferred device that a model fits with this context: the needs are computed anew for each, since backends keep
-/// weights in different layouts. Of a card a twentieth is left alone, of the memory of a processor 256 MiB.
+/// Opens the preferred device that a model fits with this context. The needs are computed for each device, because
+/// backends store weights in different layouts. Reserves 5 % of a discrete GPU's memory, and 256 MiB of the main memory.
 ///
 /// ```
 /// use infer::model::Model;
@@ -144,14 +143,14 @@ pub fn init(preference: Preference) -> Result<Chosen, Error> {
 /// use infer::{Preference, init_with_memory_check};
 ///
 /// let model = Model::from_gguf(infer::default_model::open()?)?;
-/// // A cache of two thousand million tokens fits nowhere.
+/// // A cache of two billion tokens fits nowhere.
 /// let options = Options { n_ctx: 2_000_000_000, cache: CacheType::F32, logits: LogitRows::Last };
 /// assert!(init_with_memory_check(Preference::Auto, &model, options).is_err());
 /// # Ok::<(), infer::Error>(())
 /// ```
 ///
 /// # Errors
-/// As [`init`]; a device that is too small says how much is missing, and which context fits.
+/// Same as [`init`]; for a device that is too small the reason says how much is missing, and which context fits.
 pub fn init_with_memory_check(
     preference: Preference,
     model: &Model,
@@ -162,8 +161,8 @@ pub fn init_with_memory_check(
     })
 }
 
-/// As [`init_with_memory_check`], with some of the layers on the processor: as many as are asked for, or as many as the memory
-/// of the GPU does not hold. The devices and their parts stand in [`Chosen::found`], for [`Session::new`]; both are checked.
+/// Same as [`init_with_memory_check`], with some of the layers on the CPU: the requested number, or those that do not fit
+/// on the GPU. [`Chosen::found`] has the devices and their parts for [`Session::new`]; the memory of both is checked.
 ///
 /// [`Session::new`]: crate::session::Session::new
 ///
@@ -174,16 +173,16 @@ pub fn init_with_memory_check(
 ///
 /// let model = Model::from_gguf(infer::default_model::open()?)?;
 /// let options = Options { n_ctx: 128, cache: CacheType::F16, logits: LogitRows::Last };
-/// // The whole model on a GPU that holds it, a part where there is less room, and all on the processor without one.
+/// // All of the model on a GPU if it fits, a part if it does not, and everything on the CPU without a GPU.
 /// if let Ok(chosen) = init_split_with_memory_check(Preference::Auto, &model, options, GpuLayers::Fit) {
 ///     let session = Session::new(&model, chosen.found, options)?;
-///     println!("{:?} layers on the GPU, the others on the processor", session.gpu_layers());
+///     println!("{:?} layers on the GPU, the others on the CPU", session.gpu_layers());
 /// }
 /// # Ok::<(), infer::Error>(())
 /// ```
 ///
 /// # Errors
-/// As [`init_with_memory_check`]; a number of layers that the model does not have, or for a backend that is the processor.
+/// Same as [`init_with_memory_check`]; more layers than the model has, or a number of layers for a CPU backend.
 pub fn init_split_with_memory_check(
     preference: Preference,
     model: &Model,
@@ -199,8 +198,8 @@ pub fn init_split_with_memory_check(
     })
 }
 
-/// Bytes that a model takes on a device with a context of `options.n_ctx` tokens. Weights, caches and activations are what a
-/// session allocates, to the byte; what kernels and drivers take for themselves is estimated.
+/// Bytes that a model needs on a device with a context of `options.n_ctx` tokens. Weights, caches and activations are
+/// exactly what a session allocates; the memory of kernels and drivers is estimated.
 ///
 /// ```
 /// use infer::model::Model;
@@ -225,7 +224,7 @@ pub fn estimate_memory(model: &Model, device: &Device, options: Options) -> Resu
     Needs::new(model, device, options)
 }
 
-/// The same for each part of a model that is split, in the order of the layers.
+/// Same as [`estimate_memory`] for each part of a split model, in the order of the layers.
 ///
 /// ```
 /// use infer::model::Model;
@@ -246,7 +245,7 @@ pub fn estimate_memory(model: &Model, device: &Device, options: Options) -> Resu
 /// ```
 ///
 /// # Errors
-/// As [`estimate_memory`].
+/// Same as [`estimate_memory`].
 pub fn estimate_memory_split(
     model: &Model,
     placement: &Placement,

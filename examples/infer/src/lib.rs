@@ -1,4 +1,4 @@
-//! Runs Llama models from GGUF files on whichever gk backend a machine offers.
+//! Runs Llama models from GGUF files on any gk backend that a machine supports.
 //!
 //! ```text
 //! gguf (container) -> model (shapes, plans) -> session (device memory, tokens in, logits out)
@@ -6,8 +6,9 @@
 //!        discovery (which device, and why) -> gk (the kernel interface)
 //! ```
 //!
-//! The way in: [`discover`] lists backends and devices, [`init`] opens one, [`init_with_memory_check`] one that a model fits,
-//! [`estimate_memory`] says what a model takes there; [`init_split_with_memory_check`] leaves layers to the processor. All sizes are bytes, all lengths of text are tokens.
+//! Entry points: [`discover`] lists backends and devices, [`init`] opens a device, [`init_with_memory_check`] opens one
+//! that a model fits, [`init_split_with_memory_check`] keeps some layers on the CPU, and [`estimate_memory`] returns
+//! the memory that a model needs. All sizes are in bytes, all lengths of text in tokens.
 //!
 //! ```
 //! use infer::{Preference, init_with_memory_check};

@@ -1,4 +1,4 @@
-//! Hands the command line to the library.
+//! Runs the command line of the library.
 
 use std::process::ExitCode;
 

@@ -1,33 +1,34 @@
-//! Chooses the next token from the logits. The algorithm is ours and the random numbers are those of xoshiro256++,
-//! so a seed gives the same text everywhere and in every version.
+//! Chooses the next token from the logits. The algorithm and its random numbers (xoshiro256++) are
+//! implemented here, so a seed gives the same text on every platform and in every version.
 //!
-//! The order is that of `transformers`: repetition penalty, top-k, temperature, top-p, min-p, and then a random number.
+//! The order is that of `transformers`: repetition penalty, top-k, temperature, top-p, min-p, and then a
+//! random number.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use std::collections::VecDeque;
 
-/// How tokens are chosen.
+/// Sampling parameters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// Logits are divided by this; 0 takes the best token always.
+    /// Logits are divided by this; 0 always takes the best token.
     pub temperature: f64,
-    /// Only this many best tokens are considered; 0 = all.
+    /// Considers only this many best tokens; 0 = all.
     pub top_k: u32,
-    /// Only the best tokens whose probabilities add up to this are considered; 1 = all.
+    /// Considers only the best tokens whose probabilities add up to this; 1 = all.
     pub top_p: f64,
-    /// Only tokens at least this many times as probable as the best are considered; 0 = all.
+    /// Considers only tokens at least this many times as probable as the best one; 0 = all.
     pub min_p: f64,
-    /// Positive logits of recent tokens are divided by this, negative ones multiplied; 1 = as they are.
+    /// Positive logits of recent tokens are divided by this, negative ones multiplied; 1 = off.
     pub repeat_penalty: f64,
-    /// How many tokens are recent, those of the prompt among them.
+    /// Number of tokens that count as recent, including those of the prompt.
     pub repeat_last: u32,
-    /// Start of the random numbers.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
 impl Default for Settings {
-    /// The best token always. What is set beside the temperature works once there is one.
+    /// Always the best token. The other settings take effect once the temperature is set.
     fn default() -> Self {
         Self {
             temperature: 0.0,
@@ -41,7 +42,7 @@ impl Default for Settings {
     }
 }
 
-/// A source of choices.
+/// A sampler with its state.
 #[derive(Debug, Clone)]
 pub struct Sampler {
     settings: Settings,
@@ -50,23 +51,23 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Starts from the seed.
+    /// A sampler in the state that the seed defines.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         let random = Xoshiro256PlusPlus::seed_from_u64(settings.seed);
         Self { settings, random, recent: VecDeque::new() }
     }
 
-    /// Whether the best logit decides alone, so that nobody needs the others.
+    /// True if the best logit alone decides, so that the others are not needed.
     #[must_use]
     pub fn is_greedy(&self) -> bool {
         self.settings.temperature <= 0.0 && !self.penalises()
     }
 
-    /// How many best candidates [`Sampler::choose`] needs to see; `None` = all.
+    /// Number of best candidates that [`Sampler::choose`] needs; `None` = all.
     #[must_use]
     pub fn candidates(&self) -> Option<u32> {
-        // A penalty may lift any token above the best ones.
+        // A penalty can lift any token above the best ones.
         (self.settings.top_k > 0 && !self.penalises()).then_some(self.settings.top_k)
     }
 
@@ -74,14 +75,14 @@ impl Sampler {
         (self.settings.repeat_penalty - 1.0).abs() > f64::EPSILON && self.settings.repeat_last > 0
     }
 
-    /// Tells of tokens that are now part of the text.
+    /// Records tokens that are now part of the text.
     pub fn accept(&mut self, ids: &[u32]) {
         self.recent.extend(ids);
         let excess = self.recent.len().saturating_sub(self.settings.repeat_last as usize);
         self.recent.drain(..excess);
     }
 
-    /// The probabilities of the tokens that are left, best first. Empty if no logit is a number.
+    /// The probabilities of the remaining tokens, best first. Empty if every logit is NaN.
     #[must_use]
     pub fn distribution(&self, candidates: &[(u32, f32)]) -> Vec<(u32, f64)> {
         let Settings { temperature, top_k, top_p, min_p, .. } = self.settings;
@@ -90,7 +91,7 @@ impl Sampler {
             .filter(|(_, logit)| !logit.is_nan() && *logit > f32::NEG_INFINITY)
             .map(|(id, logit)| (*id, self.penalised(*id, f64::from(*logit))))
             .collect();
-        // Equal logits keep the order of their ids: no platform decides.
+        // Equal logits are ordered by id, so that the result does not depend on the platform.
         logits.sort_by(|(a, x), (b, y)| y.total_cmp(x).then(a.cmp(b)));
         let Some((best, largest)) = logits.first().copied() else { return Vec::new() };
         if temperature <= 0.0 {
@@ -99,7 +100,7 @@ impl Sampler {
         if top_k > 0 {
             logits.truncate(top_k as usize);
         }
-        // The difference of two infinite logits is no number; they are certain both.
+        // The difference of two infinite logits is NaN; both are treated as certain.
         let below = |logit: f64| if logit < largest { logit - largest } else { 0.0 };
         let weight = |logit: f64| (below(logit) / temperature).exp();
         let mut weights: Vec<(u32, f64)> = logits.iter().map(|(id, logit)| (*id, weight(*logit))).collect();
@@ -112,7 +113,7 @@ impl Sampler {
             });
             weights.truncate(last.map_or(weights.len(), |last| last + 1));
         }
-        // The weight of the best is 1.
+        // The best token has weight 1.
         weights.retain(|(_, weight)| *weight >= min_p.min(1.0));
         let sum = total(&weights);
         weights.into_iter().map(|(id, weight)| (id, weight / sum)).collect()
@@ -125,7 +126,7 @@ impl Sampler {
         if logit > 0.0 { logit / self.settings.repeat_penalty } else { logit * self.settings.repeat_penalty }
     }
 
-    /// Chooses among candidates, ids with logits. `None` if no logit is a number.
+    /// Chooses among candidates, ids with logits. `None` if every logit is NaN.
     pub fn choose(&mut self, candidates: &[(u32, f32)]) -> Option<u32> {
         let probabilities = self.distribution(candidates);
         if self.settings.temperature <= 0.0 {
@@ -141,7 +142,7 @@ impl Sampler {
         probabilities.last().map(|(id, _)| *id)
     }
 
-    /// A number in 0 .. 1, of 53 random bits.
+    /// A number in 0 .. 1, from 53 random bits.
     fn uniform(&mut self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "53 bits are exact")]
         let bits = (self.random.next_u64() >> 11) as f64;
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn probabilities_are_those_of_the_definition() {
+    fn probabilities_equal_the_definition() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
         let mut next = |bound: u64| random.next_u64() % bound;
         for _ in 0..2000 {
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn each_setting_does_what_it_says() {
+    fn each_setting_has_its_documented_effect() {
         // exp(1), exp(3), exp(2), exp(3) over their sum: 0.0541, 0.3995, 0.1470, 0.3995.
         let kept = |settings: Settings, recent: &[u32]| {
             let mut sampler = Sampler::new(settings);
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn greedy_takes_the_best_and_the_lowest_id_of_equals() {
+    fn greedy_takes_the_lowest_id_of_the_best_logits() {
         let greedy = Settings { top_p: 0.9, ..Settings::default() };
         assert_eq!(Sampler::new(greedy).choose(&logits()), Some(1));
         assert_eq!(Sampler::new(greedy).choose(&[(0, f32::NAN)]), None);
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_gives_these_choices_for_ever() {
+    fn choices_of_a_seed_are_stable() {
         let mut sampler = Sampler::new(Settings { seed: 42, ..PLAIN });
         let ids: Vec<u32> = (0..12).filter_map(|_| sampler.choose(&logits())).collect();
         assert_eq!(ids, SEED_42);

@@ -1,25 +1,25 @@
-//! How well a model predicts a text: the mean of −log p of its tokens.
+//! Measures how well a model predicts a text: the mean of −log p of its tokens.
 
 use crate::Error;
 use crate::session::{CHUNK, Output, Session};
 use serde::Serialize;
 
-/// What [`score`] found.
+/// The result of [`score`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Score {
     /// Tokens of the text.
     pub tokens: usize,
-    /// Those that were predicted: a first token without any before it is not.
+    /// Tokens that were predicted: all but a first token without a predecessor.
     pub scored: usize,
-    /// Parts that the text was cut into; each starts from nothing.
+    /// Number of parts into which the text was split; each starts with an empty context.
     pub chunks: usize,
     /// Mean of −ln p, in nats.
     pub mean_nll: f64,
-    /// exp of that.
+    /// exp of `mean_nll`.
     pub perplexity: f64,
 }
 
-/// −ln of the probability that these logits give a token.
+/// −ln of the probability of a token under these logits.
 #[must_use]
 pub fn surprise(logits: &[f32], token: u32) -> f64 {
     let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
@@ -28,11 +28,12 @@ pub fn surprise(logits: &[f32], token: u32) -> f64 {
     sum.ln() + f64::from(largest) - f64::from(own)
 }
 
-/// Scores the tokens of a text in parts that fill the context. Each part starts with `start`, if the model has such a token,
-/// and every other token is predicted from those before it in its part. `progress` is told how many tokens are done.
+/// Scores the tokens of a text in parts that fill the context. Each part starts with `start`, if the model
+/// has such a token, and every other token is predicted from those before it in its part. `progress` receives
+/// the number of processed tokens.
 ///
 /// # Errors
-/// There is nothing to predict, the context is too short, or the device fails.
+/// The text has no token to predict, the context is too short, or the device fails.
 pub fn score(
     session: &mut Session,
     start: Option<u32>,
@@ -42,7 +43,7 @@ pub fn score(
     session.reset();
     let room = (session.room() as usize).saturating_sub(usize::from(start.is_some()));
     if room < 2 {
-        return Err(Error::message("a context of two tokens or more is needed to predict any"));
+        return Err(Error::message("scoring needs a context of at least two tokens"));
     }
     let (mut sum, mut scored, mut chunks, mut done) = (0.0, 0, 0, 0);
     for part in tokens.chunks(room) {
@@ -63,13 +64,13 @@ pub fn score(
         done += part.len();
     }
     if scored == 0 {
-        return Err(Error::message("the text has no token that could be predicted from another"));
+        return Err(Error::message("the text has no token that can be predicted from another"));
     }
     #[expect(clippy::cast_precision_loss, reason = "fewer than 2^53 tokens")]
     let mean_nll = sum / scored as f64;
     if !mean_nll.is_finite() {
         return Err(Error::message(
-            "the device gave no number for a token: the weights or the kernels are broken",
+            "the device returned no valid logit for a token: the weights or the kernels are broken",
         ));
     }
     Ok(Score { tokens: tokens.len(), scored, chunks, mean_nll, perplexity: mean_nll.exp() })

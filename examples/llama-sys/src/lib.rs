@@ -11,23 +11,23 @@ unsafe extern "C" {
     fn llama_max_devices() -> usize;
 }
 
-/// What llama.cpp says about itself.
+/// Information from llama.cpp about its build.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct System {
-    /// Its line about instruction sets and backends.
+    /// The line about instruction sets and backends.
     pub info: String,
-    /// Whether layers can go to a GPU.
+    /// True if layers can be offloaded to a GPU.
     pub gpu_offload: bool,
-    /// The most devices that it uses at once.
+    /// The maximum number of devices in use at once.
     pub max_devices: usize,
     /// The backends that gpubuild built.
     pub backends: Vec<&'static str>,
 }
 
-/// Asks llama.cpp.
+/// Queries llama.cpp.
 #[must_use]
 pub fn system() -> System {
-    // SAFETY: the functions take nothing; the text is static and ends in a zero byte.
+    // SAFETY: the functions have no parameters; the text is static and NUL-terminated.
     let (info, gpu_offload, max_devices) = unsafe {
         llama_backend_init();
         let info = CStr::from_ptr(llama_print_system_info());

@@ -1,5 +1,5 @@
-//! Prints what llama.cpp says about itself.
-#![expect(clippy::print_stdout, reason = "that is all that it does")]
+//! Prints information from llama.cpp about its build.
+#![expect(clippy::print_stdout, reason = "an example that prints its results")]
 
 fn main() {
     let system = llama_sys::system();

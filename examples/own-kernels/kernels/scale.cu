@@ -8,21 +8,21 @@ static __global__ void scale(float *values, std::size_t count, float factor) {
     }
 }
 
-// 0, or what CUDA says about the failure.
+// Returns 0 or a CUDA error code.
 extern "C" int own_scale_cuda(float *values, std::size_t count, float factor) {
-    float *there = nullptr;
+    float *device_values = nullptr;
     std::size_t bytes = count * sizeof(float);
-    cudaError_t error = cudaMalloc(&there, bytes);
+    cudaError_t error = cudaMalloc(&device_values, bytes);
     if (error == cudaSuccess) {
-        error = cudaMemcpy(there, values, bytes, cudaMemcpyHostToDevice);
+        error = cudaMemcpy(device_values, values, bytes, cudaMemcpyHostToDevice);
     }
     if (error == cudaSuccess) {
-        scale<<<static_cast<unsigned>((count + 255) / 256), 256>>>(there, count, factor);
+        scale<<<static_cast<unsigned>((count + 255) / 256), 256>>>(device_values, count, factor);
         error = cudaGetLastError();
     }
     if (error == cudaSuccess) {
-        error = cudaMemcpy(values, there, bytes, cudaMemcpyDeviceToHost);
+        error = cudaMemcpy(values, device_values, bytes, cudaMemcpyDeviceToHost);
     }
-    cudaFree(there);
+    cudaFree(device_values);
     return static_cast<int>(error);
 }

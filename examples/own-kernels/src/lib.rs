@@ -1,4 +1,4 @@
-//! Kernels of one's own, behind safe functions.
+//! Safe wrappers of custom kernels.
 
 #![expect(unsafe_code, reason = "the bindings")]
 
@@ -12,30 +12,30 @@ unsafe extern "C" {
 /// The sum of all values.
 #[must_use]
 pub fn sum(values: &[f32]) -> f32 {
-    // SAFETY: the function reads as many values as there are.
+    // SAFETY: the function reads `len` values.
     unsafe { own_sum(values.as_ptr(), values.len()) }
 }
 
-/// Multiplies each value, on the processor.
+/// Multiplies each value, on the CPU.
 pub fn scale(values: &mut [f32], factor: f32) {
-    // SAFETY: the function reads and writes as many values as there are.
+    // SAFETY: the function reads and writes `len` values.
     unsafe { own_scale(values.as_mut_ptr(), values.len(), factor) }
 }
 
 /// Multiplies each value, on a GPU.
 ///
 /// # Errors
-/// The kernel was left out of this build, or CUDA failed.
-#[cfg_attr(not(gpubuild_backend = "cuda"), expect(unused_variables, reason = "there is no kernel"))]
+/// The kernel was skipped in this build, or CUDA failed.
+#[cfg_attr(not(gpubuild_backend = "cuda"), expect(unused_variables, reason = "built without the kernel"))]
 pub fn scale_on_gpu(values: &mut [f32], factor: f32) -> Result<(), String> {
     #[cfg(gpubuild_backend = "cuda")]
     {
-        // SAFETY: the function reads and writes as many values as there are.
+        // SAFETY: the function reads and writes `len` values.
         match unsafe { own_scale_cuda(values.as_mut_ptr(), values.len(), factor) } {
             0 => Ok(()),
-            code => Err(format!("CUDA says {code}")),
+            code => Err(format!("CUDA error {code}")),
         }
     }
     #[cfg(not(gpubuild_backend = "cuda"))]
-    Err(format!("left out: {}", env!("OWN_KERNELS_WITHOUT_CUDA")))
+    Err(format!("skipped: {}", env!("OWN_KERNELS_WITHOUT_CUDA")))
 }

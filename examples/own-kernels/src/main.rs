@@ -1,5 +1,5 @@
 //! Calls each kernel once.
-#![expect(clippy::print_stdout, reason = "that is all that it does")]
+#![expect(clippy::print_stdout, reason = "an example that prints its results")]
 
 fn main() {
     let mut values = [1.0, 2.0, 3.0];

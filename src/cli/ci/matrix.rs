@@ -1,10 +1,10 @@
-//! `gpubuild ci matrix`.
+//! `gpubuild ci matrix`: prints the jobs of a project.
 
 use std::collections::BTreeSet;
 
 use gpubuild_detect::id;
 use gpubuild_release::ci::rows::only;
-use gpubuild_release::ci::workflow::{GITHUB_MOST, GITLAB_MOST, gitlab_matrix};
+use gpubuild_release::ci::workflow::{GITHUB_MAX_JOBS, GITLAB_MAX_JOBS, gitlab_matrix};
 use gpubuild_release::ci::{CiRow, Rows};
 
 use super::super::{CommandContext, Exit, Failure};
@@ -33,7 +33,7 @@ pub(super) struct CiMatrixArguments {
     project: Option<String>,
 }
 
-/// Forms of the answer.
+/// The values of `--format`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 enum CiMatrixForm {
     #[default]
@@ -58,38 +58,39 @@ fn part(text: &str) -> Result<(usize, usize), String> {
 }
 
 pub(super) fn run(arguments: &CiMatrixArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
-    let (_, rows) = super::made(context, arguments.project.as_deref())?;
-    super::refuse_impossible(context, &rows, arguments.allow_missing)?;
-    let rows = chosen(rows, arguments)?;
+    let (_, rows) = super::load_rows(context, arguments.project.as_deref())?;
+    super::check_dropped(context, &rows, arguments.allow_missing)?;
+    let rows = selected(rows, arguments)?;
     let printer = context.printer;
     let format = if arguments.json { CiMatrixForm::Json } else { arguments.format };
     match format {
         CiMatrixForm::Json => printer.json(&report::ci::CiReport::new(&rows))?,
-        CiMatrixForm::Text => printer.answer(&report::ci::text(&rows))?,
+        CiMatrixForm::Text => printer.print(&report::ci::text(&rows))?,
         CiMatrixForm::Github => {
             let jobs: Vec<&CiRow> = rows.include.iter().filter(|row| row.os.is_some()).collect();
-            few_enough(jobs.len(), GITHUB_MOST, "GitHub")?;
+            check_job_count(jobs.len(), GITHUB_MAX_JOBS, "GitHub")?;
             printer.json_line(&report::ci::GithubMatrix::new(jobs.into_iter()))?;
         }
         CiMatrixForm::Gitlab => {
             let jobs: Vec<&CiRow> = rows.include.iter().filter(|row| row.gitlab.is_some()).collect();
-            few_enough(jobs.len(), GITLAB_MOST, "GitLab")?;
-            printer.answer(&gitlab_matrix(jobs.into_iter(), ""))?;
+            check_job_count(jobs.len(), GITLAB_MAX_JOBS, "GitLab")?;
+            printer.print(&gitlab_matrix(jobs.into_iter(), ""))?;
         }
     }
     Ok(Exit::Done)
 }
 
-fn chosen(rows: Rows, arguments: &CiMatrixArguments) -> Result<Rows, Failure> {
+/// The rows that `--variant` and `--part` select.
+fn selected(rows: Rows, arguments: &CiMatrixArguments) -> Result<Rows, Failure> {
     let names: BTreeSet<String> = arguments.variant.iter().cloned().collect();
     let known: BTreeSet<&str> = rows.include.iter().map(|row| row.variant.as_str()).collect();
     if let Some(unknown) = names.iter().find(|name| !known.contains(name.as_str())) {
         let known: Vec<&str> = known.into_iter().collect();
         return Err(Failure::usage(
             id!("ci.unknown-variant"),
-            format!("no job builds a variant `{unknown}`"),
+            format!("no job builds the variant `{unknown}`"),
         )
-        .hint(format!("there are {}", known.join(", "))));
+        .hint(format!("available variants: {}", known.join(", "))));
     }
     let mut rows = only(rows, &names);
     if let Some((part, of)) = arguments.part {
@@ -99,14 +100,14 @@ fn chosen(rows: Rows, arguments: &CiMatrixArguments) -> Result<Rows, Failure> {
     Ok(rows)
 }
 
-fn few_enough(jobs: usize, most: usize, service: &str) -> Result<(), Failure> {
-    if jobs <= most {
+fn check_job_count(jobs: usize, limit: usize, service: &str) -> Result<(), Failure> {
+    if jobs <= limit {
         return Ok(());
     }
-    let parts = jobs.div_ceil(most);
+    let parts = jobs.div_ceil(limit);
     Err(Failure::usage(
         id!("ci.too-many-jobs"),
-        format!("{jobs} jobs, and a matrix of {service} takes {most}"),
+        format!("too many jobs for a matrix of {service}: {jobs}, and the limit is {limit}"),
     )
-    .hint(format!("divide them: `--part 1/{parts}` to `--part {parts}/{parts}`, one job each")))
+    .hint(format!("split the matrix: `--part 1/{parts}` to `--part {parts}/{parts}`, one workflow job each")))
 }

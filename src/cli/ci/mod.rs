@@ -1,4 +1,4 @@
-//! `gpubuild ci`: the jobs of a project for a service, written, checked and run here.
+//! `gpubuild ci`: generates and verifies CI workflows, and runs their jobs locally.
 
 mod matrix;
 mod run;
@@ -9,7 +9,7 @@ use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_plan::project::Project;
 use gpubuild_release::ci::{Images, RowContext, Rows, rows};
 
-use super::look;
+use super::project::load_project;
 use super::{CommandContext, Exit, Failure};
 use crate::report;
 
@@ -37,7 +37,7 @@ enum CiCommand {
 }
 
 impl CiArguments {
-    /// Whether the answer is a document.
+    /// Whether standard output is one JSON document.
     pub(super) fn is_json(&self) -> bool {
         match &self.command {
             CiCommand::Matrix(arguments) => arguments.is_json(),
@@ -46,13 +46,13 @@ impl CiArguments {
         }
     }
 
-    /// Whether nothing is started and nothing written.
-    pub(super) fn only_looks(&self) -> bool {
+    /// Whether the subcommand starts no process and writes no file.
+    pub(super) fn is_read_only(&self) -> bool {
         !matches!(self.command, CiCommand::Run(_) | CiCommand::Init(_))
     }
 }
 
-/// Does what was asked for.
+/// Runs the subcommand.
 pub fn run(arguments: &CiArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     match &arguments.command {
         CiCommand::Matrix(arguments) => matrix::run(arguments, context),
@@ -61,15 +61,15 @@ pub fn run(arguments: &CiArguments, context: &CommandContext<'_>) -> Result<Exit
         CiCommand::Run(arguments) => run::run(arguments, context),
         CiCommand::Preflight(arguments) => run::preflight(arguments, context),
         CiCommand::Images => {
-            context.printer.answer(&report::ci::images(Images::embedded()))?;
+            context.printer.print(&report::ci::images(Images::embedded()))?;
             Ok(Exit::Done)
         }
     }
 }
 
-/// The rows of the project here.
-fn made(context: &CommandContext<'_>, folder: Option<&str>) -> Result<(Project, Rows), Failure> {
-    let project = look::project(context, folder)?;
+/// Loads the project and computes its CI jobs.
+fn load_rows(context: &CommandContext<'_>, folder: Option<&str>) -> Result<(Project, Rows), Failure> {
+    let project = load_project(context, folder)?;
     let locks = super::plan::locks(context, Some(&project))?;
     let catalogue = Catalogue::embedded();
     let rows = rows(&RowContext {
@@ -81,20 +81,20 @@ fn made(context: &CommandContext<'_>, folder: Option<&str>) -> Result<(Project, 
     Ok((project, rows))
 }
 
-/// Refuses rows of gpubuild.toml that cannot exist; reports the others.
-fn refuse_impossible(context: &CommandContext<'_>, rows: &Rows, allow: bool) -> Result<(), Failure> {
+/// Rejects impossible jobs that gpubuild.toml names, unless `allow` is set. Other impossible jobs are dropped.
+fn check_dropped(context: &CommandContext<'_>, rows: &Rows, allow: bool) -> Result<(), Failure> {
     let named: Vec<_> = rows.dropped.iter().filter(|one| one.named).collect();
     if allow || named.is_empty() {
         for one in &rows.dropped {
-            context.printer.detail(&format!("left out {}: {}", one.name, one.reasons.join("; ")));
+            context.printer.detail(&format!("omitted {}: {}", one.name, one.reasons.join("; ")));
         }
         for one in named {
-            context.printer.warning(&format!("left out {}: {}", one.name, one.reasons.join("; ")));
+            context.printer.warning(&format!("omitted {}: {}", one.name, one.reasons.join("; ")));
         }
         return Ok(());
     }
     let lines: Vec<String> =
         named.iter().map(|one| format!("  {}: {}", one.name, one.reasons.join("; "))).collect();
-    Err(Failure::usage(id!("ci.impossible"), format!("these jobs can't succeed:\n{}", lines.join("\n")))
-        .hint("correct `[[variants]]` in gpubuild.toml, or leave them out with `--allow-missing`"))
+    Err(Failure::usage(id!("ci.impossible"), format!("these jobs cannot succeed:\n{}", lines.join("\n")))
+        .hint("fix `[[variants]]` in gpubuild.toml, or skip the jobs with `--allow-missing`"))
 }

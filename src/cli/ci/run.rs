@@ -1,4 +1,4 @@
-//! `gpubuild ci run` and `gpubuild ci preflight`: a job on this machine.
+//! `gpubuild ci run` and `gpubuild ci preflight`: runs a job locally, or checks whether it would succeed.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use gpubuild_plan::project::Project;
 use gpubuild_release::ci::preflight::{self, Outlook};
 use gpubuild_release::ci::{CiRow, Images, Rows, pack};
 
-use super::super::look::HostArguments;
-use super::super::plan::{SelectionArguments, with_wish};
+use super::super::machine::HostArguments;
+use super::super::plan::{SelectionArguments, with_request};
 use super::super::run::NO_BINARY;
-use super::super::{CommandContext, Exit, Failure, absolute, look};
+use super::super::{CommandContext, Exit, Failure, absolute, machine};
 use crate::report;
 
-/// A job may take as long as it likes; the service has its own limit.
+/// One week: jobs have no time limit here, but the host interface requires one.
 const DEADLINE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Arguments of `ci run`.
@@ -53,36 +53,36 @@ pub(super) struct PreflightArguments {
     pub(super) json: bool,
 }
 
-/// One thing to start.
+/// A command of a job.
 struct CiStep {
-    /// For people.
+    /// The command as it is printed.
     shown: String,
     argv: Vec<String>,
 }
 
 pub(super) fn run(arguments: &CiRunArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
-    let (project, rows) = super::made(context, arguments.project.as_deref())?;
+    let (project, rows) = super::load_rows(context, arguments.project.as_deref())?;
     let row = find(&rows, &arguments.row)?;
     let here = context.host.platform();
     let platform = format!("{}-{}", here.os.id(), here.arch.id());
     if row.platform != platform && !arguments.dry_run {
         return Err(Failure::usage(
             id!("ci.other-platform"),
-            format!("job `{}` is for {}, and this machine is {platform}", row.name, row.platform),
+            format!("job `{}` is for {}, but this machine is {platform}", row.name, row.platform),
         )
-        .hint("`--dry-run` prints what it does"));
+        .hint("print its commands with `--dry-run`"));
     }
-    let packing = if arguments.pack { Some(packing(&project, &rows, row)?) } else { None };
-    let steps = steps(row, packing, arguments, context)?;
+    let pack = if arguments.pack { Some(pack_command(&project, &rows, row)?) } else { None };
+    let steps = steps(row, pack, arguments, context)?;
     if arguments.dry_run {
         let lines: Vec<String> = steps.iter().map(|step| step.shown.clone()).collect();
-        context.printer.answer(&format!("{}\n", lines.join("\n")))?;
+        context.printer.print(&format!("{}\n", lines.join("\n")))?;
         return Ok(Exit::Done);
     }
-    tell_other_system(context, row);
+    print_system_difference(context, row);
     let cache = arguments.cache_dir.as_deref().map(|folder| absolute(context, folder)).transpose()?;
     for step in &steps {
-        context.printer.say(&format!("$ {}", step.shown));
+        context.printer.status(&format!("$ {}", step.shown));
         let mut command =
             Command::new(&step.argv[0], DEADLINE).args(step.argv[1..].iter().map(String::as_str)).inherit();
         if let Some(folder) = &cache {
@@ -97,25 +97,25 @@ pub(super) fn run(arguments: &CiRunArguments, context: &CommandContext<'_>) -> R
         })?;
         if !output.success() {
             let code = output.exit.and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
-            let message = format!("job `{}` failed at `{}`, which ended with {code}", row.name, step.shown);
+            let message = format!("job `{}` failed: `{}` exited with status {code}", row.name, step.shown);
             return Err(Failure {
                 exit: Exit::Child(code),
                 ..Failure::negative(id!("ci.job-failed"), message)
             });
         }
     }
-    context.printer.say(&format!("job {} is done", row.name));
+    context.printer.status(&format!("job {} succeeded", row.name));
     Ok(Exit::Done)
 }
 
-/// The job's image may be another release, so a package that is missing here may exist there.
-fn tell_other_system(context: &CommandContext<'_>, row: &CiRow) {
+/// Prints a note if the job's image is another distribution, where the available packages may differ.
+fn print_system_difference(context: &CommandContext<'_>, row: &CiRow) {
     let distribution = facts::gather(context.host).distro.map(|distro| distro.value.label());
-    let wanted = Images::embedded().get(&row.image).map(|image| image.distribution.clone());
-    if let (Some(here), Some(wanted)) = (distribution, wanted)
-        && here != wanted
+    let expected = Images::embedded().get(&row.image).map(|image| image.distribution.clone());
+    if let (Some(here), Some(expected)) = (distribution, expected)
+        && here != expected
     {
-        context.printer.say(&format!("this machine is {here}; in CI the job runs on {wanted}"));
+        context.printer.status(&format!("this machine is {here}; in CI the job runs on {expected}"));
     }
 }
 
@@ -124,19 +124,17 @@ fn find<'a>(rows: &'a Rows, name: &str) -> Result<&'a CiRow, Failure> {
         return Ok(row);
     }
     if let Some(impossible) = rows.dropped.iter().find(|one| one.name == name) {
-        let message = format!("job `{name}` can't succeed: {}", impossible.reasons.join("; "));
-        return Err(
-            Failure::usage(id!("ci.impossible"), message).hint("correct `[[variants]]` in gpubuild.toml")
-        );
+        let message = format!("job `{name}` cannot succeed: {}", impossible.reasons.join("; "));
+        return Err(Failure::usage(id!("ci.impossible"), message).hint("fix `[[variants]]` in gpubuild.toml"));
     }
     let known: Vec<&str> = rows.include.iter().map(|row| row.name.as_str()).collect();
-    Err(Failure::usage(id!("ci.unknown-job"), format!("there is no job `{name}`"))
-        .hint(format!("there are {}", known.join(", "))))
+    Err(Failure::usage(id!("ci.unknown-job"), format!("unknown job `{name}`"))
+        .hint(format!("available jobs: {}", known.join(", "))))
 }
 
 fn steps(
     row: &CiRow,
-    packing: Option<&Vec<String>>,
+    pack: Option<&Vec<String>>,
     arguments: &CiRunArguments,
     context: &CommandContext<'_>,
 ) -> Result<Vec<CiStep>, Failure> {
@@ -144,7 +142,7 @@ fn steps(
     if arguments.setup {
         let is_root = context.host.identity().uid == Some(0);
         for line in &row.setup {
-            // Containers have no sudo, and need none.
+            // Containers usually run as root and have no sudo.
             let line = if is_root { line.replace("sudo ", "") } else { line.clone() };
             let argv = match context.host.platform().os {
                 Os::Windows => vec!["cmd".to_owned(), "/c".to_owned(), line.clone()],
@@ -154,8 +152,8 @@ fn steps(
         }
     }
     let own = context.host.own_program().ok_or_else(|| Failure {
-        exit: Exit::Bug,
-        ..Failure::negative(id!("ci.no-program"), "the path of gpubuild is not known")
+        exit: Exit::Internal,
+        ..Failure::negative(id!("ci.no-program"), "the path of the gpubuild executable is unknown")
     })?;
     let preflight: Vec<String> = row
         .run
@@ -166,24 +164,24 @@ fn steps(
             ["ci".to_owned(), "preflight".to_owned()].into_iter().chain(rest)
         })
         .collect();
-    for command in std::iter::once(&preflight).chain(&row.run).chain(packing) {
+    for command in std::iter::once(&preflight).chain(&row.run).chain(pack) {
         let project = arguments.project.iter().flat_map(|folder| ["--project".to_owned(), folder.clone()]);
-        let words: Vec<String> = command.iter().cloned().chain(project).collect();
-        let shown = format!("gpubuild {}", words.join(" "));
-        steps.push(CiStep { shown, argv: std::iter::once(own.to_string()).chain(words).collect() });
+        let arguments: Vec<String> = command.iter().cloned().chain(project).collect();
+        let shown = format!("gpubuild {}", arguments.join(" "));
+        steps.push(CiStep { shown, argv: std::iter::once(own.to_string()).chain(arguments).collect() });
     }
     Ok(steps)
 }
 
-/// How a row packs; why not, where it does not.
-fn packing<'a>(project: &Project, rows: &Rows, row: &'a CiRow) -> Result<&'a Vec<String>, Failure> {
+/// The command that packs the result of a job, or why it packs none.
+fn pack_command<'a>(project: &Project, rows: &Rows, row: &'a CiRow) -> Result<&'a Vec<String>, Failure> {
     if let Some(command) = &row.pack {
         return Ok(command);
     }
     let failure =
         |why: String| Failure::usage(id!("ci.no-pack"), format!("job `{}` packs nothing: {why}", row.name));
     if project.file.binary.is_none() {
-        return Err(failure("gpubuild.toml names no program".to_owned()).hint(NO_BINARY));
+        return Err(failure("gpubuild.toml defines no program".to_owned()).hint(NO_BINARY));
     }
     if let Some(reason) = row.warnings.iter().find_map(|line| line.strip_prefix(pack::NOT_PACKED)) {
         return Err(failure(reason.to_owned()).hint("rename the variant in gpubuild.toml"));
@@ -194,7 +192,7 @@ fn packing<'a>(project: &Project, rows: &Rows, row: &'a CiRow) -> Result<&'a Vec
     };
     let other = rows.include.iter().find(same).map_or("another job", |one| one.name.as_str());
     Err(failure(format!("`{other}` packs variant `{}` for {}", row.variant, row.platform))
-        .hint("the first image in `images` is the one that packs"))
+        .hint("the job with the first image in `images` packs the variant"))
 }
 
 pub(super) fn preflight(
@@ -206,16 +204,21 @@ pub(super) fn preflight(
         Some(host) => host,
         None => context.host,
     };
-    look::check_overrides(host)?;
-    let sight = look::look(host, arguments.host.catalogue(context)?);
-    let (_, checks) = with_wish(&arguments.selection, context, host, &sight, &[], |wish| {
-        Ok(preflight::foresee(host, &sight.facts, &wish.project.build_root, planning::plan(wish).as_ref()))
+    machine::check_overrides(host)?;
+    let machine = machine::inspect(host, arguments.host.catalogue(context)?);
+    let (_, checks) = with_request(&arguments.selection, context, host, &machine, &[], |request| {
+        Ok(preflight::check(
+            host,
+            &machine.facts,
+            &request.project.build_root,
+            planning::plan(request).as_ref(),
+        ))
     })?;
     if arguments.json {
         context.printer.json(&report::ci::PreflightDocument::new(&checks))?;
     } else {
-        context.printer.answer(&report::ci::preflight(&checks))?;
+        context.printer.print(&report::ci::preflight(&checks))?;
     }
-    let bad = checks.iter().any(|check| check.outlook == Outlook::Bad);
-    Ok(if bad { Exit::Negative } else { Exit::Done })
+    let fails = checks.iter().any(|check| check.outlook == Outlook::Bad);
+    Ok(if fails { Exit::Negative } else { Exit::Done })
 }

@@ -1,4 +1,4 @@
-//! `gpubuild ci init` and `gpubuild ci verify`.
+//! `gpubuild ci init` and `gpubuild ci verify`: writes the workflow file, or checks that it is up to date.
 
 use gpubuild_detect::id;
 use gpubuild_host::HostPath;
@@ -38,7 +38,6 @@ pub(super) struct VerifyArguments {
     project: Option<String>,
 }
 
-/// Services.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 enum WorkflowForm {
     #[default]
@@ -55,26 +54,30 @@ impl From<WorkflowForm> for CiService {
     }
 }
 
-/// The file of a service with its text.
-fn wanted(
+/// The path and the expected content of a service's workflow file.
+fn expected(
     context: &CommandContext<'_>,
     folder: Option<&str>,
     service: CiService,
     allow: bool,
 ) -> Result<(HostPath, String), Failure> {
-    let (project, rows) = super::made(context, folder)?;
-    super::refuse_impossible(context, &rows, allow)?;
-    if service == CiService::Github && rows.include.len() > service.most() {
-        let message = format!("{} jobs, and a matrix of GitHub takes {}", rows.include.len(), service.most());
+    let (project, rows) = super::load_rows(context, folder)?;
+    super::check_dropped(context, &rows, allow)?;
+    if service == CiService::Github && rows.include.len() > service.max_jobs() {
+        let message = format!(
+            "too many jobs for a matrix of GitHub: {}, and the limit is {}",
+            rows.include.len(),
+            service.max_jobs()
+        );
         return Err(Failure::usage(id!("ci.too-many-jobs"), message)
-            .hint("write a workflow of your own with `gpubuild ci matrix --format github --part 1/2`"));
+            .hint("write your own workflow with `gpubuild ci matrix --format github --part 1/2`"));
     }
     let text = workflow::text(service, &project.file.ci, &rows, Images::embedded());
-    Ok((root(context, &project.root).join(service.file()), text))
+    Ok((repository_root(context, &project.root).join(service.file()), text))
 }
 
-/// The folder of the repository: services look there and nowhere else.
-fn root(context: &CommandContext<'_>, project: &HostPath) -> HostPath {
+/// The root folder of the repository, the only place where services read workflow files.
+fn repository_root(context: &CommandContext<'_>, project: &HostPath) -> HostPath {
     let mut folder = Some(project.clone());
     while let Some(here) = folder {
         if context.host.exists(&here.join(".git")) {
@@ -87,39 +90,39 @@ fn root(context: &CommandContext<'_>, project: &HostPath) -> HostPath {
 
 pub(super) fn init(arguments: &InitArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let service = CiService::from(arguments.format);
-    let (file, text) = wanted(context, arguments.project.as_deref(), service, arguments.allow_missing)?;
+    let (file, text) = expected(context, arguments.project.as_deref(), service, arguments.allow_missing)?;
     match context.host.read_text(&file) {
         Ok(found) if found == text => {
-            context.printer.say(&format!("{file} is as it should be"));
+            context.printer.status(&format!("{file} is up to date"));
             return Ok(Exit::Done);
         }
         Ok(found) if !found.starts_with(MARK) && !arguments.force => {
             return Err(Failure::usage(
                 id!("ci.not-ours"),
-                format!("`{file}` is there, and gpubuild has not written it"),
+                format!("`{file}` exists and was not written by gpubuild"),
             )
-            .hint("move it away, or replace it with `--force`"));
+            .hint("move it, or replace it with `--force`"));
         }
         _ => {}
     }
     context.host.write(&file, text.as_bytes()).map_err(|error| {
         Failure::negative(id!("file.failed"), format!("failed to write `{file}`: {error}"))
     })?;
-    context.printer.say(&format!("wrote {file}"));
+    context.printer.status(&format!("wrote {file}"));
     if let Some(note) = service.note() {
-        context.printer.say(note);
+        context.printer.status(note);
     }
     Ok(Exit::Done)
 }
 
 pub(super) fn verify(arguments: &VerifyArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let all = [CiService::Github, CiService::Gitlab];
-    let mut seen = 0;
+    let mut checked = 0;
     for service in all {
         if arguments.format.is_some_and(|form| CiService::from(form) != service) {
             continue;
         }
-        let (file, text) = wanted(context, arguments.project.as_deref(), service, arguments.allow_missing)?;
+        let (file, text) = expected(context, arguments.project.as_deref(), service, arguments.allow_missing)?;
         let found = match context.host.read_text(&file) {
             Ok(found) => found,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && arguments.format.is_none() => {
@@ -127,20 +130,20 @@ pub(super) fn verify(arguments: &VerifyArguments, context: &CommandContext<'_>) 
             }
             Err(error) => {
                 return Err(Failure::usage(id!("ci.missing"), format!("failed to read `{file}`: {error}"))
-                    .hint("`gpubuild ci init` writes it"));
+                    .hint("write it with `gpubuild ci init`"));
             }
         };
-        seen += 1;
+        checked += 1;
         if let Some(difference) = workflow::drift(&found, &text) {
-            let message = format!("`{file}` is not what gpubuild writes for this project:\n{difference}");
+            let message = format!("`{file}` is out of date:\n{difference}");
             return Err(Failure::negative(id!("ci.drift"), message.trim_end())
-                .hint("`gpubuild ci init` writes it anew; changes belong into gpubuild.toml"));
+                .hint("update it with `gpubuild ci init`; make changes in gpubuild.toml"));
         }
-        context.printer.say(&format!("{file} is as it should be"));
+        context.printer.status(&format!("{file} is up to date"));
     }
-    if seen == 0 {
-        return Err(Failure::usage(id!("ci.missing"), "no CI workflow file was found here")
-            .hint("`gpubuild ci init` writes one"));
+    if checked == 0 {
+        return Err(Failure::usage(id!("ci.missing"), "no CI workflow file found")
+            .hint("write one with `gpubuild ci init`"));
     }
     Ok(Exit::Done)
 }

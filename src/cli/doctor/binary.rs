@@ -1,36 +1,36 @@
-//! `doctor --binary FILE`: what the loader will do with an executable or library on this machine, or on a recorded one.
+//! `doctor --binary FILE`: predicts how the loader of this machine, or of a recorded one, resolves an executable or library.
 
 use gpubuild_detect::finding::Findings;
 use gpubuild_detect::finding::catalogue::FindingSubject;
 use gpubuild_detect::id;
 use gpubuild_doctor as doctor;
 use gpubuild_doctor::binary;
-use gpubuild_host::carried::Carried;
+use gpubuild_host::with_program::WithProgram;
 use gpubuild_host::{HostInfo, HostPath, InspectHost, ReadFiles};
 
-use super::machine::{self, Depth};
+use super::diagnose::{self, Depth};
 use super::{CommandContext, DoctorArguments, Exit, Failure};
 use crate::report::binary::BinaryReport;
 use crate::report::doctor::DoctorReport;
 
-/// Looks into a file and tells.
+/// Examines the file and prints a report.
 pub(super) fn run(
     arguments: &DoctorArguments,
     file: &str,
     context: &CommandContext<'_>,
 ) -> Result<Exit, Failure> {
     let recorded = arguments.host.recorded(context)?;
-    let Some(machine) = &recorded else {
+    let Some(recorded) = &recorded else {
         return examine(arguments, context.host, &crate::cli::absolute(context, file)?, context);
     };
-    // A file of the recorded machine itself, or one from here that is carried there.
-    let there = machine.path(file);
-    if there.is_absolute() && machine.exists(&there) {
-        return examine(arguments, machine, &there, context);
+    // Either a file of the recorded host, or a file of this machine that is added to the recording.
+    let recorded_path = recorded.path(file);
+    if recorded_path.is_absolute() && recorded.exists(&recorded_path) {
+        return examine(arguments, recorded, &recorded_path, context);
     }
-    let here = crate::cli::absolute(context, file)?;
-    let carried = Carried::new(machine, context.host, &here);
-    examine(arguments, &carried, &carried.file(), context)
+    let path = crate::cli::absolute(context, file)?;
+    let combined = WithProgram::new(recorded, context.host, &path);
+    examine(arguments, &combined, &combined.program(), context)
 }
 
 fn examine(
@@ -40,17 +40,18 @@ fn examine(
     context: &CommandContext<'_>,
 ) -> Result<Exit, Failure> {
     let findings = Findings::embedded();
-    let filter = machine::filter(arguments, &findings)?;
-    let asked = machine::asked(arguments, context, host)?;
+    let filter = diagnose::filter(arguments, &findings)?;
+    let backends = diagnose::requested_backends(arguments, context, host)?;
     let depth = if arguments.offline { Depth::Files } else { Depth::Drivers };
-    let seen = machine::see(host, arguments.host.catalogue(context)?, depth)?;
-    let case = seen.case(host, asked.as_deref());
+    let inspected = diagnose::inspect(host, arguments.host.catalogue(context)?, depth)?;
+    let case = inspected.case(host, backends.as_deref());
     let examined = binary::examine(host, &case, path).map_err(|error| {
-        Failure::usage(id!("binary.unreadable"), format!("failed to look into `{path}`: {error}"))
-            .hint("name an executable or a shared library of Linux, Windows or macOS")
+        Failure::usage(id!("binary.unreadable"), format!("failed to read `{path}`: {error}"))
+            .hint("specify an executable or a shared library for Linux, Windows or macOS")
     })?;
-    let told = doctor::diagnose_binary(&case, &findings, &examined, &filter);
-    let mut document = DoctorReport::of_machine(&seen.sight.facts, &seen.sight.matrix, &[], told);
+    let found = doctor::diagnose_binary(&case, &findings, &examined, &filter);
+    let mut document =
+        DoctorReport::of_machine(&inspected.machine.facts, &inspected.machine.matrix, &[], found);
     document.binary = BinaryReport::new(&examined);
     document.recommended = None;
     document.checked = findings
@@ -60,5 +61,5 @@ fn examine(
         .collect();
     document.checked.sort();
     arguments.output.deliver(&document, context)?;
-    Ok(machine::exit(arguments.fail_on, &document))
+    Ok(diagnose::exit(arguments.fail_on, &document))
 }

@@ -1,5 +1,5 @@
-//! `doctor --fix`: runs the remedies that stay inside the user's own folders, after showing them. Nothing with `sudo`, and
-//! no shell profile is ever touched; those are shown as what is left to do.
+//! `doctor --fix`: shows and runs the remedies that change only the user's own folders. It never runs `sudo` and never edits a shell
+//! profile; such remedies are left to the user.
 
 use std::io::{BufRead, IsTerminal};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use gpubuild_host::{Command, Os};
 
 use crate::cli::{CommandContext, Exit, Failure};
 
-/// How long one command may take: a download is among them.
+/// Time limit for one command, which may be a download.
 const DEADLINE: Duration = Duration::from_secs(30 * 60);
 
 /// Whether the user confirmed in advance.
@@ -18,11 +18,11 @@ const DEADLINE: Duration = Duration::from_secs(30 * 60);
 pub(super) enum Consent {
     /// `--yes`.
     Given,
-    /// To be asked for.
+    /// Ask on the terminal.
     Ask,
 }
 
-/// Runs what is safe among the remedies of errors and warnings.
+/// Runs the safe remedies of errors and warnings.
 pub(super) fn run(
     context: &CommandContext<'_>,
     findings: &[Finding],
@@ -30,20 +30,20 @@ pub(super) fn run(
 ) -> Result<Exit, Failure> {
     let serious = || findings.iter().filter(|finding| finding.severity < Severity::Info);
     let safe: Vec<&Finding> = serious().filter(|finding| is_safe(finding)).collect();
-    let left = serious().count() - safe.len();
+    let remaining = serious().count() - safe.len();
     if safe.is_empty() {
-        context.printer.say(&match left {
+        context.printer.status(&match remaining {
             0 => "nothing to fix".to_owned(),
-            left => format!("{left} of the fixes above need you: none of them stays inside your own folders"),
+            remaining => format!("{remaining} of the fixes above must be applied manually: they change more than your own folders"),
         });
-        return Ok(if left == 0 { Exit::Done } else { Exit::Negative });
+        return Ok(if remaining == 0 { Exit::Done } else { Exit::Negative });
     }
-    context.printer.say("to be run, in this order:");
+    context.printer.status("these commands will be run in this order:");
     for command in safe.iter().flat_map(|finding| &finding.remedy.commands) {
-        context.printer.say(&format!("  {command}"));
+        context.printer.status(&format!("  {command}"));
     }
-    if consent == Consent::Ask && !agreed(context)? {
-        context.printer.say("nothing was run");
+    if consent == Consent::Ask && !confirmed(context)? {
+        context.printer.status("nothing was run");
         return Ok(Exit::Negative);
     }
     for finding in &safe {
@@ -51,47 +51,47 @@ pub(super) fn run(
             execute(context, finding, command)?;
         }
     }
-    context.printer.say("done; run `gpubuild doctor` again to see what is left");
-    Ok(if left == 0 { Exit::Done } else { Exit::Negative })
+    context.printer.status("done; run `gpubuild doctor` again to check for remaining problems");
+    Ok(if remaining == 0 { Exit::Done } else { Exit::Negative })
 }
 
 fn is_safe(finding: &Finding) -> bool {
     let remedy = &finding.remedy;
-    let words = |command: &String| {
+    let needs_root = |command: &String| {
         command.split_whitespace().any(|word| matches!(word, "sudo" | "su" | "doas" | "pkexec"))
     };
-    remedy.safe && remedy.needs.is_empty() && !remedy.commands.iter().any(words)
+    remedy.safe && remedy.needs.is_empty() && !remedy.commands.iter().any(needs_root)
 }
 
-fn agreed(context: &CommandContext<'_>) -> Result<bool, Failure> {
+fn confirmed(context: &CommandContext<'_>) -> Result<bool, Failure> {
     let input = std::io::stdin();
     if !input.is_terminal() {
         return Err(Failure::usage(
             id!("doctor.fix-unattended"),
             "these commands need confirmation, and standard input is not a terminal",
         )
-        .hint("`--yes` runs them without asking"));
+        .hint("run them without confirmation with `--yes`"));
     }
-    context.printer.say("run them? [y/N]");
+    context.printer.status("run them? [y/N]");
     let mut line = String::new();
     input.lock().read_line(&mut line)?;
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
 fn execute(context: &CommandContext<'_>, finding: &Finding, command: &str) -> Result<(), Failure> {
-    context.printer.say(&format!("$ {command}"));
+    context.printer.status(&format!("$ {command}"));
     let child = match context.host.platform().os {
         Os::Windows => Command::new("powershell", DEADLINE).args(["-NoProfile", "-Command", command]),
         Os::Linux | Os::Macos => Command::new("/bin/sh", DEADLINE).args(["-e", "-c", command]),
     };
     let failed = |why: String| {
         Failure::negative(id!("doctor.fix-failed"), format!("`{command}` failed: {why}"))
-            .hint(format!("it belongs to {}: `gpubuild explain {}`", finding.id, finding.id))
+            .hint(format!("`gpubuild explain {}` explains the problem that it fixes", finding.id))
     };
     let output = context.host.run(&child).map_err(|error| failed(error.to_string()))?;
     if output.exit == Some(0) {
         return Ok(());
     }
     let last = output.stderr.lines().chain(output.stdout.lines()).rfind(|line| !line.trim().is_empty());
-    Err(failed(last.unwrap_or("it failed without output").to_owned()))
+    Err(failed(last.unwrap_or("no output").to_owned()))
 }

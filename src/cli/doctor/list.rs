@@ -9,20 +9,28 @@ use super::DoctorArguments;
 use crate::cli::{CommandContext, Exit, Failure, TextRole};
 use crate::report::Schema;
 
+/// The document of `doctor --list-checks --json`.
 #[derive(Serialize)]
-struct CheckListReport<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct CheckListReport<'a> {
     schema: Schema,
+    /// The checks, by family.
     checks: Vec<ListedCheck<'a>>,
 }
 
+/// A check.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ListedCheck<'a> {
+    /// Id of the finding that it reports.
     id: &'a str,
+    /// Family of the finding.
     family: &'a str,
+    /// Title of the finding.
     title: &'a str,
 }
 
-/// Shows every check of a machine, family by family.
+/// Lists the checks of a machine by family.
 pub(super) fn run(arguments: &DoctorArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let findings = Findings::embedded();
     let of_machine = findings.iter().filter(|(family, _, _)| family.subject == FindingSubject::Machine);
@@ -43,6 +51,6 @@ pub(super) fn run(arguments: &DoctorArguments, context: &CommandContext<'_>) -> 
         }
         let _ = writeln!(text, "  {id:<32} {}", entry.title);
     }
-    context.printer.answer(&text)?;
+    context.printer.print(&text)?;
     Ok(Exit::Done)
 }

@@ -1,22 +1,22 @@
-//! `gpubuild doctor`: problems, their causes and their fixes. Without a mode it examines the machine; each mode, one file each, examines
-//! something else or acts on the findings.
+//! `gpubuild doctor`: finds problems and prints their causes and fixes. `diagnose.rs` examines the machine; each other file implements an
+//! option that examines something else or acts on the findings.
 
 mod binary;
 mod compare;
+pub(super) mod diagnose;
 mod file;
 mod fix;
-mod list;
+pub(crate) mod list;
 mod log;
-pub(super) mod machine;
 pub(super) mod output;
 mod packages;
 mod resolvers;
-mod self_check;
+pub(crate) mod self_check;
 mod validate;
 
-pub(super) use machine::exit;
+pub(super) use diagnose::exit;
 
-use super::look::HostArguments;
+use super::machine::HostArguments;
 use super::{CommandContext, Exit, Failure};
 
 /// Find problems with toolkits and drivers, and print the fix
@@ -85,27 +85,27 @@ pub struct DoctorArguments {
     output: output::OutputArguments,
 }
 
-/// From which severity on the outcome is negative.
+/// The lowest severity that makes the result negative.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum FailOn {
-    /// Errors.
+    /// Errors only.
     #[default]
     Error,
-    /// Warnings as well.
+    /// Errors and warnings.
     Warning,
-    /// Nothing: for reports.
+    /// None: the exit status is 0 unless the command fails.
     Never,
 }
 
 impl DoctorArguments {
-    /// Whether the answer is a document.
+    /// Whether standard output is one JSON document.
     #[must_use]
     pub fn is_json(&self) -> bool {
         self.output.is_json()
     }
 }
 
-/// Looks and tells.
+/// Runs the examination that the options select.
 pub fn run(arguments: &DoctorArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     arguments.output.check()?;
     if arguments.list_checks {
@@ -129,5 +129,5 @@ pub fn run(arguments: &DoctorArguments, context: &CommandContext<'_>) -> Result<
     if !arguments.file.is_empty() {
         return file::run(arguments, context);
     }
-    machine::run(arguments, context)
+    diagnose::run(arguments, context)
 }

@@ -1,4 +1,4 @@
-//! In which forms the doctor answers, and where they go: standard output, files, the summary of a GitHub step.
+//! Formats of the doctor's report and their destinations: standard output, files, and the step summary of a GitHub workflow.
 
 use gpubuild_core::clean;
 use gpubuild_detect::finding::Findings;
@@ -9,8 +9,8 @@ use crate::report::detect_text::Detail;
 use crate::report::doctor::DoctorReport;
 use crate::report::{doctor_github, doctor_junit, doctor_markdown, doctor_sarif, doctor_text};
 
-/// Least room in a step's summary that is worth using.
-const ROOM: usize = 32 * 1024;
+/// Minimum free space in a step summary for a report, in bytes. GitHub limits the size of the summary.
+const MIN_SUMMARY_SPACE: usize = 32 * 1024;
 
 /// Format of the report.
 #[derive(Debug, Clone, clap::Args)]
@@ -27,7 +27,7 @@ pub(in crate::cli) struct OutputArguments {
     output: Vec<String>,
 }
 
-/// A rendering of the report.
+/// The values of `--format`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 enum DoctorFormat {
     /// Human-readable text
@@ -46,17 +46,17 @@ enum DoctorFormat {
 }
 
 impl OutputArguments {
-    /// Whether the answer is a JSON document.
+    /// Whether standard output is one JSON document.
     pub(in crate::cli) fn is_json(&self) -> bool {
         self.json || self.format == DoctorFormat::Json
     }
 
-    /// Refuses a file whose form is not known, before anything is looked at.
+    /// Rejects output files with an unknown extension before the examination starts.
     pub(in crate::cli) fn check(&self) -> Result<(), Failure> {
         self.output.iter().try_for_each(|file| format_of(file).map(|_| ()))
     }
 
-    /// Writes the files, then the answer.
+    /// Writes the output files and prints the report.
     pub(in crate::cli) fn deliver(
         &self,
         document: &DoctorReport,
@@ -73,7 +73,7 @@ impl OutputArguments {
             })?;
         }
         let format = if self.json { DoctorFormat::Json } else { self.format };
-        context.printer.answer(&render(format, document, Some(context))?)?;
+        context.printer.print(&render(format, document, Some(context))?)?;
         if format == DoctorFormat::Github {
             add_to_step_summary(document, context);
         }
@@ -81,11 +81,11 @@ impl OutputArguments {
     }
 }
 
-/// The form that the ending of a file's name asks for.
+/// The format that a file's extension selects.
 fn format_of(file: &str) -> Result<DoctorFormat, Failure> {
-    let ending = file.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
+    let extension = file.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
     let is_sarif = file.to_ascii_lowercase().ends_with(".sarif.json");
-    match ending.as_deref() {
+    match extension.as_deref() {
         _ if is_sarif => Ok(DoctorFormat::Sarif),
         Some("txt" | "log") => Ok(DoctorFormat::Text),
         Some("json") => Ok(DoctorFormat::Json),
@@ -94,16 +94,13 @@ fn format_of(file: &str) -> Result<DoctorFormat, Failure> {
         Some("xml") => Ok(DoctorFormat::Junit),
         _ => Err(Failure::usage(
             id!("doctor.output-unknown"),
-            format!(
-                "the ending of `{}` names no form of the report (from --output)",
-                clean::short(file, 300)
-            ),
+            format!("unknown report format: `{}` (from --output)", clean::short(file, 300)),
         )
-        .hint("endings are .txt, .json, .md, .sarif and .xml (JUnit)")),
+        .hint("known extensions are .txt, .json, .md, .sarif and .xml (JUnit)")),
     }
 }
 
-/// The report in a form; for `terminal` with its colours and its verbosity.
+/// Renders the report. With `terminal`, text uses its colours and verbosity; without, it contains all details.
 fn render(
     format: DoctorFormat,
     document: &DoctorReport,
@@ -131,8 +128,7 @@ fn render(
     })
 }
 
-/// In a GitHub workflow: appends the Markdown to the step summary. The report itself was printed already, so an error here is not a
-/// failure.
+/// Appends the Markdown report to the step summary of a GitHub workflow. Errors are warnings, since the report is already printed.
 fn add_to_step_summary(document: &DoctorReport, context: &CommandContext<'_>) {
     let Some(file) = context.host.env().get("GITHUB_STEP_SUMMARY").filter(|file| !file.is_empty()) else {
         return;
@@ -142,20 +138,20 @@ fn add_to_step_summary(document: &DoctorReport, context: &CommandContext<'_>) {
         Ok(summary) => summary,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
         Err(error) => {
-            context.printer.warning(&format!("the step summary was not written: {error}"));
+            context.printer.warning(&format!("failed to write the step summary: {error}"));
             return;
         }
     };
     if !summary.is_empty() && !summary.ends_with(b"\n") {
         summary.push(b'\n');
     }
-    let room = doctor_markdown::STEP_SUMMARY.saturating_sub(summary.len());
-    if room < ROOM {
-        context.printer.warning("the step summary was not written: the step has filled it already");
+    let space = doctor_markdown::STEP_SUMMARY.saturating_sub(summary.len());
+    if space < MIN_SUMMARY_SPACE {
+        context.printer.warning("failed to write the step summary: it is already full");
         return;
     }
-    summary.extend_from_slice(doctor_markdown::markdown(document, room).as_bytes());
+    summary.extend_from_slice(doctor_markdown::markdown(document, space).as_bytes());
     if let Err(error) = context.host.write(&path, &summary) {
-        context.printer.warning(&format!("the step summary was not written: {error}"));
+        context.printer.warning(&format!("failed to write the step summary: {error}"));
     }
 }

@@ -1,4 +1,4 @@
-//! `doctor --resolvers`: which copy of a toolkit each build system will take.
+//! `doctor --resolvers`: which copy of a toolkit each build system selects.
 
 use std::collections::BTreeMap;
 
@@ -9,27 +9,28 @@ use gpubuild_plan::plan::request::BackendSelection;
 
 use super::{DoctorArguments, FailOn};
 use crate::cli::detect::role;
-use crate::cli::{CommandContext, Exit, Failure, look};
+use crate::cli::project::backend_request;
+use crate::cli::{CommandContext, Exit, Failure, machine};
 use crate::report::resolvers::ResolversReport;
 use crate::report::resolvers_text;
 
-/// Looks and tells.
+/// Prints the copies and whether all build systems select the same one.
 pub(super) fn run(arguments: &DoctorArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let recorded = arguments.host.recorded(context)?;
     let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
-    look::check_overrides(host)?;
-    let request = look::request(arguments.backends.as_deref(), host, None)?;
-    let sight = look::look(host, arguments.host.catalogue(context)?);
-    let resolutions = resolve_all(host, &sight.inventory, &sight.catalogue);
+    machine::check_overrides(host)?;
+    let request = backend_request(arguments.backends.as_deref(), host, None)?;
+    let machine = machine::inspect(host, arguments.host.catalogue(context)?);
+    let resolutions = resolve_all(host, &machine.inventory, &machine.catalogue);
     let backends = match request.selection {
         BackendSelection::Named(list) => list,
         // Toolkits that are not installed are shown only on request.
         BackendSelection::Auto => {
-            let is_here = |backend: &Backend| {
-                let mut of = resolutions.list.iter().filter(|one| one.backend == *backend);
-                of.any(|one| one.takes.is_some())
+            let is_found = |backend: &Backend| {
+                let mut of_backend = resolutions.list.iter().filter(|one| one.backend == *backend);
+                of_backend.any(|one| one.takes.is_some())
             };
-            Backend::ALL.into_iter().filter(is_here).collect()
+            Backend::ALL.into_iter().filter(is_found).collect()
         }
     };
     let os = host.platform().os;
@@ -38,13 +39,13 @@ pub(super) fn run(arguments: &DoctorArguments, context: &CommandContext<'_>) -> 
         context.printer.json(&document)?;
     } else {
         let names: BTreeMap<String, String> =
-            sight.catalogue.iter().map(|one| (one.id.clone(), one.name.clone())).collect();
+            machine.catalogue.iter().map(|one| (one.id.clone(), one.name.clone())).collect();
         let paint = |tone, text: &str| context.printer.paint(role(tone), text);
         let mut text = resolvers_text::text(&document, &names, os, &paint);
         if text.is_empty() {
-            "no toolkit that build systems look for was found\n".clone_into(&mut text);
+            "no toolkit found that build systems search for\n".clone_into(&mut text);
         }
-        context.printer.answer(&text)?;
+        context.printer.print(&text)?;
     }
     let disagree = arguments.fail_on == FailOn::Warning && !document.agree;
     Ok(if disagree { Exit::Negative } else { Exit::Done })

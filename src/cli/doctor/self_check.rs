@@ -1,35 +1,37 @@
-//! `doctor --self-check`.
+//! `doctor --self-check`: compares gpubuild's tables with the installed toolkits.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::clean;
-use gpubuild_detect::toolkit::{self, Ask};
+use gpubuild_detect::toolkit::{self, QueryMode};
 use gpubuild_doctor::self_check::{SelfCheck, SelfCheckState, compare};
 use gpubuild_host::Host;
 use serde::Serialize;
 
 use super::DoctorArguments;
-use crate::cli::look;
+use crate::cli::machine;
 use crate::cli::{CommandContext, Exit, Failure, TextRole};
 use crate::report::Schema;
 
+/// The document of `doctor --self-check --json`.
 #[derive(Serialize)]
-struct SelfCheckReport {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct SelfCheckReport {
     schema: Schema,
-    /// Everything that could be compared here.
+    /// One entry per value that an installed toolkit reports.
     comparisons: Vec<SelfCheck>,
-    /// How many rows differ.
+    /// Number of stale table rows.
     stale: usize,
 }
 
-/// Compares and tells. Ends with status 1 if a row is stale.
+/// Prints the comparisons. The result is negative if a table row is stale.
 pub(super) fn run(arguments: &DoctorArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let recorded = arguments.host.recorded(context)?;
     let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
-    let mut sight = look::look(host, arguments.host.catalogue(context)?);
-    toolkit::ask_programs(host, &sight.catalogue, &mut sight.inventory);
-    toolkit::ask_archs(host, &sight.catalogue, &mut sight.inventory, Ask::Program);
-    let probes = toolkit::ask_drivers(host, &[Backend::Cuda]);
-    let comparisons = compare(&sight.facts, &sight.inventory, &sight.catalogue, &probes);
+    let mut machine = machine::inspect(host, arguments.host.catalogue(context)?);
+    toolkit::query_programs(host, &machine.catalogue, &mut machine.inventory);
+    toolkit::query_archs(host, &machine.catalogue, &mut machine.inventory, QueryMode::Program);
+    let probes = toolkit::probe_drivers(host, &[Backend::Cuda]);
+    let comparisons = compare(&machine.facts, &machine.inventory, &machine.catalogue, &probes);
     let stale = comparisons.iter().filter(|one| one.state == SelfCheckState::Stale).count();
     let exit = if stale == 0 { Exit::Done } else { Exit::Negative };
     if arguments.is_json() {
@@ -40,13 +42,13 @@ pub(super) fn run(arguments: &DoctorArguments, context: &CommandContext<'_>) -> 
         })?;
         return Ok(exit);
     }
-    context.printer.answer(&text(&comparisons, stale, context))?;
+    context.printer.print(&text(&comparisons, stale, context))?;
     Ok(exit)
 }
 
 fn text(comparisons: &[SelfCheck], stale: usize, context: &CommandContext<'_>) -> String {
     if comparisons.is_empty() {
-        return "nothing to compare: no toolkit here says anything of itself\n".to_owned();
+        return "nothing to compare: no installed toolkit reports values that are in the tables\n".to_owned();
     }
     let mut lines = Vec::new();
     let mut last = "";
@@ -58,7 +60,7 @@ fn text(comparisons: &[SelfCheck], stale: usize, context: &CommandContext<'_>) -
             last = &one.subject;
             lines.push(context.printer.paint(TextRole::Strong, &clean::short(last, 90)));
         }
-        lines.extend(told(one, context));
+        lines.extend(comparison_lines(one, context));
     }
     let rows = if stale == 1 { "row" } else { "rows" };
     lines.push(String::new());
@@ -66,7 +68,7 @@ fn text(comparisons: &[SelfCheck], stale: usize, context: &CommandContext<'_>) -
     lines.join("\n") + "\n"
 }
 
-fn told(one: &SelfCheck, context: &CommandContext<'_>) -> Vec<String> {
+fn comparison_lines(one: &SelfCheck, context: &CommandContext<'_>) -> Vec<String> {
     let (symbol, role) = match one.state {
         SelfCheckState::Same => ("✓", TextRole::Good),
         SelfCheckState::Fewer => ("-", TextRole::Dim),
@@ -79,8 +81,11 @@ fn told(one: &SelfCheck, context: &CommandContext<'_>) -> Vec<String> {
     }
     let embedded = clean::short(&one.embedded, 120);
     vec![
-        format!("  {mark} {}: the copy says {installed}, the table {embedded}", one.table),
+        format!(
+            "  {mark} {}: the installed copy reports {installed}, the table contains {embedded}",
+            one.table
+        ),
         format!("      {}", clean::short(&one.evidence.place, 120)),
-        format!("      table from {}", one.source.as_deref().unwrap_or("nowhere")),
+        format!("      source of the table: {}", one.source.as_deref().unwrap_or("none")),
     ]
 }

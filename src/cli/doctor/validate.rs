@@ -4,45 +4,47 @@ use gpubuild_core::backend::Backend;
 use gpubuild_detect::id;
 use gpubuild_detect::matrix::{Presence, Readiness};
 use gpubuild_detect::toolkit::description::PipelineStage;
-use gpubuild_doctor::validate::{Bench, TrialOutcome, plan, run};
+use gpubuild_doctor::validate::{TrialOutcome, ValidationContext, plan, run};
 
-use super::machine::Examined;
+use super::diagnose::Diagnosis;
 use crate::cli::{CommandContext, Failure};
 
-/// Tries every backend that was asked for, or all that can be built here; each in its turn.
+/// Tests the requested backends, or all that can be built here, one after another.
 pub(super) fn outcomes(
     context: &CommandContext<'_>,
-    examined: &Examined,
-    asked: Option<&[Backend]>,
+    diagnosis: &Diagnosis,
+    requested: Option<&[Backend]>,
 ) -> Result<Vec<TrialOutcome>, Failure> {
-    let sight = &examined.sight;
-    let bench = Bench {
-        inventory: &sight.inventory,
-        catalogue: &sight.catalogue,
-        matrix: &sight.matrix,
-        os: sight.facts.platform.os,
+    let machine = &diagnosis.machine;
+    let validation = ValidationContext {
+        inventory: &machine.inventory,
+        catalogue: &machine.catalogue,
+        matrix: &machine.matrix,
+        os: machine.facts.platform.os,
     };
-    let parent =
-        gpubuild_host::folders::cache_folder(context.host).map(|cache| cache.join("validate")).ok_or_else(
-            || Failure::usage(id!("doctor.no-cache"), "no user folder to work in").hint("set GPUBUILD_CACHE"),
-        )?;
-    let tried = |backend: &Backend| match asked {
-        Some(asked) => asked.contains(backend),
-        None => sight.matrix.verdict(*backend).build == Readiness::Ready,
+    let parent = gpubuild_host::folders::cache_folder(context.host)
+        .map(|cache| cache.join("validate"))
+        .ok_or_else(|| {
+            Failure::usage(id!("doctor.no-cache"), "the user's cache folder is unknown")
+                .hint("set GPUBUILD_CACHE")
+        })?;
+    let is_selected = |backend: &Backend| match requested {
+        Some(requested) => requested.contains(backend),
+        None => machine.matrix.verdict(*backend).build == Readiness::Ready,
     };
-    let outcomes = Backend::ALL.into_iter().filter(tried).map(|backend| {
-        context.printer.say(&format!("{backend}: compiling, linking and running a test program"));
-        match plan(&bench, backend) {
+    let outcomes = Backend::ALL.into_iter().filter(is_selected).map(|backend| {
+        context.printer.status(&format!("{backend}: compiling, linking and running a test program"));
+        match plan(&validation, backend) {
             Ok(trial) => run(context.host, &trial, &parent),
             Err(why) => TrialOutcome::untried(backend, why),
         }
     });
-    Ok(outcomes.map(|outcome| excuse(outcome, examined)).collect())
+    Ok(outcomes.map(|outcome| without_device_failure(outcome, diagnosis)).collect())
 }
 
-/// A program that fails because no device is present is not a problem of the toolchain.
-fn excuse(outcome: TrialOutcome, examined: &Examined) -> TrialOutcome {
-    let verdict = examined.sight.matrix.verdict(outcome.backend);
+/// Does not count a failed run as a failure if no device is present: that is not a problem of the toolchain.
+fn without_device_failure(outcome: TrialOutcome, diagnosis: &Diagnosis) -> TrialOutcome {
+    let verdict = diagnosis.machine.matrix.verdict(outcome.backend);
     if outcome.failed == Some(PipelineStage::Run) && verdict.hardware != Presence::Present {
         let message = format!("compiled and linked; no device to run it on ({})", outcome.message);
         return TrialOutcome { failed: None, message, ..outcome };

@@ -1,4 +1,4 @@
-//! Which release `toolkit install` takes: what was named, else what suits this machine and the project here.
+//! The release that `toolkit install` installs: the named one, else one that fits this machine and the current project.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::id;
@@ -9,70 +9,73 @@ use gpubuild_plan::plan::provision::{Objection, ReleaseChoice};
 use gpubuild_plan::project::Project;
 use gpubuild_plan::wheels::WheelLock;
 
-use crate::cli::look::{self, MachineState};
+use crate::cli::machine::MachineState;
+use crate::cli::project::load_project;
 use crate::cli::{CommandContext, Failure, plan};
 
-/// What is asked of the release.
+/// The release as requested on the command line.
 pub(super) struct RequestedRelease<'a> {
     /// Id of the toolkit.
     pub(super) toolkit: &'a str,
-    /// What stands after the `@`.
+    /// The release after the `@`.
     pub(super) release: Option<&'a str>,
     /// `--cuda-archs`.
     pub(super) cuda_archs: Option<&'a str>,
 }
 
-/// The release and its lock; `None` for a toolkit that is not offered at all.
+/// Selects a release and its lock; `None` if gpubuild offers no release of the toolkit.
 pub(super) fn choose(
-    asked: &RequestedRelease<'_>,
+    requested: &RequestedRelease<'_>,
     context: &CommandContext<'_>,
     host: &dyn HostInfo,
-    sight: &MachineState,
+    state: &MachineState,
 ) -> Result<Option<(ReleaseChoice, WheelLock)>, Failure> {
-    let Some(description) = sight.catalogue.get(asked.toolkit) else { return Ok(None) };
-    if !offer::which::is_offered(asked.toolkit) {
+    let Some(description) = state.catalogue.get(requested.toolkit) else { return Ok(None) };
+    if !offer::which::is_offered(requested.toolkit) {
         return Ok(None);
     }
-    let project = project_here(context)?;
+    let project = current_project(context)?;
     let locks = plan::locks(context, project.as_ref())?;
     let backend = description.backends.first().copied().unwrap_or(Backend::Cuda);
     let table = project.as_ref().and_then(|project| project.file.backends.get(&backend));
     let archs =
-        ArchSelection::cuda(asked.cuda_archs, host.env(), table.and_then(|table| table.archs.as_ref()));
-    let verdict = sight.matrix.verdict(backend);
+        ArchSelection::cuda(requested.cuda_archs, host.env(), table.and_then(|table| table.archs.as_ref()));
+    let verdict = state.matrix.verdict(backend);
     let machine = OfferMachine {
-        facts: &sight.facts,
-        inventory: &sight.inventory,
-        catalogue: &sight.catalogue,
+        facts: &state.facts,
+        inventory: &state.inventory,
+        catalogue: &state.catalogue,
         driver: verdict.driver.as_ref(),
         devices: &verdict.devices,
     };
-    let wish = ReleaseQuery {
-        asked: asked.release,
+    let query = ReleaseQuery {
+        asked: requested.release,
         archs: Some(&archs),
         requirement: table.and_then(|table| table.toolkit.as_deref()),
     };
-    let choice = offer::which(&machine, description, &wish, &locks).map_err(|reasons| refused(&reasons))?;
+    let choice = offer::which(&machine, description, &query, &locks).map_err(|reasons| refused(&reasons))?;
     let lock = locks
         .into_iter()
-        .find(|lock| lock.toolkit == asked.toolkit && lock.version == choice.version)
-        .ok_or_else(|| Failure::negative(id!("toolkit.lock-invalid"), "the lock of the release is gone"))?;
+        .find(|lock| lock.toolkit == requested.toolkit && lock.version == choice.version)
+        .ok_or_else(|| {
+            Failure::negative(id!("toolkit.lock-invalid"), "the lock of the release is missing")
+        })?;
     Ok(Some((choice, lock)))
 }
 
 /// The project in the current folder or above, if there is one.
-fn project_here(context: &CommandContext<'_>) -> Result<Option<Project>, Failure> {
-    match look::project(context, None) {
+fn current_project(context: &CommandContext<'_>) -> Result<Option<Project>, Failure> {
+    match load_project(context, None) {
         Ok(project) => Ok(Some(project)),
         Err(failure) if failure.id == "project.not-found" => Ok(None),
         Err(failure) => Err(failure),
     }
 }
 
-/// Why nothing is installed, the root cause first.
+/// The failure if no release fits, with the root cause first.
 fn refused(reasons: &[Objection]) -> Failure {
     let Some((root, others)) = reasons.split_first() else {
-        return Failure::usage(id!("toolkit.unknown-release"), "nothing suits this machine");
+        return Failure::usage(id!("toolkit.unknown-release"), "no release fits this machine");
     };
     let mut failure = Failure::usage(root.id, root.text.clone());
     failure.notes = others.iter().map(|one| format!("{} [{}]", one.text, one.id)).collect();

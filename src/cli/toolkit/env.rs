@@ -1,11 +1,11 @@
-//! `gpubuild toolkit env`.
+//! `gpubuild toolkit env`: prints the shell commands that activate a toolkit.
 
 use gpubuild_host::Os;
 use gpubuild_toolchain::provision;
 use gpubuild_toolchain::provision::env::{self, EnvFormat};
 
-use super::{WantedToolkit, failure};
-use crate::cli::{CommandContext, Exit, Failure, words};
+use super::{ToolkitSpec, failure};
+use crate::cli::{CommandContext, Exit, Failure, values};
 use crate::report;
 
 /// Arguments of `toolkit env`.
@@ -13,32 +13,32 @@ use crate::report;
 pub(super) struct ToolkitEnvArguments {
     /// Toolkit and release: `cuda` (the newest installed), `cuda@13.0`
     #[arg(value_name = "TOOLKIT[@RELEASE]", default_value = "cuda")]
-    wanted: WantedToolkit,
+    spec: ToolkitSpec,
     /// Shell [default: `powershell` on Windows, else `sh`]
     #[arg(long, value_enum, value_name = "FORM")]
-    format: Option<words::Variables>,
+    format: Option<values::Variables>,
 }
 
 impl ToolkitEnvArguments {
     /// Whether standard output is one JSON document.
     pub(super) fn is_json(&self) -> bool {
-        self.format == Some(words::Variables::Json)
+        self.format == Some(values::Variables::Json)
     }
 }
 
-/// Prints the lines.
+/// Prints the environment of an installed toolkit.
 pub(super) fn run(arguments: &ToolkitEnvArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
-    let wanted = &arguments.wanted;
-    let one = provision::find(context.host, &wanted.toolkit, wanted.release.as_ref())
+    let spec = &arguments.spec;
+    let one = provision::find(context.host, &spec.toolkit, spec.release.as_ref())
         .map_err(|error| failure(&error))?;
     let os = context.host.platform().os;
     let settings = env::settings(&one, os);
-    let usual = if os == Os::Windows { EnvFormat::Powershell } else { EnvFormat::Sh };
-    match arguments.format.map_or(usual, EnvFormat::from) {
+    let default = if os == Os::Windows { EnvFormat::Powershell } else { EnvFormat::Sh };
+    match arguments.format.map_or(default, EnvFormat::from) {
         EnvFormat::Json => context.printer.json(&report::toolkit::Env::new(&one, &settings))?,
         format => {
             let lines = env::lines(&settings, format, os, context.host.env());
-            context.printer.answer(&lines.map_err(|error| failure(&error))?)?;
+            context.printer.print(&lines.map_err(|error| failure(&error))?)?;
         }
     }
     Ok(Exit::Done)

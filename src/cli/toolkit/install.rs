@@ -1,4 +1,4 @@
-//! `gpubuild toolkit install`.
+//! `gpubuild toolkit install`: installs a toolkit from wheels.
 
 use gpubuild_core::version::Version;
 use gpubuild_detect::id;
@@ -10,10 +10,10 @@ use gpubuild_plan::wheels::WheelLock;
 use gpubuild_toolchain::provision::{self, InstallChange, InstallRequest, ProvisionError};
 
 use super::choose::{RequestedRelease, choose};
-use super::{WantedToolkit, failure};
+use super::{ToolkitSpec, failure};
 use crate::cli::build::NetworkArguments;
 use crate::cli::events::{Events, MessageFormat};
-use crate::cli::look::{self, HostArguments, MachineState};
+use crate::cli::machine::{self, HostArguments, MachineState};
 use crate::cli::provision::folders;
 use crate::cli::{CommandContext, Exit, Failure, absolute};
 use crate::report;
@@ -23,7 +23,7 @@ use crate::report;
 pub(super) struct ToolkitInstallArguments {
     /// Toolkit and release: `cuda`, `cuda@13.0`
     #[arg(value_name = "TOOLKIT[@RELEASE]")]
-    wanted: WantedToolkit,
+    spec: ToolkitSpec,
     /// Components to add: `cublas`
     #[arg(long, value_delimiter = ',', value_name = "COMPONENTS")]
     with: Vec<String>,
@@ -50,38 +50,38 @@ pub(super) struct ToolkitInstallArguments {
     pub(super) json: bool,
 }
 
-/// Installs, or says what it would do.
+/// Installs the toolkit, or with `--dry-run` prints the preview.
 pub(super) fn run(
     arguments: &ToolkitInstallArguments,
     context: &CommandContext<'_>,
 ) -> Result<Exit, Failure> {
-    look::check_overrides(context.host)?;
+    machine::check_overrides(context.host)?;
     let host_arguments = HostArguments { host: arguments.host.clone(), toolkits: None };
     let recorded = host_arguments.recorded(context)?;
     let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
-    let sight = look::look(host, host_arguments.catalogue(context)?);
-    let (request, choice) = request(arguments, context, host, &sight)?;
-    let told = |error: ProvisionError| failure(&with_command(error, &sight));
+    let machine = machine::inspect(host, host_arguments.catalogue(context)?);
+    let (request, choice) = request(arguments, context, host, &machine)?;
+    let to_failure = |error: ProvisionError| failure(&with_command(error, &machine));
     if arguments.dry_run {
-        let preview = provision::preview(host, &sight.facts, &request).map_err(told)?;
+        let preview = provision::preview(host, &machine.facts, &request).map_err(to_failure)?;
         return show_preview(arguments, context, &preview, choice.as_ref());
     }
     for line in choice.iter().flat_map(ReleaseChoice::lines) {
-        context.printer.say(&format!("{} {line}", request.toolkit));
+        context.printer.status(&format!("{} {line}", request.toolkit));
     }
     let events = Events::new(context.printer, MessageFormat::Human);
     let sink = |event: &BuildEvent| events.show(event);
     let network = arguments.network.network(host);
     let result = provision::install(
         host,
-        &sight.facts,
+        &machine.facts,
         &request,
-        &InstalledTools::of(&sight.inventory),
+        &InstalledTools::of(&machine.inventory),
         network,
         &sink,
     );
     drop(events);
-    let installed = result.map_err(told)?;
+    let installed = result.map_err(to_failure)?;
     for note in &installed.notes {
         context.printer.warning(note);
     }
@@ -91,12 +91,12 @@ pub(super) fn run(
     }
     let label = installed.installation.label();
     let done = match installed.change {
-        InstallChange::Unchanged => "is installed already:",
+        InstallChange::Unchanged => "is already installed:",
         InstallChange::Installed => "is installed:",
     };
-    context.printer.say(&format!("{label} {done} {}", installed.installation.root));
+    context.printer.status(&format!("{label} {done} {}", installed.installation.root));
     context.printer.hint(&format!(
-        "`gpubuild build --backends {0}` finds it; for other programs: `gpubuild toolkit env {0}`",
+        "`gpubuild build --backends {0}` finds it; for other programs, run `gpubuild toolkit env {0}`",
         request.toolkit
     ));
     Ok(Exit::Done)
@@ -106,52 +106,52 @@ fn request(
     arguments: &ToolkitInstallArguments,
     context: &CommandContext<'_>,
     host: &dyn HostInfo,
-    sight: &MachineState,
+    machine: &MachineState,
 ) -> Result<(InstallRequest, Option<ReleaseChoice>), Failure> {
     let find_links = folders(context, &arguments.find_links)?;
-    let wanted = &arguments.wanted;
-    let own = arguments.lock.as_ref().map(|file| read_lock(context, file, wanted)).transpose()?;
+    let spec = &arguments.spec;
+    let own = arguments.lock.as_ref().map(|file| read_lock(context, file, spec)).transpose()?;
     let (lock, choice) = if own.is_some() {
         (own, None)
     } else {
-        let asked = RequestedRelease {
-            toolkit: &wanted.toolkit,
-            release: wanted.release.as_ref().map(Version::as_str),
+        let requested = RequestedRelease {
+            toolkit: &spec.toolkit,
+            release: spec.release.as_ref().map(Version::as_str),
             cuda_archs: arguments.cuda_archs.as_deref(),
         };
-        choose(&asked, context, host, sight)?.map(|(choice, lock)| (lock, choice)).unzip()
+        choose(&requested, context, host, machine)?.map(|(choice, lock)| (lock, choice)).unzip()
     };
-    // Of a toolkit that is not offered no release is, either.
-    let named = || wanted.release.clone().unwrap_or_else(|| "0".parse().expect("a number is a version"));
+    // Without a lock, gpubuild offers no release of the toolkit, so the installation fails with an error in any case.
+    let named = || spec.release.clone().unwrap_or_else(|| "0".parse().expect("a number is a version"));
     let release = lock.as_ref().map_or_else(named, |lock| lock.release.clone());
-    let (toolkit, with) = (wanted.toolkit.clone(), arguments.with.clone());
+    let (toolkit, with) = (spec.toolkit.clone(), arguments.with.clone());
     Ok((InstallRequest { toolkit, release, with, find_links, lock }, choice))
 }
 
-fn read_lock(context: &CommandContext<'_>, file: &str, wanted: &WantedToolkit) -> Result<WheelLock, Failure> {
+fn read_lock(context: &CommandContext<'_>, file: &str, spec: &ToolkitSpec) -> Result<WheelLock, Failure> {
     let path = absolute(context, file)?;
     let text = context.host.read_text(&path)?;
     let lock = WheelLock::parse(&text).map_err(|error| {
         Failure::usage(id!("toolkit.lock-broken"), format!("`{path}` is not a lock file\n{error}"))
     })?;
-    let other_release = wanted.release.as_ref().is_some_and(|release| *release != lock.release);
-    if lock.toolkit != wanted.toolkit || other_release {
-        let message = format!("`{path}` locks {} {}", lock.toolkit, lock.release);
+    let other_release = spec.release.as_ref().is_some_and(|release| *release != lock.release);
+    if lock.toolkit != spec.toolkit || other_release {
+        let message = format!("`{path}` is the lock of {} {}", lock.toolkit, lock.release);
         return Err(Failure::usage(id!("toolkit.lock-other"), message).hint(format!(
-            "write `gpubuild toolkit install {}@{} --lock {file}`",
+            "run `gpubuild toolkit install {}@{} --lock {file}`",
             lock.toolkit, lock.release
         )));
     }
     Ok(lock)
 }
 
-/// A toolkit that is in no wheels: what installs it on this system.
-fn with_command(error: ProvisionError, sight: &MachineState) -> ProvisionError {
+/// Adds the install command of this distribution to the error for a toolkit that is not available as wheels.
+fn with_command(error: ProvisionError, machine: &MachineState) -> ProvisionError {
     match error {
-        ProvisionError::Elsewhere { toolkit, why, .. } => {
-            let description = sight.catalogue.get(&toolkit);
-            let command = description.and_then(|one| for_distribution(&sight.facts, &one.install)).cloned();
-            ProvisionError::Elsewhere { toolkit, why, command }
+        ProvisionError::NotInWheels { toolkit, why, .. } => {
+            let description = machine.catalogue.get(&toolkit);
+            let command = description.and_then(|one| for_distribution(&machine.facts, &one.install)).cloned();
+            ProvisionError::NotInWheels { toolkit, why, command }
         }
         other => other,
     }
@@ -167,7 +167,7 @@ fn show_preview(
     if arguments.json {
         context.printer.json(&document)?;
     } else {
-        context.printer.answer(&document.text())?;
+        context.printer.print(&document.text())?;
     }
     Ok(Exit::Done)
 }

@@ -1,4 +1,4 @@
-//! `gpubuild toolkit list`.
+//! `gpubuild toolkit list`: lists installed and available toolkits.
 
 use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_toolchain::provision;
@@ -14,7 +14,7 @@ pub(super) struct ToolkitListArguments {
     pub(super) json: bool,
 }
 
-/// Shows what is installed and what is offered.
+/// Prints the list.
 pub(super) fn run(arguments: &ToolkitListArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let installed = provision::installations(context.host);
     let document =
@@ -22,7 +22,7 @@ pub(super) fn run(arguments: &ToolkitListArguments, context: &CommandContext<'_>
     if arguments.json {
         context.printer.json(&document)?;
     } else {
-        context.printer.answer(&document.text())?;
+        context.printer.print(&document.text())?;
     }
     Ok(Exit::Done)
 }

@@ -1,4 +1,4 @@
-//! `gpubuild toolkit lock`.
+//! `gpubuild toolkit lock`: pins the wheels of a release.
 
 use gpubuild_detect::id;
 use gpubuild_exec::exec::{BuildEvent, InstalledTools};
@@ -10,10 +10,11 @@ use gpubuild_toolchain::provision::locks::PROJECT_FOLDER;
 use gpubuild_toolchain::provision::pin::{self, PinError};
 use gpubuild_toolchain::provision::{ProvisionError, kit};
 
-use super::WantedToolkit;
+use super::ToolkitSpec;
 use crate::cli::build::NetworkArguments;
 use crate::cli::events::{Events, MessageFormat};
-use crate::cli::look::{self, HostArguments, MachineState};
+use crate::cli::machine::{self, HostArguments, MachineState};
+use crate::cli::project::load_project;
 use crate::cli::provision::folders;
 use crate::cli::{CommandContext, Exit, Failure, absolute};
 
@@ -22,7 +23,7 @@ use crate::cli::{CommandContext, Exit, Failure, absolute};
 pub(super) struct ToolkitLockArguments {
     /// Toolkit and release: `cuda@13.2`, `cuda@13.2.1`
     #[arg(value_name = "TOOLKIT@RELEASE")]
-    wanted: WantedToolkit,
+    spec: ToolkitSpec,
     /// Lock file to write; `-` for standard output [default: gpubuild.lock.d/ of the project, else the
     /// current folder]
     #[arg(long, short, value_name = "FILE")]
@@ -34,53 +35,54 @@ pub(super) struct ToolkitLockArguments {
     network: NetworkArguments,
 }
 
-/// Asks the index which wheels make a release, and writes them down with their sums.
+/// Resolves the wheels of a release with uv and writes their names and hashes to a lock file.
 pub(super) fn run(arguments: &ToolkitLockArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
-    let toolkit = arguments.wanted.toolkit.as_str();
-    let release = arguments.wanted.release.as_ref().ok_or_else(|| {
-        Failure::usage(id!("toolkit.unknown-release"), format!("which release of {toolkit} is to be locked?"))
-            .hint(format!("write `gpubuild toolkit lock {toolkit}@13.0`"))
+    let toolkit = arguments.spec.toolkit.as_str();
+    let release = arguments.spec.release.as_ref().ok_or_else(|| {
+        Failure::usage(id!("toolkit.unknown-release"), format!("no release of {toolkit} is specified"))
+            .hint(format!("specify one, for example `gpubuild toolkit lock {toolkit}@13.0`"))
     })?;
-    let sight = look::look(context.host, HostArguments { host: None, toolkits: None }.catalogue(context)?);
+    let machine =
+        machine::inspect(context.host, HostArguments { host: None, toolkits: None }.catalogue(context)?);
     let kit = kit::of(toolkit).map_err(|error| super::failure(&error))?;
-    let description = sight.catalogue.get(toolkit);
+    let description = machine.catalogue.get(toolkit);
     let requirement =
         pin::requirement(kit, toolkit, description, release).map_err(|error| failure(&error))?;
     let find_links = folders(context, &arguments.find_links)?;
     let network = arguments.network.network(context.host);
-    let printed = ask(context, &sight, &requirement, &find_links, network)?;
+    let printed = resolve(context, &machine, &requirement, &find_links, network)?;
     let lock = pin::lock(kit, toolkit, release, &printed).map_err(|error| failure(&error))?;
     let text = pin::text(&lock, kit);
     if arguments.output.as_deref() == Some("-") {
-        context.printer.answer(&text)?;
+        context.printer.print(&text)?;
         return Ok(Exit::Done);
     }
-    let path = place(arguments, context, &lock)?;
+    let path = lock_path(arguments, context, &lock)?;
     write(context.host, &path, &text)?;
-    context.printer.say(&format!(
+    context.printer.status(&format!(
         "locked {toolkit} {} for {}: {path}",
         lock.version,
         lock.platforms.join(", ")
     ));
-    let known = path.parent().is_some_and(|folder| folder.file_name() == Some(PROJECT_FOLDER));
-    let option = if known { String::new() } else { format!(" --lock {path}") };
+    let is_found = path.parent().is_some_and(|folder| folder.file_name() == Some(PROJECT_FOLDER));
+    let option = if is_found { String::new() } else { format!(" --lock {path}") };
     context
         .printer
         .hint(&format!("`gpubuild toolkit install {toolkit}@{}{option}` installs it", lock.release));
     Ok(Exit::Done)
 }
 
-/// What uv says of the wheels; it is fetched where it is missing.
-fn ask(
+/// The output of uv for a requirement. Downloads uv if it is missing.
+fn resolve(
     context: &CommandContext<'_>,
-    sight: &MachineState,
+    machine: &MachineState,
     requirement: &str,
     find_links: &[HostPath],
     network: Network,
 ) -> Result<String, Failure> {
     let host = context.host;
-    let tools = InstalledTools::of(&sight.inventory);
-    let uv = match (&tools.uv, sight.catalogue.get("uv").and_then(kits::fetch)) {
+    let tools = InstalledTools::of(&machine.inventory);
+    let uv = match (&tools.uv, machine.catalogue.get("uv").and_then(kits::fetch)) {
         (Some(uv), _) => uv.clone(),
         (None, Some(fetch)) => {
             let events = Events::new(context.printer, MessageFormat::Human);
@@ -100,8 +102,8 @@ fn ask(
     printed.map_err(|error| failure(&error))
 }
 
-/// Where the lock goes.
-fn place(
+/// The path of the lock file.
+fn lock_path(
     arguments: &ToolkitLockArguments,
     context: &CommandContext<'_>,
     lock: &WheelLock,
@@ -110,14 +112,14 @@ fn place(
         return absolute(context, file);
     }
     let name = format!("{}-{}.toml", lock.toolkit, lock.release);
-    match look::project(context, None) {
+    match load_project(context, None) {
         Ok(project) => Ok(project.root.join(PROJECT_FOLDER).join(&name)),
         Err(failure) if failure.id == "project.not-found" => absolute(context, &name),
         Err(failure) => Err(failure),
     }
 }
 
-/// One rename: a lock is there whole or not at all.
+/// Writes the lock atomically.
 fn write(host: &dyn WriteFiles, path: &HostPath, text: &str) -> Result<(), Failure> {
     let folder = path.parent().unwrap_or_else(|| host.path("."));
     host.create_dir_all(&folder)?;

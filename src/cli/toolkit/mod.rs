@@ -52,7 +52,7 @@ impl ToolkitArguments {
     }
 }
 
-/// Runs the part that was asked for.
+/// Runs the subcommand.
 pub fn run(arguments: &ToolkitArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     match &arguments.command {
         ToolkitCommand::Install(arguments) => install::run(arguments, context),
@@ -64,16 +64,16 @@ pub fn run(arguments: &ToolkitArguments, context: &CommandContext<'_>) -> Result
     }
 }
 
-/// `cuda` or `cuda@13.0`.
+/// A toolkit with an optional release: `cuda` or `cuda@13.0`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct WantedToolkit {
-    /// Id of the toolkit.
+pub(super) struct ToolkitSpec {
+    /// The id of the toolkit.
     pub(super) toolkit: String,
-    /// Release, if one was named.
+    /// The release after the `@`.
     pub(super) release: Option<Version>,
 }
 
-impl std::str::FromStr for WantedToolkit {
+impl std::str::FromStr for ToolkitSpec {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -90,7 +90,7 @@ impl std::str::FromStr for WantedToolkit {
     }
 }
 
-/// A refusal in the words of the command line.
+/// Converts an error of the provisioning library.
 pub(in crate::cli) fn failure(error: &ProvisionError) -> Failure {
     let exit = match error {
         ProvisionError::Interrupted | ProvisionError::Install(PipInstallError::Interrupted) => {
@@ -108,11 +108,11 @@ mod tests {
 
     #[test]
     fn toolkits_are_named_with_or_without_a_release() {
-        let wanted: WantedToolkit = "cuda@13.0".parse().unwrap();
-        assert_eq!((wanted.toolkit.as_str(), wanted.release.unwrap().as_str()), ("cuda", "13.0"));
-        assert_eq!("rocm".parse::<WantedToolkit>().unwrap().release, None);
-        for bad in ["", "@13.0", "../x", "cuda@", "cuda@new", "a b"] {
-            assert!(bad.parse::<WantedToolkit>().is_err(), "{bad}");
+        let spec: ToolkitSpec = "cuda@13.0".parse().unwrap();
+        assert_eq!((spec.toolkit.as_str(), spec.release.unwrap().as_str()), ("cuda", "13.0"));
+        assert_eq!("rocm".parse::<ToolkitSpec>().unwrap().release, None);
+        for invalid in ["", "@13.0", "../x", "cuda@", "cuda@new", "a b"] {
+            assert!(invalid.parse::<ToolkitSpec>().is_err(), "{invalid}");
         }
     }
 }

@@ -1,9 +1,9 @@
-//! `gpubuild toolkit remove`.
+//! `gpubuild toolkit remove`: removes an installed toolkit.
 
 use gpubuild_plan::plan::bytes;
 use gpubuild_toolchain::provision;
 
-use super::{WantedToolkit, failure};
+use super::{ToolkitSpec, failure};
 use crate::cli::{CommandContext, Exit, Failure};
 use crate::report;
 
@@ -12,24 +12,24 @@ use crate::report;
 pub(super) struct ToolkitRemoveArguments {
     /// Toolkit and release: `cuda` (the newest installed), `cuda@13.0`
     #[arg(value_name = "TOOLKIT[@RELEASE]")]
-    wanted: WantedToolkit,
+    spec: ToolkitSpec,
     /// Print one JSON document
     #[arg(long)]
     pub(super) json: bool,
 }
 
-/// Removes one.
+/// Removes the toolkit. Waits for a running installation of it.
 pub(super) fn run(arguments: &ToolkitRemoveArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
-    let told = |error| failure(&error);
-    let wanted = &arguments.wanted;
-    let one = provision::find(context.host, &wanted.toolkit, wanted.release.as_ref()).map_err(told)?;
-    let waiting = || context.printer.say("waiting for an installation of it that is under way");
-    provision::remove(context.host, &one, &waiting).map_err(told)?;
+    let to_failure = |error| failure(&error);
+    let spec = &arguments.spec;
+    let one = provision::find(context.host, &spec.toolkit, spec.release.as_ref()).map_err(to_failure)?;
+    let waiting = || context.printer.status("waiting for a running installation of the toolkit");
+    provision::remove(context.host, &one, &waiting).map_err(to_failure)?;
     if arguments.json {
         context.printer.json(&report::toolkit::Remove::new(&one))?;
     } else {
         let freed = bytes::show(one.record.bytes);
-        context.printer.say(&format!("removed {} ({freed}) from {}", one.label(), one.folder));
+        context.printer.status(&format!("removed {} ({freed}) from {}", one.label(), one.folder));
     }
     Ok(Exit::Done)
 }

@@ -1,8 +1,8 @@
-//! `gpubuild toolkit verify`.
+//! `gpubuild toolkit verify`: checks the files of installed toolkits.
 
 use gpubuild_toolchain::provision;
 
-use super::{WantedToolkit, failure};
+use super::{ToolkitSpec, failure};
 use crate::cli::{CommandContext, Exit, Failure};
 use crate::report;
 
@@ -11,17 +11,17 @@ use crate::report;
 pub(super) struct ToolkitVerifyArguments {
     /// Toolkit and release [default: all installed]
     #[arg(value_name = "TOOLKIT[@RELEASE]")]
-    wanted: Option<WantedToolkit>,
+    spec: Option<ToolkitSpec>,
     /// Print one JSON document
     #[arg(long)]
     pub(super) json: bool,
 }
 
-/// Compares; the outcome is negative if anything is wrong.
+/// Verifies the toolkits and prints the result, which is negative if a toolkit is damaged.
 pub(super) fn run(arguments: &ToolkitVerifyArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
-    let installations = match &arguments.wanted {
-        Some(wanted) => {
-            let one = provision::find(context.host, &wanted.toolkit, wanted.release.as_ref());
+    let installations = match &arguments.spec {
+        Some(spec) => {
+            let one = provision::find(context.host, &spec.toolkit, spec.release.as_ref());
             vec![one.map_err(|error| failure(&error))?]
         }
         None => provision::installations(context.host),
@@ -32,11 +32,11 @@ pub(super) fn run(arguments: &ToolkitVerifyArguments, context: &CommandContext<'
     if arguments.json {
         context.printer.json(&document)?;
     } else {
-        context.printer.answer(&document.text())?;
+        context.printer.print(&document.text())?;
     }
     if document.is_good() {
         return Ok(Exit::Done);
     }
-    context.printer.hint("`gpubuild toolkit remove` and `install` make it anew");
+    context.printer.hint("reinstall it with `gpubuild toolkit remove` and `gpubuild toolkit install`");
     Ok(Exit::Negative)
 }

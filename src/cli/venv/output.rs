@@ -1,4 +1,4 @@
-//! What `gpubuild venv` says: text for people on stderr and stdout, or one document.
+//! The output of `gpubuild venv`: findings on stderr, and text or a JSON document on stdout.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,16 @@ use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::Finding;
 use gpubuild_toolchain::venv::choose::VenvChoice;
 use gpubuild_toolchain::venv::copy::CopiedLibrary;
-use gpubuild_toolchain::venv::provide::{Became, Provided};
+use gpubuild_toolchain::venv::provide::{Provided, WheelOutcome};
 
 use super::super::{CommandContext, Failure};
-use super::WantedVenv;
+use super::VenvRequirements;
 use crate::report::Schema;
 use crate::report::venv::{EnvironmentPart, NeededLibrary, VenvDocument, WheelPart};
 
-/// Everything that there is to say.
-pub(super) struct Shown<'a> {
-    pub(super) wanted: &'a WantedVenv,
+/// The result to print.
+pub(super) struct VenvResult<'a> {
+    pub(super) requirements: &'a VenvRequirements,
     pub(super) choice: Option<&'a VenvChoice<'a>>,
     pub(super) provided: Option<&'a Provided<'a>>,
     pub(super) none: BTreeMap<Backend, String>,
@@ -23,9 +23,9 @@ pub(super) struct Shown<'a> {
     pub(super) copied: Vec<CopiedLibrary>,
 }
 
-impl Shown<'_> {
-    /// Says it.
-    pub(super) fn show(self, context: &CommandContext<'_>, json: bool) -> Result<(), Failure> {
+impl VenvResult<'_> {
+    /// Prints the findings and the result.
+    pub(super) fn print(self, context: &CommandContext<'_>, json: bool) -> Result<(), Failure> {
         for finding in &self.findings {
             context.printer.warning(&format!("{} [{}]", finding.summary, finding.id));
             context.printer.hint(&finding.remedy.text);
@@ -34,7 +34,7 @@ impl Shown<'_> {
             context.printer.json(&self.document(context))?;
             return Ok(());
         }
-        context.printer.answer(&self.text())?;
+        context.printer.print(&self.text())?;
         Ok(())
     }
 
@@ -43,20 +43,20 @@ impl Shown<'_> {
             self.none.iter().map(|(backend, why)| format!("{backend} needs no wheel: {why}")).collect();
         let Some(provided) = self.provided else { return lines.join("\n") };
         let environment = &provided.environment;
-        let origin = if provided.made { "made" } else { "there already" };
+        let origin = if provided.made { "created" } else { "existing" };
         lines.push(format!("{} (Python {}, {origin})", environment.folder, environment.version));
-        for (wheel, became) in &provided.wheels {
-            lines.push(format!("  {} {} {}", wheel.package, wheel.version, word(*became)));
+        for (wheel, outcome) in &provided.wheels {
+            lines.push(format!("  {} {} {}", wheel.package, wheel.version, outcome_name(*outcome)));
         }
         let answers: Vec<String> = provided
             .answers
             .versions()
             .into_iter()
-            .map(|(library, version)| format!("{library} says {version}"))
+            .map(|(library, version)| format!("{library} reports {version}"))
             .collect();
         if !answers.is_empty() {
-            let when = if provided.loaded { "loaded" } else { "unchanged since they were loaded" };
-            lines.push(format!("  {when}: {}", answers.join(", ")));
+            let state = if provided.loaded { "loaded" } else { "unchanged since last loaded" };
+            lines.push(format!("  {state}: {}", answers.join(", ")));
         }
         if let Some(first) = self.copied.first() {
             let bytes: u64 = self.copied.iter().map(|copied| copied.bytes).sum();
@@ -72,7 +72,7 @@ impl Shown<'_> {
             let wheel = self.choice.and_then(|choice| choice.release.wheel_of(os, library));
             wheel.map(|wheel| wheel.package.clone())
         };
-        let needed = self.wanted.needs.libraries.iter().map(|(library, needed)| NeededLibrary {
+        let needed = self.requirements.needs.libraries.iter().map(|(library, needed)| NeededLibrary {
             library: library.clone(),
             by: needed.by.clone(),
             package: package(library),
@@ -91,12 +91,13 @@ impl Shown<'_> {
         let mut folders: Vec<String> =
             provided.libraries.iter().filter_map(|path| Some(path.parent()?.to_string())).collect();
         folders.dedup();
-        let wheel = |(wheel, became): &(&gpubuild_toolchain::venv::table::WheelRow, Became)| WheelPart {
-            package: wheel.package.clone(),
-            version: wheel.version.clone(),
-            state: word(*became),
-            sha256: wheel.files().iter().map(|file| file.sha256.clone()).collect(),
-        };
+        let wheel =
+            |(wheel, outcome): &(&gpubuild_toolchain::venv::table::WheelRow, WheelOutcome)| WheelPart {
+                package: wheel.package.clone(),
+                version: wheel.version.clone(),
+                state: outcome_name(*outcome),
+                sha256: wheel.files().iter().map(|file| file.sha256.clone()).collect(),
+            };
         EnvironmentPart {
             path: environment.folder.to_string(),
             python: environment.python.to_string(),
@@ -112,10 +113,10 @@ impl Shown<'_> {
     }
 }
 
-fn word(became: Became) -> &'static str {
-    match became {
-        Became::Present => "present",
-        Became::Installed => "installed",
-        Became::Replaced => "replaced",
+fn outcome_name(outcome: WheelOutcome) -> &'static str {
+    match outcome {
+        WheelOutcome::Present => "present",
+        WheelOutcome::Installed => "installed",
+        WheelOutcome::Replaced => "replaced",
     }
 }

@@ -1,4 +1,4 @@
-//! Builds the C++ library of native/ and links it, with everything that CMake says it needs.
+//! Builds the C++ library in native/ and links it, with everything that its CMake targets need.
 
 fn main() {
     gpubuild_build::Build::new().link();

@@ -1,10 +1,10 @@
-//! Builds llama.cpp for the backends that the features name, links it, and makes bindings of its header.
+//! Builds llama.cpp for the selected features, links it, and generates bindings of its header.
 
 fn main() {
     let build = gpubuild_build::Build::new().source_from_env("LLAMA_CPP_SOURCE");
     let Ok(built) = build.run() else { return };
     let source = std::env::var("LLAMA_CPP_SOURCE").unwrap_or("llama.cpp".to_owned());
-    // Where a toolkit is missing and nothing was built, the crate can be checked all the same.
+    // If a toolkit is missing and nothing was built, `cargo check` still works.
     let bindings = built.bindings().include(source + "/ggml/include");
     bindings.write(|call| {
         bindgen::Builder::default()

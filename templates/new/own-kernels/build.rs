@@ -1,4 +1,4 @@
-//! Builds the kernels for the backends of gpubuild.toml and links them.
+//! Builds the kernels for the backends in gpubuild.toml and links them.
 
 fn main() {
     gpubuild_build::Build::new().link();

@@ -1,15 +1,15 @@
-//! AMD: cards, the kernel driver, ROCm.
+//! AMD: GPUs, the kernel driver, ROCm.
 
 use super::Machine;
 use super::linux::RENDER;
 
-/// A card.
+/// A GPU.
 #[derive(Debug, Clone, Copy)]
 pub struct AmdCard {
     pub name: &'static str,
     pub device: u16,
     pub class: &'static str,
-    /// As the kernel writes it: 110000 is gfx1100.
+    /// The architecture as the kernel reports it: 110000 is gfx1100.
     pub gfx: u32,
     pub memory: u64,
 }
@@ -32,19 +32,19 @@ pub const RAPHAEL: AmdCard = amd("AMD Radeon Graphics", 0x164e, "0x030000", 100_
 pub const PHOENIX: AmdCard = amd("AMD Radeon 780M", 0x15bf, "0x030000", 110_003, 2);
 
 impl AmdCard {
-    /// `gfx1100`.
+    /// The name of the architecture, such as `gfx1100`.
     pub fn gfx(self) -> String {
         format!("gfx{}{:x}{:x}", self.gfx / 10000, self.gfx / 100 % 100, self.gfx % 100)
     }
 }
 
 impl Machine {
-    /// A card with amdgpu, its kfd node and its device nodes.
+    /// Adds a GPU with amdgpu, its KFD node and its device nodes.
     pub fn amd(self, card: AmdCard) -> Self {
         self.amd_at(card, "0000:03:00.0", 1)
     }
 
-    /// The same at an address and as a node of the topology; further cards go to 2, 3, …
+    /// Adds a GPU at a PCI address with a KFD topology node; further GPUs use 2, 3, …
     pub fn amd_at(self, card: AmdCard, address: &str, node: u32) -> Self {
         let bus = u32::from_str_radix(&address[5..7], 16).expect("a bus number");
         let base = format!("/sys/class/kfd/kfd/topology/nodes/{node}");
@@ -64,12 +64,12 @@ impl Machine {
             .device_of(&render, RENDER, "")
     }
 
-    /// A card on the bus alone.
+    /// Adds a GPU on the PCI bus only.
     pub fn amd_card_at(self, card: AmdCard, address: &str, driver: Option<&str>) -> Self {
         self.pci(address, card.class, "0x1002", &format!("{:#06x}", card.device), driver)
     }
 
-    /// AMD's packages in `/opt/rocm-X.Y.Z` with the link; `archs` are those that its rocBLAS was built for.
+    /// Adds AMD's packages in `/opt/rocm-X.Y.Z` with the default link; `archs` are the targets of its rocBLAS.
     pub fn rocm(self, version: &str, archs: &[&str]) -> Self {
         let root = format!("/opt/rocm-{version}");
         self.rocm_at(&root, version, archs)
@@ -78,7 +78,7 @@ impl Machine {
             .path_first("/opt/rocm/bin")
     }
 
-    /// ROCm in a folder.
+    /// Adds ROCm in a folder.
     pub fn rocm_at(self, root: &str, version: &str, archs: &[&str]) -> Self {
         let major = version.split('.').next().unwrap_or("6");
         let mut machine = self
@@ -104,7 +104,7 @@ impl Machine {
         machine
     }
 
-    /// What HIP answers when it is asked.
+    /// Adds the result of the HIP probe.
     pub fn amd_answers(self, card: AmdCard, runtime: u32) -> Self {
         let answer = format!(
             "{{\"runtime_version\": {runtime}, \"devices\": [{{\"name\": \"{}\", \"arch\": \"{}\", \"memory_bytes\": {}, \"pci\": \"0000:03:00.0\"}}]}}",
@@ -116,10 +116,10 @@ impl Machine {
     }
 }
 
-/// What AMD's rocBLAS packages of ROCm 6.2 were built for.
+/// Targets of AMD's rocBLAS packages of ROCm 6.2.
 pub const ROCM_6_2: &[&str] =
     &["gfx900", "gfx906", "gfx908", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1101"];
-/// The same of ROCm 7.0.
+/// Targets of AMD's rocBLAS packages of ROCm 7.0.
 pub const ROCM_7_0: &[&str] = &[
     "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1101", "gfx1102", "gfx1200", "gfx1201",
 ];

@@ -1,13 +1,13 @@
-//! CUDA Toolkits in their layouts.
+//! CUDA Toolkits in their various layouts.
 
 use gpubuild_host::Os;
 
 use super::Machine;
 
-/// The newest GCC and the Clang below which a toolkit stays, from `crt/host_config.h`.
+/// Supported compilers of a release, from `crt/host_config.h`: the newest GCC, and the first unsupported Clang.
 fn window(version: &str) -> (u32, u32, u32, u32) {
-    let mut words = version.split('.').map(|word| word.parse::<u32>().expect("a version"));
-    match (words.next().unwrap_or(0), words.next().unwrap_or(0)) {
+    let mut parts = version.split('.').map(|part| part.parse::<u32>().expect("a version"));
+    match (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) {
         (11, 0) => (9, 10, 1700, 1930),
         (11, 1..=4) => (10, 12, 1910, 1930),
         (11, 5) => (11, 13, 1910, 1940),
@@ -25,7 +25,7 @@ fn window(version: &str) -> (u32, u32, u32, u32) {
 }
 
 impl Machine {
-    /// NVIDIA's own package in `/usr/local/cuda-X.Y`, with the link and PATH as its guide says.
+    /// Adds NVIDIA's package in `/usr/local/cuda-X.Y`, with the default link and PATH as its guide recommends.
     pub fn cuda(self, version: &str) -> Self {
         let short = short(version);
         self.cuda_at(&format!("/usr/local/cuda-{short}"), version)
@@ -33,7 +33,7 @@ impl Machine {
             .path_first("/usr/local/cuda/bin")
     }
 
-    /// A toolkit in a folder: the layout of NVIDIA's packages and of the runfile.
+    /// Adds a toolkit in a folder, in the layout of NVIDIA's packages and the runfile.
     pub fn cuda_at(self, root: &str, version: &str) -> Self {
         self.cuda_headers(&format!("{root}/include"), version)
             .cuda_compiler(root, version)
@@ -45,20 +45,22 @@ impl Machine {
             .opaque(&format!("{root}/nvvm/libdevice/libdevice.10.bc"))
     }
 
-    /// The compiler, with what it says about itself.
+    /// Adds the compiler and its version output.
     pub fn cuda_compiler(self, root: &str, version: &str) -> Self {
         let nvcc = format!("{root}/bin/nvcc");
         let short = short(version);
-        let said = format!(
+        let version_text = format!(
             "nvcc: NVIDIA (R) Cuda compiler driver\nCopyright (c) 2005-2025 NVIDIA Corporation\nBuilt on Tue\nCuda compilation tools, release {short}, V{version}.99\nBuild cuda_{short}.r{short}/compiler.1_0\n"
         );
-        self.program(&nvcc).program(&format!("{root}/bin/ptxas")).command(&[&nvcc, "--version"], &said)
+        self.program(&nvcc)
+            .program(&format!("{root}/bin/ptxas"))
+            .command(&[&nvcc, "--version"], &version_text)
     }
 
-    /// The headers.
+    /// Adds the headers.
     pub fn cuda_headers(self, include: &str, version: &str) -> Self {
-        let mut words = version.split('.').map(|word| word.parse::<u32>().expect("a version"));
-        let number = words.next().unwrap_or(0) * 1000 + words.next().unwrap_or(0) * 10;
+        let mut parts = version.split('.').map(|part| part.parse::<u32>().expect("a version"));
+        let number = parts.next().unwrap_or(0) * 1000 + parts.next().unwrap_or(0) * 10;
         let (gcc, clang, least, below) = window(version);
         let config = format!(
             "#if defined(__GNUC__)\n#if __GNUC__ > {gcc}\n#error -- unsupported GNU version! gcc versions later than {gcc} are not supported!\n#endif\n#if defined(__clang__) && !defined(__ibmxl_vrm__)\n#if (__clang_major__ >= {clang}) || (__clang_major__ < 3)\n#error -- unsupported clang version!\n#endif\n#endif\n#elif defined(_WIN32)\n#if _MSC_VER < {least} || _MSC_VER >= {below}\n#error -- unsupported Microsoft Visual Studio version!\n#endif\n#endif\n"
@@ -69,7 +71,8 @@ impl Machine {
             .file(&format!("{include}/crt/host_config.h"), &config)
     }
 
-    /// Debian's and Ubuntu's own package: nvcc in /usr/bin, headers in /usr/include, libraries in the multiarch folder.
+    /// Adds the package of Debian and Ubuntu: nvcc in /usr/bin, headers in /usr/include, libraries in the multiarch
+    /// folder.
     pub fn cuda_debian(self, version: &str) -> Self {
         let lib = self.lib.clone();
         self.cuda_headers("/usr/include", version)
@@ -83,7 +86,7 @@ impl Machine {
             .opaque(&format!("{lib}/stubs/libcuda.so"))
     }
 
-    /// A toolkit in a conda environment that is active.
+    /// Adds a toolkit in an active conda environment.
     pub fn cuda_conda(self, prefix: &str, version: &str) -> Self {
         let target = format!("{prefix}/targets/x86_64-linux");
         self.env("CONDA_PREFIX", prefix)
@@ -98,9 +101,9 @@ impl Machine {
             .opaque(&format!("{prefix}/nvvm/libdevice/libdevice.10.bc"))
     }
 
-    /// NVIDIA's installer on Windows, with the variables that it sets.
+    /// Adds the files and variables of NVIDIA's installer on Windows.
     pub fn cuda_windows(self, version: &str) -> Self {
-        assert_eq!(self.platform.os, Os::Windows, "the layout of Windows");
+        assert_eq!(self.platform.os, Os::Windows, "this layout is for Windows");
         let short = short(version);
         let root = format!(r"C:\Program Files\NVIDIA GPU Computing Toolkit\CUDA\v{short}");
         let name = format!("CUDA_PATH_V{}", short.replace('.', "_"));
@@ -110,17 +113,17 @@ impl Machine {
             .path_first(&format!(r"{root}\bin"))
     }
 
-    /// The same without the variables.
+    /// Adds the files of the Windows installer without its variables.
     pub fn cuda_windows_files(self, version: &str) -> Self {
         let short = short(version);
         let root = format!("C:/Program Files/NVIDIA GPU Computing Toolkit/CUDA/v{short}");
-        let said = format!(
+        let version_text = format!(
             "nvcc: NVIDIA (R) Cuda compiler driver\nCuda compilation tools, release {short}, V{version}.99\n"
         );
         self.cuda_headers(&format!("{root}/include"), version)
             .program(&format!("{root}/bin/nvcc.exe"))
             .program(&format!("{root}/bin/ptxas.exe"))
-            .command(&[&format!("{root}/bin/nvcc.exe"), "--version"], &said)
+            .command(&[&format!("{root}/bin/nvcc.exe"), "--version"], &version_text)
             .file(&format!("{root}/version.json"), &version_json(version))
             .opaque(&format!("{root}/lib/x64/cudart_static.lib"))
             .opaque(&format!("{root}/lib/x64/cuda.lib"))
@@ -134,7 +137,7 @@ impl Machine {
     }
 }
 
-/// `12.4` of `12.4.1`.
+/// `12.4` for `12.4.1`.
 fn short(version: &str) -> String {
     version.split('.').take(2).collect::<Vec<_>>().join(".")
 }

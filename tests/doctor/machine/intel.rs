@@ -1,4 +1,4 @@
-//! Intel: cards, Level Zero, oneAPI.
+//! Intel: GPUs, Level Zero, oneAPI.
 
 use super::Machine;
 use super::linux::RENDER;
@@ -10,7 +10,7 @@ pub const IRIS_XE: &str = "0x9a49";
 pub const UHD_630: &str = "0x3e92";
 
 impl Machine {
-    /// A card on the bus, and its render node.
+    /// Adds a GPU on the PCI bus and its render node.
     pub fn intel(self, device: &str, address: &str, driver: &str) -> Self {
         self.pci(address, "0x030000", "0x8086", device, Some(driver)).device_of(
             "/dev/dri/renderD128",
@@ -19,13 +19,13 @@ impl Machine {
         )
     }
 
-    /// Level Zero's loader.
+    /// Adds the Level Zero loader.
     pub fn level_zero_loader(self) -> Self {
         let lib = self.lib.clone();
         self.opaque(&format!("{lib}/libze_loader.so.1"))
     }
 
-    /// Level Zero's driver for Intel's GPUs, and the OpenCL driver that comes with it.
+    /// Adds the Level Zero driver for Intel GPUs and the OpenCL driver of the same package.
     pub fn level_zero_driver(self) -> Self {
         let lib = self.lib.clone();
         self.opaque(&format!("{lib}/libze_intel_gpu.so.1"))
@@ -33,7 +33,7 @@ impl Machine {
             .file("/etc/OpenCL/vendors/intel.icd", &format!("{lib}/intel-opencl/libigdrcl.so\n"))
     }
 
-    /// oneAPI's compiler in `/opt/intel/oneapi`; `setvars.sh` was not sourced.
+    /// Adds the oneAPI compiler in `/opt/intel/oneapi`, without the variables of `setvars.sh`.
     pub fn oneapi(self, version: &str) -> Self {
         let root = format!("/opt/intel/oneapi/compiler/{version}");
         self.file("/opt/intel/oneapi/setvars.sh", "# sets the environment\n")
@@ -47,7 +47,7 @@ impl Machine {
             .link("/opt/intel/oneapi/compiler/latest", version)
     }
 
-    /// What `setvars.sh` sets.
+    /// Adds the variables that `setvars.sh` sets.
     pub fn oneapi_sourced(self, version: &str) -> Self {
         self.env("ONEAPI_ROOT", "/opt/intel/oneapi")
             .env("CMPLR_ROOT", &format!("/opt/intel/oneapi/compiler/{version}"))

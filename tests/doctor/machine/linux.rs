@@ -6,12 +6,12 @@ use gpubuild_host::{Arch, Os};
 
 use super::Machine;
 
-/// The groups of Debian's family.
+/// Group ids of Debian and its derivatives.
 pub const VIDEO: u32 = 44;
 pub const RENDER: u32 = 109;
 
 impl Machine {
-    /// An Ubuntu desktop or server: `24.04`.
+    /// An Ubuntu desktop or server, such as `24.04`.
     pub fn ubuntu(version: &str) -> Self {
         let (name, kernel, glibc, gcc, cmake) = match version {
             "20.04" => ("focal", "5.15.0-105-generic", 31, 9, "3.16"),
@@ -34,7 +34,7 @@ impl Machine {
         .tools(cmake)
     }
 
-    /// Debian: `12`.
+    /// Debian, such as `12`.
     pub fn debian(version: &str) -> Self {
         let (name, kernel, glibc, gcc, cmake) = match version {
             "11" => ("bullseye", "5.10.0-28-amd64", 31, 10, "3.18"),
@@ -54,7 +54,7 @@ impl Machine {
         .tools(cmake)
     }
 
-    /// Fedora: `41`.
+    /// Fedora, such as `41`.
     pub fn fedora(version: &str) -> Self {
         let (kernel, glibc, gcc, cmake) = match version {
             "40" => ("6.8.5-301.fc40.x86_64", 39, 14, "3.28"),
@@ -75,7 +75,7 @@ impl Machine {
         .tools(cmake)
     }
 
-    /// Red Hat's family: `rocky`, `9`.
+    /// A Red Hat derivative, such as `rocky` and `9`.
     pub fn rhel_like(id: &str, version: &str) -> Self {
         let (kernel, glibc, gcc) = match version {
             "8" => ("4.18.0-553.el8_10.x86_64", 28, 8),
@@ -117,7 +117,7 @@ impl Machine {
             .tools("3.28")
     }
 
-    /// Alpine: musl.
+    /// Alpine, which uses musl.
     pub fn alpine() -> Self {
         let mut machine = Self::linux("alpine", "3.20.3", "PRETTY_NAME=\"Alpine Linux v3.20\"\n");
         "/usr/lib".clone_into(&mut machine.lib);
@@ -152,7 +152,7 @@ impl Machine {
             )
     }
 
-    /// The processor; eight threads with AVX2.
+    /// Sets the CPU name; it has eight threads with AVX2.
     pub fn cpu(self, name: &str) -> Self {
         let maker = if name.contains("Intel") { "GenuineIntel" } else { "AuthenticAMD" };
         let flags = "fpu sse sse2 ssse3 sse4_1 sse4_2 popcnt cx16 lahf_lm avx avx2 bmi1 bmi2 f16c fma movbe abm xsave";
@@ -166,7 +166,7 @@ impl Machine {
         self.file("/proc/cpuinfo", &text)
     }
 
-    /// The running kernel.
+    /// Sets the running kernel.
     pub fn kernel(self, release: &str) -> Self {
         self.file("/proc/sys/kernel/osrelease", &format!("{release}\n"))
             .folder(&format!("/lib/modules/{release}/kernel/drivers"))
@@ -179,7 +179,7 @@ impl Machine {
             &host,
             &gpubuild_host::HostInfo::path(&host, "/proc/sys/kernel/osrelease"),
         );
-        text.expect("a Linux machine has a kernel").trim().to_owned()
+        text.expect("a Linux host has a kernel").trim().to_owned()
     }
 
     fn debian_layout(mut self) -> Self {
@@ -197,7 +197,7 @@ impl Machine {
         self.opaque("/lib64/libc.so.6").file("/etc/ld.so.conf", "include ld.so.conf.d/*.conf\n")
     }
 
-    /// glibc 2.`minor`.
+    /// Sets glibc 2.`minor`.
     pub fn glibc(self, minor: u32) -> Self {
         self.file(
             "/usr/include/features.h",
@@ -205,14 +205,14 @@ impl Machine {
         )
     }
 
-    /// Debian's GCC, the default one.
+    /// Adds Debian's GCC as the default compiler.
     pub fn gcc(self, major: u32) -> Self {
         self.gcc_beside(major)
             .link("/usr/bin/gcc", &format!("gcc-{major}"))
             .link("/usr/bin/g++", &format!("g++-{major}"))
     }
 
-    /// A further GCC under its own name.
+    /// Adds another GCC under a versioned name.
     pub fn gcc_beside(self, major: u32) -> Self {
         self.program(&format!("/usr/bin/x86_64-linux-gnu-gcc-{major}"))
             .link(&format!("/usr/bin/gcc-{major}"), &format!("x86_64-linux-gnu-gcc-{major}"))
@@ -221,7 +221,7 @@ impl Machine {
             .folder(&format!("/usr/lib/gcc/x86_64-linux-gnu/{major}"))
     }
 
-    /// GCC where the distribution has one: no version in the program's name, its word tells.
+    /// Adds GCC without a version in its name; only its output has the version.
     pub fn gcc_plain(self, major: u32, triplet: &str) -> Self {
         let version = format!("gcc (GCC) {major}.2.1\n");
         self.program("/usr/bin/gcc")
@@ -231,7 +231,7 @@ impl Machine {
             .command(&["/usr/bin/gcc", "-dumpfullversion"], &format!("{major}.2.1\n"))
     }
 
-    /// No compiler at all.
+    /// Removes all compilers.
     pub fn without_compiler(mut self) -> Self {
         self.files.retain(|path, _| {
             !path.starts_with("/usr/bin/") || !(path.contains("gcc") || path.contains("g++"))
@@ -248,7 +248,7 @@ impl Machine {
             .link("/usr/bin/python3", "python3.11")
     }
 
-    /// Inside a Docker container, as root.
+    /// Puts the host into a Docker container, as root.
     pub fn docker(self) -> Self {
         self.file("/.dockerenv", "")
             .file("/proc/1/cgroup", "0::/\n")
@@ -257,14 +257,14 @@ impl Machine {
             .user(0, &[0])
     }
 
-    /// Inside a rootless Podman container.
+    /// Puts the host into a rootless Podman container.
     pub fn podman(self) -> Self {
         self.file("/run/.containerenv", "engine=\"podman-4.9.4\"\nrootless=1\n")
             .env("container", "podman")
             .user(0, &[0])
     }
 
-    /// Inside a pod.
+    /// Puts the host into a Kubernetes pod.
     pub fn kubernetes(self) -> Self {
         self.env("KUBERNETES_SERVICE_HOST", "10.96.0.1")
             .env("KUBERNETES_SERVICE_PORT", "443")
@@ -273,12 +273,12 @@ impl Machine {
             .user(0, &[0])
     }
 
-    /// Under WSL 2, with the host's GPU behind `/dev/dxg`.
+    /// WSL 2 with the GPU of Windows behind `/dev/dxg`.
     pub fn wsl(self) -> Self {
         self.wsl_without_gpu().device("/dev/dxg").opaque("/usr/lib/wsl/lib/libdxcore.so")
     }
 
-    /// Under WSL 2 whose kernel offers no GPU.
+    /// WSL 2 with a kernel that offers no GPU.
     pub fn wsl_without_gpu(self) -> Self {
         self.kernel("5.15.167.4-microsoft-standard-WSL2")
             .file(
@@ -290,7 +290,7 @@ impl Machine {
             .file("/etc/ld.so.conf.d/ld.wsl.conf", "/usr/lib/wsl/lib\n")
     }
 
-    /// Under WSL 1.
+    /// WSL 1.
     pub fn wsl1(self) -> Self {
         self.kernel("4.4.0-19041-Microsoft")
             .file(
@@ -300,7 +300,7 @@ impl Machine {
             .env("WSL_DISTRO_NAME", "Ubuntu")
     }
 
-    /// A card on the PCI bus. `class` as sysfs writes it: `0x030000` VGA, `0x030200` 3D, `0x120000` accelerator.
+    /// Adds a PCI device. `class` as in sysfs: `0x030000` VGA, `0x030200` 3D, `0x120000` accelerator.
     pub fn pci(self, address: &str, class: &str, vendor: &str, device: &str, driver: Option<&str>) -> Self {
         let base = format!("/sys/bus/pci/devices/{address}");
         let machine = self

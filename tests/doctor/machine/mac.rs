@@ -1,11 +1,11 @@
-//! Macs.
+//! Apple silicon Macs and their development tools.
 
 use gpubuild_host::{Arch, Os};
 
 use super::Machine;
 
 impl Machine {
-    /// A Mac with Apple's processor and macOS `version`, with nothing installed for development.
+    /// An Apple silicon Mac with macOS `version` and no development tools.
     pub fn mac(version: &str) -> Self {
         Self::new(Os::Macos, Arch::Aarch64)
             .env("PATH", "/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin")
@@ -22,14 +22,14 @@ impl Machine {
             )
     }
 
-    /// The command line tools, selected.
+    /// Adds the selected command line tools.
     pub fn command_line_tools(self, sdk: &str) -> Self {
         self.link("/var/db/xcode_select_link", "/Library/Developer/CommandLineTools")
             .apple_clang("/Library/Developer/CommandLineTools/usr")
             .apple_sdk("/Library/Developer/CommandLineTools/SDKs", sdk)
     }
 
-    /// Xcode, selected, with the Metal compiler inside as up to Xcode 16.
+    /// Adds a selected Xcode that contains the Metal compiler, as up to Xcode 16.
     pub fn xcode(self, version: &str, sdk: &str) -> Self {
         let toolchain = "/Applications/Xcode.app/Contents/Developer/Toolchains/XcodeDefault.xctoolchain/usr";
         self.xcode_without_metal(version, sdk)
@@ -37,7 +37,7 @@ impl Machine {
             .program(&format!("{toolchain}/bin/metallib"))
     }
 
-    /// Xcode, selected, without the Metal compiler, as Xcode 26 comes.
+    /// Adds a selected Xcode without the Metal compiler, as Xcode 26.
     pub fn xcode_without_metal(self, version: &str, sdk: &str) -> Self {
         let developer = "/Applications/Xcode.app/Contents/Developer";
         self.link("/var/db/xcode_select_link", developer)
@@ -66,7 +66,7 @@ impl Machine {
         .link(&format!("{folder}/MacOSX.sdk"), &format!("MacOSX{sdk}.sdk"))
     }
 
-    /// CMake and Ninja of Homebrew.
+    /// Adds CMake and Ninja from Homebrew.
     pub fn homebrew_tools(self) -> Self {
         self.program("/opt/homebrew/bin/brew")
             .program("/opt/homebrew/bin/cmake")

@@ -1,5 +1,5 @@
-//! Whole machines in a few lines: each function adds one thing that is really there on such a machine. Later layers
-//! replace earlier ones at the same path, and `without` takes something away, so that a fault is one line.
+//! A builder for recorded hosts: each function adds one thing that exists on real hosts. Later layers replace earlier
+//! ones at the same path, and `without` removes a path, so that a fault takes one line.
 
 mod amd;
 mod cuda;
@@ -25,7 +25,7 @@ use gpubuild_host::{
     RegistryValue,
 };
 
-/// A machine under construction.
+/// A host under construction.
 #[derive(Debug, Clone)]
 pub struct Machine {
     platform: Platform,
@@ -35,12 +35,12 @@ pub struct Machine {
     probes: BTreeMap<String, ProbeAnswer>,
     registry: Vec<RecordedKey>,
     identity: Identity,
-    /// Folder of the distribution's libraries: `/usr/lib/x86_64-linux-gnu`, `/usr/lib64`.
+    /// The library folder of the distribution: `/usr/lib/x86_64-linux-gnu`, `/usr/lib64`.
     pub lib: String,
 }
 
 impl Machine {
-    /// An empty machine.
+    /// An empty host.
     pub fn new(os: Os, arch: Arch) -> Self {
         Self {
             platform: Platform { os, arch },
@@ -58,13 +58,13 @@ impl Machine {
         self.platform.arch
     }
 
-    /// Sets a variable.
+    /// Sets an environment variable.
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.env.insert(name.to_owned(), value.to_owned());
         self
     }
 
-    /// Puts a folder in front of PATH.
+    /// Prepends a folder to PATH.
     pub fn path_first(mut self, folder: &str) -> Self {
         let separator = if self.platform.os == Os::Windows { ";" } else { ":" };
         let name = if self.platform.os == Os::Windows { "Path" } else { "PATH" };
@@ -73,22 +73,22 @@ impl Machine {
         self
     }
 
-    /// A text file.
+    /// Adds a text file.
     pub fn file(self, path: &str, text: &str) -> Self {
         self.entry(path, RecordedEntry::file(Some(text.as_bytes())))
     }
 
-    /// A file of bytes.
+    /// Adds a binary file.
     pub fn bytes(self, path: &str, content: &[u8]) -> Self {
         self.entry(path, RecordedEntry::file(Some(content)))
     }
 
-    /// A file whose content nobody looks at, such as a library.
+    /// Adds a file whose content is not read, such as a library.
     pub fn opaque(self, path: &str) -> Self {
         self.entry(path, RecordedEntry::file(None))
     }
 
-    /// A program.
+    /// Adds an executable.
     pub fn program(self, path: &str) -> Self {
         self.entry(path, RecordedEntry::executable(None))
     }
@@ -101,12 +101,12 @@ impl Machine {
         self.entry(path, RecordedEntry::Link(target.to_owned()))
     }
 
-    /// A device node that opens.
+    /// Adds a device node that can be opened.
     pub fn device(self, path: &str) -> Self {
         self.entry(path, RecordedEntry::Device { open_error: None, owner: None })
     }
 
-    /// A device node of a group; `open_error` is what opening it answers, empty where it opens.
+    /// Adds a device node of a group; `open_error` is the error of opening it, or empty.
     pub fn device_of(self, path: &str, gid: u32, open_error: &str) -> Self {
         let open_error = (!open_error.is_empty()).then(|| open_error.to_owned());
         self.entry(path, RecordedEntry::Device { open_error, owner: Some(Owner { uid: 0, gid }) })
@@ -117,40 +117,40 @@ impl Machine {
         self
     }
 
-    /// Takes away what is at a path, and below it.
+    /// Removes a path and everything below it.
     pub fn without(mut self, path: &str) -> Self {
         let below = format!("{path}/");
         let before = self.files.len();
         self.files.retain(|name, _| name != path && !name.starts_with(&below));
-        assert!(before > self.files.len(), "there is no `{path}` to take away");
+        assert!(before > self.files.len(), "`{path}` does not exist");
         self
     }
 
-    /// Takes a variable away.
+    /// Removes an environment variable.
     pub fn without_env(mut self, name: &str) -> Self {
-        assert!(self.env.remove(name).is_some(), "there is no `{name}` to take away");
+        assert!(self.env.remove(name).is_some(), "`{name}` is not set");
         self
     }
 
-    /// A program that prints this and ends with status 0.
+    /// Adds a command that prints this and exits with status 0.
     pub fn command(self, argv: &[&str], stdout: &str) -> Self {
         let output = CommandOutput { stdout: stdout.to_owned(), exit: Some(0), ..CommandOutput::default() };
         self.command_result(argv, CommandResult::Ended(output))
     }
 
     pub fn command_result(mut self, argv: &[&str], result: CommandResult) -> Self {
-        let argv = argv.iter().map(|&word| word.to_owned()).collect();
+        let argv = argv.iter().map(|&argument| argument.to_owned()).collect();
         self.commands.push(RecordedCommand { argv, result });
         self
     }
 
-    /// The driver of a backend answers this.
+    /// Sets the probe result of a backend's driver.
     pub fn probe(self, id: &str, answer: &str) -> Self {
         let answer = answer.to_owned();
         self.answers(id, ProbeAnswer { status: ProbeStatus::Ok, error: String::new(), answer })
     }
 
-    /// The driver of a backend fails with this error.
+    /// Makes the probe of a backend's driver fail with this error.
     pub fn probe_fails(self, id: &str, error: &str) -> Self {
         let error = error.to_owned();
         self.answers(id, ProbeAnswer { status: ProbeStatus::Failed, error, answer: String::new() })
@@ -161,7 +161,7 @@ impl Machine {
         self
     }
 
-    /// Nobody recorded what the driver of a backend answers.
+    /// Removes the recorded probe result of a backend.
     pub fn without_probe(mut self, id: &str) -> Self {
         self.probes.remove(id);
         self
@@ -179,18 +179,18 @@ impl Machine {
         self
     }
 
-    /// Who asks.
+    /// Sets the user.
     pub fn user(mut self, uid: u32, groups: &[u32]) -> Self {
         self.identity = Identity { uid: Some(uid), groups: groups.to_vec() };
         self
     }
 
-    /// Applies a layer that is a function: `machine.with(nvidia_for_datacentre)`.
+    /// Applies a function that adds a layer: `machine.with(nvidia_for_datacentre)`.
     pub fn with(self, layer: impl FnOnce(Self) -> Self) -> Self {
         layer(self)
     }
 
-    /// The recording of it.
+    /// The recording of the host.
     pub fn recording(&self) -> HostRecording {
         let mut recording = HostRecording::new(self.platform);
         recording.env = self.env.clone();
@@ -206,7 +206,7 @@ impl Machine {
         recording
     }
 
-    /// The machine as a host.
+    /// The host itself.
     pub fn host(&self) -> RecordedHost {
         RecordedHost::new(self.recording()).unwrap_or_else(|problem| panic!("{problem}"))
     }

@@ -1,8 +1,8 @@
-//! NVIDIA: cards and drivers.
+//! NVIDIA: GPUs and drivers.
 
 use super::Machine;
 
-/// A card.
+/// A GPU.
 #[derive(Debug, Clone, Copy)]
 pub struct Card {
     pub name: &'static str,
@@ -38,9 +38,9 @@ pub const RTX_5070: Card = card("NVIDIA GeForce RTX 5070", "0x2f04", "0x030000",
 pub const RTX_5090: Card = card("NVIDIA GeForce RTX 5090", "0x2b85", "0x030000", "12.0", 32);
 pub const B200: Card = card("NVIDIA B200", "0x2901", "0x030200", "10.0", 180);
 
-/// The CUDA version that a driver branch reports, as `cuDriverGetVersion` writes it.
+/// The CUDA version of a driver branch, in the format of `cuDriverGetVersion`.
 pub fn cuda_of(driver: &str) -> u32 {
-    let branch: u32 = driver.split('.').next().and_then(|word| word.parse().ok()).expect("a driver version");
+    let branch: u32 = driver.split('.').next().and_then(|part| part.parse().ok()).expect("a driver version");
     match branch {
         ..=459 => 11000,
         460..=469 => 11020,
@@ -66,7 +66,7 @@ pub fn cuda_of(driver: &str) -> u32 {
 }
 
 impl Machine {
-    /// A card on the bus, driven by `nvidia`, `nouveau`, `vfio-pci` or nothing.
+    /// Adds a GPU on the PCI bus with the driver `nvidia`, `nouveau`, `vfio-pci` or none.
     pub fn nvidia_card(self, card: Card, driver: Option<&str>) -> Self {
         self.nvidia_card_at("0000:01:00.0", card, driver)
     }
@@ -75,8 +75,8 @@ impl Machine {
         self.pci(address, card.class, "0x10de", card.device, driver)
     }
 
-    /// A card with everything of a working driver: module, libraries, device nodes, answers. Open kernel modules from
-    /// 560 on, as NVIDIA's installer chooses them for cards that have them.
+    /// Adds a GPU with a complete driver: module, libraries, device nodes, probe result. From 560 on with open kernel
+    /// modules, if the GPU supports them, as NVIDIA's installer selects.
     pub fn nvidia(self, card: Card, version: &str) -> Self {
         let open = cuda_of(version) >= 12060 && card.cc != "5.2" && card.cc != "6.1" && card.cc != "7.0";
         self.nvidia_card(card, Some("nvidia"))
@@ -87,7 +87,7 @@ impl Machine {
             .nvidia_answers(card, version)
     }
 
-    /// What the card's own file in procfs says.
+    /// Adds the procfs file of the GPU.
     pub fn nvidia_information(self, address: &str, card: Card) -> Self {
         let text = format!(
             "Model: \t\t {}\nIRQ:   \t\t 120\nGPU UUID: \t GPU-8a6f2b1c-1234-5678-9abc-def012345678\nBus Location: \t {address}\nDevice Minor: \t 0\n",
@@ -96,7 +96,7 @@ impl Machine {
         self.file(&format!("/proc/driver/nvidia/gpus/{address}/information"), &text)
     }
 
-    /// The kernel module, loaded, and on disk for the running kernel.
+    /// Adds the kernel module, loaded and on disk for the running kernel.
     pub fn nvidia_module(self, version: &str, open: bool) -> Self {
         let flavour = if open { "UNIX Open Kernel Module for x86_64" } else { "UNIX x86_64 Kernel Module" };
         let text = format!(
@@ -113,7 +113,7 @@ impl Machine {
             .opaque(&format!("/lib/modules/{release}/updates/dkms/nvidia.ko"))
     }
 
-    /// The user-mode driver.
+    /// Adds the user-mode driver.
     pub fn nvidia_libraries(self, version: &str) -> Self {
         let lib = self.lib.clone();
         self.nvidia_libraries_in(&lib, version)
@@ -126,7 +126,7 @@ impl Machine {
             )
     }
 
-    /// Its libraries in a folder.
+    /// Adds the driver libraries in a folder.
     pub fn nvidia_libraries_in(self, folder: &str, version: &str) -> Self {
         let mut machine = self;
         for (name, major) in [
@@ -143,14 +143,14 @@ impl Machine {
         machine
     }
 
-    /// The device nodes, open to everybody as the driver makes them.
+    /// Adds the device nodes, accessible to everyone as the driver creates them.
     pub fn nvidia_nodes(self) -> Self {
         ["/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"]
             .into_iter()
             .fold(self, |machine, node| machine.device_of(node, 0, ""))
     }
 
-    /// What the driver answers when it is asked.
+    /// Adds the result of the CUDA probe.
     pub fn nvidia_answers(self, card: Card, version: &str) -> Self {
         let answer = format!(
             "{{\"driver_version\": {}, \"devices\": [{{\"name\": \"{}\", \"cc\": \"{}\", \"memory_bytes\": {}, \"pci\": \"0000:01:00.0\", \"uuid\": \"GPU-8a6f2b1c-1234-5678-9abc-def012345678\"}}]}}",

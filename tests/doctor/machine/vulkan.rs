@@ -3,19 +3,19 @@
 use super::Machine;
 
 impl Machine {
-    /// The Vulkan loader.
+    /// Adds the Vulkan loader.
     pub fn vulkan_loader(self) -> Self {
         let lib = self.lib.clone();
         self.opaque(&format!("{lib}/libvulkan.so.1.3.275"))
             .link(&format!("{lib}/libvulkan.so.1"), "libvulkan.so.1.3.275")
     }
 
-    /// Everything that a Vulkan build takes from a distribution.
+    /// Adds everything that a Vulkan build needs from a distribution.
     pub fn vulkan_development(self) -> Self {
         self.vulkan_loader().vulkan_headers("/usr/include", 275).program("/usr/bin/glslc")
     }
 
-    /// Headers of version 1.3.`patch` and the link that a linker takes.
+    /// Adds headers of version 1.3.`patch` and the development link of the loader.
     pub fn vulkan_headers(self, include: &str, patch: u32) -> Self {
         let lib = self.lib.clone();
         let core = format!(
@@ -26,7 +26,7 @@ impl Machine {
             .link(&format!("{lib}/libvulkan.so"), "libvulkan.so.1")
     }
 
-    /// Mesa's driver for a maker: `radeon`, `intel`, `nouveau`, `lvp`.
+    /// Adds Mesa's driver `radeon`, `intel`, `nouveau` or `lvp`.
     pub fn mesa(self, driver: &str) -> Self {
         let library = format!("{}/libvulkan_{driver}.so", self.lib);
         let manifest = format!(
@@ -35,13 +35,13 @@ impl Machine {
         self.opaque(&library).file(&format!("/usr/share/vulkan/icd.d/{driver}_icd.x86_64.json"), &manifest)
     }
 
-    /// The OpenCL loader.
+    /// Adds the OpenCL loader.
     pub fn opencl_loader(self) -> Self {
         let lib = self.lib.clone();
         self.opaque(&format!("{lib}/libOpenCL.so.1"))
     }
 
-    /// Headers and the link that a linker takes.
+    /// Adds the headers and the development link of the loader.
     pub fn opencl_development(self) -> Self {
         let lib = self.lib.clone();
         self.opencl_loader()

@@ -1,4 +1,4 @@
-//! Windows.
+//! Windows: Visual Studio, GPU drivers, the Vulkan SDK.
 
 use gpubuild_host::{Arch, Os};
 
@@ -9,7 +9,7 @@ const ADAPTERS: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e
 const CURRENT: &str = r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion";
 
 impl Machine {
-    /// Windows 10 or 11 by its build: `19045`, `22631`, `26100`.
+    /// Windows 10 or 11 by build number: `19045`, `22631`, `26100`.
     pub fn windows(build: &str) -> Self {
         Self::new(Os::Windows, Arch::X86_64)
             .env("Path", r"C:\Windows\system32;C:\Windows")
@@ -27,12 +27,12 @@ impl Machine {
             .opaque(r"C:\Windows\System32\OpenCL.dll")
     }
 
-    /// Visual Studio 2022 with a toolset: `14.43.34808`.
+    /// Adds Visual Studio 2022 with a toolset, such as `14.43.34808`.
     pub fn visual_studio(self, toolset: &str) -> Self {
         self.visual_studio_at(r"C:\Program Files\Microsoft Visual Studio\2022\Community", toolset)
     }
 
-    /// Visual Studio in a folder.
+    /// Adds Visual Studio in a folder.
     pub fn visual_studio_at(self, root: &str, toolset: &str) -> Self {
         let extensions = format!(r"{root}\Common7\IDE\CommonExtensions\Microsoft\CMake");
         self.program(&format!(r"{root}\VC\Tools\MSVC\{toolset}\bin\Hostx64\x64\cl.exe"))
@@ -42,14 +42,14 @@ impl Machine {
             .folder(&format!(r"{root}\MSBuild\Microsoft\VC\v170\BuildCustomizations"))
     }
 
-    /// The integration of a CUDA Toolkit into Visual Studio 2022: `12.6`.
+    /// Adds the CUDA integration of Visual Studio 2022, such as `12.6`.
     pub fn visual_studio_cuda(self, version: &str) -> Self {
         let folder = r"C:\Program Files\Microsoft Visual Studio\2022\Community\MSBuild\Microsoft\VC\v170\BuildCustomizations";
         self.file(&format!(r"{folder}\CUDA {version}.props"), "<Project/>\n")
             .file(&format!(r"{folder}\CUDA {version}.targets"), "<Project/>\n")
     }
 
-    /// A card of NVIDIA with its driver, as Windows writes the version (`572.83`).
+    /// Adds an NVIDIA GPU and its driver, with the version as Windows shows it (`572.83`).
     pub fn nvidia_windows(self, card: Card, version: &str) -> Self {
         let store = r"C:\Windows\System32\DriverStore\FileRepository\nv_dispi.inf_amd64_0123456789abcdef";
         let key = format!(r"{ADAPTERS}\0000");
@@ -77,7 +77,7 @@ impl Machine {
             .probe("cuda", &answer)
     }
 
-    /// A card of AMD with its driver.
+    /// Adds an AMD GPU and its driver.
     pub fn amd_windows(self, name: &str, device: &str) -> Self {
         let key = format!(r"{ADAPTERS}\0000");
         let store =
@@ -92,7 +92,7 @@ impl Machine {
             .opaque(r"C:\Windows\System32\amdhip64_6.dll")
     }
 
-    /// The Vulkan SDK with its variable.
+    /// Adds the Vulkan SDK and its variable.
     pub fn vulkan_sdk_windows(self, version: &str) -> Self {
         let root = format!(r"C:\VulkanSDK\{version}");
         let patch = version.split('.').nth(2).unwrap_or("0");

@@ -1,5 +1,5 @@
-// Written by gpubuild. Vulkan headers before 1.3.272 do not have VK_EXT_layer_settings, which ggml uses without asking. With
-// newer headers this file only leads on to the real one.
+// Written by gpubuild. Vulkan headers before 1.3.272 lack VK_EXT_layer_settings, which ggml uses without checking. With
+// newer headers this file only includes the real one.
 #pragma once
 #include_next <vulkan/vulkan.hpp>
 
@@ -11,7 +11,7 @@ namespace VULKAN_HPP_NAMESPACE {
 
 enum class LayerSettingTypeEXT { eBool32 = 0 };
 
-// Laid out as VkLayerSettingEXT.
+// Same layout as VkLayerSettingEXT.
 struct LayerSettingEXT {
     const char *pLayerName;
     const char *pSettingName;
@@ -20,7 +20,7 @@ struct LayerSettingEXT {
     const void *pValues;
 };
 
-// Laid out as VkLayerSettingsCreateInfoEXT, with its number in sType: what does not know it passes it over.
+// Same layout as VkLayerSettingsCreateInfoEXT, with its number in sType: drivers that do not know it ignore it.
 struct LayerSettingsCreateInfoEXT {
     explicit LayerSettingsCreateInfoEXT(const std::vector<LayerSettingEXT> &settings)
         : settingCount(static_cast<std::uint32_t>(settings.size())), pSettings(settings.data()) {}

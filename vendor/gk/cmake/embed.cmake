@@ -1,4 +1,4 @@
-# cmake -DINPUT=<file> -DOUTPUT=<file.c> -DNAME=<symbol> -P embed.cmake
+#   cmake -DINPUT=<file> -DOUTPUT=<file.c> -DNAME=<symbol> -P embed.cmake
 # Writes a C file with the bytes of INPUT as `const unsigned char NAME[]` and their number as `const size_t NAME_size`.
 foreach(variable IN ITEMS INPUT OUTPUT NAME)
   if(NOT DEFINED ${variable})
@@ -12,7 +12,7 @@ if(digits EQUAL 0)
 endif()
 math(EXPR size "${digits} / 2")
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
-# Lines of 20 bytes: some compilers limit the length of a line.
+# 20 bytes per line: some compilers limit the length of a line.
 string(REPEAT "0x..," 20 row)
 string(REGEX REPLACE "(${row})" "\\1\n" bytes "${bytes}")
 get_filename_component(source "${INPUT}" NAME)

@@ -3,7 +3,7 @@ include_guard()
 
 set(GK_EMBED_SCRIPT "${CMAKE_CURRENT_LIST_DIR}/embed.cmake")
 
-# gk_set_flags(<target>): the flags that every target of gk gets, all of them visible in the compile command.
+# gk_set_flags(<target>): sets the flags that all gk targets share. All of them appear in the compile command.
 function(gk_set_flags target)
   set_target_properties(${target} PROPERTIES
     C_STANDARD 11
@@ -31,8 +31,9 @@ function(gk_set_flags target)
 endfunction()
 
 # gk_add_backend(<id> SOURCES <file>... [LIBRARIES <library>...])
-# Makes the static library gk-<id> (alias gk::<id>), which exports gk_backend_<id>() and nothing else.
-# LIBRARIES are what the final link needs, such as ${CMAKE_DL_LIBS} or Threads::Threads.
+# Adds the static library gk-<id> (alias gk::<id>), which exports only gk_backend_<id>(). LIBRARIES are what the final
+# link needs, such as
+# ${CMAKE_DL_LIBS} or Threads::Threads.
 function(gk_add_backend id)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBRARIES")
   if(arg_UNPARSED_ARGUMENTS)

@@ -1,19 +1,18 @@
 /* gk: inference kernels for the backends of gpubuild. The only public header.
  *
- * C11, plain data, no callbacks. A program fills an array of gk_op, a backend turns it once into a
- * gk_plan, and gk_plan_run replays it: position, number of cached tokens and token ids live in device
- * memory (the step block and buffers), so a plan does not change between tokens.
+ * C11, plain data, no callbacks. A program fills an array of gk_op, a backend compiles it once into a gk_plan, and
+ * gk_plan_run replays it. The position, the number of cached tokens and the token ids are in device memory (the step
+ * block and buffers), so a plan does not change between tokens.
  *
- * Rules that every backend keeps:
- *  - Errors are values. A library never prints, exits, aborts or raises a signal on purpose.
- *  - Drivers are opened at run time (dlopen, LoadLibrary). A program that links every backend starts
- *    on a machine without any driver; gk_backend.enumerate then returns GK_NO_DRIVER and says why.
- *  - Weights go up once, through weight_put, and may be kept in another layout on the device: rows interleaved (cpu), or blocks
- *    pulled apart into aligned planes, each padded to 64 bytes (GPUs). weight_bytes is exact.
- *  - Activations are f32. The KV cache is f16 or f32, in a layout that only the backend knows.
- *  - Two runs of one plan on the same contents give the same bits.
- *  - A gk_device is used from one thread at a time; different devices may be used from different threads.
- */
+ * Rules for every backend:
+ *   - Errors are values. A library never prints, exits, aborts or raises a signal on purpose.
+ *   - Drivers are opened at run time (dlopen, LoadLibrary). A program that links every backend starts on a machine
+ *     without any driver; gk_backend.enumerate then returns GK_NO_DRIVER with the reason.
+ *   - Weights are uploaded once, with weight_put, and may have another layout on the device: interleaved rows (cpu),
+ *     or blocks split into aligned planes, each padded to 64 bytes (GPUs). weight_bytes is exact.
+ *   - Activations are f32. The KV cache is f16 or f32, in a layout private to the backend.
+ *   - Two runs of one plan on the same contents give the same bits.
+ *   - A gk_device is used from one thread at a time; different devices may be used from different threads. */
 #ifndef GK_H
 #define GK_H
 
@@ -41,7 +40,7 @@ typedef enum gk_type {
 typedef enum gk_status {
     GK_OK = 0,
     GK_NO_DRIVER = 1,   /* no loader or driver library on this machine */
-    GK_NO_DEVICE = 2,   /* a driver, but no device that it offers */
+    GK_NO_DEVICE = 2,   /* a driver that offers no device */
     GK_TOO_OLD = 3,     /* driver or device lacks a required feature */
     GK_OUT_OF_MEMORY = 4,
     GK_UNSUPPORTED = 5, /* this backend has no kernel for the op, type or shape */
@@ -61,13 +60,13 @@ typedef struct gk_device gk_device;
 typedef struct gk_buffer gk_buffer;
 typedef struct gk_plan gk_plan;
 
-/* Text fields are UTF-8, end in NUL, and are empty where the backend cannot tell. */
+/* Text fields are UTF-8, end in NUL, and are empty if the backend does not know the value. */
 typedef struct gk_device_info {
     char name[128];    /* "NVIDIA H200" */
     char driver[96];   /* "580.65.06", "llvmpipe Mesa 22.3.6" */
     char arch[32];     /* "sm_90", "gfx942", "avx512_bf16" */
     char pci[16];      /* "0000:c1:00.0" */
-    uint8_t uuid[16];  /* all zero where unknown */
+    uint8_t uuid[16];  /* all zero if unknown */
     uint32_t kind;     /* gk_device_kind */
     uint32_t reserved;
     uint64_t memory_total; /* bytes */
@@ -76,17 +75,17 @@ typedef struct gk_device_info {
 } gk_device_info;
 
 enum {
-    /* Results as exact as f32 allows. A backend that would round the activations of a matmul with block types (q8_0, q4_0,
-     * q4_k, q6_k) does not: cpu keeps these weights as f32 instead, which takes four to seven times the memory (weight_bytes
-     * tells), and leaves BF16 dot products under bf16 alone, which round activations to bf16; vulkan leaves integer dot products, and
-     * cooperative matrices under f16, alone. Backends that round nothing ignore it. */
+    /* Results as exact as f32 allows, for backends that would otherwise round the activations of a matmul. cpu
+     * stores weights of block types (q8_0, q4_0, q4_k, q6_k) as f32, which takes four to seven times the memory (see
+     * weight_bytes), and does not use BF16 dot products for bf16 weights. vulkan does not use integer dot products,
+     * nor cooperative matrices for f16 weights. Backends that round nothing ignore this flag. */
     GK_OPEN_EXACT = 1
 };
 
 typedef struct gk_open_options {
     uint32_t threads;      /* cpu and ref: worker threads, 0 = all cores this process may use */
     uint32_t flags;        /* GK_OPEN_EXACT */
-    const char *cache_dir; /* folder for compiled pipelines, or NULL: nothing is written */
+    const char *cache_dir; /* folder for compiled pipelines; NULL: nothing is written */
 } gk_open_options;
 
 /* A typed slice of a buffer. ne[0] is contiguous, as in GGUF; unused dimensions are 1.
@@ -99,31 +98,31 @@ typedef struct gk_tensor {
     uint32_t ne[4];
 } gk_tensor;
 
-/* T is the number of rows of an activation in the plan; a run uses the first step.n_tok of them,
- * and rows past n_tok hold unspecified values afterwards. An op with fewer rows than n_tok, such as what
- * follows a matmul with GK_LAST_ROW, computes all of its rows. Bytes between two rows are left alone.
- * An output overlaps no other operand, but for the exact aliases named below; columns of one wider matrix
- * are no overlap. Operands have two dimensions at most. W = weight (any weight type, written with
- * weight_put), X = activation (f32, [T][features], written by ops or gk_backend.write). */
+/* T is the number of rows of an activation in the plan. A run uses the first step.n_tok of them; rows past n_tok
+ * hold unspecified values afterwards. An op with fewer rows than n_tok, such as one after a matmul with GK_LAST_ROW,
+ * computes all of its rows. Bytes between two rows are not written. An output must not overlap another operand
+ * except for the exact aliases listed below; columns of one wider matrix do not overlap. Operands have at most two
+ * dimensions. W = weight (any weight type, written with weight_put), X = activation (f32, [T][features], written by
+ * ops or gk_backend.write). */
 typedef enum gk_op_code {
-    /* dst[t] = W a[ b[t] ].  a: W ne = {n_embd, n_vocab}; b: i32 {T}; dst: X {n_embd, T}.
-     * An id outside the vocabulary gives a row of zeros. */
+    /* dst[t] = W a[ b[t] ].  a: W ne = {n_embd, n_vocab}; b: i32 {T}; dst: X {n_embd, T}. An id outside the
+     * vocabulary yields a row of zeros. */
     GK_OP_EMBED = 1,
-    /* dst = a / sqrt(mean(a^2) + eps) * b, each group of b.ne[0] elements on its own (one group per row,
-     * or one per head). b: f32 {group}. f[0] = eps. dst may be a. */
+    /* dst = a / sqrt(mean(a^2) + eps) * b, for each group of b.ne[0] elements (one group per row, or one per head).
+     * b: f32 {group}. f[0] = eps. dst may be a. */
     GK_OP_RMSNORM = 2,
-    /* dst[t][r] = sum_k a[r][k] * b[t][k].  a: W ne = {k, n_out}; b: X {k, T}; dst: X {n_out, T}.
-     * GK_BIAS: + c[r], c f32 {n_out}. GK_ACCUMULATE: added to dst. GK_LAST_ROW: only t = n_tok - 1 is
-     * computed, into row 0 of dst, which may have one row only. */
+    /* dst[t][r] = sum_k a[r][k] * b[t][k].  a: W ne = {k, n_out}; b: X {k, T}; dst: X {n_out, T}. GK_BIAS: + c[r], c
+     * f32 {n_out}. GK_ACCUMULATE: adds to dst. GK_LAST_ROW: computes only t = n_tok - 1, into row 0 of dst, which
+     * may have a single row. */
     GK_OP_MATMUL = 3,
-    /* Rotates pairs in the first n_rot elements of every head, the rest is copied. a: X {n_head*d_head, T};
-     * b: f32 table ne = {n_rot, n_ctx}: row p holds cos, sin, cos, sin ... of position p for pair 0, 1, ...;
-     * position of row t is step.pos + t. Pairs: (2i, 2i+1), with GK_NEOX (i, i + n_rot/2).
-     * i[0] = n_head, i[1] = d_head, i[2] = n_rot. dst may be a. */
+    /* Rotates pairs in the first n_rot elements of every head and copies the rest. a: X {n_head*d_head, T}; b: f32
+     * table ne = {n_rot, n_ctx}: row p holds cos, sin, cos, sin ... of position p for pair 0, 1, ...; the position
+     * of row t is step.pos + t. Pairs: (2i, 2i+1), with GK_NEOX (i, i + n_rot/2). i[0] = n_head, i[1] = d_head, i[2]
+     * = n_rot. dst may be a. */
     GK_OP_ROPE = 4,
-    /* Stores row t of a (keys) and b (values), X {n_head_kv*d_head, T}, at position step.pos + t of the
-     * caches dst (keys) and c (values): f16 or f32 ne = {n_head_kv*d_head, n_ctx}, layout private,
-     * each gk_row_bytes(type, ne[0]) * ne[1] bytes. i[0] = n_head_kv, i[1] = d_head. Only rows < n_tok are stored. */
+    /* Stores row t of a (keys) and b (values), X {n_head_kv*d_head, T}, at position step.pos + t of the caches dst
+     * (keys) and c (values): f16 or f32, ne = {n_head_kv*d_head, n_ctx}, private layout, gk_row_bytes(type, ne[0]) *
+     * ne[1] bytes each. i[0] = n_head_kv, i[1] = d_head. Stores only rows < n_tok. */
     GK_OP_KV_WRITE = 5,
     /* Causal attention: row t sees positions 0 .. step.pos + t. a: queries X {n_head*d_head, T};
      * b: key cache, c: value cache, as in KV_WRITE; dst: X {n_head*d_head, T}. Head h reads kv head
@@ -131,32 +130,31 @@ typedef enum gk_op_code {
     GK_OP_ATTENTION = 6,
     GK_OP_SWIGLU = 7,  /* dst = silu(a) * b; X, equal shapes; dst may be a or b */
     GK_OP_SILU = 8,    /* dst = a / (1 + exp(-a)); dst may be a */
-    GK_OP_ADD = 9,     /* dst = a + b; b has T rows, or one row that is used for all; dst may be a or b */
-    GK_OP_MUL = 10,    /* dst = a * b; as ADD */
+    GK_OP_ADD = 9,     /* dst = a + b; b has T rows, or one row that is added to every row of a; dst may be a or b */
+    GK_OP_MUL = 10,    /* dst = a * b; b as in ADD */
     GK_OP_SOFTMAX = 11,/* each row: exp(s*a - max) / sum; f[0] = s; dst may be a */
-    GK_OP_ARGMAX = 12, /* dst i32 {rows}: index of the largest of each row of a; lowest index on ties; NaN never wins */
-    /* The k largest of each row of a, descending, lowest index first on ties. dst: i32 {k, rows}; c: f32 {k, rows}
-     * gets the values. i[0] = k, 1 <= k <= 256. */
+    GK_OP_ARGMAX = 12, /* dst i32 {rows}: index of the largest element of each row of a; lowest index on ties; NaN never wins */
+    /* The k largest elements of each row of a, descending, lowest index first on ties. dst: i32 {k, rows}; c: f32
+     * {k, rows}, the values. i[0] = k, 1 <= k <= 256. */
     GK_OP_TOPK = 13,
-    GK_OP_COPY = 14,   /* dst = a, equal ne; f32 or f16 on either side */
-    /* Ends a decode plan (T = 1): id = a[0] (i32, from ARGMAX); b[0] = id (the token buffer that EMBED
-     * reads); if dst is given, dst[step.run] = id (i32 history); then step.pos += step.n_tok, step.run += 1.
-     * All on the device: with it, plan_run(repeat = n) generates n tokens. Nothing is written past the
-     * end of dst. */
+    GK_OP_COPY = 14,   /* dst = a, equal ne; each of them f32 or f16 */
+    /* Ends a decode plan (T = 1): id = a[0] (i32, from ARGMAX); b[0] = id (the token buffer that EMBED reads); if
+     * dst is given, dst[step.run] = id (i32 history); then step.pos += step.n_tok, step.run += 1. All of it happens
+     * on the device: with STEP, plan_run(repeat = n) generates n tokens. Never writes past the end of dst. */
     GK_OP_STEP = 15,
 
-    /* Fused ops: several of the above in one, without what lies between them in memory. gk_fuse makes them; a backend may have
-     * kernels for none of them, or for some shapes. */
+    /* Fused ops: several of the ops above in one, without writing the intermediate tensors. Created by gk_fuse. A
+     * backend may have kernels for none of them, or only for some shapes. */
 
-    /* ROPE of the keys, then KV_WRITE. Row t of a (keys, before the rotation) and b (values), X {n_head_kv*d_head, T}, goes to
-     * position step.pos + t of the caches dst (keys, rotated) and c (values), as in KV_WRITE. d: the table, as in ROPE, with
-     * GK_NEOX. i[0] = n_head_kv, i[1] = d_head, i[2] = n_rot. a is only read. */
+    /* ROPE of the keys, then KV_WRITE. Row t of a (keys, not yet rotated) and b (values), X {n_head_kv*d_head, T},
+     * is stored at position step.pos + t of the caches dst (keys, rotated) and c (values), as in KV_WRITE. d: the
+     * table, as in ROPE with GK_NEOX. i[0] = n_head_kv, i[1] = d_head, i[2] = n_rot. a is only read. */
     GK_OP_ROPE_KV = 16,
-    /* dst[t][r] = silu(sum_k a[r][k] * b[t][k]) * sum_k d[r][k] * b[t][k]: two MATMUL of one source and SWIGLU.
+    /* dst[t][r] = silu(sum_k a[r][k] * b[t][k]) * sum_k d[r][k] * b[t][k]: two MATMULs with the same b, then SWIGLU.
      * a (gate) and d (up): W ne = {k, n_out}, of one type; b: X {k, T}; dst: X {n_out, T}. No flags. */
     GK_OP_GATE_UP = 17,
-    /* MATMUL of the RMSNORM of b's rows, each one group: dst[t][r] = sum_k a[r][k] * n[t][k] with
-     * n[t] = b[t] / sqrt(mean(b[t]^2) + eps) * d. d: f32 {k}; f[0] = eps; the rest, flags included, as MATMUL. */
+    /* RMSNORM of the rows of b, one group per row, then MATMUL: dst[t][r] = sum_k a[r][k] * n[t][k] with n[t] = b[t]
+     * / sqrt(mean(b[t]^2) + eps) * d. d: f32 {k}; f[0] = eps; everything else, flags included, as in MATMUL. */
     GK_OP_NORM_MATMUL = 18
 } gk_op_code;
 
@@ -170,14 +168,14 @@ enum {
 typedef struct gk_op {
     uint16_t code;  /* gk_op_code */
     uint16_t flags;
-    uint32_t tag;   /* the caller's own number, shown in error texts */
+    uint32_t tag;   /* a number of the caller's choice, shown in error messages */
     gk_tensor dst, a, b, c, d; /* d: fused ops only */
     int32_t i[4];
     float f[4];
 } gk_op;
 
-/* Copied to the device at the start of plan_run; 16 bytes. The cache holds pos tokens before the run
- * and pos + n_tok after it. */
+/* Copied to the device at the start of plan_run; 16 bytes. The cache holds pos tokens before the run and pos + n_tok
+ * after it. */
 typedef struct gk_step {
     uint32_t n_tok; /* 1 .. T */
     uint32_t pos;   /* pos + n_tok <= n_ctx, else GK_BAD_ARGUMENT */
@@ -191,7 +189,7 @@ typedef enum gk_usage {
     GK_USAGE_STAGING = 3 /* small, written or read by the host for every token */
 } gk_usage;
 
-/* Bytes that crossed between host and device since the device was opened. plan_run counts 16 for its step. */
+/* Bytes transferred between host and device since the device was opened. plan_run counts 16 for its step. */
 typedef struct gk_traffic {
     uint64_t up;
     uint64_t down;
@@ -202,56 +200,57 @@ typedef enum gk_replay {
     GK_REPLAY_HOST = 0,     /* no launches: the host computes every op (cpu, ref) */
     GK_REPLAY_LAUNCHES = 1, /* each run issues every launch again */
     GK_REPLAY_COMMANDS = 2, /* recorded once in a command buffer (vulkan) */
-    GK_REPLAY_GRAPH = 3     /* recorded once in a graph of the driver (cuda, rocm, sycl) */
+    GK_REPLAY_GRAPH = 3     /* recorded once in a driver graph (cuda, rocm, sycl) */
 } gk_replay;
 
 typedef struct gk_plan_info {
     uint32_t launches; /* of one run, without the one that stores the step */
     uint32_t replay;   /* gk_replay */
-    char note[240];    /* why a backend with graphs issues the launches one by one; else "" */
+    char note[240];    /* why a backend with graphs issues the launches one by one, or "" */
 } gk_plan_info;
 
-/* One constant object per static library. Every function may be called with any argument that its types allow;
- * bad ones give GK_BAD_ARGUMENT. */
+/* One constant object per static library. Every function accepts any argument that its types allow; invalid ones
+ * return GK_BAD_ARGUMENT. */
 typedef struct gk_backend {
     uint32_t abi; /* GK_ABI */
     uint32_t reserved;
     const char *id; /* "cpu", "cuda", "rocm", "vulkan", ...; "ref" for the reference */
 
-    /* Writes up to capacity descriptions, *count = number of devices there are. On failure `why` gets
-     * one line: what was looked for and what answered. */
+    /* Writes up to `capacity` descriptions and sets *count to the number of devices. On failure writes one line to
+     * `why`: what was looked for and the result. */
     gk_status (*enumerate)(gk_device_info *out, int capacity, int *count, char *why, size_t why_capacity);
-    /* options may be NULL. On failure *out is NULL and `why` gets one line. */
+    /* options may be NULL. On failure sets *out to NULL and writes one line to `why`. */
     gk_status (*open)(int index, const gk_open_options *options, gk_device **out, char *why, size_t why_capacity);
-    void (*close)(gk_device *); /* frees what is still allocated; NULL is allowed */
-    const char *(*last_error)(gk_device *); /* text of the last failure on this device, "" if none */
+    void (*close)(gk_device *); /* frees remaining buffers and plans; NULL is allowed */
+    const char *(*last_error)(gk_device *); /* text of the last failure on this device, or "" */
     gk_status (*memory)(gk_device *, uint64_t *free_bytes, uint64_t *total_bytes);
     void (*traffic)(gk_device *, gk_traffic *);
 
-    gk_status (*alloc)(gk_device *, uint64_t bytes, uint32_t usage, gk_buffer **); /* contents are zero */
+    gk_status (*alloc)(gk_device *, uint64_t bytes, uint32_t usage, gk_buffer **); /* zeroed */
     void (*release)(gk_device *, gk_buffer *); /* NULL is allowed */
     gk_status (*write)(gk_device *, gk_buffer *, uint64_t offset, const void *source, uint64_t bytes);
     gk_status (*read)(gk_device *, gk_buffer *, uint64_t offset, void *destination, uint64_t bytes);
 
-    /* Bytes that a weight {ne0, ne1} of this type takes on the device after repacking, a multiple of 64;
-     * 0 if the type is not supported. */
+    /* Bytes that a weight {ne0, ne1} of this type takes on the device after repacking, a multiple of 64; 0 if the
+     * type is not supported. */
     uint64_t (*weight_bytes)(gk_device *, uint32_t type, uint64_t ne0, uint64_t ne1);
-    /* Repacks and uploads rows [first, first + count) of dst from rows as GGUF lays them out. Rows come in
-     * ascending order, each once; count is free, so a file can be streamed. */
+    /* Repacks and uploads rows [first, first + count) of dst from rows in the GGUF layout. Each row is passed once,
+     * in ascending order; count is arbitrary, so a file can be streamed. */
     gk_status (*weight_put)(gk_device *, const gk_tensor *dst, const void *gguf_rows, uint64_t first, uint64_t count);
 
     /* GK_OK, or GK_UNSUPPORTED / GK_BAD_ARGUMENT with the reason in last_error. */
     gk_status (*supports)(gk_device *, const gk_op *);
-    /* Checks every op, then prepares them. The ops are copied. The buffers must outlive the plan. */
+    /* Checks every op and prepares the plan. The ops are copied. The buffers must outlive the plan. */
     gk_status (*plan_build)(gk_device *, const gk_op *ops, uint32_t count, gk_plan **out);
-    /* Starts the plan `repeat` times (more than once only if it ends in STEP). May return before it is done. */
+    /* Starts the plan `repeat` times (more than once only if it ends in STEP). May return before the run is
+     * complete. */
     gk_status (*plan_run)(gk_device *, gk_plan *, const gk_step *, uint32_t repeat);
     gk_status (*plan_info)(gk_device *, gk_plan *, gk_plan_info *out);
     void (*plan_free)(gk_device *, gk_plan *); /* NULL is allowed */
-    gk_status (*sync)(gk_device *); /* waits; read does it by itself */
+    gk_status (*sync)(gk_device *); /* waits for all runs; read does so too */
 } gk_backend;
 
-/* Each is the one exported symbol of libgk-<id>; libgk-core has the reference and the helpers below. */
+/* Each function is the only exported symbol of libgk-<id>; libgk-core has the reference and the helpers below. */
 const gk_backend *gk_backend_cpu(void);
 const gk_backend *gk_backend_cuda(void);
 const gk_backend *gk_backend_rocm(void);
@@ -259,23 +258,23 @@ const gk_backend *gk_backend_vulkan(void);
 const gk_backend *gk_backend_opencl(void);
 const gk_backend *gk_backend_metal(void);
 const gk_backend *gk_backend_sycl(void);
-const gk_backend *gk_backend_ref(void); /* every op in float64, one thread, host memory: the truth for tests */
+const gk_backend *gk_backend_ref(void); /* every op in float64, one thread, host memory: the reference for tests */
 
 const char *gk_status_text(gk_status); /* "out of memory" */
 const char *gk_type_name(uint32_t type); /* "q8_0"; NULL if unknown */
 uint32_t gk_type_block_elements(uint32_t type); /* 1; 32 for q8_0 and q4_0, 256 for q4_k and q6_k; 0 if unknown */
 uint32_t gk_type_block_bytes(uint32_t type);
-uint64_t gk_row_bytes(uint32_t type, uint64_t ne0); /* as GGUF lays a row out; 0 on overflow or a broken block */
-/* Shapes, types, flags, strides and parameters of one op against the rules above; bounds of its operands are the
- * backend's own check, for it knows its buffers. NULL if valid, else a constant text. */
+uint64_t gk_row_bytes(uint32_t type, uint64_t ne0); /* bytes of a row in the GGUF layout; 0 on overflow or if the row ends inside a block */
+/* Checks shapes, types, flags, strides and parameters of one op against the rules above. Returns NULL if the op is
+ * valid, else a constant text. Does not check the bounds of operands: only the backend knows its buffers. */
 const char *gk_op_check(const gk_op *);
 const char *gk_op_name(uint16_t code); /* "matmul"; NULL if unknown */
 
-/* Copies n ops from `in` to `out`, which has room for as many, with fused ops where the device has kernels for them (`supports`)
- * and nobody notices: what lies between fused ops is no longer written, so they stay apart where another op, in this run
- * of the plan or the next, reads it before it is written again. Returns how many ops `out` has, n at most. After a run of fused ops the
- * tensors between them (normed activations, keys, gate, up) hold unspecified values. Ops that plan_build would refuse are copied
- * as they are. `in` and `out` do not overlap. */
+/* Copies n ops from `in` to `out` (room for n ops) and fuses ops where the device has kernels for the fused op
+ * (`supports`) and no op reads an intermediate tensor, in this run of the plan or the next, before it is written
+ * again. Returns the number of ops in `out`, at most n. After a run the intermediate tensors of fused ops
+ * (normalised activations, keys, gate, up) hold unspecified values. Ops that plan_build would refuse are copied
+ * unchanged. `in` and `out` must not overlap. */
 uint32_t gk_fuse(const gk_backend *, gk_device *, const gk_op *in, uint32_t n, gk_op *out);
 
 #ifdef __cplusplus

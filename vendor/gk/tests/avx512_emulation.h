@@ -1,6 +1,6 @@
-/* The AVX-512 intrinsics that src/cpu/avx512.h uses, in plain C, so that its logic can be tested on a machine without
- * them: configure with -DGK_CPU_EMULATE_AVX512=ON. What it cannot show is speed and the compiler's own translation.
- * Semantics are those of Intel's manual, written lane by lane. */
+/* The AVX-512 intrinsics that src/cpu/avx512.h uses, in plain C, so that its logic can be tested on a machine
+ * without them: configure with -DGK_CPU_EMULATE_AVX512=ON. This tests neither speed nor the compiler's code
+ * generation. Semantics follow Intel's manual, lane by lane. */
 #ifndef GK_AVX512_EMULATION_H
 #define GK_AVX512_EMULATION_H
 
@@ -60,7 +60,7 @@ EMULATE(_mm512_mul_ps, (__m512 a, __m512 b), a.f[n] * b.f[n])
 EMULATE(_mm512_div_ps, (__m512 a, __m512 b), a.f[n] / b.f[n])
 EMULATE(_mm512_fmadd_ps, (__m512 a, __m512 b, __m512 c), fmaf(a.f[n], b.f[n], c.f[n]))
 EMULATE(_mm512_fnmadd_ps, (__m512 a, __m512 b, __m512 c), fmaf(-a.f[n], b.f[n], c.f[n]))
-EMULATE(_mm512_max_ps, (__m512 a, __m512 b), a.f[n] > b.f[n] ? a.f[n] : b.f[n]) /* the second one for NaN */
+EMULATE(_mm512_max_ps, (__m512 a, __m512 b), a.f[n] > b.f[n] ? a.f[n] : b.f[n]) /* returns the second operand for NaN */
 EMULATE(_mm512_min_ps, (__m512 a, __m512 b), a.f[n] < b.f[n] ? a.f[n] : b.f[n])
 EMULATE(_mm512_abs_ps, (__m512 a), fabsf(a.f[n]))
 EMULATE(_mm512_scalef_ps, (__m512 a, __m512 b), (float)ldexp((double)a.f[n], (int)floorf(b.f[n])))
@@ -128,7 +128,7 @@ static inline __m128i _mm512_cvtsepi32_epi8(__m512i a) {
     return r;
 }
 
-/* The BF16 instructions: denormals count as zero, before and after, and NaN stays NaN. */
+/* The BF16 instructions: denormal inputs and results count as zero, and NaN stays NaN. */
 typedef struct { uint16_t h[32]; } __m512bh;
 
 static inline float emulated_flush(float x) { return fabsf(x) < 0x1p-126f ? copysignf(0.0f, x) : x; }

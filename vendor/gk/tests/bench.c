@@ -1,5 +1,5 @@
-/* Speed in bytes per second of matrix times vector, type by type, and of what bounds it: a loop on the processor that only reads, or
- * a copy on the device. */
+/* Speed in bytes per second of matrix times vector for each type, and of its upper bound: a loop on the CPU that
+ * only reads, or a copy on the device. */
 #include "gk_test.h"
 #include "host.h"
 #include "thread.h"
@@ -64,7 +64,7 @@ static void reader_free(reader *r) {
     if (r == NULL) return;
     uint64_t sum = 0;
     for (uint32_t n = 0; n < r->threads; n++) sum += r->parts[n].sum;
-    if (sum == 0) fprintf(stderr, "gk-test: nothing was read\n"); /* uses the sums: the loop stays */
+    if (sum == 0) fprintf(stderr, "gk-test: nothing was read\n"); /* uses the sums, so that the loop is not removed */
     gk_host_unmap(r->pages, r->mapped);
     free(r);
 }
@@ -83,8 +83,8 @@ typedef struct copier {
 static const char *copier_new(const gk_backend *b, gk_device *d, uint64_t bytes, copier *c) {
     enum { WIDTH = 1 << 14 };
     uint64_t available = 0, total = 0;
-    if (b->memory(d, &available, &total) != GK_OK) return "memory failed";
-    /* So much that starting it and waiting for it do not count: some 20 microseconds. */
+    if (b->memory(d, &available, &total) != GK_OK) return "querying memory failed";
+    /* Large enough that launching and waiting, some 20 microseconds, do not matter. */
     const uint64_t least = 2048ull << 20, most = available / 4;
     uint64_t half = bytes / 4 > least ? bytes / 4 : least;
     half = (half < most ? half : most) / (4 * WIDTH) * (4 * WIDTH);
@@ -104,20 +104,21 @@ static const char *copier_new(const gk_backend *b, gk_device *d, uint64_t bytes,
 
 enum { MANY = 64, MOST_MATRICES = 512, ROUNDS = 7 };
 
-/* Width and rows of the matrices in a layer of a model of 8 thousand million weights. */
+/* Width and rows of the matrices in a layer of a model with 8 billion weights. */
 static const uint32_t SHAPES[][2] = {{4096, 4096}, {4096, 14336}, {14336, 4096}};
 enum { SHAPE_COUNT = sizeof SHAPES / sizeof *SHAPES, WIDEST = 14336 };
 
-/* As many matrices as `--bytes` holds, in one plan: together they are larger than caches, each is as large as those of models. */
+/* As many matrices as fit in `--bytes`, in one plan: together they exceed the caches, and each has the size of a
+ * real model's. */
 typedef struct products {
     uint32_t type, count;
     gk_buffer *weights[MOST_MATRICES], *state;
     gk_plan *one, *many;
-    double bytes, multiplications; /* read by one row of activations; done for MANY */
+    double bytes, multiplications; /* read for one row of activations; for MANY rows */
     double best_one, best_many;    /* seconds */
 } products;
 
-/* Any bits, but for scales: those are small numbers. */
+/* Random bits, except for scales, which are small numbers. */
 static void fill(unsigned char *rows, uint32_t type, uint64_t bytes) {
     uint32_t random = 1;
     for (uint64_t n = 0; n < bytes; n++) rows[n] = (unsigned char)((random = random * 1664525u + 1013904223u) >> 24);
@@ -131,7 +132,7 @@ static void fill(unsigned char *rows, uint32_t type, uint64_t bytes) {
     }
 }
 
-/* Rows of the next matrix: fewer than a model's where `--bytes` does not hold more. */
+/* Rows of the next matrix: fewer than in a model if `--bytes` is not large enough. */
 static uint32_t rows_within(uint32_t type, const uint32_t *shape, double left) {
     const double rows = left / (double)gk_row_bytes(type, shape[0]);
     return rows < shape[1] ? (uint32_t)rows / 64 * 64 : shape[1];
@@ -161,7 +162,7 @@ static const char *plan_new(const gk_backend *b, gk_device *d, const products *p
 
 static const char *products_new(const gk_backend *b, gk_device *d, uint64_t bytes, products *p) {
     static gk_tensor weights[MOST_MATRICES];
-    if (b->weight_bytes(d, p->type, SHAPES[0][0], SHAPES[0][1]) == 0) return NULL; /* a type that this backend does not have */
+    if (b->weight_bytes(d, p->type, SHAPES[0][0], SHAPES[0][1]) == 0) return NULL; /* the backend does not have this type */
     while (p->count < MOST_MATRICES) {
         const uint32_t *shape = SHAPES[p->count % SHAPE_COUNT], rows = rows_within(p->type, shape, (double)bytes - p->bytes);
         if (rows == 0) break;
@@ -186,7 +187,7 @@ static const char *products_new(const gk_backend *b, gk_device *d, uint64_t byte
     return error ? error : plan_new(b, d, p, weights, MANY, &p->many);
 }
 
-/* Memory for the next type. */
+/* Frees the memory for the next type. */
 static void products_free(const gk_backend *b, gk_device *d, products *p) {
     b->plan_free(d, p->one);
     b->plan_free(d, p->many);
@@ -203,9 +204,9 @@ static void measure(const gk_backend *b, gk_device *d, gk_plan *plan, uint32_t r
 
 /* ---- the benchmark ---- */
 
-/* What the products are held against. */
+/* The bound that the products are compared with. */
 typedef struct reference {
-    reader *reader; /* threads of the processor, which is the device; NULL: a copy on the device */
+    reader *reader; /* CPU threads, if the CPU is the device; NULL: a copy on the device */
     copier copier;
     double best; /* bytes per second */
     char name[64];
@@ -235,11 +236,11 @@ static const char *replay_name(const gk_backend *b, gk_device *d, gk_plan *plan)
     return b->plan_info(d, plan, &info) == GK_OK && info.replay <= GK_REPLAY_GRAPH ? names[info.replay] : "";
 }
 
-/* Measures one type and prints its figures after `comma`; prints nothing where the backend does not have the type. */
+/* Measures one type and prints its figures after `comma`; prints nothing if the backend does not have the type. */
 static const char *bench_type(const gk_backend *b, gk_device *d, uint64_t bytes, reference *r, uint32_t type, const char *comma) {
     products p = {.type = type};
     const char *error = products_new(b, d, bytes, &p);
-    /* In turns, so that a machine that slows down does so for both. */
+    /* Interleaved, so that a machine that slows down affects both. */
     for (int round = 0; round < ROUNDS && p.one && p.many; round++) {
         reference_measure(b, d, r);
         measure(b, d, p.one, 1, &p.best_one);

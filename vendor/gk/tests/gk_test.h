@@ -1,4 +1,4 @@
-/* What the parts of gk-test share: the pair of devices, memory with sentinels, random data, and the report. */
+/* Shared by the parts of gk-test: the pair of devices, memory with sentinels, random data, and the report. */
 #ifndef GK_TEST_H
 #define GK_TEST_H
 
@@ -10,15 +10,15 @@
 
 /* ---- report ---- */
 
-/* The note of a case that was skipped for lack of time. */
-#define NOT_RUN "not run: the time was over"
+/* The note of a case that was skipped because the time limit was reached. */
+#define NOT_RUN "not run: the time limit was reached"
 
 typedef struct report_case {
     char op[32];
     char type[24];
     char shape[120];
     char note[200]; /* error or reason to skip */
-    double nmse;    /* negative where there is none */
+    double nmse;    /* negative if not measured */
     enum { CASE_OK, CASE_FAILED, CASE_SKIPPED } state;
 } report_case;
 
@@ -26,7 +26,7 @@ typedef struct report {
     report_case *cases;
     size_t count, capacity;
     size_t passed, failed, skipped;
-    size_t not_run; /* of those skipped: the time was over */
+    size_t not_run; /* skipped because the time limit was reached */
 } report;
 
 /* ---- two devices ---- */
@@ -46,11 +46,11 @@ typedef struct suite {
     side sides[2];
     report report;
     uint64_t seed;
-    double deadline; /* of gk_seconds: cases that would begin later are skipped; 0 = none */
+    double deadline; /* in gk_seconds: later cases are skipped; 0 = no limit */
     bool exact; /* the device is opened with GK_OPEN_EXACT */
-    uint64_t random; /* state of the generator; every case starts it anew */
+    uint64_t random; /* state of the generator; every case resets it */
     char name[128];  /* of the tested device */
-    report_case now; /* the case that runs */
+    report_case now; /* the current case */
     bool case_open;
 } suite;
 
@@ -71,7 +71,7 @@ void case_skip(suite *, const char *format, ...) GK_PRINTF(2, 3);
 bool case_going(const suite *);
 void case_end(suite *);
 
-/* Fails the case unless the status is the wanted one. Returns true if it is. */
+/* Fails the case unless the status is `wanted`. Returns true if it is. */
 bool expect_status(suite *, int which, gk_status got, gk_status wanted, const char *what);
 
 /* ---- random ---- */
@@ -91,18 +91,18 @@ mirror tensor_none(void);
 /* Rows of values, dense, rounded to the tensor's type. */
 void tensor_set(suite *, const mirror *, const float *values);
 void tensor_set_i32(suite *, const mirror *, const int32_t *values);
-/* A weight from GGUF rows, put in chunks of different sizes. */
+/* A weight from GGUF rows, uploaded in chunks of different sizes. */
 mirror weight_new(suite *, uint32_t type, uint32_t ne0, uint32_t ne1, const void *gguf_rows);
-/* Caches of zeros. */
+/* Zeroed caches. */
 mirror cache_new(suite *, uint32_t type, uint32_t ne0, uint32_t ne1);
 
-/* Dense copy of the rows of one side; f16 becomes f32. Free it. */
+/* Dense copy of the rows of one side; f16 becomes f32. The caller frees it. */
 float *tensor_get(suite *, int which, const mirror *);
 int32_t *tensor_get_i32(suite *, int which, const mirror *);
 /* Fails the case if a byte outside the elements of the tested side's tensor changed. */
 void tensor_check_sentinels(suite *, const mirror *);
 
-/* GGUF rows of random values; free them. */
+/* GGUF rows of random values; the caller frees them. */
 typedef enum weight_kind {
     WEIGHT_GAUSS,
     WEIGHT_POSITIVE,
@@ -123,11 +123,11 @@ typedef struct mirror_op {
 } mirror_op;
 
 gk_op op_on(const mirror_op *, int which);
-/* Builds a plan of these ops on both sides and runs it. False, with the case failed or skipped, if that did not work. */
+/* Builds a plan of these ops on both sides and runs it. Returns false if the case failed or was skipped. */
 bool run_both(suite *, const mirror_op *ops, uint32_t count, const gk_step *step);
 
-/* Squared error over squared reference; the first `rows` rows. Fails the case if it is above the bound, if one
- * element is far off, or if anything is not finite where the reference is. */
+/* Squared error over squared reference of the first `rows` rows. Fails the case if it is above the bound, if a
+ * single element is far off, or if a value is not finite where the reference is. */
 void compare_values(suite *, const float *got, const float *wanted, size_t count, double bound);
 void compare_tensor(suite *, const mirror *, uint32_t rows, double bound);
 void compare_i32(suite *, const mirror *, uint32_t rows);
@@ -143,10 +143,10 @@ typedef struct matmul_case {
     weight_kind kind;
     bool one_hot;    /* row t of the activations is 1 at element t (mod k), else 0 */
     double scale;    /* of the activations; 0 = zeros */
-    uint32_t padded; /* row strides longer than the rows; 2: such as no vector divides */
+    uint32_t padded; /* row strides longer than the rows; 2: strides that no vector size divides */
     uint32_t n_tok;  /* 0 = rows */
 } matmul_case;
-/* k is rounded up to whole blocks. */
+/* k is rounded up to complete blocks. */
 void matmul(suite *, matmul_case);
 
 /* A table for ROPE, {n_rot, n_ctx}. */

@@ -1,10 +1,11 @@
 /* gk-test: compares a backend with the float64 reference, op by op and plan by plan.
  *
- * gk-test [--backend ID] [--device N | --arch NAME] [--threads N] [--exact] [--seed S] [--only PART] [--seconds N] [--json]
- * gk-test --list [--json]      backends in this program and their devices
- * gk-test --bench [--bytes N] [--exact]  bytes per second of matrix times vector, and of a loop that reads or a copy, as JSON
- * --seconds: cases that would begin later are skipped, and counted as not run.
- * Exit code: 0 all passed, 1 a case failed, 2 usage, 3 the backend has no device. */
+ *   gk-test [--backend ID] [--device N | --arch NAME] [--threads N] [--exact] [--seed S] [--only PART] [--seconds N] [--json]
+ *   gk-test --list [--json]      backends in this program and their devices
+ *   gk-test --bench [--bytes N] [--exact]  bytes per second of matrix times vector, and of a loop that reads or a copy, as JSON
+ *
+ * --seconds: cases that would start later are skipped and counted as not run. Exit code: 0 all passed, 1 a case
+ * failed, 2 usage, 3 the backend has no device. */
 #include "gk_test.h"
 
 typedef const gk_backend *(*backend_entry)(void);
@@ -38,7 +39,7 @@ enum { BACKEND_COUNT = sizeof BACKENDS / sizeof *BACKENDS };
 typedef struct arguments {
     const char *backend;
     const char *only;
-    const char *arch; /* of the device, instead of its number */
+    const char *arch; /* of the device, instead of its index */
     long device;
     unsigned long long seed, bytes, threads, seconds;
     bool json, list, bench, exact, limited;
@@ -104,11 +105,11 @@ static void print_report_text(const char *backend, const suite *s) {
         printf("%s %s %s %s: %s\n", c->state == CASE_FAILED ? "FAILED " : "skipped", c->op, c->type, c->shape, c->note);
     }
     printf("%s (%s): %zu passed, %zu failed, %zu skipped", backend, s->name, r->passed, r->failed, r->skipped);
-    if (r->not_run) printf(", %zu of these for lack of time", r->not_run);
+    if (r->not_run) printf(", %zu of these because of the time limit", r->not_run);
     printf("\n");
 }
 
-/* One skipped case, so that readers need to know one form only. */
+/* Reported as one skipped case, so that readers need to parse only one form. */
 static int report_no_device(const arguments *a, const char *backend, const char *why) {
     if (a->json) {
         printf("{");
@@ -222,7 +223,7 @@ int main(int argc, char **argv) {
         else if (strcmp(name, "--list") == 0) a.list = true;
         else if (strcmp(name, "--bench") == 0) a.bench = true;
         else if (strcmp(name, "--exact") == 0) a.exact = true;
-        else if (n + 1 == argc) return usage("unknown argument, or one without its value");
+        else if (n + 1 == argc) return usage("unknown argument, or its value is missing");
         else {
             unsigned long long number = 0;
             const char *value = argv[++n];

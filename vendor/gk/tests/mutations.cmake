@@ -1,5 +1,6 @@
-# cmake -DSOURCE=<vendor/gk> -DWORK=<folder> [-DONLY=<file>] -P mutations.cmake
-# Does the suite notice broken kernels? Copies the sources, breaks one thing at a time, and fails unless gk-test fails.
+#   cmake -DSOURCE=<vendor/gk> -DWORK=<folder> [-DONLY=<file>] -P mutations.cmake
+# Checks that the suite detects broken kernels. Copies the sources, breaks one thing at a time, and fails unless gk-test
+# fails.
 cmake_minimum_required(VERSION 3.24)
 foreach(variable IN ITEMS SOURCE WORK)
   if(NOT ${variable})
@@ -21,8 +22,8 @@ function(run what)
   endif()
 endfunction()
 
-# configure(<folder> <option> <device and mode>...): what the mutations from here on are built with, and what gk-test is told.
-# Hardly optimised: compiling is most of the time.
+# configure(<folder> <option> <device and mode>...): the build and the arguments of gk-test for the following mutations.
+# Hardly optimised, because compilation takes most of the time.
 macro(configure folder option)
   set(build "${WORK}/${folder}")
   set(tested "${build}/tests/gk-test" --backend cpu --arch ${ARGN})
@@ -75,7 +76,7 @@ mutate(plain.inc matmul "m->k - from < PLAIN_SLICE ? m->k - from :" "m->k - from
 mutate(plain.inc matmul "for (; at < k; at++) {" "for (; at + 1 < k; at++) {")
 mutate(ops.c matmul "last_row ? task->rows - 1 : 0)," "last_row ? op->b.ne[1] - 1 : 0),")
 mutate(weights.c matmul "put_plain(isa, weight, w, source, first + n)" "put_plain(isa, weight, w, source, n)")
-# Blocks of few bits: which nibble, which quarter, minima, the bits of a scale that lie elsewhere.
+# Blocks of few bits: nibbles, quarters, minima, the separate bits of a scale.
 mutate(blocks.inc matmul "j < 4 ? u64_low(quants + s * 256" "j < 3 ? u64_low(quants + s * 256")
 mutate(blocks.inc matmul "type == GK_Q4_0 ? -8" "type == GK_Q4_0 ? -7")
 mutate(blocks.inc matmul "phase % 2 ? u64_high(quants + s / 2 * 512 + j * 64) :" "phase % 2 ? u64_high(quants + s / 2 * 512 + j / 2 * 128) :")
@@ -97,7 +98,8 @@ mutate(ops.c attention "(key_head * per_key + (start + n) % per_key)" "((start +
 mutate(kernels.inc attention "first < longest; first += 64" "first + 64 < longest + 63; first += 64")
 mutate(ops.c attention "(uint32_t)op->i[2], (op->flags & GK_NEOX) != 0" "(uint32_t)op->i[2], (op->flags & GK_NEOX) == 0")
 mutate(ops.c attention "row_of(&op->b, task->step->pos + t), d_head" "row_of(&op->b, t), d_head")
-# Fused ops: the gate, which weight, the table's row, what is not rotated; what is made ready once for several products.
+# Fused ops: the gate, the weight, the row of the table, elements that are not rotated; activations prepared once for
+# several products.
 mutate(products.inc fused "silu_of(v16_load(out))" "v16_load(out)")
 mutate(products.inc fused "silu_of(v16_load(lanes))" "v16_load(lanes)")
 mutate(ops.c fused "up.weight = gk_host_pointer(&task->op->d)" "up.weight = gk_host_pointer(&task->op->a)")
@@ -109,7 +111,7 @@ mutate(cpu.c fused "normed ? normed : x, op->b.ne[0], quants" "x, op->b.ne[0], q
 mutate(cpu.c fused "gk_same_slice(&x->d, &y->d) && x->f[0] == y->f[0]" "true")
 mutate(cpu.c fused "if (gk_is_block_type(y->a.type) && !gk_is_block_type(x->a.type)) return false;" "")
 mutate(cpu.c fused "norms != (y->code == GK_OP_NORM_MATMUL) ||" "")
-# What may be fused.
+# Conditions for fusing.
 mutate(../core/fuse.c core "if (reads(p, &p->ops[n], s)) return false; /*" "/*")
 mutate(../core/fuse.c core "if (writes(p, &p->ops[n], span_of(p, op, (gk_operand)operand))) return false;" "")
 mutate(../core/fuse.c core "(op->flags & GK_LAST_ROW) && op->dst.ne[1] != 1" "false")
@@ -127,7 +129,7 @@ mutate(ops.c small "(uint32_t)id < op->a.ne[1]" "(uint32_t)id <= op->a.ne[1]")
 mutate(ops.c plans "task->step->run < op->dst.ne[0]" "task->step->run <= op->dst.ne[0]")
 mutate(ops.c plans "task->step->pos += task->step->n_tok" "task->step->pos += 0")
 
-# Two groups at once, and pairs of bf16: the AVX-512 kernels, emulated, so that no such processor is needed.
+# Two groups at once, and pairs of bf16: the AVX-512 kernels, emulated, so that any processor can run them.
 cmake_host_system_information(RESULT processor QUERY OS_PLATFORM)
 if(processor MATCHES "^(x86_64|AMD64|amd64)$")
   configure(emulated GK_CPU_EMULATE_AVX512 avx512)

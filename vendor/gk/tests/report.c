@@ -22,7 +22,7 @@ void case_begin(suite *s, const char *op, const char *type, const char *shape, .
     va_start(arguments, shape);
     format_into(s->now.shape, sizeof s->now.shape, shape, arguments);
     va_end(arguments);
-    /* A case does not depend on the cases before it. */
+    /* Each case is independent of the cases before it. */
     s->random = s->seed * 0x9e3779b97f4a7c15u + s->report.count * 0xbf58476d1ce4e5b9u + 1;
     for (int n = 0; n < 2; n++) memset(s->sides[n].used, 0, sizeof s->sides[n].used);
     s->case_open = true;
@@ -91,7 +91,7 @@ double random_uniform(suite *s) { return (double)(random_u64(s) >> 11) / 9007199
 
 uint32_t random_below(suite *s, uint32_t n) { return (uint32_t)(random_u64(s) % n); }
 
-/* The sum of twelve uniform numbers: close enough to normal, and the same on every system. */
+/* The sum of twelve uniform numbers: approximately normal, and the same on every system. */
 double random_gauss(suite *s) {
     double sum = -6;
     for (int n = 0; n < 12; n++) sum += random_uniform(s);
@@ -100,7 +100,7 @@ double random_gauss(suite *s) {
 
 /* ---- devices ---- */
 
-/* State is largest: attention caches, and a matmul of 129 rows. */
+/* The state arena is the largest: attention caches, and a matmul of 129 rows. */
 static const uint64_t ARENA_BYTES[3] = {48u << 20, 64u << 20, 1u << 16};
 static const uint32_t ARENA_USAGE[3] = {GK_USAGE_WEIGHT, GK_USAGE_STATE, GK_USAGE_STAGING};
 

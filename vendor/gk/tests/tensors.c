@@ -4,7 +4,7 @@
 #include "gk_test.h"
 
 #define SENTINEL 0xa5
-#define GUARD 256u /* bytes before and after every plain tensor, at least */
+#define GUARD 256u /* minimum number of bytes before and after every plain tensor */
 
 mirror tensor_none(void) {
     mirror none;
@@ -28,7 +28,7 @@ static void write_bytes(suite *s, int which, const gk_tensor *t, uint64_t offset
     expect_status(s, which, d->backend->write(d->device, t->buffer, offset, bytes, count), GK_OK, "write");
 }
 
-/* The tensor and its guards, as they are before the plan runs. */
+/* The tensor and its guards before the plan runs. */
 static unsigned char *fresh_bytes(const gk_tensor *t, uint64_t *count) {
     uint64_t span = gk_tensor_span(t);
     *count = gk_align_u64(span, 64) + 2 * GUARD;
@@ -109,7 +109,7 @@ mirror weight_new(suite *s, uint32_t type, uint32_t ne0, uint32_t ne1, const voi
         }
         if (bytes % 64 != 0) case_fail(s, "weight_bytes is not a multiple of 64");
         if (!claim(s, which, ARENA_WEIGHT, bytes, &m.on[which], type, ne0, ne1, 0)) return m;
-        /* Uneven chunks, as a streamed file gives them. */
+        /* Uneven chunks, as when streaming a file. */
         uint64_t first = 0, chunk = 1;
         while (first < ne1 && case_going(s)) {
             uint64_t count = chunk < ne1 - first ? chunk : ne1 - first;
@@ -220,7 +220,7 @@ static void put_half(unsigned char *bytes, double value) {
     memcpy(bytes, &half, sizeof half);
 }
 
-/* A block of any bits, so that every pattern occurs, with scales that are numbers. */
+/* A block of random bits, so that every pattern occurs, with valid scales. */
 static void few_bits(suite *s, uint32_t type, unsigned char *block, weight_kind kind) {
     const bool positive = kind == WEIGHT_POSITIVE;
     const uint32_t bytes = gk_type_block_bytes(type);
@@ -327,7 +327,7 @@ void compare_values(suite *s, const float *got, const float *wanted, size_t coun
     if (nmse > s->now.nmse) s->now.nmse = nmse;
     if (!(nmse <= bound)) case_fail(s, "nmse %.3g is above %.3g; worst is element %zu: %g, the reference has %g", nmse, bound,
                                     worst_at, (double)got[worst_at], (double)wanted[worst_at]);
-    /* One wrong element among many moves the mean little: the largest error has a bound too. */
+    /* A single wrong element among many barely changes the mean, so the largest error has a bound too. */
     double rms = sqrt(power / (double)count);
     if (worst > 30 * sqrt(bound) * (rms + fabs((double)wanted[worst_at])) && power > 0) {
         case_fail(s, "element %zu is %g, the reference has %g; rms %g", worst_at, (double)got[worst_at],

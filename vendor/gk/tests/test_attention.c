@@ -1,4 +1,4 @@
-/* KV_WRITE and ATTENTION together, for the layout of the cache is the backend's own; ROPE. */
+/* KV_WRITE and ATTENTION together, because the layout of the cache is private to the backend; ROPE. */
 #include <math.h>
 
 #include "gk_test.h"
@@ -9,7 +9,7 @@ typedef struct attention_case {
     uint32_t stride;
 } attention_case;
 
-/* Fills positions 0 .. pos - 1 with chunks, as a prefill does, then attends. */
+/* Fills positions 0 .. pos - 1 in chunks, as a prefill does, then runs attention. */
 static void run_case(suite *s, const attention_case *c) {
     uint32_t kv = c->n_head_kv * c->d_head, q = c->n_head * c->d_head;
     uint32_t chunk = c->pos < 64 ? 1 + c->pos : 64;
@@ -124,7 +124,7 @@ void test_attention(suite *s) {
             attention(s, c);
             c.pos = 70, c.stride = 1;
             attention(s, c);
-            c.stride = 2; /* rows that no vector divides */
+            c.stride = 2; /* rows that no vector size divides */
             attention(s, c);
         }
         attention_case c = base;
@@ -138,7 +138,7 @@ void test_attention(suite *s) {
         attention(s, c);
         c = base, c.scale = 1e-4, c.pos = 127, c.stride = 1;
         attention(s, c);
-        /* Groups larger than kernels take at once, long heads, and heads that no vector divides. */
+        /* Groups larger than kernels process at once, long heads, and heads that no vector size divides. */
         for (uint32_t rows = 1; rows <= 12; rows += 11) {
             c = base, c.rows = rows, c.n_head = 26;
             attention(s, c);

@@ -1,4 +1,4 @@
-/* Arguments that must be refused: a status, never a crash, never a write. */
+/* Invalid arguments: they must return a status, and never crash or write. */
 #include <math.h>
 
 #include "gk_test.h"
@@ -12,7 +12,7 @@ static gk_tensor at(gk_buffer *buffer, uint64_t slot, uint32_t type, uint32_t ne
     return (gk_tensor){.buffer = buffer, .offset = slot << 16, .type = type, .ne = {ne0, ne1, 1, 1}};
 }
 
-/* Valid ops, which every line of the table below breaks in one place. */
+/* Valid ops; every line of the table below changes one of them in one place. */
 static void fixture_new(suite *s, fixture *f) {
     gk_buffer *w = s->sides[SIDE_TESTED].arena[ARENA_WEIGHT], *x = s->sides[SIDE_TESTED].arena[ARENA_STATE];
     memset(f, 0, sizeof *f);
@@ -41,7 +41,7 @@ static gk_status build(suite *s, const gk_op *ops, uint32_t count) {
     side *d = &s->sides[SIDE_TESTED];
     gk_plan *plan = NULL;
     gk_status status = d->backend->plan_build(d->device, ops, count, &plan);
-    if ((plan == NULL) != (status != GK_OK)) case_fail(s, "plan_build gave %s and %s plan", gk_status_text(status), plan ? "a" : "no");
+    if ((plan == NULL) != (status != GK_OK)) case_fail(s, "plan_build returned %s and %s plan", gk_status_text(status), plan ? "a" : "no");
     if (status == GK_BAD_ARGUMENT && d->backend->last_error(d->device)[0] == '\0') case_fail(s, "refused without a reason in last_error");
     d->backend->plan_free(d->device, plan);
     return status;
@@ -59,9 +59,9 @@ static void bad(suite *s, const char *name, gk_op op) {
     side *d = &s->sides[SIDE_TESTED];
     case_begin(s, "bad", "op", "%s", name);
     gk_status status = build(s, &op, 1);
-    if (status != GK_BAD_ARGUMENT) case_fail(s, "plan_build gives %s", gk_status_text(status));
+    if (status != GK_BAD_ARGUMENT) case_fail(s, "plan_build returns %s", gk_status_text(status));
     status = d->backend->supports(d->device, &op);
-    if (status != GK_BAD_ARGUMENT) case_fail(s, "supports gives %s", gk_status_text(status));
+    if (status != GK_BAD_ARGUMENT) case_fail(s, "supports returns %s", gk_status_text(status));
     case_end(s);
 }
 
@@ -243,15 +243,15 @@ static void bad_plans(suite *s) {
     fixture_new(s, &f);
     case_begin(s, "bad", "plan", "no ops, no result, STEP in the middle or with many rows");
     gk_op middle[2] = {f.step, f.argmax}, wide[2] = {f.silu, f.step};
-    if (build(s, NULL, 1) != GK_BAD_ARGUMENT) case_fail(s, "ops = NULL was taken");
-    /* No op of an empty list may be looked at: languages have pointers to nothing that are not NULL. */
-    if (build(s, (const gk_op *)(uintptr_t)16, 0) != GK_BAD_ARGUMENT) case_fail(s, "count = 0 was taken");
-    if (build(s, middle, 2) != GK_BAD_ARGUMENT) case_fail(s, "STEP in the middle was taken");
-    if (build(s, wide, 2) != GK_BAD_ARGUMENT) case_fail(s, "STEP in a plan of four rows was taken");
-    if (d->backend->plan_build(d->device, &f.silu, 1, NULL) != GK_BAD_ARGUMENT) case_fail(s, "out = NULL was taken");
-    if (d->backend->supports(d->device, NULL) != GK_BAD_ARGUMENT) case_fail(s, "supports(NULL) was taken");
+    if (build(s, NULL, 1) != GK_BAD_ARGUMENT) case_fail(s, "ops = NULL was accepted");
+    /* The ops of an empty list must not be read: some languages have empty slices whose pointers are not NULL. */
+    if (build(s, (const gk_op *)(uintptr_t)16, 0) != GK_BAD_ARGUMENT) case_fail(s, "count = 0 was accepted");
+    if (build(s, middle, 2) != GK_BAD_ARGUMENT) case_fail(s, "STEP in the middle was accepted");
+    if (build(s, wide, 2) != GK_BAD_ARGUMENT) case_fail(s, "STEP in a plan of four rows was accepted");
+    if (d->backend->plan_build(d->device, &f.silu, 1, NULL) != GK_BAD_ARGUMENT) case_fail(s, "out = NULL was accepted");
+    if (d->backend->supports(d->device, NULL) != GK_BAD_ARGUMENT) case_fail(s, "supports(NULL) was accepted");
     gk_step one = {.n_tok = 1};
-    if (d->backend->plan_run(d->device, NULL, &one, 1) != GK_BAD_ARGUMENT) case_fail(s, "plan_run(NULL) was taken");
+    if (d->backend->plan_run(d->device, NULL, &one, 1) != GK_BAD_ARGUMENT) case_fail(s, "plan_run(NULL) was accepted");
     d->backend->plan_free(d->device, NULL);
     case_end(s);
 }
@@ -268,7 +268,7 @@ static void bad_buffers(suite *s) {
         if (got_ != (status)) case_fail(s, "%s gives %s", #call, gk_status_text(got_)); \
     } while (0)
     REFUSED(b->alloc(d->device, 0, GK_USAGE_STATE, &none), GK_BAD_ARGUMENT);
-    if (none != NULL) case_fail(s, "a failed alloc left its result");
+    if (none != NULL) case_fail(s, "a failed alloc set its result");
     REFUSED(b->alloc(d->device, 64, 0, &none), GK_BAD_ARGUMENT);
     REFUSED(b->alloc(d->device, 64, 4, &none), GK_BAD_ARGUMENT);
     REFUSED(b->alloc(d->device, 64, GK_USAGE_STATE, NULL), GK_BAD_ARGUMENT);
@@ -361,12 +361,12 @@ static void bad_devices(suite *s) {
     REFUSED(b->enumerate(&info, 1, NULL, why, sizeof why), GK_BAD_ARGUMENT);
     REFUSED(b->enumerate(NULL, 1, &count, why, sizeof why), GK_BAD_ARGUMENT);
     REFUSED(b->enumerate(&info, -1, &count, why, sizeof why), GK_BAD_ARGUMENT);
-    if (memchr(why, 0, sizeof why) == NULL) case_fail(s, "`why` does not end");
+    if (memchr(why, 0, sizeof why) == NULL) case_fail(s, "`why` is not terminated");
     REFUSED(b->enumerate(&info, 1, &count, why, sizeof why), GK_OK);
     if (memchr(info.name, 0, sizeof info.name) == NULL || info.name[0] == '\0') case_fail(s, "the device has no name");
     if (info.kind > GK_KIND_SOFTWARE) case_fail(s, "unknown kind of device");
     REFUSED(b->open(-1, NULL, &device, why, sizeof why), GK_BAD_ARGUMENT);
-    if (device != NULL) case_fail(s, "a failed open left its result");
+    if (device != NULL) case_fail(s, "a failed open set its result");
     REFUSED(b->open(1000, NULL, &device, why, sizeof why), GK_BAD_ARGUMENT);
     REFUSED(b->open(0, NULL, NULL, why, sizeof why), GK_BAD_ARGUMENT);
     b->close(NULL);
@@ -394,7 +394,7 @@ static void bad_devices(suite *s) {
     if (b->weight_bytes(NULL, GK_F32, 64, 4) != 0) case_fail(s, "weight_bytes(NULL) is not 0");
     b->release(NULL, NULL);
     b->plan_free(NULL, NULL);
-    /* A second device, closed with everything still allocated, leaves the first one alone. */
+    /* A second device, closed with everything still allocated, does not affect the first one. */
     REFUSED(b->open(0, NULL, &device, why, sizeof why), GK_OK);
     if (device) {
         REFUSED(b->alloc(device, 1 << 20, GK_USAGE_STATE, &buffer), GK_OK);

@@ -1,4 +1,4 @@
-/* The helpers of gk-core, and the reference itself on sums that a person can do. */
+/* The helpers of gk-core, and the reference itself on values that can be checked manually. */
 #include <math.h>
 
 #include "gk_test.h"
@@ -12,12 +12,12 @@ static void half_floats(suite *s) {
         bool special = (n & 0x7c00) == 0x7c00;
         double expected = ldexp((n & 0x7c00) ? 1024.0 + (n & 0x3ff) : (double)(n & 0x3ff), ((n & 0x7c00) ? (int)(n >> 10 & 31) : 1) - 25);
         if (!special && (double)value != (n & 0x8000 ? -expected : expected)) case_fail(s, "pattern %04x becomes %g", n, (double)value);
-        if (isnan(value) ? !isnan(gk_f32_of_f16(gk_f16_of_f32(value))) : gk_f16_of_f32(value) != half) case_fail(s, "pattern %04x does not come back", n);
+        if (isnan(value) ? !isnan(gk_f32_of_f16(gk_f16_of_f32(value))) : gk_f16_of_f32(value) != half) case_fail(s, "pattern %04x does not round-trip", n);
         if ((n & 0x7fff) >= 0x7bff) continue;
         float next = gk_f32_of_f16((uint16_t)(half + 1));
         float middle = (value + next) / 2; /* exact in f32 */
         uint16_t even = (uint16_t)(n & 1 ? n + 1 : n);
-        if (gk_f16_of_f32(middle) != even) case_fail(s, "the tie above %04x does not go to the even neighbour", n);
+        if (gk_f16_of_f32(middle) != even) case_fail(s, "the tie above %04x does not round to even", n);
         if (gk_f16_of_f32(nextafterf(middle, value)) != half) case_fail(s, "just below the tie above %04x", n);
         if (gk_f16_of_f32(nextafterf(middle, next)) != half + 1) case_fail(s, "just above the tie above %04x", n);
     }
@@ -26,8 +26,8 @@ static void half_floats(suite *s) {
     case_end(s);
 }
 
-/* 64 blocks of any bits per type against what gguf 0.19.0 (gguf.quants.dequantize) makes of them, bit for bit: FNV-1a of
- * its floats. Bits 2 to 6 of a scale's second byte are 01010, so that it is a number. */
+/* 64 blocks of random bits per type, compared with gguf 0.19.0 (gguf.quants.dequantize) bit by bit: FNV-1a of its
+ * floats. Bits 2 to 6 of a scale's second byte are 01010, so that it is finite. */
 static void blocks(suite *s) {
     static const struct {
         uint32_t type;
@@ -107,7 +107,7 @@ static mirror filled(suite *s, uint32_t ne0, uint32_t ne1, const float *values) 
 }
 
 static void known_answers(suite *s) {
-    case_begin(s, "core", "ref", "answers worked out by hand");
+    case_begin(s, "core", "ref", "results computed manually");
     mirror_op op = {.op = {.code = GK_OP_MATMUL}};
     op.a = weight_new(s, GK_F32, 2, 2, (const float[]){1, 2, 3, 4});
     op.b = filled(s, 2, 1, (const float[]){10, 100});
@@ -120,7 +120,7 @@ static void known_answers(suite *s) {
     op.dst = tensor_new(s, GK_F32, 4, 1, 0);
     known(s, "rmsnorm", &op, (gk_step){.n_tok = 1}, &op.dst, (const float[]){0.57735027f, 2.30940108f, 0.57735027f, 1.15470054f}, 4);
 
-    /* Position 1 turns a pair by a quarter: (x, y) becomes (-y, x). Two heads of four, two rotated. */
+    /* Position 1 rotates a pair by a quarter turn: (x, y) becomes (-y, x). Two heads of four, two rotated. */
     op = (mirror_op){.op = {.code = GK_OP_ROPE, .i = {1, 6, 4}}};
     op.a = filled(s, 6, 1, (const float[]){1, 2, 3, 4, 5, 6});
     op.b = filled(s, 4, 2, (const float[]){1, 0, 1, 0, 0, 1, 0, 1});
@@ -153,7 +153,7 @@ static void known_answers(suite *s) {
     case_end(s);
 }
 
-/* An element out of the planes, read as planes.h says. */
+/* Reads an element from the planes as planes.h defines. */
 static double plane_value(uint32_t type, unsigned char *const out[GK_PLANES], uint64_t element) {
     const uint64_t piece = element / 32, block = element / 256;
     const uint32_t i = element % 32, j = piece % 8;
@@ -188,7 +188,7 @@ static void planes(suite *s) {
             const double got = plane_value(type, out, m), wanted = gk_row_value(type, rows + m / COLUMNS * row, m % COLUMNS);
             if (got != wanted && !(isnan(got) && isnan(wanted))) case_fail(s, "element %llu is %g instead of %g", (unsigned long long)m, got, wanted);
         }
-        /* Block by block and through memory that is packed: the same bytes. */
+        /* Block by block, and through packed memory: the bytes must be equal. */
         unsigned char *parts = must_alloc((size_t)planes.size), *staging = must_alloc((size_t)row), *from[GK_PLANES];
         memset(parts, 0xa5, (size_t)planes.size);
         for (uint64_t b = 0; b < blocks; b += planes.row_blocks) {
@@ -197,7 +197,7 @@ static void planes(suite *s) {
             for (uint32_t p = 0; p < planes.count; p++)
                 memcpy(parts + planes.offset[p] + b * planes.bytes[p], from[p], (size_t)(planes.row_blocks * planes.bytes[p]));
         }
-        if (memcmp(parts, memory, (size_t)planes.size) != 0) case_fail(s, "rows one by one give other planes");
+        if (memcmp(parts, memory, (size_t)planes.size) != 0) case_fail(s, "single rows give different planes");
         uint32_t sum = 0;
         for (uint32_t p = 0; p < planes.count; p++) {
             sum += planes.bytes[p];
@@ -205,7 +205,7 @@ static void planes(suite *s) {
         }
         if (sum != planes.block_bytes || planes.size < ROWS * row || planes.size % 64 != 0) case_fail(s, "%llu bytes", (unsigned long long)planes.size);
         if (gk_planes_of(type, COLUMNS + 16, ROWS, &planes)) case_fail(s, "planes for half a block");
-        if (gk_planes_bytes(type, UINT64_C(1) << 20, UINT64_C(1) << 30) != 0) case_fail(s, "an offset that fits no 32 bits");
+        if (gk_planes_bytes(type, UINT64_C(1) << 20, UINT64_C(1) << 30) != 0) case_fail(s, "an offset that does not fit 32 bits");
         free(parts);
         free(staging);
         free(memory);

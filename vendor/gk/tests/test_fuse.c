@@ -1,12 +1,12 @@
-/* gk_fuse: what it finds, what it has to leave alone, and that nothing else of a plan changes. On the reference, which has kernels for
- * everything, and on a backend without kernels for fused ops. */
+/* gk_fuse: the patterns that it finds, those that it must not fuse, and that the results of a plan do not change.
+ * Runs on the reference, which has kernels for everything, and on a backend without kernels for fused ops. */
 #include <math.h>
 
 #include "gk_test.h"
 
 enum { K = 32, ROWS = 2, CONTEXT = 8, SLOT = 8192, SLOTS = 24, MOST_OPS = 48 };
 
-/* Slots of one buffer.. */
+/* Slots of one buffer. */
 enum { X = 0, N, Q, KEY, V, G, U, Y, XS, TABLE = XS, NORM, NORM2, KEYS, VALUES, WG, WU, WQ, WK, WV, OUT };
 
 typedef struct fixture {
@@ -58,7 +58,7 @@ static uint32_t layer(const fixture *f, gk_op *ops) {
     return sizeof all / sizeof *all;
 }
 
-/* ---- what it makes of lists ---- */
+/* ---- the resulting ops ---- */
 
 /* Fuses, and compares the codes with `wanted`, which ends in 0. */
 static void expect(const fixture *f, const char *what, const gk_op *ops, uint32_t count, const uint16_t *wanted) {
@@ -88,7 +88,7 @@ static void whole_layers(const fixture *f) {
     layer(f, ops + count);
     expect(f, "two layers", ops, 2 * count, (const uint16_t[]){NORM_MATMUL, NORM_MATMUL, NORM_MATMUL, ROPE, ROPE_KV, ATTENTION, MATMUL, NORM_, GATE_UP, MATMUL,
            NORM_MATMUL, NORM_MATMUL, NORM_MATMUL, ROPE, ROPE_KV, ATTENTION, MATMUL, NORM_, GATE_UP, MATMUL, 0});
-    /* Every operand is where it belongs. */
+    /* Every operand is in its place. */
     gk_fuse(f->backend, f->device, ops, count, out);
     const gk_op *product = &out[2], *write = &out[4], *gate_up = &out[8];
     if (!gk_same_slice(&product->dst, &ops[3].dst) || !gk_same_slice(&product->a, &ops[3].a) || !gk_same_slice(&product->b, &ops[0].a) ||
@@ -97,14 +97,14 @@ static void whole_layers(const fixture *f) {
         !gk_same_slice(&write->c, &ops[6].c) || !gk_same_slice(&write->d, &ops[5].b) || write->i[2] != 8) case_fail(f->s, "operands of rope_kv");
     if (!gk_same_slice(&gate_up->a, &ops[10].a) || !gk_same_slice(&gate_up->d, &ops[11].a) || !gk_same_slice(&gate_up->b, &ops[10].b) ||
         !gk_same_slice(&gate_up->dst, &ops[12].dst)) case_fail(f->s, "operands of gate_up");
-    /* A backend without the kernels gets what it was given, bit by bit. */
+    /* A backend without these kernels gets its input unchanged, bit by bit. */
     gk_backend plain = *f->backend;
     plain.supports = no_fused;
     if (gk_fuse(&plain, f->device, ops, count, out) != count || memcmp(out, ops, count * sizeof *ops) != 0) case_fail(f->s, "fused without kernels");
     if (gk_fuse(f->backend, f->device, ops, 0, out) != 0 || gk_fuse(f->backend, f->device, NULL, 4, out) != 0) case_fail(f->s, "fused nothing");
-    if (gk_fuse(NULL, f->device, ops, count, out) != count || gk_fuse(f->backend, NULL, ops, count, out) != count) case_fail(f->s, "fused for nobody");
+    if (gk_fuse(NULL, f->device, ops, count, out) != count || gk_fuse(f->backend, NULL, ops, count, out) != count) case_fail(f->s, "fused without a device");
     ops[3].b.ne[0] = 31;
-    if (gk_fuse(f->backend, f->device, ops, count, out) != count || memcmp(out, ops, count * sizeof *ops) != 0) case_fail(f->s, "an invalid op was not left to plan_build");
+    if (gk_fuse(f->backend, f->device, ops, count, out) != count || memcmp(out, ops, count * sizeof *ops) != 0) case_fail(f->s, "an invalid op was not passed on to plan_build");
 }
 
 static void gate_up(const fixture *f) {
@@ -115,8 +115,8 @@ static void gate_up(const fixture *f) {
     EXPECT("gate, up", ((gk_op[]){gate, up, swiglu}), GATE_UP);
     EXPECT("up, gate", ((gk_op[]){up, gate, swiglu}), GATE_UP);
     EXPECT("dst = up", ((gk_op[]){gate, up, binary(f, SWIGLU, U, G, U)}), GATE_UP);
-    EXPECT("a dst of its own", ((gk_op[]){gate, up, binary(f, SWIGLU, Y, G, U)}), GATE_UP);
-    EXPECT("something harmless between", ((gk_op[]){gate, binary(f, ADD, Y, X, V), up, swiglu}), ADD, GATE_UP);
+    EXPECT("a separate dst", ((gk_op[]){gate, up, binary(f, SWIGLU, Y, G, U)}), GATE_UP);
+    EXPECT("an independent op between", ((gk_op[]){gate, binary(f, ADD, Y, X, V), up, swiglu}), ADD, GATE_UP);
     EXPECT("up is read later", ((gk_op[]){gate, up, swiglu, binary(f, COPY, Y, U, 0)}), MATMUL, MATMUL, SWIGLU, COPY);
     EXPECT("up is read in the next run", ((gk_op[]){binary(f, COPY, Y, U, 0), gate, up, swiglu}), COPY, MATMUL, MATMUL, SWIGLU);
     EXPECT("up is written, then read", ((gk_op[]){gate, up, swiglu, binary(f, COPY, U, X, 0), binary(f, COPY, Y, U, 0)}), GATE_UP, COPY, COPY);
@@ -185,7 +185,7 @@ static gk_op random_op(const fixture *f) {
     }
 }
 
-/* A list with patterns, and with whatever may come between. */
+/* A list with patterns, and random ops between them. */
 static uint32_t random_list(const fixture *f, gk_op *ops) {
     suite *s = f->s;
     uint32_t count = 0;
@@ -203,7 +203,7 @@ static uint32_t random_list(const fixture *f, gk_op *ops) {
             if (gk_op_check(&pattern[n]) == NULL) ops[count++] = pattern[n];
         }
     }
-    for (uint32_t n = 0; n < 3; n++) { /* what is looked at: the others may be intermediates */
+    for (uint32_t n = 0; n < 3; n++) { /* the slots that are compared: the others may be intermediate */
         ops[count] = binary(f, COPY, X, random_below(s, XS), 0);
         ops[count++].dst = x_of(f, OUT + n);
     }
@@ -239,14 +239,14 @@ static void random_lists(const fixture *f) {
         for (size_t k = 0; k < sizeof seen / sizeof *seen; k++) {
             const float *x = plain + (size_t)seen[k] * SLOT / 4, *y = fused + (size_t)seen[k] * SLOT / 4;
             const double error = nmse_of(y, x, SLOT / 4);
-            /* Sums of huge values say nothing, and where they are infinite there is no error to compute. */
+            /* Sums of huge values are meaningless, and infinite ones have no error to compute. */
             if (isfinite(error) && error > 1e-6) case_fail(f->s, "list %d: slot %u is off by %g", n, (unsigned)seen[k], error);
         }
         free(start);
         free(plain);
         free(fused);
     }
-    if (fused_lists < 100) case_fail(f->s, "only %u lists had something to fuse", (unsigned)fused_lists);
+    if (fused_lists < 100) case_fail(f->s, "only %u lists had ops to fuse", (unsigned)fused_lists);
 }
 
 void test_fuse(suite *s) {

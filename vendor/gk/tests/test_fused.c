@@ -1,9 +1,11 @@
-/* The fused ops against the reference: GATE_UP and NORM_MATMUL as forms of MATMUL, ROPE_KV by what ATTENTION reads from its caches. */
+/* The fused ops against the reference: GATE_UP and NORM_MATMUL as forms of MATMUL, ROPE_KV through what ATTENTION
+ * reads from its caches. */
 #include <math.h>
 
 #include "gk_test.h"
 
-/* Backends have kernels for none, for few rows, or for all: the first shape that is left out is one skipped case, not hundreds. */
+/* Backends have kernels for none, for few rows, or for all: after the first unsupported shape the rest is not run,
+ * so there is one skipped case instead of hundreds. */
 typedef struct shapes {
     suite *s;
     uint32_t most_rows;
@@ -46,7 +48,7 @@ static void products(suite *s, uint16_t code, uint32_t type) {
     c.kind = WEIGHT_ZERO, c.scale = 1, product(&f, c);
     c = base, c.scale = 1e-20, product(&f, c);
     if (code != GK_OP_NORM_MATMUL) return;
-    c = base, c.scale = 1e-3, product(&f, c); /* eps counts as much as the values */
+    c = base, c.scale = 1e-3, product(&f, c); /* eps is as large as the values */
     c = base, c.scale = 1e4, product(&f, c);
     for (uint16_t flags = 1; flags < 16; flags++) {
         if (flags & ~(GK_ACCUMULATE | GK_BIAS | GK_LAST_ROW)) continue;
@@ -56,7 +58,7 @@ static void products(suite *s, uint16_t code, uint32_t type) {
     }
 }
 
-/* Products of one source in one plan: with one norm or another, of types that round activations and of types that do not. */
+/* Products of one source in one plan: with different norms, with types that round activations and types that do not. */
 static void one_source(suite *s) {
     enum { COUNT = 6, FEATURES = 256, OUTPUTS = 48 };
     static const struct {
@@ -92,7 +94,8 @@ typedef struct rope_kv_case {
     bool padded;
 } rope_kv_case;
 
-/* The layout of the cache is the backend's own: positions 0 .. pos are written by chunks, and attention looks at all of them. */
+/* The layout of the cache is private to the backend: positions 0 .. pos are written in chunks, and attention reads
+ * all of them. */
 static void rope_kv(suite *s, const rope_kv_case *c) {
     enum { KV_HEADS = 2, HEADS = 6, CHUNK = 16 };
     const uint32_t kv = KV_HEADS * c->d_head, q = HEADS * c->d_head, pad = c->padded ? 32 : 0;

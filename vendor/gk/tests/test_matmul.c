@@ -1,4 +1,4 @@
-/* MATMUL and its fused forms against the reference: every type, odd shapes, flags, hostile values. */
+/* MATMUL and its fused forms against the reference: every type, odd shapes, flags, extreme values. */
 #include <math.h>
 
 #include "gk_test.h"
@@ -8,9 +8,9 @@ static double exact_bound(const suite *s, const matmul_case *c) {
     return c->type == GK_F32 ? 1e-7 : 1e-6;
 }
 
-/* Have the activations been rounded? The cpu backend always does for block types, and for bf16 on processors that have its dot
- * products, from four rows on; the vulkan backend may for block types where the device has integer dot products. What may be shows
- * in the result. The others have no excuse. */
+/* Were the activations rounded? The cpu backend always rounds for block types, and for bf16 from four rows on if the
+ * processor has its dot products; the vulkan backend may round for block types if the device has integer dot
+ * products, which the result shows. Other backends must not round. */
 static bool rounds_activations(suite *s, const matmul_case *c, const mirror *dst, uint32_t rows) {
     const bool blocks = gk_is_block_type(c->type), cpu = strcmp(s->sides[SIDE_TESTED].backend->id, "cpu") == 0;
     const bool vulkan = strcmp(s->sides[SIDE_TESTED].backend->id, "vulkan") == 0;
@@ -24,21 +24,22 @@ static bool rounds_activations(suite *s, const matmul_case *c, const mirror *dst
     return rounds;
 }
 
-/* Bounds: the arithmetic of the weight type, and of activations that may be rounded to int8 or bf16. */
+/* Error bounds: the arithmetic of the weight type, and of activations that may be rounded to int8 or bf16. */
 static double bound_of(const suite *s, const matmul_case *c, bool rounds) {
     if (rounds) {
-        /* The expectation is 3e-5 (bf16: 3e-6), but a mean over few outputs, or over few blocks of activations, whose sums all outputs
-         * share, is far from it; and single outputs may cancel to nothing, about which only the second tier says something. */
+        /* The expected error is 3e-5 (bf16: 3e-6), but a mean over few outputs, or over few blocks of activations,
+         * whose sums all outputs share, can be far from it; and single outputs may cancel out, for which only the
+         * second comparison is meaningful. */
         const uint32_t rows = c->flags & GK_LAST_ROW ? 1 : c->n_tok ? c->n_tok : c->rows;
         if (c->n * rows < 16) return 1;
-        const double products = c->code == GK_OP_GATE_UP ? 3 : 1; /* both are off, and silu is steeper than 1 in places */
+        const double products = c->code == GK_OP_GATE_UP ? 3 : 1; /* both have errors, and silu is steeper than 1 in places */
         const double int8 = c->n * rows < 64 || c->k / 32 * rows < 64 ? 1e-3 : 2e-4;
         return products * (gk_is_block_type(c->type) ? int8 : int8 / 10);
     }
     return exact_bound(s, c);
 }
 
-/* Moves what lies in the middle between two steps of int8: devices need not divide alike to the last bit. */
+/* Moves values away from the middle between two int8 steps: devices may divide differently in the last bit. */
 static void keep_from_ties(float *block) {
     float largest = 0;
     for (int n = 0; n < 32; n++) largest = fmaxf(largest, fabsf(block[n]));
@@ -55,7 +56,7 @@ static float *activations(suite *s, const matmul_case *c) {
         memset(x, 0, count * sizeof *x);
         for (uint32_t t = 0; t < c->rows; t++) x[(size_t)t * c->k + t % c->k] = 1.0f;
     }
-    /* Few sums may cancel to nearly nothing, and then a relative error means nothing. */
+    /* A few sums may almost cancel out, which makes a relative error meaningless. */
     if (c->kind == WEIGHT_POSITIVE) {
         for (size_t n = 0; n < count; n++) x[n] = fabsf(x[n]);
     }
@@ -63,7 +64,7 @@ static float *activations(suite *s, const matmul_case *c) {
     return x;
 }
 
-/* Norms rows as RMSNORM does, in float32: what is rounded has to be the same to the last bit, or nearly. */
+/* Normalises rows as RMSNORM does, in float32: rounded values must be equal to the last bit, or nearly. */
 static void norm_rows(float *x, const float *norm, uint32_t k, uint32_t rows, float eps) {
     for (uint32_t t = 0; t < rows; t++, x += k) {
         double sum = 0;
@@ -72,7 +73,8 @@ static void norm_rows(float *x, const float *norm, uint32_t k, uint32_t rows, fl
     }
 }
 
-/* The same for a row that is normed first, by way of the norm's weights: it is the one row that is compared where anything rounds. */
+/* The same for a row that is normalised first, by changing the norm's weights: only this row is compared if anything
+ * rounds. */
 static void keep_norm_from_ties(const float *row, float *norm, uint32_t k, float eps) {
     float *normed = must_alloc(k * sizeof *normed), *moved = must_alloc(k * sizeof *moved);
     memcpy(normed, row, k * sizeof *normed);
@@ -86,7 +88,7 @@ static void keep_norm_from_ties(const float *row, float *norm, uint32_t k, float
     free(moved);
 }
 
-/* What rounded activations become: int8 in blocks of 32 with an f32 scale. */
+/* Rounds activations to int8 in blocks of 32 with an f32 scale. */
 static void round_as_int8(float *x, size_t count) {
     for (size_t start = 0; start < count; start += 32) {
         float largest = 0;
@@ -96,7 +98,7 @@ static void round_as_int8(float *x, size_t count) {
     }
 }
 
-/* To the nearest bf16, ties to even; there are no denormals here, which would become zero. */
+/* Rounds to the nearest bf16, ties to even. There are no denormals here, which would become zero. */
 static void round_as_bf16(float *x, size_t count) {
     for (size_t n = 0; n < count; n++) {
         const uint32_t bits = gk_bits_of_float(x[n]);
@@ -150,11 +152,11 @@ static void run_case(suite *s, const matmul_case *c) {
         uint32_t compared = last ? 1 : n_tok;
         const bool rounds = rounds_activations(s, c, &op.dst, compared);
         compare_tensor(s, &op.dst, compared, bound_of(s, c, rounds));
-        /* The second tier: with the same rounding of the activations nearly nothing may be left. */
+        /* The second comparison: with the same rounding of the activations, almost no error may remain. */
         if (case_going(s) && rounds) {
             float *got = tensor_get(s, SIDE_TESTED, &op.dst);
             side *ref = &s->sides[SIDE_REF];
-            if (norm) { /* what is rounded is normed, so the product is a plain one */
+            if (norm) { /* the rounded values are normalised, so this is a plain product */
                 norm_rows(x, norm, c->k, c->rows, op.op.f[0]);
                 op.op.code = GK_OP_MATMUL;
                 op.d = tensor_none();
@@ -216,7 +218,7 @@ void test_matmul(suite *s) {
                 for (c.k = 32; c.k <= 64; c.k += 32) matmul(s, c);
             }
         }
-        if (!gk_is_block_type(type)) { /* rows that are no multiple of anything */
+        if (!gk_is_block_type(type)) { /* rows that no block or vector size divides */
             for (uint32_t k = 1; k <= 67; k += k < 9 ? 2 : 29) {
                 c = base;
                 c.kind = WEIGHT_POSITIVE;

@@ -1,4 +1,4 @@
-/* Plans as a program uses them: a small Llama, prefilled, decoded, replayed, repeated. */
+/* Plans as a program uses them: a small Llama model, prefilled, decoded, replayed, repeated. */
 #include <math.h>
 
 #include "gk_test.h"
@@ -25,7 +25,7 @@ typedef struct program {
 
 static mirror weights(suite *s, uint32_t type, uint32_t k, uint32_t n) {
     void *rows = weight_rows(s, type, k, n, WEIGHT_GAUSS);
-    /* Keep activations near 1: weights of variance 1 / k. */
+    /* Keeps activations near 1: weights of variance 1 / k. */
     if (!gk_is_block_type(type)) {
         for (uint64_t m = 0; m < (uint64_t)k * n; m++) {
             float value = (float)(random_gauss(s) / sqrt(k));
@@ -34,7 +34,7 @@ static mirror weights(suite *s, uint32_t type, uint32_t k, uint32_t n) {
         }
     } else {
         for (uint64_t m = 0; m < (uint64_t)k * n / 32; m++) {
-            const double deviation = type == GK_Q8_0 ? 74 : 4.6; /* of quants of any bits */
+            const double deviation = type == GK_Q8_0 ? 74 : 4.6; /* of random quants */
             uint16_t scale = gk_f16_of_f32((float)((0.5 + random_uniform(s)) / deviation / sqrt(k)));
             memcpy((char *)rows + m * gk_type_block_bytes(type), &scale, sizeof scale);
         }
@@ -101,7 +101,7 @@ static void heads(mirror_op *op, int32_t i0, int32_t i1, int32_t i2) {
     op->op.i[0] = i0, op->op.i[1] = i1, op->op.i[2] = i2;
 }
 
-/* The forward pass of `rows` tokens; greedy: ends in ARGMAX and STEP. */
+/* The forward pass of `rows` tokens; greedy: ends with ARGMAX and STEP. */
 static void forward(const model *m, program *p, uint32_t rows, bool greedy) {
     const mirror none = tensor_none();
     mirror ids = first_rows(m->ids, rows, true);
@@ -150,7 +150,7 @@ static gk_plan *build(suite *s, int which, const program *p) {
     gk_op fused[MOST_OPS];
     const uint32_t count = p->fused ? gk_fuse(d->backend, d->device, ops, p->count, fused) : p->count;
     expect_status(s, which, d->backend->plan_build(d->device, p->fused ? fused : ops, count, &plan), GK_OK, "plan_build");
-    memset(ops, 0xff, sizeof ops); /* they were copied */
+    memset(ops, 0xff, sizeof ops); /* the plan has its own copy */
     memset(fused, 0xff, sizeof fused);
     return plan;
 }
@@ -168,7 +168,7 @@ static void put_ids(suite *s, int which, const model *m, const int32_t *ids, uin
     expect_status(s, which, d->backend->write(d->device, t->buffer, t->offset, ids, 4ull * count), GK_OK, "write");
 }
 
-/* Prefills a prompt in one plan of `rows` rows, chunk tokens at a time; logits of the last one. */
+/* Prefills a prompt with one plan of `rows` rows, `chunk` tokens at a time; returns the logits of the last token. */
 static float *prefill_with(suite *s, int which, const model *m, const int32_t *prompt, uint32_t count, uint32_t rows, uint32_t chunk, bool fused) {
     program p;
     forward(m, &p, rows, false);
@@ -202,7 +202,7 @@ static void begin(suite *s, model *m, int32_t *prompt, const char *name, uint32_
 
 /* ---- the tests ---- */
 
-/* Where activations may be rounded to int8, or to bf16, there is more of an error than in the arithmetic. */
+/* Rounding activations to int8, or to bf16, causes larger errors than the arithmetic. */
 static double bound_of(const suite *s, const model *m, double arithmetic) {
     const bool cpu = strcmp(s->sides[SIDE_TESTED].backend->id, "cpu") == 0;
     if (gk_is_block_type(m->weight)) return 1e-3;
@@ -212,7 +212,7 @@ static double bound_of(const suite *s, const model *m, double arithmetic) {
 static void against_reference(suite *s, model *m, const int32_t *prompt) {
     float *got = prefill(s, SIDE_TESTED, m, prompt, 9, 9, 9);
     float *wanted = prefill(s, SIDE_REF, m, prompt, 9, 9, 9);
-    /* Errors of single ops add up over two layers; f16 in the cache may round the other way. */
+    /* Errors of single ops accumulate over two layers; f16 values in the cache may round differently. */
     if (case_going(s)) compare_values(s, got, wanted, VOCAB, bound_of(s, m, m->weight != GK_F32 || m->cache == GK_F16 ? 1e-5 : 1e-7));
     free(got);
     free(wanted);
@@ -237,10 +237,10 @@ static void chunks(suite *s, model *m, const int32_t *prompt) {
     free(whole);
 }
 
-/* Fused or not, token by token, a few at once and all at once: sums may be in another order, nothing else. */
+/* Fused or not, token by token, a few at once or all at once: only the order of sums may differ. */
 static void fused(suite *s, model *m, const int32_t *prompt) {
     static const uint32_t ways[][2] = {{1, 1}, {3, 3}, {8, 8}, {9, 9}, {16, 4}};
-    const double rounded = gk_is_block_type(m->weight) ? 1e-4 : m->cache == GK_F16 ? 1e-6 : 1e-9; /* the other way, at a tie */
+    const double rounded = gk_is_block_type(m->weight) ? 1e-4 : m->cache == GK_F16 ? 1e-6 : 1e-9; /* rounds differently at a tie */
     for (size_t n = 0; n < sizeof ways / sizeof *ways && case_going(s); n++) {
         float *plain = prefill_with(s, SIDE_TESTED, m, prompt, 9, ways[n][0], ways[n][1], false);
         float *got = prefill_with(s, SIDE_TESTED, m, prompt, 9, ways[n][0], ways[n][1], true);
@@ -309,7 +309,7 @@ static void repeat(suite *s, model *m, const int32_t *prompt) {
             case_fail(s, "token %d is %d alone, %d with repeat = 8, %d with repeat = %d", n, (int)single[n], (int)many[n], (int)all[n], (int)DECODED);
         }
     }
-    /* The history holds CONTEXT ids; a run beyond it writes nothing past its end. */
+    /* The history holds CONTEXT ids; a longer run writes nothing past its end. */
     program p;
     forward(m, &p, 1, true);
     gk_plan *plan = build(s, SIDE_TESTED, &p);
@@ -373,7 +373,7 @@ static void limits(suite *s, model *m, const int32_t *prompt) {
     };
     for (size_t n = 0; n < sizeof table / sizeof *table && case_going(s); n++) {
         gk_status got = d->backend->plan_run(d->device, table[n].plan, &table[n].step, table[n].repeat);
-        if (got != table[n].wanted) case_fail(s, "run %zu of the table gives %s", n, gk_status_text(got));
+        if (got != table[n].wanted) case_fail(s, "run %zu of the table returns %s", n, gk_status_text(got));
     }
     if (case_going(s)) expect_status(s, SIDE_TESTED, d->backend->plan_run(d->device, decode_plan, NULL, 1), GK_BAD_ARGUMENT, "plan_run without a step");
     drop(s, SIDE_TESTED, decode_plan);

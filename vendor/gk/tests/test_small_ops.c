@@ -13,7 +13,7 @@ static void embed(suite *s, uint32_t type, uint32_t k, uint32_t rows) {
     op.a = weight_new(s, type, k, VOCAB, gguf);
     if (case_going(s)) {
         op.b = tensor_ids(s, rows);
-        op.dst = tensor_new(s, GK_F32, k, rows, k + 33); /* no vector divides it */
+        op.dst = tensor_new(s, GK_F32, k, rows, k + 33); /* no vector size divides it */
         int32_t *ids = must_alloc(rows * sizeof *ids);
         static const int32_t special[] = {0, VOCAB - 1, VOCAB, -1, INT32_MAX, INT32_MIN};
         for (uint32_t t = 0; t < rows; t++) ids[t] = t % 2 == 1 && t / 2 < 6 ? special[t / 2] : (int32_t)random_below(s, VOCAB);
@@ -138,7 +138,7 @@ void test_small_ops(suite *s) {
     rmsnorm(s, 4096, 4096, 2, 1, 1e-5f, 0);
     rmsnorm(s, 1, 1, 2, 1, 1e-5f, 0);
     rmsnorm(s, 7, 7, 2, 1, 1e-5f, 1);
-    rmsnorm(s, 128, 128, 3, 1e-3, 1e-5f, 0); /* eps counts as much as the values */
+    rmsnorm(s, 128, 128, 3, 1e-3, 1e-5f, 0); /* eps is as large as the values */
     rmsnorm(s, 128, 128, 3, 1e-12, 1e-5f, 0);
     rmsnorm(s, 128, 128, 3, 1e6, 1e-5f, 0);
     rmsnorm(s, 128, 128, 3, 0, 1e-6f, 0);

@@ -1,4 +1,4 @@
-"""Stands in for PyTorch in a rehearsal: the few functions that torch_rates.py calls, without computing anything."""
+"""Fake PyTorch for rehearsals: the functions that torch_rates.py calls, without any computation."""
 
 import time
 

@@ -6,7 +6,7 @@ use gpubuild_core::backend::Backend;
 use gpubuild_host::{HostInfo, HostPath, PathRules, RealHost};
 use gpubuild_plan::plan::PlannedTree;
 
-use crate::{Planned, talk};
+use crate::{Planned, output};
 
 impl Planned {
     /// Applies the plan of a backend to a `cc::Build`: compiler, architectures, flags. For CUDA, it also prints the lines with
@@ -24,7 +24,7 @@ impl Planned {
                 if language == Language::Cuda
                     && let Some(folder) = self.cuda_libraries(tree)
                 {
-                    talk::print(&format!(
+                    output::print(&format!(
                         "cargo::rustc-link-search=native={folder}\ncargo::rustc-link-lib=cudart_static\n"
                     ));
                     build.cudart("none");
@@ -38,7 +38,7 @@ impl Planned {
     /// The folder of the run-time library that belongs to a tree's CUDA compiler.
     fn cuda_libraries(&self, tree: &PlannedTree) -> Option<HostPath> {
         let compiler = tree.cache.get("CMAKE_CUDA_COMPILER")?;
-        let copies = self.sight.inventory.of(Backend::Cuda.id());
+        let copies = self.machine.inventory.of(Backend::Cuda.id());
         let copy =
             copies.iter().find(|copy| copy.part("compiler").is_some_and(|path| path.as_str() == compiler));
         copy.or_else(|| copies.iter().find(|copy| copy.chosen))?.part("runtime-static")?.parent()
@@ -127,21 +127,21 @@ struct CcSettings {
 
 impl CcSettings {
     fn of(cache: &BTreeMap<String, String>, language: Language) -> Self {
-        let word = language.cmake();
-        let get = |name: &str| cache.get(name).filter(|value| !value.is_empty());
-        let mut flags: Vec<String> = get(&format!("CMAKE_{word}_FLAGS"))
+        let name = language.cmake();
+        let get = |entry: &str| cache.get(entry).filter(|value| !value.is_empty());
+        let mut flags: Vec<String> = get(&format!("CMAKE_{name}_FLAGS"))
             .map(|text| text.split_whitespace().map(str::to_owned).collect())
             .unwrap_or_default();
         if language == Language::Cuda {
             let archs = get("CMAKE_CUDA_ARCHITECTURES").map(String::as_str).unwrap_or_default();
             flags.extend(
-                archs.split(';').filter_map(|word| word.parse().ok()).flat_map(|arch| gencode(&arch)),
+                archs.split(';').filter_map(|arch| arch.parse().ok()).flat_map(|arch| gencode(&arch)),
             );
             if let Some(host) = get("CMAKE_CUDA_HOST_COMPILER") {
                 flags.push(format!("-ccbin={host}"));
             }
         }
-        let named = get(&format!("CMAKE_{word}_COMPILER")).cloned();
+        let named = get(&format!("CMAKE_{name}_COMPILER")).cloned();
         let (compiler, nvcc) = match language {
             Language::Cuda => (None, named),
             Language::C | Language::Cxx => (named, None),

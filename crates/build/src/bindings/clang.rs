@@ -9,12 +9,12 @@ use gpubuild_exec::exec::InstalledTools;
 use gpubuild_exec::python::fetch::{WantedWheel, fetched};
 use gpubuild_exec::python::{Network, WheelFetchError};
 use gpubuild_host::{Host, HostInfo, HostPath, ReadFiles, find_program};
-use gpubuild_plan::look;
+use gpubuild_plan::machine;
 use gpubuild_plan::plan::{Fetch, kits};
 use gpubuild_toolkits::tables;
 use serde::Deserialize;
 
-use crate::talk;
+use crate::output;
 
 /// The variable that bindgen reads first.
 const VARIABLE: &str = "LIBCLANG_PATH";
@@ -43,15 +43,15 @@ pub(super) struct PinnedClang {
     fetch: Fetch,
     /// The library's path in the wheel.
     library: String,
-    /// Whether the script requests it on every machine, not only where no other libclang exists.
-    is_asked: bool,
+    /// Whether the script requests the pinned libclang even if the machine has another one.
+    is_requested: bool,
 }
 
 impl Clang {
     /// Selects `LIBCLANG_PATH` first, then the pinned libclang if the script requests it, then the machine's. `may_fetch` allows
     /// the pinned one if the machine has no libclang.
-    pub(super) fn choose(host: &dyn ReadFiles, is_asked: bool, may_fetch: bool) -> Self {
-        let pinned = PinnedClang::read(host, is_asked);
+    pub(super) fn choose(host: &dyn ReadFiles, is_requested: bool, may_fetch: bool) -> Self {
+        let pinned = PinnedClang::read(host, is_requested);
         let named = host.env().get(VARIABLE);
         // Earlier bindings of the same script may have set the variable to the pinned one.
         if named.is_some() && pinned.folder(host).as_ref().map(HostPath::as_str) == named {
@@ -61,7 +61,7 @@ impl Clang {
         let is_named = named.is_some();
         // bindgen asks `llvm-config` where LLVM is.
         let is_there = || found.is_some() || !find_program(host, "llvm-config").is_empty();
-        if is_named || !is_asked && (!may_fetch || is_there()) {
+        if is_named || !is_requested && (!may_fetch || is_there()) {
             return Self::Own(found.and_then(|path| identity(host, &path)));
         }
         Self::Pinned(pinned)
@@ -72,7 +72,7 @@ impl Clang {
         match self {
             Self::Own(identity) => identity.clone(),
             Self::Pinned(pinned) => {
-                let is_sure = pinned.is_asked || fetched(host, &pinned.fetch).is_some();
+                let is_sure = pinned.is_requested || fetched(host, &pinned.fetch).is_some();
                 is_sure.then(|| format!("{} {}, pinned", pinned.fetch.tool, pinned.fetch.version))
             }
         }
@@ -95,11 +95,11 @@ impl Clang {
 }
 
 impl PinnedClang {
-    fn read(host: &dyn HostInfo, is_asked: bool) -> Self {
+    fn read(host: &dyn HostInfo, is_requested: bool) -> Self {
         let table: ClangTable =
             gpubuild_toml::from_bytes(tables::LIBCLANG).expect("the embedded table is tested");
         let library = table.library.get(host.platform().os.id()).cloned().unwrap_or_default();
-        Self { fetch: kits::of_wheel("libclang", &table.wheel), library, is_asked }
+        Self { fetch: kits::of_wheel("libclang", &table.wheel), library, is_requested }
     }
 
     /// The library's folder, if it was fetched.
@@ -108,7 +108,7 @@ impl PinnedClang {
     }
 
     fn get(&self, host: &dyn Host) -> Result<HostPath, WheelFetchError> {
-        let tools = InstalledTools::of(&look::look(host, Catalogue::embedded()).inventory);
+        let tools = InstalledTools::of(&machine::inspect(host, Catalogue::embedded()).inventory);
         let network = Network::from_env(host.env());
         gpubuild_exec::python::fetch::fetch_wanted(
             host,
@@ -116,7 +116,7 @@ impl PinnedClang {
             WantedWheel::File(&self.library),
             &tools,
             network,
-            &talk::tell,
+            &output::report,
         )
     }
 }
@@ -135,8 +135,8 @@ mod tests {
     use gpubuild_host::{Arch, Os, RecordedHost};
     use gpubuild_plan::wheels::tag::{TagFit, WheelLibc, fit};
 
-    fn chosen(host: &RecordedHost, is_asked: bool, may_fetch: bool) -> String {
-        match Clang::choose(host, is_asked, may_fetch) {
+    fn chosen(host: &RecordedHost, is_requested: bool, may_fetch: bool) -> String {
+        match Clang::choose(host, is_requested, may_fetch) {
             Clang::Own(identity) => format!("own {}", identity.unwrap_or_default()),
             clang @ Clang::Pinned(_) => format!("pinned {}", clang.identity(host).unwrap_or_default()),
         }
@@ -152,8 +152,8 @@ mod tests {
         assert_eq!(chosen(&bare, false, false), "own ");
         assert_eq!(chosen(&debian().build(), false, true), "own libclang-14.so.1 4");
         assert_eq!(chosen(&debian().build(), true, true), "pinned libclang 18.1.1, pinned");
-        let asked = linux().executable("/usr/bin/llvm-config").build();
-        assert_eq!(chosen(&asked, false, true), "own ", "bindgen asks `llvm-config`");
+        let llvm_config = linux().executable("/usr/bin/llvm-config").build();
+        assert_eq!(chosen(&llvm_config, false, true), "own ", "bindgen asks `llvm-config`");
         let named = debian().env("LIBCLANG_PATH", "/usr/lib/llvm-14/lib").build();
         assert_eq!(chosen(&named, true, true), "own libclang-14.so.1 4");
         // The state after an earlier call in the same script.
@@ -165,8 +165,8 @@ mod tests {
             .file(&format!("{folder}/clang/native/libclang.so"), "")
             .env("LIBCLANG_PATH", &format!("{folder}/clang/native"));
         assert_eq!(chosen(&ours.build(), false, true), "pinned libclang 18.1.1, pinned");
-        let dead_end = debian().env("LIBCLANG_PATH", "/nowhere").build();
-        assert_eq!(chosen(&dead_end, false, true), "own ", "a named libclang is not replaced silently");
+        let invalid = debian().env("LIBCLANG_PATH", "/nowhere").build();
+        assert_eq!(chosen(&invalid, false, true), "own ", "a named libclang is not replaced silently");
     }
 
     #[test]

@@ -12,10 +12,10 @@ use super::{BindgenCall, Bindings, BuildFolders};
 /// The folder in the build store.
 const FOLDER: &str = "bindings";
 
-/// Results per key, one per state of the headers: about as many as branches in use.
+/// The maximum number of results per key. There is one per state of the headers, so about one per branch in use.
 const STATES: usize = 8;
 
-/// Number of keys that are kept; the least recently written are removed.
+/// The maximum number of keys. The least recently written ones are removed.
 const KEYS: usize = 64;
 
 /// Variables that affect libclang, and those that bindgen adds.
@@ -53,20 +53,21 @@ impl Kept {
         libclang: Option<String>,
     ) -> Self {
         let roots = roots(host, bindings, place);
-        let out = |texts: &[String]| -> Vec<String> { texts.iter().map(|text| out(&roots, text)).collect() };
+        let portable =
+            |texts: &[String]| -> Vec<String> { texts.iter().map(|text| portable(&roots, text)).collect() };
         let under = place.krate.target.replace('-', "_");
         let of_target = [&place.krate.target, &under].map(|target| format!("{}_{target}", VARIABLES[0]));
         let variables = VARIABLES.iter().copied().chain(of_target.iter().map(String::as_str));
         let variables: Vec<Option<String>> =
             variables.map(|name| host.env().get(name).map(str::to_owned)).collect();
-        let maker = bindings.key.clone().map(|key| format!("key {key}")).or_else(|| {
+        let generator = bindings.key.clone().map(|key| format!("key {key}")).or_else(|| {
             let program = host.read(&host.own_program()?).ok()?;
             Some(format!("program {:032x} {}", fingerprint(&program), program.len()))
         });
-        let folder = maker.zip(place.store.as_ref()).map(|(maker, store)| {
+        let folder = generator.zip(place.store.as_ref()).map(|(generator, store)| {
             let parts = (
-                (env!("CARGO_PKG_VERSION"), maker, &place.krate.target, &bindings.file),
-                (out(&call.headers), out(&call.arguments), variables),
+                (env!("CARGO_PKG_VERSION"), generator, &place.krate.target, &bindings.file),
+                (portable(&call.headers), portable(&call.arguments), variables),
             );
             store.root.join(FOLDER).join(&sha256(&serde_json::to_vec(&parts).unwrap_or_default())[..32])
         });
@@ -88,7 +89,7 @@ impl Kept {
             let Some(entry) = store::read_json::<KeptBindings>(host, &path) else { continue };
             let same = self.libclang.is_none() || self.libclang == entry.libclang;
             let read: BTreeMap<String, String> =
-                entry.read.into_iter().map(|(path, hash)| (self.back(&path), hash)).collect();
+                entry.read.into_iter().map(|(path, hash)| (self.expand(&path), hash)).collect();
             let current =
                 |(path, hash): (&String, &String)| hash_of(host, path).is_some_and(|now| now == *hash);
             if same && sha256(entry.text.as_bytes()) == entry.sha256 && read.iter().all(current) {
@@ -118,7 +119,7 @@ impl Kept {
         );
         let folder = self.folder.as_ref().filter(|_| self.is_writable)?;
         let read: BTreeMap<String, String> =
-            self.read.iter().map(|(path, hash)| (out(&self.roots, path), hash.clone())).collect();
+            self.read.iter().map(|(path, hash)| (portable(&self.roots, path), hash.clone())).collect();
         let hash = sha256(&serde_json::to_vec(&(&read, &self.libclang)).unwrap_or_default());
         let entry = KeptBindings {
             read,
@@ -137,12 +138,13 @@ impl Kept {
         None
     }
 
-    fn back(&self, path: &str) -> String {
-        let whole = self.roots.iter().find_map(|(root, token)| {
+    /// A path with the folders instead of the placeholders.
+    fn expand(&self, path: &str) -> String {
+        let expanded = self.roots.iter().find_map(|(root, token)| {
             let rest = path.strip_prefix(token)?;
             Some(format!("{root}{rest}"))
         });
-        whole.unwrap_or_else(|| path.to_owned())
+        expanded.unwrap_or_else(|| path.to_owned())
     }
 }
 
@@ -159,20 +161,20 @@ fn roots(host: &dyn HostInfo, bindings: &Bindings, place: &BuildFolders) -> Vec<
 }
 
 /// A text with placeholders instead of the folders.
-fn out(roots: &[(String, &'static str)], text: &str) -> String {
+fn portable(roots: &[(String, &'static str)], text: &str) -> String {
     roots.iter().fold(text.to_owned(), |text, (root, token)| text.replace(root.as_str(), token))
 }
 
 /// Distinguishes builds of the running program. Build scripts are compiled without optimisation, so the sha256 of their fifty
 /// megabytes takes seconds. This hash need not resist forgery, and each step is reversible, so every change affects the result.
 fn fingerprint(bytes: &[u8]) -> u128 {
-    const ODD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+    const MULTIPLIER: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
     let (blocks, rest) = bytes.as_chunks::<16>();
     let mut last = [0; 16];
     last[..rest.len()].copy_from_slice(rest);
-    let mut state = ODD;
+    let mut state = MULTIPLIER;
     for block in blocks.iter().chain([&last]) {
-        state = (state ^ u128::from_le_bytes(*block)).wrapping_mul(ODD);
+        state = (state ^ u128::from_le_bytes(*block)).wrapping_mul(MULTIPLIER);
         state ^= state >> 61;
     }
     state
@@ -182,16 +184,16 @@ fn hash_of(host: &dyn ReadFiles, path: &str) -> Option<String> {
     host.read(&host.path(path)).ok().map(|bytes| sha256(&bytes))
 }
 
-/// Removes all but the `most` most recently written entries. Failures are ignored; the next call tries again.
-fn trim(host: &dyn WriteFiles, folder: &HostPath, most: usize) {
+/// Removes all but the `max` most recently written entries. Failures are ignored; the next call tries again.
+fn trim(host: &dyn WriteFiles, folder: &HostPath, max: usize) {
     let names = host.list(folder).unwrap_or_default();
-    if names.len() <= most {
+    if names.len() <= max {
         return;
     }
     let age = |name: &String| host.stat(&folder.join(name)).ok().and_then(|stat| stat.modified);
     let mut all: Vec<(Option<u128>, String)> = names.into_iter().map(|name| (age(&name), name)).collect();
     all.sort();
-    for (_, name) in &all[..all.len() - most] {
+    for (_, name) in &all[..all.len() - max] {
         let _ = host.remove(&folder.join(name));
     }
 }

@@ -17,18 +17,18 @@ use clang::Clang;
 use kept::Kept;
 
 use super::built::{BuildFolders, Built};
-use super::missing::{MissingCause, MissingSymbol};
+use super::missing::{MissingCause, MissingRequirement};
 use super::script::ScriptEnvironment;
-use super::{ScriptError, talk};
+use super::{ScriptError, output};
 use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::finding::{Affects, FindingDraft, Findings, Severity};
+use gpubuild_detect::finding_text::FindingRenderer;
 use gpubuild_detect::id;
-use gpubuild_detect::tell::Teller;
 use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_detect::toolkit::libclang;
 use gpubuild_host::{Host, HostPath, InspectHost, RealHost, WriteFiles};
 use gpubuild_plan::artifacts::Manifest;
-use gpubuild_plan::look;
+use gpubuild_plan::machine;
 
 /// bindgen's panic message if it cannot load libclang.
 const NO_LIBCLANG: &str = "Unable to find libclang";
@@ -41,7 +41,7 @@ const NO_LIBCLANG_ID: DiagnosticId = id!("cuda.libclang-missing");
 pub struct Bindings {
     place: Option<BuildFolders>,
     manifest: Option<Manifest>,
-    missing: Option<MissingSymbol>,
+    missing: Option<MissingRequirement>,
     headers: Vec<String>,
     includes: Vec<String>,
     file: String,
@@ -121,7 +121,7 @@ impl Bindings {
     /// process's `LIBCLANG_PATH`, so a build script with other threads must end them first.
     pub fn write<E: Display>(&self, make: impl FnOnce(&BindgenCall) -> Result<String, E>) {
         let (script, _) = self.script(&RealHost::new(), make);
-        talk::print(script.text());
+        output::print(script.text());
     }
 
     /// The lines that [`Bindings::write`] prints and the path of the written file, on any host.
@@ -130,14 +130,14 @@ impl Bindings {
         host: &dyn Host,
         make: impl FnOnce(&BindgenCall) -> Result<String, E>,
     ) -> (ScriptEnvironment, Result<HostPath, ScriptError>) {
-        host.env().listen();
+        host.env().record_queries();
         let mut script = ScriptEnvironment::default();
         let result = self.work(host, &mut script, |call| make(call).map_err(|error| error.to_string()));
         let none = BTreeSet::new();
         let ignored = self.place.as_ref().map_or(&none, |place| &place.ignored);
-        script.watch_variables(host.env().asked().iter().map(String::as_str), ignored);
+        script.watch_variables(host.env().queried_names().iter().map(String::as_str), ignored);
         if let Err(error) = &result {
-            script.error(&error.told());
+            script.error(&error.full_message());
         }
         (script, result)
     }
@@ -155,7 +155,7 @@ impl Bindings {
             Ok(call) => call,
             Err(error) => return self.fall_back(host, script, place, error),
         };
-        // docs.rs has no network, but a libclang.
+        // docs.rs has no network access, but has a libclang.
         let has_network = !place.krate.docs_rs;
         let may_fetch = has_network && self.prebuilt.is_none();
         let clang = Clang::choose(host, has_network && self.pinned_libclang, may_fetch);
@@ -216,7 +216,7 @@ impl Bindings {
         self.publish(host, place, &text)
     }
 
-    /// Writes the text to the file that the crate includes. An identical file is not touched, so that nothing is recompiled.
+    /// Writes the file that the crate includes. An identical file keeps its modification time, so that cargo does not recompile the crate.
     fn publish(
         &self,
         host: &dyn WriteFiles,
@@ -249,22 +249,22 @@ fn generate(
 }
 
 /// The doctor's finding about a missing libclang, for this machine.
-fn no_libclang(host: &dyn InspectHost, file: &str) -> MissingSymbol {
-    let sight = look::look(host, Catalogue::embedded());
+fn no_libclang(host: &dyn InspectHost, file: &str) -> MissingRequirement {
+    let machine = machine::inspect(host, Catalogue::embedded());
     let findings = Findings::embedded();
     let draft = FindingDraft::new(NO_LIBCLANG_ID).affects(Affects::Build);
     let draft = match libclang::find(host).1 {
         Some(place) => draft.case("variable").value("place", place.as_str()),
         None => draft,
     };
-    let teller = Teller::new(
-        &sight.facts,
-        &sight.catalogue,
+    let renderer = FindingRenderer::new(
+        &machine.facts,
+        &machine.catalogue,
         &findings,
         host.identity().uid.is_some_and(|uid| uid == 0),
     );
-    let finding = teller.tell(&draft, Severity::Error);
-    MissingSymbol {
+    let finding = renderer.render(&draft, Severity::Error);
+    MissingRequirement {
         what: format!("cannot generate `{file}`"),
         causes: vec![MissingCause::of_finding(&finding)],
     }

@@ -44,8 +44,8 @@ fn bindgen_gets_the_settings_of_the_libraries() {
     let call = bindings.call(&host, bindings.place.as_ref().unwrap()).unwrap();
     assert_eq!(call.headers, ["/c/native/include/x.h"]);
     // Default values of the header are not passed, so that bindgen generates constants for them.
-    let told = ["-I/c/more", "-I/c/native/include", "-DX_SHARED", "-DX_NAME=32", "-DX_WIDE=128"];
-    assert_eq!(call.arguments, told);
+    let expected = ["-I/c/more", "-I/c/native/include", "-DX_SHARED", "-DX_NAME=32", "-DX_WIDE=128"];
+    assert_eq!(call.arguments, expected);
     assert_eq!(call.depfile, "/t/out/bindings.rs.d");
 }
 
@@ -80,7 +80,7 @@ fn errors_of_bindgen_are_reported() {
     let call = BindgenCall { headers: Vec::new(), arguments: Vec::new(), depfile: String::new() };
     assert_eq!(generate(&call, panicking), Err(format!("{NO_LIBCLANG}: 1")));
     let missing = no_libclang(&cargo_host("", &[("LIBCLANG_PATH", "/nowhere")]), "bindings.rs");
-    let told = ScriptError::Missing(missing).told();
-    assert!(told.contains("cannot generate `bindings.rs` [cuda.libclang-missing]"), "{told}");
-    assert!(told.contains("`LIBCLANG_PATH` names `/nowhere`") && told.contains("\nfix: "), "{told}");
+    let message = ScriptError::Missing(missing).full_message();
+    assert!(message.contains("cannot generate `bindings.rs` [cuda.libclang-missing]"), "{message}");
+    assert!(message.contains("`LIBCLANG_PATH` names `/nowhere`") && message.contains("\nfix: "), "{message}");
 }

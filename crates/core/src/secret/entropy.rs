@@ -1,13 +1,14 @@
-//! Finds random-looking text. Hexadecimal hashes, UUIDs, paths and base32 names of package stores do not count.
+//! Finds random-looking text, except hexadecimal hashes, UUIDs, paths and base32 names of package stores.
 
 use super::{FoundSecret, SecretKind};
 
-/// Minimum length of random text that mixes three classes of characters; two classes need more.
-const SHORTEST: usize = 20;
-const SHORTEST_OF_TWO: usize = 32;
-/// Minimum number of changes between lower case, upper case and digits per hundred characters. Random base64 has about 62,
-/// words and mangled names fewer than 35.
-const CHANGES: usize = 38;
+/// Minimum length of random text with characters of three classes.
+const MIN_LENGTH: usize = 20;
+/// Minimum length of random text with characters of two classes.
+const MIN_LENGTH_TWO_CLASSES: usize = 32;
+/// Minimum number of changes between lowercase, uppercase and digits per hundred characters. Random base64 has about 62 changes,
+/// words and mangled names have fewer than 35.
+const MIN_CHANGES: usize = 38;
 
 #[derive(Default)]
 struct Classes {
@@ -45,7 +46,7 @@ impl Classes {
     }
 
     fn is_mixed(&self) -> bool {
-        self.changes * 100 >= CHANGES * self.count()
+        self.changes * 100 >= MIN_CHANGES * self.count()
     }
 }
 
@@ -55,9 +56,9 @@ pub(super) fn random(text: &str, found: &mut Vec<FoundSecret>) {
     let mut start = 0;
     while start < bytes.len() {
         let length = bytes[start..].iter().position(|byte| !is_part(*byte)).unwrap_or(bytes.len() - start);
-        if length >= SHORTEST {
+        if length >= MIN_LENGTH {
             let run = &text[start..start + length];
-            // Base64 may contain slashes; a path begins with one or contains words.
+            // Both base64 and paths contain slashes, but a path starts with one or contains words.
             if is_random_base64(run) && !is_hash_before(&text[..start]) {
                 let padding = bytes[start + length..].iter().take_while(|byte| **byte == b'=').count();
                 found.push(FoundSecret { start, end: start + length + padding, kind: SecretKind::Entropy });
@@ -72,7 +73,7 @@ pub(super) fn random(text: &str, found: &mut Vec<FoundSecret>) {
 fn pieces(text: &str, start: usize, run: &str, found: &mut Vec<FoundSecret>) {
     let mut at = start;
     for piece in run.split('/') {
-        if piece.len() >= SHORTEST
+        if piece.len() >= MIN_LENGTH
             && is_random(piece)
             && !is_hash_before(&text[..at])
             && !is_in_path(text, at)
@@ -105,7 +106,7 @@ fn is_hash_before(before: &str) -> bool {
 fn is_random_base64(run: &str) -> bool {
     let classes = Classes::of(run);
     let longest_word = run.split(|c: char| !c.is_ascii_lowercase()).map(str::len).max().unwrap_or_default();
-    run.len() >= SHORTEST_OF_TWO
+    run.len() >= MIN_LENGTH_TWO_CLASSES
         && run.contains('/')
         && !run.starts_with('/')
         && !run.contains(['_', '-'])
@@ -121,15 +122,15 @@ fn is_random(piece: &str) -> bool {
     if is_hash || piece.split(['-', '_']).all(is_plain) {
         return false;
     }
-    let parts = piece.split(['-', '_', '+']).filter(|part| part.len() >= SHORTEST && *part != piece);
+    let parts = piece.split(['-', '_', '+']).filter(|part| part.len() >= MIN_LENGTH && *part != piece);
     std::iter::once(piece).chain(parts).any(|part| {
         let classes = Classes::of(part);
         let of_three = classes.lower.min(classes.upper).min(classes.digits) >= 2;
         let of_two = classes.digits >= 4
-            && part.len() >= SHORTEST_OF_TWO
+            && part.len() >= MIN_LENGTH_TWO_CLASSES
             && part.bytes().all(|byte| byte.is_ascii_alphanumeric())
             && part.bytes().any(|byte| !byte.is_ascii_hexdigit());
-        classes.count() >= SHORTEST && (of_three || of_two) && classes.is_mixed()
+        classes.count() >= MIN_LENGTH && (of_three || of_two) && classes.is_mixed()
     })
 }
 
@@ -140,7 +141,7 @@ pub(super) fn looks_secret(value: &str) -> bool {
     let (lower, upper) = (has(u8::is_ascii_lowercase), has(u8::is_ascii_uppercase));
     let is_version = value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     let is_word = value.contains(['/', '.', '-', '_', ' ', '\\', ':']);
-    // `key = call()` in a script.
+    // A function call in a script: `key = call()`.
     let is_call = value.contains('(');
     value.len() >= 6
         && !is_call

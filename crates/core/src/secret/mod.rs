@@ -1,7 +1,7 @@
-//! Finds secrets in texts by assignment names, token formats and entropy, so that recordings, reports, logs
-//! and the store, which gpubuild publishes, contain none.
+//! Redacts secrets in recordings, reports, logs and the store, because these are published. Finds secrets by the names of assignments,
+//! token formats and entropy.
 //!
-//! Each secret is replaced by [`MARK`]; the text around it stays: `-DAPI_KEY=[redacted]`.
+//! Each secret is replaced by [`MARK`], without changing the text around it: `-DAPI_KEY=[redacted]`.
 
 mod entropy;
 mod name;
@@ -20,23 +20,23 @@ pub use name::{is_secret_name, names_secret};
 /// The replacement for a secret.
 pub const MARK: &str = "[redacted]";
 
-/// Texts shorter than this, in bytes, cannot contain a recognisable secret.
-const SHORTEST: usize = 6;
+/// Minimum length in bytes of a text that can contain a recognisable secret.
+const MIN_LENGTH: usize = 6;
 
-/// Why a piece of text counts as a secret.
+/// Why a text is considered a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SecretKind {
-    /// The name of a variable, option, header or query parameter: `API_KEY=`, `--password`, `?token=`.
+    /// It is the value of a variable, option, header or query parameter with a secret name: `API_KEY=`, `--password`, `?token=`.
     Name,
-    /// An authentication scheme: `Bearer`.
+    /// It follows an authentication scheme: `Bearer`.
     Scheme,
-    /// User and password of a URL.
+    /// It is the user information of a URL.
     UserInfo,
-    /// The format of a known token, key or webhook: `ghp_`, `AKIA`, PEM.
+    /// It has the format of a known token, key or webhook: `ghp_`, `AKIA`, PEM.
     Shape,
-    /// A long random-looking text.
+    /// It is a long random-looking text.
     Entropy,
-    /// The value of a variable whose name marks it as secret.
+    /// It is equal to the value of a secret variable.
     Known,
 }
 
@@ -101,7 +101,7 @@ pub fn redact_arguments(arguments: &[String], known: &[String]) -> (Vec<String>,
     let mut before = "";
     let mut redacted = Vec::with_capacity(arguments.len());
     for argument in arguments {
-        if scan::takes_secret(before, argument) {
+        if scan::is_secret_argument(before, argument) {
             redacted.push(MARK.to_owned());
             kinds.insert(SecretKind::Name);
         } else {
@@ -114,7 +114,7 @@ pub fn redact_arguments(arguments: &[String], known: &[String]) -> (Vec<String>,
     (redacted, kinds)
 }
 
-/// The secrets of a text that are long and unusual enough to search for them in other texts.
+/// Returns the secrets in a text that are long and unusual enough to be searched in other texts.
 #[must_use]
 pub fn values(text: &str) -> Vec<String> {
     let found = find_known(text, &[]);
@@ -122,20 +122,20 @@ pub fn values(text: &str) -> Vec<String> {
     values.filter(|value| entropy::is_distinct(value)).map(str::to_owned).collect()
 }
 
-/// Whether a secret variable's value is unusual enough to search for it in other texts: not a path, not a word.
+/// Whether the value of a secret variable is unusual enough to be searched in other texts, so not a path or a word.
 #[must_use]
 pub fn is_distinct(value: &str) -> bool {
     entropy::is_distinct(value)
 }
 
-/// Whether the value of a variable with a secret name can be a secret. `SSH_AUTH_SOCK` is a path and cannot.
+/// Whether the value of a variable with a secret name can be a secret. Paths such as the value of `SSH_AUTH_SOCK` cannot.
 #[must_use]
 pub fn is_value(value: &str) -> bool {
     !value.is_empty() && !entropy::is_path(value)
 }
 
-/// Overwrites secrets in the printable parts of a binary file without changing its length. Entropy is ignored, because
-/// code and compressed data look random. `None` if the file has no secrets.
+/// Overwrites secrets in the printable parts of a binary file without changing its length. Does not use entropy, because code and
+/// compressed data look random. `None` if the file contains no secrets.
 #[must_use]
 pub fn mask(bytes: &[u8], known: &[String]) -> Option<Vec<u8>> {
     let mut masked = None;
@@ -145,7 +145,7 @@ pub fn mask(bytes: &[u8], known: &[String]) -> Option<Vec<u8>> {
         let length =
             bytes[start..].iter().position(|byte| !is_printable(byte)).unwrap_or(bytes.len() - start);
         let end = start + length;
-        if length >= SHORTEST
+        if length >= MIN_LENGTH
             && let Ok(text) = std::str::from_utf8(&bytes[start..end])
         {
             for one in find_known(text, known).iter().filter(|one| one.kind != SecretKind::Entropy) {
@@ -161,7 +161,7 @@ pub fn mask(bytes: &[u8], known: &[String]) -> Option<Vec<u8>> {
 /// All secrets, sorted by position, without overlaps.
 fn find_known(text: &str, known: &[String]) -> Vec<FoundSecret> {
     let mut found = Vec::new();
-    if text.len() < SHORTEST {
+    if text.len() < MIN_LENGTH {
         return found;
     }
     let lower = text.to_ascii_lowercase();

@@ -3,13 +3,13 @@
 /// How strongly a name marks its value as secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Strength {
-    /// The value is secret, whatever it looks like.
+    /// The value is secret.
     Strong,
     /// The value is secret if it looks random.
     Weak,
 }
 
-/// A variable whose name contains one of these is secret, even within a longer word.
+/// A variable is secret if its name contains one of these texts, even within a longer word.
 const IN_VARIABLES: [&str; 8] =
     ["TOKEN", "SECRET", "PASSW", "CREDENTIAL", "AUTH", "_KEY", "APIKEY", "COOKIE"];
 
@@ -82,7 +82,7 @@ const WEAK: [&str; 19] = [
     "passcode",
 ];
 
-/// Last words of names that describe a secret without containing it.
+/// Last words of names of variables that refer to a secret but do not contain it.
 const ABOUT: [&str; 28] = [
     "file",
     "path",
@@ -150,7 +150,7 @@ pub(super) fn strength(name: &str) -> Option<Strength> {
     is_weak.then_some(Strength::Weak)
 }
 
-/// Splits a name into lower-case words: `X-Amz-apiKey` is `x`, `amz`, `api`, `key`.
+/// Splits a name into lowercase words: `X-Amz-apiKey` is `x`, `amz`, `api`, `key`.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut before = ' ';

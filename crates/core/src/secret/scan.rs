@@ -1,10 +1,10 @@
-//! Secrets that are recognised by the text before them: names, schemes, URLs.
+//! Finds secrets by the text before them: names, authentication schemes, URLs.
 
 use super::entropy::looks_secret;
 use super::name::{Strength, strength};
 use super::{FoundSecret, MARK, SecretKind};
 
-/// Values that only mean on, off or unknown.
+/// Values that are not secret because they only mean on, off or unknown.
 const TRIVIAL: [&str; 14] = [
     "on", "off", "true", "false", "yes", "no", "none", "null", "auto", "default", "string", "required",
     "optional", "unset",
@@ -58,7 +58,7 @@ pub(super) fn assignments(text: &str, found: &mut Vec<FoundSecret>) {
 struct Name {
     start: usize,
     end: usize,
-    /// Whether spaces separate it from the `=` or `:`.
+    /// Whether there are spaces between it and the `=` or `:`.
     spaced: bool,
     /// Whether it ends with a quote.
     quoted: bool,
@@ -190,14 +190,14 @@ pub(super) fn options(text: &str, found: &mut Vec<FoundSecret>) {
         }
         let (start, end) = value(text, at + length + gap, None, false);
         let word = &text[start..end];
-        if takes_secret(name, word) {
+        if is_secret_argument(name, word) {
             found.push(FoundSecret { start, end, kind: SecretKind::Name });
         }
     }
 }
 
 /// Whether the argument after an option is secret.
-pub(super) fn takes_secret(option: &str, argument: &str) -> bool {
+pub(super) fn is_secret_argument(option: &str, argument: &str) -> bool {
     if ["-u", "--user", "--proxy-user"].contains(&option) {
         let password = argument.split_once(':').map(|(_, password)| password);
         return password.is_some_and(|password| {

@@ -1,4 +1,4 @@
-//! Tokens, keys and webhooks that are recognised by their format.
+//! Finds tokens, keys and webhooks by their format.
 
 use super::{FoundSecret, SecretKind};
 
@@ -11,7 +11,7 @@ enum Set {
     Url,
     /// Also `.`.
     Dotted,
-    /// Upper case and digits, exactly the given number.
+    /// Uppercase letters and digits, exactly the given number.
     Upper,
 }
 
@@ -89,7 +89,7 @@ const TOKENS: [(&str, Set, usize); 57] = [
     ("xoxs-", Set::Url, 10),
 ];
 
-/// Webhook URLs: anyone who knows the rest can post there.
+/// Prefixes of webhook URLs. Anyone who knows the rest of such a URL can post messages.
 const WEBHOOKS: [&str; 8] = [
     "hooks.slack.com/services/",
     "hooks.slack.com/workflows/",

@@ -5,7 +5,7 @@ fn clean(text: &str) -> String {
 }
 
 #[test]
-fn the_text_around_a_secret_stays() {
+fn the_text_around_a_secret_is_unchanged() {
     for (text, expected) in [
         ("-O2 -DAPI_KEY=abc123 -g", "-O2 -DAPI_KEY=[redacted] -g"),
         ("-DX_TOKEN:STRING=abcd;-DY=1", "-DX_TOKEN:STRING=[redacted];-DY=1"),
@@ -81,7 +81,7 @@ fn masked_binaries_keep_their_length() {
 }
 
 #[test]
-fn a_writer_redacts_each_line() {
+fn the_writer_redacts_each_line() {
     let mut out = Vec::new();
     Redacting(&mut out).write_all(b"run --token abcd1234\n").unwrap();
     assert_eq!(out, b"run --token [redacted]\n");

@@ -1,4 +1,4 @@
-//! Limits that control groups place on this process.
+//! Resource limits of this process's control groups.
 
 use gpubuild_host::ReadFiles;
 
@@ -9,13 +9,13 @@ const ROOT: &str = "/sys/fs/cgroup";
 pub(super) struct CgroupLimits {
     /// Memory in bytes.
     pub(super) memory: Option<u64>,
-    /// The part of it that is in use, in bytes.
+    /// Memory in use within the group with that limit, in bytes.
     pub(super) memory_used: Option<u64>,
     /// CPU time as a number of processors.
     pub(super) processors: Option<f64>,
 }
 
-/// The limits of cgroup version 2, or of version 1 if that is mounted.
+/// Reads the limits of cgroup version 2, or of version 1 if it is mounted.
 pub(super) fn probe(host: &dyn ReadFiles) -> CgroupLimits {
     let Ok(groups) = host.read_text(&host.path("/proc/self/cgroup")) else { return CgroupLimits::default() };
     let text = |path: String| host.read_text(&host.path(&path)).ok();
@@ -33,7 +33,7 @@ pub(super) fn probe(host: &dyn ReadFiles) -> CgroupLimits {
         }
     }
     if let Some(group) = parse_group(&groups, "memory") {
-        // In a container, the machine's hierarchy can be hidden and the process's group be the root.
+        // In a container, the machine's hierarchy can be hidden: the root then is the process's own group.
         for folder in upwards(&format!("{ROOT}/memory"), &group) {
             let memory = text(format!("{folder}/memory.limit_in_bytes")).and_then(|max| parse_limit(&max));
             if let Some(memory) = memory.filter(|memory| limits.memory.is_none_or(|limit| *memory < limit)) {
@@ -63,7 +63,7 @@ fn smaller(left: Option<f64>, right: Option<f64>) -> Option<f64> {
     }
 }
 
-/// The path of a controller's group in `/proc/self/cgroup`; version 2 lines name no controller.
+/// The path of a controller's group in `/proc/self/cgroup`. The line of version 2 has no controller.
 fn parse_group(text: &str, controller: &str) -> Option<String> {
     text.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':');
@@ -72,7 +72,7 @@ fn parse_group(text: &str, controller: &str) -> Option<String> {
     })
 }
 
-/// The folder of a group and those of its ancestors, the root last.
+/// The folders of a group and its ancestors, ending with the root.
 fn upwards(root: &str, group: &str) -> Vec<String> {
     let mut folders = Vec::new();
     let mut rest = group.trim_end_matches('/');
@@ -84,13 +84,14 @@ fn upwards(root: &str, group: &str) -> Vec<String> {
     folders
 }
 
-/// A number of bytes; `None` for `max` and the huge numbers of version 1, which mean no limit.
+/// Parses a limit in bytes. `None` for `max` and for the huge numbers that mean "no limit" in version 1.
 fn parse_limit(text: &str) -> Option<u64> {
     const NO_LIMIT: u64 = 1 << 60;
     text.trim().parse().ok().filter(|limit| *limit < NO_LIMIT)
 }
 
-/// `200000 100000`: microseconds of CPU time per period; `None` for `max` or a negative number, which mean no limit.
+/// Parses a CPU limit such as `200000 100000` (microseconds of CPU time, period) to a number of processors. `None` for `max` or a
+/// negative number, which mean no limit.
 fn parse_cpu_max(text: &str) -> Option<f64> {
     let mut numbers = text.split_whitespace();
     let quota: f64 = numbers.next()?.parse().ok().filter(|quota| *quota > 0.0)?;
@@ -104,7 +105,7 @@ mod tests {
     use gpubuild_host::{Arch, Os, RecordedHost};
 
     #[test]
-    fn the_tightest_ancestor_limits() {
+    fn the_tightest_limit_of_all_ancestors_applies() {
         let host = RecordedHost::builder(Os::Linux, Arch::X86_64)
             .file("/proc/self/cgroup", "0::/user.slice/user-1000.slice\n")
             .file("/sys/fs/cgroup/user.slice/user-1000.slice/memory.max", "max\n")

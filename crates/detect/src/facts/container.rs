@@ -1,11 +1,11 @@
-//! Detects containers and WSL, which show only a part of the machine.
+//! Detects containers and WSL, in which only a part of the machine is visible.
 
 use gpubuild_host::{Os, ReadFiles};
 
 use super::{Fact, trimmed};
 use crate::finding::Evidence;
 
-/// Files whose presence identifies the kind of container. `NVIDIA_VISIBLE_DEVICES` does not count: users also set it outside.
+/// Files that identify a kind of container. The variable `NVIDIA_VISIBLE_DEVICES` is not evidence, because users also set it outside.
 const MARKERS: [(&str, &str); 6] = [
     ("/var/run/secrets/kubernetes.io", "kubernetes"),
     ("/run/.containerenv", "podman"),
@@ -17,8 +17,8 @@ const MARKERS: [(&str, &str); 6] = [
 /// Variables that Singularity and Apptainer set.
 const SINGULARITY: [&str; 4] =
     ["APPTAINER_CONTAINER", "APPTAINER_NAME", "SINGULARITY_CONTAINER", "SINGULARITY_NAME"];
-/// Words in control group names, the most specific first.
-const GROUP_WORDS: [(&str, &str); 5] = [
+/// Texts in control group names that identify a kind of container, the most specific first.
+const GROUP_MARKERS: [(&str, &str); 5] = [
     ("kubepods", "kubernetes"),
     ("libpod", "podman"),
     ("docker", "docker"),
@@ -63,7 +63,7 @@ pub(super) fn probe_container(host: &dyn ReadFiles) -> Option<Fact<String>> {
     None
 }
 
-/// Maps a manager's name to a known kind; any other name is `other`.
+/// Maps the name of a container manager to a kind; `other` if it is unknown.
 fn known_kind(manager: &str) -> &'static str {
     match manager {
         "docker" => "docker",
@@ -74,10 +74,10 @@ fn known_kind(manager: &str) -> &'static str {
     }
 }
 
-/// The kind of container by control group names. A service of the machine (`/system.slice/docker.service`) does not count.
+/// The kind of container, determined by control group names. Ignores system services (`/system.slice/docker.service`).
 fn parse_groups(text: &str) -> Option<&'static str> {
     let groups: Vec<&str> = text.lines().filter_map(|line| line.splitn(3, ':').nth(2)).collect();
-    GROUP_WORDS.iter().find_map(|(word, kind)| {
+    GROUP_MARKERS.iter().find_map(|(word, kind)| {
         let inside = groups.iter().any(|group| {
             group.split('/').any(|name| {
                 name.starts_with(word) && !name.ends_with(".service") && !name.ends_with(".socket")
@@ -103,7 +103,7 @@ pub(super) fn probe_wsl(host: &dyn ReadFiles, kernel: Option<&str>) -> Option<Fa
     Some(Fact { value: version, found_via: "procfs".to_owned(), evidence })
 }
 
-/// The WSL version by kernel release: `5.15.153.1-microsoft-standard-WSL2` is 2, `4.4.0-19041-Microsoft` is 1.
+/// The WSL version, determined by the kernel release: `5.15.153.1-microsoft-standard-WSL2` is 2, `4.4.0-19041-Microsoft` is 1.
 fn parse_wsl(release: &str) -> Option<u32> {
     let lower = release.to_lowercase();
     if !lower.contains("microsoft") {

@@ -1,4 +1,4 @@
-//! The CPU's name, level and features, and how much of it this process may use.
+//! The CPU's name, level and features, and the share of processors and memory that this process may use.
 
 use gpubuild_host::{Arch, InspectHost, Os, ReadFiles, ReadRegistry};
 
@@ -6,7 +6,7 @@ use super::cgroup::CgroupLimits;
 use super::{CpuFacts, trimmed};
 use crate::finding::{Evidence, EvidenceKind};
 
-/// Flags of `/proc/cpuinfo` that each x86-64 level adds, as the psABI defines the levels.
+/// The `/proc/cpuinfo` flags that each x86-64 level adds, as defined in the psABI.
 const LEVELS: [(&str, &[&str]); 4] = [
     ("x86-64-v1", &["cmov", "cx8", "fpu", "fxsr", "mmx", "sse", "sse2"]),
     ("x86-64-v2", &["cx16", "lahf_lm", "popcnt", "pni", "sse4_1", "sse4_2", "ssse3"]),
@@ -14,7 +14,7 @@ const LEVELS: [(&str, &[&str]); 4] = [
     ("x86-64-v4", &["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"]),
 ];
 
-/// Features that kernels use, in the spelling of `/proc/cpuinfo`.
+/// Features that compute kernels use, spelled as in `/proc/cpuinfo`.
 const FEATURES: [&str; 24] = [
     "amx_bf16",
     "amx_int8",
@@ -46,12 +46,13 @@ pub(super) fn probe(host: &dyn InspectHost, limits: &CgroupLimits) -> CpuFacts {
     match host.platform().os {
         Os::Linux => probe_linux(host, limits),
         Os::Windows => probe_windows(host),
-        // There, only a system call reports the model; the level below follows from the platform.
+        // On macOS, only a system call reports the model. The level follows from the platform.
         Os::Macos => CpuFacts { level: level_of_platform(host.platform().arch), ..CpuFacts::default() },
     }
 }
 
-/// Bytes that cover the entry of the first processor. The file has one per processor, and the kernel measures each one's speed.
+/// Number of bytes that contain the first processor's entry. Reading the entries of all processors is slow, because the kernel
+/// measures the frequency of each.
 const FIRST_ENTRY: usize = 8 << 10;
 
 fn probe_linux(host: &dyn ReadFiles, limits: &CgroupLimits) -> CpuFacts {
@@ -78,12 +79,12 @@ fn probe_linux(host: &dyn ReadFiles, limits: &CgroupLimits) -> CpuFacts {
     cpu
 }
 
-/// The minimum of the processors that exist, those that this process may run on, and its share of CPU time.
+/// The minimum of the present processors, the processors in the affinity mask, and the CPU time limit.
 fn within_limits(present: Option<u32>, allowed: Option<u32>, time: Option<f64>) -> Option<u32> {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "clamped to what a u32 holds"
+        reason = "clamped to the range of u32"
     )]
     let time = time.map(|processors| processors.ceil().clamp(1.0, f64::from(u32::MAX)) as u32);
     [present, allowed, time].into_iter().flatten().min()
@@ -114,7 +115,7 @@ fn probe_windows(host: &dyn ReadRegistry) -> CpuFacts {
     cpu
 }
 
-/// The level that every processor of an architecture has; `None` if the architecture has no levels.
+/// The baseline level of an architecture; `None` if the architecture has no levels.
 fn level_of_platform(arch: Arch) -> Option<String> {
     match arch {
         Arch::X86_64 => None,
@@ -153,12 +154,12 @@ fn parse_cpuinfo(text: &str, arch: Arch) -> CpuFacts {
     }
 }
 
-/// The number of processors in a line such as `Cpus_allowed_list: 0-3,8`.
+/// Counts the processors in a line such as `Cpus_allowed_list: 0-3,8`.
 fn parse_allowed(status: &str) -> Option<u32> {
     count_list(status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?)
 }
 
-/// How many numbers a list such as `0-3,8` contains.
+/// Counts the numbers in a list such as `0-3,8`.
 fn count_list(text: &str) -> Option<u32> {
     let mut count: u32 = 0;
     for range in text.trim().split(',') {
@@ -169,7 +170,7 @@ fn count_list(text: &str) -> Option<u32> {
     (count > 0).then_some(count)
 }
 
-/// Memory in bytes, within the control group's limit.
+/// Reads memory sizes in bytes, limited by the control group.
 pub(super) fn probe_memory(host: &dyn ReadFiles, limits: &CgroupLimits) -> super::Memory {
     if host.platform().os != Os::Linux {
         return super::Memory::default();
@@ -183,7 +184,7 @@ pub(super) fn probe_memory(host: &dyn ReadFiles, limits: &CgroupLimits) -> super
     }
 }
 
-/// `MemTotal` and `MemAvailable` in bytes.
+/// Parses `MemTotal` and `MemAvailable` to bytes.
 fn parse_meminfo(text: &str) -> (Option<u64>, Option<u64>) {
     let value = |name: &str| {
         let rest = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_requires_all_flags_of_lower_levels() {
+    fn a_level_requires_the_flags_of_all_lower_levels() {
         assert_eq!(level(&[V1, V2, V3, V4]), "x86-64-v4");
         assert_eq!(level(&[V1, V2, V3]), "x86-64-v3");
         assert_eq!(level(&[V1, V2, "avx avx2"]), "x86-64-v2");
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn features_are_sorted_and_arm_is_supported() {
+    fn features_are_sorted_and_arm_features_are_parsed() {
         let cpu = parse_cpuinfo(
             "processor\t: 0\nBogoMIPS\t: 2000.00\nFeatures\t: fp asimd aes sve i8mm bf16\n",
             Arch::Aarch64,
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_in_bytes() {
+    fn memory_is_converted_to_bytes() {
         let text = "MemTotal:        4023888 kB\nMemFree:  1 kB\nMemAvailable:    3000000 kB\n";
         assert_eq!(parse_meminfo(text), (Some(4_023_888 * 1024), Some(3_000_000 * 1024)));
         assert_eq!(parse_meminfo("MemTotal: many kB\n"), (None, None));

@@ -1,4 +1,4 @@
-//! The C library and its version, read from the library file.
+//! The C library and its version, determined from files.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use gpubuild_host::{Arch, Command, HostPath, InspectHost, Os, ReadFiles, RunProg
 use super::{Fact, Libc};
 use crate::finding::{Evidence, EvidenceKind};
 
-/// Programs that print the version of glibc. They are never started; a recording may contain their output.
-const TELLING_PROGRAMS: [&[&str]; 2] = [&["ldd", "--version"], &["getconf", "GNU_LIBC_VERSION"]];
+/// Programs that print the version of glibc. They are never started; only recorded output is used.
+const VERSION_PROGRAMS: [&[&str]; 2] = [&["ldd", "--version"], &["getconf", "GNU_LIBC_VERSION"]];
 
 pub(super) fn probe(host: &dyn InspectHost) -> Option<Fact<Libc>> {
     match host.platform().os {
@@ -19,7 +19,7 @@ pub(super) fn probe(host: &dyn InspectHost) -> Option<Fact<Libc>> {
     }
 }
 
-/// The C library of a platform that has only one.
+/// The C library of a platform with only one.
 fn implied(family: &str) -> Fact<Libc> {
     let value = Libc { family: family.to_owned(), version: None };
     Fact { value, found_via: "platform".to_owned(), evidence: Vec::new() }
@@ -41,8 +41,8 @@ fn probe_musl(host: &dyn ReadFiles) -> Option<Fact<Libc>> {
         return Some(fact("musl", Some(version), "file", evidence));
     }
     let version = host.read(&loader).ok().and_then(|bytes| parse_musl(&bytes));
-    let said = version.as_ref().map_or("present", Version::as_str);
-    let evidence = Evidence::file(loader.as_str(), said);
+    let state = version.as_ref().map_or("present", Version::as_str);
+    let evidence = Evidence::file(loader.as_str(), state);
     Some(fact("musl", version, "file", evidence))
 }
 
@@ -57,11 +57,11 @@ fn probe_glibc(host: &dyn InspectHost) -> Option<Fact<Libc>> {
     });
     from_library
         .or_else(|| from_header(host))
-        .or_else(|| TELLING_PROGRAMS.iter().find_map(|argv| from_recorded_program(host, argv)))
+        .or_else(|| VERSION_PROGRAMS.iter().find_map(|argv| from_recorded_program(host, argv)))
         .or_else(|| library.map(|path| fact("glibc", None, "file", Evidence::file(path.as_str(), "present"))))
 }
 
-/// The version from the link target: old releases were installed as `libc-2.31.so`.
+/// The version in the link target: old releases are installed as `libc-2.31.so`.
 fn from_real_name(host: &dyn ReadFiles, path: &HostPath) -> Option<Fact<Libc>> {
     let target = host.read_link(path).ok()?;
     let name = target.rsplit('/').next()?;
@@ -95,7 +95,8 @@ fn from_recorded_program(host: &dyn RunPrograms, argv: &[&str]) -> Option<Fact<L
     Some(fact(family, Some(version), "exec", Evidence::new(EvidenceKind::Exec, argv.join(" "), first)))
 }
 
-/// Searches the banner piece by piece from the end, because it is among the constants there and the library is large.
+/// Searches the version banner piece by piece from the end of the file: the library is large, and the banner is among the constants
+/// near its end.
 fn banner(host: &dyn ReadFiles, path: &HostPath) -> Option<Version> {
     const PIECE: usize = 64 << 10;
     let size = usize::try_from(host.stat(path).ok()?.size).ok()?;
@@ -106,10 +107,10 @@ fn banner(host: &dyn ReadFiles, path: &HostPath) -> Option<Version> {
     })
 }
 
-/// An upper bound for the length of a distribution's banner, in bytes.
+/// Upper bound for the length of a version banner, in bytes.
 const LONGEST_BANNER: usize = 200;
 
-/// The version in the banner of `libc.so.6`: `GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.`
+/// Parses the version in the banner of `libc.so.6`: `GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.`
 fn parse_banner(library: &[u8]) -> Option<Version> {
     const BANNER: &[u8] = b"GNU C Library (";
     const VERSION: &str = "version ";
@@ -121,14 +122,14 @@ fn parse_banner(library: &[u8]) -> Option<Version> {
     after[..end].trim_end_matches('.').parse().ok()
 }
 
-/// The version that musl's loader prints: `Version 1.2.4`. The library file contains the number separately.
+/// Finds the version in musl's loader. It prints `Version 1.2.4`, but the file contains the number separately.
 fn parse_musl(library: &[u8]) -> Option<Version> {
     let text = String::from_utf8_lossy(library);
     text.lines()
         .find_map(|line| line.trim().strip_prefix("Version ")?.split_whitespace().next()?.parse().ok())
 }
 
-/// The version of musl in Alpine's list of installed packages.
+/// Parses the version of musl in Alpine's list of installed packages.
 fn parse_apk(text: &str) -> Option<Version> {
     let package = text.split("\n\n").find(|package| package.lines().any(|line| line == "P:musl"))?;
     let version = package.lines().find_map(|line| line.strip_prefix("V:"))?;
@@ -145,8 +146,8 @@ fn parse_header(text: &str) -> Option<Version> {
     format!("{}.{}", number("__GLIBC__")?, number("__GLIBC_MINOR__")?).parse().ok()
 }
 
-/// The version in `ldd (Debian GLIBC 2.36-9+deb12u10) 2.36`, `glibc 2.36`, `Version 1.2.4`: the last word of the first line
-/// that ends with a version.
+/// Parses the output of such a program: `ldd (Debian GLIBC 2.36-9+deb12u10) 2.36`, `glibc 2.36`, `Version 1.2.4`. Uses the last word of
+/// the first line that ends with a version.
 fn parse_program(text: &str) -> Option<Version> {
     text.lines().find_map(|line| Version::find_in(line.split_whitespace().last()?))
 }
@@ -166,11 +167,11 @@ mod tests {
         let fact = probe(&host);
         let found = fact.as_ref().map(|fact| (fact.value.label(), fact.found_via.clone()));
         assert_eq!(found, expected.map(|(label, via)| (label.to_owned(), via.to_owned())));
-        assert_eq!(host.counts().processes, 0, "recorded output starts no process");
+        assert_eq!(host.counts().processes, 0, "no process may be started");
     }
 
     #[test]
-    fn the_version_comes_from_the_library_first() {
+    fn the_library_is_the_first_source_of_the_version() {
         let banner = b"constants\0GNU C Library (Debian GLIBC 2.36-9+deb12u13) stable release version 2.36.\nCopyright\0";
         check(
             linux()
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_come_next_and_recorded_output_last() {
+    fn headers_are_the_next_source_and_recorded_output_the_last() {
         check(
             linux().opaque("/lib64/libc.so.6").file(
                 "/usr/include/features.h",
@@ -219,7 +220,7 @@ mod tests {
             Some(("musl-1.2.4", "file")),
         );
         check(linux().opaque("/lib/ld-musl-x86_64.so.1"), Some(("musl", "file")));
-        // A glibc system on which musl's loader is installed too.
+        // A glibc system with musl installed as well.
         check(
             linux()
                 .opaque("/lib/ld-musl-x86_64.so.1")

@@ -1,7 +1,7 @@
 //! Observations of a host, each with its evidence. Absent is a value, not an error.
 //!
-//! Every module is a pair: a thin `probe_*` that reads bytes through the host, and pure
-//! `parse_*` functions that decide. Nothing here starts a process; `probe` documents the answers of the child probes.
+//! Every module has thin `probe_*` functions, which read bytes through the host, and pure `parse_*` functions, which interpret them.
+//! Nothing here starts a process.
 
 mod cgroup;
 mod container;
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::finding::Evidence;
 
-/// Examines a host: files, registry and environment. Starts no process and opens no driver.
+/// Gathers facts from files, registry and environment. Starts no process and loads no driver library.
 #[must_use]
 pub fn gather(host: &dyn InspectHost) -> Facts {
     let limits = cgroup::probe(host);
@@ -43,7 +43,7 @@ pub fn gather(host: &dyn InspectHost) -> Facts {
     facts
 }
 
-/// A text file without surrounding white space and NULs; `None` if it is absent or empty.
+/// Reads a text file without surrounding whitespace and NULs. `None` if it is missing or empty.
 fn trimmed(host: &dyn ReadFiles, path: &str) -> Option<String> {
     let text = host.read_text(&host.path(path)).ok()?;
     let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
@@ -55,13 +55,13 @@ fn trimmed(host: &dyn ReadFiles, path: &str) -> Option<String> {
 pub struct Fact<T> {
     /// The observed value.
     pub value: T,
-    /// The source in one word: `sysfs`, `env:CUDA_PATH`, `registry`, `override`, `probe`.
+    /// A short name of the source: `sysfs`, `env:CUDA_PATH`, `registry`, `override`, `probe`.
     pub found_via: String,
-    /// The observations behind it.
+    /// The observations that the value is based on.
     pub evidence: Vec<Evidence>,
 }
 
-/// All facts about a host that need no toolkit description.
+/// All facts about a host that do not depend on toolkit descriptions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// Operating system and architecture.
@@ -74,11 +74,11 @@ pub struct Facts {
     pub libc: Option<Fact<Libc>>,
     /// The CPU.
     pub cpu: CpuFacts,
-    /// Memory of the machine or control group.
+    /// Memory of the machine, or of the control group.
     pub memory: Memory,
     /// The kind of container: `docker`, `podman`, `kubernetes`, `lxc`, `singularity`, `other`.
     pub container: Option<Fact<String>>,
-    /// WSL version, 1 or 2.
+    /// The WSL version, 1 or 2.
     pub wsl: Option<Fact<u32>>,
     /// All GPUs, ordered by PCI address.
     pub gpus: Vec<Gpu>,
@@ -88,21 +88,21 @@ pub struct Facts {
     pub overrides: Vec<EnvironmentOverride>,
 }
 
-/// A Linux distribution or another system's release.
+/// A Linux distribution, or a release of another operating system.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Distro {
     /// `ID` of os-release: `debian`, `ubuntu`, `fedora`, `arch`; `windows`, `macos`.
     pub id: String,
     /// `VERSION_ID`; empty for rolling releases.
     pub version: String,
-    /// `ID_LIKE`, the closest first.
+    /// `ID_LIKE`: distributions that it derives from, the closest first.
     pub like: Vec<String>,
     /// `PRETTY_NAME`.
     pub name: String,
 }
 
 impl Distro {
-    /// Id and version as in `debian-12`; only the id, such as `arch`, without a version.
+    /// Id and version, such as `debian-12`, or only the id, such as `arch`, if it has no version.
     #[must_use]
     pub fn label(&self) -> String {
         if self.version.is_empty() { self.id.clone() } else { format!("{}-{}", self.id, self.version) }
@@ -129,19 +129,19 @@ impl Libc {
 /// The CPU as this process can use it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct CpuFacts {
-    /// The model name in the system's spelling.
+    /// The model name as reported by the system.
     pub name: Option<String>,
     /// Logical processors that this process may use.
     pub threads: Option<u32>,
     /// x86-64 level: `x86-64-v1` to `x86-64-v4`; on ARM `armv8-a`.
     pub level: Option<String>,
-    /// Features that kernels use, sorted: `avx2`, `avx512_vnni`, `f16c`, `sve`.
+    /// Features that compute kernels use, sorted: `avx2`, `avx512_vnni`, `f16c`, `sve`.
     pub features: Vec<String>,
-    /// The observations behind these.
+    /// The observations that these values are based on.
     pub evidence: Vec<Evidence>,
 }
 
-/// Memory in bytes, within the limit of the control group.
+/// Memory in bytes, limited by the control group.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Memory {
     /// Installed memory, or the control group's limit if that is smaller.
@@ -150,7 +150,7 @@ pub struct Memory {
     pub available_bytes: Option<u64>,
 }
 
-/// Vendors of GPUs that have a backend, and others.
+/// The vendor of a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Vendor {
@@ -164,16 +164,16 @@ pub enum Vendor {
     Apple,
     /// Qualcomm.
     Qualcomm,
-    /// A virtual display without compute: QEMU, VMware, Hyper-V.
+    /// A virtual display without compute support: QEMU, VMware, Hyper-V.
     Virtual,
-    /// A device that runs on the CPU: llvmpipe, `PoCL`.
+    /// A software device, which runs on the CPU: llvmpipe, `PoCL`.
     Software,
     /// Any other vendor.
     Other,
 }
 
 impl Vendor {
-    /// The name for messages.
+    /// The display name.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -196,28 +196,28 @@ pub struct Gpu {
     pub vendor: Vendor,
     /// Its name, or `NVIDIA GPU 10de:2335` if only the ids are known.
     pub name: String,
-    /// PCI address `0000:c1:00.0`.
+    /// PCI address: `0000:c1:00.0`.
     pub pci: Option<String>,
     /// PCI vendor and device id.
     pub ids: Option<(u16, u16)>,
     /// The kernel driver that it is bound to: `nvidia`, `nouveau`, `amdgpu`, `i915`, `xe`, `vfio-pci`.
     pub kernel_driver: Option<String>,
-    /// `sm_90` or `gfx942`.
+    /// The architecture: `sm_90`, `gfx942`.
     pub arch: Option<String>,
     /// Device memory in bytes.
     pub memory_bytes: Option<u64>,
     /// Whether it shares memory with the CPU, if known.
     pub integrated: Option<bool>,
-    /// UUID in the driver's spelling.
+    /// UUID as the driver formats it.
     pub uuid: Option<String>,
     /// The sources: `sysfs`, `kfd`, `registry`, `probe:cuda`, `override`.
     pub found_via: Vec<String>,
-    /// The observations behind these.
+    /// The observations that these values are based on.
     pub evidence: Vec<Evidence>,
 }
 
 impl Gpu {
-    /// A GPU of which only the vendor is known.
+    /// Creates a GPU of which only the vendor is known.
     #[must_use]
     pub fn unknown(vendor: Vendor) -> Self {
         Self {
@@ -236,26 +236,26 @@ impl Gpu {
     }
 }
 
-/// A kernel driver that is loaded or installed.
+/// A loaded or installed kernel driver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DriverFacts {
     /// The vendor.
     pub vendor: Vendor,
     /// The module's name: `nvidia`, `amdgpu`, `i915`, `xe`.
     pub module: String,
-    /// Its version in the vendor's spelling, if the driver reports one.
+    /// The version as the vendor writes it, if the driver reports one.
     pub version: Option<Fact<Version>>,
-    /// `open` or `proprietary`, if known (NVIDIA).
+    /// `open` or `proprietary`, if known. Only for NVIDIA.
     pub flavour: Option<String>,
 }
 
-/// A value that the user set instead of an observation.
+/// A value from a variable that replaces an observation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct EnvironmentOverride {
     /// The key: `cuda.driver`, `cuda.cc`, `rocm.gfx`.
     pub key: String,
     /// The value; `10.3.0` in `HSA_OVERRIDE_GFX_VERSION` becomes `gfx1030`.
     pub value: String,
-    /// The variable that set it.
+    /// The name of the variable.
     pub origin: String,
 }

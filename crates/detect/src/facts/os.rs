@@ -1,4 +1,4 @@
-//! Distribution or release of the operating system, and its kernel release.
+//! The distribution or release of the operating system, and its kernel release.
 
 use gpubuild_host::{InspectHost, Os};
 
@@ -65,12 +65,12 @@ pub(super) fn probe_kernel(host: &dyn InspectHost) -> Option<Fact<String>> {
     }
 }
 
-/// The kernel release in `Linux version 6.1.0-30-amd64 (debian-kernel@lists.debian.org) (gcc-12 …`.
+/// Parses the kernel release in `Linux version 6.1.0-30-amd64 (debian-kernel@lists.debian.org) (gcc-12 …`.
 fn parse_kernel(text: &str) -> Option<String> {
     text.strip_prefix("Linux version ")?.split_whitespace().next().map(str::to_owned)
 }
 
-/// Parses `os-release`, a file of shell assignments. `None` without an `ID`.
+/// Parses `os-release`, a file of shell assignments. `None` if it has no `ID`.
 fn parse_os_release(text: &str) -> Option<Distro> {
     let value = |wanted: &str| {
         text.lines().find_map(|line| {
@@ -94,7 +94,7 @@ fn unquoted(value: &str) -> String {
     inner.replace("\\\"", "\"").replace("\\$", "$")
 }
 
-/// A Windows release by its build. `ProductName` is "Windows 10" on Windows 11 too.
+/// Determines the Windows release by build number, because `ProductName` is `Windows 10` on Windows 11 too.
 fn parse_windows(build: u32, product: Option<&str>, display_version: Option<&str>) -> Distro {
     let number = if build >= FIRST_BUILD_OF_WINDOWS_11 { "11" } else { "10" };
     let product = product.unwrap_or("Windows").trim();

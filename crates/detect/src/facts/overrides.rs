@@ -1,4 +1,4 @@
-//! Values that the user sets instead of observations, for hosts without the hardware.
+//! Overrides: values that replace observations, for hosts without the hardware.
 
 use gpubuild_core::arch::CudaArch;
 use gpubuild_core::version::Version;
@@ -7,9 +7,9 @@ use gpubuild_host::{Environment, Os, Platform};
 use super::{DriverFacts, EnvironmentOverride, Fact, Facts, Gpu, Vendor};
 use crate::finding::Evidence;
 
-/// Variables of other tools and the keys that they set.
+/// Variables of other tools, and the keys that they set.
 ///
-/// `CUDA_COMPUTE_CAP` and `CUDAARCHS` select what to compile for, not which device exists, so they have a separate key.
+/// `CUDA_COMPUTE_CAP` and `CUDAARCHS` select the architectures to compile for, not the device, so they have a separate key.
 const VARIABLES: [(&str, &str); 5] = [
     ("UV_CUDA_DRIVER_VERSION", "cuda.driver"),
     ("CONDA_OVERRIDE_CUDA", "cuda.version"),
@@ -18,7 +18,7 @@ const VARIABLES: [(&str, &str); 5] = [
     ("HSA_OVERRIDE_GFX_VERSION", "rocm.hsa-override"),
 ];
 
-/// Keys of `GPUBUILD_SET`.
+/// The valid keys of `GPUBUILD_SET`.
 pub const KEYS: [&str; 7] =
     ["cuda.driver", "cuda.version", "cuda.cc", "cuda.memory", "rocm.driver", "rocm.gfx", "rocm.memory"];
 
@@ -28,11 +28,11 @@ pub const KEYS: [&str; 7] =
 pub struct BadSet {
     /// The part as written.
     pub part: String,
-    /// Why it is invalid.
+    /// The problem, as the end of a sentence.
     pub why: &'static str,
 }
 
-/// Parses `GPUBUILD_SET`: `cuda.driver=550.54,cuda.cc=90`. Returns the invalid parts beside the valid ones.
+/// Parses the value of `GPUBUILD_SET`, such as `cuda.driver=550.54,cuda.cc=90`. Returns valid and invalid parts.
 #[must_use]
 pub fn parse_set(text: &str) -> (Vec<EnvironmentOverride>, Vec<BadSet>) {
     let mut good = Vec::new();
@@ -68,7 +68,7 @@ fn is_valid(key: &str, value: &str) -> bool {
     }
 }
 
-/// All overrides, those of `GPUBUILD_SET` first; the first one of a key is used.
+/// Gathers all overrides, those of `GPUBUILD_SET` first. The first override of a key is used.
 pub(super) fn gather(env: &Environment) -> Vec<EnvironmentOverride> {
     let mut overrides = env.get("GPUBUILD_SET").map(|text| parse_set(text).0).unwrap_or_default();
     for (variable, key) in VARIABLES {
@@ -85,7 +85,7 @@ pub(super) fn gather(env: &Environment) -> Vec<EnvironmentOverride> {
     overrides
 }
 
-/// The architecture in `gfx942` or `942`.
+/// Parses an architecture: `gfx942` or `942`.
 fn gfx(text: &str) -> Option<String> {
     let digits = text.trim().to_lowercase();
     let digits = digits.strip_prefix("gfx").unwrap_or(&digits);
@@ -93,7 +93,7 @@ fn gfx(text: &str) -> Option<String> {
     plausible.then(|| format!("gfx{digits}"))
 }
 
-/// The architecture in ROCm's spelling of `HSA_OVERRIDE_GFX_VERSION`: `10.3.0` is `gfx1030`.
+/// Parses the value of `HSA_OVERRIDE_GFX_VERSION`: `10.3.0` is `gfx1030`.
 fn parse_hsa(text: &str) -> Option<String> {
     let mut numbers = text.trim().split('.').map(|number| number.parse::<u32>().ok());
     let (major, minor, step) = (numbers.next()??, numbers.next()??, numbers.next()??);
@@ -148,7 +148,7 @@ fn set_driver(facts: &mut Facts, vendor: Vendor, module: &str, set: &Environment
     }
 }
 
-/// Sets the architecture of the vendor's devices, or adds a device for the vendor.
+/// Sets the architecture of the vendor's devices, or adds a device if there is none.
 fn set_device(
     facts: &mut Facts,
     vendor: Vendor,
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_are_parsed_and_errors_explained() {
+    fn settings_are_parsed_and_errors_are_explained() {
         let (good, bad) = parse_set("cuda.driver=550.54, cuda.cc=90;rocm.gfx=gfx942,");
         let pairs: Vec<_> = good.iter().map(|set| (set.key.as_str(), set.value.as_str())).collect();
         assert_eq!(pairs, [("cuda.driver", "550.54"), ("cuda.cc", "90"), ("rocm.gfx", "gfx942")]);
@@ -193,8 +193,8 @@ mod tests {
         let (good, bad) = parse_set("cuda.cc=ninety,cuda.colour=red,nothing,rocm.gfx=gfxyz");
         assert!(good.is_empty());
         let why: Vec<_> = bad.iter().map(|bad| bad.why).collect();
-        let unread = "has an invalid value";
-        assert_eq!(why, [unread, "has an unknown key", "has no `=`", unread]);
+        let invalid = "has an invalid value";
+        assert_eq!(why, [invalid, "has an unknown key", "has no `=`", invalid]);
         assert!(bad[1].to_string().contains("hint: write `key=value"), "{}", bad[1]);
     }
 

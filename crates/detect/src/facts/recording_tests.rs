@@ -10,30 +10,30 @@ use gpubuild_host::{
 
 use super::gather;
 
-/// More than a recording keeps of a library, in bytes.
+/// Size in bytes of a library that is too large to be recorded completely.
 const LARGE: usize = 1 << 20;
 
 fn linux() -> RecordedHostBuilder {
     RecordedHost::builder(Os::Linux, Arch::X86_64)
 }
 
-/// Records what `look` reads, writes and parses the recording, and looks again: both results must be equal.
+/// Runs `inspect` on a host and on its recording, and asserts that both results are equal.
 fn check<T: PartialEq + std::fmt::Debug>(
     host: &dyn Host,
-    look: impl Fn(&dyn InspectHost) -> T,
+    inspect: impl Fn(&dyn InspectHost) -> T,
 ) -> (T, String) {
     let mut first = None;
-    let (recording, _) = record(host, &[], |host| first = Some(look(host)));
+    let (recording, _) = record(host, &[], |host| first = Some(inspect(host)));
     let text = recording.to_toml();
     let replayed =
         RecordedHost::parse("replay.toml", &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let again = look(&replayed);
-    assert_eq!(Some(&again), first.as_ref(), "{text}");
-    (again, text)
+    let second = inspect(&replayed);
+    assert_eq!(Some(&second), first.as_ref(), "{text}");
+    (second, text)
 }
 
 #[test]
-fn a_recording_of_this_machine_has_the_same_facts() {
+fn a_recording_of_this_machine_yields_the_same_facts() {
     let host = RealHost::new();
     let (facts, text) = check(&host, gather);
     assert_eq!(facts.platform, host.platform());
@@ -47,7 +47,7 @@ fn a_recording_of_this_machine_has_the_same_facts() {
 }
 
 #[test]
-fn a_recording_with_every_kind_of_entry_is_equivalent() {
+fn a_recording_with_every_kind_of_entry_yields_the_same_results() {
     let host = linux()
         .env("PATH", "/usr/local/cuda/bin:/usr/bin")
         .env("LD_LIBRARY_PATH", "/opt/lib")
@@ -107,7 +107,7 @@ fn a_recording_with_every_kind_of_entry_is_equivalent() {
 }
 
 #[test]
-fn a_recording_of_windows_registry_and_paths_is_equivalent() {
+fn a_recording_of_a_windows_host_yields_the_same_results() {
     let key = r"HKLM\SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08002be10318}\0000";
     let host = RecordedHost::builder(Os::Windows, Arch::X86_64)
         .env("Path", r"C:\CUDA\bin")

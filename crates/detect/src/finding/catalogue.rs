@@ -1,5 +1,5 @@
-//! The texts of all findings, from the files in `findings/`, one per family. `gpubuild explain ID`, the doctor and
-//! `docs/reference/findings.md` use them.
+//! The texts of all findings, from the files in `findings/`, one per family. Used by `gpubuild explain ID`, the doctor and
+//! `docs/reference/findings.md`.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::Affects;
 
-/// All known findings.
+/// The catalogue of all findings.
 #[derive(Debug, Clone)]
 pub struct Findings {
     families: Vec<FindingFamily>,
@@ -19,13 +19,13 @@ pub struct Findings {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FindingFamily {
-    /// The name of the file: `nvidia`.
+    /// The name of the file, such as `nvidia`.
     pub family: String,
     /// The heading in the documentation.
     pub title: String,
-    /// What is examined: `machine`, `binary`, `log`, `file`.
+    /// What is examined.
     pub subject: FindingSubject,
-    /// Rank among causes: of two errors, the one with the lower rank is listed first.
+    /// Default rank of its findings: among errors, those with a lower rank are listed first.
     #[serde(default = "middle")]
     pub rank: u32,
     /// The findings by id.
@@ -37,87 +37,85 @@ fn middle() -> u32 {
     50
 }
 
-/// What is examined for the findings of a family.
+/// What a family of findings is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FindingSubject {
-    /// A machine: `gpubuild doctor`.
+    /// A machine (`gpubuild doctor`).
     Machine,
-    /// An executable or library: `doctor --binary`.
+    /// An executable or library (`doctor --binary`).
     Binary,
-    /// The output of a build: `doctor --log`.
+    /// The output of a build (`doctor --log`).
     Log,
-    /// A Dockerfile, a compose file, a workflow: `doctor --file`.
+    /// A Dockerfile, compose file or workflow (`doctor --file`).
     File,
-    /// A project and its plan: `gpubuild plan`, `build`.
+    /// A project and its plan (`gpubuild plan`, `build`).
     Plan,
-    /// The artifacts of a build: `gpubuild audit`.
+    /// The artifacts of a build (`gpubuild audit`).
     Audit,
 }
 
-/// How severe a finding is if its backend is relevant.
+/// The kind of a finding, which determines its severity if its backend is relevant.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FindingKind {
     /// An error: it blocks the backend.
     #[default]
     Fault,
-    /// Blocks the backend because it was never installed: an error only if the backend was requested, or if a GPU would have no
-    /// backend at all.
+    /// Something is not installed. This is an error only if the backend was requested, or if a GPU would have no usable backend.
     Absence,
-    /// A warning: it works now and will cause trouble.
+    /// A warning: it works now but is likely to cause problems.
     Caution,
     /// Information.
     Note,
 }
 
-/// The catalogue's entry for one finding.
+/// The catalogue entry of a finding.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FindingEntry {
-    /// One line, for lists of findings.
+    /// The title, for lists of findings.
     pub title: String,
-    /// How severe it is.
+    /// The kind, which determines the severity.
     #[serde(default)]
     pub kind: FindingKind,
     /// The backend, if the finding concerns a single one.
     pub backend: Option<Backend>,
-    /// The questions that it answers with "no".
+    /// The capabilities that it blocks.
     #[serde(default)]
     pub affects: Vec<Affects>,
-    /// Rank among causes; defaults to the family's.
+    /// Rank among causes; the family's rank if omitted.
     pub rank: Option<u32>,
-    /// One line for the actual case, with `{placeholders}`. A reason of a verdict has its line in
-    /// `toolkits/*.toml`.
+    /// One line that describes the actual case, with `{placeholders}`. Summaries of verdict reasons are in `toolkits/*.toml`.
     pub summary: Option<String>,
-    /// What it means, in a few sentences.
+    /// The meaning, in a few sentences.
     pub meaning: String,
-    /// How it is recognised: from which files, variables and answers.
+    /// How it is recognised: the files, variables and driver answers.
     pub recognised: String,
-    /// How to fix it, in one sentence with `{placeholders}`.
+    /// The fix, in one sentence with `{placeholders}`.
     pub fix: String,
     /// Commands by kind of container (`docker podman kubernetes lxc singularity`, then `container`), `wsl`, distribution
     /// (`ubuntu`), package manager (`apt dnf pacman zypper apk brew winget`), system (`linux windows macos`) or `any`; the
-    /// first match is used. A command with a placeholder that has no value is omitted. A command that ends in
-    /// `# on the host` or `# in Windows` is for the machine around this one and keeps its `sudo`.
+    /// first match is used. A command is omitted if one of its placeholders has no value. Commands that end in `# on the host`
+    /// or `# in Windows` are run outside of the examined container or WSL, and keep their `sudo`.
     #[serde(default)]
     pub commands: BTreeMap<String, Vec<String>>,
-    /// `relogin`, `reboot`. `sudo`, `host` (to be done outside of the container) and `windows` are derived from the commands.
+    /// Additional requirements: `relogin`, `reboot`. `sudo`, `host` (outside of the container) and `windows` are derived from the commands.
     #[serde(default)]
     pub needs: Vec<String>,
     /// A command that verifies the fix.
     pub verify: Option<String>,
-    /// Whether the commands change only the user's folders.
+    /// Whether the commands only change the user's folders.
     #[serde(default)]
     pub safe: bool,
-    /// Ids of causes under which this finding is listed if they are found too; `nv.driver.*` matches a group.
+    /// Ids of causes: if one of them is found too, this finding is listed below it. `nv.driver.*` matches all ids with that prefix.
     #[serde(default)]
     pub follows: Vec<String>,
-    /// Only says that something does not work: any other finding on the same backend is closer to the cause.
+    /// Whether this is only a symptom: any other finding of the same backend is closer to the cause.
     #[serde(default)]
     pub symptom: bool,
-    /// Texts for variants of the finding, by the name that a check uses: a driver that is not installed and one that is only not
-    /// loaded are one finding with two fixes.
+    /// Texts for cases of the finding, by the name that the check uses. For example, a driver that is not installed and a driver
+    /// that is not loaded are the same finding with different fixes.
     #[serde(default)]
     pub cases: BTreeMap<String, FindingVariant>,
     /// Links to documentation and discussions.
@@ -125,24 +123,24 @@ pub struct FindingEntry {
     pub links: Vec<String>,
 }
 
-/// Replacements for an entry's fields in one case. Omitted fields keep their value.
+/// Replacements for the fields of an entry in one case. Omitted fields keep their value.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FindingVariant {
-    /// Replaces the summary, including that of a verdict.
+    /// Replaces the summary, even if it comes from a verdict.
     pub summary: Option<String>,
     /// Replaces the fix.
     pub fix: Option<String>,
     /// Replaces the complete table of commands.
     pub commands: Option<BTreeMap<String, Vec<String>>>,
-    /// Replaces the needs.
+    /// Replaces the requirements.
     pub needs: Option<Vec<String>>,
-    /// Replaces the verification.
+    /// Replaces the verification command.
     pub verify: Option<String>,
 }
 
 impl FindingEntry {
-    /// The entry with the replacements of a case.
+    /// Returns the entry with the replacements of a case applied.
     #[must_use]
     pub fn for_case(&self, case: Option<&str>) -> Self {
         let Some(variant) = case.and_then(|case| self.cases.get(case)).cloned() else { return self.clone() };
@@ -158,10 +156,10 @@ impl FindingEntry {
 }
 
 impl Findings {
-    /// The embedded catalogue.
+    /// Parses the embedded catalogue.
     ///
     /// # Panics
-    /// If an embedded file is invalid; a test rules that out.
+    /// An embedded file is invalid; a test rules this out.
     #[must_use]
     pub fn embedded() -> Self {
         let parse = |(name, bytes): &(&str, &[u8])| -> FindingFamily {
@@ -170,25 +168,25 @@ impl Findings {
         Self { families: FINDINGS.iter().map(parse).collect() }
     }
 
-    /// The families in the order of the documentation.
+    /// All families, in the order of the documentation.
     #[must_use]
     pub fn families(&self) -> &[FindingFamily] {
         &self.families
     }
 
-    /// A finding and its family, by id.
+    /// Finds an entry and its family by id.
     #[must_use]
     pub fn find(&self, id: &str) -> Option<(&FindingFamily, &FindingEntry)> {
         self.families.iter().find_map(|family| Some((family, family.findings.get(id)?)))
     }
 
-    /// A finding by id.
+    /// Finds an entry by id.
     #[must_use]
     pub fn get(&self, id: &str) -> Option<&FindingEntry> {
         self.find(id).map(|(_, entry)| entry)
     }
 
-    /// All findings with family and id, in the order of the documentation.
+    /// All entries with family and id, in the order of the documentation.
     pub fn iter(&self) -> impl Iterator<Item = (&FindingFamily, &str, &FindingEntry)> {
         self.families
             .iter()
@@ -196,7 +194,7 @@ impl Findings {
     }
 }
 
-/// Whether a pattern matches an id: the id itself, or `nv.driver.*` for every id with that prefix.
+/// Whether a pattern matches an id. A pattern is an id, or a prefix such as `nv.driver.*`.
 #[must_use]
 pub fn matches(pattern: &str, id: &str) -> bool {
     match pattern.strip_suffix('*') {

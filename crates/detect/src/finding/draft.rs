@@ -1,4 +1,4 @@
-//! The result of a check: an id, the values of the actual case and the evidence. The catalogue supplies the texts.
+//! The result of a check: an id, values and evidence. The texts are added from the catalogue.
 
 use std::collections::BTreeMap;
 
@@ -7,38 +7,38 @@ use gpubuild_core::backend::Backend;
 use super::{Affects, Evidence, FindingKind, Severity};
 use crate::diagnostic::DiagnosticId;
 
-/// A finding without texts.
+/// A finding without catalogue texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FindingDraft {
     /// The finding's id.
     pub id: DiagnosticId,
-    /// The affected backends; if empty, the catalogue's.
+    /// The affected backends; those of the catalogue entry if empty.
     pub backends: Vec<Backend>,
-    /// The questions that it answers with "no"; if empty, the catalogue's.
+    /// The capabilities that it blocks; those of the catalogue entry if empty.
     pub affects: Vec<Affects>,
-    /// The values of placeholders in its texts.
+    /// The values of the placeholders in its texts.
     pub values: BTreeMap<String, String>,
-    /// The observations behind it.
+    /// The observations that the finding is based on.
     pub evidence: Vec<Evidence>,
-    /// Replaces the catalogue's summary, if the check has a more specific one.
+    /// A summary that replaces the catalogue's.
     pub summary: Option<String>,
-    /// The fix, if the catalogue lacks one.
+    /// The fix, if the catalogue has none.
     pub fix: Option<String>,
-    /// A severity that does not depend on the requested backends.
+    /// A fixed severity, independent of the requested backends.
     pub severity: Option<Severity>,
-    /// The toolkit whose install instructions fill `{install}`, if it is not the backend's.
+    /// The toolkit whose install instructions replace `{install}`; the backend's if `None`.
     pub about: Option<String>,
-    /// The case whose texts are used.
+    /// The case of the catalogue entry whose texts are used.
     pub case: Option<String>,
-    /// Replaces the catalogue's kind: some faults are harmless in some cases.
+    /// A kind that replaces the catalogue's, for problems that are less severe in some cases.
     pub kind: Option<FindingKind>,
-    /// Commands for a placeholder: a catalogue line that is only `{install_toolkit}` is replaced by all of them.
-    /// They are shown unchanged, so values from the machine must be quoted.
+    /// Commands by placeholder: a catalogue command that consists only of `{install_toolkit}` is replaced by these. They are shown
+    /// unchanged, so values from the machine must already be quoted.
     pub steps: BTreeMap<String, Vec<String>>,
 }
 
 impl FindingDraft {
-    /// A draft with only an id.
+    /// Creates a draft with only an id.
     #[must_use]
     pub fn new(id: DiagnosticId) -> Self {
         Self {
@@ -82,7 +82,7 @@ impl FindingDraft {
         self
     }
 
-    /// Adds a question that the finding answers with "no".
+    /// Adds a blocked capability.
     #[must_use]
     pub fn affects(mut self, affects: Affects) -> Self {
         if !self.affects.contains(&affects) {
@@ -91,35 +91,35 @@ impl FindingDraft {
         self
     }
 
-    /// Overrides the severity.
+    /// Sets a fixed severity.
     #[must_use]
     pub fn severity(mut self, severity: Severity) -> Self {
         self.severity = Some(severity);
         self
     }
 
-    /// Overrides the summary.
+    /// Sets a summary that replaces the catalogue's.
     #[must_use]
     pub fn summary(mut self, summary: impl Into<String>) -> Self {
         self.summary = Some(summary.into());
         self
     }
 
-    /// Sets the fix for findings without one in the catalogue.
+    /// Sets the fix, for findings without one in the catalogue.
     #[must_use]
     pub fn fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = Some(fix.into());
         self
     }
 
-    /// Selects a case of the entry.
+    /// Selects a case of the catalogue entry.
     #[must_use]
     pub fn case(mut self, case: &str) -> Self {
         self.case = Some(case.to_owned());
         self
     }
 
-    /// Overrides the kind.
+    /// Sets a kind that replaces the catalogue's.
     #[must_use]
     pub fn kind(mut self, kind: FindingKind) -> Self {
         self.kind = Some(kind);
@@ -133,7 +133,7 @@ impl FindingDraft {
         self
     }
 
-    /// Selects the toolkit whose install instructions fill `{install}`.
+    /// Selects the toolkit whose install instructions replace `{install}`.
     #[must_use]
     pub fn about(mut self, toolkit: &str) -> Self {
         self.about = Some(toolkit.to_owned());

@@ -1,5 +1,5 @@
-//! Diagnosed problems with stable ids, severities, evidence and remedies. Plain values: checks create them, renderers print
-//! them.
+//! Findings: diagnosed problems with stable ids, severities, evidence and remedies. They are plain data that checks create and
+//! reports print.
 
 pub mod catalogue;
 mod draft;
@@ -18,24 +18,24 @@ pub use crate::evidence::{Evidence, EvidenceKind};
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Severity {
-    /// Blocks a backend that was requested, or whose hardware is present.
+    /// Blocks a backend that was requested or whose hardware is present.
     Error,
-    /// Works now and will cause trouble, or a choice is ambiguous.
+    /// Works now but is likely to cause problems, or is ambiguous.
     Warning,
     /// Any other finding.
     Info,
 }
 
-/// Which of the three questions a finding answers with "no".
+/// A capability that a finding blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Affects {
-    /// Is the hardware present?
+    /// The hardware is not present or not usable.
     Hardware,
-    /// Can this machine build for it?
+    /// This machine cannot build for the backend.
     Build,
-    /// Can this machine run it?
+    /// This machine cannot run the backend.
     Run,
 }
 
@@ -43,18 +43,18 @@ pub enum Affects {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Remedy {
-    /// One sentence.
+    /// The fix, in one sentence.
     pub text: String,
     /// Commands for this machine, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<String>,
-    /// `sudo`, `relogin`, `reboot`.
+    /// What the commands require: `sudo`, `host`, `windows`, `relogin`, `reboot`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
     /// A command that verifies the fix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<String>,
-    /// Whether every command changes only the user's folders, so that `doctor --fix` may run it.
+    /// Whether the commands only change the user's folders, so that `doctor --fix` may run them.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub safe: bool,
 }
@@ -68,7 +68,7 @@ pub struct Consequence {
     /// The affected backend, if it is a single one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backend: Option<Backend>,
-    /// The finding in one line.
+    /// The summary, in one line.
     pub summary: String,
 }
 
@@ -78,22 +78,22 @@ pub struct Consequence {
 pub struct Finding {
     /// The stable id, `family.subject.problem`.
     pub id: DiagnosticId,
-    /// How severe it is.
+    /// The severity.
     pub severity: Severity,
     /// The affected backend, if it is a single one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backend: Option<Backend>,
-    /// The questions that it answers with "no".
+    /// The capabilities that it blocks.
     pub affects: Vec<Affects>,
-    /// The cause in one line.
+    /// The problem, in one line.
     pub summary: String,
-    /// The observations behind it.
+    /// The observations that the finding is based on.
     pub evidence: Vec<Evidence>,
     /// The fix.
     pub remedy: Remedy,
     /// Links to documentation and discussions.
     pub links: Vec<String>,
-    /// Findings that follow from this one and are therefore not listed separately.
+    /// Findings that this one causes; they are not listed separately.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub consequences: Vec<Consequence>,
 }

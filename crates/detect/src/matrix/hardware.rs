@@ -1,6 +1,6 @@
 //! Determines whether the hardware is present.
 
-use super::words::WordCase;
+use super::reasons::RuleInput;
 use super::{Presence, Reason};
 use crate::facts::{Gpu, Vendor};
 use crate::finding::Evidence;
@@ -11,7 +11,7 @@ use crate::toolkit::description::{Description, is_on};
 /// The hardware part of a verdict.
 pub(super) struct HardwareVerdict {
     pub(super) state: Presence,
-    /// Real devices first, then software ones.
+    /// Hardware devices first, then software devices.
     pub(super) devices: Vec<Gpu>,
     pub(super) reasons: Vec<Reason>,
 }
@@ -30,21 +30,21 @@ impl HardwareVerdict {
 
 /// Selects the devices that a description's backends can use.
 pub(super) fn evaluate(
-    case: &WordCase<'_>,
+    input: &RuleInput<'_>,
     description: &Description,
     runtime: Option<&ToolkitRuntime>,
     gpus: &[Gpu],
     probed: &[Gpu],
 ) -> HardwareVerdict {
     let rules = &description.hardware;
-    if !is_on(&rules.on, case.os()) {
-        let id = WordCase::id(description, "platform", id!("toolkit.platform"));
-        let reason = case.say(id, description, &[]);
+    if !is_on(&rules.on, input.os()) {
+        let id = RuleInput::id(description, "platform", id!("toolkit.platform"));
+        let reason = input.reason(id, description, &[]);
         return HardwareVerdict { state: Presence::Absent, devices: Vec::new(), reasons: vec![reason] };
     }
     let mut devices: Vec<Gpu> =
         gpus.iter().filter(|gpu| rules.vendors.contains(&gpu.vendor)).cloned().collect();
-    if devices.is_empty() && rules.builtin.contains(&case.facts.platform) {
+    if devices.is_empty() && rules.builtin.contains(&input.facts.platform) {
         let name = rules.builtin_name.as_deref().unwrap_or("GPU");
         devices.push(device(rules.vendors[0], name, "platform"));
     }
@@ -60,7 +60,7 @@ pub(super) fn evaluate(
     devices.extend(software(runtime, probed));
     let state = if present {
         Presence::Present
-    } else if case.facts.wsl.is_some() {
+    } else if input.facts.wsl.is_some() {
         Presence::Unknown
     } else {
         Presence::Absent
@@ -68,13 +68,13 @@ pub(super) fn evaluate(
     let reasons = if present {
         Vec::new()
     } else {
-        let id = WordCase::id(description, "hardware.absent", id!("toolkit.hardware-absent"));
-        vec![case.say(id, description, &[])]
+        let id = RuleInput::id(description, "hardware.absent", id!("toolkit.hardware-absent"));
+        vec![input.reason(id, description, &[])]
     };
     HardwareVerdict { state, devices, reasons }
 }
 
-/// Sorts the best first: dedicated memory before shared, more before less, then by PCI address.
+/// Sorts devices, the best first: dedicated memory before shared memory, larger memory before smaller, then by PCI address.
 fn order(devices: &mut [Gpu]) {
     devices.sort_by_key(|gpu| {
         (gpu.integrated == Some(true), std::cmp::Reverse(gpu.memory_bytes.unwrap_or(0)), gpu.pci.clone())
@@ -82,9 +82,9 @@ fn order(devices: &mut [Gpu]) {
 }
 
 fn software(runtime: Option<&ToolkitRuntime>, probed: &[Gpu]) -> Vec<Gpu> {
-    let asked: Vec<Gpu> = probed.iter().filter(|gpu| gpu.vendor == Vendor::Software).cloned().collect();
-    if !asked.is_empty() {
-        return asked;
+    let software: Vec<Gpu> = probed.iter().filter(|gpu| gpu.vendor == Vendor::Software).cloned().collect();
+    if !software.is_empty() {
+        return software;
     }
     let mut found: Vec<Gpu> = Vec::new();
     for driver in runtime.into_iter().flat_map(|runtime| &runtime.drivers).filter(|driver| driver.found) {

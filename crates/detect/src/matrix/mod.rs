@@ -1,10 +1,10 @@
-//! Derives a verdict per backend from facts, installations and rules. Pure.
+//! Derives a verdict per backend from facts, installations and rules, without I/O.
 
 mod build;
 mod hardware;
 mod probes;
+mod reasons;
 mod run;
-mod words;
 
 use std::collections::BTreeMap;
 
@@ -16,46 +16,46 @@ use crate::diagnostic::{Diagnostic, DiagnosticId};
 use crate::facts::{Facts, Gpu};
 use crate::toolkit::{Catalogue, Installation, Inventory};
 pub use probes::Probes;
+use reasons::RuleInput;
+pub use reasons::for_distribution;
 pub use run::is_compatibility;
-use words::WordCase;
-pub use words::for_distribution;
 
-/// Is the hardware present?
+/// Whether the hardware of a backend is present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Presence {
-    /// Yes.
+    /// The hardware is present.
     Present,
-    /// No.
+    /// The hardware is absent.
     Absent,
-    /// It cannot be determined here.
+    /// It cannot be determined on this machine.
     Unknown,
 }
 
-/// Can it be built, can it run?
+/// Whether a backend can be built, or can run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Readiness {
-    /// Yes.
+    /// It can.
     Ready,
-    /// No, for the reasons given.
+    /// It cannot, for the reasons given.
     Blocked,
-    /// It cannot be determined here.
+    /// It cannot be determined on this machine.
     Unknown,
 }
 
-/// A cause for a verdict.
+/// A reason for a verdict.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Reason {
     /// The id of the finding that explains it.
     pub id: DiagnosticId,
-    /// One line: what is missing or wrong.
+    /// The problem, in one line.
     pub text: String,
-    /// One line: what to do, if known.
+    /// How to fix it, in one line, if known.
     pub hint: Option<String>,
-    /// The values of the actual case by name, for reports longer than one line: `max` is `13`.
+    /// The placeholder values of the actual case, for detailed reports: `max` is `13`.
     #[serde(skip)]
     pub values: BTreeMap<String, String>,
     /// The id of the description that the reason concerns.
@@ -64,19 +64,19 @@ pub struct Reason {
 }
 
 impl Reason {
-    /// A reason without a hint.
+    /// Creates a reason without a hint.
     pub fn new(id: DiagnosticId, text: impl Into<String>) -> Self {
         Self { id, text: text.into(), hint: None, values: BTreeMap::new(), about: None }
     }
 
-    /// With what to do.
+    /// Sets the hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// The text followed by the id, as in lists of reasons.
+    /// The text followed by the id in brackets, for lists of reasons.
     #[must_use]
     pub fn line(&self) -> String {
         format!("{} [{}]", self.text, self.id)
@@ -99,30 +99,30 @@ impl Diagnostic for Reason {
     }
 }
 
-/// The three answers for one backend: hardware, build, run.
+/// The verdict on one backend: hardware, build and run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
     /// The backend.
     pub backend: Backend,
-    /// Is the hardware present?
+    /// Whether the hardware is present.
     pub hardware: Presence,
     /// The devices that this backend can use, best first.
     pub devices: Vec<Gpu>,
-    /// Why hardware is absent or unknown.
+    /// Why the hardware is absent or unknown.
     pub hardware_reasons: Vec<Reason>,
     /// The id of the toolkit that builds for this backend.
     pub toolkit: Option<String>,
-    /// Can this machine build for it?
+    /// Whether this machine can build for the backend.
     pub build: Readiness,
-    /// Every copy of its toolkit, the chosen one first.
+    /// All copies of its toolkit, the chosen one first.
     pub toolkits: Vec<Installation>,
-    /// What blocks a build, the root cause first.
+    /// Reasons that block a build, the root cause first.
     pub build_reasons: Vec<Reason>,
-    /// Can this machine run it?
+    /// Whether this machine can run the backend.
     pub run: Readiness,
-    /// The driver's version in the vendor's spelling.
+    /// The driver's version as the vendor writes it.
     pub driver: Option<Version>,
-    /// What blocks running, the root cause first.
+    /// Reasons that block running, the root cause first.
     pub run_reasons: Vec<Reason>,
 }
 
@@ -131,10 +131,10 @@ pub struct Verdict {
 pub struct Matrix {
     /// One verdict per backend.
     pub verdicts: Vec<Verdict>,
-    /// The backend that a program should use here: the best one that is ready to run on present hardware, or else
-    /// `cpu`. A software device is never recommended.
+    /// The backend that a program should use on this machine: the first one of [`PREFERENCE`] that is ready to run on present
+    /// hardware, otherwise `cpu`. Software devices are never recommended.
     pub recommended_run: Backend,
-    /// The backends that `auto` builds: `cpu` and all whose build state is ready.
+    /// The backends that `auto` builds: `cpu` and all backends that are ready to build.
     pub recommended_build: Vec<Backend>,
 }
 
@@ -150,7 +150,7 @@ impl Matrix {
 }
 
 impl Verdict {
-    /// What would block a build that needs no part of the toolkit: the platform, and tools such as the compiler.
+    /// Reasons that would block a build even if the toolkit was installed: the platform, and tools such as the compiler.
     pub fn reasons_beside_toolkit(&self) -> impl Iterator<Item = &Reason> {
         self.build_reasons
             .iter()
@@ -158,17 +158,17 @@ impl Verdict {
     }
 }
 
-/// The backends that a program should prefer, in order: the fastest on its vendor's hardware first.
+/// GPU backends in order of preference, by expected performance on the hardware of their vendor.
 pub const PREFERENCE: [Backend; 6] =
     [Backend::Cuda, Backend::Rocm, Backend::Metal, Backend::Vulkan, Backend::Sycl, Backend::Opencl];
 
-/// Evaluates the rules. Pure: the same values give the same matrix.
+/// Evaluates the rules. The result depends only on the arguments.
 ///
-/// `probes` are the drivers' answers, empty if they were not probed. They add devices and details, and take precedence over what
-/// files show about loaders and device nodes.
+/// `probes` are the answers of the drivers; empty if they were not probed. They add devices and properties, and take precedence over
+/// files that describe loaders and device nodes.
 #[must_use]
 pub fn evaluate(facts: &Facts, inventory: &Inventory, catalogue: &Catalogue, probes: &Probes) -> Matrix {
-    let case = WordCase { facts, inventory, catalogue };
+    let input = RuleInput { facts, inventory, catalogue };
     let mut gpus = facts.gpus.clone();
     let answer = |backend| probes.get(&backend).map(|answer| probes::read(backend, answer));
     let answers: Vec<(Backend, Option<probes::ParsedAnswer>)> =
@@ -179,8 +179,8 @@ pub fn evaluate(facts: &Facts, inventory: &Inventory, catalogue: &Catalogue, pro
     let verdicts: Vec<Verdict> = answers
         .iter()
         .map(|(backend, answer)| match backend {
-            Backend::Cpu => cpu(&case),
-            _ => verdict(&case, *backend, &gpus, answer.as_ref()),
+            Backend::Cpu => cpu(&input),
+            _ => verdict(&input, *backend, &gpus, answer.as_ref()),
         })
         .collect();
     let usable = |backend: Backend| {
@@ -199,9 +199,9 @@ pub fn evaluate(facts: &Facts, inventory: &Inventory, catalogue: &Catalogue, pro
     Matrix { verdicts, recommended_run, recommended_build }
 }
 
-fn cpu(case: &WordCase<'_>) -> Verdict {
-    let build_reasons = build::cpu(case);
-    let compiler = case.inventory.for_role(case.catalogue, "host-compiler");
+fn cpu(input: &RuleInput<'_>) -> Verdict {
+    let build_reasons = build::cpu(input);
+    let compiler = input.inventory.for_role(input.catalogue, "host-compiler");
     Verdict {
         backend: Backend::Cpu,
         hardware: Presence::Present,
@@ -218,22 +218,22 @@ fn cpu(case: &WordCase<'_>) -> Verdict {
 }
 
 fn verdict(
-    case: &WordCase<'_>,
+    input: &RuleInput<'_>,
     backend: Backend,
     gpus: &[Gpu],
     answer: Option<&probes::ParsedAnswer>,
 ) -> Verdict {
-    let Some(description) = case.catalogue.for_backend(backend) else {
+    let Some(description) = input.catalogue.for_backend(backend) else {
         return undescribed(backend);
     };
-    let runtime = case.inventory.runtimes.get(&backend);
+    let runtime = input.inventory.runtimes.get(&backend);
     let probed = answer.map_or(&[][..], |answer| &answer.devices);
-    let hardware = hardware::evaluate(case, description, runtime, gpus, probed);
+    let hardware = hardware::evaluate(input, description, runtime, gpus, probed);
     let real: Vec<&Gpu> = hardware.real().collect();
-    let build_reasons = build::evaluate(case, description, &real);
-    let mut run = run::evaluate(case, description, runtime, &hardware, answer);
+    let build_reasons = build::evaluate(input, description, &real);
+    let mut run = run::evaluate(input, description, runtime, &hardware, answer);
     if let Some(answer) = answer {
-        run::apply(case, description, &mut run, &hardware, answer);
+        run::apply(input, description, &mut run, &hardware, answer);
     }
     Verdict {
         backend,
@@ -242,7 +242,7 @@ fn verdict(
         devices: hardware.devices,
         toolkit: Some(description.id.clone()),
         build: readiness(&build_reasons),
-        toolkits: case.inventory.of(&description.id).to_vec(),
+        toolkits: input.inventory.of(&description.id).to_vec(),
         build_reasons,
         run: run.state,
         driver: run.driver,
@@ -250,7 +250,7 @@ fn verdict(
     }
 }
 
-/// A backend without a description, which is only possible if a `--toolkits` folder removes it.
+/// The verdict on a backend without a description, which is only possible if a `--toolkits` folder removes it.
 fn undescribed(backend: Backend) -> Verdict {
     Verdict {
         backend,

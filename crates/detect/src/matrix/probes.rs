@@ -12,17 +12,17 @@ use crate::facts::{Gpu, Vendor};
 use crate::finding::{Evidence, EvidenceKind};
 use crate::id;
 
-/// The answers of the probes by backend.
+/// Results of driver probes, by backend.
 pub type Probes = BTreeMap<Backend, ProbeAnswer>;
 
 /// A parsed answer.
 #[derive(Debug, Default)]
 pub(super) struct ParsedAnswer {
-    /// The reported devices, software devices included.
+    /// The reported devices, including software devices.
     pub(super) devices: Vec<Gpu>,
-    /// Why the answer is missing or invalid.
+    /// The reason if the answer is missing or invalid.
     pub(super) reason: Option<Reason>,
-    /// Whether the driver answered.
+    /// Whether the driver returned a valid answer.
     pub(super) answered: bool,
 }
 
@@ -63,7 +63,7 @@ struct ProbedDevice {
     unified_memory: Option<bool>,
 }
 
-/// Parses one backend's answer.
+/// Parses the answer of one backend.
 pub(super) fn read(backend: Backend, answer: &ProbeAnswer) -> ParsedAnswer {
     let broken = |id: DiagnosticId, text: String, hint: &str| ParsedAnswer {
         reason: Some(Reason::new(id, text).hint(hint)),
@@ -73,12 +73,12 @@ pub(super) fn read(backend: Backend, answer: &ProbeAnswer) -> ParsedAnswer {
         ProbeStatus::Crashed => broken(
             id!("probe.crashed"),
             format!("the {backend} driver crashed during the probe: {}", answer.error),
-            "reinstall the driver; until then, only files are evaluated",
+            "reinstall the driver; until then, detection relies on files only",
         ),
         ProbeStatus::Timeout => broken(
             id!("probe.timeout"),
-            format!("the {backend} driver did not answer in time: {}", answer.error),
-            "look for hung GPU processes and in the kernel's log",
+            format!("the {backend} driver did not respond in time: {}", answer.error),
+            "check for hung GPU processes, and check the kernel log",
         ),
         ProbeStatus::Failed => broken(
             id!("probe.failed"),
@@ -88,8 +88,8 @@ pub(super) fn read(backend: Backend, answer: &ProbeAnswer) -> ParsedAnswer {
         ProbeStatus::Ok => parse(backend, &answer.answer).unwrap_or_else(|problem| {
             broken(
                 id!("probe.invalid"),
-                format!("the {backend} driver's answer is invalid: {problem}"),
-                "only files are evaluated; reinstall the driver if it does not work",
+                format!("the {backend} driver returned an invalid answer: {problem}"),
+                "detection relies on files only; reinstall the driver if it does not work",
             )
         }),
     }
@@ -119,14 +119,14 @@ fn parse(backend: Backend, text: &str) -> Result<ParsedAnswer, String> {
 }
 
 fn gpu(backend: Backend, device: ProbedDevice) -> Result<Gpu, String> {
-    const MOST: u64 = 16 << 40;
-    const LEAST: u64 = 16 << 20;
+    const MAX_MEMORY: u64 = 16 << 40;
+    const MIN_MEMORY: u64 = 16 << 20;
     if device.name.trim().is_empty() || device.name.len() > 256 {
         return Err("a device without a name".to_owned());
     }
     let name: String = device.name.trim().chars().filter(|c| !c.is_control()).collect();
     let memory = device.memory_bytes.filter(|bytes| *bytes != 0);
-    if let Some(bytes) = memory.filter(|bytes| !(LEAST..=MOST).contains(bytes)) {
+    if let Some(bytes) = memory.filter(|bytes| !(MIN_MEMORY..=MAX_MEMORY).contains(bytes)) {
         return Err(format!("{bytes} bytes of memory on `{name}`"));
     }
     let arch = match (&device.cc, &device.arch) {
@@ -136,7 +136,7 @@ fn gpu(backend: Backend, device: ProbedDevice) -> Result<Gpu, String> {
                 .sm(),
         ),
         (None, Some(arch)) => {
-            // `gfx90a:sramecc+:xnack-` is gfx90a with feature flags.
+            // Remove feature flags: `gfx90a:sramecc+:xnack-`.
             let arch = arch.split(':').next().unwrap_or_default();
             if !arch.starts_with("gfx") {
                 return Err(format!("architecture `{arch}`"));
@@ -166,7 +166,7 @@ fn gpu(backend: Backend, device: ProbedDevice) -> Result<Gpu, String> {
 }
 
 fn vendor(backend: Backend, device: &ProbedDevice, name: &str) -> Vendor {
-    // The VkDriverId of SwiftShader and llvmpipe.
+    // 10 and 13 are the VkDriverId of SwiftShader and llvmpipe.
     if device.r#type == "cpu" || matches!(device.driver_id, Some(10 | 13)) {
         return Vendor::Software;
     }
@@ -194,7 +194,7 @@ fn vendor(backend: Backend, device: &ProbedDevice, name: &str) -> Vendor {
     })
 }
 
-/// The kernel's spelling of a PCI address: `00000000:C1:00.0` is `0000:c1:00.0`.
+/// Converts a PCI address to the kernel's format: `00000000:C1:00.0` becomes `0000:c1:00.0`.
 fn normal_pci(text: &str) -> String {
     let lower = text.trim().to_lowercase();
     match lower.split_once(':') {
@@ -204,7 +204,7 @@ fn normal_pci(text: &str) -> String {
     }
 }
 
-/// Merges the devices of an answer with those from files, so that a GPU is listed once.
+/// Merges the devices of an answer into those from files, so that each GPU is listed once.
 pub(super) fn merge(gpus: &mut Vec<Gpu>, probed: &[Gpu]) {
     for device in probed.iter().filter(|gpu| gpu.vendor != Vendor::Software) {
         match same(gpus, probed, device) {
@@ -214,7 +214,7 @@ pub(super) fn merge(gpus: &mut Vec<Gpu>, probed: &[Gpu]) {
     }
 }
 
-/// The index of a probed device's GPU: by PCI address, UUID or name, or because the vendor has only one.
+/// The index of the GPU that a probed device refers to: by PCI address, UUID or name, or because it is the vendor's only GPU.
 fn same(gpus: &[Gpu], probed: &[Gpu], device: &Gpu) -> Option<usize> {
     let by =
         |test: &dyn Fn(&Gpu) -> bool| gpus.iter().position(|gpu| gpu.vendor == device.vendor && test(gpu));
@@ -237,7 +237,7 @@ fn fill(gpu: &mut Gpu, device: &Gpu) {
     if gpu.found_via.iter().all(|via| !via.starts_with("probe:")) {
         gpu.name.clone_from(&device.name);
     }
-    // The driver is more reliable than a table about architecture and memory.
+    // For architecture and memory, the driver is more reliable than a table.
     gpu.arch = device.arch.clone().or_else(|| gpu.arch.take());
     gpu.memory_bytes = device.memory_bytes.or(gpu.memory_bytes);
     gpu.integrated = gpu.integrated.or(device.integrated);
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn two_gpus_with_the_same_name_are_kept_apart() {
+    fn two_gpus_with_the_same_name_are_not_merged() {
         let text = r#"{"devices": [{"name": "A100", "cc": "8.0"}, {"name": "A100", "cc": "8.0"}]}"#;
         let answer = read(Backend::Cuda, &ok(text));
         let mut gpus = Vec::new();

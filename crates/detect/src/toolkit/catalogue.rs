@@ -1,4 +1,4 @@
-//! The known descriptions: the embedded ones and those from a user's folder.
+//! The toolkit descriptions: embedded ones, and files in a folder of the user.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use gpubuild_toolkits::DESCRIPTIONS;
 
 use super::description::{Description, ReasonText, Root, ToolkitKind};
 
-/// All descriptions by id.
+/// All toolkit descriptions, by id.
 #[derive(Debug, Clone)]
 pub struct Catalogue {
     descriptions: BTreeMap<String, Description>,
 }
 
-/// Why a description cannot be used.
+/// Why a description cannot be loaded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogueError {
     /// The folder or one of its files cannot be read.
@@ -25,29 +25,29 @@ pub enum CatalogueError {
         /// The operating system's message.
         message: String,
     },
-    /// The file is not valid TOML, or does not have the keys of a description.
+    /// The file is not valid TOML, or its keys are not those of a description.
     #[error("`{place}` is not a toolkit description\n{message}")]
     Syntax {
         /// The path of the file.
         place: String,
-        /// The error, with line and caret.
+        /// The error, with the line and a caret.
         message: String,
     },
-    /// The keys are valid, but their values contradict each other.
+    /// The keys are valid, but a value is not, or contradicts another one.
     #[error("`{place}` is not a toolkit description: {message}")]
     Meaning {
         /// The path of the file.
         place: String,
-        /// The error, and what to write instead.
+        /// The problem.
         message: String,
     },
 }
 
 impl Catalogue {
-    /// The embedded descriptions.
+    /// Parses the embedded descriptions.
     ///
     /// # Panics
-    /// If an embedded file is invalid; a test rules that out.
+    /// An embedded file is invalid; a test rules this out.
     #[must_use]
     pub fn embedded() -> Self {
         let mut catalogue = Self { descriptions: BTreeMap::new() };
@@ -59,10 +59,10 @@ impl Catalogue {
         catalogue
     }
 
-    /// Adds the `*.toml` files of a folder; a file with a known id replaces that description.
+    /// Adds the `*.toml` files in a folder. A file whose id is already known replaces that description.
     ///
     /// # Errors
-    /// The first file that cannot be read or is not a description.
+    /// The folder or a file cannot be read, or a file is not a description.
     pub fn add_folder(&mut self, host: &dyn ReadFiles, folder: &HostPath) -> Result<(), CatalogueError> {
         let read = |place: &HostPath, error: std::io::Error| CatalogueError::Read {
             place: place.to_string(),
@@ -78,7 +78,7 @@ impl Catalogue {
         Ok(())
     }
 
-    /// Adds one description from its text; `place` is its path in errors.
+    /// Parses and adds a description. `place` is its path in errors.
     ///
     /// # Errors
     /// The text is not a description.
@@ -88,7 +88,7 @@ impl Catalogue {
         Ok(())
     }
 
-    /// A description by id.
+    /// Finds a description by id.
     #[must_use]
     pub fn get(&self, id: &str) -> Option<&Description> {
         self.descriptions.get(id)
@@ -99,19 +99,19 @@ impl Catalogue {
         self.descriptions.values()
     }
 
-    /// The SDK of a backend; `None` for the CPU.
+    /// The description of a backend's SDK; `None` for the CPU.
     #[must_use]
     pub fn for_backend(&self, backend: Backend) -> Option<&Description> {
         self.iter().find(|one| one.kind == ToolkitKind::Sdk && one.backends.contains(&backend))
     }
 
-    /// The text of a reason, by its id.
+    /// The text of a reason, by id.
     #[must_use]
     pub fn reason(&self, id: &str) -> Option<&ReasonText> {
         self.iter().find_map(|description| description.reasons.get(id))
     }
 
-    /// All descriptions that fill a role or have it as their id.
+    /// All descriptions that provide a role, or whose id is equal to it.
     pub fn with_role<'a>(&'a self, role: &'a str) -> impl Iterator<Item = &'a Description> {
         self.iter().filter(move |one| one.id == role || one.provides.as_deref() == Some(role))
     }
@@ -124,7 +124,7 @@ fn parse(place: &str, text: &str) -> Result<Description, CatalogueError> {
     Ok(description)
 }
 
-/// Checks rules that the types cannot express.
+/// Checks constraints that the types do not express.
 fn check(description: &Description) -> Result<(), String> {
     let ok_id = |id: &str| {
         !id.is_empty() && id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
@@ -139,7 +139,7 @@ fn check(description: &Description) -> Result<(), String> {
         check_root(root).map_err(|problem| format!("entry {} of `roots` {problem}", index + 1))?;
     }
     if description.kind == ToolkitKind::Sdk && !description.parts.values().any(|part| part.marker) {
-        return Err("no part has `marker = true`, so no folder can be recognised as a copy".to_owned());
+        return Err("no part has `marker = true`, so copies cannot be recognised".to_owned());
     }
     for source in &description.version {
         let sources = [
@@ -188,6 +188,7 @@ fn check_root(root: &Root) -> Result<(), &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gpubuild_core::template;
 
     #[test]
     fn embedded_descriptions_are_complete() {
@@ -200,7 +201,7 @@ mod tests {
             for need in &description.build.tools {
                 assert!(catalogue.with_role(&need.role).next().is_some(), "{name} needs `{}`", need.role);
             }
-            for part in description.cmake.values().flat_map(|entry| placeholders(entry.value())) {
+            for part in description.cmake.values().flat_map(|entry| template::placeholders(entry.value())) {
                 let known = part == "root" || part == "program" || description.parts.contains_key(part);
                 assert!(known, "`cmake` of {name} uses `{part}`, which is not a part");
             }
@@ -210,12 +211,8 @@ mod tests {
         }
     }
 
-    fn placeholders(text: &str) -> impl Iterator<Item = &str> {
-        text.split('{').skip(1).filter_map(|rest| rest.split('}').next())
-    }
-
     #[test]
-    fn every_finding_of_a_description_has_a_text() {
+    fn every_id_in_a_description_has_a_text() {
         let catalogue = Catalogue::embedded();
         for description in catalogue.iter() {
             let runtime = description.runtime.iter();
@@ -295,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_file_and_entry() {
+    fn errors_contain_the_file_and_entry() {
         let error = |text: &str| Catalogue::embedded().add("mine.toml", text).unwrap_err().to_string();
         let head = "id = \"mine\"\nname = \"Mine\"\nkind = \"sdk\"\nfamily = \"mine\"\n";
         let unknown = error(&format!("{head}colour = 1\n"));

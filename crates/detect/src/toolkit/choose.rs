@@ -1,8 +1,8 @@
-//! Chooses the copy that a build uses, with a reason.
+//! Chooses the copy that a build uses, and explains the choice.
 //!
-//! The order: a complete copy before an incomplete one; then a variable that names the toolkit, PATH, an active
-//! environment, the newest copy that gpubuild installed, the system's default, and the newest of the other known
-//! folders.
+//! Complete copies precede incomplete ones. Among complete copies, the order is: the copy to which a variable for this toolkit
+//! points, the first on PATH, one in an active environment, the newest that gpubuild installed, the system's default, the newest in
+//! other known folders.
 
 use std::cmp::Reverse;
 
@@ -10,10 +10,10 @@ use super::Installation;
 use super::probe::ProbedCopy;
 use super::search::Rank;
 
-/// Orders copies, the chosen one first, and sets the reason of each. An incomplete copy is never chosen.
+/// Sorts copies, the chosen one first, and sets the reason of each. Incomplete copies are never chosen.
 pub(super) fn choose(mut copies: Vec<ProbedCopy>) -> Vec<Installation> {
     copies.sort_by_key(|copy| {
-        // The sort is stable: of copies on PATH, the first one is chosen, as in the shell.
+        // The sort is stable, so of the copies on PATH, the first one is chosen, as in a shell.
         let newest = match copy.rank {
             Rank::Own | Rank::Known => {
                 Reverse(copy.installation.version.as_ref().map(|fact| fact.value.clone()))
@@ -23,7 +23,7 @@ pub(super) fn choose(mut copies: Vec<ProbedCopy>) -> Vec<Installation> {
         (!copy.installation.is_complete(), copy.rank, newest)
     });
     let several = copies.iter().filter(|copy| copy.installation.is_complete()).count() > 1;
-    let winner = copies
+    let chosen = copies
         .first()
         .filter(|copy| copy.installation.is_complete())
         .map(|copy| (copy.installation.root.clone(), why(copy)));
@@ -32,7 +32,7 @@ pub(super) fn choose(mut copies: Vec<ProbedCopy>) -> Vec<Installation> {
         let mut installation = copy.installation;
         let missing: Vec<String> =
             installation.missing_parts().into_iter().map(|id| id.replace('-', " ")).collect();
-        installation.reason = match &winner {
+        installation.reason = match &chosen {
             _ if !missing.is_empty() => format!("incomplete: no {}", missing.join(", no ")),
             Some((_, why)) if index == 0 && several => why.clone(),
             Some(_) if index == 0 => "the only complete copy".to_owned(),

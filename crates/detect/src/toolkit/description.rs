@@ -1,13 +1,14 @@
-//! The types of a file in `toolkits/`: what a toolkit or tool is, where it can be, which parts it has and what it supports.
+//! The types of a toolkit description, a file in `toolkits/`: where a toolkit or tool can be installed, which parts it has and what it
+//! supports.
 //!
-//! `docs/reference/toolkits.md` documents the keys for authors of such files.
+//! `docs/reference/toolkits.md` documents the keys for authors of descriptions.
 
 use std::collections::BTreeMap;
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_host::{Arch, Os, Platform};
-use gpubuild_toml::Later;
+use gpubuild_toml::Lazy;
 use serde::Deserialize;
 
 pub use super::tables::{
@@ -21,138 +22,138 @@ use crate::facts::Vendor;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Description {
-    /// The stable id and name of the file: `cuda`, `gcc`.
+    /// The stable id, which is also the file name: `cuda`, `gcc`.
     pub id: String,
-    /// The name for messages.
+    /// The display name.
     pub name: String,
-    /// Whether it is an SDK or a tool.
+    /// Whether this is an SDK or a tool.
     pub kind: ToolkitKind,
-    /// The first part of its findings' ids: `cuda`, `vk`, `ocl`.
+    /// The first component of the ids of its findings: `cuda`, `vk`, `ocl`.
     pub family: String,
-    /// Backends that are built with it.
+    /// The backends that it builds.
     #[serde(default)]
     pub backends: Vec<Backend>,
-    /// The role that it fills for other toolkits: `host-compiler`, `glslc`.
+    /// The role that it provides to other toolkits: `host-compiler`, `glslc`.
     pub provides: Option<String>,
-    /// Order among the tools of a role; lower is better.
+    /// Order among the tools with the same role; lower numbers are preferred.
     #[serde(default)]
     pub preference: u32,
-    /// The places that are searched, in order of preference within a kind of place.
+    /// The places to search. Places of the same kind are in order of preference.
     #[serde(default)]
     pub roots: Vec<Root>,
     /// Its parts by id.
     #[serde(default)]
     pub parts: BTreeMap<String, PartDescription>,
-    /// Sources of its version; the first one that yields a version is used.
+    /// Sources of its version. The first one that yields a version is used.
     #[serde(default)]
     pub version: Vec<VersionSource>,
-    /// Limits that are read from an installed copy. They take precedence over the tables.
+    /// Limits that can be read from an installed copy. They take precedence over the tables.
     #[serde(default)]
     pub limits: Vec<LimitSource>,
-    /// Files whose names show the device architectures that an installed copy can run.
+    /// Files whose names contain the device architectures that an installed copy supports; `*` is the architecture.
     #[serde(default)]
     pub device_archs: Vec<CandidateRule>,
-    /// The query for the architectures that its compiler supports.
-    pub list_archs: Option<ArchQuestion>,
-    /// Texts in an installed copy that show that a problem from a table is fixed.
+    /// The command that lists the architectures that its compiler supports.
+    pub list_archs: Option<ArchQuery>,
+    /// Texts in an installed copy that show that it contains the fix for a problem in a table.
     #[serde(default)]
-    pub mended: Vec<Mended>,
-    /// What a build for its backends needs besides its parts.
+    pub mended: Vec<KnownFix>,
+    /// What a build for its backends requires in addition to its parts.
     #[serde(default)]
     pub build: BuildNeeds,
-    /// What its backend needs on the host at run time.
+    /// What its backend requires at run time.
     pub runtime: Option<RuntimeDescription>,
     /// The hardware that its backends use.
     #[serde(default)]
     pub hardware: HardwareDescription,
-    /// CMake cache entries of a chosen copy; `{root}` and `{part-id}` are replaced by its folders and parts.
+    /// CMake cache entries for the chosen copy. `{root}` and `{part-id}` are replaced by the paths of the copy and its parts.
     #[serde(default)]
     pub cmake: BTreeMap<String, CmakeEntry>,
-    /// Its properties as a compiler launcher.
+    /// Properties of a compiler launcher.
     pub launcher: Option<LauncherDescription>,
-    /// How to install it, by distribution or package manager: a command, or a sentence.
+    /// How to install it, by distribution or package manager: a command or a sentence.
     #[serde(default)]
     pub install: BTreeMap<String, String>,
-    /// How to install the driver of its hardware, in the same form.
+    /// How to install the driver of its hardware, in the same format as `install`.
     #[serde(default)]
     pub install_driver: BTreeMap<String, String>,
     /// Id of the finding if no copy was found.
     pub missing: Option<DiagnosticId>,
-    /// Id of the finding if a variable points to a place without a copy and no other copy was found.
+    /// Id of the finding if a variable points to a place without a copy, and no other copy was found.
     pub root_invalid: Option<DiagnosticId>,
-    /// Ids of the findings if no host compiler has a supported version, by compiler.
+    /// Ids of the findings if no host compiler has a supported version, by id of the compiler.
     #[serde(default)]
     pub compiler_outside: BTreeMap<String, DiagnosticId>,
-    /// Id of the finding if every device is older than the oldest architecture of the chosen copy.
+    /// Id of the finding if all devices are older than the oldest architecture that the chosen copy supports.
     pub devices_dropped: Option<DiagnosticId>,
-    /// What its backend is and needs, in prose.
+    /// A description of its backend in prose.
     pub about: Option<ToolkitAbout>,
-    /// A program that verifies that a copy works.
+    /// A test program that verifies that a copy works.
     pub validate: Option<Validate>,
     /// The texts of its findings, by id.
     #[serde(default)]
     pub reasons: BTreeMap<String, ReasonText>,
     /// Compatibility tables, each row with its source.
     #[serde(default)]
-    pub compatibility: Later<Compatibility>,
-    /// The releases that `gpubuild toolkit install` can offer.
+    pub compatibility: Lazy<Compatibility>,
+    /// The releases that `gpubuild toolkit install` can install.
     pub offered: Option<OfferLimits>,
-    /// A pinned copy that can be fetched if the host lacks it.
+    /// A pinned wheel that can be installed if the tool is missing.
     pub wheel: Option<WheelName>,
-    /// The oldest version that is sufficient.
+    /// The oldest supported version.
     pub minimum: Option<Version>,
     /// Links to documentation.
     #[serde(default)]
     pub links: Vec<String>,
 }
 
-/// A tool that runs in front of compilers (`CMAKE_<LANG>_COMPILER_LAUNCHER`).
+/// A tool that runs the compiler (`CMAKE_<LANG>_COMPILER_LAUNCHER`).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LauncherDescription {
-    /// Languages in CMake's spelling: `C`, `CXX`, `CUDA`, `HIP`.
+    /// Languages by their CMake names: `C`, `CXX`, `CUDA`, `HIP`.
     pub languages: Vec<String>,
-    /// The variable with the path of a file to which the outcome of every call is written.
+    /// The variable with the path of a log file for the result of every compiler call.
     pub log: Option<String>,
-    /// Whether it caches the compilers' output.
+    /// Whether it caches compiler output.
     #[serde(default)]
     pub caches: bool,
-    /// The variable with a folder below which paths are equal on all machines.
+    /// The variable with the base folder: paths below it are hashed relative to it, so that different machines share results.
     pub base: Option<String>,
-    /// The variable with a program that it runs instead of the compiler, which then runs the compiler.
+    /// The variable with a second launcher that it uses to run the compiler.
     pub prefix: Option<String>,
-    /// The variable with the machines that compile.
+    /// The variable with the list of machines that compile.
     pub hosts: Option<String>,
-    /// Files that also list these machines.
+    /// Files that can contain this list instead.
     #[serde(default)]
     pub hosts_files: Vec<String>,
-    /// A cache that several machines share.
+    /// The settings of a shared cache.
     pub remote: Option<RemoteDescription>,
 }
 
-/// A cache that several machines share.
+/// How a launcher is configured to use a cache that several machines share.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RemoteDescription {
-    /// The schemes of its addresses: `redis`, `http`.
+    /// The supported URL schemes: `redis`, `http`.
     pub schemes: Vec<String>,
-    /// The variables that are set to its address; all of them are set.
+    /// The variables to set to the URL of the cache; all of them are set.
     pub env: Vec<String>,
 }
 
-/// Which releases of a toolkit are available as wheels.
+/// The releases of a toolkit that are available as wheels.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OfferLimits {
     /// The first available release.
     pub since: Version,
-    /// What older releases lack, as part of a sentence.
+    /// What is missing for older releases, as part of a sentence.
     pub before: String,
     /// The source of this information.
     pub source: String,
 }
 
-/// What a backend is and needs, in prose: `gpubuild explain`, `docs/reference/backends.md`.
+/// A description of a backend in prose, for `gpubuild explain` and `docs/reference/backends.md`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolkitAbout {
@@ -162,65 +163,65 @@ pub struct ToolkitAbout {
     pub download: String,
     /// The supported hardware.
     pub hardware: String,
-    /// The drivers that the system needs.
+    /// The required drivers.
     pub driver: String,
-    /// Whether it exists, by operating system, in prose.
+    /// Support by operating system.
     pub platforms: BTreeMap<Os, String>,
-    /// Python packages with its runtime; may be empty.
+    /// Python packages that contain its runtime libraries; may be empty.
     #[serde(default)]
     pub python: Vec<String>,
-    /// The purpose of these packages, or why the list is empty.
+    /// A note on these packages, or why the list is empty.
     pub python_note: String,
     /// Commands that verify that it is installed.
     pub verify: Vec<String>,
-    /// Other relevant variables besides those for its folder.
+    /// Relevant environment variables, in addition to those for its location.
     #[serde(default)]
     pub run_variables: BTreeMap<String, String>,
 }
 
-/// A program that verifies that a copy works: `gpubuild doctor --validate`.
+/// A test program that verifies that a copy works, for `gpubuild doctor --validate`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Validate {
-    /// The name of one of the programs in `src/doctor/validate/programs/`.
+    /// The file name of the program in `crates/doctor/src/validate/programs/`.
     pub source: String,
-    /// The same for a shader that is compiled separately.
+    /// The file name of a shader that is compiled separately.
     pub shader: Option<String>,
     /// Operating systems; all if empty.
     #[serde(default)]
     pub on: Vec<Os>,
-    /// The commands, in order.
+    /// The commands to run, in order.
     pub steps: Vec<ValidateStep>,
 }
 
-/// One command of a validation program.
+/// A command of a test program.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ValidateStep {
-    /// The stage that fails if the command fails.
+    /// The stage to report if the command fails.
     pub stage: PipelineStage,
     /// Arguments with `{source} {object} {program} {shader} {shader_object} {root} {host_cc} {host_cxx} {arch}` and the ids
-    /// of parts. An argument whose `host_cxx` or `arch` is unknown is omitted.
+    /// of parts. An argument is omitted if it contains `host_cxx` or `arch` and the value is unknown.
     pub argv: Vec<String>,
     /// Operating systems; all if empty.
     #[serde(default)]
     pub on: Vec<Os>,
 }
 
-/// The stages of a validation program.
+/// A stage of a test program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum PipelineStage {
-    /// From source to object file.
+    /// Compiling the source to an object file.
     Compile,
-    /// From object file to program.
+    /// Linking the object file to a program.
     Link,
-    /// The program's run, including its result.
+    /// Running the program and checking its result.
     Run,
 }
 
-/// The kinds of descriptions.
+/// The kind of a description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolkitKind {
@@ -230,35 +231,34 @@ pub enum ToolkitKind {
     Tool,
 }
 
-/// A place to search. Exactly one of `env`, `prefix_env`, `program`, `own`, `known`, `registry`, `visual_studio`
-/// is set.
+/// A place to search. Exactly one of `env`, `prefix_env`, `program`, `own`, `known`, `registry` and `visual_studio` is set.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Root {
-    /// A variable for exactly this toolkit: an explicit choice.
+    /// A variable that selects exactly this toolkit.
     pub env: Option<String>,
-    /// A variable with an active environment, or with another toolkit that can contain this one.
+    /// A variable that points to an active environment, or to another toolkit that can contain this one.
     pub prefix_env: Option<String>,
-    /// Names of a program on PATH, the plain name first; its real path yields the root.
+    /// Names of a program on PATH, the plain name first. The root is derived from its real path.
     #[serde(default)]
     pub program: Vec<String>,
-    /// A folder among the toolkits that gpubuild installed in its cache; may contain `*`.
+    /// A folder in gpubuild's toolkit folder; may contain `*`.
     pub own: Option<String>,
-    /// A folder (for a tool: the program) where installers put it; may contain `*` and placeholders.
+    /// A folder that installers use (for a tool: the path of the program); may contain `*` and placeholders.
     pub known: Option<String>,
-    /// A registry key whose value, or whose subkeys' value, is the root.
+    /// A registry key. The root is a value of this key or of its subkeys.
     pub registry: Option<String>,
-    /// The name of that registry value.
+    /// The name of the registry value.
     pub value: Option<String>,
-    /// A tool of Visual Studio, found through Visual Studio's records.
+    /// A Visual Studio tool, found through the records of the Visual Studio installer.
     pub visual_studio: Option<String>,
-    /// How many folders the root is above the place.
+    /// Number of folders to go up from the place to the root.
     #[serde(default)]
     pub up: usize,
-    /// Folders below the place to try, in order; may contain `*`.
+    /// Folders below the place that are tried as roots, in order; may contain `*`.
     #[serde(default)]
     pub sub: Vec<String>,
-    /// Whether it is the system's default among several known folders, such as a link of the package manager.
+    /// Whether this is the system's default among several known folders, such as a link that the package manager maintains.
     #[serde(default)]
     pub default: bool,
     /// Operating systems; all if empty.
@@ -273,15 +273,15 @@ pub struct PartDescription {
     /// Whether a build for the toolkit's backend needs it.
     #[serde(default)]
     pub required: bool,
-    /// Whether a folder with this part counts as a copy of the toolkit.
+    /// Whether a folder that contains this part is recognised as a copy of the toolkit.
     #[serde(default)]
     pub marker: bool,
-    /// Candidates below the root; the first one found is used.
+    /// Candidate paths below the root. The first one that exists is used.
     pub paths: Vec<CandidateRule>,
-    /// How many folders the part is above the file that was found: a header can represent its include folder.
+    /// Number of folders to go up from the file that was found to the part. For example, a header can identify an include folder.
     #[serde(default)]
     pub up: usize,
-    /// Id of the finding if it is missing and required.
+    /// Id of the finding if the part is required and missing.
     pub missing: Option<DiagnosticId>,
 }
 
@@ -309,7 +309,7 @@ pub struct PlatformCandidate {
 }
 
 impl CandidateRule {
-    /// The path, if it applies to this platform.
+    /// The path, if it applies to `platform`.
     #[must_use]
     pub fn on(&self, platform: Platform) -> Option<&str> {
         match self {
@@ -321,7 +321,7 @@ impl CandidateRule {
     }
 }
 
-/// Whether a list of operating systems contains this one; an empty list contains all.
+/// Whether a list of operating systems contains `os`. An empty list contains all.
 #[must_use]
 pub fn is_on(list: &[Os], os: Os) -> bool {
     list.is_empty() || list.contains(&os)
@@ -333,22 +333,22 @@ pub fn is_on(list: &[Os], os: Os) -> bool {
 pub struct VersionSource {
     /// A file below the root; may contain `*` and placeholders.
     pub file: Option<String>,
-    /// The dotted key in a JSON file.
+    /// The key in a JSON file, with dots between nested keys.
     pub json: Option<String>,
-    /// Patterns with `{version}` in the file's text; the matches are joined by dots.
+    /// Patterns with `{version}` that match the file's text. The matches are joined by dots.
     #[serde(default)]
     pub text: Vec<String>,
-    /// How a number is interpreted.
+    /// How the number is interpreted.
     #[serde(default)]
     pub scale: Scale,
-    /// A pattern with `{version}` in the real path of the root (of a tool: of the program).
+    /// A pattern with `{version}` that matches the real path of the root (for a tool: of the program).
     pub path: Option<String>,
     /// Whether only a version with a dot is accepted.
     #[serde(default)]
     pub dotted: bool,
-    /// A path below the root whose last component contains `{version}`; the newest match is used.
+    /// A path below the root whose last component contains `{version}`. The newest match is used.
     pub entry: Option<String>,
-    /// Arguments with which the program prints its version, if no file contains it. Only run on request.
+    /// Arguments with which the program prints its version. Used only if no file contains the version, and only on request.
     #[serde(default)]
     pub args: Vec<String>,
 }
@@ -360,45 +360,45 @@ pub enum Scale {
     /// Unchanged.
     #[default]
     Plain,
-    /// 12040 is 12.4.
+    /// As CUDA encodes versions: 12040 is 12.4.
     Thousands,
 }
 
-/// A limit that an installed copy contains, such as a check in a header.
+/// A limit that can be read from an installed copy, such as a check in a header.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitSource {
     /// `gcc-max`, `clang-below`, `msvc-min`, `msvc-below`.
     pub id: String,
-    /// A file below the root.
+    /// Files below the root. The first one that exists is read.
     pub file: Vec<String>,
-    /// A pattern with `{version}`.
+    /// A pattern with `{version}` that matches the file's text.
     pub text: String,
 }
 
-/// How a compiler is queried for its architectures.
+/// The command that lists the architectures of a compiler.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ArchQuestion {
+pub struct ArchQuery {
     /// The compiler's arguments.
     pub args: Vec<String>,
-    /// The text before each number in the answer: `compute_`.
+    /// The text before each number in the output: `compute_`.
     pub prefix: String,
 }
 
-/// A text in a file that shows that a table row does not apply to this copy.
+/// A text in an installed copy that shows that it contains the fix for a problem.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Mended {
-    /// The name in the row's `unless`.
+pub struct KnownFix {
+    /// The id to which `unless` in a table row refers.
     pub id: String,
     /// Files below the root; the first one that exists is read.
     pub file: Vec<String>,
-    /// Texts of which the file must contain one.
+    /// Texts. The copy contains the fix if the file contains one of them.
     pub has: Vec<String>,
 }
 
-/// What a build needs besides the toolkit's parts.
+/// What a build requires in addition to the toolkit's parts.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BuildNeeds {
@@ -430,32 +430,32 @@ pub struct HardwareDescription {
     /// The vendors.
     #[serde(default)]
     pub vendors: Vec<Vendor>,
-    /// Operating systems on which such hardware is usable; all if empty.
+    /// Operating systems on which the hardware is supported; all if empty.
     #[serde(default)]
     pub on: Vec<Os>,
-    /// Kernel drivers of which one must be bound on Linux; any if empty.
+    /// Kernel drivers, one of which the device must be bound to on Linux; any if empty.
     #[serde(default)]
     pub kernel_drivers: Vec<String>,
     /// Id of the finding if no driver is bound.
     pub driver_missing: Option<DiagnosticId>,
-    /// Ids of the findings by the wrong kernel driver that is bound.
+    /// Ids of the findings if a device is bound to an unsuitable kernel driver, by driver.
     #[serde(default)]
     pub wrong_drivers: BTreeMap<String, DiagnosticId>,
-    /// Platforms that always have the hardware (Metal on Apple processors).
+    /// Platforms that always have the hardware, such as Metal on Apple processors.
     #[serde(default)]
     pub builtin: Vec<Platform>,
-    /// The name of that device.
+    /// The name of the device on these platforms.
     pub builtin_name: Option<String>,
 }
 
-/// What a backend needs on the host at run time.
+/// What a backend requires at run time.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RuntimeDescription {
-    /// Names of the library that programs open, by operating system; the first one found is used. Empty if there is no such library.
+    /// Names of the library that programs load, by operating system. The first one that is found is used. Empty if there is none.
     #[serde(default)]
     pub loader: BTreeMap<Os, Vec<String>>,
-    /// Folders that are searched after those of the loader, by operating system.
+    /// Folders to search after those of the loader, by operating system.
     #[serde(default)]
     pub folders: BTreeMap<Os, Vec<String>>,
     /// Id of the finding if the library is not found.
@@ -472,7 +472,7 @@ pub struct RuntimeDescription {
     pub too_old: Option<DiagnosticId>,
     /// Id of the finding if the libraries of the chosen toolkit support none of the devices.
     pub device_unsupported: Option<DiagnosticId>,
-    /// A pattern with `{version}` in the library's real file name.
+    /// A pattern with `{version}` that matches the library's real file name.
     pub version: Option<String>,
     /// Device nodes on Linux.
     #[serde(default)]
@@ -485,15 +485,16 @@ pub struct RuntimeDescription {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeDescription {
-    /// Alternatives; may contain `*`. The first one that exists is used; of several matches, one that opens is enough.
+    /// Alternative paths; may contain `*`. The first alternative that exists is used. If it has several matches, one that can be opened is
+    /// enough.
     pub paths: Vec<String>,
-    /// Id of the finding if it is missing; without an id it may be missing.
+    /// Id of the finding if it is missing; `None` if it is optional.
     pub missing: Option<DiagnosticId>,
     /// Id of the finding if it cannot be opened.
     pub denied: DiagnosticId,
-    /// The program with which the driver creates the node on first use: if it exists, a missing node is not a problem.
+    /// The program with which the driver creates the node on first use. If it exists, a missing node is not a problem.
     pub made_by: Option<String>,
-    /// Kernel drivers whose GPUs use the node; any if empty.
+    /// Kernel drivers whose GPUs use the node; all if empty.
     #[serde(default)]
     pub only_drivers: Vec<String>,
     /// Kernel drivers whose GPUs do not use the node.
@@ -502,7 +503,7 @@ pub struct NodeDescription {
 }
 
 impl NodeDescription {
-    /// Whether GPUs with this kernel driver use the node; assumed if the driver is unknown.
+    /// Whether GPUs with this kernel driver use the node. True if the driver is unknown.
     #[must_use]
     pub fn serves(&self, kernel_driver: Option<&str>) -> bool {
         let Some(driver) = kernel_driver else { return true };
@@ -517,19 +518,19 @@ impl NodeDescription {
     }
 }
 
-/// Drivers behind a loader: manifests in folders, variables and the registry.
+/// How to find the drivers behind a loader: by manifests in folders, variables and the registry.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriverDescription {
-    /// The format of a manifest.
+    /// The format of the manifests.
     pub form: ManifestForm,
-    /// Variables with a list of manifest files that replaces everything else; the first one that is set is used.
+    /// Variables with a list of manifest files that replaces all other sources. The first one that is set is used.
     #[serde(default)]
     pub env: Vec<String>,
     /// Variables with a list of additional manifest files.
     #[serde(default)]
     pub add_env: Vec<String>,
-    /// A variable with the only folder that is searched.
+    /// A variable with a folder that replaces the default folders.
     pub folder_env: Option<String>,
     /// Folders with manifests, by operating system; may contain placeholders.
     #[serde(default)]
@@ -537,7 +538,7 @@ pub struct DriverDescription {
     /// The file extension of manifests.
     #[serde(default)]
     pub extension: String,
-    /// Registry keys whose value names are paths of manifests or libraries.
+    /// Registry keys in which the names of values are paths of manifests or libraries.
     #[serde(default)]
     pub registry: Vec<String>,
     /// The name of the value in the registry keys of display adapters.
@@ -547,12 +548,12 @@ pub struct DriverDescription {
     pub libraries: BTreeMap<Os, Vec<String>>,
     /// Id of the finding if the devices have no driver.
     pub missing: Option<DiagnosticId>,
-    /// The same in a container, by the GPU's vendor.
+    /// Ids of the findings in a container, by vendor of the GPU.
     #[serde(default)]
     pub missing_in_container: BTreeMap<Vendor, DiagnosticId>,
     /// Id of the finding if only software drivers exist.
     pub software_only: Option<DiagnosticId>,
-    /// What is known about drivers by name; the first match is used.
+    /// Properties of known drivers. The first match is used.
     #[serde(default)]
     pub known: Vec<KnownDriver>,
 }
@@ -570,30 +571,30 @@ pub enum ManifestForm {
     Library,
 }
 
-/// What is known about a driver by its name.
+/// Properties of a driver that is identified by its name.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KnownDriver {
-    /// Text in the name of the manifest or library, in lower case.
+    /// Text that the name of the manifest or library contains, in lowercase.
     pub has: String,
     /// The vendors whose GPUs it supports.
     #[serde(default)]
     pub vendors: Vec<Vendor>,
-    /// Its name, if it is a software driver, which runs on the CPU.
+    /// The name, if it is a software driver, which runs on the CPU.
     pub software: Option<String>,
     /// Kernel drivers that it works with; any if empty.
     #[serde(default)]
     pub kernel_drivers: Vec<String>,
 }
 
-/// The text and hint of a finding, one line each. `{name}` is replaced by a value of the actual case,
-/// `{install}` and `{install_driver}` by this distribution's command.
+/// The text and hint of a reason, one line each. `{name}` is replaced by a value of the actual case, `{install}` and
+/// `{install_driver}` by the command for the host's distribution.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReasonText {
-    /// What is missing or wrong.
+    /// The problem.
     pub text: String,
-    /// What to do.
+    /// How to fix it.
     pub hint: Option<String>,
 }
 
@@ -603,12 +604,12 @@ pub struct ReasonText {
 pub enum CmakeEntry {
     /// The value on every platform.
     Everywhere(String),
-    /// The value on some.
+    /// The value on some platforms.
     Some(PlatformCandidate),
 }
 
 impl CmakeEntry {
-    /// The value as written, for any platform.
+    /// The value as written, whether or not it applies to this platform.
     #[must_use]
     pub fn value(&self) -> &str {
         match self {

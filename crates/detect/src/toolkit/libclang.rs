@@ -2,7 +2,7 @@
 
 use gpubuild_host::{HostPath, Os, ReadFiles, glob};
 
-/// The path of libclang, or the value of the variable if that path does not exist.
+/// Returns the path of libclang, or the value of `LIBCLANG_PATH` if it is set and contains no libclang.
 #[must_use]
 pub fn find(host: &dyn ReadFiles) -> (Option<HostPath>, Option<HostPath>) {
     let is_library = |name: &str| {
@@ -11,7 +11,7 @@ pub fn find(host: &dyn ReadFiles) -> (Option<HostPath>, Option<HostPath>) {
             Os::Windows => name == "libclang.dll" || name == "clang.dll",
             Os::Macos => name == "libclang.dylib",
             Os::Linux => {
-                // `libclang-14.so.1` matches; `libclang-cpp.so.14` is a different library.
+                // Matches `libclang-14.so.1`, but not `libclang-cpp.so.14`, which is a different library.
                 let numbered = name.strip_prefix("libclang-");
                 name.starts_with("libclang.so")
                     || numbered.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
@@ -85,7 +85,7 @@ mod tests {
     use gpubuild_host::{Arch, Os, RecordedHost};
 
     #[test]
-    fn libclang_is_found_by_variable_and_in_folders() {
+    fn libclang_is_found_by_variable_and_in_known_folders() {
         let linux = || RecordedHost::builder(Os::Linux, Arch::X86_64);
         let found = |host: gpubuild_host::recorded::RecordedHostBuilder| {
             let (found, dead) = super::find(&host.build());

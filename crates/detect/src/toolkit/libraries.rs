@@ -1,5 +1,5 @@
-//! What is known about shared libraries by name, from `toolkits/tables/libraries.toml`, and about the functions of NVIDIA's
-//! driver by release.
+//! Properties of known shared libraries, from `toolkits/tables/libraries.toml`, and the releases that introduced functions of NVIDIA's
+//! driver.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -37,23 +37,23 @@ struct Functions {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolkitLibrary {
-    /// Their file names; `*` matches any text, `{version}` digits and dots.
+    /// Their file names. `*` matches any text, `{version}` matches digits and dots.
     pub names: Vec<String>,
-    /// What they are, for messages.
+    /// A description for messages.
     pub what: String,
     /// The backend that they belong to.
     pub backend: Option<Backend>,
-    /// Their role in the backend.
+    /// Their role.
     pub role: LibraryRole,
-    /// What the number in their name is the release of: `cuda`, `rocm`.
+    /// The toolkit whose release is the number in their name: `cuda`, `rocm`.
     pub major: Option<String>,
     /// The toolkit that contains them.
     pub toolkit: Option<String>,
-    /// A group of libraries that must all have the same release.
+    /// A group of libraries that must have the same release.
     pub together: Option<String>,
-    /// The prefix of a driver library's functions.
+    /// The prefix of the functions of a driver library.
     pub functions: Option<String>,
-    /// Libraries that these open at run time.
+    /// Libraries that they load at run time.
     #[serde(default)]
     pub opens: BTreeMap<Os, Vec<String>>,
     /// Id of the finding if one is missing.
@@ -61,13 +61,13 @@ pub struct ToolkitLibrary {
     /// Packages that contain them, by package manager.
     #[serde(default)]
     pub packages: BTreeMap<String, String>,
-    /// Whether every machine has its copy, on which drivers and the system depend: a second copy beside it breaks them.
+    /// Whether drivers and the system depend on the machine's own copy, so that a second copy must not be shipped.
     #[serde(default)]
     pub core: bool,
-    /// Folders with data that they read, relative to the library.
+    /// Folders with data files that they read, relative to the library.
     #[serde(default)]
     pub data: Vec<String>,
-    /// How to get them, in one sentence.
+    /// How to install them, in one sentence.
     pub fix: Option<String>,
 }
 
@@ -75,51 +75,51 @@ pub struct ToolkitLibrary {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LibraryRole {
-    /// Part of a driver, never shipped with a program.
+    /// Part of a driver; never shipped with a program.
     Driver,
-    /// Finds drivers.
+    /// A loader, which finds drivers.
     Loader,
-    /// Part of a toolkit, may be shipped.
+    /// Part of a toolkit; may be shipped with a program.
     Runtime,
     /// Unrelated to GPUs.
     System,
 }
 
-/// The embedded table; a test parses it.
+/// The embedded table. A test parses it.
 fn table() -> &'static LibraryTable {
     TABLE.get_or_init(|| {
         gpubuild_toml::from_bytes(tables::LIBRARIES).expect("toolkits/tables/libraries.toml is tested")
     })
 }
 
-/// What is known about a library by its file name.
+/// Finds the properties of a library by its file name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static ToolkitLibrary> {
     let name = plain(name);
     table().library.iter().find(|library| library.names.iter().any(|pattern| matches(pattern, &name)))
 }
 
-/// The release in a library's file name, if its number is one: `12` of `libcudart.so.12`, `11.0` of `cudart64_110.dll`.
+/// Parses the toolkit release in a library's file name, if its number is one: 12 for `libcudart.so.12`, 11.0 for `cudart64_110.dll`.
 #[must_use]
 pub fn release(name: &str) -> Option<Version> {
     let plain = plain(name);
     let library = find(&plain)?;
     library.major.as_ref()?;
     let digits = library.names.iter().find_map(|pattern| version_in(pattern, &plain))?;
-    // The numbers of Windows libraries up to CUDA 11 have no dot.
+    // File names of Windows libraries up to CUDA 11 contain the release without a dot.
     match digits.parse::<u32>() {
         Ok(number @ 20..=999) => format!("{}.{}", number / 10, number % 10).parse().ok(),
         _ => digits.parse().ok(),
     }
 }
 
-/// Whether a library is a GPU driver whose functions are examined.
+/// Whether a library belongs to a GPU driver whose functions are known.
 #[must_use]
 pub fn is_driver(name: &str) -> bool {
     find(name).is_some_and(|library| library.functions.is_some())
 }
 
-/// Whether a function belongs to a GPU driver's library, by its name.
+/// Whether a function belongs to a GPU driver library, by its name.
 #[must_use]
 pub fn is_driver_function(name: &str) -> bool {
     table().library.iter().filter_map(|library| library.functions.as_deref()).any(|start| {
@@ -127,10 +127,10 @@ pub fn is_driver_function(name: &str) -> bool {
     })
 }
 
-/// The first CUDA release with a function of the driver's library; `None` if every driver has it.
+/// The CUDA release that introduced a function of the driver library; `None` if every driver has it.
 ///
 /// # Panics
-/// If the embedded table is invalid; a test rules that out.
+/// The embedded table is invalid; a test rules this out.
 #[must_use]
 pub fn function_since(name: &str) -> Option<&'static Version> {
     let functions = FUNCTIONS.get_or_init(|| {
@@ -143,12 +143,12 @@ pub fn function_since(name: &str) -> Option<&'static Version> {
         }
         functions
     });
-    // The suffix selects another default stream for the same function.
+    // Variants with these suffixes use the per-thread default stream.
     let name = name.strip_suffix("_ptsz").or_else(|| name.strip_suffix("_ptds")).unwrap_or(name);
     functions.get(name)
 }
 
-/// Whether the system provides a library without a file.
+/// Whether the system provides a library that does not exist as a file.
 #[must_use]
 pub fn is_of_system(os: Os, name: &str) -> bool {
     let name = match os {
@@ -158,7 +158,7 @@ pub fn is_of_system(os: Os, name: &str) -> bool {
     table().system.get(&os).is_some_and(|names| names.iter().any(|pattern| star_matches(pattern, &name)))
 }
 
-/// The file name, in lower case for Windows names, as in the table.
+/// Converts a file name to the form used in the table: DLL names are in lowercase.
 fn plain(name: &str) -> String {
     let name = name.rsplit(['/', '\\']).next().unwrap_or(name);
     if name.to_ascii_lowercase().ends_with(".dll") { name.to_ascii_lowercase() } else { name.to_owned() }
@@ -171,7 +171,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     star_matches(&plain(pattern), name)
 }
 
-/// The digits and dots that match `{version}`.
+/// The part of `name` that matches `{version}`.
 fn version_in<'n>(pattern: &str, name: &'n str) -> Option<&'n str> {
     let pattern = plain(pattern);
     let (start, end) = pattern.split_once("{version}")?;
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn systems_provide_libraries_without_files() {
+    fn libraries_without_files_are_recognised_by_system() {
         assert!(is_of_system(Os::Windows, "API-MS-WIN-CRT-runtime-l1-1-0.dll"));
         assert!(is_of_system(Os::Macos, "/usr/lib/libSystem.B.dylib"));
         assert!(is_of_system(Os::Linux, "libm.so.6") && !is_of_system(Os::Linux, "libstdc++.so.6"));

@@ -1,12 +1,12 @@
-//! Toolkits: SDKs and tools described by files in `toolkits/`, and the copies of them found on a host.
+//! Toolkits: SDKs and tools that are described by files in `toolkits/`, and their copies on a host.
 //!
-//! Vendor knowledge is data: paths, names, versions, limits and install hints are in the TOML files. This module only
-//! implements the kinds of places that can be searched.
+//! Vendor knowledge is data: paths, names, versions, limits and install hints are in TOML files. This module implements the
+//! searches that these files describe.
 
-mod ask;
 pub mod catalogue;
 mod choose;
 pub mod description;
+mod driver_probes;
 pub mod libclang;
 pub mod libraries;
 pub mod pattern;
@@ -29,39 +29,39 @@ use serde::Serialize;
 
 use crate::diagnostic::DiagnosticId;
 use crate::facts::Fact;
-pub use ask::ask_drivers;
 pub use catalogue::{Catalogue, CatalogueError};
 pub use description::Description;
+pub use driver_probes::probe_drivers;
 pub use probe::probe_one;
-pub use probe::{ask_archs, ask_programs, probe};
+pub use probe::{probe, query_archs, query_programs};
 pub use search::OWN;
 pub use tools::InstalledTools;
-pub use versions::Ask;
+pub use versions::QueryMode;
 
 /// One copy of a toolkit or tool on the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Installation {
     /// The id of its description: `cuda`, `rocm`, `vulkan`, `cmake`, `gcc`.
     pub toolkit: String,
-    /// Its version, if a file (or, if the description allows it, the program) contains it.
+    /// Its version, from a file or, if the description allows it, from the program's output.
     pub version: Option<Fact<Version>>,
-    /// Limits that this copy contains, by id: `gcc-max`, `clang-below`, `msvc-min`, `msvc-below`.
+    /// Limits that were read from this copy, by id: `gcc-max`, `clang-below`, `msvc-min`, `msvc-below`.
     pub limits: BTreeMap<String, Fact<Version>>,
-    /// Device architectures for which its libraries were built, if files show it: `gfx942`.
+    /// Device architectures for which its libraries were built, according to file names: `gfx942`.
     pub device_archs: Vec<String>,
-    /// Device architectures that its compiler reports, if it was queried or a recording has its answer: `90`.
+    /// Device architectures that its compiler lists: `90`. Empty if the compiler was not queried and its output was not recorded.
     pub compiler_archs: Vec<String>,
-    /// Ids of the problems that are fixed in this copy (`[[mended]]` of the description).
+    /// Ids of the fixes that this copy contains (`[[mended]]` in the description).
     pub mended: Vec<String>,
-    /// Its root folder; for a tool that is a single program, the folder that contains it.
+    /// The root folder; for a tool, the folder that contains the program.
     pub root: HostPath,
-    /// Every way in which it was found, best first: `env:CUDA_PATH`, `path`, `known:/usr/local/cuda-*`, `registry`.
+    /// All ways in which it was found, the best first: `env:CUDA_PATH`, `path`, `known:/usr/local/cuda-*`, `registry`.
     pub found_via: Vec<String>,
-    /// The parts of the description, by id: `compiler`, `headers`, `runtime-static`, `loader`.
+    /// Its parts, by id: `compiler`, `headers`, `runtime-static`, `loader`.
     pub parts: BTreeMap<String, ToolkitPart>,
     /// Whether a build uses this copy.
     pub chosen: bool,
-    /// Why it was chosen, or why another copy was.
+    /// Why this copy was chosen, or why another one was.
     pub reason: String,
 }
 
@@ -101,26 +101,26 @@ impl Installation {
 /// One part of an installation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ToolkitPart {
-    /// Its path; `None` if it is missing.
+    /// The path; `None` if the part is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<HostPath>,
     /// Whether a build for the toolkit's backend needs it.
     pub required: bool,
     /// The paths that were tried, for messages about a missing part.
     pub looked_for: Vec<String>,
-    /// Id of the finding if it is missing.
+    /// Id of the finding if the part is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<DiagnosticId>,
 }
 
-/// What a backend needs on the host at run time: loader, driver libraries, device nodes.
+/// What a backend requires at run time, as found on the host: loader, driver libraries, device nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ToolkitRuntime {
     /// The backend.
     pub backend: Backend,
-    /// The library that programs open: `libcuda.so.1`, `libvulkan.so.1`; `None` if the loader does not find it.
+    /// The library that programs load: `libcuda.so.1`, `libvulkan.so.1`. `None` if it was not found.
     pub loader: Option<Fact<HostPath>>,
-    /// The version of the user-mode driver, from a file name or file.
+    /// The version of the user-mode driver, from a file name or a file.
     pub version: Option<Fact<Version>>,
     /// Drivers behind the loader: Vulkan ICDs, OpenCL ICDs, Level Zero drivers.
     pub drivers: Vec<RuntimeDriver>,
@@ -133,13 +133,13 @@ pub struct ToolkitRuntime {
 pub struct RuntimeDriver {
     /// The manifest that names it.
     pub manifest: HostPath,
-    /// The library in the manifest's spelling.
+    /// The library, as written in the manifest.
     pub library: String,
     /// Whether the library was found.
     pub found: bool,
-    /// Its name, if it is known to run on the CPU: `llvmpipe`, `SwiftShader`, `PoCL`.
+    /// The name, if it is a software driver, which runs on the CPU: `llvmpipe`, `SwiftShader`, `PoCL`.
     pub software: Option<String>,
-    /// The vendors whose GPUs it supports, if its name shows them; any if empty.
+    /// The vendors whose GPUs it supports, if known by its name; any if empty.
     pub vendors: Vec<crate::facts::Vendor>,
     /// Kernel drivers that it works with; any if empty.
     pub kernel_drivers: Vec<String>,
@@ -148,15 +148,15 @@ pub struct RuntimeDriver {
 /// A device node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DeviceNode {
-    /// `/dev/nvidiactl`, `/dev/kfd`, `/dev/dri/renderD128`.
+    /// The path: `/dev/nvidiactl`, `/dev/kfd`, `/dev/dri/renderD128`.
     pub path: HostPath,
     /// The result of opening it for reading and writing.
     pub state: NodeState,
-    /// The numeric group, for the remedy.
+    /// The numeric owning group.
     pub gid: Option<u32>,
-    /// Nodes of one group are alternatives: one that opens is enough.
+    /// Nodes with the same group number are alternatives: it is enough if one of them can be opened.
     pub group: usize,
-    /// Id of the finding if it is missing; `None` if that is not a problem.
+    /// Id of the finding if it is missing; `None` if it is optional.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<DiagnosticId>,
     /// Id of the finding if it cannot be opened.
@@ -167,7 +167,7 @@ pub struct DeviceNode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeState {
-    /// It opens.
+    /// It can be opened.
     Opens,
     /// It exists, but this user has no permission.
     Denied,
@@ -177,23 +177,23 @@ pub enum NodeState {
     Failed,
 }
 
-/// An explicit choice without a result: a variable that points to a folder without the toolkit.
+/// A variable that points to a place without the toolkit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DeadEnd {
     /// The id of the description.
     pub toolkit: String,
     /// The variable: `env:CUDA_PATH`.
     pub found_via: String,
-    /// The path in it.
+    /// The path in the variable.
     pub place: HostPath,
-    /// Why the path is not a copy.
+    /// Why the path is not a copy of the toolkit.
     pub why: String,
 }
 
 /// All toolkits and runtimes of a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Inventory {
-    /// Every copy of every toolkit and tool, by description id, the chosen one first.
+    /// All copies of toolkits and tools, by description id, the chosen one first.
     pub installations: BTreeMap<String, Vec<Installation>>,
     /// The runtimes by backend.
     pub runtimes: BTreeMap<Backend, ToolkitRuntime>,
@@ -208,14 +208,14 @@ impl Inventory {
         self.of(toolkit).iter().find(|installation| installation.chosen)
     }
 
-    /// Every copy of a toolkit, the chosen one first.
+    /// All copies of a toolkit, the chosen one first.
     #[must_use]
     pub fn of(&self, toolkit: &str) -> &[Installation] {
         self.installations.get(toolkit).map_or(&[], Vec::as_slice)
     }
 
-    /// The best chosen copy among the tools that fill a role (`host-compiler`): a copy that a variable names before one on PATH,
-    /// then in the order of the descriptions (`gcc` before `clang`).
+    /// The best of the chosen copies of all tools with a role (`host-compiler`). A copy from a variable precedes one on PATH; otherwise
+    /// the preference in the descriptions decides (`gcc` before `clang`).
     #[must_use]
     pub fn for_role<'a>(&'a self, catalogue: &Catalogue, role: &str) -> Option<&'a Installation> {
         let mut tools: Vec<&Description> = catalogue.with_role(role).collect();

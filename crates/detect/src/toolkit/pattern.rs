@@ -1,12 +1,12 @@
-//! Patterns in descriptions: `{version}` in a text, and placeholders for host-dependent values.
+//! Patterns in descriptions: `{version}` in texts, and placeholders for values of the host.
 
+use gpubuild_core::template;
 use gpubuild_core::version::Version;
 use gpubuild_host::{Arch, HostInfo, Os};
 
-/// All versions that match a pattern with one `{version}` in `text`, in the order of the text.
+/// Extracts all versions in `text` that match a pattern with one `{version}`, in order.
 ///
-/// A space in the pattern matches any run of blanks, so that `define CUDART_VERSION {version}` finds a macro however
-/// it is aligned.
+/// A space in the pattern matches any run of blanks, so that `define CUDART_VERSION {version}` matches regardless of alignment.
 #[must_use]
 pub fn extract_all(pattern: &str, text: &str) -> Vec<Version> {
     let Some((before, after)) = pattern.split_once("{version}") else { return Vec::new() };
@@ -29,7 +29,7 @@ pub fn extract_all(pattern: &str, text: &str) -> Vec<Version> {
     found
 }
 
-/// The first of [`extract_all`].
+/// Extracts the first version that matches; see [`extract_all`].
 #[must_use]
 pub fn extract(pattern: &str, text: &str) -> Option<Version> {
     extract_all(pattern, text).into_iter().next()
@@ -47,7 +47,7 @@ fn find_loose(pattern: &str, text: &str, start: usize) -> Option<(usize, usize)>
     if pattern.is_empty() {
         return Some((start, start));
     }
-    // Searching for the literal beginning is fastest.
+    // Search for the literal text before the first space, which is fast.
     let first = pattern.split(' ').next().unwrap_or_default();
     let finder = memchr::memmem::Finder::new(first);
     let mut at = start;
@@ -77,18 +77,9 @@ fn matches_loose(pattern: &str, text: &str) -> Option<usize> {
     Some(text.len() - rest.len())
 }
 
-/// Replaces the placeholders that depend on the host. `None` if one of them has no value on it.
+/// Replaces the placeholders for values of the host. `None` if one of them has no value on this host.
 pub fn fill(template: &str, host: &dyn HostInfo) -> Option<String> {
-    let mut filled = String::with_capacity(template.len());
-    let mut rest = template;
-    while let Some(open) = rest.find('{') {
-        let close = open + rest[open..].find('}')?;
-        filled.push_str(&rest[..open]);
-        filled.push_str(&value(&rest[open + 1..close], host)?);
-        rest = &rest[close + 1..];
-    }
-    filled.push_str(rest);
-    Some(filled)
+    template::fill(template, |name| value(name, host))
 }
 
 fn value(name: &str, host: &dyn HostInfo) -> Option<String> {

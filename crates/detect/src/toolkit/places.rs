@@ -1,4 +1,4 @@
-//! Resolves the places of a description to paths on the host: PATH and files.
+//! Helpers for finding programs and files on a host.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use gpubuild_host::search::find_program_in;
 pub use gpubuild_host::search::glob as expand;
 use gpubuild_host::{FileKind, HostInfo, HostPath, Os, ReadFiles};
 
-/// The absolute folders of PATH, in order and without duplicates.
+/// The absolute folders on PATH, in order, without duplicates.
 pub fn path_folders(host: &dyn HostInfo) -> Vec<HostPath> {
     let separator = if host.platform().os == Os::Windows { ';' } else { ':' };
     let mut folders: Vec<HostPath> = Vec::new();
@@ -19,32 +19,32 @@ pub fn path_folders(host: &dyn HostInfo) -> Vec<HostPath> {
     folders
 }
 
-/// Every file that a program name can refer to in these folders, in order.
+/// Finds all programs with a name in these folders, in order.
 pub fn programs(host: &dyn ReadFiles, folders: &[HostPath], name: &str) -> Vec<HostPath> {
     if host.platform().os == Os::Windows {
         let list = folders.iter().map(HostPath::as_str).collect::<Vec<_>>().join(";");
         return find_program_in(host, name, &list);
     }
-    // On other systems, a name is one file per folder. Some forty names are searched at each start.
+    // On other systems, a program has the same file name in every folder. Every run searches about forty programs.
     let program =
         |path: &HostPath| host.stat(path).is_ok_and(|stat| stat.kind == FileKind::File && stat.executable);
     folders.iter().map(|folder| folder.join(name)).filter(program).collect()
 }
 
-/// The ancestor that is `folders` levels above a path; the root if there are fewer.
+/// The ancestor `folders` levels above a path, or the root if there are fewer levels.
 #[must_use]
 pub fn go_up(path: &HostPath, folders: usize) -> HostPath {
     (0..folders).fold(path.clone(), |path, _| path.parent().unwrap_or(path))
 }
 
-/// Reads the first 64 KiB of a text file; toolkit files contain their version near the start.
+/// Reads the first 64 KiB of a text file. Toolkit files contain their version near the start.
 pub fn read_head(host: &dyn ReadFiles, path: &HostPath) -> io::Result<String> {
     const LIMIT: usize = 64 * 1024;
     Ok(text(host.read_start(path, LIMIT)?))
 }
 
-/// Bytes as text; invalid UTF-8 is replaced.
+/// Converts bytes to text. Invalid UTF-8 is replaced.
 fn text(bytes: Vec<u8>) -> String {
-    // Valid UTF-8, the usual case, is not copied.
+    // Avoids a copy for valid UTF-8, the usual case.
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }

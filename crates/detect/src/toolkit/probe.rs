@@ -1,4 +1,4 @@
-//! Finds every copy of every toolkit on a host: descriptions and a host give an [`Inventory`]. Starts no program.
+//! Finds all copies of all described toolkits on a host.
 
 use std::collections::BTreeMap;
 
@@ -6,23 +6,23 @@ use gpubuild_core::version::Version;
 use gpubuild_host::{HostPath, InspectHost, RunPrograms};
 
 use super::choose::choose;
-use super::description::{Description, Mended, PartDescription, ToolkitKind};
+use super::description::{Description, KnownFix, PartDescription, ToolkitKind};
 use super::pattern::{extract, fill};
 use super::places::{expand, go_up, read_head};
 use super::search::{CandidatePath, Rank, SearchResult, program_folders, search};
-use super::versions::{Ask, VersionLocation, archs_of_program, from_files, from_program};
+use super::versions::{QueryMode, VersionLocation, archs_of_program, from_files, from_program};
 use super::{Catalogue, DeadEnd, Installation, Inventory, ToolkitPart, runtime};
 use crate::facts::Fact;
 
-/// A copy with the data for choosing among several.
+/// A copy, with data for choosing among several copies.
 pub(super) struct ProbedCopy {
     pub installation: Installation,
     pub rank: Rank,
-    /// The strongest way in which it was found, for the reason.
+    /// The strongest way in which it was found, for the explanation of the choice.
     pub way: String,
 }
 
-/// Searches for all descriptions of the catalogue. Starts no process and loads no library.
+/// Finds the copies of all toolkits in the catalogue. Starts no process and loads no library.
 #[must_use]
 pub fn probe(host: &dyn InspectHost, catalogue: &Catalogue) -> Inventory {
     let path = program_folders(host);
@@ -39,37 +39,42 @@ pub fn probe(host: &dyn InspectHost, catalogue: &Catalogue) -> Inventory {
     inventory
 }
 
-/// Every copy of one toolkit, the chosen one first.
+/// Finds all copies of one toolkit, the chosen one first.
 #[must_use]
 pub fn probe_one(host: &dyn InspectHost, description: &Description) -> Vec<Installation> {
     let path = program_folders(host);
     choose(collect(host, description, search(host, description, &path)).0)
 }
 
-/// Runs programs for the versions that no file contains. Only on request, because it starts processes.
-pub fn ask_programs(host: &dyn RunPrograms, catalogue: &Catalogue, inventory: &mut Inventory) {
+/// Runs programs to determine versions that no file contains. This is a separate step because it starts processes.
+pub fn query_programs(host: &dyn RunPrograms, catalogue: &Catalogue, inventory: &mut Inventory) {
     for (id, installations) in &mut inventory.installations {
         let Some(description) = catalogue.get(id) else { continue };
-        // The version decides which compiler is used; of other tools, only the chosen copy matters.
-        let asked = if description.kind == ToolkitKind::Tool && description.provides.is_none() {
+        // Compiler versions affect the choice, so all compilers are queried. For other tools, only the chosen copy is.
+        let limit = if description.kind == ToolkitKind::Tool && description.provides.is_none() {
             1
         } else {
             usize::MAX
         };
-        for installation in installations.iter_mut().take(asked).filter(|one| one.version.is_none()) {
+        for installation in installations.iter_mut().take(limit).filter(|one| one.version.is_none()) {
             let program = installation.part("program").or_else(|| installation.part("compiler")).cloned();
             installation.version = program.and_then(|program| from_program(host, description, &program));
         }
     }
 }
 
-/// Queries the compilers for their architectures. With [`Ask::Program`], this starts a process per copy.
-pub fn ask_archs(host: &dyn RunPrograms, catalogue: &Catalogue, inventory: &mut Inventory, ask: Ask) {
+/// Queries the compilers for their architectures. With [`QueryMode::Program`], this starts one process per copy.
+pub fn query_archs(
+    host: &dyn RunPrograms,
+    catalogue: &Catalogue,
+    inventory: &mut Inventory,
+    mode: QueryMode,
+) {
     for (id, installations) in &mut inventory.installations {
-        let Some(question) = catalogue.get(id).and_then(|one| one.list_archs.as_ref()) else { continue };
+        let Some(query) = catalogue.get(id).and_then(|one| one.list_archs.as_ref()) else { continue };
         for installation in installations.iter_mut() {
             if let Some(compiler) = installation.part("compiler").cloned() {
-                installation.compiler_archs = archs_of_program(host, question, &compiler, ask);
+                installation.compiler_archs = archs_of_program(host, query, &compiler, mode);
             }
         }
     }
@@ -103,7 +108,7 @@ fn collect(
                 missed.push(candidate);
                 continue;
             };
-            // An incomplete copy of gpubuild's does not count: `toolkit install` completes it.
+            // Ignore incomplete copies that gpubuild installed: `toolkit install` completes them.
             if candidate.rank == Rank::Own && !installation.is_complete() {
                 continue;
             }
@@ -134,7 +139,7 @@ fn collect(
     (order.iter().filter_map(|key| copies.remove(key)).collect(), dead_ends)
 }
 
-/// A compiler's recorded list of architectures, which takes precedence over tables. Starts no process.
+/// The recorded output of a compiler's architecture list, which takes precedence over tables. Starts no process.
 fn recorded_archs(
     host: &dyn RunPrograms,
     description: &Description,
@@ -142,7 +147,7 @@ fn recorded_archs(
 ) -> Vec<String> {
     let compiler = parts.get("compiler").and_then(|part| part.path.as_ref());
     match (&description.list_archs, compiler) {
-        (Some(question), Some(compiler)) => archs_of_program(host, question, compiler, Ask::Recorded),
+        (Some(query), Some(compiler)) => archs_of_program(host, query, compiler, QueryMode::Recorded),
         _ => Vec::new(),
     }
 }
@@ -179,7 +184,7 @@ fn examine(
     let place = VersionLocation { root: &root, real };
     let mut version = from_files(host, description, &place);
     if version.is_none() && tool {
-        // The tool's real file can be in a separate folder (Homebrew's cellar, a shim's target).
+        // The program can be a link into another folder, such as Homebrew's cellar.
         version = real
             .parent()
             .and_then(|folder| from_files(host, description, &VersionLocation { root: &folder, real }));
@@ -190,7 +195,7 @@ fn examine(
         limits: limits(host, description, &root),
         device_archs: device_archs(host, description, &root),
         compiler_archs: recorded_archs(host, description, &parts),
-        mended: mended(host, description, &root),
+        mended: fixes(host, description, &root),
         root,
         found_via: Vec::new(),
         parts,
@@ -199,7 +204,7 @@ fn examine(
     })
 }
 
-/// The part of a tool's file name after the plain name: `-12` for `gcc-12`.
+/// The suffix of a tool's file name after the plain name: `-12` for `gcc-12`.
 fn suffix(description: &Description, program: &HostPath) -> String {
     let name = program.file_name().unwrap_or_default();
     let stem = name.strip_suffix(".exe").unwrap_or(name);
@@ -222,7 +227,7 @@ fn find_part(host: &dyn InspectHost, part: &PartDescription, root: &HostPath, su
         else {
             continue;
         };
-        // The newest of several folders with different versions.
+        // If several versions match, use the newest.
         path = expand(host, root.join(&filled).normalized().as_str()).pop();
         looked_for.push(filled);
         if path.is_some() {
@@ -263,11 +268,11 @@ fn limits(
     limits
 }
 
-/// The ids of problems that are fixed in a copy.
-fn mended(host: &dyn InspectHost, description: &Description, root: &HostPath) -> Vec<String> {
-    // Larger than any header that is examined.
+/// The ids of the known fixes that a copy contains.
+fn fixes(host: &dyn InspectHost, description: &Description, root: &HostPath) -> Vec<String> {
+    // Larger than any header that is searched.
     const LIMIT: usize = 1 << 20;
-    let is_mended = |one: &&Mended| {
+    let is_present = |one: &&KnownFix| {
         let file = one.file.iter().filter_map(|file| fill(file, host)).find_map(|file| {
             let path = expand(host, root.join(&file).as_str()).into_iter().next()?;
             host.read_start(&path, LIMIT).ok()
@@ -276,10 +281,10 @@ fn mended(host: &dyn InspectHost, description: &Description, root: &HostPath) ->
             one.has.iter().any(|has| memchr::memmem::find(&text, has.as_bytes()).is_some())
         })
     };
-    description.mended.iter().filter(is_mended).map(|one| one.id.clone()).collect()
+    description.mended.iter().filter(is_present).map(|one| one.id.clone()).collect()
 }
 
-/// The parts of file names that match `*`.
+/// The device architectures in file names, which `*` matches.
 fn device_archs(host: &dyn InspectHost, description: &Description, root: &HostPath) -> Vec<String> {
     let mut archs = Vec::new();
     for candidate in &description.device_archs {
@@ -293,7 +298,7 @@ fn device_archs(host: &dyn InspectHost, description: &Description, root: &HostPa
         let Some((head, tail)) = pattern.file_name().and_then(|name| name.split_once('*')) else { continue };
         for path in expand(host, pattern.as_str()) {
             let arch = path.file_name().and_then(|name| name.strip_prefix(head)?.strip_suffix(tail));
-            // Features can follow (`gfx90a-xnack+`); names with other characters belong to other files.
+            // Remove feature suffixes (`gfx90a-xnack+`). Names with other characters are not architectures.
             let arch = arch.and_then(|arch| arch.split(['-', ':']).next());
             let plain =
                 |arch: &&str| !arch.is_empty() && arch.bytes().all(|byte| byte.is_ascii_alphanumeric());

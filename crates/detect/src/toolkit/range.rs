@@ -1,5 +1,5 @@
-//! The architectures that a copy of the CUDA toolkit can compile for, as far as they are known without starting its compiler.
-//! The planner and the doctor both use this, so that they agree. Pure.
+//! Determines the architectures that a copy of the CUDA toolkit can compile for, without running its compiler. Shared by the planner
+//! and the doctor, so that both report the same.
 
 use gpubuild_core::arch::CudaArch;
 use gpubuild_core::version::Version;
@@ -12,63 +12,62 @@ use super::description::{ArchRow, Description};
 pub struct CudaRange {
     /// Compute capabilities times ten, ascending.
     pub numbers: Vec<u16>,
-    /// How reliable `numbers` is.
+    /// The source of `numbers`, which determines how reliable the list is.
     pub basis: Basis,
-    /// The toolkit's name for messages: `CUDA Toolkit 12.4`.
+    /// The display name of the toolkit: `CUDA Toolkit 12.4`.
     pub toolkit: String,
 }
 
 /// The source of a list of architectures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Basis {
-    /// The compiler, or the table for a release that it covers: the list is complete.
-    Whole,
-    /// The last row of the table, or an earlier row for a release that is not in the tables: there may be more. Architectures
-    /// that earlier releases had are gone.
+    /// The compiler, or the table row of a known release: the list is complete.
+    Complete,
+    /// The table row that precedes an unknown release: the toolkit may support additional, newer architectures.
     Open {
-        /// Architectures that earlier rows contain and this one does not.
-        gone: Vec<u16>,
+        /// Architectures that earlier rows contain and this row does not, so the toolkit does not support them either.
+        dropped: Vec<u16>,
     },
-    /// The copy's release is unknown, so the newest row is used.
+    /// The newest table row, because the release of the copy is unknown.
     Guess,
 }
 
-/// Whether a toolkit compiles for an architecture.
+/// Whether a toolkit supports an architecture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Knows {
-    /// It does.
+pub enum ArchSupport {
+    /// It is supported.
     Yes,
-    /// It does not: the architecture is older than all that it compiles for.
+    /// It is not supported: it is older than all supported architectures.
     Dropped,
-    /// It does not: the architecture is newer, or lies between two others.
+    /// It is not supported: it is newer than the toolkit, or between two supported architectures.
     TooNew,
-    /// Only the compiler can tell.
+    /// Unknown: only the compiler can list the supported architectures.
     Unknown,
 }
 
 impl CudaRange {
-    /// Whether the toolkit compiles for an architecture. Assumed if the list is empty.
+    /// Whether the toolkit supports an architecture. `Yes` if the list is empty.
     #[must_use]
-    pub fn knows(&self, number: u16) -> Knows {
-        let Some(lowest) = self.numbers.first() else { return Knows::Yes };
+    pub fn support(&self, number: u16) -> ArchSupport {
+        let Some(lowest) = self.numbers.first() else { return ArchSupport::Yes };
         if self.numbers.contains(&number) {
-            return Knows::Yes;
+            return ArchSupport::Yes;
         }
-        let may_be = match &self.basis {
-            Basis::Whole => false,
-            Basis::Open { gone } => number > *lowest && !gone.contains(&number),
+        let is_possible = match &self.basis {
+            Basis::Complete => false,
+            Basis::Open { dropped } => number > *lowest && !dropped.contains(&number),
             Basis::Guess => true,
         };
-        match may_be {
-            true => Knows::Unknown,
-            false if number < *lowest => Knows::Dropped,
-            false => Knows::TooNew,
+        match is_possible {
+            true => ArchSupport::Unknown,
+            false if number < *lowest => ArchSupport::Dropped,
+            false => ArchSupport::TooNew,
         }
     }
 }
 
 impl CudaRange {
-    /// The other number of an architecture, if the toolkit only knows that one.
+    /// The other number of a renumbered architecture, if the toolkit only supports that one.
     #[must_use]
     pub fn other_name(&self, arch: &CudaArch) -> Option<CudaArch> {
         arch.other_name()
@@ -77,7 +76,7 @@ impl CudaRange {
 }
 
 impl Description {
-    /// The architectures that a copy of the CUDA toolkit compiles for: from its compiler's recorded list, or else from the table.
+    /// The architectures that a copy of the CUDA toolkit supports: from the compiler's list if known, otherwise from the table.
     #[must_use]
     pub fn cuda_range(&self, copy: &Installation) -> CudaRange {
         let toolkit = match copy.version() {
@@ -86,17 +85,17 @@ impl Description {
         };
         let rows = &self.compatibility.arch;
         let (mut numbers, basis) = match (copy.compiler_archs.is_empty(), copy.version()) {
-            (false, _) => (numbers(&copy.compiler_archs), Basis::Whole),
-            // A copy of unknown version is most likely the newest release.
+            (false, _) => (numbers(&copy.compiler_archs), Basis::Complete),
+            // If the version is unknown, the newest release is most likely.
             (true, None) => (rows.last().map(|row| numbers(&row.archs)).unwrap_or_default(), Basis::Guess),
             (true, Some(release)) => {
                 let index = rows.iter().rposition(|row| row.since <= *release);
                 let own = index.map(|index| numbers(&rows[index].archs)).unwrap_or_default();
                 let basis = match index {
                     Some(index) if index + 1 == rows.len() || !self.is_in_tables(release) => {
-                        Basis::Open { gone: gone(&rows[..index], &own) }
+                        Basis::Open { dropped: dropped(&rows[..index], &own) }
                     }
-                    _ => Basis::Whole,
+                    _ => Basis::Complete,
                 };
                 (own, basis)
             }
@@ -114,13 +113,13 @@ impl Description {
     }
 }
 
-/// Architectures of earlier rows that a list lacks.
-fn gone(earlier: &[ArchRow], own: &[u16]) -> Vec<u16> {
+/// Architectures of earlier rows that a list does not contain.
+fn dropped(earlier: &[ArchRow], own: &[u16]) -> Vec<u16> {
     let all = earlier.iter().flat_map(|row| numbers(&row.archs));
-    let mut gone: Vec<u16> = all.filter(|number| !own.contains(number)).collect();
-    gone.sort_unstable();
-    gone.dedup();
-    gone
+    let mut dropped: Vec<u16> = all.filter(|number| !own.contains(number)).collect();
+    dropped.sort_unstable();
+    dropped.dedup();
+    dropped
 }
 
 fn numbers(archs: &[String]) -> Vec<u16> {
@@ -149,44 +148,48 @@ mod tests {
     }
 
     #[test]
-    fn for_releases_in_the_table_the_list_is_complete() {
+    fn the_list_is_complete_for_releases_in_the_table() {
         for (release, number, expected) in [
-            ("12.4", 90, Knows::Yes),
-            ("12.4", 35, Knows::Dropped),
-            ("12.4", 100, Knows::TooNew),
-            ("12.4", 130, Knows::TooNew),
-            ("13.0", 101, Knows::TooNew),
-            ("13.2", 107, Knows::TooNew),
-            ("13.3", 130, Knows::TooNew),
-            ("13.3", 70, Knows::Dropped),
-            ("10.2", 35, Knows::Yes),
+            ("12.4", 90, ArchSupport::Yes),
+            ("12.4", 35, ArchSupport::Dropped),
+            ("12.4", 100, ArchSupport::TooNew),
+            ("12.4", 130, ArchSupport::TooNew),
+            ("13.0", 101, ArchSupport::TooNew),
+            ("13.2", 107, ArchSupport::TooNew),
+            ("13.3", 130, ArchSupport::TooNew),
+            ("13.3", 70, ArchSupport::Dropped),
+            ("10.2", 35, ArchSupport::Yes),
         ] {
             let range = range(host(&format!("/usr/local/cuda-{release}")));
-            assert_eq!(range.knows(number), expected, "{release} {number}: {range:?}");
+            assert_eq!(range.support(number), expected, "{release} {number}: {range:?}");
         }
     }
 
     #[test]
-    fn after_the_table_only_dropped_architectures_are_refused() {
+    fn only_dropped_architectures_are_unsupported_for_newer_releases() {
         for release in ["13.4", "13.5", "13.6", "14.1"] {
             let range = range(host(&format!("/usr/local/cuda-{release}")));
             for (number, expected) in [
-                (90, Knows::Yes),
-                (70, Knows::Dropped),
-                (20, Knows::Dropped),
-                (101, Knows::TooNew),
-                (105, Knows::Unknown),
-                (130, Knows::Unknown),
+                (90, ArchSupport::Yes),
+                (70, ArchSupport::Dropped),
+                (20, ArchSupport::Dropped),
+                (101, ArchSupport::TooNew),
+                (105, ArchSupport::Unknown),
+                (130, ArchSupport::Unknown),
             ] {
-                assert_eq!(range.knows(number), expected, "{release} {number}: {range:?}");
+                assert_eq!(range.support(number), expected, "{release} {number}: {range:?}");
             }
         }
         let unknown = range(host("/opt/cuda"));
-        assert_eq!((unknown.knows(90), unknown.knows(61)), (Knows::Yes, Knows::Unknown), "{unknown:?}");
+        assert_eq!(
+            (unknown.support(90), unknown.support(61)),
+            (ArchSupport::Yes, ArchSupport::Unknown),
+            "{unknown:?}"
+        );
     }
 
     #[test]
-    fn a_renumbered_chip_is_known_by_both_numbers() {
+    fn a_renumbered_architecture_is_supported_under_both_numbers() {
         for (release, arch, expected) in [
             ("12.9", "110", Some("101")),
             ("12.9", "101", None),
@@ -202,15 +205,19 @@ mod tests {
     }
 
     #[test]
-    fn the_list_of_the_compiler_overrides_the_table() {
-        let said = "compute_80\ncompute_90\ncompute_130\n";
+    fn the_list_from_the_compiler_overrides_the_table() {
+        let output = "compute_80\ncompute_90\ncompute_130\n";
         let of =
-            |root: &str| range(host(root).command(&[&format!("{root}/bin/nvcc"), "--list-gpu-arch"], said));
+            |root: &str| range(host(root).command(&[&format!("{root}/bin/nvcc"), "--list-gpu-arch"], output));
         for root in ["/usr/local/cuda-12.4", "/usr/local/cuda-13.6", "/opt/cuda"] {
             let range = of(root);
             assert_eq!(range.numbers, [80, 90, 130], "{root}");
-            let seen = [130, 86, 140, 75].map(|number| range.knows(number));
-            assert_eq!(seen, [Knows::Yes, Knows::TooNew, Knows::TooNew, Knows::Dropped], "{root}");
+            let seen = [130, 86, 140, 75].map(|number| range.support(number));
+            assert_eq!(
+                seen,
+                [ArchSupport::Yes, ArchSupport::TooNew, ArchSupport::TooNew, ArchSupport::Dropped],
+                "{root}"
+            );
         }
     }
 }

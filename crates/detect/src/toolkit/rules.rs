@@ -1,7 +1,8 @@
-//! Compatibility rules: pure answers from a description's tables and from the limits of an installed copy.
+//! Compatibility rules: look up a description's tables and the limits of an installed copy.
 
 use std::collections::BTreeMap;
 
+use gpubuild_core::template;
 use gpubuild_core::version::Version;
 use gpubuild_host::{Os, Platform};
 
@@ -16,16 +17,16 @@ use super::description::{
 pub struct VersionWindow {
     /// The oldest supported version, if there is a limit.
     pub min: Option<u64>,
-    /// The newest supported version, if there is a limit: a major version, for MSVC a value of `_MSC_VER`.
+    /// The newest supported version, if there is a limit. A major version; for MSVC a value of `_MSC_VER`.
     pub max: Option<u64>,
-    /// The file with the limit, or the source of the table's row.
+    /// The file that contains the limit, or the source of the table row.
     pub source: String,
 }
 
 impl VersionWindow {
-    /// The window as text, with the limit that a compiler outside of it violates: `up to 13`, or `6 to 11`.
+    /// The window as text: `up to 13`. The lower limit is only included if `found` is below it: `6 to 11`.
     #[must_use]
-    pub fn words(&self, found: Option<u64>) -> String {
+    pub fn describe(&self, found: Option<u64>) -> String {
         match (self.min, self.max) {
             (Some(min), Some(max)) if found.is_some_and(|found| found < min) => format!("{min} to {max}"),
             (_, Some(max)) => format!("up to {max}"),
@@ -34,37 +35,32 @@ impl VersionWindow {
         }
     }
 
-    /// Whether a compiler's version is supported; an unknown version is.
+    /// Whether a compiler's version is supported. True if the version is unknown.
     #[must_use]
-    pub fn holds(&self, version: Option<&Version>, compiler: &str) -> bool {
-        version.is_none_or(|version| self.takes(window_number(version, compiler)))
+    pub fn supports(&self, version: Option<&Version>, compiler: &str) -> bool {
+        version.is_none_or(|version| self.contains(window_number(version, compiler)))
     }
 
-    /// Whether a number from [`window_number`] is inside.
+    /// Whether a number from [`window_number`] is in the window.
     #[must_use]
-    pub fn takes(&self, number: u64) -> bool {
+    pub fn contains(&self, number: u64) -> bool {
         self.min.is_none_or(|min| number >= min) && self.max.is_none_or(|max| number <= max)
     }
 }
 
-/// The number that windows use: the major version, for MSVC `_MSC_VER` (toolset 14.41 is 1941).
+/// The number of a compiler version in a [`VersionWindow`]: the major version, or for MSVC `_MSC_VER` (toolset 14.41 is 1941).
 #[must_use]
 pub fn window_number(version: &Version, compiler: &str) -> u64 {
     if compiler == "msvc" && version.major() == 14 { 1900 + version.minor() } else { version.major() }
 }
 
 impl Description {
-    /// The CMake cache entries for this copy on this platform. An entry with a missing part is omitted.
+    /// The CMake cache entries for a copy on a platform. Entries that refer to a missing part are omitted.
     #[must_use]
     pub fn cmake_entries(&self, copy: &Installation, platform: Platform) -> BTreeMap<String, String> {
-        let fill = |template: &str| {
-            let mut value = template.replace("{root}", &copy.root.forward_slashes());
-            while let Some(open) = value.find('{') {
-                let close = open + value[open..].find('}')?;
-                let part = copy.part(&value[open + 1..close])?.forward_slashes();
-                value.replace_range(open..=close, &part);
-            }
-            Some(value)
+        let part = |name: &str| match name {
+            "root" => Some(copy.root.forward_slashes()),
+            part => Some(copy.part(part)?.forward_slashes()),
         };
         let value = |entry: &CmakeEntry| match entry {
             CmakeEntry::Everywhere(value) => Some(value.clone()),
@@ -74,17 +70,19 @@ impl Description {
                 here.then(|| one.path.clone())
             }
         };
-        self.cmake.iter().filter_map(|(name, entry)| Some((name.clone(), fill(&value(entry)?)?))).collect()
+        self.cmake
+            .iter()
+            .filter_map(|(name, entry)| Some((name.clone(), template::fill(&value(entry)?, part)?)))
+            .collect()
     }
 
-    /// The device architectures of a release. `None` for releases before the table; for a newer release, the newest row
-    /// is used.
+    /// The device architectures of a release. `None` for releases older than the table. The newest row is used for newer releases.
     #[must_use]
     pub fn archs(&self, release: &Version) -> Option<&ArchRow> {
         self.compatibility.arch.iter().rfind(|row| row.since <= *release)
     }
 
-    /// The versions of a host compiler that a copy supports: from the copy, or else from the table.
+    /// The host compiler versions that a copy supports: from the copy itself, otherwise from the table.
     #[must_use]
     pub fn host_compiler_window(&self, copy: &Installation, compiler: &str) -> Option<VersionWindow> {
         let own = |suffix: &str| copy.limits.get(&format!("{compiler}-{suffix}"));
@@ -99,7 +97,7 @@ impl Description {
         self.compiler_row(copy.version()?, compiler)
     }
 
-    /// The same for a release, only from the table.
+    /// The host compiler versions that a release supports, from the table.
     #[must_use]
     pub fn compiler_row(&self, release: &Version, compiler: &str) -> Option<VersionWindow> {
         let rows: Vec<&CompilerRow> =
@@ -113,7 +111,7 @@ impl Description {
         })
     }
 
-    /// The oldest driver for programs that are built with a release.
+    /// The oldest driver that supports programs built with a release.
     #[must_use]
     pub fn driver_floor(&self, release: &Version, os: Os) -> Option<&Version> {
         self.compatibility.driver.iter().rfind(|row| row.since <= *release)?.min.get(&os)
@@ -126,25 +124,25 @@ impl Description {
         Some(&row.toolkit)
     }
 
-    /// The first release that supports a version of the PTX language; every known version is older than an unknown newer one.
+    /// The first release that supports a version of the PTX language. For versions newer than the table, it is extrapolated.
     #[must_use]
     pub fn release_of_ptx(&self, language: &Version) -> Option<Version> {
         let rows = &self.compatibility.ptx;
         let known = rows.iter().find(|row| row.version >= *language).map(|row| row.toolkit.clone());
-        // Since 7.0, the language's version is the toolkit's minus four.
+        // Since PTX 7.0, the major version is that of the toolkit minus four.
         known.or_else(|| format!("{}.{}", language.major() + 4, language.minor()).parse().ok())
     }
 
-    /// The row about a conflict of a copy with a C library.
+    /// The table row if a copy is incompatible with a C library.
     #[must_use]
     pub fn libc_conflict(&self, copy: &Installation, family: &str, version: &Version) -> Option<&LibcRow> {
         let release = copy.version()?;
         let row = self.libc_row(release, family, version)?;
-        let mended = row.unless.as_ref().is_some_and(|id| copy.mended.contains(id));
-        (!mended).then_some(row)
+        let is_fixed = row.unless.as_ref().is_some_and(|id| copy.mended.contains(id));
+        (!is_fixed).then_some(row)
     }
 
-    /// The row about a conflict of a release with a C library: the one with the newest library version that applies.
+    /// The table row if a release is incompatible with a C library. If several apply, the one with the newest library version.
     #[must_use]
     pub fn libc_row(&self, release: &Version, family: &str, version: &Version) -> Option<&LibcRow> {
         let rows = self.compatibility.libc.iter();
@@ -152,7 +150,7 @@ impl Description {
             .max_by(|left, right| left.since.cmp(&right.since))
     }
 
-    /// The device architectures that a copy builds for: from its compiler, or else from the table.
+    /// The device architectures that a copy can build for: from its compiler, otherwise from the table.
     #[must_use]
     pub fn archs_of<'a>(&'a self, copy: &'a Installation) -> Option<&'a [String]> {
         if !copy.compiler_archs.is_empty() {
@@ -161,7 +159,7 @@ impl Description {
         Some(&self.archs(copy.version()?)?.archs)
     }
 
-    /// The row about a driver that does not support a device.
+    /// The table row if a driver does not support a device architecture.
     #[must_use]
     pub fn device_conflict(
         &self,
@@ -178,31 +176,31 @@ impl Description {
         })
     }
 
-    /// The architecture that a GPU can be overridden with, if the table has one.
+    /// The table row with an architecture that can be used instead of a GPU's own.
     #[must_use]
     pub fn stand_in(&self, arch: &str) -> Option<&StandInRow> {
         self.compatibility.stand_in.iter().find(|row| row.arch == arch)
     }
 
-    /// What a kernel driver supports. `None` for drivers before the table.
+    /// The releases that a kernel driver supports. `None` for drivers older than the table.
     #[must_use]
     pub fn kernel(&self, driver: &Version) -> Option<&KernelRow> {
         self.compatibility.kernel.iter().rfind(|row| row.driver <= *driver)
     }
 
-    /// The architectures that the vendor supports in a release, on an operating system.
+    /// The architectures that the vendor supports in a release on an operating system.
     #[must_use]
     pub fn support(&self, release: &Version, os: Os) -> Option<&SupportRow> {
         self.compatibility.support.iter().rfind(|row| row.on == os && row.since <= *release)
     }
 
-    /// The last release in which the vendor supported an architecture, if support has ended.
+    /// The last release in which the vendor supports an architecture, if support has ended.
     #[must_use]
     pub fn last(&self, arch: &str) -> Option<&LastRow> {
         self.compatibility.last.iter().find(|row| row.arch == arch)
     }
 
-    /// The architecture of a GPU by its name, if the table has it.
+    /// The architecture of a GPU by its name, if the table contains it.
     #[must_use]
     pub fn arch_of_name(&self, name: &str) -> Option<&str> {
         let row = self.compatibility.names.iter().find(|row| row.has.iter().any(|text| names(text, name)))?;
@@ -210,7 +208,7 @@ impl Description {
     }
 }
 
-/// `sm_90`, `90`, `90a` and `gfx90a` as numbers that compare within a family; the last two digits of a gfx name are
+/// Converts `sm_90`, `90`, `90a` or `gfx90a` to a number for comparison within a family. The last two digits of a gfx name are
 /// hexadecimal.
 fn arch_number(arch: &str) -> Option<u64> {
     if let Some(gfx) = arch.strip_prefix("gfx") {
@@ -221,7 +219,7 @@ fn arch_number(arch: &str) -> Option<u64> {
     arch.trim_start_matches("sm_").trim_end_matches(|c: char| c.is_ascii_alphabetic()).parse().ok()
 }
 
-/// Whether a name contains a text as complete words; after a text that ends in `*`, anything may follow.
+/// Whether a name contains a text as complete words. If the text ends in `*`, the last word can be longer.
 fn names(text: &str, name: &str) -> bool {
     let (text, open) = text.strip_suffix('*').map_or((text, false), |text| (text, true));
     name.match_indices(text).any(|(start, _)| {
@@ -272,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_that_a_driver_dropped_are_reported() {
+    fn devices_without_driver_support_are_reported() {
         let catalogue = Catalogue::embedded();
         let cuda = catalogue.get("cuda").unwrap();
         let conflict = |arch, driver, flavour| {
@@ -292,10 +290,10 @@ mod tests {
     }
 
     #[test]
-    fn an_msvc_toolset_is_compared_as_msc_ver() {
+    fn an_msvc_toolset_is_compared_by_msc_ver() {
         assert_eq!(window_number(&version("14.41.34120"), "msvc"), 1941);
         let window = VersionWindow { min: Some(1910), max: Some(1939), source: String::new() };
-        assert!(!window.holds(Some(&version("14.41")), "msvc"));
-        assert!(window.holds(Some(&version("14.39")), "msvc"));
+        assert!(!window.supports(Some(&version("14.41")), "msvc"));
+        assert!(window.supports(Some(&version("14.39")), "msvc"));
     }
 }

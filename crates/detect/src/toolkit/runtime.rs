@@ -1,5 +1,5 @@
-//! What a backend needs on the host at run time: loader, the drivers behind it, device nodes. Loads nothing and reads only
-//! files, folders and the registry.
+//! Finds what backends require at run time: loader, drivers behind it, device nodes. Only reads files, folders and the registry; loads
+//! no library.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -97,10 +97,10 @@ fn library_version(
 ) -> Option<Fact<Version>> {
     let real = host.canonical(library).ok()?;
     let value = extract(description.version.as_ref()?, real.file_name()?)?;
-    // The digits of a library's name (`libcuda.so.1`, `libcuda.so.1.1` in WSL) are not a driver version.
-    let told = value.as_str().contains('.') && value.major() >= 10;
+    // ABI versions (`libcuda.so.1`, in WSL `libcuda.so.1.1`) are not driver versions.
+    let is_driver_version = value.as_str().contains('.') && value.major() >= 10;
     let evidence = Evidence::file(real.as_str(), "name");
-    told.then(|| Fact { value, found_via: "path".to_owned(), evidence: vec![evidence] })
+    is_driver_version.then(|| Fact { value, found_via: "path".to_owned(), evidence: vec![evidence] })
 }
 
 fn drivers(
@@ -171,7 +171,7 @@ fn registered(host: &dyn ReadRegistry, description: &DriverDescription) -> Vec<H
         }
     }
     for key in &description.registry {
-        // The name is the manifest's path; the value is 0 if it is enabled.
+        // The name of the value is the manifest's path. The data is 0 if it is enabled.
         let enabled = host.registry_values(key).into_iter().filter(|(_, value)| value.text == "0");
         manifests.extend(enabled.map(|(name, _)| host.path(&name)));
     }
@@ -184,7 +184,7 @@ fn read_manifest(
     description: &DriverDescription,
     manifest: &HostPath,
 ) -> Option<RuntimeDriver> {
-    // In the Windows registry, the library can take the place of a manifest.
+    // In the Windows registry, a library can be listed instead of a manifest.
     let is_library = manifest.file_name().is_some_and(|name| name.to_lowercase().ends_with(".dll"));
     let library = if is_library {
         manifest.to_string()
@@ -233,7 +233,7 @@ fn driver(
     }
 }
 
-/// The nodes of the first alternative that exists, or else the first alternative as missing.
+/// The nodes of the first alternative that exists. If none exists, the first alternative is returned as missing.
 fn nodes(host: &dyn InspectHost, node: &NodeDescription, group: usize, path: &[HostPath]) -> Vec<DeviceNode> {
     let paths = node.paths.iter().map(|pattern| expand(host, pattern)).find(|found| !found.is_empty());
     let Some(paths) = paths else {

@@ -1,5 +1,4 @@
-//! Resolves the places of a description to candidate paths of a toolkit, each with the way in which it was
-//! found.
+//! Resolves the places in a description to candidate paths on the host.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +8,10 @@ use super::description::{Description, Root, ToolkitKind, is_on};
 use super::pattern::fill;
 use super::places::{expand, go_up, path_folders, programs};
 
-/// How a copy that gpubuild installed was found.
+/// The value of `found_via` for copies that gpubuild installed.
 pub const OWN: &str = "gpubuild";
 
-/// The strength of a way; lower is stronger.
+/// The precedence of a place, in descending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
     /// A variable for exactly this toolkit.
@@ -21,25 +20,25 @@ pub(super) enum Rank {
     Path,
     /// An active environment, or another toolkit that contains this one.
     Environment,
-    /// gpubuild installed it at this user's request: weaker than the settings of the shell or environment, stronger than the
+    /// Installed by gpubuild for this user: has lower precedence than settings of the shell or environment, but higher than the
     /// machine's defaults.
     Own,
     /// The system's default among known folders.
     Default,
-    /// A known folder or the registry; the newest copy is chosen.
+    /// A known folder or the registry. Among these, the newest copy is chosen.
     Known,
 }
 
-/// A path that could be a copy.
+/// The path of a possible copy.
 #[derive(Debug, Clone)]
 pub(super) struct CandidatePath {
-    /// The folder, or for a tool the program.
+    /// The root folder, or for a tool the program.
     pub path: HostPath,
     /// How it was found, for messages.
     pub via: String,
-    /// How strong that is.
+    /// The precedence of that place.
     pub rank: Rank,
-    /// The place that was named, for the message if nothing is there.
+    /// The original path in the variable, registry or description, for messages.
     pub place: HostPath,
 }
 
@@ -48,11 +47,11 @@ pub(super) struct CandidatePath {
 pub(super) struct SearchResult {
     /// The candidates in order of preference.
     pub candidates: Vec<CandidatePath>,
-    /// Explicit variables whose path does not exist: name and value.
+    /// Names and values of variables for this toolkit whose path does not exist.
     pub absent: Vec<(String, HostPath)>,
 }
 
-/// Searches for all candidates of a description on this host.
+/// Finds all candidates of a description on a host.
 pub(super) fn search(host: &dyn InspectHost, description: &Description, path: &[HostPath]) -> SearchResult {
     let mut found = SearchResult::default();
     for root in description.roots.iter().filter(|root| is_on(&root.on, host.platform().os)) {
@@ -82,14 +81,14 @@ impl Searcher<'_> {
             let rank = if self.root.default { Rank::Default } else { Rank::Known };
             if let Some(filled) = fill(pattern, self.host) {
                 for place in expand(self.host, &filled) {
-                    self.offer(&place, &format!("known:{place}"), rank, found);
+                    self.add(&place, &format!("known:{place}"), rank, found);
                 }
             }
         } else if let (Some(key), Some(value)) = (&self.root.registry, &self.root.value) {
             self.registry(key, value, found);
         } else if let Some(tool) = &self.root.visual_studio {
             if let Some(place) = self.host.visual_studio_tool(tool) {
-                self.offer(&place, "visual-studio", Rank::Known, found);
+                self.add(&place, "visual-studio", Rank::Known, found);
             }
         } else {
             self.programs(found);
@@ -105,16 +104,16 @@ impl Searcher<'_> {
             }
             return;
         }
-        self.offer(&place, &format!("env:{name}"), rank, found);
+        self.add(&place, &format!("env:{name}"), rank, found);
     }
 
-    /// Copies that gpubuild installed. An installation is published by one rename and has a seal; a folder without a seal is left
-    /// over from a killed process.
+    /// Adds copies that gpubuild installed. Folders without `installed.json` are ignored: they are left over from interrupted
+    /// installations.
     fn own(&self, pattern: &str, found: &mut SearchResult) {
         let Some(folder) = gpubuild_host::folders::toolkit_folder(self.host) else { return };
         for place in expand(self.host, folder.join(pattern).as_str()) {
             if self.host.is_file(&place.join(gpubuild_host::folders::INSTALLED)) {
-                self.offer(&place, OWN, Rank::Own, found);
+                self.add(&place, OWN, Rank::Own, found);
             }
         }
     }
@@ -125,7 +124,7 @@ impl Searcher<'_> {
             if let Some(entry) = self.host.registry_value(&key, value) {
                 let place = self.host.path(entry.text.trim_end_matches(['/', '\\']));
                 if place.is_absolute() && self.host.exists(&place) {
-                    self.offer(&place, "registry", Rank::Known, found);
+                    self.add(&place, "registry", Rank::Known, found);
                 }
             }
         }
@@ -134,18 +133,18 @@ impl Searcher<'_> {
     fn programs(&self, found: &mut SearchResult) {
         for name in &self.root.program {
             for program in programs(self.host, self.path, name) {
-                // A tool is addressed by the name under which it was found: `clang++` is a link and depends on its name.
-                // An SDK's root is derived from the real file.
+                // Do not resolve links of tools, because programs such as `clang++` depend on the name by which they are called. The root
+                // of an SDK is derived from the real path.
                 if self.kind == ToolkitKind::Tool {
-                    self.offer(&program, "path", Rank::Path, found);
+                    self.add(&program, "path", Rank::Path, found);
                 } else if let Ok(real) = self.host.canonical(&program) {
-                    self.offer(&real, "path", Rank::Path, found);
+                    self.add(&real, "path", Rank::Path, found);
                 }
             }
         }
     }
 
-    fn offer(&self, place: &HostPath, via: &str, rank: Rank, found: &mut SearchResult) {
+    fn add(&self, place: &HostPath, via: &str, rank: Rank, found: &mut SearchResult) {
         let base = go_up(place, self.root.up);
         let mut push = |path: HostPath| {
             found.candidates.push(CandidatePath { path, via: via.to_owned(), rank, place: place.clone() });
@@ -167,16 +166,14 @@ impl Searcher<'_> {
     }
 }
 
-/// The folders in which programs are searched: PATH.
+/// The folders of PATH in which programs are searched.
 pub(super) fn program_folders(host: &dyn ReadFiles) -> Vec<HostPath> {
     let mut folders = path_folders(host);
-    // Under WSL, PATH includes all programs of Windows. A Linux build cannot use them, and each lookup goes through a slow
-    // file system.
+    // In WSL, PATH contains the folders of Windows. Linux builds cannot use programs there, and the file system is slow.
     if host.platform().os == Os::Linux {
         folders.retain(|folder| !folder.as_str().starts_with("/mnt/"));
     }
-    // Skip missing folders and second names of earlier ones (`/bin` of a merged `/usr`): some forty programs are searched in
-    // each folder.
+    // Skip missing folders and duplicates (`/bin` in a merged `/usr`), because about forty programs are searched in each folder.
     if host.platform().os != Os::Windows {
         let mut seen = BTreeSet::new();
         folders.retain(|folder| host.canonical(folder).is_ok_and(|real| seen.insert(real.key())));

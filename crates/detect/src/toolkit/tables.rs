@@ -1,4 +1,4 @@
-//! The compatibility tables of a description, each row with its source; and pinned wheels.
+//! Compatibility tables in toolkit descriptions, and pinned wheels. Every row has a source.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +8,17 @@ use serde::Deserialize;
 
 use crate::diagnostic::DiagnosticId;
 
-/// Compatibility tables. Limits of the installed copy take precedence.
+/// The compatibility tables of a description. Limits that are read from an installed copy take precedence.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Compatibility {
     /// Device architectures by toolkit release.
     #[serde(default)]
     pub arch: Vec<ArchRow>,
-    /// The architectures of a build for distribution, by toolkit release: in CMake's notation for CUDA.
+    /// The architectures to build for distribution, by toolkit release. For CUDA in CMake's syntax.
     #[serde(default)]
     pub distribution: Vec<ArchRow>,
-    /// Host compilers by toolkit release.
+    /// Supported host compiler versions by toolkit release.
     #[serde(default)]
     pub host_compiler: Vec<CompilerRow>,
     /// The oldest driver by toolkit release.
@@ -27,10 +27,10 @@ pub struct Compatibility {
     /// The newest toolkit release that a driver branch supports.
     #[serde(default)]
     pub branch: Vec<BranchRow>,
-    /// Releases by the version of PTX that they introduced, oldest first.
+    /// PTX versions and the releases that introduced them, the oldest first.
     #[serde(default)]
     pub ptx: Vec<PtxRow>,
-    /// All known releases, with the driver that they contain.
+    /// All known releases, with the driver that their installer contains.
     #[serde(default)]
     pub bundled: Vec<BundledRow>,
     /// C libraries that are incompatible with a release.
@@ -39,10 +39,10 @@ pub struct Compatibility {
     /// Devices that a driver does not support.
     #[serde(default)]
     pub device: Vec<DeviceRow>,
-    /// Names of GPUs by architecture, for when only the name is known.
+    /// Names of GPUs by architecture, used if only the name is known.
     #[serde(default)]
     pub names: Vec<NameRow>,
-    /// Architectures that GPUs can be overridden with.
+    /// Architectures that can be used instead of a GPU's own.
     #[serde(default)]
     pub stand_in: Vec<StandInRow>,
     /// The toolkit releases that a kernel driver supports.
@@ -51,12 +51,12 @@ pub struct Compatibility {
     /// Architectures that the vendor supports, by toolkit release.
     #[serde(default)]
     pub support: Vec<SupportRow>,
-    /// The last release in which the vendor supported an architecture.
+    /// The last releases in which the vendor supports architectures.
     #[serde(default)]
     pub last: Vec<LastRow>,
 }
 
-/// Device architectures of toolkit releases from `since` up to the next row.
+/// Device architectures of toolkit releases from `since` until the next row.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ArchRow {
@@ -68,7 +68,7 @@ pub struct ArchRow {
     pub source: String,
 }
 
-/// Host compiler versions of toolkit releases from `since` up to the next row of the same compiler.
+/// Host compiler versions of toolkit releases from `since` until the next row of the same compiler.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CompilerRow {
@@ -76,23 +76,23 @@ pub struct CompilerRow {
     pub since: Version,
     /// The id of the compiler's description.
     pub compiler: String,
-    /// The newest major version that works.
+    /// The newest supported major version.
     pub max: Option<Version>,
-    /// The oldest version that works.
+    /// The oldest supported version.
     pub min: Option<Version>,
-    /// The first version that no longer works.
+    /// The first version that is no longer supported.
     pub below: Option<Version>,
     /// The source of the row.
     pub source: String,
 }
 
-/// The oldest driver for toolkit releases from `since` up to the next row.
+/// The oldest driver for toolkit releases from `since` until the next row.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriverRow {
     /// The first release.
     pub since: Version,
-    /// The driver's version by operating system.
+    /// The driver version by operating system.
     pub min: BTreeMap<Os, Version>,
     /// The source of the row.
     pub source: String,
@@ -114,7 +114,7 @@ pub struct BranchRow {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PtxRow {
-    /// The language's version: `8.5`.
+    /// The PTX version: `8.5`.
     pub version: Version,
     /// The first toolkit release that supports it.
     pub toolkit: Version,
@@ -128,7 +128,7 @@ pub struct PtxRow {
 pub struct BundledRow {
     /// The toolkit release.
     pub toolkit: Version,
-    /// The driver by operating system; none where the installer contains no driver.
+    /// The driver version by operating system; missing if the installer contains no driver.
     #[serde(default)]
     pub driver: BTreeMap<Os, Version>,
     /// The source of the row.
@@ -141,11 +141,11 @@ pub struct BundledRow {
 pub struct LibcRow {
     /// The family: `glibc`.
     pub family: String,
-    /// The first incompatible version of it.
+    /// The first incompatible version of the C library.
     pub since: Version,
-    /// The first toolkit release that works again.
+    /// The first toolkit release that is compatible again.
     pub fixed: Version,
-    /// The id of a fix in a copy (`[[mended]]`) that makes it work anyway.
+    /// The id of a fix (`[[mended]]`): the row does not apply to copies that contain it.
     pub unless: Option<String>,
     /// The finding's id.
     pub id: DiagnosticId,
@@ -163,7 +163,7 @@ pub struct DeviceRow {
     pub to: Option<String>,
     /// The first driver without support.
     pub driver: Option<Version>,
-    /// The flavour of the driver without support.
+    /// The driver flavour without support: `open` or `proprietary`.
     pub flavour: Option<String>,
     /// The last driver branch with support.
     pub last: Option<Version>,
@@ -173,47 +173,47 @@ pub struct DeviceRow {
     pub source: String,
 }
 
-/// Names of GPUs with one architecture.
+/// Names of GPUs with the same architecture.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NameRow {
     /// The architecture: `sm_90`.
     pub arch: String,
-    /// Texts in the names of these GPUs.
+    /// Texts that identify these GPUs by name.
     pub has: Vec<String>,
     /// The source of the row.
     pub source: String,
 }
 
-/// The architecture that a GPU can be overridden with, so that kernels of that architecture are loaded for it.
+/// An architecture that can be used instead of a GPU's own, so that programs load kernels for that architecture.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StandInRow {
     /// The GPU's architecture: `gfx1031`.
     pub arch: String,
-    /// The architecture to override it with; `None` if no choice is good.
+    /// The architecture to use instead; `None` if no architecture is suitable.
     pub to: Option<String>,
-    /// How likely the override fails.
+    /// The risk of the override.
     pub risk: Risk,
-    /// The GPUs, for messages.
+    /// The names of the GPUs, for messages.
     pub cards: String,
     /// The source of the row.
     pub source: String,
 }
 
-/// How likely an override fails.
+/// The risk of overriding a GPU's architecture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Risk {
-    /// The instructions are the same.
+    /// Both architectures have the same instructions.
     Low,
     /// It works on many GPUs, but not on all.
     Medium,
-    /// It is known to hang, to fault or to compute wrong results.
+    /// It is known to hang, crash or compute wrong results.
     High,
 }
 
-/// The toolkit releases that drivers from `driver` up to the next row support.
+/// The toolkit releases that kernel drivers from `driver` until the next row support.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KernelRow {
@@ -225,13 +225,13 @@ pub struct KernelRow {
     pub with: Version,
     /// The oldest toolkit release that it supports.
     pub oldest: Version,
-    /// The newest toolkit release that it is known to support; all newer ones if omitted.
+    /// The newest toolkit release that it supports; no limit if omitted.
     pub newest: Option<Version>,
     /// The source of the row.
     pub source: String,
 }
 
-/// Architectures that the vendor supports in toolkit releases from `since` up to the next row of the same system.
+/// Architectures that the vendor supports in toolkit releases from `since` until the next row of the same operating system.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SupportRow {
@@ -245,7 +245,7 @@ pub struct SupportRow {
     pub source: String,
 }
 
-/// The last release in which the vendor supported an architecture.
+/// The last release in which the vendor supports an architecture.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LastRow {
@@ -257,24 +257,24 @@ pub struct LastRow {
     pub source: String,
 }
 
-/// A pinned copy from a Python package index.
+/// A pinned release from a Python package index.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WheelName {
     /// The package's name.
     pub package: String,
-    /// The version that is pinned.
+    /// The pinned version.
     pub version: Version,
     /// The wheels, one per platform.
     pub files: Vec<WheelFile>,
 }
 
-/// A wheel, pinned by hash.
+/// A wheel that is pinned by hash.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WheelFile {
     /// The file name, which contains the platform.
     pub name: String,
-    /// Its sha256 in hexadecimal.
+    /// The sha256 of the file, in hexadecimal.
     pub sha256: String,
 }

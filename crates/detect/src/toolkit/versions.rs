@@ -1,25 +1,25 @@
-//! Determines the version of a copy, from files first.
+//! Determines the version of a copy from files or from the output of a program.
 
 use std::time::Duration;
 
 use gpubuild_core::version::Version;
 use gpubuild_host::{Command, CommandOutput, HostPath, InspectHost, RunPrograms};
 
-use super::description::{ArchQuestion, Description, Scale, VersionSource};
+use super::description::{ArchQuery, Description, Scale, VersionSource};
 use super::pattern::{extract, extract_all, fill};
 use super::places::{expand, read_head};
 use crate::facts::Fact;
 use crate::finding::{Evidence, EvidenceKind};
 
-/// The paths of a copy that version sources refer to.
+/// The paths to which the version sources of a copy refer.
 pub struct VersionLocation<'a> {
-    /// The folder that relative paths start from.
+    /// The base folder of relative paths.
     pub root: &'a HostPath,
-    /// The real path of the root, or of a tool's program.
+    /// The real path of the root; for a tool, of the program.
     pub real: &'a HostPath,
 }
 
-/// The version from the first source that yields one without running a program.
+/// Determines the version from the first source that yields one without running a program.
 pub fn from_files(
     host: &dyn InspectHost,
     description: &Description,
@@ -46,7 +46,7 @@ fn from_source(
         return expand(host, &stars)
             .into_iter()
             .filter_map(|path| {
-                // `share/cmake-3.25` matches, `share/cmake-3.25.old` does not.
+                // Match complete names: `share/cmake-3.25`, but not `share/cmake-3.25.old`.
                 let version = extract(&format!("/{name}/"), &format!("/{}/", path.file_name()?))?;
                 Some(fact(version, "path", Evidence::file(path.as_str(), "name")))
             })
@@ -89,8 +89,8 @@ fn text_version(text: &str, source: &VersionSource) -> Option<Version> {
 /// Time limit for a program that prints its version.
 const DEADLINE: Duration = Duration::from_secs(3);
 
-/// The version that the program prints. Runs it once, with the first arguments in the description; for other arguments, only
-/// recorded output is used.
+/// Determines the version from a program's output. Runs the program once, with the first arguments in the description. For other
+/// arguments, only recorded output is used.
 pub fn from_program(
     host: &dyn RunPrograms,
     description: &Description,
@@ -100,14 +100,14 @@ pub fn from_program(
     let command =
         |source: &VersionSource| Command::new(program.as_str(), DEADLINE).args(source.args.iter().cloned());
     let first = sources.next()?;
-    let asked = host.run(&command(first)).ok().and_then(|output| said(first, program, &output));
-    asked.or_else(|| {
-        sources.find_map(|source| said(source, program, &host.recorded_output(&command(source))?))
+    let version = host.run(&command(first)).ok().and_then(|output| version_in(first, program, &output));
+    version.or_else(|| {
+        sources.find_map(|source| version_in(source, program, &host.recorded_output(&command(source))?))
     })
 }
 
 /// The version in a program's output.
-fn said(source: &VersionSource, program: &HostPath, output: &CommandOutput) -> Option<Fact<Version>> {
+fn version_in(source: &VersionSource, program: &HostPath, output: &CommandOutput) -> Option<Fact<Version>> {
     if !output.success() {
         return None;
     }
@@ -115,7 +115,7 @@ fn said(source: &VersionSource, program: &HostPath, output: &CommandOutput) -> O
     let (line, version) = if let Some(pattern) = source.text.first() {
         lines.find_map(|line| Some((line, extract(pattern, line)?)))?
     } else {
-        // gcc -dumpfullversion prints only the number; other programs print it in a sentence.
+        // `gcc -dumpfullversion` prints only the version; other programs print it in a sentence.
         let line = lines.next()?;
         (line, Version::find_in(line).or_else(|| line.parse().ok())?)
     };
@@ -123,29 +123,29 @@ fn said(source: &VersionSource, program: &HostPath, output: &CommandOutput) -> O
     Some(fact(version, "program", Evidence::new(EvidenceKind::Exec, place, line)))
 }
 
-/// The architectures that a compiler reports for this query.
+/// Determines the architectures from the output of a compiler.
 pub fn archs_of_program(
     host: &dyn RunPrograms,
-    question: &ArchQuestion,
+    query: &ArchQuery,
     program: &HostPath,
-    ask: Ask,
+    mode: QueryMode,
 ) -> Vec<String> {
-    let command = Command::new(program.as_str(), DEADLINE).args(question.args.iter().cloned());
-    let output = match ask {
-        Ask::Recorded => host.recorded_output(&command),
-        Ask::Program => host.run(&command).ok(),
+    let command = Command::new(program.as_str(), DEADLINE).args(query.args.iter().cloned());
+    let output = match mode {
+        QueryMode::Recorded => host.recorded_output(&command),
+        QueryMode::Program => host.run(&command).ok(),
     };
     let Some(output) = output.filter(CommandOutput::success) else { return Vec::new() };
     let words = output.stdout.split_whitespace();
-    words.filter_map(|word| word.strip_prefix(question.prefix.as_str())).map(str::to_owned).collect()
+    words.filter_map(|word| word.strip_prefix(query.prefix.as_str())).map(str::to_owned).collect()
 }
 
-/// Whether a program may be started for an answer.
+/// Whether a query may start a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ask {
-    /// Only recorded output is used.
+pub enum QueryMode {
+    /// Only use recorded output.
     Recorded,
-    /// The program may be started.
+    /// Start the program.
     Program,
 }
 
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn macros_are_scaled_and_joined() {
+    fn version_macros_are_scaled_and_joined() {
         let cuda = VersionSource {
             text: vec!["define CUDART_VERSION {version}".into()],
             scale: Scale::Thousands,

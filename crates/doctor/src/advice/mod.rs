@@ -1,5 +1,5 @@
-//! What to install on this very machine: which CUDA Toolkit suits its cards, its driver and its C library, where it
-//! comes from for this distribution, and which GCC.
+//! Installation advice for this machine: the CUDA Toolkit for its GPUs, driver and C library, where this distribution gets it
+//! from, and which GCC to use.
 
 mod table;
 
@@ -14,40 +14,40 @@ use super::DiagnosisCase;
 use super::driver::known_to_driver;
 use table::table;
 
-/// What a toolkit has to do besides suiting the machine.
+/// Requirements on a toolkit beyond those of the machine.
 #[derive(Debug, Clone, Default)]
 pub(super) struct AdviceQuery {
-    /// The oldest release that will do.
+    /// Oldest acceptable release.
     pub(super) at_least: Option<Version>,
-    /// The first release that will not.
+    /// First release that is too new.
     pub(super) below: Option<Version>,
-    /// Architectures that it has to build for, beside those of the cards here.
+    /// Architectures that it must support besides those of the GPUs present.
     pub(super) archs: Vec<u16>,
-    /// The host compiler that it has to take: `msvc` and a value of `_MSC_VER`.
+    /// Host compiler that it must support, with its version: `msvc` and a value of `_MSC_VER`.
     pub(super) compiler: Option<(String, u64)>,
 }
 
-/// A toolkit to install and how.
+/// A toolkit release with the commands that install it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PackageOffer {
-    /// The release: `12.8`.
+    /// The release: `12.8`, or `12.8 with driver 570.26 or newer` if the driver must be updated too.
     pub(super) release: String,
-    /// The commands.
+    /// Installation commands; empty if there are none for this system.
     pub(super) commands: Vec<String>,
 }
 
-/// The newest toolkit that suits the machine and the wish, and how it is installed here.
-pub(super) fn toolkit(case: &DiagnosisCase<'_>, wish: &AdviceQuery) -> Option<PackageOffer> {
+/// The newest toolkit that suits the machine and the query, with its installation commands.
+pub(super) fn toolkit(case: &DiagnosisCase<'_>, query: &AdviceQuery) -> Option<PackageOffer> {
     let description = case.catalogue.get("cuda")?;
     let all = &description.compatibility.bundled;
     let mut suiting: Vec<&BundledRow> = all
         .iter()
-        .filter(|row| suits(case, description, &row.toolkit, wish) && runs(case, description, &row.toolkit))
+        .filter(|row| suits(case, description, &row.toolkit, query) && runs(case, description, &row.toolkit))
         .collect();
     let needs_driver = suiting.is_empty();
     if needs_driver {
-        // The driver here is too old for whatever would help and has to be updated as well: as little as possible.
-        suiting = all.iter().filter(|row| suits(case, description, &row.toolkit, wish)).take(1).collect();
+        // The driver is too old for every suitable release and must be updated too: select the oldest release.
+        suiting = all.iter().filter(|row| suits(case, description, &row.toolkit, query)).take(1).collect();
     }
     let newest = suiting.last()?;
     let facts = case.facts;
@@ -71,8 +71,13 @@ pub(super) fn toolkit(case: &DiagnosisCase<'_>, wish: &AdviceQuery) -> Option<Pa
     Some(offer)
 }
 
-/// Whether a release suits cards, driver, C library and wish.
-fn suits(case: &DiagnosisCase<'_>, description: &Description, release: &Version, wish: &AdviceQuery) -> bool {
+/// Whether a release supports the GPUs, the C library and the query. The driver is checked by [`runs`].
+fn suits(
+    case: &DiagnosisCase<'_>,
+    description: &Description,
+    release: &Version,
+    query: &AdviceQuery,
+) -> bool {
     let number = |arch: &str| {
         arch.trim_start_matches("sm_").trim_end_matches(|c: char| c.is_ascii_alphabetic()).parse::<u16>().ok()
     };
@@ -82,23 +87,23 @@ fn suits(case: &DiagnosisCase<'_>, description: &Description, release: &Version,
         .archs(release)
         .map(|row| row.archs.iter().filter_map(|arch| number(arch)).collect())
         .unwrap_or_default();
-    let builds = cards.chain(wish.archs.iter().copied()).all(|arch| known.contains(&arch));
+    let builds = cards.chain(query.archs.iter().copied()).all(|arch| known.contains(&arch));
     let libc = case
         .facts
         .libc
         .as_ref()
         .and_then(|libc| description.libc_row(release, &libc.value.family, libc.value.version.as_ref()?));
-    let compiler = wish.compiler.as_ref().is_none_or(|(compiler, number)| {
-        description.compiler_row(release, compiler).is_none_or(|window| window.takes(*number))
+    let compiler = query.compiler.as_ref().is_none_or(|(compiler, number)| {
+        description.compiler_row(release, compiler).is_none_or(|window| window.contains(*number))
     });
     builds
         && libc.is_none()
         && compiler
-        && wish.at_least.as_ref().is_none_or(|least| release >= least)
-        && wish.below.as_ref().is_none_or(|below| release < below)
+        && query.at_least.as_ref().is_none_or(|least| release >= least)
+        && query.below.as_ref().is_none_or(|below| release < below)
 }
 
-/// Whether the driver here runs what a release builds, PTX included.
+/// Whether the installed driver can run programs of a release, PTX included.
 fn runs(case: &DiagnosisCase<'_>, description: &Description, release: &Version) -> bool {
     let driver = case.matrix.verdict(gpubuild_core::backend::Backend::Cuda).driver.as_ref();
     let floor = driver.zip(description.driver_floor(release, case.facts.platform.os));
@@ -107,18 +112,18 @@ fn runs(case: &DiagnosisCase<'_>, description: &Description, release: &Version) 
         && newest.is_none_or(|newest| (release.major(), release.minor()) <= (newest.major(), newest.minor()))
 }
 
-/// A machine to install on.
+/// The machine to install on.
 struct AdvicePlace<'a> {
     facts: &'a Facts,
-    /// The newest release that is known, which rolling distributions have.
+    /// Newest known release, which rolling distributions package.
     newest: &'a Version,
 }
 
 impl AdvicePlace<'_> {
-    /// The distribution's own package, if its release suits.
+    /// The distribution's own package, if its release is suitable.
     fn own(&self, suiting: &[&BundledRow]) -> Option<PackageOffer> {
         if self.facts.wsl.is_some() {
-            // Under WSL the distribution's package would bring a Linux driver with it.
+            // Under WSL the distribution's package would install a Linux driver.
             return None;
         }
         let own = table::of_machine(self.facts, &table().own)?;
@@ -128,7 +133,7 @@ impl AdvicePlace<'_> {
         suits.then(|| PackageOffer { commands: fill(template, &[("package", &own.package)]), release })
     }
 
-    /// A system with a way of its own.
+    /// Systems with their own package manager: NixOS and Windows.
     fn other(&self, row: &BundledRow) -> Option<PackageOffer> {
         let template = for_distribution(self.facts, &table().commands.other)?;
         let short = row.toolkit.release();
@@ -136,7 +141,7 @@ impl AdvicePlace<'_> {
         Some(PackageOffer { commands: fill(template, &values), release: short })
     }
 
-    /// NVIDIA's repository, with the newest suiting release that it has.
+    /// The newest suitable release in NVIDIA's repository.
     fn repository(&self, suiting: &[&BundledRow]) -> Option<PackageOffer> {
         let repository = table::of_machine(self.facts, &table().repository)?;
         let has = |row: &&&BundledRow| {
@@ -156,7 +161,7 @@ impl AdvicePlace<'_> {
         Some(PackageOffer { commands: fill(template, &values), release })
     }
 
-    /// Fedora has the fifth dnf, with other words, since 41.
+    /// Fedora has dnf 5, whose commands differ, since release 41.
     fn dnf5(&self) -> Option<()> {
         let distro = &self.facts.distro.as_ref()?.value;
         let version: Version = distro.version.parse().ok()?;
@@ -187,7 +192,7 @@ pub(super) struct CompilerAdvice {
     pub(super) program: String,
 }
 
-/// The newest GCC up to `max` that this distribution has.
+/// The newest GCC from `min` to `max` that this distribution packages.
 pub(super) fn gcc(facts: &Facts, max: u64, min: u64) -> Option<CompilerAdvice> {
     let have = &table::of_machine(facts, &table().gcc)?.have;
     let major = have.iter().copied().filter(|major| (min..=max).contains(major)).max()?;
@@ -217,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_distribution_is_found_by_its_own_name_its_parents_and_what_it_is_like() {
+    fn distribution_is_matched_by_id_then_parent_then_id_like() {
         for (os_release, repository) in [
             ("ID=ubuntu\nVERSION_ID=\"24.04\"\nID_LIKE=debian\n", Some("ubuntu2404")),
             ("ID=ubuntu\nVERSION_ID=\"25.10\"\nID_LIKE=debian\n", Some("ubuntu2404")),
@@ -237,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gcc_is_offered_where_the_distribution_has_one() {
+    fn gcc_is_offered_if_the_distribution_packages_it() {
         let commands = |os_release: &str, max| gcc(&facts(os_release), max, 6).map(|one| one.command);
         let ubuntu = "ID=ubuntu\nVERSION_ID=\"24.04\"\nID_LIKE=debian\n";
         assert_eq!(commands(ubuntu, 11).as_deref(), Some("sudo apt install gcc-11 g++-11"));

@@ -1,4 +1,4 @@
-//! The form of `toolkits/tables/distributions.toml`, and which of its rows is about a machine.
+//! Schema of `toolkits/tables/distributions.toml`, and the lookup of the row for a machine.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -8,7 +8,7 @@ use gpubuild_detect::facts::{Distro, Facts};
 use gpubuild_toolkits::tables;
 use serde::Deserialize;
 
-/// The whole file.
+/// All tables of the file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AdviceTable {
@@ -20,7 +20,7 @@ pub(super) struct AdviceTable {
     derived: Vec<Derived>,
 }
 
-/// What is offered to a distribution from a version on.
+/// An offer for a distribution, valid from `version` on.
 #[derive(Debug, Deserialize)]
 pub(super) struct AdviceRow<T> {
     id: String,
@@ -31,11 +31,11 @@ pub(super) struct AdviceRow<T> {
     _source: String,
 }
 
-/// A toolkit that a distribution packs.
+/// A CUDA Toolkit that a distribution packages.
 #[derive(Debug, Deserialize)]
 pub(super) struct Own {
     pub(super) package: String,
-    /// Its release; the newest that there is if left out.
+    /// Its release; `None` means the newest known release.
     pub(super) toolkit: Option<Version>,
 }
 
@@ -47,13 +47,13 @@ pub(super) struct Repository {
     pub(super) until: Option<Version>,
 }
 
-/// Further versions of GCC.
+/// GCC versions that a distribution packages besides its default.
 #[derive(Debug, Deserialize)]
 pub(super) struct Gcc {
     pub(super) have: Vec<u64>,
 }
 
-/// Templates by distribution or package manager.
+/// Command templates by distribution or package manager.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Commands {
@@ -63,7 +63,7 @@ pub(super) struct Commands {
     pub(super) other: BTreeMap<String, Vec<String>>,
 }
 
-/// How a further GCC is installed, and what its C++ compiler is called.
+/// How an additional GCC is installed, and the path of its C++ compiler.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GccCommand {
@@ -86,16 +86,16 @@ struct Parent {
     version: String,
 }
 
-/// The embedded file, which a test reads.
+/// The embedded table. A test verifies that it parses.
 pub(super) fn table() -> &'static AdviceTable {
     static TABLE: OnceLock<AdviceTable> = OnceLock::new();
     TABLE.get_or_init(|| {
         gpubuild_toml::from_bytes(tables::DISTRIBUTIONS)
-            .expect("toolkits/tables/distributions.toml is tested")
+            .expect("toolkits/tables/distributions.toml is valid, as a test verifies")
     })
 }
 
-/// The names under which a machine's distribution is looked up, each with the version that counts for that name.
+/// Names for looking up the machine's distribution, in lookup order, each with the version that applies to that name.
 fn names(facts: &Facts) -> Vec<(String, String)> {
     let mut names = Vec::new();
     if facts.wsl.is_some() {
@@ -107,7 +107,7 @@ fn names(facts: &Facts) -> Vec<(String, String)> {
         names.push((parent.id.clone(), parent.version.clone()));
         return names;
     }
-    // Those that are like Debian and Ubuntu count their versions in their own way.
+    // Derivatives of Debian and Ubuntu have their own version numbers.
     let same_versions = |like: &&String| !matches!(like.as_str(), "debian" | "ubuntu");
     names.extend(distro.like.iter().filter(same_versions).map(|like| (like.clone(), distro.version.clone())));
     if matches!(distro.id.as_str(), "pop" | "raspbian") {
@@ -122,7 +122,7 @@ fn parent(distro: &Distro) -> Option<&'static Parent> {
     rows.rfind(|row| at_least(&distro.version, &row.version)).map(|row| &row.is)
 }
 
-/// The row of the newest version that is not newer than the machine's.
+/// The newest row that is not newer than the machine's version.
 pub(super) fn of_machine<'t, T>(facts: &Facts, rows: &'t [AdviceRow<T>]) -> Option<&'t T> {
     names(facts).iter().find_map(|(id, version)| {
         let row = rows.iter().rfind(|row| row.id == *id && at_least(version, &row.version))?;
@@ -133,7 +133,7 @@ pub(super) fn of_machine<'t, T>(facts: &Facts, rows: &'t [AdviceRow<T>]) -> Opti
 fn at_least(version: &str, least: &str) -> bool {
     match (version.parse::<Version>(), least.parse::<Version>()) {
         (Ok(version), Ok(least)) => version >= least,
-        // A rolling distribution has no version, and a row without one is about all.
+        // A rolling distribution has no version; a row without a version applies to all versions.
         (Err(_), _) | (_, Err(_)) => least.is_empty() || version.is_empty(),
     }
 }

@@ -1,4 +1,4 @@
-//! Files on machines: what the loader is said to do, and what is found wrong.
+//! Binaries on recorded machines: how the loader resolves their libraries, and which findings result.
 
 use std::collections::BTreeMap;
 
@@ -17,13 +17,13 @@ use crate::{DiagnosisCase, Filter, MachineSigns};
 const LIB: &str = "/usr/lib/x86_64-linux-gnu";
 const APP: &str = "/opt/app/bin/app";
 
-/// A file on a machine, examined.
+/// An examined file on a machine.
 struct BinarySample {
     examined: Examined,
     findings: Vec<Finding>,
 }
 
-fn look(host: RecordedHostBuilder, path: &str) -> BinarySample {
+fn examine_at(host: RecordedHostBuilder, path: &str) -> BinarySample {
     let host = host.build();
     let catalogue = Catalogue::embedded();
     let facts = facts::gather(&host);
@@ -48,14 +48,15 @@ fn look(host: RecordedHostBuilder, path: &str) -> BinarySample {
 }
 
 impl BinarySample {
-    /// Ids of errors and warnings, then what is only told.
+    /// Ids of all findings, in order.
     fn ids(&self) -> Vec<&str> {
         self.findings.iter().map(|finding| finding.id.as_str()).collect()
     }
 
+    /// Ids of errors and warnings.
     fn faults(&self) -> Vec<&str> {
-        let bad = self.findings.iter().filter(|finding| finding.severity < Severity::Info);
-        bad.map(|finding| finding.id.as_str()).collect()
+        let problems = self.findings.iter().filter(|finding| finding.severity < Severity::Info);
+        problems.map(|finding| finding.id.as_str()).collect()
     }
 
     fn finding(&self, id: &str) -> &Finding {
@@ -65,7 +66,7 @@ impl BinarySample {
             .unwrap_or_else(|| panic!("{id} of {:?}", self.ids()))
     }
 
-    /// Name and place of everything that is looked for: a path, or what becomes of it.
+    /// Name and place of every library that is searched for: its path, or the result of the search without one.
     fn places(&self) -> BTreeMap<&str, String> {
         let graph = &self.examined.graph;
         graph
@@ -88,7 +89,7 @@ impl BinarySample {
 
 /// Debian 12 with its C and C++ libraries.
 fn linux() -> RecordedHostBuilder {
-    let libc = Elf::library("libc.so.6").offers(&["GLIBC_2.2.5", "GLIBC_2.34", "GLIBC_2.36"]);
+    let libc = Elf::library("libc.so.6").version_definitions(&["GLIBC_2.2.5", "GLIBC_2.34", "GLIBC_2.36"]);
     let banner = (".rodata", b"GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.\n".to_vec());
     let libc = Elf { sections: vec![banner], ..libc };
     let library = |name: &'static str| Elf::library(name).needed(&["libc.so.6"]);
@@ -99,20 +100,23 @@ fn linux() -> RecordedHostBuilder {
         .link("/lib64", "usr/lib64")
         .bytes("/usr/lib64/ld-linux-x86-64.so.2", &Elf::library("ld-linux-x86-64.so.2").build())
         .bytes(&format!("{LIB}/libc.so.6"), &libc.build())
-        .bytes(&format!("{LIB}/libm.so.6"), &library("libm.so.6").offers(&["GLIBC_2.29"]).build())
+        .bytes(
+            &format!("{LIB}/libm.so.6"),
+            &library("libm.so.6").version_definitions(&["GLIBC_2.29"]).build(),
+        )
         .bytes(
             &format!("{LIB}/libstdc++.so.6.0.30"),
-            &library("libstdc++.so.6").offers(&["GLIBCXX_3.4", "GLIBCXX_3.4.30"]).build(),
+            &library("libstdc++.so.6").version_definitions(&["GLIBCXX_3.4", "GLIBCXX_3.4.30"]).build(),
         )
         .link(&format!("{LIB}/libstdc++.so.6"), "libstdc++.so.6.0.30")
 }
 
-/// The same with the nodes of NVIDIA's driver.
+/// The same with the device nodes of NVIDIA's driver.
 fn nodes() -> RecordedHostBuilder {
     linux().device("/dev/nvidiactl").device("/dev/nvidia0").device("/dev/nvidia-uvm")
 }
 
-/// The same with a card and its driver.
+/// The same with a GPU and its driver.
 fn nvidia(set: &str, driver: &str) -> RecordedHostBuilder {
     nodes()
         .env("GPUBUILD_SET", set)
@@ -124,23 +128,23 @@ fn nvidia(set: &str, driver: &str) -> RecordedHostBuilder {
 }
 
 fn app(host: RecordedHostBuilder, file: &Elf) -> BinarySample {
-    look(host.bytes(APP, &file.build()), APP)
+    examine_at(host.bytes(APP, &file.build()), APP)
 }
 
 #[test]
-fn a_healthy_program_says_nothing() {
+fn healthy_program_has_no_findings() {
     let file = Elf::program()
         .needed(&["libstdc++.so.6", "libm.so.6", "libc.so.6", "ld-linux-x86-64.so.2"])
-        .wants("libc.so.6", &["GLIBC_2.34", "GLIBC_2.36"])
-        .wants("libstdc++.so.6", &["GLIBCXX_3.4.30"]);
-    let patient = app(linux(), &file);
-    assert_eq!(patient.ids(), Vec::<&str>::new());
-    assert_eq!(patient.place("libstdc++.so.6"), "/lib/x86_64-linux-gnu/libstdc++.so.6");
-    assert_eq!(patient.place("libc.so.6"), "/lib/x86_64-linux-gnu/libc.so.6");
+        .version_needs("libc.so.6", &["GLIBC_2.34", "GLIBC_2.36"])
+        .version_needs("libstdc++.so.6", &["GLIBCXX_3.4.30"]);
+    let sample = app(linux(), &file);
+    assert_eq!(sample.ids(), Vec::<&str>::new());
+    assert_eq!(sample.place("libstdc++.so.6"), "/lib/x86_64-linux-gnu/libstdc++.so.6");
+    assert_eq!(sample.place("libc.so.6"), "/lib/x86_64-linux-gnu/libc.so.6");
 }
 
 #[test]
-fn rpath_comes_before_the_variable_and_runpath_after_it() {
+fn rpath_precedes_the_variable_and_runpath_follows_it() {
     let library = Elf::library("libx.so").build();
     let host = || {
         linux()
@@ -172,7 +176,7 @@ fn rpath_is_inherited_and_runpath_is_not() {
     };
     check(file.clone().rpath("$ORIGIN/../lib"), Elf::library("liba.so"), found);
     check(file.clone().runpath("$ORIGIN/../lib"), Elf::library("liba.so"), "Missing");
-    // A library with the newer kind inherits nothing.
+    // A library with RUNPATH inherits no RPATH.
     check(file.clone().rpath("$ORIGIN/../lib"), Elf::library("liba.so").runpath("/none"), "Missing");
     check(
         file.runpath("$ORIGIN/../lib"),
@@ -182,7 +186,7 @@ fn rpath_is_inherited_and_runpath_is_not() {
 }
 
 #[test]
-fn placeholders_name_the_library_folder_and_the_processor() {
+fn placeholders_expand_to_the_library_folder_and_the_processor() {
     let library = Elf::library("libx.so").build();
     let file = Elf::program().needed(&["libx.so"]).runpath("/opt/$LIB:/opt/$PLATFORM:/opt/$UNKNOWN");
     let host = linux().bytes("/opt/lib/x86_64-linux-gnu/libx.so", &library);
@@ -192,17 +196,17 @@ fn placeholders_name_the_library_folder_and_the_processor() {
 }
 
 #[test]
-fn a_program_behind_a_link_finds_what_lies_beside_it() {
+fn program_behind_a_link_finds_libraries_in_its_real_folder() {
     let file = Elf::program().needed(&["libx.so"]).runpath("$ORIGIN");
     let host = linux()
         .bytes("/opt/app/real/app", &file.build())
         .bytes("/opt/app/real/libx.so", &Elf::library("libx.so").build())
         .link("/usr/local/bin/app", "/opt/app/real/app");
-    assert_eq!(look(host, "/usr/local/bin/app").place("libx.so"), "/opt/app/real/libx.so");
+    assert_eq!(examine_at(host, "/usr/local/bin/app").place("libx.so"), "/opt/app/real/libx.so");
 }
 
 #[test]
-fn the_first_library_of_a_name_serves_everybody() {
+fn first_loaded_library_of_a_name_is_used_for_all() {
     let host = linux()
         .bytes(
             "/opt/app/bin/liba.so",
@@ -210,36 +214,36 @@ fn the_first_library_of_a_name_serves_everybody() {
         )
         .bytes("/opt/app/bin/libx.so.1", &Elf::library("libx.so.1").build())
         .bytes("/opt/other/libx.so.1", &Elf::library("libx.so.1").build());
-    let patient = app(host, &Elf::program().needed(&["liba.so", "libx.so.1"]).runpath("$ORIGIN"));
-    assert_eq!(patient.place("libx.so.1"), "/opt/app/bin/libx.so.1");
-    assert_eq!(patient.examined.graph.objects.len(), 3);
+    let sample = app(host, &Elf::program().needed(&["liba.so", "libx.so.1"]).runpath("$ORIGIN"));
+    assert_eq!(sample.place("libx.so.1"), "/opt/app/bin/libx.so.1");
+    assert_eq!(sample.examined.graph.objects.len(), 3);
 }
 
 #[test]
-fn a_missing_library_names_its_package() {
-    let patient = app(linux(), &Elf::program().needed(&["libgomp.so.1", "libfoo.so.2"]));
-    assert_eq!(patient.faults(), ["binary.library-missing", "binary.library-missing"]);
-    let summaries: Vec<&str> = patient.findings.iter().map(|finding| finding.summary.as_str()).collect();
+fn missing_library_names_its_package() {
+    let sample = app(linux(), &Elf::program().needed(&["libgomp.so.1", "libfoo.so.2"]));
+    assert_eq!(sample.faults(), ["binary.library-missing", "binary.library-missing"]);
+    let summaries: Vec<&str> = sample.findings.iter().map(|finding| finding.summary.as_str()).collect();
     assert!(summaries.contains(&"`libgomp.so.1` is missing: GCC's OpenMP"), "{summaries:?}");
     assert!(summaries.contains(&"`libfoo.so.2` is missing"));
     let commands: Vec<&String> =
-        patient.findings.iter().flat_map(|finding| &finding.remedy.commands).collect();
+        sample.findings.iter().flat_map(|finding| &finding.remedy.commands).collect();
     assert_eq!(commands, ["sudo apt install libgomp1"]);
     let vulkan = app(linux(), &Elf::program().needed(&["libvulkan.so.1"]));
     assert_eq!(vulkan.faults(), ["vk.loader-missing"]);
 }
 
 #[test]
-fn a_library_that_lies_elsewhere_is_pointed_at() {
+fn library_in_an_unsearched_folder_is_reported_with_that_folder() {
     let host = linux()
         .env("CUDA_HOME", "/opt/cuda-12")
         .file("/opt/cuda-12/version.json", "{\"cuda\": {\"version\": \"12.4.1\"}}")
         .executable("/opt/cuda-12/bin/nvcc")
         .opaque("/opt/cuda-12/lib64/libcudart.so.12")
         .opaque("/opt/cuda-12/lib64/libcublas.so.12");
-    let patient = app(host, &Elf::program().needed(&["libcudart.so.12", "libcublas.so.12"]));
-    assert_eq!(patient.faults(), ["binary.library-not-searched"]);
-    let finding = patient.finding("binary.library-not-searched");
+    let sample = app(host, &Elf::program().needed(&["libcudart.so.12", "libcublas.so.12"]));
+    assert_eq!(sample.faults(), ["binary.library-not-searched"]);
+    let finding = sample.finding("binary.library-not-searched");
     assert!(
         finding.summary.contains("`libcudart.so.12`, `libcublas.so.12` are in `/opt/cuda-12/lib64`"),
         "{}",
@@ -252,79 +256,83 @@ fn a_library_that_lies_elsewhere_is_pointed_at() {
 }
 
 #[test]
-fn other_processors_are_passed_over_and_told() {
+fn libraries_for_other_processors_are_skipped_and_reported() {
     let foreign = Elf { machine: 183, ..Elf::library("libx.so") }.build();
     let host = linux().bytes("/opt/app/bin/libx.so", &foreign);
     let file = Elf::program().needed(&["libx.so"]).runpath("$ORIGIN");
     assert_eq!(app(host.clone(), &file).faults(), ["binary.library-wrong-processor"]);
     let host = host.bytes(&format!("{LIB}/libx.so"), &Elf::library("libx.so").build());
-    let patient = app(host, &file);
+    let sample = app(host, &file);
     assert_eq!(
-        (patient.faults().len(), patient.place("libx.so")),
+        (sample.faults().len(), sample.place("libx.so")),
         (0, "/lib/x86_64-linux-gnu/libx.so".to_owned())
     );
 }
 
 #[test]
-fn a_file_for_another_machine_is_told_first() {
+fn file_for_another_machine_has_only_that_finding() {
     let arm = Elf { machine: 183, ..Elf::program() }.needed(&["libnone.so"]);
     assert_eq!(app(linux(), &arm).ids(), ["binary.wrong-processor"]);
     let host = linux().bytes("/opt/app.exe", &pe(0x8664, false, &[("none.dll", &[])], &[], &[]));
-    assert_eq!(look(host, "/opt/app.exe").ids(), ["binary.wrong-system"]);
+    assert_eq!(examine_at(host, "/opt/app.exe").ids(), ["binary.wrong-system"]);
     let mac = RecordedHost::builder(Os::Macos, Arch::Aarch64);
     let intel = mach_o(0x0100_0007, 2, &[], &[], (12, 0));
-    assert_eq!(look(mac.clone().bytes("/a", &intel), "/a").ids(), ["binary.wrong-processor"]);
+    assert_eq!(examine_at(mac.clone().bytes("/a", &intel), "/a").ids(), ["binary.wrong-processor"]);
     let mac = mac.directory("/Library/Apple/usr/share/rosetta");
-    assert_eq!(look(mac.bytes("/a", &intel), "/a").ids(), ["binary.emulated"]);
+    assert_eq!(examine_at(mac.bytes("/a", &intel), "/a").ids(), ["binary.emulated"]);
 }
 
 #[test]
-fn a_damaged_library_is_refused() {
+fn damaged_library_is_reported() {
     let host = linux().bytes(&format!("{LIB}/libx.so"), b"\x7fELF\x02\x01\x01");
-    let patient = app(host, &Elf::program().needed(&["libx.so"]));
-    assert_eq!(patient.faults(), ["binary.library-refused"]);
+    let sample = app(host, &Elf::program().needed(&["libx.so"]));
+    assert_eq!(sample.faults(), ["binary.library-refused"]);
     let host = linux().file(&format!("{LIB}/libx.so"), "INPUT(libx.so.1)\n");
     assert_eq!(app(host, &Elf::program().needed(&["libx.so"])).faults(), ["binary.library-refused"]);
 }
 
 #[test]
-fn the_floor_of_glibc_is_told_once() {
+fn glibc_requirement_is_reported_once() {
     let file = Elf::program()
         .needed(&["libc.so.6", "libm.so.6"])
-        .wants("libc.so.6", &["GLIBC_2.34", "GLIBC_2.38"])
-        .wants("libm.so.6", &["GLIBC_2.37"]);
-    let patient = app(linux(), &file);
-    assert_eq!(patient.faults(), ["binary.glibc-too-old"]);
-    assert_eq!(patient.findings[0].summary, "`app` needs glibc 2.38, and this machine has 2.36");
-    // Where libraries are not recorded, the release of the C library tells.
+        .version_needs("libc.so.6", &["GLIBC_2.34", "GLIBC_2.38"])
+        .version_needs("libm.so.6", &["GLIBC_2.37"]);
+    let sample = app(linux(), &file);
+    assert_eq!(sample.faults(), ["binary.glibc-too-old"]);
+    assert_eq!(sample.findings[0].summary, "`app` needs glibc 2.38, and this machine has 2.36");
+    // If no libraries are recorded, the release of the C library decides.
     let bare = || {
         RecordedHost::builder(Os::Linux, Arch::X86_64)
             .command(&["ldd", "--version"], "ldd (Ubuntu GLIBC 2.35-0ubuntu3) 2.35\n")
             .env("PATH", "/usr/bin")
     };
     assert_eq!(app(bare(), &file).faults(), ["binary.glibc-too-old"]);
-    let older = Elf::program().needed(&["libc.so.6", "libother.so"]).wants("libc.so.6", &["GLIBC_2.34"]);
-    let patient = app(bare(), &older);
-    assert_eq!((patient.faults().len(), patient.place("libother.so").as_str()), (0, "Unknown"));
+    let older =
+        Elf::program().needed(&["libc.so.6", "libother.so"]).version_needs("libc.so.6", &["GLIBC_2.34"]);
+    let sample = app(bare(), &older);
+    assert_eq!((sample.faults().len(), sample.place("libother.so").as_str()), (0, "Unknown"));
 }
 
 #[test]
-fn an_old_cpp_library_before_the_systems_is_told() {
-    let old = Elf::library("libstdc++.so.6").offers(&["GLIBCXX_3.4", "GLIBCXX_3.4.28"]).build();
+fn old_cpp_library_before_the_system_one_is_reported() {
+    let old = Elf::library("libstdc++.so.6").version_definitions(&["GLIBCXX_3.4", "GLIBCXX_3.4.28"]).build();
     let host =
         || linux().env("LD_LIBRARY_PATH", "/opt/conda/lib").bytes("/opt/conda/lib/libstdc++.so.6", &old);
-    let file = Elf::program().needed(&["libstdc++.so.6"]).wants("libstdc++.so.6", &["GLIBCXX_3.4.30"]);
-    let patient = app(host(), &file);
-    assert_eq!(patient.faults(), ["binary.libstdcxx-too-old"]);
-    assert!(patient.findings[0].evidence.iter().any(|seen| seen.place == "LD_LIBRARY_PATH"));
-    // A copy whose content was not recorded tells by its name.
+    let file =
+        Elf::program().needed(&["libstdc++.so.6"]).version_needs("libstdc++.so.6", &["GLIBCXX_3.4.30"]);
+    let sample = app(host(), &file);
+    assert_eq!(sample.faults(), ["binary.libstdcxx-too-old"]);
+    assert!(sample.findings[0].evidence.iter().any(|seen| seen.place == "LD_LIBRARY_PATH"));
+    // A copy without recorded content has its version in its file name.
     let host = RecordedHost::builder(Os::Linux, Arch::X86_64)
         .opaque(&format!("{LIB}/libstdc++.so.6.0.28"))
         .link(&format!("{LIB}/libstdc++.so.6"), "libstdc++.so.6.0.28");
     assert_eq!(app(host, &file).faults(), ["binary.libstdcxx-too-old"]);
-    let other = Elf::program().needed(&["libz.so.1"]).wants("libz.so.1", &["ZLIB_1.3"]);
-    let host =
-        linux().bytes(&format!("{LIB}/libz.so.1"), &Elf::library("libz.so.1").offers(&["ZLIB_1.2"]).build());
+    let other = Elf::program().needed(&["libz.so.1"]).version_needs("libz.so.1", &["ZLIB_1.3"]);
+    let host = linux().bytes(
+        &format!("{LIB}/libz.so.1"),
+        &Elf::library("libz.so.1").version_definitions(&["ZLIB_1.2"]).build(),
+    );
     assert_eq!(app(host, &other).faults(), ["binary.symbol-version-missing"]);
 }
 
@@ -337,9 +345,9 @@ fn musl_and_glibc_do_not_mix() {
             .link("/lib/libc.musl-x86_64.so.1", "ld-musl-x86_64.so.1")
             .bytes("/usr/lib/libstdc++.so.6", &Elf::library("libstdc++.so.6").build())
     };
-    let gnu = Elf::program().needed(&["libc.so.6"]).wants("libc.so.6", &["GLIBC_2.34"]);
+    let gnu = Elf::program().needed(&["libc.so.6"]).version_needs("libc.so.6", &["GLIBC_2.34"]);
     assert_eq!(app(alpine(), &gnu).faults(), ["binary.libc-family"]);
-    let library = Elf::library("libx.so").needed(&["libc.so.6"]).wants("libc.so.6", &["GLIBC_2.34"]);
+    let library = Elf::library("libx.so").needed(&["libc.so.6"]).version_needs("libc.so.6", &["GLIBC_2.34"]);
     assert_eq!(app(alpine(), &library).faults(), ["binary.libc-family"]);
     let own = Elf { interpreter: Some("/lib/ld-musl-x86_64.so.1"), ..Elf::program() };
     let own = own.needed(&["libstdc++.so.6", "libc.musl-x86_64.so.1", "libm.so.6"]);
@@ -351,17 +359,14 @@ fn musl_and_glibc_do_not_mix() {
     let host = linux()
         .bytes("/usr/lib/ld-linux.so.2", &library.build())
         .bytes("/usr/lib/i386-linux-gnu/libx.so", &library.build());
-    let patient = app(host, &old.needed(&["libx.so"]));
-    assert_eq!(
-        (patient.faults().len(), patient.place("libx.so").as_str()),
-        (0, "/lib/i386-linux-gnu/libx.so")
-    );
+    let sample = app(host, &old.needed(&["libx.so"]));
+    assert_eq!((sample.faults().len(), sample.place("libx.so").as_str()), (0, "/lib/i386-linux-gnu/libx.so"));
     let nix = Elf { interpreter: Some("/nix/store/abc-glibc-2.40/lib/ld-linux-x86-64.so.2"), ..gnu };
     assert_eq!(app(linux(), &nix).faults(), ["binary.loader-missing"]);
 }
 
 #[test]
-fn stubs_of_the_driver_are_found_on_every_way() {
+fn driver_stubs_are_found_on_every_search_path() {
     let stub = Elf::library("libcuda.so.1").build();
     let host = || {
         nvidia("cuda.driver=550.54.14,cuda.cc=89", "550.54.14").bytes("/cuda/lib64/stubs/libcuda.so.1", &stub)
@@ -379,11 +384,11 @@ fn stubs_of_the_driver_are_found_on_every_way() {
     }
     let by_variable = || host().env("LD_LIBRARY_PATH", "/cuda/lib64/stubs");
     for file in [&linked, &opening] {
-        let patient = app(by_variable(), file);
-        assert_eq!(patient.faults(), ["cuda.stub-at-runtime"]);
-        assert!(patient.findings[0].evidence.iter().any(|seen| seen.place == "LD_LIBRARY_PATH"));
+        let sample = app(by_variable(), file);
+        assert_eq!(sample.faults(), ["cuda.stub-at-runtime"]);
+        assert!(sample.findings[0].evidence.iter().any(|seen| seen.place == "LD_LIBRARY_PATH"));
     }
-    // A copy under another name is a stub as well; the driver's own is none.
+    // A copy under another name is a stub too; the driver's own library is not.
     let link = nvidia("cuda.driver=550.54.14,cuda.cc=89", "550.54.14")
         .bytes("/cuda/lib64/stubs/libcuda.so", &stub)
         .link("/opt/app/bin/libcuda.so.1", "/cuda/lib64/stubs/libcuda.so");
@@ -392,14 +397,14 @@ fn stubs_of_the_driver_are_found_on_every_way() {
 }
 
 #[test]
-fn without_a_driver_a_linked_program_does_not_start() {
+fn linked_program_does_not_start_without_a_driver() {
     let linked = Elf::program().needed(&["libcuda.so.1", "libnvidia-ml.so.1"]);
-    let patient = app(linux(), &linked);
-    assert_eq!(patient.faults(), ["binary.driver-missing"]);
-    assert!(patient.findings[0].summary.contains("`libcuda.so.1`, `libnvidia-ml.so.1`"));
+    let sample = app(linux(), &linked);
+    assert_eq!(sample.faults(), ["binary.driver-missing"]);
+    assert!(sample.findings[0].summary.contains("`libcuda.so.1`, `libnvidia-ml.so.1`"));
     let opening = Elf::program().section(".nvFatBinSegment", vec![0; 24]);
-    let patient = app(linux(), &opening);
-    assert_eq!((patient.faults().len(), patient.ids()), (0, vec!["binary.driver-absent"]));
+    let sample = app(linux(), &opening);
+    assert_eq!((sample.faults().len(), sample.ids()), (0, vec!["binary.driver-absent"]));
 }
 
 fn with_runtime(release: &'static str) -> Elf {
@@ -407,7 +412,7 @@ fn with_runtime(release: &'static str) -> Elf {
 }
 
 #[test]
-fn the_runtimes_major_release_sets_the_oldest_driver() {
+fn runtime_release_determines_the_oldest_driver() {
     let runtime = |name: &'static str| Elf::library(name).build();
     let host = |driver: &str| {
         nvidia(&format!("cuda.driver={driver},cuda.cc=89"), driver)
@@ -421,11 +426,11 @@ fn the_runtimes_major_release_sets_the_oldest_driver() {
         ("525.60.13", "libcudart.so.12", 0),
         ("470.82.01", "libcudart.so.12", 1),
     ] {
-        let patient = app(host(driver), &with_runtime(release));
-        assert_eq!(patient.faults().len(), faults, "{driver} {release} {:?}", patient.ids());
-        assert!(patient.faults().iter().all(|id| *id == "nv.driver.too-old"));
+        let sample = app(host(driver), &with_runtime(release));
+        assert_eq!(sample.faults().len(), faults, "{driver} {release} {:?}", sample.ids());
+        assert!(sample.faults().iter().all(|id| *id == "nv.driver.too-old"));
     }
-    // A runtime that is a part of the file tells by the kernels that came with it.
+    // If the runtime is part of the file, the release of its kernels decides.
     let own = Elf::program()
         .section(".nvFatBinSegment", vec![0; 24])
         .section(".nv_fatbin", fat_binary(&[&[(2, 89, (1, 8), 0x11)]]));
@@ -434,7 +439,7 @@ fn the_runtimes_major_release_sets_the_oldest_driver() {
 }
 
 #[test]
-fn kernels_are_compared_with_the_card_and_the_driver() {
+fn kernels_are_compared_with_gpu_and_driver() {
     let file = |entries: &[gpubuild_samples::SampleSection]| {
         Elf::program().section(".nvFatBinSegment", vec![0; 24]).section(".nv_fatbin", fat_binary(&[entries]))
     };
@@ -452,24 +457,24 @@ fn kernels_are_compared_with_the_card_and_the_driver() {
         (vec![(2, 100, (1, 8), 0x20_0011)], "103", "580.65.06", vec![]),
     ] {
         let host = nvidia(&format!("cuda.driver={driver},cuda.cc={cc}"), driver);
-        let patient = app(host, &file(&entries));
-        assert_eq!(patient.ids(), expected, "{entries:?} on {cc} with {driver}");
+        let sample = app(host, &file(&entries));
+        assert_eq!(sample.ids(), expected, "{entries:?} on {cc} with {driver}");
     }
 }
 
 #[test]
-fn a_library_without_kernels_for_the_card_is_named() {
+fn library_without_kernels_for_the_gpu_is_named() {
     let library = Elf::library("libggml-cuda.so").section(".nv_fatbin", fat_binary(&[&[sass(90)]]));
     let host = nvidia("cuda.driver=550.54.14,cuda.cc=86", "550.54.14")
         .bytes("/opt/app/bin/libggml-cuda.so", &library.build());
-    let patient = app(host, &with_runtime("libggml-cuda.so"));
-    assert_eq!(patient.faults(), ["nv.no-kernel-image"]);
+    let sample = app(host, &with_runtime("libggml-cuda.so"));
+    assert_eq!(sample.faults(), ["nv.no-kernel-image"]);
     assert!(
-        patient.findings[0].summary.starts_with("`libggml-cuda.so` has no kernels for"),
+        sample.findings[0].summary.starts_with("`libggml-cuda.so` has no kernels for"),
         "{}",
-        patient.findings[0].summary
+        sample.findings[0].summary
     );
-    assert!(patient.findings[0].summary.contains("sm_86") && patient.findings[0].summary.contains("sm_90"));
+    assert!(sample.findings[0].summary.contains("sm_86") && sample.findings[0].summary.contains("sm_90"));
 }
 
 /// A machine with HIP's runtime and the nodes of AMD's driver.
@@ -481,26 +486,26 @@ fn amd() -> RecordedHostBuilder {
 }
 
 #[test]
-fn what_ails_the_machine_is_the_cause() {
+fn problem_of_the_machine_is_reported_as_the_cause() {
     let file = Elf::program().needed(&["libcuda.so.1"]);
-    let ill = linux()
+    let faulty = linux()
         .env("GPUBUILD_SET", "cuda.driver=550.54.14,cuda.cc=89")
         .opaque(&format!("{LIB}/libcuda.so.550.54.14"))
         .link(&format!("{LIB}/libcuda.so.1"), "libcuda.so.550.54.14");
-    let patient = app(ill, &file);
-    let cause = patient.finding("nv.device-nodes-missing");
+    let sample = app(faulty, &file);
+    let cause = sample.finding("nv.device-nodes-missing");
     let folded: Vec<&str> = cause.consequences.iter().map(|one| one.id.as_str()).collect();
-    assert_eq!((patient.faults(), folded), (vec!["nv.device-nodes-missing"], vec!["binary.backend-blocked"]));
-    // A program that has nothing to do with it does not hear of it.
+    assert_eq!((sample.faults(), folded), (vec!["nv.device-nodes-missing"], vec!["binary.backend-blocked"]));
+    // A program that does not use the driver gets no findings about it.
     let other = linux().env("GPUBUILD_SET", "cuda.driver=550.54.14,cuda.cc=89");
     assert_eq!(app(other.clone(), &Elf::program()).ids(), Vec::<&str>::new());
-    let patient = app(other, &file);
-    assert_eq!(patient.faults(), ["nv.driver.library-missing"]);
-    assert_eq!(patient.findings[0].consequences[0].id, "binary.driver-missing");
+    let sample = app(other, &file);
+    assert_eq!(sample.faults(), ["nv.driver.library-missing"]);
+    assert_eq!(sample.findings[0].consequences[0].id, "binary.driver-missing");
 }
 
 #[test]
-fn hips_targets_are_compared_with_the_card() {
+fn hip_targets_are_compared_with_the_gpu() {
     let file = |targets: &[&str]| Elf::program().section(".hip_fatbin", bundles(&[targets]));
     for (targets, gfx, set, expected) in [
         (vec!["hip-amdgcn-amd-amdhsa--gfx1100"], "gfx1100", "", vec![]),
@@ -528,7 +533,7 @@ fn hips_targets_are_compared_with_the_card() {
 }
 
 #[test]
-fn releases_of_cuda_are_not_mixed() {
+fn mixed_cuda_releases_are_reported() {
     let library = |name: &'static str| Elf::library(name);
     let host = || nvidia("cuda.driver=580.65.06,cuda.cc=89", "580.65.06");
     let mixed = host()
@@ -536,7 +541,7 @@ fn releases_of_cuda_are_not_mixed() {
         .bytes("/opt/app/bin/libcublas.so.13", &library("libcublas.so.13").build());
     let file = Elf::program().needed(&["libcudart.so.12", "libcublas.so.13"]).runpath("$ORIGIN");
     assert_eq!(app(mixed, &file).faults(), ["nv.cudart-mixed"]);
-    // Libraries that count by themselves belong to any release.
+    // Libraries with version numbers of their own belong to any release.
     let unmixed = host()
         .bytes("/opt/app/bin/libcudart.so.12", &library("libcudart.so.12").build())
         .bytes("/opt/app/bin/libcufft.so.11", &library("libcufft.so.11").build());
@@ -545,7 +550,7 @@ fn releases_of_cuda_are_not_mixed() {
 }
 
 #[test]
-fn an_older_copy_before_the_programs_own_is_told() {
+fn older_copy_before_the_programs_own_is_reported() {
     let runtime = Elf::library("libcudnn.so.9").build();
     let host = |system: &str, own: &str| {
         nvidia("cuda.driver=580.65.06,cuda.cc=89", "580.65.06")
@@ -555,14 +560,14 @@ fn an_older_copy_before_the_programs_own_is_told() {
             .bytes(&format!("/opt/app/bin/libcudnn.so.{own}"), &runtime)
             .link("/opt/app/bin/libcudnn.so.9", &format!("libcudnn.so.{own}"))
     };
-    let patient = app(host("9.1.0", "9.8.0"), &with_runtime("libcudnn.so.9"));
-    assert_eq!(patient.faults(), ["nv.cudart-mixed"]);
-    assert!(patient.findings[0].summary.contains("9.1.0") && patient.findings[0].summary.contains("9.8.0"));
+    let sample = app(host("9.1.0", "9.8.0"), &with_runtime("libcudnn.so.9"));
+    assert_eq!(sample.faults(), ["nv.cudart-mixed"]);
+    assert!(sample.findings[0].summary.contains("9.1.0") && sample.findings[0].summary.contains("9.8.0"));
     assert_eq!(app(host("9.8.0", "9.8.0"), &with_runtime("libcudnn.so.9")).faults(), Vec::<&str>::new());
 }
 
 #[test]
-fn functions_that_the_driver_lacks_are_told() {
+fn functions_that_the_driver_lacks_are_reported() {
     let file = Elf::program().needed(&["libcuda.so.1"]).imports(&["cuInit", "cuCtxCreate_v4"]);
     let recorded = |driver: &str| {
         nodes()
@@ -570,15 +575,15 @@ fn functions_that_the_driver_lacks_are_told() {
             .opaque(&format!("{LIB}/libcuda.so.{driver}"))
             .link(&format!("{LIB}/libcuda.so.1"), &format!("libcuda.so.{driver}"))
     };
-    let patient = app(recorded("550.54.14"), &file);
-    assert_eq!(patient.faults(), ["nv.symbol-too-new"]);
+    let sample = app(recorded("550.54.14"), &file);
+    assert_eq!(sample.faults(), ["nv.symbol-too-new"]);
     assert!(
-        patient.findings[0].summary.contains("`cuCtxCreate_v4` of CUDA 12.5"),
+        sample.findings[0].summary.contains("`cuCtxCreate_v4` of CUDA 12.5"),
         "{}",
-        patient.findings[0].summary
+        sample.findings[0].summary
     );
     assert_eq!(app(recorded("570.86.10"), &file).faults(), Vec::<&str>::new());
-    // What the library itself offers counts more than its number.
+    // The functions that the library exports take precedence over its version.
     let driver = Elf::library("libcuda.so.1").exports(&["cuInit", "cuCtxCreate_v4"]).build();
     let offering = nodes()
         .env("GPUBUILD_SET", "cuda.driver=550.54.14,cuda.cc=89")
@@ -587,7 +592,7 @@ fn functions_that_the_driver_lacks_are_told() {
 }
 
 #[test]
-fn windows_looks_beside_the_program_then_in_its_own_folders() {
+fn windows_searches_the_program_folder_before_its_system_folders() {
     let dll = pe(0x8664, true, &[], &[], &[]);
     let windows = || {
         RecordedHost::builder(Os::Windows, Arch::X86_64)
@@ -603,26 +608,28 @@ fn windows_looks_beside_the_program_then_in_its_own_folders() {
         ("VCRUNTIME140.dll", &["memcpy"]),
     ];
     let file = pe(0x8664, false, imports, &[("nvcuda.dll", &["cuInit"]), ("plugin.dll", &[])], &[]);
-    let patient = look(windows().bytes(r"C:\app\app.exe", &file), r"C:\app\app.exe");
-    assert_eq!(patient.place("CUDART64_12.dll"), r"C:\CUDA\bin\CUDART64_12.dll");
-    assert_eq!(patient.place("api-ms-win-crt-runtime-l1-1-0.dll"), "System");
-    assert_eq!(patient.faults(), ["binary.vcredist-missing"]);
-    assert_eq!(patient.ids()[1..], ["binary.library-missing-later", "binary.driver-absent"]);
+    let sample = examine_at(windows().bytes(r"C:\app\app.exe", &file), r"C:\app\app.exe");
+    assert_eq!(sample.place("CUDART64_12.dll"), r"C:\CUDA\bin\CUDART64_12.dll");
+    assert_eq!(sample.place("api-ms-win-crt-runtime-l1-1-0.dll"), "System");
+    assert_eq!(sample.faults(), ["binary.vcredist-missing"]);
+    assert_eq!(sample.ids()[1..], ["binary.library-missing-later", "binary.driver-absent"]);
     let beside = windows()
         .bytes(r"C:\app\cudart64_12.dll", &dll)
         .bytes(r"C:\app\vcruntime140.dll", &dll)
         .bytes(r"C:\app\app.exe", &file);
-    let patient = look(beside, r"C:\app\app.exe");
-    assert_eq!(patient.place("CUDART64_12.dll"), r"C:\app\CUDART64_12.dll");
-    // A recording without Windows' own files says nothing about them.
+    let sample = examine_at(beside, r"C:\app\app.exe");
+    assert_eq!(sample.place("CUDART64_12.dll"), r"C:\app\CUDART64_12.dll");
+    // A recording without Windows' own files gives no findings about them.
     let bare = RecordedHost::builder(Os::Windows, Arch::X86_64).bytes(r"C:\app\app.exe", &file);
-    let patient = look(bare, r"C:\app\app.exe");
-    assert_eq!(patient.place("KERNEL32.dll"), "Unknown");
-    assert_eq!(patient.faults(), ["binary.library-missing"]);
+    let sample = examine_at(bare, r"C:\app\app.exe");
+    assert_eq!(sample.place("KERNEL32.dll"), "Unknown");
+    assert_eq!(sample.faults(), ["binary.library-missing"]);
     let arm = windows().bytes(r"C:\app\cudart64_12.dll", &pe(0xaa64, true, &[], &[], &[]));
-    let patient =
-        look(arm.bytes(r"C:\app\app.exe", &pe(0x8664, false, &imports[..1], &[], &[])), r"C:\app\app.exe");
-    assert_eq!(patient.faults(), ["binary.library-refused"]);
+    let sample = examine_at(
+        arm.bytes(r"C:\app\app.exe", &pe(0x8664, false, &imports[..1], &[], &[])),
+        r"C:\app\app.exe",
+    );
+    assert_eq!(sample.faults(), ["binary.library-refused"]);
 }
 
 #[test]
@@ -649,14 +656,15 @@ fn macos_follows_rpaths_and_has_libraries_without_files() {
         .bytes("/opt/app/bin/app", &program((13, 0)))
         .bytes("/opt/app/lib/libggml.dylib", &ggml(ARM))
         .bytes("/opt/app/lib/libbase.dylib", &mach_o(ARM, 6, &[], &[], (11, 0)));
-    let patient = look(host, APP);
-    assert_eq!(patient.faults(), Vec::<&str>::new(), "{:?}", patient.places());
-    assert_eq!(patient.place("@rpath/libbase.dylib"), "/opt/app/lib/libbase.dylib");
-    assert_eq!(patient.place("/usr/lib/libSystem.B.dylib"), "System");
-    let patient = look(mac().bytes(APP, &program((13, 0))), APP);
-    assert_eq!(patient.faults(), ["binary.library-missing"]);
+    let sample = examine_at(host, APP);
+    assert_eq!(sample.faults(), Vec::<&str>::new(), "{:?}", sample.places());
+    assert_eq!(sample.place("@rpath/libbase.dylib"), "/opt/app/lib/libbase.dylib");
+    assert_eq!(sample.place("/usr/lib/libSystem.B.dylib"), "System");
+    let sample = examine_at(mac().bytes(APP, &program((13, 0))), APP);
+    assert_eq!(sample.faults(), ["binary.library-missing"]);
     let intel = universal(&[(0x0100_0007, ggml(0x0100_0007))]);
-    let patient = look(mac().bytes(APP, &program((13, 0))).bytes("/opt/app/lib/libggml.dylib", &intel), APP);
-    assert_eq!(patient.faults(), ["binary.library-wrong-processor"]);
-    assert_eq!(look(mac().bytes(APP, &program((15, 0))), APP).faults(), ["binary.system-too-old"]);
+    let sample =
+        examine_at(mac().bytes(APP, &program((13, 0))).bytes("/opt/app/lib/libggml.dylib", &intel), APP);
+    assert_eq!(sample.faults(), ["binary.library-wrong-processor"]);
+    assert_eq!(examine_at(mac().bytes(APP, &program((15, 0))), APP).faults(), ["binary.system-too-old"]);
 }

@@ -1,11 +1,11 @@
-//! `doctor --binary`: what the loader will do with an executable or library on a machine.
+//! `doctor --binary`: what the loader does with an executable or library on a machine.
 //!
-//! [`examine`] reads the file and follows it through the loader ([`gpubuild_object`]); [`verdicts`] says what that means on the
-//! machine (pure).
+//! [`examine`] reads the file and resolves its libraries as the loader does ([`gpubuild_object`]); [`verdicts`] derives findings
+//! from the result (pure).
 
 #[cfg(test)]
 mod cases;
-mod sights;
+mod observations;
 pub mod verdicts;
 
 use gpubuild_detect::finding::FindingDraft;
@@ -15,20 +15,20 @@ use gpubuild_object::{UnreadableObject, read};
 
 use super::DiagnosisCase;
 
-/// Everything that is found out about a file on a machine.
+/// Result of examining a file on a machine.
 pub struct Examined {
-    /// The file and what it loads.
+    /// The file and the libraries that it loads.
     pub graph: Graph,
-    /// What is to be said.
+    /// Findings about the file.
     pub drafts: Vec<FindingDraft>,
-    /// How its kernels run on the devices.
+    /// How its kernels run on the machine's devices.
     pub coverage: Vec<verdicts::Coverage>,
 }
 
-/// Looks into a file, follows it through the loader, and judges.
+/// Reads a file, resolves its libraries and derives findings.
 ///
 /// # Errors
-/// As [`read`].
+/// If the file cannot be read; see [`read`].
 pub fn examine(
     host: &dyn ReadFiles,
     case: &DiagnosisCase<'_>,
@@ -36,15 +36,15 @@ pub fn examine(
 ) -> Result<Examined, UnreadableObject> {
     let binary = read(host, path, host.platform().arch)?;
     let here = host.platform();
-    // Libraries are for the processor of the program; machines run those of their forerunners, or translate.
+    // The loader's search is resolved only if the machine can run the program: natively, as a 32-bit program, or translated.
     let is_runnable = binary.machine.is(here.arch) || here.os != Os::Linux || binary.machine.name == "i386";
     let graph = if binary.format.os() == here.os && is_runnable {
         graph::resolve(host, path, binary)
     } else {
         graph::Graph::of_file(path, binary)
     };
-    let sights = sights::gather(host, case.inventory, &graph);
-    let subject = verdicts::BinarySubject { graph: &graph, case, sights: &sights };
+    let observations = observations::gather(host, case.inventory, &graph);
+    let subject = verdicts::BinarySubject { graph: &graph, case, observations: &observations };
     let (drafts, coverage) = (verdicts::all(&subject), verdicts::coverage(&subject));
     Ok(Examined { graph, drafts, coverage })
 }

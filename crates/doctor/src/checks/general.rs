@@ -1,4 +1,4 @@
-//! What belongs to no vendor.
+//! Checks that belong to no vendor.
 
 use gpubuild_detect::finding::{Evidence, EvidenceKind, FindingDraft};
 use gpubuild_detect::id;
@@ -10,15 +10,15 @@ use crate::DiagnosisCase;
 pub(super) const CHECKS: &[DoctorCheck] =
     &[DoctorCheck { id: id!("cpu.compiler-missing"), run: no_compiler }];
 
-/// Where a compiler was looked for.
+/// No host compiler; adds the places that were searched as evidence.
 fn no_compiler(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
-    let told = case
+    let is_reported = case
         .matrix
         .verdicts
         .iter()
         .flat_map(|verdict| &verdict.build_reasons)
         .any(|reason| reason.id == "cpu.compiler-missing");
-    if !told {
+    if !is_reported {
         return Vec::new();
     }
     let path = case.env.get("PATH").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The checks: pure functions from a case to drafts, one file per family of `findings/`.
+//! The checks: pure functions from a case to drafts, one module per family of `findings/`.
 
 mod container;
 mod cuda_build;
@@ -16,16 +16,16 @@ use super::DiagnosisCase;
 
 pub(super) use verdicts::verdicts;
 
-/// One check.
+/// A check.
 #[derive(Clone, Copy)]
 pub struct DoctorCheck {
-    /// The id of what it finds.
+    /// The id of its finding.
     pub id: DiagnosticId,
-    /// Looks.
+    /// Returns the drafts for a case; empty if there is no problem.
     pub run: fn(&DiagnosisCase<'_>) -> Vec<FindingDraft>,
 }
 
-/// Every check that looks beyond the verdicts, family by family.
+/// All checks besides the verdicts, family by family.
 pub fn all() -> impl Iterator<Item = &'static DoctorCheck> {
     [
         general::CHECKS,
@@ -46,10 +46,10 @@ mod tests {
     use gpubuild_detect::finding::Findings;
 
     #[test]
-    fn every_check_has_its_words() {
+    fn every_check_has_a_catalogue_entry() {
         let findings = Findings::embedded();
         for check in all() {
-            assert!(findings.get(&check.id).is_some(), "`{}` is in no file of findings/", check.id);
+            assert!(findings.get(&check.id).is_some(), "`{}` is missing in findings/", check.id);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the verdicts of the matrix say already, as drafts: `detect` and the doctor never disagree.
+//! Converts the reasons of the verdicts to drafts, so that `detect` and the doctor always agree.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::{Affects, Evidence, EvidenceKind, FindingDraft, Severity};
@@ -7,7 +7,7 @@ use gpubuild_host::Os;
 
 use crate::DiagnosisCase;
 
-/// One draft per reason, each told once although it blocks several backends.
+/// One draft per reason; a reason that blocks several backends becomes one draft.
 pub(crate) fn verdicts(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let mut drafts: Vec<FindingDraft> = Vec::new();
     for verdict in &case.matrix.verdicts {
@@ -29,16 +29,16 @@ pub(crate) fn verdicts(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     drafts
 }
 
-/// That a machine has no AMD card, or is no Mac, is no finding: nobody is ill of it. It is one for who asked for it.
+/// Whether a reason is a finding. Absent hardware and other platforms are findings only for requested backends.
 fn is_finding(case: &DiagnosisCase<'_>, verdict: &Verdict, affects: Affects, reason: &Reason) -> bool {
     let absent = reason.id.ends_with(".platform") || reason.id.ends_with(".hardware.absent");
-    let asked = case.asked.is_some_and(|asked| asked.contains(&verdict.backend));
-    let told_elsewhere = affects == Affects::Run && verdict.hardware == Presence::Absent;
+    let is_requested = case.asked.is_some_and(|asked| asked.contains(&verdict.backend));
+    let is_reported_as_hardware = affects == Affects::Run && verdict.hardware == Presence::Absent;
     let works = affects == Affects::Run && verdict.run == Readiness::Ready;
-    !absent || (asked && !told_elsewhere && !works)
+    !absent || (is_requested && !is_reported_as_hardware && !works)
 }
 
-/// What shows that something is not there: the devices that are, or the system.
+/// Evidence of absent hardware or of another platform: the devices that are present, or the system.
 fn absence(case: &DiagnosisCase<'_>, id: &str) -> Option<Evidence> {
     let os = case.facts.platform.os;
     if id.ends_with(".platform") {
@@ -61,7 +61,7 @@ fn draft(case: &DiagnosisCase<'_>, verdict: &Verdict, affects: Affects, reason: 
     if verdict.backend != Backend::Cpu || reason.id.starts_with("cpu.") {
         draft = draft.backend(verdict.backend);
     }
-    // Where a backend can be built and has no device, as in CI, only running is out of the question.
+    // A backend that can be built but has no device, as in CI, only cannot run.
     if affects == Affects::Hardware && verdict.build == Readiness::Ready {
         draft = draft.severity(Severity::Warning);
     }

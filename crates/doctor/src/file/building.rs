@@ -1,4 +1,4 @@
-//! Findings about commands that install and compile, wherever they stand: in an image, in a job.
+//! Checks of commands that install and compile, shared by Dockerfiles and workflows.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
@@ -6,53 +6,53 @@ use gpubuild_detect::finding::{Affects, FindingDraft, Severity};
 use gpubuild_detect::id;
 use gpubuild_detect::toolkit::Description;
 
-use super::say;
+use super::fix;
 use super::shell::{ShellCommand, ShellWord};
-use super::text::{Sheet, shown};
-use super::tools::archs::{self, ArchRequest, UnfitArch};
+use super::text::{SourceText, sanitize};
+use super::tools::archs::{self, ArchRequest, UnsupportedArch};
 use super::tools::build::{CmakeInvocation, Tool};
 use super::tools::packages::DriverPackage;
 
 /// Where a command runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BuildPlace {
-    /// While an image is built: never with a GPU, and for machines elsewhere.
+    /// While an image is built: never with a GPU, and the result runs on other machines.
     Image,
-    /// In a job of a runner without a GPU.
-    Job(Fate),
+    /// In a job on a runner without a GPU.
+    Job(ArtifactUse),
     /// On a machine that may have a GPU.
     Elsewhere,
 }
 
-/// What becomes of the things that a job builds.
+/// What happens to the files that a job builds, in ascending order of distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fate {
-    /// They end with the job.
-    Nothing,
-    /// They are kept, for another job or for people.
+pub enum ArtifactUse {
+    /// They are discarded at the end of the job.
+    Discarded,
+    /// They are uploaded as artifacts of the workflow.
     Kept,
     /// They are published.
     Published,
 }
 
-/// What a command is looked at with.
+/// Checks commands in the context of a place in a file.
 #[derive(Clone, Copy)]
-pub struct Site<'a> {
-    /// The file.
-    pub sheet: &'a Sheet,
-    /// The toolkit's tables.
+pub struct CommandChecker<'a> {
+    /// The text of the file.
+    pub source: &'a SourceText,
+    /// The description of the CUDA toolkit, for its architectures.
     pub cuda: &'a Description,
-    /// Where it runs.
+    /// Where the commands run.
     pub place: BuildPlace,
-    /// The release of the toolkit there.
+    /// The release of the CUDA toolkit at this place, if known.
     pub release: Option<&'a Version>,
-    /// The line that a value comes from, where a variable carries it.
+    /// The line that defines a value, if the value comes from a variable.
     pub origin: &'a dyn Fn(&str) -> Option<usize>,
 }
 
-impl Site<'_> {
-    /// What a command asks the compilers for.
-    pub fn command(
+impl CommandChecker<'_> {
+    /// Checks the architectures and compiler flags of a command.
+    pub fn check_command(
         &self,
         command: &ShellCommand,
         configuration: Option<&CmakeInvocation>,
@@ -61,30 +61,30 @@ impl Site<'_> {
     ) {
         let mut requests = archs::requests(command, configuration);
         for request in &mut requests {
-            if !self.sheet.line(request.word.line).contains(&request.value) {
+            if !self.source.line(request.word.line).contains(&request.value) {
                 request.word.line = (self.origin)(&request.value).unwrap_or(request.word.line);
             }
         }
         for request in &requests {
-            self.request(request, drafts);
+            self.check_archs(request, drafts);
         }
         if let Some(configuration) = configuration {
             let variable = if configuration.tool == Tool::Make { "CUDA_DOCKER_ARCH" } else { "CUDAARCHS" };
             let reads = ["CMAKE_CUDA_ARCHITECTURES", "-arch", "-gencode", variable];
             let names_archs = requests.iter().any(|request| reads.contains(&request.name.as_str()))
                 || lookup(variable).is_some_and(|word| !word.text.is_empty());
-            self.left_to_chance(command, configuration, names_archs, drafts);
+            self.check_defaults(command, configuration, names_archs, drafts);
         }
         for word in &command.words {
-            self.flags("", &word.text, word.line, drafts);
+            self.check_flags("", &word.text, word.line, drafts);
         }
         for (name, word) in &command.assigned {
-            self.flags(name, &word.text, word.line, drafts);
+            self.check_flags(name, &word.text, word.line, drafts);
         }
     }
 
-    /// A list of architectures: whether it can be known here, and whether the toolkit knows it.
-    pub fn request(&self, request: &ArchRequest, drafts: &mut Vec<FindingDraft>) {
+    /// Checks a list of architectures: reports `native` without a GPU, and architectures that the toolkit does not support.
+    pub fn check_archs(&self, request: &ArchRequest, drafts: &mut Vec<FindingDraft>) {
         let line = request.word.line;
         if request.is_native() {
             if self.place != BuildPlace::Elsewhere {
@@ -95,77 +95,74 @@ impl Site<'_> {
         let Some(release) = self.release else { return };
         let bad: Vec<_> = request
             .archs()
-            .filter_map(|arch| Some((archs::unfit(&arch, release, self.cuda)?, arch)))
+            .filter_map(|arch| Some((archs::unsupported(&arch, release, self.cuda)?, arch)))
             .collect();
         let Some((first, arch)) = bad.first() else { return };
         let names: Vec<String> = bad
             .iter()
-            .filter(|(unfit, _)| std::mem::discriminant(unfit) == std::mem::discriminant(first))
+            .filter(|(reason, _)| std::mem::discriminant(reason) == std::mem::discriminant(first))
             .map(|(_, arch)| arch.sm())
             .collect();
         let names = names.join(", ");
         let (id, why, fix) = match first {
-            UnfitArch::TooNew(since) => (
+            UnsupportedArch::TooNew(since) => (
                 id!("cuda.arch.too-new-for-toolkit"),
                 format!(
-                    "CUDA {} can't compile for {names}, which came with CUDA {}",
+                    "CUDA {} can't compile for {names}; support starts with CUDA {}",
                     release.release(),
                     since.release()
                 ),
-                format!("take CUDA {} or newer, or leave {names} out of line {line}", since.release()),
+                format!("use CUDA {} or newer, or remove {names} from line {line}", since.release()),
             ),
-            UnfitArch::Dropped(oldest) => (
+            UnsupportedArch::Dropped(oldest) => (
                 id!("cuda.arch.dropped-by-toolkit"),
                 format!(
-                    "CUDA {} no longer compiles for {names}: its oldest is sm_{oldest}",
+                    "CUDA {} no longer compiles for {names}: the oldest supported architecture is sm_{oldest}",
                     release.release()
                 ),
                 if arch.number < 75 && release.major() >= 13 {
                     format!(
-                        "take CUDA 12.9, the last release that knows {names}, or leave {names} out of line {line}"
+                        "use CUDA 12.9, the last release that supports {names}, or remove {names} from line {line}"
                     )
                 } else {
-                    format!("leave {names} out of line {line}, or take an older release of CUDA")
+                    format!("remove {names} from line {line}, or use an older CUDA release")
                 },
             ),
         };
         let draft =
-            self.sheet.draft(id, Severity::Error, line).backend(Backend::Cuda).affects(Affects::Build);
+            self.source.draft(id, Severity::Error, line).backend(Backend::Cuda).affects(Affects::Build);
         drafts.push(draft.summary(why).fix(fix));
     }
 
     fn native(&self, name: &str, line: usize) -> FindingDraft {
-        let place = match self.place {
-            BuildPlace::Image => "while an image is built",
-            _ => "on this runner",
+        let why = match self.place {
+            BuildPlace::Image => "no GPU is available while an image is built",
+            _ => "this runner has no GPU",
         };
-        self.sheet
+        self.source
             .draft(id!("cuda.arch.native-no-gpu"), Severity::Error, line)
             .backend(Backend::Cuda)
             .affects(Affects::Build)
-            .summary(format!(
-                "`{name}` asks for the architecture of the GPU at hand, and {place} there is none"
-            ))
-            .fix(say::replace(self.sheet, line, "native", "all-major"))
+            .summary(format!("`{name}` requests the architecture of the local GPU, but {why}"))
+            .fix(fix::replace(self.source, line, "native", "all-major"))
     }
 
-    /// Projects that build for the machine at hand where nothing else is said.
-    fn left_to_chance(
+    /// Reports ggml projects that build for the local machine because the configuration does not say otherwise.
+    fn check_defaults(
         &self,
         command: &ShellCommand,
         configuration: &CmakeInvocation,
         names_archs: bool,
         drafts: &mut Vec<FindingDraft>,
     ) {
-        let is_given_away =
-            matches!(self.place, BuildPlace::Image | BuildPlace::Job(Fate::Kept | Fate::Published));
-        let knows_better = configuration.native() == Some(false);
+        let is_distributed = matches!(
+            self.place,
+            BuildPlace::Image | BuildPlace::Job(ArtifactUse::Kept | ArtifactUse::Published)
+        );
+        let is_portable = configuration.native() == Some(false);
         let has_variants =
             configuration.get("GGML_CPU_ALL_VARIANTS").is_some_and(super::tools::build::Definition::is_on);
-        if !configuration.is_ggml()
-            || knows_better
-            || self.place == BuildPlace::Elsewhere
-            || command.tolerated
+        if !configuration.is_ggml() || is_portable || self.place == BuildPlace::Elsewhere || command.tolerated
         {
             return;
         }
@@ -178,31 +175,32 @@ impl Site<'_> {
                 "-DGGML_NATIVE=OFF -DCMAKE_CUDA_ARCHITECTURES=all-major"
             };
             drafts.push(
-                self.sheet
+                self.source
                     .draft(id!("cuda.arch.native-no-gpu"), Severity::Warning, line)
                     .backend(Backend::Cuda)
                     .affects(Affects::Build)
-                    .summary(format!("`{}` builds for the GPU at hand unless architectures are named, and here there is none", shown(&cuda.word.text)))
-                    .fix(say::append(self.sheet, line, &cuda.word.text, flag)),
+                    .summary(format!("`{}` builds for the local GPU unless architectures are specified, but no GPU is available here", sanitize(&cuda.word.text)))
+                    .fix(fix::append(self.source, line, &cuda.word.text, flag)),
             );
-        } else if is_given_away && configuration.tool != Tool::Make && !has_variants {
+        } else if is_distributed && configuration.tool != Tool::Make && !has_variants {
             let anchor = configuration.definitions.first().map_or("", |one| one.word.text.as_str());
             drafts.push(
-                self.sheet
+                self.source
                     .draft(id!("file.native-cpu"), Severity::Warning, line)
                     .backend(Backend::Cpu)
                     .affects(Affects::Run)
-                    .summary("ggml is built for the processor that builds it: others end with an illegal instruction")
-                    .fix(say::append(self.sheet, line, anchor, "-DGGML_NATIVE=OFF")),
+                    .summary("ggml is built for the CPU of the build machine: on other CPUs it fails with an illegal instruction")
+                    .fix(fix::append(self.source, line, anchor, "-DGGML_NATIVE=OFF")),
             );
         }
     }
 
-    /// Flags for the processor at hand.
-    pub fn flags(&self, name: &str, text: &str, line: usize, drafts: &mut Vec<FindingDraft>) {
-        // Tests and measurements with such flags are fine; artifacts are often logs.
-        let is_given_away = matches!(self.place, BuildPlace::Image | BuildPlace::Job(Fate::Published));
-        if !is_given_away {
+    /// Reports flags for the CPU of the build machine. `name`: the variable that contains the flags, empty for a command line.
+    pub fn check_flags(&self, name: &str, text: &str, line: usize, drafts: &mut Vec<FindingDraft>) {
+        // Such flags are fine for tests and benchmarks, and workflow artifacts are often just logs.
+        let is_distributed =
+            matches!(self.place, BuildPlace::Image | BuildPlace::Job(ArtifactUse::Published));
+        if !is_distributed {
             return;
         }
         let flags = ["-march=native", "-mcpu=native", "target-cpu=native", "-xHost"];
@@ -214,64 +212,64 @@ impl Site<'_> {
         };
         let what = if name.is_empty() { format!("`{flag}`") } else { format!("`{flag}` in `{name}`") };
         drafts.push(
-            self.sheet
+            self.source
                 .draft(id!("file.native-cpu"), Severity::Warning, line)
                 .backend(Backend::Cpu)
                 .affects(Affects::Run)
                 .summary(format!(
-                    "{what} builds for the processor that builds it: others end with an illegal instruction"
+                    "{what} builds for the CPU of the build machine: other CPUs fail with an illegal instruction"
                 ))
-                .fix(say::replace(self.sheet, line, flag, portable)),
+                .fix(fix::replace(self.source, line, flag, portable)),
         );
     }
 }
 
-/// A driver that is installed where only its host can have one.
+/// Reports the installation of a driver in an image, or on a runner without a GPU.
 #[must_use]
-pub fn driver(sheet: &Sheet, driver: &DriverPackage, place: BuildPlace) -> FindingDraft {
+pub fn driver(source: &SourceText, driver: &DriverPackage, place: BuildPlace) -> FindingDraft {
     let line = driver.word.line;
     let name = &driver.word.text;
     let (severity, why) = match place {
         BuildPlace::Image => (
             Severity::Error,
-            "the container runtime brings in the driver of the host, and another one beside it does not fit the kernel",
+            "the container runtime mounts the host's driver, and a second one does not match the kernel module",
         ),
-        _ => (Severity::Info, "a runner without a GPU has no use for it, and it takes minutes"),
+        _ => (Severity::Info, "a runner without a GPU does not need it, and the installation takes minutes"),
     };
-    let fix = match &driver.instead {
-        Some(instead) => say::replace(sheet, line, name, instead),
-        None => format!("delete `{}` from line {line}", shown(name)),
+    let fix = match &driver.replacement {
+        Some(replacement) => fix::replace(source, line, name, replacement),
+        None => format!("delete `{}` from line {line}", sanitize(name)),
     };
-    sheet
+    source
         .draft(id!("file.driver-in-image"), severity, line)
         .affects(Affects::Run)
-        .summary(format!("`{}` installs {}: {why}", shown(name), driver.what))
+        .summary(format!("`{}` installs {}: {why}", sanitize(name), driver.what))
         .fix(fix)
 }
 
-/// The toolkit of the distribution: old, or a second one.
+/// Reports the installation of the distribution's own CUDA toolkit: an old release, or a second toolkit besides `other`.
 #[must_use]
 pub fn distribution(
-    sheet: &Sheet,
+    source: &SourceText,
     word: &ShellWord,
     release: Option<&Version>,
     other: Option<&Version>,
 ) -> Option<FindingDraft> {
     let line = word.line;
     let draft = |severity| {
-        let draft = sheet.draft(id!("file.distro-toolkit"), severity, line);
+        let draft = source.draft(id!("file.distro-toolkit"), severity, line);
         draft.backend(Backend::Cuda).affects(Affects::Build)
     };
     if let Some(other) = other {
         return Some(
             draft(Severity::Warning)
                 .summary(format!(
-                    "`{}` puts a second toolkit beside CUDA {}, and its nvcc comes first in PATH",
+                    "`{}` installs a second toolkit next to CUDA {}, and its nvcc comes first in `PATH`",
                     word.text,
                     other.release()
                 ))
-                .fix(say::replace(
-                    sheet,
+                .fix(fix::replace(
+                    source,
                     line,
                     &word.text,
                     &format!("cuda-nvcc-{}-{}", other.major(), other.minor()),
@@ -280,14 +278,11 @@ pub fn distribution(
     }
     let release = release?;
     let severity = if release.major() < 12 { Severity::Warning } else { Severity::Info };
-    let newest = if release.major() < 12 {
-        "cards newer than the RTX 30 or 40 series"
-    } else {
-        "cards of the RTX 50 series"
-    };
+    let newest =
+        if release.major() < 12 { "GPUs newer than the RTX 30 or 40 series" } else { "the RTX 50 series" };
     Some(
         draft(severity)
-            .summary(format!("`{}` is CUDA {} here: it knows no {newest}", word.text, release.release()))
-            .fix(format!("install `cuda-toolkit-12-9` from NVIDIA's repository in line {line}, or begin with `nvidia/cuda:12.9.1-devel-ubuntu24.04`")),
+            .summary(format!("`{}` is CUDA {} here, which does not support {newest}", word.text, release.release()))
+            .fix(format!("install `cuda-toolkit-12-9` from NVIDIA's repository in line {line}, or use the base image `nvidia/cuda:12.9.1-devel-ubuntu24.04`")),
     )
 }

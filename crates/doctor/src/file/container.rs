@@ -1,26 +1,26 @@
-//! What containers are started with, wherever that is written down: their environment, their image.
+//! Checks of a container's environment and image, shared by compose files, manifests and devcontainer.json.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::FindingDraft;
 
 use super::dockerfile::check::{capabilities, hidden, library_path};
 use super::image::ImageName;
-use super::text::Sheet;
+use super::text::SourceText;
 use super::yaml::{YamlNode, YamlValue};
-use super::{say, tags};
+use super::{fix, tags};
 
 /// A variable of a container's environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerVariable {
-    /// Its name.
+    /// The variable's name.
     pub name: String,
-    /// Its value; none if it comes from outside.
+    /// The value; `None` if it is inherited from the environment of the caller.
     pub value: Option<String>,
-    /// The line.
+    /// The line in the file.
     pub line: usize,
 }
 
-/// The variables of a node: a map, or a list of `NAME=value`, or Kubernetes' list of names and values.
+/// The variables of a node: a map, a list of `NAME=value`, or a Kubernetes list of `name` and `value`.
 #[must_use]
 pub fn variables(node: &YamlNode) -> Vec<ContainerVariable> {
     match &node.value {
@@ -57,31 +57,31 @@ pub fn variables(node: &YamlNode) -> Vec<ContainerVariable> {
     }
 }
 
-/// The last variable of a name.
+/// The last variable with this name.
 #[must_use]
 pub fn find<'a>(variables: &'a [ContainerVariable], name: &str) -> Option<&'a ContainerVariable> {
     variables.iter().rfind(|variable| variable.name == name)
 }
 
-/// Whether the environment asks NVIDIA's runtime for devices.
+/// The variable that requests devices from NVIDIA's container runtime.
 #[must_use]
-pub fn asks_for_nvidia(variables: &[ContainerVariable]) -> Option<&ContainerVariable> {
+pub fn requests_nvidia(variables: &[ContainerVariable]) -> Option<&ContainerVariable> {
     let variable = find(variables, "NVIDIA_VISIBLE_DEVICES")?;
     let value = variable.value.as_deref()?;
     (!matches!(value.trim(), "" | "none" | "void")).then_some(variable)
 }
 
-/// Whether the environment is one of a program that uses Vulkan.
+/// A variable that only programs with Vulkan read.
 #[must_use]
 pub fn uses_vulkan(variables: &[ContainerVariable]) -> Option<&ContainerVariable> {
     let names = ["VK_ICD_FILENAMES", "VK_DRIVER_FILES", "GGML_VK_VISIBLE_DEVICES", "VK_ADD_DRIVER_FILES"];
     variables.iter().find(|variable| names.contains(&variable.name.as_str()))
 }
 
-/// What is wrong with an environment. `gpu`: whether the container is one for a GPU; `vulkan`: the line that shows that it
-/// uses Vulkan.
+/// Checks an environment. `gpu`: whether the container is meant to use a GPU; `vulkan`: the line that shows its use of
+/// Vulkan.
 pub fn environment(
-    sheet: &Sheet,
+    source: &SourceText,
     variables: &[ContainerVariable],
     gpu: bool,
     vulkan: Option<usize>,
@@ -90,13 +90,13 @@ pub fn environment(
     for variable in variables {
         let Some(value) = &variable.value else { continue };
         match variable.name.as_str() {
-            "LD_LIBRARY_PATH" => drafts.extend(library_path(sheet, value, variable.line)),
+            "LD_LIBRARY_PATH" => drafts.extend(library_path(source, value, variable.line)),
             "CUDA_VISIBLE_DEVICES" | "NVIDIA_VISIBLE_DEVICES" | "HIP_VISIBLE_DEVICES" if gpu => {
-                drafts.extend(hidden(sheet, &variable.name, value, variable.line));
+                drafts.extend(hidden(source, &variable.name, value, variable.line));
             }
             "NVIDIA_DRIVER_CAPABILITIES" => {
                 if let Some(used) = vulkan {
-                    drafts.extend(capabilities(sheet, value, variable.line, used));
+                    drafts.extend(capabilities(source, value, variable.line, used));
                 }
             }
             _ => {}
@@ -104,18 +104,32 @@ pub fn environment(
     }
 }
 
-/// An image that can't be pulled.
+/// Reports an image that can't be pulled.
 #[must_use]
-pub fn image(sheet: &Sheet, written: &str, image: &ImageName, line: usize) -> Option<FindingDraft> {
+pub fn image(source: &SourceText, written: &str, image: &ImageName, line: usize) -> Option<FindingDraft> {
     let problem = tags::problem(image, false)?;
-    // The image may be the default of a variable.
+    // The image may come from the default of a variable.
     let name = image.to_string();
-    let written = if sheet.line(line).contains(&name) { &name } else { written };
+    let written = if source.line(line).contains(&name) { &name } else { written };
     Some(
-        sheet
+        source
             .draft(problem.id, problem.severity, line)
             .backend(Backend::Cuda)
             .summary(format!("`{image}` {}: {}", problem.what, problem.why))
-            .fix(say::replace(sheet, line, written, &problem.instead)),
+            .fix(fix::replace(source, line, written, &problem.replacement)),
     )
+}
+
+/// The display name of a backend in findings about files.
+#[must_use]
+pub fn backend_name(backend: Backend) -> &'static str {
+    match backend {
+        Backend::Cpu => "CPUs",
+        Backend::Cuda => "CUDA",
+        Backend::Rocm => "ROCm",
+        Backend::Metal => "Metal",
+        Backend::Vulkan => "Vulkan",
+        Backend::Sycl => "SYCL",
+        Backend::Opencl => "OpenCL",
+    }
 }

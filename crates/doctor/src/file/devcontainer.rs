@@ -1,4 +1,4 @@
-//! Development containers: `devcontainer.json`, which is JSON with comments.
+//! Checks `devcontainer.json`, which is JSON with comments.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use gpubuild_detect::finding::{Affects, FindingDraft, Severity};
 use gpubuild_detect::id;
 
 use super::container;
+use super::fix;
 use super::image::ImageName;
-use super::say;
-use super::text::{Sheet, shown};
+use super::text::{SourceText, sanitize};
 use super::yaml::YamlNode;
 
-/// The text without its comments and tabs, each character in its place.
+/// Replaces comments and tabs with spaces, so that the YAML parser accepts the text. Line numbers do not change.
 #[must_use]
 pub fn without_comments(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -55,10 +55,10 @@ pub fn without_comments(text: &str) -> String {
     out
 }
 
-/// Every finding in a configuration.
+/// All findings in a devcontainer.json.
 #[must_use]
 pub fn check(
-    sheet: &Sheet,
+    source: &SourceText,
     node: &YamlNode,
     folder: &str,
     dockerfiles: &BTreeMap<String, Backend>,
@@ -71,16 +71,16 @@ pub fn check(
         .iter()
         .filter_map(|item| Some((item.text()?, item.line)))
         .collect();
-    glued(sheet, &arguments, &mut drafts);
+    check_arguments(source, &arguments, &mut drafts);
     let image = node.get("image").and_then(|node| Some((node.text()?, node.line)));
     let parsed = image.and_then(|(text, _)| ImageName::parse(text));
     if let (Some((written, line)), Some(image)) = (image, &parsed) {
-        drafts.extend(container::image(sheet, written, image, line));
+        drafts.extend(container::image(source, written, image, line));
     }
     for key in ["containerEnv", "remoteEnv"] {
         if let Some(variables) = node.get(key).map(container::variables) {
             let is_gpu = parsed.as_ref().and_then(ImageName::gpu).is_some();
-            container::environment(sheet, &variables, is_gpu, None, &mut drafts);
+            container::environment(source, &variables, is_gpu, None, &mut drafts);
         }
     }
     let need = parsed
@@ -88,15 +88,15 @@ pub fn check(
         .and_then(ImageName::gpu)
         .map(|gpu| (gpu.backend, image.map_or(node.line, |(_, line)| line)));
     let need = need.or_else(|| feature(node)).or_else(|| built(node, folder, dockerfiles));
-    // The service of a compose file has its own way to a GPU.
+    // With a compose file, GPU access is configured in its service.
     if let Some((backend, line)) = need.filter(|_| node.get("dockerComposeFile").is_none()) {
-        lacks(sheet, node, &arguments, backend, line, &mut drafts);
+        check_access(source, node, &arguments, backend, line, &mut drafts);
     }
     drafts
 }
 
-/// `--gpus all` in one text is one word that Docker does not know.
-fn glued(sheet: &Sheet, arguments: &[(&str, usize)], drafts: &mut Vec<FindingDraft>) {
+/// Reports `"--gpus all"`: Docker reads an option and its value in one string as an unknown option.
+fn check_arguments(source: &SourceText, arguments: &[(&str, usize)], drafts: &mut Vec<FindingDraft>) {
     let options = ["--gpus", "--device", "--runtime", "--group-add"];
     for (text, line) in arguments {
         let Some((option, value)) = text.split_once(' ').filter(|(option, _)| options.contains(option))
@@ -105,33 +105,35 @@ fn glued(sheet: &Sheet, arguments: &[(&str, usize)], drafts: &mut Vec<FindingDra
         };
         let new = format!("{option}={}", value.trim());
         drafts.push(
-            sheet
+            source
                 .draft(id!("file.run-args"), Severity::Error, *line)
                 .affects(Affects::Run)
                 .summary(format!(
-                    "Docker takes `{}` for the name of an option: every word is an entry of its own",
-                    shown(text)
+                    "Docker reads `{}` as one option name: each argument must be a separate entry",
+                    sanitize(text)
                 ))
-                .fix(say::replace(sheet, *line, text, &new)),
+                .fix(fix::replace(source, *line, text, &new)),
         );
     }
 }
 
-/// The feature that installs CUDA.
+/// The dev container feature that installs CUDA, and its line.
 fn feature(node: &YamlNode) -> Option<(Backend, usize)> {
     let pairs = node.get("features").map(YamlNode::pairs).unwrap_or_default();
     let found = pairs.iter().find(|pair| pair.key.contains("/nvidia-cuda"))?;
     Some((Backend::Cuda, found.line))
 }
 
+/// The backend of the Dockerfile that the container is built from, and the line that names it.
 fn built(node: &YamlNode, folder: &str, dockerfiles: &BTreeMap<String, Backend>) -> Option<(Backend, usize)> {
     let file = node.at(&["build", "dockerfile"]).or_else(|| node.get("dockerFile"))?;
     let path = super::join(folder, file.text()?);
     dockerfiles.get(&path).map(|backend| (*backend, file.line))
 }
 
-fn lacks(
-    sheet: &Sheet,
+/// Reports a container for a GPU that does not get access to one.
+fn check_access(
+    source: &SourceText,
     node: &YamlNode,
     arguments: &[(&str, usize)],
     backend: Backend,
@@ -142,7 +144,7 @@ fn lacks(
     let contains = |part: &str| arguments.iter().any(|(text, _)| text.contains(part));
     let asks = node.at(&["hostRequirements", "gpu"]).is_some_and(|gpu| gpu.text() != Some("false"));
     let is_privileged = node.is_true("privileged") || has("--privileged");
-    let (is_given, arguments) = match backend {
+    let (has_access, arguments) = match backend {
         Backend::Rocm => (
             contains("/dev/kfd") && contains("/dev/dri") || is_privileged,
             "\"--device=/dev/kfd\", \"--device=/dev/dri\", \"--group-add=video\"",
@@ -152,24 +154,24 @@ fn lacks(
         }
         _ => (has("--gpus") || contains("nvidia") || asks, "\"--gpus=all\""),
     };
-    if is_given {
+    if has_access {
         return;
     }
     let (id, why) = match backend {
-        Backend::Rocm if contains("/dev/dri") => (id!("ctr.amd-devices"), "it does not get /dev/kfd"),
-        Backend::Rocm => (id!("ctr.amd-devices"), "it gets neither /dev/kfd nor /dev/dri"),
-        _ => (id!("ctr.no-gpus-flag"), "nothing gives it a GPU"),
+        Backend::Rocm if contains("/dev/dri") => (id!("ctr.amd-devices"), "it has no access to /dev/kfd"),
+        Backend::Rocm => (id!("ctr.amd-devices"), "it has access to neither /dev/kfd nor /dev/dri"),
+        _ => (id!("ctr.no-gpus-flag"), "it does not request a GPU"),
     };
     let fix = match node.pair("runArgs") {
-        Some(pair) => format!("add {arguments} to the list of line {}", pair.line),
+        Some(pair) => format!("add {arguments} to the list in line {}", pair.line),
         None => format!("add the line `\"runArgs\": [{arguments}],`"),
     };
     drafts.push(
-        sheet
+        source
             .draft(id, Severity::Error, line)
             .backend(backend)
             .affects(Affects::Run)
-            .summary(format!("the container is one for {}, and {why}", say::backend(backend)))
+            .summary(format!("the container is built for {}, but {why}", container::backend_name(backend)))
             .fix(fix),
     );
 }
@@ -180,7 +182,7 @@ mod tests {
     use crate::file::yaml::parse;
 
     #[test]
-    fn comments_go_and_lines_stay() {
+    fn removing_comments_preserves_line_numbers() {
         let text = "{ // one\n\t\"a\": \"b // no \\\" /* no */\", /* two\n three */ \"c\": [1,],\n}";
         let clean = without_comments(text);
         assert_eq!(clean.lines().count(), text.lines().count());

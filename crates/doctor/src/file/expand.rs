@@ -1,30 +1,30 @@
-//! Variables in texts, as Dockerfiles, compose files and shells write them: `$NAME`, `${NAME}`, `${NAME:-default}`.
+//! Expansion of `$NAME`, `${NAME}` and `${NAME:-default}`, as Dockerfiles, compose files and shells do it.
 
-/// A text after its variables were replaced.
+/// A text after variable expansion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expanded {
-    /// The text; what is unknown stands in it as it was written.
+    /// The expanded text. References to unknown variables are kept as written.
     pub text: String,
-    /// Whether every variable was known.
-    pub is_whole: bool,
+    /// Whether every variable is known.
+    pub is_complete: bool,
 }
 
-/// How deep a default may hold other variables.
-const DEEPEST: usize = 8;
-/// How long a variable with its default may be.
-const LONGEST: usize = 250;
-/// From this length on variables are left as they are: values that are made of themselves grow without bound.
-const FULL: usize = 2048;
+/// How deep defaults may be nested in other defaults.
+const MAX_DEPTH: usize = 8;
+/// The longest reference, default included, in characters.
+const MAX_REFERENCE: usize = 250;
+/// Variables are no longer expanded beyond this length in bytes: values that refer to themselves would grow without bound.
+const MAX_LENGTH: usize = 2048;
 
-/// Replaces the variables of a text that `lookup` knows.
+/// Replaces the variables that `lookup` knows.
 #[must_use]
 pub fn expand(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Expanded {
-    let short = |name: &str| lookup(name).filter(|value| value.len() <= FULL);
+    let short = |name: &str| lookup(name).filter(|value| value.len() <= MAX_LENGTH);
     inner(text, &short, 0)
 }
 
 fn inner(text: &str, lookup: &dyn Fn(&str) -> Option<String>, depth: usize) -> Expanded {
-    let mut out = Expanded { text: String::with_capacity(text.len()), is_whole: true };
+    let mut out = Expanded { text: String::with_capacity(text.len()), is_complete: true };
     let mut rest = text;
     while let Some(at) = rest.find(['$', '\\']) {
         out.text.push_str(&rest[..at]);
@@ -34,9 +34,9 @@ fn inner(text: &str, lookup: &dyn Fn(&str) -> Option<String>, depth: usize) -> E
             let keeps = !after.starts_with('$');
             out.text.push_str(&rest[usize::from(!keeps)..=length]);
             1 + length
-        } else if out.text.len() > FULL {
+        } else if out.text.len() > MAX_LENGTH {
             out.text.push('$');
-            out.is_whole = false;
+            out.is_complete = false;
             1
         } else {
             let taken = variable(rest, lookup, depth, &mut out);
@@ -51,7 +51,8 @@ fn inner(text: &str, lookup: &dyn Fn(&str) -> Option<String>, depth: usize) -> E
     out
 }
 
-/// Writes the value of the variable that `rest` starts with and says how long its name was; zero if it is none.
+/// Appends the value of the variable reference at the start of `rest` to `out`. Returns the length of the reference in bytes,
+/// zero if `rest` does not start with one.
 fn variable(rest: &str, lookup: &dyn Fn(&str) -> Option<String>, depth: usize, out: &mut Expanded) -> usize {
     if let Some(braced) = rest.strip_prefix("${") {
         let Some(end) = closing(braced) else { return 0 };
@@ -61,10 +62,10 @@ fn variable(rest: &str, lookup: &dyn Fn(&str) -> Option<String>, depth: usize, o
         let (name, operator) = body.split_at(name_end);
         if let Some(value) = braced_value(name, operator, lookup, depth) {
             out.text.push_str(&value.text);
-            out.is_whole &= value.is_whole;
+            out.is_complete &= value.is_complete;
         } else {
             out.text.push_str(whole);
-            out.is_whole = false;
+            out.is_complete = false;
         }
         return whole.len();
     }
@@ -77,7 +78,7 @@ fn variable(rest: &str, lookup: &dyn Fn(&str) -> Option<String>, depth: usize, o
         out.text.push_str(&value);
     } else {
         out.text.push_str(&rest[..=end]);
-        out.is_whole = false;
+        out.is_complete = false;
     }
     end + 1
 }
@@ -88,9 +89,9 @@ fn braced_value(
     lookup: &dyn Fn(&str) -> Option<String>,
     depth: usize,
 ) -> Option<Expanded> {
-    let whole = |text: String| Expanded { text, is_whole: true };
+    let whole = |text: String| Expanded { text, is_complete: true };
     let value = lookup(name);
-    if name.is_empty() || depth >= DEEPEST {
+    if name.is_empty() || depth >= MAX_DEPTH {
         return None;
     }
     if operator.is_empty() {
@@ -112,10 +113,10 @@ fn braced_value(
     None
 }
 
-/// Where the brace that closes the text's beginning stands.
+/// The offset of the closing brace that matches an opening brace just before `text`.
 fn closing(text: &str) -> Option<usize> {
     let mut open = 0usize;
-    for (at, c) in text.char_indices().take(LONGEST) {
+    for (at, c) in text.char_indices().take(MAX_REFERENCE) {
         match c {
             '{' => open += 1,
             '}' if open == 0 => return Some(at),
@@ -135,13 +136,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_form_is_known() {
+    fn all_forms_are_expanded() {
         let lookup = |name: &str| match name {
             "A" => Some("1".to_owned()),
             "E" => Some(String::new()),
             _ => None,
         };
-        for (text, shown, is_whole) in [
+        for (text, expected, is_complete) in [
             ("x$A.$A", "x1.1", true),
             ("${A}b", "1b", true),
             ("${B:-2}", "2", true),
@@ -159,17 +160,17 @@ mod tests {
             ("a\\", "a\\", true),
             ("\\ü$A", "\\ü1", true),
         ] {
-            assert_eq!(expand(text, &lookup), Expanded { text: shown.into(), is_whole }, "{text}");
+            assert_eq!(expand(text, &lookup), Expanded { text: expected.into(), is_complete }, "{text}");
         }
     }
 
     #[test]
-    fn a_tower_of_defaults_ends() {
-        let tower = format!("{}x{}", "${A:-".repeat(50_000), "}".repeat(50_000));
-        assert!(expand(&tower, &|_| None).text.len() <= tower.len());
+    fn nested_defaults_and_growing_values_are_limited() {
+        let nested = format!("{}x{}", "${A:-".repeat(50_000), "}".repeat(50_000));
+        assert!(expand(&nested, &|_| None).text.len() <= nested.len());
         let grown = expand(&"$A".repeat(1000), &|_| Some("x".repeat(100)));
-        assert!(grown.text.len() < 5000 && !grown.is_whole);
+        assert!(grown.text.len() < 5000 && !grown.is_complete);
         let short = format!("{}x{}", "${A:-".repeat(20), "}".repeat(20));
-        assert!(!expand(&short, &|_| None).is_whole);
+        assert!(!expand(&short, &|_| None).is_complete);
     }
 }

@@ -1,25 +1,26 @@
-//! Names of container images, and what is known about those that need a GPU.
+//! Container image names, and data about images that need a GPU.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
+use gpubuild_host::search::star_matches;
 
 use super::tables::{ImageRow, Tables, ToolkitIn, VersionIn, tables};
 
-/// A reference to an image.
+/// A parsed image reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageName {
-    /// The host that it is pulled from; none for Docker Hub.
+    /// The host of the registry; `None` for Docker Hub.
     pub registry: Option<String>,
-    /// `nvidia/cuda`, `ubuntu`.
+    /// The repository: `nvidia/cuda`, `ubuntu`.
     pub repository: String,
-    /// `12.2.0-devel-ubuntu22.04`.
+    /// The tag: `12.2.0-devel-ubuntu22.04`.
     pub tag: Option<String>,
-    /// Whether it is pinned by content.
+    /// Whether the image is pinned by digest.
     pub has_digest: bool,
 }
 
 impl ImageName {
-    /// Reads a reference. `None` if a variable in it is not known, or if it is none.
+    /// Parses a reference. `None` if it is invalid or contains an unexpanded variable.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
@@ -47,7 +48,7 @@ impl ImageName {
         })
     }
 
-    /// The repository without the folders that a mirror puts before it: `docker/library/ubuntu` is `ubuntu`.
+    /// The repository and its shorter suffixes, because mirrors add prefixes: `docker/library/ubuntu` is also `ubuntu`.
     fn known_names(&self) -> impl Iterator<Item = &str> {
         let mut rest = Some(self.repository.as_str());
         std::iter::from_fn(move || {
@@ -57,7 +58,7 @@ impl ImageName {
         })
     }
 
-    /// What the tag says about a word: `server-cuda` has `cuda`.
+    /// Whether the tag contains a word, with or without digits after it: `server-cuda` contains `cuda`.
     fn has_word(&self, word: &str) -> bool {
         let tag = self.tag.as_deref().unwrap_or_default();
         tag.split(['-', '_', '.']).any(|part| {
@@ -66,23 +67,23 @@ impl ImageName {
         }) || (word == "cuda" && cu_word(tag).is_some())
     }
 
-    /// Whether this is NVIDIA's own image with the toolkit, also from a mirror.
+    /// Whether this is `nvidia/cuda`, also from a mirror.
     #[must_use]
     pub fn is_nvidia_cuda(&self) -> bool {
         self.known_names().any(|name| name == "nvidia/cuda")
     }
 
-    /// Whether NVIDIA's rules for tags hold: it comes from a registry of NVIDIA's and not from somebody's copy.
+    /// Whether this is `nvidia/cuda` from Docker Hub or NVIDIA's registry, so that NVIDIA's rules for tags apply.
     #[must_use]
     pub fn is_from_nvidia(&self) -> bool {
         self.is_nvidia_cuda() && matches!(self.registry.as_deref(), None | Some("nvcr.io"))
     }
 
-    /// What is known about it, if it needs a GPU.
+    /// Data about the image if it needs a GPU.
     #[must_use]
     pub fn gpu(&self) -> Option<GpuImage> {
         let tables = tables();
-        let row = tables.image.iter().find(|row| self.fits(row))?;
+        let row = tables.image.iter().find(|row| self.matches_row(row))?;
         let backend = row.backend?;
         let tag = self.tag.as_deref().unwrap_or_default();
         let version = match row.version {
@@ -101,23 +102,24 @@ impl ImageName {
         Some(GpuImage { backend, version, has_toolkit, defaults, graphics, jetson })
     }
 
-    fn fits(&self, row: &ImageRow) -> bool {
+    fn matches_row(&self, row: &ImageRow) -> bool {
         if let Some(word) = &row.word {
             return self.has_word(word);
         }
         let Some(pattern) = &row.pattern else { return false };
         let tag = self.tag.as_deref().unwrap_or("latest");
-        self.known_names().any(|name| fits(pattern, &format!("{name}:{tag}")) || fits(pattern, name))
+        self.known_names()
+            .any(|name| star_matches(pattern, &format!("{name}:{tag}")) || star_matches(pattern, name))
     }
 
-    /// Whether it is a bare distribution.
+    /// Whether this is the image of a plain distribution.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         let plain = &tables().plain.images;
         self.known_names().any(|name| plain.iter().any(|known| known == name))
     }
 
-    /// The toolkit of the distribution's own package in it.
+    /// The CUDA release of the package of the distribution that the image is based on.
     #[must_use]
     pub fn distribution_toolkit(&self) -> Option<&'static Version> {
         let tables: &'static Tables = tables();
@@ -145,34 +147,18 @@ impl std::fmt::Display for ImageName {
 /// An image that needs a GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuImage {
-    /// What it is made for.
+    /// The backend that the image is built for.
     pub backend: Backend,
-    /// The release of the toolkit in it.
+    /// The release of the toolkit in the image.
     pub version: Option<Version>,
-    /// Whether the compiler is in it.
+    /// Whether the image contains the compiler; `None` if unknown.
     pub has_toolkit: Option<bool>,
-    /// Whether it sets `NVIDIA_VISIBLE_DEVICES=all` and the capabilities `compute,utility`.
+    /// Whether the image sets `NVIDIA_VISIBLE_DEVICES=all` and the capabilities `compute,utility`.
     pub defaults: bool,
-    /// Whether it asks the runtime for graphics.
+    /// Whether the image requests the graphics capability.
     pub graphics: bool,
-    /// Whether it is made for Jetson.
+    /// Whether the image is for Jetson.
     pub jetson: bool,
-}
-
-/// Whether a text fits a pattern in which `*` stands for any text.
-fn fits(pattern: &str, text: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = text.strip_prefix(first) else { return false };
-    let mut last = None;
-    for part in parts {
-        if let Some(before) = last.replace(part) {
-            let before: &str = before;
-            let Some(at) = rest.find(before) else { return false };
-            rest = &rest[at + before.len()..];
-        }
-    }
-    last.map_or(rest.is_empty(), |last| rest.ends_with(last))
 }
 
 fn leading_version(tag: &str) -> Option<Version> {
@@ -180,7 +166,7 @@ fn leading_version(tag: &str) -> Option<Version> {
     tag[..end].trim_end_matches('.').parse().ok()
 }
 
-/// `12.1` of `2.3.0-cuda12.1-cudnn8-devel`, `12.4` of `nightly-cu124`.
+/// The release after `cuda` or `cu`: `12.1` in `2.3.0-cuda12.1-cudnn8-devel`, `12.4` in `nightly-cu124`.
 fn word_version(tag: &str) -> Option<Version> {
     for (at, _) in tag.match_indices("cuda") {
         let rest = tag[at + 4..].trim_start_matches('-');
@@ -191,7 +177,7 @@ fn word_version(tag: &str) -> Option<Version> {
     cu_word(tag)
 }
 
-/// `cu124` is release 12.4.
+/// The release in a short form: `cu124` is 12.4.
 fn cu_word(tag: &str) -> Option<Version> {
     tag.split(['-', '_', '.', '+']).find_map(|part| {
         let digits = part.strip_prefix("cu")?;
@@ -205,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_are_read() {
+    fn references_are_parsed() {
         for (text, expected) in [
             ("ubuntu", Some((None, "ubuntu", None))),
             ("docker.io/library/ubuntu:22.04", Some((None, "ubuntu", Some("22.04")))),
@@ -225,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn images_that_need_a_gpu_are_known() {
+    fn gpu_images_are_recognized() {
         use Backend::{Cuda, Rocm};
         for (text, expected) in [
             ("nvidia/cuda:12.2.0-devel-ubuntu22.04", Some((Cuda, Some("12.2.0"), Some(true)))),
@@ -257,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn distributions_are_known() {
+    fn distributions_are_recognized() {
         let toolkit =
             |text: &str| ImageName::parse(text).unwrap().distribution_toolkit().map(Version::to_string);
         assert_eq!(toolkit("ubuntu:22.04").as_deref(), Some("11.5"));
@@ -265,20 +251,5 @@ mod tests {
         assert_eq!(toolkit("debian:bookworm-slim").as_deref(), Some("11.8"));
         assert_eq!(toolkit("alpine:3.20"), None);
         assert!(ImageName::parse("public.ecr.aws/docker/library/ubuntu:22.04").unwrap().is_plain());
-    }
-
-    #[test]
-    fn patterns_fit() {
-        for (pattern, text, expected) in [
-            ("a*", "abc", true),
-            ("a*c", "abc", true),
-            ("a*d", "abc", false),
-            ("*b*", "abc", true),
-            ("abc", "abc", true),
-            ("ab", "abc", false),
-            ("a*b*c", "aXbYc", true),
-        ] {
-            assert_eq!(fits(pattern, text), expected, "{pattern} {text}");
-        }
     }
 }

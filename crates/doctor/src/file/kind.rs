@@ -1,25 +1,25 @@
-//! Which kind of file a text is: told by its name and, failing that, by its content.
+//! Determines the kind of a file from its name, or else from its content.
 
 use super::devcontainer::without_comments;
 use super::dockerfile::parse::is_keyword;
 
-/// Kinds of files that are looked at.
+/// The supported kinds of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InputKind {
-    /// Dockerfile, Containerfile.
+    /// A Dockerfile or Containerfile.
     Dockerfile,
     /// A compose file.
     Compose,
-    /// A workflow of GitHub Actions, or an action made of steps.
+    /// A GitHub Actions workflow, or a composite action.
     Workflow,
-    /// Objects for Kubernetes.
+    /// Kubernetes objects.
     Kubernetes,
     /// devcontainer.json.
     Devcontainer,
 }
 
 impl InputKind {
-    /// For messages.
+    /// The name of the kind in messages.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -32,12 +32,12 @@ impl InputKind {
     }
 }
 
-/// The kind that a path names.
+/// The kind of a file according to its path.
 #[must_use]
 pub fn by_name(path: &str) -> Option<InputKind> {
     let path = path.replace('\\', "/").to_ascii_lowercase();
     let name = path.rsplit('/').next().unwrap_or(&path);
-    let is_yaml = has_end(name, &["yml", "yaml"]);
+    let is_yaml = has_extension(name, &["yml", "yaml"]);
     let stem = name.split('.').next().unwrap_or(name);
     if is_yaml {
         if path.contains(".github/workflows/") || matches!(name, "action.yml" | "action.yaml") {
@@ -46,24 +46,24 @@ pub fn by_name(path: &str) -> Option<InputKind> {
         let is_compose = stem.split(['-', '_']).any(|part| part == "compose");
         return is_compose.then_some(InputKind::Compose);
     }
-    if has_end(name, &["json", "jsonc"]) {
+    if has_extension(name, &["json", "jsonc"]) {
         let is_devcontainer =
             name.trim_start_matches('.').starts_with("devcontainer.") || path.contains(".devcontainer/");
         return is_devcontainer.then_some(InputKind::Devcontainer);
     }
     let is_docker = |part: &str| matches!(part, "dockerfile" | "containerfile");
-    let names_it = is_docker(stem)
+    let is_named_so = is_docker(stem)
         || name.rsplit('.').next().is_some_and(is_docker)
         || stem.split(['-', '_']).any(is_docker);
-    (names_it && !has_end(name, &["md", "txt", "rs", "py", "sh", "toml", "dockerignore"]))
+    (is_named_so && !has_extension(name, &["md", "txt", "rs", "py", "sh", "toml", "dockerignore"]))
         .then_some(InputKind::Dockerfile)
 }
 
-fn has_end(name: &str, ends: &[&str]) -> bool {
-    name.rsplit_once('.').is_some_and(|(_, end)| ends.contains(&end))
+fn has_extension(name: &str, extensions: &[&str]) -> bool {
+    name.rsplit_once('.').is_some_and(|(_, end)| extensions.contains(&end))
 }
 
-/// The kind that a content shows.
+/// The kind of a file according to its content.
 #[must_use]
 pub fn by_content(text: &str) -> Option<InputKind> {
     let first = text
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell() {
+    fn kind_is_derived_from_the_name() {
         for (path, expected) in [
             ("Dockerfile", Some(InputKind::Dockerfile)),
             ("docker/Dockerfile.cuda", Some(InputKind::Dockerfile)),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn contents_tell() {
+    fn kind_is_derived_from_the_content() {
         for (text, expected) in [
             ("# x\n\nFROM a\n", Some(InputKind::Dockerfile)),
             ("ARG A\nfrom a\n", Some(InputKind::Dockerfile)),

@@ -1,7 +1,7 @@
-//! Files as patients: what is wrong for GPUs in a Dockerfile, a compose file, a workflow, a manifest.
+//! Checks project files for GPU problems: Dockerfiles, compose files, workflows, Kubernetes manifests, devcontainer.json.
 //!
-//! Pure: text in, findings out. Each kind has a parser that keeps the line of every piece, a model, and checks that hand
-//! over drafts with their own words, because a fix is a corrected line of the file.
+//! The checks are pure: text in, finding drafts out. Each kind of file has a parser that keeps the line number of every value,
+//! a model, and checks. The drafts have their own summary and fix, because a fix is usually a corrected line of the file.
 
 pub mod building;
 pub mod compose;
@@ -9,14 +9,14 @@ pub mod container;
 pub mod devcontainer;
 pub mod dockerfile;
 pub mod expand;
+pub mod finding;
+pub mod fix;
 pub mod image;
 pub mod kind;
 pub mod kubernetes;
-pub mod say;
 pub mod shell;
 pub mod tables;
 pub mod tags;
-pub mod tell;
 pub mod text;
 pub mod tools;
 pub mod workflow;
@@ -31,42 +31,42 @@ use gpubuild_detect::finding::{FindingDraft, Severity};
 use gpubuild_detect::id;
 use gpubuild_detect::toolkit::Description;
 
+pub use finding::to_finding;
 pub use kind::InputKind;
-pub use tell::tell;
-use text::Sheet;
+use text::SourceText;
 
-/// A file that is looked at.
+/// A file to check.
 #[derive(Debug, Clone)]
 pub struct InputFile {
-    /// The name under which it was asked for.
+    /// The name that the user gave, for messages and for the kind of the file.
     pub name: String,
-    /// Its content.
+    /// The content.
     pub bytes: Vec<u8>,
 }
 
-/// The largest file that is read.
-pub const LARGEST: usize = 1 << 20;
+/// The limit of a file's size in bytes.
+pub const MAX_FILE_SIZE: usize = 1 << 20;
 
-/// Why a file can't be looked at.
+/// Why a file can't be checked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnreadableInput {
-    /// Too large.
+    /// The file is larger than [`MAX_FILE_SIZE`].
     #[error("`{0}` is larger than 1024 KiB")]
     Large(String),
-    /// No text.
+    /// The content is not UTF-8 text.
     #[error("`{0}` is not a text file")]
     Binary(String),
-    /// No kind that is known.
-    #[error("`{0}` is no file that is known here")]
+    /// Neither the name nor the content shows a supported kind.
+    #[error("`{0}` is not a supported kind of file")]
     Unknown(String),
-    /// The text is not of its kind.
-    #[error("`{name}` can't be read as a {}: {why}", kind.label())]
+    /// The text does not have the format of its kind.
+    #[error("failed to parse `{name}` as a {}: {why}", kind.label())]
     Broken {
-        /// The file.
+        /// The name of the file.
         name: String,
-        /// What it was taken for.
+        /// The kind that the name or the content shows.
         kind: InputKind,
-        /// What is wrong.
+        /// The parser's message.
         why: String,
     },
 }
@@ -83,77 +83,90 @@ impl Diagnostic for UnreadableInput {
 
     fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Unknown(_) => "`--file` takes Dockerfiles, compose files, workflows and actions of GitHub, Kubernetes manifests and devcontainer.json".to_owned(),
-            Self::Broken { why, .. } if why.contains("{{") => "render the template first, as `helm template` does".to_owned(),
-            Self::Broken { .. } => "correct the line, or give the file a name that tells what it is".to_owned(),
-            Self::Large(_) | Self::Binary(_) => "name the file that the container or the job is made from".to_owned(),
+            Self::Unknown(_) => "`--file` accepts Dockerfiles, compose files, GitHub workflows and actions, \
+                Kubernetes manifests and devcontainer.json"
+                .to_owned(),
+            Self::Broken { why, .. } if why.contains("{{") => {
+                "render the template first, for example with `helm template`".to_owned()
+            }
+            Self::Broken { .. } => {
+                "correct the file, or rename it so that the name shows its kind".to_owned()
+            }
+            Self::Large(_) | Self::Binary(_) => {
+                "pass the file that defines the container or the job".to_owned()
+            }
         })
     }
 }
 
-/// A file after it was read.
+/// The parsed content of a file.
 enum FileContent {
     Dockerfile(dockerfile::model::Dockerfile),
     Yaml(Vec<Rc<yaml::YamlNode>>),
 }
 
-struct Chart {
-    sheet: Sheet,
+struct CheckedFile {
+    source: SourceText,
     name: String,
     kind: InputKind,
     content: FileContent,
 }
 
-/// Every finding in the files, those of a file together: errors first, then by line.
+/// Checks files and returns all findings, in the order of the files; within a file by severity and line.
+///
+/// Files that refer to each other (compose files of a folder, and the Dockerfiles that they build) are checked together.
 ///
 /// # Errors
-/// The first file that can't be read or whose kind is not known.
-pub fn examine(patients: &[InputFile], cuda: &Description) -> Result<Vec<FindingDraft>, UnreadableInput> {
-    let charts = patients.iter().map(read).collect::<Result<Vec<Chart>, UnreadableInput>>()?;
+/// The first file that can't be parsed or whose kind is not supported.
+pub fn examine(inputs: &[InputFile], cuda: &Description) -> Result<Vec<FindingDraft>, UnreadableInput> {
+    let files = inputs.iter().map(parse_input).collect::<Result<Vec<CheckedFile>, UnreadableInput>>()?;
     let mut dockerfiles: BTreeMap<String, Backend> = BTreeMap::new();
-    for chart in &charts {
-        if let FileContent::Dockerfile(file) = &chart.content
-            && let Some(gpu) = file
+    for file in &files {
+        if let FileContent::Dockerfile(dockerfile) = &file.content
+            && let Some(gpu) = dockerfile
                 .stages
                 .len()
                 .checked_sub(1)
-                .and_then(|last| file.image(last))
+                .and_then(|last| dockerfile.image(last))
                 .and_then(image::ImageName::gpu)
         {
-            dockerfiles.insert(normal(&chart.name), gpu.backend);
+            dockerfiles.insert(normalize(&file.name), gpu.backend);
         }
     }
     let mut all = Vec::new();
-    for (index, chart) in charts.iter().enumerate() {
-        let mut drafts = match (&chart.content, chart.kind) {
-            (FileContent::Dockerfile(file), _) => dockerfile::check::check(&chart.sheet, file, cuda),
+    for (index, file) in files.iter().enumerate() {
+        let mut drafts = match (&file.content, file.kind) {
+            (FileContent::Dockerfile(dockerfile), _) => {
+                dockerfile::check::check(&file.source, dockerfile, cuda)
+            }
             (FileContent::Yaml(documents), InputKind::Kubernetes) => {
-                kubernetes::check(&chart.sheet, documents)
+                kubernetes::check(&file.source, documents)
             }
             (FileContent::Yaml(documents), kind) => {
                 let Some(document) = documents.first() else { continue };
-                let folder = folder(&chart.name);
+                let folder = folder(&file.name);
                 match kind {
                     InputKind::Compose => {
-                        let served = served(&charts, index);
-                        let others = compose::Others { served, dockerfiles: dockerfiles.clone() };
-                        compose::check(&chart.sheet, document, &folder, &others)
+                        let services_with_gpu = services_with_gpu(&files, index);
+                        let related =
+                            compose::RelatedFiles { services_with_gpu, dockerfiles: dockerfiles.clone() };
+                        compose::check(&file.source, document, &folder, &related)
                     }
                     InputKind::Devcontainer => {
-                        devcontainer::check(&chart.sheet, document, &folder, &dockerfiles)
+                        devcontainer::check(&file.source, document, &folder, &dockerfiles)
                     }
-                    _ => workflow::check(&chart.sheet, document, cuda),
+                    _ => workflow::check(&file.source, document, cuda),
                 }
             }
         };
-        settle(&mut drafts);
+        sort_and_dedup(&mut drafts);
         all.extend(drafts);
     }
     Ok(all)
 }
 
-/// Every draft once, in order. A matrix makes the same one many times.
-fn settle(drafts: &mut Vec<FindingDraft>) {
+/// Sorts drafts by severity and line, and removes duplicates: the combinations of a matrix repeat findings.
+fn sort_and_dedup(drafts: &mut Vec<FindingDraft>) {
     let line = |draft: &FindingDraft| {
         draft.values.get("line").and_then(|line| line.parse::<usize>().ok()).unwrap_or(0)
     };
@@ -166,25 +179,26 @@ fn settle(drafts: &mut Vec<FindingDraft>) {
     });
 }
 
-/// The services that other compose files of the same folder give a GPU to.
-fn served(charts: &[Chart], own: usize) -> Vec<String> {
-    let here = folder(&charts[own].name);
-    let others = charts.iter().enumerate().filter(|(index, _)| *index != own).map(|(_, chart)| chart);
-    let near = others.filter(|chart| chart.kind == InputKind::Compose && folder(&chart.name) == here);
-    near.filter_map(|chart| match &chart.content {
-        FileContent::Yaml(documents) => documents.first(),
-        FileContent::Dockerfile(_) => None,
-    })
-    .flat_map(|document| compose::served(document))
-    .collect()
+/// The services that get a GPU in other compose files in the same folder.
+fn services_with_gpu(files: &[CheckedFile], own: usize) -> Vec<String> {
+    let own_folder = folder(&files[own].name);
+    let others = files.iter().enumerate().filter(|(index, _)| *index != own).map(|(_, file)| file);
+    let siblings = others.filter(|file| file.kind == InputKind::Compose && folder(&file.name) == own_folder);
+    siblings
+        .filter_map(|file| match &file.content {
+            FileContent::Yaml(documents) => documents.first(),
+            FileContent::Dockerfile(_) => None,
+        })
+        .flat_map(|document| compose::services_with_gpu(document))
+        .collect()
 }
 
-fn read(patient: &InputFile) -> Result<Chart, UnreadableInput> {
-    let name = &patient.name;
-    if patient.bytes.len() > LARGEST {
+fn parse_input(input: &InputFile) -> Result<CheckedFile, UnreadableInput> {
+    let name = &input.name;
+    if input.bytes.len() > MAX_FILE_SIZE {
         return Err(UnreadableInput::Large(name.clone()));
     }
-    let bytes = patient.bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&patient.bytes);
+    let bytes = input.bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&input.bytes);
     let text = std::str::from_utf8(bytes).map_err(|_| UnreadableInput::Binary(name.clone()))?;
     if text.contains('\0') {
         return Err(UnreadableInput::Binary(name.clone()));
@@ -204,24 +218,24 @@ fn read(patient: &InputFile) -> Result<Chart, UnreadableInput> {
         _ => FileContent::Yaml(documents(text).map_err(broken)?),
     };
     if let FileContent::Yaml(documents) = &content {
-        expect(kind, documents).map_err(broken)?;
+        check_structure(kind, documents).map_err(broken)?;
     }
-    Ok(Chart { sheet: Sheet::new(name, text), name: name.clone(), kind, content })
+    Ok(CheckedFile { source: SourceText::new(name, text), name: name.clone(), kind, content })
 }
 
 fn documents(text: &str) -> Result<Vec<Rc<yaml::YamlNode>>, String> {
     let list = yaml::parse(text).map_err(|error| {
         let is_template = text.contains("{{") && !text.contains("${{");
-        if is_template { format!("{error}; it has `{{{{` in it") } else { error.to_string() }
+        if is_template { format!("{error}; the file contains `{{{{`") } else { error.to_string() }
     })?;
     Ok(list)
 }
 
-/// A name that promises a kind which the content is not.
-fn expect(kind: InputKind, documents: &[Rc<yaml::YamlNode>]) -> Result<(), String> {
+/// Checks that the content has the top-level keys of its kind.
+fn check_structure(kind: InputKind, documents: &[Rc<yaml::YamlNode>]) -> Result<(), String> {
     let Some(first) = documents.first() else { return Err("it is empty".to_owned()) };
     if first.pairs().is_empty() {
-        return Err("it is no object".to_owned());
+        return Err("the top-level value is not an object".to_owned());
     }
     let keys: &[&str] = match kind {
         InputKind::Compose => &["services", "include", "networks", "volumes"],
@@ -229,28 +243,28 @@ fn expect(kind: InputKind, documents: &[Rc<yaml::YamlNode>]) -> Result<(), Strin
         InputKind::Kubernetes => &["kind"],
         InputKind::Devcontainer | InputKind::Dockerfile => &[],
     };
-    let is_there = keys.is_empty()
+    let is_match = keys.is_empty()
         || documents.iter().any(|document| keys.iter().any(|key| document.get(key).is_some()));
-    if is_there { Ok(()) } else { Err(format!("it has no `{}`", keys[0])) }
+    if is_match { Ok(()) } else { Err(format!("it has no `{}`", keys[0])) }
 }
 
-/// The folder of a path as it was given.
+/// The folder of a path, normalized; empty for a bare file name.
 fn folder(path: &str) -> String {
-    normal(path).rsplit_once('/').map_or(String::new(), |(folder, _)| folder.to_owned())
+    normalize(path).rsplit_once('/').map_or(String::new(), |(folder, _)| folder.to_owned())
 }
 
-/// A path below a folder.
+/// Joins a folder and a relative path. Absolute paths are not changed.
 fn join(folder: &str, path: &str) -> String {
     let path = path.replace('\\', "/");
     if path.starts_with('/') || folder.is_empty() {
-        normal(&path)
+        normalize(&path)
     } else {
-        normal(&format!("{folder}/{path}"))
+        normalize(&format!("{folder}/{path}"))
     }
 }
 
-/// A path without `.` and `..`.
-fn normal(path: &str) -> String {
+/// A path with `/` as separator, and without `.` and `..`.
+fn normalize(path: &str) -> String {
     let path = path.replace('\\', "/");
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {

@@ -1,4 +1,4 @@
-//! What is known about images, runners, packages and actions: `tables.toml`.
+//! Data about images, runners, packages and actions, from `tables.toml`.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -7,54 +7,54 @@ use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use serde::Deserialize;
 
-/// The tables.
+/// The contents of `tables.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tables {
-    /// Images; the first row that fits counts.
+    /// GPU images; the first matching row applies.
     pub image: Vec<ImageRow>,
-    /// Images of bare distributions.
+    /// Images of plain distributions.
     pub plain: PlainTable,
-    /// Which tags of NVIDIA's own images exist.
+    /// The published tags of `nvidia/cuda`.
     pub cuda_tags: CudaTags,
-    /// Toolkits of distributions.
+    /// CUDA toolkits packaged by distributions.
     pub distribution: Vec<DistributionRow>,
-    /// Labels of runners that are gone.
+    /// Labels of retired GitHub runners.
     pub retired: Vec<RetiredRow>,
     /// Actions that install toolkits.
     pub action: Vec<ActionRow>,
 }
 
-/// A kind of image.
+/// A pattern for images.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ImageRow {
-    /// `repository:tag` with `*` for any text.
+    /// A pattern for `repository:tag`; `*` matches any text.
     #[serde(default, rename = "match")]
     pub pattern: Option<String>,
-    /// A word of the tag.
+    /// A word in the tag; an alternative to `pattern`.
     pub word: Option<String>,
-    /// What it needs; nothing if left out.
+    /// The backend that the image is built for; `None` if it does not need a GPU.
     pub backend: Option<Backend>,
-    /// Whether the compiler is in it.
+    /// Whether the image contains the CUDA compiler.
     #[serde(default)]
     pub toolkit: ToolkitIn,
-    /// Where the tag tells the release.
+    /// Where the toolkit's release is in the tag.
     pub version: Option<VersionIn>,
-    /// Whether it sets `NVIDIA_VISIBLE_DEVICES` and `NVIDIA_DRIVER_CAPABILITIES=compute,utility`.
+    /// Whether the image sets `NVIDIA_VISIBLE_DEVICES` and `NVIDIA_DRIVER_CAPABILITIES=compute,utility`.
     #[serde(default)]
     pub defaults: bool,
-    /// Whether it asks the runtime for graphics.
+    /// Whether the image requests the graphics capability.
     #[serde(default)]
     pub graphics: bool,
-    /// Whether it is made for Jetson, where `runtime: nvidia` is the way.
+    /// Whether the image is for Jetson, where `runtime: nvidia` is still required.
     #[serde(default)]
     pub jetson: bool,
-    /// Where this comes from.
+    /// Where the data of the row comes from.
     pub source: String,
 }
 
-/// Whether an image has the compiler.
+/// Whether an image contains the CUDA compiler.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolkitIn {
@@ -62,116 +62,116 @@ pub enum ToolkitIn {
     All,
     /// Never.
     None,
-    /// Where the tag says `devel`.
+    /// Only if the tag contains `devel`.
     Devel,
-    /// Not known.
+    /// Unknown.
     #[default]
     Unknown,
 }
 
-/// Where a tag tells the release of the toolkit.
+/// Where a tag contains the toolkit's release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum VersionIn {
-    /// At its beginning.
+    /// At the start of the tag.
     Tag,
-    /// After `cuda` or `cu`.
+    /// After `cuda` or `cu`, anywhere in the tag.
     Word,
 }
 
-/// Bare distributions.
+/// Images of plain distributions, which contain no toolkit and no driver.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlainTable {
-    /// Repositories.
+    /// Repository names.
     pub images: Vec<String>,
 }
 
-/// Which tags of `nvidia/cuda` exist.
+/// The published tags of `nvidia/cuda`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CudaTags {
-    /// Release of the tag that is proposed where none is given.
+    /// The CUDA release that fixes suggest by default.
     pub version: Version,
-    /// System of that tag.
+    /// The operating system that fixes suggest by default.
     pub os: String,
-    /// Releases below are gone.
+    /// Images of releases below this one are deleted.
     pub deleted_below: Version,
-    /// Releases below may go any day.
+    /// Images of releases below this one may be deleted at any time.
     pub retiring_below: Version,
-    /// From this release on the tag says `cudnn` without a number.
+    /// The first release whose tags say `cudnn` instead of `cudnn8`.
     pub cudnn_without_digit_since: Version,
-    /// The last point release by release.
+    /// The last patch release of each release: `12.4` to `12.4.1`.
     pub last: BTreeMap<String, String>,
-    /// Systems that came or went.
+    /// Operating systems that are not available for all releases.
     pub system: Vec<SystemRow>,
-    /// Where this comes from.
+    /// Where the data of the row comes from.
     pub source: String,
 }
 
-/// A system of the tags.
+/// An operating system in tags.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SystemRow {
-    /// As in the tag.
+    /// The name in the tag: `ubuntu24.04`.
     pub os: String,
-    /// First release that it exists for.
+    /// The first CUDA release with images for it.
     pub since: Option<Version>,
-    /// Last release that it exists for.
+    /// The last CUDA release with images for it.
     pub until: Option<Version>,
-    /// The system to take instead.
+    /// The operating system to use instead.
     pub instead: String,
-    /// Where this comes from.
+    /// Where the data of the row comes from.
     pub source: String,
 }
 
-/// The toolkit in a distribution's own package.
+/// The CUDA release of a distribution's own package.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DistributionRow {
-    /// Images, systems of tags and labels of runners that have it.
+    /// Image names, operating systems in tags and runner labels of the distribution.
     pub names: Vec<String>,
-    /// The release.
+    /// The CUDA release.
     pub toolkit: Version,
-    /// Where this comes from.
+    /// Where the data of the row comes from.
     pub source: String,
 }
 
-/// Labels of runners that are gone.
+/// Labels of retired GitHub runners.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RetiredRow {
-    /// The labels.
+    /// The retired labels.
     pub labels: Vec<String>,
-    /// The day they went.
+    /// The date of retirement: `2025-04-15`.
     pub until: String,
-    /// The label to take instead.
+    /// The label to use instead.
     #[serde(rename = "use")]
     pub instead: String,
-    /// Where this comes from.
+    /// Where the data of the row comes from.
     pub source: String,
 }
 
-/// An action that installs a toolkit.
+/// A GitHub action that installs a toolkit.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ActionRow {
     /// `owner/name`.
     pub name: String,
-    /// The input that takes the version.
+    /// The input for the toolkit's version.
     pub input: String,
-    /// A version for it.
+    /// The version that fixes suggest.
     pub example: String,
-    /// What it installs.
+    /// The backend of the toolkit that it installs.
     pub backend: Backend,
-    /// Where this comes from.
+    /// Where the data of the row comes from.
     pub source: String,
 }
 
-/// The embedded tables.
+/// The embedded tables, parsed on first use.
 ///
 /// # Panics
-/// If they are broken, which a test rules out.
+/// If the embedded file is invalid, which a test rules out.
 #[must_use]
 pub fn tables() -> &'static Tables {
     static TABLES: OnceLock<Tables> = OnceLock::new();
@@ -181,7 +181,7 @@ pub fn tables() -> &'static Tables {
 }
 
 impl Tables {
-    /// The toolkit in the package of a distribution, by image, system of a tag or label of a runner.
+    /// The row of a distribution, by image name, operating system in a tag or runner label.
     #[must_use]
     pub fn distribution_toolkit(&self, name: &str) -> Option<&DistributionRow> {
         self.distribution.iter().find(|row| row.names.iter().any(|known| known == name))
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_names_its_source() {
+    fn every_row_has_a_source() {
         let tables = tables();
         assert!(
             tables
@@ -208,7 +208,7 @@ mod tests {
             !tables.cuda_tags.source.is_empty()
                 && tables.cuda_tags.system.iter().all(|row| !row.source.is_empty())
         );
-        // What is proposed exists.
+        // The default suggestion is a published tag.
         let proposed = &tables.cuda_tags.version;
         assert_eq!(
             tables.cuda_tags.last.get(&proposed.release()).map(String::as_str),

@@ -1,4 +1,4 @@
-//! Which tags of `nvidia/cuda` exist, and the nearest one that does.
+//! Checks tags of `nvidia/cuda` and suggests the closest published tag.
 
 use gpubuild_core::version::Version;
 use gpubuild_detect::diagnostic::DiagnosticId;
@@ -8,34 +8,34 @@ use gpubuild_detect::id;
 use super::image::ImageName;
 use super::tables::{CudaTags, tables};
 
-/// What is wrong with a tag.
+/// A tag that does not exist or may be deleted soon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TagProblem {
-    /// The id of the finding.
+    /// The finding's id.
     pub id: DiagnosticId,
-    /// How much it matters.
+    /// The finding's severity.
     pub severity: Severity,
-    /// Why it can't be pulled.
+    /// The reason.
     pub why: String,
-    /// What happens.
+    /// The consequence: `can't be pulled`.
     pub what: &'static str,
-    /// The image to write instead.
-    pub instead: String,
+    /// The image to use instead.
+    pub replacement: String,
 }
 
 /// The parts of a tag.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct TagParts<'a> {
     version: &'a str,
-    /// `cudnn`, `cudnn8`.
+    /// `cudnn` or `cudnn8`.
     cudnn: Option<&'a str>,
     flavour: Option<&'a str>,
     os: Option<&'a str>,
-    /// Whether cuDNN stands after the flavour, which no tag has.
-    is_turned: bool,
+    /// Whether cuDNN comes after the flavour, which is not a valid order.
+    is_misordered: bool,
 }
 
-/// Looks at the tag of an image of NVIDIA's. `builds`: whether the compiler is needed, for the proposal.
+/// Checks the tag of an image of NVIDIA's. With `builds`, the suggested tag contains the compiler.
 #[must_use]
 pub fn problem(image: &ImageName, builds: bool) -> Option<TagProblem> {
     if !image.is_from_nvidia() || image.has_digest {
@@ -50,41 +50,44 @@ pub fn problem(image: &ImageName, builds: bool) -> Option<TagProblem> {
             severity: Severity::Error,
             why,
             what: "can't be pulled",
-            instead: renamed(image, &tag),
+            replacement: renamed(image, &tag),
         })
     };
     let tag = image.tag.as_deref().unwrap_or("latest");
     if tag == "latest" {
-        return missing("NVIDIA publishes no tag `latest` for it".to_owned(), default());
+        return missing("NVIDIA does not publish a `latest` tag".to_owned(), default());
     }
     let parts = split(tag)?;
     let version: Version = parts.version.parse().ok()?;
     if version < rules.deleted_below {
-        let why = format!("NVIDIA has deleted the images of CUDA {}", version.release());
+        let why = format!("NVIDIA has deleted the CUDA {} images", version.release());
         return missing(why, complete(rules, &rules.version, &TagParts { os: None, ..parts }, wanted));
     }
-    // Of what may go any day nothing is proposed.
-    let proposal = if version < rules.retiring_below {
+    // Never suggest an image that may be deleted soon.
+    let suggestion = if version < rules.retiring_below {
         complete(rules, &rules.version, &TagParts { os: None, ..parts }, wanted)
     } else {
         complete(rules, &version, &parts, wanted)
     };
     if parts.version.split('.').count() < 3 {
-        return missing(format!("tags name a release with three numbers, not `{}`", parts.version), proposal);
+        return missing(format!("tags use a three-part version, not `{}`", parts.version), suggestion);
     }
     if parts.flavour.is_none() || parts.os.is_none() {
-        return missing("tags end in a flavour and a system, as `-runtime-ubuntu22.04`".to_owned(), proposal);
+        return missing(
+            "tags end in a flavour and an operating system, such as `-runtime-ubuntu22.04`".to_owned(),
+            suggestion,
+        );
     }
-    if parts.is_turned {
-        return missing("in a tag cuDNN stands before the flavour".to_owned(), proposal);
+    if parts.is_misordered {
+        return missing("in tags, cuDNN comes before the flavour".to_owned(), suggestion);
     }
     if let Some(why) = cudnn_problem(rules, &version, parts.cudnn) {
-        return missing(why, proposal);
+        return missing(why, suggestion);
     }
     if let Some(row) = rules.system.iter().find(|row| Some(row.os.as_str()) == parts.os) {
         let why = match (&row.since, &row.until) {
-            (Some(since), _) if version < *since => format!("images on {} begin with CUDA {since}", row.os),
-            (_, Some(until)) if version > *until => format!("images on {} end with CUDA {until}", row.os),
+            (Some(since), _) if version < *since => format!("{} images start with CUDA {since}", row.os),
+            (_, Some(until)) if version > *until => format!("{} images end with CUDA {until}", row.os),
             _ => String::new(),
         };
         if !why.is_empty() {
@@ -97,26 +100,26 @@ pub fn problem(image: &ImageName, builds: bool) -> Option<TagProblem> {
     (version < rules.retiring_below).then(|| TagProblem {
         id: id!("file.image-retiring"),
         severity: Severity::Warning,
-        what: "may be gone any day",
-        why: format!("CUDA {} is out of support, and NVIDIA deletes such images", version.release()),
-        instead: renamed(image, &proposal),
+        what: "may be deleted at any time",
+        why: format!("NVIDIA no longer supports CUDA {} and deletes unsupported images", version.release()),
+        replacement: renamed(image, &suggestion),
     })
 }
 
 fn cudnn_problem(rules: &CudaTags, version: &Version, cudnn: Option<&str>) -> Option<String> {
     let has_digit = cudnn? != "cudnn";
     let since = &rules.cudnn_without_digit_since;
-    // The release before had neither.
+    // 12.4.0 has neither form, so a number is wrong for all of 12.4.
     if has_digit && (version.major(), version.minor()) >= (since.major(), since.minor()) {
-        Some(format!("from CUDA {since} on tags say `cudnn` without a number"))
+        Some(format!("tags for CUDA {since} and newer use `cudnn` without a number"))
     } else if !has_digit && *version < *since {
-        Some(format!("before CUDA {since} tags say `cudnn8`"))
+        Some(format!("tags for CUDA versions before {since} use `cudnn8`"))
     } else {
         None
     }
 }
 
-/// The parts of a tag; `None` for tags with other parts, of which nothing is known.
+/// Splits a tag into its parts; `None` if the tag contains unknown parts.
 fn split(tag: &str) -> Option<TagParts<'_>> {
     let mut pieces = tag.split('-');
     let version = pieces.next().filter(|text| text.starts_with(|c: char| c.is_ascii_digit()))?;
@@ -125,7 +128,7 @@ fn split(tag: &str) -> Option<TagParts<'_>> {
         match piece {
             "base" | "runtime" | "devel" => parts.flavour = Some(piece),
             _ if piece.starts_with("cudnn") => {
-                parts.is_turned = parts.flavour.is_some();
+                parts.is_misordered = parts.flavour.is_some();
                 parts.cudnn = Some(piece);
             }
             _ if piece.starts_with(|c: char| c.is_ascii_alphabetic()) && parts.os.is_none() => {
@@ -137,7 +140,7 @@ fn split(tag: &str) -> Option<TagParts<'_>> {
     Some(parts)
 }
 
-/// A whole tag with what is missing filled in.
+/// A complete tag: missing parts are filled with defaults.
 fn complete(rules: &CudaTags, version: &Version, parts: &TagParts<'_>, wanted: &str) -> String {
     let release = match rules.last.get(&version.release()) {
         Some(last) if version.as_str().split('.').count() < 3 => last.clone(),
@@ -145,8 +148,8 @@ fn complete(rules: &CudaTags, version: &Version, parts: &TagParts<'_>, wanted: &
         _ => version.to_string(),
     };
     let since = &rules.cudnn_without_digit_since;
-    let is_between = parts.cudnn.is_some() && version.release() == since.release() && *version < *since;
-    let release = if is_between { since.to_string() } else { release };
+    let lacks_cudnn = parts.cudnn.is_some() && version.release() == since.release() && *version < *since;
+    let release = if lacks_cudnn { since.to_string() } else { release };
     let is_new = release.parse::<Version>().is_ok_and(|release| release >= rules.cudnn_without_digit_since);
     let cudnn = parts.cudnn.map_or("", |_| if is_new { "cudnn-" } else { "cudnn8-" });
     let system = rules.system.iter().find(|row| row.os == rules.os).and_then(|row| row.since.as_ref());
@@ -163,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_that_do_not_exist_are_told_with_one_that_does() {
+    fn missing_tags_are_reported_with_a_published_one() {
         for (text, expected) in [
             ("nvidia/cuda", "file.image-tag nvidia/cuda:12.9.1-runtime-ubuntu24.04"),
             ("nvcr.io/nvidia/cuda:latest", "file.image-tag nvcr.io/nvidia/cuda:12.9.1-runtime-ubuntu24.04"),
@@ -210,7 +213,7 @@ mod tests {
             ("ubuntu", "-"),
         ] {
             let seen = problem(&ImageName::parse(text).unwrap(), false)
-                .map_or("-".to_owned(), |problem| format!("{} {}", problem.id, problem.instead));
+                .map_or("-".to_owned(), |problem| format!("{} {}", problem.id, problem.replacement));
             assert_eq!(seen, expected, "{text}");
         }
     }

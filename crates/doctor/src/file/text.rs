@@ -1,54 +1,54 @@
-//! A file as it was written, and text that was put together from its lines.
+//! Source text with line numbers, and scripts assembled from several lines of a file.
 
 use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::finding::{Evidence, FindingDraft, Severity};
 
-/// The lines of a file under the name that was asked for.
+/// The lines of a file, under the name that the user gave.
 #[derive(Debug, Clone)]
-pub struct Sheet {
+pub struct SourceText {
     name: String,
     lines: Vec<String>,
 }
 
-impl Sheet {
-    /// The lines of a text.
+impl SourceText {
+    /// Splits a text into lines.
     #[must_use]
     pub fn new(name: &str, text: &str) -> Self {
         Self { name: name.to_owned(), lines: text.lines().map(str::to_owned).collect() }
     }
 
-    /// Line `number` without the white space around it, counted from one; empty if there is none.
+    /// Line `number` (counted from one) without surrounding white space; empty if the file has no such line.
     #[must_use]
     pub fn line(&self, number: usize) -> &str {
         number.checked_sub(1).and_then(|index| self.lines.get(index)).map_or("", |line| line.trim())
     }
 
-    /// `Dockerfile:12` with what stands there.
+    /// Evidence with the place `Dockerfile:12` and the text of that line.
     #[must_use]
     pub fn evidence(&self, number: usize) -> Evidence {
-        Evidence::file(format!("{}:{number}", self.name), shown(self.line(number)))
+        Evidence::file(format!("{}:{number}", self.name), sanitize(self.line(number)))
     }
 
-    /// A finding that rests on a line.
+    /// A finding draft with a line as its evidence.
     #[must_use]
     pub fn draft(&self, id: DiagnosticId, severity: Severity, number: usize) -> FindingDraft {
         FindingDraft::new(id)
             .severity(severity)
             .value("line", number.to_string())
-            .value("file", shown(&self.name))
+            .value("file", sanitize(&self.name))
             .evidence(self.evidence(number))
     }
 
-    /// The line with one text replaced by another: the corrected line. `None` if the text does not stand there.
+    /// The line with `old` replaced by `new`. A match as a whole word is preferred. `None` if the line does not contain `old`.
     #[must_use]
     pub fn corrected(&self, number: usize, old: &str, new: &str) -> Option<String> {
         let line = self.line(number);
         let at = find_word(line, old).or_else(|| line.find(old))?;
-        Some(shown(&format!("{}{new}{}", &line[..at], &line[at + old.len()..])))
+        Some(sanitize(&format!("{}{new}{}", &line[..at], &line[at + old.len()..])))
     }
 }
 
-/// Where a text stands as a whole word.
+/// The byte offset of the first occurrence of `word` as a whole word.
 #[must_use]
 pub fn find_word(line: &str, word: &str) -> Option<usize> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -57,15 +57,15 @@ pub fn find_word(line: &str, word: &str) -> Option<usize> {
         .find(|at| !line[..*at].ends_with(is_part) && !line[at + word.len()..].starts_with(is_part))
 }
 
-/// Whether the name of a file has this ending.
+/// Whether a file name has this extension, ignoring case.
 #[must_use]
-pub fn has_ending(name: &str, ending: &str) -> bool {
-    name.rsplit_once('.').is_some_and(|(start, end)| !start.is_empty() && end.eq_ignore_ascii_case(ending))
+pub fn has_extension(name: &str, extension: &str) -> bool {
+    name.rsplit_once('.').is_some_and(|(start, end)| !start.is_empty() && end.eq_ignore_ascii_case(extension))
 }
 
-/// A text that fits into a line and can't do anything to a terminal.
+/// A text made safe for messages: one line of at most 200 characters, without control characters.
 #[must_use]
-pub fn shown(text: &str) -> String {
+pub fn sanitize(text: &str) -> String {
     const LENGTH: usize = 200;
     let mut line: String =
         text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LENGTH + 1).collect();
@@ -76,16 +76,16 @@ pub fn shown(text: &str) -> String {
     line
 }
 
-/// A script whose pieces stood in different lines of a file.
+/// A script assembled from several lines of a file, with a map from offsets to line numbers.
 #[derive(Debug, Clone, Default)]
 pub struct ScriptText {
     text: String,
-    /// Where a line of the file begins in the text.
+    /// Pairs of offset in the text and line number, sorted.
     marks: Vec<(usize, usize)>,
 }
 
 impl ScriptText {
-    /// A text that stands in one line.
+    /// A script that comes from a single line.
     #[must_use]
     pub fn of_line(number: usize, text: &str) -> Self {
         let mut script = Self::default();
@@ -93,38 +93,38 @@ impl ScriptText {
         script
     }
 
-    /// Adds what stood in a line, without a line break.
+    /// Appends text from a line, without a line break.
     pub fn push(&mut self, number: usize, text: &str) {
         self.marks.push((self.text.len(), number));
         self.text.push_str(text);
     }
 
-    /// Adds a whole line.
+    /// Appends a complete line and a line break.
     pub fn push_line(&mut self, number: usize, text: &str) {
         self.push(number, text);
         self.text.push('\n');
     }
 
-    /// The text.
+    /// The text of the script.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The line of the file that a place in the text comes from.
+    /// The line number in the file of a byte offset in the text.
     #[must_use]
     pub fn line_at(&self, offset: usize) -> usize {
         let next = self.marks.partition_point(|(start, _)| *start <= offset);
         next.checked_sub(1).map_or(0, |index| self.marks[index].1)
     }
 
-    /// The pieces of the script with the lines that they come from.
+    /// The pieces of the script with their line numbers.
     pub fn pieces(&self) -> impl Iterator<Item = (&str, usize)> {
         let ends = self.marks.iter().skip(1).map(|(start, _)| *start).chain([self.text.len()]);
         self.marks.iter().zip(ends).map(|((start, line), end)| (&self.text[*start..end], *line))
     }
 
-    /// A part of the script that still knows its lines.
+    /// The part of the script between two byte offsets, with its line numbers.
     #[must_use]
     pub fn part(&self, start: usize, end: usize) -> Self {
         let mut part = Self { text: self.text[start..end].to_owned(), marks: vec![(0, self.line_at(start))] };
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_knows_its_lines() {
+    fn script_offsets_map_to_line_numbers() {
         let mut script = ScriptText::default();
         script.push(3, "a b ");
         script.push(5, "c");
@@ -153,17 +153,17 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_corrected_where_the_whole_word_stands() {
-        let sheet = Sheet::new("Dockerfile", "RUN apt install cuda-keyring cuda\n");
-        let line = sheet.corrected(1, "cuda", "cuda-toolkit");
+    fn whole_words_are_replaced_first() {
+        let source = SourceText::new("Dockerfile", "RUN apt install cuda-keyring cuda\n");
+        let line = source.corrected(1, "cuda", "cuda-toolkit");
         assert_eq!(line.as_deref(), Some("RUN apt install cuda-keyring cuda-toolkit"));
-        assert_eq!(sheet.corrected(1, "nvcc", "x"), None);
-        assert_eq!(sheet.corrected(7, "nvcc", "x"), None);
+        assert_eq!(source.corrected(1, "nvcc", "x"), None);
+        assert_eq!(source.corrected(7, "nvcc", "x"), None);
     }
 
     #[test]
-    fn what_is_shown_is_one_short_line() {
-        assert_eq!(shown("a\u{1b}[31mb\nc"), "a [31mb c");
-        assert_eq!(shown(&"x".repeat(5000)).chars().count(), 200);
+    fn sanitized_text_is_one_short_line() {
+        assert_eq!(sanitize("a\u{1b}[31mb\nc"), "a [31mb c");
+        assert_eq!(sanitize(&"x".repeat(5000)).chars().count(), 200);
     }
 }

@@ -1,5 +1,5 @@
-//! YAML with the line of every value, anchors and merge keys resolved. A file that grows without bound when its aliases are
-//! followed is refused.
+//! A YAML reader that keeps line numbers and resolves anchors and merge keys. Files whose aliases expand without bound are
+//! rejected.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -8,27 +8,27 @@ use saphyr_parser::{Event, Parser, ScalarStyle};
 
 use super::text::ScriptText;
 
-/// A value and where it stands.
+/// A value with its line number.
 #[derive(Debug)]
 pub struct YamlNode {
-    /// Its first line, counted from one.
+    /// The first line of the value, counted from one.
     pub line: usize,
-    /// What it is.
+    /// The value.
     pub value: YamlValue,
-    /// How many values it is when all aliases are followed.
+    /// The number of values in it after alias expansion.
     size: usize,
 }
 
-/// What a node is.
+/// The value of a node.
 #[derive(Debug)]
 pub enum YamlValue {
-    /// Text. Numbers and words such as `true` are text as well.
+    /// A scalar, always as text: also numbers and words such as `true`.
     Text {
         /// The text.
         text: String,
-        /// For a text over several lines: each line of it with its number in the file.
+        /// The text with the line number of each of its lines.
         script: ScriptText,
-        /// Whether it stands in quotes or in a block, so that `0` in it is text and no number.
+        /// Whether it is quoted or a block scalar, so that `0` is a string and not a number.
         is_quoted: bool,
     },
     /// A list.
@@ -48,37 +48,37 @@ pub struct YamlPair {
     pub node: Rc<YamlNode>,
 }
 
-/// Why a text is no YAML that can be read.
+/// Why a text can't be read as YAML.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum YamlError {
-    /// What the parser says.
+    /// A syntax error.
     #[error("line {line}: {what}")]
     Syntax {
-        /// The line.
+        /// The line number.
         line: usize,
-        /// What is wrong.
+        /// The parser's message.
         what: String,
     },
-    /// Too deep.
-    #[error("line {0}: values are nested more than {DEEPEST} levels deep")]
+    /// Values are nested too deeply.
+    #[error("line {0}: values are nested more than {MAX_DEPTH} levels deep")]
     Deep(usize),
-    /// Aliases that multiply.
-    #[error("line {0}: with its aliases followed the file has more than {LARGEST} values")]
+    /// Alias expansion produces too many values.
+    #[error("line {0}: the file has more than {MAX_VALUES} values after alias expansion")]
     Large(usize),
-    /// An alias inside of what it names.
-    #[error("line {0}: an alias names the value that it stands in")]
-    Circle(usize),
+    /// An alias is inside the value that it refers to.
+    #[error("line {0}: an alias refers to the value that contains it")]
+    Cycle(usize),
 }
 
-/// How deep values may be nested.
-const DEEPEST: usize = 64;
-/// How many values a document may have, with aliases followed.
-const LARGEST: usize = 500_000;
+/// The limit of nesting.
+const MAX_DEPTH: usize = 64;
+/// The limit of values in a file, after alias expansion.
+const MAX_VALUES: usize = 500_000;
 
-/// The documents of a text.
+/// Parses all documents of a text.
 ///
 /// # Errors
-/// It is no YAML, or has too many values.
+/// If the text is not valid YAML, or exceeds a limit.
 pub fn parse(text: &str) -> Result<Vec<Rc<YamlNode>>, YamlError> {
     let lines: Vec<&str> = text.lines().collect();
     let mut builder =
@@ -88,13 +88,13 @@ pub fn parse(text: &str) -> Result<Vec<Rc<YamlNode>>, YamlError> {
             line: error.marker().line(),
             what: error.info().to_owned(),
         })?;
-        builder.take(event, span.start.line(), span.end.line())?;
+        builder.push(event, span.start.line(), span.end.line())?;
     }
     Ok(builder.done)
 }
 
-/// A list or a map that is not finished.
-struct Open {
+/// A list or map whose end has not been read yet.
+struct OpenCollection {
     anchor: usize,
     line: usize,
     is_map: bool,
@@ -103,18 +103,18 @@ struct Open {
 
 struct YamlBuilder<'a> {
     lines: Vec<&'a str>,
-    open: Vec<Open>,
+    open: Vec<OpenCollection>,
     anchors: HashMap<usize, Rc<YamlNode>>,
     done: Vec<Rc<YamlNode>>,
-    /// Values of all documents together.
+    /// The number of values in all documents so far.
     total: usize,
 }
 
 impl YamlBuilder<'_> {
-    fn take(&mut self, event: Event<'_>, line: usize, end: usize) -> Result<(), YamlError> {
+    fn push(&mut self, event: Event<'_>, line: usize, end: usize) -> Result<(), YamlError> {
         match event {
             Event::Alias(anchor) => {
-                let node = self.anchors.get(&anchor).cloned().ok_or(YamlError::Circle(line))?;
+                let node = self.anchors.get(&anchor).cloned().ok_or(YamlError::Cycle(line))?;
                 self.add(node, line)
             }
             Event::Scalar(text, style, anchor, _) => {
@@ -141,16 +141,16 @@ impl YamlBuilder<'_> {
     }
 
     fn start(&mut self, anchor: usize, line: usize, is_map: bool) -> Result<(), YamlError> {
-        if self.open.len() >= DEEPEST {
+        if self.open.len() >= MAX_DEPTH {
             return Err(YamlError::Deep(line));
         }
-        self.open.push(Open { anchor, line, is_map, items: Vec::new() });
+        self.open.push(OpenCollection { anchor, line, is_map, items: Vec::new() });
         Ok(())
     }
 
     fn finish(&mut self, anchor: usize, node: YamlNode) -> Result<(), YamlError> {
         let line = node.line;
-        if node.size > LARGEST {
+        if node.size > MAX_VALUES {
             return Err(YamlError::Large(line));
         }
         let node = Rc::new(node);
@@ -166,14 +166,14 @@ impl YamlBuilder<'_> {
             return Ok(());
         }
         self.total = self.total.saturating_add(node.size);
-        if self.total > LARGEST {
+        if self.total > MAX_VALUES {
             return Err(YamlError::Large(line));
         }
         self.done.push(node);
         Ok(())
     }
 
-    /// The lines of a text as they stand in the file, so that each keeps its number.
+    /// Maps the lines of a scalar to their line numbers in the file.
     fn script(&self, text: &str, style: ScalarStyle, line: usize, end: usize) -> ScriptText {
         let mut script = ScriptText::default();
         match style {
@@ -190,7 +190,7 @@ impl YamlBuilder<'_> {
             | ScalarStyle::SingleQuoted
                 if end > line && text.contains(' ') =>
             {
-                // Folding takes away line breaks only: the words stand in the file in their order.
+                // Folding only removes line breaks, so the words appear in the file in the same order.
                 let mut number = line;
                 let mut rest = "";
                 for part in text.split_inclusive([' ', '\n']) {
@@ -212,16 +212,17 @@ impl YamlBuilder<'_> {
     }
 }
 
-/// Where a word stands at the beginning of a text: words that escapes have changed are not looked for to the end of it.
+/// The offset of a word near the start of a text. The search is limited to 200 bytes before the word, because escapes may
+/// have changed the word.
 fn near(rest: &str, word: &str) -> Option<usize> {
     let limit = rest.len().min(word.len() + 200);
     let end = (limit..=rest.len()).find(|end| rest.is_char_boundary(*end))?;
     rest[..end].find(word)
 }
 
-/// The finished list or map. Merge keys give what the map does not have itself.
-fn close(open: Open, size: usize) -> Result<YamlNode, YamlError> {
-    let Open { line, is_map, items, .. } = open;
+/// The node of a complete list or map. Merge keys add only keys that the map does not have itself.
+fn close(open: OpenCollection, size: usize) -> Result<YamlNode, YamlError> {
+    let OpenCollection { line, is_map, items, .. } = open;
     if !is_map {
         return Ok(YamlNode { line, value: YamlValue::List(items), size });
     }
@@ -245,7 +246,7 @@ fn close(open: Open, size: usize) -> Result<YamlNode, YamlError> {
         let mut looked = 0usize;
         for pair in merged.iter().flat_map(|node| node.pairs()) {
             looked += 1;
-            if looked > LARGEST {
+            if looked > MAX_VALUES {
                 return Err(YamlError::Large(line));
             }
             if known.insert(pair.key.clone()) {
@@ -253,7 +254,7 @@ fn close(open: Open, size: usize) -> Result<YamlNode, YamlError> {
             }
         }
     }
-    // A map that begins in a line of its own begins with its first key.
+    // A map starts at its first key. Merged keys may come from earlier lines and do not count.
     let line = pairs
         .iter()
         .map(|pair| pair.line)
@@ -263,7 +264,7 @@ fn close(open: Open, size: usize) -> Result<YamlNode, YamlError> {
 }
 
 impl YamlNode {
-    /// The text, if it is one.
+    /// The text of a scalar.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         match &self.value {
@@ -272,7 +273,7 @@ impl YamlNode {
         }
     }
 
-    /// The text with the lines that it comes from.
+    /// The text of a scalar with its line numbers.
     #[must_use]
     pub fn script(&self) -> Option<&ScriptText> {
         match &self.value {
@@ -281,7 +282,7 @@ impl YamlNode {
         }
     }
 
-    /// The pairs of a map; none if it is no map.
+    /// The pairs of a map; empty for other values.
     #[must_use]
     pub fn pairs(&self) -> &[YamlPair] {
         match &self.value {
@@ -290,7 +291,7 @@ impl YamlNode {
         }
     }
 
-    /// The values of a list; none if it is no list.
+    /// The values of a list; empty for other values.
     #[must_use]
     pub fn items(&self) -> &[Rc<YamlNode>] {
         match &self.value {
@@ -299,7 +300,7 @@ impl YamlNode {
         }
     }
 
-    /// The values of a list, or the value itself where one may be written without its list.
+    /// The values of a list, or the value itself, for keys that accept both.
     #[must_use]
     pub fn one_or_many(&self) -> Vec<&Self> {
         match &self.value {
@@ -308,13 +309,13 @@ impl YamlNode {
         }
     }
 
-    /// The pair of a key.
+    /// The pair with this key.
     #[must_use]
     pub fn pair(&self, key: &str) -> Option<&YamlPair> {
         self.pairs().iter().find(|pair| pair.key == key)
     }
 
-    /// The value of a key.
+    /// The value of this key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&YamlNode> {
         self.pair(key).map(|pair| pair.node.as_ref())
@@ -326,25 +327,25 @@ impl YamlNode {
         path.iter().try_fold(self, |node, key| node.get(key))
     }
 
-    /// The text of a key.
+    /// The text of this key's scalar.
     #[must_use]
     pub fn text_of(&self, key: &str) -> Option<&str> {
         self.get(key)?.text()
     }
 
-    /// Whether a key says yes.
+    /// Whether the value of a key is true: `true`, `True`, `yes` or `on`.
     #[must_use]
     pub fn is_true(&self, key: &str) -> bool {
         self.text_of(key).is_some_and(|text| matches!(text, "true" | "True" | "yes" | "on"))
     }
 
-    /// Whether it is a number that is not written as a text.
+    /// Whether this is an unquoted number.
     #[must_use]
     pub fn is_number(&self) -> bool {
         matches!(&self.value, YamlValue::Text { text, is_quoted: false, .. } if text.parse::<f64>().is_ok())
     }
 
-    /// Whether nothing was written.
+    /// Whether this is an empty value, `~` or `null`.
     #[must_use]
     pub fn is_null(&self) -> bool {
         matches!(self.text(), Some("" | "~" | "null"))
@@ -362,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn values_know_their_lines() {
+    fn values_have_line_numbers() {
         let node =
             one("a:\n  b: 1\n  c:\n    - x\n    - y: 2\nrun: |\n\n  one\n  two\nfold: >-\n  aa bb\n  cc\n");
         assert_eq!(node.at(&["a", "b"]).map(|node| (node.line, node.text())), Some((2, Some("1"))));
@@ -395,17 +396,17 @@ mod tests {
     }
 
     #[test]
-    fn documents_that_would_never_end_are_refused() {
-        let mut laughs = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
+    fn unbounded_documents_are_rejected() {
+        let mut aliases = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
         let mut merges = "a0: &a0 {k: 1}\n".to_owned();
         for level in 1..40 {
             let names = vec![format!("*a{}", level - 1); 9].join(", ");
-            let _ = writeln!(laughs, "a{level}: &a{level} [{names}]");
+            let _ = writeln!(aliases, "a{level}: &a{level} [{names}]");
             let _ = writeln!(merges, "a{level}: &a{level} {{<<: [{names}], k{level}: 1}}");
         }
-        assert!(matches!(parse(&laughs), Err(YamlError::Large(_))));
+        assert!(matches!(parse(&aliases), Err(YamlError::Large(_))));
         assert!(matches!(parse(&merges), Err(YamlError::Large(_))));
-        assert!(matches!(parse("a: &a [*a]\n"), Err(YamlError::Circle(1))));
+        assert!(matches!(parse("a: &a [*a]\n"), Err(YamlError::Cycle(1))));
         assert!(matches!(parse(&"- ".repeat(100_000)), Err(YamlError::Deep(1))));
         assert!(matches!(parse(&"[".repeat(100_000)), Err(YamlError::Deep(_) | YamlError::Syntax { .. })));
         let many: String = (0..60)
@@ -417,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_name_their_line() {
+    fn syntax_errors_have_line_numbers() {
         for text in ["a: b: c\n", "a:\n\t- b\n", "a: [1, 2\nb: 3\n", "a: *nope\n", "\"abc\n", "a: 'x\n"] {
             assert!(
                 matches!(parse(text), Err(YamlError::Syntax { line: 1..=3, .. })),

@@ -1,5 +1,5 @@
-//! Which Python package for which GPU: PyTorch's builds, CuPy's and ONNX Runtime's, by card, driver and ROCm. Pure; the table is
-//! `toolkits/tables/packages.toml`.
+//! Selects Python packages (PyTorch, CuPy and ONNX Runtime) for the GPUs, the driver and the ROCm release of a machine. Pure; the
+//! data is in `toolkits/tables/packages.toml`.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -57,7 +57,7 @@ struct PackageLine {
 struct Instead {
     product: Product,
     vendor: Vendor,
-    /// On boards whose GPU is on no bus.
+    /// Only for boards with an integrated NVIDIA GPU (Jetson).
     #[serde(default)]
     jetson: bool,
     text: String,
@@ -72,7 +72,7 @@ enum Product {
     Cupy,
     #[serde(rename = "onnxruntime")]
     OnnxRuntime,
-    /// Neither PyTorch nor CuPy.
+    /// For GPUs that neither PyTorch nor CuPy supports.
     Both,
 }
 
@@ -96,72 +96,73 @@ struct PackageCpu {
     source: String,
 }
 
-/// The table is part of the program, and a test reads it.
+/// The embedded table. A test verifies that it parses.
 fn table() -> &'static PackageTable {
     TABLE.get_or_init(|| {
-        gpubuild_toml::from_bytes(tables::PACKAGES).expect("toolkits/tables/packages.toml is tested")
+        gpubuild_toml::from_bytes(tables::PACKAGES)
+            .expect("toolkits/tables/packages.toml is valid, as a test verifies")
     })
 }
 
-/// What to install for a GPU.
+/// Recommended packages for a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PackageChoice {
-    /// Name of the GPU; `processor` where there is none.
+    /// Name of the GPU; `processor` without one.
     pub gpu: String,
-    /// How many of them there are.
+    /// Number of identical GPUs.
     pub count: usize,
-    /// Its architecture.
+    /// Architecture of the GPU: `sm_89`, `gfx1100`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arch: Option<String>,
-    /// PyTorch.
+    /// PyTorch package.
     pub torch: Advice,
-    /// CuPy.
+    /// CuPy package.
     pub cupy: Advice,
-    /// ONNX Runtime.
+    /// ONNX Runtime package.
     pub onnxruntime: Advice,
 }
 
-/// A package, or why there is none.
+/// A package, or the reason why no package fits.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Advice {
-    /// What pip is asked for; none if there is no package.
+    /// Requirement for pip; `None` if no package fits.
     pub package: Option<String>,
-    /// The index that has it, if it is not PyPI.
+    /// URL of the index, if it is not PyPI.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub index: Option<String>,
-    /// The command that installs it.
+    /// Command that installs the package.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// Variables that have to be set to run it.
+    /// Environment variables to set at run time.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub variables: BTreeMap<String, String>,
-    /// What else it needs, one sentence each.
+    /// Further requirements, one phrase each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
-    /// Why this one, or why none.
+    /// Reason for the package, or why no package fits.
     pub why: String,
-    /// Another way.
+    /// An alternative.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beside: Option<String>,
-    /// Where this comes from.
+    /// Source of the table row.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
 }
 
-/// What the choice rests on.
+/// Input of the selection.
 #[derive(Clone, Copy)]
 struct PackageContext<'a> {
     facts: &'a Facts,
     inventory: &'a Inventory,
     catalogue: &'a Catalogue,
     matrix: &'a Matrix,
-    /// The CUDA version that the driver told.
+    /// CUDA version that the driver reported.
     cuda: Option<&'a Version>,
 }
 
-/// The packages for every GPU of a machine, in the order of their addresses; those for the processor if there is none.
+/// Packages for every GPU of a machine, with identical GPUs merged; packages for the processor without a GPU.
 #[must_use]
 pub fn choose(
     facts: &Facts,
@@ -171,10 +172,10 @@ pub fn choose(
     probes: &Probes,
 ) -> Vec<PackageChoice> {
     let cuda = probes.get(&Backend::Cuda).and_then(|answer| cuda_version(&answer.answer));
-    let scene = PackageContext { facts, inventory, catalogue, matrix, cuda: cuda.as_ref() };
+    let context = PackageContext { facts, inventory, catalogue, matrix, cuda: cuda.as_ref() };
     let mut choices: Vec<PackageChoice> = Vec::new();
     for gpu in gpus(facts, matrix) {
-        let choice = scene.choice(gpu);
+        let choice = context.choice(gpu);
         let is_same = |known: &&mut PackageChoice| (&known.gpu, &known.arch) == (&choice.gpu, &choice.arch);
         match choices.iter_mut().find(is_same) {
             Some(known) => known.count += 1,
@@ -184,27 +185,27 @@ pub fn choose(
     if choices.is_empty() { vec![processor()] } else { choices }
 }
 
-/// 12060 is 12.6.
+/// The CUDA version in a driver's answer; 12060 is 12.6.
 fn cuda_version(answer: &str) -> Option<Version> {
     let document: serde_json::Value = serde_json::from_str(answer).ok()?;
     let number = document.get("driver_version")?.as_u64().filter(|number| *number >= 1000)?;
     format!("{}.{}", number / 1000, number % 1000 / 10).parse().ok()
 }
 
-/// The machine's GPUs for which somebody makes packages, with what the drivers told of them. Of AMD's cards the files say
-/// more: a driver repeats what a variable makes it believe.
+/// GPUs of vendors that packages exist for, as the drivers report them. For AMD GPUs the facts from files are used, because the
+/// driver's answer reflects `HSA_OVERRIDE_GFX_VERSION`.
 fn gpus<'a>(facts: &'a Facts, matrix: &'a Matrix) -> Vec<&'a Gpu> {
-    let counts = |gpu: &&Gpu| {
+    let has_packages = |gpu: &&Gpu| {
         matches!(gpu.vendor, Vendor::Nvidia | Vendor::Amd | Vendor::Intel | Vendor::Apple | Vendor::Qualcomm)
     };
-    let of_files = |gpu: &'a Gpu| {
+    let from_files = |gpu: &'a Gpu| {
         let same = |known: &&Gpu| known.vendor == Vendor::Amd && gpu.pci.is_some() && known.pci == gpu.pci;
         facts.gpus.iter().find(same).unwrap_or(gpu)
     };
     let verdicts = [Backend::Cuda, Backend::Rocm, Backend::Metal, Backend::Sycl, Backend::Vulkan];
     let mut all: Vec<&Gpu> = Vec::new();
     for backend in verdicts {
-        let devices = matrix.verdict(backend).devices.iter().filter(counts).map(of_files);
+        let devices = matrix.verdict(backend).devices.iter().filter(has_packages).map(from_files);
         let fresh: Vec<&Gpu> =
             devices.filter(|gpu| !all.iter().any(|known| known.vendor == gpu.vendor)).collect();
         all.extend(fresh);
@@ -238,7 +239,7 @@ fn processor() -> PackageChoice {
 }
 
 fn command(package: &str, index: Option<&str>) -> String {
-    // Versions and extras have characters that a shell takes for its own.
+    // Versions and extras contain characters that are special in a shell.
     let plain = package.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
     let package = if plain { package.to_owned() } else { format!("\"{package}\"") };
     match index {
@@ -247,12 +248,12 @@ fn command(package: &str, index: Option<&str>) -> String {
     }
 }
 
-/// Why a row does not fit.
+/// Why a row does not fit a GPU.
 enum PackageRefusal {
-    /// It is for something else.
-    Other,
-    /// It would fit if it were not for this.
-    But(String),
+    /// The row is for other GPUs or systems.
+    NotApplicable,
+    /// The row is for this GPU, but this requirement is not met.
+    Unmet(String),
 }
 
 impl PackageContext<'_> {
@@ -281,26 +282,26 @@ impl PackageContext<'_> {
     }
 
     fn advise(&self, rows: &[PackageLine], product: Product, gpu: &Gpu) -> Advice {
-        let mut but: Option<String> = None;
+        let mut unmet: Option<String> = None;
         for row in rows {
             match self.fits(row, gpu, gpu.arch.as_deref()) {
                 Ok(needs) => return advice(row, gpu, needs),
-                Err(PackageRefusal::But(why)) => {
-                    but.get_or_insert(why);
+                Err(PackageRefusal::Unmet(why)) => {
+                    unmet.get_or_insert(why);
                 }
-                Err(PackageRefusal::Other) => {}
+                Err(PackageRefusal::NotApplicable) => {}
             }
         }
-        if let Some(advice) = self.as_another(rows, gpu) {
+        if let Some(advice) = self.as_related_arch(rows, gpu) {
             return advice;
         }
         let name = gpu.arch.as_deref().unwrap_or(&gpu.name);
-        let none = || format!("there is no build of {} for {name} on this system", product.label());
-        Advice { why: but.unwrap_or_else(none), ..Advice::default() }
+        let none = || format!("{} has no build for {name} on this system", product.label());
+        Advice { why: unmet.unwrap_or_else(none), ..Advice::default() }
     }
 
-    /// What a card gets that may pass for another one.
-    fn as_another(&self, rows: &[PackageLine], gpu: &Gpu) -> Option<Advice> {
+    /// Packages for an AMD GPU that can run the code of a related architecture with `HSA_OVERRIDE_GFX_VERSION`.
+    fn as_related_arch(&self, rows: &[PackageLine], gpu: &Gpu) -> Option<Advice> {
         if self.facts.platform.os != Os::Linux || gpu.vendor != Vendor::Amd {
             return None;
         }
@@ -315,34 +316,37 @@ impl PackageContext<'_> {
         advice
             .variables
             .insert("HSA_OVERRIDE_GFX_VERSION".to_owned(), format!("{major}.{}", numbers.join(".")));
-        advice.why =
-            format!("{} has code for {to}, as which the card may pass; versions: {}", row.id, row.versions);
+        advice.why = format!(
+            "{} has code for {to}, which the GPU can run with `HSA_OVERRIDE_GFX_VERSION`; versions: {}",
+            row.id, row.versions
+        );
         Some(advice)
     }
 
-    /// Whether a row fits a card that is taken for `arch`: what else it needs, or why not.
+    /// Whether a row fits a GPU with architecture `arch`: its further requirements, or why it does not fit.
     fn fits(&self, row: &PackageLine, gpu: &Gpu, arch: Option<&str>) -> Result<Vec<String>, PackageRefusal> {
         let platform = self.facts.platform;
         let here =
             row.on.contains(&platform.os) && (row.machine.is_empty() || row.machine.contains(&platform.arch));
         if row.vendor != gpu.vendor || !here || is_board(gpu) || !is_for(row, gpu, arch) {
-            return Err(PackageRefusal::Other);
+            return Err(PackageRefusal::NotApplicable);
         }
         let mut needs = Vec::new();
         if let Some(floor) = row.driver.get(&self.driver_os()) {
             match self.driver(gpu.vendor) {
                 Some(driver) if driver < *floor => {
-                    let text = format!("the driver {driver} is older than {floor}, which {} needs", row.id);
-                    return Err(PackageRefusal::But(text));
+                    let text = format!("driver {driver} is older than {floor}, which {} requires", row.id);
+                    return Err(PackageRefusal::Unmet(text));
                 }
                 Some(_) => {}
                 None => match (self.cuda, self.cuda_of(floor)) {
                     (Some(cuda), Some(wanted)) if cuda.major() < wanted.major() => {
-                        let text = format!("the driver knows CUDA {cuda}, and {} needs {wanted}", row.id);
-                        return Err(PackageRefusal::But(text));
+                        let text =
+                            format!("the driver supports CUDA {cuda}, and {} requires {wanted}", row.id);
+                        return Err(PackageRefusal::Unmet(text));
                     }
                     (Some(_), Some(_)) => {}
-                    _ => needs.push(format!("a driver from {floor} on")),
+                    _ => needs.push(format!("driver {floor} or newer")),
                 },
             }
         }
@@ -352,20 +356,20 @@ impl PackageContext<'_> {
                 version.major() == release.major() && row.below.as_ref().is_none_or(|below| version < below)
             };
             if !installed.is_some_and(fits) {
-                needs.push(format!("the libraries of ROCm {release}"));
+                needs.push(format!("the ROCm {release} libraries"));
             }
         }
         Ok(needs)
     }
 
-    /// Under WSL the driver is that of Windows, by its numbers.
+    /// Under WSL the Windows driver has_packages, with its version numbers.
     fn driver_os(&self) -> Os {
         if self.facts.wsl.is_some() { Os::Windows } else { self.facts.platform.os }
     }
 
-    /// The CUDA version that the oldest driver of a row knows.
+    /// The CUDA version that the minimum driver of a row supports.
     fn cuda_of(&self, driver: &Version) -> Option<&Version> {
-        // Windows' drivers have other numbers, and the same first ones of a major release.
+        // Windows drivers have other numbers; the major version is enough to select the Linux driver of the same CUDA release.
         let linux = if driver.major() < 500 {
             "450.80.02"
         } else if driver.major() < 580 {
@@ -386,7 +390,7 @@ impl PackageContext<'_> {
     }
 }
 
-/// A GPU that is on no bus: a Jetson, whose libraries are of its own release.
+/// An integrated NVIDIA GPU, which is on no PCI bus: a Jetson, whose libraries have their own releases.
 fn is_board(gpu: &Gpu) -> bool {
     gpu.vendor == Vendor::Nvidia && gpu.integrated == Some(true)
 }
@@ -400,10 +404,15 @@ fn advice(row: &PackageLine, gpu: &Gpu, needs: Vec<String>) -> Advice {
     let reason = match (code, &row.from, own) {
         (Some(code), ..) => format!("{} has code for {code}", row.id),
         (None, Some(from), Some(_)) => {
-            format!("{} works from compute capability {}.{} on", row.id, number(from) / 10, number(from) % 10)
+            format!(
+                "{} supports compute capability {}.{} and newer",
+                row.id,
+                number(from) / 10,
+                number(from) % 10
+            )
         }
         (None, _, None) if gpu.vendor == Vendor::Nvidia => {
-            format!("{} is for the newest cards; which generation this one is of was not told", row.id)
+            format!("{} is for the newest GPUs; the architecture of this one is unknown", row.id)
         }
         _ => format!("{} is for {}", row.id, own.unwrap_or(&gpu.name)),
     };
@@ -419,14 +428,14 @@ fn advice(row: &PackageLine, gpu: &Gpu, needs: Vec<String>) -> Advice {
     }
 }
 
-/// Whether a row is for a card.
+/// Whether a row is for a GPU.
 fn is_for(row: &PackageLine, gpu: &Gpu, arch: Option<&str>) -> bool {
     if !row.ids.is_empty() {
         let id = gpu.ids.map(|(_, device)| format!("{device:04x}"));
         return id.is_some_and(|id| row.ids.iter().any(|first| id.starts_with(first)));
     }
     let Some(arch) = arch else {
-        // Of a card of NVIDIA whose generation is not known, the driver alone tells.
+        // For an NVIDIA GPU of unknown architecture only the driver decides.
         return gpu.vendor == Vendor::Nvidia || row.archs.is_empty();
     };
     match (gpu.vendor, &row.from) {
@@ -436,13 +445,13 @@ fn is_for(row: &PackageLine, gpu: &Gpu, arch: Option<&str>) -> bool {
     }
 }
 
-/// Whether machine code for one compute capability runs on another: the same generation, and not newer.
+/// Whether machine code for one compute capability runs on another: the same major version, and not newer.
 fn runs(built: &str, on: &str) -> bool {
     let (built, on) = (number(built), number(on));
     built / 10 == on / 10 && built <= on
 }
 
-/// `sm_90a` and `90` are 90.
+/// Number of a compute capability: 90 for `sm_90a` and for `90`.
 fn number(arch: &str) -> u32 {
     let digits = arch.trim_start_matches("sm_").trim_end_matches(|c: char| c.is_ascii_alphabetic());
     digits.parse().unwrap_or(0)

@@ -12,7 +12,7 @@ fn choices(host: RecordedHostBuilder) -> Vec<PackageChoice> {
     let inventory = toolkit::probe(&host, &catalogue);
     let matrix = gpubuild_plan::offer::evaluate(&facts, &inventory, &catalogue, &Probes::new());
     assert_eq!(host.counts().processes, 0);
-    choose(&facts, &inventory, &catalogue, &matrix, &toolkit::ask_drivers(&host, &Backend::ALL))
+    choose(&facts, &inventory, &catalogue, &matrix, &toolkit::probe_drivers(&host, &Backend::ALL))
 }
 
 fn linux() -> RecordedHostBuilder {
@@ -44,7 +44,7 @@ fn amd(gfx: u32, device: u16) -> PackageChoice {
     choices(host).remove(0)
 }
 
-/// The last word of the index, or the package where it is on PyPI, or `none`.
+/// The last path segment of the index, the package if it is on PyPI, or `none`.
 fn short(advice: &Advice) -> &str {
     let index = advice
         .index
@@ -54,16 +54,16 @@ fn short(advice: &Advice) -> &str {
 }
 
 #[test]
-fn the_table_is_sound() {
+fn table_rows_are_complete() {
     let table = table();
     for row in table.torch.iter().chain(&table.cupy).chain(&table.onnxruntime) {
         assert!(!row.source.is_empty() && !row.on.is_empty() && !row.versions.is_empty(), "{}", row.id);
         for arch in &row.archs {
-            let is_spelled = match row.vendor {
+            let is_valid = match row.vendor {
                 Vendor::Nvidia => arch.bytes().all(|byte| byte.is_ascii_digit()),
                 _ => arch.starts_with("gfx"),
             };
-            assert!(is_spelled, "{}: {arch}", row.id);
+            assert!(is_valid, "{}: {arch}", row.id);
         }
         if row.vendor == Vendor::Nvidia {
             assert!(row.on.iter().all(|os| row.driver.contains_key(os)), "{} has no driver", row.id);
@@ -73,16 +73,16 @@ fn the_table_is_sound() {
 }
 
 #[test]
-fn cards_of_nvidia_by_generation_and_driver() {
+fn nvidia_gpus_get_builds_for_their_generation_and_driver() {
     for (device, driver, torch, cupy) in [
         // H200, RTX 4090, RTX 5090 with a new driver.
         ("0x2335", "590.48.01", "cu132", "cupy-cuda13x[ctk]"),
         ("0x2684", "580.65.06", "cu132", "cupy-cuda13x[ctk]"),
         ("0x2b85", "580.65.06", "cu132", "cupy-cuda13x[ctk]"),
-        // The same with drivers that know no CUDA 13.
+        // The same with drivers that do not support CUDA 13.
         ("0x2684", "550.144.03", "cu128", "cupy-cuda12x[ctk]"),
         ("0x2b85", "570.86.16", "cu128", "cupy-cuda12x[ctk]"),
-        // GTX 1080 and Tesla V100: the last builds with their code.
+        // GTX 1080 and Tesla V100: the last builds with code for them.
         ("0x1b80", "580.65.06", "cu126", "cupy-cuda12x[ctk]"),
         ("0x1db1", "580.65.06", "cu126", "cupy-cuda12x[ctk]"),
         // An old driver.
@@ -101,29 +101,29 @@ fn cards_of_nvidia_by_generation_and_driver() {
 }
 
 #[test]
-fn cards_of_amd_old_and_new() {
+fn amd_gpus_get_builds_for_their_architecture() {
     for (gfx, device, torch, cupy) in [
         (110_000, 0x744c, "rocm7.2", "cupy-rocm-7-0"),
         (120_001, 0x7550, "rocm7.2", "cupy-rocm-7-0"),
         (90402, 0x74a1, "rocm7.2", "cupy-rocm-7-0"),
         (90000, 0x687f, "rocm7.2", "cupy-rocm-5-0"),
         (110_003, 0x15bf, "gfx110X-all", "none"),
-        // Polaris: nothing is left but Vulkan.
+        // Polaris: only Vulkan supports it.
         (80003, 0x67df, "none", "none"),
     ] {
         let choice = amd(gfx, device);
         assert_eq!((short(&choice.torch), short(&choice.cupy)), (torch, cupy), "{choice:?}");
     }
     let polaris = amd(80003, 0x67df);
-    assert!(polaris.torch.beside.unwrap().contains("only Vulkan is left"));
-    let next_of_kin = amd(100_301, 0x73df);
-    assert_eq!(next_of_kin.torch.variables["HSA_OVERRIDE_GFX_VERSION"], "10.3.0");
-    assert_eq!(short(&next_of_kin.torch), "rocm7.2");
+    assert!(polaris.torch.beside.unwrap().contains("only through Vulkan"));
+    let related = amd(100_301, 0x73df);
+    assert_eq!(related.torch.variables["HSA_OVERRIDE_GFX_VERSION"], "10.3.0");
+    assert_eq!(short(&related.torch), "rocm7.2");
     assert!(amd(110_000, 0x744c).cupy.needs[0].contains("ROCm 7.0"));
 }
 
 #[test]
-fn apple_intel_and_none() {
+fn apple_and_intel_gpus_and_machines_without_gpu() {
     let mac = choices(RecordedHost::builder(Os::Macos, Arch::Aarch64)).remove(0);
     assert_eq!((short(&mac.torch), short(&mac.cupy)), ("torch", "none"));
     assert!(mac.cupy.beside.unwrap().contains("mlx"));
@@ -131,16 +131,16 @@ fn apple_intel_and_none() {
     assert_eq!((short(&arc.torch), short(&arc.cupy)), ("xpu", "none"));
     let old = choices(pci(linux(), "0x8086", "0x3e92", "i915")).remove(0);
     assert_eq!(short(&old.torch), "none");
-    let nothing = choices(linux()).remove(0);
-    assert_eq!((nothing.gpu.as_str(), short(&nothing.torch)), ("processor", "cpu"));
+    let without_gpu = choices(linux()).remove(0);
+    assert_eq!((without_gpu.gpu.as_str(), short(&without_gpu.torch)), ("processor", "cpu"));
     assert_eq!(
-        nothing.torch.command.unwrap(),
+        without_gpu.torch.command.unwrap(),
         "pip install torch --index-url https://download.pytorch.org/whl/cpu"
     );
 }
 
 #[test]
-fn a_driver_that_only_tells_its_cuda() {
+fn driver_that_reports_only_its_cuda_version_selects_a_build() {
     let wsl = || {
         linux()
             .file("/proc/sys/kernel/osrelease", "5.15.167.4-microsoft-standard-WSL2\n")
@@ -157,7 +157,7 @@ fn a_driver_that_only_tells_its_cuda() {
         let catalogue = Catalogue::embedded();
         let facts = gpubuild_detect::facts::gather(&host);
         let inventory = toolkit::probe(&host, &catalogue);
-        let probes = toolkit::ask_drivers(&host, &Backend::ALL);
+        let probes = toolkit::probe_drivers(&host, &Backend::ALL);
         let matrix = gpubuild_plan::offer::evaluate(&facts, &inventory, &catalogue, &probes);
         let choice = choose(&facts, &inventory, &catalogue, &matrix, &probes).remove(0);
         assert_eq!(short(&choice.torch), torch, "{choice:?}");
@@ -165,7 +165,7 @@ fn a_driver_that_only_tells_its_cuda() {
 }
 
 #[test]
-fn boards_have_their_own_index() {
+fn jetson_boards_have_their_own_index() {
     let board = RecordedHost::builder(Os::Linux, Arch::Aarch64)
         .file("/proc/device-tree/model", "NVIDIA Jetson AGX Orin Developer Kit\0")
         .directory("/sys/module/nvgpu");
@@ -175,7 +175,7 @@ fn boards_have_their_own_index() {
 }
 
 #[test]
-fn versions_are_quoted_for_the_shell() {
+fn requirements_are_quoted_for_the_shell() {
     assert_eq!(command("torch<2.15", None), "pip install \"torch<2.15\"");
     assert_eq!(command("cupy-cuda12x[ctk]", None), "pip install \"cupy-cuda12x[ctk]\"");
 }

@@ -1,5 +1,5 @@
-//! The lines that make build systems agree on gpubuild's choice: found by walking again on the host as it would be with
-//! them, so that what is shown is what was tried.
+//! Finds the shell lines that make build systems agree with gpubuild's choice. Each candidate is tested by resolving again with
+//! its changes to the environment, so every line that is shown has been verified.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,60 +11,60 @@ use gpubuild_host::{Environment, HostPath, Os, Overlay};
 use super::description::{LineDescription, ResolverFamily};
 use super::{Resolution, ResolverContext, resolve};
 
-/// Whether the build systems agree on a toolkit, and what makes them.
+/// Whether the build systems agree on a copy of a toolkit, and the lines that make them agree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agreement {
-    /// The copy that gpubuild takes.
+    /// The copy that gpubuild uses.
     pub chosen: HostPath,
-    /// Its version, if a file tells.
+    /// Its version, if a file states it.
     pub version: Option<Version>,
-    /// Why it is taken.
+    /// Why gpubuild uses it.
     pub reason: String,
-    /// Whether all of them take it as things are.
+    /// Whether all build systems use it without any line.
     pub agree: bool,
-    /// The fewest lines with which as many as possible take it; none if nothing helps.
+    /// The fewest lines with which as many build systems as possible use it; empty if no line helps.
     pub lines: Vec<AgreementLine>,
-    /// CMake cache entries that say the same for one build.
+    /// CMake cache entries with the same effect for one build.
     pub cmake: BTreeMap<String, String>,
-    /// Those that do not take it even with the lines.
+    /// Build systems that do not use it even with the lines.
     pub exceptions: Vec<Exception>,
 }
 
-/// A line for a shell, as its effects.
+/// A shell line, described by its effects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgreementLine {
     /// A script to source that has these effects.
     pub source: Option<HostPath>,
-    /// What it changes, in order.
+    /// Changes to the environment, in order.
     pub changes: Vec<ResolverChange>,
 }
 
-/// A change of the environment.
+/// A change to the environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResolverChange {
-    /// A variable gets a value.
+    /// Sets a variable.
     Set {
-        /// The variable.
+        /// Name of the variable.
         name: String,
-        /// The value.
+        /// New value.
         value: String,
     },
-    /// A folder is put in front of a list that is not empty.
+    /// Prepends a folder to a list that is not empty.
     Prepend {
-        /// The variable.
+        /// Name of the variable.
         name: String,
-        /// The folder.
+        /// Folder to prepend.
         value: String,
     },
-    /// A variable is taken away.
+    /// Removes a variable.
     Unset {
-        /// The variable.
+        /// Name of the variable.
         name: String,
     },
 }
 
 impl ResolverChange {
-    /// The variable that is changed.
+    /// Name of the changed variable.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -73,20 +73,20 @@ impl ResolverChange {
     }
 }
 
-/// A build system that does not take gpubuild's choice even with the lines.
+/// A build system that does not use gpubuild's choice even with the lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exception {
     /// Id of the resolver.
     pub id: String,
-    /// Its name.
+    /// Display name of the resolver.
     pub name: String,
-    /// What it does then, and why.
+    /// What it does instead, and why.
     pub reason: String,
-    /// What to do instead, if something is known.
+    /// What the user can do, if anything.
     pub remedy: Option<String>,
 }
 
-/// Whether a resolver takes this very copy, all of it.
+/// Whether a resolver uses exactly this copy, for the compiler too, without an error.
 #[must_use]
 pub fn takes(resolution: &Resolution, copy: &HostPath) -> bool {
     resolution.error.is_none()
@@ -96,14 +96,14 @@ pub fn takes(resolution: &Resolution, copy: &HostPath) -> bool {
             .is_some_and(|takes| takes.copy.key() == copy.key() && takes.compiler_copy.is_none())
 }
 
-/// The agreement on a family's toolkit; `None` if gpubuild takes no copy of it.
+/// The agreement on a family's toolkit; `None` if gpubuild found no copy to use.
 pub(super) fn agree(
-    scene: ResolverContext<'_>,
+    context: ResolverContext<'_>,
     family: &ResolverFamily,
     now: &[Resolution],
 ) -> Option<Agreement> {
-    let chosen = scene.inventory.chosen(&family.toolkit)?;
-    let trial = ResolverTrial { scene, family, chosen };
+    let chosen = context.inventory.chosen(&family.toolkit)?;
+    let trial = ResolverTrial { context, family, chosen };
     let mut agreement = Agreement {
         chosen: chosen.root.clone(),
         version: chosen.version().cloned(),
@@ -116,7 +116,7 @@ pub(super) fn agree(
     if agreement.agree {
         return Some(agreement);
     }
-    agreement.cmake = cmake_entries(scene, family, chosen);
+    agreement.cmake = cmake_entries(context, family, chosen);
     let mut lines: Vec<AgreementLine> = family.lines.iter().filter_map(|line| trial.line(line)).collect();
     let mut then = trial.with(&lines);
     if trial.is_as_good(now, &then) {
@@ -137,17 +137,17 @@ pub(super) fn agree(
     Some(agreement)
 }
 
-/// What a line would do on a host.
+/// Tries out lines on a host.
 struct ResolverTrial<'a> {
-    scene: ResolverContext<'a>,
+    context: ResolverContext<'a>,
     family: &'a ResolverFamily,
     chosen: &'a Installation,
 }
 
 impl ResolverTrial<'_> {
-    /// The line for this copy on this host, unless it changes nothing or a part that it names is missing.
+    /// The line for this copy on this host; `None` if it does not apply, changes nothing or names a missing part.
     fn line(&self, line: &LineDescription) -> Option<AgreementLine> {
-        let host = self.scene.host;
+        let host = self.context.host;
         let in_list =
             |list: &[String]| list.iter().any(|folder| host.path(folder).key() == self.chosen.root.key());
         if !is_on(&line.on, host.platform().os)
@@ -185,7 +185,7 @@ impl ResolverTrial<'_> {
         (!changes.is_empty()).then_some(AgreementLine { source, changes })
     }
 
-    /// Puts the folders of the copy into a template.
+    /// Replaces the placeholders in a template with paths of the copy.
     fn fill(&self, template: &str) -> Option<String> {
         let mut filled = String::new();
         let mut rest = template;
@@ -202,37 +202,38 @@ impl ResolverTrial<'_> {
             rest = &rest[close + 1..];
         }
         filled.push_str(rest);
-        // `{root}/../..` is a folder, not a way.
+        // `{root}/../..` names a folder, so its `..` are resolved.
         let is_path = template.starts_with('{') && template.contains("/..");
-        Some(if is_path { self.scene.host.path(&filled).normalized().as_str().to_owned() } else { filled })
+        Some(if is_path { self.context.host.path(&filled).normalized().as_str().to_owned() } else { filled })
     }
 
-    /// What the build systems take with these lines.
+    /// What the build systems use with these lines.
     fn with(&self, lines: &[AgreementLine]) -> Vec<Resolution> {
-        let host = self.scene.host;
+        let host = self.context.host;
         let env = changed(host.env(), host.platform().os, lines);
         let overlay = Overlay::new(host, env);
-        let mut inventory = self.scene.inventory.clone();
-        if let Some(description) = self.scene.catalogue.get(&self.family.toolkit) {
+        let mut inventory = self.context.inventory.clone();
+        if let Some(description) = self.context.catalogue.get(&self.family.toolkit) {
             let copies = toolkit::probe_one(&overlay, description);
             inventory.installations.insert(description.id.clone(), copies);
         }
         resolve(
-            ResolverContext { host: &overlay, inventory: &inventory, catalogue: self.scene.catalogue },
+            ResolverContext { host: &overlay, inventory: &inventory, catalogue: self.context.catalogue },
             self.family,
         )
     }
 
-    /// Whether all that take the chosen copy in one case do so in the other as well, and no more go astray.
+    /// Whether `this` is as good as `other`: every resolver that uses the chosen copy in `other` also does in `this`, and no
+    /// additional one uses another copy.
     fn is_as_good(&self, this: &[Resolution], other: &[Resolution]) -> bool {
-        let ids = |list: &[Resolution], wanted: &dyn Fn(&Resolution) -> bool| {
-            list.iter().filter(|one| wanted(one)).map(|one| one.id.clone()).collect::<BTreeSet<String>>()
+        let ids = |list: &[Resolution], matches: &dyn Fn(&Resolution) -> bool| {
+            list.iter().filter(|one| matches(one)).map(|one| one.id.clone()).collect::<BTreeSet<String>>()
         };
-        let follows = |one: &Resolution| takes(one, &self.chosen.root);
-        // To fail is better than to build with another copy.
-        let strays = |one: &Resolution| one.error.is_none() && !follows(one);
-        ids(this, &follows).is_superset(&ids(other, &follows))
-            && ids(this, &strays).is_subset(&ids(other, &strays))
+        let uses_chosen = |one: &Resolution| takes(one, &self.chosen.root);
+        // Failing is better than building with another copy.
+        let uses_other = |one: &Resolution| one.error.is_none() && !uses_chosen(one);
+        ids(this, &uses_chosen).is_superset(&ids(other, &uses_chosen))
+            && ids(this, &uses_other).is_subset(&ids(other, &uses_other))
     }
 
     fn exception(&self, one: &Resolution) -> Exception {
@@ -240,7 +241,7 @@ impl ResolverTrial<'_> {
             (Some(error), _) => format!("fails with `{}`", error.lines().next().unwrap_or_default()),
             (None, Some(takes)) => match &takes.compiler_copy {
                 Some(other) => format!("compiles with `{other}` and links `{}`", takes.copy),
-                None => format!("takes `{}` ({})", takes.root, one.rule),
+                None => format!("uses `{}` ({})", takes.root, one.rule),
             },
             (None, None) => "finds nothing".to_owned(),
         };
@@ -258,7 +259,7 @@ impl ResolverTrial<'_> {
     }
 }
 
-/// The environment after these lines.
+/// The environment with the changes of these lines.
 #[must_use]
 pub fn changed(env: &Environment, os: Os, lines: &[AgreementLine]) -> Environment {
     let separator = if os == Os::Windows { ';' } else { ':' };
@@ -279,22 +280,22 @@ fn first_folder(os: Os, list: &str) -> &str {
     list.split(if os == Os::Windows { ';' } else { ':' }).next().unwrap_or_default()
 }
 
-/// The CMake cache entries of the chosen copy, as its description has them.
+/// The CMake cache entries for the chosen copy, from its description.
 fn cmake_entries(
-    scene: ResolverContext<'_>,
+    context: ResolverContext<'_>,
     family: &ResolverFamily,
     chosen: &Installation,
 ) -> BTreeMap<String, String> {
-    let Some(description) = scene.catalogue.get(&family.toolkit) else { return BTreeMap::new() };
-    let trial = ResolverTrial { scene, family, chosen };
+    let Some(description) = context.catalogue.get(&family.toolkit) else { return BTreeMap::new() };
+    let trial = ResolverTrial { context, family, chosen };
     let value = |entry: &toolkit::description::CmakeEntry| {
         let template = match entry {
             toolkit::description::CmakeEntry::Everywhere(value) => value.as_str(),
             toolkit::description::CmakeEntry::Some(one) => {
-                is_on(&one.on, scene.host.platform().os).then_some(one.path.as_str())?
+                is_on(&one.on, context.host.platform().os).then_some(one.path.as_str())?
             }
         };
-        Some(scene.host.path(&trial.fill(template)?).forward_slashes())
+        Some(context.host.path(&trial.fill(template)?).forward_slashes())
     };
     description.cmake.iter().filter_map(|(name, entry)| Some((name.clone(), value(entry)?))).collect()
 }

@@ -1,6 +1,7 @@
-//! The form of a file in `toolkits/resolvers/`: how a build system looks for a toolkit, step by step, as its public source has it.
+//! Schema of the files in `toolkits/resolvers/`: how a build system searches for a toolkit, step by step, according to its public
+//! source.
 //!
-//! Only the form is here; `docs/reference/resolvers-and-profiles.md` explains it to people who write such a file.
+//! `docs/reference/resolvers-and-profiles.md` is the guide for authors of such a file.
 
 use std::collections::BTreeMap;
 
@@ -13,38 +14,40 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResolverFamily {
-    /// The toolkit that is looked for: an id of `toolkits/`.
+    /// Id of the toolkit in `toolkits/`.
     pub toolkit: String,
-    /// The backend that it is for.
+    /// Backend of the toolkit.
     pub backend: Backend,
-    /// Lines that point build systems to a copy, the most important first.
+    /// Lines that point build systems to a copy, most important first.
     #[serde(default, rename = "line")]
     pub lines: Vec<LineDescription>,
-    /// How each build system looks.
+    /// The search of each build system.
     #[serde(rename = "resolver")]
     pub resolvers: Vec<Resolver>,
 }
 
-/// A line for a shell, as its effects on the environment. `{root}` stands for the folder of the copy, `{PART}` for one of
-/// its parts and `{in:PART}` for the folder of a part; a line with a part that is missing is left out.
+/// A shell line, described by its effects on the environment.
+///
+/// In values, `{root}` is the folder of the copy, `{PART}` the path of one of its parts and `{in:PART}` the folder of a part. A line
+/// that names a missing part is skipped.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LineDescription {
-    /// Variables that it sets.
+    /// Variables to set.
     #[serde(default)]
     pub set: BTreeMap<String, String>,
-    /// Lists of folders that it puts a folder in front of.
+    /// Lists of folders to prepend a folder to.
     #[serde(default)]
     pub prepend: BTreeMap<String, String>,
-    /// Variables that it takes away.
+    /// Variables to remove.
     #[serde(default)]
     pub unset: Vec<String>,
-    /// A script that has these effects: sourced, where it is there.
+    /// A script with these effects, to be sourced instead. The line is skipped if it does not exist.
     pub source: Option<String>,
-    /// Copies in these folders only.
+    /// Folders of the copies that the line applies to; all if empty.
     #[serde(default)]
     pub only_for: Vec<String>,
-    /// Copies in any but these folders.
+    /// Folders of the copies that the line does not apply to.
     #[serde(default)]
     pub not_for: Vec<String>,
     /// Operating systems; all if empty.
@@ -52,94 +55,94 @@ pub struct LineDescription {
     pub on: Vec<Os>,
 }
 
-/// How one build system looks for the toolkit.
+/// The search of one build system for the toolkit.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Resolver {
     /// Stable id: `cmake-cuda-language`.
     pub id: String,
-    /// Name for people.
+    /// Display name.
     pub name: String,
-    /// The public source that the steps were read from, and when.
+    /// Public source that the steps are derived from, with the date of reading.
     pub source: String,
-    /// Operating systems on which it looks at all; all if empty.
+    /// Operating systems on which it searches; all if empty.
     #[serde(default)]
     pub on: Vec<Os>,
-    /// Only used by other resolvers.
+    /// Whether it is only used by other resolvers.
     #[serde(default)]
     pub hidden: bool,
-    /// It plays a part only where one of these is.
+    /// The resolver applies only if one of these paths exists; always if empty.
     #[serde(default)]
     pub present: Vec<String>,
-    /// The tool whose version `since` and `before` mean: an id of `toolkits/`.
+    /// Id in `toolkits/` of the tool whose version `since` and `before` refer to.
     pub tool: Option<String>,
-    /// Its compiler and its libraries may come from different copies without harm.
+    /// Whether its compiler and its libraries may come from different copies without problems.
     #[serde(default)]
     pub separate: bool,
-    /// How it finds the compiler, if it looks for one.
+    /// Search for the compiler; empty if it does not search for one.
     #[serde(default)]
     pub compiler: Vec<ResolverStep>,
-    /// How it finds the folder with headers and libraries; from the compiler, if it does not look.
+    /// Search for the folder with headers and libraries; if empty, the folder follows from the compiler.
     #[serde(default)]
     pub root: Vec<ResolverStep>,
-    /// What it wants of what it has found.
+    /// Requirements on the result.
     #[serde(default, rename = "check")]
     pub checks: Vec<ResolverCheck>,
-    /// What to do where no variable can change its mind.
+    /// What to do if no variable changes its choice.
     pub otherwise: Option<Otherwise>,
 }
 
 /// One step of a search. Exactly one of `env`, `program`, `folders`, `prefixes`, `beside`, `known`, `library`, `relative`,
-/// `like`, `gpubuild`, `fail` is given.
+/// `like`, `gpubuild`, `fail` must be set.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "keys of a file")]
 pub struct ResolverStep {
-    /// A variable that names a folder, or in a search for the compiler perhaps a program.
+    /// A variable that names a folder, or in a search for the compiler also a program.
     pub env: Option<String>,
-    /// The variable is a list of folders.
+    /// Whether the variable is a list of folders.
     #[serde(default)]
     pub list: bool,
     /// Names of a program on PATH.
     #[serde(default)]
     pub program: Vec<String>,
-    /// The folders of PATH, for programs in `sub`.
+    /// Whether to search the folders of PATH for the paths in `sub`.
     #[serde(default)]
     pub folders: bool,
-    /// The folders above the `bin` folders of PATH, as CMake looks for libraries and packages.
+    /// Whether to search the parents of the `bin` folders of PATH, as CMake does for libraries and packages.
     #[serde(default)]
     pub prefixes: bool,
-    /// The folders of compilers that were found before.
+    /// Compilers whose folders are searched.
     #[serde(default)]
     pub beside: Vec<Beside>,
-    /// Folders (or programs) by path; may have `*` and placeholders.
+    /// Folders or programs by path; may contain `*` and placeholders.
     #[serde(default)]
     pub known: Vec<String>,
-    /// Libraries by name, where the system's loader finds them.
+    /// Names of libraries to find with the system's loader.
     #[serde(default)]
     pub library: Vec<String>,
-    /// In a search for the root: the compiler that was found before.
+    /// In a search for the root: whether to start from the compiler that was found.
     #[serde(default)]
     pub relative: bool,
-    /// What another resolver takes.
+    /// Id of another resolver whose result is used.
     pub like: Option<String>,
-    /// What gpubuild takes.
+    /// Whether gpubuild's choice is used.
     #[serde(default)]
     pub gpubuild: bool,
-    /// The end of the search, with this message.
+    /// Ends the search with this error message.
     pub fail: Option<String>,
 
     /// Operating systems; all if empty.
     #[serde(default)]
     pub on: Vec<Os>,
-    /// The first version of the tool that does this.
+    /// First version of the tool that has this step.
     pub since: Option<Version>,
-    /// The first version of the tool that no longer does this.
+    /// First version of the tool that no longer has this step.
     pub before: Option<Version>,
     /// Only if none of these variables is set.
     #[serde(default)]
     pub unless_env: Vec<String>,
-    /// Only if none of these variables names a place that is there.
+    /// Only if none of these variables names an existing path.
     #[serde(default)]
     pub unless_place: Vec<String>,
     /// Only if one of these programs is on PATH.
@@ -148,100 +151,100 @@ pub struct ResolverStep {
     /// Only if this variable is set.
     pub with_env: Option<String>,
 
-    /// Links are resolved first.
+    /// Whether links are resolved first.
     #[serde(default)]
     pub follow: bool,
-    /// Folders to go up from there.
+    /// Number of folders to go up from there.
     #[serde(default)]
     pub up: usize,
-    /// A last folder of this name is left out as well.
+    /// Name of a last folder that is dropped after going up.
     pub drop_last: Option<String>,
-    /// The order in which several places are tried.
+    /// Order in which several places are tried.
     #[serde(default)]
     pub order: PlaceOrder,
-    /// Only the first place counts, whatever is in it.
+    /// Whether only the first place counts, even if nothing is found in it.
     #[serde(default)]
     pub single: bool,
-    /// Only names that end in `X.Y` with a minor version of one digit, as CMake's pattern has it.
+    /// Whether only names that end in `X.Y` with a one-digit minor version count; that is CMake's pattern.
     #[serde(default)]
     pub numbered: bool,
-    /// Paths below the place to try, in order; may have `*`.
+    /// Paths to try below the place, in order; may contain `*`.
     #[serde(default)]
     pub sub: Vec<String>,
-    /// Where the version in the name found leads: `{found}` is `12.6`, `{found_}` is `12_6`.
+    /// Paths that the version in the found name leads to: `{found}` is `12.6`, `{found_}` is `12_6`.
     #[serde(default)]
     pub leads: Vec<String>,
-    /// Of these below the candidate one has to be there.
+    /// Paths below the candidate, at least one of which must exist.
     #[serde(default)]
     pub needs: Vec<String>,
-    /// Whatever is named is taken, there or not.
+    /// Whether a named path is accepted even if it does not exist.
     #[serde(default)]
     pub trust: bool,
-    /// The message when the place was named and is of no use; without it the search goes on.
+    /// Error message if the place is named but not usable; without it, the search continues.
     pub wrong: Option<String>,
-    /// What is found here does not help: the search ends with this message.
+    /// Error message that ends the search although something was found.
     pub still_fails: Option<String>,
-    /// A value with this text in it is refused, with `wrong`.
+    /// A value that contains this text is rejected with the message in `wrong`.
     pub refuse: Option<String>,
-    /// What the step is called for people, if not by its place.
+    /// Display name of the step; by default its place.
     pub rule: Option<String>,
 }
 
-/// A compiler whose folder is looked into.
+/// A compiler whose folder is searched.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Beside {
     /// The variable that names it.
     pub env: String,
-    /// Its names on PATH otherwise.
+    /// Its names on PATH, if the variable names no program.
     pub program: Vec<String>,
 }
 
-/// In which order several places are tried.
+/// Order in which several places are tried.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlaceOrder {
-    /// As they are listed; of a pattern as its numbers say, small ones first.
+    /// As listed; the matches of a pattern by number, lowest first.
     #[default]
     Listed,
-    /// By name, character by character.
+    /// By name, ignoring case.
     Name,
-    /// The greatest number first.
+    /// Highest number first.
     Newest,
 }
 
-/// What has to be true of what was found.
+/// A requirement on the result of a search.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResolverCheck {
-    /// Of these below the root one has to be there; nothing is looked for if empty.
+    /// Paths below the root, at least one of which must exist; not checked if empty.
     #[serde(default)]
     pub any: Vec<String>,
-    /// The oldest version that will do.
+    /// Oldest accepted version.
     pub minimum: Option<Version>,
-    /// The message otherwise.
+    /// Error message if the requirement is not met.
     pub error: String,
-    /// The first version of the tool that wants this.
+    /// First version of the tool that has this requirement.
     pub since: Option<Version>,
-    /// The first version of the tool that no longer wants this.
+    /// First version of the tool that no longer has this requirement.
     pub before: Option<Version>,
     /// Operating systems; all if empty.
     #[serde(default)]
     pub on: Vec<Os>,
 }
 
-/// What to do where no variable can change a resolver's mind.
+/// What to do if no variable changes a resolver's choice.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Otherwise {
-    /// Why not, in one line.
+    /// Why no variable does, in one line.
     pub reason: String,
-    /// What to do instead, with the placeholders of a line.
+    /// What to do instead; may contain the placeholders of a line.
     pub remedy: String,
 }
 
 impl ResolverStep {
-    /// How many of the kinds of places are given.
+    /// Number of keys that define where to search.
     fn kinds(&self) -> usize {
         let kinds = [
             self.env.is_some(),
@@ -260,10 +263,10 @@ impl ResolverStep {
     }
 }
 
-/// Reads an embedded file.
+/// Parses an embedded file.
 ///
 /// # Errors
-/// What is wrong with it.
+/// A message that describes the first problem.
 pub fn read(bytes: &[u8]) -> Result<ResolverFamily, String> {
     let family: ResolverFamily = gpubuild_toml::from_bytes(bytes).map_err(|error| error.to_string())?;
     for (index, resolver) in family.resolvers.iter().enumerate() {
@@ -274,24 +277,24 @@ pub fn read(bytes: &[u8]) -> Result<ResolverFamily, String> {
         for step in resolver.compiler.iter().chain(&resolver.root) {
             if step.kinds() != 1 {
                 return Err(format!(
-                    "a step of `{id}` has exactly one of `env`, `program`, `folders`, `prefixes`, `beside`, `known`, \
+                    "a step of `{id}` must have exactly one of `env`, `program`, `folders`, `prefixes`, `beside`, `known`, \
                      `library`, `relative`, `like`, `gpubuild`, `fail`"
                 ));
             }
             if let Some(other) = &step.like
                 && !family.resolvers[..index].iter().any(|known| known.id == *other)
             {
-                return Err(format!("`{id}` looks like `{other}`, which does not stand before it"));
+                return Err(format!("`{id}` refers to `{other}`, which is not defined before it"));
             }
             if step.refuse.is_some() && step.wrong.is_none() {
-                return Err(format!("a step of `{id}` has `refuse` and not `wrong`, which says why"));
+                return Err(format!("a step of `{id}` has `refuse` without `wrong`, its error message"));
             }
         }
         for steps in [&resolver.compiler, &resolver.root] {
             let ends =
                 steps.last().is_none_or(|last| last.fail.is_some() || last.like.is_some() || last.gpubuild);
             if !ends {
-                return Err(format!("the last step of `{id}` is neither `fail` nor `like`"));
+                return Err(format!("the last step of `{id}` must be `fail`, `like` or `gpubuild`"));
             }
         }
     }
@@ -303,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mistakes_are_told() {
+    fn invalid_files_are_rejected() {
         let head = "toolkit = \"cuda\"\nbackend = \"cuda\"\n";
         let resolver = "[[resolver]]\nid = \"x\"\nname = \"X\"\nsource = \"none\"\n";
         let error = |steps: &str| {
@@ -314,9 +317,9 @@ mod tests {
             ("", "`x` has no steps"),
             ("[[resolver.root]]\nenv = \"A\"\nknown = [\"/b\"]\n", "exactly one of"),
             ("[[resolver.root]]\nup = 1\n", "exactly one of"),
-            ("[[resolver.root]]\nlike = \"y\"\n", "does not stand before it"),
-            ("[[resolver.root]]\nenv = \"A\"\n", "neither `fail` nor `like`"),
-            ("[[resolver.root]]\nenv = \"A\"\nrefuse = \"b\"\n", "`refuse` and not `wrong`"),
+            ("[[resolver.root]]\nlike = \"y\"\n", "not defined before it"),
+            ("[[resolver.root]]\nenv = \"A\"\n", "must be `fail`, `like` or `gpubuild`"),
+            ("[[resolver.root]]\nenv = \"A\"\nrefuse = \"b\"\n", "`refuse` without `wrong`"),
             ("colour = 1\n", "colour"),
         ] {
             let found = error(steps);

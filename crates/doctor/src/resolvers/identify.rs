@@ -1,4 +1,4 @@
-//! Tells which copy a folder or a compiler belongs to, however it was reached.
+//! Identifies the copy that a folder or a compiler belongs to, whatever path it was reached by.
 
 use gpubuild_detect::toolkit::description::{CandidateRule, Description};
 use gpubuild_detect::toolkit::pattern::fill;
@@ -9,11 +9,11 @@ use gpubuild_host::{HostPath, InspectHost};
 
 use super::TakenPath;
 
-/// Folders of a copy below which its compilers may lie. Other folders of a shared prefix (`/usr/local/cuda-12.4` in `/usr`)
-/// are not its own.
+/// Folders of a copy that can contain its compilers. Other folders of a shared prefix, such as `/usr/local/cuda-12.4` in `/usr`, can
+/// belong to other copies.
 const OWN_FOLDERS: [&str; 8] = ["bin", "lib", "lib64", "libexec", "llvm", "hip", "targets", "linux"];
 
-/// Knows the copies of a toolkit on a host.
+/// Identifies the copies of a toolkit on a host.
 pub(super) struct Identifier<'a> {
     host: &'a dyn InspectHost,
     description: Option<&'a Description>,
@@ -30,7 +30,7 @@ impl<'a> Identifier<'a> {
         Self { host, description, copies }
     }
 
-    /// The folder of the copy that a compiler belongs to.
+    /// Root folder of the copy that a compiler belongs to.
     pub(super) fn root_of(&self, compiler: &HostPath) -> HostPath {
         let real = self.real(compiler);
         let by_part = |copy: &&Installation| {
@@ -41,18 +41,18 @@ impl<'a> Identifier<'a> {
                 .any(|path| self.real(path).key() == real.key())
         };
         if let Some(copy) = self.copies.iter().find(by_part).or_else(|| self.around(&real)) {
-            // The spelling in which it was reached tells people more than the real path.
+            // Users recognise the path by which it was reached better than the real path.
             let above = go_up(compiler, 2);
             return if self.real(&above).key() == copy.root.key() { above } else { copy.root.clone() };
         }
         go_up(&real, 2)
     }
 
-    /// What was found, as one copy or two.
+    /// Identifies the copy of a root, and the other copy that the compiler belongs to, if any.
     pub(super) fn identify(&self, root: HostPath, compiler: Option<HostPath>, separate: bool) -> TakenPath {
         let real = self.real(&root);
         let is_it = |copy: &&Installation| copy.root.key() == real.key();
-        // A folder of `targets` that a variable names is found as an incomplete copy of its own.
+        // A folder in `targets` that a variable names is detected as a separate, incomplete copy.
         let known = (self.copies.iter().find(|copy| is_it(copy) && copy.is_complete()))
             .or_else(|| self.around_target(&real))
             .or_else(|| self.copies.iter().find(is_it));
@@ -77,7 +77,7 @@ impl<'a> Identifier<'a> {
         self.host.canonical(path).unwrap_or_else(|_| path.normalized())
     }
 
-    /// The innermost copy that a file lies in.
+    /// The innermost copy that contains a file.
     fn around(&self, real: &HostPath) -> Option<&'a Installation> {
         let is_own = |copy: &&Installation| {
             real.is_inside(&copy.root)
@@ -86,7 +86,7 @@ impl<'a> Identifier<'a> {
         self.copies.iter().filter(is_own).max_by_key(|copy| copy.root.as_str().len())
     }
 
-    /// The copy that a folder of `targets` belongs to.
+    /// The complete copy that contains a folder of `targets`.
     fn around_target(&self, real: &HostPath) -> Option<&'a Installation> {
         let is_target = |copy: &&Installation| {
             real.is_inside(&copy.root) && below(real, &copy.root).is_some_and(|first| first == "targets")
@@ -104,7 +104,7 @@ impl<'a> Identifier<'a> {
     }
 }
 
-/// The first folder on the way from `root` to `path`, lowercase.
+/// First folder below `root` on the path to `path`, in lowercase.
 fn below(path: &HostPath, root: &HostPath) -> Option<String> {
     let mut last = None;
     let mut rest = path.clone();

@@ -1,7 +1,7 @@
-//! Which copy of a toolkit each build system will take, and the lines that make them agree.
+//! Determines which copy of a toolkit each build system uses, and the lines that make them agree.
 //!
-//! The orders in which build systems look are data (`resolvers/*.toml`), read from their public sources; `steps` walks
-//! them on a host, real or recorded, without starting anything. [`agree`] finds the lines, by walking again with them.
+//! The search orders of build systems are data (`toolkits/resolvers/*.toml`), derived from their public sources. `steps` follows
+//! them on a real or recorded host without starting a process. [`agree`] finds the lines by resolving again with them.
 
 pub mod agree;
 pub mod description;
@@ -28,10 +28,10 @@ use identify::Identifier;
 use steps::{Aim, StepOutcome, Walker};
 pub use typed::line_text;
 
-/// What the embedded files say.
+/// The embedded resolver files.
 ///
 /// # Panics
-/// If an embedded file is broken, which a test rules out.
+/// If an embedded file is invalid, which a test rules out.
 #[must_use]
 pub fn families() -> &'static [ResolverFamily] {
     static FAMILIES: OnceLock<Vec<ResolverFamily>> = OnceLock::new();
@@ -43,80 +43,80 @@ pub fn families() -> &'static [ResolverFamily] {
     })
 }
 
-/// What a build system takes on a host.
+/// The copy that a build system uses on a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolution {
     /// Stable id of the resolver: `cmake-cuda-language`.
     pub id: String,
-    /// Its name for people.
+    /// Display name of the resolver.
     pub name: String,
-    /// The toolkit that it looks for: an id of `toolkits/`.
+    /// Id of the toolkit in `toolkits/`.
     pub toolkit: String,
-    /// The backend that it is for.
+    /// Backend of the toolkit.
     pub backend: Backend,
-    /// What it takes; with an `error` beside it, what it would have taken.
+    /// The copy that it uses; with an `error`, the copy that it finds and rejects.
     pub takes: Option<TakenPath>,
-    /// Why: the step that led there. Empty if it finds nothing.
+    /// The step that found the copy; empty if nothing was found.
     pub rule: String,
-    /// The message with which it fails.
+    /// The error message, if it fails.
     pub error: Option<String>,
-    /// Variables that were set and that it passed over, because they lead nowhere.
+    /// Variables that are set but are skipped, because nothing usable is found through them.
     pub passed: Vec<PassedOver>,
 }
 
 /// A copy of a toolkit as a build system sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TakenPath {
-    /// The folder with headers and libraries, in the spelling in which it was reached.
+    /// Folder with headers and libraries, as the path by which it was reached.
     pub root: HostPath,
-    /// The compiler, if it looks for one or the folder has it.
+    /// The compiler, if the build system searches for one or the folder contains one.
     pub compiler: Option<HostPath>,
-    /// The version, if a file tells.
+    /// The version, if a file states it.
     pub version: Option<Version>,
-    /// The real folder of the copy: equal for two spellings of one.
+    /// Real path of the copy; equal for different paths to the same copy.
     pub copy: HostPath,
-    /// The real folder of another copy that its compiler is from.
+    /// Real path of the copy that the compiler belongs to, if it is another one.
     pub compiler_copy: Option<HostPath>,
 }
 
-/// A variable that a resolver looked at in vain.
+/// A variable that a resolver read and could not use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PassedOver {
-    /// Its name.
+    /// Name of the variable.
     pub variable: String,
-    /// What it says.
+    /// Its value.
     pub value: String,
 }
 
-/// What every build system takes on a host.
+/// The copies that all build systems use on a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resolutions {
-    /// In the order of the files.
+    /// One resolution per resolver, in the order of the files.
     pub list: Vec<Resolution>,
-    /// By toolkit, those of which there is a copy: whether they agree, and what makes them.
+    /// Agreements by toolkit, for toolkits of which gpubuild found a copy.
     pub agreements: BTreeMap<String, Agreement>,
 }
 
 impl Resolutions {
-    /// A resolver's, by its id.
+    /// The resolution of the resolver with this id.
     #[must_use]
     pub fn get(&self, id: &str) -> Option<&Resolution> {
         self.list.iter().find(|one| one.id == id)
     }
 
-    /// Those of a toolkit.
+    /// The resolutions for a toolkit.
     pub fn of<'a>(&'a self, toolkit: &'a str) -> impl Iterator<Item = &'a Resolution> {
         self.list.iter().filter(move |one| one.toolkit == toolkit)
     }
 
-    /// Whether all that look for any toolkit of which there is a copy take gpubuild's choice.
+    /// Whether the resolvers of all toolkits in `agreements` use gpubuild's choice.
     #[must_use]
     pub fn agree(&self) -> bool {
         self.agreements.values().all(|agreement| agreement.agree)
     }
 
-    /// The copies of a toolkit that are taken, by their real folders, each with the ids of those that take it.
+    /// The copies of a toolkit in use, by their real paths, each with the ids of the resolvers that use it.
     #[must_use]
     pub fn copies<'a>(&'a self, toolkit: &'a str) -> BTreeMap<&'a HostPath, Vec<&'a str>> {
         let mut copies: BTreeMap<&HostPath, Vec<&str>> = BTreeMap::new();
@@ -129,14 +129,14 @@ impl Resolutions {
     }
 }
 
-/// What every build system takes on this host, and the lines that make them agree with gpubuild's choice.
+/// Resolves every build system on this host, and finds the lines that make them agree with gpubuild's choice.
 #[must_use]
 pub fn resolve_all(host: &dyn InspectHost, inventory: &Inventory, catalogue: &Catalogue) -> Resolutions {
     let mut resolutions = Resolutions::default();
     for family in families() {
-        let scene = ResolverContext { host, inventory, catalogue };
-        let list = resolve(scene, family);
-        if let Some(agreement) = agree::agree(scene, family, &list) {
+        let context = ResolverContext { host, inventory, catalogue };
+        let list = resolve(context, family);
+        if let Some(agreement) = agree::agree(context, family, &list) {
             resolutions.agreements.insert(family.toolkit.clone(), agreement);
         }
         resolutions.list.extend(list);
@@ -144,7 +144,7 @@ pub fn resolve_all(host: &dyn InspectHost, inventory: &Inventory, catalogue: &Ca
     resolutions
 }
 
-/// What resolvers look at.
+/// Input of all resolvers.
 #[derive(Clone, Copy)]
 struct ResolverContext<'a> {
     host: &'a dyn InspectHost,
@@ -152,38 +152,38 @@ struct ResolverContext<'a> {
     catalogue: &'a Catalogue,
 }
 
-/// What the build systems of a family take.
-fn resolve(scene: ResolverContext<'_>, family: &ResolverFamily) -> Vec<Resolution> {
+/// Resolves all build systems of a family that apply on this host.
+fn resolve(context: ResolverContext<'_>, family: &ResolverFamily) -> Vec<Resolution> {
     let walk = ResolverWalk {
-        scene,
+        context,
         family,
-        walker: Walker::new(scene.host),
-        identifier: Identifier::new(scene.host, scene.catalogue.get(&family.toolkit), scene.inventory),
+        walker: Walker::new(context.host),
+        identifier: Identifier::new(context.host, context.catalogue.get(&family.toolkit), context.inventory),
     };
-    let mut done: BTreeMap<&str, Resolution> = BTreeMap::new();
+    let mut earlier: BTreeMap<&str, Resolution> = BTreeMap::new();
     let mut list = Vec::new();
     for resolver in &family.resolvers {
-        if !is_on(&resolver.on, scene.host.platform().os) || !walk.is_present(resolver) {
+        if !is_on(&resolver.on, context.host.platform().os) || !walk.is_present(resolver) {
             continue;
         }
-        let resolution = walk.resolve(resolver, &done);
+        let resolution = walk.resolve(resolver, &earlier);
         if !resolver.hidden {
             list.push(resolution.clone());
         }
-        done.insert(&resolver.id, resolution);
+        earlier.insert(&resolver.id, resolution);
     }
     list
 }
 
-/// One family on one host.
+/// The resolvers of one family on one host.
 struct ResolverWalk<'a> {
-    scene: ResolverContext<'a>,
+    context: ResolverContext<'a>,
     family: &'a ResolverFamily,
     walker: Walker<'a>,
     identifier: Identifier<'a>,
 }
 
-/// Half of a search: the compiler's or the root's.
+/// Result of one half of a search: the search for the compiler or for the root.
 enum Half {
     Found { path: HostPath, rule: String },
     Failed(String),
@@ -191,10 +191,11 @@ enum Half {
 
 impl ResolverWalk<'_> {
     fn is_present(&self, resolver: &Resolver) -> bool {
-        resolver.present.is_empty() || resolver.present.iter().any(|place| self.walker.is_somewhere(place))
+        resolver.present.is_empty()
+            || resolver.present.iter().any(|place| self.walker.matches_existing(place))
     }
 
-    fn resolve(&self, resolver: &Resolver, done: &BTreeMap<&str, Resolution>) -> Resolution {
+    fn resolve(&self, resolver: &Resolver, earlier: &BTreeMap<&str, Resolution>) -> Resolution {
         let mut resolution = Resolution {
             id: resolver.id.clone(),
             name: resolver.name.clone(),
@@ -205,12 +206,12 @@ impl ResolverWalk<'_> {
             error: None,
             passed: Vec::new(),
         };
-        let compiler = self.half(resolver, Aim::Compiler, None, done, &mut resolution.passed);
+        let compiler = self.half(resolver, Aim::Compiler, None, earlier, &mut resolution.passed);
         let found = match &compiler {
             Some(Half::Found { path, .. }) => Some(path),
             _ => None,
         };
-        let root = self.half(resolver, Aim::Root, found, done, &mut resolution.passed);
+        let root = self.half(resolver, Aim::Root, found, earlier, &mut resolution.passed);
         let (compiler, root) = match (compiler, root) {
             (Some(Half::Failed(error)), _) | (_, Some(Half::Failed(error))) => {
                 resolution.error = Some(error);
@@ -238,8 +239,8 @@ impl ResolverWalk<'_> {
         let taken = self.identifier.identify(root, compiler, resolver.separate);
         let tool = self.tool(resolver);
         let applies =
-            |check: &&ResolverCheck| steps::is_meant(tool, check.since.as_ref(), check.before.as_ref());
-        let failed = resolver.checks.iter().filter(applies).find(|check| !self.holds(check, &taken));
+            |check: &&ResolverCheck| steps::is_in_range(tool, check.since.as_ref(), check.before.as_ref());
+        let failed = resolver.checks.iter().filter(applies).find(|check| !self.is_met(check, &taken));
         resolution.error = failed.map(|check| check.error.replace("{root}", taken.root.as_str()));
         resolution.takes = Some(taken);
         resolution
@@ -250,7 +251,7 @@ impl ResolverWalk<'_> {
         resolver: &Resolver,
         aim: Aim,
         before: Option<&HostPath>,
-        done: &BTreeMap<&str, Resolution>,
+        earlier: &BTreeMap<&str, Resolution>,
         passed: &mut Vec<PassedOver>,
     ) -> Option<Half> {
         let steps = if aim == Aim::Compiler { &resolver.compiler } else { &resolver.root };
@@ -260,12 +261,12 @@ impl ResolverWalk<'_> {
         Some(match self.walker.search(steps, aim, self.tool(resolver), before, passed) {
             StepOutcome::Found { path, rule } => Half::Found { path, rule },
             StepOutcome::Failed(error) => Half::Failed(error),
-            StepOutcome::Gpubuild => match self.scene.inventory.chosen(&self.family.toolkit) {
+            StepOutcome::Gpubuild => match self.context.inventory.chosen(&self.family.toolkit) {
                 Some(chosen) => Half::Found { path: chosen.root.clone(), rule: chosen.reason.clone() },
-                None => Half::Failed("no complete copy was found".to_owned()),
+                None => Half::Failed("no complete copy found".to_owned()),
             },
             StepOutcome::Like { id, wrong } => {
-                let other = done.get(id.as_str());
+                let other = earlier.get(id.as_str());
                 for one in other.into_iter().flat_map(|other| &other.passed) {
                     if !passed.contains(one) {
                         passed.push(one.clone());
@@ -279,7 +280,7 @@ impl ResolverWalk<'_> {
                 });
                 let name = other.map_or(String::new(), |other| other.name.clone());
                 match (path, error) {
-                    (Some(path), None) => Half::Found { path, rule: format!("as {name}") },
+                    (Some(path), None) => Half::Found { path, rule: format!("same as {name}") },
                     (_, error) => {
                         Half::Failed(wrong.or(error).unwrap_or_else(|| format!("{name} finds nothing")))
                     }
@@ -288,13 +289,13 @@ impl ResolverWalk<'_> {
         })
     }
 
-    /// The version of the tool that a resolver belongs to, where it is known.
+    /// Version of the tool that a resolver belongs to, if known.
     fn tool(&self, resolver: &Resolver) -> Option<&Version> {
-        self.scene.inventory.chosen(resolver.tool.as_ref()?)?.version()
+        self.context.inventory.chosen(resolver.tool.as_ref()?)?.version()
     }
 
-    fn holds(&self, check: &ResolverCheck, taken: &TakenPath) -> bool {
-        if !is_on(&check.on, self.scene.host.platform().os) {
+    fn is_met(&self, check: &ResolverCheck, taken: &TakenPath) -> bool {
+        if !is_on(&check.on, self.context.host.platform().os) {
             return true;
         }
         let old = match (&check.minimum, &taken.version) {

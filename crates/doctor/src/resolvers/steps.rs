@@ -1,4 +1,4 @@
-//! Walks the steps of a search on a host. Files, the environment and the registry only; nothing is started.
+//! Follows the steps of a search on a host. Reads files, the environment and the registry only; starts no process.
 
 use gpubuild_core::version::Version;
 use gpubuild_detect::toolkit::description::is_on;
@@ -11,10 +11,10 @@ use gpubuild_host::{FileKind, HostPath, InspectHost, Os};
 use super::PassedOver;
 use super::description::{Beside, PlaceOrder, ResolverStep};
 
-/// Programs that hand over to the next of the name they were called by.
+/// Compiler wrappers: each runs the next program on PATH with the name it was called by.
 const WRAPPERS: [&str; 4] = ["ccache", "sccache", "buildcache", "colornvcc"];
 
-/// What is looked for.
+/// What a search looks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Aim {
     /// A program.
@@ -23,20 +23,20 @@ pub(super) enum Aim {
     Root,
 }
 
-/// How a search ended.
+/// Result of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum StepOutcome {
-    /// With this, by this rule.
+    /// Found at this path, by this rule.
     Found { path: HostPath, rule: String },
-    /// With this message.
+    /// Failed with this message.
     Failed(String),
-    /// By asking another resolver; `wrong` is the message if that one fails.
+    /// Refers to another resolver; `wrong` is the message if that one fails.
     Like { id: String, wrong: Option<String> },
-    /// By asking gpubuild.
+    /// Refers to gpubuild's choice.
     Gpubuild,
 }
 
-/// A host with what is the same for all steps.
+/// A host with the data that all steps share.
 pub(super) struct Walker<'a> {
     pub(super) host: &'a dyn InspectHost,
     path: Vec<HostPath>,
@@ -48,8 +48,8 @@ impl<'a> Walker<'a> {
         Self { host, path: path_folders(host), loader: LibraryLoader::new(host) }
     }
 
-    /// Walks the steps. `tool` is the version of the tool that takes them, `before` the compiler that was found before;
-    /// variables that were set and led nowhere go into `passed`.
+    /// Follows the steps. `tool` is the version of the build system's tool and `before` the compiler that was found. Variables that
+    /// are set but of no use are added to `passed`.
     pub(super) fn search(
         &self,
         steps: &[ResolverStep],
@@ -79,7 +79,7 @@ impl<'a> Walker<'a> {
             if step.refuse.is_some() {
                 continue;
             }
-            match self.take(step, aim, before) {
+            match self.try_step(step, aim, before) {
                 StepMatch::Found(path, rule) => {
                     return match &step.still_fails {
                         Some(text) => StepOutcome::Failed(message(text)),
@@ -103,7 +103,7 @@ impl<'a> Walker<'a> {
                 }
             }
         }
-        StepOutcome::Failed("nothing was found".to_owned())
+        StepOutcome::Failed("nothing found".to_owned())
     }
 
     fn applies(&self, step: &ResolverStep, tool: Option<&Version>) -> bool {
@@ -112,14 +112,14 @@ impl<'a> Walker<'a> {
         let is_there =
             |name: &String| env.get(name).is_some_and(|value| self.host.exists(&self.place(value)));
         is_on(&step.on, self.host.platform().os)
-            && is_meant(tool, step.since.as_ref(), step.before.as_ref())
+            && is_in_range(tool, step.since.as_ref(), step.before.as_ref())
             && !step.unless_env.iter().any(is_set)
             && !step.unless_place.iter().any(is_there)
             && step.with_env.as_ref().is_none_or(is_set)
             && (step.with_program.is_empty() || self.program(&step.with_program).is_some())
     }
 
-    /// A value as Windows users write it, with quotes around.
+    /// Removes the quotes that Windows users put around values.
     fn unquoted<'v>(&self, value: &'v str) -> &'v str {
         match self.host.platform().os {
             Os::Windows => value.trim().trim_matches('"'),
@@ -133,7 +133,7 @@ impl<'a> Walker<'a> {
         self.host.path(if trimmed.is_empty() { value } else { trimmed })
     }
 
-    /// The first of these names that is on PATH, name by name.
+    /// The first of these names on PATH. All folders are searched for a name before the next name is tried.
     fn program(&self, names: &[String]) -> Option<HostPath> {
         names.iter().find_map(|name| {
             programs(self.host, &self.path, name).into_iter().find(|path| !self.is_wrapper(path))
@@ -145,19 +145,19 @@ impl<'a> Walker<'a> {
         real.is_ok_and(|real| real.file_name().is_some_and(|name| WRAPPERS.contains(&name)))
     }
 
-    /// A variable that names a program: a path, perhaps with arguments, or a bare name.
+    /// The program that a variable names: by a path, possibly with arguments, or by a bare name.
     fn named_program(&self, value: &str) -> Option<HostPath> {
-        let whole = self.unquoted(value).trim();
-        [whole, whole.split_whitespace().next().unwrap_or_default()].into_iter().find_map(|word| {
-            let path = self.host.path(word);
+        let value = self.unquoted(value).trim();
+        [value, value.split_whitespace().next().unwrap_or_default()].into_iter().find_map(|name| {
+            let path = self.host.path(name);
             if path.is_absolute() {
                 return self.host.is_file(&path).then_some(path);
             }
-            self.program(&[word.to_owned()])
+            self.program(&[name.to_owned()])
         })
     }
 
-    /// The folders of compilers that were found before.
+    /// The folders of these compilers, without duplicates.
     fn beside(&self, list: &[Beside]) -> Vec<HostPath> {
         let compiler = |one: &Beside| {
             let named = self.host.env().get(&one.env).and_then(|value| self.named_program(value));
@@ -172,7 +172,7 @@ impl<'a> Walker<'a> {
         folders
     }
 
-    /// The places of a step, each with what it is called.
+    /// The places of a step, each with its rule, which describes it to the user.
     fn places(&self, step: &ResolverStep, aim: Aim, before: Option<&HostPath>) -> Vec<(HostPath, String)> {
         if let Some(name) = &step.env {
             let Some(value) = self.host.env().get(name) else { return Vec::new() };
@@ -204,16 +204,17 @@ impl<'a> Walker<'a> {
             return self.path.iter().filter_map(|folder| Some((prefix(folder)?, rule(folder)))).collect();
         }
         if !step.beside.is_empty() {
-            let rule = "beside a compiler".to_owned();
+            let rule = "next to a compiler".to_owned();
             return self.beside(&step.beside).into_iter().map(|folder| (folder, rule.clone())).collect();
         }
         if !step.library.is_empty() {
-            let found =
-                |name: &String| Some((self.loader.find(name)?, format!("`{name}` of the system's loader")));
+            let found = |name: &String| {
+                Some((self.loader.find(name)?, format!("`{name}` found by the system's loader")))
+            };
             return step.library.iter().find_map(found).into_iter().collect();
         }
         if step.relative {
-            let rule = "beside the compiler".to_owned();
+            let rule = "next to the compiler".to_owned();
             return before.map(|compiler| (compiler.clone(), rule)).into_iter().collect();
         }
         self.known(step)
@@ -234,7 +235,7 @@ impl<'a> Walker<'a> {
         places.into_iter().map(|place| (place.clone(), format!("`{place}`"))).collect()
     }
 
-    fn take(&self, step: &ResolverStep, aim: Aim, before: Option<&HostPath>) -> StepMatch {
+    fn try_step(&self, step: &ResolverStep, aim: Aim, before: Option<&HostPath>) -> StepMatch {
         let mut places = self.places(step, aim, before);
         if step.single {
             places.truncate(1);
@@ -266,7 +267,7 @@ impl<'a> Walker<'a> {
         misled.map_or(StepMatch::Nothing, StepMatch::Misled)
     }
 
-    /// From a place to the folder that paths below start from.
+    /// The folder that the paths in `sub` are relative to.
     fn base(&self, step: &ResolverStep, place: &HostPath) -> Option<HostPath> {
         let followed = if step.follow { self.host.canonical(place).ok()? } else { place.clone() };
         let mut base = go_up(&followed, step.up);
@@ -305,12 +306,12 @@ impl<'a> Walker<'a> {
         right && (step.needs.is_empty() || self.has_any(candidate, &step.needs))
     }
 
-    /// Whether something is there that a pattern of `known` means.
-    pub(super) fn is_somewhere(&self, pattern: &str) -> bool {
+    /// Whether a pattern matches an existing path.
+    pub(super) fn matches_existing(&self, pattern: &str) -> bool {
         fill(pattern, self.host).is_some_and(|filled| !expand(self.host, &filled).is_empty())
     }
 
-    /// Whether one of these paths is there below a folder.
+    /// Whether one of these paths exists below a folder.
     pub(super) fn has_any(&self, folder: &HostPath, paths: &[String]) -> bool {
         paths.iter().any(|path| {
             fill(path, self.host)
@@ -322,12 +323,12 @@ impl<'a> Walker<'a> {
 enum StepMatch {
     Found(HostPath, String),
     Nothing,
-    /// A name was found and where it leads is nothing.
+    /// A name with this version was found, but the paths derived from it do not exist.
     Misled(String),
 }
 
-/// Whether a version of a tool is meant; one that nobody knows is taken for a new one.
-pub(super) fn is_meant(tool: Option<&Version>, since: Option<&Version>, before: Option<&Version>) -> bool {
+/// Whether a version of a tool is in the range. An unknown version counts as the newest.
+pub(super) fn is_in_range(tool: Option<&Version>, since: Option<&Version>, before: Option<&Version>) -> bool {
     since.is_none_or(|since| tool.is_none_or(|tool| tool >= since))
         && before.is_none_or(|before| tool.is_some_and(|tool| tool < before))
 }
@@ -341,7 +342,7 @@ fn sort(places: &mut [HostPath], order: PlaceOrder) {
     }
 }
 
-/// Whether a text is one or two digits, a dot and one digit: what CMake takes for a release in a folder's name.
+/// Whether a text is one or two digits, a dot and one digit: CMake's pattern for a release in a folder's name.
 fn is_release(text: &str) -> bool {
     let Some((major, minor)) = text.split_once('.') else { return false };
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

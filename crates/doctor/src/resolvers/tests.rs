@@ -4,7 +4,7 @@ use gpubuild_host::{Arch, Os, RecordedHost};
 use super::*;
 
 #[test]
-fn the_embedded_files_are_whole() {
+fn embedded_files_are_consistent() {
     let catalogue = Catalogue::embedded();
     let mut ids = std::collections::BTreeSet::new();
     for family in families() {
@@ -12,7 +12,7 @@ fn the_embedded_files_are_whole() {
         assert_eq!(description.kind, ToolkitKind::Sdk);
         assert!(description.backends.contains(&family.backend), "{}", family.toolkit);
         for resolver in &family.resolvers {
-            assert!(ids.insert(&resolver.id), "{} stands twice", resolver.id);
+            assert!(ids.insert(&resolver.id), "{} is defined twice", resolver.id);
             let dated = resolver.source.contains("202") || resolver.source.starts_with("docs/");
             assert!(dated, "{} does not say when its source was read", resolver.id);
             assert!(
@@ -36,7 +36,7 @@ fn the_embedded_files_are_whole() {
 }
 
 #[test]
-fn what_a_recording_keeps_is_enough_to_resolve_again() {
+fn recordings_contain_the_variables_that_resolvers_read() {
     let variables = families().iter().flat_map(|family| &family.resolvers).flat_map(|resolver| {
         resolver.compiler.iter().chain(&resolver.root).flat_map(|step| {
             step.env.iter().chain(&step.with_env).chain(&step.unless_env).chain(&step.unless_place)
@@ -51,12 +51,12 @@ fn what_a_recording_keeps_is_enough_to_resolve_again() {
     assert!(names.len() > 40);
     let (recording, _) = gpubuild_host::record(&builder.build(), &[], |_| ());
     for name in names {
-        assert!(recording.env.contains_key(&name), "{name} does not go into recordings");
+        assert!(recording.env.contains_key(&name), "{name} is missing in the recording");
     }
 }
 
 #[test]
-fn a_machine_without_toolkits_has_nothing_to_agree_on() {
+fn machine_without_toolkits_has_no_agreements() {
     let host = RecordedHost::builder(Os::Linux, Arch::X86_64).env("PATH", "/usr/bin").build();
     let catalogue = Catalogue::embedded();
     let resolutions = resolve_all(&host, &toolkit::probe(&host, &catalogue), &catalogue);

@@ -1,4 +1,4 @@
-//! Lines as a person types them into a shell.
+//! Renders lines as commands for a shell.
 
 use gpubuild_core::shell;
 use gpubuild_host::Os;
@@ -6,8 +6,8 @@ use gpubuild_host::Os;
 use super::AgreementLine;
 use super::agree::ResolverChange;
 
-/// A line as it is typed: for a POSIX shell, on Windows for PowerShell. Nothing lasts beyond that shell. `None` if a value
-/// has what no command should hold.
+/// The command of a line for a POSIX shell, or on Windows for PowerShell. It affects only that shell session. `None` if a value
+/// contains characters that cannot be quoted.
 #[must_use]
 pub fn line_text(line: &AgreementLine, os: Os) -> Option<String> {
     if let Some(source) = &line.source {
@@ -32,7 +32,7 @@ pub fn line_text(line: &AgreementLine, os: Os) -> Option<String> {
     Some(line.changes.iter().map(one).collect::<Option<Vec<String>>>()?.join("; "))
 }
 
-/// A literal string of PowerShell: where a value is assigned, a bare word would be a command.
+/// A PowerShell string literal. In an assignment, PowerShell would run an unquoted word as a command.
 fn literal(value: &str) -> Option<String> {
     let quoted = shell::quote(Os::Windows, value)?;
     Some(if quoted.starts_with('\'') { quoted } else { format!("'{quoted}'") })
@@ -44,7 +44,7 @@ mod tests {
     use gpubuild_host::{HostPath, PathRules};
 
     #[test]
-    fn a_path_stays_a_value_in_every_shell() {
+    fn values_are_quoted_in_every_shell() {
         let set = |value: &str| AgreementLine {
             source: None,
             changes: vec![ResolverChange::Set { name: "CUDA_HOME".to_owned(), value: value.to_owned() }],
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_keep_what_was_in_them() {
+    fn prepending_keeps_the_list() {
         let prepend = AgreementLine {
             source: None,
             changes: vec![ResolverChange::Prepend {

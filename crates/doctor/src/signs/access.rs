@@ -1,51 +1,49 @@
-//! Signs about rights: the user, the groups of this process, and what the lists of users and groups say.
+//! Signs about permissions: the user, the groups of this process, and the user and group databases.
 
 use gpubuild_host::Os;
 
 use super::SignContext;
 
-/// What was seen.
+/// Observations about users and groups.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AccessSigns {
-    /// Name of the user that asks.
+    /// Name of the current user.
     pub user: Option<String>,
-    /// The groups of the process.
-    pub held: Vec<u32>,
-    /// `/etc/group`.
+    /// Ids of the groups of this process.
+    pub process_groups: Vec<u32>,
+    /// Entries of `/etc/group`.
     pub groups: Vec<GroupSign>,
 }
 
-/// A line of `/etc/group`.
+/// An entry of `/etc/group`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupSign {
-    /// Name.
+    /// Name of the group.
     pub name: String,
-    /// Number.
+    /// Id of the group.
     pub gid: u32,
     /// Names of its members.
     pub members: Vec<String>,
 }
 
 impl AccessSigns {
-    /// The name of a group.
+    /// The name of the group with this id.
     #[must_use]
     pub fn name_of(&self, gid: u32) -> Option<&str> {
         self.groups.iter().find(|group| group.gid == gid).map(|group| group.name.as_str())
     }
 
-    /// Whether the list of groups has the user in a group that this process was started without: logging in again is all
-    /// that is missing.
+    /// Whether the group database lists the user in a group that this process does not have, so that logging in again is enough.
     #[must_use]
     pub fn is_joined_since(&self, gid: u32) -> bool {
         let Some(user) = &self.user else { return false };
         let listed = self.groups.iter().any(|group| group.gid == gid && group.members.contains(user));
-        listed && !self.held.contains(&gid)
+        listed && !self.process_groups.contains(&gid)
     }
 }
 
-/// Looks.
-pub(super) fn gather(scene: &SignContext<'_>) -> AccessSigns {
-    let host = scene.host;
+pub(super) fn gather(context: &SignContext<'_>) -> AccessSigns {
+    let host = context.host;
     if host.platform().os != Os::Linux {
         return AccessSigns::default();
     }
@@ -54,7 +52,11 @@ pub(super) fn gather(scene: &SignContext<'_>) -> AccessSigns {
     let user = uid.and_then(|uid| user_of(&read("/etc/passwd"), uid));
     let user =
         user.or_else(|| ["USER", "LOGNAME"].iter().find_map(|name| host.env().get(name).map(str::to_owned)));
-    AccessSigns { user, held: host.identity().groups.clone(), groups: parse_groups(&read("/etc/group")) }
+    AccessSigns {
+        user,
+        process_groups: host.identity().groups.clone(),
+        groups: parse_groups(&read("/etc/group")),
+    }
 }
 
 fn user_of(text: &str, uid: u32) -> Option<String> {
@@ -82,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_users_and_groups_are_read() {
+    fn user_and_group_databases_are_parsed() {
         let groups = parse_groups("root:x:0:\nvideo:x:44:user,other\nrender:x:109:user\nbroken\n+::\n");
         assert_eq!(groups.len(), 3);
         assert_eq!(groups[1].members, ["user", "other"]);
@@ -91,9 +93,9 @@ mod tests {
             Some("user")
         );
         assert_eq!(user_of("", 0), None);
-        let signs = AccessSigns { user: Some("user".to_owned()), held: vec![1000, 44], groups };
+        let signs = AccessSigns { user: Some("user".to_owned()), process_groups: vec![1000, 44], groups };
         assert!(signs.is_joined_since(109));
-        assert!(!signs.is_joined_since(44), "the process has it");
+        assert!(!signs.is_joined_since(44), "the process has this group");
         assert!(!signs.is_joined_since(27));
         assert_eq!(signs.name_of(109), Some("render"));
     }

@@ -1,47 +1,46 @@
-//! Signs about containers and WSL: what an image says that it wants, what the machine around it could give, and what a
-//! machine has to start containers with.
+//! Signs of containers and WSL: what an image requests, what the host provides, and which container engines a machine has.
 
 use gpubuild_detect::finding::Evidence;
 use gpubuild_host::{HostInfo, Os, ReadFiles, find_program, glob, library};
 
 use super::SignContext;
 
-/// What was seen.
+/// Observations about containers and WSL.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContainerSigns {
-    /// What an image says that it wants.
+    /// What the image requests.
     pub image: ContainerImage,
-    /// That this runs unattended, to build or test something.
+    /// Evidence that this is a CI job.
     pub ci: Option<Evidence>,
-    /// Whether the PCI bus is visible at all: a card that is not on it then is not there.
-    pub sees_bus: bool,
-    /// Nodes of NVIDIA that are there.
+    /// Whether the PCI bus is visible. If it is, a GPU that is not on it is not present.
+    pub has_pci_bus: bool,
+    /// NVIDIA device nodes.
     pub nvidia_nodes: Vec<Evidence>,
-    /// What this machine starts containers with.
+    /// Container engines of this machine; empty in a container.
     pub engines: Engines,
-    /// WSL.
+    /// Observations about WSL.
     pub wsl: Wsl,
 }
 
-/// What the variables of NVIDIA's images and of NVIDIA's container toolkit say.
+/// The variables of NVIDIA's images and of NVIDIA's container toolkit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContainerImage {
-    /// `NVIDIA_VISIBLE_DEVICES`, as it is set.
+    /// Value of `NVIDIA_VISIBLE_DEVICES`.
     pub devices: Option<String>,
-    /// `NVIDIA_DRIVER_CAPABILITIES`, as it is set.
+    /// Value of `NVIDIA_DRIVER_CAPABILITIES`.
     pub capabilities: Option<String>,
-    /// A variable by which the image is one for CUDA.
+    /// A variable that shows that the image is for CUDA.
     pub is_for_cuda: Option<Evidence>,
 }
 
 impl ContainerImage {
-    /// Whether somebody asked for no GPU.
+    /// Whether the variables request a container without GPUs.
     #[must_use]
-    pub fn wants_none(&self) -> bool {
+    pub fn requests_no_gpu(&self) -> bool {
         self.devices.as_deref().is_some_and(|devices| matches!(devices.trim(), "" | "void" | "none"))
     }
 
-    /// Whether a capability is given. Without the variable it is `compute` and `utility`.
+    /// Whether a driver capability is enabled. The default is `compute` and `utility`.
     #[must_use]
     pub fn has(&self, capability: &str) -> bool {
         let list = match self.capabilities.as_deref().map(str::trim) {
@@ -52,44 +51,43 @@ impl ContainerImage {
     }
 }
 
-/// What this machine starts containers with.
+/// The container engines of a machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Engines {
-    /// Docker's daemon.
+    /// Docker's daemon or its socket.
     pub docker: Option<Evidence>,
-    /// Whether it is Ubuntu's snap, which cannot start programs of the machine.
+    /// Whether Docker is Ubuntu's snap, which cannot start programs of the host.
     pub is_snap: bool,
     /// Podman.
     pub podman: Option<Evidence>,
     /// NVIDIA's container toolkit.
     pub toolkit: Option<Evidence>,
-    /// Its part that Docker calls for `--gpus`.
+    /// The hook of the container toolkit, which Docker runs for `--gpus`.
     pub hook: Option<Evidence>,
-    /// Docker's configuration, and whether it knows NVIDIA's runtime.
+    /// Docker's configuration file, and whether it defines NVIDIA's runtime.
     pub configuration: Option<(bool, Evidence)>,
-    /// A description of the GPUs for every engine that reads CDI.
+    /// A CDI specification of the GPUs, for engines that support CDI.
     pub cdi: Option<Evidence>,
 }
 
-/// WSL.
+/// Observations about WSL.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wsl {
-    /// `/dev/dxg`, behind which the GPU is.
+    /// `/dev/dxg`, the device node of the GPU.
     pub device: Option<Evidence>,
-    /// The driver library that Windows puts there for NVIDIA's cards.
+    /// The driver library that Windows provides for NVIDIA GPUs.
     pub cuda: Option<Evidence>,
-    /// AMD's bridge from ROCm to that device.
+    /// AMD's library that connects ROCm to that device (`librocdxg.so`).
     pub bridge: Option<Evidence>,
-    /// ROCm's older runtime that was made for WSL.
+    /// ROCm's older runtime for WSL.
     pub old_runtime: Option<Evidence>,
-    /// Where the bridge is switched on.
+    /// Where that library is enabled.
     pub switched_on: Option<Evidence>,
 }
 
-/// Looks.
-pub(super) fn gather(scene: &SignContext<'_>) -> ContainerSigns {
-    let host = scene.host;
-    if scene.facts.platform.os != Os::Linux {
+pub(super) fn gather(context: &SignContext<'_>) -> ContainerSigns {
+    let host = context.host;
+    if context.facts.platform.os != Os::Linux {
         return ContainerSigns::default();
     }
     let names =
@@ -102,10 +100,10 @@ pub(super) fn gather(scene: &SignContext<'_>) -> ContainerSigns {
     ContainerSigns {
         image: image(host),
         ci,
-        sees_bus: !host.list(&host.path("/sys/bus/pci/devices")).unwrap_or_default().is_empty(),
+        has_pci_bus: !host.list(&host.path("/sys/bus/pci/devices")).unwrap_or_default().is_empty(),
         nvidia_nodes: nodes.iter().map(|node| Evidence::file(node.as_str(), "present")).collect(),
-        engines: if scene.facts.container.is_none() { engines(host) } else { Engines::default() },
-        wsl: if scene.facts.wsl.is_some() { wsl(host) } else { Wsl::default() },
+        engines: if context.facts.container.is_none() { engines(host) } else { Engines::default() },
+        wsl: if context.facts.wsl.is_some() { wsl(host) } else { Wsl::default() },
     }
 }
 
@@ -131,7 +129,7 @@ fn engines(host: &dyn ReadFiles) -> Engines {
     };
     let there = |path: &str| host.exists(&host.path(path)).then(|| Evidence::file(path, "present"));
     let found = |name: &str| program(name).map(|path| Evidence::file(path.as_str(), "present"));
-    // The program alone may be Podman's that is called so; with the daemon's socket it is Docker.
+    // `docker` alone can be Podman's wrapper; with the daemon's socket it is Docker.
     let by_socket = || {
         let sockets = ["/run/docker.sock", "/var/run/docker.sock"];
         found("docker").and_then(|_| sockets.iter().find_map(|socket| there(socket)))
@@ -147,7 +145,7 @@ fn engines(host: &dyn ReadFiles) -> Engines {
         .iter()
         .filter_map(|file| Some(configuration(file, &host.read_text(&host.path(file)).ok()?)))
         .collect();
-    let known = configurations.iter().find(|(knows, _)| *knows).or(configurations.first()).cloned();
+    let known = configurations.iter().find(|(defined, _)| *defined).or(configurations.first()).cloned();
     let descriptions =
         ["/etc/cdi/nvidia*", "/var/run/cdi/nvidia*", "/run/cdi/nvidia*", "/var/run/cdi/*nvidia*"];
     let cdi = descriptions.iter().flat_map(|pattern| glob(host, pattern)).next();
@@ -164,17 +162,18 @@ fn engines(host: &dyn ReadFiles) -> Engines {
     }
 }
 
-/// Whether a configuration of Docker names NVIDIA's runtime.
+/// Whether a Docker configuration defines NVIDIA's runtime.
 fn configuration(file: &str, text: &str) -> (bool, Evidence) {
     let Ok(document) = serde_json::from_str::<serde_json::Value>(text) else {
-        return (false, Evidence::file(file, "is no JSON"));
+        return (false, Evidence::file(file, "not JSON"));
     };
     let runtimes = document.get("runtimes").and_then(serde_json::Value::as_object);
-    let knows = runtimes.is_some_and(|runtimes| runtimes.keys().any(|name| name.starts_with("nvidia")));
+    let defined = runtimes.is_some_and(|runtimes| runtimes.keys().any(|name| name.starts_with("nvidia")));
     let default = document.get("default-runtime").and_then(serde_json::Value::as_str);
-    let said = if knows { "knows the runtime `nvidia`" } else { "knows no runtime `nvidia`" };
+    let runtime =
+        if defined { "defines the runtime `nvidia`" } else { "does not define the runtime `nvidia`" };
     let default = default.map(|name| format!(", default is `{name}`")).unwrap_or_default();
-    (knows, Evidence::file(file, format!("{said}{default}")))
+    (defined, Evidence::file(file, format!("{runtime}{default}")))
 }
 
 fn wsl(host: &dyn ReadFiles) -> Wsl {
@@ -217,20 +216,20 @@ mod tests {
         assert!(image(Some("compute, graphics")).has("graphics") && !image(Some("graphics")).has("compute"));
         for (devices, none) in [("void", true), ("none", true), ("", true), ("all", false), ("0", false)] {
             let image = ContainerImage { devices: Some(devices.to_owned()), ..ContainerImage::default() };
-            assert_eq!(image.wants_none(), none, "{devices}");
+            assert_eq!(image.requests_no_gpu(), none, "{devices}");
         }
     }
 
     #[test]
-    fn docker_s_configuration_is_read() {
+    fn docker_configuration_is_parsed() {
         let real = r#"{"runtimes": {"nvidia": {"args": [], "path": "nvidia-container-runtime"}}, "default-runtime": "nvidia"}"#;
         assert!(configuration("f", real).0);
         assert!(!configuration("f", r#"{"log-driver": "journald"}"#).0);
-        assert_eq!(configuration("f", "{broken").1.value, "is no JSON");
+        assert_eq!(configuration("f", "{broken").1.value, "not JSON");
     }
 
     #[test]
-    fn a_machine_with_docker_and_the_toolkit() {
+    fn docker_and_the_container_toolkit_are_found() {
         let host = RecordedHost::builder(Os::Linux, Arch::X86_64)
             .executable("/usr/bin/dockerd")
             .executable("/usr/bin/nvidia-ctk")
@@ -244,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bridge_can_be_switched_on_in_two_places() {
+    fn rocm_bridge_is_enabled_by_variable_or_file() {
         let linux = || RecordedHost::builder(Os::Linux, Arch::X86_64);
         assert_eq!(wsl(&linux().build()).switched_on, None);
         assert!(wsl(&linux().env("HSA_ENABLE_DXG_DETECTION", "1").build()).switched_on.is_some());

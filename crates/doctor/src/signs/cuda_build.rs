@@ -1,4 +1,4 @@
-//! Signs about compiling for CUDA: the host compiler that nvcc takes by itself, PyTorch, libclang, nvidia-smi.
+//! Signs about compiling for CUDA: nvcc's default host compiler, PyTorch, libclang and nvidia-smi.
 
 use gpubuild_core::version::Version;
 use gpubuild_host::{Command, HostPath, Os, ReadFiles, RunPrograms, find_program, glob};
@@ -6,66 +6,65 @@ use gpubuild_host::{Command, HostPath, Os, ReadFiles, RunPrograms, find_program,
 use super::SignContext;
 use super::cuda_toolkit::site_folders;
 
-/// What was seen.
+/// Observations about compiling for CUDA.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CudaBuildSigns {
-    /// The host compiler that nvcc takes where nobody tells it another.
+    /// The host compiler that nvcc uses unless the build selects another.
     pub host_compiler: Option<HostCompilerSign>,
     /// `nvidia-smi` on PATH.
     pub nvidia_smi: Option<HostPath>,
-    /// `nvidia-smi` elsewhere.
+    /// `nvidia-smi` in a known folder, whether or not it is on PATH.
     pub nvidia_smi_elsewhere: Option<HostPath>,
-    /// How many lines it says its driver's version in, where that was recorded.
+    /// Number of lines in its recorded driver version query, one per GPU.
     pub nvidia_smi_lines: Option<usize>,
-    /// PyTorch, in the environment that counts.
+    /// PyTorch in the active environment.
     pub torch: Option<Torch>,
-    /// Where libclang is.
+    /// Path of libclang.
     pub libclang: Option<HostPath>,
-    /// `LIBCLANG_PATH` that leads nowhere.
-    pub libclang_dead_end: Option<HostPath>,
-    /// conda, mamba or pixi: its program, or the environment that is active.
+    /// Value of `LIBCLANG_PATH` if it does not lead to libclang.
+    pub invalid_libclang_path: Option<HostPath>,
+    /// The active conda environment, or the program of conda, mamba or pixi.
     pub conda: Option<HostPath>,
-    /// Files in which uv looks for the driver's version.
+    /// Whether the files exist from which uv reads the driver's version.
     pub driver_files: bool,
 }
 
-/// A host compiler that was named, or that is taken by default.
+/// A host compiler that a variable or file names, or that is used by default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostCompilerSign {
-    /// The variable or file that names it; `PATH`.
+    /// The variable or file that names it, or `PATH`.
     pub origin: String,
-    /// The program.
+    /// Path of the program.
     pub program: HostPath,
-    /// The real file.
+    /// Path of the program with links resolved.
     pub real: HostPath,
 }
 
-/// PyTorch.
+/// An installation of PyTorch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Torch {
-    /// Its `version.py`.
+    /// Path of its `version.py`.
     pub file: HostPath,
-    /// Its version.
+    /// Version of PyTorch.
     pub version: Option<Version>,
-    /// The CUDA release that it was built with; `None` for a build without CUDA.
+    /// CUDA release that it was built with; `None` for a build without CUDA.
     pub cuda: Option<Version>,
 }
 
-/// Looks.
-pub(super) fn gather(scene: &SignContext<'_>) -> CudaBuildSigns {
-    let host = scene.host;
+pub(super) fn gather(context: &SignContext<'_>) -> CudaBuildSigns {
+    let host = context.host;
     let path = |path: &str| host.path(path);
     let smi = find_program(host, "nvidia-smi").into_iter().next();
     let elsewhere = ["/usr/lib/wsl/lib/nvidia-smi", "/usr/bin/nvidia-smi", "/opt/bin/nvidia-smi"];
-    let (libclang, libclang_dead_end) = gpubuild_detect::toolkit::libclang::find(host);
+    let (libclang, invalid_libclang_path) = gpubuild_detect::toolkit::libclang::find(host);
     CudaBuildSigns {
-        host_compiler: host_compiler(scene),
+        host_compiler: host_compiler(context),
         nvidia_smi_elsewhere: elsewhere.iter().map(|text| path(text)).find(|path| host.is_file(path)),
         nvidia_smi_lines: smi.as_ref().and_then(|smi| lines_of_smi(host, smi)),
         nvidia_smi: smi,
         torch: torch(host),
         libclang,
-        libclang_dead_end,
+        invalid_libclang_path,
         conda: conda(host),
         driver_files: ["/sys/module/nvidia/version", "/proc/driver/nvidia/version"]
             .iter()
@@ -73,9 +72,9 @@ pub(super) fn gather(scene: &SignContext<'_>) -> CudaBuildSigns {
     }
 }
 
-/// What nvcc compiles the host's part with: its variables, its profile, else `gcc` on PATH.
-fn host_compiler(scene: &SignContext<'_>) -> Option<HostCompilerSign> {
-    let host = scene.host;
+/// The compiler that nvcc uses for host code: from its variables, then its profile, then `gcc` on PATH.
+fn host_compiler(context: &SignContext<'_>) -> Option<HostCompilerSign> {
+    let host = context.host;
     let flags = ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"];
     let flag = flags.iter().find_map(|name| Some((*name, ccbin(host.env().get(name)?)?)));
     let named =
@@ -90,7 +89,7 @@ fn host_compiler(scene: &SignContext<'_>) -> Option<HostCompilerSign> {
     if host.platform().os != Os::Linux {
         return None;
     }
-    if let Some((profile, folder)) = profile(scene) {
+    if let Some((profile, folder)) = profile(context) {
         let (program, real) = program(host, &folder)?;
         return Some(HostCompilerSign { origin: profile.to_string(), program, real });
     }
@@ -112,23 +111,23 @@ fn ccbin(flags: &str) -> Option<String> {
     None
 }
 
-/// `compiler-bindir` in the profile beside the chosen nvcc, which Debian's package sets.
-fn profile(scene: &SignContext<'_>) -> Option<(HostPath, String)> {
-    let copy = scene.inventory.chosen("cuda")?;
+/// The `compiler-bindir` in the profile next to the chosen nvcc. Debian's package sets it.
+fn profile(context: &SignContext<'_>) -> Option<(HostPath, String)> {
+    let copy = context.inventory.chosen("cuda")?;
     let beside = copy.part("compiler")?.parent()?.join("nvcc.profile");
     let places = [
         beside,
-        scene.host.path("/usr/lib/nvidia-cuda-toolkit/bin/nvcc.profile"),
-        scene.host.path("/etc/nvcc.profile"),
+        context.host.path("/usr/lib/nvidia-cuda-toolkit/bin/nvcc.profile"),
+        context.host.path("/etc/nvcc.profile"),
     ];
     places.into_iter().find_map(|place| {
-        let text = scene.host.read_text(&place).ok()?;
+        let text = context.host.read_text(&place).ok()?;
         let line = text.lines().find_map(|line| line.trim().strip_prefix("compiler-bindir"))?;
         Some((place, line.trim_start().trim_start_matches(['=', '?', '+']).trim().to_owned()))
     })
 }
 
-/// The compiler that a name, a path or a folder means, and its real file.
+/// The compiler for a name, a path or a folder, and its real path.
 fn program(host: &dyn ReadFiles, text: &str) -> Option<(HostPath, HostPath)> {
     let path = host.path(text);
     let program = if path.is_absolute() && host.is_dir(&path) {
@@ -160,7 +159,7 @@ fn torch(host: &dyn ReadFiles) -> Option<Torch> {
     Some(Torch { file, version, cuda })
 }
 
-/// The versions in `torch/version.py`: `cuda: Optional[str] = '12.4'`.
+/// The versions of PyTorch and CUDA in `torch/version.py`: `cuda: Optional[str] = '12.4'`.
 fn parse_torch(text: &str) -> (Option<Version>, Option<Version>) {
     let value = |name: &str| {
         text.lines().find_map(|line| {
@@ -184,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_compiler_among_flags() {
+    fn host_compiler_is_parsed_from_flags() {
         for (flags, expected) in [
             ("-ccbin g++-12", Some("g++-12")),
             ("-O2 -ccbin=/usr/bin/g++-12 -w", Some("/usr/bin/g++-12")),
@@ -198,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_torch_says_of_itself() {
+    fn torch_versions_are_parsed() {
         let versions = |text| {
             let (version, cuda) = parse_torch(text);
             (version.map(|one| one.to_string()), cuda.map(|one| one.to_string()))

@@ -1,118 +1,117 @@
-//! Signs about finding the CUDA Toolkit: what variables, PATH and links lead to, what of a runtime lies around, where
-//! stubs are searched, and what Visual Studio knows.
+//! Signs about finding the CUDA Toolkit: what variables, PATH and links lead to, which runtime libraries exist, where stubs are
+//! searched, and which integrations Visual Studio has.
 
 use gpubuild_detect::toolkit::Installation;
 use gpubuild_host::{HostPath, Os, ReadFiles, find_program, glob, library};
 
 use super::SignContext;
 
-/// What was seen.
+/// Observations about finding the CUDA Toolkit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CudaToolkitSigns {
     /// The first nvcc on PATH.
     pub nvcc: Option<Nvcc>,
-    /// `/usr/local/cuda`, where it is a link.
+    /// `/usr/local/cuda`, if it is a link.
     pub link: Option<ToolkitLink>,
-    /// Variables that name a folder inside of a copy instead of the copy: its `bin`.
+    /// Variables that name a folder inside a copy, such as its `bin`, instead of the copy.
     pub inside: Vec<Inside>,
-    /// Whether `CUDACXX` names a compiler that is there, be it NVIDIA's or Clang.
+    /// Whether `CUDACXX` names an existing compiler, NVIDIA's or Clang.
     pub cudacxx_works: bool,
-    /// Libraries of the CUDA runtime, wherever they come from.
+    /// CUDA runtime libraries of any origin.
     pub runtimes: Vec<HostPath>,
     /// Folders with NVIDIA's stubs that the loader searches.
     pub stubs: Vec<Stubs>,
     /// Whether the linker searches a folder of stubs (`LIBRARY_PATH`).
     pub links_stubs: bool,
-    /// The conda environment that is active, if CUDA is in it.
+    /// The active conda environment, if it contains CUDA.
     pub conda: Option<Conda>,
     /// Debian's own package.
     pub debian: Option<Debian>,
-    /// The only folder of libraries of the chosen copy, where that is one for a target (`targets/sbsa-linux/lib`).
+    /// Library folder of the chosen copy, if it only has one for a target (`targets/sbsa-linux/lib`).
     pub target_libraries: Option<HostPath>,
-    /// The script of the login shell that puts CUDA on PATH.
+    /// The login shell's script that adds CUDA to PATH.
     pub login_script: Option<HostPath>,
-    /// Visual Studio's folders for integrations, the newest last.
+    /// Visual Studio's folders for integrations, newest last.
     pub integrations: Vec<Integration>,
 }
 
-/// A compiler on PATH.
+/// An nvcc on PATH.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Nvcc {
-    /// As it is found on PATH.
+    /// Path as found on PATH.
     pub program: HostPath,
-    /// The folder above its real `bin`.
+    /// Parent of the `bin` folder that contains the real program.
     pub root: HostPath,
 }
 
-/// A link.
+/// A link to a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolkitLink {
-    /// The link.
+    /// Path of the link.
     pub place: HostPath,
-    /// Where it really leads; `None` if there is nothing.
+    /// Real path of its target; `None` if the target does not exist.
     pub root: Option<HostPath>,
 }
 
-/// A variable that names a folder inside of a copy.
+/// A variable that names a folder inside a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inside {
-    /// The variable.
+    /// Name of the variable.
     pub variable: String,
-    /// What it says.
+    /// Value of the variable.
     pub place: HostPath,
-    /// The copy.
+    /// Root of the copy.
     pub root: HostPath,
 }
 
-/// A folder of stubs.
+/// A folder of stubs that the loader searches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stubs {
-    /// `LD_LIBRARY_PATH`, or the loader's configuration.
+    /// What adds it to the search: `LD_LIBRARY_PATH` or `/etc/ld.so.conf`.
     pub origin: String,
-    /// The folder.
+    /// Path of the folder.
     pub folder: HostPath,
 }
 
 /// CUDA in a conda environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conda {
-    /// The environment.
+    /// Path of the environment.
     pub prefix: HostPath,
-    /// Its real folder, as copies are named.
+    /// Real path of the environment, as in the inventory.
     pub real: HostPath,
-    /// `targets/x86_64-linux`, if its headers are only there.
+    /// `targets/x86_64-linux`, if the headers are only there.
     pub target: Option<HostPath>,
-    /// Its nvcc.
+    /// Path of its nvcc.
     pub nvcc: Option<HostPath>,
-    /// Whether any headers are there.
+    /// Whether it contains CUDA headers.
     pub headers: bool,
 }
 
-/// Debian's own package: spread over `/usr`.
+/// Debian's own package, whose files are spread over `/usr`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Debian {
-    /// `/usr/lib/cuda`, the folder that looks like a toolkit and has no headers, if it is there.
+    /// `/usr/lib/cuda` if it exists: a folder with the layout of a toolkit, but without headers.
     pub shell: Option<HostPath>,
-    /// Where its libraries are.
+    /// Folder of its libraries.
     pub libraries: HostPath,
 }
 
-/// A folder in which Visual Studio keeps integrations.
+/// A folder with the integrations of a Visual Studio.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Integration {
-    /// The folder.
+    /// Path of the folder.
     pub folder: HostPath,
-    /// The number in its path: `170` for Visual Studio 2022.
+    /// Number in its path: `170` for Visual Studio 2022.
     pub number: u32,
-    /// CUDA releases that are integrated: `12.6`.
+    /// Integrated CUDA releases: `12.6`.
     pub releases: Vec<String>,
 }
 
-/// Looks.
-pub(super) fn gather(scene: &SignContext<'_>) -> CudaToolkitSigns {
-    let host = scene.host;
-    let copies = scene.inventory.of("cuda");
-    let chosen = scene.inventory.chosen("cuda");
+pub(super) fn gather(context: &SignContext<'_>) -> CudaToolkitSigns {
+    let host = context.host;
+    let copies = context.inventory.of("cuda");
+    let chosen = context.inventory.chosen("cuda");
     let is_linux = host.platform().os == Os::Linux;
     CudaToolkitSigns {
         nvcc: nvcc(host),
@@ -131,7 +130,7 @@ pub(super) fn gather(scene: &SignContext<'_>) -> CudaToolkitSigns {
 }
 
 fn nvcc(host: &dyn ReadFiles) -> Option<Nvcc> {
-    // Under WSL the programs of the Windows side are on PATH as well.
+    // Under WSL the programs of the Windows side are on PATH too.
     let own = |path: &HostPath| host.platform().os != Os::Linux || !path.as_str().starts_with("/mnt/");
     let program = find_program(host, "nvcc").into_iter().find(own)?;
     let real = host.canonical(&program).ok()?;
@@ -146,7 +145,7 @@ fn link(host: &dyn ReadFiles) -> Option<ToolkitLink> {
     Some(ToolkitLink { place, root })
 }
 
-/// Variables whose real folder is not the copy that was found by way of them.
+/// Variables that led to a copy and name a folder below its root.
 fn inside(host: &dyn ReadFiles, copies: &[Installation]) -> Vec<Inside> {
     let mut found = Vec::new();
     for copy in copies {
@@ -154,7 +153,7 @@ fn inside(host: &dyn ReadFiles, copies: &[Installation]) -> Vec<Inside> {
             let Some(value) = host.env().get(variable) else { continue };
             let place = host.path(value.trim_end_matches(['/', '\\']));
             let Ok(real) = host.canonical(&place) else { continue };
-            // A variable may name the compiler itself, and an environment contains its copy.
+            // A variable may also name the compiler itself, or an environment that contains the copy.
             let below = real.is_inside(&copy.root) && real.key() != copy.root.key();
             if below && host.is_dir(&real) {
                 found.push(Inside { variable: variable.to_owned(), place, root: copy.root.clone() });
@@ -164,13 +163,13 @@ fn inside(host: &dyn ReadFiles, copies: &[Installation]) -> Vec<Inside> {
     found
 }
 
-/// The variable may hold a bare name, and options after the program.
+/// `CUDACXX` may be a bare name, and may have options after the program.
 fn cudacxx_works(host: &dyn ReadFiles) -> bool {
     let value = host.env().get("CUDACXX").unwrap_or_default().trim_matches('"');
-    let words = [value, value.split_whitespace().next().unwrap_or_default()];
-    words.iter().any(|word| {
-        let path = host.path(word);
-        !word.is_empty() && (host.is_file(&path) || !find_program(host, word).is_empty())
+    let candidates = [value, value.split_whitespace().next().unwrap_or_default()];
+    candidates.iter().any(|name| {
+        let path = host.path(name);
+        !name.is_empty() && (host.is_file(&path) || !find_program(host, name).is_empty())
     })
 }
 
@@ -204,7 +203,7 @@ fn runtimes(host: &dyn ReadFiles) -> Vec<HostPath> {
     found
 }
 
-/// Folders in which Python packages lie on Linux, those of active environments first.
+/// Folders with Python packages on Linux; those of active environments first.
 pub(super) fn site_folders(environments: &[String], home: Option<&str>) -> Vec<String> {
     let own = environments.iter().map(|prefix| format!("{prefix}/lib/python3*/site-packages"));
     let user = home.map(|home| format!("{home}/.local/lib/python3*/site-packages"));
@@ -218,7 +217,7 @@ pub(super) fn site_folders(environments: &[String], home: Option<&str>) -> Vec<S
     own.chain(user).chain(system.map(str::to_owned)).collect()
 }
 
-/// Folders of stubs among those that the loader searches.
+/// The folders of stubs that the loader searches.
 fn stubs(host: &dyn ReadFiles) -> Vec<Stubs> {
     let variable = host.env().get("LD_LIBRARY_PATH").unwrap_or_default();
     let named: Vec<String> = variable.split([':', ';']).map(|text| host.path(text).key()).collect();
@@ -266,7 +265,7 @@ fn debian(host: &dyn ReadFiles, copies: &[Installation]) -> Option<Debian> {
     })
 }
 
-/// The folder of a server's libraries, where the usual `lib64` is not there.
+/// The library folder of the server target, if the usual `lib64` does not exist.
 fn target_libraries(host: &dyn ReadFiles, copy: &Installation) -> Option<HostPath> {
     let has_plain = ["lib64", "lib/libcudart_static.a", "lib/libcudart.so"]
         .iter()
@@ -307,7 +306,7 @@ mod tests {
     use gpubuild_host::recorded::RecordedHostBuilder;
     use gpubuild_host::{Arch, RecordedHost};
 
-    fn look(host: RecordedHostBuilder) -> CudaToolkitSigns {
+    fn observe(host: RecordedHostBuilder) -> CudaToolkitSigns {
         let host = host.build();
         let facts = facts::gather(&host);
         let catalogue = Catalogue::embedded();
@@ -322,8 +321,8 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_names_bin_is_told_from_one_that_names_the_compiler() {
-        let signs = look(
+    fn variable_that_names_bin_is_distinguished_from_one_that_names_the_compiler() {
+        let signs = observe(
             linux(Arch::X86_64)
                 .link("/usr/local/cuda", "cuda-12.4")
                 .env("CUDA_HOME", "/usr/local/cuda/bin/")
@@ -334,12 +333,12 @@ mod tests {
             signs.inside.iter().map(|one| (one.variable.as_str(), one.root.as_str())).collect();
         assert_eq!(inside, [("CUDA_HOME", "/usr/local/cuda-12.4")]);
         assert_eq!(signs.link.unwrap().root.unwrap().as_str(), "/usr/local/cuda-12.4");
-        assert_eq!(look(linux(Arch::X86_64).link("/usr/local/cuda", "cuda-11")).link.unwrap().root, None);
+        assert_eq!(observe(linux(Arch::X86_64).link("/usr/local/cuda", "cuda-11")).link.unwrap().root, None);
     }
 
     #[test]
-    fn stubs_are_seen_where_the_loader_looks() {
-        let signs = look(
+    fn stubs_are_found_in_the_loaders_folders() {
+        let signs = observe(
             linux(Arch::X86_64)
                 .opaque("/usr/local/cuda-12.4/lib64/stubs/libcuda.so")
                 .file("/etc/ld.so.conf", "/opt/x/stubs\n/usr/local/cuda-12.4/lib64\n")
@@ -355,12 +354,12 @@ mod tests {
     }
 
     #[test]
-    fn the_libraries_of_a_target_count_only_where_there_are_no_others() {
+    fn target_libraries_count_only_if_there_are_no_others() {
         let only =
             linux(Arch::Aarch64).opaque("/usr/local/cuda-12.4/targets/sbsa-linux/lib/libcudart_static.a");
-        assert!(look(only.clone()).target_libraries.is_some());
+        assert!(observe(only.clone()).target_libraries.is_some());
         assert_eq!(
-            look(only.link("/usr/local/cuda-12.4/lib64", "targets/sbsa-linux/lib")).target_libraries,
+            observe(only.link("/usr/local/cuda-12.4/lib64", "targets/sbsa-linux/lib")).target_libraries,
             None
         );
     }

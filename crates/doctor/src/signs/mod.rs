@@ -1,5 +1,5 @@
-//! What only the doctor looks for, gathered before any check runs: thin `gather` functions and plain values, one file per
-//! family. Files, registry and environment only; no process is started here.
+//! Signs: observations that only the doctor needs, collected before any check runs. Each family has a `gather` function and plain
+//! values. Reads files, the registry and the environment only; starts no process.
 
 pub mod access;
 pub mod container;
@@ -15,44 +15,44 @@ use gpubuild_host::InspectHost;
 
 use super::resolvers::{Resolutions, resolve_all};
 
-/// What a `gather` function looks at.
+/// Input of the `gather` functions.
 #[derive(Clone, Copy)]
 pub struct SignContext<'a> {
-    /// The machine.
+    /// The host.
     pub host: &'a dyn InspectHost,
-    /// What is known of it.
+    /// Observed facts about the machine.
     pub facts: &'a Facts,
-    /// Toolkits on it.
+    /// Detected toolkits.
     pub inventory: &'a Inventory,
-    /// The descriptions that they were found by.
+    /// The toolkit descriptions that detection used.
     pub catalogue: &'a Catalogue,
 }
 
-/// Everything that the checks look at beside facts and toolkits.
+/// All observations that the checks use besides facts and toolkits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MachineSigns {
-    /// Who asks needs no `sudo`.
+    /// Whether the user is root and does not need `sudo`.
     pub is_root: bool,
-    /// Who may open what.
+    /// Users and groups.
     pub access: access::AccessSigns,
-    /// About containers and WSL.
+    /// Containers and WSL.
     pub container: container::ContainerSigns,
-    /// About compiling for CUDA.
+    /// Compiling for CUDA.
     pub cuda_build: cuda_build::CudaBuildSigns,
-    /// About finding the CUDA Toolkit.
+    /// Finding the CUDA Toolkit.
     pub cuda_toolkit: cuda_toolkit::CudaToolkitSigns,
-    /// About Vulkan, Metal, OpenCL and SYCL.
+    /// Vulkan, Metal, OpenCL and SYCL.
     pub graphics: graphics::GraphicsSigns,
-    /// About NVIDIA's driver.
+    /// NVIDIA's driver.
     pub nvidia: nvidia::NvidiaSigns,
-    /// About ROCm and HIP.
+    /// ROCm and HIP.
     pub rocm: rocm::RocmSigns,
-    /// Which toolkit each build system will take.
+    /// The copies of toolkits that build systems use.
     pub resolutions: Resolutions,
 }
 
 impl MachineSigns {
-    /// Looks at a machine.
+    /// Collects all observations on a host.
     #[must_use]
     pub fn gather(
         host: &dyn InspectHost,
@@ -60,16 +60,16 @@ impl MachineSigns {
         inventory: &Inventory,
         catalogue: &Catalogue,
     ) -> Self {
-        let scene = SignContext { host, facts, inventory, catalogue };
+        let context = SignContext { host, facts, inventory, catalogue };
         Self {
             is_root: host.identity().uid == Some(0),
-            access: access::gather(&scene),
-            container: container::gather(&scene),
-            cuda_build: cuda_build::gather(&scene),
-            cuda_toolkit: cuda_toolkit::gather(&scene),
-            graphics: graphics::gather(&scene),
-            nvidia: nvidia::gather(&scene),
-            rocm: rocm::gather(&scene),
+            access: access::gather(&context),
+            container: container::gather(&context),
+            cuda_build: cuda_build::gather(&context),
+            cuda_toolkit: cuda_toolkit::gather(&context),
+            graphics: graphics::gather(&context),
+            nvidia: nvidia::gather(&context),
+            rocm: rocm::gather(&context),
             resolutions: resolve_all(host, inventory, catalogue),
         }
     }

@@ -1,7 +1,6 @@
-//! Proof: a small program per backend is compiled, linked and run with the chosen toolchain, in child processes.
+//! Validation: compiles, links and runs a small program per backend with the selected toolchain, in child processes.
 //!
-//! [`plan`] is pure and says which commands that takes; [`run`] executes them in a folder of its own and says which stage
-//! failed.
+//! [`plan`] is pure and returns the commands; [`run`] executes them in a temporary folder and reports the stage that failed.
 
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use gpubuild_detect::toolkit::{Catalogue, Description, Installation, Inventory};
 use gpubuild_host::{Command, Host, HostPath, Os, RunError, RunPrograms};
 use serde::Serialize;
 
-/// The programs, by name.
+/// Embedded test programs by file name.
 const PROGRAMS: &[(&str, &str)] = &[
     ("cpu.c", include_str!("programs/cpu.c")),
     ("cuda.cu", include_str!("programs/cuda.cu")),
@@ -27,57 +26,58 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("vulkan.comp", include_str!("programs/vulkan.comp")),
 ];
 
-/// A compiler may take its time, a program that adds two arrays may not.
+/// A compiler can take minutes; a program that adds two arrays must not.
 const COMPILE_DEADLINE: Duration = Duration::from_secs(180);
 const RUN_DEADLINE: Duration = Duration::from_secs(30);
 
-/// What is known of a machine.
+/// Input of a validation plan.
 #[derive(Clone, Copy)]
-pub struct Bench<'a> {
-    /// Toolkits.
+pub struct ValidationContext<'a> {
+    /// Detected toolkits, tools and runtimes.
     pub inventory: &'a Inventory,
-    /// Their descriptions.
+    /// Toolkit descriptions, which contain the commands.
     pub catalogue: &'a Catalogue,
-    /// Verdicts.
+    /// The verdict of each backend.
     pub matrix: &'a Matrix,
-    /// The operating system.
+    /// Operating system of the host.
     pub os: Os,
 }
 
-/// The commands for one backend. Paths of the folder stand as `{source}` and the like until [`run`] knows it.
+/// The commands that validate one backend. Paths in the temporary folder are placeholders such as `{source}`, which [`run`]
+/// fills in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ValidationTrial {
     /// The backend.
     pub backend: Backend,
-    /// Names and texts of the files that are needed.
+    /// Names and contents of the source files.
     pub files: Vec<(&'static str, &'static str)>,
-    /// Commands with the stage that each belongs to.
+    /// Compile and link commands with their stage, in order.
     pub steps: Vec<(PipelineStage, Vec<String>)>,
-    /// Whether the program gets the compiled shader.
+    /// Whether the program takes the path of the compiled shader as its argument.
     pub takes_shader: bool,
 }
 
-/// What came of it.
+/// Result of a validation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TrialOutcome {
     /// The backend.
     pub backend: Backend,
-    /// Whether the program ran and its result was right.
+    /// Whether the program ran and computed the correct result.
     pub ok: bool,
     /// The stage that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<PipelineStage>,
-    /// The device that it ran on.
+    /// The device that the program ran on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
-    /// Why it was not tried, or what the failing program said.
+    /// Why the backend was skipped, or the error message of the failed command.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The command that failed.
+    /// The failed command.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// Everything that it printed.
+    /// Complete output of the failed command.
     #[serde(skip)]
     pub output: String,
 }
@@ -95,13 +95,13 @@ impl TrialOutcome {
         }
     }
 
-    /// The outcome of a backend that can't be tried.
+    /// The outcome of a backend that cannot be validated.
     #[must_use]
     pub fn untried(backend: Backend, why: String) -> Self {
         Self { message: why, ..Self::new(backend) }
     }
 
-    /// The finding of a failure.
+    /// The finding for a failed stage; `None` if no stage failed.
     #[must_use]
     pub fn draft(&self) -> Option<FindingDraft> {
         let stage = self.failed?;
@@ -126,75 +126,81 @@ impl TrialOutcome {
     }
 }
 
-/// The commands that try a backend, or why it can't be tried here.
+/// Plans the validation of a backend.
 ///
 /// # Errors
-/// A line for people.
-pub fn plan(bench: &Bench<'_>, backend: Backend) -> Result<ValidationTrial, String> {
-    let verdict = bench.matrix.verdict(backend);
-    let (description, copy) = chosen(bench, backend).ok_or_else(|| {
+/// The reason why the backend cannot be validated on this machine.
+pub fn plan(context: &ValidationContext<'_>, backend: Backend) -> Result<ValidationTrial, String> {
+    let verdict = context.matrix.verdict(backend);
+    let (description, copy) = chosen(context, backend).ok_or_else(|| {
         verdict
             .build_reasons
             .first()
-            .map_or("nothing to build with".to_owned(), gpubuild_detect::matrix::Reason::line)
+            .map_or("no toolkit to build with".to_owned(), gpubuild_detect::matrix::Reason::line)
     })?;
-    let rules = rules(bench, description, backend)?;
+    let rules = rules(context, description, backend)?;
     let host = |part: &str| {
-        let compiler = bench.inventory.for_role(bench.catalogue, "host-compiler")?;
+        let compiler = context.inventory.for_role(context.catalogue, "host-compiler")?;
         compiler.part(part).map(ToString::to_string)
     };
-    let words = TrialWords {
+    let placeholders = TrialPlaceholders {
         copy,
         host_cc: host("program"),
-        host_cxx: cxx(bench, description, copy).or_else(|| host("cxx")),
+        host_cxx: cxx(context, description, copy).or_else(|| host("cxx")),
         arch: arch(verdict),
     };
     let steps = rules
         .steps
         .iter()
-        .filter(|step| is_on(&step.on, bench.os))
-        .map(|step| Ok((step.stage, words.fill(&step.argv)?)))
+        .filter(|step| is_on(&step.on, context.os))
+        .map(|step| Ok((step.stage, placeholders.fill(&step.argv)?)))
         .collect::<Result<Vec<_>, String>>()?;
     let names = std::iter::once(&rules.source).chain(&rules.shader);
     let files = names.filter_map(|name| PROGRAMS.iter().find(|(known, _)| known == name).copied()).collect();
     Ok(ValidationTrial { backend, files, steps, takes_shader: rules.shader.is_some() })
 }
 
-fn chosen<'a>(bench: &Bench<'a>, backend: Backend) -> Option<(&'a Description, &'a Installation)> {
+fn chosen<'a>(
+    context: &ValidationContext<'a>,
+    backend: Backend,
+) -> Option<(&'a Description, &'a Installation)> {
     if backend == Backend::Cpu {
-        let compiler = bench.inventory.for_role(bench.catalogue, "host-compiler")?;
-        return Some((bench.catalogue.get(&compiler.toolkit)?, compiler));
+        let compiler = context.inventory.for_role(context.catalogue, "host-compiler")?;
+        return Some((context.catalogue.get(&compiler.toolkit)?, compiler));
     }
-    let description = bench.catalogue.for_backend(backend)?;
-    Some((description, bench.inventory.chosen(&description.id)?))
+    let description = context.catalogue.for_backend(backend)?;
+    Some((description, context.inventory.chosen(&description.id)?))
 }
 
-/// The rules of a description; any host compiler is tried as the first that has rules says.
+/// The `validate` section of the description. The CPU backend uses the first host compiler description that has one.
 fn rules<'a>(
-    bench: &Bench<'a>,
+    context: &ValidationContext<'a>,
     description: &'a Description,
     backend: Backend,
 ) -> Result<&'a Validate, String> {
-    let any = || bench.catalogue.with_role("host-compiler").find_map(|one| one.validate.as_ref());
+    let any = || context.catalogue.with_role("host-compiler").find_map(|one| one.validate.as_ref());
     let found = match backend {
         Backend::Cpu => any(),
         _ => description.validate.as_ref(),
     };
     let rules = found.ok_or_else(|| format!("the description of {} has no `validate`", description.name))?;
-    if !is_on(&rules.on, bench.os) {
-        return Err(format!("not tried on {}: its compiler needs a developer's prompt", bench.os.label()));
+    if !is_on(&rules.on, context.os) {
+        return Err(format!(
+            "not validated on {}: the compiler needs a developer prompt",
+            context.os.label()
+        ));
     }
     Ok(rules)
 }
 
-/// The newest C++ compiler of the host that this copy takes, as a build chooses it.
-fn cxx(bench: &Bench<'_>, description: &Description, copy: &Installation) -> Option<String> {
-    let mut families: Vec<&Description> = bench.catalogue.with_role("host-compiler").collect();
+/// The newest C++ compiler on the host that this toolkit supports; builds make the same choice.
+fn cxx(context: &ValidationContext<'_>, description: &Description, copy: &Installation) -> Option<String> {
+    let mut families: Vec<&Description> = context.catalogue.with_role("host-compiler").collect();
     families.sort_by_key(|family| family.preference);
     families.into_iter().find_map(|family| {
         let window = description.host_compiler_window(copy, &family.id)?;
-        let fits = |one: &&Installation| one.is_complete() && window.holds(one.version(), &family.id);
-        let copies = bench.inventory.of(&family.id).iter().filter(fits);
+        let fits = |one: &&Installation| one.is_complete() && window.supports(one.version(), &family.id);
+        let copies = context.inventory.of(&family.id).iter().filter(fits);
         let best = copies
             .max_by(|left, right| left.chosen.cmp(&right.chosen).then(left.version().cmp(&right.version())));
         best?.part("cxx").map(ToString::to_string)
@@ -206,35 +212,37 @@ fn arch(verdict: &Verdict) -> Option<String> {
     real.and_then(|gpu| gpu.arch.clone())
 }
 
-struct TrialWords<'a> {
+struct TrialPlaceholders<'a> {
     copy: &'a Installation,
     host_cc: Option<String>,
     host_cxx: Option<String>,
     arch: Option<String>,
 }
 
-/// Filled in when the folder is known.
+/// Placeholders that [`run`] fills in.
 const LATER: [&str; 5] = ["source", "object", "program", "shader", "shader_object"];
-/// A word without these is left out.
+/// Placeholders whose argument is dropped if they have no value.
 const OPTIONAL: [&str; 2] = ["host_cxx", "arch"];
 
-impl TrialWords<'_> {
-    fn fill(&self, words: &[String]) -> Result<Vec<String>, String> {
+impl TrialPlaceholders<'_> {
+    fn fill(&self, arguments: &[String]) -> Result<Vec<String>, String> {
         let mut filled = Vec::new();
-        for word in words {
-            let Some((before, rest)) = word.split_once('{') else {
-                filled.push(word.clone());
+        for argument in arguments {
+            let Some((before, rest)) = argument.split_once('{') else {
+                filled.push(argument.clone());
                 continue;
             };
             let (name, after) = rest.split_once('}').unwrap_or((rest, ""));
             if LATER.contains(&name) {
-                filled.push(word.clone());
+                filled.push(argument.clone());
                 continue;
             }
             match self.value(name) {
                 Some(value) => filled.push(format!("{before}{value}{after}")),
                 None if OPTIONAL.contains(&name) && (before, after) != ("", "") => {}
-                None => return Err(format!("cannot be tried: `{name}` of {} is missing", self.copy.root)),
+                None => {
+                    return Err(format!("cannot be validated: `{name}` of {} is missing", self.copy.root));
+                }
             }
         }
         Ok(filled)
@@ -251,16 +259,21 @@ impl TrialWords<'_> {
     }
 }
 
-/// Tries it in a folder of its own, which is removed afterwards.
+/// Runs a validation in a temporary folder under `parent`, which is removed afterwards.
 #[must_use]
 pub fn run(host: &dyn Host, trial: &ValidationTrial, parent: &HostPath) -> TrialOutcome {
     let outcome = TrialOutcome::new(trial.backend);
     let folder = match host.create_dir_all(parent).and_then(|()| host.temporary_dir(parent)) {
         Ok(folder) => folder,
-        Err(error) => return TrialOutcome::untried(trial.backend, format!("no folder to work in: {error}")),
+        Err(error) => {
+            return TrialOutcome::untried(
+                trial.backend,
+                format!("failed to create a temporary folder: {error}"),
+            );
+        }
     };
     let outcome = in_folder(host, trial, &folder, outcome);
-    // Left-over files of a proof change nothing about its outcome.
+    // Leftover files do not change the outcome.
     let _ = host.remove(&folder);
     outcome
 }
@@ -288,14 +301,16 @@ fn in_folder(
         ("{shader}", trial.files.get(1).map(|(name, _)| place(name)).unwrap_or_default()),
         ("{shader_object}", shader.clone()),
     ];
-    let fill =
-        |word: &String| values.iter().fold(word.clone(), |word, (name, value)| word.replace(name, value));
+    let fill = |argument: &String| {
+        values.iter().fold(argument.clone(), |argument, (name, value)| argument.replace(name, value))
+    };
     let mut last = vec![program];
     last.extend(trial.takes_shader.then_some(shader));
-    let commands = trial.steps.iter().map(|(stage, words)| (*stage, words.iter().map(fill).collect()));
+    let commands =
+        trial.steps.iter().map(|(stage, arguments)| (*stage, arguments.iter().map(fill).collect()));
     for (stage, argv) in commands.chain([(PipelineStage::Run, last)]) {
         match step(host, stage, &argv, folder) {
-            Ok(said) => outcome.device = said.strip_prefix("ok: ").map(str::to_owned),
+            Ok(message) => outcome.device = message.strip_prefix("ok: ").map(str::to_owned),
             Err((message, output)) => {
                 return TrialOutcome { failed: Some(stage), message, command: argv, output, ..outcome };
             }
@@ -305,7 +320,7 @@ fn in_folder(
     outcome
 }
 
-/// The last line that a command printed, or what went wrong with everything that it printed.
+/// Last line of the command's output, or the error message with the complete output.
 fn step(
     host: &dyn RunPrograms,
     stage: PipelineStage,
@@ -316,9 +331,7 @@ fn step(
     let (program, arguments) = argv.split_first().ok_or_else(|| ("no command".to_owned(), String::new()))?;
     let command = Command::new(program, deadline).args(arguments).current_dir(folder.clone());
     let output = host.run(&command).map_err(|error| match error {
-        RunError::Timeout { .. } => {
-            (format!("it did not end within {} s", deadline.as_secs()), String::new())
-        }
+        RunError::Timeout { .. } => (format!("timed out after {} s", deadline.as_secs()), String::new()),
         other => (other.to_string(), String::new()),
     })?;
     let printed = format!("{}{}", output.stdout, output.stderr);
@@ -326,17 +339,17 @@ fn step(
     if output.exit == Some(0) {
         return Ok(lines().next_back().unwrap_or_default().to_owned());
     }
-    let said = match stage {
+    let message = match stage {
         PipelineStage::Run => lines().next_back(),
         _ => lines()
             .find(|line| line.contains("error") || line.contains("undefined"))
             .or_else(|| lines().next_back()),
     };
     let ended = match output.exit {
-        Some(code) => format!("it ended with status {code}"),
-        None => "it was ended by a signal".to_owned(),
+        Some(code) => format!("exited with status {code}"),
+        None => "terminated by a signal".to_owned(),
     };
-    Err((said.map_or(ended, str::to_owned), printed))
+    Err((message.map_or(ended, str::to_owned), printed))
 }
 
 #[cfg(test)]
@@ -344,7 +357,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_description_names_a_program_that_is_there() {
+    fn descriptions_name_embedded_programs() {
         let catalogue = Catalogue::embedded();
         let mut seen = 0;
         for rules in catalogue.iter().filter_map(|one| one.validate.as_ref()) {

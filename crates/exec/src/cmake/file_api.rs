@@ -1,4 +1,4 @@
-//! CMake's file API: what to ask, and a reader of the answers.
+//! CMake's file API: the query that gpubuild writes, and a reader for CMake's reply.
 
 use std::collections::BTreeMap;
 
@@ -7,57 +7,57 @@ use gpubuild_plan::artifacts::Compiler;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// The question, written before configuring.
+/// The content of the query file, which must exist before CMake configures.
 pub const QUERY: &str = r#"{"requests":[{"kind":"codemodel","version":2},{"kind":"toolchains","version":1},{"kind":"cache","version":2},{"kind":"cmakeFiles","version":1}]}
 "#;
 
-/// Where the question lies.
+/// The path of the query file in a build tree.
 #[must_use]
 pub fn query_path(build: &HostPath) -> HostPath {
     build.join(".cmake/api/v1/query/client-gpubuild/query.json")
 }
 
-/// Why the answer could not be read.
+/// Why CMake's reply could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FileApiError {
-    /// CMake left no answer.
-    #[error("CMake left no answer in `{folder}`")]
+    /// CMake wrote no reply.
+    #[error("CMake wrote no file API reply to `{folder}`")]
     NoReply {
         /// The reply folder.
         folder: String,
     },
-    /// CMake left an error in place of an answer.
-    #[error("CMake could not answer through its file API: {message}")]
+    /// CMake wrote an error file instead of a reply.
+    #[error("CMake's file API reported an error: {message}")]
     Refused {
-        /// What it wrote.
+        /// The content of the error file, on one line.
         message: String,
     },
-    /// A file is missing or not what the format says.
-    #[error("failed to read CMake's answer `{path}`: {message}")]
+    /// A reply file is missing or malformed.
+    #[error("failed to read CMake's file API reply `{path}`: {message}")]
     Broken {
         /// The file.
         path: String,
-        /// What is wrong.
+        /// The I/O or JSON error.
         message: String,
     },
 }
 
-/// What a configured tree told.
+/// The parts of CMake's reply for a configured tree that gpubuild uses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FileApiReply {
-    /// The targets of the configuration that was asked for.
+    /// The targets of the requested configuration.
     pub targets: Vec<CmakeTarget>,
     /// Compilers by language.
     pub compilers: BTreeMap<String, CmakeToolchain>,
     /// Cache entries by name.
     pub cache: BTreeMap<String, String>,
-    /// Cache entries that are files and were searched in vain.
+    /// Names of the `FILEPATH` cache entries that end in `-NOTFOUND`, without those of CMake itself.
     pub unfound: Vec<String>,
-    /// Every file that configuring read and that is not generated, absolute.
+    /// Absolute paths of all files that CMake read while configuring, without generated files.
     pub inputs: Vec<String>,
-    /// Those of them that are not CMake's own.
+    /// The files of `inputs` that are not part of CMake.
     pub scripts: Vec<String>,
-    /// Version of the CMake that answered.
+    /// Version of the CMake that wrote the reply.
     pub cmake_version: String,
 }
 
@@ -74,11 +74,11 @@ pub struct CmakeTarget {
     pub link: Vec<Fragment>,
     /// Language that drives its linker.
     pub link_language: Option<String>,
-    /// Its sources, by the flags that they are compiled with.
+    /// Its sources, grouped by compiler flags.
     pub compile: Vec<Compile>,
-    /// Folders in which its sources look for headers, absolute, in order.
+    /// Include folders, absolute, in search order.
     pub includes: Vec<String>,
-    /// What its sources are compiled with: `NAME` or `NAME=value`.
+    /// Preprocessor definitions: `NAME` or `NAME=value`.
     pub defines: Vec<String>,
 }
 
@@ -87,13 +87,13 @@ pub struct CmakeTarget {
 pub struct Compile {
     /// `C`, `CXX`, `CUDA`.
     pub language: String,
-    /// Pieces of the command line.
+    /// Fragments of the command line.
     pub flags: Vec<String>,
-    /// Paths, absolute or from the top source folder.
+    /// Paths, absolute or relative to the top source folder.
     pub sources: Vec<String>,
 }
 
-/// A piece of a link line.
+/// A fragment of a link line.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Fragment {
     /// The text, escaped for the shell that the generator writes for.
@@ -102,27 +102,27 @@ pub struct Fragment {
     pub role: String,
 }
 
-/// A compiler with what its linker adds by itself.
+/// A compiler and the libraries that it links implicitly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CmakeToolchain {
     /// The compiler.
     pub compiler: Compiler,
-    /// Libraries that its linker adds by itself.
+    /// Libraries that the compiler driver adds to every link.
     pub implicit_libraries: Vec<String>,
 }
 
 impl FileApiReply {
-    /// The target of that name.
+    /// The target named `name`.
     #[must_use]
     pub fn target(&self, name: &str) -> Option<&CmakeTarget> {
         self.targets.iter().find(|target| target.name == name)
     }
 }
 
-/// Reads the newest answer in a build folder.
+/// Reads the newest reply in a build folder.
 ///
 /// # Errors
-/// There is none, or it is not what the format says.
+/// The reply is missing or malformed.
 pub fn read(
     host: &dyn ReadFiles,
     build: &HostPath,
@@ -131,7 +131,7 @@ pub fn read(
     let folder = build.join(".cmake/api/v1/reply");
     let names = host.list(&folder).unwrap_or_default();
     let newest = |prefix: &str| names.iter().filter(|name| name.starts_with(prefix)).max();
-    // Both names end in the time of writing, which sorts as text; an error that is newer than the last index counts.
+    // Both names end in a time stamp that sorts as text. An error file matters only if it is newer than the last index.
     let (index, error) = (newest("index-"), newest("error-"));
     let time =
         |name: Option<&String>| name.and_then(|name| name.split_once('-')).map(|(_, rest)| rest.to_owned());
@@ -167,7 +167,7 @@ impl ReplyReader<'_> {
             FileApiReply { cmake_version: index_file.cmake.version.string, ..FileApiReply::default() };
         let codemodel = object("codemodel").ok_or_else(|| FileApiError::Broken {
             path: self.folder.join(index).to_string(),
-            message: "there is no codemodel in it".to_owned(),
+            message: "the index lists no codemodel".to_owned(),
         })?;
         let codemodel: raw::Codemodel = self.json(&codemodel.json_file)?;
         let chosen = codemodel
@@ -185,12 +185,12 @@ impl ReplyReader<'_> {
         }
         if let Some(object) = object("cache") {
             let file: raw::CacheReply = self.json(&object.json_file)?;
-            let in_vain = |entry: &&raw::CacheEntry| {
+            let not_found = |entry: &&raw::CacheEntry| {
                 entry.kind == "FILEPATH"
                     && entry.value.ends_with("-NOTFOUND")
                     && !entry.name.starts_with("CMAKE_")
             };
-            reply.unfound = file.entries.iter().filter(in_vain).map(|entry| entry.name.clone()).collect();
+            reply.unfound = file.entries.iter().filter(not_found).map(|entry| entry.name.clone()).collect();
             reply.cache = file.entries.into_iter().map(|entry| (entry.name, entry.value)).collect();
         }
         if let Some(object) = object("cmakeFiles") {
@@ -241,7 +241,7 @@ fn without_repeats(list: impl Iterator<Item = String>) -> Vec<String> {
     list.filter(|entry| seen.insert(entry.clone())).collect()
 }
 
-/// The files as they are written.
+/// The JSON format of the reply files.
 mod raw {
     use serde::Deserialize;
 

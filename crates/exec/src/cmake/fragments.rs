@@ -1,20 +1,20 @@
-//! The probe's link line, as the file API gives it, turned into [`LinkItem`]s in the same order.
+//! Converts the link line of the probe target, as reported by the file API, to [`LinkItem`]s in the same order.
 
 use gpubuild_host::{HostPath, Os, PathRules};
 use gpubuild_plan::artifacts::LinkItem;
 
 use super::file_api::{CmakeTarget, FileApiReply};
 
-/// What is needed to read a link line.
+/// The context for interpreting a link line.
 #[derive(Debug, Clone, Copy)]
 pub struct FragmentContext<'a> {
-    /// Folder that relative paths start from: the top of the build tree.
+    /// Base folder of relative paths: the top of the build tree.
     pub build: &'a HostPath,
     /// Operating system of the host.
     pub os: Os,
 }
 
-/// The link line of the probe, complete for a linker that a C compiler drives.
+/// The link line of the probe target, complete for linking with a C compiler as the driver.
 #[must_use]
 pub fn link_items(context: FragmentContext<'_>, reply: &FileApiReply, probe: &CmakeTarget) -> Vec<LinkItem> {
     let mut reader = FragmentReader { context, reply, items: Vec::new() };
@@ -28,7 +28,7 @@ pub fn link_items(context: FragmentContext<'_>, reply: &FileApiReply, probe: &Cm
     without_repeats(reader.items)
 }
 
-/// Splits a fragment into words and undoes the quoting that CMake added for a shell.
+/// Splits a fragment into words and removes the shell quoting that CMake added.
 #[must_use]
 pub fn split(text: &str, rules: PathRules) -> Vec<String> {
     let mut words = Vec::new();
@@ -78,7 +78,7 @@ impl FragmentReader<'_> {
                 "-framework" | "-weak_framework" => self.framework(rest.next()),
                 "-L" | "-F" | "-Xlinker" => {
                     if let Some(next) = rest.next() {
-                        self.two(word, next);
+                        self.option_with_value(word, next);
                     }
                 }
                 _ if role == "frameworkPath" => self.argument(word),
@@ -88,7 +88,7 @@ impl FragmentReader<'_> {
         }
     }
 
-    fn two(&mut self, option: &str, value: &str) {
+    fn option_with_value(&mut self, option: &str, value: &str) {
         match option {
             "-L" => self.search(value),
             "-F" => self.argument(&format!("-F{value}")),
@@ -107,7 +107,8 @@ impl FragmentReader<'_> {
         if let Some(name) = word.strip_prefix("-Wl,-framework,") {
             self.framework(Some(name));
         } else if word.starts_with("-Wl,-rpath,") || word.starts_with("-Wl,-rpath=") {
-            // Where our own shared libraries lie is derived from their paths; CMake's folders are of the build only.
+            // Search paths for the project's shared libraries are derived from the library paths. CMake's rpath names folders
+            // of the build tree only.
         } else if upper.starts_with("/LIBPATH:") || upper.starts_with("-LIBPATH:") {
             self.search(word.get("/LIBPATH:".len()..).unwrap_or_default());
         } else if let Some(folder) = word.strip_prefix("-L") {
@@ -137,11 +138,11 @@ impl FragmentReader<'_> {
             }
             self.framework(Some(stem));
         } else if has_suffix(".dll.a") || (is_lib && !self.is_static(&path)) || is_shared_name(&lower) {
-            // A `.lib` of somebody else may be either; linkers take both in the same way.
+            // An external `.lib` may be a static or an import library. Linkers handle both in the same way.
             let path = self.development_name(path);
             self.items.push(LinkItem::Shared { path });
         } else if let Some(part) = part_of_libc(name).filter(|_| !self.reply_has(&path)) {
-            // Where there is no `libpthread.so`, CMake finds the archive; the linker knows better what to take.
+            // Without a `libpthread.so` CMake finds the archive. Passing `-lpthread` lets the linker choose.
             self.items.push(LinkItem::System { name: part.to_owned() });
         } else if is_lib || has_suffix(".a") {
             self.items.push(LinkItem::Static { path });
@@ -150,7 +151,7 @@ impl FragmentReader<'_> {
         }
     }
 
-    /// A shared library of this project is linked by the name without version: `libx.so` in place of `libx.so.1.2`.
+    /// Returns the unversioned name of a shared library of this project: `libx.so` for `libx.so.1.2`.
     fn development_name(&self, path: String) -> String {
         let Some(end) = path.find(".so.") else { return path };
         let short = path[..end + ".so".len()].to_owned();
@@ -183,12 +184,12 @@ impl FragmentReader<'_> {
         self.items.push(LinkItem::Argument { text: text.to_owned() });
     }
 
-    /// What the driver of `language` adds to a link by itself and the C driver does not.
+    /// Adds the libraries that the compiler driver of `language` links implicitly and the C driver does not.
     fn add_runtime(&mut self, language: &str) {
-        const OF_THE_C_DRIVER: [&str; 6] = ["c", "gcc", "gcc_s", "gcc_eh", "mingw32", "msvcrt"];
+        const C_DRIVER_LIBRARIES: [&str; 6] = ["c", "gcc", "gcc_s", "gcc_eh", "mingw32", "msvcrt"];
         let Some(toolchain) = self.reply.compilers.get(language) else { return };
         for name in &toolchain.implicit_libraries {
-            if name.starts_with(['-', '/']) || OF_THE_C_DRIVER.contains(&name.as_str()) {
+            if name.starts_with(['-', '/']) || C_DRIVER_LIBRARIES.contains(&name.as_str()) {
                 continue;
             }
             self.items.push(LinkItem::System { name: name.clone() });
@@ -196,14 +197,14 @@ impl FragmentReader<'_> {
     }
 }
 
-/// Flags of a link line that a program needs, among those that only concern how this project compiles.
+/// Whether a fragment with the role `flags` affects linking. Other flags affect only how this project is compiled.
 fn is_link_flag(word: &str) -> bool {
     const NEEDED: [&str; 8] =
         ["-Wl,", "-fopenmp", "-fsycl", "-pthread", "--hip-link", "--offload", "-L", "-l"];
     NEEDED.iter().any(|start| word.starts_with(start))
 }
 
-/// A part of the C library that goes by its name, `pthread` of `libpthread.a`.
+/// The name of an archive that is a part of the C library: `pthread` for `libpthread.a`.
 fn part_of_libc(file: &str) -> Option<&str> {
     const PARTS: [&str; 6] = ["c", "dl", "m", "pthread", "rt", "util"];
     file.strip_prefix("lib")?.strip_suffix(".a").filter(|name| PARTS.contains(name))
@@ -215,14 +216,14 @@ fn is_shared_name(lower: &str) -> bool {
     versioned || [".so", ".dylib", ".tbd"].iter().any(|end| lower.ends_with(end))
 }
 
-/// Arguments that change the meaning of what follows: with one of them on the line, nothing may move.
+/// Whether an argument changes the meaning of the following ones. A link line with such an argument must not be reordered.
 fn is_positional(text: &str) -> bool {
     ["archive", "start-group", "end-group", "-Bstatic", "-Bdynamic", "push-state", "pop-state"]
         .iter()
         .any(|word| text.contains(word))
 }
 
-/// Drops repeats that cannot matter. Static libraries stay: CMake repeats them when they need each other.
+/// Removes redundant repetitions. Repeated static libraries are kept: CMake repeats them when they depend on each other.
 fn without_repeats(items: Vec<LinkItem>) -> Vec<LinkItem> {
     if items.iter().any(|item| matches!(item, LinkItem::Argument { text } if is_positional(text))) {
         return items;
@@ -231,7 +232,7 @@ fn without_repeats(items: Vec<LinkItem>) -> Vec<LinkItem> {
     for (index, item) in items.iter().enumerate() {
         let repeated = match item {
             LinkItem::Static { .. } => kept.last() == Some(item),
-            // A shared library has to follow all that need it: its last place serves them all.
+            // A shared library must follow every item that needs it, so the last occurrence is kept.
             LinkItem::System { .. } | LinkItem::Shared { .. } => items[index + 1..].contains(item),
             LinkItem::Framework { .. } | LinkItem::Argument { .. } | LinkItem::Search { .. } => {
                 kept.contains(item)
@@ -306,8 +307,8 @@ mod tests {
     }
 
     #[test]
-    fn a_static_project_on_linux() {
-        // The fragments of a C and C++ project, as CMake 4.4 wrote them.
+    fn linux_link_line_is_converted() {
+        // The fragments of a C and C++ project as reported by CMake 4.4.
         let fragments = [
             ("flags", "-O3 -DNDEBUG"),
             ("libraries", "-Wl,-rpath,/b"),
@@ -336,13 +337,13 @@ mod tests {
     }
 
     #[test]
-    fn a_linker_that_cxx_drives_names_its_runtime() {
+    fn cxx_runtime_is_added_for_a_cxx_link_driver() {
         let lines = read(Os::Linux, "/b", Vec::new(), "CXX", &[("libraries", "liba.a")]);
         assert_eq!(lines, ["static /b/liba.a", "system stdc++", "system m"]);
     }
 
     #[test]
-    fn libraries_that_need_each_other_stay_repeated() {
+    fn cyclic_static_libraries_stay_repeated() {
         let fragments =
             [("libraries", "a.a"), ("libraries", "b.a"), ("libraries", "a.a"), ("libraries", "a.a")];
         let lines = read(Os::Linux, "/b", Vec::new(), "C", &fragments);
@@ -350,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_moves_around_positional_arguments() {
+    fn positional_arguments_prevent_reordering() {
         let fragments = [
             ("libraries", "-Wl,--push-state,--whole-archive a.a -Wl,--pop-state"),
             ("libraries", "-lm"),
@@ -362,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn apple_frameworks_and_windows_libraries() {
+    fn apple_frameworks_and_windows_libraries_are_recognised() {
         let fragments = [
             ("libraries", "-framework Metal"),
             ("libraries", "-Wl,-framework,Foundation"),
@@ -405,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn quoting_is_undone() {
+    fn quoting_is_removed() {
         for (text, words) in [
             (r#""/a b/libx.a" -lm"#, vec!["/a b/libx.a", "-lm"]),
             (r"/a\ b/libx.a", vec!["/a b/libx.a"]),

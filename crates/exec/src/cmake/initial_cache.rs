@@ -1,28 +1,28 @@
 //! The initial-cache file (`cmake -C`): every entry of a plan as one `set(… CACHE … FORCE)`.
 //!
-//! Values are bracket arguments: nothing inside them is an escape, a variable or a separator.
+//! Values are bracket arguments, in which CMake expands no escapes, variables or separators.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use gpubuild_core::shell::cmake_bracket;
 
-/// The description that our entries carry. A project that declares an option writes its own over it; the injected
-/// script tells by that which entries the project knows.
+/// The help string of the entries that gpubuild sets. A project that declares an option overwrites it. The injected script
+/// uses this to find the entries that the project knows.
 pub const MARK: &str = "set by gpubuild";
 
-/// An entry that CMake cannot hold.
+/// An entry that CMake's cache cannot store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadEntry {
-    /// The name has characters that no variable has.
+    /// The name contains characters that are not allowed in variable names.
     #[error("`{0}` is not the name of a CMake variable")]
     Name(String),
-    /// The cache holds one line per entry.
-    #[error("the value of `{0}` has a line break or a zero byte in it, which the CMake cache cannot hold")]
+    /// The value contains a line break or a zero byte; the cache stores one line per entry.
+    #[error("the value of `{0}` contains a line break or a zero byte, which the CMake cache cannot store")]
     Value(String),
 }
 
-/// The entries with our own script among `CMAKE_PROJECT_TOP_LEVEL_INCLUDES`, before those that are there.
+/// Returns the entries with the injected script at the front of `CMAKE_PROJECT_TOP_LEVEL_INCLUDES`.
 #[must_use]
 pub fn with_include(cache: &BTreeMap<String, String>, script: &str) -> BTreeMap<String, String> {
     let mut cache = cache.clone();
@@ -31,10 +31,10 @@ pub fn with_include(cache: &BTreeMap<String, String>, script: &str) -> BTreeMap<
     cache
 }
 
-/// The text of the file.
+/// Renders the content of the file.
 ///
 /// # Errors
-/// The first entry that CMake cannot hold.
+/// The first entry that CMake's cache cannot store.
 pub fn render(cache: &BTreeMap<String, String>) -> Result<String, BadEntry> {
     let mut text = String::from("# Written by gpubuild: the cache entries of the plan, nothing else.\n");
     for (name, value) in cache {
@@ -51,7 +51,7 @@ pub fn render(cache: &BTreeMap<String, String>) -> Result<String, BadEntry> {
     Ok(text)
 }
 
-/// The type under which GUIs show an entry: by its value for switches, by its name for paths.
+/// The cache type of an entry, which GUIs use to show it: derived from the value for switches and from the name for paths.
 #[must_use]
 pub fn entry_type(name: &str, value: &str) -> &'static str {
     const SWITCH: [&str; 6] = ["ON", "OFF", "TRUE", "FALSE", "YES", "NO"];
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_have_types_and_values_that_need_no_escape() {
+    fn entries_have_types_and_bracket_values() {
         let cache = entries(&[
             ("CMAKE_CUDA_ARCHITECTURES", "80;90a"),
             ("CMAKE_CUDA_COMPILER", "/usr/local/cuda/bin/nvcc"),
@@ -99,14 +99,14 @@ mod tests {
     }
 
     #[test]
-    fn what_the_cache_cannot_hold_is_refused() {
+    fn unstorable_entries_are_rejected() {
         assert_eq!(render(&entries(&[("A", "x\ny")])), Err(BadEntry::Value("A".into())));
         assert_eq!(render(&entries(&[("A B", "x")])), Err(BadEntry::Name("A B".into())));
         assert_eq!(render(&entries(&[("A)", "x")])), Err(BadEntry::Name("A)".into())));
     }
 
     #[test]
-    fn the_script_is_added_to_those_of_the_user() {
+    fn script_is_added_before_those_of_the_user() {
         let cache = entries(&[("CMAKE_PROJECT_TOP_LEVEL_INCLUDES", "/a.cmake")]);
         assert_eq!(with_include(&cache, "/i.cmake")["CMAKE_PROJECT_TOP_LEVEL_INCLUDES"], "/i.cmake;/a.cmake");
         let none = BTreeMap::new();
@@ -115,7 +115,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn a_bracket_never_closes_early(value in r"[\]=a\[]{0,12}") {
+        fn bracket_argument_ends_after_the_value(value in r"[\]=a\[]{0,12}") {
             let text = cmake_bracket(&value);
             let equals = text[1..].find('[').unwrap();
             let close = format!("]{}]", "=".repeat(equals));

@@ -1,16 +1,16 @@
-# Written by gpubuild and included at the project's first project() call through CMAKE_PROJECT_TOP_LEVEL_INCLUDES.
-# It adds a program that links the wanted targets and is never built: the file API then tells its link line, which is the
-# link line of any other program. The project's own files stay as they are.
+# Written by gpubuild and included by the first project() call through CMAKE_PROJECT_TOP_LEVEL_INCLUDES.
+# Adds a program that links the requested targets and is never built. The file API reports its link line, which is valid for
+# any other program. The project's files are not changed.
 set_property(GLOBAL PROPERTY GPUBUILD_TARGETS @TARGETS@)
 set_property(GLOBAL PROPERTY GPUBUILD_CHOICES @CHOICES@)
 set_property(GLOBAL PROPERTY GPUBUILD_WATCHED @WATCHED@)
 set_property(GLOBAL PROPERTY GPUBUILD_SWITCHES @SWITCHES@)
 set_property(GLOBAL PROPERTY GPUBUILD_DEVICE_JOBS @DEVICE_JOBS@)
 
-# What __FILE__ says would name this machine's folders. Relative to the source folder it is the same on every machine, and so
-# is what is compiled: another build of the same sources can use it. Debug information keeps its absolute paths.
-# A compiler cache that takes these words for a part of the result would find nothing in another folder: sccache does, and
-# ccache behind nvcc. There generated sources, and all of CUDA, say where they are.
+# Makes __FILE__ relative to the source folder. Objects are then identical on every machine, and other builds of the same
+# sources can reuse them. Debug information keeps absolute paths.
+# sccache, and ccache with nvcc, hash these options, so a path in them that differs would prevent cache hits. So sccache gets no
+# mapping of the build folder, and CUDA sources get none with any launcher.
 function(gpubuild_map_paths)
   string(CONCAT folders "${CMAKE_SOURCE_DIR}" "${CMAKE_BINARY_DIR}")
   if((DEFINED GPUBUILD_MAP_PATHS AND NOT GPUBUILD_MAP_PATHS) OR folders MATCHES "[,;<>=\"$ ]")
@@ -42,7 +42,7 @@ function(gpubuild_map_paths)
 endfunction()
 gpubuild_map_paths()
 
-# Headers that supply what those of a toolkit lack, found before them in every folder of the project.
+# Shims: headers that add what a toolkit's headers lack. They come first in the include path of every folder of the project.
 set(gpubuild_shims @SHIMS@)
 if(gpubuild_shims)
   include_directories(BEFORE "${gpubuild_shims}")
@@ -55,34 +55,35 @@ function(gpubuild_on_access variable access)
   endif()
 endfunction()
 
-# CMake reads the value again on its way to the watcher, escapes and all: only switches are safe.
+# CMake evaluates the value again when it calls the watcher, including escapes, so only switches can be watched safely.
 get_property(gpubuild_names GLOBAL PROPERTY GPUBUILD_SWITCHES)
 foreach(gpubuild_name IN LISTS gpubuild_names)
   variable_watch("${gpubuild_name}" gpubuild_on_access)
-  # ggml reads every variable whose name begins with GGML_: one more that nobody knows tells such a project.
+  # ggml reads every variable whose name begins with GGML_. A sentinel variable with the same prefix detects such projects:
+  # no project reads it by its name.
   if(gpubuild_name MATCHES "^[A-Za-z0-9]+_")
-    set(gpubuild_stranger "${CMAKE_MATCH_0}GPUBUILD_STRANGER")
-    get_property(gpubuild_known GLOBAL PROPERTY GPUBUILD_STRANGERS)
-    if(NOT gpubuild_stranger IN_LIST gpubuild_known)
-      set_property(GLOBAL APPEND PROPERTY GPUBUILD_STRANGERS "${gpubuild_stranger}")
-      set("${gpubuild_stranger}" OFF CACHE INTERNAL "set by gpubuild for the time of configuring")
-      variable_watch("${gpubuild_stranger}" gpubuild_on_access)
+    set(gpubuild_sentinel "${CMAKE_MATCH_0}GPUBUILD_SENTINEL")
+    get_property(gpubuild_known GLOBAL PROPERTY GPUBUILD_SENTINELS)
+    if(NOT gpubuild_sentinel IN_LIST gpubuild_known)
+      set_property(GLOBAL APPEND PROPERTY GPUBUILD_SENTINELS "${gpubuild_sentinel}")
+      set("${gpubuild_sentinel}" OFF CACHE INTERNAL "set by gpubuild while configuring")
+      variable_watch("${gpubuild_sentinel}" gpubuild_on_access)
     endif()
-    unset(gpubuild_stranger)
+    unset(gpubuild_sentinel)
     unset(gpubuild_known)
   endif()
 endforeach()
 unset(gpubuild_names)
 unset(gpubuild_name)
 
-# Entries that the project neither declared (then they carry its description) nor read.
+# Writes the entries that the project neither read nor declared. A declared entry has the project's help string.
 function(gpubuild_write_unused)
   get_property(names GLOBAL PROPERTY GPUBUILD_WATCHED)
   set(unused "")
   foreach(name IN LISTS names)
     get_property(was_read GLOBAL PROPERTY "GPUBUILD_READ_${name}")
     if(name MATCHES "^[A-Za-z0-9]+_")
-      get_property(all_are_read GLOBAL PROPERTY "GPUBUILD_READ_${CMAKE_MATCH_0}GPUBUILD_STRANGER")
+      get_property(all_are_read GLOBAL PROPERTY "GPUBUILD_READ_${CMAKE_MATCH_0}GPUBUILD_SENTINEL")
       if(all_are_read)
         set(was_read OFF)
       endif()
@@ -93,13 +94,13 @@ function(gpubuild_write_unused)
     endif()
   endforeach()
   file(WRITE "${CMAKE_BINARY_DIR}/gpubuild/unused.txt" "${unused}")
-  get_property(strangers GLOBAL PROPERTY GPUBUILD_STRANGERS)
-  foreach(name IN LISTS strangers)
+  get_property(sentinels GLOBAL PROPERTY GPUBUILD_SENTINELS)
+  foreach(name IN LISTS sentinels)
     unset("${name}" CACHE)
   endforeach()
 endfunction()
 
-# Targets with device code go into a Ninja pool of their own: one such compiler takes gigabytes.
+# Compiles targets with device code in a separate Ninja pool, because each device compiler needs gigabytes of memory.
 function(gpubuild_limit_device_jobs directory)
   get_property(targets DIRECTORY "${directory}" PROPERTY BUILDSYSTEM_TARGETS)
   foreach(target IN LISTS targets)
@@ -109,7 +110,7 @@ function(gpubuild_limit_device_jobs directory)
       get_target_property(pool "${target}" JOB_POOL_COMPILE)
       if("${sources}" MATCHES "\\.(cu|hip)(;|$)" AND NOT pool)
         set_property(TARGET "${target}" PROPERTY JOB_POOL_COMPILE gpubuild_device)
-        # Linking device code takes as much.
+        # Linking device code needs as much memory.
         get_target_property(link_pool "${target}" JOB_POOL_LINK)
         if(NOT link_pool)
           set_property(TARGET "${target}" PROPERTY JOB_POOL_LINK gpubuild_device)
@@ -123,12 +124,12 @@ function(gpubuild_limit_device_jobs directory)
   endforeach()
 endfunction()
 
-# A launcher of the project's own in front of one of the plan's would be twice too many: `ccache ccache gcc`.
+# Removes launchers that the project sets. Together with the plan's launcher they would run as `ccache ccache gcc`.
 function(gpubuild_clear_rule_launch directory)
   foreach(scope GLOBAL "DIRECTORY;${directory}")
     get_property(rule ${scope} PROPERTY RULE_LAUNCH_COMPILE)
     if(rule MATCHES "cache|distcc|icecc")
-      message(STATUS "gpubuild: RULE_LAUNCH_COMPILE `${rule}` of the project gives way to the launcher of the plan")
+      message(STATUS "gpubuild: the launcher of the plan replaces the project's RULE_LAUNCH_COMPILE `${rule}`")
       set_property(${scope} PROPERTY RULE_LAUNCH_COMPILE "")
     endif()
   endforeach()
@@ -145,7 +146,7 @@ function(gpubuild_clear_rule_launch directory)
   endforeach()
 endfunction()
 
-# Takes the objects of a target from elsewhere in place of compiling its sources. What else stands among the sources stays.
+# Uses existing objects for a target instead of compiling its sources. Other entries of SOURCES are kept.
 function(gpubuild_reuse target compiled objects languages)
   get_target_property(sources "${target}" SOURCES)
   get_target_property(folder "${target}" SOURCE_DIR)
@@ -175,7 +176,7 @@ function(gpubuild_reuse target compiled objects languages)
     return()
   endif()
   foreach(object language IN ZIP_LISTS objects languages)
-    # With its language, so that whoever links the target still gets the runtime of that language.
+    # The language makes CMake link its runtime into everything that links the target.
     set_source_files_properties("${object}" TARGET_DIRECTORY "${target}"
       PROPERTIES EXTERNAL_OBJECT TRUE LANGUAGE "${language}")
   endforeach()
@@ -185,7 +186,7 @@ endfunction()
 function(gpubuild_add_probe)
   include("${CMAKE_BINARY_DIR}/gpubuild/reused.cmake" OPTIONAL)
   get_property(wanted GLOBAL PROPERTY GPUBUILD_TARGETS)
-  # Targets that have other names in other versions of the project, or that are not in all of them.
+  # Targets that are named differently or missing in some versions of the project.
   get_property(choices GLOBAL PROPERTY GPUBUILD_CHOICES)
   foreach(choice IN LISTS choices)
     string(REPLACE "?" "" names "${choice}")
@@ -215,7 +216,7 @@ function(gpubuild_add_probe)
     endif()
   endforeach()
 
-  # A linker that C drives, as rustc's does: CMake then names the runtimes of the other languages itself.
+  # Links with the C compiler as rustc does, so that CMake lists the runtimes of the other languages explicitly.
   get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
   if("C" IN_LIST languages)
     set(language C)
@@ -224,7 +225,7 @@ function(gpubuild_add_probe)
     set(language CXX)
     set(suffix cpp)
   else()
-    message(FATAL_ERROR "gpubuild: the project enables neither C nor C++, so there is no program to link")
+    message(FATAL_ERROR "gpubuild: the project enables neither C nor C++, so the link line cannot be determined")
   endif()
   set(source "${CMAKE_BINARY_DIR}/gpubuild/probe.${suffix}")
   if(NOT EXISTS "${source}")

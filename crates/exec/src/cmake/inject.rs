@@ -1,4 +1,4 @@
-//! The script that is injected into a project's configuration (`inject.cmake`), with the names of a plan filled in.
+//! Renders `inject.cmake`, the script that is injected when a project is configured, with the names of a plan.
 
 use gpubuild_core::shell::cmake_bracket;
 use gpubuild_plan::plan::PlannedTree;
@@ -6,20 +6,20 @@ use gpubuild_plan::plan::PlannedTree;
 use super::initial_cache::MARK;
 use super::unused;
 
-/// The probe's name among the project's targets.
+/// Name of the probe target.
 pub const PROBE: &str = "gpubuild_probe";
 
-/// The script before the names of a plan are filled in.
+/// The script with `@NAME@` placeholders.
 pub const TEMPLATE: &str = include_str!("inject.cmake");
 
-/// The script for a tree.
+/// Renders the script for a tree.
 #[must_use]
 pub fn script(tree: &PlannedTree) -> String {
     let list = |names: &mut dyn Iterator<Item = &str>| {
         let joined: Vec<&str> = names.collect();
         cmake_bracket(&joined.join(";"))
     };
-    // `a|b` and, where it may be missing, `a|b?`: none of these characters is in the name of a target.
+    // `a|b`, or `a|b?` if the target is optional. Target names cannot contain these characters.
     let choices: Vec<String> = tree
         .choices
         .iter()

@@ -1,7 +1,7 @@
-//! CMake as a program that is driven and asked: choice of version and generator, the initial-cache file, the probe target
-//! that is injected into a project without touching its sources, and the reader of the file API.
+//! Runs CMake: its command lines, the initial-cache file, the probe target that is injected without changing a project's
+//! sources, and the reader of the file API.
 //!
-//! Nothing here guesses: paths, link lines and compilers are what CMake itself reports.
+//! Paths, link lines and compilers are always those that CMake reports.
 
 pub mod file_api;
 pub mod fragments;
@@ -18,37 +18,37 @@ use gpubuild_plan::plan::PlannedTree;
 /// The oldest CMake that reads `CMAKE_PROJECT_TOP_LEVEL_INCLUDES`, which the probe needs.
 pub const OLDEST: &str = "3.24";
 
-/// How long configuring may take. Projects that download or compile tools while configuring need many minutes.
+/// Time limit for configuring. Projects that download or compile tools while configuring need many minutes.
 const CONFIGURE_DEADLINE: Duration = Duration::from_secs(60 * 60);
 
-/// How long a build may take; CUDA projects with many architectures run for hours.
+/// Time limit for a build. CUDA projects with many architectures build for hours.
 const BUILD_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The folder inside a build tree that holds our own files.
+/// The folder for gpubuild's files in a build tree.
 #[must_use]
 pub fn own_folder(tree: &PlannedTree) -> HostPath {
     own_folder_in(&tree.build)
 }
 
-/// The same for the build folder of a tree.
+/// Like [`own_folder`], for the path of a build tree.
 #[must_use]
 pub fn own_folder_in(build: &HostPath) -> HostPath {
     build.join("gpubuild")
 }
 
-/// Whether to keep what an earlier configuration left.
+/// Whether to keep the result of an earlier configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConfigureStart {
-    /// Keep the cache: only inputs of the configuration changed.
+    /// Keep the cache, because only input files of the configuration changed.
     Keep,
-    /// Forget the cache and the compiler checks: options, compilers or environment changed.
+    /// Discard the cache and the compiler checks (`--fresh`), because options, compilers or the environment changed.
     Fresh,
 }
 
-/// Writes the files that configuring reads: query, initial cache and injected script.
+/// Writes the files that CMake reads while configuring: query, initial cache, shims and injected script.
 ///
 /// # Errors
-/// An entry that CMake cannot store, or the operating system's word on why a file could not be written.
+/// CMake cannot store an entry (`InvalidInput`), or a file could not be written.
 pub fn write_inputs(host: &dyn WriteFiles, tree: &PlannedTree) -> std::io::Result<()> {
     let own = own_folder(tree);
     let script = own.join("inject.cmake");
@@ -63,13 +63,13 @@ pub fn write_inputs(host: &dyn WriteFiles, tree: &PlannedTree) -> std::io::Resul
     host.write(&script, inject::script(tree).as_bytes())
 }
 
-/// The folder of headers that stand before those of toolkits.
+/// The folder of the shims of a tree, which comes before the toolkits in the include path.
 #[must_use]
 pub fn shim_folder(tree: &PlannedTree) -> HostPath {
     own_folder(tree).join("shims")
 }
 
-/// The command that configures a tree.
+/// Returns the command that configures a tree.
 #[must_use]
 pub fn configure_command(cmake: &HostPath, tree: &PlannedTree, start: ConfigureStart) -> Command {
     let mut command = Command::new(cmake.as_str(), CONFIGURE_DEADLINE)
@@ -84,21 +84,26 @@ pub fn configure_command(cmake: &HostPath, tree: &PlannedTree, start: ConfigureS
 
 /// How many compilers may run at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Width<'a> {
-    /// So many.
+pub enum Parallelism<'a> {
+    /// A fixed number.
     Jobs(u32),
-    /// As many as a pool gives that `MAKEFLAGS` names like this.
+    /// As many as a jobserver allows; the value for `MAKEFLAGS`.
     Pool(&'a str),
 }
 
-/// The command that builds the named targets of a tree.
+/// Returns the command that builds the named targets of a tree; all targets if `targets` is empty.
 #[must_use]
-pub fn build_command(cmake: &HostPath, tree: &PlannedTree, targets: &[String], width: Width<'_>) -> Command {
+pub fn build_command(
+    cmake: &HostPath,
+    tree: &PlannedTree,
+    targets: &[String],
+    parallelism: Parallelism<'_>,
+) -> Command {
     let mut command = Command::new(cmake.as_str(), BUILD_DEADLINE).args(["--build", tree.build.as_str()]);
-    command = match width {
-        Width::Jobs(jobs) => command.args(["--parallel", &jobs.max(1).to_string()]),
-        // With a number of its own Ninja asks no pool, and CMake would take one from here.
-        Width::Pool(flags) => command.env("MAKEFLAGS", flags).env_remove("CMAKE_BUILD_PARALLEL_LEVEL"),
+    command = match parallelism {
+        Parallelism::Jobs(jobs) => command.args(["--parallel", &jobs.max(1).to_string()]),
+        // Ninja ignores the jobserver if it is given a number, and CMake passes this variable as a number.
+        Parallelism::Pool(flags) => command.env("MAKEFLAGS", flags).env_remove("CMAKE_BUILD_PARALLEL_LEVEL"),
     };
     if is_multi_config(&tree.generator) {
         command = command.args(["--config", configuration(tree)]);
@@ -115,7 +120,7 @@ pub fn is_multi_config(generator: &str) -> bool {
     generator.contains("Multi-Config") || generator.starts_with("Visual Studio") || generator == "Xcode"
 }
 
-/// The configuration that is built and read back: `Release` unless the plan says otherwise.
+/// The configuration to build and to read from the file API: the plan's `CMAKE_BUILD_TYPE`, or `Release`.
 #[must_use]
 pub fn configuration(tree: &PlannedTree) -> &str {
     tree.cache.get("CMAKE_BUILD_TYPE").map_or("Release", String::as_str)
@@ -125,13 +130,13 @@ fn with_tree_env(mut command: Command, tree: &PlannedTree) -> Command {
     for (name, value) in &tree.env {
         command = command.env(name, value);
     }
-    // Variables that would change what is configured behind the plan's back.
+    // Variables that would change the configuration without being in the plan.
     for name in ["CMAKE_GENERATOR", "CMAKE_GENERATOR_PLATFORM", "CMAKE_GENERATOR_TOOLSET", "DESTDIR"] {
         if !tree.env.contains_key(name) {
             command = command.env_remove(name);
         }
     }
-    // The plan has settled these; one that is left out must not come back.
+    // The plan sets launchers through the cache. A launcher that the plan omits must not be read from the environment.
     for language in gpubuild_plan::plan::launchers::LANGUAGES {
         command = command.env_remove(gpubuild_plan::plan::launchers::entry(language));
     }

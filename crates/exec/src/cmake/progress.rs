@@ -1,20 +1,20 @@
-//! How far a build is, read from what the build tool prints.
+//! Reads the progress of a build from the output of the build tool.
 
-/// `NINJA_STATUS`: finished and total edges, in brackets that nothing else prints.
+/// Value of `NINJA_STATUS`: finished and total edges.
 pub const STATUS_FORMAT: &str = "[%f/%t] ";
 
 /// A step that the build tool announced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NinjaStep<'a> {
-    /// Steps that are done.
+    /// Number of finished steps; for Make, percent.
     pub done: u32,
-    /// Steps in all, as far as is known.
+    /// Total number of steps known so far; for Make, 100.
     pub total: u32,
-    /// What is being done.
+    /// Description of the step, such as `Building C object a.c.o`.
     pub what: &'a str,
 }
 
-/// Reads Ninja's `[3/12] Building …` and Make's `[ 25%] Building …`.
+/// Parses Ninja's `[3/12] Building …` and Make's `[ 25%] Building …`.
 #[must_use]
 pub fn parse(line: &str) -> Option<NinjaStep<'_>> {
     let (status, what) = line.strip_prefix('[')?.split_once("] ")?;
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn status_lines_are_told_from_others() {
+    fn only_status_lines_are_parsed() {
         let step = parse("[3/12] Building C object src/CMakeFiles/a.dir/a.c.o").unwrap();
         assert_eq!((step.done, step.total), (3, 12));
         assert_eq!(step.what, "Building C object src/CMakeFiles/a.dir/a.c.o");

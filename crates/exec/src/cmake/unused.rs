@@ -1,11 +1,11 @@
-//! Which cache entries a project neither declared nor read.
+//! Finds the cache entries that a project neither declares nor reads.
 
 use std::collections::BTreeMap;
 
 use super::initial_cache::entry_type;
 
-/// Whether the project has to know an entry. CMake's own and those of its find modules are set for every project alike
-/// and mean nothing to some.
+/// Whether an entry should be reported if the project does not use it. Entries of CMake and its find modules are set for
+/// every project, whether it uses them or not.
 #[must_use]
 pub fn must_be_known(name: &str) -> bool {
     const PREFIXES: [&str; 8] =
@@ -25,18 +25,18 @@ pub fn must_be_known(name: &str) -> bool {
         || SUFFIXES.iter().any(|suffix| name.ends_with(suffix)))
 }
 
-/// The entries of a plan that are watched.
+/// The entries of a plan for which [`must_be_known`] holds.
 pub fn watched(cache: &BTreeMap<String, String>) -> impl Iterator<Item = &str> {
     cache.keys().map(String::as_str).filter(|name| must_be_known(name))
 }
 
-/// Those of them whose values are `ON` or `OFF`: reads of these can be watched.
+/// The watched entries whose values are `ON` or `OFF`. Only their reads can be observed.
 pub fn switches(cache: &BTreeMap<String, String>) -> impl Iterator<Item = &str> {
     watched(cache).filter(|name| cache.get(*name).is_some_and(|value| entry_type(name, value) == "BOOL"))
 }
 
-/// The names in the list that the injected script wrote (one a line: entries that were neither declared nor seen to be
-/// read) that none of the project's scripts mentions.
+/// Returns the names in `list` that no script of the project mentions. The injected script writes `list`, one name per line:
+/// the entries that were neither declared nor observed to be read.
 #[must_use]
 pub fn unknown(list: &str, scripts: &[String]) -> Vec<String> {
     let mut names: Vec<String> = list
@@ -50,7 +50,7 @@ pub fn unknown(list: &str, scripts: &[String]) -> Vec<String> {
     names
 }
 
-/// Whether a name stands in a text as a whole word.
+/// Whether a text contains a name as a complete identifier.
 fn mentions(text: &str, name: &str) -> bool {
     let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.match_indices(name)
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_in_a_script_is_known() {
+    fn name_in_a_script_is_known() {
         let scripts = ["if(A_B)\nset(X ${C})".to_owned()];
         assert_eq!(unknown("B\n\n A\nB\nC\n A_B\n", &scripts), ["A", "B"]);
     }

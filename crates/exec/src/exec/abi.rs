@@ -1,4 +1,4 @@
-//! What has to agree before two copies of a library may meet in one program, read from the project as it was configured.
+//! Reads the properties of a configured library that must agree before two copies of it can be combined in one program.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use gpubuild_plan::project::profile::Abi;
 
 use crate::cmake::file_api::FileApiReply;
 
-/// Definitions with their values, hashes of headers, and the version; what the project does not have is left out.
+/// Returns the values of definitions, the hashes of headers and the version. Entries that the project lacks are omitted.
 pub(super) fn read(
     host: &dyn ReadFiles,
     tree: &PlannedTree,

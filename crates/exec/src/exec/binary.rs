@@ -1,4 +1,4 @@
-//! The Rust program: cargo builds it against the manifest, unless nothing that went into it changed.
+//! Builds the Rust program with cargo, using the manifest, unless all of its inputs are unchanged.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::BuildError;
 use super::log::BuildLog;
-use super::modules::Reachable;
+use super::modules::ModuleSymbols;
 use super::{BuildJob, changed};
 use crate::diagnose::first_error;
 use crate::event::FirstError;
@@ -18,31 +18,31 @@ use crate::python::Network;
 use crate::store::files::{self, FileSnapshot};
 use crate::store::{self, sha256};
 
-/// Release builds with link-time optimisation of large programs take long.
+/// Time limit for cargo. Release builds of large programs with link-time optimisation take hours.
 const DEADLINE: Duration = Duration::from_secs(6 * 60 * 60);
 
-/// Names the manifest to the build scripts of the project's own package: what they would build is built.
+/// Variable that passes the manifest's path to build scripts of the project's package, which then build nothing themselves.
 pub const BUILT: &str = "GPUBUILD_BUILT";
 
-/// Kept apart from the manifest: the program's build script watches that one.
+/// The stamp is not part of the manifest because the program's build script watches the manifest.
 const STAMP: &str = "binary.json";
 
 #[derive(Debug, Serialize, Deserialize)]
 struct BinaryStamp {
     key: String,
-    /// `None`: not everything that went in is known, so cargo is asked each time.
+    /// `None` if not all inputs are known; cargo then runs every time.
     inputs: Option<FileSnapshot>,
     artifact: Artifact,
     output: FileSnapshot,
 }
 
-/// The program that was built last in a build root.
+/// The last program that was built in a build root.
 #[must_use]
 pub fn last_built(host: &dyn ReadFiles, root: &HostPath) -> Option<Artifact> {
     store::read_json::<BinaryStamp>(host, &root.join(STAMP)).map(|stamp| stamp.artifact)
 }
 
-/// Builds the program and tells where it is.
+/// Builds the program and returns its artifact.
 pub(super) fn build(
     job: &BuildJob<'_>,
     binary: &PlannedBinary,
@@ -86,17 +86,17 @@ pub(super) fn build(
     Ok((artifact, TreeState::Built))
 }
 
-/// Removes a program that is not what cargo made. Cargo looks at neither size nor content of what it made before: it links
-/// the program again only where the file in `deps`, of which this one is a hard link, is gone too.
+/// Removes a program that changed since cargo built it. Cargo checks neither size nor content of its outputs: it links the
+/// program again only if the hard link to it in `deps` is also missing.
 fn remove_program(host: &dyn WriteFiles, program: &HostPath) -> Result<(), BuildError> {
     let deps = program.parent().map(|folder| folder.join("deps"));
     let inner = deps.iter().flat_map(|deps| {
         let names = host.list(deps).unwrap_or_default();
         names.into_iter().map(|name| deps.join(&name)).collect::<Vec<_>>()
     });
-    let mut doomed: Vec<HostPath> = inner.filter(|path| host.is_same_file(path, program)).collect();
-    doomed.push(program.clone());
-    for path in &doomed {
+    let mut obsolete: Vec<HostPath> = inner.filter(|path| host.is_same_file(path, program)).collect();
+    obsolete.push(program.clone());
+    for path in &obsolete {
         host.remove(path).map_err(|error| BuildError::io("remove", path, &error))?;
     }
     Ok(())
@@ -120,8 +120,9 @@ fn run_cargo(
     if job.network == Network::Offline {
         command = command.arg("--offline");
     }
-    // `gpubuild_link::link()` finds the manifest of its own project; only elsewhere it has to be told. Saying it always would make
-    // cargo build again whenever it is called by hand, without the variable. `Build` has to be told that it need not build.
+    // `gpubuild_link::link()` finds its project's manifest, so `GPUBUILD_MANIFEST` is set only for packages outside
+    // the project. If it were always set, cargo would rebuild whenever the user runs it without the variable. `BUILT` makes
+    // `Build` skip building.
     let variable = if is_of_project(&binary.package, &job.root) { BUILT } else { "GPUBUILD_MANIFEST" };
     command = command.env(variable, manifest_path.as_str());
     let mut log = BuildLog::new(job, "cargo", job.root.join("cargo.log"));
@@ -130,24 +131,25 @@ fn run_cargo(
     if let Some(executable) = executable.filter(|_| output.success()) {
         return Ok(executable);
     }
-    let talk: Vec<&String> = log.last().iter().filter(|line| !line.starts_with('{')).collect();
-    let missing = || FirstError { message: "the package has no program".to_owned(), ..FirstError::default() };
-    let plain: Vec<&str> = talk.iter().map(|line| line.as_str()).collect();
+    let output_lines: Vec<&String> = log.last().iter().filter(|line| !line.starts_with('{')).collect();
+    let missing =
+        || FirstError { message: "the package has no binary target".to_owned(), ..FirstError::default() };
+    let plain: Vec<&str> = output_lines.iter().map(|line| line.as_str()).collect();
     let undefined = super::modules::undefined(&plain);
     if !undefined.is_empty()
         && let Some((symbol, module, more)) =
-            Reachable::of(job.host, manifest)?.out_of_reach(undefined.iter().map(String::as_str))
+            ModuleSymbols::of(job.host, manifest)?.first_only_in_modules(undefined.iter().map(String::as_str))
     {
         return Err(BuildError::ModuleCalled { symbol, module, caller: binary.package.to_string(), more });
     }
-    let error = if output.success() { missing() } else { first_error(&talk).unwrap_or_else(missing) };
+    let error = if output.success() { missing() } else { first_error(&output_lines).unwrap_or_else(missing) };
     let causes = job.causes(&log);
     let log = log.path().to_string();
     Err(BuildError::Binary { package: binary.package.to_string(), error: Box::new(error), causes, log })
 }
 
-/// Whether a package is inside the project of a build root. `package = "../program"` is not, although its joined path starts
-/// with the project's folder.
+/// Whether a package is inside the project of a build root. Paths are normalized first: `package = "../program"` is outside,
+/// although its joined path starts with the project's folder.
 fn is_of_project(package: &HostPath, root: &HostPath) -> bool {
     project_root(root).is_some_and(|project| package.normalized().is_inside(&project.normalized()))
 }
@@ -161,7 +163,7 @@ fn project_root(root: &HostPath) -> Option<HostPath> {
     }
 }
 
-/// The path in cargo's message about a program that it built.
+/// The path of the program in a JSON message of cargo; `None` for other lines.
 fn executable(line: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct CargoMessage {
@@ -173,16 +175,16 @@ fn executable(line: &str) -> Option<String> {
 }
 
 fn key(host: &dyn ReadFiles, binary: &PlannedBinary, manifest: &Manifest, root: &HostPath) -> String {
-    let env = host.env().iter().filter(|(name, _)| matters(name)).collect::<Vec<_>>();
+    let env = host.env().iter().filter(|(name, _)| affects_cargo(name)).collect::<Vec<_>>();
     let trees: Vec<_> = manifest.trees.iter().map(|tree| (&tree.key, &tree.files, &tree.link)).collect();
-    // Folders of an environment stand in the program.
+    // The folders of an environment become part of the program's run-time search path.
     let (folders, _) = crate::environment::search_path(host, root);
     let parts = (binary, env, &manifest.backends, trees, folders, env!("CARGO_PKG_VERSION"));
     sha256(&serde_json::to_vec(&parts).expect("plain data serialises"))
 }
 
-/// Variables that change what cargo builds, without those that cargo itself sets for the programs that it starts.
-fn matters(name: &str) -> bool {
+/// Whether a variable changes what cargo builds. Variables that cargo sets for its child processes are not included.
+fn affects_cargo(name: &str) -> bool {
     const NAMES: [&str; 12] = [
         "RUSTFLAGS",
         "RUSTC",
@@ -201,15 +203,15 @@ fn matters(name: &str) -> bool {
     NAMES.contains(&name) || STARTS.iter().any(|start| name.starts_with(start))
 }
 
-/// Everything that went into the program: what cargo lists beside it, every file of the package, and the files that steer
-/// cargo. `None` if there is no such list, or a whole folder stands in it.
+/// All inputs of the program: the files in cargo's depfile, every file of the package, and cargo's configuration files.
+/// `None` if there is no depfile, or if it lists a folder outside the package.
 fn inputs(
     host: &dyn ReadFiles,
     binary: &PlannedBinary,
     executable: &HostPath,
     manifest: &Manifest,
 ) -> Option<FileSnapshot> {
-    const STEERING: [&str; 6] = [
+    const CONFIG_FILES: [&str; 6] = [
         "Cargo.toml",
         "Cargo.lock",
         ".cargo/config.toml",
@@ -220,14 +222,14 @@ fn inputs(
     let stem = executable.file_name()?.trim_end_matches(".exe");
     let listed = host.read_text(&executable.parent()?.join(&format!("{stem}.d"))).ok()?;
     let mut paths = parse_depfile(&listed)?;
-    // What is below the package is looked at in any case; of a whole folder elsewhere nothing is known.
-    let elsewhere = |path: &String| !host.path(path).is_inside(&binary.package);
-    if paths.iter().any(|path| elsewhere(path) && host.is_dir(&host.path(path))) {
+    // Files of the package are always included. The content of other folders is unknown.
+    let is_external = |path: &String| !host.path(path).is_inside(&binary.package);
+    if paths.iter().any(|path| is_external(path) && host.is_dir(&host.path(path))) {
         return None;
     }
     let mut folder = Some(binary.package.clone());
     while let Some(here) = folder {
-        paths.extend(STEERING.iter().map(|name| here.join(name).to_string()));
+        paths.extend(CONFIG_FILES.iter().map(|name| here.join(name).to_string()));
         folder = here.parent();
     }
     paths.extend(manifest.trees.iter().flat_map(|tree| &tree.files).map(|file| file.path.clone()));
@@ -240,13 +242,13 @@ fn package_files(host: &dyn ReadFiles, binary: &PlannedBinary) -> Option<FileSna
     files::walk(host, &binary.package, &binary.package.join("target")).ok()
 }
 
-/// Whether nothing that went in changed, and no file came to the package.
+/// Whether all inputs are unchanged and the package has no new files.
 fn is_current(host: &dyn ReadFiles, binary: &PlannedBinary, inputs: &FileSnapshot) -> bool {
     files::unchanged(host, inputs)
         && package_files(host, binary).is_some_and(|now| now.keys().all(|path| inputs.contains_key(path)))
 }
 
-/// The prerequisites of the one rule in a depfile; blanks in names are escaped.
+/// Parses the prerequisites of the first rule in a depfile. Spaces in names are escaped with a backslash.
 #[must_use]
 pub fn parse_depfile(text: &str) -> Option<Vec<String>> {
     let (_, list) = text.lines().next()?.split_once(": ")?;
@@ -272,14 +274,14 @@ mod tests {
     use gpubuild_host::PathRules;
 
     #[test]
-    fn depfiles_of_cargo_are_read() {
+    fn cargo_depfiles_are_parsed() {
         let text = "/t/release/infer: /p/src/main.rs /p/a\\ b.rs C:\\x\\y.rs\n\n/p/src/main.rs:\n";
         assert_eq!(parse_depfile(text).unwrap(), ["/p/src/main.rs", "/p/a b.rs", "C:\\x\\y.rs"]);
         assert_eq!(parse_depfile(""), None);
     }
 
     #[test]
-    fn a_package_beside_the_project_has_to_be_told_the_manifest() {
+    fn only_packages_inside_the_project_find_the_manifest() {
         let path = |text| HostPath::new(PathRules::Unix, text);
         let root = path("/p/deep/.gpubuild/demo");
         for (package, expected) in
@@ -291,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn only_programs_count() {
+    fn only_messages_about_programs_have_an_executable() {
         let line = r#"{"reason":"compiler-artifact","executable":"/t/infer","fresh":false}"#;
         assert_eq!(executable(line).as_deref(), Some("/t/infer"));
         assert_eq!(executable(r#"{"reason":"compiler-artifact","executable":null}"#), None);

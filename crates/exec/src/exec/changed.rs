@@ -1,4 +1,4 @@
-//! Which artifacts are not what a build left.
+//! Finds artifacts that changed since they were built.
 
 use gpubuild_host::{HostPath, ReadFiles};
 use gpubuild_plan::artifacts::{Artifact, Manifest};
@@ -7,8 +7,8 @@ use super::stamp::BuildStamp;
 use crate::store::files::{self, FileSnapshot};
 use crate::store::sha256;
 
-/// The artifacts of a manifest that are missing or have other content than they were built with. A file whose size and times
-/// are those of its tree's stamp is not read.
+/// Returns the paths of a manifest's artifacts that are missing or whose content changed since the build. A file with the
+/// size and time stamps recorded in its tree's stamp is not read.
 #[must_use]
 pub fn changed_files<'a>(host: &dyn ReadFiles, manifest: &'a Manifest) -> Vec<&'a str> {
     let mut changed = Vec::new();
@@ -24,7 +24,7 @@ pub fn changed_files<'a>(host: &dyn ReadFiles, manifest: &'a Manifest) -> Vec<&'
     changed
 }
 
-/// Whether an artifact has the content that it was built with.
+/// Whether an artifact has its original content. `seen` has the state of the files after the build.
 pub(super) fn is_intact(host: &dyn ReadFiles, file: &Artifact, seen: Option<&FileSnapshot>) -> bool {
     let path = host.path(&file.path);
     let Some(stamp) = files::stamp(host, &path) else { return false };

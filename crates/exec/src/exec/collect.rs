@@ -1,4 +1,4 @@
-//! What a built tree consists of, as the file API tells it, and whether it is what the plan asked for.
+//! Collects the artifacts of a built tree through the file API, and checks that they match the plan.
 
 use std::collections::BTreeSet;
 
@@ -16,16 +16,16 @@ use crate::cmake::file_api::{CmakeTarget, FileApiReply};
 use crate::cmake::fragments::{self, FragmentContext};
 use crate::cmake::inject::PROBE;
 
-/// The targets to build: those of the plan that produce something, and the project's libraries on the link line.
+/// The targets to build: the plan's targets that produce files, its modules, and the project's libraries on the link line.
 #[must_use]
 pub fn targets_to_build(tree: &PlannedTree, reply: &FileApiReply) -> Vec<String> {
     let on_line = linked_targets(tree, reply);
-    let asked = asked_for(tree, reply);
+    let planned = planned_targets(tree, reply);
     let wanted = reply.targets.iter().filter(|target| {
-        let is_asked = asked.contains(target.name.as_str());
-        let named = is_asked && !target.artifacts.is_empty();
+        let is_planned = planned.contains(target.name.as_str());
+        let named = is_planned && !target.artifacts.is_empty();
         let module = is_module_of(tree, target);
-        let utility = is_asked && target.kind == "UTILITY";
+        let utility = is_planned && target.kind == "UTILITY";
         named || module || utility || on_line.contains(target.name.as_str())
     });
     let mut names: Vec<String> = wanted.map(|target| target.name.clone()).collect();
@@ -42,10 +42,10 @@ fn is_module_of(tree: &PlannedTree, target: &CmakeTarget) -> bool {
     target.kind == "MODULE_LIBRARY" && tree.modules.iter().any(is_one)
 }
 
-/// The targets of the plan by the names that they have in this version of the project.
-fn asked_for<'a>(tree: &'a PlannedTree, reply: &FileApiReply) -> BTreeSet<&'a str> {
-    let there = |name: &&String| reply.target(name).is_some();
-    let chosen = tree.choices.iter().filter_map(|choice| choice.any.iter().find(there));
+/// The names of the plan's targets in this version of the project.
+fn planned_targets<'a>(tree: &'a PlannedTree, reply: &FileApiReply) -> BTreeSet<&'a str> {
+    let exists = |name: &&String| reply.target(name).is_some();
+    let chosen = tree.choices.iter().filter_map(|choice| choice.any.iter().find(exists));
     tree.targets.iter().chain(chosen).map(String::as_str).collect()
 }
 
@@ -57,7 +57,7 @@ fn link_line(tree: &PlannedTree, reply: &FileApiReply, os: gpubuild_host::Os) ->
     reply.target(PROBE).map(|probe| fragments::link_items(context, reply, probe)).unwrap_or_default()
 }
 
-/// What the probe's one source would be compiled with, were it compiled.
+/// The include folders and definitions that the probe target inherits from the libraries that it links.
 fn interface(reply: &FileApiReply) -> BuiltInterface {
     let probe = reply.target(PROBE);
     probe
@@ -65,9 +65,9 @@ fn interface(reply: &FileApiReply) -> BuiltInterface {
         .unwrap_or_default()
 }
 
-/// The project's own libraries that stand on the probe's link line.
+/// Names of the project's libraries on the probe's link line.
 fn linked_targets<'a>(tree: &PlannedTree, reply: &'a FileApiReply) -> BTreeSet<&'a str> {
-    // Paths are told apart from names in the same way on every platform.
+    // Only the path rules matter for recognising paths, so any operating system with the same rules will do.
     let os = match tree.build.rules() {
         gpubuild_host::PathRules::Windows => gpubuild_host::Os::Windows,
         gpubuild_host::PathRules::Unix => gpubuild_host::Os::Linux,
@@ -86,10 +86,10 @@ fn path_of(item: &LinkItem) -> Option<&str> {
     }
 }
 
-/// Reads what a tree produced.
+/// Collects the artifacts, link line and compilers of a built tree.
 ///
 /// # Errors
-/// A file that CMake promised is not there or cannot be read, or is no library.
+/// A file that CMake lists is missing or unreadable, or a static library is invalid.
 pub fn built_tree(
     host: &dyn ReadFiles,
     tree: &PlannedTree,
@@ -132,7 +132,7 @@ pub fn built_tree(
     })
 }
 
-/// How the sources were compiled that may be in what was built: object libraries become part of other targets.
+/// How the sources of the built targets were compiled. Object libraries are included because they become part of other targets.
 fn compile_groups(reply: &FileApiReply, built: &BTreeSet<String>) -> Vec<CompileGroup> {
     let is_in = |target: &&CmakeTarget| target.kind == "OBJECT_LIBRARY" || built.contains(&target.name);
     let mut groups: Vec<CompileGroup> = Vec::new();
@@ -142,7 +142,7 @@ fn compile_groups(reply: &FileApiReply, built: &BTreeSet<String>) -> Vec<Compile
             let flags: Vec<String> = pieces.filter(|flag| is_machine_flag(flag)).map(str::to_owned).collect();
             let name = |path: &String| path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
             let sources = group.sources.iter().map(name);
-            // Groups that differ only in definitions count as one.
+            // Groups that differ only in definitions are merged.
             let same = |known: &&mut CompileGroup| {
                 known.target == target.name && known.language == group.language && known.flags == flags
             };
@@ -169,7 +169,7 @@ fn artifact(
     let incomplete = |what: String| BuildError::Incomplete { tree: tree.id.clone(), what };
     let bytes = host.read(&host.path(path)).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
-            incomplete(format!("`{path}` of target `{}` is not there", target.name))
+            incomplete(format!("`{path}` of target `{}` is missing", target.name))
         }
         _ => BuildError::io("read", &path, &error),
     })?;
@@ -177,7 +177,7 @@ fn artifact(
     let device_code = device_code(host, path, &bytes);
     let symbols = if kind == "static" {
         let defined = symbols::defined(&bytes)
-            .map_err(|error| incomplete(format!("`{path}` is no library: {error}")))?;
+            .map_err(|error| incomplete(format!("`{path}` is not a library: {error}")))?;
         u64::try_from(defined.len()).ok()
     } else {
         None
@@ -193,7 +193,7 @@ fn artifact(
     })
 }
 
-/// Code for GPUs in a file. One that hides it in a form of its own has none here, which is no error.
+/// The GPU code in a file; empty if the file contains no code in a known format, which is not an error.
 fn device_code(host: &dyn ReadFiles, path: &str, bytes: &[u8]) -> Vec<DeviceCode> {
     let Ok((cuda, hip)) = embedded(host, &host.path(path), bytes) else { return Vec::new() };
     let cuda = cuda.bytes.iter().map(|(kernel, bytes)| {
@@ -207,7 +207,7 @@ fn device_code(host: &dyn ReadFiles, path: &str, bytes: &[u8]) -> Vec<DeviceCode
     let hip = hip.bytes.iter().map(|(arch, bytes)| (arch.clone(), "code-object", *bytes));
     let mut found: Vec<DeviceCode> = Vec::new();
     for (arch, kind, bytes) in cuda.chain(hip) {
-        // Object files that different toolkits made count together.
+        // Sums up code of object files that were built with different toolkits.
         match found.iter_mut().find(|code| code.arch == arch && code.kind == kind) {
             Some(code) => code.bytes += bytes,
             None => found.push(DeviceCode { arch, kind: kind.to_owned(), bytes }),
@@ -226,10 +226,10 @@ fn kind_of(kind: &str) -> &'static str {
     }
 }
 
-/// Refuses a tree that lacks a target of the plan, or in which nothing speaks of a backend that it should hold.
+/// Rejects a tree that lacks a target of the plan, or in which no file or library name mentions a backend of the plan.
 ///
 /// # Errors
-/// What is missing.
+/// `BuildError::Incomplete` describes what the tree lacks.
 pub fn refuse_incomplete(
     tree: &PlannedTree,
     reply: &FileApiReply,
@@ -239,18 +239,18 @@ pub fn refuse_incomplete(
     if reply.target(PROBE).is_none() {
         let (version, oldest) = (&reply.cmake_version, crate::cmake::OLDEST);
         return Err(incomplete(format!(
-            "CMake {version} did not tell its link line: it takes CMake {oldest}"
+            "CMake {version} did not report the probe's link line: CMake {oldest} or newer is required"
         )));
     }
-    let there = |name: &String| reply.target(name).is_some();
-    let missing = tree.choices.iter().find(|choice| !choice.optional && !choice.any.iter().any(there));
+    let exists = |name: &String| reply.target(name).is_some();
+    let missing = tree.choices.iter().find(|choice| !choice.optional && !choice.any.iter().any(exists));
     if let Some(choice) = missing {
-        return Err(incomplete(format!("CMake knows no target `{choice}`")));
+        return Err(incomplete(format!("the project has no target `{choice}`")));
     }
-    // An alias or somebody else's library is not among the project's targets; the injected script has looked for it.
+    // The file API does not list aliases and imported libraries. The injected script has already checked that they exist.
     let is_own = |name: &&String| !name.contains("::");
     if let Some(name) = tree.targets.iter().filter(is_own).find(|name| reply.target(name).is_none()) {
-        return Err(incomplete(format!("CMake knows no target `{name}`")));
+        return Err(incomplete(format!("the project has no target `{name}`")));
     }
     let is_there = |module: &&String| {
         let of_this = PlannedTree { modules: vec![(*module).clone()], ..tree.clone() };
@@ -258,7 +258,9 @@ pub fn refuse_incomplete(
     };
     if let Some(name) = tree.modules.iter().find(|module| !is_there(module)) {
         return Err(incomplete(match reply.target(name) {
-            Some(target) => format!("its target `{name}` is no module but {}", kind_of(&target.kind)),
+            Some(target) => {
+                format!("its target `{name}` has the type `{}` instead of `module`", kind_of(&target.kind))
+            }
             None => format!("it has no module `{name}`"),
         }));
     }
@@ -275,26 +277,25 @@ pub fn refuse_incomplete(
             LinkItem::Search { .. } => String::new(),
         }))
         .collect();
-    // The processor's code needs no library of its own in every project.
-    let missing = tree
-        .backends
-        .iter()
-        .find(|backend| **backend != Backend::Cpu && !parts.iter().any(|part| error::names(part, **backend)));
+    // Not every project builds CPU code into a separate library.
+    let missing = tree.backends.iter().find(|backend| {
+        **backend != Backend::Cpu && !parts.iter().any(|part| error::mentions(part, **backend))
+    });
     match missing {
-        Some(backend) => Err(incomplete(format!("none of its libraries is of `{backend}`"))),
+        Some(backend) => Err(incomplete(format!("none of its libraries belongs to the backend `{backend}`"))),
         None => Ok(()),
     }
 }
 
-/// Refuses libraries of which two define the same symbol.
+/// Rejects static libraries that define the same symbol.
 ///
 /// # Errors
-/// The first such symbol with both libraries.
+/// The first duplicate symbol with both libraries.
 pub fn refuse_duplicates(host: &dyn ReadFiles, trees: &[BuiltTree]) -> Result<(), BuildError> {
     let mut seen = BTreeSet::new();
     let mut libraries = Vec::new();
     for file in trees.iter().flat_map(|tree| &tree.files) {
-        // The same library from two trees is linked once.
+        // A library that is identical in two trees is linked only once.
         if file.kind != "static" || !seen.insert((file.target.as_str(), file.sha256.as_str())) {
             continue;
         }

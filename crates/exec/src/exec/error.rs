@@ -1,72 +1,73 @@
-//! Why a build did not come to its end.
+//! Errors of a build.
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::text::quoted;
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::finding::Finding;
 use gpubuild_detect::id;
 
 use crate::event::FirstError;
 
-/// Why a build did not come to its end.
+/// Why a build failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
-    /// Ctrl-C.
-    #[error("interrupted; what is built so far stays, and the next build goes on from there")]
+    /// The user pressed Ctrl-C.
+    #[error("interrupted; finished files are kept, and the next build resumes from them")]
     Interrupted,
-    /// CMake did not configure a tree.
+    /// CMake failed to configure a tree.
     #[error("CMake failed to configure `{tree}`: {error}")]
     Configure {
-        /// Tree.
+        /// Id of the tree.
         tree: String,
-        /// The first real error.
+        /// The first root error.
         error: Box<FirstError>,
-        /// The causes that the output shows, the root cause first.
+        /// The causes recognised in the output, root cause first.
         causes: Vec<Finding>,
-        /// The whole log.
+        /// Path of the full log.
         log: String,
     },
     /// A compiler, linker or other step failed.
     #[error("failed to build `{tree}`: {error}")]
     Compile {
-        /// Tree.
+        /// Id of the tree.
         tree: String,
-        /// The first real error.
+        /// The first root error.
         error: Box<FirstError>,
-        /// The causes that the output shows, the root cause first.
+        /// The causes recognised in the output, root cause first.
         causes: Vec<Finding>,
-        /// The whole log.
+        /// Path of the full log.
         log: String,
     },
-    /// The program failed to build.
+    /// Cargo failed to build the program.
     #[error("cargo failed to build `{package}`: {error}")]
     Binary {
         /// Folder of the package.
         package: String,
-        /// The first real error.
+        /// The first root error.
         error: Box<FirstError>,
-        /// The causes that the output shows, the root cause first.
+        /// The causes recognised in the output, root cause first.
         causes: Vec<Finding>,
-        /// The whole log.
+        /// Path of the full log.
         log: String,
     },
-    /// Cache entries that mean nothing to the project.
+    /// Cache entries that the project neither declares nor reads.
     #[error("the project in `{folder}` does not know {}", quoted(.names))]
     UnusedEntries {
         /// The source folder.
         folder: String,
         /// The entries.
         names: Vec<String>,
-        /// The option of the project that is most like an entry, where one is.
+        /// The most similar option of the project by entry, if there is one.
         near: std::collections::BTreeMap<String, String>,
     },
-    /// A patch that was made for other sources.
+    /// A patch that does not match the sources.
     #[error("the patch `{patch}` does not apply to `{folder}`: {why}")]
     Patch {
         /// The patch.
         patch: String,
         /// The source folder.
         folder: String,
-        /// File and hunk.
+        /// The file and hunk that failed.
         why: String,
     },
     /// Two libraries define the same symbol.
@@ -74,15 +75,15 @@ pub enum BuildError {
     Duplicate {
         /// The first symbol.
         symbol: String,
-        /// A library.
+        /// The first library.
         first: String,
-        /// The other.
+        /// The second library.
         second: String,
-        /// How many further symbols.
+        /// Number of other duplicate symbols.
         more: usize,
     },
-    /// Something that is linked calls a function of a module.
-    #[error("`{caller}` calls `{symbol}`, which lies in the module `{module}`{}", and_more_called(*.more))]
+    /// A linked library or package calls a function of a module.
+    #[error("`{caller}` calls `{symbol}`, which is in the module `{module}`{}", and_more_called(*.more))]
     ModuleCalled {
         /// The function.
         symbol: String,
@@ -90,83 +91,79 @@ pub enum BuildError {
         module: String,
         /// The library or package that calls it.
         caller: String,
-        /// How many further functions.
+        /// Number of other functions of modules that it calls.
         more: usize,
     },
-    /// A build that said it succeeded left out what was asked for.
-    #[error("`{tree}` was built without error, but {what}")]
+    /// The build succeeded but lacks a part of the plan.
+    #[error("`{tree}` was built without errors, but {what}")]
     Incomplete {
-        /// Tree.
+        /// Id of the tree.
         tree: String,
-        /// What is missing.
+        /// The missing part, as a clause.
         what: String,
     },
-    /// A link in the build folder.
+    /// The build folder contains a symbolic link.
     #[error("{0}")]
     Link(#[from] gpubuild_host::links::LinkRefused),
-    /// Another project does not go into the same program.
+    /// Two projects cannot be combined in one program.
     #[error("{0}")]
     Together(#[from] super::together::TogetherError),
-    /// CMake's answer about a tree.
+    /// CMake's file API reply for a tree is missing or malformed.
     #[error("{0}")]
     FileApi(#[from] crate::cmake::file_api::FileApiError),
-    /// A tool that is needed is neither here nor fetched.
-    #[error("{tool} is needed and there is none")]
+    /// A required tool is neither installed nor downloaded.
+    #[error("{tool} is required but was not found")]
     NoTool {
-        /// `CMake`.
+        /// Name of the tool: `CMake`.
         tool: String,
     },
-    /// A tool could not be fetched.
+    /// A tool could not be downloaded.
     #[error("{0}")]
     Fetch(#[from] crate::python::WheelFetchError),
-    /// A backend of the project downloads something, and may not.
-    #[error("the backend `{extra}` of the project downloads {what}, and may not offline")]
+    /// A backend of the project needs a download, which offline mode forbids.
+    #[error("the project's backend `{extra}` needs to download {what}, which is not possible offline")]
     Offline {
         /// Its id in the profile.
         extra: String,
         /// What it downloads.
         what: String,
     },
-    /// A program could not be started or did not end.
+    /// A program could not be started or timed out.
     #[error("{0}")]
     Run(gpubuild_host::RunError),
     /// The disk is full.
     #[error("no space left on the disk that holds `{path}`")]
     DiskFull {
-        /// What was being written.
+        /// The path that was being written.
         path: String,
     },
-    /// A file or folder.
+    /// An operation on a file or folder failed.
     #[error("failed to {what} `{path}`: {message}")]
     Io {
-        /// `write`, `read`, `lock`.
+        /// The operation: `write`, `read`, `lock`.
         what: &'static str,
         /// The path.
         path: String,
-        /// What the system said.
+        /// The message of the operating system.
         message: String,
-        /// Which kind of failure.
+        /// The error kind, which selects the id.
         kind: std::io::ErrorKind,
     },
-    /// There is no plan without the backend that failed.
+    /// Planning without the failed backend is not possible.
     #[error("{0}")]
     Replan(String),
 }
 
-fn quoted(names: &[String]) -> String {
-    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
-}
-
 fn and_more(more: usize) -> String {
-    if more == 0 { String::new() } else { format!(", and so are {more} further symbols") }
+    if more == 0 { String::new() } else { format!(", as are {more} more symbols") }
 }
 
 fn and_more_called(more: usize) -> String {
-    if more == 0 { String::new() } else { format!(", and {more} further functions of modules") }
+    if more == 0 { String::new() } else { format!(", and {more} more functions in modules") }
 }
 
 impl BuildError {
-    /// An error of the operating system, and what was tried on what.
+    /// Wraps an I/O error of the operation `what` on `path`. A full disk becomes [`Self::DiskFull`].
     pub fn io(what: &'static str, path: &impl ToString, error: &std::io::Error) -> Self {
         if error.kind() == std::io::ErrorKind::StorageFull {
             return Self::DiskFull { path: path.to_string() };
@@ -174,7 +171,7 @@ impl BuildError {
         Self::Io { what, path: path.to_string(), message: error.to_string(), kind: error.kind() }
     }
 
-    /// The causes that the output of the failing program shows, the root cause first.
+    /// The causes recognised in the output of the failed program, root cause first.
     #[must_use]
     pub fn causes(&self) -> &[Finding] {
         match self {
@@ -225,15 +222,15 @@ impl Diagnostic for BuildError {
             | Self::Compile { error, log, .. }
             | Self::Binary { error, log, .. } => Some(if is_disk_full(&error.message) {
                 "free some space and build again; finished files are kept".to_owned()
-            } else if error.message.starts_with(ALONE) {
+            } else if error.message.starts_with(OUT_OF_MEMORY_ALONE) {
                 format!(
-                    "build where more memory or swap is, or for fewer architectures: it was tried with one compiler at \
-                     a time; the whole log is `{log}`"
+                    "add memory or swap, or build for fewer architectures: running one compiler at a time did not \
+                     help; the full log is `{log}`"
                 )
             } else if is_out_of_memory(&error.message) {
-                format!("build with fewer compilers at once: `--jobs 1`; the whole log is `{log}`")
+                format!("build with fewer parallel compilers: `--jobs 1`; the full log is `{log}`")
             } else {
-                format!("the whole log is `{log}`")
+                format!("the full log is `{log}`")
             }),
             Self::UnusedEntries { near, .. } if near.is_empty() => {
                 Some("correct the names under `options` in gpubuild.toml, or remove them".to_owned())
@@ -247,45 +244,46 @@ impl Diagnostic for BuildError {
                 ))
             }
             Self::Patch { .. } => Some(
-                "make it anew for these sources, or give it `optional = true` if newer ones do without it"
+                "recreate it for these sources, or set `optional = true` if newer sources do not need it"
                     .to_owned(),
             ),
             Self::Duplicate { .. } => Some(
-                "a program can hold one of the two: share the library, or build one of them shared"
+                "a program can link only one of the two: share the library, or build one of them as a shared library"
                     .to_owned(),
             ),
             Self::ModuleCalled { .. } => Some(
-                "a module is opened while the program runs and cannot be linked: ask the project's registry for what it \
-                 offers, or build with `linkage = \"shared\"` or `\"static\"`"
+                "a module is loaded at run time and cannot be linked: call it through the project's registry, or build \
+                 with `linkage = \"shared\"` or `\"static\"`"
                     .to_owned(),
             ),
             Self::Link(error) => error.hint(),
             Self::Together(error) => error.hint(),
             Self::NoTool { tool } => {
-                Some(format!("install {tool}, or build without `--offline` to have it fetched"))
+                Some(format!("install {tool}, or build without `--offline` to download it"))
             }
             Self::Fetch(error) => error.hint(),
             Self::Offline { extra, .. } => Some(format!(
-                "build it once without `--offline`: then it lies in the build folder; or leave `{extra}` out of `extra`"
+                "build once without `--offline` to keep the download in the build folder, or remove `{extra}` from `extra`"
             )),
             Self::DiskFull { .. } => {
                 Some("free some space and build again; finished files are kept".to_owned())
             }
             Self::Io { kind: std::io::ErrorKind::PermissionDenied, path, .. } => {
-                Some(format!("look at its owner and mode: `ls -ld {path}`"))
+                Some(format!("check its owner and mode: `ls -ld {path}`"))
             }
             _ => None,
         }
     }
 }
 
-/// Whether a line says that the disk is full, in the words of Unix or Windows.
+/// Whether a line contains the message of Unix or Windows for a full disk.
 pub(super) fn is_disk_full(message: &str) -> bool {
     message.contains("No space left on device") || message.contains("not enough space on the disk")
 }
 
-/// How the error begins that is left when one compiler at a time is killed as well.
-pub(super) const ALONE: &str = "a compiler ran out of memory, also without any other beside it";
+/// Start of the error message if even a single compiler at a time runs out of memory.
+pub(super) const OUT_OF_MEMORY_ALONE: &str =
+    "a compiler ran out of memory even without other compilers in parallel";
 
 fn is_out_of_memory(message: &str) -> bool {
     ["Killed", "out of memory", "out of heap space", "cannot allocate memory"]
@@ -293,27 +291,27 @@ fn is_out_of_memory(message: &str) -> bool {
         .any(|word| message.contains(word))
 }
 
-/// The backends of a shared tree that an error points at, among those that may be left out. All of them if it points at
-/// none: better a smaller build than none.
+/// Returns the backends of a shared tree that an error concerns, among the candidates that may be omitted. If the error
+/// mentions none of them, returns all candidates, because a smaller build is better than none.
 #[must_use]
-pub fn culprits(candidates: &[Backend], error: &BuildError) -> Vec<Backend> {
+pub fn failed_backends(candidates: &[Backend], error: &BuildError) -> Vec<Backend> {
     let (BuildError::Configure { error, .. } | BuildError::Compile { error, .. }) = error else {
         return candidates.to_vec();
     };
     let texts = [error.step.as_deref(), error.file.as_deref(), Some(error.message.as_str())];
     for text in texts.into_iter().flatten() {
-        let pointed: Vec<Backend> =
-            candidates.iter().copied().filter(|backend| names(text, *backend)).collect();
-        if !pointed.is_empty() {
-            return pointed;
+        let mentioned: Vec<Backend> =
+            candidates.iter().copied().filter(|backend| mentions(text, *backend)).collect();
+        if !mentioned.is_empty() {
+            return mentioned;
         }
     }
     candidates.to_vec()
 }
 
-/// Whether a path, target or message speaks of a backend: one of its words as a part between other characters.
+/// Whether a path, target or message mentions a backend: one of the backend's words as a complete alphanumeric part.
 #[must_use]
-pub fn names(text: &str, backend: Backend) -> bool {
+pub fn mentions(text: &str, backend: Backend) -> bool {
     let words: &[&str] = match backend {
         Backend::Cpu => &["cpu"],
         Backend::Cuda => &["cuda", "nvcc", "cudart", "cublas", "cudatoolkit"],
@@ -345,19 +343,19 @@ mod tests {
     }
 
     #[test]
-    fn the_failed_step_names_the_backend() {
+    fn failed_step_determines_the_backend() {
         let both = [Backend::Cuda, Backend::Vulkan];
         let error = compile("src/vulkan/CMakeFiles/gk-vulkan.dir/v.c.o", "/usr/include/cuda.h", "no");
-        assert_eq!(culprits(&both, &error), [Backend::Vulkan]);
+        assert_eq!(failed_backends(&both, &error), [Backend::Vulkan]);
         let error = compile("x.o", "/src/ggml-cuda/a.cu", "no");
-        assert_eq!(culprits(&both, &error), [Backend::Cuda]);
+        assert_eq!(failed_backends(&both, &error), [Backend::Cuda]);
         let error = compile("x.o", "/src/a.c", "could NOT find Vulkan");
-        assert_eq!(culprits(&both, &error), [Backend::Vulkan]);
-        assert_eq!(culprits(&both, &compile("x.o", "/src/core.c", "syntax")), both);
+        assert_eq!(failed_backends(&both, &error), [Backend::Vulkan]);
+        assert_eq!(failed_backends(&both, &compile("x.o", "/src/core.c", "syntax")), both);
     }
 
     #[test]
-    fn messages_read_well() {
+    fn messages_and_hints_are_readable() {
         let error = BuildError::UnusedEntries {
             folder: "/s".into(),
             names: vec!["A".into(), "B".into()],
@@ -367,7 +365,7 @@ mod tests {
         assert_eq!(error.to_string(), "the project in `/s` does not know `A`, `B`");
         let error =
             BuildError::Duplicate { symbol: "f".into(), first: "a".into(), second: "b".into(), more: 2 };
-        assert_eq!(error.to_string(), "`f` is defined in both `a` and `b`, and so are 2 further symbols");
+        assert_eq!(error.to_string(), "`f` is defined in both `a` and `b`, as are 2 more symbols");
         assert_eq!(compile("s", "f", "c++: Killed signal").id(), "build.out-of-memory");
     }
 }

@@ -1,7 +1,7 @@
-//! The folder that a project is built into: where its lock is, and which links in it are refused.
+//! The build folder of a project: the path of its lock, and the check for symbolic links.
 //!
-//! A repository may contain a prepared `.gpubuild`. A symbolic link in it would make a build write, and `clean` delete,
-//! wherever the link leads, so nothing is done in a build folder that has one.
+//! A repository may contain a malicious `.gpubuild` folder. A symbolic link in it would redirect writes of a build and
+//! deletions of `clean`, so gpubuild refuses build folders with links.
 
 use gpubuild_host::links::{LinkRefused, refuse_link, refuse_links_below};
 use gpubuild_host::{HostPath, ReadFiles};
@@ -9,37 +9,37 @@ use gpubuild_host::{HostPath, ReadFiles};
 use super::stage;
 use crate::cmake;
 
-/// The lock of a build folder is beside it: `clean` removes the folder while it holds the lock.
+/// The lock file of a build folder. It is next to the folder because `clean` removes the folder while holding the lock.
 #[must_use]
 pub fn lock_path(root: &HostPath) -> HostPath {
-    beside(root, "lock")
+    sibling(root, "lock")
 }
 
-/// The name that a build folder has while it is removed. A kill leaves it; the next `clean` removes it.
+/// The path to which a build folder is renamed before it is removed. If `clean` is killed, the next `clean` removes it.
 #[must_use]
 pub fn removed_path(root: &HostPath) -> HostPath {
-    beside(root, "removed")
+    sibling(root, "removed")
 }
 
-/// `.NAME.suffix` in the same folder.
-fn beside(root: &HostPath, suffix: &str) -> HostPath {
+/// The path `.NAME.suffix` in the same folder.
+fn sibling(root: &HostPath, suffix: &str) -> HostPath {
     let name = root.file_name().unwrap_or("build");
     let folder = root.parent().unwrap_or_else(|| root.clone());
     folder.join(&format!(".{name}.{suffix}"))
 }
 
-/// Folders of a build folder that gpubuild fills by itself: copies of sources and of libraries, never links.
-const OURS: [&str; 3] = [stage::FOLDER, "source", "with"];
+/// Subfolders that only gpubuild writes: copies of sources and libraries, never links.
+const OWN_FOLDERS: [&str; 3] = [stage::FOLDER, "source", "with"];
 
-/// Names in the folder of a tree that gpubuild, CMake and Ninja write to.
+/// Files and folders of a tree that CMake and Ninja write.
 const IN_TREE: [&str; 6] =
     [".cmake", ".ninja_deps", ".ninja_log", "CMakeCache.txt", "CMakeFiles", "build.ninja"];
 
-/// Refuses a build folder in which something that a build writes to is a link: the folder that contains `lock`, the folders
-/// from there to `root`, everything directly in `root`, and in each of its trees what gpubuild, CMake and Ninja write.
+/// Rejects a build folder if a build would write through a link. Checks the folder that contains `lock`, the folders from
+/// there to `root`, all entries of `root`, and in each tree the files that gpubuild, CMake and Ninja write.
 ///
 /// # Errors
-/// The first link.
+/// The first link that is found.
 pub fn refuse_links(host: &dyn ReadFiles, lock: &HostPath, root: &HostPath) -> Result<(), LinkRefused> {
     let base = lock.parent().unwrap_or_else(|| root.clone());
     let mut chain = Vec::new();
@@ -56,7 +56,7 @@ pub fn refuse_links(host: &dyn ReadFiles, lock: &HostPath, root: &HostPath) -> R
     for name in host.list(root).unwrap_or_default() {
         let child = root.join(&name);
         refuse_link(host, &child)?;
-        if OURS.contains(&name.as_str()) {
+        if OWN_FOLDERS.contains(&name.as_str()) {
             refuse_links_below(host, child)?;
         } else if host.is_dir(&child) {
             for name in IN_TREE {
@@ -75,7 +75,7 @@ mod tests {
     use gpubuild_host::PathRules;
 
     #[test]
-    fn the_lock_is_beside_the_folder() {
+    fn lock_is_next_to_the_folder() {
         let root = HostPath::new(PathRules::Unix, "/p/.gpubuild/demo");
         assert_eq!(lock_path(&root).as_str(), "/p/.gpubuild/.demo.lock");
         assert_eq!(removed_path(&root).as_str(), "/p/.gpubuild/.demo.removed");

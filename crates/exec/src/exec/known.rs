@@ -1,15 +1,15 @@
-//! The known failures in what a program of a build printed.
+//! Recognises known failures in the output of a build tool.
 
 use gpubuild_detect::facts::Facts;
 use gpubuild_detect::finding::{Finding, Findings};
-use gpubuild_detect::tell::Teller;
+use gpubuild_detect::finding_text::FindingRenderer;
 use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_host::HostInfo;
 
 use super::Printed;
-use crate::log::{Signatures, tell};
+use crate::log::{Signatures, to_findings};
 
-/// The causes, the root cause first.
+/// Returns the causes as findings, root cause first. Line numbers refer to the complete log.
 #[must_use]
 pub fn explain(
     host: &dyn HostInfo,
@@ -26,6 +26,6 @@ pub fn explain(
     }
     let findings = Findings::embedded();
     let is_root = host.identity().uid == Some(0);
-    let teller = Teller::new(facts, catalogue, &findings, is_root);
-    tell(&reading, printed.log, &teller, &findings)
+    let renderer = FindingRenderer::new(facts, catalogue, &findings, is_root);
+    to_findings(&reading, printed.log, &renderer, &findings)
 }

@@ -1,4 +1,4 @@
-//! Compiler launchers at work: each is tried with its compiler before configuring, and asked afterwards what it saved.
+//! Tests each compiler launcher with its compiler before configuring, and reads its cache statistics after the build.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,29 +12,30 @@ use crate::cmake;
 use crate::event::{BuildEvent, Sink};
 use crate::store::sha256;
 
-/// How long one small file may take. The first call of a launcher may start a server or an archive of the compiler.
+/// Time limit for compiling the test file. The first call of a launcher may start a server or package the compiler.
 const TRIAL_DEADLINE: Duration = Duration::from_secs(120);
-/// How long a launcher's server may take to tell its counts.
+/// Time limit for reading the statistics of a launcher's server.
 const STATS_DEADLINE: Duration = Duration::from_secs(20);
 
-/// What came of trying a launcher with a compiler.
+/// The result of testing a launcher with a compiler.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct LauncherTrial {
-    /// Hash of the pair and of what else decides.
+    /// Hash of the launcher, the compiler and the plan's variables.
     key: String,
     /// Why the launcher cannot be used; `None` if it can.
     fault: Option<String>,
 }
 
-/// Tries every launcher of a tree with its compiler, once per pair, and takes out those that break it.
-pub(super) fn settle(host: &dyn Host, sink: Sink<'_>, tree: &mut PlannedTree) {
+/// Tests every launcher of a tree with its compiler, and removes unusable ones from the plan. Results are kept in
+/// `launchers.json` and reused while the pair is unchanged.
+pub(super) fn remove_unusable(host: &dyn Host, sink: Sink<'_>, tree: &mut PlannedTree) {
     let path = cmake::own_folder(tree).join("launchers.json");
     let known: BTreeMap<String, LauncherTrial> = crate::store::read_json(host, &path).unwrap_or_default();
     let mut trials = BTreeMap::new();
     for language in LANGUAGES {
         let name = entry(language);
         let Some(value) = tree.cache.get(&name).filter(|value| !value.is_empty()).cloned() else { continue };
-        let pair = CounterPair { host, tree, language, launcher: value.split(';').collect() };
+        let pair = LauncherPair { host, tree, language, launcher: value.split(';').collect() };
         let key = pair.key();
         let trial = match known.get(language).filter(|trial| trial.key == key) {
             Some(trial) => trial.clone(),
@@ -53,21 +54,21 @@ pub(super) fn settle(host: &dyn Host, sink: Sink<'_>, tree: &mut PlannedTree) {
         && !(trials.is_empty() && known.is_empty())
         && let Err(error) = crate::store::write_json(host, &path, &trials)
     {
-        // It is tried again the next time.
-        log::debug!("failed to keep the results of the launcher trials in `{path}`: {error}");
+        // The next build tests the launchers again.
+        log::debug!("failed to save the results of the launcher tests in `{path}`: {error}");
     }
 }
 
-/// A launcher in front of a compiler.
-struct CounterPair<'a> {
+/// A launcher and the compiler that it runs.
+struct LauncherPair<'a> {
     host: &'a dyn Host,
     tree: &'a PlannedTree,
     language: &'static str,
     launcher: Vec<&'a str>,
 }
 
-impl CounterPair<'_> {
-    /// Changes with the programs, their places and the variables of the plan.
+impl LauncherPair<'_> {
+    /// Hash of the paths, sizes and times of the programs, and of the plan's variables.
     fn key(&self) -> String {
         let mut parts: Vec<String> = self.launcher.iter().map(|part| self.identity(part)).collect();
         parts.extend(self.compiler().map(|compiler| self.identity(compiler.as_str())));
@@ -81,7 +82,7 @@ impl CounterPair<'_> {
         format!("{program} {:?}", stat.map(|stat| (stat.size, stat.modified)))
     }
 
-    /// The compiler that CMake will take, as far as that is settled before it is started.
+    /// The compiler that CMake will select, as far as it is known before CMake runs.
     fn compiler(&self) -> Option<HostPath> {
         let (variable, names): (&str, &[&str]) = match self.language {
             "C" => ("CC", &["cc", "gcc", "clang", "cl"]),
@@ -92,29 +93,31 @@ impl CounterPair<'_> {
         if let Some(path) = self.tree.cache.get(&format!("CMAKE_{}_COMPILER", self.language)) {
             return Some(self.host.path(path));
         }
-        let asked = self.host.env().get(variable).and_then(|value| value.split_whitespace().next());
+        let requested = self.host.env().get(variable).and_then(|value| value.split_whitespace().next());
         let found = |name: &str| match self.host.path(name) {
             path if path.is_absolute() => Some(path),
             _ => find_program(self.host, name).into_iter().next(),
         };
-        asked.and_then(found).or_else(|| names.iter().find_map(|name| found(name)))
+        requested.and_then(found).or_else(|| names.iter().find_map(|name| found(name)))
     }
 
-    /// Why this launcher cannot stand in front of this compiler.
+    /// Why this launcher cannot run this compiler; `None` if it can.
     fn fault(&self) -> Option<String> {
         let Some(compiler) = self.compiler() else {
-            return Some("its compiler is not known before configuring, so it could not be tried".to_owned());
+            return Some(
+                "its compiler is not known before configuring, so it could not be tested".to_owned(),
+            );
         };
         let real = self.host.canonical(&compiler).unwrap_or_else(|_| compiler.clone());
         if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| stem(real.as_str()) == **wrapper) {
-            return Some(format!("the compiler `{compiler}` is `{wrapper}` already, and twice breaks it"));
+            return Some(format!("the compiler `{compiler}` is already `{wrapper}`, which cannot be nested"));
         }
         let folder = match self.host.temporary_dir(&cmake::own_folder(self.tree)) {
             Ok(folder) => folder,
-            Err(error) => return Some(format!("it could not be tried: {error}")),
+            Err(error) => return Some(format!("it could not be tested: {error}")),
         };
         let fault = self.fault_in(&folder, &compiler);
-        // What is left behind is in nobody's way.
+        // A leftover temporary folder does no harm.
         let _ = self.host.remove(&folder);
         fault
     }
@@ -123,7 +126,7 @@ impl CounterPair<'_> {
         let (source, arguments) = self.compilation(compiler);
         let text = "int gpubuild_trial(void);\nint gpubuild_trial(void) { return 1; }\n";
         if let Err(error) = self.host.write(&folder.join(source), text.as_bytes()) {
-            return Some(format!("it could not be tried: {error}"));
+            return Some(format!("it could not be tested: {error}"));
         }
         let run = |launcher: &[&str]| {
             let mut argv = launcher.iter().copied().chain([compiler.as_str()]);
@@ -136,32 +139,32 @@ impl CounterPair<'_> {
             }
             self.host.run(&command.env(STATSLOG, folder.join("log").as_str()))
         };
-        let said = match run(&self.launcher) {
+        let message = match run(&self.launcher) {
             Ok(output) if output.success() => return self.uncached(folder),
             Ok(output) => {
                 let lines: Vec<&str> = output.stderr.lines().chain(output.stdout.lines()).collect();
                 let first = crate::diagnose::first_error(&lines).map(|error| error.message);
-                first.unwrap_or_else(|| "it failed and said nothing".to_owned())
+                first.unwrap_or_else(|| "it failed without output".to_owned())
             }
             Err(error) => error.to_string(),
         };
-        // A compiler that does not work alone either is for CMake to tell.
+        // If the compiler also fails without the launcher, CMake reports the error.
         let alone = run(&[]).is_ok_and(|output| output.success());
-        alone.then(|| format!("`{compiler}` works, and not behind it: {said}"))
+        alone.then(|| format!("`{compiler}` works alone but fails with it: {message}"))
     }
 
-    /// A cache that passes a compiler through without a look only costs time.
+    /// Why the launcher does not cache this compiler's output. Such a launcher only costs time.
     fn uncached(&self, folder: &HostPath) -> Option<String> {
         let log = self.host.read_text(&folder.join("log")).ok()?;
         let calls = parse_log(&log);
         let why = calls.iter().find_map(|call| match call.outcome {
             LauncherOutcome::Hit | LauncherOutcome::Miss => None,
-            LauncherOutcome::Other => Some(call.words.join(", ")),
+            LauncherOutcome::Other => Some(call.results.join(", ")),
         })?;
-        Some(format!("it does not cache what this compiler makes ({why})"))
+        Some(format!("it does not cache the output of this compiler ({why})"))
     }
 
-    /// A small source and the arguments that compile it as CMake would.
+    /// The name of the test source, and arguments that compile it in the same way as CMake.
     fn compilation(&self, compiler: &HostPath) -> (&'static str, Vec<String>) {
         let source = match self.language {
             "C" => "trial.c",
@@ -188,61 +191,62 @@ impl CounterPair<'_> {
     }
 }
 
-/// Programs that compilers of the same name are often links to.
+/// Launchers that are often installed as links with the names of compilers.
 const WRAPPERS: [&str; 4] = ["ccache", "sccache", "distcc", "icecc"];
-/// The variable of ccache with the log that [`parse_log`] reads.
+/// The variable that sets ccache's statistics log, which [`parse_log`] reads.
 const STATSLOG: &str = "CCACHE_STATSLOG";
 
-/// The name of a program without folder and `.exe`.
+/// The lowercase name of a program without folder and `.exe`.
 fn stem(program: &str) -> String {
     let name = program.rsplit(['/', '\\']).next().unwrap_or(program).to_ascii_lowercase();
     name.strip_suffix(".exe").map_or(name.clone(), str::to_owned)
 }
 
-/// What became of one call of a compiler.
+/// The outcome of one compiler call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum LauncherOutcome {
-    /// It was in the cache.
+    /// The result was in the cache.
     Hit,
-    /// It was compiled, and is in the cache now.
+    /// The compiler ran, and its result was cached.
     Miss,
-    /// It cannot be cached.
+    /// The call cannot be cached.
     Other,
 }
 
 /// One call in a launcher's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LauncherCall {
-    /// The source file as it was named.
+    /// The source file as it was passed.
     pub source: String,
-    /// What became of it.
+    /// The outcome of the call.
     pub outcome: LauncherOutcome,
-    /// The launcher's words for it.
-    pub words: Vec<String>,
+    /// All results that the launcher logged for the call.
+    pub results: Vec<String>,
 }
 
-/// Reads a log of ccache: `# source`, then one word per line.
+/// Parses ccache's statistics log: `# source`, then one result per line.
 #[must_use]
 pub fn parse_log(text: &str) -> Vec<LauncherCall> {
     let mut calls: Vec<LauncherCall> = Vec::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         if let Some(source) = line.strip_prefix('#') {
-            let (source, words) = (source.trim().to_owned(), Vec::new());
-            calls.push(LauncherCall { source, outcome: LauncherOutcome::Other, words });
+            let (source, results) = (source.trim().to_owned(), Vec::new());
+            calls.push(LauncherCall { source, outcome: LauncherOutcome::Other, results });
         } else if let Some(call) = calls.last_mut() {
             match line {
                 "direct_cache_hit" | "preprocessed_cache_hit" => call.outcome = LauncherOutcome::Hit,
                 "cache_miss" => call.outcome = LauncherOutcome::Miss,
                 _ => {}
             }
-            call.words.push(line.to_owned());
+            call.results.push(line.to_owned());
         }
     }
     calls
 }
 
-/// Hits, misses and calls that cannot be cached.
+/// Numbers of compiler calls by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct LauncherCounts {
     hits: u64,
@@ -250,36 +254,36 @@ struct LauncherCounts {
     other: u64,
 }
 
-/// Counts while a tree is built.
-pub(super) struct Counting<'a> {
+/// Collects the cache statistics of one build of a tree.
+pub(super) struct LauncherStatistics<'a> {
     host: &'a dyn Host,
     tree: &'a PlannedTree,
-    /// The launcher's program whose server counts, with what it had counted before.
+    /// Path of the launcher whose server keeps statistics, and its counts before the build.
     server: Option<(String, LauncherCounts)>,
     log: Option<HostPath>,
 }
 
-impl<'a> Counting<'a> {
-    /// Begins to count: an older log is removed.
+impl<'a> LauncherStatistics<'a> {
+    /// Starts collecting. Removes the log of an earlier build.
     pub(super) fn begin(host: &'a dyn Host, tree: &'a PlannedTree) -> Self {
         let names = LANGUAGES.map(entry);
         let mut programs =
             names.iter().filter_map(|name| tree.cache.get(name)).filter(|value| !value.is_empty());
         let log = tree.env.contains_key(STATSLOG).then(|| tree.build.join(LOG));
         if let Some(log) = &log {
-            // Counts of two builds in one would be wrong, and no more than that.
+            // If the old log cannot be removed, only the counts are wrong.
             let _ = host.remove(log);
         }
         let server = programs.find(|value| stem(value) == "sccache").cloned();
         let server = server.map(|program| {
-            let before = ask(host, tree, &program).map(|(counts, _)| counts);
+            let before = server_counts(host, tree, &program).map(|(counts, _)| counts);
             (program, before.unwrap_or_default())
         });
         Self { host, tree, server, log }
     }
 
-    /// Tells what was counted.
-    pub(super) fn tell(&self, sink: Sink<'_>) {
+    /// Sends the statistics.
+    pub(super) fn report(&self, sink: Sink<'_>) {
         if let Some(log) = &self.log
             && let Ok(text) = self.host.read_text(log)
         {
@@ -294,19 +298,17 @@ impl<'a> Counting<'a> {
             self.send(sink, "ccache", counts, Some(log), None);
         }
         if let Some((program, before)) = &self.server
-            && let Some((after, place)) = ask(self.host, self.tree, program)
+            && let Some((after, location)) = server_counts(self.host, self.tree, program)
         {
             let counts = LauncherCounts {
                 hits: after.hits.saturating_sub(before.hits),
                 misses: after.misses.saturating_sub(before.misses),
                 other: after.other.saturating_sub(before.other),
             };
-            let elsewhere =
-                self.tree.env.contains_key("SCCACHE_REDIS") && !place.to_ascii_lowercase().contains("redis");
-            let note = elsewhere.then(|| {
-                format!(
-                    "its server was started for another storage ({place}): `sccache --stop-server` ends it"
-                )
+            let is_other_storage = self.tree.env.contains_key("SCCACHE_REDIS")
+                && !location.to_ascii_lowercase().contains("redis");
+            let note = is_other_storage.then(|| {
+                format!("its server uses another storage ({location}): stop it with `sccache --stop-server`")
             });
             self.send(sink, "sccache", counts, None, note);
         }
@@ -332,8 +334,12 @@ impl<'a> Counting<'a> {
     }
 }
 
-/// What sccache's server has counted, and where it keeps its cache.
-fn ask(host: &dyn RunPrograms, tree: &PlannedTree, program: &str) -> Option<(LauncherCounts, String)> {
+/// The counts of sccache's server and the location of its cache.
+fn server_counts(
+    host: &dyn RunPrograms,
+    tree: &PlannedTree,
+    program: &str,
+) -> Option<(LauncherCounts, String)> {
     let mut command = Command::new(program, STATS_DEADLINE).args(["--show-stats", "--stats-format=json"]);
     for (name, value) in &tree.env {
         command = command.env(name, value);
@@ -344,7 +350,7 @@ fn ask(host: &dyn RunPrograms, tree: &PlannedTree, program: &str) -> Option<(Lau
 
 fn parse_stats(text: &str) -> Option<(LauncherCounts, String)> {
     #[derive(Deserialize)]
-    struct StatisticsDocument {
+    struct SccacheStatistics {
         stats: Stats,
         #[serde(default)]
         cache_location: String,
@@ -362,7 +368,7 @@ fn parse_stats(text: &str) -> Option<(LauncherCounts, String)> {
     struct ByLanguage {
         counts: BTreeMap<String, u64>,
     }
-    let document: StatisticsDocument = serde_json::from_str(text.trim()).ok()?;
+    let document: SccacheStatistics = serde_json::from_str(text.trim()).ok()?;
     let stats = document.stats;
     let counts = LauncherCounts {
         hits: stats.cache_hits.counts.values().sum(),

@@ -1,4 +1,4 @@
-//! The whole output of the programs of one tree, kept for the first error and for the log file.
+//! Collects the output of all programs that run for a tree, for error diagnosis and for the log file.
 
 use gpubuild_host::{Command, CommandOutput, Host, HostPath, RunError};
 
@@ -7,29 +7,29 @@ use super::error::BuildError;
 use crate::cmake::progress;
 use crate::event::{BuildEvent, Sink};
 
-/// Lines of all programs that ran for a tree.
+/// The output lines of all programs that ran for a tree.
 pub struct BuildLog<'a> {
     host: &'a dyn Host,
-    /// Lock of the folder that the programs work in.
+    /// Lock file of the folder that the programs write to.
     lock: HostPath,
     sink: Sink<'a>,
-    /// Tree, or `cargo`.
+    /// Id of the tree, or `cargo`.
     name: &'a str,
     path: HostPath,
     lines: Vec<String>,
-    /// Where the last program's lines begin.
+    /// Index of the first line of the last program.
     start: usize,
 }
 
 impl<'a> BuildLog<'a> {
-    /// An empty log that will be written to `path`.
+    /// Creates an empty log that is written to `path` after each program.
     #[must_use]
     pub fn new(job: &BuildJob<'a>, name: &'a str, path: HostPath) -> Self {
         let (host, sink, lock) = (job.host, job.sink, job.lock.clone());
         Self { host, lock, sink, name, path, lines: Vec::new(), start: 0 }
     }
 
-    /// Where it is written.
+    /// Path of the log file.
     #[must_use]
     pub fn path(&self) -> &HostPath {
         &self.path
@@ -41,27 +41,27 @@ impl<'a> BuildLog<'a> {
         &self.lines[self.start..]
     }
 
-    /// How many lines stand before those of the last program.
+    /// Number of lines before those of the last program.
     #[must_use]
     pub fn before(&self) -> usize {
         self.start
     }
 
-    /// Runs a program, keeps its lines and tells of them. Whatever happens, the log is on disk afterwards.
+    /// Runs a program, collects its output and sends it as events. The log file is written even if the program fails.
     pub fn run(&mut self, command: &Command) -> Result<CommandOutput, BuildError> {
         self.run_with(command, &mut |_| true)
     }
 
-    /// The same; lines for which `is_talk` says no are kept and not told.
+    /// Like [`Self::run`], but sends no events for lines for which `is_shown` returns `false`.
     pub fn run_with(
         &mut self,
         command: &Command,
-        is_talk: &mut dyn FnMut(&str) -> bool,
+        is_shown: &mut dyn FnMut(&str) -> bool,
     ) -> Result<CommandOutput, BuildError> {
         self.lines.push(format!("$ {}", command.argv.join(" ")));
         self.start = self.lines.len();
         let (lines, sink, name) = (&mut self.lines, self.sink, self.name);
-        let result = self.host.run_lines(&command.clone().under(self.lock.clone()), &mut |line| {
+        let result = self.host.run_lines(&command.clone().lock(self.lock.clone()), &mut |line| {
             lines.push(line.text.to_owned());
             if let Some(step) = progress::parse(line.text) {
                 let what = step.what.to_owned();
@@ -71,7 +71,7 @@ impl<'a> BuildLog<'a> {
                     total: step.total,
                     what,
                 });
-            } else if is_talk(line.text) {
+            } else if is_shown(line.text) {
                 sink(&BuildEvent::Line { tree: name.to_owned(), text: line.text.to_owned() });
             }
         });
@@ -82,7 +82,7 @@ impl<'a> BuildLog<'a> {
         })
     }
 
-    /// A log that cannot be written is no reason to fail: on a full disk the error itself matters more.
+    /// Writes the log file. A failure is only logged: on a full disk the error of the build is more important.
     fn write(&self) {
         let mut text = self.lines.join("\n");
         text.push('\n');

@@ -1,5 +1,5 @@
-//! Walks a plan: fetches tools, configures and builds the trees, collects what they produced, writes the manifest and
-//! has cargo build the program. Everything it does stands in the plan; everything that happens is an [`BuildEvent`].
+//! Executes a plan: downloads tools, configures and builds the trees, collects the artifacts, writes the manifest and runs
+//! cargo to build the program. All decisions are in the plan; progress is reported as [`BuildEvent`]s.
 
 mod abi;
 pub mod binary;
@@ -45,48 +45,48 @@ use crate::store::settings::Store;
 pub use changed::changed_files;
 pub use error::BuildError;
 
-/// What a build needs beside its plan.
+/// The inputs of a build in addition to its plan.
 pub struct BuildJob<'a> {
-    /// The machine.
+    /// The host interface.
     pub host: &'a dyn Host,
     /// Name of the project.
     pub project: String,
-    /// Folder that holds the trees and the manifest.
+    /// Build folder of the project, which contains the trees and the manifest.
     pub root: HostPath,
-    /// The lock that is held meanwhile: see [`folder::lock_path`].
+    /// Lock file that is held during the build; see [`folder::lock_path`].
     pub lock: HostPath,
-    /// Programs that are on the machine.
+    /// Tools that are installed on the machine.
     pub tools: InstalledTools,
-    /// Whether tools and crates may be fetched.
+    /// Whether tools and crates may be downloaded.
     pub network: Network,
-    /// Whether the Rust program is built as well.
+    /// Whether to build the Rust program.
     pub binary: BuildBinary,
-    /// Makes another plan without the backends that failed, with the reason for each.
+    /// Computes a new plan without the failed backends. Without it, every failure is an error.
     pub replan: Option<Replan<'a>>,
-    /// Finds the causes in what failing programs printed.
+    /// Finds causes in the output of failed programs.
     pub explain: Option<ExplainFn<'a>>,
-    /// Where results are taken from and put into.
+    /// The build store, if one is used.
     pub store: Option<Store>,
-    /// Where events go.
+    /// Receives the events.
     pub sink: Sink<'a>,
 }
 
-/// What a program that failed has printed.
+/// The output of a failed program.
 #[derive(Debug, Clone, Copy)]
 pub struct Printed<'a> {
-    /// Its lines.
+    /// The output lines.
     pub lines: &'a [String],
-    /// The log that holds them.
+    /// Path of the log file that contains the lines.
     pub log: &'a str,
-    /// How many lines of other programs stand before them in the log.
+    /// Number of lines of other programs before them in the log file.
     pub before: usize,
 }
 
-/// Names the causes of a failure, the root cause first.
+/// Finds the causes of a failure, root cause first.
 pub type ExplainFn<'a> = &'a (dyn Fn(Printed<'_>) -> Vec<Finding> + Sync);
 
 impl BuildJob<'_> {
-    /// The causes that the last program of a log shows.
+    /// The causes recognised in the output of the last program of a log.
     fn causes(&self, log: &log::BuildLog<'_>) -> Vec<Finding> {
         let path = log.path().to_string();
         let printed = Printed { lines: log.last(), log: &path, before: log.before() };
@@ -94,37 +94,37 @@ impl BuildJob<'_> {
     }
 }
 
-/// Makes a plan without some backends; an error is a message.
+/// Computes a plan without the given backends, each with the reason for its failure. Errors are messages.
 pub type Replan<'a> = &'a (dyn Fn(&[(Backend, String)]) -> Result<Plan, String> + Sync);
 
-/// Whether the Rust program is built.
+/// Whether to build the Rust program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BuildBinary {
-    /// If the plan names one.
+    /// Build it if the plan has one.
     Yes,
-    /// Not this time.
+    /// Do not build it.
     No,
 }
 
-/// What came of a build.
+/// The result of a build.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuildOutcome {
-    /// The manifest as it was written.
+    /// The manifest.
     pub manifest: Manifest,
-    /// Where.
+    /// Path of the manifest.
     pub path: HostPath,
-    /// The Rust program, if the plan names one and it was built.
+    /// The Rust program, if one was built.
     pub program: Option<Artifact>,
-    /// Backends that are not in it, with reasons: those of the plan and those that failed.
+    /// Omitted backends with reasons: those that the plan omits and those that failed.
     pub dropped: Vec<Dropped>,
-    /// Whether anything had to be done.
+    /// Whether anything was built.
     pub state: TreeState,
 }
 
 /// Builds everything in a plan.
 ///
 /// # Errors
-/// See [`BuildError`]. Whatever is reported, the next build goes on from what is on disk.
+/// See [`BuildError`]. After any error the next build resumes from the files on disk.
 pub fn build(job: &BuildJob<'_>, plan: &Plan) -> Result<BuildOutcome, BuildError> {
     let started = job.host.elapsed();
     let _lock = lock(job)?;
@@ -172,7 +172,7 @@ pub fn build(job: &BuildJob<'_>, plan: &Plan) -> Result<BuildOutcome, BuildError
     Ok(BuildOutcome { manifest, path, program, dropped: plan.dropped, state })
 }
 
-/// How cargo links a program with what was built.
+/// How cargo links a program with the built libraries.
 fn for_cargo(host: &dyn ReadFiles, manifest: &Manifest) -> CargoLink {
     let beside = stage::needed(host, manifest);
     let modules = glue::modules(manifest, &beside);
@@ -184,7 +184,8 @@ fn any_built(states: &[TreeState]) -> TreeState {
     most.unwrap_or(TreeState::Unchanged)
 }
 
-/// Writes the manifest if it differs (the program's build script watches it), once its libraries are found to go together.
+/// Checks the libraries for symbol conflicts and writes the manifest. An identical manifest is not written again because the
+/// program's build script watches it.
 fn publish(job: &BuildJob<'_>, path: &HostPath, manifest: &Manifest) -> Result<(), BuildError> {
     if Manifest::read(job.host, path).is_ok_and(|before| before == *manifest) {
         return Ok(());
@@ -194,7 +195,7 @@ fn publish(job: &BuildJob<'_>, path: &HostPath, manifest: &Manifest) -> Result<(
     manifest.write(job.host, path).map_err(|error| BuildError::io("write", path, &error))
 }
 
-/// Writes a package unless it is there as it should be: CMake configures again where one is newer.
+/// Writes a CMake package file unless it is up to date. A newer file would make CMake configure again.
 fn write_package(job: &BuildJob<'_>, package: &CmakePackage) -> Result<(), BuildError> {
     if job.host.read_text(&package.file).is_ok_and(|before| before == package.text) {
         return Ok(());
@@ -204,13 +205,13 @@ fn write_package(job: &BuildJob<'_>, package: &CmakePackage) -> Result<(), Build
         .map_err(|error| BuildError::io("write", &package.file, &error))
 }
 
-/// Puts shared libraries and modules where programs find them.
+/// Links or copies shared libraries and modules into a folder where programs find them.
 fn place(job: &BuildJob<'_>, manifest: &Manifest, folder: &HostPath) -> Result<(), BuildError> {
     stage::place(job.host, manifest, folder)
-        .map_err(|error| BuildError::io("put libraries into", folder, &error))
+        .map_err(|error| BuildError::io("copy libraries to", folder, &error))
 }
 
-/// Locks the build folder, after waiting for another build that uses it.
+/// Locks the build folder. Waits if another build uses it.
 fn lock(job: &BuildJob<'_>) -> Result<FileLock, BuildError> {
     let path = &job.lock;
     folder::refuse_links(job.host, path, &job.root)?;
@@ -228,7 +229,7 @@ fn lock(job: &BuildJob<'_>) -> Result<FileLock, BuildError> {
     Ok(lock)
 }
 
-/// The programs of the machine, completed by those that the plan has fetched.
+/// The installed tools, with those that the plan requires downloaded.
 fn fetch_tools(job: &BuildJob<'_>, plan: &Plan) -> Result<InstalledTools, BuildError> {
     let mut tools = job.tools.clone();
     for fetch in &plan.fetch {
@@ -237,7 +238,7 @@ fn fetch_tools(job: &BuildJob<'_>, plan: &Plan) -> Result<InstalledTools, BuildE
             "ninja" => &mut tools.ninja,
             _ => continue,
         };
-        // Also where there is one: then it is too old.
+        // Replaces an installed tool, which is too old.
         *slot = Some(crate::python::fetch(job.host, fetch, &job.tools, job.network, job.sink)?);
     }
     Ok(tools)
@@ -245,7 +246,7 @@ fn fetch_tools(job: &BuildJob<'_>, plan: &Plan) -> Result<InstalledTools, BuildE
 
 type TreeResult = Vec<(BuiltTree, TreeState)>;
 
-/// Builds the trees. One that fails for a backend that nobody named makes a smaller plan, until one succeeds.
+/// Builds the trees. If a backend fails that the user did not request explicitly, computes a plan without it and tries again.
 fn build_trees(
     job: &BuildJob<'_>,
     plan: &Plan,
@@ -267,7 +268,7 @@ fn build_trees(
         }
         let known = without.len();
         for (tree, error) in failures {
-            let may_go: Vec<Backend> = tree
+            let optional: Vec<Backend> = tree
                 .backends
                 .iter()
                 .copied()
@@ -277,11 +278,11 @@ fn build_trees(
                 error,
                 BuildError::Configure { .. } | BuildError::Compile { .. } | BuildError::Incomplete { .. }
             );
-            let guilty = error::culprits(&may_go, &error);
-            if !replaceable || guilty.is_empty() || job.replan.is_none() || error.id() == "disk.full" {
+            let failed = error::failed_backends(&optional, &error);
+            if !replaceable || failed.is_empty() || job.replan.is_none() || error.id() == "disk.full" {
                 return Err(error);
             }
-            for backend in guilty {
+            for backend in failed {
                 let because = |cause: &Finding| format!(", because {} [{}]", cause.summary, cause.id);
                 let because = error.causes().first().map(because).unwrap_or_default();
                 let why = format!("{error} [{}]{because}", error.id());
@@ -290,19 +291,21 @@ fn build_trees(
             }
         }
         let Some(replan) = job.replan.filter(|_| without.len() > known) else {
-            return Err(BuildError::Replan("no backend is left to build".to_owned()));
+            return Err(BuildError::Replan("no backends remain to be built".to_owned()));
         };
         plan = replan(&without).map_err(BuildError::Replan)?;
         plan.dropped.retain(|dropped| without.iter().all(|(backend, _)| *backend != dropped.id));
         plan.dropped.extend(without.iter().map(|(id, why)| Dropped { id: *id, reasons: vec![why.clone()] }));
         plan.dropped.sort_by_key(|dropped| dropped.id);
         if let Some((backend, _)) = without.iter().find(|(backend, _)| plan.backends.contains(backend)) {
-            return Err(BuildError::Replan(format!("the plan without `{backend}` has it again")));
+            return Err(BuildError::Replan(format!(
+                "the new plan still contains the failed backend `{backend}`"
+            )));
         }
     }
 }
 
-/// Runs the trees at the same time. Together they never use more jobs than the plan allows.
+/// Builds the trees in parallel. Together they never use more jobs than the plan allows.
 fn run_all(
     job: &BuildJob<'_>,
     tools: &InstalledTools,
@@ -319,7 +322,7 @@ fn run_all(
     let shares = Shares::new(job.host, pipe, tools.ninja.as_ref(), trees, (total, workers));
     let work = |worker: u32| {
         let share = JobShare { shares: &shares, fixed: shares.fixed(worker, workers) };
-        while let Some(index) = take(&queue).filter(|_| !interrupted.load(Ordering::Relaxed)) {
+        while let Some(index) = next_index(&queue).filter(|_| !interrupted.load(Ordering::Relaxed)) {
             let result = tree::run(job, tools, &trees[index], &plan.extra, share);
             if matches!(result, Err(BuildError::Interrupted)) {
                 interrupted.store(true, Ordering::Relaxed);
@@ -333,7 +336,7 @@ fn run_all(
             let work = &work;
             scope.spawn(move || work(worker));
         }
-        // This thread works too: mostly there is one tree, and often nothing to do in it.
+        // The current thread is a worker too, because most builds have a single tree that is often up to date.
         if workers > 0 {
             work(0);
         }
@@ -346,6 +349,6 @@ fn run_all(
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-fn take(queue: &Mutex<VecDeque<usize>>) -> Option<usize> {
+fn next_index(queue: &Mutex<VecDeque<usize>>) -> Option<usize> {
     queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop_front()
 }

@@ -1,4 +1,4 @@
-//! Modules: libraries that a program opens while it runs. Nothing that is linked may call them by name.
+//! Modules are libraries that a program opens at run time. Linked code must not call their functions by name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,14 +9,15 @@ use object::{NameOrOrdinal, Object};
 use super::error::BuildError;
 use super::stage;
 
-/// Functions that lie in modules only, each with the file name of the first module that has it.
+/// Symbols that only modules define.
 #[derive(Debug, Default)]
-pub struct Reachable {
+pub struct ModuleSymbols {
+    /// File name of the first module that defines each symbol.
     only_in_modules: BTreeMap<String, String>,
 }
 
-impl Reachable {
-    /// Reads what the libraries of a manifest offer; nothing where it has no modules.
+impl ModuleSymbols {
+    /// Reads the exported symbols of a manifest's libraries. The result is empty if the manifest has no modules.
     ///
     /// # Errors
     /// A library that cannot be read.
@@ -38,27 +39,32 @@ impl Reachable {
         Ok(Self { only_in_modules })
     }
 
-    /// The first of these symbols that only a module has, with that module and how many more there are.
+    /// The first of the `wanted` symbols that only modules define, with its module and the number of other such symbols.
     #[must_use]
-    pub fn out_of_reach<'a>(&self, wanted: impl Iterator<Item = &'a str>) -> Option<(String, String, usize)> {
+    pub fn first_only_in_modules<'a>(
+        &self,
+        wanted: impl Iterator<Item = &'a str>,
+    ) -> Option<(String, String, usize)> {
         let names: BTreeSet<&str> = wanted.filter(|name| self.only_in_modules.contains_key(*name)).collect();
         let first = names.first()?;
         Some(((*first).to_owned(), self.only_in_modules[*first].clone(), names.len() - 1))
     }
 }
 
-/// Refuses a shared library that calls a module by name: the program that links it would not start.
+/// Rejects a shared library that calls functions of a module by name: a program that links it would not start.
 ///
 /// # Errors
-/// The first such function.
+/// The first such function, as [`BuildError::ModuleCalled`].
 pub fn refuse_called(host: &dyn ReadFiles, manifest: &Manifest) -> Result<(), BuildError> {
-    let reachable = Reachable::of(host, manifest)?;
-    if reachable.only_in_modules.is_empty() {
+    let module_symbols = ModuleSymbols::of(host, manifest)?;
+    if module_symbols.only_in_modules.is_empty() {
         return Ok(());
     }
     for library in files(manifest, "shared") {
         let (_, wanted) = symbols(host, library)?;
-        if let Some((symbol, module, more)) = reachable.out_of_reach(wanted.iter().map(String::as_str)) {
+        if let Some((symbol, module, more)) =
+            module_symbols.first_only_in_modules(wanted.iter().map(String::as_str))
+        {
             let caller = file_name(library).to_owned();
             return Err(BuildError::ModuleCalled { symbol, module, caller, more });
         }
@@ -66,7 +72,7 @@ pub fn refuse_called(host: &dyn ReadFiles, manifest: &Manifest) -> Result<(), Bu
     Ok(())
 }
 
-/// The symbols that a linker's messages call undefined.
+/// Parses undefined symbols from the messages of a linker.
 #[must_use]
 pub fn undefined(lines: &[&str]) -> BTreeSet<String> {
     const STARTS: [&str; 3] =
@@ -83,7 +89,7 @@ pub fn undefined(lines: &[&str]) -> BTreeSet<String> {
         .flat_map(|line| STARTS.iter().flat_map(|start| line.split(start).skip(1)))
         .map(name)
         .collect();
-    // Apple's linker: `"_ggml_backend_is_cpu", referenced from:`.
+    // Apple's linker prints `"_ggml_backend_is_cpu", referenced from:`.
     let referenced = lines.iter().filter_map(|line| line.trim().strip_suffix(", referenced from:"));
     found.extend(referenced.map(|text| text.trim_matches('"').trim_start_matches('_').to_owned()));
     found.remove("");
@@ -92,14 +98,14 @@ pub fn undefined(lines: &[&str]) -> BTreeSet<String> {
 
 fn files<'a>(manifest: &'a Manifest, kind: &'a str) -> impl Iterator<Item = &'a Artifact> {
     let all = manifest.trees.iter().flat_map(|tree| &tree.files);
-    all.filter(move |file| file.kind == kind && !stage::is_for_linkers(&file.path))
+    all.filter(move |file| file.kind == kind && !stage::is_import_library(&file.path))
 }
 
 fn file_name(file: &Artifact) -> &str {
     file.path.rsplit(['/', '\\']).next().unwrap_or(&file.path)
 }
 
-/// What a library offers, and what it wants of others. One in a form of its own has neither.
+/// The exported and imported symbols of a library; both are empty for an unknown format.
 fn symbols(host: &dyn ReadFiles, file: &Artifact) -> Result<(Vec<String>, Vec<String>), BuildError> {
     let bytes =
         host.read(&host.path(&file.path)).map_err(|error| BuildError::io("read", &file.path, &error))?;
@@ -121,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn linkers_tell_what_is_missing() {
+    fn undefined_symbols_are_parsed_from_linker_messages() {
         let lines = [
             "/usr/bin/ld: main.o: in function `main':",
             "main.c:(.text+0x5): undefined reference to `ggml_backend_is_cpu'",

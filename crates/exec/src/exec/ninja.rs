@@ -1,50 +1,50 @@
-//! What Ninja tells in files: when each output was made, and what it was made of.
+//! Reads Ninja's files: the times at which outputs were built, and their dependencies.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::timings::TimedUnit;
 
-/// Ninja's log, below a build folder.
+/// Name of Ninja's log in a build folder.
 pub const LOG: &str = ".ninja_log";
 
-/// An output that Ninja made.
+/// An output that Ninja built.
 #[derive(Debug, Clone, PartialEq)]
-pub struct NinjaProducts {
-    /// The first of the outputs of its step.
+pub struct NinjaOutput {
+    /// The first output of the step.
     pub output: String,
-    /// Seconds after Ninja began.
+    /// Start time in seconds after Ninja started.
     pub start: f64,
-    /// Seconds after Ninja began.
+    /// End time in seconds after Ninja started.
     pub end: f64,
 }
 
-/// Reads the lines of a log that were not there before. A step with several outputs counts once.
+/// Parses the lines of a log that are not in `before`. A step with several outputs is returned once.
 #[must_use]
-pub fn parse_log(text: &str, before: &BTreeSet<String>) -> Vec<NinjaProducts> {
+pub fn parse_log(text: &str, before: &BTreeSet<String>) -> Vec<NinjaOutput> {
     let mut seen = BTreeSet::new();
     let fresh = text.lines().filter(|line| !line.starts_with('#') && !before.contains(*line));
-    let made = fresh.filter_map(|line| {
+    let built = fresh.filter_map(|line| {
         let mut fields = line.split('\t');
         let (start, end): (u32, u32) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
         let (output, command) = (fields.nth(1)?, fields.next()?);
         let milliseconds = |value: u32| f64::from(value) / 1000.0;
-        seen.insert((start, end, command.to_owned())).then(|| NinjaProducts {
+        seen.insert((start, end, command.to_owned())).then(|| NinjaOutput {
             output: output.replace('\\', "/"),
             start: milliseconds(start),
             end: milliseconds(end.max(start)),
         })
     });
-    made.collect()
+    built.collect()
 }
 
-/// A `build` statement.
+/// A `build` statement of a `build.ninja`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edge {
     outputs: Vec<String>,
     inputs: Vec<String>,
 }
 
-/// Reads the `build` statements of a `build.ninja`.
+/// Parses the `build` statements of a `build.ninja`.
 #[must_use]
 pub fn parse_edges(text: &str) -> Vec<Edge> {
     let joined = text.replace("$\r\n", "").replace("$\n", "");
@@ -55,14 +55,14 @@ pub fn parse_edges(text: &str) -> Vec<Edge> {
             let colon = words.iter().position(|word| word == ":")?;
             let plain = |word: &&String| !word.starts_with('|');
             let of = |words: &[String]| words.iter().filter(plain).cloned().collect::<Vec<String>>();
-            // After the colon stands the rule.
+            // The first word after the colon is the rule.
             let inputs = of(words.get(colon + 2..).unwrap_or_default());
             Some(Edge { outputs: of(&words[..colon]), inputs })
         })
         .collect()
 }
 
-/// Words between blanks, with `$` escapes taken away; the colon is a word.
+/// Splits a statement into words and resolves `$` escapes. The colon is a separate word.
 fn words(text: &str) -> Vec<String> {
     let (mut words, mut word) = (Vec::new(), String::new());
     let mut end = |word: &mut String| {
@@ -76,7 +76,7 @@ fn words(text: &str) -> Vec<String> {
         match letter {
             '$' => word.extend(letters.next()),
             ' ' => end(&mut word),
-            // Only the first plain one ends the outputs; CMake escapes those inside of names.
+            // Only the first unescaped colon ends the outputs. CMake escapes colons in names.
             ':' if colons == 0 => {
                 colons += 1;
                 end(&mut word);
@@ -90,7 +90,8 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// For each unit the units that had to be made before it; what was not made this time is passed through.
+/// Returns for each unit the units that had to be built before it. Dependencies through outputs that were not rebuilt are
+/// followed.
 #[must_use]
 pub fn needs(units: &[TimedUnit], edges: &BTreeMap<String, Vec<Edge>>) -> Vec<Vec<usize>> {
     let mut needs = vec![Vec::new(); units.len()];
@@ -99,18 +100,18 @@ pub fn needs(units: &[TimedUnit], edges: &BTreeMap<String, Vec<Edge>>) -> Vec<Ve
             .iter()
             .flat_map(|edge| edge.outputs.iter().map(move |output| (output.as_str(), edge)))
             .collect();
-        let made: BTreeMap<&str, usize> = (units.iter().enumerate())
+        let built: BTreeMap<&str, usize> = (units.iter().enumerate())
             .filter(|(_, unit)| unit.tree == *tree)
             .map(|(index, unit)| (unit.output.as_str(), index))
             .collect();
-        for (output, index) in &made {
+        for (output, index) in &built {
             let mut open: Vec<&str> = inputs(&by_output, output);
             let mut seen = BTreeSet::new();
             while let Some(name) = open.pop().filter(|_| seen.len() < 100_000) {
                 if !seen.insert(name) {
                     continue;
                 }
-                match by_output.get(name).and_then(|edge| first_made(edge, &made)) {
+                match by_output.get(name).and_then(|edge| first_built(edge, &built)) {
                     Some(other) if other != *index => needs[*index].push(other),
                     _ => open.extend(inputs(&by_output, name)),
                 }
@@ -126,15 +127,16 @@ fn inputs<'a>(edges: &BTreeMap<&str, &'a Edge>, output: &str) -> Vec<&'a str> {
     edges.get(output).map(|edge| edge.inputs.iter().map(String::as_str).collect()).unwrap_or_default()
 }
 
-/// The unit of a step, under whichever of its outputs the log has it.
-fn first_made(edge: &Edge, made: &BTreeMap<&str, usize>) -> Option<usize> {
-    edge.outputs.iter().find_map(|output| made.get(output.as_str()).copied())
+/// The unit of a step. The log may list the step under any of its outputs.
+fn first_built(edge: &Edge, built: &BTreeMap<&str, usize>) -> Option<usize> {
+    edge.outputs.iter().find_map(|output| built.get(output.as_str()).copied())
 }
 
-/// The chain of units that took longest, one needing the other: no number of processors makes a build shorter.
+/// Returns the longest chain of dependent units by duration. Its total is a lower bound for the duration of a build with any
+/// number of processors.
 #[must_use]
 pub fn critical_path(units: &[TimedUnit], needs: &[Vec<usize>]) -> Vec<usize> {
-    // What a unit needs has ended before it: in the order of ends each is settled before it is asked for.
+    // Dependencies end before their dependents, so in the order of end times each unit follows its dependencies.
     let mut order: Vec<usize> = (0..units.len()).collect();
     order.sort_by(|left, right| units[*left].end.total_cmp(&units[*right].end));
     let mut longest = vec![(0.0_f64, None); units.len()];

@@ -1,8 +1,8 @@
-//! Objects of single targets: where a whole tree is not in the store, its base libraries often are, from another tree or
-//! another project with the same sources. CMake then only archives what was compiled there.
+//! Reuse of the objects of single targets. If a complete tree is not in the build store, objects of its base libraries often
+//! are, from another tree or another project with the same sources. CMake then only archives them.
 //!
-//! Which command compiles which object is Ninja's own word. A target is taken only whole, and only if the link line that
-//! CMake works out stays the same.
+//! Ninja reports which command compiles which object. A target is reused only if all of its objects are stored and CMake's
+//! link line stays the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -15,20 +15,20 @@ use super::stamp;
 use crate::cmake::file_api::FileApiReply;
 use crate::store::contents::Contents;
 use crate::store::files::FileSnapshot;
+use crate::store::implicit_inputs::{self, ExternalHashes};
 use crate::store::key::KeyParts;
-use crate::store::places::Places;
+use crate::store::roots::TreeRoots;
 use crate::store::sha256;
-use crate::store::surroundings::{self, RelocatedFolders};
 use crate::store::table::{StampTable, has_extension};
 
-/// Kind of the entries that hold the objects of a target.
+/// Kind of the store entries that contain the objects of a target.
 pub(super) const OBJECTS: &str = "objects";
 
-/// Words in a command of which the result depends on more than the command shows.
-const UNTOLD: [&str; 7] =
+/// Text in compiler commands that refers to inputs which are not tracked, such as response files and precompiled headers.
+const UNTRACKED_INPUTS: [&str; 7] =
     [".rsp", "@", ".modmap", "cmake_pch", "-include-pch", "-fprofile-use", "--options-file"];
 
-/// A step of Ninja: `ninja -t compdb`.
+/// A step in the output of `ninja -t compdb`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct CompileStep {
     pub(super) command: String,
@@ -36,32 +36,32 @@ pub(super) struct CompileStep {
     pub(super) output: String,
 }
 
-/// A target that is compiled, with all of its objects.
+/// A compiled target with all of its objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct CompiledObject {
+pub(super) struct CompiledTarget {
     pub(super) target: String,
-    /// Language, source and object, both absolute, and the command.
+    /// The objects.
     pub(super) units: Vec<CompileUnit>,
 }
 
-/// One object.
+/// One object with its source and compiler command. Paths are absolute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CompileUnit {
     pub(super) language: String,
     pub(super) source: String,
     pub(super) object: String,
-    /// The object's path below the folder of its target.
+    /// Path of the object below the folder of its target.
     pub(super) name: String,
     pub(super) command: String,
 }
 
-/// The targets of which every object is known, in the order of CMake.
+/// Returns the library targets for which all objects are known, in CMake's order. Object libraries are not included.
 pub(super) fn compiled(
     reply: &FileApiReply,
     steps: &[CompileStep],
     source: &HostPath,
     build: &HostPath,
-) -> Vec<CompiledObject> {
+) -> Vec<CompiledTarget> {
     let absolute = |path: &str| build.join(path).normalized().to_string();
     let mut by_target: BTreeMap<&str, Vec<(&CompileStep, &str)>> = BTreeMap::new();
     for step in steps {
@@ -97,30 +97,30 @@ pub(super) fn compiled(
             continue;
         };
         if target.kind != "OBJECT_LIBRARY" {
-            found.push(CompiledObject { target: target.name.clone(), units });
+            found.push(CompiledTarget { target: target.name.clone(), units });
         }
     }
     found
 }
 
-/// What the keys of targets are made of, beside their own commands.
+/// Inputs of the keys of targets in addition to their commands.
 pub(super) struct ObjectContext<'a, 'h> {
     pub(super) host: &'h dyn Host,
-    pub(super) places: &'a Places,
+    pub(super) roots: &'a TreeRoots,
     pub(super) sources: &'a FileSnapshot,
     pub(super) contents: &'a Contents,
-    pub(super) elsewhere: &'a mut RelocatedFolders<'h>,
-    /// The parts of the whole tree's key.
+    pub(super) external: &'a mut ExternalHashes<'h>,
+    /// The parts of the tree's key.
     pub(super) tree: &'a KeyParts,
-    /// Everything that Ninja makes.
+    /// All outputs of the build.
     pub(super) outputs: &'a BTreeSet<String>,
-    /// Names of headers by folder.
+    /// Hashes of the header names by folder.
     pub(super) layouts: BTreeMap<String, String>,
 }
 
 impl ObjectContext<'_, '_> {
-    /// The parts of a target's key; `None` if its objects depend on what cannot be told before they are compiled.
-    pub(super) fn parts(&mut self, compiled: &CompiledObject) -> Option<KeyParts> {
+    /// Returns the parts of a target's key; `None` if its objects have inputs that are unknown before compiling.
+    pub(super) fn parts(&mut self, compiled: &CompiledTarget) -> Option<KeyParts> {
         let mut parts = KeyParts::default();
         for name in ["gpubuild", "environment"] {
             if let Some(items) = self.tree.0.get(name) {
@@ -137,42 +137,44 @@ impl ObjectContext<'_, '_> {
     }
 
     fn add(&mut self, unit: &CompileUnit, parts: &mut KeyParts) -> Option<()> {
-        if UNTOLD.iter().any(|word| unit.command.contains(word)) || self.outputs.contains(&unit.source) {
+        if UNTRACKED_INPUTS.iter().any(|word| unit.command.contains(word))
+            || self.outputs.contains(&unit.source)
+        {
             return None;
         }
         let native = StampTable::embedded().native_words.iter().any(|word| unit.command.contains(word));
         if native {
-            parts.set("processor", "", surroundings::processor(self.host)?);
+            parts.set("processor", "", implicit_inputs::processor(self.host)?);
         }
         let source = match self.contents.files.get(&unit.source) {
             Some(known) => known.sha256.clone(),
-            None => self.elsewhere.hash(&unit.source)?,
+            None => self.external.hash(&unit.source)?,
         };
         if source.is_empty() {
             return None;
         }
-        parts.set("sources", self.places.take_out(&unit.source), source);
+        parts.set("sources", self.roots.with_placeholders(&unit.source), source);
         let words: Vec<&str> = unit.command.split_whitespace().collect();
-        // A launcher, then the compiler.
+        // The first two words are the launcher and the compiler, or the compiler and an argument.
         for program in words.iter().take(2).filter(|word| self.host.path(word).is_absolute()) {
             let path = self.host.path(program);
             let path = self.host.canonical(&path).unwrap_or(path);
-            parts.set("programs", *program, self.elsewhere.hash(path.as_str())?);
+            parts.set("programs", *program, self.external.hash(path.as_str())?);
         }
-        let command = places_of_output(&words, &unit.name);
-        // Flags of the environment are in it.
-        parts.set_hashed("commands", &unit.name, &self.places.take_out(&command));
+        let command = without_outputs(&words, &unit.name);
+        // The command includes flags from environment variables, which may be secret.
+        parts.set_hashed("commands", &unit.name, &self.roots.with_placeholders(&command));
         let folder = self.host.path(&unit.source).parent()?;
         let mut folders = include_folders(&words)?;
         folders.push(folder.to_string());
         for folder in folders {
             let layout = self.layout(&folder);
-            parts.set("headers", self.places.take_out(&folder), layout);
+            parts.set("headers", self.roots.with_placeholders(&folder), layout);
         }
         Some(())
     }
 
-    /// The names that could stand for a header in a folder: one that appears may be read in place of another.
+    /// Hash of the names in a folder that may be headers. A new header may shadow one in a later include folder.
     fn layout(&mut self, folder: &str) -> String {
         if let Some(layout) = self.layouts.get(folder) {
             return layout.clone();
@@ -182,14 +184,14 @@ impl ObjectContext<'_, '_> {
             !last.contains('.') || has_extension(last, &StampTable::embedded().headers)
         };
         let path = self.host.path(folder).normalized();
-        let mut names: Vec<String> = if path.is_inside(&self.places.source) {
+        let mut names: Vec<String> = if path.is_inside(&self.roots.source) {
             let start = format!("{}/", path.as_str().trim_end_matches('/'));
             let below = self.sources.keys().filter_map(|file| file.strip_prefix(&start));
             below.filter(|name| is_header(name)).map(str::to_owned).collect()
         } else {
             self.host.list(&path).unwrap_or_default()
         };
-        if path.is_inside(&self.places.build) {
+        if path.is_inside(&self.roots.build) {
             names.retain(|name| is_header(name));
         }
         let layout = sha256(names.join("\n").as_bytes());
@@ -198,8 +200,8 @@ impl ObjectContext<'_, '_> {
     }
 }
 
-/// A command without the places that its results go to.
-fn places_of_output(words: &[&str], name: &str) -> String {
+/// Returns a command without the paths of its outputs.
+fn without_outputs(words: &[&str], name: &str) -> String {
     let mut kept = Vec::new();
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -212,7 +214,7 @@ fn places_of_output(words: &[&str], name: &str) -> String {
     kept.join(" ")
 }
 
-/// The folders in which a command searches headers. `None` if they cannot be told from the rest.
+/// Returns the include folders of a command; `None` if a path is quoted or escaped.
 fn include_folders(words: &[&str]) -> Option<Vec<String>> {
     const FLAGS: [&str; 5] = ["-isystem", "-iquote", "-idirafter", "-imsvc", "-I"];
     let mut found = Vec::new();
@@ -237,10 +239,10 @@ fn include_folders(words: &[&str]) -> Option<Vec<String>> {
     Some(found)
 }
 
-/// Everything that the objects of a target were made of beside their sources, as Ninja has noted it. `None` if it is not
-/// complete, or something of it was made during the build.
+/// Returns the headers that the objects of a target depend on, from Ninja's dependency log. `None` if the log has no entry
+/// for an object, or if a header was generated by the build.
 pub(super) fn closure(
-    compiled: &CompiledObject,
+    compiled: &CompiledTarget,
     deps: &[(String, Vec<String>)],
     outputs: &BTreeSet<String>,
 ) -> Option<BTreeSet<String>> {
@@ -257,15 +259,15 @@ pub(super) fn closure(
     Some(all)
 }
 
-/// Everything that Ninja makes: `ninja -t targets all`.
+/// Parses the outputs of the build from `ninja -t targets all`.
 pub(super) fn outputs(text: &str, build: &HostPath) -> BTreeSet<String> {
     let names = text.lines().filter_map(|line| line.rsplit_once(": ")).map(|(name, _)| name);
     names.map(|name| build.join(name).normalized().to_string()).collect()
 }
 
-/// The script that puts objects in the place of sources; `folder` holds them.
-pub(super) fn script(reused: &[CompiledObject], folder: &HostPath) -> String {
-    let mut text = String::from("# Written by gpubuild: targets whose objects came from the store.\n");
+/// Renders the CMake script that replaces sources with the objects in `folder`.
+pub(super) fn script(reused: &[CompiledTarget], folder: &HostPath) -> String {
+    let mut text = String::from("# Written by gpubuild: targets whose objects are from the build store.\n");
     for one in reused {
         let list = |values: Vec<String>| cmake_bracket(&values.join(";"));
         let objects =
@@ -278,12 +280,12 @@ pub(super) fn script(reused: &[CompiledObject], folder: &HostPath) -> String {
     text
 }
 
-/// The steps in the words of `ninja -t compdb`.
+/// Parses the output of `ninja -t compdb`.
 pub(super) fn steps(text: &str) -> Vec<CompileStep> {
     serde_json::from_str(text).unwrap_or_default()
 }
 
-/// Objects with what they were made of.
+/// Parses the output of `ninja -t deps`: objects with their dependencies.
 pub(super) fn deps(text: &str, build: &HostPath) -> Vec<(String, Vec<String>)> {
     stamp::deps_by_object(text, build)
 }
@@ -293,11 +295,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_lose_only_their_outputs() {
+    fn only_outputs_are_removed_from_commands() {
         let command = "/usr/bin/cc -DX=1 -I/s/include -isystem /opt/x -O3 -MD -MT CMakeFiles/t.dir/a.c.o -MF CMakeFiles/t.dir/a.c.o.d -o CMakeFiles/t.dir/a.c.o -c /s/a.c";
         let words: Vec<&str> = command.split_whitespace().collect();
         assert_eq!(
-            places_of_output(&words, "a.c.o"),
+            without_outputs(&words, "a.c.o"),
             "/usr/bin/cc -DX=1 -I/s/include -isystem /opt/x -O3 -MD -c /s/a.c"
         );
         assert_eq!(include_folders(&words).unwrap(), ["/s/include", "/opt/x"]);

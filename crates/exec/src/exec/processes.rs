@@ -1,52 +1,53 @@
-//! The processes below us: how much memory the compilers of each output take. Linux only; elsewhere nothing is seen.
+//! Measures the memory of gpubuild's descendant processes by build output. Linux only; on other systems nothing is measured.
 
 use std::collections::BTreeMap;
 
 use gpubuild_host::ReadFiles;
 use serde::Serialize;
 
-/// More moments than this are made half as many.
+/// Maximum number of samples. When it is reached, the number of samples is halved.
 const MOST_SAMPLES: usize = 3000;
 
-/// A moment.
+/// Memory use and parallelism at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sample {
-    /// When, in seconds.
+    /// Time in seconds since the start of the build.
     pub time: f64,
-    /// Memory of all processes below us.
+    /// Resident memory of all descendant processes.
     pub bytes: u64,
-    /// How many outputs were being made.
+    /// Number of outputs that were being built.
     pub active: u32,
 }
 
-/// When something was seen, and with how much memory at most.
+/// The observed lifetime and peak memory of the processes that build one output.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ObservedProcess {
-    /// The first time.
+    /// Time of the first observation, in seconds since the start of the build.
     pub first: f64,
-    /// The last time.
+    /// Time of the last observation, in seconds since the start of the build.
     pub last: f64,
-    /// Bytes.
+    /// Peak memory in bytes.
     pub peak: u64,
 }
 
-/// What was seen so far.
+/// Collects observations of descendant processes.
 #[derive(Debug, Default)]
 pub struct Processes {
     own: Option<u32>,
-    /// What a process makes, by process and start time.
+    /// Output that a process builds, by process id and start time.
     names: BTreeMap<(u32, u64), Option<String>>,
     seen: BTreeMap<String, ObservedProcess>,
     samples: Vec<Sample>,
-    /// Every how manieth moment is kept.
+    /// Number of observations that are merged into one sample.
     stride: usize,
     skipped: usize,
 }
 
-/// How crates are told from files.
+/// Prefix that distinguishes crates from files.
 const CRATE: &str = "crate ";
 
-/// A process in a moment.
+/// A running process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct RunningProcess {
     parent: u32,
@@ -54,8 +55,8 @@ struct RunningProcess {
 }
 
 impl Processes {
-    /// Looks at the processes once.
-    pub fn look(&mut self, host: &dyn ReadFiles, now: f64) {
+    /// Observes the processes once.
+    pub fn observe(&mut self, host: &dyn ReadFiles, now: f64) {
         let own = *self.own.get_or_insert_with(|| own(host).unwrap_or_default());
         if own == 0 {
             return;
@@ -65,33 +66,33 @@ impl Processes {
         for (id, process) in &all {
             children.entry(process.parent).or_default().push(*id);
         }
-        let mut makes: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+        let mut outputs: BTreeMap<String, (u64, u64)> = BTreeMap::new();
         let mut total = 0;
         let mut open: Vec<(u32, Option<String>)> = vec![(own, None)];
-        while let Some((id, made)) = open.pop() {
+        while let Some((id, output)) = open.pop() {
             for child in children.get(&id).into_iter().flatten() {
                 let Some(process) = all.get(child) else { continue };
-                // The outermost one that names an output counts: compilers call others with files of their own.
-                let made = made.clone().or_else(|| self.name(host, *child, *process));
+                // The outermost process that names an output counts: compilers run other tools with temporary files.
+                let output = output.clone().or_else(|| self.name(host, *child, *process));
                 let (now_bytes, peak) = memory(host, *child);
                 total += now_bytes;
-                if let Some(made) = &made {
-                    let entry = makes.entry(made.clone()).or_default();
+                if let Some(output) = &output {
+                    let entry = outputs.entry(output.clone()).or_default();
                     *entry = (entry.0 + now_bytes, entry.1.max(peak));
                 }
-                open.push((*child, made));
+                open.push((*child, output));
             }
         }
-        let active = u32::try_from(makes.len()).unwrap_or(u32::MAX);
-        for (name, (sum, peak)) in makes {
+        let active = u32::try_from(outputs.len()).unwrap_or(u32::MAX);
+        for (name, (sum, peak)) in outputs {
             let bytes = sum.max(peak);
             let seen = self.seen.entry(name).or_insert(ObservedProcess { first: now, last: now, peak: 0 });
             (seen.last, seen.peak) = (now, seen.peak.max(bytes));
         }
-        self.keep(Sample { time: now, bytes: total, active });
+        self.record(Sample { time: now, bytes: total, active });
     }
 
-    fn keep(&mut self, sample: Sample) {
+    fn record(&mut self, sample: Sample) {
         self.skipped += 1;
         if self.skipped < self.stride.max(1)
             && let Some(last) = self.samples.last_mut()
@@ -112,7 +113,7 @@ impl Processes {
         }
     }
 
-    /// What a process makes, asked once for each.
+    /// The output that a process builds. Results are cached.
     fn name(&mut self, host: &dyn ReadFiles, id: u32, process: RunningProcess) -> Option<String> {
         if let Some(known) = self.names.get(&(id, process.started)) {
             return known.clone();
@@ -126,32 +127,33 @@ impl Processes {
             let folder = host.read_link(&host.path(&format!("/proc/{id}/cwd"))).unwrap_or_default();
             host.path(&folder).join(&name).to_string()
         });
-        // Between fork and exec a process has the command line of its parent: it is asked again.
+        // Between fork and exec a process has the command line of its parent, so a missing name is cached only at the second
+        // attempt.
         if name.is_some() || self.names.contains_key(&(id, process.started)) {
             self.names.insert((id, process.started), name.clone());
         }
         name
     }
 
-    /// The most memory that was seen for an output.
+    /// Peak memory of an output in bytes.
     #[must_use]
     pub fn peak(&self, output: &str) -> Option<u64> {
         self.seen.get(output).map(|seen| seen.peak)
     }
 
-    /// The crates that were seen being compiled.
+    /// The crates that were compiled, by name.
     pub fn crates(&self) -> impl Iterator<Item = (&str, ObservedProcess)> {
         self.seen.iter().filter_map(|(name, seen)| Some((name.strip_prefix(CRATE)?, *seen)))
     }
 
-    /// The moments.
+    /// The samples in the order of time.
     #[must_use]
     pub fn into_samples(self) -> Vec<Sample> {
         self.samples
     }
 }
 
-/// The output that a command line names: `-o FILE`; of rustc the crate, of a build script its package.
+/// The output that a command line names: the file after `-o`, the crate of rustc, or the package of a build script.
 fn output_of(arguments: &[&str]) -> Option<String> {
     let program = arguments.first()?.rsplit('/').next()?;
     let after = |flag: &str| {
@@ -183,14 +185,14 @@ fn all(host: &dyn ReadFiles) -> BTreeMap<u32, RunningProcess> {
     .collect()
 }
 
-/// `12 (name with ) in it) S 7 …`: the parent, and when it was started.
+/// Parses `/proc/PID/stat`, such as `12 (name with ) in it) S 7 …`.
 fn parse_stat(text: &str) -> Option<RunningProcess> {
     let (_, rest) = text.rsplit_once(") ")?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
     Some(RunningProcess { parent: fields.get(1)?.parse().ok()?, started: fields.get(19)?.parse().ok()? })
 }
 
-/// Memory of a process now and at most.
+/// Current and peak resident memory of a process in bytes.
 fn memory(host: &dyn ReadFiles, id: u32) -> (u64, u64) {
     let text = host.read_text(&host.path(&format!("/proc/{id}/status"))).unwrap_or_default();
     (field(&text, "VmRSS:"), field(&text, "VmHWM:"))
@@ -222,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compiler_is_counted_for_what_its_driver_makes() {
+    fn memory_of_a_compiler_counts_for_the_output_of_its_driver() {
         let stat =
             |id: u32, parent: u32| format!("{id} (c) x) S {parent} {} 77 0\n", "0 ".repeat(17).trim_end());
         let status = |kib: u32| format!("Name:\tx\nVmHWM:\t{kib} kB\nVmRSS:\t{} kB\n", kib / 2);
@@ -241,22 +243,22 @@ mod tests {
             .file("/proc/13/status", &status(1000))
             .build();
         let mut processes = Processes::default();
-        processes.look(&host, 1.0);
-        processes.look(&host, 2.0);
+        processes.observe(&host, 1.0);
+        processes.observe(&host, 2.0);
         assert_eq!(processes.peak("/b/a.o"), Some(1000 * 1024));
         assert_eq!(processes.peak("/tmp/x.s"), None);
-        assert_eq!(processes.peak("/b/other.o"), None, "it is nobody of ours");
+        assert_eq!(processes.peak("/b/other.o"), None, "not a descendant process");
         assert_eq!(processes.into_samples()[0], Sample { time: 1.0, bytes: 505 * 1024, active: 1 });
     }
 
     #[test]
-    fn long_builds_keep_fewer_moments() {
+    fn long_builds_keep_fewer_samples() {
         let mut processes = Processes::default();
-        for moment in 0..10_000_u32 {
-            processes.keep(Sample { time: f64::from(moment), bytes: moment.into(), active: 1 });
+        for second in 0..10_000_u32 {
+            processes.record(Sample { time: f64::from(second), bytes: second.into(), active: 1 });
         }
         let samples = processes.into_samples();
         assert!(samples.len() < MOST_SAMPLES && samples.len() > 1000, "{}", samples.len());
-        assert_eq!(samples.last().unwrap().bytes, 9_999, "the highest is kept");
+        assert_eq!(samples.last().unwrap().bytes, 9_999, "the peak is kept");
     }
 }

@@ -1,7 +1,7 @@
-//! How many compilers each tree may have at once, when several trees are built at the same time.
+//! Distributes parallel jobs among trees that are built at the same time.
 //!
-//! Where Ninja takes part in a jobserver, all trees draw from one pool: what one does not need another has, and a tree that is
-//! done leaves its jobs to the rest. Elsewhere each has a fixed share.
+//! If Ninja supports a jobserver, all trees share one pool, and jobs that one tree does not need are available to the
+//! others. Otherwise each tree has a fixed number of jobs.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -11,110 +11,110 @@ use gpubuild_host::JobPool;
 use gpubuild_host::{Command, Host, HostPath};
 use gpubuild_plan::plan::PlannedTree;
 
-/// The first Ninja that takes part.
+/// The first version of Ninja that supports a jobserver.
 const NINJA: &str = "1.13";
 
-/// The jobs of a build.
+/// The parallel jobs of a build.
 pub(super) struct Shares<'a> {
     host: &'a dyn Host,
-    /// Where the pipe is made.
-    place: HostPath,
+    /// Path of the jobserver's pipe.
+    pipe: HostPath,
     ninja: Option<&'a HostPath>,
-    /// Of all trees together.
+    /// Maximum number of jobs of all trees together.
     pub(super) total: u32,
     state: Mutex<ShareState>,
 }
 
-/// What a tree may use of them.
+/// The share of one worker.
 #[derive(Clone, Copy)]
 pub(super) struct JobShare<'a> {
     pub(super) shares: &'a Shares<'a>,
-    /// Where nothing is handed on.
+    /// Number of jobs without a jobserver.
     pub(super) fixed: u32,
 }
 
 struct ShareState {
-    /// Who may still build: each has one job without asking.
+    /// Number of active workers. Each has one job that is not taken from the pool.
     workers: u32,
     pool: Pool,
 }
 
 enum Pool {
-    /// Nobody has built yet.
-    Unasked,
-    /// The shares are fixed.
+    /// The pool is created when it is first needed.
+    NotCreated,
+    /// Each worker has a fixed number of jobs.
     None,
     Open(JobPool),
 }
 
 impl<'a> Shares<'a> {
-    /// The jobs of these trees, of which so many are built at once.
+    /// Prepares `total` jobs for `workers` parallel builds of the trees.
     pub(super) fn new(
         host: &'a dyn Host,
-        place: HostPath,
+        pipe: HostPath,
         ninja: Option<&'a HostPath>,
         trees: &[PlannedTree],
         (total, workers): (u32, u32),
     ) -> Self {
-        let takes_part = |tree: &PlannedTree| {
+        let uses_same_ninja = |tree: &PlannedTree| {
             let own = tree.cache.get("CMAKE_MAKE_PROGRAM").map(|own| host.path(own));
             tree.generator.starts_with("Ninja") && own.is_none_or(|own| Some(&own) == ninja)
         };
-        // The pipe's name stands between spaces. One tree alone has everything anyway.
+        // `MAKEFLAGS` separates words by spaces, so the pipe's path must not contain any. A single worker needs no pool.
         let shared =
-            workers > 1 && trees.iter().all(takes_part) && !place.as_str().contains(char::is_whitespace);
-        let pool = if shared { Pool::Unasked } else { Pool::None };
-        Self { host, place, ninja, total, state: Mutex::new(ShareState { workers, pool }) }
+            workers > 1 && trees.iter().all(uses_same_ninja) && !pipe.as_str().contains(char::is_whitespace);
+        let pool = if shared { Pool::NotCreated } else { Pool::None };
+        Self { host, pipe, ninja, total, state: Mutex::new(ShareState { workers, pool }) }
     }
 
-    /// The share of a worker where nothing is handed on.
+    /// Number of jobs of a worker without a jobserver.
     pub(super) fn fixed(&self, worker: u32, workers: u32) -> u32 {
         self.total / workers + u32::from(worker < self.total % workers)
     }
 
-    /// What `MAKEFLAGS` says if the trees draw from one pool. It is made when it is first needed: a build with nothing to do
-    /// starts no process.
+    /// The value of `MAKEFLAGS` for the jobserver, if there is one. The pool is created at the first call, so that a build
+    /// without changes starts no process.
     pub(super) fn make_flags(&self) -> Option<String> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(state.pool, Pool::Unasked) {
+        if matches!(state.pool, Pool::NotCreated) {
             state.pool = self.make(state.workers).map_or(Pool::None, Pool::Open);
         }
         match &state.pool {
             Pool::Open(pool) => Some(pool.make_flags()),
-            Pool::Unasked | Pool::None => None,
+            Pool::NotCreated | Pool::None => None,
         }
     }
 
     fn make(&self, workers: u32) -> Option<JobPool> {
-        let ask = Command::new(self.ninja?.as_str(), Duration::from_secs(20)).arg("--version");
-        let said = self.host.run(&ask).ok()?.stdout;
-        if !takes_part(&said) {
+        let command = Command::new(self.ninja?.as_str(), Duration::from_secs(20)).arg("--version");
+        let version = self.host.run(&command).ok()?.stdout;
+        if !supports_jobserver(&version) {
             return None;
         }
-        self.host.job_pool(&self.place, self.total.saturating_sub(workers)).unwrap_or_else(|error| {
+        self.host.job_pool(&self.pipe, self.total.saturating_sub(workers)).unwrap_or_else(|error| {
             log::debug!(
-                "no job server at `{}`, so each tree has a fixed number of jobs: {error}",
-                self.place
+                "failed to create a jobserver at `{}`, so each tree has a fixed number of jobs: {error}",
+                self.pipe
             );
             None
         })
     }
 
-    /// A worker has nothing more to do: its job is for others.
+    /// Ends a worker and adds its job to the pool.
     pub(super) fn leave(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.workers = state.workers.saturating_sub(1);
         if let Pool::Open(pool) = &state.pool
             && let Err(error) = pool.add(1)
         {
-            log::debug!("failed to return a job to the job server: {error}");
+            log::debug!("failed to return a job to the jobserver: {error}");
         }
     }
 }
 
-/// Whether the Ninja that says this of itself takes part in a jobserver.
-fn takes_part(said: &str) -> bool {
-    let start: String = said.trim().chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
+/// Whether a version of Ninja, as printed by `--version`, supports a jobserver.
+fn supports_jobserver(version_text: &str) -> bool {
+    let start: String = version_text.trim().chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
     let (Ok(version), Ok(oldest)) = (start.trim_end_matches('.').parse::<Version>(), NINJA.parse()) else {
         return false;
     };
@@ -126,8 +126,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ninja_takes_part_from_1_13_on() {
-        for (said, expected) in [
+    fn ninja_supports_a_jobserver_since_1_13() {
+        for (version, expected) in [
             ("1.11.1\n", false),
             ("1.12.1", false),
             ("1.13.0", true),
@@ -137,7 +137,7 @@ mod tests {
             ("samurai", false),
             ("", false),
         ] {
-            assert_eq!(takes_part(said), expected, "{said}");
+            assert_eq!(supports_jobserver(version), expected, "{version}");
         }
     }
 }

@@ -1,5 +1,4 @@
-//! The sources that a plan patches: a copy in the build folder, kept like the original and the patches. The original is only
-//! read.
+//! Maintains a patched copy of the sources in the build folder. The original sources are never changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,21 +11,21 @@ use super::{BuildEvent, BuildJob};
 use crate::patch::{self, PatchResult, PatchedFiles};
 use crate::store::files::{self, FileSnapshot, FileStamp};
 
-/// What the copy was made of, by path below the folder.
+/// The state of the original and the copy after the last update, by path below their folders.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct SourceRecord {
-    /// The original's files.
+    /// Files of the original.
     from: BTreeMap<String, FileStamp>,
-    /// The copy's files.
+    /// Files of the copy.
     to: BTreeMap<String, FileStamp>,
     /// Hashes of the patches.
     patches: Vec<String>,
 }
 
-/// Brings the copy up to date. Files that need no change keep their time, so that nothing is compiled again for them.
+/// Updates the copy. Unchanged files keep their time stamps, so that they are not compiled again.
 ///
 /// # Errors
-/// A patch that does not apply, or a file that cannot be read or written.
+/// A patch does not apply, or a file cannot be read or written.
 pub(super) fn prepare(job: &BuildJob<'_>, copy: &SourceCopy) -> Result<(), BuildError> {
     let host = job.host;
     let path = HostPath::new(copy.to.rules(), &format!("{}.json", copy.to));
@@ -82,7 +81,7 @@ fn walk(host: &dyn ReadFiles, folder: &HostPath, without: &HostPath) -> Result<F
         .map_err(|(path, error)| BuildError::io("read the folder", &path, &error))
 }
 
-/// The same by path below a folder, with forward slashes.
+/// Converts the absolute paths of a snapshot to paths below a folder, with forward slashes.
 fn below(snapshot: &FileSnapshot, folder: &HostPath) -> BTreeMap<String, FileStamp> {
     let start = folder.as_str().len();
     let name = |path: &str| path[start..].trim_start_matches(['/', '\\']).replace('\\', "/");
@@ -96,7 +95,8 @@ fn read_patches(host: &dyn ReadFiles, copy: &SourceCopy) -> Result<Vec<String>, 
     copy.patches.iter().map(read).collect()
 }
 
-/// The texts of all files that patches speak of, after all patches. One that is optional and does not apply is passed over.
+/// Returns the contents of all files that the patches name, with all patches applied. An optional patch that does not apply
+/// is skipped.
 fn changed(job: &BuildJob<'_>, copy: &SourceCopy, diffs: &[String]) -> Result<PatchedFiles, BuildError> {
     let host = job.host;
     let mut texts = PatchedFiles::new();
@@ -117,14 +117,14 @@ fn changed(job: &BuildJob<'_>, copy: &SourceCopy, diffs: &[String]) -> Result<Pa
         let name = patch.path.to_string();
         match patch::apply(text, &mut texts) {
             Ok(PatchResult::Applied) => {}
-            Ok(PatchResult::Already) => {
+            Ok(PatchResult::AlreadyApplied) => {
                 (job.sink)(&BuildEvent::Note {
-                    text: format!("the sources have the change of `{name}` already"),
+                    text: format!("the sources already contain the changes of `{name}`"),
                 });
             }
             Err(error) if patch.optional => {
                 (job.sink)(&BuildEvent::Note {
-                    text: format!("optional patch `{name}` is left out: {error}"),
+                    text: format!("optional patch `{name}` is skipped: {error}"),
                 });
             }
             Err(error) => return Err(failed(&error)),

@@ -1,4 +1,4 @@
-//! Puts the shared libraries and modules of a build beside a program, under the names by which they are looked for.
+//! TreeRoots the shared libraries and modules of a build next to a program, under the names that the loader looks for.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -7,22 +7,22 @@ use gpubuild_host::{HostPath, ReadFiles, WriteFiles};
 use gpubuild_plan::artifacts::{Artifact, Manifest, PlacedLibrary};
 use serde::{Deserialize, Serialize};
 
-/// Folder in a build root that holds all shared libraries and modules together, as they lie beside a program.
+/// Folder in a build root with all shared libraries and modules, in the same layout as next to a program.
 pub const FOLDER: &str = "runtime";
 
-/// What lies in a folder because we put it there.
+/// Names of the files that gpubuild placed in a folder.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct StageRecord {
     names: BTreeSet<String>,
 }
 
-/// The folder with everything that a program of this build root needs beside it.
+/// The folder with all libraries that programs of this build root load at run time.
 #[must_use]
 pub fn runtime_folder(root: &HostPath) -> HostPath {
     root.join(FOLDER)
 }
 
-/// What a program of a manifest needs beside it: nothing, if all of it is static.
+/// The libraries that a program of a manifest loads at run time; empty if all are static.
 #[must_use]
 pub fn needed(host: &dyn ReadFiles, manifest: &Manifest) -> Vec<PlacedLibrary> {
     let mut placed = Vec::new();
@@ -36,13 +36,13 @@ pub fn needed(host: &dyn ReadFiles, manifest: &Manifest) -> Vec<PlacedLibrary> {
     placed
 }
 
-/// The name by which a file is looked for while a program runs; none for what only a linker needs.
+/// The name under which a file is loaded at run time; `None` if it is used only for linking.
 fn name_of(host: &dyn ReadFiles, file: &Artifact) -> Option<String> {
     let own = file.path.rsplit(['/', '\\']).next()?.to_owned();
     match file.kind.as_str() {
         "module" => Some(own),
-        "shared" if is_for_linkers(&own) => None,
-        // The loader asks for the name that the library bears itself: `libllama.so.0`.
+        "shared" if is_import_library(&own) => None,
+        // The loader looks for the library's soname, such as `libllama.so.0`.
         "shared" => {
             let arch = host.platform().arch;
             let inner = gpubuild_object::read(host, &host.path(&file.path), arch)
@@ -56,16 +56,16 @@ fn name_of(host: &dyn ReadFiles, file: &Artifact) -> Option<String> {
 }
 
 /// Whether a file is the import library of a shared one.
-pub(super) fn is_for_linkers(path: &str) -> bool {
+pub(super) fn is_import_library(path: &str) -> bool {
     let lower = path.to_ascii_lowercase();
     [".lib", ".dll.a"].iter().any(|end| lower.ends_with(end))
 }
 
-/// Puts everything that a program needs into a folder, and removes what an earlier call put there and is not needed any
-/// more: a module that lies about would be opened.
+/// TreeRoots everything that a program loads at run time in a folder, by hard link or copy. Removes files of earlier calls that
+/// are no longer needed, because programs would open obsolete modules.
 ///
 /// # Errors
-/// What the operating system says.
+/// A file cannot be read, linked, copied or removed.
 pub fn place(host: &dyn WriteFiles, manifest: &Manifest, folder: &HostPath) -> io::Result<()> {
     let placed = needed(host, manifest);
     let record_path = folder.join(&format!(".gpubuild-{}.json", manifest.project));
@@ -78,9 +78,9 @@ pub fn place(host: &dyn WriteFiles, manifest: &Manifest, folder: &HostPath) -> i
         host.remove(&folder.join(name))?;
     }
     for file in &placed {
-        // A second name of a link would be a link that leads nowhere.
+        // A hard link to a relative symbolic link would dangle in the new folder.
         let (from, to) = (host.canonical(&host.path(&file.from))?, folder.join(&file.name));
-        if !is_there(host, &from, &to) {
+        if !is_up_to_date(host, &from, &to) {
             host.remove(&to)?;
             host.link(&from, &to)?;
         }
@@ -91,15 +91,15 @@ pub fn place(host: &dyn WriteFiles, manifest: &Manifest, folder: &HostPath) -> i
     Ok(())
 }
 
-/// Whether a placed file is the one that was built: a hard link of it, or a copy with the same content where the two are on
+/// Whether a placed file is up to date: a hard link to the artifact, or a copy with the same content if the two are on
 /// different disks.
-fn is_there(host: &dyn ReadFiles, from: &HostPath, to: &HostPath) -> bool {
+fn is_up_to_date(host: &dyn ReadFiles, from: &HostPath, to: &HostPath) -> bool {
     let (Ok(source), Ok(placed)) = (host.stat(from), host.stat(to)) else { return false };
     let same_content = || matches!((host.read(from), host.read(to)), (Ok(from), Ok(to)) if from == to);
     host.is_same_file(from, to) || (source.size == placed.size && same_content())
 }
 
-/// The folders in which cargo puts programs and tests of the package whose build script runs: those above `OUT_DIR`.
+/// The folders to which cargo writes the programs and tests of a package, derived from the `OUT_DIR` of its build script.
 #[must_use]
 pub fn cargo_folders(out_dir: &HostPath) -> Vec<HostPath> {
     // <target>/<profile>/build/<package>-<hash>/out
@@ -116,7 +116,7 @@ mod tests {
     use gpubuild_host::PathRules;
 
     #[test]
-    fn programs_of_cargo_lie_in_three_folders() {
+    fn cargo_writes_programs_to_three_folders() {
         let out = HostPath::new(PathRules::Unix, "/p/target/debug/build/x-0123/out");
         let folders: Vec<String> = cargo_folders(&out).iter().map(ToString::to_string).collect();
         assert_eq!(folders, ["/p/target/debug/deps", "/p/target/debug/examples", "/p/target/debug"]);

@@ -1,4 +1,4 @@
-//! What a tree was built from, so that a build with nothing changed starts nothing.
+//! Records the inputs and outputs of a built tree, so that a build without changes runs no tools.
 
 use gpubuild_host::{Environment, HostPath, ReadFiles};
 use gpubuild_plan::artifacts::{Artifact, BuiltTree, LinkItem};
@@ -8,35 +8,36 @@ use serde::{Deserialize, Serialize};
 use super::changed;
 use crate::cmake::file_api::FileApiReply;
 use crate::store::files::{self, FileSnapshot};
-use crate::store::listened::listened;
 use crate::store::sha256;
+use crate::store::variables::build_variables;
 
-/// Version of the form; another one is as good as no stamp.
+/// Version of the format. A stamp with another version is ignored.
 const SCHEMA: u32 = 3;
 
-/// What a tree was built from and what came of it.
+/// The inputs and outputs of a built tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BuildStamp {
     schema: u32,
     /// [`key`] of the tree.
     pub key: String,
-    /// The key of its content in a store, where one is used and nothing changed during the build.
+    /// The tree's key in the build store; `None` without a store, or if sources changed during the build.
     #[serde(default)]
     pub content: Option<String>,
-    /// Every file below the source folder before the build.
+    /// All files below the source folder before the build.
     pub sources: FileSnapshot,
-    /// Files elsewhere that configuring or compiling read, and the tools.
+    /// Files outside the source folder that CMake or compilers read, and the tools.
     pub outside: FileSnapshot,
-    /// The files that were built.
+    /// The artifacts.
     pub outputs: FileSnapshot,
-    /// Every file that configuring or compiling read, and the tools: what a build script has cargo watch.
+    /// Paths of all files that CMake or compilers read, and of the tools. Build scripts pass them to cargo as
+    /// `rerun-if-changed`.
     pub read: Vec<String>,
-    /// What goes into the manifest.
+    /// The tree as recorded in the manifest.
     pub built: BuiltTree,
 }
 
 impl BuildStamp {
-    /// The stamp of a tree that was just built.
+    /// Creates the stamp of a tree that was just built.
     #[must_use]
     pub fn new(
         key: String,
@@ -50,46 +51,46 @@ impl BuildStamp {
         Self { schema: SCHEMA, key, content, sources, outside, outputs, read, built }
     }
 
-    /// The same with sources of the same content that look different.
+    /// Returns the stamp with new time stamps of sources whose content is unchanged.
     #[must_use]
-    pub fn looking_like(self, sources: FileSnapshot) -> Self {
+    pub fn with_sources(self, sources: FileSnapshot) -> Self {
         Self { sources, ..self }
     }
 
-    /// Where a tree keeps it.
+    /// Path of a tree's stamp file.
     #[must_use]
     pub fn path(tree: &PlannedTree) -> HostPath {
         crate::cmake::own_folder(tree).join("stamp.json")
     }
 
-    /// The stamp that a tree has, if it is of this form.
+    /// Reads the stamp of a tree; `None` if it is missing or has another version.
     #[must_use]
     pub fn read(host: &dyn ReadFiles, tree: &PlannedTree) -> Option<Self> {
         Self::read_in(host, &tree.build)
     }
 
-    /// The same for the build folder of a tree.
+    /// Like [`Self::read`], for the path of a build folder.
     #[must_use]
     pub fn read_in(host: &dyn ReadFiles, build: &HostPath) -> Option<Self> {
         let path = crate::cmake::own_folder_in(build).join("stamp.json");
         crate::store::read_json(host, &path).filter(|stamp: &Self| stamp.schema == SCHEMA)
     }
 
-    /// Whether nothing changed: same options, same sources, same tools and headers, and what was built is still there.
+    /// Whether the tree is up to date: options, sources, tools, headers and artifacts are unchanged.
     #[must_use]
-    pub fn holds(&self, host: &dyn ReadFiles, key: &str, sources: &FileSnapshot) -> bool {
-        self.key == key && self.sources == *sources && self.rest_holds(host)
+    pub fn is_up_to_date(&self, host: &dyn ReadFiles, key: &str, sources: &FileSnapshot) -> bool {
+        self.key == key && self.sources == *sources && self.is_rest_up_to_date(host)
     }
 
-    /// Whether tools and headers look as they did, and the artifacts have the content that they were built with.
+    /// Whether tools and headers have the recorded sizes and times, and artifacts have their original content.
     #[must_use]
-    pub fn rest_holds(&self, host: &dyn ReadFiles) -> bool {
+    pub fn is_rest_up_to_date(&self, host: &dyn ReadFiles) -> bool {
         let is_intact = |file: &Artifact| changed::is_intact(host, file, Some(&self.outputs));
         files::unchanged(host, &self.outside) && self.built.files.iter().all(is_intact)
     }
 
-    /// The same with the present times of artifacts, if they differ: placing a library beside a program makes a second link
-    /// of it, which changes them. Without new times every later build would read the whole file.
+    /// Returns the stamp with the current times of the artifacts, if they differ. Placing a library next to a program
+    /// creates a hard link, which changes its time; with the old times every later build would read the complete file.
     #[must_use]
     pub fn with_new_times(&self, host: &dyn ReadFiles) -> Option<Self> {
         let paths = self.built.files.iter().map(|file| file.path.as_str());
@@ -98,8 +99,8 @@ impl BuildStamp {
     }
 }
 
-/// A hash over everything about a tree that is decided before it is configured. Limits on jobs are not in it: they follow
-/// the memory that happens to be free.
+/// A hash of everything about a tree that is known before it is configured. Job limits are not included because they depend
+/// on the free memory.
 ///
 /// # Panics
 /// Never: plain data always serialises.
@@ -131,14 +132,14 @@ pub fn key(tree: &PlannedTree, env: &Environment) -> String {
         choices: &tree.choices,
         shims: tree.shims.iter().map(|shim| shim.text.as_str()).collect(),
         plan_env: &tree.env,
-        host_env: listened(env),
+        host_env: build_variables(env),
         version: env!("CARGO_PKG_VERSION"),
     };
     sha256(&serde_json::to_vec(&parts).expect("plain data serialises"))
 }
 
-/// Paths of everything that a tree was made from and that it did not make itself: what configuring and compiling read,
-/// the libraries of others on its link line, the compilers and the tools.
+/// Paths of all inputs of a tree that it did not generate: files that CMake and compilers read, external libraries on its
+/// link line, the compilers and the tools.
 #[must_use]
 pub fn read_paths(
     tree: &PlannedTree,
@@ -156,16 +157,16 @@ pub fn read_paths(
     let mut paths: Vec<String> =
         reply.inputs.iter().chain(depfiles).cloned().chain(compilers).chain(libraries).chain(tools).collect();
     paths.retain(|path| {
-        let made_here = HostPath::new(tree.build.rules(), path).is_inside(&tree.build);
-        !path.is_empty() && !made_here
+        let is_generated = HostPath::new(tree.build.rules(), path).is_inside(&tree.build);
+        !path.is_empty() && !is_generated
     });
     paths.sort();
     paths.dedup();
     paths
 }
 
-/// The files that `ninja -t inputs` lists, absolute: also what steps without a depfile read. Names of targets among them
-/// are no files and fall away later.
+/// Absolute paths of the files that `ninja -t inputs` lists, which include inputs of steps without a depfile. The result
+/// also contains names of targets, which callers must remove.
 #[must_use]
 pub fn parse_inputs(text: &str, build: &HostPath) -> Vec<String> {
     text.lines()
@@ -174,7 +175,7 @@ pub fn parse_inputs(text: &str, build: &HostPath) -> Vec<String> {
         .collect()
 }
 
-/// The objects that `ninja -t deps` lists with the files that each was made of, all absolute.
+/// The objects that `ninja -t deps` lists with their dependencies, as absolute paths.
 #[must_use]
 pub fn deps_by_object(text: &str, build: &HostPath) -> Vec<(String, Vec<String>)> {
     let absolute = |path: &str| build.join(path).normalized().to_string();
@@ -191,7 +192,7 @@ pub fn deps_by_object(text: &str, build: &HostPath) -> Vec<(String, Vec<String>)
     found
 }
 
-/// The files that `ninja -t deps` lists, absolute.
+/// Absolute paths of all dependencies that `ninja -t deps` lists.
 #[must_use]
 pub fn parse_deps(text: &str, build: &HostPath) -> Vec<String> {
     let lines = text.lines().filter_map(|line| line.strip_prefix("    ")).filter(|line| !line.is_empty());
@@ -207,7 +208,7 @@ mod tests {
     use gpubuild_host::PathRules;
 
     #[test]
-    fn dependencies_are_made_absolute() {
+    fn dependencies_are_absolute() {
         let text = "a.o: #deps 2, deps mtime 17 (VALID)\n    ../src/a.c\n    /usr/include/stdio.h\n\nb.o: #deps 1, deps mtime 17 (VALID)\n    ../src/a.c\n\n";
         let build = HostPath::new(PathRules::Unix, "/p/b");
         assert_eq!(parse_deps(text, &build), ["/p/src/a.c", "/usr/include/stdio.h"]);
@@ -218,13 +219,13 @@ mod tests {
     }
 
     #[test]
-    fn variables_that_change_a_build_are_known() {
+    fn variables_that_change_a_build_are_selected() {
         use gpubuild_host::Os;
-        let heard = [("CXXFLAGS", "-g"), ("CMAKE_NEW", "1"), ("PATH", "/bin"), ("HOME", "/h")];
-        let env = Environment::new(Os::Linux, heard);
-        env.listen();
-        assert_eq!(listened(&env), [("CMAKE_NEW", "1"), ("CXXFLAGS", "-g")]);
-        let asked = env.asked();
-        assert!(asked.iter().any(|name| name == "CC") && !asked.iter().any(|name| name == "PATH"));
+        let variables = [("CXXFLAGS", "-g"), ("CMAKE_NEW", "1"), ("PATH", "/bin"), ("HOME", "/h")];
+        let env = Environment::new(Os::Linux, variables);
+        env.record_queries();
+        assert_eq!(build_variables(&env), [("CMAKE_NEW", "1"), ("CXXFLAGS", "-g")]);
+        let queried = env.queried_names();
+        assert!(queried.iter().any(|name| name == "CC") && !queried.iter().any(|name| name == "PATH"));
     }
 }

@@ -1,7 +1,7 @@
-//! What a build took: times of its steps and files, memory of its compilers, hits of its cache.
+//! Records the durations of build steps and files, the memory of compilers, and cache hits.
 //!
-//! A [`TimingRecorder`] listens to the events of a build, reads Ninja's log of every run, and looks at the processes below us
-//! from time to time. What came of it is a [`TimingRecording`], a plain value.
+//! A [`TimingRecorder`] receives the events of a build, reads Ninja's log after every run, and regularly observes descendant
+//! processes. The result is a [`TimingRecording`], a plain value.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,117 +16,122 @@ use super::ninja::{self, Edge};
 use super::processes::{Processes, Sample};
 use crate::event::{BuildEvent, TreeState};
 
-/// How often the processes are looked at.
+/// Interval between observations of the processes.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Everything that was recorded; times are seconds since the build began.
+/// The recorded data. Times are in seconds since the start of the build.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct TimingRecording {
-    /// How long it took.
+    /// Total duration.
     pub seconds: f64,
-    /// Trees, in the order in which they began.
+    /// Trees in the order in which they started.
     pub trees: Vec<TreeTime>,
-    /// Steps of trees and of the whole.
+    /// Steps of the trees and of the build as a whole.
     pub steps: Vec<TimedStep>,
-    /// Files that were made.
+    /// Files and crates that were built.
     pub units: Vec<TimedUnit>,
-    /// What compiler caches have saved.
+    /// Statistics of compiler caches.
     pub caches: Vec<LauncherTotals>,
-    /// What was told on the way.
+    /// Messages that were reported during the build.
     pub messages: Vec<TimedMessage>,
-    /// Memory and work, over time.
+    /// Memory use and parallelism over time.
     pub samples: Vec<Sample>,
-    /// For each unit the units that it waited for.
+    /// For each unit, the indices of the units that it depends on.
     #[serde(skip)]
     pub needs: Vec<Vec<usize>>,
 }
 
-/// A tree.
+/// The outcome of one tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TreeTime {
-    /// Its id.
+    /// Id of the tree.
     pub id: String,
-    /// What became of it; none if it did not come to its end.
+    /// Its final state; `None` if it did not finish.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<TreeState>,
 }
 
-/// A step.
+/// A step of a build, such as configuring a tree.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimedStep {
-    /// Its tree, `cargo`, or nothing for the whole build.
+    /// Id of the tree, `cargo`, or empty for the build as a whole.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tree: String,
     /// `wait`, `fetch`, `configure`, `build`, `collect`, `cargo`.
     pub kind: &'static str,
-    /// What it is.
+    /// Description for users.
     pub name: String,
-    /// When it began.
+    /// Start time.
     pub start: f64,
-    /// When it ended.
+    /// End time.
     pub end: f64,
 }
 
-/// A file that was made.
+/// A file or crate that was built.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimedUnit {
-    /// Its tree, or `cargo`.
+    /// Id of the tree, or `cargo`.
     pub tree: String,
-    /// The file, below the build folder; of cargo the crate.
+    /// Path below the build folder, or the name of the crate.
     pub output: String,
     /// `c`, `cxx`, `cuda`, `hip`, `archive`, `link`, `configure`, `rust`, `other`.
     pub kind: &'static str,
-    /// When it began.
+    /// Start time.
     pub start: f64,
-    /// When it ended.
+    /// End time.
     pub end: f64,
-    /// The most memory that its processes were seen with.
+    /// Peak memory of its processes, if it was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
-    /// What the compiler cache said.
+    /// Outcome in the compiler cache, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<LauncherOutcome>,
-    /// Whether its times are only when it was seen, and not told by the tool.
+    /// Whether the times are from observing processes instead of the tool's log.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub seen: bool,
 }
 
 impl TimedUnit {
-    /// How long it took.
+    /// Duration in seconds.
     #[must_use]
     pub fn seconds(&self) -> f64 {
         (self.end - self.start).max(0.0)
     }
 }
 
-/// What a compiler cache has saved.
+/// Statistics of a compiler cache for one tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LauncherTotals {
-    /// Tree.
+    /// Id of the tree.
     pub tree: String,
-    /// `ccache`.
+    /// The launcher: `ccache`, `sccache`.
     pub launcher: String,
-    /// Answered from the cache.
+    /// Calls served from the cache.
     pub hits: u64,
-    /// Compiled.
+    /// Calls that were compiled and cached.
     pub misses: u64,
-    /// Neither.
+    /// Calls that cannot be cached.
     pub other: u64,
 }
 
-/// Something that was told.
+/// A message that was reported during the build.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimedMessage {
-    /// When.
+    /// Time of the message.
     pub time: f64,
     /// The text.
     pub text: String,
 }
 
-/// Listens to a build.
+/// Records the timings of a build from its events.
 pub struct TimingRecorder<'a> {
     host: &'a dyn InspectHost,
-    began: Duration,
+    started: Duration,
     state: Mutex<RecorderState>,
     ended: AtomicBool,
 }
@@ -134,42 +139,42 @@ pub struct TimingRecorder<'a> {
 #[derive(Default)]
 struct RecorderState {
     recording: TimingRecording,
-    /// Steps that are going on, as indices.
+    /// Indices of unfinished steps, by tree and kind.
     open: BTreeMap<(String, &'static str), usize>,
     runs: BTreeMap<String, TimedRun>,
-    /// Per tree, what its edges need, by output.
+    /// Build statements by tree.
     edges: BTreeMap<String, Vec<Edge>>,
     /// Build folders by tree.
     folders: BTreeMap<String, HostPath>,
     processes: Processes,
 }
 
-/// A run of the build tool that is going on.
+/// A run of the build tool that has not finished.
 struct TimedRun {
     start: f64,
     lines: BTreeSet<String>,
 }
 
 impl<'a> TimingRecorder<'a> {
-    /// Begins to record.
+    /// Starts recording.
     #[must_use]
     pub fn new(host: &'a dyn InspectHost) -> Self {
-        Self { host, began: host.elapsed(), state: Mutex::default(), ended: AtomicBool::new(false) }
+        Self { host, started: host.elapsed(), state: Mutex::default(), ended: AtomicBool::new(false) }
     }
 
     fn now(&self) -> f64 {
-        self.host.elapsed().saturating_sub(self.began).as_secs_f64()
+        self.host.elapsed().saturating_sub(self.started).as_secs_f64()
     }
 
     fn inner(&self) -> MutexGuard<'_, RecorderState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at the processes until [`Self::end`]; for a thread of its own.
+    /// Observes the processes until [`Self::end`] is called. Blocks, so call it in a separate thread.
     pub fn watch(&self) {
         while !self.ended.load(Ordering::Relaxed) {
             let now = self.now();
-            self.inner().processes.look(self.host, now);
+            self.inner().processes.observe(self.host, now);
             std::thread::sleep(INTERVAL);
         }
     }
@@ -179,7 +184,7 @@ impl<'a> TimingRecorder<'a> {
         self.ended.store(true, Ordering::Relaxed);
     }
 
-    /// Takes note of an event.
+    /// Records an event.
     pub fn event(&self, event: &BuildEvent) {
         let now = self.now();
         let inner = &mut *self.inner();
@@ -189,14 +194,14 @@ impl<'a> TimingRecorder<'a> {
                 inner.begin("", "wait", format!("for the build that holds {lock}"), now);
             }
             BuildEvent::WaitingForStore { tree, .. } => {
-                inner.begin("", "wait", format!("for another build that makes {tree}"), now);
+                inner.begin("", "wait", format!("for another build of {tree}"), now);
             }
             BuildEvent::Taken { tree, .. } => {
                 inner.tree(tree);
-                inner.say(now, format!("{tree} came from the store"));
+                inner.message(now, format!("{tree} was restored from the build store"));
             }
             BuildEvent::StoreUnused { tree, why } => {
-                inner.say(now, format!("{tree}: the store is not used: {why}"));
+                inner.message(now, format!("{tree}: the build store is not used: {why}"));
             }
             BuildEvent::Fetching { tool, version, .. } => {
                 inner.begin("", "fetch", format!("{tool} {version}"), now);
@@ -209,7 +214,7 @@ impl<'a> TimingRecorder<'a> {
             BuildEvent::Compiling { tree, build, jobs } => {
                 inner.tree(tree);
                 inner.close(tree, now);
-                inner.begin(tree, "build", format!("build, {jobs} at once"), now);
+                inner.begin(tree, "build", format!("build with {jobs} parallel jobs"), now);
                 let folder = self.host.path(build);
                 let text = self.host.read_text(&folder.join(ninja::LOG)).unwrap_or_default();
                 let lines = text.lines().map(str::to_owned).collect();
@@ -238,37 +243,41 @@ impl<'a> TimingRecorder<'a> {
             }
             BuildEvent::Failed { tree, error, .. } => {
                 inner.close(tree, now);
-                inner.say(now, format!("{tree} failed: {error}"));
+                inner.message(now, format!("{tree} failed: {error}"));
             }
             BuildEvent::Narrowed { tree, before, jobs, why } => {
-                inner.say(
+                inner.message(
                     now,
-                    format!("{tree}: {before} compilers at once were too many ({why}), going on with {jobs}"),
+                    format!(
+                        "{tree}: {before} parallel compilers were too many ({why}), continuing with {jobs}"
+                    ),
                 );
             }
             BuildEvent::LauncherDropped { tree, language, launcher, why } => {
-                inner.say(now, format!("{tree}: {language} without {launcher}: {why}"));
+                inner.message(now, format!("{tree}: {launcher} is not used for {language}: {why}"));
             }
-            BuildEvent::Dropped { backend, why } => inner.say(now, format!("{backend} is left out: {why}")),
+            BuildEvent::Dropped { backend, why } => {
+                inner.message(now, format!("{backend} is omitted: {why}"));
+            }
             BuildEvent::Linking { package } => {
-                inner.begin("cargo", "cargo", format!("cargo build of {package}"), now);
+                inner.begin("cargo", "cargo", format!("cargo build in {package}"), now);
             }
             BuildEvent::Done { .. } => inner.close("cargo", now),
             _ => {}
         }
     }
 
-    /// Reads what a run of Ninja added to its log, and what its edges need.
+    /// Reads the new lines of Ninja's log after a run, and the build statements.
     fn read_run(&self, inner: &mut RecorderState, tree: &str) {
         let (Some(run), Some(folder)) = (inner.runs.remove(tree), inner.folders.get(tree)) else { return };
         let log = self.host.read_text(&folder.join(ninja::LOG)).unwrap_or_default();
-        for made in ninja::parse_log(&log, &run.lines) {
+        for output in ninja::parse_log(&log, &run.lines) {
             inner.recording.units.push(TimedUnit {
                 tree: tree.to_owned(),
-                kind: kind_of(&made.output),
-                output: made.output,
-                start: run.start + made.start,
-                end: run.start + made.end,
+                kind: kind_of(&output.output),
+                output: output.output,
+                start: run.start + output.start,
+                end: run.start + output.end,
                 memory_bytes: None,
                 cache: None,
                 seen: false,
@@ -278,7 +287,7 @@ impl<'a> TimingRecorder<'a> {
         inner.edges.insert(tree.to_owned(), ninja::parse_edges(&text));
     }
 
-    /// What was recorded.
+    /// Ends the recording and returns it.
     #[must_use]
     pub fn finish(self) -> TimingRecording {
         let now = self.now();
@@ -320,13 +329,13 @@ impl RecorderState {
     }
 
     fn begin(&mut self, tree: &str, kind: &'static str, name: String, now: f64) {
-        // Until it is closed, it lasts to the end.
+        // An unfinished step has an infinite end time, which `finish` replaces.
         let step = TimedStep { tree: tree.to_owned(), kind, name, start: now, end: f64::INFINITY };
         self.recording.steps.push(step);
         self.open.insert((tree.to_owned(), kind), self.recording.steps.len() - 1);
     }
 
-    /// Ends the steps of a tree that are going on.
+    /// Ends all unfinished steps of a tree.
     fn close(&mut self, tree: &str, now: f64) {
         let steps = &mut self.recording.steps;
         self.open.retain(|(of, _), index| {
@@ -337,32 +346,34 @@ impl RecorderState {
         });
     }
 
-    fn say(&mut self, time: f64, text: String) {
+    fn message(&mut self, time: f64, text: String) {
         self.recording.messages.push(TimedMessage { time, text });
     }
 
-    /// Gives each unit of a tree what the cache said of its source, where one unit alone can be meant.
+    /// Sets the cache outcome of the units of a tree. Calls whose source matches several units are skipped.
     fn mark_cached(&mut self, tree: &str, calls: &[launcher::LauncherCall]) {
         for call in calls {
             let source = call.source.replace('\\', "/");
-            let mut fitting: Vec<&mut TimedUnit> = (self.recording.units.iter_mut())
-                .filter(|unit| unit.tree == tree && unit.cache.is_none() && is_made_of(&unit.output, &source))
+            let mut matching: Vec<&mut TimedUnit> = (self.recording.units.iter_mut())
+                .filter(|unit| {
+                    unit.tree == tree && unit.cache.is_none() && is_object_of(&unit.output, &source)
+                })
                 .collect();
-            if let [unit] = fitting.as_mut_slice() {
+            if let [unit] = matching.as_mut_slice() {
                 unit.cache = Some(call.outcome);
             }
         }
     }
 }
 
-/// Whether CMake names an object like this for that source: `x.dir/src/a.cpp.o` for `/p/src/a.cpp`.
-fn is_made_of(output: &str, source: &str) -> bool {
+/// Whether an object is compiled from a source by CMake's naming: `x.dir/src/a.cpp.o` from `/p/src/a.cpp`.
+fn is_object_of(output: &str, source: &str) -> bool {
     let Some(inner) = output.strip_suffix(".o").or_else(|| output.strip_suffix(".obj")) else { return false };
     let inner = inner.split_once(".dir/").map_or(inner, |(_, inner)| inner).replace("__/", "");
     source == inner || source.ends_with(&format!("/{inner}"))
 }
 
-/// What kind of step makes a file.
+/// The kind of step that builds a file.
 fn kind_of(output: &str) -> &'static str {
     let lower = output.to_ascii_lowercase();
     let name = lower.rsplit('/').next().unwrap_or(&lower);

@@ -7,20 +7,20 @@ fn unit(output: &str, start: f64, end: f64) -> TimedUnit {
 }
 
 #[test]
-fn only_new_lines_of_ninjas_log_count_and_steps_with_two_outputs_once() {
+fn only_new_lines_of_the_ninja_log_are_parsed_and_steps_are_not_repeated() {
     let old = "# ninja log v5\n0\t900\t17\ta.o\tabc\n";
     let text = format!(
         "{old}5\t1500\t18\tb.o\tdef\n1500\t1600\t19\tgen.c\t123\n1500\t1600\t19\tgen.h\t123\nbroken\n7\tx\ty\n"
     );
     let before = old.lines().map(str::to_owned).collect();
-    let made = parse_log(&text, &before);
+    let outputs = parse_log(&text, &before);
     let shown: Vec<(&str, f64, f64)> =
-        made.iter().map(|one| (one.output.as_str(), one.start, one.end)).collect();
+        outputs.iter().map(|one| (one.output.as_str(), one.start, one.end)).collect();
     assert_eq!(shown, [("b.o", 0.005, 1.5), ("gen.c", 1.5, 1.6)]);
 }
 
 #[test]
-fn the_longest_chain_goes_through_what_was_not_made_this_time() {
+fn critical_path_includes_dependencies_through_unbuilt_outputs() {
     let text = "rule CC\n  command = cc\nbuild a.o: CC /s/a$ b.c || order\nbuild b.o | b.d: CC b.c\nbuild lib.a: AR a.o b.o\n\
                 build order: phony gen.h\nbuild gen.h: GEN\nbuild all: phony $\n  lib.a\nbuild c$:x.o: CC c.c | lib.a\n";
     let units = [
@@ -38,7 +38,7 @@ fn the_longest_chain_goes_through_what_was_not_made_this_time() {
 }
 
 #[test]
-fn kinds_and_sources_follow_from_the_names_that_cmake_gives() {
+fn kinds_and_sources_are_derived_from_object_names() {
     for (output, kind) in [
         ("CMakeFiles/x.dir/a.cpp.o", "cxx"),
         ("CMakeFiles/x.dir/a.c.obj", "c"),
@@ -51,14 +51,14 @@ fn kinds_and_sources_follow_from_the_names_that_cmake_gives() {
     ] {
         assert_eq!(kind_of(output), kind, "{output}");
     }
-    assert!(is_made_of("g/CMakeFiles/x.dir/src/a.cpp.o", "/p/g/src/a.cpp"));
-    assert!(is_made_of("CMakeFiles/x.dir/a.c.o", "a.c"));
-    assert!(!is_made_of("CMakeFiles/x.dir/aa.c.o", "/p/a.c"));
-    assert!(!is_made_of("liba.a", "/p/a.c"));
+    assert!(is_object_of("g/CMakeFiles/x.dir/src/a.cpp.o", "/p/g/src/a.cpp"));
+    assert!(is_object_of("CMakeFiles/x.dir/a.c.o", "a.c"));
+    assert!(!is_object_of("CMakeFiles/x.dir/aa.c.o", "/p/a.c"));
+    assert!(!is_object_of("liba.a", "/p/a.c"));
 }
 
 #[test]
-fn steps_that_were_cut_off_end_with_the_build() {
+fn unfinished_steps_end_with_the_build() {
     let host =
         gpubuild_host::RecordedHost::builder(gpubuild_host::Os::Linux, gpubuild_host::Arch::X86_64).build();
     let recorder = TimingRecorder::new(&host);

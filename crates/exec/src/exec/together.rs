@@ -1,7 +1,7 @@
-//! Several projects in one program: their libraries may define the same symbols, as two copies of ggml do.
+//! Combines several projects in one program. Their libraries may define the same symbols, as two copies of ggml do.
 //!
-//! That is found before anything is linked. On request the symbols of the other project get a prefix, or its libraries go
-//! into a shared one that keeps them to itself.
+//! Conflicts are detected before linking. On request the symbols of the other project get a prefix, or its libraries are
+//! linked into a shared library that hides them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -18,67 +18,67 @@ use super::BuildJob;
 use super::error::BuildError;
 use crate::store::{self, sha256};
 
-/// How long one archive or one link may take.
+/// Time limit for processing one archive or linking one library.
 const DEADLINE: Duration = Duration::from_secs(30 * 60);
 
 /// Programs that rename symbols in archives.
 const OBJCOPY: [&str; 2] = ["objcopy", "llvm-objcopy"];
 
-/// The file with the new names beside the libraries that have them.
+/// Name of the file that maps symbols to their new names, next to the renamed libraries.
 pub const TABLE: &str = "symbols.json";
 
-/// Why two projects do not go into one program.
+/// Why two projects cannot be combined in one program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TogetherError {
-    /// The other one was not built, or its manifest cannot be read.
-    #[error("`{name}` is to go into the same program, and {why}")]
+    /// The other project is not built, or its build is unusable.
+    #[error("`{name}` cannot be linked into the program: {why}")]
     NotBuilt {
         /// The other project.
         name: String,
-        /// What is wrong.
+        /// The reason.
         why: String,
-        /// Its folder.
+        /// Folder of the other project.
         folder: String,
     },
-    /// Both define the same symbols, and nothing was said about them.
-    #[error("`{project}` and `{name}` both define `{symbol}` and {more} further symbols{}", told(.differences))]
+    /// Both projects define the same symbols, and `same_symbols` does not allow it.
+    #[error("`{project}` and `{name}` both define `{symbol}` and {more} more symbols{}", difference_list(.differences))]
     SameSymbols {
         /// This project.
         project: String,
-        /// The other one.
+        /// The other project.
         name: String,
         /// The first symbol.
         symbol: String,
-        /// How many more.
+        /// Number of other shared symbols.
         more: usize,
-        /// How their interfaces differ.
+        /// Differences of the interfaces of the two copies.
         differences: Vec<InterfaceDifference>,
     },
-    /// There is no program that renames symbols.
-    #[error("renaming the symbols of `{name}` takes objcopy, and there is none")]
+    /// objcopy is missing.
+    #[error("renaming the symbols of `{name}` requires objcopy, which was not found")]
     NoObjcopy {
         /// The other project.
         name: String,
     },
-    /// A program failed.
+    /// objcopy or the linker failed.
     #[error("`{program}` failed on `{file}`: {message}")]
     Tool {
         /// The program.
         program: String,
-        /// What it worked on.
+        /// The processed file.
         file: String,
-        /// What it said.
+        /// The first line of its error output.
         message: String,
     },
-    /// Not on this system.
-    #[error("keeping the symbols of `{name}` in a shared library of their own is known for Linux only")]
+    /// The operating system is not supported.
+    #[error("hiding the symbols of `{name}` in a separate shared library is supported on Linux only")]
     Unsupported {
         /// The other project.
         name: String,
     },
 }
 
-fn told(differences: &[InterfaceDifference]) -> String {
+fn difference_list(differences: &[InterfaceDifference]) -> String {
     let list: Vec<String> = differences.iter().map(ToString::to_string).collect();
     if list.is_empty() { String::new() } else { format!("; the two copies differ: {}", list.join(", ")) }
 }
@@ -98,28 +98,28 @@ impl Diagnostic for TogetherError {
         Some(match self {
             Self::NotBuilt { folder, .. } => format!("build it first: `gpubuild build --project {folder}`"),
             Self::SameSymbols { name, .. } => format!(
-                "say in gpubuild.toml, under `[[with]]` of `{name}`, what to do: `same_symbols = \"prefix\"` renames its \
-                 symbols, `\"dynamic\"` keeps them inside a shared library (docs/guide/several-projects.md)"
+                "set `same_symbols` for `{name}` under `[[with]]` in gpubuild.toml: `\"prefix\"` renames its symbols, \
+                 `\"dynamic\"` hides them in a shared library (docs/guide/several-projects.md)"
             ),
             Self::NoObjcopy { .. } => {
-                "install binutils or LLVM, name the program in OBJCOPY, or use `same_symbols = \"dynamic\"`"
+                "install binutils or LLVM, set OBJCOPY to its path, or use `same_symbols = \"dynamic\"`"
                     .to_owned()
             }
-            Self::Tool { .. } => "run the command by hand to see more".to_owned(),
+            Self::Tool { .. } => "run the command manually to see its full output".to_owned(),
             Self::Unsupported { .. } => "use `same_symbols = \"prefix\"`".to_owned(),
         })
     }
 }
 
-/// Adds what other projects built to a manifest, so that one program links all of it.
+/// Adds the trees of other projects to a manifest, so that one program links them all.
 ///
 /// # Errors
-/// A project is not built, the same symbols stand in two and nothing may be done about it, or a tool fails.
+/// A project is not built, two projects define the same symbols and `same_symbols` does not allow it, or a tool fails.
 pub(super) fn add(job: &BuildJob<'_>, with: &[With], manifest: &mut Manifest) -> Result<(), BuildError> {
     for one in with {
-        let mut trees = Other { job, with: one, manifest }.trees()?;
+        let mut trees = OtherProject { job, with: one, manifest }.trees()?;
         if one.same_symbols == SameSymbols::Shared {
-            manifest.forget(&trees);
+            manifest.remove_linked_by(&trees);
         }
         manifest.backends.extend(trees.iter().flat_map(|tree| tree.backends.clone()));
         manifest.trees.append(&mut trees);
@@ -129,13 +129,13 @@ pub(super) fn add(job: &BuildJob<'_>, with: &[With], manifest: &mut Manifest) ->
     Ok(())
 }
 
-struct Other<'a> {
+struct OtherProject<'a> {
     job: &'a BuildJob<'a>,
     with: &'a With,
     manifest: &'a Manifest,
 }
 
-impl Other<'_> {
+impl OtherProject<'_> {
     fn trees(&self) -> Result<Vec<BuiltTree>, BuildError> {
         let (host, with) = (self.job.host, self.with);
         let not_built = |why: String| TogetherError::NotBuilt {
@@ -145,12 +145,12 @@ impl Other<'_> {
         };
         let other = Manifest::read(host, &with.manifest).map_err(|error| {
             not_built(match error {
-                ManifestError::Missing { .. } => "it was not built yet".to_owned(),
+                ManifestError::Missing { .. } => "it is not built yet".to_owned(),
                 error => error.to_string(),
             })
         })?;
         if let Some(path) = super::changed_files(host, &other).first() {
-            return Err(not_built(format!("`{path}` is not as it was built")).into());
+            return Err(not_built(format!("`{path}` changed since it was built")).into());
         }
         let mut trees = other.trees;
         for tree in &mut trees {
@@ -180,21 +180,21 @@ impl Other<'_> {
         self.job.host.read(&self.job.host.path(path)).map_err(|error| BuildError::io("read", &path, &error))
     }
 
-    fn same(&self, trees: &[BuiltTree]) -> Result<Same, BuildError> {
-        let ours = self.symbols(&self.manifest.trees)?;
-        let theirs = self.symbols(trees)?;
-        let both = |ours: &BTreeSet<String>, theirs: &BTreeSet<String>| -> BTreeSet<String> {
-            ours.intersection(theirs).cloned().collect()
+    fn same(&self, trees: &[BuiltTree]) -> Result<SharedSymbols, BuildError> {
+        let own_symbols = self.symbols(&self.manifest.trees)?;
+        let other_symbols = self.symbols(trees)?;
+        let both = |own_symbols: &BTreeSet<String>, other_symbols: &BTreeSet<String>| -> BTreeSet<String> {
+            own_symbols.intersection(other_symbols).cloned().collect()
         };
-        // What two compilers' copies of one inline function do with the same name is no error to a linker, and may be two
-        // different functions: those are renamed as well.
-        let all = both(&ours.all, &theirs.all);
-        let groups = both(&ours.groups, &theirs.groups);
-        Ok(Same {
-            strong: ours.strong.intersection(&theirs.strong).cloned().collect(),
+        // Weak symbols, such as inline functions that both projects compile, cause no linker error. But the two definitions
+        // may differ, so they are renamed too.
+        let all = both(&own_symbols.all, &other_symbols.all);
+        let groups = both(&own_symbols.groups, &other_symbols.groups);
+        Ok(SharedSymbols {
+            strong: own_symbols.strong.intersection(&other_symbols.strong).cloned().collect(),
             groups: groups.difference(&all).cloned().collect(),
             all,
-            own: theirs.all.difference(&ours.all).cloned().collect(),
+            own: other_symbols.all.difference(&own_symbols.all).cloned().collect(),
         })
     }
 
@@ -213,16 +213,26 @@ impl Other<'_> {
         self.job.root.join("with").join(&self.with.name)
     }
 
-    /// Everything that the made files follow from.
-    fn key(&self, trees: &[BuiltTree], same: &Same) -> String {
-        let theirs: Vec<_> = Self::libraries(trees).map(|file| (&file.path, &file.sha256)).collect();
+    /// A hash of everything that the renamed or linked libraries depend on.
+    fn key(&self, trees: &[BuiltTree], same: &SharedSymbols) -> String {
+        let other_symbols: Vec<_> = Self::libraries(trees).map(|file| (&file.path, &file.sha256)).collect();
         let links: Vec<_> = trees.iter().map(|tree| &tree.link).collect();
-        let parts =
-            (theirs, links, &same.all, &same.groups, self.with.same_symbols, env!("CARGO_PKG_VERSION"));
+        let parts = (
+            other_symbols,
+            links,
+            &same.all,
+            &same.groups,
+            self.with.same_symbols,
+            env!("CARGO_PKG_VERSION"),
+        );
         sha256(&serde_json::to_vec(&parts).expect("plain data serialises"))
     }
 
-    fn prefixed(&self, mut trees: Vec<BuiltTree>, same: &Same) -> Result<Vec<BuiltTree>, BuildError> {
+    fn prefixed(
+        &self,
+        mut trees: Vec<BuiltTree>,
+        same: &SharedSymbols,
+    ) -> Result<Vec<BuiltTree>, BuildError> {
         let (host, folder) = (self.job.host, self.folder());
         let prefix = prefix(&self.with.name);
         let key = self.key(&trees, same);
@@ -236,7 +246,8 @@ impl Other<'_> {
             for (old, new) in &table {
                 writeln!(text, "{old} {new}").expect("writing to a string");
             }
-            // A group that kept its name would be dropped for that of the other project, with the new names in it.
+            // The linker keeps one COMDAT group of each name. Without a new name it would discard this group, including the
+            // renamed symbols in it.
             for name in &same.groups {
                 writeln!(text, "{name} {prefix}{name}").expect("writing to a string");
             }
@@ -293,12 +304,17 @@ impl Other<'_> {
             return Ok(());
         }
         let lines = output.stderr.lines().map(str::trim).filter(|line| !line.is_empty());
-        let message = lines.map(str::to_owned).next().unwrap_or_else(|| "it said nothing".to_owned());
+        let message = lines.map(str::to_owned).next().unwrap_or_else(|| "no error output".to_owned());
         Err(TogetherError::Tool { program: program.to_string(), file: file.to_owned(), message }.into())
     }
 
-    /// One shared library of all their archives, which offers what only they define.
-    fn isolated(&self, mut trees: Vec<BuiltTree>, same: &Same) -> Result<Vec<BuiltTree>, BuildError> {
+    /// Links the archives of the other project into one shared library that exports only the symbols that this project does
+    /// not define.
+    fn isolated(
+        &self,
+        mut trees: Vec<BuiltTree>,
+        same: &SharedSymbols,
+    ) -> Result<Vec<BuiltTree>, BuildError> {
         let (host, folder) = (self.job.host, self.folder());
         if host.platform().os != Os::Linux {
             return Err(TogetherError::Unsupported { name: self.with.name.clone() }.into());
@@ -332,8 +348,8 @@ impl Other<'_> {
             words.extend(Self::libraries(&trees).map(|file| file.path.clone()));
             words.push("-Wl,--no-whole-archive".to_owned());
             for tree in &trees {
-                let theirs = Manifest { trees: vec![tree.clone()], ..self.manifest.clone() };
-                let mut rest = gpubuild_plan::link::directives(&theirs, Os::Linux);
+                let other_symbols = Manifest { trees: vec![tree.clone()], ..self.manifest.clone() };
+                let mut rest = gpubuild_plan::link::directives(&other_symbols, Os::Linux);
                 rest.statics.clear();
                 words.extend(gpubuild_plan::link::words(&rest));
             }
@@ -363,7 +379,7 @@ impl Other<'_> {
     }
 }
 
-/// Symbols of a project.
+/// Symbols that the static libraries of a project define.
 #[derive(Default)]
 struct Symbols {
     strong: BTreeSet<String>,
@@ -371,19 +387,19 @@ struct Symbols {
     groups: BTreeSet<String>,
 }
 
-/// Symbols of two projects.
-struct Same {
-    /// Those that both define so that a linker would complain.
+/// Comparison of the symbols of two projects.
+struct SharedSymbols {
+    /// Symbols that both define strongly, which is a linker error.
     strong: Vec<String>,
-    /// All that both define.
+    /// All global symbols that both define.
     all: BTreeSet<String>,
-    /// Names of COMDAT groups that both have and that are no symbols.
+    /// Names of COMDAT groups in both that are not symbols.
     groups: BTreeSet<String>,
-    /// Those that only the other one defines.
+    /// Symbols that only the other project defines.
     own: BTreeSet<String>,
 }
 
-/// `whisper_` for the project `whisper`: what stands before its renamed symbols.
+/// The prefix of a project's renamed symbols: `whisper_` for the project `whisper`.
 #[must_use]
 pub fn prefix(name: &str) -> String {
     let plain: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();

@@ -1,4 +1,4 @@
-//! One tree: stamp, configuration, build, collection.
+//! Builds one tree: checks its stamp, configures, compiles and collects the artifacts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,37 +9,37 @@ use gpubuild_plan::plan::extra::PlannedExtra;
 use gpubuild_plan::plan::{PlannedTree, options};
 use serde::{Deserialize, Serialize};
 
-use super::error::{ALONE, BuildError, is_disk_full};
+use super::error::{BuildError, OUT_OF_MEMORY_ALONE, is_disk_full};
 use super::launcher;
 use super::log::BuildLog;
-use super::memory::{self, Sign};
+use super::memory::{self, MemorySign};
 use super::reuse::{Reuse, ReuseResult};
 use super::shares::JobShare;
 use super::stamp::{self, BuildStamp};
 use super::{BuildJob, InstalledTools, changed, collect};
 use crate::cmake::file_api::{self, FileApiReply};
-use crate::cmake::{self, ConfigureStart, Width, unused};
+use crate::cmake::{self, ConfigureStart, Parallelism, unused};
 use crate::diagnose::first_error;
 use crate::event::FirstError;
 use crate::event::{BuildEvent, TreeState};
 use crate::python::Network;
 use crate::store::files::{self, FileSnapshot};
 
-/// How Ninja begins to say that it takes part in a jobserver.
+/// Start of the line that Ninja prints if it uses a jobserver.
 const JOBSERVER: &str = "ninja: Jobserver mode detected";
 
-/// Bytes that a disk has to have left not to be called full after a failure.
-const ROOM: usize = 128 * 1024;
+/// Size in bytes of the file that is written to detect a full disk.
+const DISK_TEST_SIZE: usize = 128 * 1024;
 
-/// What a tree was last configured with. Without a change in it, building is enough.
+/// The inputs of a tree's last configuration. If they are unchanged, CMake need not run.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Configured {
     key: String,
-    /// Names of all files below the source folder: a new one may match a pattern in the project.
+    /// Hash of the names of all files below the source folder. A new file may match a glob in the project.
     files: String,
 }
 
-/// Configures and builds a tree, unless nothing changed.
+/// Configures and builds a tree unless it is up to date.
 pub(super) fn run(
     job: &BuildJob<'_>,
     tools: &InstalledTools,
@@ -56,7 +56,7 @@ pub(super) fn run(
         let ninja = ninja.ok_or_else(|| missing("Ninja"))?;
         tree.cache.entry("CMAKE_MAKE_PROGRAM".to_owned()).or_insert_with(|| ninja.forward_slashes());
     }
-    launcher::settle(job.host, job.sink, &mut tree);
+    launcher::remove_unusable(job.host, job.sink, &mut tree);
     let run = TreeRun { job, cmake, ninja, tree: &tree, extra, share };
     let result = run.unless_unchanged();
     let seconds = job.host.elapsed().saturating_sub(started).as_secs_f64();
@@ -78,7 +78,7 @@ struct TreeRun<'a> {
     cmake: &'a HostPath,
     ninja: Option<&'a HostPath>,
     tree: &'a PlannedTree,
-    /// What is known of the project's further backends.
+    /// Planned backends of the project that gpubuild does not know itself.
     extra: &'a [PlannedExtra],
     share: JobShare<'a>,
 }
@@ -91,7 +91,7 @@ impl TreeRun<'_> {
             .map_err(|(path, error)| BuildError::io("read the folder", &path, &error))?;
         let stamp = BuildStamp::read(host, self.tree);
         if let Some(stamp) = &stamp
-            && stamp.holds(host, &key, &sources)
+            && stamp.is_up_to_date(host, &key, &sources)
         {
             if let Some(newer) = stamp.with_new_times(host) {
                 self.write_stamp(&newer)?;
@@ -102,14 +102,14 @@ impl TreeRun<'_> {
         let tools = [("cmake", Some(self.cmake)), ("ninja", self.ninja)];
         let mut reuse = Reuse::begin(self.job, self.tree, sources.clone(), &tools);
         if let Some(stamp) = stamp.filter(|stamp| reuse.is_same(stamp, &key)) {
-            let stamp = stamp.looking_like(sources);
+            let stamp = stamp.with_sources(sources);
             self.write_stamp(&stamp)?;
             return Ok((stamp.built, TreeState::Unchanged));
         }
-        let lock = match reuse.take()? {
+        let lock = match reuse.restore()? {
             ReuseResult::Hit(built, read) => {
-                let elsewhere = read.iter().map(String::as_str).filter(|path| !sources.contains_key(*path));
-                let outside = files::snapshot(host, elsewhere);
+                let external = read.iter().map(String::as_str).filter(|path| !sources.contains_key(*path));
+                let outside = files::snapshot(host, external);
                 let outputs = self.outputs(&built);
                 let stamp = BuildStamp::new(key, reuse.key(), sources, outside, outputs, read, *built);
                 self.write_stamp(&stamp)?;
@@ -121,31 +121,32 @@ impl TreeRun<'_> {
         let log_path = cmake::own_folder(self.tree).join("build.log");
         let mut log = BuildLog::new(self.job, &self.tree.id, log_path);
         self.remove(&BuildStamp::path(self.tree))?;
-        reuse.settle(self.ninja)?;
+        reuse.remove_stale(self.ninja)?;
         self.configure(&key, &sources, &mut log)?;
         let mut reply = self.reply()?;
-        let takes_objects = reuse.take_objects(self.ninja, &reply)?
+        let uses_objects = reuse.restore_objects(self.ninja, &reply)?
             && self.configure_with_objects(&mut reuse, &reply, &mut log)?;
         self.build(&mut log)?;
-        // How sources are compiled is told only where all of them are; without that the answer may be newer now.
-        if !takes_objects {
+        // With restored objects the last reply lacks the flags of sources that are not compiled, so the earlier one is used.
+        // Otherwise read the reply again, because Ninja may have run CMake.
+        if !uses_objects {
             reply = self.reply()?;
         }
         let built = collect::built_tree(host, self.tree, &key, &reply)?;
         collect::refuse_incomplete(self.tree, &reply, &built)?;
         let seconds = host.elapsed().saturating_sub(started).as_secs_f64();
-        let changed = reuse.note_changes()?;
-        // Without Ninja the headers that were read are not known, and there is no stamp.
+        let changed = reuse.report_changed_sources()?;
+        // Without Ninja the headers that compilers read are unknown, so no stamp is written.
         let Some(mut depfiles) = self.dependencies(&reply) else { return Ok((built, TreeState::Built)) };
         depfiles.extend(reuse.also_read());
         let mut tools = vec![self.cmake];
         tools.extend(self.ninja);
         let mut read = stamp::read_paths(self.tree, &reply, &built, &depfiles, &tools);
-        // Names of targets are no files, and Ninja lists those too.
+        // Removes names of targets, which Ninja also lists.
         read.retain(|path| sources.contains_key(path) || host.is_file(&host.path(path)));
-        let elsewhere: Vec<&str> =
+        let external: Vec<&str> =
             read.iter().map(String::as_str).filter(|path| !sources.contains_key(*path)).collect();
-        let outside = files::snapshot(host, elsewhere);
+        let outside = files::snapshot(host, external);
         let content = reuse.key().filter(|_| changed.is_empty());
         let stamp = BuildStamp::new(key, content, sources, outside, self.outputs(&built), read, built);
         self.write_stamp(&stamp)?;
@@ -157,8 +158,8 @@ impl TreeRun<'_> {
         files::snapshot(self.job.host, built.files.iter().map(|file| file.path.as_str()))
     }
 
-    /// Removes artifacts that differ from what was recorded when they were built, and those of a build that ended before it
-    /// recorded anything. Ninja compares times only, and would take a truncated library for a new one.
+    /// Removes artifacts that changed since they were built, and those of a build that was interrupted before it wrote a
+    /// stamp. Ninja compares time stamps only, and would treat a truncated library as up to date.
     fn remove_damaged(&self, stamp: Option<&BuildStamp>) -> Result<(), BuildError> {
         let host = self.job.host;
         let manifest = if stamp.is_none() {
@@ -174,23 +175,23 @@ impl TreeRun<'_> {
         let mut recorded: BTreeMap<&str, Option<&Artifact>> =
             recorded.flat_map(|tree| &tree.files).map(|file| (file.path.as_str(), Some(file))).collect();
         let reply = self.reply().ok();
-        let made = reply.iter().flat_map(|reply| &reply.targets).flat_map(|target| &target.artifacts);
-        for path in made {
+        let declared = reply.iter().flat_map(|reply| &reply.targets).flat_map(|target| &target.artifacts);
+        for path in declared {
             recorded.entry(path).or_default();
         }
         for (path, file) in recorded {
-            let place = host.path(path);
+            let artifact = host.path(path);
             let seen = stamp.map(|stamp| &stamp.outputs);
             let is_intact = file.is_some_and(|file| changed::is_intact(host, file, seen));
-            if !is_intact && place.is_inside(&self.tree.build) {
-                self.remove(&place)?;
+            if !is_intact && artifact.is_inside(&self.tree.build) {
+                self.remove(&artifact)?;
             }
         }
         Ok(())
     }
 
-    /// What is needed to see next time that nothing changed. The artifacts are on the disk before it: after a power failure
-    /// there is no stamp of a library that was not written.
+    /// Writes the stamp after flushing the artifacts to disk, so that a power failure cannot leave a stamp for an incomplete
+    /// library.
     fn write_stamp(&self, stamp: &BuildStamp) -> Result<(), BuildError> {
         let path = BuildStamp::path(self.tree);
         for file in &stamp.built.files {
@@ -212,8 +213,8 @@ impl TreeRun<'_> {
         Ok(file_api::read(self.job.host, &self.tree.build, configuration)?)
     }
 
-    /// Configures, unless the last configuration was the same and complete. CMake's own rules in the build files notice
-    /// changes inside the project's scripts.
+    /// Runs CMake unless the last configuration is complete and has the same inputs. Changes in the project's scripts are
+    /// detected by CMake's rules in the build files.
     fn configure(&self, key: &str, sources: &FileSnapshot, log: &mut BuildLog<'_>) -> Result<(), BuildError> {
         let (host, tree) = (self.job.host, self.tree);
         let names: Vec<&str> = sources.keys().map(String::as_str).collect();
@@ -252,7 +253,7 @@ impl TreeRun<'_> {
         Ok(())
     }
 
-    /// Without the network nothing can be downloaded. What was downloaded before lies in the build folder.
+    /// Rejects an offline build that needs a download. Downloads of earlier builds are in the build folder.
     fn refuse_download(&self) -> Result<(), BuildError> {
         let (host, tree) = (self.job.host, self.tree);
         if self.job.network != Network::Offline || host.exists(&tree.build.join("CMakeCache.txt")) {
@@ -263,8 +264,8 @@ impl TreeRun<'_> {
         downloads.map_or(Ok(()), |(extra, what)| Err(BuildError::Offline { extra, what }))
     }
 
-    /// Configures again so that objects from the store take the place of sources. If that changes what is linked, or does
-    /// not work, everything is compiled.
+    /// Configures again with objects from the build store instead of sources. If that fails or changes the link line, all
+    /// sources are compiled.
     fn configure_with_objects(
         &self,
         reuse: &mut Reuse<'_>,
@@ -277,7 +278,7 @@ impl TreeRun<'_> {
         if reuse.keeps_objects(before, after.as_ref())? {
             return Ok(true);
         }
-        // Without the script this is the configuration that worked before.
+        // Without the script this restores the configuration that worked.
         log.run(&command)?;
         Ok(false)
     }
@@ -314,12 +315,12 @@ impl TreeRun<'_> {
         Err(BuildError::UnusedEntries { folder: self.tree.source.to_string(), names, near })
     }
 
-    /// A full disk makes tools fail with all kinds of messages, CMake without a word about the disk. So after a failure it
-    /// is asked whether a file of moderate size can still be written.
+    /// Reports a full disk after a failure. Tools report a full disk in many ways, and CMake not at all, so this writes a
+    /// test file.
     fn refuse_full_disk(&self, log: &BuildLog<'_>) -> Result<(), BuildError> {
         let path = cmake::own_folder(self.tree).join("room");
-        let written = self.job.host.write(&path, &vec![0; ROOM]);
-        // If it cannot be removed, it is in nobody's way.
+        let written = self.job.host.write(&path, &vec![0; DISK_TEST_SIZE]);
+        // A leftover test file does no harm.
         let _ = self.job.host.remove(&path);
         let full = written.is_err_and(|error| error.kind() == std::io::ErrorKind::StorageFull);
         if full || log.last().iter().any(|line| is_disk_full(line)) {
@@ -328,12 +329,13 @@ impl TreeRun<'_> {
         Ok(())
     }
 
-    /// Builds, and tries again with fewer compilers at once after one was killed: what is compiled by then stays.
+    /// Runs the build tool. If a compiler runs out of memory, tries again with fewer parallel compilers; finished objects
+    /// are kept.
     fn build(&self, log: &mut BuildLog<'_>) -> Result<(), BuildError> {
         let (host, tree, sink) = (self.job.host, self.tree, self.job.sink);
         let targets = collect::targets_to_build(tree, &self.reply()?);
-        let counting = launcher::Counting::begin(host, tree);
-        // Only the first attempt draws from the pool: what was too much for the memory is counted by this tree alone.
+        let statistics = launcher::LauncherStatistics::begin(host, tree);
+        // Only the first attempt uses the jobserver. Later attempts limit the jobs of this tree.
         let mut pool = self.share.shares.make_flags();
         let fixed = self.share.fixed.max(1);
         let (mut jobs, mut attempts) = (if pool.is_some() { self.share.shares.total } else { fixed }, 0);
@@ -341,38 +343,40 @@ impl TreeRun<'_> {
             let killed_before = memory::killed_by_kernel(host);
             let (name, build) = (tree.id.clone(), tree.build.to_string());
             sink(&BuildEvent::Compiling { tree: name, build, jobs });
-            let width = pool.as_deref().map_or(Width::Jobs(jobs), Width::Pool);
-            let command = cmake::build_command(self.cmake, tree, &targets, width);
+            let parallelism = pool.as_deref().map_or(Parallelism::Jobs(jobs), Parallelism::Pool);
+            let command = cmake::build_command(self.cmake, tree, &targets, parallelism);
             let output = log.run_with(&command, &mut |line| !line.starts_with(JOBSERVER))?;
             sink(&BuildEvent::Compiled { tree: tree.id.clone(), success: output.success() });
             if output.success() {
-                counting.tell(sink);
+                statistics.report(sink);
                 return Ok(());
             }
             self.refuse_full_disk(log)?;
             let sign = memory::sign(log.last()).map(|sign| match sign {
-                Sign::Silent if memory::killed_by_kernel(host) > killed_before => {
-                    Sign::Said("the kernel killed a process for want of memory".to_owned())
+                MemorySign::Silent if memory::killed_by_kernel(host) > killed_before => {
+                    MemorySign::Reported("the kernel killed a process because memory was low".to_owned())
                 }
                 sign => sign,
             });
-            let width = memory::width_of(log.last(), jobs, tree.jobs.device.max(1));
-            let next =
-                sign.as_ref().and_then(|_| memory::narrower(width, attempts)).map(|next| next.min(fixed));
+            let before = memory::jobs_of_failed_step(log.last(), jobs, tree.jobs.device.max(1));
+            let next = sign
+                .as_ref()
+                .and_then(|_| memory::reduced_jobs(before, attempts))
+                .map(|next| next.min(fixed));
             let Some(next) = next else { return Err(self.compile_error(log, output.exit, sign)) };
             let why = match sign {
-                Some(Sign::Said(line)) => line,
-                _ => "a step failed without a word".to_owned(),
+                Some(MemorySign::Reported(line)) => line,
+                _ => "a step failed without output".to_owned(),
             };
-            sink(&BuildEvent::Narrowed { tree: tree.id.clone(), before: width, jobs: next, why });
+            sink(&BuildEvent::Narrowed { tree: tree.id.clone(), before, jobs: next, why });
             (pool, jobs, attempts) = (None, next, attempts + 1);
         }
     }
 
-    fn compile_error(&self, log: &BuildLog<'_>, exit: Option<i32>, sign: Option<Sign>) -> BuildError {
+    fn compile_error(&self, log: &BuildLog<'_>, exit: Option<i32>, sign: Option<MemorySign>) -> BuildError {
         let mut error = Box::new(failure(log, exit));
-        if let Some(Sign::Said(line)) = sign {
-            error.message = format!("{ALONE}: {line}");
+        if let Some(MemorySign::Reported(line)) = sign {
+            error.message = format!("{OUT_OF_MEMORY_ALONE}: {line}");
         }
         let causes = self.job.causes(log);
         let (tree, at) = (self.tree.id.clone(), log.path().to_string());
@@ -383,25 +387,25 @@ impl TreeRun<'_> {
         BuildError::Compile { tree, error, causes, log: at }
     }
 
-    /// What compilers read, from Ninja's log of depfiles, and what other steps are declared to read; also in trees that
-    /// this one builds for itself. `None` without Ninja.
+    /// The files that compilers read, from Ninja's dependency log, and the declared inputs of other steps. Includes nested
+    /// build folders. `None` without Ninja.
     fn dependencies(&self, reply: &FileApiReply) -> Option<Vec<String>> {
         let host = self.job.host;
-        let ask = |build: &HostPath, words: &[String]| {
+        let run_tool = |build: &HostPath, words: &[String]| {
             let command = Command::new(self.ninja?.as_str(), Duration::from_secs(120))
                 .args(["-C", build.as_str(), "-t"])
                 .args(words.iter().map(String::as_str));
             host.run(&command).ok().filter(gpubuild_host::CommandOutput::success).map(|output| output.stdout)
         };
         let build = &self.tree.build;
-        let mut paths = stamp::parse_deps(&ask(build, &["deps".to_owned()])?, build);
-        // Ninja before 1.11 does not know this question.
+        let mut paths = stamp::parse_deps(&run_tool(build, &["deps".to_owned()])?, build);
+        // Ninja before 1.11 does not have this tool.
         let mut words = vec!["inputs".to_owned()];
         words.extend(collect::targets_to_build(self.tree, reply));
-        paths.extend(stamp::parse_inputs(&ask(build, &words).unwrap_or_default(), build));
+        paths.extend(stamp::parse_inputs(&run_tool(build, &words).unwrap_or_default(), build));
         for nested in files::folders_with(host, build, ".ninja_deps").iter().filter(|folder| *folder != build)
         {
-            let deps = ask(nested, &["deps".to_owned()]).unwrap_or_default();
+            let deps = run_tool(nested, &["deps".to_owned()]).unwrap_or_default();
             paths.extend(stamp::parse_deps(&deps, nested));
         }
         Some(paths)
@@ -410,8 +414,8 @@ impl TreeRun<'_> {
 
 fn failure(log: &BuildLog<'_>, exit: Option<i32>) -> FirstError {
     first_error(log.last()).unwrap_or_else(|| {
-        let how = exit
-            .map_or_else(|| "a signal ended it".to_owned(), |code| format!("it ended with status {code}"));
-        FirstError { message: format!("{how} and said nothing"), ..FirstError::default() }
+        let how =
+            exit.map_or_else(|| "killed by a signal".to_owned(), |code| format!("exited with status {code}"));
+        FirstError { message: format!("{how} without output"), ..FirstError::default() }
     })
 }

@@ -1,10 +1,10 @@
-//! Takes from a line what terminals, build tools and CI systems put around it.
+//! Removes escape sequences, time stamps and the prefixes of build tools and CI systems from lines of a log.
 
 use std::borrow::Cow;
 
 const ESCAPE: u8 = 0x1b;
 
-/// The line without escape sequences; of a progress line that overwrites itself, what stays on the screen.
+/// Returns the line without escape sequences. If carriage returns overwrite parts of it, returns the text that stays visible.
 pub(super) fn plain(line: &[u8]) -> Cow<'_, [u8]> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     if memchr::memchr2(ESCAPE, b'\r', line).is_none() {
@@ -24,7 +24,7 @@ pub(super) fn plain(line: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(text)
 }
 
-/// What follows an escape sequence: colours (`ESC [ … m`), titles and links (`ESC ] … BEL`), single letters.
+/// Returns the text after an escape sequence: colours (`ESC [ … m`), titles and links (`ESC ] … BEL`), single letters.
 fn after_sequence(rest: &[u8]) -> &[u8] {
     match rest.split_first() {
         Some((b'[', body)) => {
@@ -42,18 +42,18 @@ fn after_sequence(rest: &[u8]) -> &[u8] {
     }
 }
 
-/// The message itself: without time stamps and without the marks that build tools put before what their children say.
+/// Returns the message without time stamps and without the prefixes that build tools add to the output of other tools.
 pub(super) fn unprefixed(line: &[u8]) -> &[u8] {
     let mut line = line.trim_ascii();
-    // A few layers are usual: a CI's time, a container build's step, the mark of a build tool.
+    // Prefixes can be nested: the time of a CI system, the step of a container build, the prefix of a build tool.
     for _ in 0..8 {
-        let Some(rest) = stamp(line).or_else(|| mark(line)) else { break };
+        let Some(rest) = stamp(line).or_else(|| prefix(line)) else { break };
         line = rest.trim_ascii_start();
     }
     line
 }
 
-/// The line without time stamps; what stands before a message otherwise is kept.
+/// Returns the line without time stamps; other prefixes and the indentation are kept.
 pub(super) fn without_stamps(mut line: &[u8]) -> &[u8] {
     for _ in 0..4 {
         let Some(rest) = stamp(line) else { break };
@@ -62,7 +62,7 @@ pub(super) fn without_stamps(mut line: &[u8]) -> &[u8] {
     line
 }
 
-/// Time stamps and the numbers of container builds.
+/// Skips a time stamp or the step number of a container build.
 fn stamp(line: &[u8]) -> Option<&[u8]> {
     const ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
     match line.first()? {
@@ -77,7 +77,7 @@ fn stamp(line: &[u8]) -> Option<&[u8]> {
             Some(seconds(rest).unwrap_or(rest))
         }
         0xef => line.strip_prefix(ORDER_MARK),
-        // `gh run view --log`: job, step and time with tabs between them.
+        // `gh run view --log` prints job, step and time separated by tabs.
         _ => {
             let mut parts = line.splitn(3, |byte| *byte == b'\t');
             let last = parts.nth(2)?;
@@ -86,7 +86,7 @@ fn stamp(line: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// `2026-01-01T00:00:00.0000000Z `, also with a space in the middle, a comma or an offset.
+/// Skips `2026-01-01T00:00:00.0000000Z ` and variants with a space, a comma or an offset.
 fn date(line: &[u8]) -> Option<&[u8]> {
     let rest = shaped(line, b"dddd-dd-dd")?;
     let rest = rest.strip_prefix(b"T").or_else(|| rest.strip_prefix(b" "))?;
@@ -96,7 +96,7 @@ fn date(line: &[u8]) -> Option<&[u8]> {
     Some(after_space(&rest[end.unwrap_or(rest.len())..]))
 }
 
-/// `12:32:13 `.
+/// Skips `12:32:13 `.
 fn clock(line: &[u8]) -> Option<&[u8]> {
     let rest = shaped(line, b"dd:dd:dd")?;
     let end = rest.iter().position(|byte| !matches!(byte, b'0'..=b'9' | b'.')).unwrap_or(rest.len());
@@ -104,14 +104,14 @@ fn clock(line: &[u8]) -> Option<&[u8]> {
     (rest.is_empty() || rest.starts_with(b" ") || rest.starts_with(b"]")).then(|| after_space(rest))
 }
 
-/// `21.64 ` of a container build.
+/// Skips `21.64 `, as printed by container builds.
 fn seconds(line: &[u8]) -> Option<&[u8]> {
     let rest = digits(digits(line)?.strip_prefix(b".")?)?;
     rest.strip_prefix(b" ")
 }
 
-/// Marks of build tools.
-fn mark(line: &[u8]) -> Option<&[u8]> {
+/// Skips the prefix of a build tool.
+fn prefix(line: &[u8]) -> Option<&[u8]> {
     const STARTS: [&[u8]; 6] =
         [b"= note: ", b"cargo:warning=", b"cargo::warning=", b"##[error]", b"[cmake] ", b"[build] "];
     if let Some(rest) = STARTS.iter().find_map(|start| line.strip_prefix(*start)) {
@@ -120,13 +120,13 @@ fn mark(line: &[u8]) -> Option<&[u8]> {
     match line.first()? {
         b'[' => step(line),
         b'0'..=b'9' => digits(line)?.strip_prefix(b">"),
-        // Lines of a box that a build tool draws around what its child says.
+        // Box-drawing characters around the output of another tool.
         0xe2 => ["│", "├─▶", "╰─▶"].iter().find_map(|bar| line.strip_prefix(bar.as_bytes())),
         _ => crate_name(line).or_else(|| service(line)),
     }
 }
 
-/// `[12/300] ` of Ninja and `[ 27%] ` of Make.
+/// Skips `[12/300] ` of Ninja and `[ 27%] ` of Make.
 fn step(line: &[u8]) -> Option<&[u8]> {
     let inner = digits(line[1..].trim_ascii_start())?;
     let inner = match inner.strip_prefix(b"/") {
@@ -136,7 +136,7 @@ fn step(line: &[u8]) -> Option<&[u8]> {
     inner.strip_prefix(b"] ")
 }
 
-/// `warning: name@1.2.3: ` of cargo, before what a build script says.
+/// Skips `warning: name@1.2.3: `, which cargo prints before the output of a build script.
 fn crate_name(line: &[u8]) -> Option<&[u8]> {
     let rest = line.strip_prefix(b"warning: ")?;
     let end = memchr::memmem::find(rest, b": ")?;
@@ -145,7 +145,7 @@ fn crate_name(line: &[u8]) -> Option<&[u8]> {
     is_crate.then(|| &rest[end + 2..])
 }
 
-/// `service-1  | ` of a compose file.
+/// Skips `service-1  | ` of Docker Compose.
 fn service(line: &[u8]) -> Option<&[u8]> {
     let end = line.iter().position(|byte| !matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.'))?;
     let rest = line[end..].trim_ascii_start();
@@ -156,13 +156,13 @@ fn after_space(line: &[u8]) -> &[u8] {
     line.strip_prefix(b" ").unwrap_or(line)
 }
 
-/// What follows at least one digit.
+/// Skips one or more digits.
 fn digits(line: &[u8]) -> Option<&[u8]> {
     let end = line.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(line.len());
     (end > 0).then(|| &line[end..])
 }
 
-/// What follows a shape in which `d` is a digit.
+/// Skips text of a given shape, in which `d` stands for a digit.
 fn shaped<'a>(line: &'a [u8], shape: &[u8]) -> Option<&'a [u8]> {
     let (start, rest) = line.split_at_checked(shape.len())?;
     let fits = |(byte, wanted): (&u8, &u8)| {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn terminals() {
+    fn terminal_sequences_are_removed() {
         check(
             "\u{1b}[01m\u{1b}[Ka.c:3:5:\u{1b}[m\u{1b}[K \u{1b}[01;31merror:\u{1b}[0m no",
             "a.c:3:5: error: no",
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn continuous_integration() {
+    fn ci_prefixes_are_removed() {
         check("2026-01-01T00:00:00.0000000Z nvcc fatal : no", "nvcc fatal : no");
         check("2026-01-01T00:00:00.0000000Z ##[error]nvcc fatal : no", "nvcc fatal : no");
         check("build\tCompile\t2026-01-01T00:00:00.0000000Z nvcc fatal : no", "nvcc fatal : no");
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn build_tools() {
+    fn build_tool_prefixes_are_removed() {
         check("[12/300] ld: no", "ld: no");
         check("[ 27%] ld: no", "ld: no");
         check("12>LINK : fatal error", "LINK : fatal error");

@@ -1,14 +1,15 @@
-//! The texts of which every match of a pattern holds at least one, so that lines can be passed over without matching.
+//! Extracts literals from a regular expression such that every match contains at least one of them. Lines without any of the
+//! literals need not be matched.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// Texts of which every match holds at least one; `None` where nothing is certain.
+/// Returns literals such that every match contains at least one; `None` if the pattern has no such set.
 pub(super) fn literals(pattern: &str) -> Option<Vec<String>> {
     alternatives(&mut pattern.chars().peekable())
 }
 
-/// `a|b|c`, up to the end or the closing parenthesis: a text of each.
+/// Parses `a|b|c` up to the end or the closing parenthesis. Returns literals for each branch.
 fn alternatives(rest: &mut Peekable<Chars<'_>>) -> Option<Vec<String>> {
     let mut all = Some(Vec::new());
     loop {
@@ -23,7 +24,7 @@ fn alternatives(rest: &mut Peekable<Chars<'_>>) -> Option<Vec<String>> {
     }
 }
 
-/// One branch: the best of its runs of plain characters and of its groups.
+/// Parses one branch. Returns the best of its runs of plain characters and its groups.
 fn sequence(rest: &mut Peekable<Chars<'_>>) -> Option<Vec<String>> {
     let mut best: Option<Vec<String>> = None;
     let mut run = String::new();
@@ -37,14 +38,14 @@ fn sequence(rest: &mut Peekable<Chars<'_>>) -> Option<Vec<String>> {
             }
             '(' => {
                 let group = group(rest);
-                if !may_be_missing(rest) {
+                if !is_optional(rest) {
                     best = better(best, group);
                 }
                 None
             }
             c => Some(c),
         };
-        let optional = may_be_missing(rest);
+        let optional = is_optional(rest);
         let repeated = rest.next_if_eq(&'+').is_some();
         match plain {
             Some(c) if !optional => {
@@ -60,11 +61,11 @@ fn sequence(rest: &mut Peekable<Chars<'_>>) -> Option<Vec<String>> {
     better(best, Some(vec![run]))
 }
 
-/// A group whose parenthesis is read already, with the closing one.
+/// Parses a group after its opening parenthesis, including the closing one.
 fn group(rest: &mut Peekable<Chars<'_>>) -> Option<Vec<String>> {
     let mut folds_case = false;
     if rest.next_if_eq(&'?').is_some() {
-        // `?:`, `?i:`, `?<name>`.
+        // `(?:`, `(?i:` or `(?<name>`.
         let end = if rest.peek() == Some(&'<') { '>' } else { ':' };
         folds_case = rest.by_ref().take_while(|c| *c != end).any(|c| c == 'i' && end == ':');
     }
@@ -73,21 +74,21 @@ fn group(rest: &mut Peekable<Chars<'_>>) -> Option<Vec<String>> {
     inner.filter(|_| !folds_case)
 }
 
-/// Reads `?`, `*` or `{…}` behind a piece: what may be missing is in no way certain.
-fn may_be_missing(rest: &mut Peekable<Chars<'_>>) -> bool {
+/// Parses `?`, `*` or `{…}` after an expression. Returns whether the expression is optional.
+fn is_optional(rest: &mut Peekable<Chars<'_>>) -> bool {
     let found = match rest.peek() {
         Some('?' | '*') => rest.next().is_some(),
         Some('{') => rest.by_ref().any(|c| c == '}'),
         _ => false,
     };
     if found {
-        // `*?` is lazy.
+        // A lazy quantifier, such as `*?`.
         rest.next_if_eq(&'?');
     }
     found
 }
 
-/// Skips a class whose `[` is read already.
+/// Skips a character class after its `[`.
 fn skip_class(rest: &mut Peekable<Chars<'_>>) {
     rest.next_if_eq(&'^');
     let mut first = true;
@@ -103,7 +104,7 @@ fn skip_class(rest: &mut Peekable<Chars<'_>>) {
     }
 }
 
-/// The candidate whose shortest text is longer.
+/// Returns the candidate whose shortest literal is longer.
 fn better(left: Option<Vec<String>>, right: Option<Vec<String>>) -> Option<Vec<String>> {
     let length = |texts: &Vec<String>| texts.iter().map(String::len).min().unwrap_or(0);
     match (left, right) {
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn literals_are_what_every_match_holds() {
+    fn every_match_contains_a_literal() {
         check(r"gcc versions later than (?<max>\d+) are not supported", &["gcc versions later than "]);
         check(r"^a(?:bcdef|ghijkl)xy", &["bcdef", "ghijkl"]);
         check(r"a(?:bcdef|g)xyz", &["xyz"]);

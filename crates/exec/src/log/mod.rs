@@ -1,15 +1,14 @@
-//! Build logs: which known failures the output of CMake, compilers, linkers, cargo and pip shows.
+//! Recognises known failures in the output of CMake, compilers, linkers, cargo and pip.
 //!
-//! Pure: bytes in, causes out. The failures that are known stand in `findings/logs/*.toml`; each is a pattern for one
-//! cleaned line (or a few, joined) with the real output that it was written for. A log is read once from its first line to
-//! its last; only lines that hold a literal of a pattern are matched against it, so that time grows with the size of the
-//! log and not with the number of patterns.
+//! Pure: takes bytes and returns causes. The known failures are in `findings/logs/*.toml`. Each is a pattern for one cleaned
+//! line, or for a few joined lines, with a sample of real output. A log is read once, and only lines that contain a literal
+//! of a pattern are matched against it, so the time depends on the size of the log and not on the number of patterns.
 
 mod clean;
+mod findings;
 mod index;
 mod literal;
 mod signature;
-mod tell;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,63 +19,63 @@ use gpubuild_detect::diagnostic::DiagnosticId;
 use memchr::memchr;
 
 use crate::diagnose::first_recognised;
+pub use findings::{UNRECOGNISED, to_findings};
 use index::SignatureIndex;
 use signature::CompiledSignature;
 pub use signature::Signature;
-pub use tell::{UNRECOGNISED, tell};
 
-/// Bytes of a line, or of a few joined, that are matched against a pattern; command lines are longer, messages are not.
+/// Maximum number of bytes of a line that are matched against patterns. Command lines may be longer, but messages are not.
 const LONGEST: usize = 16 * 1024;
-/// How many lines a pattern is tried on. Where it has not matched by then, its text means something else in this log.
+/// Maximum number of lines on which a pattern is tried. If none of them matches, its literal has another meaning in this log.
 const TRIES: u32 = 10_000;
-/// Lines at the end of a log in which a doubtful failure counts.
+/// Number of lines at the end of a log in which a doubtful failure counts even if no tool reports a failure.
 const AT_THE_END: usize = 6;
-/// Characters of a line that are kept as evidence.
+/// Maximum length of a line that is kept as evidence, in characters.
 const EVIDENCE: usize = 240;
-/// Characters of a captured value that are kept.
+/// Maximum length of a captured value, in characters.
 const VALUE: usize = 160;
 
-/// The failures that are known.
+/// The known failures.
 pub struct Signatures {
     list: Vec<CompiledSignature>,
     index: SignatureIndex,
 }
 
-/// What a log shows.
+/// The failures that were recognised in a log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogReading {
-    /// Recognised failures, the root cause first; at most one per id.
+    /// Recognised failures, root cause first; at most one per id.
     pub causes: Vec<LogCause>,
-    /// How many lines there are.
+    /// Number of lines of the log.
     pub lines: usize,
-    /// Without a recognised failure: the first thing that looks like an error.
+    /// The first line that looks like an error; only if no failure was recognised.
     pub first_error: Option<String>,
 }
 
-/// A failure that was recognised.
+/// A recognised failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogCause {
     /// Id of the finding.
     pub id: DiagnosticId,
-    /// What the pattern captured.
+    /// The pattern's named captures.
     pub values: BTreeMap<String, String>,
-    /// Line of the log, from 1.
+    /// Line number in the log, from 1.
     pub line: usize,
-    /// The line, cleaned and shortened.
+    /// The cleaned and shortened line.
     pub text: String,
-    /// The signature's own line, filled.
+    /// The signature's summary with its placeholders filled, if it has one.
     pub summary: Option<String>,
-    /// The signature's own remedy, filled.
+    /// The signature's remedy with its placeholders filled, if it has one.
     pub fix: Option<String>,
-    /// The backend, where the signature knows it and the finding does not.
+    /// The backend, if the signature determines it and the finding does not.
     pub backend: Option<Backend>,
 }
 
 impl Signatures {
-    /// The embedded ones.
+    /// The embedded signatures.
     ///
     /// # Panics
-    /// If an embedded file is broken, which a test rules out.
+    /// An embedded file is invalid, which a test rules out.
     #[must_use]
     pub fn embedded() -> &'static Self {
         static EMBEDDED: OnceLock<Signatures> = OnceLock::new();
@@ -93,12 +92,12 @@ impl Signatures {
         Self { list, index }
     }
 
-    /// All of them, in the order in which they are tried.
+    /// All signatures in the order in which they are tried.
     pub fn iter(&self) -> impl Iterator<Item = &Signature> {
         self.list.iter().map(|one| &one.signature)
     }
 
-    /// Reads a log. Bytes that are no UTF-8 are no obstacle.
+    /// Finds the known failures in a log. Invalid UTF-8 is accepted.
     #[must_use]
     pub fn read(&self, log: &[u8]) -> LogReading {
         let mut search = Search { tries: vec![0; self.list.len()], found: Vec::new() };
@@ -126,7 +125,8 @@ impl Signatures {
         LogReading { causes, lines: number, first_error }
     }
 
-    /// The first failure of its kind is told; what says only that something failed counts where nothing else is found.
+    /// Sorts the failures by line and keeps the first of each id. Weak signatures, which only report that something failed,
+    /// are used only if no other matches.
     fn rank(&self, mut found: Vec<(usize, LogCause)>) -> Vec<LogCause> {
         found.sort_by_key(|(at, cause)| (cause.line, *at));
         let is_weak = |at: usize| self.list[at].signature.weak;
@@ -140,14 +140,14 @@ impl Signatures {
     }
 }
 
-/// What was found so far, by signature.
+/// The state of a search: the number of tries per signature, and the failures found so far.
 struct Search {
     tries: Vec<u32>,
     found: Vec<(usize, LogCause)>,
 }
 
 impl Search {
-    /// Tries the signatures that a line may fit. A line shows one failure: the first that fits, told already or not.
+    /// Tries the signatures in `hits` on a line. A line has at most one failure: the first match, even if it was found before.
     fn line(
         &mut self,
         list: &[CompiledSignature],
@@ -160,7 +160,7 @@ impl Search {
             let is_known = self.found.iter().any(|(known, _)| *known == at);
             self.tries[at] += 1;
             if self.tries[at] > TRIES {
-                // One that fitted before will fit again.
+                // A signature that matched before is assumed to match again.
                 if is_known {
                     return;
                 }
@@ -177,7 +177,7 @@ impl Search {
 }
 
 impl CompiledSignature {
-    /// Matches the line at `range`, with its neighbours where the pattern spans several.
+    /// Matches the line at `range`, with adjacent lines if the pattern spans several.
     fn matches(&self, log: &[u8], range: std::ops::Range<usize>, number: usize) -> Option<LogCause> {
         let signature = &self.signature;
         let window = LogWindow::around(log, range, number, signature.lines);
@@ -205,16 +205,18 @@ impl CompiledSignature {
     }
 }
 
-/// Cleaned lines, joined by a space, with the place where each begins.
+/// Cleaned lines, joined by spaces.
 struct LogWindow {
     text: String,
+    /// Offset in `text` and line number of each line.
     starts: Vec<(usize, usize)>,
-    /// Where it begins in the log.
+    /// Offset of the first line in the log.
     start: usize,
 }
 
 impl LogWindow {
-    /// A line and, of a pattern over several, its neighbours on both sides: the literal may stand in any of them.
+    /// Joins a line with up to `lines - 1` lines that are not empty on each side, because the literal may be in any line of
+    /// the match.
     fn around(log: &[u8], line: std::ops::Range<usize>, number: usize, lines: usize) -> Self {
         let mut parts = vec![(number, line.clone())];
         let (mut first, mut at) = (line.start, number);
@@ -222,7 +224,7 @@ impl LogWindow {
             let end = first - 1;
             let start = memchr::memrchr(b'\n', &log[..end]).map_or(0, |found| found + 1);
             at -= 1;
-            if says_something(&log[start..end]) {
+            if is_not_empty(&log[start..end]) {
                 parts.insert(0, (at, start..end));
             }
             first = start;
@@ -231,7 +233,7 @@ impl LogWindow {
         while parts.len() - before + 1 < lines && next < log.len() {
             let end = memchr(b'\n', &log[next..]).map_or(log.len(), |length| next + length);
             at += 1;
-            if says_something(&log[next..end]) {
+            if is_not_empty(&log[next..end]) {
                 parts.push((at, next..end));
             }
             next = end + 1;
@@ -254,7 +256,7 @@ impl LogWindow {
         self.text.push_str(&String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST)]));
     }
 
-    /// The line that holds a byte of the text.
+    /// The number and text of the line at an offset of the joined text.
     fn line_at(&self, offset: usize) -> (usize, &str) {
         let at = self.starts.partition_point(|(start, _)| *start <= offset).saturating_sub(1);
         let (start, number) = self.starts[at];
@@ -263,14 +265,14 @@ impl LogWindow {
     }
 }
 
-fn says_something(line: &[u8]) -> bool {
+fn is_not_empty(line: &[u8]) -> bool {
     !clean::unprefixed(&clean::plain(line)).is_empty()
 }
 
-/// What CMake warns of is no failure: `CMake Warning …` and the indented text below it.
+/// Detects CMake warnings, which are not failures: `CMake Warning …` and the indented text below it.
 #[derive(Default)]
 struct Warning {
-    /// Indentation of the headline, inside of a warning.
+    /// Indentation of the headline while inside a warning.
     indent: Option<usize>,
 }
 
@@ -288,7 +290,7 @@ impl Warning {
     }
 }
 
-/// Whether a tool says that the whole of its work failed.
+/// Whether a tool reports that a complete command failed.
 fn has_failed(log: &[u8]) -> bool {
     const WORDS: [&str; 18] = [
         "CMake Error",
@@ -313,7 +315,7 @@ fn has_failed(log: &[u8]) -> bool {
     WORDS.iter().any(|word| memchr::memmem::find(log, word.as_bytes()).is_some())
 }
 
-/// A line without what terminals and renderers would act on, of at most so many characters.
+/// Replaces control characters and limits the text to a number of characters.
 fn shorten(text: &str, limit: usize) -> String {
     let mut characters = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     let mut short: String = characters.by_ref().take(limit).collect();
@@ -323,10 +325,10 @@ fn shorten(text: &str, limit: usize) -> String {
     short
 }
 
-/// The first line that looks like an error to those who know the forms of all tools.
+/// The first line in a known error format of any tool.
 fn first_error(log: &[u8]) -> Option<String> {
     let plain: Vec<Cow<'_, [u8]>> = log.split(|byte| *byte == b'\n').map(clean::plain).collect();
-    // What tools print below a headline is told apart by its indentation, which is kept here.
+    // Keeps the indentation, by which continuation lines are recognised.
     let lines: Vec<Cow<'_, str>> =
         plain.iter().map(|line| String::from_utf8_lossy(clean::without_stamps(line))).collect();
     first_recognised(&lines).map(|error| shorten(&error.to_string(), EVIDENCE))

@@ -1,4 +1,4 @@
-//! The form of `findings/logs/*.toml`, and patterns ready to be matched.
+//! The format of `findings/logs/*.toml`, and compiled patterns.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -16,36 +16,37 @@ struct SignatureFile {
     signature: Vec<Signature>,
 }
 
-/// A failure as tools print it.
+/// A pattern for a failure in the output of tools.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Signature {
-    /// The finding that it shows.
+    /// Id of the finding.
     pub id: DiagnosticId,
-    /// A regular expression for a line without escape sequences, time stamps, marks of build tools and outer blanks. Named
-    /// captures become values. Every match has to hold a text of some length that stands in the pattern as it is.
+    /// A regular expression for a line without escape sequences, time stamps, prefixes of build tools and surrounding
+    /// spaces. Named captures become values. Every match must contain a literal of the pattern that is long enough for the
+    /// index.
     pub pattern: String,
-    /// How many lines the pattern spans at most; they are joined by spaces and empty ones do not count.
+    /// Maximum number of lines that the pattern spans. Lines are joined by spaces; empty lines are skipped.
     #[serde(default = "one")]
     pub lines: usize,
-    /// Text that the log has to hold before it.
+    /// Text that must occur in the log before the match.
     pub after: Option<String>,
-    /// It says only that something failed, and counts where nothing else is recognised.
+    /// The match only reports that something failed; it is used only if nothing else is recognised.
     #[serde(default)]
     pub weak: bool,
-    /// Builds that succeed print it as well: a tool that is only looked for, a try that is followed by another. It counts
-    /// in a log that says elsewhere that something failed, or at its end.
+    /// Successful builds may print the same text, for example for an optional tool or an attempt with a fallback. The match
+    /// counts only at the end of the log, or if another line reports a failure.
     #[serde(default)]
     pub doubtful: bool,
-    /// The backend, where the finding is not one backend's.
+    /// The backend, if the finding is not specific to one.
     pub backend: Option<Backend>,
-    /// A line that replaces the finding's.
+    /// Replaces the summary of the finding.
     pub summary: Option<String>,
-    /// A remedy that replaces the finding's where that lacks a value.
+    /// Replaces the remedy of the finding if a value for that is missing.
     pub fix: Option<String>,
-    /// Output of a real tool.
+    /// Real output that the pattern matches.
     pub sample: String,
-    /// The thread that it was found in, or the tool that printed it.
+    /// Where the sample is from: an issue, or the tool that printed it.
     pub source: String,
 }
 
@@ -53,18 +54,18 @@ fn one() -> usize {
     1
 }
 
-/// The signatures of all embedded files.
+/// Parses the signatures of all embedded files.
 pub(super) fn embedded() -> Vec<Signature> {
     let parse = |(name, bytes): &(&str, &[u8])| {
         let file: SignatureFile = gpubuild_toml::from_bytes(bytes)
             .unwrap_or_else(|error| panic!("findings/logs/{name}.toml: {error}"));
         file.signature
     };
-    // On one line of a log the earlier file wins; the general ones come last.
+    // If several signatures match a line, the one in the earlier file wins. Files with general signatures come last.
     gpubuild_findings::LOG_SIGNATURES.iter().flat_map(parse).collect()
 }
 
-/// A signature with the texts of which every match of it holds one.
+/// A signature with its literals, at least one of which occurs in every match.
 pub(super) struct CompiledSignature {
     pub(super) signature: Signature,
     pub(super) literals: Vec<String>,
@@ -75,13 +76,13 @@ impl CompiledSignature {
     pub(super) fn new(signature: Signature) -> Self {
         let mut literals = literals(&signature.pattern).unwrap_or_default();
         if signature.lines > 1 {
-            // Where the output breaks, there is no blank.
+            // A space in the pattern may be a line break in the log, so literals must not start or end with one.
             literals = literals.iter().map(|literal| literal.trim().to_owned()).collect();
         }
         Self { signature, literals, regex: OnceLock::new() }
     }
 
-    /// The pattern, compiled when it is needed first.
+    /// The regular expression, compiled at first use.
     pub(super) fn regex(&self) -> &Regex {
         self.regex.get_or_init(|| {
             let pattern = &self.signature.pattern;
@@ -90,7 +91,7 @@ impl CompiledSignature {
     }
 }
 
-/// A template with its values; `None` if one is missing.
+/// Fills the placeholders of a template; `None` if a value is missing.
 pub(super) fn fill(template: &str, values: &BTreeMap<String, String>) -> Option<String> {
     let mut text = String::with_capacity(template.len());
     let mut rest = template;
@@ -103,7 +104,7 @@ pub(super) fn fill(template: &str, values: &BTreeMap<String, String>) -> Option<
     Some(text)
 }
 
-/// The first `{name}` of a text, with what stands around it.
+/// Splits a text at its first `{name}` into the text before, the name and the text after.
 fn placeholder(text: &str) -> Option<(&str, &str, &str)> {
     let (before, rest) = text.split_once('{')?;
     let (name, after) = rest.split_once('}')?;

@@ -31,10 +31,10 @@ fn every_sample_is_recognised_by_its_own_signature_first() {
                 first.map(|cause| (&cause.id, &cause.text))
             )),
         }
-        // The signature itself fits, not only another one of the same finding.
+        // The signature itself must match, not only another one of the same finding.
         let alone = Signatures::new(vec![signature.clone()]).read(signature.sample.as_bytes());
         if alone.causes.is_empty() {
-            wrong.push(format!("{at} {} does not fit its own sample", signature.id));
+            wrong.push(format!("{at} {} does not match its own sample", signature.id));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -48,18 +48,17 @@ fn every_id_is_in_the_catalogue_and_every_entry_has_a_signature() {
     let missing: Vec<&&str> = used.iter().filter(|id| findings.get(id).is_none()).collect();
     assert!(missing.is_empty(), "{missing:?}");
     let build = findings.families().iter().find(|family| family.family == "build").unwrap();
-    let idle: Vec<&String> = build
+    let unused: Vec<&String> = build
         .findings
         .keys()
         .filter(|id| !used.contains(id.as_str()) && id.as_str() != UNRECOGNISED.as_str())
         .collect();
-    assert!(idle.is_empty(), "no log shows {idle:?}");
+    assert!(unused.is_empty(), "findings without a signature: {unused:?}");
 }
 
-/// Every value that the words of the log family's findings name is captured by each of their signatures, as far as these
-/// have no words of their own.
+/// Each signature captures all values that the summary and remedy of its finding use, unless it has its own summary or remedy.
 #[test]
-fn the_words_of_every_finding_are_filled() {
+fn placeholders_of_all_findings_are_filled() {
     let findings = Findings::embedded();
     let mut unfilled = Vec::new();
     for signature in Signatures::embedded().iter() {
@@ -81,7 +80,7 @@ fn the_words_of_every_finding_are_filled() {
 }
 
 #[test]
-fn every_pattern_has_texts_to_be_found_by() {
+fn every_pattern_has_indexable_literals() {
     for one in &Signatures::embedded().list {
         let shortest = one.literals.iter().map(String::len).min();
         assert!(shortest.is_some_and(|length| length >= 5), "{}: {:?}", one.signature.pattern, one.literals);
@@ -89,21 +88,21 @@ fn every_pattern_has_texts_to_be_found_by() {
 }
 
 #[test]
-fn healthy_logs_show_nothing() {
+fn successful_logs_have_no_causes() {
     for log in [
-        // Optional packages that are not there.
+        // Optional packages that are missing.
         "-- Could NOT find Vulkan (missing: glslc) (found version \"1.3.257\")\nCMake Warning at CMakeLists.txt:343 (message):\n  Vulkan not found\n\n\n-- Configuring done (2.2s)\n-- Generating done (0.1s)\n",
         "CMake Warning at CMakeLists.txt:5 (find_package):\n  By not providing \"FindMKL.cmake\" in CMAKE_MODULE_PATH this project has asked\n  CMake to find a package configuration file provided by \"MKL\", but CMake did\n  not find one.\n\n  Could not find a package configuration file provided by \"MKL\" with any of\n  the following names:\n\n    MKLConfig.cmake\n\n-- Configuring done\n",
         "      CMake Warning at CMakeLists.txt:5 (find_package):\n        Could not find a package configuration file provided by \"IntelSYCL\" with\n        any of the following names:\n\n      -- Configuring done\n",
-        // Words in names of files and flags.
+        // Error words in names of files and flags.
         "[1/3] Building CXX object src/CMakeFiles/error.dir/fatal_error.cpp.o\n/usr/bin/c++ -Werror=undefined -DNO_CUDA_ERROR -o error_handling.o -c undefined_reference.cpp\n[3/3] Linking CXX static library liberror.a\n",
         "   Compiling thiserror v2.0.12\n   Compiling cuda-errors v0.1.0 (/src/cannot find -lcuda)\n    Finished `release` profile [optimized] target(s) in 12.3s\n",
-        // Warnings of compilers.
+        // Compiler warnings.
         "a.c:3:5: warning: unused variable 'x' [-Wunused-variable]\nnvcc warning : Support for offline compilation for architectures prior to '<compute/sm/lto>_75' will be removed in a future release (Use -Wno-deprecated-gpu-targets to suppress warning).\nnvcc warning : Cannot find valid GPU for '-arch=native', default arch is used\n",
-        // A tool that is only looked for.
+        // Optional tools that are missing.
         "/bin/sh: 1: git: not found\ncc -O2 -c ggml.c -o ggml.o\ncc -O2 -c a.c -o a.o\ncc -O2 -c b.c -o b.o\ncc -O2 -c c.c -o c.o\ncc -O2 -c d.c -o d.o\ncc -o main ggml.o a.o b.o c.o d.o\n./main -h\n",
         "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest NVIDIA driver is installed and running.\n-- The CUDA compiler identification is NVIDIA 12.8.61\n-- Detecting CUDA compiler ABI info\n-- Detecting CUDA compiler ABI info - done\n-- Configuring done\n-- Generating done\n[1/2] Building CUDA object a.cu.o\n[2/2] Linking\n",
-        // Tests of CMake that are meant to fail.
+        // CMake checks that may fail.
         "-- Performing Test HAVE_AVX512 - Failed\n-- Looking for pthread_create in pthreads - not found\n-- GL_NV_cooperative_matrix2 not supported by glslc\n-- Configuring done\n",
         "",
         "\n\n",
@@ -113,27 +112,27 @@ fn healthy_logs_show_nothing() {
 }
 
 #[test]
-fn the_root_cause_comes_first_and_what_repeats_it_is_left_out() {
+fn root_cause_is_reported_without_weaker_matches() {
     let log = "-- Check for working CUDA compiler: /usr/local/cuda/bin/nvcc - broken\nCMake Error at /usr/share/cmake-3.25/Modules/CMakeTestCUDACompiler.cmake:103 (message):\n  The CUDA compiler\n\n    \"/usr/local/cuda/bin/nvcc\"\n\n  is not able to compile a simple test program.\n\n  It fails with the following output:\n\n    Building CUDA object CMakeFiles/cmTC_10ad9.dir/main.cu.o\n    nvcc fatal   : Unsupported gpu architecture 'compute_61'\n    gmake[1]: *** [CMakeFiles/cmTC_10ad9.dir/build.make:79: CMakeFiles/cmTC_10ad9.dir/main.cu.o] Error 1\n";
     let reading = read(log);
     assert_eq!(ids(log), ["cuda.arch.dropped-by-toolkit"]);
     assert_eq!(reading.causes[0].line, 12);
     assert_eq!(reading.causes[0].values["arch"], "61");
     assert_eq!(reading.lines, 13);
-    // Without a cause that is known, the general one is better than nothing.
+    // Without a known root cause the general failure is reported.
     let log = log.replace("Unsupported gpu architecture 'compute_61'", "something new");
     assert_eq!(ids(&log), ["cuda.compiler-broken"]);
     assert_eq!(read(&log).causes[0].values["compiler"], "/usr/local/cuda/bin/nvcc");
 }
 
 #[test]
-fn two_failures_are_both_told_in_their_order() {
+fn two_failures_are_reported_in_order() {
     let log = "a.c:1:10: fatal error: cudnn.h: No such file or directory\nb.c:1:10: fatal error: cudnn.h: No such file or directory\n/usr/bin/ld: cannot find -lcuda\n";
     assert_eq!(ids(log), ["cuda.library-missing", "cuda.stub-missing"]);
 }
 
 #[test]
-fn logs_of_continuous_integration_are_read() {
+fn ci_logs_are_read() {
     let lines = [
         "2026-01-01T00:00:00.0000000Z ##[error]nvcc fatal   : Unsupported gpu architecture 'compute_120'\r\n",
         "12:32:13     nvcc fatal   : Unsupported gpu architecture 'compute_120'\n",
@@ -154,7 +153,7 @@ fn logs_of_continuous_integration_are_read() {
 }
 
 #[test]
-fn bytes_of_any_kind_are_no_obstacle() {
+fn arbitrary_bytes_are_accepted() {
     let mut log = b"\xff\xfe\x00 caf\xe9\n".to_vec();
     log.extend_from_slice(b"LINK : fatal error LNK1181: cannot open input file 'cublas.lib' \x1b[31m\x07\n");
     log.extend_from_slice(&[0x1b, b'[', b'\n', 0x1b, b']']);
@@ -162,17 +161,17 @@ fn bytes_of_any_kind_are_no_obstacle() {
     assert_eq!(reading.causes[0].id, "cuda.toolkit.component-missing");
     assert_eq!(reading.causes[0].line, 2);
     assert!(!reading.causes[0].text.chars().any(char::is_control));
-    // One endless line.
-    let mut endless = vec![b'x'; 3_000_000];
-    endless.extend_from_slice(b" nvcc fatal : Unknown option '-x'");
+    // One very garbage line.
+    let mut garbage = vec![b'x'; 3_000_000];
+    garbage.extend_from_slice(b" nvcc fatal : Unknown option '-x'");
     assert!(
-        Signatures::embedded().read(&endless).causes.is_empty(),
-        "a message is no megabyte away from its line"
+        Signatures::embedded().read(&garbage).causes.is_empty(),
+        "text beyond the maximum line length must not match"
     );
 }
 
 #[test]
-fn an_unknown_failure_is_quoted() {
+fn unknown_failure_is_quoted() {
     let reading =
         read("[1/2] cc a.c\na.c:3:5: error: no member named 'x' in 'struct y'\nmake: *** [all] Error 1\n");
     assert!(reading.causes.is_empty());
@@ -182,7 +181,7 @@ fn an_unknown_failure_is_quoted() {
 }
 
 #[test]
-fn captured_values_fill_the_signatures_own_words() {
+fn captured_values_fill_the_templates_of_signatures() {
     for signature in Signatures::embedded().iter() {
         let cause = &read(&signature.sample).causes[0];
         assert_eq!(cause.summary.is_some(), signature.summary.is_some(), "{}", signature.pattern);
@@ -191,8 +190,8 @@ fn captured_values_fill_the_signatures_own_words() {
 }
 
 #[test]
-fn large_logs_are_read_in_one_pass() {
-    // Twenty thousand lines of a healthy build and a failure at the end; the time is that of a debug build.
+fn large_logs_are_read() {
+    // Twenty thousand lines of a successful build with a failure at the end.
     let line = "[123/4567] /usr/bin/c++ -DGGML_CUDA -I/src/ggml/include -O3 -Werror=undef -o error.o -c cannot.cpp\n";
     let mut log = line.repeat(20_000);
     log.push_str("/usr/bin/ld: cannot find -lcuda: No such file or directory\n");

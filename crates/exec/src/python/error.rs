@@ -1,66 +1,66 @@
-//! Why wheels are not there.
+//! Errors of installing wheels.
 
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::id;
 
-use super::said::PipCause;
+use super::installer_output::PipCause;
 
 /// Why wheels could not be installed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PipInstallError {
-    /// Neither uv nor Python.
-    #[error("neither uv nor Python is there to install {what}")]
+    /// Neither uv nor Python is installed.
+    #[error("installing {what} requires uv or Python, and neither was found")]
     NoPython {
         /// The distribution.
         what: String,
     },
-    /// A Python without pip, and without what makes an environment that has it.
+    /// Python has no pip, and its venv module cannot create an environment with pip.
     #[error("`{python}` has neither pip nor a complete venv module, so it cannot install {what}")]
     NoPip {
         /// The distribution.
         what: String,
-        /// The Python.
+        /// Path of the Python interpreter.
         python: String,
     },
-    /// It would have to be downloaded.
-    #[error("{what} {version} is not on this machine, and it may not be fetched offline")]
+    /// A wheel must be downloaded, which offline mode forbids.
+    #[error("{what} {version} is not on this machine and cannot be downloaded offline")]
     Offline {
         /// The distribution.
         what: String,
-        /// Version that is pinned.
+        /// The pinned version.
         version: String,
     },
-    /// A file in a folder of wheels is not whole.
-    #[error("`{path}` is damaged: it has {has} bytes where the pinned wheel has {pinned}")]
+    /// A file in a wheel folder has the wrong size.
+    #[error("`{path}` is damaged: it has {has} bytes, but the pinned wheel has {pinned}")]
     Truncated {
         /// The file.
         path: String,
-        /// Its size.
+        /// Size of the file in bytes.
         has: u64,
-        /// The size that is pinned.
+        /// Size of the pinned wheel in bytes.
         pinned: u64,
     },
-    /// uv or pip said no.
+    /// uv or pip failed.
     #[error("failed to install {}: {message}", format!("{what} {version}").trim_end())]
     Failed {
         /// The distribution.
         what: String,
-        /// Version that is pinned.
+        /// The pinned version.
         version: String,
-        /// What its words mean.
+        /// The cause, derived from its output.
         cause: PipCause,
-        /// What it said.
+        /// The error in its output.
         message: String,
     },
-    /// Ctrl-C.
+    /// The user pressed Ctrl-C.
     #[error("interrupted")]
     Interrupted,
-    /// A file or folder of ours.
+    /// A file or folder of gpubuild could not be written.
     #[error("failed to write `{path}`: {message}")]
     Write {
         /// The path.
         path: String,
-        /// What the system said.
+        /// The message of the operating system.
         message: String,
     },
 }
@@ -91,101 +91,99 @@ impl Diagnostic for PipInstallError {
             Self::NoPython { .. } => "install uv, or Python with pip",
             Self::NoPip { .. } => "install pip (Debian, Ubuntu: `sudo apt install python3-pip`) or uv",
             Self::Offline { .. } => {
-                "run it once without `--offline`, or name a folder that holds the wheels with `--find-links`"
+                "run the command once without `--offline`, or pass a folder with the wheels in `--find-links`"
             }
-            Self::Truncated { .. } => "download that wheel again",
+            Self::Truncated { .. } => "download the wheel again",
             Self::Failed { cause, .. } => match cause {
                 PipCause::Hash => {
-                    "the file is not the one that was pinned: look at the index, the proxy and the folders that uv or pip are set to use; nothing of it was kept"
+                    "the file is not the pinned one and was discarded: check the index, the proxy and the folders that uv or pip are configured to use"
                 }
                 PipCause::Damaged => {
-                    "download that wheel again: `uv cache clean` or `pip cache purge` forgets the copy"
+                    "download the wheel again: `uv cache clean` or `pip cache purge` removes the cached copy"
                 }
                 PipCause::Network => {
-                    "look at the network and at the proxy and index that uv or pip are set to use, then run the same command: what is there already is not downloaded again"
+                    "check the network, and the proxy and index that uv or pip are configured to use, then run the command again: finished downloads are kept"
                 }
                 PipCause::NotFound => {
-                    "look at the index that uv or pip are set to use: it lacks this file; with `--find-links` a folder with the wheels serves as well"
+                    "check the index that uv or pip are configured to use: it lacks this file; alternatively pass a folder with the wheels in `--find-links`"
                 }
                 PipCause::Space => "free some space, or set GPUBUILD_CACHE to a folder on a larger disk",
                 PipCause::ReadOnly => {
-                    "set GPUBUILD_CACHE (and UV_CACHE_DIR or PIP_CACHE_DIR) to a folder that may be written"
+                    "set GPUBUILD_CACHE (and UV_CACHE_DIR or PIP_CACHE_DIR) to a writable folder"
                 }
                 PipCause::Other => return None,
             },
-            Self::Write { .. } => "set GPUBUILD_CACHE to a folder that may be written",
+            Self::Write { .. } => "set GPUBUILD_CACHE to a writable folder",
             Self::Interrupted => return None,
         };
         Some(hint.to_owned())
     }
 }
 
-/// Why a tool could not be fetched.
+/// Why a tool could not be downloaded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WheelFetchError {
-    /// Fetching is forbidden.
-    #[error("{tool} is needed, there is none on this machine, and it may not be fetched offline")]
+    /// The tool is missing, and offline mode forbids downloads.
+    #[error("{tool} is required but not installed, and it cannot be downloaded offline")]
     Offline {
-        /// Tool.
+        /// Name of the tool.
         tool: String,
-        /// The command that fixes it.
+        /// A command that installs the tool.
         command: String,
     },
-    /// Neither uv nor Python.
-    #[error(
-        "{tool} is needed, there is none on this machine, and neither uv nor Python is there to fetch it"
-    )]
+    /// Neither uv nor Python is installed.
+    #[error("{tool} is required but not installed, and downloading it requires uv or Python")]
     NoPython {
-        /// Tool.
+        /// Name of the tool.
         tool: String,
     },
-    /// A Python without pip.
-    #[error("`{python}` has neither pip nor a complete venv module, so it cannot fetch {tool}")]
+    /// Python has no pip, and its venv module cannot create an environment with pip.
+    #[error("`{python}` has neither pip nor a complete venv module, so it cannot download {tool}")]
     NoPip {
-        /// Tool.
+        /// Name of the tool.
         tool: String,
-        /// The Python.
+        /// Path of the Python interpreter.
         python: String,
     },
-    /// uv or pip said no.
+    /// uv or pip failed.
     #[error("failed to fetch {tool} {version}: {message}")]
     Install {
-        /// Tool.
+        /// Name of the tool.
         tool: String,
-        /// Version that is pinned.
+        /// The pinned version.
         version: String,
-        /// What the installer said.
+        /// The error in the installer's output.
         message: String,
     },
-    /// What was installed does not run.
-    #[error("{tool} {version} was fetched and does not run here: {message}")]
+    /// The downloaded wheel lacks the tool, or the tool does not run.
+    #[error("the downloaded {tool} {version} is unusable: {message}")]
     Broken {
-        /// Tool.
+        /// Name of the tool.
         tool: String,
-        /// Version that is pinned.
+        /// The pinned version.
         version: String,
-        /// What happened.
+        /// The problem.
         message: String,
     },
-    /// There is no folder to put it.
+    /// The cache folder cannot be determined.
     #[error("there is no cache folder: set GPUBUILD_CACHE or HOME")]
     NoCache,
-    /// Ctrl-C.
+    /// The user pressed Ctrl-C.
     #[error("interrupted")]
     Interrupted,
-    /// A file or folder of the cache.
+    /// A file or folder of the cache could not be written.
     #[error("failed to write the cache at `{path}`: {message}")]
     Cache {
         /// The path.
         path: String,
-        /// What the system said.
+        /// The message of the operating system.
         message: String,
     },
 }
 
 impl WheelFetchError {
-    /// The installer's words about a tool.
-    pub(super) fn of_install(tool: &str, version: &str, error: PipInstallError) -> Self {
+    /// Converts an installer's error about a tool.
+    pub(super) fn from_install(tool: &str, version: &str, error: PipInstallError) -> Self {
         let (tool, version) = (tool.to_owned(), version.to_owned());
         match error {
             PipInstallError::NoPython { .. } => Self::NoPython { tool },
@@ -217,14 +215,14 @@ impl Diagnostic for WheelFetchError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Offline { tool, command } => {
-                Some(format!("install {tool}, or run `{command}`, or once build without `--offline`"))
+                Some(format!("install {tool}, run `{command}`, or build once without `--offline`"))
             }
-            Self::NoPython { tool } => Some(format!("install {tool} itself, uv, or Python with pip")),
+            Self::NoPython { tool } => Some(format!("install {tool}, uv, or Python with pip")),
             Self::NoPip { .. } => {
                 Some("install pip (Debian, Ubuntu: `sudo apt install python3-pip`) or uv".to_owned())
             }
             Self::Install { tool, .. } => {
-                Some(format!("look at pip's settings for its index and proxy, or install {tool} yourself"))
+                Some(format!("check pip's index and proxy settings, or install {tool} yourself"))
             }
             _ => None,
         }

@@ -1,4 +1,4 @@
-//! Tools that the machine lacks (CMake, Ninja, libclang), taken as wheels into our own cache.
+//! Downloads missing tools (CMake, Ninja, libclang) as wheels to gpubuild's cache.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 use super::Network;
 use super::error::WheelFetchError;
 use super::install::{InstallTarget, Options, install};
-use super::said::what_it_said;
+use super::installer_output::error_summary;
 use crate::event::{BuildEvent, Sink};
 use crate::store;
 
-/// The folder of the cache.
+/// Folder for tools in the cache.
 const FOLDER: &str = "tools";
 
-/// Written into a folder of the cache once what is in it was installed by hash and ran.
+/// Marker in the folder of a tool, written after the wheel was installed with a verified hash and the program ran.
 #[derive(Debug, Serialize, Deserialize)]
 struct VerifiedWheel {
     package: String,
@@ -28,16 +28,16 @@ struct VerifiedWheel {
 
 const VERIFIED: &str = "verified.json";
 
-/// What of a wheel is wanted.
+/// The requested part of a wheel.
 #[derive(Debug, Clone, Copy)]
 pub enum WantedWheel<'a> {
-    /// The program that bears the tool's name. It is started once before it counts.
+    /// The program with the tool's name. It is run once to verify it.
     Program,
-    /// A file at this place in the wheel.
+    /// The file at this path in the wheel.
     File(&'a str),
 }
 
-/// The program of a tool, from the cache or fetched into it.
+/// Returns the program of a tool from the cache. Downloads it if necessary.
 ///
 /// # Errors
 /// See [`WheelFetchError`].
@@ -51,7 +51,7 @@ pub fn fetch(
     fetch_wanted(host, fetch, WantedWheel::Program, tools, network, sink)
 }
 
-/// What was fetched at an earlier time.
+/// Returns the program or file of a tool if the cache already has it.
 #[must_use]
 pub fn fetched(host: &dyn ReadFiles, fetch: &Fetch) -> Option<HostPath> {
     verified(host, &gpubuild_host::folders::cache_folder(host)?.join(FOLDER).join(&name(fetch)))
@@ -61,7 +61,7 @@ fn name(fetch: &Fetch) -> String {
     format!("{}-{}", fetch.tool, fetch.version)
 }
 
-/// A program or another file, from the cache or fetched into it.
+/// Returns a program or another file from the cache. Downloads it if necessary.
 ///
 /// # Errors
 /// See [`WheelFetchError`].
@@ -97,7 +97,7 @@ pub fn fetch_wanted(
     sink(&BuildEvent::Fetching { tool, version, into: folder.to_string() });
     let temporary = host.temporary_dir(&cache).map_err(|error| failed(&cache, &error))?;
     let result = install_and_publish(host, fetch, wanted, tools, &temporary, &folder);
-    // Whatever is left of a failure is in nobody's way, so a second failure to clean up is not worth a message.
+    // A leftover temporary folder does no harm.
     let _ = host.remove(&temporary);
     result
 }
@@ -122,23 +122,23 @@ fn install_and_publish(
     };
     let site = temporary.join("site");
     let options = Options { network: Network::Allowed, find_links: &[] };
-    // One small wheel: that it is being fetched was told.
+    // No progress for one small wheel: the download was already reported.
     install(host, tools, &[pinned(fetch)], InstallTarget::Folder(&site), options, &|_| {})
-        .map_err(|error| WheelFetchError::of_install(&fetch.tool, &fetch.version, error))?;
+        .map_err(|error| WheelFetchError::from_install(&fetch.tool, &fetch.version, error))?;
     let broken = |what: &str| WheelFetchError::Broken {
         tool: fetch.tool.clone(),
         version: fetch.version.clone(),
-        message: format!("there is no {what} in `{}`", fetch.package),
+        message: format!("`{}` does not contain {what}", fetch.package),
     };
     let program = match wanted {
         WantedWheel::Program => {
-            let program = find_program(host, &fetch.tool, &site).ok_or_else(|| broken("program"))?;
+            let program = find_program(host, &fetch.tool, &site).ok_or_else(|| broken("the program"))?;
             verify(host, fetch, &site.join(&program))?;
             program
         }
-        WantedWheel::File(path) => {
-            Some(path.to_owned()).filter(|path| host.is_file(&site.join(path))).ok_or_else(|| broken(path))?
-        }
+        WantedWheel::File(path) => Some(path.to_owned())
+            .filter(|path| host.is_file(&site.join(path)))
+            .ok_or_else(|| broken(&format!("`{path}`")))?,
     };
     let marker = VerifiedWheel {
         package: fetch.package.clone(),
@@ -146,7 +146,7 @@ fn install_and_publish(
         program: program.clone(),
     };
     store::write_json(host, &site.join(VERIFIED), &marker).map_err(cache_error)?;
-    // A folder without marker is what a kill left behind.
+    // A folder without a marker is from an interrupted download.
     host.remove(folder)
         .and_then(|()| host.rename(&site, folder))
         .map_err(|error| WheelFetchError::Cache { path: folder.to_string(), message: error.to_string() })?;
@@ -159,7 +159,8 @@ fn pinned(fetch: &Fetch) -> PinnedWheel {
     PinnedWheel { package: fetch.package.clone(), version: fetch.version.clone(), files }
 }
 
-/// Where wheels put the program itself; what they put into `bin` may be a script that needs the Python that installed it.
+/// Finds the program in an installed wheel. `data` folders come first, because `bin` may contain a script that needs the
+/// Python that installed it.
 fn find_program(host: &dyn ReadFiles, tool: &str, site: &HostPath) -> Option<String> {
     let suffix = if host.platform().os == Os::Windows { ".exe" } else { "" };
     let folders = [
@@ -180,5 +181,5 @@ fn verify(host: &dyn RunPrograms, fetch: &Fetch, program: &HostPath) -> Result<(
     };
     let command = Command::new(program.as_str(), Duration::from_secs(60)).arg("--version");
     let output = host.run(&command).map_err(|error| broken(error.to_string()))?;
-    if output.success() { Ok(()) } else { Err(broken(what_it_said(&output))) }
+    if output.success() { Ok(()) } else { Err(broken(error_summary(&output))) }
 }

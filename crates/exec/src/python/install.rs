@@ -1,6 +1,6 @@
-//! The installer: pinned wheels into a folder or an environment, by uv or by pip, checked against their sums.
+//! Installs pinned wheels with uv or pip in a folder or an environment, and verifies their hashes.
 //!
-//! Settings of uv and pip (index, certificates, proxies, caches) hold. What is not here: which wheels, and where to.
+//! Settings of uv and pip (index, certificates, proxies, caches) apply. Callers select the wheels and the target.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,41 +11,42 @@ use gpubuild_plan::wheels::lock::PinnedWheel;
 
 use super::Network;
 use super::error::PipInstallError;
-use super::said::{PipCause, cause, what_it_said};
+use super::installer_output::{PipCause, cause, error_summary};
 use crate::event::{BuildEvent, Sink};
 
-/// The least time that an installation gets: a slow line and a wheel of 50 MB.
+/// Minimum time limit of an installation, for a wheel of 50 MB and a slow connection.
 const SHORTEST_DEADLINE: Duration = Duration::from_secs(20 * 60);
-/// Bytes in a second that a line must bring to be worth waiting for.
+/// Slowest supported download speed in bytes per second, from which the time limit is computed.
 const SLOWEST_LINE: u64 = 64 << 10;
-/// Wheels below this size are installed together.
+/// Wheels below this size in bytes are installed together.
 const SMALL: u64 = 4 << 20;
 
-/// Where wheels go.
+/// Where to install wheels.
 #[derive(Debug, Clone, Copy)]
 pub enum InstallTarget<'a> {
-    /// A folder that becomes like `site-packages`; all wheels go there in one call.
+    /// A folder with the layout of `site-packages`. All wheels are installed in one call.
     Folder(&'a HostPath),
-    /// The environment of this Python; a call for each large wheel, so that what is there stays there.
+    /// A Python environment. Each large wheel is installed in a separate call, so that finished ones are kept if a later one
+    /// fails.
     Environment {
-        /// Its program.
+        /// Path of the environment's Python interpreter.
         python: &'a HostPath,
     },
 }
 
-/// How wheels are found.
+/// Where to find wheels.
 #[derive(Debug, Clone, Copy)]
 pub struct Options<'a> {
-    /// Whether an index may be asked.
+    /// Whether an index may be used.
     pub network: Network,
-    /// Folders that hold wheels.
+    /// Folders that contain wheels.
     pub find_links: &'a [HostPath],
 }
 
-/// Installs pinned wheels. Offline, uv still takes what is in its cache; pip needs a folder with the wheels.
+/// Installs pinned wheels. Offline, uv uses its cache; pip needs a folder with the wheels.
 ///
 /// # Errors
-/// See [`PipInstallError`]. What was downloaded stays in the cache of uv or pip.
+/// See [`PipInstallError`]. Finished downloads stay in the cache of uv or pip.
 pub fn install(
     host: &dyn Host,
     tools: &InstalledTools,
@@ -62,7 +63,7 @@ pub fn install(
         sink(&BuildEvent::Installing { what: names, done, total });
         let scratch = scratch(host, into)?;
         let result = PipCall { host, tools, group, into, options, scratch: &scratch }.install();
-        // Whatever is left of a failure is in nobody's way.
+        // A leftover temporary folder does no harm.
         let _ = host.remove(&scratch);
         result?;
         done += group.iter().map(PinnedWheel::size).sum::<u64>();
@@ -71,7 +72,7 @@ pub fn install(
     Ok(())
 }
 
-/// The requirements file: names, versions, and the sums of their wheels.
+/// Renders the requirements file with names, versions and hashes.
 #[must_use]
 pub fn requirements_text(wheels: &[PinnedWheel]) -> String {
     let mut text = String::new();
@@ -85,7 +86,8 @@ pub fn requirements_text(wheels: &[PinnedWheel]) -> String {
     text
 }
 
-/// pip skips a folder that is there already, and `nvidia` is in every wheel: one call for a folder.
+/// Splits wheels into groups that are installed in one call each. For a folder there is one group: pip skips folders that
+/// exist, and every CUDA wheel contains the folder `nvidia`.
 fn groups<'a>(wheels: &'a [PinnedWheel], into: InstallTarget<'_>) -> Vec<&'a [PinnedWheel]> {
     match into {
         _ if wheels.is_empty() => Vec::new(),
@@ -96,7 +98,7 @@ fn groups<'a>(wheels: &'a [PinnedWheel], into: InstallTarget<'_>) -> Vec<&'a [Pi
     }
 }
 
-/// A file of the right name and the wrong size is told before anything starts.
+/// Rejects wheel files with the wrong size before the installation starts.
 fn refuse_truncated(
     host: &dyn ReadFiles,
     wheels: &[PinnedWheel],
@@ -119,14 +121,14 @@ fn refuse_truncated(
     Ok(())
 }
 
-/// A folder beside the target for what the call needs itself.
+/// Creates a temporary folder next to the target.
 fn scratch(host: &dyn WriteFiles, into: InstallTarget<'_>) -> Result<HostPath, PipInstallError> {
-    let beside = match into {
+    let parent = match into {
         InstallTarget::Folder(folder) => folder.parent(),
         InstallTarget::Environment { python } => python.parent().and_then(|bin| bin.parent()),
     };
-    let beside = beside.unwrap_or_else(|| host.path("."));
-    host.temporary_dir(&beside).map_err(|error| write_error(&beside, &error))
+    let parent = parent.unwrap_or_else(|| host.path("."));
+    host.temporary_dir(&parent).map_err(|error| write_error(&parent, &error))
 }
 
 fn write_error(path: &HostPath, error: &std::io::Error) -> PipInstallError {
@@ -146,7 +148,7 @@ fn write_error(path: &HostPath, error: &std::io::Error) -> PipInstallError {
     }
 }
 
-/// One call of an installer.
+/// One call of uv or pip.
 struct PipCall<'a> {
     host: &'a dyn Host,
     tools: &'a InstalledTools,
@@ -164,7 +166,7 @@ impl PipCall<'_> {
             .map_err(|error| write_error(&requirements, &error))?;
         match &self.tools.uv {
             Some(uv) => self.finish(&self.run(&self.uv(uv, &requirements))?),
-            None => self.by_pip(&requirements),
+            None => self.install_with_pip(&requirements),
         }
     }
 
@@ -184,7 +186,7 @@ impl PipCall<'_> {
         command.env("NO_COLOR", "1")
     }
 
-    fn by_pip(&self, requirements: &HostPath) -> Result<(), PipInstallError> {
+    fn install_with_pip(&self, requirements: &HostPath) -> Result<(), PipInstallError> {
         if self.options.network == Network::Offline && self.options.find_links.is_empty() {
             let first = &self.group[0];
             return Err(PipInstallError::Offline {
@@ -204,7 +206,7 @@ impl PipCall<'_> {
         if lacks_pip(&output)
             && let (Some(target), Some(python)) = (of_target, python)
         {
-            // An environment without pip is served by the pip beside it.
+            // An environment without pip: use the pip of the other Python.
             output = self.run(&self.pip(python, Some(target), requirements))?;
         }
         if lacks_pip(&output) {
@@ -224,12 +226,11 @@ impl PipCall<'_> {
             command = command.arg("--no-compile");
         }
         command = self.common(command).args(["-r", requirements.as_str()]);
-        // `--target` and a user site that is set for good exclude each other. A pip that does not know how to resume
-        // passes over the last one.
+        // `--target` fails if the user's configuration sets a user site. Old versions of pip ignore the last variable.
         command.env("PIP_USER", "0").env("PIP_REQUIRE_VIRTUALENV", "0").env("PIP_RESUME_RETRIES", "5")
     }
 
-    /// What both take.
+    /// Adds the options that uv and pip have in common.
     fn common(&self, command: Command) -> Command {
         let mut command = command.args(["--require-hashes", "--no-deps", "--only-binary", ":all:"]);
         if let InstallTarget::Folder(folder) = self.into {
@@ -244,17 +245,17 @@ impl PipCall<'_> {
         command
     }
 
-    /// A Python without pip makes an environment that has it, if its venv module is complete.
+    /// Creates a temporary environment with pip, for a Python without pip but with a complete venv module.
     fn own_environment(&self, python: &HostPath) -> Result<HostPath, PipInstallError> {
         let folder = self.scratch.join("venv");
         let command = Command::new(python.as_str(), SHORTEST_DEADLINE).args(["-m", "venv", folder.as_str()]);
-        let made = self.run(&command)?.success();
+        let created = self.run(&command)?.success();
         let inside = match self.host.platform().os {
             Os::Windows => "Scripts/python.exe",
             Os::Linux | Os::Macos => "bin/python",
         };
         let own = folder.join(inside);
-        if made && self.host.is_file(&own) {
+        if created && self.host.is_file(&own) {
             return Ok(own);
         }
         Err(PipInstallError::NoPip { what: self.what(), python: python.to_string() })
@@ -282,7 +283,7 @@ impl PipCall<'_> {
                 version: first.version.clone(),
             });
         }
-        Err(self.failed(cause, what_it_said(output)))
+        Err(self.failed(cause, error_summary(output)))
     }
 
     fn failed(&self, cause: PipCause, message: String) -> PipInstallError {
@@ -319,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn requirements_name_every_sum() {
+    fn requirements_contain_every_hash() {
         assert_eq!(
             requirements_text(&[pinned("ninja", 0)]),
             "ninja==1.13.2 \\\n    --hash=sha256:aa \\\n    --hash=sha256:bb\n"
@@ -327,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn an_environment_gets_large_wheels_one_by_one() {
+    fn large_wheels_are_installed_one_by_one_in_an_environment() {
         let wheels =
             [pinned("a", 1), pinned("b", 2), pinned("c", SMALL), pinned("d", 3 * SMALL), pinned("e", 1)];
         let host = gpubuild_host::RealHost::new();

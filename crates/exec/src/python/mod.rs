@@ -1,13 +1,12 @@
 //! Installs [pinned wheels](gpubuild_plan::wheels) with uv or pip.
 //!
-//! [`mod@install`] puts them into a folder or an environment, [`mod@fetch`] puts tools that the machine lacks (CMake, Ninja)
-//! into gpubuild's own cache. Settings of uv and pip apply. No Python environment of the user is changed unless it was named
-//! as the target.
+//! [`mod@install`] installs them in a folder or an environment. [`mod@fetch`] downloads missing tools (CMake, Ninja) to
+//! gpubuild's cache. Settings of uv and pip apply. Python environments of the user are changed only if they are the target.
 
 pub mod error;
 pub mod fetch;
 pub mod install;
-pub mod said;
+pub mod installer_output;
 
 pub use error::{PipInstallError, WheelFetchError};
 pub use fetch::fetch;
@@ -15,17 +14,17 @@ pub use install::{InstallTarget, Options, install};
 
 use gpubuild_host::Environment;
 
-/// Whether anything may be fetched.
+/// Whether downloads are allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Network {
-    /// Yes.
+    /// Downloads are allowed.
     Allowed,
-    /// No: `--offline`, `GPUBUILD_OFFLINE` or `CARGO_NET_OFFLINE`.
+    /// Downloads are forbidden by `--offline`, `GPUBUILD_OFFLINE` or `CARGO_NET_OFFLINE`.
     Offline,
 }
 
 impl Network {
-    /// What the environment says, in our word and in cargo's.
+    /// Reads `GPUBUILD_OFFLINE` and `CARGO_NET_OFFLINE`.
     #[must_use]
     pub fn from_env(env: &Environment) -> Self {
         let is_set =
@@ -40,7 +39,7 @@ mod tests {
     use gpubuild_host::Os;
 
     #[test]
-    fn offline_is_said_in_two_words() {
+    fn both_variables_select_offline_mode() {
         let network =
             |name: &str, value: &str| Network::from_env(&Environment::new(Os::Linux, [(name, value)]));
         assert_eq!(network("GPUBUILD_OFFLINE", "1"), Network::Offline);

@@ -1,8 +1,9 @@
-//! Hashes of many files, each read once: what did not change since the last time is not read again.
+//! Hashes of many files. The hashes are saved, and unchanged files are not read again.
 //!
-//! Whether a file changed is told by size, time of modification and, where there is one, time of change. A file that was
-//! written about when its hash was noted could have been written again within the same tick of the clock, so its hash counts
-//! only once it is older than the note. That compares two times of the same disk: a clock that goes back costs reading, no more.
+//! A file counts as unchanged if its size, modification time and, if available, change time are the same. A file that was
+//! written shortly before its hash was saved may have been written again within the same tick of the clock, so its hash is
+//! used only if the file is sufficiently older than the saved hashes. Both times are from the same disk, so a clock that is
+//! set back only causes files to be read again.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -15,47 +16,47 @@ use super::files::{FileSnapshot, FileStamp};
 use super::settings::Store;
 use super::sha256;
 
-/// Version of the form; another one is as good as none.
+/// Version of the format. Files with another version are ignored.
 const SCHEMA: u32 = 1;
 
-/// Times closer than this may be the same one, in nanoseconds. Some disks count in two seconds.
+/// Resolution of time stamps in nanoseconds. FAT file systems have a resolution of two seconds.
 const TICK: u128 = 2_000_000_000;
 
-/// Folder of a store with the notes of source folders.
-pub const NOTES: &str = "sources";
+/// Folder in a store with the hashes of source folders.
+pub const SOURCE_HASHES: &str = "sources";
 
-/// Readers at once: more wait for the same disk.
+/// Maximum number of parallel readers. More would wait for the disk.
 const MOST_READERS: usize = 8;
 
-/// Hashes by absolute path, with what the files looked like.
+/// Hashes of files by absolute path.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contents {
     schema: u32,
-    /// Whether everything in the build folder was made of files that were noted here.
+    /// Whether all files in the build folder were built from files with these hashes.
     pub trusted: bool,
-    /// By path.
-    pub files: BTreeMap<String, KnownContents>,
-    /// When it was written, by the disk's clock.
+    /// Hashes by absolute path.
+    pub files: BTreeMap<String, FileHash>,
+    /// Modification time of the file with the hashes, in nanoseconds since 1970.
     #[serde(skip)]
     written: u128,
-    /// How many files were read for it.
+    /// Number of files that were read to compute hashes.
     #[serde(skip)]
     pub read: usize,
 }
 
-/// The hash of a file, and the file that had it.
+/// The hash of a file, with the size and times that the file had.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KnownContents {
-    /// What it looked like.
+pub struct FileHash {
+    /// Size and times of the file when it was hashed.
     pub stamp: FileStamp,
-    /// Its hash; empty if it changed while it was needed.
+    /// SHA-256 hash; empty if the file changed during a build.
     pub sha256: String,
-    /// Whether it is a script of CMake that asks git.
+    /// Whether the file is a CMake script that runs git.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub asks_git: bool,
 }
 
-impl KnownContents {
+impl FileHash {
     fn read(host: &dyn ReadFiles, path: &str, stamp: FileStamp) -> Option<Self> {
         let bytes = host.read(&host.path(path)).ok()?;
         let is_script = ["CMakeLists.txt", ".cmake", ".cmake.in"].iter().any(|end| path.ends_with(end));
@@ -67,7 +68,7 @@ impl KnownContents {
 }
 
 impl Contents {
-    /// What was noted before, if it can be read.
+    /// Reads saved hashes; `None` if they are missing or have another version.
     #[must_use]
     pub fn read(host: &dyn ReadFiles, path: &HostPath) -> Option<Self> {
         let written = host.stat(path).ok()?.modified?;
@@ -75,20 +76,20 @@ impl Contents {
         (read.schema == SCHEMA).then_some(Self { written, ..read })
     }
 
-    /// Notes them for the next time.
+    /// Saves the hashes.
     pub fn write(&self, host: &dyn WriteFiles, path: &HostPath) -> std::io::Result<()> {
         super::write_json(host, path, self)
     }
 
-    /// The files of a snapshot with their hashes. Those that cannot be read are left out.
+    /// Returns the hashes of the files of a snapshot, from `before` if a file is unchanged. Unreadable files are omitted.
     #[must_use]
     pub fn of(host: &dyn ReadFiles, files: &FileSnapshot, before: Option<&Self>) -> Self {
         let mut known = BTreeMap::new();
         let mut unknown = Vec::new();
         for (path, stamp) in files {
-            match before.and_then(|before| before.settled(path, stamp)) {
-                Some(settled) => {
-                    known.insert(path.clone(), settled.clone());
+            match before.and_then(|before| before.reliable(path, stamp)) {
+                Some(reliable) => {
+                    known.insert(path.clone(), reliable.clone());
                 }
                 None => unknown.push((path, *stamp)),
             }
@@ -101,31 +102,31 @@ impl Contents {
         Self { schema: SCHEMA, trusted: false, files: known, written: 0, read: unknown.len() }
     }
 
-    /// The hash of a file that looks as it did, if nothing can have happened to it unseen.
-    fn settled(&self, path: &str, stamp: &FileStamp) -> Option<&KnownContents> {
+    /// Returns the saved hash of a file if the file is certainly unchanged.
+    fn reliable(&self, path: &str, stamp: &FileStamp) -> Option<&FileHash> {
         let known = self.files.get(path).filter(|known| known.stamp == *stamp && !known.sha256.is_empty())?;
         let newest = stamp.modified.max(stamp.changed);
         (stamp.modified > 0 && newest + TICK < self.written).then_some(known)
     }
 }
 
-/// The files of a source folder of which no build folder has a note yet. A store keeps one note for each source folder: the
-/// next tree, a build folder that was removed, and whoever only asks for the key need not read them again.
+/// Returns the hashes of a source folder that are not saved in the build folder. The store keeps the hashes of each source
+/// folder, so that other trees, new build folders and queries of the key need not read the files again.
 #[must_use]
-pub fn noted(host: &dyn WriteFiles, store: &Store, source: &HostPath, files: &FileSnapshot) -> Contents {
+pub fn with_store(host: &dyn WriteFiles, store: &Store, source: &HostPath, files: &FileSnapshot) -> Contents {
     let name = sha256(source.as_str().as_bytes());
-    let place = store.root.join(NOTES).join(&format!("{}.json", &name[..16]));
-    let contents = Contents::of(host, files, Contents::read(host, &place).as_ref());
+    let path = store.root.join(SOURCE_HASHES).join(&format!("{}.json", &name[..16]));
+    let contents = Contents::of(host, files, Contents::read(host, &path).as_ref());
     if contents.read > 0
         && store.is_writable()
-        && let Err(error) = contents.write(host, &place)
+        && let Err(error) = contents.write(host, &path)
     {
-        log::debug!("failed to save file hashes in `{place}`: {error}");
+        log::debug!("failed to save file hashes in `{path}`: {error}");
     }
     contents
 }
 
-fn read_all(host: &dyn ReadFiles, files: &[(&String, FileStamp)]) -> Vec<Option<KnownContents>> {
+fn read_all(host: &dyn ReadFiles, files: &[(&String, FileStamp)]) -> Vec<Option<FileHash>> {
     let readers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(MOST_READERS);
     let next = AtomicUsize::new(0);
     let hashes = Mutex::new(vec![None; files.len()]);
@@ -134,7 +135,7 @@ fn read_all(host: &dyn ReadFiles, files: &[(&String, FileStamp)]) -> Vec<Option<
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some((path, stamp)) = files.get(index) else { break };
-            done.push((index, KnownContents::read(host, path, *stamp)));
+            done.push((index, FileHash::read(host, path, *stamp)));
         }
         let mut hashes = hashes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         for (index, hash) in done {
@@ -157,26 +158,26 @@ mod tests {
     use gpubuild_host::{HostInfo, RealHost};
 
     #[test]
-    fn what_did_not_change_is_not_read_again_and_what_is_new_is_not_trusted() {
+    fn unchanged_files_are_not_read_again_unless_recently_written() {
         let host = RealHost::new();
         let folder = tempfile::tempdir().unwrap();
         let root = host.path(folder.path().to_str().unwrap());
         let (file, note) = (root.join("a"), root.join("note"));
         host.write(&file, b"abc").unwrap();
-        let look = |before: Option<&Contents>| {
+        let hash = |before: Option<&Contents>| {
             let snapshot = files::snapshot(&host, [file.as_str()]);
             let reads = host.counts().files;
             let contents = Contents::of(&host, &snapshot, before);
             (contents.files[file.as_str()].sha256.clone(), host.counts().files - reads, contents)
         };
-        let (first, reads, contents) = look(None);
+        let (first, reads, contents) = hash(None);
         assert_eq!((first.as_str(), reads), (sha256(b"abc").as_str(), 1));
         contents.write(&host, &note).unwrap();
         let fresh = Contents::read(&host, &note).unwrap();
-        assert_eq!(look(Some(&fresh)).1, 1, "written in the same moment: read again");
-        let settled = Contents { written: fresh.written + 2 * TICK, ..fresh };
-        assert_eq!(look(Some(&settled)).1, 0);
+        assert_eq!(hash(Some(&fresh)).1, 1, "a recently written file must be read again");
+        let reliable = Contents { written: fresh.written + 2 * TICK, ..fresh };
+        assert_eq!(hash(Some(&reliable)).1, 0);
         host.write(&file, b"abd").unwrap();
-        assert_eq!(look(Some(&settled)).0, sha256(b"abd"));
+        assert_eq!(hash(Some(&reliable)).0, sha256(b"abd"));
     }
 }

@@ -1,6 +1,6 @@
-//! Entries: what was made once, published by one rename, compared with its hashes each time it is used.
+//! Entries of the build store. An entry is published by a rename, and its files are verified with hashes whenever it is used.
 //!
-//! A key holds at most one entry that serves everywhere and one for each place that its files name.
+//! A key has at most one relocatable entry, and one entry for each pair of folders if the files contain absolute paths.
 
 use std::collections::BTreeMap;
 
@@ -8,142 +8,143 @@ use gpubuild_host::{Clock, FileLock, HostPath, InspectHost, ReadFiles, Wait, Wri
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::implicit_inputs::{self, ExternalHashes};
 use super::key::KeyParts;
 use super::outputs::StoredOutput;
-use super::places::Places;
+use super::roots::TreeRoots;
 use super::settings::Store;
-use super::surroundings::{self, RelocatedFolders};
 use super::{read_json, sha256, write_json};
 
-/// Version of the form of an entry.
+/// Version of the format of entries.
 pub const SCHEMA: u32 = 2;
 
-/// Name of the file that says what an entry holds; written before the entry is published.
+/// Name of the file that describes an entry. It is written last before the entry is published.
 pub const ENTRY: &str = "entry.json";
 
 const INPUTS: &str = "inputs.json";
 
-/// File whose time says when an entry was used last.
+/// File whose modification time is the time of the last use of an entry.
 pub const USED: &str = "used";
 
-/// What an entry holds: `entry.json`.
+/// The content of `entry.json`, which describes an entry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoreEntry {
     /// [`SCHEMA`].
     pub schema: u32,
-    /// `tree` or `objects`.
+    /// `trees` or `objects`.
     pub kind: String,
-    /// Key.
+    /// Key of the result.
     pub key: String,
-    /// What it is, for people: `llama cpu-vulkan`.
+    /// Description for users: `llama cpu-vulkan`.
     pub label: String,
-    /// Version of gpubuild that made it.
+    /// Version of gpubuild that created the entry.
     pub gpubuild: String,
-    /// When, in seconds since 1970.
+    /// Creation time in seconds since 1970.
     pub created: u64,
-    /// How long it took to make.
+    /// Duration of the build in seconds.
     pub seconds: f64,
-    /// Bytes of all files.
+    /// Total size of the files in bytes.
     pub bytes: u64,
-    /// Whether it serves only the folders that it was made in.
+    /// Hash of the source and build folder if the entry can be used only there; `None` if it is relocatable.
     pub place: Option<String>,
     /// Its files.
+    /// The files.
     pub files: Vec<Stored>,
-    /// Symbolic links: where, and what they say.
+    /// Symbolic links: path and target.
     pub links: Vec<(String, String)>,
 }
 
 /// A file of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stored {
-    /// Its name in the entry.
+    /// Name in the entry's folder.
     pub name: String,
-    /// Where it belongs.
+    /// Path to restore it to, with placeholders for source and build folder.
     pub path: String,
     /// Size in bytes.
     pub bytes: u64,
-    /// Its hash.
+    /// SHA-256 hash.
     pub sha256: String,
-    /// Whether it may be executed.
+    /// Whether the file is executable.
     pub executable: bool,
 }
 
-/// What an entry was made of: `inputs.json`.
+/// The content of `inputs.json`: the inputs of the build that created an entry.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct EntryInputs {
-    /// Everything that was known before.
+    /// The parts of the key.
     pub parts: KeyParts,
-    /// The source folder that it was made from.
+    /// The source folder of the build.
     pub origin: String,
-    /// Files outside of sources and build folder that were read, with hashes.
+    /// Hashes of the files outside source and build folder that the build read.
     pub outside: BTreeMap<String, String>,
-    /// Programs that were found on PATH, by name.
+    /// Paths of the programs that the build found on PATH, by name.
     pub programs: BTreeMap<String, String>,
-    /// The names in the folders of PATH, if something was searched there in vain.
+    /// Hash of all names in the folders of PATH, if the build searched for a program that was missing.
     pub path_names: Option<String>,
-    /// The processor, if the result is made for it.
+    /// Hash of the processor's properties, if the result is specific to it.
     pub processor: Option<String>,
-    /// Every file that was read, sources among them.
+    /// All files that the build read, including sources.
     pub read: Vec<String>,
-    /// What else belongs to the result.
+    /// The remaining data of the result.
     pub result: Value,
 }
 
-/// Why an entry does not serve.
+/// Why an entry cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Miss {
-    /// There is none.
+    /// The store has no entry for the key.
     #[error("nothing is stored for this key")]
     Absent,
-    /// A later version wrote it.
-    #[error("a later gpubuild wrote the entry")]
+    /// The entry has a newer format.
+    #[error("the entry was written by a newer gpubuild")]
     Newer,
-    /// It is not what it says.
+    /// The entry is incomplete or a hash does not match.
     #[error("the stored entry is damaged: {0}")]
     Damaged(String),
-    /// A header, a library or a script elsewhere.
-    #[error("`{0}`, which was read, is not what it was")]
+    /// A header, library or script outside source and build folder changed.
+    #[error("`{0}`, which the stored build read, has changed")]
     Outside(String),
-    /// A program on PATH.
-    #[error("`{0}` on PATH is another program than it was")]
+    /// PATH now contains another program with the same name.
+    #[error("`{0}` on PATH is now a different program")]
     Program(String),
-    /// Something that was not there may be found now.
-    #[error("something was searched on PATH in vain, and other programs are there now")]
+    /// A program that was missing may now be on PATH.
+    #[error("a program was not found on PATH, and the programs on PATH have changed since")]
     PathNames,
-    /// Another processor.
-    #[error("it was made for another processor")]
+    /// The result is specific to another processor.
+    #[error("it was built for another processor")]
     Processor,
 }
 
-/// Where the entries of a kind lie.
+/// The folder of the entries of a kind.
 #[must_use]
 pub fn folder(store: &Store, kind: &str) -> HostPath {
     store.root.join(kind)
 }
 
-/// The name of an entry for everywhere or for one place.
+/// The name of an entry: the key, followed by a hash of the folders unless the entry is relocatable.
 #[must_use]
 pub fn name(key: &str, place: Option<&str>) -> String {
     place.map_or_else(|| key.to_owned(), |place| format!("{key}-{}", place.get(..16).unwrap_or(place)))
 }
 
-/// What stands for the folders of a build in the name of an entry that serves only there.
+/// Hash of source and build folder, which identifies entries that can be used only there.
 #[must_use]
-pub fn place_of(places: &Places) -> String {
-    sha256(format!("{}\n{}", places.source, places.build).as_bytes())
+pub fn roots_hash(roots: &TreeRoots) -> String {
+    sha256(format!("{}\n{}", roots.source, roots.build).as_bytes())
 }
 
-/// Where an entry may lie: the one that serves everywhere, then the one for a place.
+/// The possible folders of an entry for a key: first the relocatable entry, then the one for these folders.
 #[must_use]
-pub fn candidates(store: &Store, kind: &str, key: &str, places: &Places) -> [HostPath; 2] {
-    let place = place_of(places);
+pub fn candidates(store: &Store, kind: &str, key: &str, roots: &TreeRoots) -> [HostPath; 2] {
+    let place = roots_hash(roots);
     [None, Some(place.as_str())].map(|place| folder(store, kind).join(&name(key, place)))
 }
 
-/// Takes the lock of a key; `waiting` is called if somebody else holds it.
+/// Locks a key. Calls `waiting` if another process holds the lock.
 ///
 /// # Errors
-/// It cannot be taken: the store cannot be written, or the waiting was interrupted.
+/// The store is not writable, or waiting was interrupted.
 pub fn lock(
     host: &dyn WriteFiles,
     store: &Store,
@@ -165,18 +166,18 @@ pub fn lock_path(store: &Store, key: &str) -> HostPath {
 }
 
 impl StoreEntry {
-    /// What is to be published of some files; they are filled in then.
+    /// Creates the description of an entry with some files. [`publish`] adds the files and links.
     #[must_use]
     pub fn new(
         host: &dyn Clock,
-        places: &Places,
+        roots: &TreeRoots,
         kind: &str,
         key: String,
         label: String,
         files: &[StoredOutput],
         seconds: f64,
     ) -> Self {
-        let names_place = files.iter().any(|file| file.names_place);
+        let contains_paths = files.iter().any(|file| file.contains_paths);
         Self {
             schema: SCHEMA,
             kind: kind.to_owned(),
@@ -186,33 +187,33 @@ impl StoreEntry {
             created: host.now(),
             seconds,
             bytes: 0,
-            place: names_place.then(|| place_of(places)),
+            place: contains_paths.then(|| roots_hash(roots)),
             files: Vec::new(),
             links: Vec::new(),
         }
     }
 
-    /// What a folder holds and what it was made of, if both are whole and a build here would read the same.
+    /// Reads and verifies the entry in a folder, and checks that a build on this machine would have the same inputs.
     ///
     /// # Errors
-    /// Why it does not serve.
-    pub fn serving(
+    /// Why the entry cannot be used.
+    pub fn read_usable(
         host: &dyn InspectHost,
         folder: &HostPath,
-        places: &Places,
-        elsewhere: &mut RelocatedFolders<'_>,
+        roots: &TreeRoots,
+        external: &mut ExternalHashes<'_>,
     ) -> Result<(Self, EntryInputs), Miss> {
         let entry = Self::read(host, folder)?;
         let inputs = Self::inputs(host, folder)?;
-        inputs.hold(host, places, elsewhere)?;
+        inputs.verify(host, roots, external)?;
         entry.verify(host, folder)?;
         Ok((entry, inputs))
     }
 
-    /// What a folder holds.
+    /// Reads the description of an entry.
     ///
     /// # Errors
-    /// Nothing that can be used.
+    /// The entry is missing, damaged or has another format version.
     pub fn read(host: &dyn ReadFiles, folder: &HostPath) -> Result<Self, Miss> {
         let value: Value = match host.read(&folder.join(ENTRY)) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| Miss::Damaged(error.to_string()))?,
@@ -223,76 +224,81 @@ impl StoreEntry {
         if schema > u64::from(SCHEMA) {
             return Err(Miss::Newer);
         }
-        // Versions before 2 stored values of variables: their entries are removed.
+        // Entries before version 2 contain values of environment variables. Reporting them as damaged removes them.
         if schema < u64::from(SCHEMA) {
-            return Err(Miss::Damaged("an earlier gpubuild wrote it".to_owned()));
+            return Err(Miss::Damaged("it was written by an older gpubuild".to_owned()));
         }
         serde_json::from_value(value).map_err(|error| Miss::Damaged(error.to_string()))
     }
 
-    /// What it was made of.
+    /// Reads the inputs of an entry.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The file is missing or malformed.
     pub fn inputs(host: &dyn ReadFiles, folder: &HostPath) -> Result<EntryInputs, Miss> {
         read_json(host, &folder.join(INPUTS)).ok_or_else(|| Miss::Damaged(format!("no {INPUTS}")))
     }
 
-    /// Compares every file with its hash.
+    /// Verifies the hashes of all files.
     ///
     /// # Errors
-    /// The first that differs.
+    /// The first file that differs.
     pub fn verify(&self, host: &dyn ReadFiles, folder: &HostPath) -> Result<(), Miss> {
         for file in &self.files {
             let path = folder.join(&file.name);
             let bytes = host.read(&path).map_err(|error| Miss::Damaged(format!("`{path}`: {error}")))?;
             if bytes.len() as u64 != file.bytes || sha256(&bytes) != file.sha256 {
-                return Err(Miss::Damaged(format!("`{path}` does not have its hash")));
+                return Err(Miss::Damaged(format!("the hash of `{path}` does not match")));
             }
         }
         Ok(())
     }
 
-    /// Puts every file where it belongs, links last.
+    /// Copies all files to their destinations, then creates the links.
     ///
     /// # Errors
-    /// The first that cannot be put there.
-    pub fn put(&self, host: &dyn WriteFiles, folder: &HostPath, places: &Places) -> std::io::Result<()> {
+    /// A file cannot be copied or a link cannot be created.
+    pub fn restore(
+        &self,
+        host: &dyn WriteFiles,
+        folder: &HostPath,
+        roots: &TreeRoots,
+    ) -> std::io::Result<()> {
         for file in &self.files {
-            let path = places.path(&file.path);
+            let path = roots.path(&file.path);
             host.duplicate(&folder.join(&file.name), &path)?;
             if file.executable {
                 host.set_executable(&path)?;
             }
         }
         for (path, text) in &self.links {
-            let path = places.path(path);
+            let path = roots.path(path);
             host.remove(&path)?;
             host.symlink(text, &path)?;
         }
         Ok(())
     }
 
-    /// Every path that [`StoreEntry::put`] makes.
+    /// All paths that [`StoreEntry::restore`] creates.
     #[must_use]
-    pub fn paths(&self, places: &Places) -> Vec<String> {
+    pub fn paths(&self, roots: &TreeRoots) -> Vec<String> {
         let files = self.files.iter().map(|file| &file.path).chain(self.links.iter().map(|(path, _)| path));
-        files.map(|path| places.path(path).to_string()).collect()
+        files.map(|path| roots.path(path).to_string()).collect()
     }
 }
 
 impl EntryInputs {
-    /// Whether everything that was read outside is what it was.
+    /// Checks that all inputs outside source and build folder are unchanged.
     ///
     /// # Errors
-    /// What is not.
-    pub fn hold(
+    /// The first input that changed.
+    pub fn verify(
         &self,
         host: &dyn ReadFiles,
-        places: &Places,
-        elsewhere: &mut RelocatedFolders<'_>,
+        roots: &TreeRoots,
+        external: &mut ExternalHashes<'_>,
     ) -> Result<(), Miss> {
-        if self.processor.is_some() && self.processor != surroundings::processor(host) {
+        if self.processor.is_some() && self.processor != implicit_inputs::processor(host) {
             return Err(Miss::Processor);
         }
         for (name, path) in &self.programs {
@@ -306,9 +312,9 @@ impl EntryInputs {
         let origin = host.path(&self.origin);
         let mut paths: Vec<String> = Vec::new();
         for path in self.outside.keys() {
-            paths.push(nearest(host, path, &origin, places));
+            paths.push(corresponding_path(host, path, &origin, roots));
         }
-        let hashes = elsewhere.hashes(&paths);
+        let hashes = external.hashes(&paths);
         for ((_, expected), (path, found)) in self.outside.iter().zip(paths.into_iter().zip(hashes)) {
             if found.as_ref() != Some(expected) {
                 return Err(Miss::Outside(path));
@@ -318,24 +324,24 @@ impl EntryInputs {
     }
 }
 
-/// The file that a build here would read in place of one that was read there: `../cmake/x.cmake` of another clone is
-/// this clone's, `/usr/include/stdio.h` is the same everywhere.
-fn nearest(host: &dyn ReadFiles, path: &str, origin: &HostPath, places: &Places) -> String {
-    let absolute = places.path(path);
-    if path.starts_with('{') || *origin == places.source {
+/// Returns the path that a build in this source folder would read instead of `path`. `../cmake/x.cmake` next to another
+/// clone corresponds to the file next to this clone; `/usr/include/stdio.h` is the same for both.
+fn corresponding_path(host: &dyn ReadFiles, path: &str, origin: &HostPath, roots: &TreeRoots) -> String {
+    let absolute = roots.path(path);
+    if path.starts_with('{') || *origin == roots.source {
         return absolute.to_string();
     }
     let (from, to): (Vec<&str>, Vec<&str>) =
         (origin.as_str().split(['/', '\\']).collect(), path.split(['/', '\\']).collect());
     let shared = from.iter().zip(&to).take_while(|(left, right)| left == right).count();
     let up = "../".repeat(from.len() - shared);
-    let here = places.source.join(&format!("{up}{}", to[shared..].join("/"))).normalized();
-    // Above the root there is nothing: then they share nothing but that.
-    let is_known_elsewhere = shared <= 1 || !host.is_file(&here);
-    if is_known_elsewhere { absolute.to_string() } else { here.to_string() }
+    let here = roots.source.join(&format!("{up}{}", to[shared..].join("/"))).normalized();
+    // Paths that share only the root are unrelated.
+    let is_unrelated = shared <= 1 || !host.is_file(&here);
+    if is_unrelated { absolute.to_string() } else { here.to_string() }
 }
 
-/// A hash of the names in all folders of PATH.
+/// Hash of all names in the folders of PATH.
 #[must_use]
 pub fn path_names(host: &dyn ReadFiles) -> String {
     let folders = gpubuild_detect::toolkit::places::path_folders(host);
@@ -344,43 +350,43 @@ pub fn path_names(host: &dyn ReadFiles) -> String {
     sha256(names.join("\0").as_bytes())
 }
 
-/// What is put into a store.
+/// An entry to be published.
 pub struct EntryDraft<'a> {
-    /// What it will say of itself; files and links are filled in.
+    /// Its description without files and links, which [`publish`] adds.
     pub entry: StoreEntry,
-    /// What it was made of.
+    /// The inputs of the build.
     pub inputs: EntryInputs,
-    /// Its files.
+    /// The files.
     pub outputs: &'a [StoredOutput],
-    /// Links, with what they say.
+    /// Symbolic links: path and target.
     pub links: &'a [(HostPath, String)],
 }
 
-/// Publishes an entry. Only under the key's lock.
+/// Publishes an entry. The caller must hold the key's lock.
 ///
 /// # Errors
-/// What the system said. Nothing half-written stays where entries are looked for.
+/// A file cannot be written. A failure never leaves a partial entry under the final name.
 pub fn publish(
     host: &dyn WriteFiles,
     store: &Store,
-    places: &Places,
+    roots: &TreeRoots,
     draft: EntryDraft<'_>,
 ) -> std::io::Result<StoreEntry> {
     let all = folder(store, &draft.entry.kind);
     let name = name(&draft.entry.key, draft.entry.place.as_deref());
     let (partial, old) = (all.join(&format!(".{name}.partial")), all.join(&format!(".{name}.old")));
     host.remove(&partial)?;
-    let made = make(host, &partial, places, draft);
-    let published = made.and_then(|entry| {
-        let place = all.join(&name);
+    let written = write_partial(host, &partial, roots, draft);
+    let published = written.and_then(|entry| {
+        let target = all.join(&name);
         host.remove(&old)?;
-        if host.exists(&place) {
-            host.rename(&place, &old)?;
+        if host.exists(&target) {
+            host.rename(&target, &old)?;
         }
-        host.rename(&partial, &place)?;
+        host.rename(&partial, &target)?;
         Ok(entry)
     });
-    // Whatever happened, it is in nobody's way; the next attempt removes it as well.
+    // Leftover folders do no harm, and the next attempt removes them.
     let _ = host.remove(&old);
     if published.is_err() {
         let _ = host.remove(&partial);
@@ -388,10 +394,10 @@ pub fn publish(
     published
 }
 
-fn make(
+fn write_partial(
     host: &dyn WriteFiles,
     folder: &HostPath,
-    places: &Places,
+    roots: &TreeRoots,
     draft: EntryDraft<'_>,
 ) -> std::io::Result<StoreEntry> {
     let EntryDraft { mut entry, inputs, outputs, links } = draft;
@@ -402,21 +408,22 @@ fn make(
         entry.bytes += output.bytes;
         entry.files.push(Stored {
             name,
-            path: places.take_out(output.belongs.as_str()),
+            path: roots.with_placeholders(output.destination.as_str()),
             bytes: output.bytes,
             sha256: output.sha256.clone(),
             executable: output.executable,
         });
     }
-    entry.links = links.iter().map(|(path, text)| (places.take_out(path.as_str()), text.clone())).collect();
+    entry.links =
+        links.iter().map(|(path, text)| (roots.with_placeholders(path.as_str()), text.clone())).collect();
     write_json(host, &folder.join(INPUTS), &inputs)?;
     host.write(&folder.join(USED), b"")?;
     write_json(host, &folder.join(ENTRY), &entry)?;
     Ok(entry)
 }
 
-/// Notes that an entry was used. A store that cannot be written is used all the same.
-pub fn note_use(host: &dyn WriteFiles, folder: &HostPath) {
+/// Records the use of an entry. Failures are ignored so that read-only stores can be used.
+pub fn record_use(host: &dyn WriteFiles, folder: &HostPath) {
     if let Err(error) = host.write(&folder.join(USED), b"") {
         log::debug!("failed to record the use of `{folder}`: {error}");
     }

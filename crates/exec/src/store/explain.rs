@@ -1,4 +1,4 @@
-//! What the store has for a tree, and why it has nothing.
+//! Explains whether the build store has a result for a tree.
 
 use std::collections::BTreeMap;
 
@@ -6,23 +6,24 @@ use serde::Serialize;
 
 use super::key::KeyDifference;
 
-/// Whether a tree is in the store.
+/// Whether the store has a usable result for a tree, and why not.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TreeExplanation {
-    /// Tree.
+    /// Id of the tree.
     pub tree: String,
-    /// Its key; absent if what it depends on cannot be told.
+    /// Its key; absent if its dependencies cannot be determined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Whether a build would take it from the store.
+    /// Whether a build would restore it from the store.
     pub hit: bool,
-    /// Folder of the entry, or why there is none.
+    /// Folder of the entry, or why no entry can be used.
     pub what: String,
-    /// What the key is compared with.
+    /// The build whose key is compared; empty without such a build.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub since: String,
-    /// The parts that differ from it.
+    /// The parts of the key that differ from that build.
     pub different: Vec<KeyDifference>,
-    /// The hash of each part.
+    /// The hash of each part of the key.
     pub parts: BTreeMap<String, String>,
 }

@@ -1,4 +1,4 @@
-//! Whether files are what they were: by size and times, never by content.
+//! Detects changed files by size and times, without reading them.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,20 @@ use serde::{Deserialize, Serialize};
 /// Size and times of a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileStamp {
-    /// In bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// In nanoseconds since 1970; zero where it is not known.
+    /// Modification time in nanoseconds since 1970; zero if unknown.
     pub modified: u128,
-    /// When content or attributes last changed, the same way. Programs cannot set it back, as they can the other.
+    /// Time of the last change of content or attributes, in nanoseconds since 1970; zero if unknown. Unlike the modification
+    /// time, programs cannot set it.
     pub changed: u128,
-    /// Whether it may be executed.
+    /// Whether the file is executable.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub executable: bool,
 }
 
 impl FileStamp {
-    /// The stamp in what the system tells of a file.
+    /// Creates the stamp from the file's metadata.
     #[must_use]
     pub fn of(stat: &Stat) -> Self {
         Self {
@@ -32,29 +33,29 @@ impl FileStamp {
     }
 }
 
-/// Files by absolute path.
+/// Stamps of files by absolute path.
 pub type FileSnapshot = BTreeMap<String, FileStamp>;
 
-/// Folders below a source folder in which no sources lie.
-const PASSED_OVER: [&str; 5] = [".git", ".gpubuild", ".venv", "target", "__pycache__"];
+/// Subfolders of a source folder that contain no sources.
+const SKIPPED: [&str; 5] = [".git", ".gpubuild", ".venv", "target", "__pycache__"];
 
-/// A link may lead back up; nothing real is this deep.
+/// Maximum depth of paths, which limits cycles of symbolic links.
 const DEEPEST: usize = 64;
 
-/// The stamp of one file; `None` if there is no such file.
+/// Returns the stamp of one file; `None` if it does not exist.
 #[must_use]
 pub fn stamp(host: &dyn ReadFiles, path: &HostPath) -> Option<FileStamp> {
     let stat = host.stat(path).ok()?;
     (stat.kind == FileKind::File).then(|| FileStamp::of(&stat))
 }
 
-/// The stamps of the files of a list that are there.
+/// Returns the stamps of all listed files that exist.
 pub fn snapshot<'a>(host: &dyn ReadFiles, paths: impl IntoIterator<Item = &'a str>) -> FileSnapshot {
     let stamped = paths.into_iter().map(|path| (path.to_owned(), stamp(host, &host.path(path))));
     stamped.filter_map(|(path, stamp)| Some((path, stamp?))).collect()
 }
 
-/// All files below a folder, except those in `without` and in folders that hold no sources.
+/// Returns the stamps of all files below a source folder, except those in `without` and in folders that contain no sources.
 ///
 /// # Errors
 /// The first folder that cannot be listed.
@@ -63,10 +64,10 @@ pub fn walk(
     folder: &HostPath,
     without: &HostPath,
 ) -> Result<FileSnapshot, (HostPath, std::io::Error)> {
-    walk_passing(host, folder, without, &PASSED_OVER)
+    walk_skipping(host, folder, without, &SKIPPED)
 }
 
-/// All files below a folder that a copy of it needs, except those in `without`.
+/// Returns the stamps of all files below a folder that belong in a copy of it, except those in `without`.
 ///
 /// # Errors
 /// The first folder that cannot be listed.
@@ -75,36 +76,36 @@ pub fn walk_all(
     folder: &HostPath,
     without: &HostPath,
 ) -> Result<FileSnapshot, (HostPath, std::io::Error)> {
-    let mut found = walk_passing(host, folder, without, &[".git", ".gpubuild"])?;
-    // What cargo and others mark as a cache is no source.
+    let mut found = walk_skipping(host, folder, without, &[".git", ".gpubuild"])?;
+    // Cargo and other tools mark cache folders with this file.
     let caches: Vec<String> =
         found.keys().filter_map(|path| path.strip_suffix("CACHEDIR.TAG")).map(str::to_owned).collect();
     found.retain(|path, _| !caches.iter().any(|cache| path.starts_with(cache.as_str())));
     Ok(found)
 }
 
-fn walk_passing(
+fn walk_skipping(
     host: &dyn ReadFiles,
     folder: &HostPath,
     without: &HostPath,
-    passed_over: &[&str],
+    skipped: &[&str],
 ) -> Result<FileSnapshot, (HostPath, std::io::Error)> {
     let mut found = FileSnapshot::new();
-    let mut waiting = vec![folder.clone()];
-    while let Some(folder) = waiting.pop() {
+    let mut pending = vec![folder.clone()];
+    while let Some(folder) = pending.pop() {
         for name in host.list(&folder).map_err(|error| (folder.clone(), error))? {
             let path = folder.join(&name);
-            if passed_over.contains(&name.as_str()) || path == *without {
+            if skipped.contains(&name.as_str()) || path == *without {
                 continue;
             }
-            // A link that dangles is no file; nothing can depend on it.
+            // Skips dangling links.
             let Ok(stat) = host.stat(&path) else { continue };
             match stat.kind {
                 FileKind::File => {
                     found.insert(path.to_string(), FileStamp::of(&stat));
                 }
                 FileKind::Directory if path.as_str().matches(['/', '\\']).count() < DEEPEST => {
-                    waiting.push(path);
+                    pending.push(path);
                 }
                 _ => {}
             }
@@ -113,12 +114,12 @@ fn walk_passing(
     Ok(found)
 }
 
-/// The folders below one, itself among them, in which a file of this name lies.
+/// Returns the folders at or below `folder` that contain a file with this name.
 #[must_use]
 pub fn folders_with(host: &dyn ReadFiles, folder: &HostPath, name: &str) -> Vec<HostPath> {
     let mut found = Vec::new();
-    let mut waiting = vec![folder.clone()];
-    while let Some(folder) = waiting.pop() {
+    let mut pending = vec![folder.clone()];
+    while let Some(folder) = pending.pop() {
         for entry in host.list(&folder).unwrap_or_default() {
             let path = folder.join(&entry);
             if entry == name {
@@ -127,7 +128,7 @@ pub fn folders_with(host: &dyn ReadFiles, folder: &HostPath, name: &str) -> Vec<
                 && path.as_str().matches(['/', '\\']).count() < DEEPEST
                 && host.is_dir(&path)
             {
-                waiting.push(path);
+                pending.push(path);
             }
         }
     }
@@ -135,7 +136,7 @@ pub fn folders_with(host: &dyn ReadFiles, folder: &HostPath, name: &str) -> Vec<
     found
 }
 
-/// Whether every file of a snapshot is what it was.
+/// Whether all files of a snapshot are unchanged.
 #[must_use]
 pub fn unchanged(host: &dyn ReadFiles, snapshot: &FileSnapshot) -> bool {
     snapshot.iter().all(|(path, was)| stamp(host, &host.path(path)) == Some(*was))

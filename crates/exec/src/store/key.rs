@@ -1,4 +1,4 @@
-//! Keys: a hash over named parts, each of named items, so that it can be told what is different.
+//! Keys of the build store. A key is a hash of named parts with named items, so that differences can be reported.
 
 use std::collections::BTreeMap;
 
@@ -7,32 +7,34 @@ use serde::{Deserialize, Serialize};
 
 use super::sha256;
 
-/// Longer values are hashed: people would not compare them anyway.
+/// Maximum length of values that are stored as they are. Longer values are hashed.
 const LONGEST_SHOWN: usize = 24;
 
-/// Everything that a result depends on and that is known before it is made.
+/// All inputs of a result that are known before it is built: items by part, with values or hashes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct KeyParts(pub BTreeMap<String, BTreeMap<String, String>>);
 
-/// A part that differs.
+/// A part of a key that differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KeyDifference {
-    /// `sources`, `options`, `programs`.
+    /// Name of the part: `sources`, `options`, `programs`.
     pub part: String,
-    /// The items: a file, an option.
+    /// The items that differ, such as files or options.
     pub items: Vec<KeyChange>,
 }
 
-/// An item that differs.
+/// An item of a key that differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KeyChange {
-    /// Its name.
+    /// Name of the item.
     pub name: String,
-    /// What it was; left out if it is new.
+    /// Earlier value; absent if the item is new.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// What it is; left out if it is gone.
+    /// Current value; absent if the item was removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub now: Option<String>,
 }
@@ -43,12 +45,12 @@ impl KeyParts {
         self.0.entry(part.to_owned()).or_default().insert(name.into(), value.into());
     }
 
-    /// Sets an item to the hash of a value that must not be written anywhere.
+    /// Sets an item to the hash of a value that must not be stored, such as a possible secret.
     pub fn set_hashed(&mut self, part: &str, name: impl Into<String>, value: &str) {
         self.set(part, name, sha256(value.as_bytes()));
     }
 
-    /// Sets an item to its value if that is short and plainly not a secret, else to its hash.
+    /// Sets an item to its value if that is short and certainly not a secret, otherwise to its hash.
     pub fn set_shown(&mut self, part: &str, name: &str, value: &str) {
         if value.len() <= LONGEST_SHOWN && secret::redact(&format!("{name}={value}")).kinds.is_empty() {
             self.set(part, name, value);
@@ -57,7 +59,7 @@ impl KeyParts {
         }
     }
 
-    /// The hash of each part.
+    /// Returns the hash of each part.
     ///
     /// # Panics
     /// Never: plain data always serialises.
@@ -69,7 +71,7 @@ impl KeyParts {
         self.0.iter().map(|(name, items)| (name.clone(), hash(items))).collect()
     }
 
-    /// The key.
+    /// Returns the key: a hash of the hashes of all parts.
     ///
     /// # Panics
     /// Never: plain data always serialises.
@@ -78,7 +80,7 @@ impl KeyParts {
         sha256(&serde_json::to_vec(&self.hashes()).expect("plain data serialises"))
     }
 
-    /// What is different from an earlier state, sorted.
+    /// Returns the differences to an earlier state, sorted by part and item.
     #[must_use]
     pub fn since(&self, before: &Self) -> Vec<KeyDifference> {
         let nothing = BTreeMap::new();
@@ -105,11 +107,11 @@ impl KeyParts {
 }
 
 impl KeyDifference {
-    /// `sources: ggml.c changed, new.c is new`, with at most a few items.
+    /// Formats the difference with at most three items: ``sources: `ggml.c` changed, `new.c` is new``.
     #[must_use]
     pub fn line(&self) -> String {
         const SHOWN: usize = 3;
-        let mut items: Vec<String> = self.items.iter().take(SHOWN).map(KeyChange::words).collect();
+        let mut items: Vec<String> = self.items.iter().take(SHOWN).map(KeyChange::describe).collect();
         if self.items.len() > SHOWN {
             items.push(format!("{} more", self.items.len() - SHOWN));
         }
@@ -118,16 +120,16 @@ impl KeyDifference {
 }
 
 impl KeyChange {
-    fn words(&self) -> String {
-        // Hashes tell people nothing.
+    fn describe(&self) -> String {
+        // Hashes are not shown.
         let is_short = |text: &String| text.len() < 48 && !text.is_empty();
         match (&self.before, &self.now) {
             (Some(before), Some(now)) if is_short(before) && is_short(now) => {
-                format!("`{}` was `{before}`, is `{now}`", self.name)
+                format!("`{}` changed from `{before}` to `{now}`", self.name)
             }
             (Some(_), Some(_)) => format!("`{}` changed", self.name),
             (None, _) => format!("`{}` is new", self.name),
-            (Some(_), None) => format!("`{}` is gone", self.name),
+            (Some(_), None) => format!("`{}` was removed", self.name),
         }
     }
 }
@@ -137,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn differences_are_named() {
+    fn differences_are_described() {
         let mut before = KeyParts::default();
         before.set("options", "X", "ON");
         before.set("sources", "a.c", "0".repeat(64));
@@ -146,7 +148,7 @@ mod tests {
         now.set("options", "X", "OFF");
         now.set("sources", "b.c", "1".repeat(64));
         let lines: Vec<String> = now.since(&before).iter().map(KeyDifference::line).collect();
-        assert_eq!(lines, ["options: `X` was `ON`, is `OFF`", "sources: `b.c` is new"]);
+        assert_eq!(lines, ["options: `X` changed from `ON` to `OFF`", "sources: `b.c` is new"]);
         assert_ne!(now.key(), before.key());
     }
 }

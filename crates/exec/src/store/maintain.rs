@@ -1,4 +1,4 @@
-//! What lies in a store, and throwing away what was not used for longest.
+//! Lists and prunes the entries of a build store.
 
 use gpubuild_host::{Host, HostPath, ReadFiles, Wait, WriteFiles};
 
@@ -9,28 +9,28 @@ use super::settings::Store;
 /// Kinds of entries.
 pub const KINDS: [&str; 2] = ["trees", "objects"];
 
-/// An entry with its place.
+/// An entry in a store.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoreItem {
-    /// Its folder.
+    /// Folder of the entry.
     pub folder: HostPath,
     /// `trees` or `objects`.
     pub kind: &'static str,
-    /// What it says of itself, or why it cannot be used.
+    /// The description of the entry, or why it cannot be used.
     pub entry: Result<StoreEntry, Miss>,
-    /// When it was used last, in seconds since 1970.
+    /// Time of the last use in seconds since 1970.
     pub used: u64,
 }
 
 impl StoreItem {
-    /// Bytes that it takes.
+    /// Size of the entry in bytes; 0 if it cannot be used.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.entry.as_ref().map_or(0, |entry| entry.bytes)
     }
 }
 
-/// All entries, those used last first.
+/// Returns all entries, most recently used first.
 #[must_use]
 pub fn items(host: &dyn ReadFiles, store: &Store) -> Vec<StoreItem> {
     let mut found = Vec::new();
@@ -48,49 +48,49 @@ pub fn items(host: &dyn ReadFiles, store: &Store) -> Vec<StoreItem> {
     found
 }
 
-/// What may be thrown away.
+/// Limits for pruning. Entries beyond any limit are removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StoreLimits {
-    /// Bytes that may stay.
+    /// Maximum total size in bytes.
     pub size: Option<u64>,
-    /// Seconds without use after which an entry goes.
+    /// Maximum time since the last use in seconds.
     pub age: Option<u64>,
-    /// Everything goes.
+    /// Whether to remove all entries.
     pub all: bool,
 }
 
-/// What was thrown away.
+/// The result of pruning.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Pruned {
-    /// Entries that are gone.
+    /// Removed entries.
     pub removed: Vec<StoreItem>,
-    /// Entries that would have gone, and are in use.
+    /// Entries that were not removed because they are in use.
     pub in_use: Vec<StoreItem>,
-    /// Bytes that stay.
+    /// Total size of the remaining entries in bytes.
     pub left: u64,
 }
 
-/// Throws away entries: those that cannot be used, those that are too old, then those not used for longest. An entry that
-/// somebody uses or makes stays, and so does one of a later version.
+/// Removes unusable entries, entries that are too old, and the least recently used entries beyond the size limit. Entries
+/// that are in use or being written are kept, and so are entries of newer versions.
 ///
 /// # Errors
-/// The first folder that cannot be removed.
+/// A file or folder cannot be removed.
 pub fn prune(host: &dyn Host, store: &Store, limits: StoreLimits) -> std::io::Result<Pruned> {
     let now = host.now();
     let mut pruned = Pruned::default();
     remove_leftovers(host, store)?;
-    remove_notes(host, store, limits.all)?;
+    remove_old_hashes(host, store, limits.all)?;
     for item in items(host, store) {
         let bytes = item.bytes();
-        // A clock that went back makes entries look as if they came from the future: they count as new.
+        // After the clock was set back, entries may have a time in the future. They count as new.
         let is_old = limits.age.is_some_and(|age| now.saturating_sub(item.used) > age);
         let is_too_much = limits.size.is_some_and(|size| pruned.left + bytes > size);
-        let goes = match item.entry {
+        let is_removed = match item.entry {
             Err(Miss::Newer) => false,
             Err(_) => true,
             Ok(_) => limits.all || is_old || is_too_much,
         };
-        let removal = if goes { remove(host, store, &item)? } else { Removal::Kept };
+        let removal = if is_removed { remove(host, store, &item)? } else { Removal::Kept };
         match removal {
             Removal::Removed => pruned.removed.push(item),
             Removal::Gone => {}
@@ -104,7 +104,7 @@ pub fn prune(host: &dyn Host, store: &Store, limits: StoreLimits) -> std::io::Re
     Ok(pruned)
 }
 
-/// What became of an entry.
+/// The outcome of removing an entry.
 enum Removal {
     Kept,
     Removed,
@@ -113,7 +113,7 @@ enum Removal {
     InUse,
 }
 
-/// Removes an entry unless it is in use: its name goes at once, then its files.
+/// Removes an entry unless it is in use.
 fn remove(host: &dyn WriteFiles, store: &Store, item: &StoreItem) -> std::io::Result<Removal> {
     let name = item.folder.file_name().unwrap_or_default();
     let key = name.split('-').next().unwrap_or(name);
@@ -125,11 +125,11 @@ fn remove(host: &dyn WriteFiles, store: &Store, item: &StoreItem) -> std::io::Re
     Ok(Removal::Removed)
 }
 
-/// Removes the folder of an entry so that nobody sees half of it. Only under the key's lock. An entry that is not there is
-/// no error.
+/// Removes the folder of an entry. Renames it first so that other processes never see a partial entry. The caller must hold
+/// the key's lock. A missing folder is not an error.
 ///
 /// # Errors
-/// What the system said.
+/// The folder cannot be renamed or removed.
 pub fn discard(host: &dyn WriteFiles, folder: &HostPath) -> std::io::Result<()> {
     let (Some(all), Some(name)) = (folder.parent(), folder.file_name()) else { return Ok(()) };
     let old = all.join(&format!(".{name}.old"));
@@ -141,32 +141,32 @@ pub fn discard(host: &dyn WriteFiles, folder: &HostPath) -> std::io::Result<()> 
     }
 }
 
-/// Notes of source folders that were not written for this long are of projects that are gone; if not, they are made again.
-const NOTED: u64 = 60 * 24 * 3600;
+/// Maximum age in seconds of the saved hashes of a source folder. Older ones are probably of removed projects.
+const MAX_HASHES_AGE: u64 = 60 * 24 * 3600;
 
-fn remove_notes(host: &dyn Host, store: &Store, all: bool) -> std::io::Result<()> {
-    let folder = store.root.join(contents::NOTES);
+fn remove_old_hashes(host: &dyn Host, store: &Store, all: bool) -> std::io::Result<()> {
+    let folder = store.root.join(contents::SOURCE_HASHES);
     for name in host.list(&folder).unwrap_or_default() {
-        let note = folder.join(&name);
-        let written = host.stat(&note).ok().and_then(|stat| stat.modified);
+        let hashes = folder.join(&name);
+        let written = host.stat(&hashes).ok().and_then(|stat| stat.modified);
         let written = written.and_then(|time| u64::try_from(time / 1_000_000_000).ok()).unwrap_or_default();
-        if all || host.now().saturating_sub(written) > NOTED {
-            host.remove(&note)?;
+        if all || host.now().saturating_sub(written) > MAX_HASHES_AGE {
+            host.remove(&hashes)?;
         }
     }
     Ok(())
 }
 
-/// What kills have left: halves of entries that nobody makes any more.
+/// Removes partial and renamed entries of interrupted processes. Those of running processes are locked.
 fn remove_leftovers(host: &dyn WriteFiles, store: &Store) -> std::io::Result<()> {
     for kind in KINDS {
         let all = entry::folder(store, kind);
         for name in host.list(&all).unwrap_or_default() {
-            let ours = name
+            let name_in_use = name
                 .strip_prefix('.')
                 .and_then(|name| name.strip_suffix(".partial").or_else(|| name.strip_suffix(".old")));
-            let Some(ours) = ours else { continue };
-            let key = ours.split('-').next().unwrap_or(ours);
+            let Some(name_in_use) = name_in_use else { continue };
+            let key = name_in_use.split('-').next().unwrap_or(name_in_use);
             if let Some(_lock) = host.lock(&entry::lock_path(store, key), Wait::No)? {
                 host.remove(&all.join(&name))?;
             }

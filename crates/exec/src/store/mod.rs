@@ -1,40 +1,41 @@
-//! State on disk that outlives a run: locks, and stamps that tell whether anything changed.
+//! State on disk: the build store, and stamps that detect changes between builds.
 //!
-//! A stamp is written last and by one rename. Whatever is interrupted leaves the old stamp, or none, and is done again.
+//! A stamp is written last and replaced by a rename. An interrupted build therefore leaves the old stamp or none, and its
+//! steps run again.
 
 pub mod contents;
 pub mod entry;
 pub mod explain;
 pub mod files;
+pub mod implicit_inputs;
 pub mod key;
-pub mod listened;
 pub mod maintain;
 pub mod outputs;
-pub mod places;
+pub mod roots;
 pub mod settings;
-pub mod surroundings;
 pub mod table;
 pub mod tree_key;
+pub mod variables;
 
-/// The folder of this version's entries in a store. Those of other versions lie beside it and are left alone.
+/// Name of the folder for this format version in a store. Folders of other versions are not changed.
 pub const FORMAT: &str = "v1";
 
 use gpubuild_host::{HostPath, ReadFiles, WriteFiles};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A value that was written as JSON; `None` if it is not there or not readable, which only means more work.
+/// Reads a JSON file; `None` if it is missing or malformed. Callers then recompute the value.
 #[must_use]
 pub fn read_json<T: DeserializeOwned>(host: &dyn ReadFiles, path: &HostPath) -> Option<T> {
     serde_json::from_slice(&host.read(path).ok()?).ok()
 }
 
-/// Writes a value as JSON by one rename.
+/// Writes a value as JSON. The file is replaced atomically.
 pub fn write_json<T: Serialize>(host: &dyn WriteFiles, path: &HostPath, value: &T) -> std::io::Result<()> {
     host.write(path, &serde_json::to_vec(value).map_err(std::io::Error::other)?)
 }
 
-/// The sha256 of bytes, as `sha256sum` writes it.
+/// The SHA-256 hash of bytes in lowercase hexadecimal digits, as printed by `sha256sum`.
 #[must_use]
 pub fn sha256(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
@@ -53,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hashes_are_those_of_sha256sum() {
+    fn hashes_match_sha256sum() {
         assert_eq!(sha256(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     }
 }

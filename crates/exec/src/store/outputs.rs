@@ -1,4 +1,5 @@
-//! Which files of a build folder are its result: what CMake calls artifacts, and what has to lie beside them.
+//! Selects the files of a build folder that belong to its result: CMake's artifacts, files next to programs and shared
+//! libraries, and generated headers.
 
 use std::collections::BTreeSet;
 
@@ -7,53 +8,53 @@ use gpubuild_plan::artifacts::{BuiltTree, LinkItem};
 use gpubuild_plan::plan::PlannedTree;
 
 use super::files;
-use super::places::Places;
+use super::roots::TreeRoots;
 use super::sha256;
 use super::table::{StampTable, has_extension};
 use crate::cmake::file_api::FileApiReply;
 
-/// A file of a result.
+/// A file that belongs to a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredOutput {
-    /// Where it lies.
+    /// Current path.
     pub path: HostPath,
-    /// Where it belongs.
-    pub belongs: HostPath,
+    /// Path that the file is restored to.
+    pub destination: HostPath,
     /// Size in bytes.
     pub bytes: u64,
-    /// Its hash.
+    /// SHA-256 hash.
     pub sha256: String,
-    /// Whether it may be executed.
+    /// Whether the file is executable.
     pub executable: bool,
-    /// Whether it names the folders of this build.
-    pub names_place: bool,
+    /// Whether the file contains the path of the source or build folder.
+    pub contains_paths: bool,
 }
 
 /// The result of a tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outputs {
-    /// Files.
+    /// The files.
     pub files: Vec<StoredOutput>,
-    /// Links to them, with what they say.
+    /// Symbolic links to them: path and target.
     pub links: Vec<(HostPath, String)>,
 }
 
-/// Folders of a build folder that hold no result.
-const PASSED_OVER: [&str; 4] = ["CMakeFiles", ".cmake", "gpubuild", "Testing"];
+/// Subfolders of a build folder that contain no results.
+const SKIPPED: [&str; 4] = ["CMakeFiles", ".cmake", "gpubuild", "Testing"];
 
-/// More generated headers than this are no headers.
+/// Maximum number of generated headers. With more of them the result is not stored.
 const MOST_HEADERS: usize = 5000;
 
-/// Everything that a tree made and somebody may use. `None` if that cannot be told.
+/// Collects the files of a tree's result. `None` if they cannot be determined.
 #[must_use]
 pub fn gather(
     host: &dyn ReadFiles,
     tree: &PlannedTree,
     reply: &FileApiReply,
     built: &BuiltTree,
-    places: &Places,
+    roots: &TreeRoots,
 ) -> Option<Outputs> {
-    // What a target without artifacts makes is not known.
+    // The outputs of targets without artifacts are unknown.
     let is_unknown = |name: &String| reply.target(name).is_none_or(|target| target.kind == "UTILITY");
     if tree.targets.iter().any(is_unknown) {
         return None;
@@ -71,15 +72,15 @@ pub fn gather(
     let folders: BTreeSet<String> =
         loaded.filter_map(|file| host.path(&file.path).parent().map(|folder| folder.to_string())).collect();
     for folder in &folders {
-        beside(host, &host.path(folder), &mut paths, &mut links);
+        add_siblings(host, &host.path(folder), &mut paths, &mut links);
     }
-    headers(host, &tree.build, &mut paths)?;
-    let files: Option<Vec<StoredOutput>> = paths.iter().map(|path| output(host, path, places)).collect();
+    add_headers(host, &tree.build, &mut paths)?;
+    let files: Option<Vec<StoredOutput>> = paths.iter().map(|path| output(host, path, roots)).collect();
     Some(Outputs { files: files?, links })
 }
 
-/// Files and links in the folder of a program or shared library: modules, data, the other names of the library.
-fn beside(
+/// Adds files and links in the folder of a program or shared library: modules, data, and other names of the library.
+fn add_siblings(
     host: &dyn ReadFiles,
     folder: &HostPath,
     paths: &mut BTreeSet<String>,
@@ -100,23 +101,23 @@ fn beside(
     }
 }
 
-/// Headers that the project made: whoever compiles against the result reads them. `None` if they are too many.
-fn headers(host: &dyn ReadFiles, build: &HostPath, paths: &mut BTreeSet<String>) -> Option<()> {
-    let mut waiting = vec![build.clone()];
+/// Adds generated headers, which dependents of the result may include. `None` if there are too many.
+fn add_headers(host: &dyn ReadFiles, build: &HostPath, paths: &mut BTreeSet<String>) -> Option<()> {
+    let mut pending = vec![build.clone()];
     let mut found = 0;
-    while let Some(folder) = waiting.pop() {
+    while let Some(folder) = pending.pop() {
         for name in host.list(&folder).unwrap_or_default() {
-            if PASSED_OVER.contains(&name.as_str()) {
+            if SKIPPED.contains(&name.as_str()) {
                 continue;
             }
             let path = folder.join(&name);
-            // A link could lead anywhere, also back.
+            // Links are skipped because they may form cycles.
             if host.read_link(&path).is_ok() {
                 continue;
             }
             let Ok(stat) = host.stat(&path) else { continue };
             match stat.kind {
-                FileKind::Directory => waiting.push(path),
+                FileKind::Directory => pending.push(path),
                 FileKind::File if has_extension(&name, &StampTable::embedded().headers) => {
                     found += 1;
                     paths.insert(path.to_string());
@@ -131,13 +132,13 @@ fn headers(host: &dyn ReadFiles, build: &HostPath, paths: &mut BTreeSet<String>)
     Some(())
 }
 
-fn output(host: &dyn ReadFiles, path: &str, places: &Places) -> Option<StoredOutput> {
-    read(host, &host.path(path), places)
+fn output(host: &dyn ReadFiles, path: &str, roots: &TreeRoots) -> Option<StoredOutput> {
+    read(host, &host.path(path), roots)
 }
 
-/// A file that belongs where it lies. `None` if it cannot be read.
+/// Reads a file whose destination is its current path. `None` if it cannot be read.
 #[must_use]
-pub fn read(host: &dyn ReadFiles, path: &HostPath, places: &Places) -> Option<StoredOutput> {
+pub fn read(host: &dyn ReadFiles, path: &HostPath, roots: &TreeRoots) -> Option<StoredOutput> {
     let path = path.clone();
     let bytes = host.read(&path).ok()?;
     let executable = files::stamp(host, &path)?.executable;
@@ -145,13 +146,14 @@ pub fn read(host: &dyn ReadFiles, path: &HostPath, places: &Places) -> Option<St
         bytes: bytes.len() as u64,
         sha256: sha256(&bytes),
         executable,
-        names_place: places.are_named_in(&bytes),
-        belongs: path.clone(),
+        contains_paths: roots.occur_in(&bytes),
+        destination: path.clone(),
         path,
     })
 }
 
-/// Whether a result is made for the processor that it was made on: compilers were told so, or the project ran a program.
+/// Whether a result is specific to this machine's processor, because of compiler flags such as `-march=native` or because
+/// CMake ran a test program.
 #[must_use]
 pub fn is_for_this_processor(host: &dyn ReadFiles, tree: &PlannedTree, reply: &FileApiReply) -> bool {
     let table = StampTable::embedded();
@@ -159,7 +161,7 @@ pub fn is_for_this_processor(host: &dyn ReadFiles, tree: &PlannedTree, reply: &F
     if reply.cache.keys().any(ran) {
         return true;
     }
-    // A build file that cannot be read could say anything.
+    // An unreadable build file may contain such flags.
     let Ok(text) = host.read(&tree.build.join("build.ninja")) else { return true };
     table.native_words.iter().any(|word| memchr::memmem::find(&text, word.as_bytes()).is_some())
 }

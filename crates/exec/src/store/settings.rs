@@ -1,4 +1,4 @@
-//! Which store is used, if any: the flag, `GPUBUILD_STORE`, `[cache]` of the project file.
+//! Selects the build store from `GPUBUILD_STORE` and the `[cache]` table of the project file.
 
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::id;
@@ -6,30 +6,30 @@ use gpubuild_host::{HostInfo, HostPath};
 use gpubuild_plan::plan::bytes;
 use gpubuild_plan::project::{CacheAccess, CacheTable};
 
-/// The variable that names or switches off the store.
+/// The variable that selects or disables the store.
 pub const VARIABLE: &str = "GPUBUILD_STORE";
 
-/// Bytes that the store may take before what was not used for longest is thrown away.
+/// Default size limit of the store in bytes. Beyond it, the least recently used entries are removed.
 pub const DEFAULT_LIMIT: u64 = 10 << 30;
 
-/// A store that is used.
+/// An enabled build store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Store {
-    /// Folder of this version's entries.
+    /// Folder of the store for this format version.
     pub root: HostPath,
-    /// What may be done; never [`CacheAccess::Off`].
+    /// Allowed access; never [`CacheAccess::Off`].
     pub access: CacheAccess,
-    /// Bytes that it may take.
+    /// Size limit in bytes.
     pub limit: u64,
 }
 
-/// A setting that is none.
+/// An invalid setting.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{value}` is no {what}")]
+#[error("`{value}` is not a valid {what}")]
 pub struct SettingsError {
-    /// As it is written.
+    /// The invalid value.
     pub value: String,
-    /// What it should be.
+    /// The expected kind: `size` or `age`.
     pub what: &'static str,
 }
 
@@ -39,15 +39,15 @@ impl Diagnostic for SettingsError {
     }
 
     fn hint(&self) -> Option<String> {
-        Some("`[cache] max_size` and `--max-size` take sizes such as `5GiB`, `--older-than` ages such as `30d`".to_owned())
+        Some("`[cache] max_size` and `--max-size` accept sizes such as `5GiB`; `--older-than` accepts ages such as `30d`".to_owned())
     }
 }
 
 impl Store {
-    /// The store of these settings; `None` where it is off, or where this machine has no place for it.
+    /// Selects the store. `None` if it is disabled, or if the machine has no cache folder.
     ///
     /// # Errors
-    /// A size that is none.
+    /// `max_size` is not a valid size.
     pub fn open(
         host: &dyn HostInfo,
         table: &CacheTable,
@@ -76,25 +76,25 @@ impl Store {
         Ok(folder.map(|folder| Self { root: folder.join(super::FORMAT), access, limit }))
     }
 
-    /// Whether results are put in.
+    /// Whether results may be saved.
     #[must_use]
     pub fn is_writable(&self) -> bool {
         self.access == CacheAccess::On
     }
 }
 
-/// Bytes of a size.
+/// Parses a size in bytes, such as `5GiB`.
 ///
 /// # Errors
-/// It is none.
+/// The text is not valid.
 pub fn size(text: &str) -> Result<u64, SettingsError> {
     bytes::parse(text).ok_or_else(|| SettingsError { value: text.to_owned(), what: "size" })
 }
 
-/// Seconds of an age: `30d`, `12h`, `45m`, `10s`, `2w`.
+/// Parses an age, such as `30d`, `12h`, `45m`, `10s` or `2w`, and returns it in seconds.
 ///
 /// # Errors
-/// It is none.
+/// The text is not valid.
 pub fn age(text: &str) -> Result<u64, SettingsError> {
     let wrong = || SettingsError { value: text.to_owned(), what: "age" };
     let split = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_wins_over_the_file() {
+    fn environment_takes_precedence_over_the_project_file() {
         let table: CacheTable = gpubuild_toml::from_str("store = \"readonly\"\nmax_size = \"1GiB\"").unwrap();
         let store = opened(None, &table).unwrap();
         assert_eq!((store.access, store.limit), (CacheAccess::Readonly, 1 << 30));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn ages_are_read() {
+    fn ages_are_parsed() {
         assert_eq!(age("30d"), Ok(30 * 86_400));
         assert_eq!(age("2w"), Ok(14 * 86_400));
         for wrong in ["", "30", "d", "-1d", "99999999999999999999d", "3y"] {

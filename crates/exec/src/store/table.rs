@@ -1,4 +1,4 @@
-//! What the store looks at, as data: `toolkits/tables/store.toml`.
+//! Reads `toolkits/tables/store.toml`, which lists the implicit inputs of builds.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -7,25 +7,25 @@ use gpubuild_host::Os;
 use gpubuild_toolkits::tables;
 use serde::Deserialize;
 
-/// The rows of `toolkits/tables/store.toml`; the file says what each is for.
+/// The rows of `toolkits/tables/store.toml`. The file has comments on each row.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StampTable {
     schema: u32,
-    /// Programs taken from PATH.
+    /// Names of programs on PATH that builds may run.
     pub programs: Vec<String>,
     prefixes: BTreeMap<String, Vec<String>>,
-    /// Folders below prefixes whose names are compared.
+    /// Folders below prefixes where CMake searches for packages.
     pub folders: Vec<String>,
-    /// Cache entries and variables that name further prefixes.
+    /// Cache entries and variables that contain additional prefixes.
     pub prefix_entries: Vec<String>,
-    /// What a script that asks git has in it.
+    /// Text by which CMake scripts that run git are recognised.
     pub git_words: Vec<String>,
-    /// Words that make code one for this machine.
+    /// Compiler flags that make code specific to this machine.
     pub native_words: Vec<String>,
-    /// Ends of cache entries that tell that a program was run while configuring.
+    /// Suffixes of cache entries that show that CMake ran a test program.
     pub ran_entries: Vec<String>,
-    /// Extensions of files that are no result.
+    /// Extensions of intermediate files, which do not belong to results.
     pub intermediate: Vec<String>,
     /// Extensions of headers.
     pub headers: Vec<String>,
@@ -44,7 +44,7 @@ impl StampTable {
         &TABLE
     }
 
-    /// Prefixes that are searched on a platform without being named.
+    /// Default prefixes of an operating system.
     #[must_use]
     pub fn prefixes(&self, os: Os) -> &[String] {
         let name = match os {
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_read() {
+    fn embedded_table_is_valid() {
         let table = StampTable::embedded();
         assert!(table.programs.contains(&"glslc".to_owned()) && !table.prefixes(Os::Linux).is_empty());
         assert!(has_extension("a/b.HPP", &table.headers) && !has_extension("hpp", &table.headers));

@@ -1,21 +1,21 @@
-//! The key of a whole tree, before it is configured.
+//! Computes the key of a complete tree before it is configured.
 
 use gpubuild_host::{HostPath, Os, ReadFiles};
 use gpubuild_plan::plan::PlannedTree;
 
 use super::contents::Contents;
+use super::implicit_inputs::{self, ExternalHashes};
 use super::key::KeyParts;
-use super::listened::listened;
-use super::places::Places;
-use super::surroundings::{self, RelocatedFolders};
+use super::roots::TreeRoots;
+use super::variables::build_variables;
 
-/// Version of what is in a key and of what an entry holds. Raised whenever gpubuild makes something else of the same input.
+/// Version of keys and results. Must be incremented whenever gpubuild's output for the same input changes.
 const SCHEMA: &str = "2";
 
-/// Fields of a tree that say where it is built and how fast, not what.
+/// Fields of a tree that do not affect the result.
 const NOT_IN_KEY: [&str; 5] = ["id", "source", "build", "jobs", "named"];
 
-/// All parts of the key of a tree; `None` if it depends on what cannot be told.
+/// Returns all parts of the key of a tree; `None` if the tree has inputs that cannot be determined.
 ///
 /// # Panics
 /// Never: plain data always serialises.
@@ -24,16 +24,16 @@ pub fn parts(
     host: &dyn ReadFiles,
     tree: &PlannedTree,
     sources: &Contents,
-    places: &Places,
+    roots: &TreeRoots,
     tools: &[(&str, Option<&HostPath>)],
-    elsewhere: &mut RelocatedFolders<'_>,
+    external: &mut ExternalHashes<'_>,
 ) -> Option<KeyParts> {
     let mut parts = KeyParts::default();
     parts.set("gpubuild", "schema", SCHEMA);
     parts.set("gpubuild", "script", super::sha256(crate::cmake::inject::TEMPLATE.as_bytes()));
     let platform = host.platform();
     parts.set("gpubuild", "platform", format!("{:?} {:?}", platform.os, platform.arch));
-    let value = places.take_out_of(serde_json::to_value(tree).expect("plain data serialises"));
+    let value = roots.with_placeholders_in(serde_json::to_value(tree).expect("plain data serialises"));
     for (name, value) in value.as_object().into_iter().flatten() {
         let part = match name.as_str() {
             name if NOT_IN_KEY.contains(&name) => continue,
@@ -42,7 +42,7 @@ pub fn parts(
             _ => "plan",
         };
         match value.as_object() {
-            // Which Ninja it is stands among the programs, wherever it lies.
+            // Ninja is identified by its hash under `programs`, not by its path.
             Some(items) => {
                 for (name, value) in items.iter().filter(|(name, _)| *name != "CMAKE_MAKE_PROGRAM") {
                     set(&mut parts, part, name, &text(value));
@@ -51,20 +51,20 @@ pub fn parts(
             None => set(&mut parts, part, name, &text(&sorted(name, value))),
         }
     }
-    for (name, value) in listened(host.env()) {
-        parts.set_hashed("environment", format!("${name}"), &places.take_out(value));
+    for (name, value) in build_variables(host.env()) {
+        parts.set_hashed("environment", format!("${name}"), &roots.with_placeholders(value));
     }
     add_sources(host, tree, sources, &mut parts)?;
-    add_programs(host, tree, places, tools, elsewhere, &mut parts);
-    surroundings::packages(host, tree, &mut parts);
-    // A device that is asked while compiling is in none of these.
-    let asks_device = ["CMAKE_CUDA_ARCHITECTURES", "CMAKE_HIP_ARCHITECTURES"];
-    let asks_device =
-        asks_device.iter().any(|name| tree.cache.get(*name).is_some_and(|value| value == "native"));
-    (!asks_device).then_some(parts)
+    add_programs(host, tree, roots, tools, external, &mut parts);
+    implicit_inputs::packages(host, tree, &mut parts);
+    // With `native` the compiler queries the GPU, which is not part of the key.
+    let queries_device = ["CMAKE_CUDA_ARCHITECTURES", "CMAKE_HIP_ARCHITECTURES"];
+    let queries_device =
+        queries_device.iter().any(|name| tree.cache.get(*name).is_some_and(|value| value == "native"));
+    (!queries_device).then_some(parts)
 }
 
-/// Values of variables are stored as hashes only.
+/// Sets an item. Values of environment variables are stored only as hashes.
 fn set(parts: &mut KeyParts, part: &str, name: &str, value: &str) {
     if part == "environment" {
         parts.set_hashed(part, name, value);
@@ -77,7 +77,7 @@ fn text(value: &serde_json::Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// The order of targets means nothing.
+/// Sorts the list of targets, whose order is irrelevant.
 fn sorted(name: &str, value: &serde_json::Value) -> serde_json::Value {
     match value.as_array() {
         Some(items) if name == "targets" => {
@@ -89,7 +89,7 @@ fn sorted(name: &str, value: &serde_json::Value) -> serde_json::Value {
     }
 }
 
-/// Every file below the source folder. `None` if one cannot be read.
+/// Adds all files below the source folder. `None` if a file changed while it was read.
 fn add_sources(
     host: &dyn ReadFiles,
     tree: &PlannedTree,
@@ -108,7 +108,7 @@ fn add_sources(
         let mode = if known.stamp.executable { "+x" } else { "" };
         parts.set("sources", name, format!("{}{mode}", known.sha256));
     }
-    if asks_git && let Some(state) = surroundings::git_state(host, &tree.source) {
+    if asks_git && let Some(state) = implicit_inputs::git_state(host, &tree.source) {
         parts.set("sources", ".git", state);
     }
     Some(())
@@ -117,34 +117,34 @@ fn add_sources(
 fn add_programs(
     host: &dyn ReadFiles,
     tree: &PlannedTree,
-    places: &Places,
+    roots: &TreeRoots,
     tools: &[(&str, Option<&HostPath>)],
-    elsewhere: &mut RelocatedFolders<'_>,
+    external: &mut ExternalHashes<'_>,
     parts: &mut KeyParts,
 ) {
     let mut programs: Vec<(String, HostPath)> = Vec::new();
     for (name, path) in tools {
         if let Some(path) = path {
-            // Fetched tools lie in the cache, wherever that is: what they are counts.
+            // Only the hash is used, because the path of downloaded tools depends on the cache folder.
             let path = host.canonical(path).unwrap_or_else(|_| (*path).clone());
-            if let Some(hash) = elsewhere.hash(path.as_str()) {
+            if let Some(hash) = external.hash(path.as_str()) {
                 parts.set("programs", *name, hash);
             }
         }
     }
-    for (name, path) in surroundings::programs(host) {
+    for (name, path) in implicit_inputs::programs(host) {
         match path {
             Some(path) => programs.push((name, path)),
             None => parts.set("programs", name, "absent"),
         }
     }
-    programs.extend(surroundings::named_programs(host, tree));
+    programs.extend(implicit_inputs::named_programs(host, tree));
     let paths: Vec<String> = programs.iter().map(|(_, path)| path.to_string()).collect();
-    for ((name, path), hash) in programs.iter().zip(elsewhere.hashes(&paths)) {
+    for ((name, path), hash) in programs.iter().zip(external.hashes(&paths)) {
         if name == "CMAKE_MAKE_PROGRAM" {
             continue;
         }
         let hash = hash.unwrap_or_default();
-        parts.set("programs", name, format!("{} {hash}", places.take_out(path.as_str())));
+        parts.set("programs", name, format!("{} {hash}", roots.with_placeholders(path.as_str())));
     }
 }

@@ -1,16 +1,17 @@
-//! `/etc/ld.so.cache` of glibc: where `ldconfig` says that each library lies.
+//! Reads `/etc/ld.so.cache`, in which glibc's `ldconfig` stores the path of each library.
 
-/// Starts the table; in files that old loaders read too, an old table stands before it.
+/// Start of the table. Files that also support old loaders have a table in the old format before it.
 const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 const HEADER: usize = 48;
 const ENTRY: usize = 24;
 
-/// The paths that the cache has for a library, those that any processor can use first. `None`: this is no cache.
+/// The paths of a library for a machine (ELF machine number, whether it is 64-bit). Paths without processor requirements come
+/// first. `None` if the bytes are not a cache.
 pub(super) fn lookup(cache: &[u8], soname: &str, machine: (u16, bool)) -> Option<Vec<String>> {
     let start = cache.windows(MAGIC.len()).position(|window| window == MAGIC)?;
     let table = &cache[start..];
     let count = number(table, MAGIC.len())? as usize;
-    // Kind of library and the ABI that it is for (glibc, sysdeps/generic/ldconfig.h).
+    // Library kind and ABI flags, from glibc's sysdeps/generic/ldconfig.h.
     let wanted = match machine {
         (62, true) => 0x0303,
         (183, _) => 0x0a03,
@@ -39,7 +40,7 @@ fn number(table: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.try_into().ok()?))
 }
 
-/// Whether this very text stands there.
+/// Whether the NUL-terminated string at offset `at` is `wanted`.
 fn is_text(table: &[u8], at: u32, wanted: &str) -> bool {
     let rest = table.get(at as usize..).and_then(|rest| rest.strip_prefix(wanted.as_bytes()));
     rest.is_some_and(|rest| rest.first() == Some(&0))
@@ -51,11 +52,11 @@ fn text(table: &[u8], at: u32) -> Option<&str> {
     std::str::from_utf8(&rest[..end]).ok()
 }
 
-/// An entry: kind of library, name, path, processor features that it needs.
+/// An entry: flags (kind and ABI), name, path, required processor features.
 #[cfg(feature = "recorded")]
 type CacheRow<'a> = (u32, &'a str, &'a str, u64);
 
-/// A cache with these libraries.
+/// Writes a cache with these entries. `None` if it exceeds 4 GiB.
 #[cfg(feature = "recorded")]
 fn write(libraries: &[CacheRow<'_>]) -> Option<Vec<u8>> {
     let mut strings = Vec::new();
@@ -83,7 +84,7 @@ fn write(libraries: &[CacheRow<'_>]) -> Option<Vec<u8>> {
     Some(cache)
 }
 
-/// The same cache with only the libraries whose path is wanted. `None`: this is no cache.
+/// Removes all entries whose path is not `wanted`. `None` if the bytes are not a cache.
 #[cfg(feature = "recorded")]
 pub(crate) fn keep(cache: &[u8], wanted: &dyn Fn(&str) -> bool) -> Option<Vec<u8>> {
     let start = cache.windows(MAGIC.len()).position(|window| window == MAGIC)?;
@@ -111,18 +112,18 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn only_the_libraries_that_were_looked_at_are_kept() {
+    fn entries_with_unwanted_paths_are_removed() {
         let bytes = cache(&[
             (0x0303, "liba.so.1", "/lib/liba.so.1", 0),
             (0x0303, "libb.so.1", "/lib/libb.so.1", 1 << 62),
         ]);
         let kept = keep(&bytes, &|path| path == "/lib/libb.so.1").unwrap();
         assert_eq!(kept, cache(&[(0x0303, "libb.so.1", "/lib/libb.so.1", 1 << 62)]));
-        assert_eq!(keep(b"no cache", &|_| true), None);
+        assert_eq!(keep(b"not a cache", &|_| true), None);
     }
 
     #[test]
-    fn libraries_of_this_architecture_are_found_plain_ones_first() {
+    fn lookup_returns_matching_libraries_without_requirements_first() {
         let mut bytes = b"ld.so-1.7.0\0\0\0\0\0".to_vec();
         bytes.extend(cache(&[
             (0x0003, "libcuda.so.1", "/lib/i386-linux-gnu/libcuda.so.1", 0),
@@ -137,7 +138,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn damaged_caches_do_no_harm() {
+    fn damaged_caches_do_not_panic() {
         let bytes = cache(&[(0x0303, "libc.so.6", "/lib/libc.so.6", 0)]);
         for end in 0..bytes.len() {
             let _ = lookup(&bytes[..end], "libc.so.6", (62, true));

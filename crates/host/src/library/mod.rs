@@ -1,6 +1,6 @@
-//! Finds shared libraries where the loader of the host's platform would, by files alone.
+//! Finds shared libraries as the dynamic loader of the host's platform would, by reading files only.
 //!
-//! [`LibraryLoader::find`] does not know the program that will open the library and searches none of its folders; [`search`] does.
+//! [`LibraryLoader::find`] does not consider the program that opens the library, nor its folders; [`search`] does.
 
 pub(crate) mod cache;
 pub mod search;
@@ -13,7 +13,7 @@ use self::search::{ElfRequest, LinuxLoader};
 use super::{Arch, HostPath, Os};
 use crate::search as files;
 
-/// The loader of a host. What it reads itself is read once, for all libraries that are asked for.
+/// A model of the host's dynamic loader. Its configuration is read once and used for all lookups.
 pub struct LibraryLoader<'a> {
     host: &'a dyn ReadFiles,
     is_musl: OnceCell<bool>,
@@ -22,14 +22,14 @@ pub struct LibraryLoader<'a> {
 }
 
 impl<'a> LibraryLoader<'a> {
-    /// The loader of this host. Nothing is read yet.
+    /// Creates a loader for a host. Configuration is read on first use.
     #[must_use]
     pub fn new(host: &'a dyn ReadFiles) -> Self {
         Self { host, is_musl: OnceCell::new(), cache: OnceCell::new() }
     }
 
-    /// Where a program that opens the library `name` (`libcuda.so.1`, `nvcuda.dll`) gets it from. `None` if the loader
-    /// finds none. An absolute name answers with itself if it is there.
+    /// The path from which a program loads the library `name` (`libcuda.so.1`, `nvcuda.dll`). `None` if the loader does not
+    /// find it. An absolute path is returned unchanged if the file exists.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<HostPath> {
         let host = self.host;
@@ -51,7 +51,7 @@ impl<'a> LibraryLoader<'a> {
         self.first_elf(name, &ElfRequest::plain(self.host.platform().arch, self.default_loader()))
     }
 
-    /// The loader of the host's own programs.
+    /// The loader of the distribution's own programs: musl's if only musl is installed, otherwise glibc's.
     #[must_use]
     pub fn default_loader(&self) -> LinuxLoader {
         let is_musl = *self.is_musl.get_or_init(|| is_musl(self.host));
@@ -65,7 +65,7 @@ pub fn find(host: &dyn ReadFiles, name: &str) -> Option<HostPath> {
     LibraryLoader::new(host).find(name)
 }
 
-/// Every folder in which the loader looks, in its order: for messages and for files whose version is in their name.
+/// All folders that the loader searches, in order. Used for messages, and to find files whose names contain a version.
 #[must_use]
 pub fn folders(host: &dyn ReadFiles) -> Vec<HostPath> {
     let mut folders = match host.platform().os {
@@ -88,7 +88,7 @@ fn in_folders(host: &dyn ReadFiles, folders: &[HostPath], name: &str) -> Option<
     folders.iter().map(|folder| folder.join(name)).find(|path| host.is_file(path))
 }
 
-/// Whether these first bytes are those of an ELF file for another processor than that with this number and width.
+/// Whether a file that starts with these bytes is an ELF file for a different machine number or address size.
 fn is_foreign_elf(start: &[u8], (machine, wide): (u16, bool)) -> bool {
     const CLASS_64: u8 = 2;
     start.len() >= 20
@@ -96,10 +96,10 @@ fn is_foreign_elf(start: &[u8], (machine, wide): (u16, bool)) -> bool {
         && ((start[4] == CLASS_64) != wide || start[18..20] != machine.to_le_bytes())
 }
 
-/// The absolute folders of a variable.
+/// The absolute folders that a variable lists.
 fn variable(host: &dyn HostInfo, name: &str) -> Vec<HostPath> {
     let value = host.env().get(name).unwrap_or_default();
-    // glibc takes both separators.
+    // glibc accepts both separators.
     value
         .split(|c| c == ':' || (c == ';' && host.platform().os == Os::Linux))
         .map(|folder| host.path(folder))
@@ -139,7 +139,7 @@ fn is_musl(host: &dyn ReadFiles) -> bool {
             .any(|folder| host.is_file(&folder.join("libc.so.6")))
 }
 
-/// The program loader of glibc, at the path that every program names.
+/// The path of glibc's dynamic loader, as programs refer to it.
 fn glibc_loader(host: &dyn HostInfo) -> HostPath {
     host.path(match host.platform().arch {
         Arch::X86_64 => "/lib64/ld-linux-x86-64.so.2",
@@ -155,7 +155,7 @@ fn musl_folders(host: &dyn ReadFiles) -> Vec<HostPath> {
     folders.split([':', '\n']).map(|folder| host.path(folder.trim())).filter(HostPath::is_absolute).collect()
 }
 
-/// The folders of `/etc/ld.so.conf` with everything that it includes.
+/// The folders of `/etc/ld.so.conf` and the files that it includes.
 fn configured_folders(host: &dyn ReadFiles) -> Vec<HostPath> {
     let mut folders = Vec::new();
     let mut seen = BTreeSet::new();
@@ -186,7 +186,7 @@ fn read_configuration(
     }
 }
 
-/// A line of `ld.so.conf` that means something.
+/// An entry of `ld.so.conf`.
 #[derive(Debug, PartialEq, Eq)]
 enum ConfigurationLine<'a> {
     Folder(&'a str),
@@ -201,7 +201,7 @@ fn configuration_lines(text: &str) -> Vec<ConfigurationLine<'_>> {
         match words.next() {
             Some("include") => lines.extend(words.map(ConfigurationLine::Include)),
             Some("hwcap") | None => {}
-            // `folder=type` is an old form.
+            // `folder=type` is an obsolete syntax.
             Some(first) => lines.extend(
                 std::iter::once(first)
                     .chain(words)
@@ -215,7 +215,7 @@ fn configuration_lines(text: &str) -> Vec<ConfigurationLine<'_>> {
 }
 
 fn find_windows(host: &dyn ReadFiles, name: &str) -> Option<HostPath> {
-    // The loader adds the extension.
+    // The loader appends the default extension.
     let named = if name.contains('.') { name.to_owned() } else { format!("{name}.dll") };
     windows_folders(host).iter().map(|folder| folder.join(&named)).find(|path| host.is_file(path))
 }
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_variable_comes_first_and_foreign_libraries_are_passed_over() {
+    fn the_variable_comes_first_and_libraries_for_other_machines_are_skipped() {
         let host = linux()
             .env("LD_LIBRARY_PATH", "relative::/opt/32;/opt/cuda/lib64")
             .bytes("/opt/32/libcuda.so.1", &elf(1, 3))
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cache_is_asked_before_the_default_folders_and_instead_of_the_configuration() {
+    fn the_cache_precedes_default_folders_and_replaces_the_configuration() {
         let cache = cache::tests::cache(&[
             (0x0303, "libcuda.so.1", "/gone/libcuda.so.1", 0),
             (0x0303, "libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", 0),
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_cache_the_configuration_tells() {
+    fn without_a_cache_the_configuration_is_used() {
         let host = linux()
             .file(
                 "/etc/ld.so.conf",
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn default_folders_and_absolute_names() {
+    fn default_folders_are_searched_and_absolute_paths_are_checked() {
         check(
             linux().opaque("/usr/lib64/libOpenCL.so.1"),
             "libOpenCL.so.1",
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn musl_has_its_own_list() {
+    fn musl_uses_its_own_folder_list() {
         let host = linux()
             .file("/lib/ld-musl-x86_64.so.1", "")
             .file("/etc/ld-musl-x86_64.path", "/lib\n/opt/lib\n")
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_asks_system32_first_then_path() {
+    fn windows_searches_system32_before_path() {
         let windows = || RecordedHost::builder(Os::Windows, Arch::X86_64).env("Path", r"C:\x;C:\CUDA\bin");
         let host = windows().opaque(r"C:\Windows\System32\nvcuda.dll").opaque(r"C:\x\nvcuda.dll");
         check(host, "NVCUDA.DLL", Some(r"C:\Windows\System32\NVCUDA.DLL"));
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn macos_asks_dyld_variables_then_its_fallback() {
+    fn macos_searches_dyld_variables_before_fallback_folders() {
         let macos = || RecordedHost::builder(Os::Macos, Arch::Aarch64);
         let host = macos().opaque("/usr/local/lib/libvulkan.1.dylib");
         check(host, "libvulkan.1.dylib", Some("/usr/local/lib/libvulkan.1.dylib"));

@@ -1,5 +1,5 @@
-//! Where a loader looks for a library that a given file names: as [`LibraryLoader::find`](super::LibraryLoader::find), with what that
-//! file itself says about folders.
+//! Finds the libraries that a given executable or library needs: like [`LibraryLoader::find`](super::LibraryLoader::find), but
+//! also considers the search paths that the file itself contains.
 
 use serde::Serialize;
 
@@ -9,14 +9,14 @@ use super::{
 };
 use crate::{Arch, HostPath, Os};
 
-/// Which place a library comes from.
+/// The rule by which a loader finds a library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Via {
-    /// The name is a path.
+    /// The needed name is a path.
     Path,
-    /// `DT_RPATH` of the file or of one that loaded it; `@rpath` of macOS.
+    /// `DT_RPATH` of the file or of a file that loaded it; on macOS `@rpath`.
     Rpath,
     /// `LD_LIBRARY_PATH`, `DYLD_LIBRARY_PATH`.
     LibraryPath,
@@ -24,64 +24,65 @@ pub enum Via {
     Runpath,
     /// `/etc/ld.so.cache`.
     Cache,
-    /// A folder of the loader's configuration.
+    /// A folder from `/etc/ld.so.conf`.
     Configuration,
-    /// A folder that every loader of the platform searches.
+    /// A default folder of the loader.
     Default,
-    /// The folder of the program (Windows).
+    /// The program's folder (Windows).
     Application,
-    /// A folder of Windows itself.
+    /// A system folder of Windows.
     System,
     /// A folder of PATH (Windows).
     ProgramPath,
-    /// `DYLD_FALLBACK_LIBRARY_PATH`, or what stands for it.
+    /// `DYLD_FALLBACK_LIBRARY_PATH`, or the default fallback folders if it is not set (macOS).
     Fallback,
 }
 
-/// A file that a loader comes by.
+/// A file that a loader finds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Match {
-    /// Where.
+    /// The path of the file.
     pub path: HostPath,
-    /// By which rule.
+    /// The rule by which it is found.
     pub via: Via,
 }
 
-/// What a loader finds under a name.
+/// The files that a loader finds for a name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LibraryLookup {
-    /// The files that it can load; it takes the first.
+    /// Files that it can load. It loads the first.
     pub usable: Vec<Match>,
-    /// Files of that name for another processor, which it passes over.
+    /// Files with this name for other machines, which it skips.
     pub foreign: Vec<Match>,
 }
 
-/// C libraries of Linux: each has a loader of its own.
+/// The dynamic loaders of Linux, named after their C library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinuxLoader {
-    /// GNU's.
+    /// The loader of the GNU C library.
     Glibc,
-    /// musl's.
+    /// The loader of musl.
     Musl,
 }
 
-/// What a file on Linux brings to the search for its libraries. All folders are absolute, placeholders filled.
+/// The properties of an ELF file that affect how its libraries are found. All folders are absolute, with placeholders such as
+/// `$ORIGIN` replaced.
 #[derive(Debug, Clone)]
 pub struct ElfRequest {
-    /// Whose loader it is.
+    /// The loader that the program requests.
     pub loader: LinuxLoader,
-    /// The processor's number in the header of ELF files, and whether addresses have 64 bits.
+    /// Machine number in the ELF header, and whether the file is 64-bit.
     pub machine: (u16, bool),
-    /// Folders of `DT_RPATH`, of the file and of those that loaded it.
+    /// Folders in `DT_RPATH` of the file and of the files that loaded it.
     pub rpath: Vec<HostPath>,
-    /// Folders of the file's `DT_RUNPATH`.
+    /// Folders in `DT_RUNPATH` of the file.
     pub runpath: Vec<HostPath>,
-    /// The folder of a loader that lies outside of the usual places and knows only its own (Nix, Guix).
+    /// The only default folder of a loader that is installed in an unusual place (Nix, Guix).
     pub own_folder: Option<HostPath>,
 }
 
 impl ElfRequest {
-    /// The request of a program that says nothing about folders.
+    /// A request without search paths.
     #[must_use]
     pub fn plain(arch: Arch, loader: LinuxLoader) -> Self {
         let machine = native(arch);
@@ -89,7 +90,7 @@ impl ElfRequest {
     }
 }
 
-/// A processor's number in the header of ELF files, and whether addresses have 64 bits.
+/// Machine number in ELF headers, and whether the architecture is 64-bit.
 pub(super) fn native(arch: Arch) -> (u16, bool) {
     match arch {
         Arch::X86_64 => (62, true),
@@ -98,13 +99,13 @@ pub(super) fn native(arch: Arch) -> (u16, bool) {
 }
 
 impl LibraryLoader<'_> {
-    /// Every file that the loader of Linux comes by under a name, in its order.
+    /// All files that a Linux loader finds for a name, in its search order.
     #[must_use]
     pub fn elf(&self, name: &str, request: &ElfRequest) -> LibraryLookup {
-        self.sorted(self.elf_candidates(name, request), |start| is_foreign_elf(start, request.machine))
+        self.classify(self.elf_candidates(name, request), |start| is_foreign_elf(start, request.machine))
     }
 
-    /// The first of [`Self::elf`], without looking further.
+    /// The first usable file of [`Self::elf`]. Stops searching there.
     pub(super) fn first_elf(&self, name: &str, request: &ElfRequest) -> Option<HostPath> {
         let usable = |found: &Match| {
             self.host.is_file(&found.path)
@@ -116,12 +117,13 @@ impl LibraryLoader<'_> {
         self.elf_candidates(name, request).find(usable).map(|found| found.path)
     }
 
-    /// Every file that the loader of Windows comes by under a name. `application` is the program's folder.
+    /// All files that the Windows loader finds for a name, in its search order. `application` is the program's folder; `wide` is
+    /// true for 64-bit programs.
     #[must_use]
     pub fn windows(&self, name: &str, application: Option<&HostPath>, wide: bool) -> LibraryLookup {
         let host = self.host;
         let root = windows_root(host);
-        // Programs of 32 bits see another folder under the name of the first.
+        // For 32-bit programs, Windows redirects `System32` to `SysWOW64`.
         let system = if wide { "System32" } else { "SysWOW64" };
         let path = host.env().get("PATH").unwrap_or_default();
         let path = path.split(';').map(|folder| host.path(folder.trim_matches('"')));
@@ -130,13 +132,13 @@ impl LibraryLoader<'_> {
             .into_iter()
             .chain([(Via::System, root.join(system)), (Via::System, root)])
             .chain(path.filter(HostPath::is_absolute).map(|folder| (Via::ProgramPath, folder)));
-        // The loader adds the extension.
+        // The loader appends the default extension.
         let named = if name.contains('.') { name.to_owned() } else { format!("{name}.dll") };
         let candidates = folders.map(|(via, folder)| Match { path: folder.join(&named), via });
-        self.sorted(candidates, |_| false)
+        self.classify(candidates, |_| false)
     }
 
-    /// Every file that the loader of macOS comes by under a name: `paths` are what the name stands for, in order.
+    /// All files that the macOS loader finds, in its search order. `paths` are the expansions of the needed name, in order.
     #[must_use]
     pub fn macos(&self, paths: &[Match]) -> LibraryLookup {
         let host = self.host;
@@ -150,10 +152,10 @@ impl LibraryLoader<'_> {
             None => ["/usr/local/lib", "/usr/lib"].iter().map(|folder| host.path(folder)).collect(),
         };
         let fallback = fallback.into_iter().map(folder(Via::Fallback));
-        self.sorted(forced.chain(paths.iter().cloned()).chain(fallback), |_| false)
+        self.classify(forced.chain(paths.iter().cloned()).chain(fallback), |_| false)
     }
 
-    /// The folder that `$LIB` stands for, below `/` and `/usr`.
+    /// The value of `$LIB`: a folder relative to `/` and `/usr`.
     #[must_use]
     pub fn lib(&self) -> &'static str {
         let host = self.host;
@@ -183,7 +185,7 @@ impl LibraryLoader<'_> {
             std::iter::once_with(move || in_folders(Via::LibraryPath, variable(host, "LD_LIBRARY_PATH")))
                 .flatten();
         if request.loader == LinuxLoader::Musl {
-            // musl knows one kind of such folders, inherited, and asks them after the variable.
+            // musl treats both kinds of search paths alike, inherits them, and searches them after the variable.
             let default =
                 std::iter::once_with(move || in_folders(Via::Default, musl_folders(host))).flatten();
             return Box::new(library_path.chain(rpath).chain(runpath).chain(default));
@@ -195,7 +197,7 @@ impl LibraryLoader<'_> {
         Box::new(rpath.chain(library_path).chain(runpath).chain(system))
     }
 
-    /// The cache, or without one what `ldconfig` would put into it, and the default folders.
+    /// Candidates from the cache (or from `ld.so.conf` if there is no cache) and from the default folders.
     fn elf_system(&self, name: &str, request: &ElfRequest) -> Vec<Match> {
         let host = self.host;
         let in_folders = |via: Via, folders: Vec<HostPath>| {
@@ -209,13 +211,13 @@ impl LibraryLoader<'_> {
                 let cached = paths.iter().map(|path| Match { path: host.path(path), via: Via::Cache });
                 cached.chain(default).collect()
             }
-            // Without a cache the loader knows its default folders only; the configuration says what `ldconfig` would add.
+            // Without a cache, the loader only searches its default folders. The configuration shows what `ldconfig` would add.
             None => in_folders(Via::Configuration, configured_folders(host)).chain(default).collect(),
         }
     }
 
-    /// Those of the candidates that are there, each file once.
-    fn sorted(
+    /// Classifies the candidates that exist. Each file is listed once.
+    fn classify(
         &self,
         candidates: impl Iterator<Item = Match>,
         is_foreign: impl Fn(&[u8]) -> bool,

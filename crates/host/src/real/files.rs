@@ -1,4 +1,4 @@
-//! The file system of the machine that gpubuild runs on.
+//! File system access on the real host.
 #![expect(clippy::disallowed_methods, reason = "host interface: the only file access")]
 
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -12,15 +12,15 @@ use super::super::interrupt::Interrupt;
 use super::temporary::{self, Temporary};
 use crate::{FileKind, FileLock, HostPath, NewFile, Owner, PathRules, Stat, Wait};
 
-/// Adds the path to errors of changing calls, because they are shown unchanged.
-fn naming<'a>(doing: &'a str, path: &'a HostPath) -> impl Fn(io::Error) -> io::Error + 'a {
-    move |error| io::Error::new(error.kind(), format!("failed to {doing} `{path}`: {error}"))
+/// Adds action and path to errors of write operations, because users see these errors unchanged.
+fn with_path<'a>(action: &'a str, path: &'a HostPath) -> impl Fn(io::Error) -> io::Error + 'a {
+    move |error| io::Error::new(error.kind(), format!("failed to {action} `{path}`: {error}"))
 }
 
-/// Converts a path of the standard library.
+/// Converts a path from the standard library.
 pub(super) fn host_path(rules: PathRules, path: &Path) -> HostPath {
     let text = path.to_string_lossy();
-    // `canonicalize` returns this prefix on Windows. Programs such as CMake do not accept it.
+    // On Windows, `canonicalize` adds this prefix, which programs such as CMake do not accept.
     let text = match text.strip_prefix(r"\\?\") {
         Some(rest) if rules == PathRules::Windows && !rest.starts_with("UNC") => rest,
         _ => &text,
@@ -109,13 +109,13 @@ pub(super) fn read_start(path: &HostPath, limit: usize) -> io::Result<Vec<u8>> {
 }
 
 pub(super) fn read_part(path: &HostPath, start: u64, limit: usize) -> io::Result<Vec<u8>> {
-    /// Initial buffer size in bytes. The kernel's files report no size; without a buffer they are read in tiny pieces.
-    const USUAL: usize = 68 << 10;
+    /// Initial buffer size in bytes. Files in procfs and sysfs report size zero; without a buffer they would be read in tiny pieces.
+    const BUFFER: usize = 68 << 10;
     let mut file = File::open(path.as_std())?;
     if start > 0 {
         file.seek(SeekFrom::Start(start))?;
     }
-    let mut content = Vec::with_capacity(limit.min(USUAL));
+    let mut content = Vec::with_capacity(limit.min(BUFFER));
     file.take(limit as u64).read_to_end(&mut content)?;
     Ok(content)
 }
@@ -123,7 +123,7 @@ pub(super) fn read_part(path: &HostPath, start: u64, limit: usize) -> io::Result
 pub(super) fn list(folder: &HostPath) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder.as_std())? {
-        // Names that are not UTF-8 are out of scope (docs/guide/first-steps.md).
+        // Names that are not UTF-8 are skipped (docs/guide/first-steps.md).
         names.extend(entry?.file_name().into_string());
     }
     names.sort_unstable();
@@ -145,37 +145,37 @@ pub(super) fn open_device(path: &HostPath) -> io::Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt;
-        // Opening a device that waits for its peer must not block.
+        // Some devices block until their peer opens them.
         options
             .custom_flags((rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY).bits().cast_signed());
     }
     options.open(path.as_std()).map(drop)
 }
 
-/// The folder of a file, created if it is missing.
-fn made_parent(path: &HostPath) -> io::Result<PathBuf> {
+/// Creates the folder of a file if it is missing, and returns it.
+fn create_parent(path: &HostPath) -> io::Result<PathBuf> {
     let parent = path.as_std().parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.map_or_else(|| PathBuf::from("."), Path::to_path_buf);
     fs::create_dir_all(&parent)?;
     Ok(parent)
 }
 
-/// A temporary file in the folder of `path`.
-fn temporary_beside(path: &HostPath) -> io::Result<Temporary> {
-    Temporary::file_in(&made_parent(path)?)
+/// Creates a temporary file in the folder of `path`.
+fn temporary_next_to(path: &HostPath) -> io::Result<Temporary> {
+    Temporary::file_in(&create_parent(path)?)
 }
 
 pub(super) fn write(path: &HostPath, content: &[u8]) -> io::Result<()> {
     let publish = || {
-        let mut file = temporary_beside(path)?;
+        let mut file = temporary_next_to(path)?;
         file.file().write_all(content)?;
         file.file().sync_all()?;
         file.rename(path.as_std())
     };
-    publish().map_err(naming("write", path))
+    publish().map_err(with_path("write", path))
 }
 
-/// An incomplete file. It is buffered, because many small writes cost more than copying into a buffer.
+/// A file that is being written. Buffered, because callers write in small pieces.
 struct PartialWrite(BufWriter<File>);
 
 impl Write for PartialWrite {
@@ -195,24 +195,27 @@ impl NewFile for PartialWrite {
 
 pub(super) fn create(path: &HostPath) -> io::Result<Box<dyn NewFile>> {
     let make = || {
-        made_parent(path)?;
+        create_parent(path)?;
         File::create_new(path.as_std())
     };
-    Ok(Box::new(PartialWrite(BufWriter::with_capacity(128 << 10, make().map_err(naming("create", path))?))))
+    Ok(Box::new(PartialWrite(BufWriter::with_capacity(
+        128 << 10,
+        make().map_err(with_path("create", path))?,
+    ))))
 }
 
 pub(super) fn append(path: &HostPath) -> io::Result<Box<dyn NewFile>> {
     let make = || {
-        made_parent(path)?;
+        create_parent(path)?;
         OpenOptions::new().append(true).create(true).open(path.as_std())
     };
-    Ok(Box::new(PartialWrite(BufWriter::with_capacity(128 << 10, make().map_err(naming("open", path))?))))
+    Ok(Box::new(PartialWrite(BufWriter::with_capacity(128 << 10, make().map_err(with_path("open", path))?))))
 }
 
-/// Opens the file for writing, because Windows only flushes such files.
+/// Opens the file for writing on Windows, where only files that are open for writing can be flushed.
 pub(super) fn flush(path: &HostPath) -> io::Result<()> {
     let open = || OpenOptions::new().read(true).write(cfg!(windows)).open(path.as_std());
-    open().and_then(|file| file.sync_all()).map_err(naming("flush", path))
+    open().and_then(|file| file.sync_all()).map_err(with_path("flush", path))
 }
 
 pub(super) fn open(path: &HostPath) -> io::Result<Box<dyn Read + Send>> {
@@ -221,7 +224,7 @@ pub(super) fn open(path: &HostPath) -> io::Result<Box<dyn Read + Send>> {
 
 pub(super) fn copy(from: &HostPath, to: &HostPath) -> io::Result<()> {
     let publish = || {
-        let mut file = temporary_beside(to)?;
+        let mut file = temporary_next_to(to)?;
         fs::copy(from.as_std(), file.path())?;
         file.file().sync_all()?;
         file.rename(to.as_std())
@@ -231,10 +234,10 @@ pub(super) fn copy(from: &HostPath, to: &HostPath) -> io::Result<()> {
     })
 }
 
-/// A copy instead of a link is not flushed: it is one of thousands, and their result is verified as a whole.
+/// Does not flush copies: one installation consists of thousands of files and is verified at its end.
 pub(super) fn link(from: &HostPath, to: &HostPath) -> io::Result<()> {
     let make = || {
-        made_parent(to)?;
+        create_parent(to)?;
         match fs::hard_link(from.as_std(), to.as_std()) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
             Err(_) => fs::copy(from.as_std(), to.as_std()).map(drop),
@@ -246,10 +249,10 @@ pub(super) fn link(from: &HostPath, to: &HostPath) -> io::Result<()> {
     })
 }
 
-/// The copy is not flushed, because its users compare the hash. File systems that support it share the blocks.
+/// Does not flush the copy, because callers verify its hash. `fs::copy` shares blocks if the file system supports it.
 pub(super) fn duplicate(from: &HostPath, to: &HostPath) -> io::Result<()> {
     let make = || {
-        let file = temporary_beside(to)?;
+        let file = temporary_next_to(to)?;
         fs::copy(from.as_std(), file.path())?;
         file.rename(to.as_std())
     };
@@ -273,15 +276,15 @@ pub(super) fn is_same_file(_one: &HostPath, _other: &HostPath) -> bool {
 #[cfg(unix)]
 pub(super) fn symlink(text: &str, link: &HostPath) -> io::Result<()> {
     let make = || {
-        made_parent(link)?;
+        create_parent(link)?;
         std::os::unix::fs::symlink(text, link.as_std())
     };
-    make().map_err(naming("create the link", link))
+    make().map_err(with_path("create the link", link))
 }
 
 #[cfg(not(unix))]
 pub(super) fn symlink(_text: &str, link: &HostPath) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into()).map_err(naming("create the link", link))
+    Err(io::ErrorKind::Unsupported.into()).map_err(with_path("create the link", link))
 }
 
 #[cfg(unix)]
@@ -292,23 +295,23 @@ pub(super) fn set_executable(path: &HostPath) -> io::Result<()> {
         permissions.set_mode(permissions.mode() | 0o111);
         fs::set_permissions(path.as_std(), permissions)
     };
-    add().map_err(naming("make executable", path))
+    add().map_err(with_path("make executable", path))
 }
 
 #[cfg(not(unix))]
 pub(super) fn set_executable(path: &HostPath) -> io::Result<()> {
-    fs::metadata(path.as_std()).map(drop).map_err(naming("make executable", path))
+    fs::metadata(path.as_std()).map(drop).map_err(with_path("make executable", path))
 }
 
 pub(super) fn create_dir_all(path: &HostPath) -> io::Result<()> {
-    fs::create_dir_all(path.as_std()).map_err(naming("create the folder", path))
+    fs::create_dir_all(path.as_std()).map_err(with_path("create the folder", path))
 }
 
 pub(super) fn rename(from: &HostPath, to: &HostPath) -> io::Result<()> {
     let mut attempts = 0;
     loop {
         match fs::rename(from.as_std(), to.as_std()) {
-            // On Windows, a virus scanner can hold new files open for a moment.
+            // On Windows, a virus scanner can keep new files open for a moment.
             Err(error)
                 if cfg!(windows) && error.kind() == io::ErrorKind::PermissionDenied && attempts < 20 =>
             {
@@ -329,7 +332,7 @@ pub(super) fn exchange(one: &HostPath, other: &HostPath) -> io::Result<()> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     use rustix::io::Errno;
     let kind = |error: Errno| match error {
-        // Network file systems and sandboxed kernels may lack this call.
+        // Network file systems and sandboxed kernels may not support this call.
         Errno::INVAL | Errno::NOSYS | Errno::NOTSUP => io::ErrorKind::Unsupported.into(),
         other => io::Error::from(other),
     };
@@ -348,7 +351,7 @@ pub(super) fn remove(path: &HostPath) -> io::Result<()> {
         Err(error) => Err(error),
     };
     match removed {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(naming("remove", path)(error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(with_path("remove", path)(error)),
         _ => Ok(()),
     }
 }
@@ -358,29 +361,29 @@ pub(super) fn temporary_dir(parent: &HostPath) -> io::Result<HostPath> {
         fs::create_dir_all(parent.as_std())?;
         Ok(host_path(parent.rules(), &temporary::folder_in(parent.as_std())?))
     };
-    make().map_err(naming("create a folder in", parent))
+    make().map_err(with_path("create a folder in", parent))
 }
 
-/// Polls, so that Ctrl-C ends the wait. Only returns a lock on the file that `path` currently refers to: another process may
-/// have removed or replaced the file in the meantime, and a lock on a deleted file excludes no other process.
+/// Polls, so that Ctrl-C can interrupt the wait. After acquiring the lock, checks that `path` still refers to the locked file:
+/// another process may have removed or replaced it, and a lock on a deleted file excludes no other process.
 pub(super) fn lock(path: &HostPath, wait: Wait, interrupt: &Interrupt) -> io::Result<Option<FileLock>> {
     loop {
         let file = open_lock(path)?;
-        let held = match hold(&file, wait, interrupt)? {
+        let held = match acquire(&file, wait, interrupt)? {
             Held::No => return Ok(None),
-            // Some network file systems have no locks. Building without a lock is better than refusing to build there.
+            // Some network file systems do not support locks. Build without a lock there instead of failing.
             Held::Unsupported => return Ok(Some(FileLock { file: None })),
             Held::Yes => file,
         };
-        if names(path, &held) {
+        if is_at(path, &held) {
             return Ok(Some(FileLock { file: Some(Arc::new(held)) }));
         }
     }
 }
 
-/// Opens a lock file, creating it and its folder. A symbolic link in its place is an error.
+/// Opens a lock file, creating it and its folder. Fails if the path is a symbolic link.
 fn open_lock(path: &HostPath) -> io::Result<File> {
-    /// How often the folder may be removed between its creation and the opening of the file.
+    /// Number of retries if another process removes the folder before the file is opened.
     const ATTEMPTS: u32 = 20;
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
@@ -391,22 +394,22 @@ fn open_lock(path: &HostPath) -> io::Result<File> {
     }
     let mut attempts = 0;
     loop {
-        let opened = made_parent(path).and_then(|_| options.open(path.as_std()));
+        let opened = create_parent(path).and_then(|_| options.open(path.as_std()));
         match opened {
             Err(error) if error.kind() == io::ErrorKind::NotFound && attempts < ATTEMPTS => attempts += 1,
-            result => return result.map_err(naming("open the lock", path)),
+            result => return result.map_err(with_path("open the lock", path)),
         }
     }
 }
 
-/// Whether a lock was acquired.
+/// Result of [`acquire`].
 enum Held {
     Yes,
     No,
     Unsupported,
 }
 
-fn hold(file: &File, wait: Wait, interrupt: &Interrupt) -> io::Result<Held> {
+fn acquire(file: &File, wait: Wait, interrupt: &Interrupt) -> io::Result<Held> {
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(Held::Yes),
@@ -423,20 +426,20 @@ fn hold(file: &File, wait: Wait, interrupt: &Interrupt) -> io::Result<Held> {
 
 /// Whether `path` still refers to an open file.
 #[cfg(unix)]
-fn names(path: &HostPath, file: &File) -> bool {
+fn is_at(path: &HostPath, file: &File) -> bool {
     use std::os::unix::fs::MetadataExt;
     let id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
-    let there = fs::symlink_metadata(path.as_std()).map(id).ok();
-    there.is_some() && there == file.metadata().map(id).ok()
+    let current = fs::symlink_metadata(path.as_std()).map(id).ok();
+    current.is_some() && current == file.metadata().map(id).ok()
 }
 
-/// Always true: Windows keeps the name of an open file, and gpubuild removes no lock files there.
+/// Always true: Windows does not allow an open file to be replaced, and gpubuild does not remove lock files there.
 #[cfg(not(unix))]
-fn names(_path: &HostPath, _file: &File) -> bool {
+fn is_at(_path: &HostPath, _file: &File) -> bool {
     true
 }
 
-/// Free bytes for this user on the disk with `path` or its nearest existing parent.
+/// Free space for this user at `path` or its nearest existing parent.
 #[cfg(unix)]
 pub(super) fn free_space(path: &HostPath) -> Option<u64> {
     let disk = path.as_std().ancestors().find_map(|folder| {
@@ -446,7 +449,7 @@ pub(super) fn free_space(path: &HostPath) -> Option<u64> {
     disk.f_bavail.checked_mul(disk.f_frsize)
 }
 
-/// Unknown, because it needs the Windows API.
+/// Unknown: determining it needs the Windows API.
 #[cfg(not(unix))]
 pub(super) fn free_space(_path: &HostPath) -> Option<u64> {
     None

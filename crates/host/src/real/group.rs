@@ -1,44 +1,44 @@
-//! Starts and ends a child together with all its descendants, as a process group.
+//! Starts a child as the leader of a process group, and terminates it together with all its descendants.
 
 use std::process::Command;
 use std::time::Duration;
 
-/// How long a group may take to end after it was asked to.
+/// Time between the termination request and the kill of a group.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 
-/// The group that a child leads.
+/// The process group of a child.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ProcessGroup {
     leader: u32,
 }
 
-/// How a group is ended.
+/// How a group is terminated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Force {
-    /// Request termination, so that it can clean up.
-    Ask,
-    /// Kill it immediately.
+    /// SIGTERM, so that the processes can clean up.
+    Terminate,
+    /// SIGKILL.
     Kill,
 }
 
 impl ProcessGroup {
-    /// The group of a child that was started with [`lead`].
+    /// The group of a child that was started with [`lead`]. `leader` is the child's process id.
     pub(super) fn of(leader: u32) -> Self {
         Self { leader }
     }
 
-    /// The leading process; its id is that of the group.
+    /// The process id of the leader, which is also the group id.
     #[cfg(unix)]
     pub(super) fn leader(self) -> u32 {
         self.leader
     }
 
-    /// Ends every member. A group without members is not an error.
+    /// Terminates all members. Does nothing if no member is left.
     #[cfg(unix)]
     pub(super) fn end(self, force: Force) {
         use rustix::process::{Signal, kill_process_group};
         let signal = match force {
-            Force::Ask => Signal::TERM,
+            Force::Terminate => Signal::TERM,
             Force::Kill => Signal::KILL,
         };
         if let Some(group) = self.pid() {
@@ -46,7 +46,7 @@ impl ProcessGroup {
         }
     }
 
-    /// Whether no member is left.
+    /// Whether all members have ended.
     #[cfg(unix)]
     pub(super) fn is_gone(self) -> bool {
         self.pid().is_none_or(|group| rustix::process::test_kill_process_group(group).is_err())
@@ -57,7 +57,7 @@ impl ProcessGroup {
         i32::try_from(self.leader).ok().and_then(rustix::process::Pid::from_raw)
     }
 
-    /// Kills every member. Windows has no termination request that reaches programs without a window.
+    /// Kills all members. Windows has no termination request for programs without a window.
     #[cfg(windows)]
     #[expect(clippy::disallowed_methods, reason = "programs are only started in this crate")]
     pub(super) fn end(self, _force: Force) {
@@ -71,7 +71,7 @@ impl ProcessGroup {
             .status();
     }
 
-    /// Always true, because `taskkill` ended all members.
+    /// Always true, because `taskkill` has already ended all members.
     #[cfg(windows)]
     #[expect(clippy::unused_self, reason = "the same call on every platform")]
     pub(super) fn is_gone(self) -> bool {
@@ -79,8 +79,8 @@ impl ProcessGroup {
     }
 }
 
-/// Makes the child the leader of a new group, and of a new session if it does not use the terminal: descendants keep their
-/// session when their parent dies, so that the watchdog finds all of them.
+/// Makes the child the leader of a new group, and of a new session unless it uses the terminal. The watchdog finds descendants by
+/// session, because they keep it when their parent dies.
 #[cfg(unix)]
 #[expect(unsafe_code, reason = "the standard library has no safe call that starts a session")]
 pub(super) fn lead(command: &mut Command, uses_terminal: bool) {

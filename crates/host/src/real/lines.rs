@@ -3,27 +3,27 @@
 /// Maximum length of a line in bytes; the rest is discarded.
 pub const LONGEST_LINE: usize = 1 << 20;
 
-/// Collects bytes until a line is complete. It ends with `\n`, `\r\n`, or the single `\r` of progress displays.
+/// Collects bytes and emits complete lines. A line ends with `\n`, `\r\n`, or a single `\r` as in progress displays.
 #[derive(Debug, Default)]
 pub struct LineSplitter {
     pending: Vec<u8>,
     after_return: AfterReturn,
 }
 
-/// The meaning of a `\n` after a `\r`.
+/// State after a `\r`, which determines how a following `\n` is treated.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum AfterReturn {
     /// The last byte was not `\r`.
     #[default]
     No,
-    /// The `\r` already ended a line with text.
+    /// The `\r` ended a line with text; a `\n` is ignored.
     LineEnded,
-    /// The `\r` was on an empty line, which the `\n` ends.
+    /// The `\r` followed no text; a `\n` ends an empty line.
     LineEmpty,
 }
 
 impl LineSplitter {
-    /// Adds bytes and passes on the lines that they complete.
+    /// Adds bytes and calls `on_line` for each completed line.
     pub fn feed(&mut self, bytes: &[u8], mut on_line: impl FnMut(&str)) {
         for piece in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
             let (text, end) = match piece.split_last() {
@@ -58,7 +58,7 @@ impl LineSplitter {
         }
     }
 
-    /// Passes on the last line if the stream ends without a line break.
+    /// Emits the last line if the stream ended without a line break.
     pub fn finish(&mut self, mut on_line: impl FnMut(&str)) {
         if !self.pending.is_empty() {
             self.emit(&mut on_line);
@@ -75,7 +75,7 @@ impl LineSplitter {
 mod tests {
     use super::*;
 
-    /// Splits the input at every position; the lines must be the same.
+    /// Feeds the input in two parts, split at every position. The lines must always be the same.
     fn check(input: &[u8], expected: &[&str]) {
         for cut in 0..=input.len() {
             let mut lines = Vec::new();
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn all_kinds_of_line_breaks_end_a_line() {
+    fn every_kind_of_line_break_ends_a_line() {
         check(b"", &[]);
         check(b"one", &["one"]);
         check(b"one\ntwo\n", &["one", "two"]);
@@ -99,12 +99,12 @@ mod tests {
     }
 
     #[test]
-    fn invalid_text_is_replaced() {
+    fn invalid_utf8_is_replaced() {
         check(b"caf\xe9\nok\n", &["caf\u{fffd}", "ok"]);
     }
 
     #[test]
-    fn a_huge_line_is_cut_and_the_next_one_is_complete() {
+    fn a_huge_line_is_truncated_and_the_next_one_is_complete() {
         let mut splitter = LineSplitter::default();
         let mut lines = Vec::new();
         for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! The machine that gpubuild runs on.
+//! The real host: the machine that gpubuild runs on.
 
 mod files;
 mod group;
@@ -28,7 +28,7 @@ use super::{
     search,
 };
 
-/// The real host. The environment is read once, when the value is created.
+/// The real host. The environment is read once, when this value is created.
 #[derive(Debug)]
 pub struct RealHost {
     platform: Platform,
@@ -41,7 +41,7 @@ pub struct RealHost {
     files: AtomicU64,
     #[cfg(feature = "command")]
     clients: net::Clients,
-    /// Locks that were taken; released ones are empty.
+    /// Acquired lock files; the reference of a released lock is dead.
     locks: Mutex<Vec<(HostPath, Weak<File>)>>,
 }
 
@@ -52,7 +52,7 @@ impl Default for RealHost {
 }
 
 impl RealHost {
-    /// This machine with its current environment. Variables that are not UTF-8 are omitted.
+    /// Creates a host for this machine with its current environment. Variables that are not UTF-8 are omitted.
     #[must_use]
     pub fn new() -> Self {
         let platform = this_platform();
@@ -80,21 +80,21 @@ impl RealHost {
         }
     }
 
-    /// Declares that the running executable answers `__probe ID`. Only the `gpubuild` program may do so: a build script that
-    /// started itself for a probe would run its complete build again.
+    /// Declares that the running executable implements `__probe ID`. Only the `gpubuild` program may call this: a build script that
+    /// starts itself for a probe would run its complete build again.
     #[must_use]
     pub fn with_own_probes(mut self) -> Self {
         self.answers_probes = true;
         self
     }
 
-    /// Whether gpubuild was asked to end, and the means to ask it.
+    /// The interrupt state, to check for or trigger termination.
     #[must_use]
     pub fn interrupt(&self) -> &Interrupt {
         &self.interrupt
     }
 
-    /// The same, owned, for a signal handler.
+    /// The interrupt state as a shared handle, for a signal handler.
     #[must_use]
     pub fn interrupt_handle(&self) -> Arc<Interrupt> {
         Arc::clone(&self.interrupt)
@@ -107,11 +107,11 @@ impl RealHost {
     ) -> Result<CommandOutput, RunError> {
         let program = self.program(command)?;
         self.processes.fetch_add(1, Ordering::Relaxed);
-        let lock = command.under.as_ref().and_then(|path| self.held(path));
+        let lock = command.lock.as_ref().and_then(|path| self.held(path));
         process::run(&self.interrupt, &program, command, lock.as_deref(), on_line)
     }
 
-    /// The program to start: a name without a folder is searched on the PATH of the child.
+    /// Resolves the program to start. A bare name is searched on the child's PATH.
     fn program(&self, command: &Command) -> Result<HostPath, RunError> {
         let name = command.argv.first().map_or("", String::as_str);
         let not_found = || RunError::NotFound { program: name.to_owned() };
@@ -277,7 +277,7 @@ impl ReadRegistry for RealHost {
     }
 
     fn visual_studio_tool(&self, name: &str) -> Option<HostPath> {
-        // Returns nothing without Visual Studio and on other platforms.
+        // Returns `None` on other platforms, and if Visual Studio is not installed.
         let tool = find_msvc_tools::find_tool(self.platform.arch.id(), name)?;
         tool.path().to_str().map(|path| self.path(path))
     }
@@ -305,7 +305,7 @@ impl ProbeLibraries for RealHost {
     fn probe_with(&self, id: &str, arguments: &[String], deadline: Duration) -> ProbeAnswer {
         let own = std::env::current_exe().ok().filter(|_| self.answers_probes);
         let Some(program) = own.as_deref().and_then(std::path::Path::to_str) else {
-            let error = "only the `gpubuild` program probes drivers, not the library".to_owned();
+            let error = "only the `gpubuild` program can probe drivers, not the library".to_owned();
             return ProbeAnswer { status: ProbeStatus::Failed, error, answer: String::new() };
         };
         probe::classify(self.run(&Command::new(program, deadline).args(["__probe", id]).args(arguments)))
@@ -314,7 +314,7 @@ impl ProbeLibraries for RealHost {
 
 impl Clock for RealHost {
     fn now(&self) -> u64 {
-        #[expect(clippy::disallowed_methods, reason = "this is the door")]
+        #[expect(clippy::disallowed_methods, reason = "host interface")]
         let now = std::time::SystemTime::now();
         now.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs())
     }

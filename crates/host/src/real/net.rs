@@ -1,4 +1,4 @@
-//! The network of the machine that gpubuild runs on: ureq with rustls.
+//! Network access of the real host: ureq with rustls.
 
 use std::io::{self, Read};
 use std::sync::OnceLock;
@@ -7,9 +7,9 @@ use rustls_native_certs::load_native_certs;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::{Agent, RequestBuilder};
 
-use crate::net::{ByProxy, HttpRequest, NetError, Response};
+use crate::net::{HttpRequest, NetError, ProxyUse, Response};
 
-/// Pools of connections, with and without TLS, so that certificates are read only if they are needed.
+/// Connection pools. The pool for plain HTTP is separate, so that certificates are only read for HTTPS.
 #[derive(Debug, Default)]
 pub(super) struct Clients {
     encrypted: OnceLock<Agent>,
@@ -23,44 +23,44 @@ impl Clients {
         } else {
             self.plain.get_or_init(|| agent(RootCerts::WebPki))
         };
-        let answer = match &request.form {
-            None => made(agent.get(&request.url), request).call(),
-            Some(form) => made(agent.post(&request.url), request)
+        let response = match &request.form {
+            None => configured(agent.get(&request.url), request).call(),
+            Some(form) => configured(agent.post(&request.url), request)
                 .content_type("application/x-www-form-urlencoded")
                 .send(form.as_bytes()),
         };
-        let answer = answer.map_err(|error| told(&error))?;
+        let response = response.map_err(|error| classify(&error))?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Ok(Response {
-            status: answer.status().as_u16(),
-            headers: answer
+            status: response.status().as_u16(),
+            headers: response
                 .headers()
                 .iter()
                 .map(|(name, value)| (name.as_str().to_owned(), text(value.as_bytes())))
                 .collect(),
-            body: Box::new(LimitedBody(answer.into_body().into_reader())),
+            body: Box::new(Body(response.into_body().into_reader())),
         })
     }
 }
 
-/// Applies the settings of a request.
-fn made<Any>(builder: RequestBuilder<Any>, request: &HttpRequest) -> RequestBuilder<Any> {
-    let patience = Some(request.patience);
-    let mut asked = builder
+/// Applies timeouts, proxy setting and headers of a request.
+fn configured<Any>(builder: RequestBuilder<Any>, request: &HttpRequest) -> RequestBuilder<Any> {
+    let timeout = Some(request.timeout);
+    let mut builder = builder
         .config()
-        .timeout_resolve(patience)
-        .timeout_connect(patience)
-        .timeout_send_request(patience)
-        .timeout_send_body(patience)
-        .timeout_recv_response(patience)
-        .timeout_per_read(patience);
-    if request.proxy == ByProxy::Never {
-        asked = asked.proxy(None);
+        .timeout_resolve(timeout)
+        .timeout_connect(timeout)
+        .timeout_send_request(timeout)
+        .timeout_send_body(timeout)
+        .timeout_recv_response(timeout)
+        .timeout_per_read(timeout);
+    if request.proxy == ProxyUse::Never {
+        builder = builder.proxy(None);
     }
-    request.headers.iter().fold(asked.build(), |asked, (name, value)| asked.header(name, value))
+    request.headers.iter().fold(builder.build(), |builder, (name, value)| builder.header(name, value))
 }
 
-/// Every status is returned as a response, including redirects.
+/// Creates a client that returns error statuses and redirects as ordinary responses.
 fn agent(roots: RootCerts) -> Agent {
     Agent::config_builder()
         .http_status_as_error(false)
@@ -73,8 +73,8 @@ fn agent(roots: RootCerts) -> Agent {
         .new_agent()
 }
 
-/// The machine's certificates (including `SSL_CERT_FILE` and `SSL_CERT_DIR`), among which are those of a company. If there are
-/// none, as in many containers, the embedded ones of Mozilla.
+/// The machine's certificates (including `SSL_CERT_FILE` and `SSL_CERT_DIR`), so that company certificates work. Falls back to the
+/// embedded Mozilla certificates if the machine has none, as in many containers.
 fn roots() -> RootCerts {
     let found = load_native_certs().certs;
     if found.is_empty() {
@@ -83,27 +83,28 @@ fn roots() -> RootCerts {
     found.iter().map(|one| Certificate::from_der(one).to_owned()).collect::<Vec<_>>().into()
 }
 
-struct LimitedBody<R>(R);
+/// A response body that converts read errors to [`NetError`].
+struct Body<R>(R);
 
-impl<R: Read> Read for LimitedBody<R> {
+impl<R: Read> Read for Body<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.read(buffer).map_err(|error| {
             if error.kind() == io::ErrorKind::Interrupted {
                 return error;
             }
-            io::Error::other(told(&ureq::Error::from(error)))
+            io::Error::other(classify(&ureq::Error::from(error)))
         })
     }
 }
 
-fn told(error: &ureq::Error) -> NetError {
+fn classify(error: &ureq::Error) -> NetError {
     let text = error.to_string();
     match error {
         ureq::Error::Timeout(_) => NetError::Timeout(text),
         ureq::Error::Tls(_) | ureq::Error::Pem(_) | ureq::Error::Rustls(_) | ureq::Error::TlsRequired => {
             NetError::Tls(text)
         }
-        ureq::Error::Io(inner) => of_io(inner),
+        ureq::Error::Io(inner) => classify_io(inner),
         ureq::Error::HostNotFound
         | ureq::Error::ConnectionFailed
         | ureq::Error::ConnectProxyFailed(_)
@@ -112,7 +113,7 @@ fn told(error: &ureq::Error) -> NetError {
     }
 }
 
-fn of_io(error: &io::Error) -> NetError {
+fn classify_io(error: &io::Error) -> NetError {
     use io::ErrorKind as Kind;
     let text = error.to_string();
     match error.kind() {
@@ -120,7 +121,7 @@ fn of_io(error: &io::Error) -> NetError {
         Kind::UnexpectedEof | Kind::ConnectionReset | Kind::ConnectionAborted | Kind::BrokenPipe => {
             NetError::Cut(text)
         }
-        // Errors of rustls.
+        // TLS errors from rustls.
         Kind::InvalidData => NetError::Tls(text),
         _ => NetError::Unreachable(text),
     }

@@ -1,10 +1,10 @@
-//! Classifies the end of a child probe: an answer, an error, a crash, a hang or invalid output.
+//! Classifies the result of a child probe: an answer, an error, a crash, a hang or invalid output.
 
 use serde::Deserialize;
 
 use crate::{CommandOutput, ProbeAnswer, ProbeStatus, RunError};
 
-/// The line that a child probe prints last. Vendor libraries may print text before it.
+/// The last line that a child probe prints. Vendor libraries may print text before it.
 #[derive(Debug, Deserialize)]
 struct ChildLine {
     status: ProbeStatus,
@@ -14,9 +14,9 @@ struct ChildLine {
     answer: serde_json::Value,
 }
 
-/// Converts the child's end into a probe's answer.
-pub(super) fn classify(ended: Result<CommandOutput, RunError>) -> ProbeAnswer {
-    let output = match ended {
+/// Converts the child's exit into a probe answer.
+pub(super) fn classify(result: Result<CommandOutput, RunError>) -> ProbeAnswer {
+    let output = match result {
         Ok(output) => output,
         Err(error) => {
             let status = match error {
@@ -27,7 +27,7 @@ pub(super) fn classify(ended: Result<CommandOutput, RunError>) -> ProbeAnswer {
         }
     };
     if let Some(cause) = crash(&output) {
-        return without_answer(ProbeStatus::Crashed, with_last_words(cause, &output));
+        return without_answer(ProbeStatus::Crashed, with_last_line(cause, &output));
     }
     let line =
         output.stdout.lines().rev().find_map(|line| serde_json::from_str::<ChildLine>(line.trim()).ok());
@@ -42,7 +42,7 @@ pub(super) fn classify(ended: Result<CommandOutput, RunError>) -> ProbeAnswer {
         },
         None => without_answer(
             ProbeStatus::Failed,
-            with_last_words("the probe's output is invalid".to_owned(), &output),
+            with_last_line("the probe's output is invalid".to_owned(), &output),
         ),
     }
 }
@@ -51,7 +51,7 @@ fn without_answer(status: ProbeStatus, error: String) -> ProbeAnswer {
     ProbeAnswer { status, error, answer: String::new() }
 }
 
-/// The kind of crash; `None` if the child exited normally.
+/// Describes a crash; `None` if the child exited normally.
 fn crash(output: &CommandOutput) -> Option<String> {
     if let Some(signal) = output.signal {
         return Some(format!("ended by signal {signal}{}", signal_name(signal)));
@@ -79,7 +79,7 @@ fn signal_name(signal: i32) -> &'static str {
     }
 }
 
-fn with_last_words(mut cause: String, output: &CommandOutput) -> String {
+fn with_last_line(mut cause: String, output: &CommandOutput) -> String {
     let last =
         output.stderr.lines().chain(output.stdout.lines()).map(str::trim).rfind(|line| !line.is_empty());
     if let Some(last) = last {
@@ -99,13 +99,13 @@ mod tests {
         CommandOutput { stdout: stdout.into(), stderr: stderr.into(), exit: Some(exit), signal: None }
     }
 
-    fn check(ended: Result<CommandOutput, RunError>, status: ProbeStatus, error: &str, answer: &str) {
+    fn check(result: Result<CommandOutput, RunError>, status: ProbeStatus, error: &str, answer: &str) {
         let expected = ProbeAnswer { status, error: error.into(), answer: answer.into() };
-        assert_eq!(classify(ended), expected);
+        assert_eq!(classify(result), expected);
     }
 
     #[test]
-    fn an_answer_is_found_among_a_library_s_output() {
+    fn an_answer_is_found_in_output_of_a_library() {
         let stdout = "MESA: warning\n{\"status\":\"ok\",\"answer\":{\"devices\":[]}}\nbye\n";
         check(Ok(output(stdout, "", 0)), ProbeStatus::Ok, "", r#"{"devices":[]}"#);
         check(
@@ -136,6 +136,6 @@ mod tests {
             "",
         );
         let timeout = RunError::Timeout { program: "gpubuild".into(), deadline: Duration::from_secs(3) };
-        check(Err(timeout), ProbeStatus::Timeout, "`gpubuild` did not answer within 3 s and was stopped", "");
+        check(Err(timeout), ProbeStatus::Timeout, "`gpubuild` timed out after 3 s", "");
     }
 }

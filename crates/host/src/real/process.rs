@@ -1,7 +1,7 @@
-//! Runs programs: in a new process group, with empty standard input unless input is given, and never beyond their deadline.
+//! Runs programs in a new process group, with a time limit, and with empty standard input unless the command has input.
 //!
 //! One thread reads each stream and one waits for the child; the caller's thread receives their messages. A descendant that
-//! keeps a pipe open after the child has ended occupies the reading thread until it ends, but does not delay the result.
+//! keeps a pipe open after the child has ended blocks the reader thread until it ends, but does not delay the result.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -12,19 +12,19 @@ use std::time::{Duration, Instant};
 
 use super::group::{self, Force, GRACE, ProcessGroup};
 use super::lines::LineSplitter;
-use super::watch::Watchman;
+use super::watch::Watchdog;
 use crate::command::Stdio;
 use crate::interrupt::Interrupt;
 use crate::{Command, CommandOutput, HostPath, OutputLine, RunError, Stream};
 
-/// Bytes of each stream that are kept for the result; the rest is read and discarded.
+/// Maximum number of bytes of each stream in the result. Further output is read and discarded.
 const KEPT: usize = 16 << 20;
-/// How long output is still accepted after the child has ended, if a descendant keeps a pipe open.
+/// How long to wait for further output after the child has ended, if a descendant keeps a pipe open.
 const DRAIN: Duration = Duration::from_millis(500);
-/// Capacity of the channel, in pieces of output.
+/// Capacity of the channel, in messages.
 const CHANNEL: usize = 64;
 
-/// A message of a thread.
+/// A message from a reader or waiter thread.
 #[derive(Debug)]
 enum ProcessEvent {
     Output(Stream, Vec<u8>),
@@ -33,11 +33,11 @@ enum ProcessEvent {
     Interrupted,
 }
 
-/// Receives lines as they appear.
+/// Callback for output lines.
 pub(super) type OnLine<'a> = &'a mut dyn FnMut(OutputLine<'_>);
 
-/// Runs `program`, already resolved, with the rest of `command`. A lock stays taken until everything that it started has ended,
-/// even if gpubuild is killed.
+/// Runs `program` (the resolved first element of `command.argv`). If `lock` is given, a watchdog keeps it locked until all
+/// descendants have ended, even if gpubuild is killed.
 pub(super) fn run(
     interrupt: &Interrupt,
     program: &HostPath,
@@ -47,14 +47,14 @@ pub(super) fn run(
 ) -> Result<CommandOutput, RunError> {
     let (sender, receiver) = sync_channel(CHANNEL);
     let waker = sender.clone();
-    // A full channel means that the loop is active anyway; it checks for requests after every message.
+    // If the channel is full, the receiving loop is active and checks for interrupts after every message.
     let wake = move || drop(waker.try_send(ProcessEvent::Interrupted));
     let Some(_token) = interrupt.register(wake) else { return Err(RunError::Interrupted) };
     let started = start(program, command, &sender).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => RunError::NotFound { program: command.argv[0].clone() },
         _ => RunError::Start { program: command.argv[0].clone(), message: error.to_string() },
     })?;
-    let watchman = lock.map(|lock| Watchman::start(started.group, lock)).unwrap_or_default();
+    let watchdog = lock.map(|lock| Watchdog::start(started.group, lock)).unwrap_or_default();
     let mut watch = Watch {
         receiver,
         interrupt,
@@ -69,9 +69,9 @@ pub(super) fn run(
         ProcessEnding::Exited(_) => watch.drain(),
         ProcessEnding::Deadline | ProcessEnding::Interrupted => watch.end_group(),
     }
-    watchman.dismiss();
+    watchdog.stop();
     match ending {
-        ProcessEnding::Exited(status) => watch.answer(status).map_err(|error| RunError::Start {
+        ProcessEnding::Exited(status) => watch.output(status).map_err(|error| RunError::Start {
             program: command.argv[0].clone(),
             message: error.to_string(),
         }),
@@ -82,7 +82,7 @@ pub(super) fn run(
     }
 }
 
-/// A started child and the number of its pipes.
+/// A started child and the number of pipes that are read from it.
 struct Started {
     group: ProcessGroup,
     pipes: u32,
@@ -92,8 +92,8 @@ fn start(program: &HostPath, command: &Command, sender: &SyncSender<ProcessEvent
     let mut attempts = 0;
     loop {
         match start_once(program, command, sender) {
-            // The program was just written, and a child of another thread still has it open for
-            // writing until it calls exec.
+            // The program was just written, and a process that another thread has forked still has the file open for writing
+            // until it calls exec.
             Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy && attempts < 20 => {
                 attempts += 1;
                 thread::sleep(Duration::from_millis(10));
@@ -109,6 +109,11 @@ fn start_once(
     command: &Command,
     sender: &SyncSender<ProcessEvent>,
 ) -> io::Result<Started> {
+    // An empty file would be run as an empty shell script, and succeed: execvp(3) does that after `pre_exec`.
+    #[cfg(unix)]
+    if std::fs::metadata(program.as_std()).is_ok_and(|file| file.is_file() && file.len() == 0) {
+        return Err(rustix::io::Errno::NOEXEC.into());
+    }
     let is_captured = command.stdio == Stdio::Capture;
     let output = || if is_captured { process::Stdio::piped() } else { process::Stdio::inherit() };
     let input = if command.input.is_empty() { process::Stdio::null() } else { process::Stdio::piped() };
@@ -128,7 +133,7 @@ fn start_once(
     let leader = child.id();
     if let Some(mut pipe) = child.stdin.take() {
         let input = command.input.clone().into_bytes();
-        // A child that ends without reading all input is not an error.
+        // Ignore errors: the child may exit without reading all input.
         thread::spawn(move || drop(pipe.write_all(&input)));
     }
     let stdout = child.stdout.take().map(|pipe| read(Stream::Stdout, pipe, sender.clone()));
@@ -145,7 +150,7 @@ fn read(stream: Stream, pipe: impl Read + Send + 'static, sender: SyncSender<Pro
     thread::spawn(move || forward(stream, pipe, &sender));
 }
 
-/// Reads a stream to its end, or until the receiver is gone.
+/// Reads a stream to its end, or until the receiver is dropped.
 fn forward(stream: Stream, mut pipe: impl Read, sender: &SyncSender<ProcessEvent>) {
     let mut buffer = vec![0; 1 << 16];
     loop {
@@ -189,7 +194,7 @@ impl Watch<'_, '_> {
                 Ok(ProcessEvent::Exited(status)) if !self.interrupt.requested() => {
                     return ProcessEnding::Exited(status);
                 }
-                Ok(event) => self.take(event),
+                Ok(event) => self.handle(event),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     return ProcessEnding::Exited(Err(io::Error::other(
@@ -211,26 +216,26 @@ impl Watch<'_, '_> {
         let end = now() + DRAIN;
         while self.open_pipes > 0 {
             match self.receiver.recv_timeout(end.saturating_duration_since(now())) {
-                Ok(event) => self.take(event),
+                Ok(event) => self.handle(event),
                 Err(_) => break,
             }
         }
     }
 
-    /// Requests the group to end, waits for a grace period, then kills it. A second Ctrl-C shortens the grace period.
+    /// Requests termination of the group, waits for a grace period, then kills it. A second Ctrl-C skips the grace period.
     fn end_group(&mut self) {
         let requests = self.interrupt.requests();
-        self.group.end(Force::Ask);
+        self.group.end(Force::Terminate);
         let end = now() + GRACE;
         while !self.group.is_gone() && now() < end && self.interrupt.requests() == requests {
             if let Ok(event) = self.receiver.recv_timeout(Duration::from_millis(5)) {
-                self.take(event);
+                self.handle(event);
             }
         }
         self.group.end(Force::Kill);
     }
 
-    fn take(&mut self, event: ProcessEvent) {
+    fn handle(&mut self, event: ProcessEvent) {
         match event {
             ProcessEvent::Output(stream, bytes) => {
                 let collected = match stream {
@@ -244,7 +249,7 @@ impl Watch<'_, '_> {
         }
     }
 
-    fn answer(mut self, status: io::Result<ExitStatus>) -> io::Result<CommandOutput> {
+    fn output(mut self, status: io::Result<ExitStatus>) -> io::Result<CommandOutput> {
         let status = status?;
         Ok(CommandOutput {
             stdout: self.stdout.finish(self.on_line.as_deref_mut()),

@@ -74,17 +74,17 @@ mod platform {
     }
 }
 
-/// A value; `None` if it is absent or of an unsupported type.
+/// Reads a value. `None` if it is missing or has an unsupported type.
 pub(super) fn value(key: &str, name: &str) -> Option<RegistryValue> {
     platform::value(key, name)
 }
 
-/// Names of the keys below `key`, sorted.
+/// Lists the names of the direct subkeys of `key`, sorted.
 pub(super) fn keys(key: &str) -> Vec<String> {
     platform::keys(key)
 }
 
-/// Names and values of `key`, sorted by name.
+/// Lists the names and values of `key`, sorted by name.
 pub(super) fn values(key: &str) -> Vec<(String, RegistryValue)> {
     platform::values(key)
 }

@@ -6,9 +6,9 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Number of names to try. They are only all taken if a folder was filled deliberately.
+/// Number of names to try. All of them exist only if a folder was filled deliberately.
 const ATTEMPTS: u32 = 1 << 16;
-/// Number of characters after the prefix. `gpubuild install` recognizes leftover temporary files by this length.
+/// Number of random characters after the prefix. `gpubuild install` recognizes leftover temporary files by this length.
 const LENGTH: usize = 6;
 
 /// A file that is removed on drop unless it was renamed.
@@ -32,10 +32,10 @@ impl Temporary {
         &self.path
     }
 
-    /// Renames the file, replacing an existing one.
+    /// Renames the file, replacing an existing file.
     pub(super) fn rename(mut self, to: &Path) -> io::Result<()> {
         fs::rename(&self.path, to)?;
-        // Dropping must not remove anything.
+        // Prevent the drop from removing the renamed file.
         self.path = PathBuf::new();
         Ok(())
     }
@@ -60,7 +60,7 @@ fn in_folder<T>(folder: &Path, make: impl Fn(&Path) -> io::Result<T>) -> io::Res
             result => return result.map(|made| (path, made)),
         }
     }
-    Err(io::Error::new(io::ErrorKind::AlreadyExists, "every temporary name is taken"))
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, "all temporary names exist already"))
 }
 
 fn name() -> String {
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_and_unkept_files_are_removed() {
+    fn names_are_unique_and_dropped_files_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let entries = || fs::read_dir(folder.path()).unwrap().count();
         let first = Temporary::file_in(folder.path()).unwrap();

@@ -11,7 +11,7 @@ fn shell(script: &str, deadline: Duration) -> Command {
 }
 
 struct TestFolder {
-    // Removed when dropped.
+    // Removes the folder when dropped.
     _folder: tempfile::TempDir,
     path: HostPath,
 }
@@ -45,7 +45,7 @@ fn standard_input_is_empty_and_variables_and_folder_are_set() {
 }
 
 #[test]
-fn a_bare_name_is_searched_on_the_path_of_the_child() {
+fn a_bare_name_is_searched_on_path_of_the_child() {
     let host = RealHost::new();
     let folder = folder(&host);
     let tool = folder.path.join("some-tool");
@@ -63,7 +63,8 @@ fn a_bare_name_is_searched_on_the_path_of_the_child() {
     assert!(matches!(host.run(&text), Err(RunError::Start { .. })));
 }
 
-/// The script prints the id of a grandchild and then hangs; after the deadline, no process of its group may be alive.
+/// Runs a script that writes the process id of a grandchild to a file and then hangs. Asserts that no process of its group is alive
+/// after the deadline.
 fn check_group_ends(script: &str) {
     let host = RealHost::new();
     let folder = folder(&host);
@@ -75,23 +76,23 @@ fn check_group_ends(script: &str) {
     assert!(host.elapsed().saturating_sub(started) < Duration::from_secs(20));
     let pid = host.read_text(&pid_file).expect("the script wrote its grandchild's id");
     let pid = pid.trim().parse().ok().and_then(rustix::process::Pid::from_raw).expect("a process id");
-    // A killed process stays visible until its new parent reaps it.
-    let gone = (0..1000).any(|_| {
+    // A killed process remains as a zombie until its new parent reaps it.
+    let ended = (0..1000).any(|_| {
         let state = host.read_text(&host.path(&format!("/proc/{pid}/stat"))).unwrap_or_default();
         let zombie = state.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z'));
         thread::sleep(Duration::from_millis(10));
         zombie || rustix::process::test_kill_process(pid).is_err()
     });
-    assert!(gone, "the grandchild {pid} outlived the deadline");
+    assert!(ended, "grandchild {pid} is alive after the deadline");
 }
 
 #[test]
-fn the_deadline_ends_grandchildren() {
+fn grandchildren_are_terminated_at_the_deadline() {
     check_group_ends("sleep 1000 & echo $! > $PID_FILE; wait");
 }
 
 #[test]
-fn the_deadline_ends_a_program_that_ignores_requests() {
+fn a_program_that_ignores_sigterm_is_killed_at_the_deadline() {
     check_group_ends(
         "trap '' TERM; sh -c 'trap \"\" TERM; while :; do sleep 1; done' & echo $! > $PID_FILE; while :; do sleep 1; done",
     );
@@ -108,7 +109,7 @@ fn a_grandchild_that_keeps_the_pipe_open_does_not_delay_the_result() {
 }
 
 #[test]
-fn a_child_with_much_output_is_read_to_its_end() {
+fn large_output_is_read_completely() {
     let host = RealHost::new();
     let (mut out, mut err) = (0_usize, 0_usize);
     let script = "i=0; while [ $i -lt 20000 ]; do echo \"line $i of many, long enough to fill a pipe\"; echo e >&2; i=$((i+1)); done";
@@ -123,7 +124,7 @@ fn a_child_with_much_output_is_read_to_its_end() {
 }
 
 #[test]
-fn lines_are_passed_on_while_the_child_runs() {
+fn lines_are_reported_while_the_child_runs() {
     let host = RealHost::new();
     let mut seen = Vec::new();
     let ended = host.run_lines(
@@ -137,7 +138,7 @@ fn lines_are_passed_on_while_the_child_runs() {
 }
 
 #[test]
-fn an_interrupt_ends_running_children_and_refuses_new_ones() {
+fn an_interrupt_terminates_running_children_and_prevents_new_ones() {
     let host = RealHost::new();
     let interrupt = host.interrupt_handle();
     let mut handle = None;
@@ -156,7 +157,7 @@ fn an_interrupt_ends_running_children_and_refuses_new_ones() {
 }
 
 #[test]
-fn files_are_replaced_completely_without_leftovers() {
+fn files_are_replaced_atomically_without_leftovers() {
     let host = RealHost::new();
     let folder = folder(&host);
     let path = folder.path.join("made/on/the/way/file");
@@ -178,7 +179,7 @@ fn files_are_replaced_completely_without_leftovers() {
 }
 
 #[test]
-fn a_failed_write_names_the_path() {
+fn the_error_of_a_failed_write_contains_the_path() {
     let host = RealHost::new();
     let folder = folder(&host);
     host.write(&folder.path.join("file"), b"").unwrap();
@@ -208,7 +209,7 @@ fn links_devices_and_folders_are_distinguished() {
 }
 
 #[test]
-fn a_lock_excludes_others_until_it_is_dropped() {
+fn a_lock_is_exclusive_until_it_is_dropped() {
     let host = RealHost::new();
     let folder = folder(&host);
     let path = folder.path.join("lock");
@@ -222,27 +223,27 @@ fn a_lock_excludes_others_until_it_is_dropped() {
 
 #[cfg(unix)]
 #[test]
-fn a_lock_on_a_replaced_file_still_excludes_others() {
+fn a_lock_on_a_replaced_file_is_exclusive() {
     let host = RealHost::new();
     let folder = folder(&host);
     let path = folder.path.join("lock");
     let first = host.lock(&path, Wait::No).unwrap().unwrap();
     let second = std::thread::scope(|scope| {
         let waiting = scope.spawn(|| host.lock(&path, Wait::Yes).unwrap().unwrap());
-        // By now, the thread waits for the old file; if it is late, it opens the new one, which is also correct.
+        // By now, the thread should wait for the lock on the old file. If it is late, it opens the new file, which is also correct.
         std::thread::sleep(Duration::from_millis(200));
         host.remove(&path).unwrap();
         drop(first);
         waiting.join().unwrap()
     });
-    assert!(host.lock(&path, Wait::No).unwrap().is_none(), "the second lock is on a deleted file");
+    assert!(host.lock(&path, Wait::No).unwrap().is_none(), "the second lock must be on the new file");
     drop(second);
     assert!(host.lock(&path, Wait::No).unwrap().is_some());
 }
 
 #[cfg(unix)]
 #[test]
-fn a_link_instead_of_a_lock_file_is_not_followed() {
+fn a_symbolic_link_is_refused_as_a_lock_file() {
     let host = RealHost::new();
     let folder = folder(&host);
     let (path, target) = (folder.path.join("lock"), folder.path.join("target"));
@@ -264,14 +265,14 @@ fn a_link_is_refused_even_if_its_target_is_not_utf8() {
 }
 
 #[test]
-fn the_library_never_starts_itself_for_a_probe() {
+fn probes_fail_unless_the_program_supports_them() {
     let host = RealHost::new();
     assert_eq!(host.probe("cuda", LONG).status, ProbeStatus::Failed);
     assert_eq!(host.counts().processes, 0);
 }
 
 #[test]
-fn a_stream_creates_a_file_and_never_replaces_one() {
+fn create_fails_for_an_existing_file() {
     let folder = tempfile::tempdir().unwrap();
     let host = RealHost::new();
     let path = host.path(folder.path().to_str().unwrap()).join("new/file");

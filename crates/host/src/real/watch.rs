@@ -1,22 +1,22 @@
-//! Watchdog that kills the child process group if gpubuild dies: `kill -9` leaves gpubuild no time to do it.
+//! Watchdog that kills the child's process group if gpubuild dies, for example after `kill -9`.
 //!
-//! A small shell reads from a pipe whose other end only gpubuild has, and holds the lock of the folder in which the child
-//! works. If gpubuild dies, the shell ends the child with all its descendants and only then releases the lock. A kill
-//! between the start of the child and that of the shell is not noticed.
+//! A small shell script reads from a pipe whose other end only gpubuild holds. It also holds the lock file of the folder in
+//! which the child works. If gpubuild dies, the script ends the child and all its descendants, and only then releases the lock.
+//! If gpubuild is killed after the start of the child but before the start of the script, the child keeps running.
 
 use std::fs::File;
 
 use super::group::ProcessGroup;
 
-/// The watchdog of a child, from its start to its end.
+/// A running watchdog.
 #[derive(Debug, Default)]
-pub(super) struct Watchman {
+pub(super) struct Watchdog {
     #[cfg(unix)]
-    at_work: Option<std::process::Child>,
+    shell: Option<std::process::Child>,
 }
 
-impl Watchman {
-    /// Starts the watchdog of a group. If it cannot be started, the child runs unwatched.
+impl Watchdog {
+    /// Starts a watchdog for a group. If that fails, the child runs without one.
     #[cfg(unix)]
     #[expect(clippy::disallowed_methods, reason = "programs are only started in this crate")]
     pub(super) fn start(group: ProcessGroup, lock: &File) -> Self {
@@ -34,32 +34,32 @@ impl Watchman {
         };
         let started: std::io::Result<_> = start();
         if let Err(error) = &started {
-            log::debug!("failed to start the process that ends the child if gpubuild is killed: {error}");
+            log::debug!("failed to start the watchdog: {error}");
         }
-        Self { at_work: started.ok() }
+        Self { shell: started.ok() }
     }
 
-    /// Starts nothing: Windows ends a console's programs together with it.
+    /// Does nothing: Windows ends the programs of a console together with it.
     #[cfg(not(unix))]
     pub(super) fn start(_group: ProcessGroup, _lock: &File) -> Self {
         Self::default()
     }
 
-    /// Tells the watchdog that the child has ended.
+    /// Stops the watchdog after the child has ended.
     #[cfg(unix)]
-    pub(super) fn dismiss(self) {
-        if let Some(mut shell) = self.at_work {
+    pub(super) fn stop(self) {
+        if let Some(mut shell) = self.shell {
             if let Some(mut pipe) = shell.stdin.take() {
-                // The shell may have ended already.
+                // Ignore errors: the shell may already have exited.
                 let _ = std::io::Write::write_all(&mut pipe, b"done\n");
             }
             let _ = shell.wait();
         }
     }
 
-    /// Does nothing without a watchdog.
+    /// Does nothing: there is no watchdog.
     #[cfg(not(unix))]
-    pub(super) fn dismiss(self) {
+    pub(super) fn stop(self) {
         let Self {} = self;
     }
 }

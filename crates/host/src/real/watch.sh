@@ -1,6 +1,6 @@
-# Ends the children of a killed process. Argument: the process group of its child.
-# Standard input: a pipe from the process. A word means that the child has ended; end of file means that the process died.
-# Standard output is a lock that no other process gets before this script has ended.
+# Ends the child of a process that was killed. Argument: the child's process group.
+# Standard input: a pipe from the process. A line means that the child has ended; end of file means that the process died.
+# Standard output: a lock file, which stays locked until this script exits.
 read -r word && exit 0
 
 # Process, parent, group and session of all running processes. `ps` does not show the session on every system.

@@ -1,4 +1,4 @@
-//! Builds recorded hosts in tests, with one line per fact.
+//! Builds recorded hosts in tests, with one call per fact.
 
 use super::{
     CommandResult, HostRecording, RecordedCommand, RecordedEntry, RecordedFile, RecordedHost, RecordedKey,
@@ -18,7 +18,7 @@ impl RecordedHostBuilder {
         Self { recording: HostRecording::new(Platform { os, arch }) }
     }
 
-    /// Sets a variable.
+    /// Sets an environment variable.
     #[must_use]
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.recording.env.insert(name.to_owned(), value.to_owned());
@@ -37,13 +37,13 @@ impl RecordedHostBuilder {
         self.entry(path, RecordedEntry::file(Some(content)))
     }
 
-    /// Adds a file with unknown content, like a library.
+    /// Adds a file without content, such as a library. Reading it fails.
     #[must_use]
     pub fn opaque(self, path: &str) -> Self {
         self.entry(path, RecordedEntry::file(None))
     }
 
-    /// Adds a program with unknown content.
+    /// Adds an executable file without content.
     #[must_use]
     pub fn executable(self, path: &str) -> Self {
         self.entry(path, RecordedEntry::executable(None))
@@ -67,7 +67,7 @@ impl RecordedHostBuilder {
         self.entry(path, RecordedEntry::Device { open_error: None, owner: None })
     }
 
-    /// Adds a device that cannot be opened, with the group that owns it.
+    /// Adds a device that cannot be opened, with its owning group.
     #[must_use]
     pub fn closed_device(self, path: &str, open_error: &str, gid: u32) -> Self {
         let owner = Some(Owner { uid: 0, gid });
@@ -109,7 +109,7 @@ impl RecordedHostBuilder {
         self.probe_answer(id, ProbeAnswer { status: ProbeStatus::Ok, error: String::new(), answer })
     }
 
-    /// Adds any answer of a backend's probe.
+    /// Adds the result of a backend's probe.
     #[must_use]
     pub fn probe_answer(mut self, id: &str, answer: ProbeAnswer) -> Self {
         self.recording.probes.push((id.to_owned(), answer));
@@ -143,7 +143,7 @@ impl RecordedHostBuilder {
         self
     }
 
-    /// The recorded host.
+    /// Builds the host.
     ///
     /// # Panics
     /// If entries contradict each other.

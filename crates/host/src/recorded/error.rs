@@ -1,32 +1,32 @@
-//! The error for an invalid recording: what, where, and what to do.
+//! The error for an invalid recording.
 
 use std::fmt::Write as _;
 use std::ops::Range;
 
-/// An invalid recording. The message contains the line with a caret.
+/// An error in a recording. The message shows the line with a caret, and a hint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.render())]
 pub struct RecordingError {
-    /// The file as given.
+    /// The name of the file, as passed to the parser.
     pub file: String,
-    /// The problem: lowercase, no full stop.
+    /// The problem, in one line.
     pub what: String,
-    /// Line and column, if known.
+    /// The position, if known.
     pub place: Option<RecordingPlace>,
-    /// How to fix it.
+    /// How to fix the problem.
     pub hint: String,
 }
 
-/// A place in a text.
+/// A position in a text, for messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordingPlace {
-    /// Counted from one.
+    /// Line number, counted from one.
     pub line: usize,
-    /// In characters, counted from one.
+    /// Column in characters, counted from one.
     pub column: usize,
-    /// How many characters are meant; at least one.
+    /// Number of characters to mark; at least one.
     pub width: usize,
-    /// The text of the line.
+    /// The complete line.
     pub text: String,
 }
 
@@ -67,7 +67,7 @@ impl RecordingError {
 }
 
 impl RecordingPlace {
-    /// The place of a byte range; for several lines, the first one.
+    /// The position of a byte range. For a range over several lines, only the first line is used.
     fn of(text: &str, span: &Range<usize>) -> Self {
         let boundary = |at: usize| {
             let at = at.min(text.len());
@@ -86,7 +86,7 @@ impl RecordingPlace {
             line: text[..start].matches('\n').count() + 1,
             column: text[line_start..start].chars().count() + 1,
             width: marked.trim_end().chars().count().max(1),
-            // A tab is replaced, so that the caret is at the right column.
+            // Replace tabs, so that the caret is below the right column.
             text: line.trim_end_matches('\r').replace('\t', " "),
         }
     }

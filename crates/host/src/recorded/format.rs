@@ -1,4 +1,4 @@
-//! The types of format 1 as written in a file. The other modules interpret them.
+//! The serialized types of format 1. The other modules interpret them.
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -6,7 +6,7 @@ use toml::Spanned;
 use super::RecordingError;
 use crate::{Arch, Identity, Os, ProbeStatus, RegistryType};
 
-/// The name of the supported format.
+/// The supported format.
 pub(super) const SCHEMA: &str = "gpubuild.host/1";
 const SCHEMA_FAMILY: &str = "gpubuild.host/";
 
@@ -102,7 +102,7 @@ pub(super) struct RegistryTable {
     pub(super) kind: RegistryType,
 }
 
-/// A registry value: text, or for convenience a number or a list of texts in TOML's notation.
+/// A registry value: a string, or for convenience a TOML integer or array of strings.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum RegistryText {
@@ -125,7 +125,7 @@ impl From<IdentityTable> for Identity {
     }
 }
 
-/// Parses the types. The schema is checked first, because the keys of a newer format would look like errors.
+/// Parses a file. The schema is checked first, because keys of a newer format would otherwise be reported as unknown.
 pub(super) fn parse(file: &str, text: &str) -> Result<RecordedHostFile, RecordingError> {
     #[derive(Deserialize)]
     struct RecordingSchema {
@@ -151,14 +151,12 @@ pub(super) fn parse(file: &str, text: &str) -> Result<RecordedHostFile, Recordin
             schema.get_ref().strip_prefix(SCHEMA_FAMILY).and_then(|number| number.parse::<u32>().ok());
         let (what, hint) = match number {
             Some(number) if number > 1 => (
-                format!(
-                    "format {number} of recorded hosts is newer than this gpubuild, which reads format 1"
-                ),
+                format!("recorded-host format {number} is too new: this version of gpubuild reads format 1"),
                 "update gpubuild, or record the host again with this version".to_owned(),
             ),
             _ => (
-                format!("`{}` is not a format of recorded hosts", schema.get_ref()),
-                format!("this gpubuild reads `{SCHEMA}`"),
+                format!("`{}` is not a recorded-host format", schema.get_ref()),
+                format!("this version of gpubuild reads `{SCHEMA}`"),
             ),
         };
         return Err(RecordingError::new(file, text, Some(schema.span()), what, hint));
@@ -166,7 +164,7 @@ pub(super) fn parse(file: &str, text: &str) -> Result<RecordedHostFile, Recordin
     gpubuild_toml::from_str(text).map_err(|error| from_toml(&error))
 }
 
-/// gpubuild's messages start in lowercase.
+/// Converts the first letter to lowercase, as in gpubuild's own messages.
 fn lowercase_start(message: &str) -> String {
     let mut characters = message.chars();
     characters.next().map(|first| first.to_lowercase().chain(characters).collect()).unwrap_or_default()

@@ -1,6 +1,6 @@
-//! A host from a recording: format 1 of `docs/reference/recorded-hosts.md`, or built in memory by a test.
+//! A host from a recording (format 1 in `docs/reference/recorded-hosts.md`), or built in memory by a test.
 //!
-//! What is not recorded does not exist on it. Nothing can be changed: every changing call returns
+//! Files, programs and registry keys that are not recorded do not exist on it. It is read-only: every write fails with
 //! [`ErrorKind::ReadOnlyFilesystem`].
 
 mod builder;
@@ -47,42 +47,42 @@ pub struct RecordedHost {
     files: AtomicU64,
 }
 
-/// A part of a recording that contradicts another one.
+/// An entry of a recording that contradicts another entry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{what}` cannot be recorded: {why}")]
 pub struct Contradiction {
-    /// The path or key.
+    /// The path or registry key.
     pub what: String,
-    /// The reason.
+    /// The contradiction.
     pub why: String,
-    /// The file or key of the recording.
+    /// The entry's position in the recording.
     pub item: RecordedItem,
 }
 
-/// A part of a recording.
+/// An entry of a recording, by index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordedItem {
-    /// The file with this index.
+    /// Index in [`HostRecording::files`].
     File(usize),
-    /// The registry key with this index.
+    /// Index in [`HostRecording::registry`].
     Key(usize),
 }
 
 impl RecordedHost {
-    /// Starts a recorded host for a test.
+    /// Creates a builder, for tests.
     #[must_use]
     pub fn builder(os: Os, arch: Arch) -> RecordedHostBuilder {
         RecordedHostBuilder::new(os, arch)
     }
 
-    /// The host of a recording.
+    /// Creates a host from a recording.
     ///
     /// # Errors
-    /// Two parts of the recording contradict each other.
+    /// Two entries of the recording contradict each other.
     pub fn new(recording: HostRecording) -> Result<Self, Contradiction> {
         let rules = recording.platform.path_rules();
         let mut tree = RecordedTree::new(rules);
-        // Insert links first, those near the root before others, so that files recorded below a link end up at its target.
+        // Insert links first, in order of depth, so that files recorded below a link are stored at its target.
         let mut order: Vec<usize> = (0..recording.files.len()).collect();
         order.sort_by_key(|&index| {
             let file = &recording.files[index];
@@ -118,10 +118,10 @@ impl RecordedHost {
         })
     }
 
-    /// Parses a recording, or a report that contains one; `file` is its name in messages.
+    /// Parses a recording, or a report that contains one. `file` is its name in messages.
     ///
     /// # Errors
-    /// The first error, with its line and column.
+    /// The first invalid entry, with line and column.
     pub fn parse(file: &str, text: &str) -> Result<Self, RecordingError> {
         let pasted = report::recording(text);
         let text = pasted.as_deref().unwrap_or(text);
@@ -137,22 +137,25 @@ impl RecordedHost {
         })
     }
 
-    /// Reads a recording from a file of `host`, which is the real host outside of tests.
+    /// Reads a recording from a file on `host`, which is the real host except in tests.
     ///
     /// # Errors
-    /// The file cannot be read, or is invalid as in [`Self::parse`].
+    /// The file cannot be read or is invalid.
     pub fn load(host: &dyn ReadFiles, path: &HostPath) -> Result<Self, RecordingError> {
         let bytes = host.read(path).map_err(|error| RecordingError {
             file: path.as_str().to_owned(),
             what: format!("failed to read the recorded host: {error}"),
             place: None,
-            hint: "`gpubuild host record FILE` writes one".to_owned(),
+            hint: "create one with `gpubuild host record FILE`".to_owned(),
         })?;
         let text = String::from_utf8(bytes).map_err(|error| RecordingError {
             file: path.as_str().to_owned(),
-            what: format!("the recorded host is not UTF-8 from byte {} on", error.utf8_error().valid_up_to()),
+            what: format!(
+                "the recorded host is not valid UTF-8 at byte {}",
+                error.utf8_error().valid_up_to()
+            ),
             place: None,
-            hint: "save it as UTF-8; bytes of a file go into `base64`".to_owned(),
+            hint: "save it as UTF-8, and write binary file content as `base64`".to_owned(),
         })?;
         Self::parse(path.as_str(), text.strip_prefix('\u{feff}').unwrap_or(&text))
     }
@@ -163,23 +166,23 @@ impl RecordedHost {
         Ok((location, entry))
     }
 
-    /// The key of a program: its path with all links resolved, or the name if no such file exists.
+    /// The key that identifies a program: its path with all links resolved, or its name if no such file exists.
     fn program_key(&self, name: &str) -> String {
         let found = search::find_program(self, name).into_iter().next();
         let path = found.unwrap_or_else(|| self.path(name));
         self.tree.resolve(&path).map_or_else(|_| path.key(), |location| self.tree.path(&location).key())
     }
 
-    /// The recorded result of a command, counted as a process.
-    fn started(&self, command: &Command) -> Result<CommandOutput, RunError> {
-        let found = self.answer(command);
+    /// Returns the recorded result of a command and counts a process.
+    fn run_recorded(&self, command: &Command) -> Result<CommandOutput, RunError> {
+        let found = self.result_of(command);
         if !matches!(found, Err(RunError::NotFound { .. })) {
             self.processes.fetch_add(1, Ordering::Relaxed);
         }
         found
     }
 
-    fn answer(&self, command: &Command) -> Result<CommandOutput, RunError> {
+    fn result_of(&self, command: &Command) -> Result<CommandOutput, RunError> {
         let program = command.argv.first().cloned().unwrap_or_default();
         let key = self.program_key(&program);
         let recorded = self.commands.iter().find(|recorded| {
@@ -194,9 +197,9 @@ impl RecordedHost {
     }
 }
 
-/// The error for a recording's `open_error`.
-fn open_error(word: &str, path: &HostPath) -> io::Error {
-    let kind = match word {
+/// Converts the `open_error` of an entry to an error.
+fn open_error(code: &str, path: &HostPath) -> io::Error {
+    let kind = match code {
         "permission-denied" => ErrorKind::PermissionDenied,
         "not-found" => ErrorKind::NotFound,
         "busy" => ErrorKind::ResourceBusy,
@@ -205,7 +208,7 @@ fn open_error(word: &str, path: &HostPath) -> io::Error {
         "unsupported" => ErrorKind::Unsupported,
         _ => ErrorKind::Other,
     };
-    io::Error::new(kind, format!("failed to open `{path}`: {}", word.replace('-', " ")))
+    io::Error::new(kind, format!("failed to open `{path}`: {}", code.replace('-', " ")))
 }
 
 fn read_only() -> io::Error {
@@ -252,7 +255,7 @@ impl ReadFiles for RecordedHost {
                 let size = content.as_ref().map_or(0, |content| content.len() as u64);
                 (FileKind::File, size, *executable || by_name, *owner)
             }
-            // Links were already followed.
+            // Not reached, because links are followed.
             RecordedEntry::Link(_) => (FileKind::Other, 0, false, None),
         };
         Ok(Stat { kind, size, executable, owner, modified: None, changed: None })
@@ -326,7 +329,7 @@ impl ReadRegistry for RecordedHost {
 
 impl RunPrograms for RecordedHost {
     fn run(&self, command: &Command) -> Result<CommandOutput, RunError> {
-        self.started(command)
+        self.run_recorded(command)
     }
 
     fn run_lines(
@@ -334,7 +337,7 @@ impl RunPrograms for RecordedHost {
         command: &Command,
         on_line: &mut dyn FnMut(OutputLine<'_>),
     ) -> Result<CommandOutput, RunError> {
-        let output = self.started(command)?;
+        let output = self.run_recorded(command)?;
         for (stream, text) in [(Stream::Stdout, &output.stdout), (Stream::Stderr, &output.stderr)] {
             let mut lines = LineSplitter::default();
             lines.feed(text.as_bytes(), |text| on_line(OutputLine { stream, text }));
@@ -344,7 +347,7 @@ impl RunPrograms for RecordedHost {
     }
 
     fn recorded_output(&self, command: &Command) -> Option<CommandOutput> {
-        self.answer(command).ok()
+        self.result_of(command).ok()
     }
 }
 

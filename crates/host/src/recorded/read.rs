@@ -1,4 +1,4 @@
-//! Parses the text of a recording, with the place of every error.
+//! Parses a recording, with the position of every error.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,28 +15,28 @@ use super::{
 };
 use crate::{CommandOutput, HostPath, Os, Owner, Platform, ProbeAnswer, RegistryType, RegistryValue};
 
-/// A recording with the places of its files and keys in the text, for errors that concern several entries.
+/// A recording with the positions of its files and registry keys, for errors that are only found after parsing.
 pub(super) struct Read {
     pub(super) recording: HostRecording,
     pub(super) file_spans: Vec<Range<usize>>,
     pub(super) key_spans: Vec<Range<usize>>,
 }
 
-/// An error: what, where, and what to do.
-struct Mistake {
+/// An error with its position and a hint.
+struct ParseError {
     span: Range<usize>,
     what: String,
     hint: &'static str,
 }
 
-fn mistake<T>(span: Range<usize>, what: impl Into<String>, hint: &'static str) -> Result<T, Mistake> {
-    Err(Mistake { span, what: what.into(), hint })
+fn fail<T>(span: Range<usize>, what: impl Into<String>, hint: &'static str) -> Result<T, ParseError> {
+    Err(ParseError { span, what: what.into(), hint })
 }
 
 pub(super) fn read(file: &str, text: &str) -> Result<Read, RecordingError> {
     let document = format::parse(file, text)?;
-    let placed =
-        |mistake: Mistake| RecordingError::new(file, text, Some(mistake.span), mistake.what, mistake.hint);
+    let locate =
+        |error: ParseError| RecordingError::new(file, text, Some(error.span), error.what, error.hint);
     let platform = Platform { os: document.platform.os, arch: document.platform.arch };
     let mut recording = HostRecording::new(platform);
     recording.env = document.env;
@@ -44,27 +44,27 @@ pub(super) fn read(file: &str, text: &str) -> Result<Read, RecordingError> {
     let mut file_spans = Vec::new();
     for table in document.file {
         let span = table.get_ref().path.span();
-        recording.files.push(read_file(platform, table).map_err(placed)?);
+        recording.files.push(read_file(platform, table).map_err(locate)?);
         file_spans.push(span);
     }
     for table in document.command {
-        recording.commands.push(read_command(table).map_err(placed)?);
+        recording.commands.push(read_command(table).map_err(locate)?);
     }
     for table in document.probe {
-        let probe = read_probe(table, &recording.probes).map_err(placed)?;
+        let probe = read_probe(table, &recording.probes).map_err(locate)?;
         recording.probes.push(probe);
     }
     let mut key_spans = Vec::new();
     for table in document.registry {
         let span = table.get_ref().key.span();
-        recording.registry.push(read_registry(platform, table).map_err(placed)?);
+        recording.registry.push(read_registry(platform, table).map_err(locate)?);
         key_spans.push(span);
     }
     Ok(Read { recording, file_spans, key_spans })
 }
 
-fn read_file(platform: Platform, table: Spanned<FileTable>) -> Result<RecordedFile, Mistake> {
-    let whole = table.span();
+fn read_file(platform: Platform, table: Spanned<FileTable>) -> Result<RecordedFile, ParseError> {
+    let table_span = table.span();
     let table = table.into_inner();
     let path_span = table.path.span();
     let path = HostPath::new(platform.path_rules(), table.path.get_ref());
@@ -73,37 +73,37 @@ fn read_file(platform: Platform, table: Spanned<FileTable>) -> Result<RecordedFi
             Os::Windows => r"write it with its drive: 'C:\…'",
             Os::Linux | Os::Macos => "write it from the root: \"/…\"",
         };
-        return mistake(path_span, format!("`{path}` is not an absolute path on {}", platform.os.id()), hint);
+        return fail(path_span, format!("`{path}` is not an absolute path on {}", platform.os.id()), hint);
     }
     if path.as_str().split(['/', '\\']).any(|name| name == "..") {
-        return mistake(path_span, format!("`{path}` contains `..`"), "write the file's real path");
+        return fail(path_span, format!("`{path}` contains `..`"), "write the file's real path");
     }
-    let entry = read_entry(whole, table)?;
+    let entry = read_entry(table_span, table)?;
     Ok(RecordedFile { path: path.as_str().to_owned(), entry })
 }
 
-fn read_entry(whole: Range<usize>, table: FileTable) -> Result<RecordedEntry, Mistake> {
+fn read_entry(table_span: Range<usize>, table: FileTable) -> Result<RecordedEntry, ParseError> {
     let has_content = table.text.is_some() || table.base64.is_some();
     let owner = table.owner.map(|OwnerTable { uid, gid }| Owner { uid, gid });
     if let Some(target) = table.link {
         if has_content || table.kind.is_some() || table.open_error.is_some() {
-            return mistake(
-                whole,
+            return fail(
+                table_span,
                 "a `link` entry has other keys",
-                "record its target as a separate file, and keep only `path` and `link` here",
+                "record the target as a separate file, and keep only `path` and `link` here",
             );
         }
         if target.is_empty() {
-            return mistake(whole, "the `link` is empty", "write the path that it points to");
+            return fail(table_span, "the `link` is empty", "write the target path");
         }
         return Ok(RecordedEntry::Link(target));
     }
     if table.text.is_some() && table.base64.is_some() {
-        return mistake(whole, "the file has both `text` and `base64`", "keep one of them");
+        return fail(table_span, "the file has both `text` and `base64`", "keep one of them");
     }
     let kind = table.kind.unwrap_or_default();
     if has_content && matches!(kind, FileTableKind::Directory | FileTableKind::Device) {
-        return mistake(whole, "only files have `text` or `base64`", "remove them, or remove `kind`");
+        return fail(table_span, "only files can have `text` or `base64`", "remove them, or remove `kind`");
     }
     let content = match (table.text, table.base64) {
         (Some(text), _) => Some(text.into_bytes()),
@@ -123,30 +123,30 @@ fn read_entry(whole: Range<usize>, table: FileTable) -> Result<RecordedEntry, Mi
     })
 }
 
-fn decode(encoded: &Spanned<String>) -> Result<Vec<u8>, Mistake> {
+fn decode(encoded: &Spanned<String>) -> Result<Vec<u8>, ParseError> {
     let compact: String = encoded.get_ref().split_whitespace().collect();
     base64::engine::general_purpose::STANDARD.decode(compact).or_else(|error| {
         let what = format!("invalid base64: {}", error.to_string().to_lowercase());
-        mistake(encoded.span(), what, "write what `base64 FILE` prints, or use `text`")
+        fail(encoded.span(), what, "use the output of `base64 FILE`, or use `text`")
     })
 }
 
-fn read_command(table: Spanned<CommandTable>) -> Result<RecordedCommand, Mistake> {
-    let whole = table.span();
+fn read_command(table: Spanned<CommandTable>) -> Result<RecordedCommand, ParseError> {
+    let table_span = table.span();
     let table = table.into_inner();
     if table.argv.get_ref().first().is_none_or(String::is_empty) {
-        return mistake(
+        return fail(
             table.argv.span(),
             "`argv` has no program",
             "write the program first: [\"nvcc\", \"--version\"]",
         );
     }
-    let ways = [table.exit.is_some(), table.hang, table.signal.is_some()];
-    if ways.into_iter().filter(|way| *way).count() > 1 {
-        return mistake(
-            whole,
-            "a program has only one of `exit`, `signal` and `hang`",
-            "keep one of them; without any, it exits with status 0",
+    let endings = [table.exit.is_some(), table.hang, table.signal.is_some()];
+    if endings.into_iter().filter(|is_set| *is_set).count() > 1 {
+        return fail(
+            table_span,
+            "a program can have only one of `exit`, `signal` and `hang`",
+            "keep one of them; if all are omitted, it exits with status 0",
         );
     }
     let result = if table.hang {
@@ -165,37 +165,37 @@ fn read_command(table: Spanned<CommandTable>) -> Result<RecordedCommand, Mistake
 fn read_probe(
     table: Spanned<ProbeTable>,
     known: &[(String, ProbeAnswer)],
-) -> Result<(String, ProbeAnswer), Mistake> {
+) -> Result<(String, ProbeAnswer), ParseError> {
     let table = table.into_inner();
     let id = table.id.get_ref();
     let span = table.id.span();
     if !Backend::ALL.iter().any(|backend| backend.id() == id && *backend != Backend::Cpu) {
-        return mistake(
+        return fail(
             span,
             format!("`{id}` is not a backend with a probe"),
             "use one of cuda, rocm, vulkan, opencl, sycl, metal",
         );
     }
     if known.iter().any(|(other, _)| other == id) {
-        return mistake(span, format!("the probe of `{id}` is recorded twice"), "keep one of them");
+        return fail(span, format!("the probe of `{id}` is recorded twice"), "keep one of them");
     }
     let answer = ProbeAnswer { status: table.status, error: table.error, answer: table.answer };
     Ok((table.id.into_inner(), answer))
 }
 
-fn read_registry(platform: Platform, table: Spanned<RegistryTable>) -> Result<RecordedKey, Mistake> {
-    let whole = table.span();
+fn read_registry(platform: Platform, table: Spanned<RegistryTable>) -> Result<RecordedKey, ParseError> {
+    let table_span = table.span();
     let table = table.into_inner();
     if platform.os != Os::Windows {
         let what = format!("{} has no registry", platform.os.id());
-        return mistake(whole, what, "remove `[[registry]]`, or set `os = \"windows\"`");
+        return fail(table_span, what, "remove `[[registry]]`, or set `os = \"windows\"`");
     }
     let Some(value) = table.value else {
         if table.name.is_some() {
-            return mistake(
-                whole,
+            return fail(
+                table_span,
                 "the `name` has no `value`",
-                "add it, or omit `name` for a key without values",
+                "add `value`, or omit `name` for a key without values",
             );
         }
         return Ok(RecordedKey { key: table.key.into_inner(), value: None });
@@ -205,7 +205,7 @@ fn read_registry(platform: Platform, table: Spanned<RegistryTable>) -> Result<Re
         (RegistryType::Dword, RegistryText::Text(text)) => match number(&text) {
             Some(number) => (RegistryType::Dword, number.to_string()),
             None => {
-                return mistake(span, format!("`{text}` is not a number"), "write 1 or 0x1, or omit `type`");
+                return fail(span, format!("`{text}` is not a number"), "write 1 or 0x1, or omit `type`");
             }
         },
         (_, RegistryText::Number(number)) => (RegistryType::Dword, number.to_string()),

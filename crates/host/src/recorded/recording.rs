@@ -1,11 +1,11 @@
-//! A recording as a value, with the content of format 1: parsed from a file or made by a recorder.
+//! A recording in memory, with the content of format 1: parsed from a file or created by a recorder.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::{CommandOutput, Identity, Owner, Platform, ProbeAnswer, RegistryValue};
 
-/// Everything that is recorded of a machine. What it does not contain does not exist there.
+/// Everything that is recorded of a machine. Anything else does not exist on the recorded host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostRecording {
     /// Operating system and architecture.
@@ -18,9 +18,9 @@ pub struct HostRecording {
     pub files: Vec<RecordedFile>,
     /// Programs with their output.
     pub commands: Vec<RecordedCommand>,
-    /// The answers of child probes, by backend id.
+    /// Results of child probes, with the backend id.
     pub probes: Vec<(String, ProbeAnswer)>,
-    /// Keys and values of the Windows registry.
+    /// Windows registry keys and values.
     pub registry: Vec<RecordedKey>,
 }
 
@@ -33,40 +33,40 @@ pub struct RecordedFile {
     pub entry: RecordedEntry,
 }
 
-/// What exists at a path.
+/// A file system entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordedEntry {
     /// A folder.
     Directory {
-        /// The error when it is listed, if any.
+        /// The error code if listing it fails.
         open_error: Option<String>,
         /// Its owner.
         owner: Option<Owner>,
     },
-    /// A regular file. Without content it exists but cannot be read.
+    /// A regular file. A file without content exists but cannot be read.
     File {
         /// Its bytes.
         content: Option<Arc<[u8]>>,
         /// Whether this user may execute it.
         executable: bool,
-        /// The error when it is opened, if any.
+        /// The error code if opening it fails.
         open_error: Option<String>,
         /// Its owner.
         owner: Option<Owner>,
     },
     /// A device node.
     Device {
-        /// The error when it is opened for reading and writing, if any.
+        /// The error code if opening it for reading and writing fails.
         open_error: Option<String>,
         /// Its owner.
         owner: Option<Owner>,
     },
-    /// A link with its target, absolute or relative to the link's folder.
+    /// A symbolic link. Its target is absolute or relative to the link's folder.
     Link(String),
 }
 
 impl RecordedEntry {
-    /// A folder without further properties.
+    /// A folder that can be listed.
     #[must_use]
     pub fn folder() -> Self {
         Self::Directory { open_error: None, owner: None }
@@ -78,7 +78,7 @@ impl RecordedEntry {
         Self::File { content: content.map(Arc::from), executable: false, open_error: None, owner: None }
     }
 
-    /// A program.
+    /// An executable file.
     #[must_use]
     pub fn executable(content: Option<&[u8]>) -> Self {
         Self::File { content: content.map(Arc::from), executable: true, open_error: None, owner: None }
@@ -88,7 +88,7 @@ impl RecordedEntry {
 /// A program with its arguments and result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedCommand {
-    /// The program, absolute or a name without a folder, and its exact arguments.
+    /// The program (an absolute path or a bare name) and its exact arguments.
     pub argv: Vec<String>,
     /// The result of running it.
     pub result: CommandResult,
@@ -97,16 +97,16 @@ pub struct RecordedCommand {
 /// The result of running a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandResult {
-    /// It ended.
+    /// The program ended.
     Ended(CommandOutput),
-    /// It never ends.
+    /// The program never ends; running it always times out.
     Hangs,
 }
 
 /// A registry key, optionally with one of its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedKey {
-    /// The path: `HKLM\SOFTWARE\…`.
+    /// The key: `HKLM\SOFTWARE\…`.
     pub key: String,
     /// Name and value; the default value has an empty name.
     pub value: Option<(String, RegistryValue)>,

@@ -12,14 +12,14 @@ pub(super) struct RecordedRegistry {
 
 #[derive(Debug, Clone, Default)]
 struct RegistryKey {
-    /// Names and values, by folded name.
+    /// Names and values, by case-folded name.
     values: BTreeMap<String, (String, RegistryValue)>,
-    /// Names of subkeys, by folded name.
+    /// Names of subkeys, by case-folded name.
     children: BTreeMap<String, String>,
 }
 
 impl RecordedRegistry {
-    /// Adds a key, or returns how it contradicts another one.
+    /// Adds a key. Fails with a message if it contradicts an earlier entry.
     pub(super) fn insert(&mut self, recorded: &RecordedKey) -> Result<(), String> {
         let names = pieces(&recorded.key);
         if names.is_empty() {

@@ -1,7 +1,6 @@
-//! The recording inside a report of `gpubuild report`: Markdown, to which the user may have added text.
+//! Extracts the recording from a report of `gpubuild report`: a Markdown file that the user may have edited.
 
-/// The text with everything except the recording replaced by empty lines, which keeps the line numbers. `None` if the text is
-/// not a report.
+/// Returns the recording with empty lines before it, so that line numbers stay the same. `None` if the text is not a report.
 pub(super) fn recording(text: &str) -> Option<String> {
     let lines: Vec<&str> = text.lines().collect();
     let is_start = |index: &usize| {
@@ -21,11 +20,11 @@ pub(super) fn recording(text: &str) -> Option<String> {
     Some(kept)
 }
 
-/// The number of backticks in a fence that is followed by `word`.
-fn fence(line: &str, word: &str) -> Option<usize> {
+/// The number of backticks if `line` is a code fence with the info string `info`.
+fn fence(line: &str, info: &str) -> Option<usize> {
     let rest = line.trim_end().trim_start_matches('`');
     let length = line.trim_end().len() - rest.len();
-    (length >= 3 && rest == word).then_some(length)
+    (length >= 3 && rest == info).then_some(length)
 }
 
 #[cfg(test)]

@@ -105,7 +105,7 @@ fn windows_paths_have_drives_and_shares_and_ignore_case() {
 }
 
 #[test]
-fn devices_open_as_recorded() {
+fn opening_a_device_has_the_recorded_result() {
     let host = parse(
         "[[file]]\npath = \"/dev/kfd\"\nkind = \"device\"\nopen_error = \"permission-denied\"\nowner = { uid = 0, gid = 109 }\n\
          [[file]]\npath = \"/dev/nvidia0\"\nkind = \"device\"\nopen_error = \"no-such-device\"\n\
@@ -129,7 +129,7 @@ fn devices_open_as_recorded() {
 }
 
 #[test]
-fn content_is_text_bytes_or_unknown() {
+fn files_have_text_binary_or_no_content() {
     let host = parse(
         "[[file]]\npath = \"/bytes\"\nbase64 = '''\nAAEC\n/w==\n'''\n\
          [[file]]\npath = \"/script\"\nkind = \"executable\"\ntext = \"#!/bin/sh\"\n\
@@ -145,7 +145,7 @@ fn content_is_text_bytes_or_unknown() {
 }
 
 #[test]
-fn commands_are_found_by_all_names_of_their_program() {
+fn commands_are_found_by_every_name_of_their_program() {
     let host = linux()
         .env("PATH", "/usr/local/cuda/bin:/usr/bin")
         .executable("/usr/local/cuda-12.4/bin/nvcc")
@@ -195,7 +195,7 @@ fn windows_commands_ignore_case_and_extension() {
 }
 
 #[test]
-fn probes_answer_as_recorded() {
+fn probes_have_the_recorded_result() {
     let host = parse(
         "[[probe]]\nid = \"cuda\"\nstatus = \"ok\"\nanswer = '{\"devices\": []}'\n\
          [[probe]]\nid = \"rocm\"\nstatus = \"crashed\"\nerror = \"signal 11\"\n",
@@ -207,7 +207,7 @@ fn probes_answer_as_recorded() {
 }
 
 #[test]
-fn registry_keys_ignore_case_and_have_parents() {
+fn registry_keys_are_case_insensitive_and_have_parents() {
     let host = parse_as(
         "windows",
         "[[registry]]\nkey = 'HKLM\\SOFTWARE\\Khronos\\Vulkan\\Drivers'\nname = 'C:\\nv-vk64.json'\nvalue = \"0\"\ntype = \"dword\"\n\
@@ -226,7 +226,7 @@ fn registry_keys_ignore_case_and_have_parents() {
 }
 
 #[test]
-fn nothing_can_be_changed() {
+fn every_write_fails() {
     let host = linux().file("/x", "").build();
     let path = host.path("/x");
     for result in [
@@ -244,7 +244,7 @@ fn nothing_can_be_changed() {
 }
 
 #[test]
-fn an_error_shows_its_line_with_a_caret() {
+fn an_error_shows_the_line_with_a_caret() {
     let error = parse("[[file]]\npath = \"/x\"\ncontents = \"y\"\n").unwrap_err();
     let expected = "unknown field `contents`, expected one of `path`, `kind`, `text`, `base64`, `link`, `open_error`, `owner`
  --> some.toml:7:1
@@ -255,7 +255,7 @@ hint: docs/reference/recorded-hosts.md describes every key; `gpubuild host recor
     assert_eq!(error.to_string(), expected);
 }
 
-/// Asserts the line of the error in an invalid recording, and a part of the message.
+/// Asserts the line of the error in an invalid recording, and that its message contains `what`.
 fn check_bad(text: &str, line: usize, what: &str) {
     let error = RecordedHost::parse("bad.toml", text).expect_err(text);
     assert_eq!(error.place.as_ref().map(|place| place.line), Some(line), "{error}");
@@ -266,10 +266,10 @@ fn check_bad(text: &str, line: usize, what: &str) {
 }
 
 #[test]
-fn invalid_recordings_are_refused_with_a_place() {
+fn invalid_recordings_are_rejected_with_a_position() {
     check_bad("", 1, "`schema` is missing");
-    check_bad("schema = \"gpubuild.host/2\"\nnew_key = 1\n", 1, "newer than this gpubuild");
-    check_bad("schema = \"other/1\"\n", 1, "not a format of recorded hosts");
+    check_bad("schema = \"gpubuild.host/2\"\nnew_key = 1\n", 1, "format 2 is too new");
+    check_bad("schema = \"other/1\"\n", 1, "not a recorded-host format");
     check_bad("schema = 1\n", 1, "expected a string");
     check_bad("schema = \"gpubuild.host/1\"\n[platform\nos = \"linux\"\n", 2, "");
     check_bad("schema = \"gpubuild.host/1\"\n[env]\nA = \"never closed\n", 3, "");
@@ -286,14 +286,14 @@ fn invalid_recordings_are_refused_with_a_place() {
         ("[[file]]\npath = \"/x\"\nbase64 = \"no base64!\"\n", 7, "invalid base64"),
         ("[[file]]\npath = \"/x\"\nlink = \"/y\"\ntext = \"\"\n", 5, "entry has other keys"),
         ("[[file]]\npath = \"/x\"\nlink = \"\"\n", 5, "`link` is empty"),
-        ("[[file]]\npath = \"/x\"\nkind = \"device\"\ntext = \"\"\n", 5, "only files have"),
+        ("[[file]]\npath = \"/x\"\nkind = \"device\"\ntext = \"\"\n", 5, "only files can have"),
         ("[[file]]\npath = \"/x\"\n[[file]]\npath = \"/x/y\"\n", 8, "a path above it is a file"),
         ("[[file]]\npath = \"/x/y\"\n[[file]]\npath = \"/x\"\ntext = \"\"\n", 8, "it is also a folder"),
         ("[[file]]\npath = \"/x\"\ntext = \"1\"\n[[file]]\npath = \"/x\"\ntext = \"2\"\n", 9, "twice"),
         ("[[file]]\npath = \"/a\"\nlink = \"/a\"\n[[file]]\npath = \"/a/x\"\n", 9, "form a loop"),
         ("[[command]]\nargv = []\n", 6, "`argv` has no program"),
         ("[[command]]\nargv = \"nvcc --version\"\n", 6, "expected a sequence"),
-        ("[[command]]\nargv = [\"x\"]\nexit = 1\nsignal = 11\n", 5, "has only one of"),
+        ("[[command]]\nargv = [\"x\"]\nexit = 1\nsignal = 11\n", 5, "can have only one of"),
         ("[[probe]]\nid = \"cpu\"\nstatus = \"ok\"\n", 6, "not a backend with a probe"),
         ("[[probe]]\nid = \"cuda\"\nstatus = \"fine\"\n", 7, "unknown variant `fine`"),
         (
@@ -324,10 +324,10 @@ fn invalid_recordings_are_refused_with_a_place() {
 }
 
 #[test]
-fn a_missing_or_binary_file_is_an_error_without_a_place() {
+fn errors_for_missing_and_binary_files_have_no_position() {
     let files = linux().bytes("/bad.toml", b"schema = \"\xff\"").build();
     let error = RecordedHost::load(&files, &files.path("/absent.toml")).unwrap_err();
     assert!(error.to_string().starts_with("failed to read the recorded host: "), "{error}");
     let error = RecordedHost::load(&files, &files.path("/bad.toml")).unwrap_err();
-    assert!(error.what.contains("not UTF-8 from byte 10"), "{error}");
+    assert!(error.what.contains("not valid UTF-8 at byte 10"), "{error}");
 }

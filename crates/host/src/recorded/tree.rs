@@ -1,4 +1,4 @@
-//! A file system in memory with links, which follows the rules of the recorded platform.
+//! An in-memory file system with links that follows the rules of the recorded platform.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind};
@@ -6,10 +6,10 @@ use std::io::{self, ErrorKind};
 use super::RecordedEntry;
 use crate::{HostPath, PathRules};
 
-/// A path with more links is treated as a loop. Linux has the same limit.
-const MOST_LINKS: usize = 40;
+/// Maximum number of links in a path; more are treated as a loop. Linux has the same limit.
+const MAX_LINKS: usize = 40;
 
-/// All files of a recorded host.
+/// The file system of a recorded host.
 #[derive(Debug, Clone)]
 pub(super) struct RecordedTree {
     rules: PathRules,
@@ -19,11 +19,11 @@ pub(super) struct RecordedTree {
 #[derive(Debug, Clone)]
 struct TreeNode {
     entry: RecordedEntry,
-    /// Entries by folded name, with the name as written.
+    /// Entries by case-folded name, with the original name.
     children: BTreeMap<String, (String, TreeNode)>,
 }
 
-/// A resolved place in the tree: its root and the names below it, none of which is a link.
+/// A resolved path: its root and the names below it, none of which is a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TreeLocation {
     root: String,
@@ -52,8 +52,8 @@ impl RecordedTree {
         }
     }
 
-    /// Inserts an entry. Missing parent folders are created, and links in the path are followed. Returns the reason if the entry
-    /// is impossible.
+    /// Inserts an entry. Creates missing parent folders and follows links in the path. Fails with a message if the entry
+    /// contradicts another one.
     pub(super) fn insert(&mut self, path: &HostPath, entry: RecordedEntry) -> Result<(), String> {
         let (root, names) = split(path).ok_or("the path is not absolute")?;
         self.make_root(&root);
@@ -74,7 +74,7 @@ impl RecordedTree {
                 node.children.insert(key, (name.clone(), TreeNode { entry, children: BTreeMap::new() }));
                 Ok(())
             }
-            // The folder exists by implication; add its details.
+            // The folder was created implicitly; add its properties.
             Some((_, existing))
                 if existing.entry == RecordedEntry::folder()
                     && matches!(entry, RecordedEntry::Directory { .. }) =>
@@ -90,13 +90,13 @@ impl RecordedTree {
         }
     }
 
-    /// Resolves names from a root and creates missing folders.
+    /// Resolves names below a root, creating missing folders.
     fn resolve_making(&mut self, root: &str, names: &[String]) -> Result<TreeLocation, String> {
-        for _ in 0..=MOST_LINKS + names.len() {
+        for _ in 0..=MAX_LINKS + names.len() {
             match self.walk(root, names) {
                 Ok(location) => return Ok(location),
                 Err(WalkStop::Loop) => return Err("the links above it form a loop".to_owned()),
-                Err(WalkStop::NoFolder) => return Err("a path above it is a file".to_owned()),
+                Err(WalkStop::NotAFolder) => return Err("a path above it is a file".to_owned()),
                 Err(WalkStop::Missing(at, name)) => {
                     self.make_root(&at.root);
                     let key = self.fold(&name);
@@ -112,19 +112,19 @@ impl RecordedTree {
         Err("the links above it form a loop".to_owned())
     }
 
-    /// The place of a path after following all links.
+    /// Resolves a path, following all links.
     pub(super) fn resolve(&self, path: &HostPath) -> io::Result<TreeLocation> {
         let (root, names) = split(path).ok_or_else(|| not_found(path))?;
         self.walk(&root, &names).map_err(|stop| match stop {
             WalkStop::Missing(..) => not_found(path),
-            WalkStop::NoFolder => {
+            WalkStop::NotAFolder => {
                 io::Error::new(ErrorKind::NotADirectory, format!("a part of `{path}` is not a folder"))
             }
             WalkStop::Loop => io::Error::other(format!("the links of `{path}` form a loop")),
         })
     }
 
-    /// The entry at a path: links above it are followed, but not the last one.
+    /// The entry at a path. Follows links in parent folders, but not the last component.
     pub(super) fn at_link(&self, path: &HostPath) -> io::Result<&RecordedEntry> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(not_found(path));
@@ -133,7 +133,7 @@ impl RecordedTree {
         folder.children.get(&self.fold(name)).map(|(_, node)| &node.entry).ok_or_else(|| not_found(path))
     }
 
-    /// The entry at a resolved place.
+    /// The entry at a resolved path.
     pub(super) fn entry(&self, location: &TreeLocation) -> io::Result<&RecordedEntry> {
         self.node(location).map(|node| &node.entry).ok_or_else(|| ErrorKind::NotFound.into())
     }
@@ -148,7 +148,7 @@ impl RecordedTree {
         names
     }
 
-    /// The path of a resolved place, in the spelling of the recording.
+    /// Converts a resolved path to text, with names as they were recorded.
     pub(super) fn path(&self, location: &TreeLocation) -> HostPath {
         let separator = match self.rules {
             PathRules::Unix => "/",
@@ -168,7 +168,7 @@ impl RecordedTree {
             }
             let Some(folder) = self.node(&at) else { return Err(WalkStop::Missing(at, name)) };
             if !matches!(folder.entry, RecordedEntry::Directory { .. }) {
-                return Err(WalkStop::NoFolder);
+                return Err(WalkStop::NotAFolder);
             }
             let Some((written, child)) = folder.children.get(&self.fold(&name)) else {
                 return Err(WalkStop::Missing(at, name));
@@ -176,7 +176,7 @@ impl RecordedTree {
             match &child.entry {
                 RecordedEntry::Link(target) => {
                     links += 1;
-                    if links > MOST_LINKS {
+                    if links > MAX_LINKS {
                         return Err(WalkStop::Loop);
                     }
                     let target = HostPath::new(self.rules, target);
@@ -193,7 +193,7 @@ impl RecordedTree {
             }
         }
         if self.node(&at).is_none() {
-            // The root was created without entries.
+            // The root does not exist.
             return Err(WalkStop::Missing(at, String::new()));
         }
         Ok(at)
@@ -221,7 +221,7 @@ impl RecordedTree {
 /// Why a path cannot be resolved.
 enum WalkStop {
     Missing(TreeLocation, String),
-    NoFolder,
+    NotAFolder,
     Loop,
 }
 
@@ -229,7 +229,7 @@ fn not_found(path: &HostPath) -> io::Error {
     io::Error::new(ErrorKind::NotFound, format!("`{path}` does not exist"))
 }
 
-/// Root and names of an absolute path; `None` for a relative one.
+/// Splits an absolute path into its root and names. `None` for a relative path.
 fn split(path: &HostPath) -> Option<(String, Vec<String>)> {
     let rules = path.rules();
     let text = path.as_str();
@@ -253,7 +253,7 @@ fn split(path: &HostPath) -> Option<(String, Vec<String>)> {
     }
 }
 
-/// The names between separators, without `.` and empty ones.
+/// Splits a text at separators, omitting `.` and empty names.
 fn pieces(rules: PathRules, text: &str) -> Vec<String> {
     let separators: &[char] = match rules {
         PathRules::Unix => &['/'],
@@ -262,7 +262,7 @@ fn pieces(rules: PathRules, text: &str) -> Vec<String> {
     text.split(separators).filter(|name| !name.is_empty() && *name != ".").map(str::to_owned).collect()
 }
 
-/// Whether a path is absolute, as entries must be.
+/// Whether a path is absolute, which is required for entries.
 pub(super) fn is_absolute(path: &HostPath) -> bool {
     split(path).is_some()
 }

@@ -94,10 +94,10 @@ struct WrittenRegistry<'a> {
 }
 
 impl HostRecording {
-    /// The text of a file in format 1.
+    /// Serializes the recording in format 1.
     ///
     /// # Panics
-    /// Never: TOML can represent everything in a recording.
+    /// Never: every recording can be represented as TOML.
     #[must_use]
     pub fn to_toml(&self) -> String {
         let process = (self.identity.uid.is_some() || !self.identity.groups.is_empty())
@@ -112,7 +112,7 @@ impl HostRecording {
             probe: self.probes.iter().map(probe).collect(),
             registry: self.registry.iter().map(registry).collect(),
         };
-        toml::to_string_pretty(&document).expect("texts, numbers and tables")
+        toml::to_string_pretty(&document).expect("a recording consists of strings, numbers and tables")
     }
 }
 
@@ -145,7 +145,7 @@ fn file(recorded: &RecordedFile) -> WrittenFile<'_> {
     }
 }
 
-/// Content that TOML preserves: it may normalise a single `\r`.
+/// The content as text, if TOML preserves it. TOML may normalize `\r`, so such content is encoded as base64.
 pub(crate) fn as_text(content: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(content).ok()?;
     text.chars().all(|c| !c.is_control() || matches!(c, '\n' | '\t')).then_some(text)

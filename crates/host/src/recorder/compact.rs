@@ -1,23 +1,23 @@
-//! Makes a recording small enough to be read and pasted: of large files only what was looked at.
+//! Reduces large files in a recording to the relevant parts, so that the recording can be read and pasted.
 
 use crate::library;
 
-/// Text files up to this size are kept whole.
-const SHORT: usize = 8 << 10;
-/// What the lines of a header that are kept have in them: versions and limits.
-const LINES: [&str; 5] = ["VERSION", "__GNUC__", "__clang_major__", "_MSC_VER", "__GLIBC"];
+/// Headers up to this size in bytes are recorded completely.
+const SMALL: usize = 8 << 10;
+/// Lines of larger headers are recorded if they contain one of these texts: macros with versions and limits.
+const MARKERS: [&str; 5] = ["VERSION", "__GNUC__", "__clang_major__", "_MSC_VER", "__GLIBC"];
 
-/// The content that is recorded for a file; `looked_at` tells whether a path was asked for.
-pub(super) fn content(path: &str, content: &[u8], looked_at: &dyn Fn(&str) -> bool) -> Option<Vec<u8>> {
+/// The reduced content of a file; `None` if it is recorded completely. `was_accessed` returns whether the program accessed a path.
+pub(super) fn content(path: &str, content: &[u8], was_accessed: &dyn Fn(&str) -> bool) -> Option<Vec<u8>> {
     if path == "/etc/ld.so.cache" {
-        return library::cache::keep(content, looked_at);
+        return library::cache::keep(content, was_accessed);
     }
     let header = [".h", ".hpp"].iter().any(|end| path.ends_with(end));
-    if !header || content.len() <= SHORT {
+    if !header || content.len() <= SMALL {
         return None;
     }
     let text = std::str::from_utf8(content).ok()?;
-    let is_kept = |line: &&str| LINES.iter().any(|word| line.contains(word));
+    let is_kept = |line: &&str| MARKERS.iter().any(|marker| line.contains(marker));
     Some(text.lines().filter(is_kept).fold(String::new(), |kept, line| kept + line + "\n").into_bytes())
 }
 
@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_headers_keep_the_lines_that_tell_versions() {
+    fn large_headers_are_reduced_to_version_lines() {
         let mut text = "#define VK_HEADER_VERSION 304\n".to_owned();
         for _ in 0..1000 {
             text.push_str("#define VK_SOMETHING 1\n");

@@ -1,11 +1,11 @@
-//! Which variables of the environment go into a recording: those that say something, unless their names are those of
-//! secrets. Secrets inside the values are redacted later.
+//! Selects the environment variables that are recorded: those that are relevant for diagnosis, except variables whose names
+//! mark them as secret. Secrets inside values are redacted later.
 
 use gpubuild_core::secret;
 
 use crate::Os;
 
-/// Variables that say something about GPUs, toolkits, compilers and the system, by name.
+/// Names of variables that affect GPUs, toolkits, compilers or the system.
 const VARIABLES: [&str; 52] = [
     "APPDATA",
     "APPTAINER_CONTAINER",
@@ -60,7 +60,7 @@ const VARIABLES: [&str; 52] = [
     "container",
     "windir",
 ];
-/// The same, by how they start.
+/// Prefixes of such names.
 const PREFIXES: [&str; 37] = [
     "AMD_",
     "CCACHE_",
@@ -100,7 +100,8 @@ const PREFIXES: [&str; 37] = [
     "VULKAN_",
     "XDG_",
 ];
-/// Whether a variable goes into recordings.
+
+/// Whether a variable is recorded. `more` are the names of additional variables to record.
 pub(super) fn is_kept(os: Os, name: &str, more: &[String]) -> bool {
     let same = |left: &str, right: &str| match os {
         Os::Windows => left.eq_ignore_ascii_case(right),

@@ -1,7 +1,7 @@
-//! Records a host: a host that answers as the one behind it and remembers everything that it was asked.
+//! Records a host: wraps another host, forwards every request to it and stores the result.
 //!
-//! What a recording holds is exactly what the program looked at, so it answers alike. Names of people and machines are
-//! taken out, and so are secrets; of the environment only what concerns GPUs and toolkits is shown to the program at all.
+//! A recording contains exactly what the program accessed, so the program behaves the same on the recorded host. Names of users
+//! and machines and secrets are removed. Environment variables that are not recorded are hidden from the program during recording.
 
 mod compact;
 mod kept;
@@ -26,33 +26,33 @@ use redact::Redaction;
 pub use secrets::Redactions;
 use secrets::Secrets;
 
-/// Bytes that are no text are kept up to this size; of larger files only the lines that tell a version.
+/// Binary files up to this size in bytes are recorded completely. Larger ones are reduced to lines that contain a version.
 const LARGEST_BINARY: usize = 256 << 10;
-/// What such a line contains.
+/// The beginnings of such lines.
 const VERSION_LINES: [&str; 2] = ["GNU C Library (", "Version "];
 
-/// Records what `look` sees of a host, and lists where secrets were redacted. `more_variables` are names of further
-/// variables that are kept.
+/// Records everything that `inspect` accesses on a host, and lists where secrets were redacted. `more_variables` are names of
+/// additional environment variables to record.
 pub fn record(
     host: &dyn InspectHost,
     more_variables: &[String],
-    look: impl FnOnce(&dyn InspectHost),
+    inspect: impl FnOnce(&dyn InspectHost),
 ) -> (HostRecording, Redactions) {
     let recorder = HostRecorder::new(host, more_variables);
-    look(&recorder);
+    inspect(&recorder);
     recorder.finish()
 }
 
-/// A host that remembers.
+/// Forwards requests to the inner host and stores the results.
 struct HostRecorder<'a> {
     inner: &'a dyn InspectHost,
     env: Environment,
     secrets: Secrets,
-    log: Mutex<QuestionLog>,
+    log: Mutex<AccessLog>,
 }
 
 #[derive(Default)]
-struct QuestionLog {
+struct AccessLog {
     files: BTreeMap<String, RecordedEntry>,
     commands: Vec<RecordedCommand>,
     probes: BTreeMap<String, ProbeAnswer>,
@@ -64,17 +64,17 @@ impl<'a> HostRecorder<'a> {
         let os = inner.platform().os;
         let mut secrets = Secrets::of(inner.env());
         let kept = inner.env().iter().filter(|(name, _)| is_kept(os, name, more_variables));
-        // The program sees what the recording will hold, so that both lead to the same findings.
+        // Show the program the redacted values that are recorded, so that both yield the same findings.
         let kept: Vec<_> = kept.map(|(name, value)| (name, secrets.text(name, value))).collect();
         Self { inner, env: Environment::new(os, kept), secrets, log: Mutex::default() }
     }
 
-    fn log(&self) -> MutexGuard<'_, QuestionLog> {
+    fn log(&self) -> MutexGuard<'_, AccessLog> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers every link on the way and answers where the path really leads, whether or not something is there.
-    fn trace(&self, path: &HostPath) -> HostPath {
+    /// Records all links in a path and returns the resolved path, even if it does not exist.
+    fn record_links(&self, path: &HostPath) -> HostPath {
         let mut links = 0;
         let mut at = root_of(path);
         let mut pending = names_below(path, &at);
@@ -84,7 +84,7 @@ impl<'a> HostRecorder<'a> {
                 continue;
             }
             let next = at.join(&name);
-            // The kernel's link to whoever asks: a recording has no process numbers.
+            // This link depends on the process that reads it. Do not resolve it, because recordings contain no process ids.
             if matches!(next.as_str(), "/proc/self" | "/proc/thread-self") {
                 at = next;
                 continue;
@@ -106,14 +106,14 @@ impl<'a> HostRecorder<'a> {
         }
         match at.rules() {
             PathRules::Unix => at,
-            // One file under several spellings must be recorded once, under its own.
+            // Record a file once, under its canonical spelling.
             PathRules::Windows => self.inner.canonical(&at).unwrap_or(at),
         }
     }
 
-    /// Remembers that something is there. What is known of it already and is more stays.
+    /// Records that a file exists, without replacing more detailed information.
     fn note(&self, path: &HostPath, stat: &Stat) {
-        let real = self.trace(path);
+        let real = self.record_links(path);
         let entry = match stat.kind {
             FileKind::Directory => RecordedEntry::folder(),
             FileKind::Device => RecordedEntry::Device { open_error: None, owner: stat.owner },
@@ -134,7 +134,7 @@ impl<'a> HostRecorder<'a> {
         }
     }
 
-    /// Remembers a name that a folder has, without following it.
+    /// Records an entry of a folder, without following it if it is a link.
     fn note_child(&self, path: &HostPath) {
         match self.inner.read_link(path) {
             Ok(target) => {
@@ -149,7 +149,7 @@ impl<'a> HostRecorder<'a> {
     }
 
     fn note_content(&self, path: &HostPath, content: &[u8]) {
-        let real = self.trace(path).as_str().to_owned();
+        let real = self.record_links(path).as_str().to_owned();
         let mut log = self.log();
         match log.files.get_mut(&real) {
             Some(RecordedEntry::File { content: known, .. }) => {
@@ -161,24 +161,24 @@ impl<'a> HostRecorder<'a> {
         }
     }
 
-    /// Remembers why something did not open. That it is absent needs no remembering.
+    /// Records why opening a file failed. A missing file needs no entry.
     fn note_error(
         &self,
         path: &HostPath,
         error: &io::Error,
         entry: impl Fn(String, Option<Owner>) -> RecordedEntry,
     ) {
-        let Some(word) = error_word(error) else { return };
-        let real = self.trace(path);
+        let Some(code) = error_code(error) else { return };
+        let real = self.record_links(path);
         let owner = self.inner.stat(path).ok().and_then(|stat| stat.owner);
-        self.log().files.insert(real.as_str().to_owned(), entry(word, owner));
+        self.log().files.insert(real.as_str().to_owned(), entry(code, owner));
     }
 
     fn note_names(&self, folder: &HostPath, names: &io::Result<Vec<String>>) {
         let entry = |open_error, owner| RecordedEntry::Directory { open_error: Some(open_error), owner };
         match names {
             Ok(names) => {
-                let real = self.trace(folder);
+                let real = self.record_links(folder);
                 self.log().files.entry(real.as_str().to_owned()).or_insert_with(RecordedEntry::folder);
                 for name in names {
                     self.note_child(&real.join(name));
@@ -219,11 +219,11 @@ impl<'a> HostRecorder<'a> {
         recording.env =
             self.env.iter().map(|(name, value)| (name.to_owned(), cleaner.text(name, value))).collect();
         recording.identity = self.inner.identity().clone();
-        // By name: the folder may have been a link on the way.
+        // Compare names only, because the folder may have been accessed through a link.
         let name_of = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
-        let looked_at: BTreeSet<String> = log.files.keys().map(|path| name_of(path)).collect();
+        let accessed: BTreeSet<String> = log.files.keys().map(|path| name_of(path)).collect();
         for (path, entry) in log.files {
-            let entry = short(&path, entry, &|path| looked_at.contains(&name_of(path)));
+            let entry = reduced(&path, entry, &|path| accessed.contains(&name_of(path)));
             let clean = cleaner.path(&path);
             let entry = cleaner.entry(&path, &clean, entry);
             recording.files.push(RecordedFile { path: clean, entry });
@@ -239,7 +239,7 @@ impl<'a> HostRecorder<'a> {
     }
 }
 
-/// Takes names of people and machines, and secrets, out of everything that was recorded.
+/// Removes user names, machine names and secrets from recorded data.
 struct Cleaner {
     names: Redaction,
     secrets: Secrets,
@@ -304,22 +304,22 @@ impl Cleaner {
         }
         let masked = self.secrets.bytes(place, content);
         let content = masked.as_deref().unwrap_or(content);
-        (!self.names.concerns(content)).then(|| Arc::from(content))
+        (!self.names.occurs_in(content)).then(|| Arc::from(content))
     }
 }
 
-/// Of a large file only what matters.
-fn short(path: &str, entry: RecordedEntry, looked_at: &dyn Fn(&str) -> bool) -> RecordedEntry {
+/// Reduces the content of large files.
+fn reduced(path: &str, entry: RecordedEntry, was_accessed: &dyn Fn(&str) -> bool) -> RecordedEntry {
     match entry {
-        RecordedEntry::File { content: Some(whole), executable, open_error, owner } => {
-            let content = compact::content(path, &whole, looked_at).map_or(whole, Arc::from);
+        RecordedEntry::File { content: Some(complete), executable, open_error, owner } => {
+            let content = compact::content(path, &complete, was_accessed).map_or(complete, Arc::from);
             RecordedEntry::File { content: Some(content), executable, open_error, owner }
         }
         other => other,
     }
 }
 
-/// The texts in a library that tell its version.
+/// Extracts the texts in a binary file that contain a version.
 fn version_lines(content: &[u8]) -> String {
     let is_text = |byte: &u8| matches!(byte, b' '..=b'~');
     content
@@ -329,9 +329,9 @@ fn version_lines(content: &[u8]) -> String {
         .fold(String::new(), |lines, line| lines + line + "\n")
 }
 
-/// The word of format 1 for an error; `None` for an absent file.
-fn error_word(error: &io::Error) -> Option<String> {
-    let word = match error.kind() {
+/// The error code of format 1; `None` if the file is missing.
+fn error_code(error: &io::Error) -> Option<String> {
+    let code = match error.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::IsADirectory | ErrorKind::Unsupported => {
             return None;
         }
@@ -343,12 +343,12 @@ fn error_word(error: &io::Error) -> Option<String> {
             // ENXIO and ENODEV of Linux and macOS.
             Some(6 | 19) => "no-such-device",
             Some(_) => "input-output-error",
-            // A recording's own word, when a recorded host is recorded again.
+            // The message of a recorded host, if a recorded host is recorded again.
             None if error.to_string().ends_with("no such device") => "no-such-device",
             None => "other",
         },
     };
-    Some(word.to_owned())
+    Some(code.to_owned())
 }
 
 /// The root of an absolute path.
@@ -360,12 +360,12 @@ fn root_of(path: &HostPath) -> HostPath {
     at
 }
 
-/// The names that lead from a root to a path, the last one first.
+/// The components of a path below its root, in reverse order.
 fn names_below(path: &HostPath, root: &HostPath) -> Vec<String> {
     pieces(path, path.as_str().get(root.as_str().len()..).unwrap_or_default())
 }
 
-/// Names between separators, the last one first.
+/// Splits a text at separators, in reverse order.
 fn pieces(path: &HostPath, text: &str) -> Vec<String> {
     let separators: &[char] = match path.rules() {
         PathRules::Unix => &['/'],
@@ -402,8 +402,8 @@ impl ReadFiles for HostRecorder<'_> {
         let stat = self.inner.stat(path);
         match &stat {
             Ok(stat) => self.note(path, stat),
-            // A dangling link is remembered as one.
-            Err(_) => drop(self.trace(path)),
+            // Record links even if their target is missing.
+            Err(_) => drop(self.record_links(path)),
         }
         stat
     }
@@ -416,7 +416,7 @@ impl ReadFiles for HostRecorder<'_> {
 
     fn read_link(&self, path: &HostPath) -> io::Result<String> {
         let target = self.inner.read_link(path)?;
-        self.trace(path);
+        self.record_links(path);
         Ok(target)
     }
 
@@ -427,10 +427,10 @@ impl ReadFiles for HostRecorder<'_> {
     fn read_start(&self, path: &HostPath, limit: usize) -> io::Result<Vec<u8>> {
         let content =
             if limit == usize::MAX { self.inner.read(path) } else { self.inner.read_start(path, limit) };
-        let closed = |word, owner| RecordedEntry::File {
+        let closed = |code, owner| RecordedEntry::File {
             content: None,
             executable: false,
-            open_error: Some(word),
+            open_error: Some(code),
             owner,
         };
         match &content {
@@ -446,7 +446,7 @@ impl ReadFiles for HostRecorder<'_> {
         names
     }
 
-    /// Of a folder that is searched for a pattern, only what matches is remembered: `/usr/lib` has thousands of names.
+    /// Records only the matching names, because folders such as `/usr/lib` have thousands of entries.
     fn list_matching(&self, folder: &HostPath, pattern: &str) -> io::Result<Vec<String>> {
         let names = self.inner.list_matching(folder, pattern);
         self.note_names(folder, &names);
@@ -458,8 +458,8 @@ impl ReadFiles for HostRecorder<'_> {
         match &opened {
             Ok(()) => drop(self.stat(path)),
             Err(error) => {
-                self.note_error(path, error, |word, owner| RecordedEntry::Device {
-                    open_error: Some(word),
+                self.note_error(path, error, |code, owner| RecordedEntry::Device {
+                    open_error: Some(code),
                     owner,
                 });
             }

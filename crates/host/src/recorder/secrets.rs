@@ -1,4 +1,4 @@
-//! Takes secrets out of a recording and remembers where they were.
+//! Redacts secrets in a recording and lists where they were.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use gpubuild_core::secret::{self, SecretKind};
 
 use crate::Environment;
 
-/// Where secrets were redacted, without the secrets.
+/// The places in which secrets were redacted, and the kinds of secrets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Redactions(BTreeMap<String, BTreeSet<SecretKind>>);
 
@@ -17,7 +17,7 @@ impl Redactions {
         self.0.is_empty()
     }
 
-    /// `redacted 2 values: CFLAGS, GITHUB_TOKEN`; empty if there are none.
+    /// A summary: `redacted 2 values: CFLAGS, GITHUB_TOKEN`; empty if nothing was redacted.
     #[must_use]
     pub fn summary(&self) -> String {
         let names: Vec<&str> = self.0.keys().map(String::as_str).collect();
@@ -28,7 +28,7 @@ impl Redactions {
         format!("redacted {} {values}: {}", names.len(), names.join(", "))
     }
 
-    /// One line for each place: `CFLAGS (by name)`.
+    /// One line per place: `CFLAGS (by name)`.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let line = |(place, kinds): (&String, &BTreeSet<SecretKind>)| {
@@ -40,24 +40,23 @@ impl Redactions {
 
     fn add(&mut self, place: &str, kinds: BTreeSet<SecretKind>) {
         if !kinds.is_empty() {
-            // Each place is one line, also that of a file with a line break in its name.
+            // Keep each place on one line, even if a file name contains a line break.
             self.0.entry(place.replace(char::is_control, " ")).or_default().extend(kinds);
         }
     }
 }
 
-/// What is known of a host's secrets.
+/// The known secrets of a host.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Secrets {
-    /// Values of variables that are secret by their names, and secrets inside values of others. Other texts may repeat
-    /// them.
+    /// Values of variables with secret names, and secrets inside other values. They are redacted wherever they occur.
     known: Vec<String>,
-    /// Where they were redacted so far.
+    /// The redactions so far.
     pub(super) redactions: Redactions,
 }
 
 impl Secrets {
-    /// Those in the variables of a host.
+    /// Collects the secrets in environment variables.
     pub(super) fn of(env: &Environment) -> Self {
         let mut secrets = Self::default();
         for (name, value) in env.iter() {
@@ -70,27 +69,27 @@ impl Secrets {
             secrets.known.extend(secret::values(value));
         }
         secrets.known.retain(|value| value != secret::MARK);
-        // What contains another one is replaced as a whole.
+        // Longest first, so that a secret that contains another one is replaced completely.
         secrets.known.sort_by(|left, right| right.len().cmp(&left.len()).then_with(|| left.cmp(right)));
         secrets.known.dedup();
         secrets
     }
 
-    /// A text without secrets.
+    /// Redacts a text.
     pub(super) fn text(&mut self, place: &str, text: &str) -> String {
         let redacted = secret::redact_known(text, &self.known);
         self.redactions.add(place, redacted.kinds);
         redacted.text.into_owned()
     }
 
-    /// The arguments of a command without secrets.
+    /// Redacts the arguments of a command.
     pub(super) fn arguments(&mut self, place: &str, arguments: &[String]) -> Vec<String> {
         let (arguments, kinds) = secret::redact_arguments(arguments, &self.known);
         self.redactions.add(place, kinds);
         arguments
     }
 
-    /// A binary file without secrets; its length stays.
+    /// Redacts binary content without changing its length. `None` if it contains no secrets.
     pub(super) fn bytes(&mut self, place: &str, bytes: &[u8]) -> Option<Vec<u8>> {
         let masked = secret::mask(bytes, &self.known)?;
         self.redactions.add(place, BTreeSet::from([SecretKind::Shape]));

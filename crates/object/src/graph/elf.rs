@@ -1,4 +1,4 @@
-//! Linux: RPATH, RUNPATH, the placeholders in them, and the order in which glibc and musl load.
+//! Linux: `RPATH`, `RUNPATH`, their placeholders, and the load order of glibc and musl.
 
 use gpubuild_host::HostPath;
 use gpubuild_host::library::search::{ElfRequest, LibraryLookup, LinuxLoader, Match, Via};
@@ -6,8 +6,8 @@ use gpubuild_host::library::search::{ElfRequest, LibraryLookup, LinuxLoader, Mat
 use super::{EdgeTarget, GraphEdge, GraphWalk, opened};
 use crate::NeededObject;
 
-/// Folders in which the loaders of distributions lie; one elsewhere knows only its own.
-const USUAL: [&str; 9] = [
+/// Folders of the loaders of distributions. A loader elsewhere searches only its own folder.
+const LOADER_FOLDERS: [&str; 9] = [
     "/lib",
     "/lib64",
     "/lib32",
@@ -19,9 +19,9 @@ const USUAL: [&str; 9] = [
     "/usr/libx32",
 ];
 
-/// Loads breadth first, as glibc and musl do.
+/// Resolves all dependencies breadth-first, as glibc and musl do.
 pub(super) fn walk(walk: &mut GraphWalk<'_>) {
-    start(walk);
+    find_loader(walk);
     let mut at = 0;
     while at < walk.graph.objects.len() {
         let needed = walk.graph.objects[at].binary().map(|binary| binary.needed.clone()).unwrap_or_default();
@@ -30,7 +30,7 @@ pub(super) fn walk(walk: &mut GraphWalk<'_>) {
         }
         at += 1;
         if at == walk.graph.objects.len() {
-            // Only now it is known which libraries are there that open others.
+            // Only when everything is loaded is it known which libraries open others.
             for (from, name) in walk.opened_later() {
                 let known = |link: &GraphEdge| link.from == from && link.needed.name == name;
                 if !walk.graph.links.iter().any(known) {
@@ -41,8 +41,8 @@ pub(super) fn walk(walk: &mut GraphWalk<'_>) {
     }
 }
 
-/// Finds out whose loader it is.
-fn start(walk: &mut GraphWalk<'_>) {
+/// Determines the loader, and whether the host contains its system libraries.
+fn find_loader(walk: &mut GraphWalk<'_>) {
     let host = walk.host;
     let named = walk.graph.objects[0].binary().and_then(|binary| binary.interpreter.clone());
     let is_musl = |name: &str| name.starts_with("ld-musl");
@@ -61,7 +61,7 @@ fn start(walk: &mut GraphWalk<'_>) {
     let request = ElfRequest { own_folder, ..ElfRequest::plain(host.platform().arch, loader) };
     let has = |name: &str| walk.loader.elf(name, &request).usable.first().cloned();
     walk.graph.knows_system = match loader {
-        // Both come in one package; a recording that has the first for its version need not have the second.
+        // A recorded host may contain libc for its version, but not libm, although both are in one package.
         LinuxLoader::Glibc => has("libc.so.6").is_some() && has("libm.so.6").is_some(),
         LinuxLoader::Musl => {
             let path = format!("/lib/ld-musl-{}.so.1", host.platform().arch.id());
@@ -73,7 +73,7 @@ fn start(walk: &mut GraphWalk<'_>) {
 fn link(walk: &mut GraphWalk<'_>, from: usize, needed: NeededObject) {
     let lookup = search(walk, from, &needed.name);
     let first = lookup.usable.first().cloned();
-    let known = walk.known(&needed.name).or_else(|| of_musl(walk, &needed.name));
+    let known = walk.known(&needed.name).or_else(|| loaded_musl(walk, &needed.name));
     let (target, own) = match (known, first) {
         (Some(index), first) => {
             let own = first.map(|found| walk.copy(found));
@@ -84,29 +84,29 @@ fn link(walk: &mut GraphWalk<'_>, from: usize, needed: NeededObject) {
             Some(index) => (EdgeTarget::Loaded(index), None),
             None => (EdgeTarget::Unknown, None),
         },
-        (None, None) if is_own_libc(walk, &needed.name) => (EdgeTarget::System, None),
+        (None, None) if is_loader_library(walk, &needed.name) => (EdgeTarget::System, None),
         (None, None) => (walk.absent(&needed.name, lookup.foreign), None),
     };
     let later = lookup.usable.into_iter().skip(1).map(|found| walk.copy(found)).collect();
     walk.graph.links.push(GraphEdge { from, needed, target, own, later });
 }
 
-/// The loader of glibc is loaded as a library under its own name.
-fn is_own_libc(walk: &GraphWalk<'_>, name: &str) -> bool {
+/// Whether a name refers to the loader itself, or to a library that is part of musl's loader.
+fn is_loader_library(walk: &GraphWalk<'_>, name: &str) -> bool {
     let interpreter = walk.graph.interpreter.as_ref().filter(|(_, found)| *found);
-    interpreter.is_some_and(|(path, _)| path.file_name() == Some(name)) || of_musl_name(walk, name)
+    interpreter.is_some_and(|(path, _)| path.file_name() == Some(name)) || is_musl_name(walk, name)
 }
 
-/// musl is its own libm, libpthread and so on, whatever their numbers.
-fn of_musl_name(walk: &GraphWalk<'_>, name: &str) -> bool {
+/// Whether a name refers to musl, which includes libm, libpthread and so on under any version number.
+fn is_musl_name(walk: &GraphWalk<'_>, name: &str) -> bool {
     const PARTS: [&str; 7] = ["c", "pthread", "rt", "m", "dl", "util", "xnet"];
     let is_musl = walk.graph.loader == Some(LinuxLoader::Musl);
     let part = name.strip_prefix("lib").and_then(|rest| rest.split('.').next());
     is_musl && part.is_some_and(|part| PARTS.contains(&part)) && name.contains('.')
 }
 
-fn of_musl(walk: &GraphWalk<'_>, name: &str) -> Option<usize> {
-    of_musl_name(walk, name)
+fn loaded_musl(walk: &GraphWalk<'_>, name: &str) -> Option<usize> {
+    is_musl_name(walk, name)
         .then(|| {
             let is_loader = |name: &str| name.starts_with("libc.musl-") || name.starts_with("ld-musl-");
             let mut objects = walk.graph.objects.iter();
@@ -115,7 +115,7 @@ fn of_musl(walk: &GraphWalk<'_>, name: &str) -> Option<usize> {
         .flatten()
 }
 
-/// Where a library is looked for on behalf of an object.
+/// Searches a library for an object.
 fn search(walk: &GraphWalk<'_>, from: usize, name: &str) -> LibraryLookup {
     if name.contains('/') {
         let path = expand(walk, from, name);
@@ -136,7 +136,7 @@ fn request(walk: &GraphWalk<'_>, from: usize) -> ElfRequest {
     if let Some(binary) = walk.graph.objects[from].binary() {
         runpath = folders(walk, from, &binary.runpath);
     }
-    // The older form is inherited from whoever loaded the file, unless it has the newer one itself. musl inherits both.
+    // RPATH is inherited from the loading objects, unless the object has RUNPATH. musl inherits both.
     if runpath.is_empty() || loader == LinuxLoader::Musl {
         let mut at = Some(from);
         let mut steps = walk.graph.objects.len();
@@ -154,22 +154,22 @@ fn request(walk: &GraphWalk<'_>, from: usize) -> ElfRequest {
     ElfRequest { loader, machine, rpath, runpath, own_folder: own_folder(walk) }
 }
 
-/// The folder of a loader that lies outside of the usual places.
+/// The folder of the loader, if it is not one of [`LOADER_FOLDERS`].
 fn own_folder(walk: &GraphWalk<'_>) -> Option<HostPath> {
     let (interpreter, _) = walk.graph.interpreter.as_ref()?;
-    interpreter.parent().filter(|folder| !USUAL.contains(&folder.as_str()))
+    interpreter.parent().filter(|folder| !LOADER_FOLDERS.contains(&folder.as_str()))
 }
 
 fn folders(walk: &GraphWalk<'_>, owner: usize, list: &[String]) -> Vec<HostPath> {
     list.iter().filter_map(|folder| expand(walk, owner, folder)).filter(HostPath::is_absolute).collect()
 }
 
-/// Fills the placeholders; `None` if one is unknown.
+/// Expands the placeholders; `None` if one is unknown.
 fn expand(walk: &GraphWalk<'_>, owner: usize, text: &str) -> Option<HostPath> {
     let object = &walk.graph.objects[owner];
-    // A program's own place is known with all links resolved, a library's as it was found.
-    let place = if owner == 0 { &object.real } else { &object.path };
-    let origin = place.parent()?;
+    // The origin of a program is its real path, that of a library the path where it was found.
+    let path = if owner == 0 { &object.real } else { &object.path };
+    let origin = path.parent()?;
     let platform = walk.host.platform().arch.id();
     let mut filled = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! macOS: `@rpath`, `@loader_path`, `@executable_path`, dyld's variables, and libraries that lie in no file.
+//! macOS: `@rpath`, `@loader_path`, `@executable_path`, dyld's variables, and libraries that exist only in dyld's cache.
 
 use gpubuild_detect::toolkit::libraries;
 use gpubuild_host::library::search::{Match, Via};
@@ -7,7 +7,7 @@ use gpubuild_host::{HostPath, Os};
 use super::{EdgeTarget, GraphEdge, GraphWalk};
 use crate::NeededObject;
 
-/// Loads everything that is named.
+/// Resolves all dependencies.
 pub(super) fn walk(walk: &mut GraphWalk<'_>) {
     walk.graph.knows_system = walk.host.exists(&walk.host.path("/usr/lib/dyld"));
     let mut at = 0;
@@ -21,14 +21,14 @@ pub(super) fn walk(walk: &mut GraphWalk<'_>) {
 }
 
 fn link(walk: &mut GraphWalk<'_>, from: usize, needed: NeededObject) {
-    let paths = places(walk, from, &needed.name);
+    let paths = candidates(walk, from, &needed.name);
     let lookup = walk.loader.macos(&paths);
     let machine = walk.graph.objects[0].binary().map(|binary| binary.machine.name);
     let mut foreign = Vec::new();
     let mut found = None;
     let mut later = Vec::new();
     for one in lookup.usable {
-        let fits = match walk.look(&one.path) {
+        let fits = match walk.read(&one.path) {
             Ok(binary) => machine.is_none_or(|machine| binary.machine.name == machine),
             Err(_) => true,
         };
@@ -38,7 +38,7 @@ fn link(walk: &mut GraphWalk<'_>, from: usize, needed: NeededObject) {
             (true, Some(_)) => later.push(walk.copy(one)),
         }
     }
-    let in_cache = |place: &Match| libraries::is_of_system(Os::Macos, place.path.as_str());
+    let in_cache = |candidate: &Match| libraries::is_of_system(Os::Macos, candidate.path.as_str());
     let target = if let Some(index) = walk.known(&needed.name) {
         EdgeTarget::Loaded(index)
     } else if let Some(first) = found {
@@ -54,31 +54,32 @@ fn link(walk: &mut GraphWalk<'_>, from: usize, needed: NeededObject) {
     walk.graph.links.push(GraphEdge { from, needed, target, own: None, later });
 }
 
-/// What a name stands for, in the order of dyld.
-fn places(walk: &GraphWalk<'_>, from: usize, name: &str) -> Vec<Match> {
+/// The paths that a name may refer to, in dyld's search order.
+fn candidates(walk: &GraphWalk<'_>, from: usize, name: &str) -> Vec<Match> {
     let Some(rest) = name.strip_prefix("@rpath/") else {
         let path = expand(walk, from, name);
         return path.map(|path| Match { path, via: Via::Path }).into_iter().collect();
     };
-    let mut places = Vec::new();
+    let mut candidates = Vec::new();
     let mut at = Some(from);
     let mut steps = walk.graph.objects.len();
     while let (Some(index), 1..) = (at, steps) {
         let list = walk.graph.objects[index].binary().map(|binary| binary.rpath.clone()).unwrap_or_default();
         for folder in list {
             let folder = expand(walk, index, &folder);
-            places.extend(folder.map(|folder| Match { path: folder.join(rest), via: Via::Rpath }));
+            candidates.extend(folder.map(|folder| Match { path: folder.join(rest), via: Via::Rpath }));
         }
         at = walk.graph.objects[index].parent;
         steps -= 1;
     }
-    if places.is_empty() {
-        // Nothing says what it stands for; the last part is still looked for in the fallback folders.
-        places.push(Match { path: walk.host.path(&format!("/@rpath/{rest}")), via: Via::Rpath });
+    if candidates.is_empty() {
+        // No object has an rpath. The file name is still searched in the fallback folders.
+        candidates.push(Match { path: walk.host.path(&format!("/@rpath/{rest}")), via: Via::Rpath });
     }
-    places
+    candidates
 }
 
+/// Expands `@loader_path` and `@executable_path`.
 fn expand(walk: &GraphWalk<'_>, owner: usize, text: &str) -> Option<HostPath> {
     let folder = |index: usize| {
         let object = &walk.graph.objects[index];

@@ -1,6 +1,7 @@
-//! What the loader makes of a file: every library that it needs, by whom, where from, and which is missing.
+//! Resolves the libraries of a file as the loader would: which libraries are loaded, by which file, from where, and which are
+//! missing.
 //!
-//! Thin: it asks [`library`](gpubuild_host::library) for the places and looks into what lies there. Nothing is loaded.
+//! [`library`](gpubuild_host::library) provides the search order. The files are only read, never loaded.
 
 mod elf;
 mod macho;
@@ -15,98 +16,98 @@ use gpubuild_host::{HostPath, Os, ReadFiles};
 
 use super::{NeededObject, ObjectFile, ObjectFormat, UnreadableObject, When, read};
 
-/// More libraries than any program loads.
-const MOST: usize = 2000;
+/// The limit of libraries in a graph.
+const MAX_OBJECTS: usize = 2000;
 
-/// A file with everything that it loads.
+/// A file with all libraries that it loads.
 #[derive(Debug, Clone)]
 pub struct Graph {
-    /// The file itself first, then libraries in the order in which they are loaded.
+    /// The file itself first, then the libraries in load order.
     pub objects: Vec<LoadedObject>,
-    /// Who names which library, and what that comes to.
+    /// The dependencies between the objects, including those that are not resolved.
     pub links: Vec<GraphEdge>,
-    /// The program that loads a Linux program, and whether it is there.
+    /// The path of the loader that a Linux program names, and whether the loader exists.
     pub interpreter: Option<(HostPath, bool)>,
-    /// Whose loader it is, on Linux.
+    /// The kind of loader, on Linux.
     pub loader: Option<LinuxLoader>,
-    /// Whether the machine's own libraries are known: a recording need not hold them.
+    /// Whether the host contains its system libraries. A recorded host may not.
     pub knows_system: bool,
 }
 
-/// A file that is loaded.
+/// A file in the graph.
 #[derive(Debug, Clone)]
 pub struct LoadedObject {
-    /// Where it was found.
+    /// The path where it was found.
     pub path: HostPath,
-    /// The same with all links resolved.
+    /// The path with all symbolic links resolved.
     pub real: HostPath,
-    /// By which rule; `None` for the file itself.
+    /// The search rule that found it; `None` for the file itself.
     pub via: Option<Via>,
-    /// What it says about itself, or why it says nothing.
+    /// The parsed content, or why the file can't be read.
     pub contents: Result<ObjectFile, UnreadableObject>,
-    /// Who asked for it first.
+    /// The index of the object that loads it first.
     pub parent: Option<usize>,
-    /// The names under which it is known by now.
+    /// The names under which it was requested so far, and its own name.
     names: Vec<String>,
 }
 
 impl LoadedObject {
-    /// What it says about itself, if it does.
+    /// The parsed content, if the file can be read.
     #[must_use]
     pub fn binary(&self) -> Option<&ObjectFile> {
         self.contents.as_ref().ok()
     }
 
-    /// Its name among libraries, or the file's.
+    /// The first name under which it was requested, or else the file name.
     #[must_use]
     pub fn name(&self) -> &str {
         self.names.first().map(String::as_str).or(self.path.file_name()).unwrap_or_default()
     }
 }
 
-/// A library that an object names.
+/// A dependency of an object.
 #[derive(Debug, Clone)]
 pub struct GraphEdge {
-    /// Which object.
+    /// The index of the object that has the dependency.
     pub from: usize,
-    /// What it names.
+    /// The library that it needs.
     pub needed: NeededObject,
-    /// What becomes of it.
+    /// The result of the search.
     pub target: EdgeTarget,
-    /// Where this object alone would get it from, if it is another file than the one that is loaded.
+    /// The file that this object would load on its own, if another file was loaded under this name before.
     pub own: Option<LibraryCopy>,
-    /// Files of that name that come later in the search.
+    /// Files with the same name later in the search order.
     pub later: Vec<LibraryCopy>,
 }
 
-/// A file that is not loaded because another one of its name is.
+/// A file that is not loaded because another file with its name is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LibraryCopy {
-    /// Where it lies.
+    /// The path of the file.
     pub path: HostPath,
-    /// By which rule it is come by.
+    /// The search rule that finds it.
     pub via: Via,
-    /// The same with all links resolved: it tells the release.
+    /// The path with all symbolic links resolved, which often contains the release.
     pub real: HostPath,
 }
 
-/// What becomes of a name.
+/// The result of searching a library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EdgeTarget {
-    /// This object.
+    /// The object with this index is loaded.
     Loaded(usize),
-    /// The system has it without a file.
+    /// The system provides it without a file.
     System,
-    /// Nobody knows: the recording does not hold such libraries.
+    /// Unknown: the recorded host does not contain system libraries, or the graph is too large.
     Unknown,
-    /// There is none.
+    /// No file with this name is found.
     Missing,
-    /// Only files for another processor are there.
+    /// Only files for other architectures are found.
     Foreign(Vec<Match>),
 }
 
 impl Graph {
-    /// A file alone, for a machine whose loader does not take it.
+    /// A graph of only the file, for a host whose loader does not accept its format.
     #[must_use]
     pub fn of_file(path: &HostPath, binary: ObjectFile) -> Self {
         let names = binary.name.clone().into_iter().collect();
@@ -116,7 +117,7 @@ impl Graph {
         Self { objects: vec![file], links: Vec::new(), interpreter: None, loader: None, knows_system: false }
     }
 
-    /// The object of a name that somebody asks for.
+    /// The object that a dependency resolves to, if one is loaded.
     #[must_use]
     pub fn loaded(&self, link: &GraphEdge) -> Option<&LoadedObject> {
         match link.target {
@@ -125,27 +126,27 @@ impl Graph {
         }
     }
 
-    /// How one object came to be loaded: the file first.
+    /// The chain of objects that leads to an object, starting with the file itself.
     #[must_use]
     pub fn chain(&self, index: usize) -> Vec<&LoadedObject> {
         let mut chain = Vec::new();
         let mut at = Some(index);
         while let Some(object) = at.and_then(|index| self.objects.get(index)) {
             chain.push(object);
-            at = object.parent.filter(|_| chain.len() <= MOST);
+            at = object.parent.filter(|_| chain.len() <= MAX_OBJECTS);
         }
         chain.reverse();
         chain
     }
 }
 
-/// Follows a file through the loader of its platform.
+/// Resolves the libraries of a file with the rules of its platform's loader.
 #[must_use]
 pub fn resolve(host: &dyn ReadFiles, path: &HostPath, binary: ObjectFile) -> Graph {
     let format = binary.format;
     let mut graph = Graph::of_file(path, binary);
     graph.objects[0].real = host.canonical(path).unwrap_or_else(|_| path.clone());
-    let mut walk = GraphWalk { host, loader: LibraryLoader::new(host), graph, read: BTreeMap::new() };
+    let mut walk = GraphWalk { host, loader: LibraryLoader::new(host), graph, contents: BTreeMap::new() };
     match format {
         ObjectFormat::Elf => elf::walk(&mut walk),
         ObjectFormat::Pe => pe::walk(&mut walk),
@@ -154,22 +155,22 @@ pub fn resolve(host: &dyn ReadFiles, path: &HostPath, binary: ObjectFile) -> Gra
     walk.graph
 }
 
-/// A search under way.
+/// The state while a graph is built.
 struct GraphWalk<'a> {
     host: &'a dyn ReadFiles,
     loader: LibraryLoader<'a>,
     graph: Graph,
-    /// Files that were looked into and not loaded.
-    read: BTreeMap<String, Result<ObjectFile, UnreadableObject>>,
+    /// The files that were read, by path.
+    contents: BTreeMap<String, Result<ObjectFile, UnreadableObject>>,
 }
 
 impl GraphWalk<'_> {
-    /// The object that answers to a name already.
+    /// The index of a loaded object with this name.
     fn known(&self, name: &str) -> Option<usize> {
         self.graph.objects.iter().position(|object| object.names.iter().any(|known| known == name))
     }
 
-    /// Loads a file that was found, or finds that it is loaded.
+    /// Adds a file to the graph, or only its name if the file is loaded already. `None` if the graph is too large.
     fn load(&mut self, found: &Match, name: &str, from: usize) -> Option<usize> {
         let real = self.host.canonical(&found.path).unwrap_or_else(|_| found.path.clone());
         let same = self.graph.objects.iter().position(|object| object.real.key() == real.key());
@@ -177,10 +178,10 @@ impl GraphWalk<'_> {
             self.graph.objects[index].names.push(name.to_owned());
             return Some(index);
         }
-        if self.graph.objects.len() >= MOST {
+        if self.graph.objects.len() >= MAX_OBJECTS {
             return None;
         }
-        let contents = self.look(&found.path);
+        let contents = self.read(&found.path);
         let own = contents.as_ref().ok().and_then(|binary| binary.name.clone());
         let names = [Some(name.to_owned()), own.filter(|own| own != name)].into_iter().flatten().collect();
         self.graph.objects.push(LoadedObject {
@@ -194,37 +195,36 @@ impl GraphWalk<'_> {
         Some(self.graph.objects.len() - 1)
     }
 
-    /// A file that is not loaded.
     fn copy(&self, found: Match) -> LibraryCopy {
         let real = self.host.canonical(&found.path).unwrap_or_else(|_| found.path.clone());
         LibraryCopy { path: found.path, via: found.via, real }
     }
 
-    /// Looks into a file, once.
-    fn look(&mut self, path: &HostPath) -> Result<ObjectFile, UnreadableObject> {
+    /// Reads a file, or returns the earlier result.
+    fn read(&mut self, path: &HostPath) -> Result<ObjectFile, UnreadableObject> {
         let arch = self.host.platform().arch;
         let host = self.host;
-        self.read.entry(path.key()).or_insert_with(|| read(host, path, arch)).clone()
+        self.contents.entry(path.key()).or_insert_with(|| read(host, path, arch)).clone()
     }
 
-    /// What is said of a name that nothing was found under.
+    /// The result for a name without a matching file.
     fn absent(&self, name: &str, foreign: Vec<Match>) -> EdgeTarget {
         if !foreign.is_empty() {
             return EdgeTarget::Foreign(foreign);
         }
         let os = self.host.platform().os;
         let is_of_system = libraries::is_of_system(os, name);
-        // What Windows and macOS have without files; libraries of Linux are files.
+        // Windows and macOS provide system libraries without files. On Linux, they are files.
         if is_of_system && (os != Os::Linux || !self.graph.knows_system) {
             return EdgeTarget::System;
         }
-        // Recordings hold what belongs to GPUs.
+        // Recorded hosts contain all GPU libraries.
         let is_recorded = libraries::find(name).is_some_and(|library| library.role != LibraryRole::System);
         if self.graph.knows_system || is_recorded { EdgeTarget::Missing } else { EdgeTarget::Unknown }
     }
 
-    /// Libraries that are opened by the program while it runs, as far as that is known: a CUDA runtime, also one that is
-    /// part of the file, opens the driver.
+    /// The known libraries that are opened at run time, with the object that opens each: a CUDA runtime, also a static one, opens
+    /// the driver.
     fn opened_later(&self) -> Vec<(usize, String)> {
         let os = self.host.platform().os;
         let mut list = Vec::new();
@@ -241,12 +241,11 @@ impl GraphWalk<'_> {
     }
 }
 
-/// Whether a library is one that opens a driver.
+/// Whether a library opens a driver at run time.
 fn is_runtime(name: &str) -> bool {
     libraries::find(name).is_some_and(|library| !library.opens.is_empty())
 }
 
-/// A library that is opened while the program runs.
 fn opened(name: &str) -> NeededObject {
     NeededObject { when: When::Opened, ..NeededObject::at_start(name) }
 }

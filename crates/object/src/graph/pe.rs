@@ -1,4 +1,4 @@
-//! Windows: the program's folder, System32, Windows' own folder, PATH. One library of a name is loaded once.
+//! Windows: searches the program's folder, System32, the Windows folder and `PATH`. A name is loaded only once.
 
 use gpubuild_detect::toolkit::libraries;
 use gpubuild_host::library::search::{Match, Via};
@@ -6,13 +6,13 @@ use gpubuild_host::library::search::{Match, Via};
 use super::{EdgeTarget, GraphEdge, GraphWalk, opened};
 use crate::NeededObject;
 
-/// Loads everything that is named.
+/// Resolves all dependencies.
 pub(super) fn walk(walk: &mut GraphWalk<'_>) {
     let has = |name: &str| !walk.loader.windows(name, None, true).usable.is_empty();
     walk.graph.knows_system = has("kernel32.dll") && has("user32.dll");
     let mut at = 0;
     while at < walk.graph.objects.len() {
-        // What belongs to Windows is in order by itself, and its files name hundreds of others.
+        // Skip the hundreds of dependencies of Windows' own libraries: they are always present.
         let object = &walk.graph.objects[at];
         let is_windows = object.via == Some(Via::System) && libraries::find(object.name()).is_none();
         let binary = walk.graph.objects[at].binary().filter(|_| !is_windows || at == 0);

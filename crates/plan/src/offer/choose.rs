@@ -1,7 +1,7 @@
-//! Which release of a toolkit is installed when nobody named one, and why. Pure.
+//! Selects the toolkit release to install if none is requested, with reasons. Pure.
 //!
-//! A driver bounds it from above: PTX of a newer release means nothing to it. The architectures and the host compilers
-//! bound it from both sides. Of what is left the newest is taken; what was passed over is told with its reason.
+//! The driver is an upper limit: it cannot compile PTX of a newer release. Architectures and host compilers are limits in
+//! both directions. The newest release within all limits is selected; rejected releases are listed with their objections.
 
 use std::fmt::Write as _;
 
@@ -12,157 +12,161 @@ use gpubuild_detect::toolkit::rules::window_number;
 use gpubuild_host::Platform;
 
 use crate::plan::make::HostCompiler;
-use crate::plan::provision::{Objection, PassedRelease, ReleaseChoice};
+use crate::plan::provision::{Objection, RejectedRelease, ReleaseChoice};
 
 /// A release that can be installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offered {
-    /// `13.0.3`.
+    /// Complete version: `13.0.3`.
     pub version: Version,
-    /// `linux-x86_64`, `windows-x86_64`.
+    /// Platforms with wheels: `linux-x86_64`, `windows-x86_64`.
     pub platforms: Vec<String>,
 }
 
-/// Everything that the choice follows from.
+/// The inputs of the selection.
 #[derive(Debug, Clone)]
-pub struct OfferQuestion<'a> {
-    /// The toolkit with its tables.
+pub struct ReleaseInputs<'a> {
+    /// The toolkit's description with its compatibility tables.
     pub description: &'a Description,
-    /// Where it is installed.
+    /// The platform of the machine.
     pub platform: Platform,
-    /// The C library: family and version.
+    /// Family and version of the C library.
     pub libc: Option<(String, Version)>,
-    /// What can be installed, in any order.
+    /// The releases that can be installed, in any order.
     pub offered: &'a [Offered],
-    /// `13.0`, `13`, `13.0.3`: what stands after the `@`.
+    /// The requested release, as after the `@` of `cuda@13.0`: `13.0`, `13`, `13.0.3`.
     pub asked: Option<&'a str>,
-    /// The driver.
+    /// Version of the driver.
     pub driver: Option<&'a Version>,
-    /// The newest release that the driver knows, where somebody said so, and who.
+    /// The newest release that the driver supports according to an override, and the override.
     pub driver_knows: Option<(Version, String)>,
-    /// Architectures to build for, each as a number with who wants it: `the GPU here`, `CUDAARCHS=90`.
+    /// Architectures to build for, each with its origin: `the GPU of this machine`, `CUDAARCHS=90`.
     pub archs: Vec<(u16, String)>,
-    /// C and C++ compilers that are here; none known says nothing.
+    /// C and C++ compilers of the machine. If empty, compilers are not checked.
     pub compilers: &'a [HostCompiler],
-    /// What the project requires of the version.
+    /// The project's version requirement.
     pub requirement: Option<&'a str>,
 }
 
-/// Chooses.
+/// Selects a release.
 ///
 /// # Errors
-/// Nothing that is offered suits, or what was asked for is not offered: the reasons, the root cause first.
-pub fn choose(question: &OfferQuestion<'_>) -> Result<ReleaseChoice, Vec<Objection>> {
-    let mut offered: Vec<&Offered> = question.offered.iter().collect();
+/// The reasons why no offered release suits, or why the requested release is not offered; the root cause first.
+pub fn choose(inputs: &ReleaseInputs<'_>) -> Result<ReleaseChoice, Vec<Objection>> {
+    let mut offered: Vec<&Offered> = inputs.offered.iter().collect();
     offered.sort_by(|left, right| right.version.cmp(&left.version));
     if offered.is_empty() {
-        return Err(vec![nothing_offered(question)]);
+        return Err(vec![nothing_offered(inputs)]);
     }
-    let here = platform_id(question.platform);
+    let here = platform_id(inputs.platform);
     offered.retain(|one| one.platforms.contains(&here));
     if offered.is_empty() {
-        return Err(vec![no_platform(question)]);
+        return Err(vec![no_platform(inputs)]);
     }
     let mut named = false;
-    if let Some(asked) = question.asked {
+    if let Some(asked) = inputs.asked {
         let line: VersionRequirement =
-            asked.parse().map_err(|_| vec![not_offered(question, &offered, asked)])?;
+            asked.parse().map_err(|_| vec![not_offered(inputs, &offered, asked)])?;
         let matching: Vec<&Offered> =
             offered.iter().copied().filter(|one| line.holds(&one.version)).collect();
         if matching.is_empty() {
-            return Err(vec![not_offered(question, &offered, asked)]);
+            return Err(vec![not_offered(inputs, &offered, asked)]);
         }
-        // A major version alone leaves a choice.
+        // A major version alone can match several releases, so it does not override objections.
         named = asked.contains('.');
         offered = matching;
     }
-    let mut passed_over: Vec<PassedRelease> = Vec::new();
+    let mut passed_over: Vec<RejectedRelease> = Vec::new();
     for one in offered {
-        let against = objections(question, one);
+        let against = objections(inputs, one);
         if against.is_empty() || named {
             return Ok(ReleaseChoice {
                 release: one.version.release(),
                 version: one.version.clone(),
-                because: because(question, &passed_over, named),
+                because: because(inputs, &passed_over, named),
                 against,
                 passed_over,
             });
         }
-        passed_over.push(PassedRelease { release: one.version.release(), reasons: against });
+        passed_over.push(RejectedRelease { release: one.version.release(), reasons: against });
     }
-    Err(nothing_suits(question, passed_over))
+    Err(nothing_suits(inputs, passed_over))
 }
 
-/// `linux-x86_64`, as locks name platforms.
+/// The platform's name in locks: `linux-x86_64`.
 #[must_use]
 pub fn platform_id(platform: Platform) -> String {
     format!("{}-{}", platform.os.id(), platform.arch.id())
 }
 
-/// What speaks against a release here, the root cause first.
-fn objections(question: &OfferQuestion<'_>, one: &Offered) -> Vec<Objection> {
+/// The objections to a release on this machine, the root cause first.
+fn objections(inputs: &ReleaseInputs<'_>, one: &Offered) -> Vec<Objection> {
     let mut all = Vec::new();
-    all.extend(unmet(question, one));
-    all.extend(driver(question, one));
-    all.extend(archs(question, one));
-    all.extend(compilers(question, one));
-    all.extend(libc(question, one));
+    all.extend(unmet(inputs, one));
+    all.extend(driver(inputs, one));
+    all.extend(archs(inputs, one));
+    all.extend(compilers(inputs, one));
+    all.extend(libc(inputs, one));
     all
 }
 
-fn unmet(question: &OfferQuestion<'_>, one: &Offered) -> Option<Objection> {
-    let text = question.requirement?;
+fn unmet(inputs: &ReleaseInputs<'_>, one: &Offered) -> Option<Objection> {
+    let text = inputs.requirement?;
     let requirement: VersionRequirement = text.parse().ok()?;
     (!requirement.holds(&one.version)).then(|| Objection {
         id: id!("toolkit.version-unmet"),
-        text: format!("gpubuild.toml asks for `toolkit = \"{text}\"`"),
-        hint: Some("relax `toolkit` in gpubuild.toml, or install such a version yourself".to_owned()),
+        text: format!("gpubuild.toml requires `toolkit = \"{text}\"`"),
+        hint: Some("relax `toolkit` in gpubuild.toml, or install a matching version yourself".to_owned()),
     })
 }
 
-/// A driver runs what is older than itself: machine code within a major version, PTX only up to its own release.
-fn driver(question: &OfferQuestion<'_>, one: &Offered) -> Option<Objection> {
-    let description = question.description;
+/// Checks the driver: it runs machine code of any release of its major version, but PTX only up to its own release.
+fn driver(inputs: &ReleaseInputs<'_>, one: &Offered) -> Option<Objection> {
+    let description = inputs.description;
     let name = &description.name;
     let release = one.version.release();
-    let floor = description.driver_floor(&one.version, question.platform.os);
-    if let (Some(driver), Some(floor)) = (question.driver, floor)
+    let floor = description.driver_floor(&one.version, inputs.platform.os);
+    if let (Some(driver), Some(floor)) = (inputs.driver, floor)
         && driver < floor
     {
-        let knows = description.newest_for_driver(driver);
-        let knows = knows.map(|known| format!(" and runs up to {}", known.release())).unwrap_or_default();
+        let newest = description.newest_for_driver(driver);
+        let supports = newest.map(|newest| format!(" supports up to {}", newest.release()));
         return Some(Objection {
             id: id!("nv.driver.too-old"),
             text: format!(
-                "driver {driver} is here{knows}; what {name} {release} builds needs driver {floor}"
+                "driver {driver}{}; programs built with {name} {release} need driver {floor}",
+                supports.unwrap_or_else(|| " is installed".to_owned())
             ),
             hint: Some(format!("update the driver to {floor} or newer")),
         });
     }
-    let (knows, who) = driver_knows(question)?;
+    let (knows, who) = driver_knows(inputs)?;
     let newer = (one.version.major(), one.version.minor()) > (knows.major(), knows.minor());
     newer.then(|| Objection {
         id: id!("nv.ptx.too-new"),
-        text: format!("{who} knows releases up to {}, and can't translate PTX of {release}", knows.release()),
+        text: format!(
+            "{who} supports releases up to {} and cannot compile PTX of {release}",
+            knows.release()
+        ),
         hint: Some("update the driver, or build machine code only: `--cuda-archs 90-real`".to_owned()),
     })
 }
 
-fn driver_knows(question: &OfferQuestion<'_>) -> Option<(Version, String)> {
-    question.driver_knows.clone().or_else(|| {
-        let driver = question.driver?;
-        let knows = question.description.newest_for_driver(driver)?;
+fn driver_knows(inputs: &ReleaseInputs<'_>) -> Option<(Version, String)> {
+    inputs.driver_knows.clone().or_else(|| {
+        let driver = inputs.driver?;
+        let knows = inputs.description.newest_for_driver(driver)?;
         Some((knows.clone(), format!("driver {driver}")))
     })
 }
 
-fn archs(question: &OfferQuestion<'_>, one: &Offered) -> Option<Objection> {
-    let description = question.description;
+fn archs(inputs: &ReleaseInputs<'_>, one: &Offered) -> Option<Objection> {
+    let description = inputs.description;
     let row = description.archs(&one.version)?;
     let numbers: Vec<u16> = row.archs.iter().filter_map(|arch| arch.parse::<u16>().ok()).collect();
     let (lowest, highest) = (numbers.first()?, numbers.last()?);
     let unknown: Vec<&(u16, String)> =
-        question.archs.iter().filter(|(number, _)| !numbers.contains(number)).collect();
+        inputs.archs.iter().filter(|(number, _)| !numbers.contains(number)).collect();
     let (first, who) = unknown.first()?;
     let release = one.version.release();
     let all = unknown.iter().map(|(number, _)| format!("sm_{number}")).collect::<Vec<_>>().join(", ");
@@ -170,116 +174,119 @@ fn archs(question: &OfferQuestion<'_>, one: &Offered) -> Option<Objection> {
     let id = if dropped { id!("cuda.arch.dropped-by-toolkit") } else { id!("cuda.arch.too-new-for-toolkit") };
     Some(Objection {
         id,
-        text: format!("{all} ({who}) is not among what {release} compiles for: sm_{lowest} to sm_{highest}"),
-        hint: Some(if dropped { older(question, *first) } else { newer(*first) }),
+        text: format!(
+            "{all} ({who}) is not supported by {release}, which supports sm_{lowest} to sm_{highest}"
+        ),
+        hint: Some(if dropped { older(inputs, *first) } else { newer(*first) }),
     })
 }
 
-/// What to do for an architecture that the offered releases have dropped.
-fn older(question: &OfferQuestion<'_>, number: u16) -> String {
-    let rows = &question.description.compatibility.arch;
+/// The hint for an architecture that the offered releases no longer support.
+fn older(inputs: &ReleaseInputs<'_>, number: u16) -> String {
+    let rows = &inputs.description.compatibility.arch;
     let text = number.to_string();
     let last = rows.iter().rposition(|row| row.archs.contains(&text));
     let dropped = last.and_then(|last| rows.get(last + 1)).map(|row| row.since.release());
     let mut hint = match (last, dropped) {
-        (Some(_), Some(dropped)) => format!("a release before {dropped} compiles for sm_{number}"),
-        _ => return format!("leave out sm_{number}"),
+        (Some(_), Some(dropped)) => format!("releases before {dropped} support sm_{number}"),
+        _ => return format!("remove sm_{number}"),
     };
-    if let Some(offer) = &question.description.offered {
-        let _ = write!(hint, ", but {}: install that one yourself", offer.before);
+    if let Some(offer) = &inputs.description.offered {
+        let _ = write!(hint, ", but {}: install one of them yourself", offer.before);
     }
-    let _ = write!(hint, ", or leave out sm_{number}");
+    let _ = write!(hint, ", or remove sm_{number}");
     hint
 }
 
 fn newer(number: u16) -> String {
-    format!("leave out sm_{number}, or install a newer release yourself")
+    format!("remove sm_{number}, or install a newer release yourself")
 }
 
-fn compilers(question: &OfferQuestion<'_>, one: &Offered) -> Option<Objection> {
-    let description = question.description;
+fn compilers(inputs: &ReleaseInputs<'_>, one: &Offered) -> Option<Objection> {
+    let description = inputs.description;
     let mut outside: Vec<String> = Vec::new();
     let mut first = None;
-    for compiler in question.compilers {
+    for compiler in inputs.compilers {
         let Some(window) = description.compiler_row(&one.version, &compiler.family) else { continue };
         let Some(version) = &compiler.version else { return None };
         let number = window_number(version, &compiler.family);
-        if window.takes(number) {
+        if window.contains(number) {
             return None;
         }
         first = first.or_else(|| description.compiler_outside.get(&compiler.family).copied());
-        outside.push(format!("{} {number} (takes {})", compiler.family, window.words(Some(number))));
+        outside.push(format!("{} {number} (supported: {})", compiler.family, window.describe(Some(number))));
     }
     outside.dedup();
     Some(Objection {
         id: first?,
-        text: format!("its nvcc takes none of the compilers here: {}", outside.join(", ")),
-        hint: Some("install a host compiler in that range beside the present one".to_owned()),
+        text: format!("its nvcc supports none of the installed compilers: {}", outside.join(", ")),
+        hint: Some("install a supported host compiler in addition".to_owned()),
     })
 }
 
-fn libc(question: &OfferQuestion<'_>, one: &Offered) -> Option<Objection> {
-    let (family, version) = question.libc.as_ref()?;
-    let row = question.description.libc_row(&one.version, family, version)?;
+fn libc(inputs: &ReleaseInputs<'_>, one: &Offered) -> Option<Objection> {
+    let (family, version) = inputs.libc.as_ref()?;
+    let row = inputs.description.libc_row(&one.version, family, version)?;
     Some(Objection {
         id: row.id,
-        text: format!("its headers do not go with {family} {version}: mended in {}", row.fixed),
+        text: format!("its headers are incompatible with {family} {version}; fixed in {}", row.fixed),
         hint: None,
     })
 }
 
-/// Why the one that was taken.
-fn because(question: &OfferQuestion<'_>, passed_over: &[PassedRelease], named: bool) -> String {
+/// The reason for the selection, as text.
+fn because(inputs: &ReleaseInputs<'_>, passed_over: &[RejectedRelease], named: bool) -> String {
     if named {
-        return "asked for by name".to_owned();
+        return "requested explicitly".to_owned();
     }
     let mut facts: Vec<String> = Vec::new();
-    if let Some((knows, who)) = driver_knows(question) {
-        facts.push(format!("{who} knows up to {}", knows.release()));
+    if let Some((knows, who)) = driver_knows(inputs) {
+        facts.push(format!("{who} supports up to {}", knows.release()));
     }
-    let mut archs: Vec<String> = question.archs.iter().map(|(number, _)| format!("sm_{number}")).collect();
+    let mut archs: Vec<String> = inputs.archs.iter().map(|(number, _)| format!("sm_{number}")).collect();
     archs.dedup();
     if !archs.is_empty() {
-        facts.push(format!("it compiles for {}", archs.join(", ")));
+        facts.push(format!("architectures {}", archs.join(", ")));
     }
-    if let Some(text) = question.requirement {
-        facts.push(format!("gpubuild.toml asks for `{text}`"));
+    if let Some(text) = inputs.requirement {
+        facts.push(format!("gpubuild.toml requires `{text}`"));
     }
-    let head = if passed_over.is_empty() { "the newest offered" } else { "the newest offered that suits" };
+    let head =
+        if passed_over.is_empty() { "the newest offered release" } else { "the newest suitable release" };
     if facts.is_empty() {
-        return format!("{head}; no driver here bounds it");
+        return format!("{head}; no driver limits it");
     }
-    format!("{head}: {}", facts.join(", "))
+    format!("{head}: {}", facts.join("; "))
 }
 
-fn nothing_offered(question: &OfferQuestion<'_>) -> Objection {
+fn nothing_offered(inputs: &ReleaseInputs<'_>) -> Objection {
     Objection {
         id: id!("toolkit.unknown-release"),
-        text: format!("gpubuild has no lock of {}, so it can install none", question.description.name),
-        hint: Some("`gpubuild toolkit list` says what can be installed".to_owned()),
+        text: format!("gpubuild has no lock for {} and cannot install it", inputs.description.name),
+        hint: Some("`gpubuild toolkit list` lists the toolkits that can be installed".to_owned()),
     }
 }
 
-fn no_platform(question: &OfferQuestion<'_>) -> Objection {
+fn no_platform(inputs: &ReleaseInputs<'_>) -> Objection {
     let mut platforms: Vec<&str> =
-        question.offered.iter().flat_map(|one| &one.platforms).map(String::as_str).collect();
+        inputs.offered.iter().flat_map(|one| &one.platforms).map(String::as_str).collect();
     platforms.sort_unstable();
     platforms.dedup();
     Objection {
         id: id!("toolkit.no-wheels-here"),
         text: format!(
             "{} has no wheels for {} on {}, only for {}",
-            question.description.name,
-            question.platform.os.label(),
-            question.platform.arch.id(),
+            inputs.description.name,
+            inputs.platform.os.label(),
+            inputs.platform.arch.id(),
             platforms.join(", ")
         ),
         hint: None,
     }
 }
 
-fn not_offered(question: &OfferQuestion<'_>, offered: &[&Offered], asked: &str) -> Objection {
-    let description = question.description;
+fn not_offered(inputs: &ReleaseInputs<'_>, offered: &[&Offered], asked: &str) -> Objection {
+    let description = inputs.description;
     let mut releases: Vec<String> = offered.iter().map(|one| one.version.release()).collect();
     releases.reverse();
     let known = releases.join(", ");
@@ -293,24 +300,24 @@ fn not_offered(question: &OfferQuestion<'_>, offered: &[&Offered], asked: &str) 
     let (because, hint) = match too_old {
         Some(offer) => (
             format!(": {}", offer.before),
-            format!("`gpubuild toolkit install {id}` takes what suits this machine; offered: {known}"),
+            format!("`gpubuild toolkit install {id}` selects a suitable release; offered: {known}"),
         ),
         None => (
             format!("; offered: {known}"),
-            format!("`gpubuild toolkit install {id} --lock FILE` takes a lock of your own"),
+            format!("`gpubuild toolkit install {id} --lock FILE` uses your own lock"),
         ),
     };
     Objection {
         id: id!("toolkit.unknown-release"),
-        text: format!("{} {asked} can't be installed{because}", description.name),
+        text: format!("{} {asked} cannot be installed{because}", description.name),
         hint: Some(hint),
     }
 }
 
-/// What all releases have against them if there is such a thing, else what each has.
-fn nothing_suits(question: &OfferQuestion<'_>, passed_over: Vec<PassedRelease>) -> Vec<Objection> {
+/// The objection that all releases have in common, or all objections if there is none.
+fn nothing_suits(inputs: &ReleaseInputs<'_>, passed_over: Vec<RejectedRelease>) -> Vec<Objection> {
     let common = |id: &str| passed_over.iter().all(|one| one.reasons.iter().any(|reason| reason.id == id));
-    // The oldest comes closest to an old driver and an old card, the newest to everything that is too new.
+    // For an old driver or device, the oldest release is the closest match; otherwise the newest.
     let wants_older = ["nv.driver.too-old", "nv.ptx.too-new", "cuda.arch.dropped-by-toolkit"];
     let oldest = passed_over.last().iter().flat_map(|one| &one.reasons).find(|reason| common(&reason.id));
     let newest = passed_over.first().iter().flat_map(|one| &one.reasons).find(|reason| common(&reason.id));
@@ -318,11 +325,11 @@ fn nothing_suits(question: &OfferQuestion<'_>, passed_over: Vec<PassedRelease>) 
     if let Some(root) = nearest {
         let mut root = root.clone();
         if root.id == "nv.driver.too-old"
-            && let Some(offer) = &question.description.offered
+            && let Some(offer) = &inputs.description.offered
         {
             let _ = write!(
                 root.hint.get_or_insert_default(),
-                "; {}, so an older one has to be installed otherwise",
+                "; {}, so install an older release yourself",
                 offer.before
             );
         }

@@ -7,7 +7,7 @@ fn version(text: &str) -> Version {
     text.parse().unwrap()
 }
 
-/// What differs between the machines of a table.
+/// The machine and request of one table row.
 #[derive(Default)]
 struct OfferCase {
     asked: Option<&'static str>,
@@ -28,7 +28,7 @@ fn offered() -> Vec<Offered> {
     ]
 }
 
-fn ask(case: &OfferCase) -> Result<ReleaseChoice, Vec<Objection>> {
+fn select(case: &OfferCase) -> Result<ReleaseChoice, Vec<Objection>> {
     let catalogue = Catalogue::embedded();
     let compilers: Vec<HostCompiler> = case
         .gcc
@@ -42,7 +42,7 @@ fn ask(case: &OfferCase) -> Result<ReleaseChoice, Vec<Objection>> {
         .collect();
     let driver = case.driver.map(version);
     let (os, arch) = case.platform.unwrap_or((Os::Linux, Arch::X86_64));
-    choose(&OfferQuestion {
+    choose(&ReleaseInputs {
         description: catalogue.get("cuda").unwrap(),
         platform: Platform { os, arch },
         libc: case.libc.map(|(family, text)| (family.to_owned(), version(text))),
@@ -56,19 +56,19 @@ fn ask(case: &OfferCase) -> Result<ReleaseChoice, Vec<Objection>> {
     })
 }
 
-/// The release, or the ids of what stands against all of them.
+/// The selected release, or the ids of the objections.
 fn outcome(case: &OfferCase) -> String {
-    match ask(case) {
+    match select(case) {
         Ok(choice) => choice.release,
         Err(reasons) => reasons.iter().map(|one| one.id.as_str()).collect::<Vec<_>>().join(" "),
     }
 }
 
 #[test]
-fn the_newest_that_suits_is_taken() {
+fn newest_suitable_release_is_selected() {
     let table: &[(&str, OfferCase)] = &[
         ("13.5", OfferCase::default()),
-        // The driver bounds it by what it translates, and refuses what does not start at all.
+        // The driver limits the PTX that it can compile; a driver below the minimum is refused.
         ("13.0", OfferCase { driver: Some("580.65.06"), ..OfferCase::default() }),
         ("13.0", OfferCase { driver: Some("610.20"), ..OfferCase::default() }),
         ("nv.driver.too-old", OfferCase { driver: Some("550.54"), ..OfferCase::default() }),
@@ -105,7 +105,7 @@ fn the_newest_that_suits_is_taken() {
         // The project.
         ("13.0", OfferCase { requirement: Some(">=12.4, <13.1"), ..OfferCase::default() }),
         ("toolkit.version-unmet", OfferCase { requirement: Some("<13"), ..OfferCase::default() }),
-        // Who names a release gets it.
+        // An explicit request overrides objections.
         ("13.5", OfferCase { asked: Some("13.5"), driver: Some("580"), ..OfferCase::default() }),
         ("13.0", OfferCase { asked: Some("13.0.3"), ..OfferCase::default() }),
         ("13.0", OfferCase { asked: Some("13"), driver: Some("580"), ..OfferCase::default() }),
@@ -124,13 +124,14 @@ fn the_newest_that_suits_is_taken() {
 }
 
 #[test]
-fn the_reasons_are_told() {
-    let choice = ask(&OfferCase { driver: Some("580.65.06"), archs: &[90], ..OfferCase::default() }).unwrap();
+fn reasons_are_listed() {
+    let choice =
+        select(&OfferCase { driver: Some("580.65.06"), archs: &[90], ..OfferCase::default() }).unwrap();
     assert_eq!(
         choice.lines(),
         [
-            "13.0: the newest offered that suits: driver 580.65.06 knows up to 13.0, it compiles for sm_90",
-            "not 13.5: driver 580.65.06 knows releases up to 13.0, and can't translate PTX of 13.5 [nv.ptx.too-new]",
+            "13.0: the newest suitable release: driver 580.65.06 supports up to 13.0; architectures sm_90",
+            "not 13.5: driver 580.65.06 supports releases up to 13.0 and cannot compile PTX of 13.5 [nv.ptx.too-new]",
         ]
     );
     let json = serde_json::to_value(&choice).unwrap();
@@ -140,29 +141,29 @@ fn the_reasons_are_told() {
 }
 
 #[test]
-fn what_speaks_against_a_named_release_is_told_and_does_not_stop_it() {
+fn requested_release_is_selected_and_objections_are_listed() {
     let choice =
-        ask(&OfferCase { asked: Some("13.5"), driver: Some("580"), ..OfferCase::default() }).unwrap();
-    assert_eq!(choice.lines()[0], "13.5: asked for by name");
+        select(&OfferCase { asked: Some("13.5"), driver: Some("580"), ..OfferCase::default() }).unwrap();
+    assert_eq!(choice.lines()[0], "13.5: requested explicitly");
     assert!(choice.lines()[1].ends_with("[nv.ptx.too-new]"), "{:?}", choice.lines());
 }
 
 #[test]
-fn a_refusal_says_what_would_help() {
-    let refusal = |case: &OfferCase| ask(case).unwrap_err().remove(0);
+fn refusals_have_hints() {
+    let refusal = |case: &OfferCase| select(case).unwrap_err().remove(0);
     let volta = refusal(&OfferCase { archs: &[70], ..OfferCase::default() });
-    assert_eq!(volta.text, "sm_70 (CUDAARCHS) is not among what 13.0 compiles for: sm_75 to sm_121");
+    assert_eq!(volta.text, "sm_70 (CUDAARCHS) is not supported by 13.0, which supports sm_75 to sm_121");
     let hint = volta.hint.unwrap();
-    assert!(hint.contains("before 13.0") && hint.contains("hold no compiler"), "{hint}");
+    assert!(hint.contains("before 13.0") && hint.contains("contain no compiler"), "{hint}");
     let old = refusal(&OfferCase { driver: Some("550.54"), ..OfferCase::default() });
     assert_eq!(
         old.text,
-        "driver 550.54 is here and runs up to 12.4; what CUDA Toolkit 13.0 builds needs driver 580"
+        "driver 550.54 supports up to 12.4; programs built with CUDA Toolkit 13.0 need driver 580"
     );
     assert!(old.hint.unwrap().contains("580 or newer"));
     let twelve = refusal(&OfferCase { asked: Some("12.9"), ..OfferCase::default() });
-    assert!(twelve.text.ends_with("the wheels of CUDA 12 and older hold no compiler"), "{}", twelve.text);
+    assert!(twelve.text.ends_with("the wheels of CUDA 12 and older contain no compiler"), "{}", twelve.text);
     let between = refusal(&OfferCase { asked: Some("13.1"), ..OfferCase::default() });
     assert!(between.text.ends_with("offered: 13.0, 13.5"), "{}", between.text);
-    assert_eq!(between.hint.unwrap(), "`gpubuild toolkit install cuda --lock FILE` takes a lock of your own");
+    assert_eq!(between.hint.unwrap(), "`gpubuild toolkit install cuda --lock FILE` uses your own lock");
 }

@@ -1,4 +1,4 @@
-//! The backend matrix with the toolkits that gpubuild could install.
+//! Adds installation hints to the backend matrix.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::diagnostic::DiagnosticId;
@@ -8,7 +8,8 @@ use gpubuild_detect::toolkit::{Catalogue, Description, Inventory};
 
 use super::which::{self, OfferMachine};
 
-/// [`matrix::evaluate`], with `gpubuild toolkit install` as a hint wherever a toolkit is missing and a release of it suits.
+/// [`matrix::evaluate`], with the hint `gpubuild toolkit install` for each missing toolkit of which a release suits the
+/// machine.
 #[must_use]
 pub fn evaluate(facts: &Facts, inventory: &Inventory, catalogue: &Catalogue, probes: &Probes) -> Matrix {
     let mut matrix = matrix::evaluate(facts, inventory, catalogue, probes);
@@ -27,7 +28,7 @@ pub fn evaluate(facts: &Facts, inventory: &Inventory, catalogue: &Catalogue, pro
     matrix
 }
 
-/// The way without root, where a toolkit is missing and a release of it suits.
+/// Prepends the installation command to the hint of the reason that reports the missing toolkit, if a release suits.
 fn offer(machine: &OfferMachine<'_>, description: &Description, reasons: &mut [Reason]) {
     let ids = (description.missing.iter().chain(&description.root_invalid))
         .chain(description.parts.values().filter_map(|part| part.missing.as_ref()));
@@ -35,6 +36,6 @@ fn offer(machine: &OfferMachine<'_>, description: &Description, reasons: &mut [R
     let Some(reason) = reasons.iter_mut().find(|reason| ids.contains(&&reason.id)) else { return };
     if which::command(machine, description).is_some() {
         let other = reason.hint.take().map(|hint| format!(", or {hint}")).unwrap_or_default();
-        reason.hint = Some(format!("{}{other}", which::words(description)));
+        reason.hint = Some(format!("{}{other}", which::install_hint(description)));
     }
 }

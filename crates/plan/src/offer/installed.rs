@@ -1,4 +1,5 @@
-//! What an installation will look like once it is there: so that a plan that makes it has the flags of one after it.
+//! Predicts a toolkit installation, so that a plan that installs a toolkit has the same cache entries as a later plan that
+//! finds it installed.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +15,11 @@ use super::PREFIX;
 use crate::plan::provision::{Provision, ReleaseChoice};
 use crate::wheels::WheelLock;
 
-/// The root of an installation that is not there yet, by the real path that it will have.
+/// The root of a future installation, with symbolic links resolved.
 #[must_use]
 pub fn root(host: &dyn ReadFiles, toolkit: &str, choice: &ReleaseChoice) -> Option<HostPath> {
     let root = toolkit_folder(host)?.join(&format!("{toolkit}-{}", choice.release)).join(PREFIX);
-    // Links above what exists lead where they lead; below it there are none yet.
+    // Resolve the part of the path that exists; the rest contains no links.
     let mut missing: Vec<String> = Vec::new();
     let mut place = root.clone();
     loop {
@@ -30,7 +31,8 @@ pub fn root(host: &dyn ReadFiles, toolkit: &str, choice: &ReleaseChoice) -> Opti
     }
 }
 
-/// The inventory as it will be: the new copy first if nothing is chosen so far, else after the others.
+/// The inventory after an installation. The new copy is selected and first if no copy is selected yet; otherwise it is
+/// last.
 #[must_use]
 pub fn with_installed(
     host: &dyn HostInfo,
@@ -84,11 +86,11 @@ fn installation(
         device_archs: Vec::new(),
         compiler_archs: Vec::new(),
         chosen,
-        reason: "it is installed first".to_owned(),
+        reason: "the build installs it first".to_owned(),
     }
 }
 
-/// Bytes of the wheels of the base for a machine.
+/// Total size in bytes of the base wheels for a machine.
 #[must_use]
 pub fn download_bytes(
     lock: &WheelLock,

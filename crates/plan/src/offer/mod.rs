@@ -1,15 +1,15 @@
-//! Toolkits that gpubuild can install: which release suits a machine, what the machine can build with it, and what a build
-//! installs first. Nothing is installed here.
+//! Selects the toolkit releases that gpubuild can install: the release for a machine, the resulting verdicts, and the
+//! toolkits that a build installs first. Pure; `gpubuild-toolchain` installs them.
 
 pub mod choose;
 mod evaluate;
-pub mod foresee;
 pub mod installed;
+pub mod simulate;
 pub mod which;
 
 pub use evaluate::evaluate;
-pub use foresee::foresee;
+pub use simulate::simulate;
 pub use which::{OfferMachine, ReleaseQuery, which};
 
-/// The folder of an installation that is the toolkit's root.
+/// Subfolder of an installation that is the toolkit's root.
 pub const PREFIX: &str = "prefix";

@@ -1,4 +1,4 @@
-//! From what was seen of a machine to the question which release suits it. Pure.
+//! Selects the toolkit release for a machine from its facts and inventory. Pure.
 
 use gpubuild_core::arch::parse_cuda_list;
 use gpubuild_core::version::Version;
@@ -6,52 +6,52 @@ use gpubuild_detect::facts::{Facts, Gpu};
 use gpubuild_detect::id;
 use gpubuild_detect::toolkit::{Catalogue, Description, Inventory};
 
-use super::choose::{self, OfferQuestion, Offered};
+use super::choose::{self, Offered, ReleaseInputs};
 use crate::plan::archs::ArchSelection;
 use crate::plan::kits;
 use crate::plan::provision::{Objection, ReleaseChoice};
 use crate::wheels::{WheelLock, lock};
 
-/// A machine, as far as a release depends on it.
+/// The properties of a machine that the selection of a release depends on.
 #[derive(Debug, Clone, Copy)]
 pub struct OfferMachine<'a> {
-    /// The host.
+    /// Facts about the host.
     pub facts: &'a Facts,
-    /// What is installed.
+    /// Installed toolkits.
     pub inventory: &'a Inventory,
-    /// The descriptions.
+    /// Toolkit descriptions.
     pub catalogue: &'a Catalogue,
-    /// The driver of the toolkit's hardware.
+    /// Version of the driver for the toolkit's devices.
     pub driver: Option<&'a Version>,
-    /// That hardware.
+    /// The devices.
     pub devices: &'a [Gpu],
 }
 
-/// What is asked of the release.
+/// Requirements on the release.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReleaseQuery<'a> {
-    /// `13.0`, `13`.
+    /// The requested release: `13.0`, `13`.
     pub asked: Option<&'a str>,
-    /// Architectures to build for; those of the devices without it.
+    /// Architectures to build for; those of the devices by default.
     pub archs: Option<&'a ArchSelection>,
-    /// `>=12.4, <13`.
+    /// Version requirement of the project: `>=12.4, <13`.
     pub requirement: Option<&'a str>,
 }
 
-/// Whether a toolkit can be installed by gpubuild at all, on some machine.
+/// Whether gpubuild can install a toolkit on any machine.
 #[must_use]
 pub fn is_offered(toolkit: &str) -> bool {
     lock::is_embedded(toolkit)
 }
 
-/// The release to install on a machine.
+/// Selects the release to install on a machine.
 ///
 /// # Errors
-/// Nothing that is offered suits: the reasons, the root cause first.
+/// The reasons why no offered release suits the machine, the root cause first.
 pub fn which(
     machine: &OfferMachine<'_>,
     description: &Description,
-    wish: &ReleaseQuery<'_>,
+    query: &ReleaseQuery<'_>,
     locks: &[WheelLock],
 ) -> Result<ReleaseChoice, Vec<Objection>> {
     let facts = machine.facts;
@@ -65,7 +65,7 @@ pub fn which(
         return Err(vec![Objection {
             id: id!("wheel.musl"),
             text: format!(
-                "the wheels of {} need GNU's C library, and this system has {}",
+                "the wheels of {} need glibc, but this system has {}",
                 description.name,
                 musl.label()
             ),
@@ -73,21 +73,21 @@ pub fn which(
         }]);
     }
     let compilers = kits::compilers(machine.inventory, machine.catalogue);
-    choose::choose(&OfferQuestion {
+    choose::choose(&ReleaseInputs {
         description,
         platform: facts.platform,
         libc: libc.and_then(|libc| Some((libc.family.clone(), libc.version.clone()?))),
         offered: &offered,
-        asked: wish.asked,
+        asked: query.asked,
         driver: machine.driver,
-        driver_knows: said(facts, &description.id),
-        archs: archs(machine.devices, description, wish.archs, &offered),
+        driver_knows: overridden(facts, &description.id),
+        archs: archs(machine.devices, description, query.archs, &offered),
         compilers: &compilers,
-        requirement: wish.requirement,
+        requirement: query.requirement,
     })
 }
 
-/// The command that installs a toolkit on a machine, if a release suits it.
+/// The command that installs a toolkit, if a release suits the machine.
 #[must_use]
 pub fn command(machine: &OfferMachine<'_>, description: &Description) -> Option<String> {
     if !is_offered(&description.id) {
@@ -97,44 +97,45 @@ pub fn command(machine: &OfferMachine<'_>, description: &Description) -> Option<
     Some(format!("gpubuild toolkit install {}", description.id))
 }
 
-/// How hints begin that name the command.
+/// The start of hints that suggest the command.
 #[must_use]
-pub fn words(description: &Description) -> String {
+pub fn install_hint(description: &Description) -> String {
     format!("gpubuild toolkit install {} (without root)", description.id)
 }
 
-/// What somebody said of the driver in the words of another tool: `CONDA_OVERRIDE_CUDA=12.4`.
-fn said(facts: &Facts, toolkit: &str) -> Option<(Version, String)> {
+/// The newest release that the driver supports according to an override such as `CONDA_OVERRIDE_CUDA=12.4`, and its origin.
+fn overridden(facts: &Facts, toolkit: &str) -> Option<(Version, String)> {
     let key = format!("{toolkit}.version");
     let set = facts.overrides.iter().find(|set| set.key == key)?;
     Some((set.value.parse().ok()?, format!("{}={}", set.origin, set.value)))
 }
 
-/// The architectures that have to be built for, and who wants each.
+/// The architectures to build for, each with the origin of the requirement.
 fn archs(
     devices: &[Gpu],
     description: &Description,
-    wish: Option<&ArchSelection>,
+    selection: Option<&ArchSelection>,
     offered: &[Offered],
 ) -> Vec<(u16, String)> {
-    let word = wish.map_or("auto", |wish| wish.text.trim());
-    match word {
+    let text = selection.map_or("auto", |selection| selection.text.trim());
+    match text {
         "all" | "all-major" => Vec::new(),
         "auto" | "native" => of_devices(devices, description, offered),
         list => {
-            let origin = wish.map(|wish| wish.origin.clone()).unwrap_or_default();
-            // A list that is none is refused by the planner, in its own words.
+            let origin = selection.map(|selection| selection.origin.clone()).unwrap_or_default();
+            // The planner reports invalid lists.
             let list = parse_cuda_list(list).unwrap_or_default();
             list.into_iter().map(|arch| (arch.number, origin.clone())).collect()
         }
     }
 }
 
-/// Those of the cards that some release knows; all of them if none is known. One that is newer than every release gets PTX.
+/// Architectures of the devices that a release supports, or all of them if none is supported. Architectures newer than
+/// every release are left out; they run PTX.
 fn of_devices(devices: &[Gpu], description: &Description, offered: &[Offered]) -> Vec<(u16, String)> {
     let number = |gpu: &Gpu| {
         let arch: gpubuild_core::arch::CudaArch = gpu.arch.as_deref()?.parse().ok()?;
-        Some((arch.number, "the GPU here".to_owned()))
+        Some((arch.number, "the GPU of this machine".to_owned()))
     };
     let mut numbers: Vec<(u16, String)> = devices.iter().filter_map(number).collect();
     numbers.sort();
@@ -161,7 +162,7 @@ mod tests {
     use gpubuild_host::RecordedHost;
 
     #[expect(clippy::disallowed_methods, reason = "a test reads its own files")]
-    fn outcome(name: &str, env: &str, wish: &ReleaseQuery<'_>) -> String {
+    fn outcome(name: &str, env: &str, query: &ReleaseQuery<'_>) -> String {
         let path = format!("{}/../../tests/hosts/{name}.toml", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(&path).unwrap().replacen("[env]\n", &format!("[env]\n{env}\n"), 1);
         let host = RecordedHost::parse(&path, &text).unwrap();
@@ -177,14 +178,14 @@ mod tests {
             driver: verdict.driver.as_ref(),
             devices: &verdict.devices,
         };
-        match which(&machine, catalogue.get("cuda").unwrap(), wish, lock::embedded()) {
+        match which(&machine, catalogue.get("cuda").unwrap(), query, lock::embedded()) {
             Ok(choice) => choice.release,
             Err(reasons) => reasons.iter().map(|one| one.id.as_str()).collect::<Vec<_>>().join(" "),
         }
     }
 
     #[test]
-    fn recorded_machines_get_what_suits_them() {
+    fn recorded_machines_get_a_suitable_release() {
         let auto = ReleaseQuery::default();
         for (name, env, expected) in [
             ("debian-12-bare", "", "13.5"),
@@ -199,17 +200,18 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_for_architectures_counts() {
-        let wish = |text: &str| ArchSelection { text: text.to_owned(), origin: "--cuda-archs".to_owned() };
+    fn requested_architectures_restrict_the_release() {
+        let selection =
+            |text: &str| ArchSelection { text: text.to_owned(), origin: "--cuda-archs".to_owned() };
         for (text, expected) in [
             ("70", "cuda.arch.dropped-by-toolkit"),
             ("80;90", "13.5"),
             ("all", "13.5"),
             ("999", "cuda.arch.too-new-for-toolkit"),
         ] {
-            let wish = wish(text);
-            let wish = ReleaseQuery { archs: Some(&wish), ..ReleaseQuery::default() };
-            assert_eq!(outcome("debian-12-bare", "", &wish), expected, "{text}");
+            let selection = selection(text);
+            let query = ReleaseQuery { archs: Some(&selection), ..ReleaseQuery::default() };
+            assert_eq!(outcome("debian-12-bare", "", &query), expected, "{text}");
         }
     }
 }

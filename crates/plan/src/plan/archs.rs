@@ -1,25 +1,26 @@
-//! Which architectures are built: wish x devices x toolkit, each removal with its reason.
+//! Selects the GPU architectures to build from the request, the devices and the toolkit, with a note for each that is left
+//! out.
 
 use gpubuild_core::arch::{CudaArch, CudaCode, parse_cuda_list};
 use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::id;
 use gpubuild_detect::matrix::Reason;
-use gpubuild_detect::toolkit::range::{CudaRange, Knows};
+use gpubuild_detect::toolkit::range::{ArchSupport, CudaRange};
 
 use crate::project::Archs;
 use crate::project::profile::ArchSuffix;
 
-/// What was asked for, and by whom.
+/// Requested architectures and their origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchSelection {
-    /// `auto`, `native`, `all`, `all-major` or a list.
+    /// The request: `auto`, `native`, `all`, `all-major` or a list.
     pub text: String,
-    /// `CUDAARCHS`, `CUDA_COMPUTE_CAP`, `gpubuild.toml`, `auto`.
+    /// The origin for messages: `CUDAARCHS=90`, `gpubuild.toml`, `auto`.
     pub origin: String,
 }
 
 impl ArchSelection {
-    /// For CUDA: the flag, else the variables that CMake and Rust crates read, else the project.
+    /// For CUDA: the flag, then `CUDAARCHS` and `CUDA_COMPUTE_CAP`, which CMake and Rust crates read, then gpubuild.toml.
     #[must_use]
     pub fn cuda(flag: Option<&str>, env: &gpubuild_host::Environment, file: Option<&Archs>) -> Self {
         match flag {
@@ -28,28 +29,28 @@ impl ArchSelection {
         }
     }
 
-    /// The first of the variables that is set, else what the project says, else `auto`.
+    /// The first variable that is set, then gpubuild.toml, then `auto`.
     #[must_use]
     pub fn resolve(env: &gpubuild_host::Environment, variables: &[&str], file: Option<&Archs>) -> Self {
         if let Some((name, value)) = variables.iter().find_map(|name| Some((*name, env.get(name)?))) {
             return Self { text: value.to_owned(), origin: format!("{name}={value}") };
         }
         match file {
-            Some(Archs::Word(word)) => Self { text: word.clone(), origin: "gpubuild.toml".to_owned() },
+            Some(Archs::Keyword(text)) => Self { text: text.clone(), origin: "gpubuild.toml".to_owned() },
             Some(Archs::List(list)) => Self { text: list.join(";"), origin: "gpubuild.toml".to_owned() },
             None => Self { text: "auto".to_owned(), origin: "auto".to_owned() },
         }
     }
 }
 
-/// Architectures with remarks on what was left out.
+/// The architectures to build, with notes and warnings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchPlan<T> {
-    /// What is built, sorted.
+    /// The architectures, sorted.
     pub list: Vec<T>,
-    /// One line each.
+    /// Notes for the user, one line each.
     pub notes: Vec<String>,
-    /// What is built although nobody here can tell whether the toolkit knows it.
+    /// Architectures that are built although it is not known whether the toolkit supports them.
     pub warnings: Vec<Reason>,
 }
 
@@ -59,27 +60,27 @@ impl<T> ArchPlan<T> {
     }
 }
 
-/// Stable id of what is in no table.
+/// Id of the warning for architectures that no table contains.
 const NOT_IN_TABLE: DiagnosticId = id!("cuda.arch.not-in-table");
 
-/// Plans the list for CUDA.
+/// Selects the architectures for CUDA.
 ///
 /// # Errors
-/// Nothing is left to build, or what was asked for by name cannot be built.
+/// An explicitly requested architecture is invalid or not supported, or no architecture is left.
 pub fn cuda(
-    wish: &ArchSelection,
+    selection: &ArchSelection,
     devices: &[CudaArch],
     range: &CudaRange,
     default: &[CudaArch],
 ) -> Result<ArchPlan<CudaArch>, Reason> {
-    match wish.text.trim() {
+    match selection.text.trim() {
         "auto" if devices.is_empty() => Ok(from_default(range, default)),
         "native" if devices.is_empty() => Err(Reason::new(
             id!("cuda.arch.native-no-gpu"),
-            format!("`native` architectures were asked for ({}) and no GPU answered here", wish.origin),
+            format!("`native` architectures were requested ({}), but no GPU was found", selection.origin),
         )
-        .hint("name them, `archs = [\"80\", \"90\"]`, or use `auto`")),
-        word @ ("auto" | "native") => for_devices(devices, range, word == "native", &wish.origin),
+        .hint("list them, `archs = [\"80\", \"90\"]`, or use `auto`")),
+        text @ ("auto" | "native") => for_devices(devices, range, text == "native", &selection.origin),
         "all" => Ok(real_and_one_ptx(range.numbers.iter().copied())),
         "all-major" => {
             let lowest = range.numbers.first().copied();
@@ -87,18 +88,19 @@ pub fn cuda(
         }
         list => {
             let list = parse_cuda_list(list).map_err(|error| {
-                Reason::new(id!("cuda.arch.invalid"), format!("{error} ({})", wish.origin)).hint(known(range))
+                Reason::new(id!("cuda.arch.invalid"), format!("{error} ({})", selection.origin))
+                    .hint(known(range))
             })?;
             if list.is_empty() {
                 return Err(Reason::new(
                     id!("cuda.arch.invalid"),
-                    format!("no architecture is named ({})", wish.origin),
+                    format!("no architecture is named ({})", selection.origin),
                 )
                 .hint(known(range)));
             }
             let mut plan = ArchPlan::of(Vec::new());
             for arch in list {
-                plan.warnings.extend(supported(&arch, range, &wish.origin)?);
+                plan.warnings.extend(supported(&arch, range, &selection.origin)?);
                 plan.list.push(arch);
             }
             Ok(plan)
@@ -106,7 +108,7 @@ pub fn cuda(
     }
 }
 
-/// The list as a project builds it that wants a suffix on some architectures; what that changed, for people.
+/// Adds the suffix that a project requires for some architectures. Also returns the changes as text for a note.
 #[must_use]
 pub fn with_suffix(list: Vec<CudaArch>, rule: Option<&ArchSuffix>) -> (Vec<CudaArch>, Option<String>) {
     let Some(rule) = rule else { return (list, None) };
@@ -125,21 +127,22 @@ pub fn with_suffix(list: Vec<CudaArch>, rule: Option<&ArchSuffix>) -> (Vec<CudaA
     (list, (!changed.is_empty()).then(|| changed.join(", ")))
 }
 
-/// Refuses what the toolkit is known not to compile for. A table that ends refuses nothing: what it does not tell is a warning.
+/// Refuses an architecture that the toolkit is known not to support. Returns a warning if no table covers it.
 fn supported(arch: &CudaArch, range: &CudaRange, origin: &str) -> Result<Option<Reason>, Reason> {
     let (Some(lowest), Some(highest)) = (range.numbers.first(), range.numbers.last()) else {
         return Ok(None);
     };
     let known = known(range);
-    let renamed = range.other_name(arch).map(|other| format!("write `{other}`, its number there; {known}"));
-    let (id, hint) = match range.knows(arch.number) {
-        Knows::Yes => return Ok(None),
-        Knows::Unknown => return Ok(Some(not_in_table(arch, range, origin))),
-        Knows::Dropped => {
-            let hint = format!("use an older toolkit, or leave out {}; {known}", arch.sm());
+    let renamed =
+        range.other_name(arch).map(|other| format!("use `{other}`, its number in this toolkit; {known}"));
+    let (id, hint) = match range.support(arch.number) {
+        ArchSupport::Yes => return Ok(None),
+        ArchSupport::Unknown => return Ok(Some(not_in_table(arch, range, origin))),
+        ArchSupport::Dropped => {
+            let hint = format!("use an older toolkit, or remove {}; {known}", arch.sm());
             (id!("cuda.arch.dropped-by-toolkit"), hint)
         }
-        Knows::TooNew => {
+        ArchSupport::TooNew => {
             let hint = format!("use a newer toolkit, or PTX: `{highest}-virtual`; {known}");
             (id!("cuda.arch.too-new-for-toolkit"), hint)
         }
@@ -147,7 +150,7 @@ fn supported(arch: &CudaArch, range: &CudaRange, origin: &str) -> Result<Option<
     Err(Reason::new(
         id,
         format!(
-            "{} ({origin}) is not among what {} compiles for: sm_{lowest} to sm_{highest}",
+            "{} ({origin}) is not supported by {}, which supports sm_{lowest} to sm_{highest}",
             arch.sm(),
             range.toolkit
         ),
@@ -159,23 +162,23 @@ fn not_in_table(arch: &CudaArch, range: &CudaRange, origin: &str) -> Reason {
     Reason::new(
         NOT_IN_TABLE,
         format!(
-            "no table tells whether {} compiles for {} ({origin}); `nvcc --list-gpu-arch` does",
+            "it is not known whether {} supports {} ({origin}); `nvcc --list-gpu-arch` lists the supported ones",
             range.toolkit,
             arch.sm()
         ),
     )
 }
 
-/// Every architecture that the toolkit knows, in words.
+/// The architectures that the toolkit supports, as text for a hint.
 fn known(range: &CudaRange) -> String {
     let numbers: Vec<String> = range.numbers.iter().map(u16::to_string).collect();
     if numbers.is_empty() {
-        return "write them as in `80;90a`".to_owned();
+        return "write a list such as `80;90a`".to_owned();
     }
-    format!("{} knows {}", range.toolkit, numbers.join(", "))
+    format!("{} supports {}", range.toolkit, numbers.join(", "))
 }
 
-/// Machine code for every device and PTX of the newest, so that the next generation starts as well.
+/// Machine code for every device, and PTX of the newest one, which the driver can compile for later generations.
 fn for_devices(
     devices: &[CudaArch],
     range: &CudaRange,
@@ -187,16 +190,17 @@ fn for_devices(
     for device in devices {
         let renamed = range.other_name(device);
         if let Some(other) = &renamed {
-            plan.notes.push(format!("{} is {} to {}", device.sm(), other.sm(), range.toolkit));
+            plan.notes.push(format!("{} is named {} in {}", device.sm(), other.sm(), range.toolkit));
         }
         let device = renamed.as_ref().unwrap_or(device);
-        match supported(device, range, "the GPU here") {
+        match supported(device, range, "the GPU of this machine") {
             Ok(None) => plan.list.push(device.with_code(CudaCode::Real)),
-            // PTX of the newest that is known is certain to be compiled. Who says `native` wants its own code.
+            // The toolkit certainly supports PTX of its newest known architecture. `native` requires machine code.
             Ok(Some(_)) if !is_native && range.numbers.last().is_some_and(|last| device.number > *last) => {
                 let highest = range.numbers.last().copied().unwrap_or_default();
                 plan.notes.push(format!(
-                    "{}: no table tells whether {} compiles for it; PTX of sm_{highest} is built for it (`--cuda-archs native`: its own code)",
+                    "{}: it is not known whether {} supports it; PTX of sm_{highest} is built instead \
+                     (`--cuda-archs native` builds machine code)",
                     device.sm(),
                     range.toolkit
                 ));
@@ -207,10 +211,10 @@ fn for_devices(
                 plan.list.push(device.with_code(CudaCode::Real));
             }
             Err(reason) => match range.numbers.last() {
-                // PTX of the newest architecture below it is compiled by the driver.
+                // The driver compiles PTX of the newest supported architecture for it.
                 Some(highest) if device.number > *highest => {
                     plan.notes.push(format!(
-                        "{}: {}; PTX of sm_{highest} is built for it",
+                        "{}: {}; PTX of sm_{highest} is built instead",
                         device.sm(),
                         reason.text
                     ));
@@ -244,7 +248,7 @@ fn from_default(range: &CudaRange, default: &[CudaArch]) -> ArchPlan<CudaArch> {
         .collect();
     let mut plan =
         if list.is_empty() { real_and_one_ptx(range.numbers.iter().copied()) } else { ArchPlan::of(list) };
-    plan.notes.push("no GPU answered here, so the list for distribution is built".to_owned());
+    plan.notes.push("no GPU was found, so the architectures for distribution are built".to_owned());
     plan
 }
 
@@ -256,44 +260,44 @@ fn real_and_one_ptx(numbers: impl Iterator<Item = u16>) -> ArchPlan<CudaArch> {
     ArchPlan::of(list)
 }
 
-/// Plans the list for ROCm: gfx names, optionally with features (`gfx90a:xnack+`).
+/// Selects the architectures for ROCm: gfx names, optionally with features (`gfx90a:xnack+`).
 ///
 /// # Errors
-/// `native` without a GPU, or a word that is no gfx name.
+/// `native` without a GPU, or an invalid gfx name.
 pub fn rocm(
-    wish: &ArchSelection,
+    selection: &ArchSelection,
     devices: &[String],
     default: &[String],
 ) -> Result<ArchPlan<String>, Reason> {
     let mut plan = ArchPlan::of(Vec::new());
-    match wish.text.trim() {
+    match selection.text.trim() {
         "auto" | "native" if !devices.is_empty() => plan.list = devices.to_vec(),
         "native" => {
             return Err(Reason::new(
                 id!("rocm.arch.native-no-gpu"),
-                format!("`native` architectures were asked for ({}) and no GPU answered here", wish.origin),
+                format!("`native` architectures were requested ({}), but no GPU was found", selection.origin),
             )
-            .hint("name them, `archs = [\"gfx1100\"]`, or use `auto`"));
+            .hint("list them, `archs = [\"gfx1100\"]`, or use `auto`"));
         }
         "auto" => {
             plan.list = default.to_vec();
-            plan.notes.push("no GPU answered here, so the list for distribution is built".to_owned());
+            plan.notes.push("no GPU was found, so the architectures for distribution are built".to_owned());
         }
         list => {
-            for word in list.split([';', ',', ' ']).filter(|word| !word.is_empty()) {
-                let digits = word.strip_prefix("gfx").map(|rest| rest.split(':').next().unwrap_or(rest));
+            for text in list.split([';', ',', ' ']).filter(|text| !text.is_empty()) {
+                let digits = text.strip_prefix("gfx").map(|rest| rest.split(':').next().unwrap_or(rest));
                 if !digits
                     .is_some_and(|d| (3..=5).contains(&d.len()) && d.chars().all(|c| c.is_ascii_hexdigit()))
                 {
                     return Err(Reason::new(
                         id!("rocm.arch.invalid"),
                         format!(
-                            "`{word}` is no AMD architecture ({}): write `gfx90a`, `gfx1100`",
-                            wish.origin
+                            "`{text}` is not an AMD architecture ({}): use names such as `gfx90a` or `gfx1100`",
+                            selection.origin
                         ),
                     ));
                 }
-                plan.list.push(word.to_owned());
+                plan.list.push(text.to_owned());
             }
         }
     }
@@ -307,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_project_may_want_a_suffix() {
+    fn project_can_require_a_suffix() {
         let rule = ArchSuffix { from: 120, to: 129, suffix: 'a' };
         let list = parse_cuda_list("90-virtual;120;121-real;120f-real").unwrap();
         let (list, changed) = with_suffix(list, Some(&rule));
@@ -317,13 +321,13 @@ mod tests {
     use gpubuild_core::arch::cmake_list;
     use gpubuild_detect::toolkit::range::Basis;
 
-    fn wish(text: &str) -> ArchSelection {
+    fn selection(text: &str) -> ArchSelection {
         ArchSelection { text: text.to_owned(), origin: "test".to_owned() }
     }
 
     fn cuda_12_4() -> CudaRange {
         CudaRange {
-            basis: Basis::Whole,
+            basis: Basis::Complete,
             numbers: vec![50, 52, 60, 61, 70, 75, 80, 86, 87, 89, 90],
             toolkit: "CUDA 12.4".to_owned(),
         }
@@ -332,7 +336,9 @@ mod tests {
     fn planned(text: &str, devices: &[&str]) -> Result<String, DiagnosticId> {
         let devices: Vec<CudaArch> = devices.iter().map(|d| d.parse().unwrap()).collect();
         let default = parse_cuda_list("75-real 80-real 90-real 90-virtual 120-real").unwrap();
-        cuda(&wish(text), &devices, &cuda_12_4(), &default).map(|p| cmake_list(&p.list)).map_err(|r| r.id)
+        cuda(&selection(text), &devices, &cuda_12_4(), &default)
+            .map(|p| cmake_list(&p.list))
+            .map_err(|r| r.id)
     }
 
     #[test]
@@ -349,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_toolkit_cannot_do_is_refused_by_name_and_noted_in_auto() {
+    fn unsupported_architectures_are_refused_if_requested_and_noted_in_auto() {
         assert_eq!(planned("120", &[]).unwrap_err(), "cuda.arch.too-new-for-toolkit");
         assert_eq!(planned("35", &[]).unwrap_err(), "cuda.arch.dropped-by-toolkit");
         assert_eq!(planned("auto", &["sm_35"]).unwrap_err(), "cuda.arch.dropped-by-toolkit");
@@ -359,58 +365,61 @@ mod tests {
     }
 
     #[test]
-    fn a_chip_is_built_for_under_the_number_that_the_toolkit_has_for_it() {
+    fn renamed_architectures_use_the_number_of_the_toolkit() {
         let range = CudaRange {
-            basis: Basis::Whole,
+            basis: Basis::Complete,
             numbers: vec![90, 100, 101, 120, 121],
             toolkit: "CUDA 12.9".to_owned(),
         };
         let thor: Vec<CudaArch> = vec![CudaArch::new(110)];
-        for word in ["auto", "native"] {
-            let plan = cuda(&wish(word), &thor, &range, &[]).unwrap();
+        for text in ["auto", "native"] {
+            let plan = cuda(&selection(text), &thor, &range, &[]).unwrap();
             assert_eq!(cmake_list(&plan.list), "101-real;101-virtual");
-            assert_eq!(plan.notes, ["sm_110 is sm_101 to CUDA 12.9"]);
+            assert_eq!(plan.notes, ["sm_110 is named sm_101 in CUDA 12.9"]);
         }
-        let refused = cuda(&wish("90;110"), &thor, &range, &[]).unwrap_err();
+        let refused = cuda(&selection("90;110"), &thor, &range, &[]).unwrap_err();
         assert_eq!(refused.id, "cuda.arch.too-new-for-toolkit");
-        assert!(refused.hint.unwrap().starts_with("write `101`, its number there"));
+        assert!(refused.hint.unwrap().starts_with("use `101`, its number in this toolkit"));
     }
 
     #[test]
-    fn where_the_table_ends_a_wish_is_built_with_a_warning() {
-        let range = CudaRange { basis: Basis::Open { gone: vec![37] }, ..cuda_12_4() };
+    fn architectures_beyond_the_table_are_built_with_a_warning() {
+        let range = CudaRange { basis: Basis::Open { dropped: vec![37] }, ..cuda_12_4() };
         let check = |text: &str, devices: &[&str]| {
             let devices: Vec<CudaArch> = devices.iter().map(|device| device.parse().unwrap()).collect();
-            let plan = cuda(&wish(text), &devices, &range, &[]).unwrap();
+            let plan = cuda(&selection(text), &devices, &range, &[]).unwrap();
             let warnings: Vec<String> = plan.warnings.iter().map(Reason::line).collect();
             (cmake_list(&plan.list), warnings.join("\n"), plan.notes.len())
         };
-        let warning = "no table tells whether CUDA 12.4 compiles for sm_130 (test); `nvcc --list-gpu-arch` does [cuda.arch.not-in-table]";
+        let warning = "it is not known whether CUDA 12.4 supports sm_130 (test); `nvcc --list-gpu-arch` lists the supported ones [cuda.arch.not-in-table]";
         assert_eq!(check("90;130", &[]), ("90;130".to_owned(), warning.to_owned(), 0));
         assert_eq!(check("90", &[]), ("90".to_owned(), String::new(), 0));
-        // A guess that nobody asked for must not be what stops the build.
+        // `auto` must not select an architecture that may fail the build.
         assert_eq!(check("auto", &["sm_130"]), ("90-virtual".to_owned(), String::new(), 1));
         assert_eq!(check("native", &["sm_130"]), ("130-real;130-virtual".to_owned(), warning.to_owned(), 0));
         for gone in ["35", "37"] {
-            assert_eq!(cuda(&wish(gone), &[], &range, &[]).unwrap_err().id, "cuda.arch.dropped-by-toolkit");
+            assert_eq!(
+                cuda(&selection(gone), &[], &range, &[]).unwrap_err().id,
+                "cuda.arch.dropped-by-toolkit"
+            );
         }
     }
 
     #[test]
-    fn all_and_all_major_are_spelled_out() {
+    fn all_and_all_major_are_expanded() {
         assert!(planned("all", &[]).unwrap().ends_with("89-real;90-real;90-virtual"));
         assert_eq!(planned("all-major", &[]).unwrap(), "50-real;60-real;70-real;80-real;90-real;90-virtual");
     }
 
     #[test]
-    fn rocm_lists_are_checked() {
+    fn rocm_lists_are_validated() {
         let default = ["gfx1100".to_owned(), "gfx90a".to_owned()];
-        assert_eq!(rocm(&wish("auto"), &[], &default).unwrap().list, default);
+        assert_eq!(rocm(&selection("auto"), &[], &default).unwrap().list, default);
         assert_eq!(
-            rocm(&wish("gfx90a:xnack+;gfx942"), &[], &default).unwrap().list,
+            rocm(&selection("gfx90a:xnack+;gfx942"), &[], &default).unwrap().list,
             ["gfx90a:xnack+", "gfx942"]
         );
-        assert_eq!(rocm(&wish("rdna3"), &[], &default).unwrap_err().id, "rocm.arch.invalid");
-        assert_eq!(rocm(&wish("native"), &[], &default).unwrap_err().id, "rocm.arch.native-no-gpu");
+        assert_eq!(rocm(&selection("rdna3"), &[], &default).unwrap_err().id, "rocm.arch.invalid");
+        assert_eq!(rocm(&selection("native"), &[], &default).unwrap_err().id, "rocm.arch.native-no-gpu");
     }
 }

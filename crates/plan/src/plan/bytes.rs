@@ -1,4 +1,4 @@
-//! Sizes as people write them: `2GiB`, `512 MiB`, `1.5GB`.
+//! Parses and formats sizes: `2GiB`, `512 MiB`, `1.5GB`.
 
 const UNITS: [(&str, u64); 9] = [
     ("kib", 1 << 10),
@@ -12,7 +12,7 @@ const UNITS: [(&str, u64); 9] = [
     ("g", 1 << 30),
 ];
 
-/// Bytes of a size, `None` if it is none.
+/// Parses a size in bytes; `None` if the text is not a size.
 #[must_use]
 pub fn parse(text: &str) -> Option<u64> {
     let lower = text.trim().to_ascii_lowercase();
@@ -27,13 +27,13 @@ pub fn parse(text: &str) -> Option<u64> {
         .then_some((value * unit as f64) as u64)
 }
 
-/// The same of a size that nobody may have told: an index need not.
+/// Formats a size from a package index, which may omit sizes: zero is `an unknown size`.
 #[must_use]
 pub fn show_if_known(bytes: u64) -> String {
     if bytes == 0 { "an unknown size".to_owned() } else { show(bytes) }
 }
 
-/// A size for people, in binary units with one digit after the point.
+/// Formats a size in binary units with one decimal digit, rounded down.
 #[must_use]
 pub fn show(bytes: u64) -> String {
     for (name, unit) in [("GiB", 1_u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)] {
@@ -50,13 +50,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_and_shown() {
+    fn sizes_are_parsed_and_formatted() {
         assert_eq!(parse("2GiB"), Some(2 << 30));
         assert_eq!(parse(" 512 mb "), Some(512_000_000));
         assert_eq!(parse("1.5G"), Some(3 << 29));
         assert_eq!(parse("100"), Some(100));
-        for wrong in ["", "GiB", "-1GiB", "two", "nan", "1e300GiB"] {
-            assert_eq!(parse(wrong), None, "{wrong}");
+        for invalid in ["", "GiB", "-1GiB", "two", "nan", "1e300GiB"] {
+            assert_eq!(parse(invalid), None, "{invalid}");
         }
         assert_eq!(show(3 << 29), "1.5 GiB");
         assert_eq!(show(12), "12 bytes");

@@ -1,4 +1,4 @@
-//! The cache entries and targets of a tree that follow from the profile and gpubuild.toml.
+//! The cache entries and targets of a tree that the profile and gpubuild.toml define.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,16 +8,16 @@ use super::make::PlanInputs;
 use crate::project::Linkage;
 use crate::project::profile::WantedOption;
 
-/// What a profile and a project say about a tree.
+/// The cache entries and targets of one tree.
 #[derive(Debug, Default)]
 pub(super) struct CacheEntries {
     /// Cache entries by name.
     pub(super) cache: BTreeMap<String, String>,
-    /// Entries of the profile that say what is the case in any version that does not know them.
+    /// Names of entries that a version of the project may lack: their value matches the behaviour of such a version.
     pub(super) may_be_unknown: BTreeSet<String>,
     /// Targets that a program links.
     pub(super) targets: Vec<WantedOption>,
-    /// Targets that a program opens while it runs.
+    /// Targets that a program loads at run time.
     pub(super) modules: Vec<String>,
 }
 
@@ -30,7 +30,7 @@ impl CacheEntries {
     fn switch<'a>(&mut self, names: impl Iterator<Item = &'a String>, on: bool) {
         for name in names {
             self.cache.insert(name.clone(), if on { "ON" } else { "OFF" }.to_owned());
-            // An unknown option that is off is off.
+            // A version without the option does not have the feature either.
             if on {
                 self.may_be_unknown.remove(name);
             } else {
@@ -39,7 +39,7 @@ impl CacheEntries {
         }
     }
 
-    /// The libraries of a backend: linked, or opened by their names.
+    /// Adds the libraries of a backend as link targets or as modules.
     fn backend(&mut self, targets: &[WantedOption], dynamic: bool) {
         if dynamic {
             self.modules.extend(targets.iter().flat_map(|target| target.any.clone()));
@@ -55,7 +55,7 @@ impl CacheEntries {
         }
     }
 
-    /// Targets with one name that are in every version, and the others.
+    /// Splits targets into those that have one name in every version of the project, and all others.
     pub(super) fn split_targets(targets: Vec<WantedOption>) -> (Vec<String>, Vec<WantedOption>) {
         let (mut plain, mut choices) = (Vec::new(), Vec::new());
         for target in targets {
@@ -69,7 +69,7 @@ impl CacheEntries {
     }
 }
 
-/// The entries of a tree; `extra` is what it holds beside its backends.
+/// The entries of a tree with the given extra backends.
 pub(super) fn entries(inputs: &PlanInputs<'_>, part: &TreePart, extra: &[String]) -> CacheEntries {
     let (profile, file) = (&inputs.project.profile, &inputs.project.file);
     let backends = part.backends.as_slice();

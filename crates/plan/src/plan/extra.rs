@@ -1,4 +1,4 @@
-//! Backends of a project beside those that gpubuild knows toolkits for: `[project] extra = ["rpc"]`.
+//! Plans extra backends, those of a project that gpubuild has no toolkit for: `[project] extra = ["rpc"]`.
 
 use gpubuild_core::backend::{Backend, edit_distance};
 use gpubuild_detect::diagnostic::DiagnosticId;
@@ -9,30 +9,31 @@ use serde::Serialize;
 use super::make::PlanInputs;
 use super::options::declares;
 
-/// Such a backend in a plan.
+/// An extra backend in a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlannedExtra {
     /// Its id in the profile.
     pub id: String,
-    /// What has to be on the machine, one line each; nobody checked whether it is.
+    /// What must be installed, one line each. gpubuild does not check it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
-    /// What a program then links beside the project's own libraries.
+    /// What a program links in addition to the project's libraries.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub link: Vec<String>,
-    /// What it downloads.
+    /// What the build downloads for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<String>,
-    /// A remark.
+    /// A note for the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// The extra backends of the project.
+/// Plans the extra backends of the project.
 ///
 /// # Errors
-/// Those that are unknown, gone, for other machines, in conflict with a backend of the plan, or not told where what they need
-/// lies.
+/// A reason for each extra backend that is unknown, was removed, does not support this platform, conflicts with a planned
+/// backend, or needs a path that is not set.
 pub(super) fn planned(
     inputs: &PlanInputs<'_>,
     backends: &[Backend],
@@ -59,12 +60,12 @@ fn one(inputs: &PlanInputs<'_>, id: &str, backends: &[Backend]) -> Result<Planne
     let Some(row) = profile.extra.get(id) else { return Err(Box::new(unknown(inputs, id))) };
     let declared = declares(profile, inputs.project, &row.option);
     if let Some(removed) = row.removed.as_ref().filter(|_| declared != Some(true)) {
-        let text = format!("{} has no backend `{id}` any more", profile.name);
+        let text = format!("{} no longer has the backend `{id}`", profile.name);
         return Err(refused(id!("project.backend-missing"), text, Some(removed.clone())));
     }
     if declared == Some(false) {
         let text = format!("this version of {} has no option `{}`", profile.name, row.option);
-        let hint = Some(format!("take a version that has the backend `{id}`, or leave it out of `extra`"));
+        let hint = Some(format!("use a version that has the backend `{id}`, or remove it from `extra`"));
         return Err(refused(id!("project.backend-missing"), text, hint));
     }
     let platform = inputs.facts.platform;
@@ -72,7 +73,7 @@ fn one(inputs: &PlanInputs<'_>, id: &str, backends: &[Backend]) -> Result<Planne
     let wrong = |list: &[String], here: &str| !list.is_empty() && !list.iter().any(|name| name == here);
     if wrong(&row.os, os) || wrong(&row.processors, processor) {
         let text = format!(
-            "the backend `{id}` of {} is for {}, and this is {os} on {}",
+            "the backend `{id}` of {} supports {}, but this is {os} on {}",
             profile.name,
             [row.os.join(", "), row.processors.join(", ")].join(" ").trim(),
             processor
@@ -80,7 +81,7 @@ fn one(inputs: &PlanInputs<'_>, id: &str, backends: &[Backend]) -> Result<Planne
         return Err(refused(
             id!("project.backend-elsewhere"),
             text,
-            Some("leave it out of `extra`".to_owned()),
+            Some("remove it from `extra`".to_owned()),
         ));
     }
     let clash = backends
@@ -89,21 +90,21 @@ fn one(inputs: &PlanInputs<'_>, id: &str, backends: &[Backend]) -> Result<Planne
         .find(|backend| row.conflicts.iter().any(|other| other == backend));
     if let Some(backend) = clash {
         let text = format!(
-            "{id} and {backend} do not go into one binary: both compile {}'s sources anew",
+            "{id} and {backend} cannot be linked into one program: both compile {}'s sources",
             profile.name
         );
-        return Err(refused(
-            id!("plan.backends-conflict"),
-            text,
-            Some("build them one after the other".to_owned()),
-        ));
+        return Err(refused(id!("plan.backends-conflict"), text, Some("build them separately".to_owned())));
     }
     let options = &inputs.project.file.project.options;
-    let told = |name: &String| inputs.env.get(name).is_some() || options.contains_key(name);
-    let untold = row.needs.iter().find(|need| !need.set.is_empty() && !need.set.iter().any(told));
-    if let Some(need) = untold {
+    let is_set = |name: &String| inputs.env.get(name).is_some() || options.contains_key(name);
+    let unset = row.needs.iter().find(|need| !need.set.is_empty() && !need.set.iter().any(is_set));
+    if let Some(need) = unset {
         let names = need.set.join(" or ");
-        let text = format!("the backend `{id}` needs {}, and neither {names} is set", need.what);
+        let missing = match need.set.as_slice() {
+            [name] => format!("{name} is not set"),
+            names => format!("none of {} is set", names.join(", ")),
+        };
+        let text = format!("the backend `{id}` needs {}, but {missing}", need.what);
         let hint = Some(format!("set {names} in the environment or under `options`"));
         return Err(refused(id!("project.backend-untold"), text, hint));
     }
@@ -111,7 +112,7 @@ fn one(inputs: &PlanInputs<'_>, id: &str, backends: &[Backend]) -> Result<Planne
         id: id.to_owned(),
         needs: row.needs.iter().map(crate::project::profile::ExtraNeed::line).collect(),
         link: row.link.clone(),
-        network: row.network.clone().filter(|_| !row.network_unless.iter().any(told)),
+        network: row.network.clone().filter(|_| !row.network_unless.iter().any(is_set)),
         note: row.note.clone(),
     })
 }
@@ -119,7 +120,7 @@ fn one(inputs: &PlanInputs<'_>, id: &str, backends: &[Backend]) -> Result<Planne
 fn unknown(inputs: &PlanInputs<'_>, id: &str) -> Reason {
     let profile = &inputs.project.profile;
     let hint = if Backend::ALL.iter().any(|backend| backend.id() == id) {
-        format!("`{id}` is a backend of gpubuild: name it in `backends`")
+        format!("`{id}` is a built-in backend: add it to `backends`")
     } else {
         let known: Vec<&str> = profile.extra.keys().map(String::as_str).collect();
         match known
@@ -128,8 +129,10 @@ fn unknown(inputs: &PlanInputs<'_>, id: &str) -> Reason {
             .filter(|other| edit_distance(other, id) < 3)
         {
             Some(near) => format!("did you mean `{near}`?"),
-            None if known.is_empty() => "this profile has none; switch it on under `options`".to_owned(),
-            None => format!("known are {}", known.join(", ")),
+            None if known.is_empty() => {
+                "this profile defines no extra backends; enable it under `options`".to_owned()
+            }
+            None => format!("known backends: {}", known.join(", ")),
         }
     };
     Reason::new(id!("project.backend-unknown"), format!("{} has no backend `{id}`", profile.name)).hint(hint)

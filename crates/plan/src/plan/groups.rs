@@ -1,37 +1,37 @@
-//! Which backends share one CMake tree.
+//! Divides backends into CMake trees.
 //!
-//! Backends that share compilers go into one tree, and what is in one tree may go into one program. With modules
-//! (`linkage = "dynamic"`) those that clash get a tree each, in which only their module is built: the base libraries and
-//! the processor's code come from the first tree.
+//! Backends whose compilers work together share a tree, and the libraries of one tree can be linked into one program. With
+//! modules (`linkage = "dynamic"`), each backend that conflicts with others gets a separate tree that builds only its
+//! module; the base libraries and the `cpu` backend come from the first tree.
 
 use gpubuild_core::backend::Backend;
 
-use super::make::{PlanInputs, rule_against};
+use super::make::{PlanInputs, conflict_rule};
 use crate::project::Linkage;
 
-/// The backends of one tree, and why they are apart from the others.
+/// The backends of one tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TreePart {
     /// Id of the tree.
     pub(super) id: String,
-    /// The backends.
+    /// The backends in it.
     pub(super) backends: Vec<Backend>,
-    /// What is built of the project itself.
+    /// Whether the tree builds the project's base libraries.
     pub(super) role: TreeRole,
-    /// Why it is apart.
+    /// Why the tree is separate.
     pub(super) why: Option<String>,
-    /// The requirement on its toolkit that this tree is for, where there are several.
+    /// The version requirement on its toolkit, if the project builds the backend with several toolkits.
     pub(super) requirement: Option<String>,
-    /// Folder of its modules, where another tree has some of the same name.
+    /// Subfolder for its modules, if another tree has modules of the same name.
     pub(super) folder: Option<String>,
 }
 
-/// What a tree builds beside its backends.
+/// What a tree builds in addition to its backends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TreeRole {
-    /// The project's own libraries.
+    /// The project's base libraries.
     Base,
-    /// Nothing: the libraries of another tree are used.
+    /// Nothing: the modules use the base libraries of another tree.
     ModuleOnly,
 }
 
@@ -42,7 +42,7 @@ impl TreePart {
     }
 }
 
-/// Divides backends into trees; the first holds those that share everything.
+/// Divides backends into trees. The first tree contains all backends without a reason to be separate.
 pub(super) fn divide(inputs: &PlanInputs<'_>, backends: &[Backend]) -> Vec<TreePart> {
     let dynamic = inputs.linkage == Linkage::Dynamic;
     let mut together: Vec<Backend> = Vec::new();
@@ -55,7 +55,7 @@ pub(super) fn divide(inputs: &PlanInputs<'_>, backends: &[Backend]) -> Vec<TreeP
             continue;
         }
         let why = apart_because(inputs, backend).or_else(|| {
-            rule_against(inputs, backend, &together).filter(|_| dynamic).map(|(rule, _)| rule.reason.clone())
+            conflict_rule(inputs, backend, &together).filter(|_| dynamic).map(|(rule, _)| rule.reason.clone())
         });
         match why {
             Some(why) => apart.push(TreePart { why: Some(why), ..TreePart::of(vec![backend], role) }),
@@ -66,7 +66,7 @@ pub(super) fn divide(inputs: &PlanInputs<'_>, backends: &[Backend]) -> Vec<TreeP
     if !together.is_empty() {
         parts.insert(0, TreePart::of(together, TreeRole::Base));
     }
-    // Somebody has to build the project's own libraries.
+    // Exactly one tree must build the base libraries.
     if let Some(first) = parts.first_mut() {
         first.role = TreeRole::Base;
     }
@@ -83,7 +83,7 @@ fn requirements<'a>(inputs: &PlanInputs<'a>, backend: Backend) -> &'a [String] {
     inputs.project.file.backends.get(&backend).map_or(&[], |table| table.toolkits.as_slice())
 }
 
-/// The tree of one of several toolkits: `cuda-12` for the requirement `12`.
+/// The tree for one of several toolkits: `cuda-12` for the requirement `12`.
 fn one_of_several(backend: Backend, requirement: &str) -> TreePart {
     let plain: String =
         requirement.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '_' }).collect();
@@ -91,7 +91,7 @@ fn one_of_several(backend: Backend, requirement: &str) -> TreePart {
     TreePart {
         folder: Some(id.clone()),
         id,
-        why: Some(format!("each toolkit of {backend} makes a module of its own")),
+        why: Some(format!("each {backend} toolkit builds a separate module")),
         requirement: Some(requirement.to_owned()),
         ..TreePart::of(vec![backend], TreeRole::ModuleOnly)
     }

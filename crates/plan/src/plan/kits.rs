@@ -1,4 +1,4 @@
-//! From what was found to what the planner needs of it: toolkits per backend, host compilers, build tools.
+//! Converts the inventory into planner inputs: toolkits per backend, host compilers, build tools.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +15,13 @@ use super::Fetch;
 use super::make::{BuildKit, BuildTools, HostCompiler};
 use crate::project::profile::Profile;
 
-/// Roles that the planner asks for.
+/// Role of compiler descriptions.
 const HOST_COMPILER: &str = "host-compiler";
 
-/// What every build needs.
+/// Ids of the tools that every build needs.
 pub const BUILD_TOOLS: [&str; 2] = ["cmake", "ninja"];
 
-/// Every usable toolkit of every backend, the chosen copy first.
+/// The complete toolkit copies of each backend, the selected copy first.
 #[must_use]
 pub fn kits(
     inventory: &Inventory,
@@ -39,7 +39,8 @@ pub fn kits(
     kits
 }
 
-/// The same for a project, whose profile may build a backend with another toolkit; and why that one is not there.
+/// Like [`kits`], but uses the toolkits that the project's profile requires. Also returns the reason for each of these
+/// that is missing.
 #[must_use]
 pub fn kits_of_project(
     inventory: &Inventory,
@@ -59,7 +60,7 @@ pub fn kits_of_project(
                 ..Reason::new(
                     id!("plan.toolkit-missing"),
                     format!(
-                        "{} builds {backend} with the {}, and none was found",
+                        "{} builds {backend} with the {}, which was not found",
                         profile.name, description.name
                     ),
                 )
@@ -72,7 +73,7 @@ pub fn kits_of_project(
     (kits, lacking)
 }
 
-/// The complete copies of one toolkit, the chosen one first.
+/// The complete copies of one toolkit, the selected one first.
 fn usable(inventory: &Inventory, description: &Description, platform: Platform) -> Vec<BuildKit> {
     let found = inventory.of(&description.id);
     let mut complete: Vec<&Installation> = found.iter().filter(|copy| copy.is_complete()).collect();
@@ -82,7 +83,7 @@ fn usable(inventory: &Inventory, description: &Description, platform: Platform) 
 
 fn kit(copy: &Installation, description: &Description, platform: Platform) -> BuildKit {
     let tables = &description.compatibility;
-    // A copy of unknown version is most likely the newest that there is.
+    // A copy of unknown version is most likely newer than every table row.
     let row = |rows: &[ArchRow]| match copy.version() {
         Some(version) => rows.iter().rfind(|row| row.since <= *version).cloned(),
         None => rows.last().cloned(),
@@ -101,7 +102,7 @@ fn kit(copy: &Installation, description: &Description, platform: Platform) -> Bu
     }
 }
 
-/// C and C++ compilers, the one that builds the rest first.
+/// C and C++ compilers, ordered by the preference of their family; the selected copy of each family is first.
 #[must_use]
 pub fn compilers(inventory: &Inventory, catalogue: &Catalogue) -> Vec<HostCompiler> {
     let mut families: Vec<&Description> = catalogue.with_role(HOST_COMPILER).collect();
@@ -121,13 +122,13 @@ pub fn compilers(inventory: &Inventory, catalogue: &Catalogue) -> Vec<HostCompil
     compilers
 }
 
-/// What to fetch where a tool is missing, if its description pins a wheel.
+/// The wheel of a tool, if its description pins one.
 #[must_use]
 pub fn fetch(description: &Description) -> Option<Fetch> {
     description.wheel.as_ref().map(|wheel| of_wheel(&description.id, wheel))
 }
 
-/// What a pinned wheel brings.
+/// Converts a pinned wheel of a description.
 #[must_use]
 pub fn of_wheel(tool: &str, wheel: &WheelName) -> Fetch {
     Fetch {
@@ -138,7 +139,7 @@ pub fn of_wheel(tool: &str, wheel: &WheelName) -> Fetch {
     }
 }
 
-/// CMake and Ninja: those of the host if they are new enough, else the pinned wheels.
+/// CMake and Ninja: the installed ones if their versions are supported, otherwise the pinned wheels.
 #[must_use]
 pub fn tools(inventory: &Inventory, catalogue: &Catalogue) -> BuildTools {
     let mut tools = BuildTools::default();

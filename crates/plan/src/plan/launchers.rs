@@ -1,6 +1,6 @@
-//! Compiler launchers: which caches and distributors stand in front of which compiler, and why.
+//! Selects compiler launchers (caches and distributors) per language.
 //!
-//! Pure. Whether a launcher really goes with a compiler is tried before configuring; what does not is left out then.
+//! Pure. The build tests each launcher with its compiler before it configures, and drops launchers that do not work.
 
 use std::collections::BTreeMap;
 
@@ -16,25 +16,25 @@ use gpubuild_host::{Environment, HostPath};
 use super::{Plan, PlannedTree};
 use crate::project::CacheTable;
 
-/// A program that can stand in front of compilers.
+/// A compiler launcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launcher {
     /// Id of its description.
     pub id: String,
-    /// Where it is; `None` if it is not here.
+    /// Its path; `None` if it is not installed.
     pub program: Option<HostPath>,
-    /// What it does.
+    /// Its properties from the description.
     pub description: LauncherDescription,
-    /// Whether some file lists the machines that it compiles on.
+    /// Whether a configuration file lists the machines that it distributes to.
     pub has_hosts: bool,
-    /// How to get it.
+    /// The command that installs it.
     pub install: Option<String>,
 }
 
-/// Everything that the choice follows from.
+/// The inputs of the selection.
 #[derive(Debug, Clone, Copy)]
 pub struct LauncherContext<'a> {
-    /// What is known, the preferred ones first.
+    /// The known launchers, preferred ones first.
     pub launchers: &'a [Launcher],
     /// `--launcher`.
     pub flag: Option<&'a str>,
@@ -42,29 +42,29 @@ pub struct LauncherContext<'a> {
     pub env: &'a Environment,
     /// `[cache]` of gpubuild.toml.
     pub table: &'a CacheTable,
-    /// Folder of the project.
+    /// The project's folder.
     pub root: &'a HostPath,
 }
 
-/// A launcher that cannot be had.
+/// A launcher that is unknown or not installed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LauncherError {
-    /// No such thing.
-    #[error("{origin} names the launcher `{name}`, which is not known")]
+    /// No description defines it.
+    #[error("{origin} names the unknown launcher `{name}`")]
     Unknown {
-        /// Where it was named.
+        /// The flag, variable or file that names it.
         origin: String,
-        /// As written.
+        /// The name as written.
         name: String,
     },
-    /// It is not here.
-    #[error("{origin} asks for `{name}`, which is not on this machine")]
+    /// It is not installed.
+    #[error("{origin} requests `{name}`, which is not installed")]
     Missing {
-        /// Where it was named.
+        /// The flag or variable that names it.
         origin: String,
         /// Its id.
         name: String,
-        /// How to get it.
+        /// The command that installs it.
         install: Option<String>,
     },
 }
@@ -88,7 +88,7 @@ impl Diagnostic for LauncherError {
     }
 }
 
-/// The launchers that the catalogue knows.
+/// The launchers that the catalogue describes, with their installations.
 #[must_use]
 pub fn launchers(
     inventory: &Inventory,
@@ -97,7 +97,7 @@ pub fn launchers(
     exists: &dyn Fn(&str) -> bool,
 ) -> Vec<Launcher> {
     let mut known: Vec<_> = catalogue.iter().filter(|description| description.launcher.is_some()).collect();
-    // Caches first: only they have an order among themselves.
+    // Caches are first: only they have a preference.
     known.sort_by_key(|description| (description.preference == 0, description.preference, &description.id));
     let launcher = |description: &&gpubuild_detect::toolkit::Description| {
         let table = description.launcher.clone()?;
@@ -112,37 +112,40 @@ pub fn launchers(
     known.iter().filter_map(launcher).collect()
 }
 
-/// The name of the cache entry that puts a launcher in front of a language's compiler.
+/// The name of the cache entry for the launcher of a language's compiler.
 #[must_use]
 pub fn entry(language: &str) -> String {
     format!("CMAKE_{language}_COMPILER_LAUNCHER")
 }
 
-/// Languages that may have a launcher.
+/// Languages for which CMake supports launchers.
 pub const LANGUAGES: [&str; 4] = ["C", "CXX", "CUDA", "HIP"];
 
-/// Puts launchers in front of the compilers of a plan's trees.
+/// Adds launchers to the cache entries and environments of a plan's trees.
 ///
 /// # Errors
-/// A launcher that is not known, or one that a flag or `GPUBUILD_LAUNCHER` names and that is not here.
-pub fn apply(plan: &mut Plan, scene: &LauncherContext<'_>) -> Result<(), LauncherError> {
+/// The launcher is unknown, or it was selected by the flag or a variable and is not installed.
+pub fn apply(plan: &mut Plan, context: &LauncherContext<'_>) -> Result<(), LauncherError> {
     let mut notes: Vec<String> = Vec::new();
     for tree in &mut plan.trees {
         for language in LANGUAGES {
             if !is_in(tree, language) || tree.cache.contains_key(&entry(language)) {
                 continue;
             }
-            let Some(choice) = choose(scene, language, &mut notes)? else { continue };
-            let env = environment(&choice, scene, tree, &mut notes);
+            let Some(choice) = choose(context, language, &mut notes)? else { continue };
+            let env = environment(&choice, context, tree, &mut notes);
             tree.env.extend(env);
             tree.cache.insert(entry(language), choice.value);
-            notes.push(format!("{language} goes through {} (asked for by {})", choice.name, choice.origin));
+            notes.push(format!(
+                "{language} is compiled through {} (selected by {})",
+                choice.name, choice.origin
+            ));
         }
     }
-    let wrapper = scene.env.get("RUSTC_WRAPPER").filter(|value| value.contains("cache"));
+    let wrapper = context.env.get("RUSTC_WRAPPER").filter(|value| value.contains("cache"));
     if let (Some(wrapper), true) = (wrapper, notes.is_empty()) {
         notes.push(format!(
-            "RUSTC_WRAPPER={wrapper} holds for Rust only; `--launcher auto` caches the native compilers"
+            "RUSTC_WRAPPER={wrapper} applies to Rust only; use `--launcher auto` to cache native compilers"
         ));
     }
     for note in notes {
@@ -161,63 +164,67 @@ fn is_in(tree: &PlannedTree, language: &str) -> bool {
     }
 }
 
-/// A launcher for one language.
+/// The selected launcher of one language.
 struct LauncherChoice<'a> {
     /// The value of the cache entry.
     value: String,
-    /// For people: `ccache`, `ccache+distcc`.
+    /// Name for messages: `ccache`, `ccache+distcc`.
     name: String,
     origin: String,
     first: Option<&'a Launcher>,
     behind: Option<&'a Launcher>,
 }
 
-/// What is asked for, by the nearest that asks: flag, `GPUBUILD_LAUNCHER`, CMake's own variables, gpubuild.toml.
-fn wish(scene: &LauncherContext<'_>, language: &str) -> Option<(String, String)> {
-    if let Some(flag) = scene.flag {
+/// The requested launcher and its origin, in this order: the flag, `GPUBUILD_LAUNCHER`, CMake's variable, gpubuild.toml.
+fn requested(context: &LauncherContext<'_>, language: &str) -> Option<(String, String)> {
+    if let Some(flag) = context.flag {
         return Some((flag.to_owned(), "--launcher".to_owned()));
     }
     for name in ["GPUBUILD_LAUNCHER".to_owned(), entry(language)] {
-        if let Some(value) = scene.env.get(&name).filter(|value| !value.is_empty()) {
+        if let Some(value) = context.env.get(&name).filter(|value| !value.is_empty()) {
             return Some((value.to_owned(), name));
         }
     }
-    let languages = &scene.table.languages;
+    let languages = &context.table.languages;
     let by_language = match language {
         "C" => &languages.c,
         "CXX" => &languages.cxx,
         "CUDA" => &languages.cuda,
         _ => &languages.hip,
     };
-    let word = by_language.as_ref().or(scene.table.launcher.as_ref())?;
-    Some((word.clone(), "gpubuild.toml".to_owned()))
+    let value = by_language.as_ref().or(context.table.launcher.as_ref())?;
+    Some((value.clone(), "gpubuild.toml".to_owned()))
 }
 
 fn choose<'a>(
-    scene: &LauncherContext<'a>,
+    context: &LauncherContext<'a>,
     language: &str,
     notes: &mut Vec<String>,
 ) -> Result<Option<LauncherChoice<'a>>, LauncherError> {
-    let Some((word, origin)) = wish(scene, language) else { return Ok(None) };
-    let takes = |launcher: &&Launcher| launcher.description.languages.iter().any(|one| one == language);
-    match word.as_str() {
+    let Some((value, origin)) = requested(context, language) else { return Ok(None) };
+    let supports_language =
+        |launcher: &&Launcher| launcher.description.languages.iter().any(|one| one == language);
+    match value.as_str() {
         "none" | "off" | "" => return Ok(None),
         "auto" => {
-            let mut here =
-                scene.launchers.iter().filter(|launcher| launcher.description.caches).filter(takes);
+            let mut here = context
+                .launchers
+                .iter()
+                .filter(|launcher| launcher.description.caches)
+                .filter(supports_language);
             let Some(first) = here.clone().find(|launcher| launcher.program.is_some()) else {
                 let install = here.find_map(|launcher| launcher.install.as_deref());
                 let hint = install.map(|install| format!(": {install}")).unwrap_or_default();
-                notes.push(format!("{origin} asks for a compiler cache, and none is on this machine{hint}"));
+                notes.push(format!("{origin} requests a compiler cache, but none is installed{hint}"));
                 return Ok(None);
             };
-            return Ok(Some(of(first, None, origin)));
+            return Ok(Some(launcher_choice(first, None, origin)));
         }
-        // A path, or a list of CMake's: as it is.
-        _ if word.contains(['/', '\\', ';', ' ']) => {
+        // A path, or a CMake list: use it as is.
+        _ if value.contains(['/', '\\', ';', ' ']) => {
             return Ok(Some(LauncherChoice {
-                value: word.clone(),
-                name: format!("`{word}`"),
+                value: value.clone(),
+                name: format!("`{value}`"),
                 origin,
                 first: None,
                 behind: None,
@@ -225,38 +232,42 @@ fn choose<'a>(
         }
         _ => {}
     }
-    let (first, behind) = match word.split_once('+') {
+    let (first, behind) = match value.split_once('+') {
         Some((first, behind)) => (first, Some(behind)),
-        None => (word.as_str(), None),
+        None => (value.as_str(), None),
     };
-    let Some(first) = find(scene, first, &origin, notes)? else { return Ok(None) };
+    let Some(first) = find(context, first, &origin, notes)? else { return Ok(None) };
     let behind = match behind {
-        Some(behind) if first.description.prefix.is_some() => find(scene, behind, &origin, notes)?,
-        Some(_) => return Err(LauncherError::Unknown { origin, name: word.clone() }),
+        Some(behind) if first.description.prefix.is_some() => find(context, behind, &origin, notes)?,
+        Some(_) => return Err(LauncherError::Unknown { origin, name: value.clone() }),
         None => None,
     };
-    if !takes(&first) {
-        notes.push(format!("{language} does not go through {}, which is for C and C++", first.id));
+    if !supports_language(&first) {
+        notes.push(format!("{language} is not compiled through {}, which supports only C and C++", first.id));
         return Ok(None);
     }
-    Ok(Some(of(first, behind, origin)))
+    Ok(Some(launcher_choice(first, behind, origin)))
 }
 
-fn of<'a>(first: &'a Launcher, behind: Option<&'a Launcher>, origin: String) -> LauncherChoice<'a> {
+fn launcher_choice<'a>(
+    first: &'a Launcher,
+    behind: Option<&'a Launcher>,
+    origin: String,
+) -> LauncherChoice<'a> {
     let value = first.program.as_ref().map(HostPath::forward_slashes).unwrap_or_default();
     let name = behind.map_or_else(|| first.id.clone(), |behind| format!("{}+{}", first.id, behind.id));
     LauncherChoice { value, name, origin, first: Some(first), behind }
 }
 
-/// A launcher by its name. One that only gpubuild.toml names may be missing: a cache makes builds faster, not possible.
+/// Finds a launcher by name. A missing launcher is an error unless gpubuild.toml names it: the project builds without it.
 fn find<'a>(
-    scene: &LauncherContext<'a>,
+    context: &LauncherContext<'a>,
     name: &str,
     origin: &str,
     notes: &mut Vec<String>,
 ) -> Result<Option<&'a Launcher>, LauncherError> {
     let named = |launcher: &&Launcher| launcher.id == name || (name == "icecc" && launcher.id == "icecream");
-    let Some(launcher) = scene.launchers.iter().find(named) else {
+    let Some(launcher) = context.launchers.iter().find(named) else {
         return Err(LauncherError::Unknown { origin: origin.to_owned(), name: name.to_owned() });
     };
     if launcher.program.is_some() {
@@ -267,21 +278,21 @@ fn find<'a>(
         return Err(LauncherError::Missing { origin, name: launcher.id.clone(), install });
     }
     let hint = launcher.install.as_deref().map(|install| format!(": {install}")).unwrap_or_default();
-    notes.push(format!("{origin} asks for {}, which is not on this machine{hint}", launcher.id));
+    notes.push(format!("{origin} requests {}, which is not installed{hint}", launcher.id));
     Ok(None)
 }
 
-/// The variables that a launcher needs. What the user has set already stays.
+/// The variables that a launcher needs, except those that the user has set.
 fn environment(
     choice: &LauncherChoice<'_>,
-    scene: &LauncherContext<'_>,
+    context: &LauncherContext<'_>,
     tree: &PlannedTree,
     notes: &mut Vec<String>,
 ) -> BTreeMap<String, String> {
     let mut env = BTreeMap::new();
     let Some(first) = choice.first else { return env };
     let mut set = |name: &str, value: String| {
-        if scene.env.get(name).is_none() {
+        if context.env.get(name).is_none() {
             env.insert(name.to_owned(), value);
         }
     };
@@ -292,34 +303,36 @@ fn environment(
     if let (Some(name), Some(program)) = (&table.prefix, choice.behind.and_then(|one| one.program.as_ref())) {
         set(name, program.to_string());
     }
-    if let Some(url) = &scene.table.remote {
+    if let Some(url) = &context.table.remote {
         let scheme = url.split("://").next().unwrap_or_default();
         match &table.remote {
             Some(remote) if remote.schemes.iter().any(|known| known == scheme) => {
-                // One that is set wins over all of them: they are names of one setting.
-                if remote.env.iter().all(|name| scene.env.get(name).is_none()) {
+                // The variables are alternative names of one setting; if the user has set any of them, none is added.
+                if remote.env.iter().all(|name| context.env.get(name).is_none()) {
                     remote.env.iter().for_each(|name| set(name, url.clone()));
                 }
                 if let Some(base) = &table.base {
-                    set(base, scene.root.to_string());
+                    set(base, context.root.to_string());
                 }
             }
-            Some(_) => notes.push(format!("{} takes no shared storage of the kind `{scheme}`", first.id)),
+            Some(_) => {
+                notes.push(format!("{} does not support shared storage with `{scheme}` URLs", first.id));
+            }
             None => {}
         }
     }
     for one in [Some(first), choice.behind].into_iter().flatten() {
         if let Some(hosts) = &one.description.hosts
-            && scene.env.get(hosts).is_none()
+            && context.env.get(hosts).is_none()
             && !one.has_hosts
         {
-            notes.push(format!("{} knows no other machine and compiles here: {hosts} is not set", one.id));
+            notes.push(format!("{} compiles locally: {hosts} is not set", one.id));
         }
     }
     env
 }
 
-/// Where a tree's launcher writes the outcome of its calls, below the build folder.
+/// Log file of a tree's launcher, relative to the tree's build folder.
 pub const LOG: &str = "gpubuild/launcher.log";
 
 #[cfg(test)]

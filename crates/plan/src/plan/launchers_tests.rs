@@ -3,9 +3,9 @@ use gpubuild_host::Os;
 use super::*;
 use crate::plan::Jobs;
 
-fn launcher(id: &str, here: bool) -> Launcher {
+fn launcher(id: &str, installed: bool) -> Launcher {
     let description = Catalogue::embedded().get(id).unwrap().launcher.clone().unwrap();
-    let program = here.then(|| HostPath::new(gpubuild_host::PathRules::Unix, &format!("/usr/bin/{id}")));
+    let program = installed.then(|| HostPath::new(gpubuild_host::PathRules::Unix, &format!("/usr/bin/{id}")));
     Launcher { id: id.into(), program, description, has_hosts: false, install: Some(format!("get {id}")) }
 }
 
@@ -53,21 +53,21 @@ fn plan(backends: &[Backend]) -> Plan {
 
 type AppliedLauncher = (BTreeMap<String, String>, BTreeMap<String, String>, Vec<String>);
 
-/// The launchers of a tree for C, C++ and CUDA, with its variables and the plan's notes.
-fn ask(
-    here: &[&str],
+/// Applies launchers to a plan for C, C++ and CUDA; returns the cache entries and variables of its tree and the plan's notes.
+fn run(
+    installed: &[&str],
     flag: Option<&str>,
     env: &[(&str, &str)],
     table: &str,
 ) -> Result<AppliedLauncher, LauncherError> {
     let known: Vec<Launcher> =
-        ["ccache", "sccache", "distcc"].iter().map(|id| launcher(id, here.contains(id))).collect();
+        ["ccache", "sccache", "distcc"].iter().map(|id| launcher(id, installed.contains(id))).collect();
     let (env, table) =
         (Environment::new(Os::Linux, env.iter().copied()), gpubuild_toml::from_str(table).unwrap());
     let root = HostPath::new(gpubuild_host::PathRules::Unix, "/p");
-    let scene = LauncherContext { launchers: &known, flag, env: &env, table: &table, root: &root };
+    let context = LauncherContext { launchers: &known, flag, env: &env, table: &table, root: &root };
     let mut plan = plan(&[Backend::Cpu, Backend::Cuda]);
-    apply(&mut plan, &scene)?;
+    apply(&mut plan, &context)?;
     let tree = plan.trees.remove(0);
     Ok((tree.cache, tree.env, plan.notes))
 }
@@ -78,56 +78,56 @@ fn entries(cache: &BTreeMap<String, String>) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn nothing_stands_in_front_of_compilers_unless_somebody_asks() {
-    let (cache, env, notes) = ask(&["ccache"], None, &[], "").unwrap();
+fn launchers_are_used_only_on_request() {
+    let (cache, env, notes) = run(&["ccache"], None, &[], "").unwrap();
     assert!(cache.is_empty() && env.is_empty() && notes.is_empty(), "{cache:?} {notes:?}");
-    let (cache, _, notes) = ask(&["sccache"], None, &[("RUSTC_WRAPPER", "/usr/bin/sccache")], "").unwrap();
+    let (cache, _, notes) = run(&["sccache"], None, &[("RUSTC_WRAPPER", "/usr/bin/sccache")], "").unwrap();
     assert!(cache.is_empty() && notes[0].contains("--launcher auto"), "{notes:?}");
 }
 
 #[test]
-fn the_nearest_wish_wins_language_by_language() {
+fn requests_are_resolved_per_language_in_order_of_precedence() {
     let table = "launcher = \"sccache\"\nlanguages = { cuda = \"none\" }\n";
     let all = ["ccache", "sccache"];
-    let (cache, _, _) = ask(&all, None, &[], table).unwrap();
+    let (cache, _, _) = run(&all, None, &[], table).unwrap();
     assert_eq!(entries(&cache), [("CXX", "/usr/bin/sccache"), ("C", "/usr/bin/sccache")]);
     let env = [("CMAKE_CXX_COMPILER_LAUNCHER", "ccache")];
-    let (cache, _, notes) = ask(&all, None, &env, table).unwrap();
+    let (cache, _, notes) = run(&all, None, &env, table).unwrap();
     assert_eq!(entries(&cache), [("CXX", "/usr/bin/ccache"), ("C", "/usr/bin/sccache")]);
     assert!(notes.iter().any(|note| note.contains("CMAKE_CXX_COMPILER_LAUNCHER")), "{notes:?}");
-    let (cache, _, _) = ask(&all, Some("ccache"), &env, table).unwrap();
-    assert_eq!(entries(&cache).len(), 3, "a flag holds for every language: {cache:?}");
-    let (cache, _, _) = ask(&all, Some("none"), &env, table).unwrap();
+    let (cache, _, _) = run(&all, Some("ccache"), &env, table).unwrap();
+    assert_eq!(entries(&cache).len(), 3, "a flag applies to every language: {cache:?}");
+    let (cache, _, _) = run(&all, Some("none"), &env, table).unwrap();
     assert!(cache.is_empty());
-    let (cache, _, _) = ask(&all, None, &[("GPUBUILD_LAUNCHER", "sccache"), env[0]], "").unwrap();
+    let (cache, _, _) = run(&all, None, &[("GPUBUILD_LAUNCHER", "sccache"), env[0]], "").unwrap();
     assert!(entries(&cache).iter().all(|(_, value)| *value == "/usr/bin/sccache"));
 }
 
 #[test]
-fn auto_takes_the_cache_that_is_here_and_no_distributor() {
-    let (cache, _, _) = ask(&["sccache", "distcc"], Some("auto"), &[], "").unwrap();
+fn auto_selects_an_installed_cache_but_no_distributor() {
+    let (cache, _, _) = run(&["sccache", "distcc"], Some("auto"), &[], "").unwrap();
     assert_eq!(entries(&cache)[0].1, "/usr/bin/sccache");
-    let (cache, _, notes) = ask(&["distcc"], Some("auto"), &[], "").unwrap();
+    let (cache, _, notes) = run(&["distcc"], Some("auto"), &[], "").unwrap();
     assert!(cache.is_empty() && notes[0].contains("get ccache"), "{notes:?}");
 }
 
 #[test]
-fn what_is_not_here_is_refused_where_it_was_asked_for_now_and_noted_where_a_file_says_so() {
-    let error = ask(&[], Some("ccache"), &[], "").unwrap_err();
+fn missing_launcher_is_an_error_for_a_flag_and_a_note_for_a_file() {
+    let error = run(&[], Some("ccache"), &[], "").unwrap_err();
     assert_eq!(error.id(), "launcher.missing");
     assert!(error.hint().unwrap().contains("get ccache"));
-    let (cache, _, notes) = ask(&[], None, &[], "launcher = \"ccache\"\n").unwrap();
-    assert!(cache.is_empty() && notes[0].contains("not on this machine"), "{notes:?}");
-    assert_eq!(ask(&[], None, &[], "launcher = \"cache\"\n").unwrap_err().id(), "launcher.unknown");
-    let error = ask(&["sccache", "distcc"], Some("sccache+distcc"), &[], "").unwrap_err();
-    assert_eq!(error.id(), "launcher.unknown", "sccache starts no other launcher");
+    let (cache, _, notes) = run(&[], None, &[], "launcher = \"ccache\"\n").unwrap();
+    assert!(cache.is_empty() && notes[0].contains("not installed"), "{notes:?}");
+    assert_eq!(run(&[], None, &[], "launcher = \"cache\"\n").unwrap_err().id(), "launcher.unknown");
+    let error = run(&["sccache", "distcc"], Some("sccache+distcc"), &[], "").unwrap_err();
+    assert_eq!(error.id(), "launcher.unknown", "sccache cannot run another launcher");
 }
 
 #[test]
-fn a_cache_in_front_of_a_distributor_and_a_shared_storage() {
+fn cache_is_combined_with_distributor_and_shared_storage() {
     let table = "launcher = \"ccache+distcc\"\nremote = \"redis://cache:6379\"\n";
     let hosts = [("DISTCC_HOSTS", "one two")];
-    let (cache, env, notes) = ask(&["ccache", "distcc"], None, &hosts, table).unwrap();
+    let (cache, env, notes) = run(&["ccache", "distcc"], None, &hosts, table).unwrap();
     assert_eq!(cache["CMAKE_C_COMPILER_LAUNCHER"], "/usr/bin/ccache");
     assert_eq!(env["CCACHE_PREFIX"], "/usr/bin/distcc");
     assert_eq!(env["CCACHE_REMOTE_STORAGE"], "redis://cache:6379");
@@ -137,19 +137,19 @@ fn a_cache_in_front_of_a_distributor_and_a_shared_storage() {
     );
     assert!(notes.iter().all(|note| !note.contains("DISTCC_HOSTS")), "{notes:?}");
     let own = [("CCACHE_SECONDARY_STORAGE", "redis://:secret@mine")];
-    let (_, env, notes) = ask(&["ccache", "distcc"], None, &own, table).unwrap();
-    assert!(!env.contains_key("CCACHE_REMOTE_STORAGE"), "what the user set stays: {env:?}");
+    let (_, env, notes) = run(&["ccache", "distcc"], None, &own, table).unwrap();
+    assert!(!env.contains_key("CCACHE_REMOTE_STORAGE"), "variables of the user are kept: {env:?}");
     assert!(notes.iter().any(|note| note.contains("DISTCC_HOSTS is not set")), "{notes:?}");
     let (_, _, notes) =
-        ask(&["ccache"], None, &[], "launcher = \"ccache\"\nremote = \"s3://bucket\"\n").unwrap();
+        run(&["ccache"], None, &[], "launcher = \"ccache\"\nremote = \"s3://bucket\"\n").unwrap();
     assert!(notes.iter().any(|note| note.contains("`s3`")), "{notes:?}");
 }
 
 #[test]
-fn distributors_are_for_c_and_cxx_and_paths_are_taken_as_they_are() {
-    let (cache, _, notes) = ask(&["distcc"], Some("distcc"), &[], "").unwrap();
+fn distributors_support_c_and_cxx_and_paths_are_used_as_is() {
+    let (cache, _, notes) = run(&["distcc"], Some("distcc"), &[], "").unwrap();
     assert_eq!(entries(&cache).len(), 2, "{cache:?}");
-    assert!(notes.iter().any(|note| note.starts_with("CUDA does not go through distcc")), "{notes:?}");
-    let (cache, _, _) = ask(&[], Some("/opt/my/ccache"), &[], "").unwrap();
+    assert!(notes.iter().any(|note| note.starts_with("CUDA is not compiled through distcc")), "{notes:?}");
+    let (cache, _, _) = run(&[], Some("/opt/my/ccache"), &[], "").unwrap();
     assert_eq!(entries(&cache)[0].1, "/opt/my/ccache");
 }

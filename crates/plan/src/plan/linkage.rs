@@ -1,4 +1,4 @@
-//! How a project's libraries come into a program: in it, beside it, or opened by it.
+//! Cache entries and search paths for static, shared and dynamic linkage.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use super::make::PlanInputs;
 use super::tree;
 use crate::project::{Linkage, Project};
 
-/// Why a project cannot be linked in this way, whatever the backends.
+/// The reason why a project does not support a linkage with any backend.
 #[must_use]
 pub fn refusal(project: &Project, linkage: Linkage) -> Option<Reason> {
     let profile = &project.profile;
@@ -20,7 +20,7 @@ pub fn refusal(project: &Project, linkage: Linkage) -> Option<Reason> {
         return Some(
             Reason::new(
                 id!("plan.linkage-unsupported"),
-                format!("the profile `{}` knows no way to build backends as modules", profile.id),
+                format!("the profile `{}` does not define how to build backends as modules", profile.id),
             )
             .hint("use `linkage = \"static\"` or `\"shared\"`"),
         );
@@ -28,9 +28,9 @@ pub fn refusal(project: &Project, linkage: Linkage) -> Option<Reason> {
     let variants =
         project.file.backends.iter().find(|(_, table)| table.variants).map(|(backend, _)| *backend)?;
     let text = if linkage != Linkage::Dynamic {
-        format!("`backends.{variants}.variants` needs modules, and the linkage is {}", linkage.id())
+        format!("`backends.{variants}.variants` needs modules, but the linkage is {}", linkage.id())
     } else if profile.modules.as_ref().is_some_and(|modules| !modules.variants.contains_key(&variants)) {
-        format!("the profile `{}` builds no variants of {variants}", profile.id)
+        format!("the profile `{}` does not define variants of {variants}", profile.id)
     } else {
         return None;
     };
@@ -40,7 +40,7 @@ pub fn refusal(project: &Project, linkage: Linkage) -> Option<Reason> {
     )
 }
 
-/// The cache entries that make a tree's libraries what the linkage says.
+/// The cache entries of a tree for the linkage.
 pub(super) fn entries(inputs: &PlanInputs<'_>, part: &TreePart) -> BTreeMap<String, String> {
     let profile = &inputs.project.profile;
     let mut cache = BTreeMap::new();
@@ -51,7 +51,7 @@ pub(super) fn entries(inputs: &PlanInputs<'_>, part: &TreePart) -> BTreeMap<Stri
     }
     set("BUILD_SHARED_LIBS", "ON");
     if inputs.facts.platform.os != Os::Windows {
-        // What lies in one folder finds each other there, wherever the folder is.
+        // Relative search paths, so that the build folder can be moved.
         set("CMAKE_BUILD_WITH_INSTALL_RPATH", "ON");
         set("CMAKE_INSTALL_RPATH", &search_path(inputs, part).join(";"));
     }
@@ -62,7 +62,7 @@ pub(super) fn entries(inputs: &PlanInputs<'_>, part: &TreePart) -> BTreeMap<Stri
     cache
 }
 
-/// The options that build a backend once per level of processors.
+/// The options that build a backend once per processor level.
 pub(super) fn variants(inputs: &PlanInputs<'_>, backends: &[Backend]) -> BTreeMap<String, String> {
     let Some(modules) =
         inputs.project.profile.modules.as_ref().filter(|_| inputs.linkage == Linkage::Dynamic)
@@ -76,7 +76,7 @@ pub(super) fn variants(inputs: &PlanInputs<'_>, backends: &[Backend]) -> BTreeMa
     options.map(|(_, option)| (option.clone(), "ON".to_owned())).collect()
 }
 
-/// The word for the folder of the library itself, in a search path.
+/// The token for the folder of the library or program itself in a run-time search path.
 #[must_use]
 pub fn own_folder(os: Os) -> &'static str {
     match os {
@@ -85,8 +85,8 @@ pub fn own_folder(os: Os) -> &'static str {
     }
 }
 
-/// Where the libraries of a tree look for others: in their own folder, in that of the base libraries, and where their
-/// toolkits have theirs, unless the system looks there anyway.
+/// The run-time search path of a tree's libraries: their own folder, the folder of the base libraries, then the library
+/// folders of their toolkits, except those that the system searches by default.
 fn search_path(inputs: &PlanInputs<'_>, part: &TreePart) -> Vec<String> {
     let own = own_folder(inputs.facts.platform.os);
     let mut folders = vec![own.to_owned()];
@@ -98,7 +98,7 @@ fn search_path(inputs: &PlanInputs<'_>, part: &TreePart) -> Vec<String> {
         let Ok(Some(kit)) = tree::kit(inputs, *backend, part.requirement.as_deref()) else { continue };
         let paths = kit.installation.parts.values().filter_map(|part| part.path.as_ref());
         let libraries = paths.filter(|path| path.file_name().is_some_and(|name| name.contains(".so")));
-        let theirs = libraries.filter_map(HostPath::parent).filter(|folder| !is_a_system_folder(folder));
+        let theirs = libraries.filter_map(HostPath::parent).filter(|folder| !is_excluded(folder));
         folders.extend(
             theirs.map(|folder| folder.forward_slashes()).filter(|folder| seen.insert(folder.clone())),
         );
@@ -106,8 +106,9 @@ fn search_path(inputs: &PlanInputs<'_>, part: &TreePart) -> Vec<String> {
     folders
 }
 
-/// A folder that the loader knows, or one of stubs, in which no program may ever look.
-fn is_a_system_folder(folder: &HostPath) -> bool {
+/// Whether to leave a folder out of search paths: the loader's default folders, and folders with stubs, which must never
+/// be loaded.
+fn is_excluded(folder: &HostPath) -> bool {
     let text = folder.as_str();
     folder.file_name() == Some("stubs") || text.starts_with("/usr/lib") || text.starts_with("/lib")
 }

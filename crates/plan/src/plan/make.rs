@@ -1,4 +1,4 @@
-//! The planner: verdicts x project x request -> plan, or a refusal with every reason.
+//! The planner: computes a plan from verdicts, project and request, or a refusal with all reasons.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,42 +22,42 @@ use crate::project::Linkage;
 use crate::project::Project;
 use crate::project::profile::{BackendRow, Conflict};
 
-/// Everything that a plan follows from.
+/// The inputs of the planner.
 #[derive(Debug, Clone, Copy)]
 pub struct PlanInputs<'a> {
-    /// The host.
+    /// Facts about the host.
     pub facts: &'a Facts,
-    /// Its environment: architecture variables, `CC`, `CXX`.
+    /// Environment variables: `CC`, `CXX`, the variables that select architectures.
     pub env: &'a Environment,
-    /// The verdicts on it.
+    /// The verdicts about the host.
     pub matrix: &'a Matrix,
-    /// What is built.
+    /// The project to build.
     pub project: &'a Project,
-    /// For which backends.
+    /// The requested backends.
     pub request: &'a BackendRequest,
-    /// How its libraries come into a program.
+    /// How a program links the project's libraries.
     pub linkage: Linkage,
-    /// What to do with a named backend that is blocked.
+    /// How to handle a requested backend that is blocked.
     pub missing: MissingBackend,
-    /// Compilers at once; the project's limit or the processor's threads without it.
+    /// The number of compilers that run in parallel; `None` uses the project's limit or the number of processor threads.
     pub jobs: Option<u32>,
-    /// The toolkits that can be built with, by backend, the chosen copy first.
+    /// Usable toolkits by backend, the selected copy first.
     pub kits: &'a BTreeMap<Backend, Vec<BuildKit>>,
-    /// Why a toolkit that the project's profile names is not there.
+    /// Why a toolkit that the project's profile requires is missing.
     pub lacking: &'a BTreeMap<Backend, Reason>,
-    /// C and C++ compilers, the chosen one first.
+    /// C and C++ compilers, the selected one first.
     pub compilers: &'a [HostCompiler],
-    /// CMake and Ninja.
+    /// CMake and Ninja, installed or to be fetched.
     pub tools: &'a BuildTools,
-    /// Toolkits that are installed first, and that `kits` has already.
+    /// Toolkits that the build installs first. `kits` already contains them.
     pub provision: &'a [Provision],
     /// `--cuda-archs`.
     pub cuda_archs: Option<&'a str>,
-    /// Whether code may be built that only runs on processors like this machine's.
+    /// Whether to compile for the processor of this machine only.
     pub native: bool,
 }
 
-/// What to do with a named backend that is blocked.
+/// How to handle a requested backend that is blocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MissingBackend {
     /// Refuse the plan.
@@ -66,29 +66,29 @@ pub enum MissingBackend {
     Allow,
 }
 
-/// A copy of a toolkit with what its description says about it.
+/// A copy of a toolkit with the data from its description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuildKit {
     /// The copy.
     pub installation: Installation,
-    /// Cache entries that it sets.
+    /// Cache entries that make CMake use this copy.
     pub settings: BTreeMap<String, String>,
-    /// What it compiles for.
+    /// The CUDA architectures that it supports.
     pub archs: CudaRange,
-    /// The list for distribution, CUDA.
+    /// CUDA architectures for distribution.
     pub default_cuda: Vec<CudaArch>,
-    /// The list for distribution, ROCm.
+    /// ROCm architectures for distribution.
     pub default_gfx: Vec<String>,
-    /// Host compilers that it takes, by family.
+    /// Versions of host compilers that it supports, by family.
     pub host_compilers: BTreeMap<String, VersionWindow>,
 }
 
 /// A C and C++ compiler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostCompiler {
-    /// `gcc`, `clang`, `msvc`.
+    /// Compiler family: `gcc`, `clang`, `msvc`.
     pub family: String,
-    /// Its version, where known.
+    /// Its version, if known.
     pub version: Option<Version>,
     /// The C compiler.
     pub c: Option<HostPath>,
@@ -96,52 +96,52 @@ pub struct HostCompiler {
     pub cxx: Option<HostPath>,
 }
 
-/// CMake and Ninja: here, or to be fetched.
+/// CMake and Ninja: installed, or to be fetched.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BuildTools {
-    /// Path of a CMake that is new enough.
+    /// Path of a CMake of a supported version.
     pub cmake: Option<HostPath>,
-    /// Path of a Ninja.
+    /// Path of Ninja.
     pub ninja: Option<HostPath>,
-    /// What is to be fetched.
+    /// The tools to fetch.
     pub fetch: Vec<Fetch>,
 }
 
-/// What there is to tell of a plan, each one line.
+/// Notes and warnings about a plan, one line each.
 #[derive(Debug, Default)]
 pub(super) struct Remarks {
-    /// What was decided for people.
+    /// Decisions of the planner that the user may want to know.
     pub(super) notes: Vec<String>,
-    /// What may go wrong.
+    /// Possible problems.
     pub(super) warnings: Vec<String>,
 }
 
-/// Why there is no plan.
+/// A refused plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanRefusal {
-    /// Where the request came from.
+    /// Origin of the request: a flag, a variable or a file.
     pub origin: String,
-    /// Per backend, the root cause first.
+    /// Reasons per backend, the root cause first.
     pub blocked: Vec<(Backend, Vec<Reason>)>,
-    /// What stands in gpubuild.toml and concerns no one backend.
+    /// Reasons that concern the project as a whole.
     pub project: Vec<Reason>,
 }
 
-/// Makes the plan.
+/// Computes the plan.
 ///
 /// # Errors
-/// A backend that was asked for by name cannot be built, and may not be dropped.
+/// A backend that was requested by name cannot be built and must not be dropped.
 pub fn make(inputs: &PlanInputs<'_>) -> Result<Plan, PlanRefusal> {
-    let mut told = Vec::new();
+    let mut option_notes = Vec::new();
     let refuse_project =
         |project| PlanRefusal { origin: inputs.request.origin.clone(), blocked: Vec::new(), project };
-    let project = super::options::settled(inputs.project, &mut told).map_err(refuse_project)?;
+    let project = super::options::normalized(inputs.project, &mut option_notes).map_err(refuse_project)?;
     let inputs = &PlanInputs { project: &project, ..*inputs };
     refuse_native(inputs).map_err(refuse_project)?;
     let BackendChoice { mut backends, mut blocked, named } = choose(inputs);
     let refuse =
         |blocked| PlanRefusal { origin: inputs.request.origin.clone(), blocked, project: Vec::new() };
-    // What was named is told before what belongs to every build.
+    // Report requested backends before those that belong to every build.
     blocked.sort_by_key(|(backend, _)| (!named.contains(backend), *backend));
     if !blocked.is_empty() && !named.is_empty() && inputs.missing == MissingBackend::Refuse {
         return Err(refuse(blocked));
@@ -155,7 +155,7 @@ pub fn make(inputs: &PlanInputs<'_>) -> Result<Plan, PlanRefusal> {
     let trees = loop {
         match tree::group(inputs, &backends, &ids, &named, &jobs, &mut remarks) {
             Ok(trees) => break trees,
-            // An architecture list or a version requirement stops a backend only once its toolkit is settled.
+            // Architecture lists and version requirements are checked only after a toolkit is selected.
             Err((backend, reasons)) => {
                 if named.contains(&backend) && inputs.missing == MissingBackend::Refuse {
                     return Err(refuse(vec![(backend, reasons)]));
@@ -170,7 +170,7 @@ pub fn make(inputs: &PlanInputs<'_>) -> Result<Plan, PlanRefusal> {
         return Err(refuse(dropped));
     }
     dropped.sort_by_key(|(backend, _)| *backend);
-    remarks.notes.extend(told);
+    remarks.notes.extend(option_notes);
     let needed = |one: &&Provision| backends.contains(&one.backend);
     let provision: Vec<Provision> = inputs.provision.iter().filter(needed).cloned().collect();
     Ok(Plan {
@@ -200,7 +200,7 @@ fn binary(inputs: &PlanInputs<'_>, backends: &[Backend]) -> Option<PlannedBinary
     Some(PlannedBinary {
         package: inputs.project.root.join(&table.package),
         profile: table.profile.clone().unwrap_or_else(|| "release".to_owned()),
-        // What is built because it is there is nobody's wish: there the program's own features are one.
+        // With `auto`, the program's default features apply.
         features: match inputs.request.selection {
             BackendSelection::Named(_) => inputs.project.features.arguments(backends),
             BackendSelection::Auto => Vec::new(),
@@ -219,7 +219,7 @@ struct BackendChoice {
     named: BTreeSet<Backend>,
 }
 
-/// Which backends are built, which are not and why, and which of them were asked for by name.
+/// Selects the backends to build, and collects the reasons why others are blocked.
 fn choose(inputs: &PlanInputs<'_>) -> BackendChoice {
     let profile = &inputs.project.profile;
     let (mut candidates, named) = match &inputs.request.selection {
@@ -245,8 +245,8 @@ fn choose(inputs: &PlanInputs<'_>) -> BackendChoice {
     choice
 }
 
-/// `cpu`, whatever is ready, and whatever has hardware here, so that the plan says why that one is not built. What needs no
-/// toolkit could be built anywhere: it is where a card can run it.
+/// Candidates for `auto`: `cpu`, backends that are ready, and backends with hardware, so that the plan reports why they are
+/// not built. Backends that need no toolkit are candidates only if the hardware can run them.
 fn auto_candidates(inputs: &PlanInputs<'_>) -> Vec<Backend> {
     use gpubuild_detect::matrix::Presence;
     inputs
@@ -306,7 +306,7 @@ fn blocked_by(inputs: &PlanInputs<'_>, backend: Backend) -> Vec<Reason> {
     }
 }
 
-/// Why this version of the project has no such backend, where its scripts show that.
+/// The reason if the project's CMake scripts do not declare the backend's option.
 fn missing_in_version(inputs: &PlanInputs<'_>, backend: Backend) -> Option<Reason> {
     let profile = &inputs.project.profile;
     let row = row(inputs, backend).filter(|_| backend != Backend::Cpu)?;
@@ -318,11 +318,11 @@ fn missing_in_version(inputs: &PlanInputs<'_>, backend: Backend) -> Option<Reaso
             id!("project.backend-missing"),
             format!("this version of {} has no option `{}`", profile.name, row.option),
         )
-        .hint(format!("take a version that can be built for {backend}, or leave it out")),
+        .hint(format!("use a version that supports {backend}, or remove {backend} from the request")),
     )
 }
 
-/// Why no copy of the toolkit is new enough for the project.
+/// The reason if every copy of the toolkit is older than the project requires.
 fn too_old(inputs: &PlanInputs<'_>, backend: Backend) -> Option<Reason> {
     let minimum = row(inputs, backend)?.minimum.as_ref()?;
     let kits = inputs.kits.get(&backend).filter(|kits| !kits.is_empty())?;
@@ -345,7 +345,7 @@ fn too_old(inputs: &PlanInputs<'_>, backend: Backend) -> Option<Reason> {
     )
 }
 
-/// Refuses `native` where nothing would come of it.
+/// Refuses `native` if the profile has no option for it.
 fn refuse_native(inputs: &PlanInputs<'_>) -> Result<(), Vec<Reason>> {
     let profile = &inputs.project.profile;
     if !inputs.native || profile.native.is_some() {
@@ -354,54 +354,55 @@ fn refuse_native(inputs: &PlanInputs<'_>) -> Result<(), Vec<Reason>> {
     Err(vec![
         Reason::new(
             id!("project.native-unknown"),
-            format!("the profile `{}` has no option for code of this processor only", profile.id),
+            format!("the profile `{}` has no option to compile for this processor only", profile.id),
         )
         .hint("set the project's own option, or `CMAKE_C_FLAGS` and `CMAKE_CXX_FLAGS`, under `options`"),
     ])
 }
 
-/// Whether the project builds a backend without its toolkit. A version that it asks for in gpubuild.toml is one it needs.
+/// Whether the project builds a backend without its toolkit. If gpubuild.toml requires a toolkit version, the toolkit is
+/// needed.
 pub(super) fn is_self_contained(inputs: &PlanInputs<'_>, backend: Backend) -> bool {
     let asks = inputs.project.file.backends.get(&backend).is_some_and(|table| table.toolkit.is_some());
     !asks && row(inputs, backend).is_some_and(|row| row.self_contained)
 }
 
-/// Why a backend does not go into one program with those that are taken. Modules never meet in a linker.
-fn conflict(inputs: &PlanInputs<'_>, backend: Backend, taken: &[Backend]) -> Option<Reason> {
+/// The reason if a backend cannot be linked into one program with the selected ones. Modules are never linked together.
+fn conflict(inputs: &PlanInputs<'_>, backend: Backend, selected: &[Backend]) -> Option<Reason> {
     if inputs.linkage == Linkage::Dynamic {
         return None;
     }
-    let apart = format!("build them one after the other: `--backends {backend}`");
+    let separately = format!("build them separately: `--backends {backend}`");
     let hint = match inputs.project.profile.modules {
-        Some(_) => format!("both go into one program as modules: `--linkage dynamic`; or {apart}"),
-        None => apart,
+        Some(_) => format!("build them as modules, `--linkage dynamic`, or {separately}"),
+        None => separately,
     };
     if let Some(several) = several_toolkits(inputs, backend) {
         return Some(Reason::new(id!("plan.toolkits-conflict"), format!(
-                "{backend} with the toolkits {several}: a program that links both holds every symbol twice"
+                "{backend} is built with the toolkits {several}: a program that links both has duplicate symbols"
             )).hint(match inputs.project.profile.modules {
-                Some(_) => "as modules they go together: `--linkage dynamic`".to_owned(),
-                None => "name one of them as `toolkit`".to_owned(),
+                Some(_) => "build them as modules: `--linkage dynamic`".to_owned(),
+                None => "set `toolkit` to one of them".to_owned(),
             }));
     }
-    let (rule, other) = rule_against(inputs, backend, taken)?;
+    let (rule, other) = conflict_rule(inputs, backend, selected)?;
     Some(
         Reason::new(
             id!("plan.backends-conflict"),
-            format!("{backend} and {other} do not go into one program: {}", rule.reason),
+            format!("{backend} and {other} cannot be linked into one program: {}", rule.reason),
         )
         .hint(hint),
     )
 }
 
-/// `12 and 13`, where a project asks for several toolkits of one backend.
+/// The toolkits of a backend as text, `12 and 13`, if the project builds it with several.
 fn several_toolkits(inputs: &PlanInputs<'_>, backend: Backend) -> Option<String> {
     let table = inputs.project.file.backends.get(&backend)?;
     (table.toolkits.len() > 1).then(|| table.toolkits.join(" and "))
 }
 
-/// The rule that keeps a backend from being linked with one of the others.
-pub(super) fn rule_against<'a>(
+/// The rule that forbids linking a backend with one of the others.
+pub(super) fn conflict_rule<'a>(
     inputs: &PlanInputs<'a>,
     backend: Backend,
     others: &[Backend],
@@ -412,14 +413,14 @@ pub(super) fn rule_against<'a>(
     })
 }
 
-/// The row of a backend in the project's profile.
+/// The profile's entry for a backend.
 fn row<'a>(inputs: &PlanInputs<'a>, backend: Backend) -> Option<&'a BackendRow> {
     inputs.project.profile.backends.get(&backend)
 }
 
 const DEFAULT_MEMORY_PER_DEVICE_JOB: u64 = 2 << 30;
 
-/// How much runs at once: processor threads, and for device compilers what memory allows.
+/// Limits on parallel compilers: the number of processor threads, and for device compilers also the available memory.
 fn jobs(inputs: &PlanInputs<'_>) -> Jobs {
     let limits = &inputs.project.file.limits;
     let threads = inputs.facts.cpu.threads.unwrap_or(1).max(1);

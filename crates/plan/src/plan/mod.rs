@@ -1,6 +1,6 @@
-//! Plans: everything that a build will do, computed before anything is done.
+//! Plans: everything that a build will do, computed before it starts.
 //!
-//! Pure: verdicts x project x request -> [`Plan`]. What `--dry-run` shows is what runs.
+//! Pure: computes a [`Plan`] from verdicts, project and request. `--dry-run` shows exactly what a build executes.
 
 pub mod archs;
 pub mod bytes;
@@ -31,150 +31,158 @@ use crate::project::{Linkage, SourceCopy};
 /// Everything that a build will do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Where the request for backends came from: `--backends`, `GPUBUILD_BACKENDS`, `GGML_CUDA`, `gpubuild.toml`, `auto`.
+    /// Origin of the backend request: `--backends`, `GPUBUILD_BACKENDS`, `GGML_CUDA`, `gpubuild.toml`, `auto`.
     pub origin: String,
     /// The backends that will be built, in the order of [`Backend::ALL`].
     pub backends: Vec<Backend>,
-    /// How the libraries come into the program.
+    /// How a program links the libraries.
     pub linkage: Linkage,
-    /// Functions of the project that open modules, where backends are modules.
+    /// Functions of the project that load modules, if its backends are modules.
     pub loader: Option<ModuleLoader>,
-    /// Backends that were asked for (or would be in `auto`) and will not be built.
+    /// Backends that were requested, or are candidates of `auto`, and will not be built.
     pub dropped: Vec<Dropped>,
-    /// Toolkits that are missing here and will be installed first.
+    /// Missing toolkits that are installed first.
     pub provision: Vec<Provision>,
-    /// Tools that are missing here and will be fetched into the cache.
+    /// Missing tools that are fetched into the cache.
     pub fetch: Vec<Fetch>,
-    /// Backends of the project that gpubuild has no toolkit for.
+    /// Extra backends: those of the project that gpubuild has no toolkit for.
     pub extra: Vec<PlannedExtra>,
-    /// The copy of the sources that is built, where it is not the sources themselves.
+    /// The copy of the sources to build from; `None` builds the sources in place.
     pub copy: Option<SourceCopy>,
-    /// CMake packages that are written first: libraries of other projects.
+    /// CMake packages for libraries of other projects, written before CMake runs.
     pub packages: Vec<CmakePackage>,
-    /// The CMake trees, in an order that respects nothing: they are independent.
+    /// The CMake trees. They are independent, so their order is irrelevant.
     pub trees: Vec<PlannedTree>,
-    /// Other projects whose libraries go into the same program.
+    /// Other projects whose libraries are linked into the same program.
     pub with: Vec<crate::project::together::With>,
-    /// The Rust binary that links the result, if the project names one.
+    /// The Rust program that links the result, if gpubuild.toml names one.
     pub binary: Option<PlannedBinary>,
-    /// Remarks for people, each one line.
+    /// Notes for the user, one line each.
     pub notes: Vec<String>,
-    /// What may go wrong and could not be settled here, each one line that ends in the id of its finding.
+    /// Possible problems that the planner cannot rule out, one line each, ending with the finding's id.
     pub warnings: Vec<String>,
 }
 
 /// A backend that will not be built.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Dropped {
-    /// Which.
+    /// The backend.
     pub id: Backend,
-    /// Why, the root cause first; each line ends in the id of its finding.
+    /// The reasons, one line each, ending with the finding's id; the root cause first.
     pub reasons: Vec<String>,
 }
 
 /// A CMake package that is written into the build folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CmakePackage {
-    /// Its file.
+    /// Path of the file.
     pub file: HostPath,
-    /// What stands in it.
+    /// Content of the file.
     pub text: String,
 }
 
-/// A tool to fetch: a wheel, pinned by its hash in `toolkits/`.
+/// A tool to fetch as a wheel; `toolkits/` pins version and hashes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Fetch {
     /// Description id: `cmake`, `ninja`.
     pub tool: String,
-    /// Version that is pinned.
+    /// The pinned version.
     pub version: String,
-    /// Distribution name of the wheel.
+    /// The wheel's package name.
     pub package: String,
-    /// Allowed sha256 sums, one per platform's wheel.
+    /// The accepted sha256 hashes, one per platform.
     pub sha256: Vec<String>,
 }
 
 /// One configured and built CMake tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlannedTree {
-    /// Name of the tree: the backends in it joined by `-`, `cpu-vulkan`.
+    /// Name of the tree: its backends joined by `-`, `cpu-vulkan`.
     pub id: String,
     /// The backends built in it.
     pub backends: Vec<Backend>,
     /// CMake generator, `Ninja`.
     pub generator: String,
-    /// Folder with the top `CMakeLists.txt`.
+    /// Folder with the top-level `CMakeLists.txt`.
     pub source: HostPath,
-    /// Folder that it is configured into.
+    /// CMake's binary folder.
     pub build: HostPath,
-    /// Every cache entry, by name: exactly what the initial-cache file holds.
+    /// All entries of the initial-cache file, by name.
     pub cache: BTreeMap<String, String>,
-    /// CMake targets that a program links, in no order: the order is learned from CMake.
+    /// CMake targets that a program links. CMake determines the link order.
     pub targets: Vec<String>,
-    /// How they are linked.
+    /// How a program links the targets.
     #[serde(default, skip_serializing_if = "Linkage::is_static")]
     pub linkage: Linkage,
-    /// Targets that a program opens while it runs; one that ends in nothing here may be several (`ggml-cpu` and its variants).
+    /// Targets that a program loads at run time. A target can have variants with a longer name: `ggml-cpu-haswell` for
+    /// `ggml-cpu`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub modules: Vec<String>,
-    /// Folder of its modules inside the folder of all modules, where another tree has one of the same name.
+    /// Subfolder for its modules, if another tree has modules of the same name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
-    /// Why these backends are in a tree of their own.
+    /// Why these backends have a separate tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apart: Option<String>,
-    /// Targets with other names in other versions of the project, or that are not in all of them.
+    /// Targets whose name depends on the project's version, or that some versions lack.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<WantedOption>,
-    /// Backends of the project in it that gpubuild has no toolkit for.
+    /// Extra backends built in it: those of the project that gpubuild has no toolkit for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extra: Vec<String>,
-    /// Entries that a version of the project need not know.
+    /// Names of cache entries that a version of the project may lack.
     #[serde(skip)]
     pub may_be_unknown: BTreeSet<String>,
-    /// What is read of the project to compare it with another copy of itself.
+    /// Where to read the properties that are compared with another copy of the project's library.
     #[serde(skip)]
     pub abi: Option<Abi>,
-    /// Headers that stand before those of a toolkit that is too old for the project.
+    /// Headers that extend those of an old toolkit.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub shims: Vec<Shim>,
-    /// Variables for configuring and building.
+    /// Environment variables for configuring and building.
     pub env: BTreeMap<String, String>,
-    /// How much runs at once.
+    /// Limits on parallel compilers.
     pub jobs: Jobs,
-    /// Whether every backend in it (other than `cpu`) was asked for by name: then a failure fails the build.
+    /// The backends in it that were requested by name. If one of them fails, the build fails.
     pub named: Vec<Backend>,
 }
 
-/// A header that is written into the build folder and found before the toolkit's own, to which it leads on.
+/// A header that is written into the build folder, and that the compiler finds before the toolkit's header of the same
+/// name. It includes that one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Shim {
-    /// The name under which sources include it.
+    /// The path by which sources include it.
     pub header: String,
-    /// Its text.
+    /// Content of the header.
     #[serde(skip)]
     pub text: String,
 }
 
 /// Limits on parallel work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Jobs {
-    /// Compilers at once over all trees.
+    /// Maximum number of parallel compilers over all trees.
     pub total: u32,
-    /// CUDA and HIP compilers at once.
+    /// Maximum number of parallel CUDA and HIP compilers.
     pub device: u32,
-    /// Why these numbers.
+    /// How the limits were determined.
     pub reason: String,
 }
 
-/// A cargo package to build against the artifacts.
+/// A cargo package that links the artifacts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlannedBinary {
     /// Folder of the package.
     pub package: HostPath,
-    /// `release` or `dev`.
+    /// Cargo profile: `release` or `dev`.
     pub profile: String,
-    /// What cargo is told so that the program has the features of the backends that were named, and of no others.
+    /// Arguments for cargo that enable the features of the requested backends and disable those of other backends.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub features: Vec<String>,
 }

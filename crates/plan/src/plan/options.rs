@@ -1,5 +1,5 @@
-//! Options of gpubuild.toml in the words of the project at hand: former names are translated, and what says nothing any more is
-//! refused or left out with a note.
+//! Translates options of gpubuild.toml to the names that the project's version uses. Options that were removed are refused,
+//! or dropped with a note.
 
 use std::collections::BTreeMap;
 
@@ -10,27 +10,27 @@ use gpubuild_detect::matrix::Reason;
 use crate::project::Project;
 use crate::project::profile::Profile;
 
-/// The project with every option under the name that it has there.
+/// Returns the project with all options under their current names.
 ///
 /// # Errors
-/// Every option that means something else today, or nothing.
-pub(super) fn settled(project: &Project, notes: &mut Vec<String>) -> Result<Project, Vec<Reason>> {
-    let mut settled = project.clone();
+/// A reason for each option that was removed or that contradicts the requested backends.
+pub(super) fn normalized(project: &Project, notes: &mut Vec<String>) -> Result<Project, Vec<Reason>> {
+    let mut normalized = project.clone();
     let mut reasons = Vec::new();
-    let mut settle = |entries: &BTreeMap<String, String>, of: Option<&str>| {
+    let mut normalize = |entries: &BTreeMap<String, String>, of: Option<&str>| {
         let mut kept = BTreeMap::new();
         for (name, value) in entries {
             match translate(project, name, value, of) {
                 Ok(Some((new, note))) => {
                     notes.extend(note);
-                    // What is written under the current name wins.
+                    // The entry with the current name has precedence.
                     if new == *name || !entries.contains_key(&new) {
                         kept.insert(new, value.clone());
                     }
                 }
                 Ok(None) => {
                     if let Some(gone) = project.profile.removed.get(name) {
-                        notes.push(format!("option {name} is left out: {}", gone.say));
+                        notes.push(format!("option {name} is ignored: {}", gone.say));
                     }
                 }
                 Err(reason) => reasons.push(*reason),
@@ -38,18 +38,18 @@ pub(super) fn settled(project: &Project, notes: &mut Vec<String>) -> Result<Proj
         }
         kept
     };
-    settled.file.project.options = settle(&project.file.project.options, None);
+    normalized.file.project.options = normalize(&project.file.project.options, None);
     for (backend, table) in &project.file.backends {
-        if let Some(settled) = settled.file.backends.get_mut(backend) {
-            settled.options = settle(&table.options, Some(backend.id()));
+        if let Some(normalized) = normalized.file.backends.get_mut(backend) {
+            normalized.options = normalize(&table.options, Some(backend.id()));
         }
     }
-    if reasons.is_empty() { Ok(settled) } else { Err(reasons) }
+    if reasons.is_empty() { Ok(normalized) } else { Err(reasons) }
 }
 
 type Translated = Option<(String, Option<String>)>;
 
-/// The current name of an option with a remark where it differs; nothing if it may be left out.
+/// The current name of an option, with a note if it differs; `None` if the option can be dropped.
 fn translate(
     project: &Project,
     name: &str,
@@ -57,7 +57,7 @@ fn translate(
     of: Option<&str>,
 ) -> Result<Translated, Box<Reason>> {
     let profile = &project.profile;
-    // A version of the project that still has the old name gets the old name.
+    // Keep the old name if this version of the project declares it.
     let is_known = project.known.contains(name);
     if let Some(gone) = profile.removed.get(name).filter(|_| !is_known) {
         if gone.harmless || is_off(value) {
@@ -66,7 +66,7 @@ fn translate(
         return Err(Box::new(
             Reason::new(
                 id!("project.option-removed"),
-                format!("{} has no option `{name}` any more", profile.name),
+                format!("{} no longer has the option `{name}`", profile.name),
             )
             .hint(gone.say.clone()),
         ));
@@ -76,8 +76,7 @@ fn translate(
     if let Some(id) = profile.switched_by(current) {
         return switch(project, (name, current), value, id, of).map(|()| None);
     }
-    let note =
-        renamed.map(|new| format!("option {name} is called {new} in this version of {}", profile.name));
+    let note = renamed.map(|new| format!("option {name} is named {new} in this version of {}", profile.name));
     Ok(Some((current.to_owned(), note)))
 }
 
@@ -85,7 +84,8 @@ fn is_off(value: &str) -> bool {
     ["0", "off", "no", "false", "n", ""].contains(&value.to_ascii_lowercase().as_str())
 }
 
-/// Backends are switched by the plan: an option that says the same is superfluous, and one that says otherwise is refused.
+/// Checks an option that switches a backend, which is up to the plan: accepts a redundant option, and refuses one that
+/// contradicts the plan.
 fn switch(
     project: &Project,
     (written, name): (&str, &str),
@@ -103,7 +103,7 @@ fn switch(
         return Ok(());
     }
     let key = if is_extra { "extra" } else { "backends" };
-    let alias = if written == name { String::new() } else { format!(", today `{name}`,") };
+    let alias = if written == name { String::new() } else { format!(" (now `{name}`)") };
     let hint = match (wanted, is_extra) {
         (true, true) => format!("write `extra = [\"{id}\"]` under `[project]` instead"),
         (true, false) => format!("write `backends = [\"cpu\", \"{id}\"]` under `[project]` instead"),
@@ -118,15 +118,15 @@ fn switch(
     ))
 }
 
-/// The name that is most like an unknown one, if one is like it at all.
+/// The known name most similar to an unknown one, if any is similar enough.
 #[must_use]
 pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    // `LLAMA_FOO` and `GGML_FOO` are the same word in two houses.
-    let word = |name: &str| name.split_once('_').map_or(name, |(_, word)| word).to_owned();
-    let own = word(name);
+    // `LLAMA_FOO` and `GGML_FOO` differ only in the project's prefix.
+    let without_prefix = |name: &str| name.split_once('_').map_or(name, |(_, rest)| rest).to_owned();
+    let own = without_prefix(name);
     known
         .map(|other| {
-            let distance = if word(other) == own { 1 } else { edit_distance(name, other) };
+            let distance = if without_prefix(other) == own { 1 } else { edit_distance(name, other) };
             (distance, other)
         })
         .filter(|(distance, _)| *distance <= (name.len() / 4).max(1))
@@ -134,8 +134,8 @@ pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&
         .map(|(_, other)| other)
 }
 
-/// Whether the project's own scripts declare the switch of a backend; where none of the profile's switches is found, that
-/// is not known.
+/// Whether the project's CMake scripts declare a backend's option; `None` if they declare none of the profile's options,
+/// so that the scripts give no answer.
 pub(super) fn declares(profile: &Profile, project: &Project, option: &str) -> Option<bool> {
     let rows = profile.backends.values().map(|row| &row.option);
     let any = rows.chain(profile.extra.values().map(|extra| &extra.option));
@@ -167,50 +167,50 @@ mod tests {
         }
     }
 
-    type Settled = Result<BTreeMap<String, String>, Vec<String>>;
+    type Normalized = Result<BTreeMap<String, String>, Vec<String>>;
 
-    fn settle(project: &Project) -> (Settled, Vec<String>) {
+    fn normalize(project: &Project) -> (Normalized, Vec<String>) {
         let mut notes = Vec::new();
-        let settled = settled(project, &mut notes);
+        let normalized = normalized(project, &mut notes);
         let lines = |reasons: Vec<Reason>| {
             reasons.iter().map(|r| format!("{} {}", r.id, r.hint.clone().unwrap_or_default())).collect()
         };
-        (settled.map(|project| project.file.project.options).map_err(lines), notes)
+        (normalized.map(|project| project.file.project.options).map_err(lines), notes)
     }
 
     #[test]
-    fn former_names_are_translated_where_the_project_does_not_have_them() {
+    fn former_names_are_translated_unless_the_project_declares_them() {
         let text = "options = { LLAMA_AVX2 = \"OFF\", LLAMA_CUDA_F16 = \"ON\" }\n";
-        let (options, notes) = settle(&project("llama", text, &["GGML_AVX2"]));
+        let (options, notes) = normalize(&project("llama", text, &["GGML_AVX2"]));
         assert_eq!(options.unwrap()["GGML_AVX2"], "OFF");
         assert_eq!(notes.len(), 2, "{notes:?}");
-        assert!(notes[0].contains("LLAMA_AVX2 is called GGML_AVX2"), "{notes:?}");
-        let (options, notes) = settle(&project("llama", text, &["LLAMA_AVX2", "LLAMA_CUDA_F16"]));
+        assert!(notes[0].contains("LLAMA_AVX2 is named GGML_AVX2"), "{notes:?}");
+        let (options, notes) = normalize(&project("llama", text, &["LLAMA_AVX2", "LLAMA_CUDA_F16"]));
         assert_eq!(options.unwrap().len(), 2);
         assert_eq!(notes, Vec::<String>::new());
     }
 
     #[test]
-    fn what_is_gone_is_refused_with_what_replaced_it() {
-        let (options, _) = settle(&project("whisper", "options = { WHISPER_CLBLAST = \"ON\" }\n", &[]));
+    fn removed_options_are_refused_with_their_replacement() {
+        let (options, _) = normalize(&project("whisper", "options = { WHISPER_CLBLAST = \"ON\" }\n", &[]));
         let reasons = options.unwrap_err();
         assert!(
             reasons[0].starts_with("project.option-removed") && reasons[0].contains("`vulkan`"),
             "{reasons:?}"
         );
-        let (options, _) = settle(&project("whisper", "options = { WHISPER_CLBLAST = \"OFF\" }\n", &[]));
+        let (options, _) = normalize(&project("whisper", "options = { WHISPER_CLBLAST = \"OFF\" }\n", &[]));
         assert!(options.unwrap().is_empty());
     }
 
     #[test]
-    fn options_do_not_switch_backends_behind_the_plan() {
+    fn options_that_contradict_the_plan_are_refused() {
         for (text, hint) in [
             ("options = { LLAMA_CUBLAS = \"ON\" }\n", "`backends = [\"cpu\", \"cuda\"]`"),
             ("options = { GGML_METAL = \"OFF\" }\n", "leave metal out"),
             ("options = { GGML_RPC = \"ON\" }\n", "`extra = [\"rpc\"]`"),
             ("[backends.cuda]\noptions = { GGML_VULKAN = \"ON\" }\n", "vulkan"),
         ] {
-            let (options, _) = settle(&project("llama", text, &[]));
+            let (options, _) = normalize(&project("llama", text, &[]));
             let reasons = options.unwrap_err();
             assert!(
                 reasons[0].starts_with("project.option-is-backend") && reasons[0].contains(hint),
@@ -218,12 +218,12 @@ mod tests {
             );
         }
         let agreed = "extra = [\"rpc\"]\noptions = { LLAMA_RPC = \"1\" }\n[backends.cuda]\noptions = { GGML_CUDA = \"ON\" }\n";
-        let (options, _) = settle(&project("llama", agreed, &[]));
+        let (options, _) = normalize(&project("llama", agreed, &[]));
         assert_eq!(options.unwrap(), BTreeMap::new());
     }
 
     #[test]
-    fn near_names_are_found() {
+    fn similar_names_are_found() {
         let known = ["GGML_VULKAN", "GGML_AVX2", "LLAMA_BUILD_TESTS"];
         assert_eq!(nearest("LLAMA_VULKAN", known.into_iter()), Some("GGML_VULKAN"));
         assert_eq!(nearest("GGML_VULCAN", known.into_iter()), Some("GGML_VULKAN"));

@@ -1,4 +1,4 @@
-//! Toolkits that a build installs first, as values of a plan.
+//! Toolkits that a build installs before it configures, as values in a plan.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
@@ -7,56 +7,60 @@ use gpubuild_detect::matrix::Reason;
 use gpubuild_host::HostPath;
 use serde::Serialize;
 
-/// A toolkit that a build installs first.
+/// A toolkit that a build installs before it configures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Provision {
-    /// Id of the toolkit, `cuda`.
+    /// Id of the toolkit: `cuda`.
     pub toolkit: String,
     /// The backend that needs it.
     pub backend: Backend,
-    /// Which release, and why.
+    /// The selected release.
     #[serde(flatten)]
     pub choice: ReleaseChoice,
-    /// Bytes of its wheels; what the cache of uv or pip already has is not fetched again.
+    /// Total size of its wheels in bytes, an upper limit for the download: uv and pip have caches.
     pub download_bytes: u64,
-    /// The root that it will have.
+    /// The future root of the toolkit.
     pub root: HostPath,
 }
 
-/// The release to install.
+/// The selected release of a toolkit, with reasons.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReleaseChoice {
-    /// `13.0.3`.
+    /// Complete version: `13.0.3`.
     pub version: Version,
-    /// `13.0`.
+    /// Release: `13.0`.
     pub release: String,
-    /// Why this one, in one line.
+    /// Reason for the selection, one line.
     pub because: String,
-    /// What speaks against it all the same, where it was asked for by name.
+    /// Objections to this release, if it was requested explicitly despite them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub against: Vec<Objection>,
-    /// Newer ones, and why not these.
+    /// Newer releases that were rejected.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub passed_over: Vec<PassedRelease>,
+    pub passed_over: Vec<RejectedRelease>,
 }
 
-/// A release that was not taken.
+/// A release that was not selected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct PassedRelease {
-    /// `13.5`.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RejectedRelease {
+    /// Release: `13.5`.
     pub release: String,
-    /// Why not.
+    /// Why it does not suit the machine or the project.
     pub reasons: Vec<Objection>,
 }
 
-/// What speaks against a release.
+/// A reason not to use a release on a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Objection {
     /// Id of the finding.
     pub id: DiagnosticId,
-    /// One line.
+    /// The problem, in one line.
     pub text: String,
-    /// What to do about it.
+    /// How to resolve it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
@@ -68,7 +72,7 @@ impl From<Objection> for Reason {
 }
 
 impl ReleaseChoice {
-    /// The choice for people, a line for each thing that they may wonder about.
+    /// The selection as text: the release with its reason, then one line per objection and per rejected release.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let mut lines = vec![format!("{}: {}", self.release, self.because)];

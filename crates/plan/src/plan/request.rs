@@ -1,43 +1,43 @@
-//! What was asked for and by whom: flag > `GPUBUILD_BACKENDS` > `GGML_*` > gpubuild.toml > auto.
+//! Resolves the requested backends, in this order: flag, `GPUBUILD_BACKENDS`, `GGML_*` variables, gpubuild.toml, `auto`.
 
 use gpubuild_core::backend::{Backend, UnknownBackend};
 use gpubuild_host::Environment;
 
 use crate::project::profile::Profile;
-use crate::project::{BackendWord as FileRequest, ProjectTable};
+use crate::project::{BackendList as FileRequest, ProjectTable};
 
-/// Backends to build, and where that wish came from.
+/// The requested backends with the origin of the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackendRequest {
-    /// What to build.
+    /// The backends to build.
     pub selection: BackendSelection,
-    /// Where it came from, for people: `--backends`, `GPUBUILD_BACKENDS=cuda`, `GGML_CUDA=1`, `gpubuild.toml`, `auto`.
+    /// The origin for messages: `--backends`, `GPUBUILD_BACKENDS=cuda`, `GGML_CUDA=1`, `gpubuild.toml`, `auto`.
     pub origin: String,
-    /// Backends that `auto` and `all` leave out, with the variable that said so: `GGML_METAL=0`.
+    /// Backends that `auto` and `all` exclude, with the variable that disables them: `GGML_METAL=0`.
     pub without: Vec<(Backend, String)>,
 }
 
-/// Kinds of wishes.
+/// How backends are requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BackendSelection {
-    /// `cpu` and all whose build state is ready.
+    /// `cpu` and all backends that are ready to build.
     Auto,
     /// Exactly these, in the order of [`Backend::ALL`].
     Named(Vec<Backend>),
 }
 
 impl BackendSelection {
-    /// Reads `auto`, `all` or ids separated by commas, semicolons or white space.
+    /// Parses `auto`, `all`, or ids separated by commas, semicolons or white space.
     ///
     /// # Errors
-    /// The first word that is no backend, with the nearest name.
+    /// The first unknown name, with the most similar backend.
     pub fn parse(text: &str) -> Result<Self, UnknownBackend> {
-        let words: Vec<&str> = text.split([',', ';', ' ', '\t']).filter(|word| !word.is_empty()).collect();
-        match words.as_slice() {
+        let names: Vec<&str> = text.split([',', ';', ' ', '\t']).filter(|name| !name.is_empty()).collect();
+        match names.as_slice() {
             [] | ["auto"] => Ok(Self::Auto),
             ["all"] => Ok(Self::Named(Backend::ALL.to_vec())),
-            words => {
-                let mut list = words.iter().map(|word| word.parse()).collect::<Result<Vec<Backend>, _>>()?;
+            names => {
+                let mut list = names.iter().map(|name| name.parse()).collect::<Result<Vec<Backend>, _>>()?;
                 list.sort();
                 list.dedup();
                 Ok(Self::Named(list))
@@ -46,10 +46,10 @@ impl BackendSelection {
     }
 }
 
-/// Settles what was asked for.
+/// Resolves the request from the flag, the environment and gpubuild.toml.
 ///
 /// # Errors
-/// The first word, wherever it stands, that is no backend.
+/// The first unknown name and its origin.
 pub fn resolve(
     flag: Option<&str>,
     env: &Environment,
@@ -61,11 +61,11 @@ pub fn resolve(
     if let Some(text) = env.get("GPUBUILD_BACKENDS") {
         return from_text(text, &format!("GPUBUILD_BACKENDS={text}"));
     }
-    let (wanted, without) = ecosystem_words(env);
+    let (wanted, without) = backend_variables(env);
     if !wanted.is_empty() {
-        let origin = wanted.iter().map(|(_, word)| word.as_str()).collect::<Vec<_>>().join(" ");
+        let origin = wanted.iter().map(|(_, variable)| variable.as_str()).collect::<Vec<_>>().join(" ");
         let mut list: Vec<Backend> = wanted.into_iter().map(|(backend, _)| backend).collect();
-        // These variables add to a CPU build, they do not replace it.
+        // These variables add backends to a CPU build.
         if !without.iter().any(|(backend, _)| *backend == Backend::Cpu) {
             list.push(Backend::Cpu);
         }
@@ -74,7 +74,7 @@ pub fn resolve(
         return Ok(BackendRequest { selection: BackendSelection::Named(list), origin, without });
     }
     let mut request = match file.and_then(|table| table.backends.as_ref()) {
-        Some(FileRequest::Word(text)) => from_text(text, "gpubuild.toml")?,
+        Some(FileRequest::Keyword(text)) => from_text(text, "gpubuild.toml")?,
         Some(FileRequest::List(list)) => from_text(&list.join(","), "gpubuild.toml")?,
         None => BackendRequest {
             selection: BackendSelection::Auto,
@@ -94,19 +94,19 @@ fn from_text(text: &str, origin: &str) -> Result<BackendRequest, (String, Unknow
     Ok(BackendRequest { selection, origin: origin.to_owned(), without: Vec::new() })
 }
 
-type BackendWords = Vec<(Backend, String)>;
+type BackendVariables = Vec<(Backend, String)>;
 
-/// `GGML_CUDA=1`, `GGML_METAL=0` and their like, as wishes for and against.
-fn ecosystem_words(env: &Environment) -> (BackendWords, BackendWords) {
+/// Backends that variables such as `GGML_CUDA=1` and `GGML_METAL=0` enable and disable, each with the variable's text.
+fn backend_variables(env: &Environment) -> (BackendVariables, BackendVariables) {
     let (mut wanted, mut without) = (Vec::new(), Vec::new());
     let Some(profile) = Profile::builtin("ggml") else { return (wanted, without) };
     for (backend, row) in &profile.backends {
         for name in std::iter::once(&row.option).chain(&row.environment) {
             let Some(value) = env.get(name) else { continue };
-            let word = (*backend, format!("{name}={value}"));
+            let variable = (*backend, format!("{name}={value}"));
             match value.to_ascii_lowercase().as_str() {
-                "1" | "on" | "yes" | "true" | "y" => wanted.push(word),
-                "0" | "off" | "no" | "false" | "n" => without.push(word),
+                "1" | "on" | "yes" | "true" | "y" => wanted.push(variable),
+                "0" | "off" | "no" | "false" | "n" => without.push(variable),
                 _ => {}
             }
         }
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
     use gpubuild_host::Os;
 
-    fn ask(flag: Option<&str>, env: &[(&str, &str)], file: Option<FileRequest>) -> BackendRequest {
+    fn request(flag: Option<&str>, env: &[(&str, &str)], file: Option<FileRequest>) -> BackendRequest {
         let environment = Environment::new(Os::Linux, env.iter().copied());
         let table = file.map(|backends| ProjectTable {
             name: "x".into(),
@@ -139,23 +139,23 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_wish_wins_and_its_origin_is_kept() {
+    fn request_with_highest_precedence_is_used_with_its_origin() {
         let env = [("GPUBUILD_BACKENDS", "vulkan"), ("GGML_CUDA", "1")];
-        let file = || Some(FileRequest::Word("all".into()));
-        assert_eq!(ask(Some("cpu"), &env, file()).origin, "--backends");
-        assert_eq!(ask(None, &env, file()).origin, "GPUBUILD_BACKENDS=vulkan");
-        let ggml = ask(None, &env[1..], file());
+        let file = || Some(FileRequest::Keyword("all".into()));
+        assert_eq!(request(Some("cpu"), &env, file()).origin, "--backends");
+        assert_eq!(request(None, &env, file()).origin, "GPUBUILD_BACKENDS=vulkan");
+        let ggml = request(None, &env[1..], file());
         assert_eq!(
             (ggml.origin.as_str(), ggml.selection),
             ("GGML_CUDA=1", BackendSelection::Named(vec![Backend::Cpu, Backend::Cuda]))
         );
-        assert_eq!(ask(None, &[], file()).selection, BackendSelection::Named(Backend::ALL.to_vec()));
-        assert_eq!(ask(None, &[], None).selection, BackendSelection::Auto);
+        assert_eq!(request(None, &[], file()).selection, BackendSelection::Named(Backend::ALL.to_vec()));
+        assert_eq!(request(None, &[], None).selection, BackendSelection::Auto);
     }
 
     #[test]
-    fn a_zero_takes_a_backend_out() {
-        let request = ask(None, &[("GGML_METAL", "0"), ("GGML_HIPBLAS", "OFF")], None);
+    fn variable_with_zero_excludes_a_backend() {
+        let request = request(None, &[("GGML_METAL", "0"), ("GGML_HIPBLAS", "OFF")], None);
         assert_eq!(request.selection, BackendSelection::Auto);
         assert_eq!(
             request.without.iter().map(|(b, _)| *b).collect::<Vec<_>>(),
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_forgiving_and_names_are_not() {
+    fn list_separators_are_lenient_and_names_are_strict() {
         assert_eq!(
             BackendSelection::parse("vulkan, cpu;hip cpu"),
             Ok(BackendSelection::Named(vec![Backend::Cpu, Backend::Rocm, Backend::Vulkan]))

@@ -1,4 +1,4 @@
-//! Trees: which backends share one CMake configuration, and every cache entry of it.
+//! Plans the CMake trees with all their cache entries.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use crate::project::profile::ShimRow;
 
 type Blocked = (Backend, Vec<Reason>);
 
-/// Divides the backends into trees and fills each.
+/// Divides the backends into trees and computes the cache entries of each.
 pub(super) fn group(
     inputs: &PlanInputs<'_>,
     backends: &[Backend],
@@ -32,15 +32,15 @@ pub(super) fn group(
     let mut trees = Vec::new();
     for part in &parts {
         if let (Some(why), false) = (&part.why, trees.is_empty()) {
-            remarks.notes.push(format!("{} is configured apart: {why}", part.id));
+            remarks.notes.push(format!("{} has a separate CMake tree: {why}", part.id));
         }
-        // Extra backends go with the base libraries.
+        // Extra backends are built with the base libraries.
         let extra = if trees.is_empty() { extra } else { &[] };
         trees.push(tree(inputs, (part, extra), named, jobs, remarks)?);
     }
     if inputs.linkage == Linkage::Dynamic {
         remarks.notes.push(
-            "every backend is a module: a program opens those that lie beside it, and calls none of their functions by name"
+            "backends are built as modules: the program loads them from its own folder at run time"
                 .to_owned(),
         );
     }
@@ -63,7 +63,7 @@ fn tree(
         cache
             .extend(settings(inputs, *backend, requirement, remarks).map_err(|reasons| (*backend, reasons))?);
     }
-    // What the user wrote wins over what toolkits set.
+    // Options of gpubuild.toml have precedence over those of toolkits.
     cache.append(&mut entries.cache);
     let (targets, choices) = CacheEntries::split_targets(entries.targets);
     Ok(PlannedTree {
@@ -89,7 +89,7 @@ fn tree(
     })
 }
 
-/// What every tree gets.
+/// The cache entries of every tree.
 fn common(inputs: &PlanInputs<'_>) -> BTreeMap<String, String> {
     let mut cache = BTreeMap::from(
         [("CMAKE_BUILD_TYPE", "Release"), ("CMAKE_POSITION_INDEPENDENT_CODE", "ON")]
@@ -98,7 +98,7 @@ fn common(inputs: &PlanInputs<'_>) -> BTreeMap<String, String> {
     if let Some(ninja) = &inputs.tools.ninja {
         cache.insert("CMAKE_MAKE_PROGRAM".to_owned(), ninja.forward_slashes());
     }
-    // Apple's and Microsoft's compilers are found by CMake itself, through xcrun and the developer prompt.
+    // CMake itself finds Apple's and Microsoft's compilers, through xcrun and the developer prompt.
     if inputs.facts.platform.os == Os::Linux
         && inputs.env.get("CC").is_none()
         && inputs.env.get("CXX").is_none()
@@ -114,7 +114,7 @@ fn common(inputs: &PlanInputs<'_>) -> BTreeMap<String, String> {
     cache
 }
 
-/// What a backend's toolkit and architectures set.
+/// The cache entries for a backend's toolkit and architectures.
 fn settings(
     inputs: &PlanInputs<'_>,
     backend: Backend,
@@ -130,7 +130,7 @@ fn settings(
         Backend::Cuda => {
             let table = inputs.project.file.backends.get(&backend);
             let archs = table.and_then(|table| table.archs.as_ref());
-            let wish = ArchSelection::cuda(inputs.cuda_archs, inputs.env, archs);
+            let selection = ArchSelection::cuda(inputs.cuda_archs, inputs.env, archs);
             let devices: Vec<_> = inputs
                 .matrix
                 .verdict(backend)
@@ -138,8 +138,8 @@ fn settings(
                 .iter()
                 .filter_map(|gpu| gpu.arch.as_deref()?.parse().ok())
                 .collect();
-            let plan =
-                archs::cuda(&wish, &devices, &kit.archs, &kit.default_cuda).map_err(|reason| vec![reason])?;
+            let plan = archs::cuda(&selection, &devices, &kit.archs, &kit.default_cuda)
+                .map_err(|reason| vec![reason])?;
             remarks.notes.extend(plan.notes.iter().map(|note| format!("cuda: {note}")));
             remarks.warnings.extend(plan.warnings.iter().map(|warning| format!("cuda: {}", warning.line())));
             let rule = inputs.project.profile.backends.get(&backend).and_then(|row| row.arch_suffix.as_ref());
@@ -149,7 +149,7 @@ fn settings(
             );
             cache.insert("CMAKE_CUDA_ARCHITECTURES".to_owned(), cmake_list(&list));
             if let Some((name, value)) = named_host_compiler(inputs) {
-                remarks.notes.push(format!("cuda: {name} names the host compiler `{value}`"));
+                remarks.notes.push(format!("cuda: {name} sets the host compiler to `{value}`"));
                 cache.insert("CMAKE_CUDA_HOST_COMPILER".to_owned(), value.to_owned());
             } else if let Some(compiler) = host_compiler(inputs, kit)
                 && let Some(cxx) = &compiler.cxx
@@ -159,14 +159,14 @@ fn settings(
         }
         Backend::Rocm => {
             let table = inputs.project.file.backends.get(&backend);
-            let wish = ArchSelection::resolve(
+            let selection = ArchSelection::resolve(
                 inputs.env,
                 &["AMDGPU_TARGETS"],
                 table.and_then(|table| table.archs.as_ref()),
             );
             let devices: Vec<String> =
                 inputs.matrix.verdict(backend).devices.iter().filter_map(|gpu| gpu.arch.clone()).collect();
-            let plan = archs::rocm(&wish, &devices, &kit.default_gfx).map_err(|reason| vec![reason])?;
+            let plan = archs::rocm(&selection, &devices, &kit.default_gfx).map_err(|reason| vec![reason])?;
             remarks.notes.extend(plan.notes.iter().map(|note| format!("rocm: {note}")));
             cache.insert("CMAKE_HIP_ARCHITECTURES".to_owned(), cmake_list(&plan.list));
         }
@@ -175,7 +175,7 @@ fn settings(
     Ok(cache)
 }
 
-/// Headers for what the toolkits lack that the project takes for granted.
+/// The shims that the project needs for the versions of its toolkits.
 fn shims(inputs: &PlanInputs<'_>, part: &TreePart, notes: &mut Vec<String>) -> Vec<Shim> {
     let mut shims = Vec::new();
     for backend in &part.backends {
@@ -186,14 +186,17 @@ fn shims(inputs: &PlanInputs<'_>, part: &TreePart, notes: &mut Vec<String>) -> V
         let needed = |shim: &&ShimRow| *version < shim.below && shim.os.iter().any(|name| name == os);
         for shim in row.shims.iter().filter(needed) {
             let Some(text) = shim.text() else { continue };
-            notes.push(format!("{backend}: `{}` {version} is supplemented: {}", shim.header, shim.reason));
+            notes.push(format!(
+                "{backend}: a shim extends `{}` of version {version}: {}",
+                shim.header, shim.reason
+            ));
             shims.push(Shim { header: shim.header.clone(), text: text.to_owned() });
         }
     }
     shims
 }
 
-/// The copy of the toolkit to build with: the first that meets the requirement of the tree or of the project.
+/// The toolkit copy to build with: the first that satisfies the version requirement of the tree or the project.
 pub(super) fn kit<'a>(
     inputs: &PlanInputs<'a>,
     backend: Backend,
@@ -223,40 +226,40 @@ pub(super) fn kit<'a>(
         .iter()
         .map(|kit| match version(kit) {
             Some(version) => format!("{version} at {}", kit.installation.root),
-            None => format!("one of unknown version at {}", kit.installation.root),
+            None => format!("an unknown version at {}", kit.installation.root),
         })
         .collect::<Vec<_>>()
         .join(", ");
     Err(vec![
         Reason::new(
             id!("toolkit.version-unmet"),
-            format!("gpubuild.toml asks for {backend} toolkit {text}, found {found}"),
+            format!("gpubuild.toml requires {backend} toolkit {text}, found {found}"),
         )
         .hint("install a version in that range, or relax `toolkit`"),
     ])
 }
 
-/// Whether a copy of a toolkit is one that the project's profile takes. One of unknown version is.
+/// Whether a toolkit copy satisfies the minimum version of the project's profile. A copy of unknown version does.
 pub(super) fn is_new_enough(inputs: &PlanInputs<'_>, backend: Backend, kit: &BuildKit) -> bool {
     let minimum = inputs.project.profile.backends.get(&backend).and_then(|row| row.minimum.as_ref());
     minimum.is_none_or(|minimum| kit.installation.version().is_none_or(|version| version >= minimum))
 }
 
-/// The host compiler that a variable of CMake or of nvcc names.
+/// The host compiler that `CUDAHOSTCXX` (CMake) or `NVCC_CCBIN` (nvcc) sets.
 fn named_host_compiler<'a>(inputs: &PlanInputs<'a>) -> Option<(&'static str, &'a str)> {
     ["CUDAHOSTCXX", "NVCC_CCBIN"].into_iter().find_map(|name| Some((name, inputs.env.get(name)?)))
 }
 
-/// The compiler that nvcc calls: the one that builds the rest if it is in the window, else the newest that is.
+/// The host compiler for nvcc: the selected C++ compiler if the toolkit supports it, otherwise the newest supported one.
 fn host_compiler<'a>(inputs: &PlanInputs<'a>, kit: &BuildKit) -> Option<&'a HostCompiler> {
     let fits = |compiler: &&HostCompiler| {
         let window = kit.host_compilers.get(&compiler.family);
-        window.is_none_or(|window| window.holds(compiler.version.as_ref(), &compiler.family))
+        window.is_none_or(|window| window.supports(compiler.version.as_ref(), &compiler.family))
     };
     inputs.compilers.first().filter(fits).or_else(|| {
         inputs.compilers.iter().filter(|compiler| compiler.cxx.is_some()).filter(fits).max_by(
             |left, right| {
-                // Families are compared first: gcc is what the toolkits are tested with.
+                // Prefer gcc: the toolkits are tested with it.
                 (left.family == "gcc", &left.version).cmp(&(right.family == "gcc", &right.version))
             },
         )

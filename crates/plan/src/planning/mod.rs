@@ -1,11 +1,11 @@
-//! The whole way from a machine that was looked at to a plan, for the command line and for build scripts.
+//! Computes a plan from the state of a machine, a project and a request. Used by the command line and by build scripts.
 
 pub mod share;
 
 use gpubuild_host::ReadFiles;
 
-use crate::look::MachineState;
-use crate::offer::foresee::{self, foresee};
+use crate::machine::MachineState;
+use crate::offer::simulate::{self, simulate};
 use crate::plan::launchers::{self, LauncherContext, LauncherError};
 use crate::plan::make::{self, MissingBackend, PlanInputs, PlanRefusal};
 use crate::plan::request::BackendRequest;
@@ -14,110 +14,110 @@ use crate::project::Linkage;
 use crate::project::Project;
 use crate::wheels::WheelLock;
 
-/// What a plan is made for.
+/// The inputs of a plan.
 #[derive(Clone, Copy)]
 pub struct PlanRequest<'a> {
     /// The machine.
     pub host: &'a dyn ReadFiles,
-    /// What was seen of it.
-    pub sight: &'a MachineState,
-    /// What is built.
+    /// Its collected state.
+    pub machine: &'a MachineState,
+    /// The project to build.
     pub project: &'a Project,
-    /// For which backends.
+    /// The requested backends.
     pub request: &'a BackendRequest,
-    /// How its libraries come into a program.
+    /// How a program links the project's libraries.
     pub linkage: Linkage,
-    /// What to do with a named backend that is blocked.
+    /// How to handle a requested backend that is blocked.
     pub missing: MissingBackend,
-    /// Compilers at once.
+    /// The number of compilers that run in parallel; `None` derives it from the project and the processor.
     pub jobs: Option<u32>,
-    /// Architectures for CUDA as somebody named them.
+    /// CUDA architectures as given with `--cuda-archs`.
     pub cuda_archs: Option<&'a str>,
-    /// Whether code may be built that only runs on processors like this machine's.
+    /// Whether to compile for the processor of this machine only.
     pub native: bool,
-    /// What may be installed first; `None`: nothing.
+    /// Locks of the toolkits that the build may install; `None` disables provisioning.
     pub provision: Option<&'a [WheelLock]>,
 }
 
-/// Makes the plan.
+/// Computes the plan.
 ///
 /// # Errors
-/// A backend that was asked for by name cannot be built, and may not be dropped.
-pub fn plan(wish: &PlanRequest<'_>) -> Result<Plan, PlanRefusal> {
-    let shared = share::wanted(wish.host, wish.project, wish.request)?;
+/// A backend that was requested by name cannot be built and must not be dropped.
+pub fn plan(request: &PlanRequest<'_>) -> Result<Plan, PlanRefusal> {
+    let shared = share::wanted(request.host, request.project, request.request)?;
     if shared.is_empty() {
-        return plan_alone(wish);
+        return plan_alone(request);
     }
-    let (mut project, mut request) = (wish.project.clone(), wish.request.clone());
-    share::apply(&shared, &mut project, &mut request);
+    let (mut project, mut backends) = (request.project.clone(), request.request.clone());
+    share::apply(&shared, &mut project, &mut backends);
     for one in &shared {
         one.point(&mut project);
     }
-    let mut plan = plan_alone(&PlanRequest { project: &project, request: &request, ..*wish })?;
+    let mut plan = plan_alone(&PlanRequest { project: &project, request: &backends, ..*request })?;
     for one in &shared {
         one.strip(&project, &mut plan);
-        plan.packages.push(one.package(wish.host, &project.build_root));
+        plan.packages.push(one.package(request.host, &project.build_root));
         plan.notes
             .push(format!("`{}` comes from `{}`, with its backends", one.library, one.manifest.project));
     }
     Ok(plan)
 }
 
-fn plan_alone(wish: &PlanRequest<'_>) -> Result<Plan, PlanRefusal> {
-    let (host, sight) = (wish.host, wish.sight);
-    let foreseen = wish.provision.map(|locks| {
-        foresee(&foresee::OfferContext {
+fn plan_alone(request: &PlanRequest<'_>) -> Result<Plan, PlanRefusal> {
+    let (host, machine) = (request.host, request.machine);
+    let simulated = request.provision.map(|locks| {
+        simulate(&simulate::OfferContext {
             host,
-            facts: &sight.facts,
-            catalogue: &sight.catalogue,
-            inventory: &sight.inventory,
-            matrix: &sight.matrix,
-            project: wish.project,
-            request: wish.request,
-            cuda_archs: wish.cuda_archs,
+            facts: &machine.facts,
+            catalogue: &machine.catalogue,
+            inventory: &machine.inventory,
+            matrix: &machine.matrix,
+            project: request.project,
+            request: request.request,
+            cuda_archs: request.cuda_archs,
             locks,
         })
     });
-    let (inventory, matrix, provision) = match &foreseen {
-        Some(foreseen) => (&foreseen.inventory, &foreseen.matrix, foreseen.provision.as_slice()),
-        None => (&sight.inventory, &sight.matrix, [].as_slice()),
+    let (inventory, matrix, provision) = match &simulated {
+        Some(simulated) => (&simulated.inventory, &simulated.matrix, simulated.provision.as_slice()),
+        None => (&machine.inventory, &machine.matrix, [].as_slice()),
     };
     let (kits, lacking) =
-        kits::kits_of_project(inventory, &sight.catalogue, &sight.facts, &wish.project.profile);
-    let compilers = kits::compilers(&sight.inventory, &sight.catalogue);
-    let tools = kits::tools(&sight.inventory, &sight.catalogue);
+        kits::kits_of_project(inventory, &machine.catalogue, &machine.facts, &request.project.profile);
+    let compilers = kits::compilers(&machine.inventory, &machine.catalogue);
+    let tools = kits::tools(&machine.inventory, &machine.catalogue);
     make::make(&PlanInputs {
-        facts: &sight.facts,
+        facts: &machine.facts,
         env: host.env(),
         matrix,
-        project: wish.project,
-        request: wish.request,
-        linkage: wish.linkage,
-        missing: wish.missing,
-        jobs: wish.jobs,
+        project: request.project,
+        request: request.request,
+        linkage: request.linkage,
+        missing: request.missing,
+        jobs: request.jobs,
         kits: &kits,
         lacking: &lacking,
         compilers: &compilers,
         tools: &tools,
         provision,
-        cuda_archs: wish.cuda_archs,
-        native: wish.native,
+        cuda_archs: request.cuda_archs,
+        native: request.native,
     })
 }
 
-/// Puts compiler launchers in front of the compilers of a plan: what `flag`, the environment or gpubuild.toml asks for.
+/// Adds the compiler launchers that `flag`, the environment or gpubuild.toml selects to a plan.
 ///
 /// # Errors
-/// A launcher that is not known, or one that was asked for just now and is not here.
-pub fn put_launchers(
+/// The launcher is unknown, or it was selected by the flag or a variable and is not installed.
+pub fn add_launchers(
     plan: &mut Plan,
-    wish: &PlanRequest<'_>,
+    request: &PlanRequest<'_>,
     flag: Option<&str>,
 ) -> Result<(), LauncherError> {
-    let (host, sight) = (wish.host, wish.sight);
+    let (host, machine) = (request.host, request.machine);
     let home = host.env().get("HOME").unwrap_or_default();
     let exists = |file: &str| host.is_file(&host.path(&file.replace("{home}", home)));
-    let known = launchers::launchers(&sight.inventory, &sight.catalogue, &sight.facts, &exists);
-    let (env, table, root) = (host.env(), &wish.project.file.cache, &wish.project.root);
+    let known = launchers::launchers(&machine.inventory, &machine.catalogue, &machine.facts, &exists);
+    let (env, table, root) = (host.env(), &request.project.file.cache, &request.project.root);
     launchers::apply(plan, &LauncherContext { launchers: &known, flag, env, table, root })
 }

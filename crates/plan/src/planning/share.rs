@@ -1,5 +1,5 @@
-//! Libraries that another project has built, used in place of an own copy with the same symbols: they are found as a CMake
-//! package.
+//! Uses libraries that another project has built in place of this project's copy, which has the same symbols. CMake finds
+//! them as a package.
 
 use std::fmt::Write as _;
 
@@ -19,21 +19,22 @@ use crate::project::Project;
 use crate::project::profile::{Profile, WantedOption};
 use crate::project::together::{SameSymbols, VERSION, With};
 
-/// Folder of the packages in a build folder.
+/// Folder of the generated packages in a build folder.
 const PACKAGES: &str = "packages";
 
 /// Libraries that another project has built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shared {
-    /// The library, which is the name of the package too: `ggml`.
+    /// Name of the library and of its CMake package: `ggml`.
     pub library: String,
-    /// What the other project has built.
+    /// The manifest of the other project's build.
     pub manifest: Manifest,
-    /// Where that stands.
+    /// Path of that manifest.
     pub path: HostPath,
 }
 
-/// What a project takes from the others that go into its program, where gpubuild.toml says `same_symbols = "shared"`.
+/// The libraries that a project uses from other projects of the same program: those with `same_symbols = "shared"` in
+/// gpubuild.toml.
 pub(super) fn wanted(
     host: &dyn ReadFiles,
     project: &Project,
@@ -62,21 +63,21 @@ fn from(host: &dyn ReadFiles, project: &Project, with: &With) -> Result<Shared, 
         let hint = format!("build it first: `gpubuild build --project {}`", with.folder);
         reason(
             id!("symbols.other-not-built"),
-            format!("the libraries of `{name}` are to be used, and {why}"),
+            format!("the libraries of `{name}` are required, but {why}"),
             hint,
         )
     })?;
-    let brings = |library: &&String| {
+    let provides = |library: &&String| {
         manifest.trees.iter().flat_map(|tree| &tree.files).any(|file| file.target == **library)
     };
-    let library = with.library.as_ref().or_else(|| project.profile.share.keys().find(brings)).cloned();
+    let library = with.library.as_ref().or_else(|| project.profile.share.keys().find(provides)).cloned();
     let library = library.ok_or_else(|| {
-        let text = format!("nothing says which library of `{name}` this project can use in place of its own");
-        let hint = "name it in gpubuild.toml, `library = \"NAME\"` under `[[with]]`, with the options that have the project \
-                    look for it as a CMake package; or use `same_symbols = \"prefix\"`";
+        let text = format!("the library of `{name}` that replaces this project's copy is not known");
+        let hint = "set `library = \"NAME\"` under `[[with]]` in gpubuild.toml and the options that make the project find it \
+                    as a CMake package, or use `same_symbols = \"prefix\"`";
         reason(id!("symbols.not-shareable"), text, hint)
     })?;
-    // Another version may do, which the compiler finds out. Structures of another size never do.
+    // A different version may be compatible; the compiler reports it if not. Structures of different sizes never are.
     let differences: Vec<String> =
         with.differences.iter().filter(|one| one.name != VERSION).map(ToString::to_string).collect();
     if !differences.is_empty() {
@@ -94,7 +95,7 @@ fn reason(id: DiagnosticId, text: impl Into<String>, hint: impl Into<String>) ->
     Reason::new(id, text.into()).hint(hint.into())
 }
 
-/// A backend that was named and that the other project was built without.
+/// Refuses a requested backend that the other project was built without.
 fn refuse_missing(shared: &Shared, with: &With, request: &BackendRequest) -> Result<(), PlanRefusal> {
     let BackendSelection::Named(named) = &request.selection else { return Ok(()) };
     let blocked = |backend: &Backend| {
@@ -113,7 +114,8 @@ fn refuse_missing(shared: &Shared, with: &With, request: &BackendRequest) -> Res
     Err(PlanRefusal { origin: request.origin.clone(), blocked, project: Vec::new() })
 }
 
-/// Has the project look for the packages. Backends come with the shared libraries, so the rest is built for `cpu`.
+/// Sets the options that make the project find the packages. The shared libraries provide the backends, so the project
+/// itself is built for `cpu`.
 pub fn apply(shared: &[Shared], project: &mut Project, request: &mut BackendRequest) {
     if shared.is_empty() {
         return;
@@ -133,22 +135,24 @@ impl Shared {
         root.join(PACKAGES).join(&self.library)
     }
 
-    /// Names the package's folder to CMake.
+    /// Sets `<library>_DIR` to the package's folder.
     pub fn point(&self, project: &mut Project) {
         let folder = self.folder(&project.build_root).forward_slashes();
         project.file.project.options.insert(format!("{}_DIR", self.library), folder);
     }
 
-    /// Takes out of a plan what the shared libraries bring: their options would mean nothing, their targets are not there.
+    /// Removes the options and targets of the shared libraries from a plan: this project does not build them.
     pub fn strip(&self, project: &Project, plan: &mut Plan) {
         let base = project.profile.share.get(&self.library).and_then(|rule| rule.profile.as_deref());
         let base = base.and_then(Profile::builtin);
-        let said = &project.file.project.options;
+        let user_options = &project.file.project.options;
         for tree in &mut plan.trees {
             if let Some(profile) = &base {
                 let rows = profile.backends.values();
                 let of_rows = rows.clone().flat_map(|row| row.options.keys().chain([&row.option]));
-                for name in profile.options.keys().chain(of_rows).filter(|name| !said.contains_key(*name)) {
+                for name in
+                    profile.options.keys().chain(of_rows).filter(|name| !user_options.contains_key(*name))
+                {
                     tree.cache.remove(name);
                 }
                 let targets: Vec<&WantedOption> =
@@ -161,15 +165,15 @@ impl Shared {
         }
     }
 
-    /// The package, for a build folder.
+    /// The package file in the build folder `root`.
     pub fn package(&self, host: &dyn HostInfo, root: &HostPath) -> CmakePackage {
         let file = self.folder(root).join(&format!("{}-config.cmake", self.library));
         CmakePackage { file, text: self.text(host) }
     }
 
-    /// A package with the target `<library>::<name>` for each library. Every one of them brings the whole link line.
+    /// The text of the package: a target `<library>::<name>` for each library, each with the complete link line.
     fn text(&self, host: &dyn HostInfo) -> String {
-        let whole = format!("gpubuild::{}", self.manifest.project);
+        let target = format!("gpubuild::{}", self.manifest.project);
         let mut text = link::cmake(&link::directives(&self.manifest, host.platform().os), &self.manifest);
         let interface = self.manifest.interface();
         let lists = [
@@ -181,7 +185,7 @@ impl Shared {
                 .iter()
                 .map(|entry| format!("\n  {}", cmake_bracket(&entry.replace('\\', "/"))))
                 .collect();
-            writeln!(text, "{command}({whole} INTERFACE{})", entries.concat()).expect("writing to a string");
+            writeln!(text, "{command}({target} INTERFACE{})", entries.concat()).expect("writing to a string");
         }
         let files = self.manifest.trees.iter().flat_map(|tree| &tree.files);
         let mut names: Vec<&str> =
@@ -192,7 +196,7 @@ impl Shared {
         for name in names {
             writeln!(
                 text,
-                "if(NOT TARGET {library}::{name})\n  add_library({library}::{name} INTERFACE IMPORTED)\n  target_link_libraries({library}::{name} INTERFACE {whole})\nendif()"
+                "if(NOT TARGET {library}::{name})\n  add_library({library}::{name} INTERFACE IMPORTED)\n  target_link_libraries({library}::{name} INTERFACE {target})\nendif()"
             )
             .expect("writing to a string");
         }
@@ -200,10 +204,10 @@ impl Shared {
         text
     }
 
-    /// A manifest without what the other project links.
+    /// A manifest without the libraries that the other project links.
     #[must_use]
     pub fn without(&self, mut manifest: Manifest) -> Manifest {
-        manifest.forget(&self.manifest.trees);
+        manifest.remove_linked_by(&self.manifest.trees);
         manifest
     }
 }
@@ -225,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_has_a_target_for_each_library_and_all_that_its_users_need() {
+    fn package_has_a_target_for_each_library_and_its_usage_requirements() {
         let (host, shared) = shared();
         let text = shared.text(&host);
         for part in [
@@ -241,14 +245,14 @@ mod tests {
     }
 
     #[test]
-    fn what_the_other_crate_links_is_linked_once() {
+    fn libraries_that_another_crate_links_are_linked_once() {
         let (_, shared) = shared();
         let own = shared.without(shared.manifest.clone());
         assert_eq!(own.trees[0].link, [LinkItem::System { name: "m".into() }]);
     }
 
     #[test]
-    fn structures_of_another_size_are_not_shared() {
+    fn libraries_with_structures_of_different_sizes_are_not_shared() {
         let project = |name: &str, defines: &str| {
             let folder = format!("/{name}");
             [
@@ -262,7 +266,7 @@ mod tests {
                 (format!("{folder}/ggml/include/ggml.h"), "#define GGML_MAX_NAME 64\n".to_owned()),
             ]
         };
-        let refusal = |defines: &str| {
+        let shared_library = |defines: &str| {
             let mut host = RecordedHost::builder(Os::Linux, Arch::X86_64);
             for (path, text) in project("llama", "").into_iter().chain(project("whisper", defines)) {
                 let more = if path == "/whisper/gpubuild.toml" {
@@ -281,8 +285,8 @@ mod tests {
             };
             wanted(&host, &project, &request).map(|found| found[0].library.clone())
         };
-        assert_eq!(refusal("").unwrap(), "ggml");
-        let reasons = refusal("add_compile_definitions(GGML_MAX_NAME=128)\n").unwrap_err().project;
+        assert_eq!(shared_library("").unwrap(), "ggml");
+        let reasons = shared_library("add_compile_definitions(GGML_MAX_NAME=128)\n").unwrap_err().project;
         assert_eq!(reasons[0].id, "symbols.not-shareable");
         assert!(reasons[0].text.contains("GGML_MAX_NAME is 128 and 64"), "{reasons:?}");
     }

@@ -6,32 +6,36 @@ use super::LauncherTable;
 
 /// `[cache]` of `gpubuild.toml`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CacheTable {
-    /// `on` (without it), `readonly`, `off`.
+    /// How builds use the build store. `GPUBUILD_STORE` has precedence.
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "on")))]
     pub store: Option<CacheAccess>,
-    /// Folder of the store, relative to the file.
+    /// Folder of the build store, relative to gpubuild.toml; by default in gpubuild's cache folder.
     pub folder: Option<String>,
-    /// How much it may hold, `10GiB`.
+    /// Maximum size of the build store.
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "10GiB")))]
     pub max_size: Option<String>,
-    /// What stands in front of compilers: `none` (default), `auto`, `ccache`, `sccache`, `distcc`, `icecream`,
-    /// `ccache+distcc`.
+    /// Compiler launcher: `none`, `auto`, `ccache`, `sccache`, `distcc`, `icecream`, `ccache+distcc`, or a path.
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "none")))]
     pub launcher: Option<String>,
-    /// The same by language.
+    /// Compiler launchers by language, which have precedence over `launcher`.
     #[serde(default)]
     pub languages: LauncherTable,
-    /// Storage that machines share through a launcher, `redis://build-cache:6379`.
+    /// URL of the storage that machines share through the launcher, without credentials: `redis://build-cache:6379`.
     pub remote: Option<String>,
 }
 
-/// What may be done with a store.
+/// How builds use the build store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum CacheAccess {
-    /// Nothing.
+    /// Do not use it.
     Off,
-    /// Results are taken, none is put in.
+    /// Reuse results, but do not add any.
     Readonly,
-    /// Both.
+    /// Reuse and add results.
     On,
 }

@@ -1,28 +1,28 @@
-//! Why there is no project.
+//! Errors while a project is found and loaded.
 
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::id;
 
 use super::{FILE_NAME, SCHEMA};
 
-/// Why there is no project.
+/// A project that cannot be found or loaded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProjectError {
-    /// No file here or above.
+    /// No project file in the folder or any parent folder.
     #[error("no `{FILE_NAME}` in `{start}` or any folder above it")]
     NotFound {
-        /// Where the search began.
+        /// The folder where the search started.
         start: String,
     },
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("failed to read `{path}`: {message}")]
     Unreadable {
         /// The file.
         path: String,
-        /// What the system said.
+        /// The system's error.
         message: String,
     },
-    /// It is not what it should be; the message shows line and column.
+    /// The file is invalid.
     #[error("`{path}` is not valid: {message}")]
     Invalid {
         /// The file.
@@ -30,26 +30,26 @@ pub enum ProjectError {
         /// The parser's message, with the line and a caret.
         message: String,
     },
-    /// Written for a later version.
-    #[error("`{path}` has schema {found}, and this gpubuild reads up to {SCHEMA}")]
+    /// The file requires a later version of gpubuild.
+    #[error("`{path}` has schema {found}, but this version of gpubuild reads schemas up to {SCHEMA}")]
     Newer {
         /// The file.
         path: String,
-        /// The number in it.
+        /// Its schema.
         found: i64,
     },
-    /// No such profile.
-    #[error("`{path}` names the unknown profile `{name}`; known are {}", .known.join(", "))]
+    /// The profile does not exist.
+    #[error("`{path}` uses the unknown profile `{name}`; known profiles: {}", .known.join(", "))]
     UnknownProfile {
         /// The file.
         path: String,
-        /// As written.
+        /// The name as written.
         name: String,
-        /// The ones that exist.
+        /// Existing profiles.
         known: Vec<String>,
     },
-    /// The CMake project is not there.
-    #[error("`{path}` names the source folder `{source_folder}`, and there is no CMakeLists.txt in it")]
+    /// The source folder is not a CMake project.
+    #[error("`{path}` sets the source folder to `{source_folder}`, which does not contain a CMakeLists.txt")]
     NoSource {
         /// The file.
         path: String,
@@ -73,17 +73,17 @@ impl Diagnostic for ProjectError {
     fn hint(&self) -> Option<String> {
         Some(match self {
             Self::NotFound { .. } => {
-                format!("run it inside a project, or name one with `--project DIR` ({FILE_NAME})")
+                format!(
+                    "run the command in a project, or select one with `--project DIR` (contains {FILE_NAME})"
+                )
             }
-            Self::Unreadable { .. } => "check that the file is there and that you may read it".to_owned(),
+            Self::Unreadable { .. } => "check that the file exists and is readable".to_owned(),
             Self::Invalid { .. } => {
-                "correct the marked place; docs/reference/project-file.md lists every key".to_owned()
+                "correct the marked line; docs/reference/project-file.md lists all keys".to_owned()
             }
             Self::Newer { .. } => "update gpubuild: `cargo install gpubuild`".to_owned(),
             Self::UnknownProfile { .. } => "use `cmake` for any other CMake project".to_owned(),
-            Self::NoSource { .. } => {
-                "correct `source`, or fetch the submodule that should be there".to_owned()
-            }
+            Self::NoSource { .. } => "correct `source`, or fetch the submodule".to_owned(),
         })
     }
 }

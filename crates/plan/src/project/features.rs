@@ -1,12 +1,12 @@
-//! Cargo features of the program that bear the names of backends: a program that is built for backends that somebody named
-//! gets the features of these and of no others, whatever its default is. Pure.
+//! Selects the Cargo features of a program that are named after backends. If backends are requested by name, the program
+//! is built with exactly their features, independent of its default features. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_core::backend::Backend;
 use serde::Deserialize;
 
-/// The features of a Cargo.toml, each with what it switches on.
+/// The features of a Cargo.toml, each with the features that it enables.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Features(BTreeMap<String, Vec<String>>);
 
@@ -17,14 +17,14 @@ struct CrateFeatures {
 }
 
 impl Features {
-    /// Those of a Cargo.toml; none if it cannot be read, which cargo tells better.
+    /// Parses a Cargo.toml. Returns no features if it is invalid; cargo reports the error.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         gpubuild_toml::from_str::<CrateFeatures>(text).unwrap_or_default().features
     }
 
-    /// What cargo is told so that exactly the features of these backends are on, beside those that have nothing to do with
-    /// backends. Nothing where the default is right already, and for a package without such features.
+    /// Arguments for cargo that enable exactly the features of these backends and keep all features that are not named after
+    /// backends. Empty if the default features are already correct, or if the package has no such features.
     #[must_use]
     pub fn arguments(&self, backends: &[Backend]) -> Vec<String> {
         let backend = |name: &str| self.0.contains_key(name).then(|| name.parse::<Backend>().ok()).flatten();
@@ -32,7 +32,7 @@ impl Features {
         let is_asked = |name: &String| backend(name).is_some_and(|one| backends.contains(&one));
         let default = self.0.get("default").map(Vec::as_slice).unwrap_or_default();
         let (left_out, kept): (Vec<&String>, Vec<&String>) = default.iter().partition(|name| is_other(name));
-        // `dep:x` in the default has no name on a command line. The build script says what is wrong then.
+        // `dep:x` in the default features cannot be given on the command line. The build script reports the mismatch then.
         let is_replaced = !left_out.is_empty() && !kept.iter().any(|name| name.starts_with("dep:"));
         let on = self.reached(default);
         let wanted = self.0.keys().filter(|name| is_asked(name));
@@ -54,7 +54,7 @@ impl Features {
         arguments
     }
 
-    /// Everything that features switch on, with themselves.
+    /// These features and all that they enable, transitively.
     fn reached<'a>(&'a self, from: &'a [String]) -> BTreeSet<&'a str> {
         let mut found = BTreeSet::new();
         let mut next: Vec<&str> = from.iter().map(String::as_str).collect();
@@ -71,34 +71,34 @@ impl Features {
 mod tests {
     use super::*;
 
-    fn check(default: &str, further: &str, backends: &str) -> String {
+    fn check(default: &str, additional: &str, backends: &str) -> String {
         let text = format!(
-            "[package]\nname = \"x\"\n[features]\ndefault = {default}\ncuda = []\nhip = []\nopencl = [\"sys/opencl\"]\nvulkan = []\n{further}"
+            "[package]\nname = \"x\"\n[features]\ndefault = {default}\ncuda = []\nhip = []\nopencl = [\"sys/opencl\"]\nvulkan = []\n{additional}"
         );
         let backends: Vec<Backend> = backends.split(',').map(|id| id.parse().unwrap()).collect();
         Features::parse(&text).arguments(&backends).join(" ")
     }
 
     #[test]
-    fn the_program_gets_the_features_of_what_was_asked_for() {
+    fn features_of_requested_backends_are_enabled() {
         let vulkan = "[\"vulkan\"]";
-        assert_eq!(check(vulkan, "", "cpu,vulkan"), "", "the default says so");
+        assert_eq!(check(vulkan, "", "cpu,vulkan"), "", "the default is already correct");
         assert_eq!(check(vulkan, "", "cpu"), "--no-default-features");
         assert_eq!(check(vulkan, "", "cpu,opencl"), "--no-default-features --features opencl");
         assert_eq!(check(vulkan, "", "cpu,vulkan,rocm"), "--features hip");
         assert_eq!(check("[]", "", "cpu,cuda,vulkan"), "--features cuda,vulkan");
         assert_eq!(check("[]", "cpu = []\n", "cpu"), "--features cpu");
-        assert_eq!(check("[]", "", "cpu,metal"), "", "it has no feature for that");
+        assert_eq!(check("[]", "", "cpu,metal"), "", "the package has no such feature");
     }
 
     #[test]
-    fn other_features_stay_as_they_are() {
-        let further = "tls = [\"dep:tls\"]\ngpu = [\"vulkan\"]\n";
+    fn other_features_are_kept() {
+        let additional = "tls = [\"dep:tls\"]\ngpu = [\"vulkan\"]\n";
         let default = "[\"tls\", \"vulkan\", \"sys/fast\"]";
-        assert_eq!(check(default, further, "cpu"), "--no-default-features --features sys/fast,tls");
-        assert_eq!(check("[\"gpu\"]", further, "cpu,vulkan"), "", "it is on already");
-        assert_eq!(check("[\"gpu\"]", further, "cpu"), "", "what it means is not ours to guess");
-        assert_eq!(check("[\"dep:tls\", \"vulkan\"]", further, "cpu,cuda"), "--features cuda");
+        assert_eq!(check(default, additional, "cpu"), "--no-default-features --features sys/fast,tls");
+        assert_eq!(check("[\"gpu\"]", additional, "cpu,vulkan"), "", "already enabled by `gpu`");
+        assert_eq!(check("[\"gpu\"]", additional, "cpu"), "", "features with other names are not changed");
+        assert_eq!(check("[\"dep:tls\", \"vulkan\"]", additional, "cpu,cuda"), "--features cuda");
         assert!(Features::parse("[package]\nname = \"x\"\n").arguments(&Backend::ALL).is_empty());
         assert!(Features::parse("no TOML").arguments(&Backend::ALL).is_empty());
     }

@@ -1,4 +1,4 @@
-//! `gpubuild.toml` as it is written, table by table; docs/reference/project-file.md explains every key.
+//! The tables of `gpubuild.toml`. The comments of fields are descriptions in its JSON schema and in docs/reference/project-file-keys.md.
 
 use std::collections::BTreeMap;
 
@@ -11,106 +11,122 @@ use crate::project::Linkage;
 use crate::project::profile::WantedOption;
 use crate::project::together::SameSymbols;
 
-/// The file as it is written.
+/// The project file of gpubuild: how a native GPU project is built, tested and packed.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ProjectFile {
-    /// Version of the form.
+    /// Version of the file format: 1.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = 1)))]
     pub schema: i64,
-    /// What is built.
+    /// The CMake project.
     pub project: ProjectTable,
-    /// Settings per backend.
+    /// Settings of a backend: `[backends.cuda]`.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "by_backend::<BackendTable>"))]
     pub backends: BTreeMap<Backend, BackendTable>,
     /// The Rust program that links the result.
     pub binary: Option<BinaryTable>,
-    /// Toolkits that are missing.
+    /// Installation of missing toolkits.
     #[serde(default)]
     pub toolkits: ToolkitsTable,
-    /// Python environment for run-time wheels.
+    /// The Python environment for wheels with run-time libraries.
     pub python: Option<PythonTable>,
-    /// Limits on parallel work.
+    /// Limits on parallel compilers.
     #[serde(default)]
     pub limits: LimitsTable,
-    /// Other projects whose libraries go into the same program.
+    /// Other projects whose libraries are linked into the same program.
     #[serde(default)]
     pub with: Vec<WithTable>,
-    /// What the results have to keep to.
+    /// Requirements on the build outputs, which `gpubuild audit` checks.
     #[serde(default)]
     pub audit: AuditTable,
-    /// The build store, compiler caches and distributed compilers.
+    /// The build store and compiler launchers.
     #[serde(default)]
     pub cache: CacheTable,
-    /// What is built for whom.
+    /// Packaged builds, for CI and releases: `gpubuild build --variant NAME`.
     #[serde(default)]
     pub variants: Vec<VariantTable>,
-    /// How jobs of a service get gpubuild.
+    /// How CI jobs install and run gpubuild.
     #[serde(default)]
     pub ci: CiTable,
-    /// What is packed beside the program.
+    /// Content of a release, for `gpubuild pack`.
     #[serde(default)]
     pub pack: PackTable,
 }
 
 /// `[project]`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ProjectTable {
-    /// Name, used for folders and archives.
+    /// Name of the project, used for folders and archives: letters, digits, `-`, `_` and `.`.
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = "^[A-Za-z0-9_-][A-Za-z0-9_.-]*$")))]
     pub name: String,
-    /// Folder of the CMake project, relative to the file.
+    /// Folder with the top-level CMakeLists.txt, relative to gpubuild.toml.
     pub source: String,
-    /// `gk`, `ggml`, `llama`, `whisper`, `stable-diffusion`, `cmake`.
+    /// Id of the profile, which describes the options and targets of the project; `cmake` for projects without one.
     #[serde(default = "default_profile")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "profile_id"))]
     pub profile: String,
-    /// Backends to build where neither a flag nor the environment names any; `auto` without it.
-    pub backends: Option<BackendWord>,
-    /// Backends of the project that gpubuild has no toolkit for.
+    /// Backends to build, unless a flag or an environment variable selects others: `auto`, `all`, or a list of ids.
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "auto")))]
+    pub backends: Option<BackendList>,
+    /// Ids of backends of the project that gpubuild has no toolkit for, such as `rpc`.
     #[serde(default)]
     pub extra: Vec<String>,
-    /// Whether code may be built that only runs on processors like the build machine's.
+    /// Whether to compile only for the kind of processor that the build machine has, as with `--native`.
     #[serde(default)]
     pub native: bool,
-    /// CMake targets that a program links, in addition to those of the profile.
+    /// Additional CMake targets that a program links. `a | b` selects the first that exists; `c?` may be missing.
     #[serde(default)]
     pub targets: Vec<WantedOption>,
-    /// Further cache entries.
+    /// Additional CMake cache entries. An entry that CMake does not use is an error.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
-    /// How its libraries come into a program; `static` without it.
+    /// How a program links the project's libraries.
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "static")))]
     pub linkage: Option<Linkage>,
-    /// Unified diffs for the sources, relative to the file; they are applied to a copy.
+    /// Unified diffs to apply to a copy of the sources: paths relative to gpubuild.toml, or `{ file = "PATH", optional = true }`.
     #[serde(default)]
     pub patches: Vec<Patch>,
-    /// Whether a copy of the sources is built, as with patches: for projects that write into their source folder.
+    /// Whether to build from a copy of the sources even without patches, for projects that write into their source folder.
     #[serde(default)]
     pub copy: bool,
-    /// C headers to make bindings of.
+    /// C headers to generate Rust bindings for, relative to gpubuild.toml.
     #[serde(default)]
     pub headers: Vec<String>,
 }
 
-/// A path, or a table with more about it.
+/// A patch: a path, or a table `{ file, optional }`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(from = "PatchForm")]
 pub struct Patch {
-    /// The diff, relative to the file.
+    /// The diff, relative to gpubuild.toml.
     pub file: String,
-    /// Whether it is passed over where it does not apply.
+    /// Whether to skip it if it does not apply.
     pub optional: bool,
 }
 
+/// A unified diff: a path, or a table with more settings.
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 enum PatchForm {
+    /// Path of the diff, relative to gpubuild.toml.
     Path(String),
+    /// A path with more settings.
     Table(PatchTable),
 }
 
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct PatchTable {
+    /// Path of the diff, relative to gpubuild.toml.
     file: String,
+    /// Whether to skip the diff, with a note, if it does not apply.
     #[serde(default)]
     optional: bool,
 }
@@ -124,129 +140,165 @@ impl From<PatchForm> for Patch {
     }
 }
 
-/// `"auto"`, `"all"`, or a list of ids.
+/// Value of `backends`: `"auto"`, `"all"`, or a list of ids.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
-pub enum BackendWord {
-    /// A selection by word.
-    Word(String),
-    /// Backends by id.
+pub enum BackendList {
+    /// `auto`, `all`, or ids separated by commas.
+    Keyword(String),
+    /// A list of ids.
     List(Vec<String>),
 }
 
 /// `[backends.ID]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct BackendTable {
-    /// `auto`, `native` or a list.
+    /// GPU architectures to build for: `auto`, `native`, `all`, `all-major`, or a list such as `["80", "90a", "120f-virtual"]`.
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "auto")))]
     pub archs: Option<Archs>,
-    /// Version requirement on the toolkit, `>=12.4`, `>=12.4, <13`.
+    /// Version requirement on the toolkit: `>=12.4, <13`, or a release such as `12`.
     pub toolkit: Option<String>,
-    /// Several such requirements: one module for each, in a tree of its own.
+    /// Version requirements on several toolkits, instead of `toolkit`. With `linkage = "dynamic"`, each builds one module.
     #[serde(default)]
     pub toolkits: Vec<String>,
-    /// Whether it is built once per level of processors.
+    /// Whether to build one module per processor level, with `linkage = "dynamic"`; for `cpu`.
     #[serde(default)]
     pub variants: bool,
-    /// Further cache entries while this backend is built.
+    /// Additional CMake cache entries that are set if this backend is built.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
 }
 
-/// Architectures to build for.
+/// Value of `archs`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Archs {
-    /// `auto` or `native`, or one architecture.
-    Word(String),
-    /// Several.
+    /// `auto`, `native`, `all`, `all-major`, or one architecture.
+    Keyword(String),
+    /// Several architectures.
     List(Vec<String>),
 }
 
 /// `[binary]`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct BinaryTable {
-    /// Folder of the cargo package, relative to the file.
+    /// Folder of the cargo package, relative to gpubuild.toml.
     pub package: String,
-    /// Cargo profile, `release` without it.
+    /// Cargo profile to build it with.
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "release")))]
     pub profile: Option<String>,
-    /// Arguments with which the program measures itself; it gets `--backend ID --json` too.
+    /// Arguments with which the program measures itself. `--backend ID --json` and the arguments of `gpubuild bench` are appended.
     #[serde(default)]
     pub bench: Vec<String>,
 }
 
 /// `[toolkits]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ToolkitsTable {
-    /// Whether a build installs the toolkits that it lacks, as with `--provision`.
+    /// Whether builds install missing toolkits, as with `--provision`.
     #[serde(default)]
     pub provision: bool,
 }
 
 /// `[python]`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PythonTable {
-    /// Folder of the virtual environment, relative to the file.
+    /// Folder of the virtual environment, relative to gpubuild.toml.
     pub venv: String,
 }
 
 /// `[[with]]`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WithTable {
     /// Folder with the gpubuild.toml of the other project, relative to this file.
     pub project: String,
-    /// What to do with symbols that both define.
+    /// How to handle symbols that both projects define.
     #[serde(default)]
     pub same_symbols: SameSymbols,
-    /// With `shared`: the library of the other project that this one uses; the profile knows it for ggml.
+    /// CMake package of the library that this project uses from the other one, with `same_symbols = "shared"`.
     pub library: Option<String>,
 }
 
 /// `[limits]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct LimitsTable {
-    /// Memory that one CUDA or HIP compiler may need, `2GiB`.
+    /// Memory that one CUDA or HIP compiler may need: `2GiB`. Limits how many run in parallel. The profile sets the default, else
+    /// `2GiB`.
     pub memory_per_cuda_job: Option<String>,
-    /// Compilers at once.
+    /// Maximum number of parallel compilers; by default cargo's `-j` in a build script, else the number of processor threads.
     pub jobs: Option<u32>,
 }
 
 /// `[audit]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AuditTable {
-    /// A level or a processor that code for everybody keeps to: `x86-64-v3`, `haswell`, `armv8.2-a+dotprod`.
+    /// Processor level or processor that code without run-time dispatch may require: `x86-64-v3`, `haswell`, `armv8.2-a+dotprod`.
+    /// By default what the options of the project select.
     pub cpu: Option<String>,
-    /// The newest glibc that may be needed, `2.28`.
+    /// The newest glibc version that outputs may require: `2.28`.
     pub glibc: Option<String>,
-    /// The newest version of libstdc++'s symbols that may be needed, `3.4.25`.
+    /// The newest `GLIBCXX` symbol version that outputs may require: `3.4.25`.
     pub glibcxx: Option<String>,
-    /// The same of the C++ ABI, `1.3.11`.
+    /// The newest `CXXABI` symbol version that outputs may require: `1.3.11`.
     pub cxxabi: Option<String>,
-    /// The largest file, `200MiB`.
+    /// Maximum size of an output file: `200MiB`.
     pub max_size: Option<String>,
-    /// Ids of findings that are accepted.
+    /// Ids of findings to accept, or groups such as `audit.rpath.*`.
     #[serde(default)]
     pub allow: Vec<String>,
 }
 
-/// `[cache.languages]`.
+/// `[cache.languages]`: compiler launchers by language, in the notation of `launcher`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct LauncherTable {
-    /// For C.
+    /// Launcher for C.
     pub c: Option<String>,
-    /// For C++.
+    /// Launcher for C++.
     pub cxx: Option<String>,
-    /// For CUDA.
+    /// Launcher for CUDA.
     pub cuda: Option<String>,
-    /// For HIP.
+    /// Launcher for HIP.
     pub hip: Option<String>,
+}
+
+/// The schema of a table with a key per backend. `hip` is an alias of `rocm`.
+#[cfg(feature = "schema")]
+pub(super) fn by_backend<T: schemars::JsonSchema>(
+    generator: &mut schemars::SchemaGenerator,
+) -> schemars::Schema {
+    let property = |id: &str| {
+        let mut schema = generator.subschema_for::<T>();
+        schema.insert("description".to_owned(), format!("For the backend `{id}`.").into());
+        (id.to_owned(), schema.to_value())
+    };
+    let ids = Backend::ALL.into_iter().map(Backend::id).chain(["hip"]);
+    let properties: serde_json::Map<String, serde_json::Value> = ids.map(property).collect();
+    schemars::json_schema!({ "type": "object", "properties": properties, "additionalProperties": false })
+}
+
+/// The schema of a profile's id.
+#[cfg(feature = "schema")]
+fn profile_id(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let ids: Vec<&str> = super::profile::Profile::names().collect();
+    schemars::json_schema!({ "type": "string", "enum": ids })
 }
 
 fn default_profile() -> String {

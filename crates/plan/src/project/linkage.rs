@@ -1,22 +1,23 @@
-//! `[project] linkage`: in the program, beside it, or opened by it.
+//! `linkage` of `[project]` in gpubuild.toml.
 
 use serde::{Deserialize, Serialize};
 
-/// Kinds of linkage.
+/// How a program links a project's libraries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Linkage {
-    /// Archives: everything is in the program.
+    /// Static libraries.
     #[default]
     Static,
-    /// Shared libraries that the program names.
+    /// Shared libraries that the program is linked with.
     Shared,
-    /// Shared libraries, and every backend a module that the program opens while it runs.
+    /// Shared base libraries, and a module per backend that the program loads at run time.
     Dynamic,
 }
 
 impl Linkage {
-    /// The word in gpubuild.toml and on the command line.
+    /// The value in gpubuild.toml and on the command line.
     #[must_use]
     pub fn id(self) -> &'static str {
         match self {
@@ -26,7 +27,7 @@ impl Linkage {
         }
     }
 
-    /// Whether archives are built.
+    /// Whether static libraries are built.
     #[must_use]
     pub fn is_static(&self) -> bool {
         *self == Self::Static

@@ -1,4 +1,4 @@
-//! `gpubuild.toml`: what a project consists of, read with errors that show the line.
+//! Reads a project: `gpubuild.toml`, its profile and its CMake scripts.
 
 pub mod abi;
 mod cache;
@@ -24,44 +24,44 @@ use self::together::With;
 pub use cache::{CacheAccess, CacheTable};
 pub use error::ProjectError;
 pub use file::{
-    Archs, AuditTable, BackendTable, BackendWord, BinaryTable, LauncherTable, LimitsTable, Patch,
+    Archs, AuditTable, BackendList, BackendTable, BinaryTable, LauncherTable, LimitsTable, Patch,
     ProjectFile, ProjectTable, PythonTable, ToolkitsTable, WithTable,
 };
 pub use linkage::Linkage;
 pub use pack::PackTable;
 pub use sources::{PlannedPatch, SourceCopy};
 
-/// Name of the file.
+/// Name of the project file.
 pub const FILE_NAME: &str = "gpubuild.toml";
 
 /// The highest schema that this version reads.
 const SCHEMA: i64 = 1;
 
-/// A project: its file, the profile that it names, and where it lies.
+/// A loaded project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Project {
-    /// Folder with `gpubuild.toml`.
+    /// Folder that contains `gpubuild.toml`.
     pub root: HostPath,
-    /// What the file says.
+    /// The parsed file.
     pub file: ProjectFile,
-    /// Names of options and targets.
+    /// The profile that the file selects.
     pub profile: Profile,
-    /// The folder with the top `CMakeLists.txt`.
+    /// Folder with the top-level `CMakeLists.txt`.
     pub source: HostPath,
-    /// Options that the project's own scripts declare, as far as the profile says where.
+    /// Options that the project's CMake scripts declare; empty if the profile does not list the scripts.
     pub known: BTreeSet<String>,
-    /// Backends for which the profile says where kernels lie and nothing lies there.
+    /// Backends whose kernels the profile locates in the sources, but which this version of the project lacks.
     pub without_kernels: BTreeSet<Backend>,
-    /// Folder that everything is built into.
+    /// The build folder.
     pub build_root: HostPath,
-    /// Other projects whose libraries go into the same program.
+    /// Other projects whose libraries are linked into the same program.
     pub with: Vec<With>,
     /// Cargo features of the program.
     pub features: Features,
 }
 
 impl Project {
-    /// The copy of the sources that is built, where it is not the sources themselves.
+    /// The copy of the sources to build from; `None` builds the sources in place.
     #[must_use]
     pub fn copy(&self) -> Option<SourceCopy> {
         let table = &self.file.project;
@@ -77,15 +77,15 @@ impl Project {
     }
 }
 
-/// What is wrong with an address of a shared storage, if anything.
+/// The problem with a URL of shared storage, as the end of a sentence.
 fn remote_problem(remote: &str) -> Option<&'static str> {
     let Some((_, rest)) = remote.split_once("://") else {
-        return Some("is no address such as `redis://build-cache:6379`");
+        return Some("is not a URL such as `redis://build-cache:6379`");
     };
     let authority = rest.split('/').next().unwrap_or_default();
     authority.contains('@').then_some(
-        "carries a password, which everybody who reads the file would know: set CCACHE_REMOTE_STORAGE or SCCACHE_REDIS \
-         in the environment instead",
+        "contains credentials, which do not belong in this file: set CCACHE_REMOTE_STORAGE or SCCACHE_REDIS in the environment \
+                instead",
     )
 }
 
@@ -102,7 +102,7 @@ pub fn find(host: &dyn ReadFiles, start: &HostPath) -> Result<HostPath, ProjectE
     Err(ProjectError::NotFound { start: start.to_string() })
 }
 
-/// Reads a project and looks whether its parts are there.
+/// Loads a project and the projects under `[[with]]`.
 pub fn load(host: &dyn ReadFiles, path: &HostPath) -> Result<Project, ProjectError> {
     let mut project = load_alone(host, path)?;
     let interface =
@@ -121,7 +121,7 @@ pub fn load(host: &dyn ReadFiles, path: &HostPath) -> Result<Project, ProjectErr
     Ok(project)
 }
 
-/// The same without a look at the projects that go with it.
+/// Loads a project without the projects under `[[with]]`.
 fn load_alone(host: &dyn ReadFiles, path: &HostPath) -> Result<Project, ProjectError> {
     let text = host
         .read_text(path)
@@ -130,7 +130,7 @@ fn load_alone(host: &dyn ReadFiles, path: &HostPath) -> Result<Project, ProjectE
     assemble(host, path, file, profile)
 }
 
-/// The part of [`load`] after the file is read: looks whether the parts are there.
+/// Completes a parsed file to a [`Project`]: checks that the sources exist, and reads the CMake scripts and Cargo.toml.
 pub fn assemble(
     host: &dyn ReadFiles,
     path: &HostPath,
@@ -176,7 +176,7 @@ pub fn assemble(
     })
 }
 
-/// The pure part of [`load`]: text to values.
+/// Parses and validates the text of a project file. `path` is used in errors only.
 pub fn parse(path: &str, text: &str) -> Result<(ProjectFile, Profile), ProjectError> {
     #[derive(Deserialize)]
     struct ProjectSchema {
@@ -186,7 +186,7 @@ pub fn parse(path: &str, text: &str) -> Result<(ProjectFile, Profile), ProjectEr
         path: path.to_owned(),
         message: error.to_string().trim_end().to_owned(),
     };
-    // The schema first: a file of a later version should be called that, not wrong.
+    // Check the schema first, so that a file for a later version is not reported as invalid.
     let found = gpubuild_toml::from_str::<ProjectSchema>(text).map_err(|error| invalid(&error))?.schema;
     if let Some(found) = found.filter(|found| *found > SCHEMA) {
         return Err(ProjectError::Newer { path: path.to_owned(), found });
@@ -235,14 +235,14 @@ mod tests {
     }
 
     #[test]
-    fn the_documented_file_is_read() {
+    fn documented_file_is_parsed() {
         let text = format!(
             "{GOOD}backends = [\"cpu\", \"cuda\"]\n[backends.cuda]\narchs = [\"80\", \"90a\"]\ntoolkit = \">=12.4\"\n\
              [binary]\npackage = \"examples/infer\"\n[python]\nvenv = \".venv\"\n[limits]\nmemory_per_cuda_job = \"2GiB\"\n"
         );
         let (file, profile) = parse("gpubuild.toml", &text).unwrap();
         assert_eq!(profile.id, "gk");
-        assert_eq!(file.project.backends, Some(BackendWord::List(vec!["cpu".into(), "cuda".into()])));
+        assert_eq!(file.project.backends, Some(BackendList::List(vec!["cpu".into(), "cuda".into()])));
         assert_eq!(file.backends[&Backend::Cuda].archs, Some(Archs::List(vec!["80".into(), "90a".into()])));
     }
 
@@ -255,26 +255,26 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_file_is_called_newer_even_if_it_has_unknown_keys() {
+    fn newer_schema_is_reported_before_unknown_keys() {
         let error = parse("gpubuild.toml", &format!("{}\n[future]\nx = 1\n", GOOD.replace("= 1", "= 2")))
             .unwrap_err();
         assert_eq!(error, ProjectError::Newer { path: "gpubuild.toml".into(), found: 2 });
     }
 
     #[test]
-    fn a_shared_storage_is_an_address_without_a_password() {
+    fn shared_storage_is_a_url_without_credentials() {
         let cache = |remote: &str| format!("{GOOD}[cache]\nlauncher = \"ccache\"\nremote = {remote:?}\n");
         let (file, _) = parse("gpubuild.toml", &cache("redis://cache:6379")).unwrap();
         assert_eq!(file.cache.remote.as_deref(), Some("redis://cache:6379"));
         let shown = message(&cache("redis://:hunter2@cache:6379"));
         assert!(shown.contains("CCACHE_REMOTE_STORAGE") && !shown.contains("hunter2"), "{shown}");
-        assert!(message(&cache("cache:6379")).contains("is no address"));
+        assert!(message(&cache("cache:6379")).contains("is not a URL"));
         assert!(message(&format!("{GOOD}[cache.languages]\nrust = \"sccache\"\n")).contains("rust"));
     }
 
     #[test]
-    fn unknown_profiles_and_hostile_names_are_refused() {
-        assert!(message(&GOOD.replace("\"gk\"", "\"gkk\"")).contains("known are cmake, ggml, gk"));
+    fn unknown_profiles_and_unsafe_names_are_refused() {
+        assert!(message(&GOOD.replace("\"gk\"", "\"gkk\"")).contains("known profiles: cmake, ggml, gk"));
         for name in ["", "../up", ".hidden", "a/b", "a b"] {
             assert!(
                 message(&GOOD.replace("\"infer\"", &format!("{name:?}"))).contains("project.name"),

@@ -1,23 +1,24 @@
-//! `[pack]` of gpubuild.toml: what is packed beside the program, and how the program proves itself.
+//! `[pack]` of gpubuild.toml: additional files of a release, and the check of the program.
 
 use serde::Deserialize;
 
 /// `[pack]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PackTable {
-    /// Arguments with which the program ends well if and only if a backend works; `{backend}` stands for its id.
+    /// Arguments with which the program exits with 0 if and only if a backend works. `{backend}` is replaced with its id.
     #[serde(default)]
     pub check: Vec<String>,
-    /// Files that come along, relative to the file, `*` for any text: they go to `share/<project>/`.
+    /// Additional files, relative to gpubuild.toml, with `*` as a wildcard: `models/*.gguf`. They are packed into `share/NAME/`.
     #[serde(default)]
     pub include: Vec<String>,
-    /// Further licences, in the same way.
+    /// Additional licence files, in the same notation.
     #[serde(default)]
     pub licences: Vec<String>,
-    /// Names of libraries that are left to the machine: `libz.so.*`.
+    /// Libraries that are not packed, because the machine provides them: `libz.so.*`.
     #[serde(default)]
     pub leave: Vec<String>,
-    /// The variant where nothing else suits; the plainest one without it.
+    /// Name of the variant for machines that no other variant fits; by default the one with the fewest requirements.
     pub default: Option<String>,
 }

@@ -1,24 +1,26 @@
-//! The sources that are built.
+//! The patched copy of a project's sources.
 
 use gpubuild_host::HostPath;
 use serde::Serialize;
 
-/// A copy of the sources, with patches applied.
+/// A planned copy of the sources with patches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SourceCopy {
-    /// The project's sources; they are only read.
+    /// The original sources, which the build does not modify.
     pub from: HostPath,
     /// The copy in the build folder.
     pub to: HostPath,
-    /// Patches in the order in which they are applied.
+    /// Patches in order of application.
     pub patches: Vec<PlannedPatch>,
 }
 
-/// A unified diff.
+/// A unified diff to apply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlannedPatch {
-    /// Its file.
+    /// Path of the diff.
     pub path: HostPath,
-    /// Whether it is passed over where it does not apply.
+    /// Whether to skip it if it does not apply.
     pub optional: bool,
 }

@@ -1,4 +1,4 @@
-//! Other projects whose libraries go into the same program, and whether their interfaces are the same.
+//! Other projects whose libraries are linked into the same program, and differences between their interfaces.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +8,24 @@ use serde::{Deserialize, Serialize};
 use super::abi::{default_of, version};
 use super::profile::{Abi, VersionPlace};
 
-/// What to do with symbols that two projects define.
+/// How to handle symbols that two projects define.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum SameSymbols {
     /// Refuse to build the program.
     #[default]
     Refuse,
-    /// Put a prefix before those of the other project.
+    /// Add a prefix to the symbols of the other project.
     Prefix,
-    /// Keep those of the other project inside a shared library.
+    /// Hide the symbols of the other project in a shared library.
     Dynamic,
-    /// Build this project on the other's library in place of its own copy.
+    /// Link this project with the other project's library in place of its own copy.
     Shared,
 }
 
 impl SameSymbols {
-    /// The word in gpubuild.toml.
+    /// The value in gpubuild.toml.
     #[must_use]
     pub fn id(self) -> &'static str {
         match self {
@@ -36,32 +37,33 @@ impl SameSymbols {
     }
 }
 
-/// Another project whose libraries go into the same program.
+/// Another project whose libraries are linked into the same program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct With {
     /// Its name.
     pub name: String,
-    /// Folder of its gpubuild.toml.
+    /// Folder that contains its gpubuild.toml.
     pub folder: HostPath,
-    /// What it built.
+    /// Path of its artifact manifest.
     pub manifest: HostPath,
-    /// What to do with symbols that both define.
+    /// How to handle symbols that both projects define.
     pub same_symbols: SameSymbols,
-    /// The library of the other project that this one uses, where gpubuild.toml names it.
+    /// The library of the other project that this one uses, if gpubuild.toml sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub library: Option<String>,
-    /// How the library that both contain differs, where both contain one.
+    /// Differences between the two copies of a library that both projects contain.
     pub differences: Vec<InterfaceDifference>,
 }
 
-/// A constant or a version that two copies of a library do not have in common, as `GGML_MAX_NAME is 64 and 128`.
+/// A definition or version that differs between two copies of a library. Displayed as `GGML_MAX_NAME is 64 and 128`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InterfaceDifference {
-    /// What.
+    /// Name of the definition, or [`VERSION`].
     pub name: String,
-    /// Here.
+    /// Value in this project.
     pub ours: String,
-    /// There.
+    /// Value in the other project.
     pub theirs: String,
 }
 
@@ -71,19 +73,23 @@ impl std::fmt::Display for InterfaceDifference {
     }
 }
 
+#[cfg(feature = "schema")]
+gpubuild_core::string_schema!(InterfaceDifference);
+
 impl Serialize for InterfaceDifference {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-/// The name under which an interface has the version.
+/// Key of the version in [`InterfaceValues`].
 pub const VERSION: &str = "version";
 
-/// What a project's sources say about the library in it: version and the constants that its structures depend on.
+/// The version of a library and the definitions that affect the layout of its structures.
 pub type InterfaceValues = BTreeMap<String, String>;
 
-/// Reads it; empty where the profile names no such library or the sources have none.
+/// Reads the interface from a project's sources. Empty if the profile has no `abi`, or if the sources do not contain the
+/// library.
 #[must_use]
 pub fn interface(host: &dyn ReadFiles, source: &HostPath, abi: Option<&Abi>) -> InterfaceValues {
     let Some(abi) = abi else { return InterfaceValues::new() };
@@ -95,10 +101,10 @@ pub fn interface(host: &dyn ReadFiles, source: &HostPath, abi: Option<&Abi>) -> 
             }
         }
     }
-    // A project's own definition wins over the header's: `add_definitions(-DGGML_MAX_NAME=128)`.
+    // Definitions of the project's CMake script override the header: `add_definitions(-DGGML_MAX_NAME=128)`.
     if let Ok(script) = host.read_text(&source.join("CMakeLists.txt")) {
         for name in &abi.defines {
-            found.extend(passed(&script, name).map(|value| (name.clone(), value)));
+            found.extend(definition(&script, name).map(|value| (name.clone(), value)));
         }
     }
     let of = |place: &VersionPlace| version(&host.read_text(&source.join(&place.file)).ok()?, &place.prefix);
@@ -106,7 +112,7 @@ pub fn interface(host: &dyn ReadFiles, source: &HostPath, abi: Option<&Abi>) -> 
     found
 }
 
-/// What differs.
+/// The values that both interfaces have and that differ.
 #[must_use]
 pub fn differences(ours: &InterfaceValues, theirs: &InterfaceValues) -> Vec<InterfaceDifference> {
     let both = ours.iter().filter_map(|(name, value)| Some((name, value, theirs.get(name)?)));
@@ -119,13 +125,13 @@ pub fn differences(ours: &InterfaceValues, theirs: &InterfaceValues) -> Vec<Inte
         .collect()
 }
 
-/// The value of `-DNAME=value` or `NAME=value` among definitions of a script, outside of comments.
-fn passed(script: &str, name: &str) -> Option<String> {
+/// The value of `-DNAME=value` or `NAME=value` in a CMake script, ignoring comments.
+fn definition(script: &str, name: &str) -> Option<String> {
     script.lines().filter(|line| !line.trim_start().starts_with('#')).find_map(|line| {
         let (before, rest) = line.split_once(&format!("{name}="))?;
-        let whole = before.ends_with("-D") || before.ends_with([' ', '"', '(', '\t']);
+        let is_complete_name = before.ends_with("-D") || before.ends_with([' ', '"', '(', '\t']);
         let value: String = rest.chars().take_while(char::is_ascii_alphanumeric).collect();
-        (whole && !value.is_empty()).then_some(value)
+        (is_complete_name && !value.is_empty()).then_some(value)
     })
 }
 
@@ -151,7 +157,7 @@ mod tests {
         interface(&host, &host.path("/s"), profile.abi.as_ref())
     }
 
-    fn told(ours: &InterfaceValues, theirs: &InterfaceValues) -> Vec<String> {
+    fn difference_lines(ours: &InterfaceValues, theirs: &InterfaceValues) -> Vec<String> {
         differences(ours, theirs).iter().map(ToString::to_string).collect()
     }
 
@@ -160,13 +166,13 @@ mod tests {
         let found = sources(64, 9, "project(x)\n");
         assert_eq!((found["GGML_MAX_NAME"].as_str(), found["version"].as_str()), ("64", "0.9.5"));
         assert!(differences(&found, &sources(64, 9, "")).is_empty());
-        assert_eq!(told(&found, &sources(64, 25, "")), ["version is 0.9.5 and 0.25.5"]);
+        assert_eq!(difference_lines(&found, &sources(64, 25, "")), ["version is 0.9.5 and 0.25.5"]);
     }
 
     #[test]
-    fn a_projects_own_definition_wins_over_the_header() {
+    fn definition_in_the_script_overrides_the_header() {
         let found = sources(64, 9, "# -DGGML_MAX_NAME=1\n    add_definitions(-DGGML_MAX_NAME=128)\n");
         assert_eq!(found["GGML_MAX_NAME"], "128");
-        assert_eq!(told(&sources(64, 9, ""), &found), ["GGML_MAX_NAME is 64 and 128"]);
+        assert_eq!(difference_lines(&sources(64, 9, ""), &found), ["GGML_MAX_NAME is 64 and 128"]);
     }
 }

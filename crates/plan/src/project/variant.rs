@@ -1,4 +1,4 @@
-//! `[[variants]]` of gpubuild.toml: what is built for whom. CI makes jobs of them, `gpubuild build --variant` builds one.
+//! `[[variants]]` and `[ci]` of gpubuild.toml. CI builds a job for each variant, and `gpubuild build --variant` builds one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,50 +6,56 @@ use gpubuild_core::backend::Backend;
 use gpubuild_core::version::VersionRequirement;
 use serde::Deserialize;
 
-use crate::project::{Archs, BackendWord, Project, ProjectFile};
+use crate::project::{Archs, BackendList, Project, ProjectFile};
 
-/// The longest name: that of a label of a wheel's variant.
-pub const MOST_CHARACTERS: usize = 16;
+/// Maximum length of a variant's name, as for the variant label of a wheel.
+pub const MAX_NAME_LENGTH: usize = 16;
 
 /// `[[variants]]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct VariantTable {
-    /// Letters, digits, `_` and `.`, all lower case, 16 at most: the label of a wheel's variant.
+    /// Name of the variant: up to 16 lowercase letters, digits, `_` and `.`.
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = "^[a-z0-9_.]{1,16}$")))]
     pub name: String,
-    /// Its backends.
+    /// Backends to build.
     pub backends: Vec<Backend>,
-    /// Whether it is for every device of its backends; without it that follows from the architectures.
+    /// Whether it supports every device of its backends; by default, if no architectures are set.
     pub portable: Option<bool>,
-    /// What it is built on, by the ids of `gpubuild ci images`; the default machines without it.
+    /// CI images to build on, from `gpubuild ci images`; by default the images that it marks as default.
     #[serde(default)]
     pub images: Vec<String>,
-    /// Architectures by backend, in place of those of `[backends.ID]`.
+    /// GPU architectures by backend, which replace those of `[backends.ID]`.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "super::file::by_backend::<Archs>"))]
     pub archs: BTreeMap<Backend, Archs>,
-    /// Versions of toolkits by backend: a job for each.
+    /// Toolkit versions by backend. CI runs a job for each; other builds use the first.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "super::file::by_backend::<Vec<String>>"))]
     pub toolkits: BTreeMap<Backend, Vec<String>>,
 }
 
 /// `[ci]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CiTable {
-    /// The command that puts gpubuild on a machine with Rust; `cargo install` of this version without it.
+    /// Command that installs gpubuild on a machine with Rust; by default `cargo install` of this version.
     pub install: Option<String>,
-    /// How gpubuild is called; `gpubuild` without it.
+    /// Command that runs gpubuild.
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "gpubuild")))]
     pub command: Option<String>,
 }
 
 impl VariantTable {
-    /// What tells it from the others, its versions of toolkits included where there are several: `cpu`, `cuda12.4`.
+    /// A unique label: the name, with the toolkit versions of backends that have several: `cpu`, `cuda12.4`.
     #[must_use]
     pub fn label(&self, versions: &BTreeMap<Backend, String>) -> String {
         let several = |backend: &Backend| self.toolkits.get(backend).is_some_and(|list| list.len() > 1);
         let mut label = self.name.clone();
         for (backend, version) in versions.iter().filter(|(backend, _)| several(backend)) {
-            // A variant that is called after its backend does not say it twice.
+            // Do not repeat the backend if the variant is named after it.
             if !label.ends_with(backend.id()) {
                 label.push('-');
                 label += backend.id();
@@ -60,33 +66,33 @@ impl VariantTable {
     }
 }
 
-/// What is wrong with the variants of a file, if anything: `(key, text)`.
+/// The first problem of the variants of a project file.
 #[must_use]
 pub fn problem(variants: &[VariantTable]) -> Option<String> {
     for (index, variant) in variants.iter().enumerate() {
         let name = &variant.name;
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '.');
-        if name.is_empty() || name.len() > MOST_CHARACTERS || !name.chars().all(plain) {
+        if name.is_empty() || name.len() > MAX_NAME_LENGTH || !name.chars().all(plain) {
             return Some(format!(
-                "`variants.name` is `{name}`: use up to {MOST_CHARACTERS} of a to z, digits, `_` and `.`"
+                "`variants.name` is `{name}`: use up to {MAX_NAME_LENGTH} of a to z, digits, `_` and `.`"
             ));
         }
         if variants[..index].iter().any(|other| other.name == *name) {
-            return Some(format!("two variants are called `{name}`"));
+            return Some(format!("two variants have the name `{name}`"));
         }
         if variant.backends.is_empty() {
-            return Some(format!("variant `{name}` names no backend"));
+            return Some(format!("variant `{name}` has no backends"));
         }
         let keys = variant.archs.keys().chain(variant.toolkits.keys());
         if let Some(backend) = keys.into_iter().find(|backend| !variant.backends.contains(backend)) {
             return Some(format!(
-                "variant `{name}` says something about `{backend}`, which it does not build"
+                "variant `{name}` has settings for `{backend}`, which is not one of its backends"
             ));
         }
         for (backend, versions) in &variant.toolkits {
             if let Some(bad) = versions.iter().find(|text| text.parse::<VersionRequirement>().is_err()) {
                 return Some(format!(
-                    "variant `{name}` asks for `{bad}` of the toolkit of {backend}, which is no version"
+                    "variant `{name}` requires {backend} toolkit `{bad}`, which is not a version"
                 ));
             }
         }
@@ -94,8 +100,8 @@ pub fn problem(variants: &[VariantTable]) -> Option<String> {
     None
 }
 
-/// The variants of a project: those of its file, or one for each backend that its profile builds. A profile that knows no
-/// backend builds for the processor, and for what `[backends.ID]` of the file says how to switch on.
+/// The variants of a project: those of its file, or by default one per backend of its profile. If the profile has no
+/// backends, the defaults are `cpu` and the backends under `[backends.ID]`.
 #[must_use]
 pub fn variants(project: &Project) -> Vec<VariantTable> {
     if !project.file.variants.is_empty() {
@@ -117,22 +123,22 @@ pub fn variants(project: &Project) -> Vec<VariantTable> {
     built.iter().map(of).collect()
 }
 
-/// Makes a project file that of one variant: its backends, architectures and toolkits are what is asked for.
+/// Replaces the backends, architectures and toolkits of a project file by those of a variant.
 pub fn apply(file: &mut ProjectFile, variant: &VariantTable) {
     let ids = variant.backends.iter().map(|backend| backend.id().to_owned()).collect();
-    file.project.backends = Some(BackendWord::List(ids));
+    file.project.backends = Some(BackendList::List(ids));
     for (backend, archs) in &variant.archs {
         file.backends.entry(*backend).or_default().archs = Some(archs.clone());
     }
     for (backend, versions) in &variant.toolkits {
-        // Of several, one is chosen by `--toolkit`; without it any of them would do, so the first one does.
+        // `--toolkit` selects one of several versions; the first one is the default.
         if let Some(version) = versions.first() {
             require(file, *backend, version);
         }
     }
 }
 
-/// Makes a project file ask for one version of a toolkit.
+/// Sets the version requirement on a backend's toolkit.
 pub fn require(file: &mut ProjectFile, backend: Backend, version: &str) {
     let table = file.backends.entry(backend).or_default();
     table.toolkit = Some(version.to_owned());

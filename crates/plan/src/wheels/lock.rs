@@ -1,4 +1,4 @@
-//! Which wheels make a release of a toolkit, with the sums of their files: data in `toolkits/locks/`.
+//! Locks: the wheels of a toolkit release with the hashes of their files. The embedded ones are in `toolkits/locks/`.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::tag::{self, TagFit, WheelLibc};
 
-/// Value of `schema`.
+/// Value of `schema` in lock files.
 pub const SCHEMA: &str = "gpubuild.lock/1";
 
 /// The wheels of one release of a toolkit.
@@ -19,88 +19,88 @@ pub const SCHEMA: &str = "gpubuild.lock/1";
 pub struct WheelLock {
     /// [`SCHEMA`].
     pub schema: String,
-    /// Id of the toolkit's description, `cuda`.
+    /// Id of the toolkit's description: `cuda`.
     pub toolkit: String,
-    /// What is asked for and what drivers are compared with, `13.0`.
+    /// The release that users request and that is compared with drivers: `13.0`.
     pub release: Version,
-    /// The whole version, `13.0.3`.
+    /// The complete version: `13.0.3`.
     pub version: Version,
-    /// Where it can be installed: `linux-x86_64`, sorted.
+    /// Supported platforms, sorted: `linux-x86_64`.
     pub platforms: Vec<String>,
-    /// The base, which is always installed, and what may be added.
+    /// The base components, which are always installed, and the optional ones.
     pub components: Vec<Component>,
 }
 
-/// Wheels that go together.
+/// Wheels that are installed together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Component {
-    /// `base`, `cublas`.
+    /// Id: `base`, `cublas`.
     pub id: String,
-    /// Only installed if it is asked for.
+    /// Whether it is installed only on request.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub optional: bool,
-    /// Components that it does not work without.
+    /// Ids of components that it requires.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
     /// Its wheels.
     pub wheels: Vec<PinnedWheel>,
 }
 
-/// A distribution at one version.
+/// One version of a package.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PinnedWheel {
-    /// Its name on the index.
+    /// Package name in the index.
     pub package: String,
     /// Its version.
     pub version: String,
-    /// One file per platform.
+    /// One wheel file per platform.
     pub files: Vec<PinnedFile>,
 }
 
-/// A wheel.
+/// The wheel file for one platform.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PinnedFile {
-    /// File name, which tells its platform; empty where only the sum is known.
+    /// File name, whose tags define the platform; empty if only the hash is known.
     pub name: String,
-    /// Its sha256 in hexadecimal.
+    /// sha256 in hexadecimal.
     pub sha256: String,
-    /// Its size in bytes; zero where it is not known.
+    /// Size in bytes; zero if unknown.
     #[serde(default)]
     pub size: u64,
 }
 
-/// Why a selection makes no list of wheels.
+/// Why the wheels for a selection cannot be determined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SelectError {
     /// The lock has no such component.
     UnknownComponent(String),
-    /// A wheel has no file for this machine.
+    /// A package has no wheel for this machine.
     Platform {
-        /// The distribution.
+        /// The package.
         package: String,
-        /// What stands in the way, never [`TagFit::Yes`].
+        /// The incompatibility; never [`TagFit::Yes`].
         fit: TagFit,
     },
 }
 
 impl WheelLock {
-    /// Reads one.
+    /// Parses and checks a lock.
     ///
     /// # Errors
-    /// What is wrong, with line and caret where it is the syntax.
+    /// The first problem; for syntax errors with the line and a caret.
     pub fn parse(text: &str) -> Result<Self, String> {
         let lock: Self = gpubuild_toml::from_str(text).map_err(|error| error.to_string())?;
         lock.check()?;
         Ok(lock)
     }
 
-    /// What is wrong with it, if anything.
+    /// Checks schema, dependencies of components and hashes.
     ///
     /// # Errors
-    /// A sentence about the first thing.
+    /// The first problem.
     pub fn check(&self) -> Result<(), String> {
         if self.schema != SCHEMA {
             return Err(format!("`schema` is `{}`, not `{SCHEMA}`", self.schema));
@@ -108,14 +108,14 @@ impl WheelLock {
         let is_sum = |text: &str| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         for component in &self.components {
             if let Some(id) = component.needs.iter().find(|id| self.component(id).is_none()) {
-                return Err(format!("component `{}` needs `{id}`, which is not there", component.id));
+                return Err(format!("component `{}` needs `{id}`, which does not exist", component.id));
             }
             for wheel in &component.wheels {
                 if wheel.files.is_empty() {
                     return Err(format!("`{}` has no files", wheel.package));
                 }
                 if let Some(file) = wheel.files.iter().find(|file| !is_sum(&file.sha256)) {
-                    return Err(format!("`{}` is no sha256 of `{}`", file.sha256, file.name));
+                    return Err(format!("`{}` is not a sha256 hash (`{}`)", file.sha256, file.name));
                 }
             }
         }
@@ -128,34 +128,34 @@ impl WheelLock {
         self.components.iter().find(|component| component.id == id)
     }
 
-    /// Ids of what may be added to the base.
+    /// Ids of the optional components.
     pub fn optional(&self) -> impl Iterator<Item = &str> {
         self.components.iter().filter(|component| component.optional).map(|component| component.id.as_str())
     }
 
-    /// The components that are installed if these are asked for, in the order of the lock.
+    /// The base components, the components `with`, and all that they need, in the order of the lock.
     ///
     /// # Errors
-    /// One that the lock does not have.
+    /// The lock does not have one of the components.
     pub fn closure(&self, with: &[String]) -> Result<Vec<&Component>, SelectError> {
         let mut wanted: Vec<&str> =
             self.components.iter().filter(|c| !c.optional).map(|c| c.id.as_str()).collect();
-        let mut waiting: Vec<&str> = with.iter().map(String::as_str).collect();
-        while let Some(id) = waiting.pop() {
+        let mut pending: Vec<&str> = with.iter().map(String::as_str).collect();
+        while let Some(id) = pending.pop() {
             let component = self.component(id).ok_or_else(|| SelectError::UnknownComponent(id.to_owned()))?;
             if !wanted.contains(&id) {
                 wanted.push(&component.id);
             }
             let new = component.needs.iter().map(String::as_str).filter(|need| !wanted.contains(need));
-            waiting.extend(new);
+            pending.extend(new);
         }
         Ok(self.components.iter().filter(|component| wanted.contains(&component.id.as_str())).collect())
     }
 
-    /// The wheels of the base and of these components for one machine, each with the one file that fits it.
+    /// The wheels of [`closure`](Self::closure) for one machine, each with the file that the machine supports.
     ///
     /// # Errors
-    /// An unknown component, or a wheel that the machine cannot run.
+    /// A component is unknown, or a wheel does not support the machine.
     pub fn select(
         &self,
         with: &[String],
@@ -172,7 +172,7 @@ impl WheelLock {
 }
 
 impl PinnedWheel {
-    /// This wheel with only the file that a machine can run.
+    /// This wheel with only the file that the machine supports.
     fn for_machine(&self, platform: Platform, libc: &WheelLibc) -> Result<Self, SelectError> {
         let mut why = TagFit::OtherPlatform;
         for file in &self.files {
@@ -188,17 +188,17 @@ impl PinnedWheel {
         Err(SelectError::Platform { package: self.package.clone(), fit: why })
     }
 
-    /// Bytes of the largest of its files: what is downloaded at most.
+    /// Size of its largest file in bytes, an upper limit for the download.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.files.iter().map(|file| file.size).max().unwrap_or_default()
     }
 }
 
-/// Every embedded lock: by toolkit, then by release, the newest last.
+/// The embedded locks, sorted by toolkit and release.
 ///
 /// # Panics
-/// If one is broken, which a test rules out.
+/// Panics if an embedded lock is invalid, which tests rule out.
 #[must_use]
 pub fn embedded() -> &'static [WheelLock] {
     static PARSED: OnceLock<Vec<WheelLock>> = OnceLock::new();
@@ -213,13 +213,13 @@ pub fn embedded() -> &'static [WheelLock] {
     })
 }
 
-/// Whether some release of a toolkit has an embedded lock. Files are named `toolkit-release`, so none is parsed for this.
+/// Whether any release of a toolkit has an embedded lock. Checks only the file names, `TOOLKIT-RELEASE`, and parses nothing.
 #[must_use]
 pub fn is_embedded(toolkit: &str) -> bool {
     LOCKS.iter().any(|(name, _)| name.rsplit_once('-').is_some_and(|(id, _)| id == toolkit))
 }
 
-/// The locks of a toolkit by release, the newest last.
+/// The embedded locks of a toolkit by release.
 #[must_use]
 pub fn offered(toolkit: &str) -> BTreeMap<Version, &'static WheelLock> {
     embedded()

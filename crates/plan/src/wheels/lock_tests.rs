@@ -9,7 +9,7 @@ fn new_glibc() -> WheelLibc {
 }
 
 #[test]
-fn every_embedded_lock_serves_every_platform_that_it_names() {
+fn embedded_locks_have_wheels_for_all_their_platforms() {
     assert!(offered("cuda").len() >= 2);
     for lock in embedded() {
         let all: Vec<String> = lock.optional().map(str::to_owned).collect();
@@ -26,7 +26,7 @@ fn every_embedded_lock_serves_every_platform_that_it_names() {
 }
 
 #[test]
-fn components_bring_what_they_need() {
+fn components_include_their_dependencies() {
     let lock = offered("cuda").into_values().next_back().unwrap();
     let names = |with: &[String]| -> Vec<String> {
         lock.select(with, LINUX, &new_glibc()).unwrap().into_iter().map(|wheel| wheel.package).collect()
@@ -40,7 +40,7 @@ fn components_bring_what_they_need() {
 }
 
 #[test]
-fn machines_that_no_wheel_fits_are_told_why() {
+fn unsupported_machines_get_the_incompatibility() {
     let lock = offered("cuda").into_values().next().unwrap();
     let why = |platform: Platform, libc: &WheelLibc| match lock.select(&[], platform, libc) {
         Err(SelectError::Platform { fit, .. }) => fit,
@@ -56,15 +56,15 @@ fn machines_that_no_wheel_fits_are_told_why() {
 }
 
 #[test]
-fn broken_locks_say_what_is_wrong() {
+fn invalid_locks_are_reported() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../toolkits/locks/cuda-13.0.toml");
     #[expect(clippy::disallowed_methods, reason = "a test reads its own files")]
     let good = std::fs::read_to_string(path).unwrap();
     let sum = &WheelLock::parse(&good).unwrap().components[0].wheels[0].files[0].sha256;
     for (from, to, message) in [
         (SCHEMA, "gpubuild.lock/9", "`schema` is `gpubuild.lock/9`"),
-        (sum.as_str(), "abc", "`abc` is no sha256"),
-        ("needs = [\"nvrtc\"]", "needs = [\"x\"]", "needs `x`, which is not there"),
+        (sum.as_str(), "abc", "`abc` is not a sha256 hash"),
+        ("needs = [\"nvrtc\"]", "needs = [\"x\"]", "needs `x`, which does not exist"),
         ("release", "relaese", "unknown field"),
     ] {
         let error = WheelLock::parse(&good.replace(from, to)).unwrap_err();
@@ -73,7 +73,7 @@ fn broken_locks_say_what_is_wrong() {
 }
 
 #[test]
-fn embedded_locks_are_named_after_toolkit_and_release() {
+fn embedded_lock_files_are_named_after_toolkit_and_release() {
     for ((name, _), lock) in LOCKS.iter().zip(embedded()) {
         assert_eq!(lock.check(), Ok(()), "{name}");
         assert_eq!(*name, format!("{}-{}", lock.toolkit, lock.release));

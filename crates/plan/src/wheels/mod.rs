@@ -1,4 +1,4 @@
-//! Python wheels that are pinned by version and hash: which ones make a toolkit, and which machines each is for.
+//! Python wheels pinned by version and hash: the wheels of each toolkit release, and the platforms that each supports.
 
 pub mod lock;
 pub mod tag;

@@ -1,33 +1,33 @@
-//! For which machines a wheel is made: the last part of its file name (PEP 425, 600, 656).
+//! Evaluates the platform tags in a wheel's file name (PEP 425, 600, 656).
 
 use gpubuild_core::version::Version;
 use gpubuild_host::{Arch, Os, Platform};
 
-/// The C library of a machine, as far as wheels care.
+/// The C library of a machine, as distinguished by platform tags.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WheelLibc {
-    /// GNU's, of this version; `None` if it is not known.
+    /// glibc with its version; `None` if the version is unknown.
     Glibc(Option<Version>),
     /// musl.
     Musl,
-    /// None that wheels ask for (Windows, macOS), or an unknown one.
+    /// An unknown C library, or one that platform tags do not distinguish (Windows, macOS).
     Other,
 }
 
-/// Whether a wheel runs on a machine.
+/// Whether a machine supports a wheel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TagFit {
-    /// It does.
+    /// The machine supports it.
     Yes,
-    /// It is for another system or processor.
+    /// It requires another system or processor.
     OtherPlatform,
-    /// It is for GNU's C library, and the machine has musl.
+    /// It requires glibc, but the machine has musl.
     NeedsGlibc,
-    /// It is for a newer C library.
+    /// It requires this newer version of glibc.
     NeedsNewerGlibc(Version),
 }
 
-/// Whether the wheel with this file name runs on a machine.
+/// Whether a machine supports the wheel with this file name. Returns the best result of all its platform tags.
 #[must_use]
 pub fn fit(file_name: &str, platform: Platform, libc: &WheelLibc) -> TagFit {
     let stem = file_name.strip_suffix(".whl").unwrap_or(file_name);
@@ -75,7 +75,7 @@ fn fit_of_tag(tag: &str, platform: Platform, libc: &WheelLibc) -> TagFit {
     }
 }
 
-/// The oldest glibc that a `manylinux` tag without its architecture allows.
+/// The oldest glibc that a `manylinux` tag supports; `kind` is the tag without the architecture.
 fn glibc_of(kind: &str) -> Option<Version> {
     let text = match kind {
         "manylinux1" => "2.5".to_owned(),
@@ -90,7 +90,7 @@ fn fit_of_glibc(needs: Version, libc: &WheelLibc) -> TagFit {
     match libc {
         WheelLibc::Musl => TagFit::NeedsGlibc,
         WheelLibc::Glibc(Some(has)) if *has < needs => TagFit::NeedsNewerGlibc(needs),
-        // Where the version is not known, the installer decides.
+        // If the version is unknown, the installer decides.
         WheelLibc::Glibc(_) | WheelLibc::Other => TagFit::Yes,
     }
 }
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_the_machines_that_a_wheel_is_for() {
+    fn file_names_determine_supported_machines() {
         let nvcc = "nvidia_cuda_nvcc-13.0.88-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl";
         let cublas = "nvidia_cublas-13.1.1.3-py3-none-manylinux_2_27_x86_64.whl";
         let arm = Platform { os: Os::Linux, arch: Arch::Aarch64 };

@@ -1,31 +1,30 @@
-//! What a server says it wants to see: the header `WWW-Authenticate`. Pure.
+//! Parses `WWW-Authenticate` headers, in which a server names the authentication schemes that it accepts. Pure.
 
 use gpubuild_host::net::Response;
 use serde::Deserialize;
 
 use crate::url::{BadUrl, Url};
 
-/// The largest answer of who hands out tokens.
+/// The largest response of a token server that is read, in bytes.
 pub(crate) const LARGEST_TOKEN: usize = 64 << 10;
-/// Who we are, for servers of tokens that want to know.
+/// The client id that is sent to token servers.
 const CLIENT: &str = "gpubuild";
 
-/// One way to show who one is.
+/// An authentication scheme with its parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Challenge {
-    /// Its name, in lower case.
+    /// In lower case: `basic`, `bearer`.
     pub(crate) scheme: String,
     parameters: Vec<(String, String)>,
 }
 
 impl Challenge {
-    /// All of an answer, in several headers or in one.
+    /// All challenges of a response. One header can contain several.
     pub(crate) fn all(response: &Response) -> Vec<Self> {
-        let told = response.headers.iter().filter(|(name, _)| name == "www-authenticate");
-        told.flat_map(|(_, value)| parse(value)).collect()
+        let headers = response.headers.iter().filter(|(name, _)| name == "www-authenticate");
+        headers.flat_map(|(_, value)| parse(value)).collect()
     }
 
-    /// A parameter.
     fn get(&self, name: &str) -> Option<&str> {
         self.parameters.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
     }
@@ -38,13 +37,13 @@ impl Challenge {
         self.get("realm").filter(|_| self.scheme == "bearer").map(Url::parse)
     }
 
-    /// What is to be said there.
+    /// The query string of a token request.
     pub(crate) fn query(&self) -> String {
         let pairs = ["service", "scope"].into_iter().filter_map(|name| Some((name, self.get(name)?)));
         form(pairs)
     }
 
-    /// What is to be said there by one who has been given a token before.
+    /// The form body that exchanges an identity token for an access token.
     pub(crate) fn refresh(&self, token: &str) -> String {
         let fixed = [("grant_type", "refresh_token"), ("client_id", CLIENT), ("refresh_token", token)];
         let own = ["service", "scope"].into_iter().filter_map(|name| Some((name, self.get(name)?)));
@@ -62,22 +61,22 @@ fn parse(text: &str) -> Vec<Challenge> {
             return found;
         }
         let end = rest.find([' ', '\t', ',', '=', '"']).unwrap_or(rest.len());
-        let (word, after) = rest.split_at(end);
+        let (name, after) = rest.split_at(end);
         rest = after;
-        let word = word.to_ascii_lowercase();
+        let name = name.to_ascii_lowercase();
         let Some(text) = after.trim_start().strip_prefix('=') else {
-            found.push(Challenge { scheme: word, parameters: Vec::new() });
+            found.push(Challenge { scheme: name, parameters: Vec::new() });
             continue;
         };
         let value;
         (value, rest) = value_of(text.trim_start());
         if let Some(challenge) = found.last_mut() {
-            challenge.parameters.push((word, value));
+            challenge.parameters.push((name, value));
         }
     }
 }
 
-/// A word, or a text in quotes, and what follows.
+/// The token or quoted string at the start of a text, and the remaining text.
 fn value_of(text: &str) -> (String, &str) {
     let Some(quoted) = text.strip_prefix('"') else {
         let end = text.find([' ', '\t', ',']).unwrap_or(text.len());
@@ -111,16 +110,16 @@ fn escaped(text: &str) -> String {
     })
 }
 
-/// The token in an answer.
+/// The access token in a token server's response.
 #[must_use]
-pub(crate) fn token(answer: &[u8]) -> Option<String> {
+pub(crate) fn token(body: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
-    struct ChallengeToken {
+    struct TokenResponse {
         token: Option<String>,
         access_token: Option<String>,
     }
-    let token: ChallengeToken = serde_json::from_slice(answer).ok()?;
-    let text = token.token.filter(|text| !text.is_empty()).or(token.access_token)?;
+    let response: TokenResponse = serde_json::from_slice(body).ok()?;
+    let text = response.token.filter(|text| !text.is_empty()).or(response.access_token)?;
     (!text.is_empty() && text.chars().all(|c| c.is_ascii_graphic())).then_some(text)
 }
 
@@ -133,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn challenges_lead_to_tokens() {
+    fn bearer_challenges_produce_token_requests() {
         let all = parse(
             "Bearer realm=\"https://auth.docker.io/token\",service=\"registry.docker.io\",scope=\"repository:a/b:pull,push\"",
         );
@@ -154,16 +153,17 @@ mod tests {
     }
 
     #[test]
-    fn several_ways_are_told_apart() {
+    fn several_challenges_in_one_header_are_separated() {
         assert_eq!(schemes("Basic realm=\"a, Bearer b\", Bearer realm=\"c\""), ["basic", "bearer"]);
         assert_eq!(schemes("Negotiate, BASIC realm = x , charset=\"UTF-8\""), ["negotiate", "basic"]);
         assert_eq!(schemes("NTLM TlRMTVNTUAAC=="), ["ntlm"]);
         let quoted = parse("Bearer realm=\"https://h/\\\"x\",scope=a");
         assert_eq!((quoted[0].get("realm"), quoted[0].get("scope")), (Some("https://h/\"x"), Some("a")));
-        // Whatever comes, it ends.
-        for odd in ["=", "\"", "Bearer realm=\"", "Bearer realm=\"\\", "a=b", ",,,", "é=é \"é", "Bearer ="]
+        // Malformed input neither panics nor loops forever.
+        for malformed in
+            ["=", "\"", "Bearer realm=\"", "Bearer realm=\"\\", "a=b", ",,,", "é=é \"é", "Bearer ="]
         {
-            let _ = parse(odd);
+            let _ = parse(malformed);
         }
     }
 }

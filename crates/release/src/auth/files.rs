@@ -14,12 +14,12 @@ use serde::Deserialize;
 
 use super::helper;
 use super::{
-    CredentialLookup, FILE_INVALID, FoundCredentials, HELPER_FAILED, Secret, Sent, home, of_variable,
+    CredentialLookup, FILE_INVALID, FoundCredentials, HELPER_FAILED, Secret, SendPolicy, home, path_from_env,
 };
 
-/// The variable that names the only file.
+/// The variable that, when set, names the only file to read.
 const ONLY: &str = "REGISTRY_AUTH_FILE";
-/// Names of Docker's own registry, and the key that docker has for it.
+/// Host names of Docker Hub, and the key under which Docker stores its credentials.
 const HUB: [&str; 3] = ["docker.io", "index.docker.io", "registry-1.docker.io"];
 const HUB_KEY: &str = "https://index.docker.io/v1/";
 
@@ -39,29 +39,29 @@ struct AuthEntry {
     identitytoken: Option<String>,
 }
 
-/// A registry's name: in small letters, and one for Docker's own.
+/// A registry's name in lower case; all host names of Docker Hub become `docker.io`.
 pub(super) fn registry(host: &str) -> String {
     let host = host.to_ascii_lowercase();
     if HUB.contains(&host.as_str()) { HUB[0].to_owned() } else { host }
 }
 
-/// The files, the first one first.
-fn places(host: &dyn HostInfo) -> Vec<HostPath> {
-    if let Some(only) = of_variable(host, ONLY) {
+/// The files to search, in order of precedence.
+fn paths(host: &dyn HostInfo) -> Vec<HostPath> {
+    if let Some(only) = path_from_env(host, ONLY) {
         return vec![only];
     }
     let absolute = |name| host.env().get(name).map(|text| host.path(text)).filter(HostPath::is_absolute);
     let home = home(host);
     let below_home = |below: &str| home.as_ref().map(|home| home.join(below));
-    let running = (host.platform().os == Os::Linux).then(|| {
+    let runtime = (host.platform().os == Os::Linux).then(|| {
         let of_user =
             || host.identity().uid.map(|uid| host.path(&format!("/run/containers/{uid}/auth.json")));
         absolute("XDG_RUNTIME_DIR").map(|folder| folder.join("containers/auth.json")).or_else(of_user)
     });
     let configured = absolute("XDG_CONFIG_HOME").or_else(|| below_home(".config"));
-    let docker = of_variable(host, "DOCKER_CONFIG").or_else(|| below_home(".docker"));
+    let docker = path_from_env(host, "DOCKER_CONFIG").or_else(|| below_home(".docker"));
     [
-        running.flatten(),
+        runtime.flatten(),
         configured.map(|folder| folder.join("containers/auth.json")),
         docker.map(|folder| folder.join("config.json")),
     ]
@@ -70,16 +70,16 @@ fn places(host: &dyn HostInfo) -> Vec<HostPath> {
     .collect()
 }
 
-/// Looks for a registry's image.
-pub(super) fn look(
+/// Looks up the credentials for an image in a registry.
+pub(super) fn find(
     host: &dyn InspectHost,
     registry: &str,
     name: &str,
-    patience: Duration,
+    timeout: Duration,
 ) -> CredentialLookup {
     let mut lookup = CredentialLookup::default();
-    for place in places(host) {
-        let Some(bytes) = lookup.read(host, &place) else { continue };
+    for path in paths(host) {
+        let Some(bytes) = lookup.read(host, &path) else { continue };
         if bytes.trim_ascii().is_empty() {
             continue;
         }
@@ -88,12 +88,12 @@ pub(super) fn look(
             Err(error) => {
                 // The parser's message may quote the credentials.
                 let what = if error.is_data() { "has an unexpected structure" } else { "is not valid JSON" };
-                lookup.broken(&place, &format!("line {} {what}", error.line()));
+                lookup.ignore(&path, &format!("line {} {what}", error.line()));
                 continue;
             }
         };
-        let found = of_helper(host, &file, &place, registry, patience, &mut lookup)
-            .or_else(|| of_entry(&file, &place, registry, name, &mut lookup));
+        let found = from_helper(host, &file, &path, registry, timeout, &mut lookup)
+            .or_else(|| from_entry(&file, &path, registry, name, &mut lookup));
         if found.is_some() {
             lookup.found = found;
             break;
@@ -102,34 +102,34 @@ pub(super) fn look(
     lookup
 }
 
-fn of_helper(
+fn from_helper(
     host: &dyn RunPrograms,
     file: &AuthFile,
-    place: &HostPath,
+    path: &HostPath,
     registry: &str,
-    patience: Duration,
+    timeout: Duration,
     lookup: &mut CredentialLookup,
 ) -> Option<FoundCredentials> {
     let own = file.cred_helpers.iter().flatten().find(|(key, _)| normal(key) == registry);
     // An empty entry for a registry means that it has no helper.
     let name = own.map(|(_, name)| name).or(file.creds_store.as_ref()).filter(|name| !name.is_empty())?;
     let server = if registry == HUB[0] { HUB_KEY } else { registry };
-    let from = format!("{} (named in {place})", helper::program(name));
-    lookup.looked.push(from.clone());
-    match helper::ask(host, name, server, patience) {
-        Ok(secret) => secret.map(|secret| FoundCredentials { secret, from, sent: Sent::WhenAsked }),
+    let from = format!("{} (named in {path})", helper::program(name));
+    lookup.searched.push(from.clone());
+    match helper::get(host, name, server, timeout) {
+        Ok(secret) => secret.map(|secret| FoundCredentials { secret, from, policy: SendPolicy::OnChallenge }),
         Err(what) => {
             lookup.problems.push(format!(
-                "{what}; {place} names it as the keeper of what opens `{registry}` [{HELPER_FAILED}]"
+                "{what}; {path} names it as the credential helper for `{registry}` [{HELPER_FAILED}]"
             ));
             None
         }
     }
 }
 
-fn of_entry(
+fn from_entry(
     file: &AuthFile,
-    place: &HostPath,
+    path: &HostPath,
     registry: &str,
     name: &str,
     lookup: &mut CredentialLookup,
@@ -138,20 +138,20 @@ fn of_entry(
     for (key, entry) in matching(entries, registry, name) {
         match secret(entry) {
             Ok(Some(secret)) => {
-                let from = format!("`{}` in {place}", shown(key));
-                return Some(FoundCredentials { secret, from, sent: Sent::WhenAsked });
+                let from = format!("`{}` in {path}", shown(key));
+                return Some(FoundCredentials { secret, from, policy: SendPolicy::OnChallenge });
             }
             Ok(None) => {}
             Err(what) => {
                 let key = shown(key);
-                lookup.problems.push(format!("`{key}` in {place} is not used: {what} [{FILE_INVALID}]"));
+                lookup.problems.push(format!("ignoring `{key}` in {path}: {what} [{FILE_INVALID}]"));
             }
         }
     }
     None
 }
 
-/// The entries for an image: the longest path first, then the registry, then other spellings of it.
+/// The entries that match an image: the longest path first, then the registry, then other spellings of the registry.
 fn matching<'a>(
     entries: &'a BTreeMap<String, Option<AuthEntry>>,
     registry: &str,
@@ -166,18 +166,18 @@ fn matching<'a>(
     exact.chain(others).filter_map(|(key, entry)| Some((key.as_str(), entry.as_ref()?))).collect()
 }
 
-/// The registry of a key, also of an old one that is an address.
+/// The registry that a key names. Older versions of Docker wrote URLs as keys.
 fn normal(key: &str) -> String {
     let bare = key.strip_prefix("https://").or_else(|| key.strip_prefix("http://"));
     registry(bare.map_or(key, |bare| bare.split('/').next().unwrap_or_default()))
 }
 
-/// A key may have been written by hand, with a name and password in it.
+/// A key without the user name and password that a hand-written URL may contain.
 fn shown(key: &str) -> &str {
     key.rsplit_once('@').map_or(key, |(_, rest)| rest)
 }
 
-/// What an entry has. Docker leaves empty ones where a helper keeps it.
+/// The secret in an entry; `None` for an empty entry, which Docker writes if a helper has the secret.
 fn secret(entry: &AuthEntry) -> Result<Option<Secret>, &'static str> {
     let is_set = |text: &&String| !text.is_empty();
     if let Some(token) = entry.identitytoken.as_ref().filter(is_set) {
@@ -187,8 +187,9 @@ fn secret(entry: &AuthEntry) -> Result<Option<Secret>, &'static str> {
         let lenient = GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
         let bytes = GeneralPurpose::new(&STANDARD, lenient).decode(auth.trim());
         let text = bytes.ok().and_then(|bytes| String::from_utf8(bytes).ok());
-        let text = text.ok_or("`auth` is not base64 of a text")?;
-        let (user, password) = text.split_once(':').ok_or("`auth` has no `:` between name and password")?;
+        let text = text.ok_or("`auth` is not base64-encoded text")?;
+        let (user, password) =
+            text.split_once(':').ok_or("`auth` has no `:` between user name and password")?;
         let password = password.trim_matches('\0').to_owned();
         return Ok(Some(Secret::Password { user: user.to_owned(), password }));
     }

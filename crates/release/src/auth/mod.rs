@@ -1,4 +1,4 @@
-//! Finds the credentials that the user has given to other tools, and the servers that they are for.
+//! Finds the credentials that other tools have stored for a server.
 //!
 //! ```text
 //! files      containers' auth.json and Docker's config.json, by registry and path
@@ -7,7 +7,7 @@
 //! challenge  the server's WWW-Authenticate header (pure)
 //! ```
 //!
-//! Nothing is written. Messages name the place of credentials, never their content.
+//! Nothing is written. Messages name the location of credentials, never their content.
 
 pub(super) mod challenge;
 mod files;
@@ -26,36 +26,31 @@ use gpubuild_host::{HostInfo, HostPath, InspectHost, Os, ReadFiles};
 use super::oci::Reference;
 use super::url::Url;
 
-/// A file or a helper that can't be used.
 const FILE_INVALID: DiagnosticId = id!("credentials.file-invalid");
 const HELPER_FAILED: DiagnosticId = id!("credentials.helper-failed");
-/// The largest file that is read.
-const MOST_BYTES: usize = 1 << 20;
+/// The largest credentials file that is read, in bytes.
+const MAX_BYTES: usize = 1 << 20;
 
-/// Which of the customs a server follows.
+/// The server that credentials are for, which determines where they are looked up.
 #[derive(Debug, Clone, Copy)]
-pub enum Door<'a> {
-    /// A web server.
+pub enum CredentialScope<'a> {
+    /// A web server: `~/.netrc`, by host name.
     Server,
-    /// A registry, asked for this image.
+    /// A registry: the files and helpers of container tools, by registry and image name.
     Registry(&'a Reference),
 }
 
-/// What opens a door.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Secret {
-    /// Name and password.
     Password {
-        /// The name.
         user: String,
-        /// The password.
         password: String,
     },
-    /// What a registry's server of tokens gives tokens for.
+    /// An identity token, which a registry's token server exchanges for access tokens.
     Identity(String),
 }
 
-/// Never printed.
+/// Omits the secret values.
 impl fmt::Debug for Secret {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
@@ -66,7 +61,7 @@ impl fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// The header, where there is one.
+    /// The value of an `Authorization` header with the `Basic` scheme; `None` for an identity token.
     pub(super) fn basic(&self) -> Option<String> {
         match self {
             Self::Password { user, password } => {
@@ -77,100 +72,101 @@ impl Secret {
     }
 }
 
-/// When it is sent.
+/// When credentials are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sent {
-    /// With the first request: it is for this host by name, and many a server says to strangers that there is nothing.
-    AtOnce,
-    /// When the server asks.
-    WhenAsked,
+pub(super) enum SendPolicy {
+    /// With the first request, because they name this host and some servers answer anonymous requests with 404.
+    Preemptive,
+    /// After the server has requested them.
+    OnChallenge,
 }
 
-/// What was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FoundCredentials {
     pub(super) secret: Secret,
-    /// Where: `` `ghcr.io` in /home/me/.docker/config.json ``.
+    /// Where they were found: `` `ghcr.io` in /home/me/.docker/config.json ``.
     pub(super) from: String,
-    pub(super) sent: Sent,
+    pub(super) policy: SendPolicy,
 }
 
 /// The result of a lookup.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct CredentialLookup {
     pub(super) found: Option<FoundCredentials>,
-    /// Files and helpers that were looked at, or would have been if they were there.
-    pub(super) looked: Vec<String>,
-    /// What can't be used, for a warning each.
+    /// Files and helpers that were searched, including files that do not exist.
+    pub(super) searched: Vec<String>,
+    /// Warnings about files and helpers that cannot be used.
     pub(super) problems: Vec<String>,
 }
 
 impl CredentialLookup {
-    fn broken(&mut self, file: &HostPath, what: &str) {
-        self.problems.push(format!("`{file}` is not used: {what} [{FILE_INVALID}]"));
+    fn ignore(&mut self, file: &HostPath, reason: &str) {
+        self.problems.push(format!("ignoring `{file}`: {reason} [{FILE_INVALID}]"));
     }
 
-    /// Reads a file that may be missing.
+    /// Reads a file. A file that exists but cannot be read becomes a warning.
     fn read(&mut self, host: &dyn ReadFiles, file: &HostPath) -> Option<Vec<u8>> {
-        self.looked.push(file.to_string());
-        match host.read_start(file, MOST_BYTES + 1) {
-            Ok(bytes) if bytes.len() > MOST_BYTES => {
-                self.broken(file, "it has more than a megabyte");
+        self.searched.push(file.to_string());
+        match host.read_start(file, MAX_BYTES + 1) {
+            Ok(bytes) if bytes.len() > MAX_BYTES => {
+                self.ignore(file, "it is larger than 1 MiB");
                 None
             }
             Ok(bytes) => Some(bytes),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) => {
-                self.broken(file, &error.to_string());
+                self.ignore(file, &error.to_string());
                 None
             }
         }
     }
 }
 
-/// Looks for what opens a door. Opens files, and may start a helper, which has `patience` to answer.
-pub(super) fn look(
+/// Looks up the credentials for a server. Reads files, and may run a credential helper, which is killed after `timeout`.
+pub(super) fn find(
     host: &dyn InspectHost,
-    door: Door<'_>,
+    scope: CredentialScope<'_>,
     url: &Url,
-    patience: Duration,
+    timeout: Duration,
 ) -> CredentialLookup {
-    match door {
-        Door::Server => netrc::look(host, url.host()),
-        Door::Registry(image) => {
-            files::look(host, &files::registry(image.registry()), image.name(), patience)
+    match scope {
+        CredentialScope::Server => netrc::find(host, &url.host()),
+        CredentialScope::Registry(image) => {
+            files::find(host, &files::registry(image.registry()), image.name(), timeout)
         }
     }
 }
 
-/// The server, as shown to the user.
-pub(super) fn subject(door: Door<'_>, url: &Url) -> String {
-    match door {
-        Door::Server => url.host().to_owned(),
-        Door::Registry(image) => files::registry(image.registry()),
+/// The host or registry, as shown to the user.
+pub(super) fn subject(scope: CredentialScope<'_>, url: &Url) -> String {
+    match scope {
+        CredentialScope::Server => url.host(),
+        CredentialScope::Registry(image) => files::registry(image.registry()),
     }
 }
 
-/// What to do for them to be found.
-pub(super) fn advice(host: &dyn HostInfo, door: Door<'_>, url: &Url) -> String {
-    let subject = subject(door, url);
-    match door {
-        Door::Server => {
-            let file = netrc::places(host).first().map_or_else(|| "~/.netrc".to_owned(), HostPath::to_string);
-            format!("put them into {file}: `machine {subject} login NAME password PASSWORD`")
+/// How the user can store credentials for a server.
+pub(super) fn advice(host: &dyn HostInfo, scope: CredentialScope<'_>, url: &Url) -> String {
+    let subject = subject(scope, url);
+    match scope {
+        CredentialScope::Server => {
+            let file = netrc::paths(host).first().map_or_else(|| "~/.netrc".to_owned(), HostPath::to_string);
+            format!("add to {file}: `machine {subject} login NAME password PASSWORD`")
         }
-        Door::Registry(_) => format!("`docker login {subject}` or `podman login {subject}` stores them"),
+        CredentialScope::Registry(_) => {
+            format!("run `docker login {subject}` or `podman login {subject}`")
+        }
     }
 }
 
-/// The user's home folder, as other tools see it.
+/// The user's home folder, from the variable that curl and Docker also use.
 fn home(host: &dyn HostInfo) -> Option<HostPath> {
     let name = if host.platform().os == Os::Windows { "USERPROFILE" } else { "HOME" };
     host.env().get(name).map(|folder| host.path(folder))
 }
 
-/// A path of a variable, from the current folder.
-fn of_variable(host: &dyn HostInfo, name: &str) -> Option<HostPath> {
+/// The path in a variable. A relative path is resolved against the current folder.
+fn path_from_env(host: &dyn HostInfo, name: &str) -> Option<HostPath> {
     let path = host.path(host.env().get(name)?);
     if path.is_absolute() { Some(path) } else { Some(host.current_dir().ok()?.join(path.as_str())) }
 }

@@ -1,21 +1,20 @@
-//! Web servers' names and passwords: `~/.netrc`, as curl, pip and uv read it.
+//! User names and passwords for web servers in `~/.netrc`, parsed as curl, pip and uv do.
 
 use gpubuild_host::{HostInfo, HostPath, Os, ReadFiles};
 
-use super::{CredentialLookup, FoundCredentials, Secret, Sent, home, of_variable};
+use super::{CredentialLookup, FoundCredentials, Secret, SendPolicy, home, path_from_env};
 
-/// An entry.
 #[derive(Default)]
 struct NetrcEntry {
-    /// Its host; none is for all hosts.
+    /// The host; `None` for the `default` entry.
     machine: Option<String>,
     login: String,
     password: Option<String>,
 }
 
-/// The files, the first one first.
-pub(super) fn places(host: &dyn HostInfo) -> Vec<HostPath> {
-    if let Some(only) = of_variable(host, "NETRC") {
+/// The files to search, in order of precedence.
+pub(super) fn paths(host: &dyn HostInfo) -> Vec<HostPath> {
+    if let Some(only) = path_from_env(host, "NETRC") {
         return vec![only];
     }
     let Some(home) = home(host) else { return Vec::new() };
@@ -25,15 +24,15 @@ pub(super) fn places(host: &dyn HostInfo) -> Vec<HostPath> {
     }
 }
 
-/// Looks for a host.
-pub(super) fn look(host: &dyn ReadFiles, machine: &str) -> CredentialLookup {
+/// Looks up the credentials for a host.
+pub(super) fn find(host: &dyn ReadFiles, machine: &str) -> CredentialLookup {
     let mut lookup = CredentialLookup::default();
-    for place in places(host) {
-        let Some(bytes) = lookup.read(host, &place) else { continue };
+    for path in paths(host) {
+        let Some(bytes) = lookup.read(host, &path) else { continue };
         let entries = match parse(&String::from_utf8_lossy(&bytes)) {
             Ok(entries) => entries,
             Err(line) => {
-                lookup.broken(&place, &format!("line {line} is not what belongs there"));
+                lookup.ignore(&path, &format!("line {line} is not a valid netrc entry"));
                 continue;
             }
         };
@@ -43,12 +42,12 @@ pub(super) fn look(host: &dyn ReadFiles, machine: &str) -> CredentialLookup {
         let entry =
             with_password().find(own).or_else(|| with_password().find(|entry| entry.machine.is_none()));
         if let Some(NetrcEntry { machine, login, password: Some(password) }) = entry {
-            let (name, sent) = match machine {
-                Some(machine) => (format!("machine {machine}"), Sent::AtOnce),
-                None => ("default".to_owned(), Sent::WhenAsked),
+            let (name, policy) = match machine {
+                Some(machine) => (format!("machine {machine}"), SendPolicy::Preemptive),
+                None => ("default".to_owned(), SendPolicy::OnChallenge),
             };
             let secret = Secret::Password { user: login.clone(), password: password.clone() };
-            lookup.found = Some(FoundCredentials { secret, from: format!("`{name}` in {place}"), sent });
+            lookup.found = Some(FoundCredentials { secret, from: format!("`{name}` in {path}"), policy });
             break;
         }
     }
@@ -57,21 +56,21 @@ pub(super) fn look(host: &dyn ReadFiles, machine: &str) -> CredentialLookup {
 
 /// All entries, or the number of the first invalid line.
 fn parse(text: &str) -> Result<Vec<NetrcEntry>, usize> {
-    let mut words = NetrcWords { text, line: 1 };
+    let mut tokens = NetrcTokens { text, line: 1 };
     let mut entries: Vec<NetrcEntry> = Vec::new();
-    while let Some(word) = words.next() {
-        let line = words.line;
-        match word.as_str() {
+    while let Some(token) = tokens.next() {
+        let line = tokens.line;
+        match token.as_str() {
             "machine" => {
-                let machine = Some(words.next().ok_or(line)?);
+                let machine = Some(tokens.next().ok_or(line)?);
                 entries.push(NetrcEntry { machine, ..NetrcEntry::default() });
             }
             "default" => entries.push(NetrcEntry::default()),
-            "macdef" => words.skip_macro(),
-            comment if comment.starts_with('#') => words.skip_line(),
+            "macdef" => tokens.skip_macro(),
+            comment if comment.starts_with('#') => tokens.skip_line(),
             "login" | "user" | "password" | "account" => {
-                let (value, entry) = (words.next().ok_or(line)?, entries.last_mut().ok_or(line)?);
-                match word.as_str() {
+                let (value, entry) = (tokens.next().ok_or(line)?, entries.last_mut().ok_or(line)?);
+                match token.as_str() {
                     "password" => entry.password = Some(value),
                     "account" => {}
                     _ => entry.login = value,
@@ -83,21 +82,21 @@ fn parse(text: &str) -> Result<Vec<NetrcEntry>, usize> {
     Ok(entries)
 }
 
-/// Words of a text: bare, or in quotes with `\` before what is meant as it is.
-struct NetrcWords<'a> {
+/// Splits a text into tokens. A token may be in double quotes, in which `\` escapes a character.
+struct NetrcTokens<'a> {
     text: &'a str,
-    /// The line of the word that came last.
+    /// The line of the last token, from 1.
     line: usize,
 }
 
-impl NetrcWords<'_> {
+impl NetrcTokens<'_> {
     fn next(&mut self) -> Option<String> {
         let start = self.text.trim_start();
-        self.count(self.text.len() - start.len());
+        self.advance(self.text.len() - start.len());
         if start.is_empty() {
             return None;
         }
-        let mut word = String::new();
+        let mut token = String::new();
         let is_quoted = start.starts_with('"');
         let mut end = start.len();
         let mut characters = start.char_indices().skip(usize::from(is_quoted));
@@ -107,36 +106,36 @@ impl NetrcWords<'_> {
                     end = at + 1;
                     break;
                 }
-                '\\' if is_quoted => word.extend(characters.next().map(|(_, c)| c)),
+                '\\' if is_quoted => token.extend(characters.next().map(|(_, c)| c)),
                 c if c.is_whitespace() && !is_quoted => {
                     end = at;
                     break;
                 }
-                c => word.push(c),
+                c => token.push(c),
             }
         }
         self.text = &self.text[end..];
-        Some(word)
+        Some(token)
     }
 
-    /// Goes on, and counts lines.
-    fn count(&mut self, bytes: usize) {
+    /// Skips bytes and counts their line breaks.
+    fn advance(&mut self, bytes: usize) {
         let (passed, rest) = self.text.split_at(bytes);
         self.line += passed.matches('\n').count();
         self.text = rest;
     }
 
-    /// To the end of the line; its end stays, and is counted with the next word.
+    /// Skips to the end of the line. The line break is counted with the next token.
     fn skip_line(&mut self) {
-        self.count(self.text.find('\n').unwrap_or(self.text.len()));
+        self.advance(self.text.find('\n').unwrap_or(self.text.len()));
     }
 
-    /// A macro ends with an empty line.
+    /// Skips a macro, which ends at an empty line.
     fn skip_macro(&mut self) {
         self.skip_line();
         while let Some(rest) = self.text.strip_prefix('\n') {
             let line = rest.split('\n').next().unwrap_or_default();
-            self.count(1 + line.len());
+            self.advance(1 + line.len());
             if line.trim().is_empty() {
                 return;
             }

@@ -1,4 +1,4 @@
-//! What CI jobs run on: the table of machines and containers, and each of them as a recorded host.
+//! The images on which CI jobs run: machines and containers, each available as a recorded host.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -9,10 +9,12 @@ use gpubuild_host::{Arch, Os, RecordedHost};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-/// The embedded table.
+/// All images and their setups.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Images {
+    /// The environment of images by operating system.
+    env: BTreeMap<String, Table>,
     image: Vec<CiImage>,
     #[serde(default)]
     prepare: Vec<Prepare>,
@@ -22,71 +24,71 @@ pub struct Images {
     layout: Vec<Layout>,
 }
 
-/// A machine, or a container on one.
+/// A machine of a CI service, or a container on such a machine.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CiImage {
-    /// `ubuntu-24.04`, `cuda-12.4-ubuntu-22.04`.
+    /// The id: `ubuntu-24.04`, `cuda-12.4-ubuntu-22.04`.
     pub id: String,
-    /// Another image whose keys apply where this one sets none.
+    /// The id of an image from which this one inherits all keys that describe the machine.
     like: Option<String>,
-    /// Operating system.
+    /// The operating system.
     pub os: Option<Os>,
-    /// Processor.
+    /// The processor architecture.
     pub arch: Option<Arch>,
-    /// `ubuntu-24.04`, as facts name distributions.
+    /// The distribution as facts name it: `ubuntu-24.04`.
     pub distribution: String,
-    /// Version of the C library.
+    /// The version of glibc.
     pub glibc: Option<String>,
-    /// Version of the compiler called `gcc`.
+    /// The major version of the default `gcc`.
     pub gcc: Option<String>,
-    /// Label of GitHub's machine; one that it lacks is not among GitHub's jobs.
+    /// The label of the GitHub runner; without one, the image is not used for GitHub jobs.
     pub github: Option<String>,
-    /// Container in which the job runs.
+    /// The container in which the job runs.
     pub container: Option<String>,
-    /// The same at GitLab, where every job of Linux runs in a container.
+    /// The container and machine at GitLab, where every Linux job runs in a container.
     pub gitlab: Option<Gitlab>,
-    /// Processors.
+    /// The number of logical processors.
     pub cpus: u32,
-    /// Memory, `16GiB`.
+    /// The memory, `16GiB`.
     pub memory: String,
-    /// Disk that is free, `14GiB`.
+    /// The free disk space, `14GiB`.
     pub disk: String,
-    /// Bytes that the container takes once it is unpacked, about.
+    /// The approximate size of the unpacked container, `7GiB`.
     pub unpacked: Option<String>,
-    /// A toolkit that it brings along.
+    /// The toolkit in the container.
     pub holds: Option<Holds>,
-    /// Whether variants that name no image are built on it.
+    /// Whether variants that name no image are built on this one.
     pub default: bool,
-    /// Backends whose variants are built on it rather than on the default machines.
+    /// Backends whose variants are built on this image instead of the default ones.
     default_for: Vec<Backend>,
-    /// The contents, as entries of a recorded host.
+    /// Additional files, as entries of a recorded host.
     entry: Vec<Table>,
-    /// Where these facts come from.
+    /// The source of these facts.
     pub source: String,
 }
 
-/// A job at GitLab.
+/// The container and machine of an image at GitLab.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gitlab {
     /// The container.
     pub image: String,
-    /// Tag of the machine.
+    /// The tag of the machine.
     pub tag: String,
 }
 
-/// A toolkit in a container.
+/// The toolkit in a container.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Holds {
-    /// For which backend.
+    /// The backend that the toolkit is for.
     pub backend: Backend,
-    /// Its version, `12.4.1`.
+    /// The toolkit's version, `12.4.1`.
     pub version: Version,
 }
 
-/// What a container lacks before gpubuild can be there.
+/// Commands that prepare a container for the installation of gpubuild.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Prepare {
@@ -94,25 +96,25 @@ struct Prepare {
     run: Vec<String>,
 }
 
-/// What gives an image a backend that it cannot build as it is.
+/// Commands that install what an image needs to build a backend.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Setup {
     /// The backend.
     pub backend: Backend,
     distributions: Vec<String>,
-    /// Commands of the image's shell.
+    /// The shell commands; `{sudo}` is replaced by [`Setup::commands`].
     run: Vec<String>,
-    /// Whether what was built also runs there afterwards, without a GPU.
+    /// Whether the backend then also runs without a GPU, on a software device.
     #[serde(default)]
     pub runs: bool,
     entries: Vec<Table>,
-    /// Where this comes from.
+    /// The source of the package names and paths.
     pub source: String,
 }
 
 impl Setup {
-    /// Its commands on an image: with `sudo` where the job is not root.
+    /// The commands for an image, with `sudo` if the job does not run as root.
     #[must_use]
     pub fn commands(&self, image: &CiImage) -> Vec<String> {
         let sudo = if image.container.is_some() || image.os != Some(Os::Linux) { "" } else { "sudo " };
@@ -120,7 +122,7 @@ impl Setup {
     }
 }
 
-/// The contents of a container with a toolkit.
+/// The files of a toolkit in a container, for one backend.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Layout {
@@ -129,9 +131,9 @@ struct Layout {
 }
 
 impl Images {
-    /// The table in the crate.
+    /// The embedded table.
     #[must_use]
-    #[expect(clippy::missing_panics_doc, reason = "a test reads the embedded table")]
+    #[expect(clippy::missing_panics_doc, reason = "tests parse the embedded table")]
     pub fn embedded() -> &'static Self {
         static IMAGES: OnceLock<Images> = OnceLock::new();
         IMAGES.get_or_init(|| {
@@ -141,26 +143,25 @@ impl Images {
                 images.image.iter().map(|image| (image.id.clone(), image.clone())).collect();
             for image in &mut images.image {
                 if let Some(base) = image.like.as_ref().and_then(|like| bases.get(like)) {
-                    image.take_over(base);
+                    image.inherit(base);
                 }
             }
             images
         })
     }
 
-    /// The image of an id.
+    /// The image with an id.
     #[must_use]
     pub fn get(&self, id: &str) -> Option<&CiImage> {
         self.image.iter().find(|image| image.id == id)
     }
 
-    /// All of them.
+    /// All images, in the order of the table.
     pub fn iter(&self) -> impl Iterator<Item = &CiImage> {
         self.image.iter()
     }
 
-    /// Those that a variant of these backends is built on if it names none: the default machines, or what is said to be for
-    /// one of the backends.
+    /// The images for a variant that names none: those that are the default for one of its backends, or else the general defaults.
     #[must_use]
     pub fn defaults(&self, backends: &[Backend]) -> Vec<&CiImage> {
         let special = |image: &&CiImage| image.default_for.iter().any(|backend| backends.contains(backend));
@@ -168,15 +169,15 @@ impl Images {
         if special.is_empty() { self.image.iter().filter(|image| image.default).collect() } else { special }
     }
 
-    /// What gives an image a backend.
+    /// The setup for a backend on an image; `None` if the image needs none or the backend cannot be installed.
     #[must_use]
     pub fn setup(&self, image: &CiImage, backend: Backend) -> Option<&Setup> {
-        let suits =
+        let fits =
             |setup: &&Setup| setup.backend == backend && setup.distributions.contains(&image.distribution);
-        self.setup.iter().find(suits)
+        self.setup.iter().find(fits)
     }
 
-    /// What a container lacks before gpubuild can be there; nothing for machines.
+    /// The commands that prepare a container for the installation of gpubuild; empty for machines.
     #[must_use]
     pub fn prepare(&self, image: &CiImage) -> &[String] {
         match image.container {
@@ -185,21 +186,20 @@ impl Images {
         }
     }
 
-    /// The same where every job of Linux runs in a container.
+    /// The same for a service that runs every Linux job in a container.
     #[must_use]
     pub fn prepare_always(&self, image: &CiImage) -> Option<&[String]> {
         let name = image.distribution.split('-').next().unwrap_or_default();
-        let suits =
-            |prepare: &&Prepare| prepare.distributions.iter().any(|distribution| distribution == name);
-        self.prepare.iter().find(suits).map(|prepare| prepare.run.as_slice())
+        let fits = |prepare: &&Prepare| prepare.distributions.iter().any(|distribution| distribution == name);
+        self.prepare.iter().find(fits).map(|prepare| prepare.run.as_slice())
     }
 
-    /// The image as a recorded host, with what some setups have put into it.
+    /// The image as a recorded host, with the files that these setups install.
     ///
     /// # Panics
-    /// A mistake in the embedded table, which a test looks for.
+    /// The embedded table is invalid, which a test rules out.
     #[must_use]
-    #[expect(clippy::expect_used, reason = "a test makes every image with every setup")]
+    #[expect(clippy::expect_used, reason = "a test creates every image with every setup")]
     pub fn host(&self, image: &CiImage, setups: &[&Setup]) -> RecordedHost {
         let mut entries = image.base();
         let arch = image.arch.map(Arch::id).unwrap_or_default();
@@ -211,10 +211,25 @@ impl Images {
         }
         let setups = setups.iter().flat_map(|setup| &setup.entries);
         entries.extend(image.entry.iter().chain(setups).map(|one| filled(one, &[("{arch}", arch)])));
-        let mut recording = image.head();
+        let mut recording = self.head(image);
         recording.insert("file".to_owned(), Value::Array(entries.into_iter().map(Value::Table).collect()));
-        let text = toml::to_string(&recording).expect("tables of texts can be written");
+        let text = toml::to_string(&recording).expect("tables of strings can be serialized");
         RecordedHost::parse(&image.id, &text).expect("images are valid recordings")
+    }
+
+    /// The parts of a recording that are not files.
+    fn head(&self, image: &CiImage) -> Table {
+        let os = image.os.map(Os::id).unwrap_or_default();
+        let arch = image.arch.map(Arch::id).unwrap_or_default();
+        let platform = [("os", os), ("arch", arch)];
+        let platform = platform.map(|(key, value)| (key.to_owned(), Value::String(value.to_owned())));
+        let cpus = image.cpus.to_string();
+        let env = self.env.get(os).map(|env| filled(env, &[("{cpus}", &cpus)]));
+        Table::from_iter([
+            ("schema".to_owned(), Value::String("gpubuild.host/1".to_owned())),
+            ("platform".to_owned(), Value::Table(Table::from_iter(platform))),
+            ("env".to_owned(), Value::Table(env.unwrap_or_default())),
+        ])
     }
 }
 
@@ -230,33 +245,34 @@ fn filled(entry: &Table, values: &[(&str, &str)]) -> Table {
 }
 
 impl CiImage {
-    /// The toolkit for a backend that it brings along.
+    /// The toolkit for a backend in the container.
     #[must_use]
     pub fn holds_for(&self, backend: Backend) -> Option<&Holds> {
         self.holds.as_ref().filter(|holds| holds.backend == backend)
     }
 
-    /// `linux-x86_64`.
+    /// The platform, `linux-x86_64`.
     #[must_use]
     pub fn platform(&self) -> String {
         let (os, arch) = (self.os.map(Os::id), self.arch.map(Arch::id));
         format!("{}-{}", os.unwrap_or_default(), arch.unwrap_or_default())
     }
 
-    /// The label of the machine at GitHub.
+    /// The label of the GitHub runner.
     #[must_use]
     pub fn runner(&self) -> Option<&str> {
         self.github.as_deref()
     }
 
-    /// The container at GitLab: the one that it is, or the one in which the machine is.
+    /// Container and machine tag at GitLab: the image's own container, or else the one that replaces the machine.
     #[must_use]
     pub fn gitlab(&self) -> Option<(&str, &str)> {
         let gitlab = self.gitlab.as_ref()?;
         Some((self.container.as_deref().unwrap_or(&gitlab.image), &gitlab.tag))
     }
 
-    fn take_over(&mut self, base: &Self) {
+    /// Replaces the keys that describe the machine by those of another image.
+    fn inherit(&mut self, base: &Self) {
         let own = std::mem::replace(self, base.clone());
         self.id = own.id;
         self.container = own.container;
@@ -269,43 +285,7 @@ impl CiImage {
         self.entry.extend(own.entry);
     }
 
-    /// The parts of the recording that are not files.
-    fn head(&self) -> Table {
-        let table = |pairs: &[(&str, &str)]| -> Value {
-            Value::Table(
-                pairs
-                    .iter()
-                    .map(|(key, value)| ((*key).to_owned(), Value::String((*value).to_owned())))
-                    .collect(),
-            )
-        };
-        let (os, arch) = (self.os.map(Os::id), self.arch.map(Arch::id));
-        let platform = table(&[("os", os.unwrap_or_default()), ("arch", arch.unwrap_or_default())]);
-        let cpus = self.cpus.to_string();
-        let env = match self.os {
-            Some(Os::Windows) => table(&[
-                ("Path", r"C:\Windows\system32;C:\Windows"),
-                ("PATHEXT", ".COM;.EXE;.BAT;.CMD"),
-                ("SystemRoot", r"C:\Windows"),
-                ("ProgramFiles", r"C:\Program Files"),
-                ("ProgramFiles(x86)", r"C:\Program Files (x86)"),
-                ("USERPROFILE", r"C:\Users\runneradmin"),
-                ("LOCALAPPDATA", r"C:\Users\runneradmin\AppData\Local"),
-                ("NUMBER_OF_PROCESSORS", &cpus),
-            ]),
-            Some(Os::Macos) => {
-                table(&[("PATH", "/opt/homebrew/bin:/usr/bin:/bin"), ("HOME", "/Users/runner")])
-            }
-            _ => table(&[("PATH", "/usr/local/cuda/bin:/usr/local/bin:/usr/bin:/bin"), ("HOME", "/root")]),
-        };
-        let schema = Value::String("gpubuild.host/1".to_owned());
-        [("schema", schema), ("platform", platform), ("env", env)]
-            .into_iter()
-            .map(|(key, value)| (key.to_owned(), value))
-            .collect()
-    }
-
-    /// Files that every system has.
+    /// The files of the operating system and the compiler.
     fn base(&self) -> Vec<Table> {
         let mut entries = Vec::new();
         let mut file = |path: &str, key: &str, value: &str| {
@@ -355,7 +335,7 @@ mod tests {
     use gpubuild_detect::facts;
 
     #[test]
-    fn every_image_is_the_machine_that_it_says() {
+    fn every_image_has_the_declared_properties() {
         let images = Images::embedded();
         let mut seen = std::collections::BTreeSet::new();
         for image in images.iter() {
@@ -383,18 +363,19 @@ mod tests {
     }
 
     #[test]
-    fn every_setup_is_for_an_image_and_gives_what_it_promises() {
+    fn every_setup_enables_its_backend_on_an_image() {
         let images = Images::embedded();
         let catalogue = gpubuild_detect::toolkit::Catalogue::embedded();
         for setup in &images.setup {
-            let on: Vec<&CiImage> = images
+            let fitting: Vec<&CiImage> = images
                 .iter()
                 .filter(|image| setup.distributions.contains(&image.distribution) && image.holds.is_none())
                 .collect();
-            assert!(!on.is_empty(), "{setup:?}");
-            for image in on {
-                let sight = gpubuild_plan::look::look(&images.host(image, &[setup]), catalogue.clone());
-                let verdict = sight.matrix.verdict(setup.backend);
+            assert!(!fitting.is_empty(), "{setup:?}");
+            for image in fitting {
+                let machine =
+                    gpubuild_plan::machine::inspect(&images.host(image, &[setup]), catalogue.clone());
+                let verdict = machine.matrix.verdict(setup.backend);
                 assert_eq!(
                     verdict.build,
                     gpubuild_detect::matrix::Readiness::Ready,
@@ -407,17 +388,17 @@ mod tests {
     }
 
     #[test]
-    fn every_container_holds_its_toolkit() {
+    fn every_container_has_its_toolkit() {
         let images = Images::embedded();
         let catalogue = gpubuild_detect::toolkit::Catalogue::embedded();
         for image in images.iter() {
             let Some(holds) = &image.holds else { continue };
-            let sight = gpubuild_plan::look::look(&images.host(image, &[]), catalogue.clone());
+            let machine = gpubuild_plan::machine::inspect(&images.host(image, &[]), catalogue.clone());
             let id = &catalogue.for_backend(holds.backend).unwrap().id;
-            let version = sight.inventory.chosen(id).and_then(|copy| copy.version()).cloned();
+            let version = machine.inventory.chosen(id).and_then(|copy| copy.version()).cloned();
             assert_eq!(version.as_ref(), Some(&holds.version), "{}", image.id);
             assert_eq!(
-                sight.matrix.verdict(holds.backend).build,
+                machine.matrix.verdict(holds.backend).build,
                 gpubuild_detect::matrix::Readiness::Ready,
                 "{}",
                 image.id
@@ -426,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_that_are_retired_are_not_in_the_table() {
+    fn retired_runners_are_not_in_the_table() {
         let retired = ["ubuntu-20.04", "windows-2019", "macos-13", "macos-14"];
         assert!(
             Images::embedded().iter().all(|image| retired.iter().all(|label| image.runner() != Some(*label)))

@@ -1,13 +1,13 @@
-//! CI: from `[[variants]]` of gpubuild.toml to the jobs of a matrix, and to the file that makes a service run them.
+//! CI jobs: derives a matrix from `[[variants]]` of gpubuild.toml, and generates the workflow file that runs it.
 //!
 //! ```text
 //! [[variants]] x images.toml x versions of toolkits
 //!        |
-//! image::host      each image is a recorded host, with what its setup puts there
+//! image::host      each image is a recorded host with the files that its setup installs
 //!        |
-//! planning         each row is planned like any other machine; a refusal is its reason (pure)
+//! planning         each row is planned like on any other machine; a row without a plan is dropped with the reason (pure)
 //!        |
-//! rows::Row        -> `ci matrix`, `ci run`; pack::assign says which of them pack
+//! rows             -> `ci matrix`, `ci run`; pack::assign decides which rows pack a release
 //!        |
 //! workflow         -> `ci init`, `ci verify`
 //! ```
@@ -20,4 +20,4 @@ pub mod workflow;
 
 pub use gpubuild_plan::project::variant::{CiTable, VariantTable};
 pub use image::{CiImage, Images};
-pub use rows::{CiRow, Impossible, RowContext, Rows, rows};
+pub use rows::{CiRow, DroppedRow, RowContext, Rows, rows};

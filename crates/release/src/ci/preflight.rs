@@ -1,7 +1,7 @@
-//! Checks before a build whether it can finish: toolkits, compilers, the C library, disk and memory.
+//! Checks before a build whether it can succeed: toolkits, compilers, the C library, disk and memory.
 //!
-//! A check is `bad` only if the failure is certain. An estimate is `doubtful`, a value that cannot be determined is `unknown`; neither
-//! stops the build.
+//! A check is `bad` only if the failure is certain. If an estimate predicts a failure, it is `doubtful`; if a value cannot be determined,
+//! it is `unknown`. Neither stops the build.
 
 use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::facts::Facts;
@@ -12,47 +12,49 @@ use gpubuild_plan::plan::{Plan, bytes};
 use gpubuild_toolchain::provision;
 use serde::Serialize;
 
-/// What is expected of one thing.
+/// The outcome of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Outlook {
-    /// It is enough.
+    /// The resource is sufficient.
     Good,
-    /// It cannot be determined.
+    /// The resource cannot be determined.
     Unknown,
-    /// It may not be enough.
+    /// The resource may be insufficient.
     Doubtful,
-    /// It is not enough.
+    /// The resource is insufficient.
     Bad,
 }
 
-/// What is expected of one thing, with the numbers.
+/// A check and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PreflightCheck {
-    /// Id of the finding.
+    /// The id of the finding.
     pub id: DiagnosticId,
-    /// `disk`, `memory`, `toolkit`.
+    /// What is checked: `toolkits`, `disk`, `memory`, `project`, or a backend's id.
     pub what: &'static str,
-    /// The expectation.
+    /// The outcome.
     pub outlook: Outlook,
-    /// One line.
+    /// The explanation with the numbers, in one line.
     pub text: String,
-    /// What to do.
+    /// How to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
 
-/// Bytes that a configured tree with nothing in it takes: below it, no build comes anywhere.
-const LEAST_BUILD: u64 = 64 << 20;
-/// Bytes that a build takes at least per backend that compiles for GPUs, as far as was seen.
+/// The size of a configured, empty build tree in bytes. With less free space, every build fails.
+const MIN_BUILD: u64 = 64 << 20;
+/// The smallest measured size in bytes of a build tree, per backend with device code.
 const LIKELY_DEVICE_BUILD: u64 = 1 << 30;
 
-/// Bytes that one compiler may take.
-const LEAST_MEMORY: u64 = 512 << 20;
+/// The memory that one compiler process may need, in bytes.
+const MIN_MEMORY: u64 = 512 << 20;
 
-/// Compares a plan, or its refusal, with the machine.
+/// Checks a plan, or the reasons why there is none, against the machine.
 #[must_use]
-pub fn foresee(
+pub fn check(
     host: &dyn WriteFiles,
     facts: &Facts,
     build_root: &HostPath,
@@ -67,7 +69,10 @@ pub fn foresee(
         id: id!("preflight.toolkits"),
         what: "toolkits",
         outlook: Outlook::Good,
-        text: format!("{} can be built: toolkits, compilers and C library go together", backends.join(", ")),
+        text: format!(
+            "{} can be built: toolkits, compilers and C library are compatible",
+            backends.join(", ")
+        ),
         hint: None,
     }];
     checks.extend(disk(host, build_root, plan));
@@ -89,7 +94,7 @@ fn refused(refusal: &PlanRefusal) -> Vec<PreflightCheck> {
     .collect()
 }
 
-/// The folder above that is there: a build folder need not be yet.
+/// The folder or its nearest existing parent, because the build folder may not exist yet.
 fn existing(host: &dyn ReadFiles, folder: &HostPath) -> HostPath {
     let mut folder = folder.clone();
     while !host.exists(&folder) {
@@ -107,18 +112,24 @@ fn disk(host: &dyn WriteFiles, build_root: &HostPath, plan: &Plan) -> Vec<Prefli
             gpubuild_core::Backend::Cuda | gpubuild_core::Backend::Rocm | gpubuild_core::Backend::Sycl
         )
     });
-    let likely = LEAST_BUILD + LIKELY_DEVICE_BUILD * device.count() as u64;
-    checks.push(room(host, build_root, "the build", LEAST_BUILD, likely));
+    let likely = MIN_BUILD + LIKELY_DEVICE_BUILD * device.count() as u64;
+    checks.push(disk_space(host, build_root, "the build", MIN_BUILD, likely));
     let toolkits = provision::disk_bytes(&plan.provision);
     if let (true, Some(folder)) = (toolkits > 0, gpubuild_host::folders::toolkit_folder(host)) {
-        // The wheels themselves have to be there for certain, what they grow to is an upper bound.
+        // The size of the wheels is a lower bound, their unpacked size an upper bound.
         let wheels = plan.provision.iter().map(|one| one.download_bytes).sum();
-        checks.push(room(host, &folder, "toolkits", wheels, toolkits));
+        checks.push(disk_space(host, &folder, "toolkits", wheels, toolkits));
     }
     checks
 }
 
-fn room(host: &dyn WriteFiles, folder: &HostPath, what: &str, certain: u64, likely: u64) -> PreflightCheck {
+fn disk_space(
+    host: &dyn WriteFiles,
+    folder: &HostPath,
+    what: &str,
+    certain: u64,
+    likely: u64,
+) -> PreflightCheck {
     let folder = existing(host, folder);
     let Some(free) = host.free_space(&folder) else {
         return PreflightCheck {
@@ -130,9 +141,9 @@ fn room(host: &dyn WriteFiles, folder: &HostPath, what: &str, certain: u64, like
         };
     };
     let (outlook, needs) = match free {
-        free if free < certain => (Outlook::Bad, format!("{what} takes at least {}", bytes::show(certain))),
-        free if free < likely => (Outlook::Doubtful, format!("{what} may take {}", bytes::show(likely))),
-        _ => (Outlook::Good, format!("{what} may take {}", bytes::show(likely))),
+        free if free < certain => (Outlook::Bad, format!("{what} needs at least {}", bytes::show(certain))),
+        free if free < likely => (Outlook::Doubtful, format!("{what} may need {}", bytes::show(likely))),
+        _ => (Outlook::Good, format!("{what} may need {}", bytes::show(likely))),
     };
     PreflightCheck {
         id: id!("disk.full"),
@@ -144,7 +155,8 @@ fn room(host: &dyn WriteFiles, folder: &HostPath, what: &str, certain: u64, like
     }
 }
 
-/// The planner has fitted the jobs to the memory; where not even one fits, that is a guess about the compiler.
+/// The planner has limited the jobs to the memory. Too little memory for a single job is only `doubtful`, because the compiler's needs are
+/// an estimate.
 fn memory(facts: &Facts, plan: &Plan) -> PreflightCheck {
     let check =
         |outlook, text, hint| PreflightCheck { id: id!("memory.short"), what: "memory", outlook, text, hint };
@@ -152,13 +164,13 @@ fn memory(facts: &Facts, plan: &Plan) -> PreflightCheck {
     let Some(available) = facts.memory.available_bytes else {
         return check(Outlook::Unknown, "the available memory is unknown".to_owned(), None);
     };
-    if available < LEAST_MEMORY {
+    if available < MIN_MEMORY {
         return check(
             Outlook::Doubtful,
             format!(
-                "{} available, and one compiler may need {}",
+                "{} available, but one compiler process may need {}",
                 bytes::show(available),
-                bytes::show(LEAST_MEMORY)
+                bytes::show(MIN_MEMORY)
             ),
             Some("close other programs, or add swap".to_owned()),
         );

@@ -1,5 +1,5 @@
 //! Derives the jobs of a matrix from variants and images. Each row is planned on its image like on any other machine; a row without a
-//! plan is reported with the planner's reasons.
+//! plan is dropped and reported with the planner's reasons.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use gpubuild_detect::matrix::Reason;
 use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_exec::store::sha256;
 use gpubuild_host::Os;
-use gpubuild_plan::look;
+use gpubuild_plan::machine;
 use gpubuild_plan::plan::make::MissingBackend;
 use gpubuild_plan::plan::request::{BackendRequest, BackendSelection};
 use gpubuild_plan::plan::{Plan, bytes};
@@ -23,124 +23,128 @@ use serde::Serialize;
 use super::image::{CiImage, Images, Setup};
 use super::pack;
 
-/// A job that takes longer than this hangs, however little it has to do.
-const LEAST_MINUTES: u64 = 20;
+/// The minimum time limit of a job.
+const MIN_TIMEOUT_MINUTES: u64 = 20;
 
 /// A job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CiRow {
-    /// `cuda-ubuntu-24.04`, `cuda13.0-ubuntu-24.04`: its name everywhere.
+    /// The unique name: `cuda-ubuntu-24.04`, `cuda13.0-ubuntu-24.04`.
     pub name: String,
-    /// The variant that it builds.
+    /// The variant to build.
     pub variant: String,
-    /// Id of its image.
+    /// The id of the image.
     pub image: String,
-    /// `linux-x86_64`.
+    /// The platform, `linux-x86_64`.
     pub platform: String,
-    /// Label of the machine at GitHub, as `runs-on` takes it.
+    /// The GitHub runner, for `runs-on`; `None` if GitHub has no such runner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub os: Option<String>,
-    /// Container of the job; empty for none, as `container` takes it.
+    /// The container of the job, for `container`; empty if the job runs on the machine itself.
     pub container: String,
-    /// The same at GitLab.
+    /// The job at GitLab; `None` if GitLab has no such machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gitlab: Option<GitlabJob>,
-    /// Backends, separated by commas.
+    /// The backends, separated by commas.
     pub backends: String,
-    /// Versions that were asked for, by backend.
+    /// The requested toolkit versions by backend.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub toolkits: BTreeMap<Backend, String>,
-    /// The targets by backend in CMake's notation: `sm_90`, `compute_90`, `gfx942`.
+    /// The architectures by backend, in CMake's notation.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub archs: BTreeMap<Backend, String>,
-    /// What a container lacks before gpubuild can be there.
+    /// Commands that prepare a container for the installation of gpubuild.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub prepare: Vec<String>,
-    /// What gives the image its backends.
+    /// Commands that install what the backends need.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub setup: Vec<String>,
-    /// What gpubuild is called with, in this order.
+    /// The arguments of each gpubuild call, in order.
     pub run: Vec<Vec<String>>,
-    /// What gpubuild is called with to pack what was built; only where the project has a program, once for each label of a platform.
+    /// The arguments of `gpubuild pack`; `None` if the project has no program or another row of the platform packs the same label.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pack: Option<Vec<String>>,
-    /// Under which the build store is kept between runs.
+    /// The key under which the CI service caches the build store.
     pub cache_key: String,
-    /// What it takes.
+    /// The resources that the job needs.
     pub needs: RowNeeds,
-    /// What may go wrong.
+    /// Warnings about the job.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// The place of a job at GitLab.
+/// The container and machine of a job at GitLab.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GitlabJob {
     /// The container.
     pub image: String,
-    /// Tag of the machine.
+    /// The tag of the machine.
     pub tag: String,
 }
 
-/// What a job takes, as far as it is known.
+/// The known resource needs of a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RowNeeds {
-    /// Bytes that are fetched: wheels of toolkits.
+    /// The download size of toolkits in bytes.
     #[serde(skip_serializing_if = "is_zero")]
     pub download_bytes: u64,
-    /// Bytes of disk for toolkits and containers.
+    /// The disk space for toolkits and the container in bytes.
     #[serde(skip_serializing_if = "is_zero")]
     pub disk_bytes: u64,
-    /// Compilers at once that the memory of the machine is enough for.
+    /// The number of parallel compiler processes that fit into the machine's memory.
     pub jobs: u32,
-    /// Seconds of one core that a build from clean took where it was measured, for the backends of which that is known.
+    /// The CPU time of a clean build in seconds, if it was measured for all backends; otherwise 0.
     #[serde(skip_serializing_if = "is_zero")]
     pub cpu_seconds: u64,
-    /// After how many minutes a job hangs: four times what it takes on these processors, at least 20.
+    /// The time limit in minutes: four times the expected time, and at least 20.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_minutes: Option<u64>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
 fn is_zero(value: &u64) -> bool {
     *value == 0
 }
 
-/// A row that there can't be.
+/// A row that cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Impossible {
-    /// Its name.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DroppedRow {
+    /// The name of the row.
     pub name: String,
-    /// Why, the root cause first; each line ends in the id of its finding.
+    /// The reasons, the root cause first; each line ends with the id of its finding.
     pub reasons: Vec<String>,
-    /// Whether its image was named in gpubuild.toml: then it is a mistake there.
+    /// Whether gpubuild.toml names the image or version, which makes the row an error in that file.
     pub named: bool,
 }
 
 /// All rows of a project.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Rows {
-    /// The jobs, in the order of variants, images and versions as they are written.
+    /// The jobs, in the order of variants, images and versions in gpubuild.toml.
     pub include: Vec<CiRow>,
-    /// What was left out.
+    /// Rows that cannot be built.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    pub dropped: Vec<Impossible>,
+    pub dropped: Vec<DroppedRow>,
 }
 
-/// What rows are made of.
+/// The inputs of a matrix.
 #[derive(Clone, Copy)]
 pub struct RowContext<'a> {
     /// The project.
     pub project: &'a Project,
-    /// Descriptions of toolkits.
+    /// The descriptions of toolkits.
     pub catalogue: &'a Catalogue,
-    /// Toolkits that can be installed.
+    /// The locks of toolkits that can be installed.
     pub locks: &'a [WheelLock],
-    /// What jobs run on.
+    /// The machines and containers on which jobs can run.
     pub images: &'a Images,
 }
 
-/// A variant on an image with versions of toolkits.
+/// A variant on an image, with requested toolkit versions.
 struct RowCase<'a> {
     variant: &'a VariantTable,
     image: &'a CiImage,
@@ -151,7 +155,7 @@ struct RowCase<'a> {
 impl RowCase<'_> {
     fn name(&self) -> String {
         let name = self.variant.label(&self.versions);
-        // `rocm` in the container `rocm-7.0-ubuntu-24.04` does not say it twice.
+        // `rocm` on the image `rocm-7.0-ubuntu-24.04` is named like the image, without a repeated prefix.
         match self.image.id.strip_prefix(&name).filter(|rest| rest.starts_with('-')) {
             Some(_) => self.image.id.clone(),
             None => format!("{name}-{}", self.image.id),
@@ -159,43 +163,43 @@ impl RowCase<'_> {
     }
 }
 
-/// Makes all rows.
+/// Creates the matrix of a project.
 #[must_use]
-pub fn rows(scene: &RowContext<'_>) -> Rows {
+pub fn rows(context: &RowContext<'_>) -> Rows {
     let mut rows = Rows::default();
-    let variants = variant::variants(scene.project);
+    let variants = variant::variants(context.project);
     for variant in &variants {
         let combinations = combinations(variant);
         for id in &variant.images {
-            named(scene, variant, id, &combinations, &mut rows);
+            add_named(context, variant, id, &combinations, &mut rows);
         }
         if variant.images.is_empty() {
             for versions in &combinations {
-                unnamed(scene, variant, versions, &mut rows);
+                add_default(context, variant, versions, &mut rows);
             }
         }
     }
-    refuse_same_names(&mut rows);
-    if scene.project.file.binary.is_some() {
+    drop_same_names(&mut rows);
+    if context.project.file.binary.is_some() {
         pack::assign(&mut rows, &variants);
     }
     rows
 }
 
-/// A job is called by its name: of two with one name the second is a mistake in the file.
-fn refuse_same_names(rows: &mut Rows) {
+/// Drops rows with the name of an earlier row, which is an error in gpubuild.toml.
+fn drop_same_names(rows: &mut Rows) {
     let mut seen = BTreeSet::new();
-    let (first, again): (Vec<CiRow>, Vec<CiRow>) =
+    let (unique, repeated): (Vec<CiRow>, Vec<CiRow>) =
         std::mem::take(&mut rows.include).into_iter().partition(|row| seen.insert(row.name.clone()));
-    rows.include = first;
-    rows.dropped.extend(again.into_iter().map(|row| Impossible {
+    rows.include = unique;
+    rows.dropped.extend(repeated.into_iter().map(|row| DroppedRow {
         reasons: vec!["an image or a version is listed twice [ci.same-name]".to_owned()],
         name: row.name,
         named: true,
     }));
 }
 
-/// Every choice of one version per backend, in the order in which they are written.
+/// All combinations of one version per backend, in the order of gpubuild.toml.
 fn combinations(variant: &VariantTable) -> Vec<BTreeMap<Backend, String>> {
     let mut all = vec![BTreeMap::new()];
     for (backend, versions) in variant.toolkits.iter().filter(|(_, versions)| !versions.is_empty()) {
@@ -213,19 +217,22 @@ fn combinations(variant: &VariantTable) -> Vec<BTreeMap<Backend, String>> {
     all
 }
 
-/// An image that gpubuild.toml names, with every version.
-fn named(
-    scene: &RowContext<'_>,
+/// Adds the rows for an image that gpubuild.toml names.
+fn add_named(
+    context: &RowContext<'_>,
     variant: &VariantTable,
     id: &str,
     combinations: &[BTreeMap<Backend, String>],
     rows: &mut Rows,
 ) {
-    let Some(image) = scene.images.get(id) else {
-        let known: Vec<&str> = scene.images.iter().map(|image| image.id.as_str()).collect();
-        rows.dropped.push(Impossible {
+    let Some(image) = context.images.get(id) else {
+        let known: Vec<&str> = context.images.iter().map(|image| image.id.as_str()).collect();
+        rows.dropped.push(DroppedRow {
             name: format!("{}-{id}", variant.name),
-            reasons: vec![format!("unknown image `{id}`; known are {} [ci.image-unknown]", known.join(", "))],
+            reasons: vec![format!(
+                "unknown image `{id}`; known images are {} [ci.image-unknown]",
+                known.join(", ")
+            )],
             named: true,
         });
         return;
@@ -238,87 +245,88 @@ fn named(
     };
     let mut others = Vec::new();
     for case in combinations.iter().map(case) {
-        match held_otherwise(&case) {
+        match version_mismatch(&case) {
             Some(reason) => others.push((case.name(), reason)),
-            None => match planned(scene, &case) {
+            None => match plan_row(context, &case) {
                 Ok(row) => rows.include.push(row),
-                Err(impossible) => rows.dropped.push(impossible),
+                Err(dropped) => rows.dropped.push(dropped),
             },
         }
     }
-    // If several versions are listed, one must be the container's; the others are valid. If none is, the image is wrong.
-    let no_mistake = others.len() < combinations.len();
-    rows.dropped.extend(others.into_iter().map(|(name, reason)| Impossible {
+    // If one of the listed versions is the container's, the other versions are valid for other images. Otherwise the image is an error.
+    let has_match = others.len() < combinations.len();
+    rows.dropped.extend(others.into_iter().map(|(name, reason)| DroppedRow {
         name,
         reasons: vec![reason],
-        named: !no_mistake,
+        named: !has_match,
     }));
 }
 
-/// The default machines; where none of them can do it and a version was asked for, the newest container that holds it.
-fn unnamed<'a>(
-    scene: &RowContext<'a>,
+/// Adds the rows for the default images. If none of them works and a version is requested, uses the container with the newest matching
+/// toolkit.
+fn add_default<'a>(
+    context: &RowContext<'a>,
     variant: &'a VariantTable,
     versions: &BTreeMap<Backend, String>,
     rows: &mut Rows,
 ) {
     let case = |image: &'a CiImage| RowCase { variant, image, versions: versions.clone(), named: false };
-    let mut made = Vec::new();
-    let mut impossible = Vec::new();
-    for image in scene.images.defaults(&variant.backends) {
+    let mut planned = Vec::new();
+    let mut dropped = Vec::new();
+    for image in context.images.defaults(&variant.backends) {
         let case = case(image);
-        let result = match held_otherwise(&case) {
-            Some(reason) => Err(Impossible { name: case.name(), reasons: vec![reason], named: false }),
-            None => planned(scene, &case),
+        let result = match version_mismatch(&case) {
+            Some(reason) => Err(DroppedRow { name: case.name(), reasons: vec![reason], named: false }),
+            None => plan_row(context, &case),
         };
         match result {
-            Ok(row) => made.push(row),
-            Err(one) => impossible.push(one),
+            Ok(row) => planned.push(row),
+            Err(row) => dropped.push(row),
         }
     }
-    if made.is_empty() {
-        let held = |image: &'a CiImage| {
+    if planned.is_empty() {
+        let with_toolkit = |image: &'a CiImage| {
             let holds = image.holds.as_ref().filter(|holds| versions.contains_key(&holds.backend))?;
             let case = case(image);
-            held_otherwise(&case).is_none().then_some((&holds.version, case))
+            version_mismatch(&case).is_none().then_some((&holds.version, case))
         };
-        let mut containers: Vec<_> = scene.images.iter().filter_map(held).collect();
+        let mut containers: Vec<_> = context.images.iter().filter_map(with_toolkit).collect();
         containers.sort_by(|left, right| right.0.cmp(left.0));
-        made.extend(containers.iter().find_map(|(_, case)| planned(scene, case).ok()));
+        planned.extend(containers.iter().find_map(|(_, case)| plan_row(context, case).ok()));
     }
-    if made.is_empty() && versions.values().next().is_some() {
-        // A version that was written down and that nothing offers is a mistake in the file.
-        for one in &mut impossible {
-            one.named = true;
+    if planned.is_empty() && versions.values().next().is_some() {
+        // A requested version that no image provides is an error in gpubuild.toml.
+        for row in &mut dropped {
+            row.named = true;
         }
     }
-    rows.include.append(&mut made);
-    rows.dropped.append(&mut impossible);
+    rows.include.append(&mut planned);
+    rows.dropped.append(&mut dropped);
 }
 
-/// Why a container with its own toolkit does not match a version.
-fn held_otherwise(case: &RowCase<'_>) -> Option<String> {
+/// Why the toolkit of a container does not match the requested version; `None` if it matches.
+fn version_mismatch(case: &RowCase<'_>) -> Option<String> {
     let holds = case.image.holds.as_ref()?;
-    let asked = case.versions.get(&holds.backend)?;
-    let requirement: VersionRequirement = asked.parse().ok()?;
+    let requested = case.versions.get(&holds.backend)?;
+    let requirement: VersionRequirement = requested.parse().ok()?;
     (!requirement.holds(&holds.version)).then(|| {
-        format!("its container holds {} {}, not {asked} [ci.image-version]", holds.backend, holds.version)
+        format!("its container has {} {}, not {requested} [ci.image-version]", holds.backend, holds.version)
     })
 }
 
-fn planned(scene: &RowContext<'_>, case: &RowCase<'_>) -> Result<CiRow, Impossible> {
+fn plan_row(context: &RowContext<'_>, case: &RowCase<'_>) -> Result<CiRow, DroppedRow> {
     let image = case.image;
     let setups: Vec<&Setup> = case
         .variant
         .backends
         .iter()
         .filter(|backend| image.holds_for(**backend).is_none())
-        .filter(|backend| !is_self_contained(scene.project, **backend) || image.os == Some(Os::Linux))
-        .filter_map(|backend| scene.images.setup(image, *backend))
+        .filter(|backend| !is_self_contained(context.project, **backend) || image.os == Some(Os::Linux))
+        .filter_map(|backend| context.images.setup(image, *backend))
         .collect();
-    let host = scene.images.host(image, &setups);
-    let sight = look::look(&host, scene.catalogue.clone());
-    let mut project = scene.project.clone();
+    let host = context.images.host(image, &setups);
+    let machine = machine::inspect(&host, context.catalogue.clone());
+    let mut project = context.project.clone();
     variant::apply(&mut project.file, case.variant);
     for (backend, version) in &case.versions {
         variant::require(&mut project.file, *backend, version);
@@ -328,9 +336,9 @@ fn planned(scene: &RowContext<'_>, case: &RowCase<'_>) -> Result<CiRow, Impossib
         origin: format!("variant `{}`", case.variant.name),
         without: Vec::new(),
     };
-    let wish = PlanRequest {
+    let plan_request = PlanRequest {
         host: &host,
-        sight: &sight,
+        machine: &machine,
         project: &project,
         request: &request,
         linkage: project.file.project.linkage.unwrap_or_default(),
@@ -338,10 +346,10 @@ fn planned(scene: &RowContext<'_>, case: &RowCase<'_>) -> Result<CiRow, Impossib
         jobs: Some(image.cpus),
         cuda_archs: None,
         native: project.file.project.native,
-        provision: Some(scene.locks),
+        provision: Some(context.locks),
     };
-    let impossible = |reasons: Vec<String>| Impossible { name: case.name(), reasons, named: case.named };
-    let plan = planning::plan(&wish).map_err(|refusal| {
+    let dropped = |reasons: Vec<String>| DroppedRow { name: case.name(), reasons, named: case.named };
+    let plan = planning::plan(&plan_request).map_err(|refusal| {
         let line = |backend: Option<&Backend>, reason: &Reason| {
             backend.map_or_else(|| reason.line(), |backend| format!("{backend}: {}", reason.line()))
         };
@@ -349,16 +357,16 @@ fn planned(scene: &RowContext<'_>, case: &RowCase<'_>) -> Result<CiRow, Impossib
             .blocked
             .iter()
             .filter_map(|(backend, reasons)| Some(line(Some(backend), reasons.first()?)));
-        impossible(refusal.project.iter().map(|reason| line(None, reason)).chain(blocked).collect())
+        dropped(refusal.project.iter().map(|reason| line(None, reason)).chain(blocked).collect())
     })?;
-    Ok(row(scene, case, &setups, &plan))
+    Ok(row(context, case, &setups, &plan))
 }
 
 fn is_self_contained(project: &Project, backend: Backend) -> bool {
     project.profile.backends.get(&backend).is_some_and(|row| row.self_contained)
 }
 
-fn row(scene: &RowContext<'_>, case: &RowCase<'_>, setups: &[&Setup], plan: &Plan) -> CiRow {
+fn row(context: &RowContext<'_>, case: &RowCase<'_>, setups: &[&Setup], plan: &Plan) -> CiRow {
     let (image, variant) = (case.image, case.variant);
     let mut setup: Vec<String> = Vec::new();
     for line in setups.iter().flat_map(|setup| setup.commands(image)) {
@@ -369,7 +377,7 @@ fn row(scene: &RowContext<'_>, case: &RowCase<'_>, setups: &[&Setup], plan: &Pla
     let backends = variant.backends.iter().map(|backend| backend.id()).collect::<Vec<_>>().join(",");
     let archs = archs(plan);
     let name = case.name();
-    let needs = needs(scene, image, plan);
+    let needs = needs(context, image, plan);
     let key = format!("{name}\0{backends}\0{:?}\0{archs:?}\0{setup:?}\0{:?}", case.versions, image.container);
     CiRow {
         variant: variant.name.clone(),
@@ -381,9 +389,9 @@ fn row(scene: &RowContext<'_>, case: &RowCase<'_>, setups: &[&Setup], plan: &Pla
         backends,
         toolkits: case.versions.clone(),
         archs,
-        prepare: scene.images.prepare(image).to_vec(),
+        prepare: context.images.prepare(image).to_vec(),
         setup,
-        run: commands(scene, case, setups, plan),
+        run: commands(context, case, setups, plan),
         pack: None,
         cache_key: format!("gpubuild-{}-{name}-{}", env!("CARGO_PKG_VERSION"), &sha256(key.as_bytes())[..12]),
         warnings: warnings(image, &needs),
@@ -392,8 +400,13 @@ fn row(scene: &RowContext<'_>, case: &RowCase<'_>, setups: &[&Setup], plan: &Pla
     }
 }
 
-/// The commands of a row. They also work on any other machine.
-fn commands(scene: &RowContext<'_>, case: &RowCase<'_>, setups: &[&Setup], plan: &Plan) -> Vec<Vec<String>> {
+/// The gpubuild calls of a row. They do not depend on the CI service.
+fn commands(
+    context: &RowContext<'_>,
+    case: &RowCase<'_>,
+    setups: &[&Setup],
+    plan: &Plan,
+) -> Vec<Vec<String>> {
     let mut build = vec!["build".to_owned(), "--variant".to_owned(), case.variant.name.clone()];
     for (backend, version) in &case.versions {
         build.extend(["--toolkit".to_owned(), format!("{backend}={version}")]);
@@ -402,18 +415,19 @@ fn commands(scene: &RowContext<'_>, case: &RowCase<'_>, setups: &[&Setup], plan:
         build.push("--provision".to_owned());
     }
     let mut all = vec![build];
-    // What runs without a GPU is compared with the reference: the processor, and what runs on it.
-    let runs = |backend: &&Backend| {
+    // Test the backends that run without a GPU: the CPU, and backends whose setup provides a software device.
+    let runs_without_gpu = |backend: &&Backend| {
         **backend == Backend::Cpu || setups.iter().any(|setup| setup.backend == **backend && setup.runs)
     };
-    let tested: Vec<&str> = case.variant.backends.iter().filter(runs).map(|backend| backend.id()).collect();
-    if scene.project.profile.tests.is_some() && !tested.is_empty() {
+    let tested: Vec<&str> =
+        case.variant.backends.iter().filter(runs_without_gpu).map(|backend| backend.id()).collect();
+    if context.project.profile.tests.is_some() && !tested.is_empty() {
         all.push(vec!["test".to_owned(), "--backends".to_owned(), tested.join(",")]);
     }
     all
 }
 
-/// Architectures as the plan passes them to CMake.
+/// The architectures by backend, as the plan passes them to CMake.
 fn archs(plan: &Plan) -> BTreeMap<Backend, String> {
     let mut archs = BTreeMap::new();
     for tree in &plan.trees {
@@ -428,25 +442,25 @@ fn archs(plan: &Plan) -> BTreeMap<Backend, String> {
     archs
 }
 
-fn needs(scene: &RowContext<'_>, image: &CiImage, plan: &Plan) -> RowNeeds {
+fn needs(context: &RowContext<'_>, image: &CiImage, plan: &Plan) -> RowNeeds {
     let download_bytes = plan.provision.iter().map(|one| one.download_bytes).sum();
     let container = image.unpacked.as_deref().and_then(bytes::parse).unwrap_or_default();
-    let cpu_seconds = cost(scene, plan);
+    let cpu_seconds = cost(context, plan);
     let minutes = cpu_seconds.div_ceil(60 * u64::from(image.cpus.max(1)));
     RowNeeds {
         download_bytes,
         disk_bytes: provision::disk_bytes(&plan.provision) + container,
         jobs: plan.trees.iter().map(|tree| tree.jobs.total).max().unwrap_or_default(),
         cpu_seconds,
-        timeout_minutes: (cpu_seconds > 0).then(|| (4 * minutes).max(LEAST_MINUTES)),
+        timeout_minutes: (cpu_seconds > 0).then(|| (4 * minutes).max(MIN_TIMEOUT_MINUTES)),
     }
 }
 
-/// Seconds of one core, if they are known for every backend of the plan.
-fn cost(scene: &RowContext<'_>, plan: &Plan) -> u64 {
+/// The CPU time of the plan in seconds; 0 unless it is known for every backend.
+fn cost(context: &RowContext<'_>, plan: &Plan) -> u64 {
     let archs = archs(plan);
     let of = |backend: &Backend| {
-        let cost = scene.project.profile.backends.get(backend)?.cost?;
+        let cost = context.project.profile.backends.get(backend)?.cost?;
         let count = archs.get(backend).map_or(0, |list| list.split(';').count() as u64);
         Some(cost.seconds + cost.per_arch * count)
     };
@@ -459,7 +473,7 @@ fn warnings(image: &CiImage, needs: &RowNeeds) -> Vec<String> {
     short
         .then(|| {
             format!(
-                "toolkits take {} of disk, and the machine promises {} [disk.full]",
+                "toolkits need {} of disk space, but the machine has {} [disk.full]",
                 bytes::show(needs.disk_bytes),
                 bytes::show(disk)
             )
@@ -468,7 +482,7 @@ fn warnings(image: &CiImage, needs: &RowNeeds) -> Vec<String> {
         .collect()
 }
 
-/// Keeps the rows of the variants that a change affects; other rows become no jobs.
+/// Keeps only the jobs of these variants; all jobs if the set is empty.
 #[must_use]
 pub fn only(rows: Rows, variants: &BTreeSet<String>) -> Rows {
     if variants.is_empty() {

@@ -1,4 +1,4 @@
-//! The workflow file that makes a CI service run the rows: written from a template and verified against it.
+//! Generates the workflow file of a CI service from a template, and compares an existing file with it.
 
 use std::fmt::Write as _;
 
@@ -7,15 +7,15 @@ use gpubuild_plan::project::variant::CiTable;
 use super::image::Images;
 use super::rows::{CiRow, Rows};
 
-/// The most jobs of one matrix at GitHub (docs.github.com, "Usage limits").
-pub const GITHUB_MOST: usize = 256;
-/// The most jobs of one `parallel:matrix` at GitLab (docs.gitlab.com, "parallel:matrix").
-pub const GITLAB_MOST: usize = 200;
+/// The maximum number of jobs in a matrix at GitHub (docs.github.com, "Usage limits").
+pub const GITHUB_MAX_JOBS: usize = 256;
+/// The maximum number of jobs in a `parallel:matrix` at GitLab (docs.gitlab.com, "parallel:matrix").
+pub const GITLAB_MAX_JOBS: usize = 200;
 
-/// The first words of a file that gpubuild wrote.
+/// The beginning of a file that gpubuild generated.
 pub const MARK: &str = "# Written by `gpubuild ci init`.";
 
-/// A service that runs jobs.
+/// A CI service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CiService {
     /// GitHub Actions.
@@ -25,7 +25,7 @@ pub enum CiService {
 }
 
 impl CiService {
-    /// The path of its file in a repository.
+    /// The path of the generated file in a repository.
     #[must_use]
     pub fn file(self) -> &'static str {
         match self {
@@ -34,7 +34,7 @@ impl CiService {
         }
     }
 
-    /// What its users have to know beside the file.
+    /// An instruction for the user that the generated file cannot cover.
     #[must_use]
     pub fn note(self) -> Option<&'static str> {
         match self {
@@ -43,17 +43,17 @@ impl CiService {
         }
     }
 
-    /// The most jobs of one matrix.
+    /// The maximum number of jobs in a matrix.
     #[must_use]
-    pub fn most(self) -> usize {
+    pub fn max_jobs(self) -> usize {
         match self {
-            Self::Github => GITHUB_MOST,
-            Self::Gitlab => GITLAB_MOST,
+            Self::Github => GITHUB_MAX_JOBS,
+            Self::Gitlab => GITLAB_MAX_JOBS,
         }
     }
 }
 
-/// The whole file.
+/// The content of the workflow file.
 #[must_use]
 pub fn text(service: CiService, table: &CiTable, rows: &Rows, images: &Images) -> String {
     let install = table.install.clone().unwrap_or_else(|| {
@@ -61,10 +61,11 @@ pub fn text(service: CiService, table: &CiTable, rows: &Rows, images: &Images) -
     });
     let command = table.command.clone().unwrap_or_else(|| "gpubuild".to_owned());
     let quoted = |text: &str| text.replace('\'', "''");
-    let packs =
-        |is_there: fn(&CiRow) -> bool| rows.include.iter().any(|row| row.pack.is_some() && is_there(row));
+    let packs = |is_included: fn(&CiRow) -> bool| {
+        rows.include.iter().any(|row| row.pack.is_some() && is_included(row))
+    };
     match service {
-        CiService::Github => chosen(gpubuild_templates::GITHUB, packs(|row| row.os.is_some()))
+        CiService::Github => select_lines(gpubuild_templates::GITHUB, packs(|row| row.os.is_some()))
             .replace("@install@", &install)
             .replace("@gpubuild@", &command),
         CiService::Gitlab => {
@@ -76,7 +77,7 @@ pub fn text(service: CiService, table: &CiTable, rows: &Rows, images: &Images) -
                 }
             }
             let lines: Vec<String> = prepare.iter().map(|line| format!("    - '{}'", quoted(line))).collect();
-            chosen(gpubuild_templates::GITLAB, packs(|row| row.gitlab.is_some()))
+            select_lines(gpubuild_templates::GITLAB, packs(|row| row.gitlab.is_some()))
                 .replace("@prepare@", &lines.join("\n"))
                 .replace("@install@", &quoted(&install))
                 .replace("@gpubuild@", &quoted(&command))
@@ -85,18 +86,18 @@ pub fn text(service: CiService, table: &CiTable, rows: &Rows, images: &Images) -
     }
 }
 
-/// Lines of a template that are there only where a row packs (`@pack@`), or only where none does (`@else@`).
-fn chosen(template: &str, packs: bool) -> String {
-    let (kept, left) = if packs { ("@pack@", "@else@") } else { ("@else@", "@pack@") };
-    let lines = template.split_inclusive('\n').filter(|line| !line.starts_with(left));
+/// Selects the conditional lines of a template: those with `@pack@` if any row packs, otherwise those with `@else@`.
+fn select_lines(template: &str, packs: bool) -> String {
+    let (kept, removed) = if packs { ("@pack@", "@else@") } else { ("@else@", "@pack@") };
+    let lines = template.split_inclusive('\n').filter(|line| !line.starts_with(removed));
     lines.map(|line| line.strip_prefix(kept).unwrap_or(line)).collect()
 }
 
-/// One job per 200 rows.
+/// The GitLab jobs, each with at most [`GITLAB_MAX_JOBS`] rows.
 fn gitlab_jobs(rows: &[&CiRow]) -> String {
-    let several = rows.len() > GITLAB_MOST;
+    let several = rows.len() > GITLAB_MAX_JOBS;
     let mut text = String::new();
-    for (part, rows) in rows.chunks(GITLAB_MOST).enumerate() {
+    for (part, rows) in rows.chunks(GITLAB_MAX_JOBS).enumerate() {
         let name = if several { format!("gpubuild-{}", part + 1) } else { "gpubuild".to_owned() };
         let _ = write!(text, "\n{name}:\n  extends: .gpubuild\n");
         text += &gitlab_matrix(rows.iter().copied(), "  ");
@@ -104,7 +105,7 @@ fn gitlab_jobs(rows: &[&CiRow]) -> String {
     text
 }
 
-/// `parallel:matrix` of some rows.
+/// The `parallel:matrix` of some rows.
 #[must_use]
 pub fn gitlab_matrix<'a>(rows: impl Iterator<Item = &'a CiRow>, indent: &str) -> String {
     let mut text = format!("{indent}parallel:\n{indent}  matrix:\n");
@@ -122,7 +123,7 @@ pub fn gitlab_matrix<'a>(rows: impl Iterator<Item = &'a CiRow>, indent: &str) ->
     text
 }
 
-/// How a file differs from what would be written, as a unified diff; `None` if it does not.
+/// A unified diff from an existing file to the generated one; `None` if they are equal except for line endings.
 #[must_use]
 pub fn drift(found: &str, wanted: &str) -> Option<String> {
     let found = found.replace("\r\n", "\n");

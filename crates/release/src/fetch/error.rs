@@ -1,4 +1,4 @@
-//! Why something was not fetched.
+//! Errors of downloads.
 
 use std::time::Duration;
 
@@ -6,127 +6,127 @@ use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::id;
 use gpubuild_host::net::NetError;
 
-use super::MOST_REDIRECTS;
+use super::MAX_REDIRECTS;
 use crate::url::BadUrl;
 
 /// A server that requires credentials, none of which were found.
 #[derive(Debug)]
-pub struct MissingFile {
-    /// The address.
+pub struct MissingCredentials {
+    /// The URL.
     pub url: String,
-    /// Status.
+    /// The HTTP status.
     pub status: u16,
     /// The registry or host.
     pub subject: String,
-    /// Where they were looked for.
-    pub looked: Vec<String>,
-    /// What to do.
+    /// The files and helpers that were searched.
+    pub searched: Vec<String>,
+    /// How the user can store credentials.
     pub advice: String,
 }
 
-impl MissingFile {
+impl MissingCredentials {
     fn places(&self) -> String {
-        if self.looked.is_empty() { String::new() } else { format!(" in {}", self.looked.join(", ")) }
+        if self.searched.is_empty() { String::new() } else { format!(" in {}", self.searched.join(", ")) }
     }
 }
 
 /// A server that rejected the credentials.
 #[derive(Debug)]
-pub struct RefusedRequest {
-    /// The address.
+pub struct RejectedCredentials {
+    /// The URL.
     pub url: String,
-    /// Status.
+    /// The HTTP status.
     pub status: u16,
     /// Where the credentials were found.
     pub from: String,
-    /// What to do.
+    /// How the user can store other credentials.
     pub advice: String,
 }
 
-/// Why something was not fetched.
+/// Why a download failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// The network is disabled by the user.
-    #[error("`{0}` is not in the cache, and nothing is fetched offline")]
+    /// The user has disabled network access.
+    #[error("`{0}` is not in the cache and cannot be downloaded offline")]
     Offline(String),
-    /// Without encryption.
+    /// The URL uses `http`, which was not allowed.
     #[error("`{0}` is not encrypted")]
     NotEncrypted(String),
-    /// A redirect leaves encryption.
-    #[error("`{from}` leads to `{to}`, which is not encrypted")]
+    /// A redirect from `https` to `http`.
+    #[error("`{from}` redirects to `{to}`, which is not encrypted")]
     Downgrade {
-        /// From.
+        /// The URL that redirects.
         from: String,
-        /// To.
+        /// The target of the redirect.
         to: String,
     },
-    /// A circle.
-    #[error("`{0}` leads on and on: more than {MOST_REDIRECTS} redirects")]
+    /// Too many redirects, possibly a loop.
+    #[error("`{0}` redirects more than {MAX_REDIRECTS} times")]
     Redirects(String),
-    /// No address.
+    /// An invalid URL.
     #[error(transparent)]
     Url(#[from] BadUrl),
-    /// The connection.
+    /// The connection failed.
     #[error("failed to fetch `{url}`: {error}")]
     Net {
-        /// The address.
+        /// The URL.
         url: String,
-        /// Why.
+        /// The error of the HTTP client.
         error: NetError,
     },
-    /// Bytes come too slowly.
-    #[error("failed to fetch `{url}`: {got} bytes came within {} s", .within.as_secs_f32())]
+    /// The transfer rate is below the minimum.
+    #[error("failed to fetch `{url}`: only {got} bytes arrived within {} s", .within.as_secs_f32())]
     Slow {
-        /// The address.
+        /// The URL.
         url: String,
-        /// Bytes.
+        /// Bytes that arrived.
         got: u64,
-        /// Time.
+        /// The time in which they arrived.
         within: Duration,
     },
     /// The server reports an error status.
-    #[error("`{url}` answers with status {status}")]
+    #[error("`{url}` returned status {status}")]
     Status {
-        /// The address.
+        /// The URL.
         url: String,
-        /// Status.
+        /// The HTTP status.
         status: u16,
     },
-    /// What it says of its length can't be.
-    #[error("`{url}` sends something else than it was asked for: {what}")]
+    /// The response's length, range or encoding is not the requested one.
+    #[error("`{url}` sent an unexpected response: {what}")]
     Length {
-        /// The address.
+        /// The URL.
         url: String,
-        /// What.
+        /// The problem.
         what: String,
     },
     /// The server requires credentials, and none were found.
-    #[error("`{}` answers with status {}, and no credentials for `{}` were found{}", .0.url, .0.status, .0.subject, .0.places())]
-    NoCredentials(Box<MissingFile>),
+    #[error("`{}` returned status {}, and no credentials for `{}` were found{}", .0.url, .0.status, .0.subject, .0.places())]
+    NoCredentials(Box<MissingCredentials>),
     /// The server rejected the credentials.
-    #[error("`{}` answers with status {} to the credentials of {}", .0.url, .0.status, .0.from)]
-    CredentialsRefused(Box<RefusedRequest>),
+    #[error("`{}` rejected the credentials from {} with status {}", .0.url, .0.from, .0.status)]
+    CredentialsRejected(Box<RejectedCredentials>),
     /// Credentials would be sent without encryption.
-    #[error("`{url}` asks for credentials and is not encrypted: those of {from} are not sent")]
+    #[error("`{url}` requires credentials but is not encrypted, so those from {from} are not sent")]
     CredentialsNotEncrypted {
-        /// The address.
+        /// The URL.
         url: String,
-        /// Where they were found.
+        /// Where the credentials were found.
         from: String,
     },
-    /// A registry's answer.
-    #[error("`{url}` is not a readable registry: {what}")]
+    /// A registry's response is invalid.
+    #[error("invalid response from registry `{url}`: {what}")]
     Registry {
-        /// The address.
+        /// The URL.
         url: String,
-        /// What.
+        /// The problem.
         what: String,
     },
 }
 
 impl FetchError {
-    /// Whether another time may be better.
-    pub(super) fn is_passing(&self) -> bool {
+    /// Whether a retry may succeed.
+    pub(super) fn is_transient(&self) -> bool {
         match self {
             Self::Net { error, .. } => {
                 matches!(error, NetError::Unreachable(_) | NetError::Timeout(_) | NetError::Cut(_))
@@ -156,7 +156,7 @@ impl Diagnostic for FetchError {
             Self::Slow { .. } => id!("net.slow"),
             Self::Status { .. } => id!("net.status"),
             Self::NoCredentials(_) => id!("credentials.missing"),
-            Self::CredentialsRefused(_) => id!("credentials.refused"),
+            Self::CredentialsRejected(_) => id!("credentials.refused"),
             Self::CredentialsNotEncrypted { .. } => id!("credentials.not-encrypted"),
             Self::Length { .. } => id!("net.length"),
             Self::Registry { .. } => id!("net.registry"),
@@ -166,24 +166,25 @@ impl Diagnostic for FetchError {
     fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::NoCredentials(missing) => return missing.advice.clone().into(),
-            Self::CredentialsRefused(refused) => {
-                return format!("they are wrong, or may not read this; others: {}", refused.advice).into();
+            Self::CredentialsRejected(rejected) => {
+                return format!("they are wrong or lack permission; to replace them, {}", rejected.advice)
+                    .into();
             }
             Self::CredentialsNotEncrypted { .. } => {
-                "ask with `https://`, or without `--insecure-http`: only within this machine credentials go without encryption"
+                "use `https://`, or omit `--insecure-http`; without encryption, credentials are sent only within this machine"
             }
             Self::Offline(_) => {
-                "run it once with a network; leave out `--offline`, GPUBUILD_OFFLINE and CARGO_NET_OFFLINE"
+                "run the command once with network access: without `--offline`, GPUBUILD_OFFLINE and CARGO_NET_OFFLINE"
             }
             Self::NotEncrypted(_) => {
-                "write `https://`; `--insecure-http` downloads without encryption, so that third parties can change the data"
+                "use `https://`; with `--insecure-http`, third parties can modify the data"
             }
             Self::Downgrade { .. } | Self::Redirects(_) | Self::Length { .. } | Self::Registry { .. } => {
-                "tell who serves it"
+                "report this to the operator of the server"
             }
-            Self::Url(_) => "an address begins with `https://` or `oci://`",
+            Self::Url(_) => "a URL starts with `https://` or `oci://`",
             Self::Net { error: NetError::Tls(_), .. } => {
-                "if a proxy of your company stands between, name its certificates with SSL_CERT_FILE"
+                "if a company proxy intercepts TLS, set SSL_CERT_FILE to the file with its certificates"
             }
             Self::Net { .. } => {
                 "check the connection, HTTPS_PROXY and NO_PROXY; partial downloads are kept, and the same command resumes them"
@@ -192,9 +193,9 @@ impl Diagnostic for FetchError {
                 "the same command resumes the download; GPUBUILD_HTTP_TIMEOUT sets the time limit in seconds"
             }
             Self::Status { status: 401 | 403, .. } => {
-                "it forbids this, or wants to be shown who asks in another way than `Basic` and `Bearer`"
+                "the server denies access, or requires an authentication scheme other than `Basic` and `Bearer`"
             }
-            Self::Status { .. } => "check the address",
+            Self::Status { .. } => "check the URL",
         };
         Some(hint.to_owned())
     }

@@ -1,47 +1,47 @@
-//! Downloads over the network: which redirects are followed, when a request is repeated, and how partial downloads are resumed.
+//! Downloads over HTTP: redirects, retries and time limits.
 //!
-//! `NetworkAccess` makes one request; every rule is here. `entry` decides which credentials are sent.
+//! `NetworkAccess` makes single requests without any policy. `credentials` decides which credentials are sent.
 
-mod entry;
+mod credentials;
 mod error;
 
 use std::io::Read;
 use std::time::Duration;
 
 use gpubuild_exec::python::Network;
-use gpubuild_host::net::{ByProxy, HttpRequest, NetError, Response};
+use gpubuild_host::net::{HttpRequest, NetError, ProxyUse, Response};
 use gpubuild_host::{Host, HostInfo};
 
-use super::auth::Door;
+use super::auth::CredentialScope;
 pub use super::url::PlainHttp;
 use super::url::{Scheme, Url};
-pub use error::{FetchError, MissingFile, RefusedRequest};
+pub use error::{FetchError, MissingCredentials, RejectedCredentials};
 
-/// The variable with the seconds that nothing may come for.
+/// The variable with the time limit for an unresponsive server, in seconds.
 const TIMEOUT: &str = "GPUBUILD_HTTP_TIMEOUT";
-/// The variable with how often something is tried again.
+/// The variable with the number of retries.
 const RETRIES: &str = "GPUBUILD_HTTP_RETRIES";
-/// However much progress each makes.
-const MOST_ATTEMPTS: usize = 200;
-/// Most redirects.
-const MOST_REDIRECTS: usize = 10;
-/// Bytes in a second that a server has to send, on average over the time of [`TIMEOUT`].
-const SLOWEST: u64 = 256;
-/// The longest that a server may ask us to wait.
-const LONGEST_WAIT: Duration = Duration::from_secs(20);
+/// The limit on attempts, including those that made progress.
+const MAX_ATTEMPTS: usize = 200;
+/// The limit on redirects of one request.
+const MAX_REDIRECTS: usize = 10;
+/// The minimum transfer rate in bytes per second, averaged over the time of [`TIMEOUT`].
+const MIN_RATE: u64 = 256;
+/// The limit on the delay that a `Retry-After` header can request.
+const MAX_WAIT: Duration = Duration::from_secs(20);
 
-/// Fetches.
+/// An HTTP client.
 pub struct Client<'a> {
-    /// By way of.
+    /// The host interface that makes the requests.
     pub host: &'a dyn Host,
-    /// Whether at all.
+    /// Whether network access is allowed.
     pub network: Network,
-    /// Without encryption.
+    /// The hosts that may be contacted without encryption.
     pub plain: PlainHttp,
-    /// Receives warnings about settings that are ignored.
+    /// Receives warnings about credentials that cannot be used.
     warn: Box<dyn Fn(&str) + 'a>,
-    entry: entry::FetchEntry,
-    patience: Duration,
+    credentials: credentials::ClientCredentials,
+    timeout: Duration,
     retries: u32,
 }
 
@@ -49,61 +49,71 @@ fn seconds(text: &str) -> Option<f64> {
     text.trim().parse().ok().filter(|seconds| (0.1..=3600.0).contains(seconds))
 }
 
-fn times(text: &str) -> Option<u32> {
-    text.trim().parse().ok().filter(|times| *times <= 20)
+fn retries(text: &str) -> Option<u32> {
+    text.trim().parse().ok().filter(|retries| *retries <= 20)
 }
 
-/// A setting of the environment that means nothing, and what it should be.
+/// The first invalid variable, with a description of its valid values.
 #[must_use]
 pub fn bad_setting(host: &dyn HostInfo) -> Option<(&'static str, &'static str)> {
-    let is_set =
-        |name: &str, is_good: fn(&str) -> bool| host.env().get(name).is_some_and(|text| !is_good(text));
-    if is_set(TIMEOUT, |text| seconds(text).is_some()) {
+    let is_invalid =
+        |name: &str, is_valid: fn(&str) -> bool| host.env().get(name).is_some_and(|text| !is_valid(text));
+    if is_invalid(TIMEOUT, |text| seconds(text).is_some()) {
         return Some((TIMEOUT, "seconds from 0.1 to 3600"));
     }
-    is_set(RETRIES, |text| times(text).is_some()).then_some((RETRIES, "a number from 0 to 20"))
+    is_invalid(RETRIES, |text| retries(text).is_some()).then_some((RETRIES, "a number from 0 to 20"))
 }
 
-/// What is fetched.
+/// A file to download.
 #[derive(Debug, Clone, Copy)]
 pub struct FetchTarget<'a> {
-    /// Its address.
+    /// The URL.
     pub url: &'a Url,
-    /// How its server is asked.
-    pub door: Door<'a>,
+    /// Which credentials apply to the URL.
+    pub scope: CredentialScope<'a>,
 }
 
-/// An answer, and where it came from.
+/// A successful response, and the URL after redirects.
 pub(super) struct FetchedBody {
     pub(super) response: Response,
     pub(super) url: Url,
 }
 
-/// What tells a failure from the next attempt: how long to wait before.
-pub(super) struct Again {
+/// A failed attempt.
+pub(super) struct AttemptError {
     pub(super) error: FetchError,
-    pub(super) wait: Option<Duration>,
-    /// Whether more is there than after any attempt before.
+    /// The delay that the server requests before the next attempt.
+    pub(super) retry_after: Option<Duration>,
+    /// Whether the partial download is larger than after any earlier attempt.
     pub(super) progress: bool,
 }
 
-impl From<FetchError> for Again {
+impl From<FetchError> for AttemptError {
     fn from(error: FetchError) -> Self {
-        Self { error, wait: None, progress: false }
+        Self { error, retry_after: None, progress: false }
     }
 }
 
 impl<'a> Client<'a> {
-    /// A client that uses a host interface. The host's environment sets time limits and retries.
+    /// A client with the time limit and number of retries from the host's environment.
     #[must_use]
     pub fn new(host: &'a dyn Host, network: Network, plain: PlainHttp, warn: Box<dyn Fn(&str) + 'a>) -> Self {
-        let patience = host.env().get(TIMEOUT).and_then(seconds).unwrap_or(30.0);
-        let retries = host.env().get(RETRIES).and_then(times).unwrap_or(3);
-        let patience = Duration::from_secs_f64(patience);
-        Self { host, network, plain, warn, entry: entry::FetchEntry::default(), patience, retries }
+        let timeout = host.env().get(TIMEOUT).and_then(seconds).unwrap_or(30.0);
+        let retries = host.env().get(RETRIES).and_then(retries).unwrap_or(3);
+        let timeout = Duration::from_secs_f64(timeout);
+        Self {
+            host,
+            network,
+            plain,
+            warn,
+            credentials: credentials::ClientCredentials::default(),
+            timeout,
+            retries,
+        }
     }
 
-    /// A small document. `None` if it does not exist (404, 410).
+    /// Downloads a document of at most `max` bytes; one byte more is returned for larger documents. `None` if it does not exist
+    /// (404, 410).
     ///
     /// # Errors
     /// The download failed.
@@ -111,79 +121,82 @@ impl<'a> Client<'a> {
         &self,
         target: FetchTarget<'_>,
         accept: Option<&str>,
-        most: usize,
+        max: usize,
     ) -> Result<Option<Vec<u8>>, FetchError> {
         let headers: Vec<(String, String)> =
             accept.map(|accept| ("accept".to_owned(), accept.to_owned())).into_iter().collect();
         let url = target.url;
         self.attempts(url, || {
-            let answer = match self.ask(target, &headers) {
-                Err(Again { error: FetchError::Status { status: 404 | 410, .. }, .. }) => return Ok(None),
+            let body = match self.request(target, &headers) {
+                Err(AttemptError { error: FetchError::Status { status: 404 | 410, .. }, .. }) => {
+                    return Ok(None);
+                }
                 other => other?,
             };
-            let announced = length(&answer.response);
+            let announced = length(&body.response);
             let mut bytes = Vec::new();
-            self.read(answer, |piece| {
-                let room = (most + 1).saturating_sub(bytes.len());
+            self.read(body, |piece| {
+                let room = (max + 1).saturating_sub(bytes.len());
                 bytes.extend_from_slice(&piece[..piece.len().min(room)]);
-                bytes.len() <= most
+                bytes.len() <= max
             })?;
-            if announced.is_some_and(|announced| announced != bytes.len() as u64) && bytes.len() <= most {
-                let error = NetError::Cut(format!("{} bytes came", bytes.len()));
+            if announced.is_some_and(|announced| announced != bytes.len() as u64) && bytes.len() <= max {
+                let error = NetError::Cut(format!("after {} bytes", bytes.len()));
                 return Err(FetchError::Net { url: url.shown(), error }.into());
             }
             Ok(Some(bytes))
         })
     }
 
-    /// Tries, and tries again after a while where that may help. What made progress begins to count anew.
+    /// Repeats an attempt after transient failures, with increasing delays. An attempt that made progress resets the number of
+    /// retries.
     pub(super) fn attempts<T>(
         &self,
         url: &Url,
-        mut attempt: impl FnMut() -> Result<T, Again>,
+        mut attempt: impl FnMut() -> Result<T, AttemptError>,
     ) -> Result<T, FetchError> {
         if self.network == Network::Offline {
             return Err(FetchError::Offline(url.shown()));
         }
         let mut count = 0;
-        for _ in 0..MOST_ATTEMPTS {
+        for _ in 0..MAX_ATTEMPTS {
             match attempt() {
                 Ok(done) => return Ok(done),
-                Err(Again { error, wait, progress }) => {
+                Err(AttemptError { error, retry_after, progress }) => {
                     if progress {
                         count = 0;
                     }
-                    if count >= self.retries || !error.is_passing() {
+                    if count >= self.retries || !error.is_transient() {
                         return Err(error);
                     }
                     let backoff = Duration::from_millis(250 << count.min(6));
-                    self.host.pause(wait.unwrap_or(backoff).min(LONGEST_WAIT));
+                    self.host.pause(retry_after.unwrap_or(backoff).min(MAX_WAIT));
                     count += 1;
                 }
             }
         }
-        let error = NetError::Cut(format!("{MOST_ATTEMPTS} times"));
+        let error = NetError::Cut(format!("after {MAX_ATTEMPTS} attempts"));
         Err(FetchError::Net { url: url.shown(), error })
     }
 
-    /// Asks, and follows where it leads. Every answer but success is an error.
-    pub(super) fn ask(
+    /// Makes a request and follows redirects. A status other than 200 and 206 is an error.
+    pub(super) fn request(
         &self,
         target: FetchTarget<'_>,
         headers: &[(String, String)],
-    ) -> Result<FetchedBody, Again> {
+    ) -> Result<FetchedBody, AttemptError> {
         let url = target.url;
         let mut at = url.clone();
-        let mut has_entered = false;
+        let mut has_authenticated = false;
         let mut redirects = 0;
-        self.greet(target);
+        self.authenticate_preemptively(target);
         loop {
-            let response = self.one(url, &at, headers)?;
+            let response = self.request_once(url, &at, headers)?;
             match response.status {
                 200 | 206 => return Ok(FetchedBody { response, url: at }),
                 301 | 302 | 303 | 307 | 308 => {
                     redirects += 1;
-                    if redirects > MOST_REDIRECTS {
+                    if redirects > MAX_REDIRECTS {
                         return Err(FetchError::Redirects(url.shown()).into());
                     }
                     let Some(location) = response.header("location") else {
@@ -195,58 +208,64 @@ impl<'a> Client<'a> {
                     }
                     at = next;
                 }
-                401 if !has_entered && at.is_same_server(url) => {
-                    has_entered = true;
-                    self.enter(target, &at, &response)?;
+                401 if !has_authenticated && at.is_same_server(url) => {
+                    has_authenticated = true;
+                    self.answer_challenge(target, &at, &response)?;
                 }
                 status @ (401 | 403) if at.is_same_server(url) => {
                     return Err(self.denied(target, &at, status).into());
                 }
                 status => {
-                    let wait = response.header("retry-after").and_then(|text| text.trim().parse().ok());
+                    let seconds = response.header("retry-after").and_then(|text| text.trim().parse().ok());
                     let error = FetchError::Status { url: at.shown(), status };
-                    return Err(Again { error, wait: wait.map(Duration::from_secs), progress: false });
+                    let retry_after = seconds.map(Duration::from_secs);
+                    return Err(AttemptError { error, retry_after, progress: false });
                 }
             }
         }
     }
 
     /// One request. Credentials are sent only to the server that they are for.
-    fn one(&self, first: &Url, at: &Url, headers: &[(String, String)]) -> Result<Response, Again> {
-        let shown = if at.is_same_server(first) { self.entry.header(at) } else { None };
-        self.send(at, [headers, shown.as_slice()].concat(), None)
+    fn request_once(
+        &self,
+        first: &Url,
+        at: &Url,
+        headers: &[(String, String)],
+    ) -> Result<Response, AttemptError> {
+        let authorization = if at.is_same_server(first) { self.credentials.header(at) } else { None };
+        self.send(at, [headers, authorization.as_slice()].concat(), None)
     }
 
-    /// One request with these headers and no others.
+    /// One request with exactly these headers.
     fn send(
         &self,
         at: &Url,
         headers: Vec<(String, String)>,
         form: Option<String>,
-    ) -> Result<Response, Again> {
+    ) -> Result<Response, AttemptError> {
         if at.scheme() == Scheme::Http && !at.is_loopback() && self.plain == PlainHttp::Loopback {
             return Err(FetchError::NotEncrypted(at.shown()).into());
         }
-        let proxy = if at.is_loopback() { ByProxy::Never } else { ByProxy::Allowed };
-        let request = HttpRequest { url: at.to_string(), headers, form, patience: self.patience, proxy };
+        let proxy = if at.is_loopback() { ProxyUse::Never } else { ProxyUse::Allowed };
+        let request = HttpRequest { url: at.to_string(), headers, form, timeout: self.timeout, proxy };
         let response =
             self.host.fetch(&request).map_err(|error| FetchError::Net { url: at.shown(), error })?;
         let encoding = response.header("content-encoding").unwrap_or("identity");
         if !encoding.trim().eq_ignore_ascii_case("identity") {
-            let what = format!("it is encoded as `{encoding}`");
+            let what = format!("its content encoding is `{encoding}`");
             return Err(FetchError::Length { url: at.shown(), what }.into());
         }
         Ok(response)
     }
 
-    /// Hands over what comes until it ends, or until `take` has enough.
+    /// Passes the body to `take` in pieces, until it ends or `take` returns `false`.
     pub(super) fn read(
         &self,
-        answer: FetchedBody,
+        body: FetchedBody,
         mut take: impl FnMut(&[u8]) -> bool,
     ) -> Result<(), FetchError> {
-        let mut pace = Pace::new(self);
-        let FetchedBody { mut response, url } = answer;
+        let mut rate = TransferRate::new(self);
+        let FetchedBody { mut response, url } = body;
         let mut buffer = vec![0; 128 << 10];
         loop {
             match response.body.read(&mut buffer) {
@@ -255,12 +274,12 @@ impl<'a> Client<'a> {
                     if !take(&buffer[..count]) {
                         return Ok(());
                     }
-                    pace.step(count as u64, &url)?;
+                    rate.add(count as u64, &url)?;
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    let told = error.get_ref().and_then(|inner| inner.downcast_ref::<NetError>()).cloned();
-                    let error = told.unwrap_or_else(|| NetError::Cut(error.to_string()));
+                    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<NetError>()).cloned();
+                    let error = inner.unwrap_or_else(|| NetError::Cut(error.to_string()));
                     return Err(FetchError::Net { url: url.shown(), error });
                 }
             }
@@ -268,41 +287,43 @@ impl<'a> Client<'a> {
     }
 }
 
-/// Compares the transfer rate with the minimum.
-struct Pace<'a> {
+/// Enforces the minimum transfer rate.
+struct TransferRate<'a> {
     host: &'a dyn Host,
-    patience: Duration,
-    begun: Duration,
-    got: u64,
+    timeout: Duration,
+    /// Start of the current measurement.
+    start: Duration,
+    /// Bytes since then.
+    received: u64,
 }
 
-impl<'a> Pace<'a> {
+impl<'a> TransferRate<'a> {
     fn new(client: &Client<'a>) -> Self {
-        Self { host: client.host, patience: client.patience, begun: client.host.elapsed(), got: 0 }
+        Self { host: client.host, timeout: client.timeout, start: client.host.elapsed(), received: 0 }
     }
 
-    fn step(&mut self, count: u64, url: &Url) -> Result<(), FetchError> {
-        self.got += count;
-        let within = self.host.elapsed().saturating_sub(self.begun);
-        if within < self.patience {
+    fn add(&mut self, count: u64, url: &Url) -> Result<(), FetchError> {
+        self.received += count;
+        let within = self.host.elapsed().saturating_sub(self.start);
+        if within < self.timeout {
             return Ok(());
         }
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             clippy::cast_precision_loss,
-            reason = "seconds, and few bytes"
+            reason = "the product is small"
         )]
-        let least = (SLOWEST as f64 * within.as_secs_f64()) as u64;
-        if self.got < least {
-            return Err(FetchError::Slow { url: url.shown(), got: self.got, within });
+        let minimum = (MIN_RATE as f64 * within.as_secs_f64()) as u64;
+        if self.received < minimum {
+            return Err(FetchError::Slow { url: url.shown(), got: self.received, within });
         }
-        (self.begun, self.got) = (self.host.elapsed(), 0);
+        (self.start, self.received) = (self.host.elapsed(), 0);
         Ok(())
     }
 }
 
-/// What an answer says of its length.
+/// The value of the `Content-Length` header.
 pub(super) fn length(response: &Response) -> Option<u64> {
     response.header("content-length")?.trim().parse().ok()
 }

@@ -1,4 +1,4 @@
-//! Why nothing, or something else, is installed.
+//! Errors of installations.
 
 use std::io;
 
@@ -7,98 +7,98 @@ use gpubuild_detect::id;
 use gpubuild_host::HostPath;
 
 use crate::VariantChoice;
-use crate::resolve::Nothing;
+use crate::resolve::NoVariant;
 use crate::source::SourceError;
-use crate::unpack::{RefusedArchive, is_full};
+use crate::unpack::{RejectedArchive, is_full};
 
-/// Why. Unless it says otherwise what was installed before is as it was.
+/// Why an installation failed. The installed version is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
-    /// No variant suits.
+    /// No variant fits the machine.
     #[error("{}", .0.text)]
-    Nothing(Nothing),
-    /// A better backend is here and not used, and that was forbidden.
+    NoVariant(NoVariant),
+    /// A better backend would not be used, which `--strict` forbids.
     #[error("`{}` does not use {}: {}", .0.label, backends(.0), reasons(.0))]
     Fallback(Box<VariantChoice>),
-    /// The folder holds something else. Nothing in it was changed.
+    /// The folder contains something other than an installation. Nothing in it was changed.
     #[error("`{folder}` was not created by `gpubuild install`: {found}")]
     Foreign {
         /// The folder.
         folder: HostPath,
-        /// What it has, or lacks.
+        /// Why it is not an installation.
         found: String,
     },
-    /// A link is where gpubuild creates a file or folder. Nothing on either side of it was changed.
+    /// A symbolic link has the path of a file or folder that gpubuild creates. Neither the link nor its target was changed.
     #[error("`{path}` is a symbolic link to `{target}`, and gpubuild does not install through links")]
     Link {
         /// The link.
         path: HostPath,
-        /// Where it leads.
+        /// The target of the link.
         target: String,
     },
-    /// Another release is in the folder.
-    #[error("`{folder}` holds `{found}`, not `{wanted}`")]
+    /// The folder contains another release.
+    #[error("`{folder}` contains `{found}`, not `{wanted}`")]
     OtherName {
         /// The folder.
         folder: HostPath,
-        /// What the folder contains.
+        /// The installed release.
         found: String,
-        /// What is to be installed.
+        /// The release to install.
         wanted: String,
     },
-    /// The disk is too small.
-    #[error("{needed} bytes are needed in `{folder}`, and {free} are free")]
+    /// The disk has too little free space.
+    #[error("the installation needs {needed} bytes in `{folder}`, but only {free} are free")]
     NoSpace {
-        /// Where.
+        /// The folder.
         folder: HostPath,
-        /// Bytes.
+        /// Required space in bytes.
         needed: u64,
-        /// Bytes.
+        /// Free space in bytes.
         free: u64,
     },
-    /// The manifest or a layer cannot be fetched.
+    /// The manifest or a layer cannot be read or downloaded.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// An archive is refused.
-    #[error("the layer {layer} of `{label}` is refused: {refused}")]
-    Refused {
-        /// The variant.
+    /// An archive was rejected.
+    #[error("layer {layer} of `{label}` was rejected: {rejected}")]
+    Rejected {
+        /// The label of the variant.
         label: String,
-        /// Its layer.
+        /// The first digits of the layer's hash.
         layer: String,
-        /// Why.
-        refused: RefusedArchive,
+        /// Why it was rejected.
+        rejected: RejectedArchive,
     },
     /// No layer contains the program that the manifest names.
-    #[error("`{label}` has no program `{program}`")]
+    #[error("`{label}` does not contain its program `{program}`")]
     NoProgram {
-        /// The variant.
+        /// The label of the variant.
         label: String,
-        /// What the manifest says.
+        /// The path in the manifest.
         program: String,
     },
-    /// It does not work here.
-    #[error("`{label}` does not work with {backend} here: {what}")]
+    /// The smoke test failed.
+    #[error("`{label}` does not work with {backend} on this machine: {what}")]
     Start {
-        /// The variant.
+        /// The label of the variant.
         label: String,
-        /// The backend.
+        /// The id of the backend.
         backend: String,
-        /// What happened.
+        /// How the program failed.
         what: String,
-        /// What it said last.
-        said: Vec<String>,
+        /// The last lines of its output.
+        output: Vec<String>,
     },
-    /// Nothing to go back to.
-    #[error("there is nothing before it in `{0}`")]
+    /// There is no previous version to return to.
+    #[error("`{0}` has no previous version")]
     NoPrevious(HostPath),
-    /// Nothing is there.
+    /// The folder is not an installation.
     #[error("nothing is installed in `{0}`")]
     NotInstalled(HostPath),
     /// The user pressed Ctrl-C.
     #[error("interrupted")]
     Interrupted,
-    /// A folder can't be written.
+    /// A file or folder cannot be read or written.
     #[error("{0}")]
     Io(#[from] io::Error),
 }
@@ -114,14 +114,14 @@ fn reasons(choice: &VariantChoice) -> String {
 impl Diagnostic for InstallError {
     fn id(&self) -> DiagnosticId {
         match self {
-            Self::Nothing(nothing) => nothing.id,
+            Self::NoVariant(nothing) => nothing.id,
             Self::Fallback(_) => id!("install.fallback"),
             Self::Foreign { .. } => id!("install.not-ours"),
             Self::Link { .. } => id!("install.link"),
             Self::OtherName { .. } => id!("install.other-name"),
             Self::NoSpace { .. } => id!("install.no-space"),
             Self::Source(error) => error.id(),
-            Self::Refused { refused, .. } => refused.id(),
+            Self::Rejected { rejected, .. } => rejected.id(),
             Self::NoProgram { .. } => id!("install.no-program"),
             Self::Start { .. } => id!("install.start-failed"),
             Self::NoPrevious(_) => id!("install.no-previous"),
@@ -134,23 +134,23 @@ impl Diagnostic for InstallError {
 
     fn hint(&self) -> Option<String> {
         let hint = match self {
-            Self::Nothing(_) | Self::Interrupted => return None,
-            Self::Fallback(_) => "repair that, name the backend with `--backend`, or leave out `--strict`",
+            Self::NoVariant(_) | Self::Interrupted => return None,
+            Self::Fallback(_) => "fix the cause, select the backend with `--backend`, or omit `--strict`",
             Self::Foreign { .. } => {
-                "with `--to`, name a folder that is empty, does not exist, or was created by `gpubuild install`"
+                "with `--to`, specify a folder that is empty, does not exist, or was created by `gpubuild install`"
             }
             Self::Link { .. } => {
-                "with `--to`, name the folder that the link leads to, or replace the link with a copy of its target"
+                "with `--to`, specify the target of the link, or replace the link with a copy of its target"
             }
-            Self::OtherName { .. } => "each release needs its own folder; name one with `--to`",
-            Self::NoSpace { .. } => "make room, or name a folder on another disk with `--to`",
+            Self::OtherName { .. } => "each release needs its own folder; specify one with `--to`",
+            Self::NoSpace { .. } => "free some space, or specify a folder on another disk with `--to`",
             Self::Source(error) => return error.hint(),
-            Self::Refused { .. } => "nothing was installed; tell the publisher",
-            Self::NoProgram { .. } => "the release is broken; tell who publishes it",
-            Self::Start { .. } => "`gpubuild doctor` finds problems with the drivers",
-            Self::NoPrevious(_) => "only the version before the present one is kept",
-            Self::NotInstalled(_) => "name the folder with `--to`",
-            Self::Io(_) => "look at the owner and mode of the folder, and at the room on the disk",
+            Self::Rejected { .. } => "nothing was installed; report this to the publisher",
+            Self::NoProgram { .. } => "the release is broken; report this to the publisher",
+            Self::Start { .. } => "run `gpubuild doctor` to find driver problems",
+            Self::NoPrevious(_) => "only one previous version is kept",
+            Self::NotInstalled(_) => "specify the folder with `--to`",
+            Self::Io(_) => "check the folder's owner and mode, and the free space on the disk",
         };
         Some(hint.to_owned())
     }

@@ -1,9 +1,9 @@
-//! Installs a variant of a release into a folder, and switches to it after it has passed its check.
+//! Installs a variant of a release into a folder, and switches to it after it has passed its smoke test.
 //!
 //! ```text
 //! TO/gpubuild-install.json                   marks the folder as an installation; written before anything else
 //! TO/versions/VERSION-SERIAL-LABEL-HASH/…    complete or absent: unpacked under a temporary name, then renamed
-//! TO/current                                 a link to one of them, replaced by one rename (on Windows a file with its name)
+//! TO/current                                 a link to one of them, replaced by one rename (on Windows a file with its path)
 //! TO/state.json                              the installed version and the previous one
 //! ```
 
@@ -13,7 +13,7 @@ mod start;
 pub mod state;
 
 pub use error::InstallError;
-pub use state::{InstalledRelease, InstalledVersion, LinkPair, Proof};
+pub use state::{InstalledRelease, InstalledVersion, Proof, VersionPair};
 
 use std::time::Duration;
 
@@ -22,103 +22,103 @@ use gpubuild_detect::id;
 use gpubuild_exec::store::sha256;
 use gpubuild_host::{FileLock, Host, HostPath, ReadFiles, Wait, WriteFiles};
 
-use self::ownership::{FolderOwner, LOCK};
+use self::ownership::{FolderState, LOCK};
 use super::manifest::{Layer, ProgramStart, ReleaseManifest, ReleaseVariant};
-use super::resolve::{Rejected, ResolveQuestion, VariantChoice, resolve};
-use super::source::{SourceError, TakenSource};
+use super::resolve::{Rejected, ResolveRequest, VariantChoice, resolve};
+use super::source::{SourceError, VerifiedLayer};
 use super::unpack::names::Names;
 use super::unpack::unpack;
 
-/// Room that is left on a disk beside the files.
+/// Free space that is required in addition to the size of the files, in bytes.
 const SLACK: u64 = 16 << 20;
 
-/// Takes a layer from somewhere.
-pub type TakeLayer<'a> = &'a dyn Fn(&Layer) -> Result<TakenSource, SourceError>;
+/// Provides a verified layer, from the cache, a folder or the network.
+pub type LayerProvider<'a> = &'a dyn Fn(&Layer) -> Result<VerifiedLayer, SourceError>;
 
-/// What is to be installed.
-pub struct InstallOrder<'a> {
-    /// Where.
+/// The inputs of an installation.
+pub struct InstallRequest<'a> {
+    /// The host to install on.
     pub host: &'a dyn Host,
-    /// Into which folder.
+    /// The folder to install into.
     pub to: &'a HostPath,
-    /// The question whose answer is installed.
-    pub question: ResolveQuestion<'a>,
-    /// Whether a better backend that is here may be left unused.
-    pub fallback: MayFall,
-    /// Whether it is started before it is used.
-    pub start: Starting,
-    /// Hands over layers.
-    pub take: TakeLayer<'a>,
+    /// Selects the variant.
+    pub resolve: ResolveRequest<'a>,
+    /// Whether a better backend whose hardware is present may be left unused.
+    pub fallback: FallbackPolicy,
+    /// Whether the variant is smoke-tested before it is used.
+    pub smoke_test: SmokeTest,
+    /// Provides the layers.
+    pub layers: LayerProvider<'a>,
     /// Receives progress events.
     pub sink: &'a dyn Fn(&InstallEvent<'_>),
 }
 
-/// Whether a better backend may be left unused.
+/// Whether a better backend whose hardware is present may be left unused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MayFall {
-    /// Yes, with a warning.
-    Loudly,
-    /// No.
-    Never,
+pub enum FallbackPolicy {
+    /// It may, with a warning.
+    Warn,
+    /// It is an error.
+    Deny,
 }
 
-/// Whether it is started before it is used.
+/// Whether a variant is smoke-tested before it is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Starting {
-    /// Yes, and it has to end within this time: a driver that translates code for a new card takes long.
+pub enum SmokeTest {
+    /// Run the smoke test with this time limit. A driver that compiles PTX for a new GPU needs a long time.
     Within(Duration),
-    /// No.
-    Unproved,
+    /// Do not run the smoke test.
+    Skip,
 }
 
-/// What happens.
+/// A progress event.
 #[derive(Debug, Clone, Copy)]
 pub enum InstallEvent<'a> {
-    /// Another process is installing into the folder.
+    /// Waits for another process that is installing into the folder.
     Waiting,
-    /// A variant was chosen, with so many bytes.
+    /// A variant was selected, with its download size in bytes.
     Chosen(&'a VariantChoice, u64),
-    /// A layer is taken.
+    /// A layer is read or downloaded.
     Layer(&'a Layer),
-    /// It is unpacked.
+    /// A layer is unpacked.
     Unpacking(&'a Layer),
-    /// It is started.
+    /// The smoke test of this program starts.
     Starting(&'a str),
-    /// It does not work, and the next one is tried.
+    /// The smoke test failed, and the next variant is tried.
     Failed(&'a InstallError),
 }
 
-/// The outcome.
+/// The result of an installation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstallResult {
-    /// The choice.
+    /// The selected variant.
     pub choice: VariantChoice,
-    /// Variants that were tried before and did not work.
+    /// Variants whose smoke test failed before this one was selected.
     pub tried: Vec<Rejected>,
-    /// What is current now.
+    /// The version that is current now.
     pub version: InstalledVersion,
-    /// What was before it.
+    /// The version that was current before.
     pub previous: Option<InstalledVersion>,
-    /// Whether it was current before.
+    /// Whether the version was already current before.
     pub was_there: bool,
-    /// Bytes that were fetched.
+    /// Downloaded bytes.
     pub fetched: u64,
-    /// Bytes of layers that were there.
+    /// Bytes of layers that were already in the cache or in a local folder.
     pub reused: u64,
 }
 
-/// Installs the best variant for this machine that works.
+/// Installs the best variant for this machine that passes its smoke test.
 ///
 /// # Errors
-/// The folder may not be installed into, or no variant suits, can be fetched or works. The installed version stays as it is.
-pub fn install(order: &InstallOrder<'_>) -> Result<InstallResult, InstallError> {
-    let (host, to) = (order.host, order.to);
-    let manifest = order.question.manifest;
+/// The folder is not suitable, or no variant fits, can be downloaded or works. The installed version is unchanged.
+pub fn install(request: &InstallRequest<'_>) -> Result<InstallResult, InstallError> {
+    let (host, to) = (request.host, request.to);
+    let manifest = request.resolve.manifest;
     check_folder(host, to, &manifest.name)?;
-    // A question that has no answer creates no folder.
-    choose(order, &[])?;
+    // If no variant fits, no folder is created.
+    choose(request, &[])?;
     ownership::claim(host, to)?;
-    let _lock = lock(host, to, order.sink)?;
+    let _lock = lock(host, to, request.sink)?;
     // Another installation may have changed the folder since.
     check_folder(host, to, &manifest.name)?;
     ownership::complete(host, to)?;
@@ -126,22 +126,22 @@ pub fn install(order: &InstallOrder<'_>) -> Result<InstallResult, InstallError> 
     state::tidy(host, to, &before)?;
     let mut tried: Vec<Rejected> = Vec::new();
     loop {
-        let choice = choose(order, &tried)?;
-        let Some(variant) = variant(manifest, &order.question.machine.platform, &choice.label) else {
-            return Err(InstallError::Nothing(super::resolve::Nothing {
+        let choice = choose(request, &tried)?;
+        let Some(variant) = variant(manifest, &request.resolve.machine.platform, &choice.label) else {
+            return Err(InstallError::NoVariant(super::resolve::NoVariant {
                 id: id!("resolve.nothing"),
-                text: format!("no variant is called `{}`", choice.label),
+                text: format!("no variant has the label `{}`", choice.label),
                 rejected: Vec::new(),
             }));
         };
-        match place(order, &choice, variant, &before) {
-            Ok(placed) => return switch(order, choice, tried, variant, placed, before),
+        match install_variant(request, &choice, variant, &before) {
+            Ok(placed) => return switch(request, choice, tried, variant, placed, before),
             Err(error @ InstallError::Start { .. }) => {
-                let named = order.question.variant.is_some();
-                if named || order.fallback == MayFall::Never {
+                let named = request.resolve.variant.is_some();
+                if named || request.fallback == FallbackPolicy::Deny {
                     return Err(error);
                 }
-                (order.sink)(&InstallEvent::Failed(&error));
+                (request.sink)(&InstallEvent::Failed(&error));
                 let reason = format!("{error} [{}]", error.id());
                 tried.push(Rejected { label: choice.label, reason });
             }
@@ -150,10 +150,10 @@ pub fn install(order: &InstallOrder<'_>) -> Result<InstallResult, InstallError> 
     }
 }
 
-fn choose(order: &InstallOrder<'_>, tried: &[Rejected]) -> Result<VariantChoice, InstallError> {
+fn choose(request: &InstallRequest<'_>, tried: &[Rejected]) -> Result<VariantChoice, InstallError> {
     let choice =
-        resolve(&ResolveQuestion { without: tried, ..order.question }).map_err(InstallError::Nothing)?;
-    if order.fallback == MayFall::Never && !choice.fallback.is_empty() {
+        resolve(&ResolveRequest { excluded: tried, ..request.resolve }).map_err(InstallError::NoVariant)?;
+    if request.fallback == FallbackPolicy::Deny && !choice.fallback.is_empty() {
         return Err(InstallError::Fallback(Box::new(choice)));
     }
     Ok(choice)
@@ -163,14 +163,14 @@ fn variant<'a>(manifest: &'a ReleaseManifest, platform: &str, label: &str) -> Op
     manifest.platforms.get(platform)?.variants.iter().find(|variant| variant.label == label)
 }
 
-/// Checks that a folder is empty, absent, or has this release.
+/// Checks that a folder is empty, does not exist, or contains this release.
 fn check_folder(host: &dyn ReadFiles, to: &HostPath, name: &str) -> Result<(), InstallError> {
     match ownership::check(host, to)? {
-        FolderOwner::Ours(Some(found)) if found != name => {
+        FolderState::Installation(Some(found)) if found != name => {
             let wanted = name.to_owned();
             Err(InstallError::OtherName { folder: to.clone(), found, wanted })
         }
-        FolderOwner::Fresh | FolderOwner::Ours(_) => Ok(()),
+        FolderState::Empty | FolderState::Installation(_) => Ok(()),
     }
 }
 
@@ -187,7 +187,7 @@ fn lock(
     Ok(host.lock(&path, Wait::Yes)?)
 }
 
-/// A variant that was unpacked and whose program started.
+/// A variant that was unpacked and has passed its smoke test.
 struct PlacedVersion {
     folder: String,
     proof: Proof,
@@ -195,30 +195,33 @@ struct PlacedVersion {
     reused: u64,
 }
 
-/// The name of a variant's folder: another content has another name.
+/// The name of a variant's folder. It contains a hash, so that different content gets a different folder.
 fn folder_name(manifest: &ReleaseManifest, variant: &ReleaseVariant) -> Result<String, InstallError> {
     let content = serde_json::to_vec(variant).map_err(std::io::Error::other)?;
     let hash = sha256(&content);
     Ok(format!("{}-{}-{}-{}", manifest.version, manifest.serial, variant.label, &hash[..8]))
 }
 
-fn place(
-    order: &InstallOrder<'_>,
+/// Unpacks a variant, unless it exists, and smoke-tests it.
+fn install_variant(
+    request: &InstallRequest<'_>,
     choice: &VariantChoice,
     variant: &ReleaseVariant,
-    before: &LinkPair,
+    before: &VersionPair,
 ) -> Result<PlacedVersion, InstallError> {
-    let host = order.host;
-    (order.sink)(&InstallEvent::Chosen(choice, variant.size()));
-    let name = folder_name(order.question.manifest, variant)?;
-    let folder = state::folder(order.to, &name);
+    let host = request.host;
+    (request.sink)(&InstallEvent::Chosen(choice, variant.size()));
+    let name = folder_name(request.resolve.manifest, variant)?;
+    let folder = state::folder(request.to, &name);
     let mut placed = PlacedVersion { folder: name, proof: Proof::NotStarted, fetched: 0, reused: 0 };
     if !host.is_dir(&folder) {
-        unpacked(order, variant, &folder, &mut placed)?;
+        unpack_layers(request, variant, &folder, &mut placed)?;
     }
-    let (Some(start), Starting::Within(deadline)) = (&variant.start, order.start) else { return Ok(placed) };
-    (order.sink)(&InstallEvent::Starting(&start.program));
-    match start::prove(host, &folder, &variant.label, choice.backend, start, deadline) {
+    let (Some(start), SmokeTest::Within(deadline)) = (&variant.start, request.smoke_test) else {
+        return Ok(placed);
+    };
+    (request.sink)(&InstallEvent::Starting(&start.program));
+    match start::smoke_test(host, &folder, &variant.label, choice.backend, start, deadline) {
         Ok(proof) => Ok(PlacedVersion { proof, ..placed }),
         Err(error) => {
             let is_used = |version: &InstalledVersion| version.folder == placed.folder;
@@ -230,49 +233,49 @@ fn place(
     }
 }
 
-/// Fetches all layers, then unpacks them under another name, then gives them theirs.
-fn unpacked(
-    order: &InstallOrder<'_>,
+/// Downloads all layers, unpacks them into a temporary folder, and renames it.
+fn unpack_layers(
+    request: &InstallRequest<'_>,
     variant: &ReleaseVariant,
     folder: &HostPath,
     placed: &mut PlacedVersion,
 ) -> Result<(), InstallError> {
-    let host = order.host;
-    has_room(host, order.to, variant)?;
-    let mut taken = Vec::new();
+    let host = request.host;
+    check_space(host, request.to, variant)?;
+    let mut layers = Vec::new();
     for layer in &variant.layers {
-        (order.sink)(&InstallEvent::Layer(layer));
-        let one = (order.take)(layer)?;
-        placed.fetched += one.fetched;
-        placed.reused += layer.size.saturating_sub(one.fetched);
-        taken.push((layer, one.path));
+        (request.sink)(&InstallEvent::Layer(layer));
+        let verified = (request.layers)(layer)?;
+        placed.fetched += verified.fetched;
+        placed.reused += layer.size.saturating_sub(verified.fetched);
+        layers.push((layer, verified.path));
     }
-    let half = host.temporary_dir(&order.to.join(state::VERSIONS))?;
+    let temporary = host.temporary_dir(&request.to.join(state::VERSIONS))?;
     let fill = || {
         let mut names = Names::default();
-        for (layer, path) in &taken {
-            (order.sink)(&InstallEvent::Unpacking(layer));
-            unpack(host, path, layer, &half, &mut names).map_err(|refused| InstallError::Refused {
+        for (layer, path) in &layers {
+            (request.sink)(&InstallEvent::Unpacking(layer));
+            unpack(host, path, layer, &temporary, &mut names).map_err(|rejected| InstallError::Rejected {
                 label: variant.label.clone(),
                 layer: super::source::short(&layer.sha256).to_owned(),
-                refused,
+                rejected,
             })?;
         }
         match &variant.start {
             Some(ProgramStart { program, .. }) if !names.has_file(program) => {
                 Err(InstallError::NoProgram { label: variant.label.clone(), program: program.clone() })
             }
-            _ => Ok(host.rename(&half, folder)?),
+            _ => Ok(host.rename(&temporary, folder)?),
         }
     };
     fill().inspect_err(|_| {
-        // The next call removes what can't be removed now.
-        let _ = host.remove(&half);
+        // If this fails, the next installation removes the folder.
+        let _ = host.remove(&temporary);
     })
 }
 
-/// Unknown free space does not stop the installation.
-fn has_room(host: &dyn WriteFiles, to: &HostPath, variant: &ReleaseVariant) -> Result<(), InstallError> {
+/// Checks the free space. If it is unknown, the installation continues.
+fn check_space(host: &dyn WriteFiles, to: &HostPath, variant: &ReleaseVariant) -> Result<(), InstallError> {
     let bytes = variant.layers.iter().fold(0_u64, |sum, layer| sum.saturating_add(layer.unpacked));
     let needed = bytes.saturating_add(SLACK);
     match host.free_space(to) {
@@ -282,14 +285,14 @@ fn has_room(host: &dyn WriteFiles, to: &HostPath, variant: &ReleaseVariant) -> R
 }
 
 fn switch(
-    order: &InstallOrder<'_>,
+    request: &InstallRequest<'_>,
     choice: VariantChoice,
     tried: Vec<Rejected>,
     variant: &ReleaseVariant,
     placed: PlacedVersion,
-    before: LinkPair,
+    before: VersionPair,
 ) -> Result<InstallResult, InstallError> {
-    let (host, to, manifest) = (order.host, order.to, order.question.manifest);
+    let (host, to, manifest) = (request.host, request.to, request.resolve.manifest);
     let version = InstalledVersion {
         folder: placed.folder,
         version: manifest.version.clone(),
@@ -302,26 +305,26 @@ fn switch(
     };
     let was_there = before.current.as_ref().is_some_and(|current| current.folder == version.folder);
     let previous = if was_there { before.previous } else { before.current };
-    let now = LinkPair { current: Some(version.clone()), previous: previous.clone() };
+    let now = VersionPair { current: Some(version.clone()), previous: previous.clone() };
     state::switch(host, to, &manifest.name, &now)?;
     state::tidy(host, to, &now)?;
     let (fetched, reused) = (placed.fetched, placed.reused);
     Ok(InstallResult { choice, tried, version, previous, was_there, fetched, reused })
 }
 
-/// Returns to the previous version; the current one becomes the previous one.
+/// Makes the previous version current; the current one becomes the previous one.
 ///
 /// # Errors
-/// The folder is not an installation, has no previous version, or that version fails its check; then the current one stays.
+/// The folder is not an installation, has no previous version, or that version fails its smoke test. The current version is unchanged.
 pub fn rollback(
     host: &dyn Host,
     to: &HostPath,
-    starting: Starting,
+    smoke_test: SmokeTest,
     sink: &dyn Fn(&InstallEvent<'_>),
 ) -> Result<InstalledRelease, InstallError> {
     let is_installed = || match ownership::check(host, to)? {
-        FolderOwner::Ours(Some(_)) => Ok(()),
-        FolderOwner::Fresh | FolderOwner::Ours(None) => Err(InstallError::NotInstalled(to.clone())),
+        FolderState::Installation(Some(_)) => Ok(()),
+        FolderState::Empty | FolderState::Installation(None) => Err(InstallError::NotInstalled(to.clone())),
     };
     is_installed()?;
     let _lock = lock(host, to, sink)?;
@@ -330,13 +333,14 @@ pub fn rollback(
     let Some(mut previous) = installed.pair.previous else {
         return Err(InstallError::NoPrevious(to.clone()));
     };
-    if let (Some(program), Starting::Within(deadline)) = (previous.program.clone(), starting) {
+    if let (Some(program), SmokeTest::Within(deadline)) = (previous.program.clone(), smoke_test) {
         sink(&InstallEvent::Starting(&program));
         let start = ProgramStart { program, check: previous.check.clone() };
         let folder = state::folder(to, &previous.folder);
-        previous.proof = start::prove(host, &folder, &previous.label, previous.backend, &start, deadline)?;
+        previous.proof =
+            start::smoke_test(host, &folder, &previous.label, previous.backend, &start, deadline)?;
     }
-    let pair = LinkPair { current: Some(previous), previous: installed.pair.current };
+    let pair = VersionPair { current: Some(previous), previous: installed.pair.current };
     state::switch(host, to, &installed.name, &pair)?;
     Ok(InstalledRelease { name: installed.name, pair })
 }

@@ -20,27 +20,27 @@ pub(super) const LOCK: &str = ".lock";
 
 /// A folder that may be installed into.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum FolderOwner {
+pub(super) enum FolderState {
     /// It is empty or does not exist.
-    Fresh,
-    /// gpubuild created it, for this release; `None` where the first installation has not finished.
-    Ours(Option<String>),
+    Empty,
+    /// gpubuild created it for this release; `None` if the first installation has not finished.
+    Installation(Option<String>),
 }
 
 /// Checks that a folder may be installed into. Changes nothing.
 ///
 /// # Errors
-/// It holds something else, a link is where gpubuild would have made a file or folder, or it can't be read.
-pub(super) fn check(host: &dyn ReadFiles, to: &HostPath) -> Result<FolderOwner, InstallError> {
-    match OwnedEntry::read(host, &without_trailing_separator(to))? {
-        OwnedEntry::Absent => return Ok(FolderOwner::Fresh),
-        OwnedEntry::Link(target) => return Err(InstallError::Link { path: to.clone(), target }),
-        OwnedEntry::Is(FileKind::Directory) => {}
-        OwnedEntry::Is(_) => return Err(foreign(to, "it is not a folder")),
+/// The folder contains something else, cannot be read, or has a link in place of a file or folder that gpubuild creates.
+pub(super) fn check(host: &dyn ReadFiles, to: &HostPath) -> Result<FolderState, InstallError> {
+    match FolderEntry::read(host, &without_trailing_separator(to))? {
+        FolderEntry::Absent => return Ok(FolderState::Empty),
+        FolderEntry::Link(target) => return Err(InstallError::Link { path: to.clone(), target }),
+        FolderEntry::Is(FileKind::Directory) => {}
+        FolderEntry::Is(_) => return Err(foreign(to, "it is not a folder")),
     }
-    // Listed before the marker is looked up: another first installation may write it, and then more, at any moment.
-    let names = host.list(to).map_err(|error| naming("list", to, &error))?;
-    let Some(first) = names.first() else { return Ok(FolderOwner::Fresh) };
+    // List the folder before reading the marker: a concurrent first installation writes the marker before any other file.
+    let names = host.list(to).map_err(|error| named_error("list", to, &error))?;
+    let Some(first) = names.first() else { return Ok(FolderState::Empty) };
     let has_marker = marker(host, to)?;
     let state = state(host, to)?;
     if !has_marker && state.is_none() {
@@ -58,17 +58,17 @@ pub(super) fn check(host: &dyn ReadFiles, to: &HostPath) -> Result<FolderOwner, 
     let versions = to.join(state::VERSIONS);
     for name in host.list(&versions).unwrap_or_default().iter().filter(|name| state::is_version(name)) {
         let path = versions.join(name);
-        if let OwnedEntry::Link(target) = OwnedEntry::read(host, &path)? {
+        if let FolderEntry::Link(target) = FolderEntry::read(host, &path)? {
             return Err(InstallError::Link { path, target });
         }
     }
-    Ok(FolderOwner::Ours(state.map(|state| state.name)))
+    Ok(FolderState::Installation(state.map(|state| state.name)))
 }
 
 /// Writes the marker of a folder that [`check`] has accepted. Another process may do the same at the same time.
 pub(super) fn claim(host: &dyn WriteFiles, to: &HostPath) -> io::Result<()> {
     let path = to.join(MARKER);
-    if OwnedEntry::read(host, &path)? != OwnedEntry::Absent {
+    if FolderEntry::read(host, &path)? != FolderEntry::Absent {
         return Ok(());
     }
     let mut file = match host.create(&path) {
@@ -79,19 +79,20 @@ pub(super) fn claim(host: &dyn WriteFiles, to: &HostPath) -> io::Result<()> {
     file.finish()
 }
 
-/// Completes the marker that a killed process left unfinished. The lock is held.
+/// Completes the marker if a killed process has left it unfinished. The caller holds the lock.
 pub(super) fn complete(host: &dyn WriteFiles, to: &HostPath) -> io::Result<()> {
     let path = to.join(MARKER);
     if host.read(&path)? == CONTENT.as_bytes() { Ok(()) } else { host.write(&path, CONTENT.as_bytes()) }
 }
 
-/// Whether a folder has a marker.
+/// Whether a folder has a marker, complete or unfinished.
 fn marker(host: &dyn ReadFiles, to: &HostPath) -> Result<bool, InstallError> {
     if !expect(host, to, MARKER, FileKind::File)? {
         return Ok(false);
     }
     let path = to.join(MARKER);
-    let content = host.read_start(&path, CONTENT.len() + 1).map_err(|error| naming("read", &path, &error))?;
+    let content =
+        host.read_start(&path, CONTENT.len() + 1).map_err(|error| named_error("read", &path, &error))?;
     if CONTENT.as_bytes().starts_with(&content) {
         Ok(true)
     } else {
@@ -109,46 +110,46 @@ fn state(host: &dyn ReadFiles, to: &HostPath) -> Result<Option<InstallState>, In
     state.map(Some).ok_or_else(invalid)
 }
 
-/// Whether a file or folder is there; anything else under its name is an error.
+/// Whether an entry of this kind exists. An entry of another kind is an error.
 fn expect(host: &dyn ReadFiles, to: &HostPath, name: &str, kind: FileKind) -> Result<bool, InstallError> {
     let path = to.join(name);
-    match OwnedEntry::read(host, &path)? {
-        OwnedEntry::Absent => Ok(false),
-        OwnedEntry::Is(found) if found == kind => Ok(true),
-        OwnedEntry::Link(target) => Err(InstallError::Link { path, target }),
-        OwnedEntry::Is(_) => {
+    match FolderEntry::read(host, &path)? {
+        FolderEntry::Absent => Ok(false),
+        FolderEntry::Is(found) if found == kind => Ok(true),
+        FolderEntry::Link(target) => Err(InstallError::Link { path, target }),
+        FolderEntry::Is(_) => {
             let kind = if kind == FileKind::Directory { "folder" } else { "regular file" };
             Err(foreign(to, &format!("`{name}` in it is not a {kind}")))
         }
     }
 }
 
-/// Anything but a link under this name is an error.
+/// Checks that an entry is a link or does not exist.
 fn expect_link(host: &dyn ReadFiles, to: &HostPath, name: &str) -> Result<(), InstallError> {
-    match OwnedEntry::read(host, &to.join(name))? {
-        OwnedEntry::Absent | OwnedEntry::Link(_) => Ok(()),
-        OwnedEntry::Is(_) => Err(foreign(to, &format!("`{name}` in it is not a symbolic link"))),
+    match FolderEntry::read(host, &to.join(name))? {
+        FolderEntry::Absent | FolderEntry::Link(_) => Ok(()),
+        FolderEntry::Is(_) => Err(foreign(to, &format!("`{name}` in it is not a symbolic link"))),
     }
 }
 
-/// What a path names, without following a link.
+/// The entry at a path, without following a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum OwnedEntry {
-    /// Nothing.
+pub(super) enum FolderEntry {
+    /// There is no entry.
     Absent,
-    /// A symbolic link, with the path that it leads to.
+    /// A symbolic link, with its target.
     Link(String),
-    /// A file, folder or something else.
+    /// Another kind of entry.
     Is(FileKind),
 }
 
-impl OwnedEntry {
-    /// Reads one entry.
+impl FolderEntry {
+    /// Reads the entry at a path.
     pub(super) fn read(host: &dyn ReadFiles, path: &HostPath) -> io::Result<Self> {
         match host.read_link(path) {
             Ok(target) => return Ok(Self::Link(target)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::Absent),
-            // It is a link, but its text can't be shown.
+            // The path is a link whose target is not valid Unicode.
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 return Ok(Self::Link("?".to_owned()));
             }
@@ -157,12 +158,12 @@ impl OwnedEntry {
         match host.stat(path) {
             Ok(stat) => Ok(Self::Is(stat.kind)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::Absent),
-            Err(error) => Err(naming("access", path, &error)),
+            Err(error) => Err(named_error("access", path, &error)),
         }
     }
 }
 
-/// A path that ends in `/` or `/.` names the folder behind a link, not the link.
+/// Removes a trailing `/` or `/.`, with which a path names the target of a link instead of the link.
 fn without_trailing_separator(path: &HostPath) -> HostPath {
     match (path.parent(), path.file_name()) {
         (Some(parent), Some(name)) => parent.join(name),
@@ -174,6 +175,7 @@ fn foreign(folder: &HostPath, found: &str) -> InstallError {
     InstallError::Foreign { folder: folder.clone(), found: found.to_owned() }
 }
 
-fn naming(doing: &str, path: &HostPath, error: &io::Error) -> io::Error {
+/// Adds the operation and the path to an error.
+fn named_error(doing: &str, path: &HostPath, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("failed to {doing} `{path}`: {error}"))
 }

@@ -1,8 +1,8 @@
 //! What is installed in a folder: `state.json` beside `versions/` and `current`.
 //!
-//! The link `current` decides which version is installed. The state is written right before the link is moved, and contains both
-//! what applies before the move and what applies after it. After a kill behind either of the two renames,
-//! [`InstalledRelease::read`] returns a version that is complete.
+//! The link `current` determines which version is installed. The state is written right before the link is replaced, and describes both
+//! the old and the new version. If the process is killed between the two renames, [`InstalledRelease::read`] still returns a complete
+//! version.
 
 use std::io;
 
@@ -11,10 +11,10 @@ use gpubuild_exec::store::{read_json, write_json};
 use gpubuild_host::{FileKind, HostPath, Os, ReadFiles, WriteFiles};
 use serde::{Deserialize, Serialize};
 
-use super::ownership::OwnedEntry;
+use super::ownership::FolderEntry;
 use crate::manifest::{is_inner_path, is_label, is_plain_name};
 
-/// The form of [`InstallState`].
+/// The schema id of [`InstallState`].
 pub const SCHEMA: &str = "gpubuild.installed/1";
 /// The file with the [`InstallState`].
 pub(super) const FILE: &str = "state.json";
@@ -23,50 +23,52 @@ pub const VERSIONS: &str = "versions";
 /// The link to the version in use.
 pub const CURRENT: &str = "current";
 
-/// How a version was proved to work.
+/// The result of a version's smoke test.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Proof {
-    /// Its own check has used the backend and ended well.
+    /// The program's own check of the backend succeeded.
     Checked,
-    /// It was started and ended well; it has no check of backends.
+    /// The program started and succeeded; it has no check of backends.
     Started,
-    /// It was not started.
+    /// The program was not run.
     #[default]
     NotStarted,
 }
 
-/// A version in a folder.
+/// An installed version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct InstalledVersion {
-    /// Its folder below `versions/`.
+    /// The name of its folder below `versions/`.
     pub folder: String,
-    /// Version of the release.
+    /// The version of the release.
     pub version: String,
-    /// Serial of the manifest.
+    /// The serial of the manifest.
     pub serial: u64,
-    /// The variant.
+    /// The label of the variant.
     pub label: String,
-    /// The backend that it was chosen for.
+    /// The backend that the variant was selected for.
     pub backend: Backend,
-    /// Its program below its folder.
+    /// The path of its program, relative to its folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
-    /// Arguments of its check.
+    /// The arguments of the program's check.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub check: Vec<String>,
-    /// How it was proved.
+    /// The result of the smoke test.
     pub proof: Proof,
 }
 
-/// Two versions of a moment.
+/// The current and the previous version.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct LinkPair {
-    /// The one in use.
+pub struct VersionPair {
+    /// The version in use.
     pub current: Option<InstalledVersion>,
-    /// The one before it, for going back.
+    /// The version to which `rollback` returns.
     pub previous: Option<InstalledVersion>,
 }
 
@@ -76,21 +78,21 @@ pub struct LinkPair {
 pub struct InstallState {
     /// [`SCHEMA`].
     pub schema: String,
-    /// Name of what is installed.
+    /// The name of the installed release.
     pub name: String,
-    /// What counts once `current` was moved.
-    pub now: LinkPair,
-    /// What counts until then.
-    pub before: LinkPair,
+    /// The versions after `current` was replaced.
+    pub now: VersionPair,
+    /// The versions until then.
+    pub before: VersionPair,
 }
 
 impl InstallState {
-    /// Reads the state of a folder; `None` where it is missing or not one that gpubuild can have written.
+    /// Reads the state of a folder; `None` if it is missing or invalid.
     pub(super) fn read(host: &dyn ReadFiles, to: &HostPath) -> Option<Self> {
         read_json(host, &to.join(FILE)).filter(Self::is_valid)
     }
 
-    /// Its folders and programs are used as paths: none may lead out of `versions/`.
+    /// Whether all folders and programs, which are used as paths, are inside `versions/`.
     fn is_valid(&self) -> bool {
         let versions = [&self.now, &self.before].into_iter().flat_map(|pair| [&pair.current, &pair.previous]);
         let is_inside = |version: &InstalledVersion| {
@@ -100,34 +102,36 @@ impl InstallState {
     }
 }
 
-/// What is installed in a folder.
+/// The release that is installed in a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstalledRelease {
-    /// Name of what is installed.
+    /// The name of the release.
     pub name: String,
-    /// What counts.
-    pub pair: LinkPair,
+    /// The versions that exist.
+    pub pair: VersionPair,
 }
 
 impl InstalledRelease {
-    /// Reads the state of a folder; `None` where nothing is installed.
+    /// Reads the state of a folder; `None` if nothing is installed.
     #[must_use]
     pub fn read(host: &dyn ReadFiles, to: &HostPath) -> Option<Self> {
         let InstallState { name, now, before, .. } = InstallState::read(host, to)?;
-        let leads_to = current(host, to);
-        let is = |pair: &LinkPair| pair.current.as_ref().map(|version| &version.folder) == leads_to.as_ref();
-        let pair = if is(&now) {
+        let target = current(host, to);
+        let is_current =
+            |pair: &VersionPair| pair.current.as_ref().map(|version| &version.folder) == target.as_ref();
+        let pair = if is_current(&now) {
             now
-        } else if is(&before) {
+        } else if is_current(&before) {
             before
         } else {
-            LinkPair::default()
+            VersionPair::default()
         };
-        let there = |version: &InstalledVersion| {
-            OwnedEntry::read(host, &folder(to, &version.folder)).ok()
-                == Some(OwnedEntry::Is(FileKind::Directory))
+        let exists = |version: &InstalledVersion| {
+            FolderEntry::read(host, &folder(to, &version.folder)).ok()
+                == Some(FolderEntry::Is(FileKind::Directory))
         };
-        let pair = LinkPair { current: pair.current.filter(there), previous: pair.previous.filter(there) };
+        let pair =
+            VersionPair { current: pair.current.filter(exists), previous: pair.previous.filter(exists) };
         Some(Self { name, pair })
     }
 }
@@ -138,7 +142,7 @@ pub fn folder(to: &HostPath, name: &str) -> HostPath {
     to.join(VERSIONS).join(name)
 }
 
-/// The name of the folder that `current` leads to.
+/// The name of the folder that `current` refers to.
 fn current(host: &dyn ReadFiles, to: &HostPath) -> Option<String> {
     let link = to.join(CURRENT);
     let text = match host.platform().os {
@@ -148,11 +152,11 @@ fn current(host: &dyn ReadFiles, to: &HostPath) -> Option<String> {
     text.trim().strip_prefix(VERSIONS)?.strip_prefix('/').map(str::to_owned)
 }
 
-/// Makes another version the current one. A kill leaves the one before, or this one.
+/// Makes another version the current one. If the process is killed, either the old or the new version is current.
 ///
 /// # Errors
-/// The folder can't be written; then the one before is still current.
-pub fn switch(host: &dyn WriteFiles, to: &HostPath, name: &str, now: &LinkPair) -> io::Result<()> {
+/// The folder cannot be written. The old version is still current.
+pub fn switch(host: &dyn WriteFiles, to: &HostPath, name: &str, now: &VersionPair) -> io::Result<()> {
     let before = InstalledRelease::read(host, to).map(|installed| installed.pair).unwrap_or_default();
     let state = InstallState { schema: SCHEMA.to_owned(), name: name.to_owned(), now: now.clone(), before };
     write_json(host, &to.join(FILE), &state)?;
@@ -160,7 +164,7 @@ pub fn switch(host: &dyn WriteFiles, to: &HostPath, name: &str, now: &LinkPair) 
     let text = format!("{VERSIONS}/{}", version.folder);
     let link = to.join(CURRENT);
     match host.platform().os {
-        // Links need a right there that few users have.
+        // On Windows, creating a symbolic link requires a privilege that few users have.
         Os::Windows => host.write(&link, text.as_bytes()),
         Os::Linux | Os::Macos => {
             let beside = to.join(NEXT);
@@ -175,10 +179,10 @@ pub fn switch(host: &dyn WriteFiles, to: &HostPath, name: &str, now: &LinkPair) 
 pub(super) const NEXT: &str = ".next";
 /// The prefix of names that the host gives to temporary files and folders.
 const TEMPORARY: &str = ".gpubuild-";
-/// The number of random characters behind [`TEMPORARY`].
+/// The number of random characters after [`TEMPORARY`].
 const RANDOM: usize = 6;
 /// The prefix of a version that is being removed.
-const GONE: &str = ".gpubuild-gone-";
+const REMOVED: &str = ".gpubuild-gone-";
 
 /// Whether a name has the form of a temporary file or folder: `.gpubuild-Ab3xY9`.
 fn is_temporary(name: &str) -> bool {
@@ -187,7 +191,7 @@ fn is_temporary(name: &str) -> bool {
     })
 }
 
-/// Whether a name has the form of a version's folder: VERSION-SERIAL-LABEL-HASH. Only the version may have a `-` in it.
+/// Whether a name has the form of a version's folder, VERSION-SERIAL-LABEL-HASH. Only the version may contain a `-`.
 pub(super) fn is_version(name: &str) -> bool {
     let mut parts = name.rsplitn(4, '-');
     let (Some(hash), Some(label), Some(serial), Some(version)) =
@@ -203,22 +207,22 @@ pub(super) fn is_version(name: &str) -> bool {
         && is_plain_name(version)
 }
 
-/// Removes what a killed installation has left, and versions that are neither of the two. The lock is held.
+/// Removes the remains of killed installations, and all versions except the two in `keep`. The caller holds the lock.
 ///
 /// Entries whose name or kind gpubuild does not create there are kept, and links are not followed.
 ///
 /// # Errors
-/// Something can't be removed.
-pub fn tidy(host: &dyn WriteFiles, to: &HostPath, keep: &LinkPair) -> io::Result<()> {
+/// A file or folder cannot be removed.
+pub fn tidy(host: &dyn WriteFiles, to: &HostPath, keep: &VersionPair) -> io::Result<()> {
     remove_link(host, &to.join(NEXT))?;
     for name in host.list(to).unwrap_or_default().iter().filter(|name| is_temporary(name)) {
         let path = to.join(name);
-        if OwnedEntry::read(host, &path)? == OwnedEntry::Is(FileKind::File) {
+        if FolderEntry::read(host, &path)? == FolderEntry::Is(FileKind::File) {
             host.remove(&path)?;
         }
     }
     let versions = to.join(VERSIONS);
-    if OwnedEntry::read(host, &versions)? != OwnedEntry::Is(FileKind::Directory) {
+    if FolderEntry::read(host, &versions)? != FolderEntry::Is(FileKind::Directory) {
         return Ok(());
     }
     let is_kept = |name: &str| {
@@ -226,10 +230,10 @@ pub fn tidy(host: &dyn WriteFiles, to: &HostPath, keep: &LinkPair) -> io::Result
     };
     for name in host.list(&versions).unwrap_or_default() {
         let path = versions.join(&name);
-        if OwnedEntry::read(host, &path)? != OwnedEntry::Is(FileKind::Directory) {
+        if FolderEntry::read(host, &path)? != FolderEntry::Is(FileKind::Directory) {
             continue;
         }
-        if is_temporary(&name) || name.strip_prefix(GONE).is_some_and(is_version) {
+        if is_temporary(&name) || name.strip_prefix(REMOVED).is_some_and(is_version) {
             host.remove(&path)?;
         } else if is_version(&name) && !is_kept(&name) {
             remove_version(host, &versions, &name)?;
@@ -238,20 +242,20 @@ pub fn tidy(host: &dyn WriteFiles, to: &HostPath, keep: &LinkPair) -> io::Result
     Ok(())
 }
 
-/// Removes a link; anything else of that name is kept.
+/// Removes a link; an entry of another kind is kept.
 fn remove_link(host: &dyn WriteFiles, path: &HostPath) -> io::Result<()> {
-    match OwnedEntry::read(host, path)? {
-        OwnedEntry::Link(_) => host.remove(path),
-        OwnedEntry::Absent | OwnedEntry::Is(_) => Ok(()),
+    match FolderEntry::read(host, path)? {
+        FolderEntry::Link(_) => host.remove(path),
+        FolderEntry::Absent | FolderEntry::Is(_) => Ok(()),
     }
 }
 
-/// Renames the folder of a version before it removes its files, so that a kill never leaves an incomplete version.
+/// Renames the folder of a version before removing its files, so that an incomplete version never has its valid name.
 fn remove_version(host: &dyn WriteFiles, versions: &HostPath, name: &str) -> io::Result<()> {
-    let doomed = versions.join(&format!("{GONE}{name}"));
-    host.remove(&doomed)?;
-    host.rename(&versions.join(name), &doomed)?;
-    host.remove(&doomed)
+    let removed = versions.join(&format!("{REMOVED}{name}"));
+    host.remove(&removed)?;
+    host.rename(&versions.join(name), &removed)?;
+    host.remove(&removed)
 }
 
 #[cfg(test)]
@@ -259,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_full_form_of_a_name_is_recognized() {
+    fn only_complete_names_of_versions_and_temporary_files_are_recognized() {
         for good in ["1.2.0-7-cuda12_sm89-3fa1b2c4", "1.0-rc-1-12-cpu-00000000", "1+a-0-a.b-ffffffff"] {
             assert!(is_version(good), "{good}");
         }

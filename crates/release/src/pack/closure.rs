@@ -1,7 +1,7 @@
-//! Every library that a packed program needs and no machine is sure to have.
+//! Finds the libraries that a packed program needs and that a user's machine may lack.
 //!
-//! The loader is followed as `doctor --binary` follows it. What belongs to a driver, finds one, or is of the system itself stays
-//! with the machine: a second copy of it would fail, or break the drivers that are loaded beside it.
+//! Libraries are resolved like in `doctor --binary`. Driver libraries, loaders that find drivers, and system libraries are not packed: a
+//! second copy would not work, or would break the drivers that the process also loads.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,87 +11,87 @@ use gpubuild_object::graph::{self, EdgeTarget, Graph, GraphEdge};
 use gpubuild_object::{self, When};
 use gpubuild_toolchain::venv::table::WheelTable;
 
-/// What a program takes along.
+/// The dependencies of a program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Closure {
-    /// Third-party libraries: requested name and path.
-    pub taken: BTreeMap<String, HostPath>,
-    /// Names that are left to the machine, but for those of the C library.
+    /// The libraries to pack, by the name with which they are loaded.
+    pub packed: BTreeMap<String, HostPath>,
+    /// Libraries that the user's machine must provide, except the C library.
     pub left: BTreeSet<String>,
-    /// What such libraries would open while they run, and is not here.
+    /// Libraries that a packed library opens at run time and that were not found.
     pub not_found: BTreeSet<String>,
 }
 
 /// Why the closure cannot be determined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClosureError {
-    /// Something that is needed is not here.
-    #[error("`{by}` needs `{name}`, which is not found here")]
+    /// A required library was not found.
+    #[error("`{by}` needs `{name}`, which was not found")]
     Missing {
-        /// The library.
+        /// The required library.
         name: String,
-        /// Who names it.
+        /// The file that requires it.
         by: String,
     },
-    /// Two of one name.
-    #[error("`{name}` is two libraries: `{one}` and `{other}`")]
+    /// Two different libraries have the same name.
+    #[error("two different libraries are named `{name}`: `{one}` and `{other}`")]
     Two {
         /// The name.
         name: String,
-        /// The first.
+        /// The path of the first library.
         one: String,
-        /// The second.
+        /// The path of the second library.
         other: String,
     },
-    /// A file that no loader takes.
+    /// A file cannot be read as a program or library.
     #[error("`{path}`: {what}")]
     Unreadable {
         /// The file.
         path: String,
-        /// Why.
+        /// The cause.
         what: String,
     },
 }
 
-/// Whom a name is left to.
+/// Who provides a library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whose {
-    /// The C library and what the loader itself is.
+enum Provider {
+    /// The operating system: the C library or the loader itself.
     System,
-    /// The machine has it, or can't use ours.
+    /// The user's machine: drivers, their loaders, and libraries in `leave`.
     Machine,
-    /// It comes along.
-    Ours,
+    /// The release.
+    Release,
 }
 
-fn whose(os: Os, name: &str, leave: &[String]) -> Whose {
+fn provider(os: Os, name: &str, leave: &[String]) -> Provider {
     if libraries::is_of_system(os, name) {
-        return Whose::System;
+        return Provider::System;
     }
     if leave.iter().any(|pattern| gpubuild_host::search::star_matches(pattern, file_name(name))) {
-        return Whose::Machine;
+        return Provider::Machine;
     }
     match libraries::find(name) {
         Some(library)
             if matches!(library.role, LibraryRole::Driver | LibraryRole::Loader) || library.core =>
         {
-            Whose::Machine
+            Provider::Machine
         }
-        _ => Whose::Ours,
+        _ => Provider::Release,
     }
 }
 
-/// What is followed, and by which rules.
+/// The rules for a search of dependencies.
 pub struct ClosureRules<'a> {
-    /// The real paths of what comes along anyway.
+    /// The resolved paths of the project's own files, which are packed anyway.
     pub own: BTreeSet<String>,
-    /// Names that are left to the machine.
+    /// Patterns for libraries that the user's machine provides.
     pub leave: &'a [String],
-    /// Folders in which libraries are looked for that the loader does not find: those that were linked.
+    /// The folders of linked libraries, which are searched for libraries that the loader does not find.
     pub folders: Vec<HostPath>,
 }
 
-/// Follows the programs, libraries and modules that were built.
+/// Finds the dependencies of programs, libraries and modules.
 ///
 /// # Errors
 /// See [`ClosureError`].
@@ -104,7 +104,7 @@ pub fn follow(
     while let Some(root) = walk.open.pop() {
         let contents = gpubuild_object::read(host, &root, host.platform().arch)
             .map_err(|error| ClosureError::Unreadable { path: root.to_string(), what: error.to_string() })?;
-        walk.take(&graph::resolve(host, &root, contents))?;
+        walk.add_dependencies(&graph::resolve(host, &root, contents))?;
     }
     Ok(walk.closure)
 }
@@ -113,13 +113,13 @@ struct ClosureWalk<'a> {
     host: &'a dyn ReadFiles,
     rules: &'a ClosureRules<'a>,
     closure: Closure,
-    /// Files that are still to be followed.
+    /// Files whose dependencies are still to be found.
     open: Vec<HostPath>,
 }
 
 impl ClosureWalk<'_> {
-    /// Takes what a file needs. What the loader does not find is followed by itself.
-    fn take(&mut self, graph: &Graph) -> Result<(), ClosureError> {
+    /// Adds the dependencies that the loader finds. A library that only this search finds is added to `open`.
+    fn add_dependencies(&mut self, graph: &Graph) -> Result<(), ClosureError> {
         let os = self.host.platform().os;
         let mut reached = vec![0];
         let mut at = 0;
@@ -127,13 +127,13 @@ impl ClosureWalk<'_> {
             at += 1;
             for link in graph.links.iter().filter(|link| link.from == from) {
                 let name = &link.needed.name;
-                match whose(os, name, self.rules.leave) {
-                    Whose::System => continue,
-                    Whose::Machine => {
+                match provider(os, name, self.rules.leave) {
+                    Provider::System => continue,
+                    Provider::Machine => {
                         self.closure.left.insert(name.clone());
                         continue;
                     }
-                    Whose::Ours => {}
+                    Provider::Release => {}
                 }
                 if let EdgeTarget::Loaded(index) = link.target {
                     let real = &graph.objects[index].real;
@@ -145,25 +145,25 @@ impl ClosureWalk<'_> {
                         reached.push(index);
                     }
                     self.add(name, real)?;
-                } else if let Some(path) = self.elsewhere(graph, link)? {
-                    self.find(name, path)?;
+                } else if let Some(path) = self.find_linked(graph, link)? {
+                    self.add_linked(name, path)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// A library that the loader does not find from here: in the folders of what was linked.
-    fn elsewhere(&self, graph: &Graph, link: &GraphEdge) -> Result<Option<HostPath>, ClosureError> {
+    /// Searches the folders of linked libraries for a library that the loader does not find.
+    fn find_linked(&self, graph: &Graph, link: &GraphEdge) -> Result<Option<HostPath>, ClosureError> {
         let name = &link.needed.name;
         if link.target == EdgeTarget::System {
             return Ok(None);
         }
-        let mut places = self.rules.folders.iter().map(|folder| folder.join(file_name(name)));
-        if let Some(path) = places.find(|path| self.host.is_file(path)) {
+        let mut candidates = self.rules.folders.iter().map(|folder| folder.join(file_name(name)));
+        if let Some(path) = candidates.find(|path| self.host.is_file(path)) {
             return Ok(Some(path));
         }
-        // What a program opens by itself, or can do without, may be missing.
+        // Libraries that are opened at run time or are optional may be missing.
         if matches!(link.needed.when, When::Opened | When::IfThere) {
             return Ok(None);
         }
@@ -171,35 +171,36 @@ impl ClosureWalk<'_> {
         Err(ClosureError::Missing { name: name.clone(), by })
     }
 
-    fn find(&mut self, name: &str, path: HostPath) -> Result<(), ClosureError> {
+    fn add_linked(&mut self, name: &str, path: HostPath) -> Result<(), ClosureError> {
         let real = self.host.canonical(&path).unwrap_or_else(|_| path.clone());
         if self.add(name, &real)? {
-            // Under the path where it was found: libraries beside it are searched from there.
+            // Use the unresolved path, because the loader searches for its dependencies beside it.
             self.open.push(path);
         }
         Ok(())
     }
 
-    /// Whether it was not known yet.
+    /// Adds a library. Returns whether it is new.
     fn add(&mut self, name: &str, real: &HostPath) -> Result<bool, ClosureError> {
         if self.rules.own.contains(&real.key()) {
             return Ok(false);
         }
         let file = file_name(name).to_owned();
-        if let Some(before) = self.closure.taken.get(&file) {
+        if let Some(before) = self.closure.packed.get(&file) {
             if before.key() == real.key() {
                 return Ok(false);
             }
             let (one, other) = (before.to_string(), real.to_string());
             return Err(ClosureError::Two { name: file, one, other });
         }
-        self.closure.taken.insert(file.clone(), real.clone());
-        self.opened(&file, real)?;
+        self.closure.packed.insert(file.clone(), real.clone());
+        self.add_opened(&file, real)?;
         Ok(true)
     }
 
-    /// Libraries that a CUDA library opens at run time, from the table of wheels. They are beside it or in their own folder.
-    fn opened(&mut self, name: &str, real: &HostPath) -> Result<(), ClosureError> {
+    /// Adds the libraries that a CUDA library opens at run time, according to the table of wheels. They are beside it or in the folder of
+    /// another linked library.
+    fn add_opened(&mut self, name: &str, real: &HostPath) -> Result<(), ClosureError> {
         let os = self.host.platform().os;
         let wheels = WheelTable::embedded().releases.iter().filter_map(|release| release.wheel_of(os, name));
         let names: BTreeSet<&String> =
@@ -212,12 +213,12 @@ impl ClosureWalk<'_> {
             match found {
                 Some(path) => {
                     any = true;
-                    self.find(opened, path)?;
+                    self.add_linked(opened, path)?;
                 }
                 None => missing.push(opened.clone()),
             }
         }
-        // Releases number them differently: one of the names is enough.
+        // The names contain the version of different CUDA releases, so one of them is sufficient.
         self.closure.not_found.extend(missing.into_iter().filter(|_| !any));
         Ok(())
     }
@@ -227,16 +228,16 @@ fn file_name(name: &str) -> &str {
     name.rsplit(['/', '\\']).next().unwrap_or(name)
 }
 
-/// Whether a library came with Windows: no list names all of those.
+/// Whether a library is part of Windows: it is below `SystemRoot`. No complete list of their names exists.
 fn is_of_windows(host: &dyn HostInfo, path: &HostPath) -> bool {
     let root = host.env().get("SystemRoot").filter(|_| host.platform().os == Os::Windows);
     root.is_some_and(|root| path.is_inside(&host.path(root)))
 }
 
-/// Follows a staged copy: what it needs has to come out of the copy, or be the machine's.
+/// Checks that the loader finds all packed libraries inside the staged copy.
 ///
 /// # Errors
-/// [`ClosureError::Missing`] for what would come from elsewhere, with the place.
+/// A library is missing, or the loader would use one outside of the copy.
 pub fn verify(
     host: &dyn ReadFiles,
     roots: &[HostPath],
@@ -245,12 +246,12 @@ pub fn verify(
 ) -> Result<(), ClosureError> {
     let rules = ClosureRules { own: BTreeSet::new(), leave, folders: Vec::new() };
     let closure = follow(host, roots, &rules)?;
-    let outside = closure.taken.iter().find(|(_, path)| !path.is_inside(inside));
+    let outside = closure.packed.iter().find(|(_, path)| !path.is_inside(inside));
     match outside {
         None => Ok(()),
         Some((name, path)) => Err(ClosureError::Unreadable {
             path: roots.first().map(ToString::to_string).unwrap_or_default(),
-            what: format!("`{name}` is packed, and the loader takes `{path}` nevertheless"),
+            what: format!("`{name}` is packed, but the loader would use `{path}`"),
         }),
     }
 }

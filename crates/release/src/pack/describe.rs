@@ -1,10 +1,10 @@
-//! What a packed variant needs of a machine, from what was built and what is in the files. Pure.
+//! Derives the requirements of a packed variant from the build and the contents of its files. Pure.
 
 use std::collections::BTreeSet;
 
 use gpubuild_core::arch::CudaArch;
 use gpubuild_core::backend::Backend;
-use gpubuild_core::isa::{self, Promise};
+use gpubuild_core::isa::{self, AllowedFeatures};
 use gpubuild_core::version::Version;
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::id;
@@ -14,25 +14,25 @@ use crate::manifest::{Cuda, Rocm};
 
 /// Why the requirements of a variant cannot be determined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unclear {
-    /// No code for GPUs was found.
-    #[error("no library contains {0} code for a common set of architectures: the supported GPUs are unknown")]
+pub enum UnknownRequirement {
+    /// The libraries contain no device code, or not for a common architecture.
+    #[error("the libraries contain no {0} code for a common architecture, so the supported GPUs are unknown")]
     NoDeviceCode(Backend),
-    /// The compiler's release is not known.
-    #[error("the CUDA release that it was compiled with is unknown")]
+    /// The CUDA release of the compiler is unknown.
+    #[error("the CUDA release of the compiler is unknown")]
     NoRelease,
-    /// The oldest driver for a release is not known.
+    /// The oldest driver for a CUDA release is unknown.
     #[error("the driver version that CUDA {0} needs is unknown")]
     NoDriver(Version),
-    /// It was built for the processor of the build machine.
-    #[error("it was built for this machine's own processor ({0})")]
+    /// The variant was built for the processor of the build machine.
+    #[error("the variant was built for the processor of this machine only ({0})")]
     Native(String),
-    /// It promises instruction sets that no level of processors has.
-    #[error("no level of processors has everything that it was built for ({0})")]
+    /// The variant requires instruction sets that no processor level includes.
+    #[error("no processor level includes all required instruction sets ({0})")]
     NoLevel(String),
 }
 
-impl Diagnostic for Unclear {
+impl Diagnostic for UnknownRequirement {
     fn id(&self) -> DiagnosticId {
         match self {
             Self::NoDeviceCode(_) => id!("pack.no-device-code"),
@@ -44,20 +44,20 @@ impl Diagnostic for Unclear {
 
     fn hint(&self) -> Option<String> {
         let hint = match self {
-            Self::NoDeviceCode(_) => "name the architectures: `archs` of the variant, or of `[backends.ID]`",
+            Self::NoDeviceCode(_) => "set `archs` for the variant or in `[backends.ID]`",
             Self::NoRelease | Self::NoDriver(_) => {
                 "build it with a toolkit that `gpubuild detect` knows, then pack again"
             }
             Self::Native(_) => "build without `--native`, and without options such as GGML_NATIVE=ON",
             Self::NoLevel(_) => {
-                "switch options off, so that x86-64-v2, v3 or v4 has it all; let the program choose at run time"
+                "disable options until x86-64-v2, v3 or v4 includes all instruction sets, or select the code at run time"
             }
         };
         Some(hint.to_owned())
     }
 }
 
-/// The architectures that every library with such code has code for: a program runs where all of them do.
+/// The architectures for which every library with code of this kind has code.
 fn common(manifest: &Manifest, kind: &str) -> BTreeSet<String> {
     let of_library = manifest.device_code().into_values().filter_map(|code| {
         let archs: BTreeSet<String> =
@@ -67,15 +67,16 @@ fn common(manifest: &Manifest, kind: &str) -> BTreeSet<String> {
     of_library.reduce(|one, other| one.intersection(&other).cloned().collect()).unwrap_or_default()
 }
 
-/// What its CUDA code needs; `toolkit` knows the version of the toolkit with a compiler, `floor` the oldest driver for a release.
+/// The requirements of its CUDA code. `toolkit` returns the version of the toolkit with a compiler at a path, and `floor` the oldest
+/// driver for a CUDA release.
 ///
 /// # Errors
-/// See [`Unclear`].
+/// See [`UnknownRequirement`].
 pub fn cuda(
     manifest: &Manifest,
     toolkit: impl Fn(&str) -> Option<Version>,
     floor: impl Fn(&Version) -> Option<Version>,
-) -> Result<Option<Cuda>, Unclear> {
+) -> Result<Option<Cuda>, UnknownRequirement> {
     if !manifest.backends.contains(&Backend::Cuda) {
         return Ok(None);
     }
@@ -87,46 +88,51 @@ pub fn cuda(
     };
     let (real, ptx) = (archs("sass"), archs("ptx"));
     if real.is_empty() && ptx.is_empty() {
-        return Err(Unclear::NoDeviceCode(Backend::Cuda));
+        return Err(UnknownRequirement::NoDeviceCode(Backend::Cuda));
     }
     let releases = manifest.trees.iter().filter_map(|tree| release(tree, &toolkit));
-    let release = releases.max().ok_or(Unclear::NoRelease)?;
-    let driver = floor(&release).ok_or_else(|| Unclear::NoDriver(release.clone()))?;
+    let release = releases.max().ok_or(UnknownRequirement::NoRelease)?;
+    let driver = floor(&release).ok_or_else(|| UnknownRequirement::NoDriver(release.clone()))?;
     Ok(Some(Cuda { release, driver, real, ptx }))
 }
 
-/// `13.0` of nvcc 13.0.88. A project that calls nvcc by itself tells CMake no compiler of that language; the plan has named one.
+/// The CUDA release of a tree's compiler: `13.0` for nvcc 13.0.88. If the project calls nvcc without enabling CMake's CUDA language, the
+/// compiler is the one in the plan's cache entries.
 fn release(tree: &BuiltTree, toolkit: &impl Fn(&str) -> Option<Version>) -> Option<Version> {
-    let told = tree.compilers.get("CUDA").filter(|compiler| compiler.id == "NVIDIA");
-    let version = match told {
+    let compiler = tree.compilers.get("CUDA").filter(|compiler| compiler.id == "NVIDIA");
+    let version = match compiler {
         Some(compiler) => compiler.version.parse().ok()?,
         None => toolkit(tree.cache.get("CMAKE_CUDA_COMPILER")?)?,
     };
     format!("{}.{}", version.major(), version.minor()).parse().ok()
 }
 
-/// What its code for AMD needs.
+/// The requirements of its ROCm code.
 ///
 /// # Errors
-/// See [`Unclear`].
-pub fn rocm(manifest: &Manifest) -> Result<Option<Rocm>, Unclear> {
+/// See [`UnknownRequirement`].
+pub fn rocm(manifest: &Manifest) -> Result<Option<Rocm>, UnknownRequirement> {
     if !manifest.backends.contains(&Backend::Rocm) {
         return Ok(None);
     }
     let gfx: Vec<String> = common(manifest, "code-object").into_iter().collect();
-    if gfx.is_empty() { Err(Unclear::NoDeviceCode(Backend::Rocm)) } else { Ok(Some(Rocm { gfx })) }
+    if gfx.is_empty() { Err(UnknownRequirement::NoDeviceCode(Backend::Rocm)) } else { Ok(Some(Rocm { gfx })) }
 }
 
-/// The level of processors that it needs: none for the baseline. `named` is what gpubuild.toml promises.
+/// The required processor level; `None` for the baseline of the architecture. `named` is the processor in `[audit]` of gpubuild.toml.
 ///
 /// # Errors
-/// See [`Unclear`].
-pub fn cpu(manifest: &Manifest, arch: &str, named: Option<&str>) -> Result<Option<String>, Unclear> {
+/// See [`UnknownRequirement`].
+pub fn cpu(
+    manifest: &Manifest,
+    arch: &str,
+    named: Option<&str>,
+) -> Result<Option<String>, UnknownRequirement> {
     let Some(processor) = isa::table().processor(arch) else { return Ok(None) };
     let (promise, from) = match named.and_then(|name| Some((processor.cpu(name)?, name))) {
         Some((promise, name)) => (promise, vec![name.to_owned()]),
         None => manifest.trees.iter().map(|tree| processor.options(&tree.promises)).fold(
-            (Promise::default(), Vec::new()),
+            (AllowedFeatures::default(), Vec::new()),
             |(mut promise, mut from), (one, names)| {
                 promise.add(&one);
                 from.extend(names.into_iter().filter(|name| !from.contains(name)).collect::<Vec<_>>());
@@ -135,7 +141,7 @@ pub fn cpu(manifest: &Manifest, arch: &str, named: Option<&str>) -> Result<Optio
         ),
     };
     if promise.native {
-        return Err(Unclear::Native(from.join(", ")));
+        return Err(UnknownRequirement::Native(from.join(", ")));
     }
     if promise.is_baseline() {
         return Ok(None);
@@ -144,7 +150,7 @@ pub fn cpu(manifest: &Manifest, arch: &str, named: Option<&str>) -> Result<Optio
         processor.level(&promise.features).filter(|level| super::super::machine::level(level).is_some());
     match level {
         Some(level) => Ok(Some(level.to_owned())),
-        None => Err(Unclear::NoLevel(from.join(", "))),
+        None => Err(UnknownRequirement::NoLevel(from.join(", "))),
     }
 }
 
@@ -202,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn cuda_is_what_every_library_has() {
+    fn cuda_code_is_limited_to_common_architectures() {
         fn floor(release: &Version) -> Option<Version> {
             assert_eq!(release.as_str(), "13.0");
             "580.65".parse().ok()
@@ -224,22 +230,22 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_knows_is_an_error() {
+    fn unknown_requirements_are_errors() {
         let code = || vec![library("one", &[("sm_80", "sass")])];
-        let asked = |manifest: &Manifest, driver: Option<&str>| {
+        let result = |manifest: &Manifest, driver: Option<&str>| {
             cuda(manifest, |_| None, |_| driver.and_then(|text| text.parse().ok()))
                 .map(|_| ())
                 .map_err(|error| error.id())
         };
         let backends = [Backend::Cuda];
         assert_eq!(
-            asked(&built(&backends, Vec::new(), Some("13.0"), &[]), Some("580")),
+            result(&built(&backends, Vec::new(), Some("13.0"), &[]), Some("580")),
             Err(id!("pack.no-device-code"))
         );
-        assert_eq!(asked(&built(&backends, code(), None, &[]), Some("580")), Err(id!("pack.no-release")));
-        assert_eq!(asked(&built(&backends, code(), Some("99.0"), &[]), None), Err(id!("pack.no-release")));
-        assert_eq!(asked(&built(&[Backend::Cpu], code(), None, &[]), None), Ok(()));
-        // A project that calls nvcc by itself: the version is the toolkit's.
+        assert_eq!(result(&built(&backends, code(), None, &[]), Some("580")), Err(id!("pack.no-release")));
+        assert_eq!(result(&built(&backends, code(), Some("99.0"), &[]), None), Err(id!("pack.no-release")));
+        assert_eq!(result(&built(&[Backend::Cpu], code(), None, &[]), None), Ok(()));
+        // A project that calls nvcc itself: the release comes from the toolkit.
         let mut own = built(&backends, code(), None, &[]);
         own.trees[0].cache.insert("CMAKE_CUDA_COMPILER".to_owned(), "/opt/cuda/bin/nvcc".to_owned());
         let toolkit = |nvcc: &str| (nvcc == "/opt/cuda/bin/nvcc").then(|| "12.4.131".parse().unwrap());
@@ -251,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_has_all_that_was_promised() {
+    fn the_level_includes_all_required_instruction_sets() {
         let level = |promises: &[(&str, &str)], named| {
             cpu(&built(&[Backend::Cpu], Vec::new(), None, promises), "x86_64", named)
                 .map_err(|error| error.id())
@@ -260,7 +266,7 @@ mod tests {
         assert_eq!(level(&[("GGML_AVX2", "ON")], None), Ok(Some("x86-64-v3".to_owned())));
         assert_eq!(level(&[("CMAKE_C_FLAGS", "-march=x86-64-v2")], None), Ok(Some("x86-64-v2".to_owned())));
         assert_eq!(level(&[], Some("x86-64-v3")), Ok(Some("x86-64-v3".to_owned())));
-        // It has more than v3, and not all of v4.
+        // Haswell has more than v3, but not all of v4.
         assert_eq!(level(&[], Some("haswell")), Err(id!("pack.no-cpu-level")));
         assert_eq!(level(&[("GGML_NATIVE", "ON")], None), Err(id!("pack.native")));
         assert_eq!(level(&[("CMAKE_C_FLAGS", "-mavx512vnni")], None), Err(id!("pack.no-cpu-level")));

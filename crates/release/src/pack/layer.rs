@@ -1,4 +1,4 @@
-//! A layer: files of a variant as a tar archive in zstd, the same bytes from the same files.
+//! Writes layers: tar archives with zstd compression. The output is reproducible.
 
 use std::io::{self, Write};
 
@@ -12,70 +12,72 @@ use zstd::bulk::Compressor;
 use super::PackError;
 use crate::manifest::Layer;
 
-/// Level of compression for programs and other small layers.
+/// The compression level for programs and other small layers.
 const LEVEL: i32 = 19;
-/// Bytes up to which a layer is compressed as a whole.
+/// Layers below this size in bytes are compressed in memory.
 const SMALL: u64 = 4 << 20;
-/// Bytes from which on a layer gets [`LARGE_LEVEL`].
+/// Layers from this size in bytes use [`LARGE_LEVEL`].
 const LARGE: u64 = 64 << 20;
-/// The level for libraries of vendors, which are compressed inside: higher ones take ten times as long for half a percent.
+/// The compression level for vendor libraries, which contain compressed data: higher levels take ten times as long and save half a
+/// percent.
 const LARGE_LEVEL: i32 = 9;
 /// The window size as a power of two. Every decoder accepts this size by default.
 const WINDOW_LOG: u32 = 27;
-/// Bytes that are read at once.
-const AT_ONCE: usize = 1 << 20;
+/// The maximum number of bytes per read.
+const MAX_READ: usize = 1 << 20;
 
-/// A file on its way into a layer.
+/// A file to pack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayerPiece {
-    /// Its path in the variant, `bin/infer`.
+    /// The path in the variant, `bin/infer`.
     pub path: String,
-    /// Its present path.
+    /// The path of the source file.
     pub from: HostPath,
-    /// Whether it may be started.
+    /// Whether the file gets execute permission.
     pub executable: bool,
-    /// The layer that it belongs to.
+    /// The layer that the file belongs to.
     pub part: LayerKind,
 }
 
-/// The layers into which files are divided: files that change together, or that variants share, form a layer.
+/// The layer of a file. Files that change together or that variants share form a layer.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum LayerKind {
     /// The program.
     Program,
-    /// A shared library or module that was built with it, by its name.
+    /// A shared library or module of the project, by path.
     Built(String),
-    /// Files that the project names.
+    /// Files that `include` in `[pack]` lists.
     Files,
-    /// Licences.
+    /// Licence files.
     Licences,
-    /// A third-party library by its name.
+    /// A third-party library, by name.
     Library(String),
-    /// Data of such a library.
+    /// Data files of a third-party library, by its name.
     Data(String),
 }
 
-/// A piece with what is in it.
+/// A file to pack with its hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HashedPiece<'a> {
     /// The file.
     pub piece: &'a LayerPiece,
-    /// Its bytes.
+    /// The size in bytes.
     pub size: u64,
     sha256: String,
 }
 
-/// Reads the files of a layer for what is in them, sorted by path.
+/// Hashes the files of a layer and sorts them by path.
 ///
 /// # Errors
-/// A file can't be read.
+/// A file cannot be read.
 pub fn hash<'a>(host: &dyn ReadFiles, pieces: &[&'a LayerPiece]) -> io::Result<Vec<HashedPiece<'a>>> {
     let mut hashed = Vec::new();
     for piece in pieces {
-        let mut sum = Sum::new(io::sink());
+        let mut sum = HashingWriter::new(io::sink());
         io::copy(&mut host.open(&piece.from)?, &mut sum)?;
-        let (size, sha256) = sum.told();
+        let (size, sha256) = sum.result();
         hashed.push(HashedPiece { piece, size, sha256 });
     }
     hashed.sort_by(|one, other| one.piece.path.cmp(&other.piece.path));
@@ -85,15 +87,16 @@ pub fn hash<'a>(host: &dyn ReadFiles, pieces: &[&'a LayerPiece]) -> io::Result<V
 /// The sha256 of a file, read as a stream.
 ///
 /// # Errors
-/// It can't be read.
+/// The file cannot be read.
 pub fn sum(host: &dyn ReadFiles, path: &HostPath) -> Result<String, PackError> {
-    let mut sum = Sum::new(io::sink());
+    let mut sum = HashingWriter::new(io::sink());
     let read = host.open(path).and_then(|mut file| io::copy(&mut file, &mut sum));
     read.map_err(|error| PackError::io("read", path, &error))?;
-    Ok(sum.told().1)
+    Ok(sum.result().1)
 }
 
-/// Says what a layer holds, so that the same need not be compressed twice.
+/// A hash of everything that determines a layer's bytes: files, modes and compression settings. If it is known, the layer need not be
+/// compressed again.
 #[must_use]
 pub fn contents(files: &[HashedPiece<'_>]) -> String {
     let mut sum = Sha256::new();
@@ -105,25 +108,25 @@ pub fn contents(files: &[HashedPiece<'_>]) -> String {
     hexadecimal(&sum.finalize())
 }
 
-/// Writes a layer into a folder, where it is named by its hash.
+/// Writes a layer into a folder. The file name is the sha256 of the archive.
 ///
 /// # Errors
-/// What the disk says; a file that changed since it was hashed.
+/// The archive cannot be written, or a file has changed since it was hashed.
 pub fn write(host: &dyn WriteFiles, files: &[HashedPiece<'_>], folder: &HostPath) -> io::Result<Layer> {
-    let place = folder.join(".layer");
-    host.remove(&place)?;
-    let out = Sum::new(host.create(&place)?);
-    let sum = if bytes(files) < SMALL { at_once(host, files, out)? } else { streamed(host, files, out)? };
-    let (size, sha256) = sum.told();
+    let temporary = folder.join(".layer");
+    host.remove(&temporary)?;
+    let out = HashingWriter::new(host.create(&temporary)?);
+    let sum = if bytes(files) < SMALL { in_memory(host, files, out)? } else { streamed(host, files, out)? };
+    let (size, sha256) = sum.result();
     sum.inner.finish()?;
-    host.rename(&place, &folder.join(&sha256))?;
+    host.rename(&temporary, &folder.join(&sha256))?;
     Ok(Layer { sha256, size, unpacked: bytes(files) })
 }
 
-type Out = Sum<Box<dyn NewFile>>;
+type Out = HashingWriter<Box<dyn NewFile>>;
 
-/// A small layer as a whole: what knows how much will come takes memory and time for that much.
-fn at_once(host: &dyn ReadFiles, files: &[HashedPiece<'_>], mut out: Out) -> io::Result<Out> {
+/// Compresses a small layer in memory: with a known size, zstd adapts its memory and time to it.
+fn in_memory(host: &dyn ReadFiles, files: &[HashedPiece<'_>], mut out: Out) -> io::Result<Out> {
     let mut archive = Builder::new(Vec::new());
     for file in files {
         append(host, &mut archive, file)?;
@@ -134,10 +137,10 @@ fn at_once(host: &dyn ReadFiles, files: &[HashedPiece<'_>], mut out: Out) -> io:
     Ok(out)
 }
 
-/// A layer that may be larger than memory.
+/// Compresses a layer that may be larger than the memory.
 fn streamed(host: &dyn ReadFiles, files: &[HashedPiece<'_>], out: Out) -> io::Result<Out> {
     let mut encoder = Encoder::new(out, level(files))?;
-    // One worker or many: the blocks, and so the bytes, are the same. None at all would make others.
+    // The output is the same for any number of workers, but differs without workers.
     encoder.multithread(threads())?;
     encoder.long_distance_matching(true)?;
     encoder.window_log(WINDOW_LOG)?;
@@ -172,7 +175,7 @@ fn append<W: Write>(
     let mut sum = LayerReader { inner: host.open(&file.piece.from)?, sum: Sha256::new(), bytes: 0 };
     archive.append_data(&mut header, &file.piece.path, &mut io::Read::take(&mut sum, file.size))?;
     if sum.bytes != file.size || hexadecimal(&sum.sum.finalize()) != file.sha256 {
-        return Err(io::Error::other(format!("`{}` changed while it was packed", file.piece.from)));
+        return Err(io::Error::other(format!("`{}` was changed while it was packed", file.piece.from)));
     }
     Ok(())
 }
@@ -185,24 +188,25 @@ fn threads() -> u32 {
     std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1).min(8))
 }
 
-/// Passes on what is written and sums it up.
-struct Sum<W> {
+/// A writer that hashes and counts the bytes that pass through it.
+struct HashingWriter<W> {
     inner: W,
     hash: Sha256,
     bytes: u64,
 }
 
-impl<W> Sum<W> {
+impl<W> HashingWriter<W> {
     fn new(inner: W) -> Self {
         Self { inner, hash: Sha256::new(), bytes: 0 }
     }
 
-    fn told(&self) -> (u64, String) {
+    /// Size and sha256 of the bytes so far.
+    fn result(&self) -> (u64, String) {
         (self.bytes, hexadecimal(&self.hash.clone().finalize()))
     }
 }
 
-impl<W: Write> Write for Sum<W> {
+impl<W: Write> Write for HashingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = self.inner.write(bytes)?;
         self.hash.update(&bytes[..count]);
@@ -214,7 +218,7 @@ impl<W: Write> Write for Sum<W> {
     }
 }
 
-/// Passes on what is read and sums it up.
+/// A reader that hashes and counts the bytes that pass through it.
 struct LayerReader {
     inner: Box<dyn io::Read + Send>,
     sum: Sha256,
@@ -223,8 +227,8 @@ struct LayerReader {
 
 impl io::Read for LayerReader {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let most = into.len().min(AT_ONCE);
-        let count = self.inner.read(&mut into[..most])?;
+        let max = into.len().min(MAX_READ);
+        let count = self.inner.read(&mut into[..max])?;
         self.sum.update(&into[..count]);
         self.bytes += count as u64;
         Ok(count)

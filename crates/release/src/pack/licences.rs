@@ -1,4 +1,4 @@
-//! The licences of what is packed: of the project, of the crates in its program, and of libraries of others.
+//! Collects licence files: of the project, of the crates in its program, and of third-party libraries.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -11,21 +11,21 @@ use serde::Deserialize;
 use super::PackError;
 use super::layer::{LayerKind, LayerPiece};
 
-/// How files with licences begin.
-const BEGINNINGS: [&str; 6] = ["license", "licence", "copying", "copyright", "notice", "unlicense"];
-/// Cargo reads its own files for it.
+/// The first letters of licence file names, in lower case.
+const PREFIXES: [&str; 6] = ["license", "licence", "copying", "copyright", "notice", "unlicense"];
+/// The time limit for `cargo metadata`.
 const DEADLINE: Duration = Duration::from_secs(10 * 60);
-/// Where a toolkit of gpubuild's own keeps its wheels.
+/// The folder with the wheels of a toolkit that gpubuild installed.
 const WHEELS: &str = "wheels";
-/// Folders above a library in which the record of its wheel may lie.
-const ABOVE: usize = 6;
+/// The number of folders above a library in which the record of its wheel is searched.
+const MAX_LEVELS: usize = 6;
 
-/// What cargo says about a package.
+/// The package of a program, from `cargo metadata`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CargoPackage {
-    /// Its version.
+    /// The version of the package.
     pub version: String,
-    /// Licences of all crates in the program: files, and a list with names.
+    /// All crates that are linked into the program.
     crates: Vec<LicensedCrate>,
 }
 
@@ -74,11 +74,11 @@ struct DependencyKind {
     kind: Option<String>,
 }
 
-/// Asks cargo about the package of a program.
+/// Queries `cargo metadata` for the package of a program.
 ///
 /// # Errors
-/// Cargo fails, or says something that is not understood.
-pub fn ask(host: &dyn InspectHost, folder: &HostPath, network: Network) -> Result<CargoPackage, PackError> {
+/// Cargo fails, or its output is invalid.
+pub fn query(host: &dyn InspectHost, folder: &HostPath, network: Network) -> Result<CargoPackage, PackError> {
     let platform = host.platform();
     let vendor = match platform.os {
         Os::Linux => "unknown-linux-gnu",
@@ -100,10 +100,10 @@ pub fn ask(host: &dyn InspectHost, folder: &HostPath, network: Network) -> Resul
     let metadata: Metadata =
         serde_json::from_str(&output.stdout).map_err(|error| cargo(error.to_string()))?;
     package(host, &manifest, metadata)
-        .ok_or_else(|| cargo("the package is not in its own metadata".to_owned()))
+        .ok_or_else(|| cargo("its output does not contain the package".to_owned()))
 }
 
-/// The crates that are linked: neither those of build scripts nor those of tests.
+/// The package with its normal dependencies, without those of build scripts and tests.
 fn package(host: &dyn ReadFiles, manifest: &HostPath, metadata: Metadata) -> Option<CargoPackage> {
     let nodes: BTreeMap<String, Vec<ResolvedDependency>> =
         metadata.resolve.nodes.into_iter().map(|node| (node.id, node.deps)).collect();
@@ -127,7 +127,7 @@ fn package(host: &dyn ReadFiles, manifest: &HostPath, metadata: Metadata) -> Opt
         .map(|one| LicensedCrate {
             name: one.name.clone(),
             version: one.version.clone(),
-            licence: one.license.clone().unwrap_or_else(|| "not said".to_owned()),
+            licence: one.license.clone().unwrap_or_else(|| "not specified".to_owned()),
             folder: host.path(&one.manifest_path).parent().unwrap_or_else(|| host.path("/")),
         })
         .collect();
@@ -135,17 +135,17 @@ fn package(host: &dyn ReadFiles, manifest: &HostPath, metadata: Metadata) -> Opt
     Some(CargoPackage { version: root.version.clone(), crates })
 }
 
-/// What is gathered, with what nothing was found for.
+/// The collected licence files.
 #[derive(Debug, Default)]
 pub struct Licences {
-    /// The files.
+    /// The licence files.
     pub pieces: Vec<LayerPiece>,
-    /// Libraries of others for which nothing was found.
+    /// Third-party libraries without licence files.
     pub without: Vec<String>,
 }
 
 impl Licences {
-    /// Licence files in a folder of the project or of a crate.
+    /// Adds the licence files in a folder of the project or of a crate.
     pub fn of_folder(&mut self, host: &dyn ReadFiles, folder: &HostPath, name: &str) {
         let mut names = host.list(folder).unwrap_or_default();
         names.retain(|file| is_licence(file) && host.is_file(&folder.join(file)));
@@ -154,10 +154,10 @@ impl Licences {
         }
     }
 
-    /// Those of the crates of a program; `list` is where the list of all of them is written.
+    /// Adds the licence files of a program's crates, and a list of all crates, which is written to `list`.
     ///
     /// # Errors
-    /// The list can't be written.
+    /// The list cannot be written.
     pub fn of_crates(
         &mut self,
         host: &dyn WriteFiles,
@@ -174,7 +174,7 @@ impl Licences {
         Ok(())
     }
 
-    /// Licence files of a third-party library: those of its wheel or of the distribution's package.
+    /// Adds the licence files of a third-party library, from its wheel or from the distribution's package.
     pub fn of_library(&mut self, host: &dyn ReadFiles, name: &str, path: &HostPath) {
         let found = of_wheel(host, path).or_else(|| of_debian(host, path));
         match found {
@@ -188,10 +188,10 @@ impl Licences {
         }
     }
 
-    /// A file that the project names.
+    /// Adds one file.
     pub fn add(&mut self, name: &str, from: HostPath) {
         let path = format!("share/licences/{name}");
-        // Some crates have a file twice, in capitals and in small letters.
+        // Some crates contain the same file in upper and lower case.
         if !self.pieces.iter().any(|piece| piece.path.eq_ignore_ascii_case(&path)) {
             self.pieces.push(LayerPiece { path, from, executable: false, part: LayerKind::Licences });
         }
@@ -201,14 +201,14 @@ impl Licences {
 fn is_licence(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let is_source = name.rsplit('.').next() == Some("rs");
-    BEGINNINGS.iter().any(|beginning| name.starts_with(beginning)) && !is_source
+    PREFIXES.iter().any(|prefix| name.starts_with(prefix)) && !is_source
 }
 
-/// The wheel that a library came in: the one whose record lists it. Toolkits of gpubuild's own keep their wheels side by side, in
-/// `wheels`, and link files of them together.
+/// The wheel that contains a library, found through its `RECORD`. A toolkit that gpubuild installed has its wheels in `wheels`, with links
+/// to their files.
 fn of_wheel(host: &dyn ReadFiles, library: &HostPath) -> Option<(String, Vec<HostPath>)> {
     let mut folder = library.parent()?;
-    for _ in 0..ABOVE {
+    for _ in 0..MAX_LEVELS {
         let wheels = folder.join(WHEELS);
         let inner = host.list(&wheels).unwrap_or_default();
         let sites = std::iter::once(folder.clone()).chain(inner.iter().map(|name| wheels.join(name)));
@@ -247,15 +247,15 @@ fn licences_of(host: &dyn ReadFiles, info: &HostPath) -> Vec<HostPath> {
     files
 }
 
-/// The package of Debian or Ubuntu that a library came in.
+/// The Debian or Ubuntu package that contains a library.
 fn of_debian(host: &dyn ReadFiles, library: &HostPath) -> Option<(String, Vec<HostPath>)> {
     let info = host.path("/var/lib/dpkg/info");
-    let usual = library.as_str();
-    let short = usual.strip_prefix("/usr").unwrap_or(usual);
+    let path = library.as_str();
+    let without_usr = path.strip_prefix("/usr").unwrap_or(path);
     let lists = host.list_matching(&info, "*.list").ok()?;
     let owner = lists.iter().find(|name| {
         let text = host.read_text(&info.join(name)).unwrap_or_default();
-        text.lines().any(|line| line == usual || line == short)
+        text.lines().any(|line| line == path || line == without_usr)
     })?;
     let package = owner.trim_end_matches(".list").split(':').next().unwrap_or_default().to_owned();
     let file = host.path(&format!("/usr/share/doc/{package}/copyright"));

@@ -4,7 +4,7 @@
 //! build -> stage::stage      a copy of the program with its libraries, laid out as it will be installed
 //!       -> layer::write      reproducible archives of its files
 //!       -> describe          the requirements on the machine
-//!       -> release::Work     the release folder, replaced atomically
+//!       -> release           the release folder, replaced atomically
 //! ```
 
 pub mod closure;
@@ -25,113 +25,111 @@ use gpubuild_host::{HostPath, WriteFiles};
 use serde::Serialize;
 
 use self::closure::ClosureError;
-use self::describe::Unclear;
+use self::describe::UnknownRequirement;
 use self::layer::{LayerKind, LayerPiece};
 use self::release::ReleaseWork;
 use self::sign::SignError;
 use super::manifest::{Layer, ReleaseVariant};
-use super::unpack::names::UnfitName;
+use super::unpack::names::InvalidName;
 
 /// Why nothing was packed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PackError {
-    /// What is needed can't be found.
+    /// The dependencies cannot be determined.
     #[error(transparent)]
     Closure(#[from] ClosureError),
-    /// Its requirements cannot be determined.
+    /// The requirements cannot be determined.
     #[error(transparent)]
-    Unclear(#[from] Unclear),
-    /// It can't be signed.
+    Requirement(#[from] UnknownRequirement),
+    /// The manifest cannot be signed.
     #[error(transparent)]
     Sign(#[from] SignError),
-    /// Cargo does not say what is in the program.
-    #[error("cargo tells nothing about `{package}`: {what}")]
+    /// `cargo metadata` failed.
+    #[error("`cargo metadata` failed for `{package}`: {what}")]
     Cargo {
-        /// Its folder.
+        /// The folder of the package.
         package: String,
-        /// What it said.
+        /// The error of cargo.
         what: String,
     },
-    /// Folders for libraries can't be written into a file.
-    #[error("failed to write where `{path}` looks for its libraries: {what}")]
+    /// The library search path of a file cannot be changed.
+    #[error("failed to set the library search path of `{path}`: {what}")]
     Rpath {
-        /// The file.
+        /// The program or library.
         path: String,
-        /// Why.
+        /// The cause.
         what: String,
     },
-    /// Libraries of others can't be taken along on this platform.
-    #[error(
-        "the program needs {0} of others, and nothing here knows how to take such libraries along on this platform"
-    )]
+    /// Third-party libraries cannot be packed on this platform.
+    #[error("the program needs {0}, but packing third-party libraries is not supported on this platform")]
     Platform(String),
-    /// A name that not every platform takes, or that two files have.
-    #[error("`{from}` can't be packed as `{path}`: {unfit}")]
+    /// A path is invalid on some platform, or two files have the same path.
+    #[error("`{from}` cannot be packed as `{path}`: {unfit}")]
     Name {
         /// The path in the variant.
         path: String,
-        /// The file.
+        /// The source file.
         from: String,
-        /// Why.
-        unfit: UnfitName,
+        /// Why the path is rejected.
+        unfit: InvalidName,
     },
-    /// A pattern of gpubuild.toml that nothing matches.
-    #[error("`{0}` of [pack] in gpubuild.toml matches no file")]
+    /// A pattern in gpubuild.toml matches no file.
+    #[error("`{0}` in [pack] of gpubuild.toml matches no file")]
     NoMatch(String),
-    /// The folder holds something else.
+    /// The folder contains something other than a release.
     #[error("`{folder}` contains `{name}`, which is not part of a release")]
     Foreign {
         /// The folder.
         folder: String,
-        /// What is in it.
+        /// The first foreign entry.
         name: String,
     },
-    /// A link in place of the folder or of one in it.
+    /// The release folder or a folder in it is a link.
     #[error(transparent)]
     Link(#[from] LinkRefused),
-    /// Something in a release is not as it should be.
+    /// A file of an existing release is invalid.
     #[error("`{path}`: {what}")]
     Damaged {
         /// The file.
         path: String,
-        /// The defect.
+        /// The problem.
         what: String,
     },
-    /// Two releases in one folder.
-    #[error("`{one}` and `{other}` can't be in one release")]
+    /// Two releases are in one folder.
+    #[error("`{one}` and `{other}` cannot be in the same release")]
     Mixed {
-        /// The first.
+        /// Name and version of the first release.
         one: String,
-        /// The second.
+        /// Name and version of the second release.
         other: String,
     },
     /// A serial that clients would reject.
-    #[error("the serial {wanted} does not follow {known}, which was published before")]
+    #[error("serial {wanted} is not higher than {known}, which was already published")]
     Serial {
-        /// What was asked for.
+        /// The requested serial.
         wanted: u64,
-        /// The last one.
+        /// The last published serial.
         known: u64,
     },
-    /// The default needs a GPU.
-    #[error("`{label}` does not run without a GPU, so it can't be the default")]
+    /// The default variant needs a GPU.
+    #[error("`{label}` does not run without a GPU, so it cannot be the default")]
     Default {
-        /// The variant.
+        /// The label of the variant.
         label: String,
     },
-    /// The disk.
+    /// A file or folder cannot be read or written.
     #[error("failed to {doing} `{path}`: {message}")]
     Io {
-        /// Doing what.
+        /// The operation, as a verb: `read`, `write`.
         doing: &'static str,
-        /// Where.
+        /// The path.
         path: String,
-        /// What it said.
+        /// The system's message.
         message: String,
     },
-    /// Anything else.
+    /// Another error.
     #[error("{0}")]
-    Words(String),
+    Other(String),
 }
 
 impl PackError {
@@ -146,7 +144,7 @@ impl Diagnostic for PackError {
             Self::Closure(ClosureError::Missing { .. }) => id!("pack.library-missing"),
             Self::Closure(ClosureError::Two { .. }) => id!("pack.library-twice"),
             Self::Closure(ClosureError::Unreadable { .. }) => id!("pack.library-unreadable"),
-            Self::Unclear(unclear) => unclear.id(),
+            Self::Requirement(error) => error.id(),
             Self::Sign(SignError::NoKey(_)) => id!("pack.key-invalid"),
             Self::Sign(SignError::Locked(_)) => id!("pack.key-locked"),
             Self::Sign(SignError::Failed(_)) => id!("pack.sign-failed"),
@@ -161,56 +159,61 @@ impl Diagnostic for PackError {
             Self::Mixed { .. } => id!("pack.mixed"),
             Self::Serial { .. } => id!("pack.serial"),
             Self::Default { .. } => id!("pack.default"),
-            Self::Io { .. } | Self::Words(_) => id!("pack.io"),
+            Self::Io { .. } | Self::Other(_) => id!("pack.io"),
         }
     }
 
     fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::Closure(ClosureError::Missing { .. }) => {
-                "`gpubuild doctor --binary` tells where it is looked for; name it in `leave` of [pack] if the machines of users have it"
+                "run `gpubuild doctor --binary` to see the search path; if users' machines provide it, add it to `leave` in [pack]"
             }
-            Self::Closure(_) => "`gpubuild doctor --binary` shows what the loader does",
-            Self::Unclear(unclear) => return unclear.hint(),
+            Self::Closure(_) => "run `gpubuild doctor --binary` to see what the loader finds",
+            Self::Requirement(error) => return error.hint(),
             Self::Sign(SignError::Locked(_)) => "set GPUBUILD_SIGN_PASSWORD",
-            Self::Sign(_) => "`minisign -G` makes a pair of keys; `--sign` takes the file of the secret one",
-            Self::Cargo { .. } => "`cargo metadata` in that folder says more",
+            Self::Sign(_) => {
+                "create a key pair with `minisign -G`, and pass the secret key's file to `--sign`"
+            }
+            Self::Cargo { .. } => "run `cargo metadata` in that folder for details",
             Self::Rpath { .. } => "link it with `-Wl,-rpath,$ORIGIN/../lib`, or its libraries statically",
-            Self::Platform(_) => "link them statically, or name them in `leave` of [pack]",
-            Self::Name { .. } => "rename it, or leave it out of [pack]",
+            Self::Platform(_) => "link them statically, or add them to `leave` in [pack]",
+            Self::Name { .. } => "rename it, or remove it from [pack]",
             Self::NoMatch(_) => "correct or remove the entry",
-            Self::Foreign { .. } => "name another folder with `--out`; packing replaces its contents",
-            Self::Link(_) => "remove the link, or name another folder with `--out`",
+            Self::Foreign { .. } => {
+                "specify another folder with `--out`; packing replaces the folder's contents"
+            }
+            Self::Link(_) => "remove the link, or specify another folder with `--out`",
             Self::Damaged { .. } => "pack into a new folder",
-            Self::Mixed { .. } => "name another folder with `--out`",
-            Self::Serial { .. } => "leave `--serial` out, or name a higher one",
-            Self::Default { .. } => "name a variant with the backend `cpu`",
-            Self::Io { .. } | Self::Words(_) => "nothing was changed; try again",
+            Self::Mixed { .. } => "specify another folder with `--out`",
+            Self::Serial { .. } => "omit `--serial`, or specify a higher one",
+            Self::Default { .. } => "specify a variant with the backend `cpu`",
+            Self::Io { .. } | Self::Other(_) => "nothing was changed; try again",
         };
         Some(hint.to_owned())
     }
 }
 
-/// A layer that was packed.
+/// A packed layer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PackedLayer {
-    /// What it holds.
+    /// What the layer contains.
     pub part: LayerKind,
-    /// Files in it.
+    /// The number of files.
     pub files: usize,
-    /// As the manifest has it.
+    /// The layer's entry in the manifest.
     #[serde(flatten)]
     pub layer: Layer,
-    /// Whether another variant had it already.
+    /// Whether it already existed in another variant or in the previous release.
     pub shared: bool,
 }
 
-/// Layers that were written or taken in this run and the one before, by what they hold.
+/// The existing layers of this and the previous run, by the hash of their contents.
 #[derive(Debug, Default)]
-pub struct KnownRelease(BTreeMap<String, (Layer, HostPath)>);
+pub struct KnownLayers(BTreeMap<String, (Layer, HostPath)>);
 
-impl KnownRelease {
-    /// Those of a release in a folder.
+impl KnownLayers {
+    /// The layers of the existing release in a folder.
     #[must_use]
     pub fn of(work: &ReleaseWork<'_>, folder: &HostPath) -> Self {
         let mut known = BTreeMap::new();
@@ -223,15 +226,15 @@ impl KnownRelease {
     }
 }
 
-/// Writes the layers of a staged variant.
+/// Writes the layers of a staged variant, reusing existing ones. Returns the layers and the hashes of their contents.
 ///
 /// # Errors
-/// What the disk says.
+/// A file cannot be read or written.
 pub fn layers(
     host: &dyn WriteFiles,
     work: &ReleaseWork<'_>,
     pieces: &[LayerPiece],
-    known: &mut KnownRelease,
+    known: &mut KnownLayers,
 ) -> Result<(Vec<PackedLayer>, Vec<String>), PackError> {
     let mut parts: BTreeMap<&LayerKind, Vec<&LayerPiece>> = BTreeMap::new();
     for piece in pieces {
@@ -245,11 +248,13 @@ pub fn layers(
         let contents = layer::contents(&hashed);
         let before = known.0.get(&contents).cloned();
         let (layer, shared) = match before {
-            Some((layer, folder)) if work.take(&folder, &layer.sha256, layer.size).is_ok() => (layer, true),
+            Some((layer, folder)) if work.add_blob(&folder, &layer.sha256, layer.size).is_ok() => {
+                (layer, true)
+            }
             _ => {
                 let layer = layer::write(host, &hashed, &blobs)
                     .map_err(|error| PackError::io("write a layer into", &blobs, &error))?;
-                known.0.insert(contents.clone(), (layer.clone(), work.place().clone()));
+                known.0.insert(contents.clone(), (layer.clone(), work.temporary().clone()));
                 (layer, false)
             }
         };
@@ -259,7 +264,7 @@ pub fn layers(
     Ok((packed, all_contents))
 }
 
-/// A variant as it goes into a release, but for its layers.
+/// The variant with these layers.
 #[must_use]
 pub fn with_layers(variant: ReleaseVariant, layers: &[PackedLayer]) -> ReleaseVariant {
     ReleaseVariant { layers: layers.iter().map(|layer| layer.layer.clone()).collect(), ..variant }

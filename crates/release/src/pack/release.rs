@@ -1,5 +1,5 @@
-//! The folder of a release: blobs by their hash, an entry for each packed variant, the manifest, and the same once more as an OCI
-//! image layout. It is made beside the old one and takes its place in one step.
+//! Writes the folder of a release: blobs by hash, one entry per packed variant, the manifest, and an OCI image layout with the same
+//! contents. The new folder is written beside the old one, then replaces it atomically.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,39 +16,40 @@ use super::sign::Signer;
 use crate::manifest::{self, ReleaseManifest, ReleasePlatform, ReleaseVariant};
 use crate::trust;
 
-/// Name of the manifest.
+/// The manifest's file name.
 pub const MANIFEST: &str = "manifest.json";
 /// Suffixes of the folder under construction and of the one that was replaced.
 const NEW: &str = "new";
 const OLD: &str = "old";
-/// Folder of the blobs.
+/// The folder of the blobs.
 pub const BLOBS: &str = "blobs/sha256";
-/// Folder of the entries.
+/// The folder of the entries.
 pub const VARIANTS: &str = "variants";
-/// The form of [`ReleaseEntry`].
+/// The schema id of [`ReleaseEntry`].
 const ENTRY_SCHEMA: &str = "gpubuild.variant/1";
-/// The entries at the top of a release folder.
-const OURS: [&str; 6] = [MANIFEST, "manifest.json.minisig", VARIANTS, "blobs", "oci-layout", "index.json"];
+/// All names that a release folder can contain at its top.
+const KNOWN_NAMES: [&str; 6] =
+    [MANIFEST, "manifest.json.minisig", VARIANTS, "blobs", "oci-layout", "index.json"];
 
-/// A packed variant: `variants/linux-x86_64-cuda13.json`. Machines that each packed one are merged by these.
+/// A packed variant: `variants/linux-x86_64-cuda13.json`. Releases that were packed on several machines are merged by these files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReleaseEntry {
     schema: String,
-    /// Name of what is released.
+    /// The name of the released program.
     pub name: String,
-    /// Its version.
+    /// The version of the program.
     pub version: String,
-    /// `linux-x86_64`.
+    /// The platform, `linux-x86_64`.
     pub platform: String,
-    /// The variant as the manifest has it.
+    /// The variant's entry in the manifest.
     pub variant: ReleaseVariant,
-    /// What each of its layers is made of, so that the same is not compressed again.
+    /// The hash of each layer's contents, from [`contents`](super::layer::contents), so that a layer is not compressed again.
     pub contents: Vec<String>,
 }
 
 impl ReleaseEntry {
-    /// An entry.
+    /// Creates an entry.
     #[must_use]
     pub fn new(
         name: &str,
@@ -75,13 +76,13 @@ impl ReleaseEntry {
 /// The contents of a release folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PackedRelease {
-    /// The entries.
+    /// The packed variants.
     pub entries: Vec<ReleaseEntry>,
-    /// The manifest, as it was written.
+    /// The manifest, if the release has one.
     pub manifest: Option<ReleaseManifest>,
 }
 
-/// Reads a folder. A folder that does not exist or is empty has no contents.
+/// Reads a release folder. A folder that does not exist or is empty yields an empty release.
 ///
 /// # Errors
 /// The folder contains something other than a release, or cannot be read.
@@ -91,31 +92,31 @@ pub fn read(host: &dyn ReadFiles, folder: &HostPath) -> Result<PackedRelease, Pa
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(PackedRelease::default()),
         Err(error) => return Err(PackError::io("read", folder, &error)),
     };
-    if let Some(foreign) = names.iter().find(|name| !OURS.contains(&name.as_str())) {
+    if let Some(foreign) = names.iter().find(|name| !KNOWN_NAMES.contains(&name.as_str())) {
         return Err(PackError::Foreign { folder: folder.to_string(), name: foreign.clone() });
     }
     let mut release = PackedRelease::default();
-    let place = folder.join(MANIFEST);
-    if host.is_file(&place) {
-        let bytes = host.read_start(&place, manifest::MOST_BYTES + 1);
-        let bytes = bytes.map_err(|error| PackError::io("read", &place, &error))?;
+    let path = folder.join(MANIFEST);
+    if host.is_file(&path) {
+        let bytes = host.read_start(&path, manifest::MAX_BYTES + 1);
+        let bytes = bytes.map_err(|error| PackError::io("read", &path, &error))?;
         let manifest = manifest::read(&bytes)
-            .map_err(|problem| PackError::Damaged { path: place.to_string(), what: problem.to_string() })?;
+            .map_err(|problem| PackError::Damaged { path: path.to_string(), what: problem.to_string() })?;
         release.manifest = Some(manifest);
     }
     let variants = folder.join(VARIANTS);
     for name in host.list(&variants).unwrap_or_default() {
-        let place = variants.join(&name);
-        let bytes = host.read(&place).map_err(|error| PackError::io("read", &place, &error))?;
-        let damaged = |what: String| PackError::Damaged { path: place.to_string(), what };
+        let path = variants.join(&name);
+        let bytes = host.read(&path).map_err(|error| PackError::io("read", &path, &error))?;
+        let damaged = |what: String| PackError::Damaged { path: path.to_string(), what };
         let entry: ReleaseEntry =
             serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
         if entry.schema != ENTRY_SCHEMA || entry.file() != name {
-            return Err(damaged(format!("it is not a `{ENTRY_SCHEMA}` document of that name")));
+            return Err(damaged(format!("it is not a `{ENTRY_SCHEMA}` document for this file name")));
         }
         release.entries.push(entry);
     }
-    // Names alone prove nothing: other programs have a folder `blobs` too.
+    // A folder with known names only is not necessarily a release: other programs also create a folder `blobs`.
     match names.into_iter().next() {
         Some(name) if release == PackedRelease::default() => {
             Err(PackError::Foreign { folder: folder.to_string(), name })
@@ -124,7 +125,7 @@ pub fn read(host: &dyn ReadFiles, folder: &HostPath) -> Result<PackedRelease, Pa
     }
 }
 
-/// Refuses a folder to publish into that is a link or contains one, and links in the places of its predecessor and successor.
+/// Checks that a release folder, its contents, and the temporary folders beside it are not links.
 ///
 /// # Errors
 /// The first link.
@@ -134,47 +135,47 @@ pub fn refuse_links(host: &dyn ReadFiles, folder: &HostPath) -> Result<(), PackE
     Ok(refuse_links_below(host, folder.clone())?)
 }
 
-/// How a release is published.
-pub struct Seal<'a> {
-    /// Days until the manifest expires.
+/// The options of a published release.
+pub struct PublishOptions<'a> {
+    /// Days until the manifest expires; `None` for the default.
     pub days: Option<u64>,
-    /// Its serial, where it is not to follow from the one before.
+    /// The serial; `None` for the next one.
     pub serial: Option<u64>,
-    /// The variant without GPU by platform, where it is not to follow.
+    /// The label of the default variant; `None` for the smallest one that runs without a GPU.
     pub default: Option<&'a str>,
-    /// Who signs.
+    /// The key that signs the manifest.
     pub signer: Option<&'a Signer>,
-    /// Seconds since 1970.
+    /// The current time in seconds since 1970.
     pub now: u64,
 }
 
-/// Default number of days until a manifest expires.
-const DAYS: u64 = 365;
+/// The default number of days until a manifest expires.
+const DEFAULT_DAYS: u64 = 365;
 
-/// What was published.
+/// A published release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Published {
-    /// The manifest; none where a platform has no variant that runs without a GPU yet.
+    /// The manifest; `None` as long as a platform has no variant that runs without a GPU.
     pub manifest: Option<ReleaseManifest>,
-    /// Platforms without a default.
+    /// Platforms without a variant that runs without a GPU.
     pub incomplete: Vec<String>,
-    /// Entries of other versions that are not in it any more.
+    /// Labels and versions of removed entries, which had another version.
     pub dropped: Vec<String>,
-    /// Bytes of all layers, each counted once.
+    /// The total size of all layers in bytes, each counted once.
     pub bytes: u64,
 }
 
-/// A folder under construction.
+/// A release folder under construction.
 pub struct ReleaseWork<'a> {
     host: &'a dyn Host,
     folder: HostPath,
-    place: HostPath,
+    temporary: HostPath,
     before: PackedRelease,
     _lock: Option<FileLock>,
 }
 
 impl<'a> ReleaseWork<'a> {
-    /// Starts: waits for another process that packs into the same folder, and removes the remains of a killed run.
+    /// Starts a new release. Waits for another process that packs into the same folder, and removes the remains of a killed run.
     ///
     /// # Errors
     /// See [`read`].
@@ -182,116 +183,120 @@ impl<'a> ReleaseWork<'a> {
         let lock = match cache_folder(host) {
             None => None,
             Some(cache) => {
-                let place = cache.join("locks").join(&format!("{}.lock", sha256(folder.key().as_bytes())));
-                host.lock(&place, Wait::Yes).map_err(|error| PackError::io("lock", &place, &error))?
+                let path = cache.join("locks").join(&format!("{}.lock", sha256(folder.key().as_bytes())));
+                host.lock(&path, Wait::Yes).map_err(|error| PackError::io("lock", &path, &error))?
             }
         };
         refuse_links(host, folder)?;
-        let (place, aside) = (beside(folder, NEW), beside(folder, OLD));
-        // A disk without exchange, and a kill between its two steps.
+        let (temporary, aside) = (beside(folder, NEW), beside(folder, OLD));
+        // A process was killed between the two renames of `switch` on a file system without atomic exchange.
         if !host.exists(folder) && host.is_dir(&aside) {
-            host.rename(&aside, folder).map_err(|error| PackError::io("bring back", folder, &error))?;
+            host.rename(&aside, folder).map_err(|error| PackError::io("restore", folder, &error))?;
         }
         let before = read(host, folder)?;
-        let work = Self { host, folder: folder.clone(), place, before, _lock: lock };
+        let work = Self { host, folder: folder.clone(), temporary, before, _lock: lock };
         work.clear()?;
         for inner in [BLOBS, VARIANTS] {
-            let inner = work.place.join(inner);
-            host.create_dir_all(&inner).map_err(|error| PackError::io("make", &inner, &error))?;
+            let inner = work.temporary.join(inner);
+            host.create_dir_all(&inner).map_err(|error| PackError::io("create", &inner, &error))?;
         }
         Ok(work)
     }
 
-    /// Where layers are written.
+    /// The folder in which layers are written.
     #[must_use]
     pub fn blobs(&self) -> HostPath {
-        self.place.join(BLOBS)
+        self.temporary.join(BLOBS)
     }
 
     /// The folder under construction.
     #[must_use]
-    pub fn place(&self) -> &HostPath {
-        &self.place
+    pub fn temporary(&self) -> &HostPath {
+        &self.temporary
     }
 
-    /// The folder's previous contents.
+    /// The existing release in the folder.
     #[must_use]
     pub fn before(&self) -> &PackedRelease {
         &self.before
     }
 
-    /// Removes everything that was written so far.
+    /// Removes the folder under construction.
     ///
     /// # Errors
-    /// An error of the file system.
+    /// The folder cannot be removed.
     pub fn clear(&self) -> Result<(), PackError> {
-        self.host.remove(&self.place).map_err(|error| PackError::io("remove", &self.place, &error))
+        self.host.remove(&self.temporary).map_err(|error| PackError::io("remove", &self.temporary, &error))
     }
 
-    /// Makes a blob of another folder one of this one.
+    /// Adds a blob from another release folder.
     ///
     /// # Errors
-    /// It is absent, or not what its name says.
-    pub fn take(&self, from: &HostPath, name: &str, size: u64) -> Result<(), PackError> {
-        let (source, place) = (from.join(BLOBS).join(name), self.blobs().join(name));
-        if self.host.exists(&place) {
+    /// The blob is missing, or its size or hash is wrong.
+    pub fn add_blob(&self, from: &HostPath, name: &str, size: u64) -> Result<(), PackError> {
+        let (source, target) = (from.join(BLOBS).join(name), self.blobs().join(name));
+        if self.host.exists(&target) {
             return Ok(());
         }
         let damaged = |what: &str| PackError::Damaged { path: source.to_string(), what: what.to_owned() };
         let found =
-            self.host.stat(&source).map_err(|_| damaged("a variant names it, and it is not there"))?;
+            self.host.stat(&source).map_err(|_| damaged("a variant lists it, but it does not exist"))?;
         if found.size != size {
-            return Err(damaged(&format!("{} bytes, and its variant says {size}", found.size)));
+            return Err(damaged(&format!("it has {} bytes, but its variant declares {size}", found.size)));
         }
-        if *from == self.folder || *from == self.place {
-            return self.host.link(&source, &place).map_err(|error| PackError::io("link", &place, &error));
+        if *from == self.folder || *from == self.temporary {
+            return self.host.link(&source, &target).map_err(|error| PackError::io("link", &target, &error));
         }
-        // Another folder may be changed by others later: what is published is a copy, and it is the copy that is looked at.
-        self.host.duplicate(&source, &place).map_err(|error| PackError::io("copy", &place, &error))?;
-        if super::layer::sum(self.host, &place)? != name {
-            self.host.remove(&place).map_err(|error| PackError::io("remove", &place, &error))?;
-            return Err(damaged("its content is not what its name says"));
+        // Files in another folder may change later, so they are copied, and the copy is verified.
+        self.host.duplicate(&source, &target).map_err(|error| PackError::io("copy", &target, &error))?;
+        if super::layer::sum(self.host, &target)? != name {
+            self.host.remove(&target).map_err(|error| PackError::io("remove", &target, &error))?;
+            return Err(damaged("its content does not match the sha256 in its name"));
         }
         Ok(())
     }
 
-    /// Publishes these entries, with what is kept of those before: the folder is either as it was or as it shall be.
+    /// Publishes these entries together with the existing ones of the same version. The folder is replaced atomically.
     ///
     /// # Errors
-    /// What the disk says; a serial that goes back; a release of another name.
-    pub fn publish(self, new: Vec<ReleaseEntry>, seal: &Seal<'_>) -> Result<Published, PackError> {
-        let done = self.fill(new, seal).and_then(|published| self.switch().map(|()| published));
-        if done.is_err() {
+    /// A file cannot be written, the serial is not higher than the last one, or the folder contains another release.
+    pub fn publish(
+        self,
+        new: Vec<ReleaseEntry>,
+        options: &PublishOptions<'_>,
+    ) -> Result<Published, PackError> {
+        let result = self.fill(new, options).and_then(|published| self.switch().map(|()| published));
+        if result.is_err() {
             // The remains do not affect later runs.
             let _ = self.clear();
         }
-        done
+        result
     }
 
-    fn fill(&self, new: Vec<ReleaseEntry>, seal: &Seal<'_>) -> Result<Published, PackError> {
+    fn fill(&self, new: Vec<ReleaseEntry>, options: &PublishOptions<'_>) -> Result<Published, PackError> {
         let (entries, dropped) = self.entries(new)?;
         let mut layers = BTreeMap::new();
         for entry in entries.values() {
             for layer in &entry.variant.layers {
-                self.take(&self.folder, &layer.sha256, layer.size)?;
+                self.add_blob(&self.folder, &layer.sha256, layer.size)?;
                 layers.insert(layer.sha256.clone(), layer.size);
             }
-            let place = self.place.join(VARIANTS).join(&entry.file());
-            self.write(&place, &pretty(entry)?)?;
+            let path = self.temporary.join(VARIANTS).join(&entry.file());
+            self.write(&path, &pretty(entry)?)?;
         }
-        let (platforms, incomplete) = platforms(&entries, seal.default)?;
+        let (platforms, incomplete) = platforms(&entries, options.default)?;
         let mut published = Published { manifest: None, incomplete, dropped, bytes: layers.values().sum() };
         let Some(first) = entries.values().next() else { return Ok(published) };
         if !published.incomplete.is_empty() {
             return Ok(published);
         }
-        let manifest = self.manifest(&first.name, &first.version, platforms, seal)?;
-        self.documents(&manifest, &layers, seal)?;
+        let manifest = self.manifest(&first.name, &first.version, platforms, options)?;
+        self.documents(&manifest, &layers, options)?;
         published.manifest = Some(manifest);
         Ok(published)
     }
 
-    /// All entries by file name, and what is left out of those before.
+    /// All entries by file name, and the existing ones that are removed.
     fn entries(
         &self,
         new: Vec<ReleaseEntry>,
@@ -331,22 +336,22 @@ impl<'a> ReleaseWork<'a> {
         name: &str,
         version: &str,
         platforms: BTreeMap<String, ReleasePlatform>,
-        seal: &Seal<'_>,
+        options: &PublishOptions<'_>,
     ) -> Result<ReleaseManifest, PackError> {
         let before = self.before.manifest.as_ref();
         let same = before.filter(|before| {
             before.name == name && before.version == version && before.platforms == platforms
         });
-        let is_its = |same: &&ReleaseManifest| seal.serial.is_none_or(|serial| serial == same.serial);
-        if let Some(same) = same.filter(is_its).filter(|_| seal.days.is_none()) {
+        let has_serial = |same: &&ReleaseManifest| options.serial.is_none_or(|serial| serial == same.serial);
+        if let Some(same) = same.filter(has_serial).filter(|_| options.days.is_none()) {
             return Ok(same.clone());
         }
-        let serial = seal.serial.unwrap_or_else(|| before.map_or(1, |before| before.serial + 1));
+        let serial = options.serial.unwrap_or_else(|| before.map_or(1, |before| before.serial + 1));
         // Clients reject two manifests with the same serial.
         if let Some(before) = before.filter(|before| serial <= before.serial) {
             return Err(PackError::Serial { wanted: serial, known: before.serial });
         }
-        let expires = seal.now + seal.days.unwrap_or(DAYS) * 24 * 60 * 60;
+        let expires = options.now + options.days.unwrap_or(DEFAULT_DAYS) * 24 * 60 * 60;
         let manifest = ReleaseManifest {
             schema: manifest::SCHEMA.to_owned(),
             name: name.to_owned(),
@@ -355,30 +360,30 @@ impl<'a> ReleaseWork<'a> {
             expires,
             platforms,
         };
-        // What is written is what everybody else reads.
+        // Parse the manifest as clients do, so that an invalid one is never published.
         let damaged = |problem: manifest::ManifestProblem| PackError::Damaged {
-            path: self.place.join(MANIFEST).to_string(),
+            path: self.temporary.join(MANIFEST).to_string(),
             what: problem.to_string(),
         };
         manifest::read(&pretty(&manifest)?).map_err(damaged)
     }
 
-    /// The manifest with its signature, and the OCI layout around everything.
+    /// Writes the manifest, its signature, and the OCI image layout.
     fn documents(
         &self,
         manifest: &ReleaseManifest,
         layers: &BTreeMap<String, u64>,
-        seal: &Seal<'_>,
+        options: &PublishOptions<'_>,
     ) -> Result<(), PackError> {
         let text = pretty(manifest)?;
-        self.write(&self.place.join(MANIFEST), &text)?;
+        self.write(&self.temporary.join(MANIFEST), &text)?;
         let mut parts =
             vec![self.blob("application/vnd.gpubuild.manifest.v1+json", &text, Some(MANIFEST))?];
-        if let Some(signer) = seal.signer {
+        if let Some(signer) = options.signer {
             let about = format!("{} {} serial {}", manifest.name, manifest.version, manifest.serial);
             let signature = signer.sign(&text, &about)?.into_bytes();
             let name = format!("{MANIFEST}{}", trust::SUFFIX);
-            self.write(&self.place.join(&name), &signature)?;
+            self.write(&self.temporary.join(&name), &signature)?;
             parts.push(self.blob(
                 "application/vnd.gpubuild.signature.v1.minisign",
                 &signature,
@@ -405,11 +410,11 @@ impl<'a> ReleaseWork<'a> {
             "mediaType": "application/vnd.oci.image.index.v1+json",
             "manifests": [image],
         });
-        self.write(&self.place.join("index.json"), &plain(&index)?)?;
-        self.write(&self.place.join("oci-layout"), b"{\"imageLayoutVersion\":\"1.0.0\"}")
+        self.write(&self.temporary.join("index.json"), &plain(&index)?)?;
+        self.write(&self.temporary.join("oci-layout"), b"{\"imageLayoutVersion\":\"1.0.0\"}")
     }
 
-    /// Writes a small blob and describes it.
+    /// Writes a small blob and returns its OCI descriptor.
     fn blob(&self, kind: &str, bytes: &[u8], title: Option<&str>) -> Result<serde_json::Value, PackError> {
         let name = sha256(bytes);
         self.write(&self.blobs().join(&name), bytes)?;
@@ -420,24 +425,24 @@ impl<'a> ReleaseWork<'a> {
         Ok(value)
     }
 
-    fn write(&self, place: &HostPath, bytes: &[u8]) -> Result<(), PackError> {
-        self.host.write(place, bytes).map_err(|error| PackError::io("write", place, &error))
+    fn write(&self, path: &HostPath, bytes: &[u8]) -> Result<(), PackError> {
+        self.host.write(path, bytes).map_err(|error| PackError::io("write", path, &error))
     }
 
-    /// One step: from then on the folder is the new one.
+    /// Replaces the release folder by the new one.
     fn switch(&self) -> Result<(), PackError> {
         let io = |error: std::io::Error| PackError::io("replace", &self.folder, &error);
         if !self.host.exists(&self.folder) {
-            return self.host.rename(&self.place, &self.folder).map_err(io);
+            return self.host.rename(&self.temporary, &self.folder).map_err(io);
         }
-        match self.host.exchange(&self.place, &self.folder) {
+        match self.host.exchange(&self.temporary, &self.folder) {
             Ok(()) => {}
-            // Disks that know no exchange: an empty folder, a moment without one, and the new one.
+            // Without atomic exchange, the folder is missing for a moment between the two renames.
             Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {
                 let aside = beside(&self.folder, OLD);
                 self.host.remove(&aside).map_err(io)?;
                 self.host.rename(&self.folder, &aside).map_err(io)?;
-                self.host.rename(&self.place, &self.folder).map_err(io)?;
+                self.host.rename(&self.temporary, &self.folder).map_err(io)?;
                 return self.host.remove(&aside).map_err(io);
             }
             Err(error) => return Err(io(error)),
@@ -446,14 +451,14 @@ impl<'a> ReleaseWork<'a> {
     }
 }
 
-/// A folder beside another one, hidden.
+/// The path of a hidden folder beside another one.
 fn beside(folder: &HostPath, what: &str) -> HostPath {
     let name = folder.file_name().unwrap_or("release");
     let parent = folder.parent().unwrap_or_else(|| folder.clone());
     parent.join(&format!(".{name}.gpubuild-{what}"))
 }
 
-/// The platforms of a manifest, and those that have no variant without GPU.
+/// The platforms of a manifest, and the ids of those without a variant that runs without a GPU.
 fn platforms(
     entries: &BTreeMap<String, ReleaseEntry>,
     wanted: Option<&str>,
@@ -466,17 +471,17 @@ fn platforms(
             .filter(|entry| entry.platform == *id)
             .map(|entry| entry.variant.clone())
             .collect();
-        let runs = |variant: &&ReleaseVariant| variant.backends.contains(&Backend::Cpu);
+        let runs_on_cpu = |variant: &&ReleaseVariant| variant.backends.contains(&Backend::Cpu);
         let named = wanted.and_then(|label| variants.iter().find(|variant| variant.label == label));
-        if let Some(named) = named.filter(|named| !runs(named)) {
+        if let Some(named) = named.filter(|named| !runs_on_cpu(named)) {
             return Err(PackError::Default { label: named.label.clone() });
         }
-        // The plainest one: fewest backends, fewest bytes.
-        let plainest = variants
+        // The smallest one: fewest backends, then fewest bytes.
+        let smallest = variants
             .iter()
-            .filter(runs)
+            .filter(runs_on_cpu)
             .min_by_key(|one| (one.backends.len(), one.size(), one.label.clone()));
-        match named.or(plainest) {
+        match named.or(smallest) {
             None => incomplete.push(id.clone()),
             Some(default) => {
                 let default = default.label.clone();
@@ -488,11 +493,11 @@ fn platforms(
 }
 
 fn pretty(value: &impl Serialize) -> Result<Vec<u8>, PackError> {
-    let mut text = serde_json::to_vec_pretty(value).map_err(|error| PackError::Words(error.to_string()))?;
+    let mut text = serde_json::to_vec_pretty(value).map_err(|error| PackError::Other(error.to_string()))?;
     text.push(b'\n');
     Ok(text)
 }
 
 fn plain(value: &serde_json::Value) -> Result<Vec<u8>, PackError> {
-    serde_json::to_vec(value).map_err(|error| PackError::Words(error.to_string()))
+    serde_json::to_vec(value).map_err(|error| PackError::Other(error.to_string()))
 }

@@ -1,10 +1,10 @@
-//! Where the loader looks for the libraries of a packed program: folders from the file itself, in `DT_RPATH`. Pure.
+//! Sets the library search path of an ELF file, in `DT_RPATH`. Pure.
 //!
-//! `DT_RPATH` and not `DT_RUNPATH`: it also holds for the libraries of libraries, so that those of vendors stay as they were
-//! published, byte by byte, and `LD_LIBRARY_PATH` of a user does not put other ones before them.
+//! `DT_RPATH` is used instead of `DT_RUNPATH` because it also applies to the dependencies of libraries, so that vendor libraries can be
+//! packed unchanged, and because it takes precedence over `LD_LIBRARY_PATH`.
 //!
-//! Where the file has such an entry already, which what `gpubuild` links has, it is changed in its place and nothing moves. Only
-//! else is the file written anew, which works for those whose linker left room.
+//! If the file already has an entry, as programs linked by gpubuild do, it is changed in place and nothing moves. Otherwise the file is
+//! rewritten, which requires that the linker left enough space.
 
 use object::Endianness;
 use object::elf::{
@@ -14,45 +14,46 @@ use object::endian::Endian as _;
 use object::read::elf::{Dyn as _, ElfFile64, ProgramHeader as _, Sym as _};
 use object_rewrite::Rewriter;
 
-/// The file with these folders and no others.
+/// Returns the file with exactly these folders in its search path.
 ///
 /// # Errors
-/// What cannot be read or written of it, in words.
+/// The file cannot be parsed or rewritten.
 pub fn set(file: &[u8], folders: &[&str]) -> Result<Vec<u8>, String> {
     let wanted = folders.join(":");
     if let Some(changed) = in_place(file, &wanted) {
         return Ok(changed);
     }
-    let words = |error: object_rewrite::Error| error.to_string();
-    let mut rewriter = Rewriter::read(file).map_err(words)?;
+    let message = |error: object_rewrite::Error| error.to_string();
+    let mut rewriter = Rewriter::read(file).map_err(message)?;
     if folders.is_empty() {
-        rewriter.elf_delete_runpath().map_err(words)?;
+        rewriter.elf_delete_runpath().map_err(message)?;
     } else {
-        rewriter.elf_set_runpath(wanted.into_bytes()).map_err(words)?;
-        rewriter.elf_use_rpath().map_err(words)?;
+        rewriter.elf_set_runpath(wanted.into_bytes()).map_err(message)?;
+        rewriter.elf_use_rpath().map_err(message)?;
     }
     let mut written = Vec::with_capacity(file.len() + 4096);
-    rewriter.write(&mut written).map_err(words)?;
+    rewriter.write(&mut written).map_err(message)?;
     Ok(written)
 }
 
-/// An entry of the dynamic section: its place in the file, tag and value.
+/// An entry of the dynamic section.
 #[derive(Clone, Copy)]
-struct RpathEntry {
-    place: usize,
+struct DynamicEntry {
+    /// The offset in the file.
+    offset: usize,
     tag: DynamicTag,
     value: u64,
 }
 
-/// Bytes of an entry.
+/// The size of an entry in bytes.
 const ENTRY: usize = 16;
 
-/// Changes the entry that is there, if there is one and what is wanted fits.
+/// Changes the existing entry; `None` if the file has no entry or the new path is longer than the old one.
 fn in_place(data: &[u8], wanted: &str) -> Option<Vec<u8>> {
     let file: ElfFile64<'_, Endianness> = ElfFile64::parse(data).ok()?;
     let endian = file.endian();
     let entries = entries(&file, data)?;
-    let is_path = |entry: &&RpathEntry| entry.tag == DT_RPATH || entry.tag == DT_RUNPATH;
+    let is_path = |entry: &&DynamicEntry| entry.tag == DT_RPATH || entry.tag == DT_RUNPATH;
     let own = *entries.iter().find(is_path)?;
     let start = entries.iter().find(|entry| entry.tag == DT_STRTAB)?.value;
     let strings = offset(&file, start)?;
@@ -67,14 +68,14 @@ fn in_place(data: &[u8], wanted: &str) -> Option<Vec<u8>> {
         changed[begin..begin + length].fill(0);
         changed[begin..begin + wanted.len()].copy_from_slice(wanted.as_bytes());
     }
-    let mut kept: Vec<RpathEntry> = entries.iter().filter(|entry| !is_path(entry)).copied().collect();
+    let mut kept: Vec<DynamicEntry> = entries.iter().filter(|entry| !is_path(entry)).copied().collect();
     if !wanted.is_empty() {
-        kept.push(RpathEntry { tag: DT_RPATH, ..own });
+        kept.push(DynamicEntry { tag: DT_RPATH, ..own });
     }
     let mut put = |index: usize, tag: DynamicTag, value: u64| {
-        let place = entries[index].place;
-        changed[place..place + 8].copy_from_slice(bytes(tag.0.cast_unsigned(), endian).as_slice());
-        changed[place + 8..place + ENTRY].copy_from_slice(bytes(value, endian).as_slice());
+        let offset = entries[index].offset;
+        changed[offset..offset + 8].copy_from_slice(bytes(tag.0.cast_unsigned(), endian).as_slice());
+        changed[offset + 8..offset + ENTRY].copy_from_slice(bytes(value, endian).as_slice());
     };
     for index in 0..entries.len() {
         let (tag, value) = kept.get(index).map_or((DT_NULL, 0), |entry| (entry.tag, entry.value));
@@ -87,21 +88,21 @@ fn bytes(value: u64, endian: Endianness) -> [u8; 8] {
     if endian.is_big_endian() { value.to_be_bytes() } else { value.to_le_bytes() }
 }
 
-/// The entries before the one that ends them.
-fn entries(file: &ElfFile64<'_, Endianness>, data: &[u8]) -> Option<Vec<RpathEntry>> {
+/// The entries of the dynamic section, without the terminating `DT_NULL`.
+fn entries(file: &ElfFile64<'_, Endianness>, data: &[u8]) -> Option<Vec<DynamicEntry>> {
     let endian = file.endian();
     let header = file.elf_program_headers().iter().find(|header| header.p_type(endian) == PT_DYNAMIC)?;
     let begin = usize::try_from(header.p_offset(endian)).ok()?;
     let dynamic = header.dynamic(endian, data).ok()??;
-    let entries = dynamic.iter().enumerate().map(|(index, entry)| RpathEntry {
-        place: begin + index * ENTRY,
+    let entries = dynamic.iter().enumerate().map(|(index, entry)| DynamicEntry {
+        offset: begin + index * ENTRY,
         tag: entry.d_tag(endian),
         value: entry.d_val(endian),
     });
     Some(entries.take_while(|entry| entry.tag != DT_NULL).collect())
 }
 
-/// The file offset of an address.
+/// The file offset of a virtual address.
 fn offset(file: &ElfFile64<'_, Endianness>, address: u64) -> Option<usize> {
     let endian = file.endian();
     let loads = file.elf_program_headers().iter().filter(|header| header.p_type(endian) == PT_LOAD);
@@ -112,8 +113,8 @@ fn offset(file: &ElfFile64<'_, Endianness>, address: u64) -> Option<usize> {
     usize::try_from(found.next()?).ok()
 }
 
-/// Whether a name of something else is the end of this text: linkers store such names once.
-fn is_shared(file: &ElfFile64<'_, Endianness>, entries: &[RpathEntry], begin: u64, length: u64) -> bool {
+/// Whether another string of the file is stored as the end of this one. Linkers merge such strings.
+fn is_shared(file: &ElfFile64<'_, Endianness>, entries: &[DynamicEntry], begin: u64, length: u64) -> bool {
     let endian = file.endian();
     let inside = |value: u64| (begin..begin + length).contains(&value);
     let named = [DT_NEEDED, DT_SONAME];
@@ -126,7 +127,7 @@ mod tests {
     use super::set;
 
     #[test]
-    fn what_is_no_program_is_an_error() {
+    fn files_that_are_not_elf_are_errors() {
         for bad in [b"".as_slice(), b"\x7fELF", b"#!/bin/sh\n", &[0x7f, b'E', b'L', b'F', 2, 1, 1, 0]] {
             assert!(set(bad, &["$ORIGIN"]).is_err());
         }

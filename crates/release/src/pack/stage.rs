@@ -18,57 +18,57 @@ use super::licences::{CargoPackage, Licences};
 use super::rpath;
 use crate::unpack::names::Names;
 
-/// Folders in folders of data.
-const DEEPEST_DATA: usize = 4;
+/// The maximum depth of subfolders in a library's data folder.
+const MAX_DATA_DEPTH: usize = 4;
 
-/// What is staged.
+/// The inputs of staging.
 pub struct StageRequest<'a> {
-    /// Name of the project.
+    /// The name of the project.
     pub name: &'a str,
-    /// Folder of gpubuild.toml.
+    /// The folder of gpubuild.toml.
     pub root: &'a HostPath,
-    /// Folder of the sources.
+    /// The folder of the native sources.
     pub source: &'a HostPath,
-    /// Folder of the cargo package.
+    /// The folder of the cargo package.
     pub package: &'a HostPath,
-    /// What cargo says about it.
+    /// The cargo package.
     pub cargo: &'a CargoPackage,
-    /// What was built.
+    /// The manifest of the build.
     pub manifest: &'a Manifest,
-    /// The program.
+    /// The program to pack.
     pub program: &'a Artifact,
-    /// Folders of the project's environment with CUDA's libraries.
+    /// The library folders of the project's environment from `gpubuild venv`.
     pub environment: &'a [String],
-    /// What the project says.
+    /// `[pack]` of gpubuild.toml.
     pub table: &'a PackTable,
-    /// Architectures of AMD's cards that it is for: data for others stays behind.
+    /// The AMD GPU architectures of the variant. Data for other architectures is not packed.
     pub gfx: &'a [String],
 }
 
-/// What was staged.
+/// A staged variant.
 #[derive(Debug, Default)]
 pub struct Staged {
-    /// Every file.
+    /// All files of the variant.
     pub pieces: Vec<LayerPiece>,
-    /// The program's path in it.
+    /// The program's path in the variant.
     pub program: String,
-    /// Names that are left to the machine.
+    /// Libraries that the user's machine must provide.
     pub left: BTreeSet<String>,
-    /// What libraries of others would open while they run, and is not here.
+    /// Libraries and data that third-party libraries open at run time and that were not found.
     pub not_found: BTreeSet<String>,
-    /// Libraries of others whose licence was not found.
+    /// Third-party libraries without licence files.
     pub without_licence: Vec<String>,
-    /// Data files for other architectures, which stay behind.
+    /// The number of data files for other architectures, which are not packed.
     pub data_left: usize,
-    /// The oldest glibc that all of it runs with.
+    /// The oldest glibc version with which all files work.
     pub glibc: Option<Version>,
-    /// The loader of the program.
+    /// The program's loader, from its `PT_INTERP` header.
     pub interpreter: Option<String>,
-    /// The oldest macOS.
+    /// The oldest macOS version that the program supports.
     pub system: Option<Version>,
 }
 
-/// Stages into an empty folder.
+/// Stages a variant into an empty folder.
 ///
 /// # Errors
 /// See [`PackError`].
@@ -88,7 +88,7 @@ pub fn stage(host: &dyn Host, request: &StageRequest<'_>, into: &HostPath) -> Re
     let roots: Vec<HostPath> = built.iter().map(|(_, from)| from.clone()).collect();
     let rules = ClosureRules { own, leave: &request.table.leave, folders: linked_folders(host, request) };
     let closure = closure::follow(host, &roots, &rules)?;
-    refuse_where_untried(host, &closure)?;
+    check_platform(host, &closure)?;
     for (index, (path, from)) in built.iter().enumerate() {
         let part = if index == 0 { LayerKind::Program } else { LayerKind::Built(path.clone()) };
         staging.add(path, from, true, part)?;
@@ -96,14 +96,14 @@ pub fn stage(host: &dyn Host, request: &StageRequest<'_>, into: &HostPath) -> Re
     staging.libraries(&closure, request.gfx)?;
     staging.files(request)?;
     staging.licences(&closure, request)?;
-    staging.folders()?;
+    staging.set_search_paths()?;
     staging.verify(&closure, &request.table.leave)?;
     staging.staged.left = closure.left;
     staging.staged.not_found.extend(closure.not_found);
     Ok(staging.staged)
 }
 
-/// Folders of the linked libraries: those of the project's environment first, then those of toolkits, without stub folders.
+/// The folders of linked libraries: first those of the project's environment, then those of toolkits, without stub folders.
 fn linked_folders(host: &dyn HostInfo, request: &StageRequest<'_>) -> Vec<HostPath> {
     let mut folders: Vec<HostPath> = request.environment.iter().map(|folder| host.path(folder)).collect();
     for item in request.manifest.trees.iter().flat_map(|tree| &tree.link) {
@@ -118,10 +118,11 @@ fn linked_folders(host: &dyn HostInfo, request: &StageRequest<'_>) -> Vec<HostPa
     folders
 }
 
-/// On macOS, install names would have to be changed and the files signed again, which is not implemented.
-fn refuse_where_untried(host: &dyn HostInfo, closure: &Closure) -> Result<(), PackError> {
-    if host.platform().os == Os::Macos && !closure.taken.is_empty() {
-        let names: Vec<&str> = closure.taken.keys().map(String::as_str).collect();
+/// Rejects third-party libraries on macOS, where packing them is not implemented: their install names would have to be changed, and
+/// the files signed again.
+fn check_platform(host: &dyn HostInfo, closure: &Closure) -> Result<(), PackError> {
+    if host.platform().os == Os::Macos && !closure.packed.is_empty() {
+        let names: Vec<&str> = closure.packed.keys().map(String::as_str).collect();
         return Err(PackError::Platform(names.join(", ")));
     }
     Ok(())
@@ -135,7 +136,7 @@ struct Staging<'a> {
 }
 
 impl Staging<'_> {
-    /// Puts a file into the copy.
+    /// Adds a file to the copy.
     fn add(
         &mut self,
         path: &str,
@@ -143,22 +144,22 @@ impl Staging<'_> {
         executable: bool,
         part: LayerKind,
     ) -> Result<(), PackError> {
-        // What `install` would refuse is not packed.
-        self.names.take(path).map_err(|unfit| PackError::Name {
+        // Apply the same rules as `install`.
+        self.names.add(path).map_err(|unfit| PackError::Name {
             path: path.to_owned(),
             from: from.to_string(),
             unfit,
         })?;
-        let place = self.into.join(path);
-        self.host.link(from, &place).map_err(|error| PackError::io("take", from, &error))?;
-        self.staged.pieces.push(LayerPiece { path: path.to_owned(), from: place, executable, part });
+        let target = self.into.join(path);
+        self.host.link(from, &target).map_err(|error| PackError::io("copy", from, &error))?;
+        self.staged.pieces.push(LayerPiece { path: path.to_owned(), from: target, executable, part });
         Ok(())
     }
 
-    /// Libraries of others, and the data that these read.
+    /// Adds third-party libraries and their data files.
     fn libraries(&mut self, closure: &Closure, gfx: &[String]) -> Result<(), PackError> {
         let folder = if self.host.platform().os == Os::Windows { "bin" } else { "lib" };
-        for (name, from) in &closure.taken {
+        for (name, from) in &closure.packed {
             self.add(&format!("{folder}/{name}"), from, false, LayerKind::Library(name.clone()))?;
             let data = libraries::find(name).map(|library| library.data.as_slice()).unwrap_or_default();
             for inner in data {
@@ -171,7 +172,7 @@ impl Staging<'_> {
         Ok(())
     }
 
-    /// The data in a folder, but for that of other architectures: how many files there are.
+    /// Adds the data files in a folder, without those for other architectures. Returns the number of all files.
     fn data(
         &mut self,
         library: &str,
@@ -189,14 +190,14 @@ impl Staging<'_> {
             } else if self.host.is_file(&from) {
                 self.add(&path, &from, false, LayerKind::Data(library.to_owned()))?;
                 count += 1;
-            } else if depth < DEEPEST_DATA {
+            } else if depth < MAX_DATA_DEPTH {
                 count += self.data(library, &from, &path, gfx, depth + 1)?;
             }
         }
         Ok(count)
     }
 
-    /// Files that the project names.
+    /// Adds the files that `include` lists.
     fn files(&mut self, request: &StageRequest<'_>) -> Result<(), PackError> {
         for pattern in &request.table.include {
             for from in matches(self.host, request.root, pattern)? {
@@ -216,7 +217,7 @@ impl Staging<'_> {
         licences.of_folder(host, request.source, &source);
         let list = self.into.join("crates.txt");
         licences.of_crates(host, request.cargo, &list)?;
-        for (name, from) in &closure.taken {
+        for (name, from) in &closure.packed {
             licences.of_library(host, name, from);
         }
         for pattern in &request.table.licences {
@@ -231,8 +232,8 @@ impl Staging<'_> {
         host.remove(&list).map_err(|error| PackError::io("remove", &list, &error))
     }
 
-    /// Makes every file search for libraries in the copy only, not in folders of the build machine.
-    fn folders(&mut self) -> Result<(), PackError> {
+    /// Sets the library search path of every file to folders of the copy, instead of those of the build machine.
+    fn set_search_paths(&mut self) -> Result<(), PackError> {
         let host = self.host;
         let arch = host.platform().arch;
         let has_libraries =
@@ -258,11 +259,13 @@ impl Staging<'_> {
                 staged.system.clone_from(&contents.system);
             }
             let is_main = piece.path == staged.program;
-            let Some(folders) = wanted(piece, &contents, is_main, has_libraries, &packed) else { continue };
+            let Some(folders) = search_path(piece, &contents, is_main, has_libraries, &packed) else {
+                continue;
+            };
             let wrong = |what: String| PackError::Rpath { path: piece.from.to_string(), what };
             let data = host.read(&piece.from).map_err(|error| wrong(error.to_string()))?;
             let changed = rpath::set(&data, &folders).map_err(wrong)?;
-            // Written beside and renamed: the file that was built has a second name here.
+            // `write` replaces the file, because the staged file can be a hard link to the built one.
             host.write(&piece.from, &changed).map_err(|error| PackError::io("write", &piece.from, &error))?;
             if piece.executable {
                 host.set_executable(&piece.from)
@@ -272,7 +275,7 @@ impl Staging<'_> {
         Ok(())
     }
 
-    /// Follows the copy through the loader: it has to be whole.
+    /// Checks that the loader finds all libraries of the copy.
     fn verify(&self, closure: &Closure, leave: &[String]) -> Result<(), PackError> {
         let roots: Vec<HostPath> = self
             .staged
@@ -283,24 +286,24 @@ impl Staging<'_> {
             .collect();
         let inside = self.host.canonical(self.into).unwrap_or_else(|_| self.into.clone());
         closure::verify(self.host, &roots, &inside, leave).map_err(|error| match error {
-            // It was found where it was built: then the way to it is what the copy lacks.
-            ClosureError::Missing { name, by } if closure.taken.contains_key(&name) => {
-                PackError::Rpath { path: by, what: format!("`{name}` is packed and not found from there") }
+            // The library is packed, so the search path of the file is wrong.
+            ClosureError::Missing { name, by } if closure.packed.contains_key(&name) => {
+                PackError::Rpath { path: by, what: format!("it does not find the packed library `{name}`") }
             }
             other => other.into(),
         })
     }
 }
 
-/// The version of glibc that a file needs, if it is a newer one than is known.
+/// The glibc version that a file needs, if it is newer than `known`.
 fn newer_glibc(known: Option<&Version>, contents: &ObjectFile) -> Option<Version> {
     let versions = contents.needed.iter().flat_map(|needed| &needed.versions);
     let newest = versions.filter_map(|text| text.strip_prefix("GLIBC_")?.parse::<Version>().ok()).max()?;
     (known.is_none_or(|known| *known < newest)).then_some(newest)
 }
 
-/// The folders that an ELF file has to have, where they are not what it has.
-fn wanted(
+/// The library search path that an ELF file needs; `None` if it need not be changed.
+fn search_path(
     piece: &LayerPiece,
     contents: &ObjectFile,
     is_main: bool,
@@ -316,7 +319,7 @@ fn wanted(
         let finds = has.is_empty() || has.iter().any(|folder| is_here(folder));
         return (!finds).then(|| vec!["$ORIGIN"]);
     }
-    // The program looks for what its libraries and modules need as well.
+    // The program's search path also applies to its libraries and modules.
     if has.is_empty() && !is_main {
         return None;
     }
@@ -329,7 +332,7 @@ fn wanted(
     if has_libraries {
         folders.push(if depth > 1 { "$ORIGIN/../../lib" } else { "$ORIGIN/../lib" });
     }
-    // A file that needs no library of the copy needs no RUNPATH; an existing one names folders of the build machine.
+    // A file that needs no library of the copy needs no search path. An existing one contains folders of the build machine.
     let names_packed = contents.needed.iter().any(|one| packed.contains(&one.name));
     let folders = if names_packed || (!has.is_empty() && !packed.is_empty()) { folders } else { Vec::new() };
     (has != folders || !contents.runpath.is_empty()).then_some(folders)
@@ -339,7 +342,7 @@ fn is_here(folder: &str) -> bool {
     matches!(folder.trim_end_matches(['/', '.']), "$ORIGIN" | "${ORIGIN}")
 }
 
-/// Whether a data file is for one of these architectures, or for no particular one.
+/// Whether a data file is for one of these architectures or for no particular one. Without architectures, all files are.
 fn is_for(name: &str, gfx: &[String]) -> bool {
     let Some(start) = name.find("gfx") else { return true };
     let digits: String = name[start + 3..].chars().take_while(char::is_ascii_hexdigit).collect();
@@ -353,7 +356,7 @@ fn matches(host: &dyn ReadFiles, root: &HostPath, pattern: &str) -> Result<Vec<H
     if found.is_empty() { Err(PackError::NoMatch(pattern.to_owned())) } else { Ok(found) }
 }
 
-/// The path below a folder, with `/`.
+/// The path relative to a folder, with `/` as separator.
 fn inner(root: &HostPath, path: &HostPath) -> String {
     let rest = path.as_str().strip_prefix(root.as_str());
     let rest = rest.or_else(|| path.file_name()).unwrap_or_default();
@@ -366,9 +369,9 @@ mod tests {
     use gpubuild_host::{RealHost, WriteFiles};
 
     #[test]
-    fn data_of_other_architectures_stays_behind() {
+    fn data_for_other_architectures_is_not_packed() {
         let gfx = ["gfx90a".to_owned(), "gfx942:sramecc+".to_owned()];
-        for (name, taken) in [
+        for (name, packed) in [
             ("TensileLibrary_lazy_gfx90a.dat", true),
             ("Kernels.so-000-gfx942.hsaco", true),
             ("Kernels.so-000-gfx90c.hsaco", false),
@@ -376,13 +379,13 @@ mod tests {
             ("TensileManifest.txt", true),
             ("gfx942", true),
         ] {
-            assert_eq!(is_for(name, &gfx), taken, "{name}");
-            assert!(is_for(name, &[]), "{name}: for all where nothing is known");
+            assert_eq!(is_for(name, &gfx), packed, "{name}");
+            assert!(is_for(name, &[]), "{name}: packed without a list of architectures");
         }
     }
 
     #[test]
-    fn libraries_come_with_the_data_that_they_read() {
+    fn data_files_of_libraries_are_packed() {
         let folder = tempfile::tempdir().unwrap();
         let host = RealHost::new();
         let root = host.path(folder.path().to_str().unwrap());
@@ -397,9 +400,9 @@ mod tests {
         ] {
             host.write(&rocm.join(file), file.as_bytes()).unwrap();
         }
-        let taken = [("librocblas.so.5", "librocblas.so.5.1"), ("libhipblaslt.so.1", "libhipblaslt.so.1")];
-        let taken = taken.map(|(name, file)| (name.to_owned(), rocm.join(file)));
-        let closure = Closure { taken: taken.into(), ..Closure::default() };
+        let packed = [("librocblas.so.5", "librocblas.so.5.1"), ("libhipblaslt.so.1", "libhipblaslt.so.1")];
+        let packed = packed.map(|(name, file)| (name.to_owned(), rocm.join(file)));
+        let closure = Closure { packed: packed.into(), ..Closure::default() };
         let into = root.join("copy");
         let mut staging =
             Staging { host: &host, into: &into, staged: Staged::default(), names: Names::default() };

@@ -1,41 +1,41 @@
-//! Reads the form of tar that layers have, and nothing else of tar: regular files, with GNU's long names before them. Every
-//! extension of the format is one more way to mean something else than what was checked, so that all of them are refused.
+//! Reads the subset of tar that layers use: regular files, with GNU long names. All other extensions are rejected, because programs
+//! interpret them differently, so that a file could differ from the one that was checked.
 
 use std::io::{self, Read};
 
 use tar::{EntryType, Header};
 
-/// The unit of the format.
+/// The block size of the format in bytes.
 const BLOCK: usize = 512;
-/// The longest name, with the zero byte at its end.
+/// The longest accepted name in bytes, including the terminating zero byte.
 const LONGEST_NAME: u64 = 1025;
-/// Zero blocks behind the end: what writers fill their last record with.
-const MOST_PADDING: u64 = 64 << 10;
+/// The maximum size in bytes of the zero blocks at the end, which fill the last record.
+const MAX_PADDING: u64 = 64 << 10;
 
-/// A regular file in an archive; its bytes come next.
+/// A regular file in an archive. Its content follows in the reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchiveEntry {
     /// The path as written in the archive.
     pub path: String,
-    /// Bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// Whether it is a program.
+    /// Whether any execute bit is set in its mode.
     pub executable: bool,
 }
 
 /// Why an archive is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum BadArchive {
-    /// It is not what a file is.
-    #[error("{0}, and only regular files are taken")]
+    /// An entry is not a regular file.
+    #[error("{0}, but only regular files are accepted")]
     Kind(String),
-    /// It has the set-user-id or set-group-id bit.
-    #[error("its mode is {0:o}: it has the set-user-id or set-group-id bit")]
+    /// The mode has bits other than the permissions, such as set-user-id.
+    #[error("its mode is {0:o}, but only permission bits are accepted")]
     Mode(u32),
-    /// It is no such archive.
+    /// The archive is malformed.
     #[error("{0}")]
     Form(String),
-    /// It can't be read, or ends too early.
+    /// The archive cannot be read or is truncated.
     #[error("{0}")]
     Read(#[from] io::Error),
 }
@@ -44,7 +44,7 @@ fn form(what: impl Into<String>) -> BadArchive {
     BadArchive::Form(what.into())
 }
 
-/// An archive that is read.
+/// Reads the entries of an archive.
 #[derive(Debug)]
 pub struct ArchiveEntries<R> {
     from: R,
@@ -52,26 +52,26 @@ pub struct ArchiveEntries<R> {
 }
 
 impl<R: Read> ArchiveEntries<R> {
-    /// Begins.
+    /// Starts to read an archive.
     pub fn new(from: R) -> Self {
         Self { from, padding: 0 }
     }
 
-    /// What is read from.
+    /// The underlying reader.
     pub fn into_inner(self) -> R {
         self.from
     }
 
-    /// The next file, after all bytes of the one before were read; none at the end.
+    /// The next file; `None` at the end. The content of the previous file must have been read completely.
     ///
     /// # Errors
-    /// Anything but a regular file, or what is no such archive; with the name of the entry, where it has one.
+    /// The entry is not a regular file, or the archive is malformed. Includes the path of the entry, if it is known.
     pub fn next_file(&mut self) -> Result<Option<ArchiveEntry>, (Option<String>, BadArchive)> {
         let mut long = None;
         loop {
             let header = match self.header() {
                 Ok(Some(header)) => header,
-                Ok(None) if long.is_some() => return Err((long, form("it ends behind a long name"))),
+                Ok(None) if long.is_some() => return Err((long, form("it ends after a long name"))),
                 Ok(None) => return self.end().map(|()| None).map_err(|bad| (None, bad)),
                 Err(bad) => return Err((long, bad)),
             };
@@ -87,12 +87,12 @@ impl<R: Read> ArchiveEntries<R> {
         }
     }
 
-    /// The bytes of the entry that came last.
+    /// Reads content of the current file.
     pub fn content(&mut self, buffer: &mut [u8]) -> Result<(), BadArchive> {
         self.from.read_exact(buffer).map_err(|error| early(error, "in the middle of a file"))
     }
 
-    /// A header, or none where the zero blocks of the end begin.
+    /// The next header; `None` at the zero blocks that end the archive.
     fn header(&mut self) -> Result<Option<Header>, BadArchive> {
         self.skip_padding()?;
         let mut block = [0; BLOCK];
@@ -117,9 +117,9 @@ impl<R: Read> ArchiveEntries<R> {
     fn skip_padding(&mut self) -> Result<(), BadArchive> {
         let mut rest = [0; BLOCK];
         let rest = &mut rest[..std::mem::take(&mut self.padding)];
-        self.from.read_exact(rest).map_err(|error| early(error, "behind a file"))?;
+        self.from.read_exact(rest).map_err(|error| early(error, "in the padding after a file"))?;
         if rest.iter().any(|byte| *byte != 0) {
-            return Err(form("something is hidden behind a file"));
+            return Err(form("the padding after a file is not zero"));
         }
         Ok(())
     }
@@ -127,7 +127,7 @@ impl<R: Read> ArchiveEntries<R> {
     fn long_name(&mut self, header: &Header) -> Result<String, BadArchive> {
         let size = header.entry_size().map_err(|error| form(error.to_string()))?;
         if size > LONGEST_NAME {
-            return Err(form(format!("a name of {size} bytes")));
+            return Err(form(format!("a name has {size} bytes, but the limit is {LONGEST_NAME}")));
         }
         let mut name = vec![0; usize::try_from(size).unwrap_or_default()];
         self.content(&mut name)?;
@@ -135,10 +135,10 @@ impl<R: Read> ArchiveEntries<R> {
         if name.last() == Some(&0) {
             name.pop();
         }
-        String::from_utf8(name).map_err(|_| form("a name that is not UTF-8"))
+        String::from_utf8(name).map_err(|_| form("a name is not UTF-8"))
     }
 
-    /// Behind the first zero block: a second one, then zeros up to the end of the record.
+    /// Checks that the first zero block is followed by a second one and nothing but zeros.
     fn end(&mut self) -> Result<(), BadArchive> {
         let mut seen = BLOCK as u64;
         let mut buffer = [0; BLOCK];
@@ -151,7 +151,7 @@ impl<R: Read> ArchiveEntries<R> {
                 break;
             }
             seen += count as u64;
-            if buffer[..count].iter().any(|byte| *byte != 0) || seen > MOST_PADDING {
+            if buffer[..count].iter().any(|byte| *byte != 0) || seen > MAX_PADDING {
                 return Err(form("data follows the end of the archive"));
             }
         }
@@ -171,8 +171,8 @@ fn entry(header: &Header, long: Option<String>, own: Vec<u8>) -> Result<ArchiveE
         EntryType::Char | EntryType::Block => Some("a device"),
         EntryType::Directory => Some("a folder"),
         EntryType::Fifo => Some("a pipe"),
-        EntryType::GNUSparse => Some("a file with holes"),
-        EntryType::XHeader | EntryType::XGlobalHeader => Some("an extension (pax)"),
+        EntryType::GNUSparse => Some("a sparse file"),
+        EntryType::XHeader | EntryType::XGlobalHeader => Some("a pax extension"),
         EntryType::GNULongName | EntryType::GNULongLink => Some("a second long name"),
         _ => Some("an entry of an unknown kind"),
     };
@@ -180,19 +180,19 @@ fn entry(header: &Header, long: Option<String>, own: Vec<u8>) -> Result<ArchiveE
         return Err(BadArchive::Kind(format!("it is {kind}")));
     }
     if header.link_name_bytes().is_some_and(|name| !name.is_empty()) {
-        return Err(BadArchive::Kind("it names the target of a link".to_owned()));
+        return Err(BadArchive::Kind("it has a link target".to_owned()));
     }
-    let wrong = |error: io::Error| form(error.to_string());
-    let mode = header.mode().map_err(wrong)?;
+    let malformed = |error: io::Error| form(error.to_string());
+    let mode = header.mode().map_err(malformed)?;
     if mode & !0o777 != 0 {
         return Err(BadArchive::Mode(mode));
     }
-    let size = header.entry_size().map_err(wrong)?;
+    let size = header.entry_size().map_err(malformed)?;
     let path = match long {
         Some(long) => long,
         None => String::from_utf8(own).map_err(|_| form("its name is not UTF-8"))?,
     };
-    // What is shorter than the field is written there; a long name for it would hide the other one.
+    // A name that fits into the header field is stored there; a long name would override it.
     if is_long && path.len() < 100 {
         return Err(form("it has two names"));
     }
@@ -203,6 +203,7 @@ fn padding(size: u64) -> usize {
     usize::try_from(size.wrapping_neg() % BLOCK as u64).unwrap_or_default()
 }
 
+/// The error for a read that may have reached the end of the archive.
 fn early(error: io::Error, at: &str) -> BadArchive {
     if error.kind() == io::ErrorKind::UnexpectedEof {
         form(format!("it ends {at}"))

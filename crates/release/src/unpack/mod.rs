@@ -1,4 +1,5 @@
-//! Unpacks a layer into a separate folder. Every entry is checked before it is written, and no more is read than the manifest declares.
+//! Unpacks a layer into a separate folder. Every entry is checked before it is written, and the unpacked size is limited to what the
+//! manifest declares.
 
 pub mod entries;
 pub mod names;
@@ -12,82 +13,84 @@ use sha2::{Digest, Sha256};
 use zstd::stream::read::Decoder;
 
 use self::entries::{ArchiveEntries, ArchiveEntry, BadArchive};
-use self::names::{Names, UnfitName};
+use self::names::{InvalidName, Names};
 use super::manifest::Layer;
 
-/// The largest window that is decompressed with: what `zstd` takes without being asked, 128 MiB.
+/// The largest accepted window size as a power of two: 128 MiB, the default limit of `zstd`.
 const WINDOW_LOG: u32 = 27;
-/// Bytes on their way.
+/// The size of read buffers in bytes.
 const BUFFER: usize = 128 << 10;
 
-/// Why a layer is rejected. Files that were already written are in a temporary folder.
+/// A rejected layer. Files that were already written are in a temporary folder.
 #[derive(Debug, thiserror::Error)]
 #[error("{}{why}", .entry.as_ref().map(|entry| format!("`{entry}`: ")).unwrap_or_default())]
-pub struct RefusedArchive {
-    /// The entry, where it is one.
+pub struct RejectedArchive {
+    /// The path of the invalid entry; `None` if the archive itself is invalid.
     pub entry: Option<String>,
-    /// Why.
-    pub why: RefusalReason,
+    /// Why the layer is rejected.
+    pub why: RejectReason,
 }
 
 /// Why an archive is rejected.
 #[derive(Debug, thiserror::Error)]
-pub enum RefusalReason {
-    /// A name.
+pub enum RejectReason {
+    /// The path of an entry is invalid.
     #[error(transparent)]
-    Name(#[from] UnfitName),
-    /// An entry, or the archive.
+    Name(#[from] InvalidName),
+    /// An entry or the archive is invalid.
     #[error(transparent)]
     Bad(#[from] BadArchive),
-    /// More than was announced.
-    #[error("it has more than the {announced} bytes that the manifest announces")]
+    /// The unpacked size is larger than declared.
+    #[error("it has more than the {declared} bytes that the manifest declares")]
     More {
-        /// In the manifest.
-        announced: u64,
+        /// The unpacked size in the manifest, in bytes.
+        declared: u64,
     },
-    /// Less than was announced.
-    #[error("it has {found} bytes, and the manifest announces {announced}")]
+    /// The unpacked size is smaller than declared.
+    #[error("it has {found} bytes, but the manifest declares {declared}")]
     Less {
-        /// In the archive.
+        /// The actual unpacked size in bytes.
         found: u64,
-        /// In the manifest.
-        announced: u64,
+        /// The unpacked size in the manifest, in bytes.
+        declared: u64,
     },
-    /// Something behind the compressed part.
+    /// There is data after the compressed archive.
     #[error("data follows the compressed archive")]
-    Behind,
-    /// It is not what was verified before.
-    #[error("it has changed while it was unpacked")]
+    TrailingData,
+    /// The file was changed after it was verified.
+    #[error("it was changed while it was unpacked")]
     Changed,
-    /// The archive can't be read.
+    /// The archive cannot be read.
     #[error("{0}")]
     Read(io::Error),
-    /// A file can't be written.
+    /// A file cannot be written.
     #[error("{0}")]
     Write(io::Error),
 }
 
-impl Diagnostic for RefusedArchive {
+impl Diagnostic for RejectedArchive {
     fn id(&self) -> DiagnosticId {
         match &self.why {
-            RefusalReason::Name(UnfitName::Many)
-            | RefusalReason::More { .. }
-            | RefusalReason::Less { .. } => id!("archive.size"),
-            RefusalReason::Name(UnfitName::Twice | UnfitName::Case(_) | UnfitName::Both(_)) => {
+            RejectReason::Name(InvalidName::Many) | RejectReason::More { .. } | RejectReason::Less { .. } => {
+                id!("archive.size")
+            }
+            RejectReason::Name(InvalidName::Twice | InvalidName::Case(_) | InvalidName::Both(_)) => {
                 id!("archive.same-name")
             }
-            RefusalReason::Name(_) => id!("archive.path"),
-            RefusalReason::Bad(BadArchive::Kind(_)) => id!("archive.kind"),
-            RefusalReason::Bad(BadArchive::Mode(_)) => id!("archive.mode"),
-            RefusalReason::Bad(_) | RefusalReason::Behind | RefusalReason::Changed => id!("archive.damaged"),
-            RefusalReason::Read(_) => id!("archive.unreadable"),
-            RefusalReason::Write(error) if is_full(error) => id!("install.no-space"),
-            RefusalReason::Write(_) => id!("install.unwritable"),
+            RejectReason::Name(_) => id!("archive.path"),
+            RejectReason::Bad(BadArchive::Kind(_)) => id!("archive.kind"),
+            RejectReason::Bad(BadArchive::Mode(_)) => id!("archive.mode"),
+            RejectReason::Bad(_) | RejectReason::TrailingData | RejectReason::Changed => {
+                id!("archive.damaged")
+            }
+            RejectReason::Read(_) => id!("archive.unreadable"),
+            RejectReason::Write(error) if is_full(error) => id!("install.no-space"),
+            RejectReason::Write(_) => id!("install.unwritable"),
         }
     }
 }
 
-/// Whether the disk, or what this user may take of it, is used up.
+/// Whether an error means that the disk is full or the user's quota is exceeded.
 pub(super) fn is_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -95,50 +98,50 @@ pub(super) fn is_full(error: &io::Error) -> bool {
     )
 }
 
-fn refused(why: impl Into<RefusalReason>) -> RefusedArchive {
-    RefusedArchive { entry: None, why: why.into() }
+fn rejected(why: impl Into<RejectReason>) -> RejectedArchive {
+    RejectedArchive { entry: None, why: why.into() }
 }
 
-/// Unpacks a layer below `folder`. `names` are those of all layers of the variant so far.
+/// Unpacks a layer into `folder`. `names` contains the files of the variant's layers that were unpacked before.
 ///
 /// # Errors
-/// The first thing that is wrong with it; what was written until then stays.
+/// The first problem of the layer. Files that were already written remain.
 pub fn unpack(
     host: &dyn WriteFiles,
     archive: &HostPath,
     layer: &Layer,
     folder: &HostPath,
     names: &mut Names,
-) -> Result<(), RefusedArchive> {
-    let file = host.open(archive).map_err(|error| refused(RefusalReason::Read(error)))?;
+) -> Result<(), RejectedArchive> {
+    let file = host.open(archive).map_err(|error| rejected(RejectReason::Read(error)))?;
     let hashed = HashingReader { from: file, hash: Sha256::new() };
     let mut decoder = Decoder::with_buffer(BufReader::with_capacity(BUFFER, hashed))
-        .map_err(|error| refused(RefusalReason::Read(error)))?
+        .map_err(|error| rejected(RejectReason::Read(error)))?
         .single_frame();
-    decoder.window_log_max(WINDOW_LOG).map_err(|error| refused(RefusalReason::Read(error)))?;
+    decoder.window_log_max(WINDOW_LOG).map_err(|error| rejected(RejectReason::Read(error)))?;
     let mut entries = ArchiveEntries::new(decoder);
     let mut left = layer.unpacked;
     let mut buffer = vec![0; BUFFER];
     while let Some(entry) =
-        entries.next_file().map_err(|(entry, bad)| RefusedArchive { entry, why: bad.into() })?
+        entries.next_file().map_err(|(entry, bad)| RejectedArchive { entry, why: bad.into() })?
     {
-        let one = |why: RefusalReason| RefusedArchive { entry: Some(entry.path.clone()), why };
-        names.take(&entry.path).map_err(|unfit| one(unfit.into()))?;
+        let at_entry = |why: RejectReason| RejectedArchive { entry: Some(entry.path.clone()), why };
+        names.add(&entry.path).map_err(|invalid| at_entry(invalid.into()))?;
         left = left
             .checked_sub(entry.size)
-            .ok_or_else(|| one(RefusalReason::More { announced: layer.unpacked }))?;
-        write(host, &mut entries, &entry, folder, &mut buffer).map_err(one)?;
+            .ok_or_else(|| at_entry(RejectReason::More { declared: layer.unpacked }))?;
+        write(host, &mut entries, &entry, folder, &mut buffer).map_err(at_entry)?;
     }
     if left > 0 {
-        return Err(refused(RefusalReason::Less { found: layer.unpacked - left, announced: layer.unpacked }));
+        return Err(rejected(RejectReason::Less { found: layer.unpacked - left, declared: layer.unpacked }));
     }
     let mut rest = entries.into_inner().finish();
-    if !rest.fill_buf().map_err(|error| refused(RefusalReason::Read(error)))?.is_empty() {
-        return Err(refused(RefusalReason::Behind));
+    if !rest.fill_buf().map_err(|error| rejected(RejectReason::Read(error)))?.is_empty() {
+        return Err(rejected(RejectReason::TrailingData));
     }
     // The file must not have been replaced between verification and unpacking.
     if hex(rest.into_inner().hash) != layer.sha256 {
-        return Err(refused(RefusalReason::Changed));
+        return Err(rejected(RejectReason::Changed));
     }
     Ok(())
 }
@@ -149,24 +152,24 @@ fn write<R: Read>(
     entry: &ArchiveEntry,
     folder: &HostPath,
     buffer: &mut [u8],
-) -> Result<(), RefusalReason> {
+) -> Result<(), RejectReason> {
     let path = folder.join(&entry.path);
-    let mut file = host.create(&path).map_err(RefusalReason::Write)?;
+    let mut file = host.create(&path).map_err(RejectReason::Write)?;
     let mut left = entry.size;
     while left > 0 {
         let count = usize::try_from(left).map_or(buffer.len(), |left| left.min(buffer.len()));
         entries.content(&mut buffer[..count])?;
-        file.write_all(&buffer[..count]).map_err(RefusalReason::Write)?;
+        file.write_all(&buffer[..count]).map_err(RejectReason::Write)?;
         left -= count as u64;
     }
-    file.finish().map_err(RefusalReason::Write)?;
+    file.finish().map_err(RejectReason::Write)?;
     if entry.executable {
-        host.set_executable(&path).map_err(RefusalReason::Write)?;
+        host.set_executable(&path).map_err(RejectReason::Write)?;
     }
     Ok(())
 }
 
-/// Hashes what is read through it.
+/// A reader that hashes the bytes that pass through it.
 struct HashingReader<R> {
     from: R,
     hash: Sha256,
@@ -180,10 +183,10 @@ impl<R: Read> Read for HashingReader<R> {
     }
 }
 
-/// The hash of a file that may be large, and its bytes.
+/// The sha256 and the size of a file, without loading the file into memory.
 ///
 /// # Errors
-/// It can't be read.
+/// The file cannot be read.
 pub fn hash_file(host: &dyn ReadFiles, path: &HostPath) -> io::Result<(String, u64)> {
     let mut hashed = HashingReader { from: host.open(path)?, hash: Sha256::new() };
     let mut buffer = vec![0; BUFFER];

@@ -1,51 +1,51 @@
-//! Which names an archive may have for its files: those that mean one and the same file on every platform. Pure.
+//! Validates the paths of files in archives: each must denote the same, single file on every platform. Pure.
 
 use std::collections::BTreeMap;
 
 use crate::manifest::is_inner_path;
 
-/// The longest part of a path, in bytes: the limit of most file systems.
+/// The longest component of a path in bytes, which is the limit of most file systems.
 const LONGEST_PART: usize = 255;
-/// Most files of a variant.
-pub const MOST_FILES: usize = 100_000;
+/// The maximum number of files in a variant.
+pub const MAX_FILES: usize = 100_000;
 
-/// Names that Windows keeps for devices, with and without something behind a dot.
+/// Names that Windows reserves for devices, with any extension.
 const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
 
-/// Why a name is refused.
+/// Why a path is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum UnfitName {
-    /// It is not a path below the folder, or not on every platform.
+pub enum InvalidName {
+    /// The path is outside of the folder, or not valid on every platform.
     #[error("its path is not safe on every platform")]
     Outside,
-    /// Windows means a device with it.
-    #[error("Windows takes `{0}` for a device")]
+    /// A component is a device name on Windows.
+    #[error("`{0}` is a device name on Windows")]
     Device(String),
-    /// No file system takes it.
-    #[error("a name in it is longer than {LONGEST_PART} bytes")]
+    /// A component is too long for most file systems.
+    #[error("a component of its path is longer than {LONGEST_PART} bytes")]
     Long,
-    /// It was there before.
-    #[error("there is a file of this name already")]
+    /// Another file has the same path.
+    #[error("another file has the same path")]
     Twice,
-    /// Where case does not count it is another one's name.
-    #[error("it is `{0}` where case does not count")]
+    /// It differs from another path only in case.
+    #[error("it differs from `{0}` only in case")]
     Case(String),
-    /// One is a file and a folder.
-    #[error("`{0}` is a file and a folder")]
+    /// The same path is used for a file and for a folder.
+    #[error("`{0}` is both a file and a folder")]
     Both(String),
-    /// There are too many.
-    #[error("there are more than {MOST_FILES} files")]
+    /// The variant has too many files.
+    #[error("there are more than {MAX_FILES} files")]
     Many,
 }
 
-/// A name that was seen, in its own spelling.
+/// A path with its original spelling.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct KnownName {
     spelling: String,
     is_file: bool,
 }
 
-/// The names of all files of a variant and the folders above them, by what they are without case.
+/// The files of a variant and their folders, by path in lower case.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
     known: BTreeMap<String, KnownName>,
@@ -53,55 +53,55 @@ pub struct Names {
 }
 
 impl Names {
-    /// Takes a further file.
+    /// Adds a file.
     ///
     /// # Errors
-    /// Its name is unfit, or does not stand beside the others.
-    pub fn take(&mut self, path: &str) -> Result<(), UnfitName> {
+    /// The path is invalid or conflicts with another one.
+    pub fn add(&mut self, path: &str) -> Result<(), InvalidName> {
         if !is_inner_path(path) {
-            return Err(UnfitName::Outside);
+            return Err(InvalidName::Outside);
         }
         for part in path.split('/') {
             if part.len() > LONGEST_PART {
-                return Err(UnfitName::Long);
+                return Err(InvalidName::Long);
             }
             if is_device(part) {
-                return Err(UnfitName::Device(part.to_owned()));
+                return Err(InvalidName::Device(part.to_owned()));
             }
         }
-        if self.files == MOST_FILES {
-            return Err(UnfitName::Many);
+        if self.files == MAX_FILES {
+            return Err(InvalidName::Many);
         }
         for (at, _) in path.match_indices('/') {
-            self.see(&path[..at], false)?;
+            self.insert(&path[..at], false)?;
         }
-        self.see(path, true)?;
+        self.insert(path, true)?;
         self.files += 1;
         Ok(())
     }
 
-    /// How many files.
+    /// The number of files.
     #[must_use]
     pub fn files(&self) -> usize {
         self.files
     }
 
-    /// Whether a file of this name was taken.
+    /// Whether a file with this path, in the same case, was added.
     #[must_use]
     pub fn has_file(&self, path: &str) -> bool {
         self.known.get(&path.to_lowercase()).is_some_and(|known| known.is_file && known.spelling == path)
     }
 
-    fn see(&mut self, spelling: &str, is_file: bool) -> Result<(), UnfitName> {
+    fn insert(&mut self, spelling: &str, is_file: bool) -> Result<(), InvalidName> {
         let Some(known) = self.known.get(&spelling.to_lowercase()) else {
             let known = KnownName { spelling: spelling.to_owned(), is_file };
             self.known.insert(spelling.to_lowercase(), known);
             return Ok(());
         };
         match known {
-            known if known.spelling != spelling => Err(UnfitName::Case(known.spelling.clone())),
-            known if known.is_file != is_file => Err(UnfitName::Both(spelling.to_owned())),
-            _ if is_file => Err(UnfitName::Twice),
+            known if known.spelling != spelling => Err(InvalidName::Case(known.spelling.clone())),
+            known if known.is_file != is_file => Err(InvalidName::Both(spelling.to_owned())),
+            _ if is_file => Err(InvalidName::Twice),
             _ => Ok(()),
         }
     }
@@ -109,13 +109,13 @@ impl Names {
 
 fn is_device(part: &str) -> bool {
     let stem = part.split('.').next().unwrap_or_default().trim_end().to_lowercase();
-    let numbered = |word: &str| {
-        stem.strip_prefix(word).is_some_and(|rest| {
+    let is_numbered = |name: &str| {
+        stem.strip_prefix(name).is_some_and(|rest| {
             let mut rest = rest.chars();
             matches!((rest.next(), rest.next()), (Some('0'..='9' | '¹' | '²' | '³'), None))
         })
     };
-    DEVICES.contains(&stem.as_str()) || numbered("com") || numbered("lpt")
+    DEVICES.contains(&stem.as_str()) || is_numbered("com") || is_numbered("lpt")
 }
 
 #[cfg(test)]
@@ -123,11 +123,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_name_is_one_file_everywhere() {
+    fn ambiguous_and_unsafe_paths_are_rejected() {
         let mut names = Names::default();
         for good in ["bin/infer", "lib/libx.so.1", "lib/sub/a b", "é", "lib/.hidden", "console/comx", "aux1"]
         {
-            assert_eq!(names.take(good), Ok(()), "{good}");
+            assert_eq!(names.add(good), Ok(()), "{good}");
         }
         for bad in [
             "",
@@ -163,9 +163,9 @@ mod tests {
             "É",
             "conin$",
         ] {
-            assert!(names.take(bad).is_err(), "{bad}");
+            assert!(names.add(bad).is_err(), "{bad}");
         }
-        assert_eq!(names.take(&"n".repeat(256)), Err(UnfitName::Long));
+        assert_eq!(names.add(&"n".repeat(256)), Err(InvalidName::Long));
         assert!(names.has_file("bin/infer") && !names.has_file("bin") && !names.has_file("BIN/infer"));
     }
 }

@@ -1,4 +1,4 @@
-//! The variables by which programs find an installation, as lines of a shell.
+//! The environment variables by which programs find an installation, formatted for shells.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use super::error::ProvisionError;
 use super::kit;
 use super::state::Prefix;
 
-/// Forms of the answer.
+/// Output formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EnvFormat {
     /// A POSIX shell: `eval "$(gpubuild toolkit env)"`
@@ -19,20 +19,21 @@ pub enum EnvFormat {
     Fish,
     /// PowerShell: `gpubuild toolkit env --format powershell | Out-String | Invoke-Expression`
     Powershell,
-    /// Lines for the file that `GITHUB_ENV` names
+    /// Lines for the file in `GITHUB_ENV`
     Github,
     /// JSON
     Json,
 }
 
-/// One variable of an installation.
+/// An environment variable of an installation.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EnvSetting {
-    /// Its name.
+    /// Name of the variable.
     pub name: String,
-    /// Its value.
+    /// Value to set or prepend.
     pub value: String,
-    /// Put before what the variable has, rather than in its place.
+    /// Whether to prepend the value instead of replacing the variable's value.
     pub prepend: bool,
 }
 
@@ -51,10 +52,10 @@ pub fn settings(installation: &Prefix, os: Os) -> Vec<EnvSetting> {
     kit.env.iter().map(setting).collect()
 }
 
-/// The lines of a shell that set them. `env` is what the variables are now.
+/// Formats the variables. `env` is the current environment; it is needed for `GITHUB_ENV`, which has no expansion.
 ///
 /// # Errors
-/// A path that no line can hold safely.
+/// A path cannot be quoted safely.
 pub fn lines(
     settings: &[EnvSetting],
     format: EnvFormat,
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn shells_get_values_and_no_commands() {
+    fn values_are_quoted_for_each_shell() {
         let bad = "/a b/it's$(x)";
         for (format, expected) in [
             (
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_line_can_hold_is_refused() {
+    fn unquotable_values_are_refused() {
         for format in [EnvFormat::Sh, EnvFormat::Fish, EnvFormat::Powershell, EnvFormat::Github] {
             assert!(shown(format, "/a\nB=c", &[]).is_err(), "{format:?}");
             assert!(shown(format, "/a:/b", &[]).is_err(), "{format:?}");

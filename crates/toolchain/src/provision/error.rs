@@ -1,143 +1,143 @@
-//! Why a toolkit was not installed.
+//! Errors of toolkit installations.
 
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::id;
 use gpubuild_exec::python::PipInstallError;
 
-/// Why a toolkit could not be installed, found or removed.
+/// A toolkit that cannot be installed, found or removed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProvisionError {
-    /// No toolkit of this name is offered.
-    #[error("there is no toolkit `{asked}` to install; offered: {offered}")]
+    /// gpubuild does not offer a toolkit with this id.
+    #[error("unknown toolkit `{asked}`; offered: {offered}")]
     UnknownToolkit {
-        /// What was asked for.
+        /// The requested id.
         asked: String,
-        /// Ids, separated by commas.
+        /// Offered ids, separated by commas.
         offered: String,
     },
-    /// It is known, and it does not come as wheels.
-    #[error("`{toolkit}` cannot be installed like this: {why}")]
-    Elsewhere {
+    /// The toolkit is known, but not available as wheels.
+    #[error("gpubuild cannot install `{toolkit}`: {why}")]
+    NotInWheels {
         /// Id of the toolkit.
         toolkit: String,
-        /// Why.
+        /// Explanation.
         why: String,
-        /// What installs it on this system.
+        /// The command that installs it on this system.
         command: Option<String>,
     },
-    /// No lock for this release.
+    /// The release has no lock.
     #[error("{toolkit} {asked} is not offered; offered: {offered}")]
     UnknownRelease {
         /// Id of the toolkit.
         toolkit: String,
-        /// What was asked for.
+        /// The requested release.
         asked: String,
-        /// Releases, separated by commas.
+        /// Offered releases, separated by commas.
         offered: String,
     },
-    /// The release has no such component.
-    #[error("{toolkit} {release} has no component `{asked}`; it has: {offered}")]
+    /// The release does not have this component.
+    #[error("{toolkit} {release} has no component `{asked}`; offered: {offered}")]
     UnknownComponent {
         /// Id of the toolkit.
         toolkit: String,
         /// Release.
         release: String,
-        /// What was asked for.
+        /// The requested component.
         asked: String,
-        /// Ids, separated by commas.
+        /// Ids of optional components, separated by commas.
         offered: String,
     },
-    /// No wheels for this system.
+    /// The release has no wheels for this platform.
     #[error("{toolkit} {release} has no wheels for {platform}")]
     Platform {
         /// Id of the toolkit.
         toolkit: String,
         /// Release.
         release: String,
-        /// System and processor.
+        /// Operating system and processor architecture.
         platform: String,
     },
-    /// The system has musl.
-    #[error("the wheels of {toolkit} {release} need GNU's C library, and this system has musl")]
+    /// The system uses musl.
+    #[error("the wheels of {toolkit} {release} need glibc, but this system has musl")]
     Musl {
         /// Id of the toolkit.
         toolkit: String,
         /// Release.
         release: String,
     },
-    /// The system's C library is older than what the wheels were made for.
-    #[error("the wheel `{package}` needs glibc {needs}, and this system has {has}")]
+    /// The system's glibc is older than a wheel requires.
+    #[error("the wheel `{package}` needs glibc {needs}, but this system has {has}")]
     OldGlibc {
-        /// The distribution.
+        /// The package.
         package: String,
-        /// At least.
+        /// Minimum version.
         needs: String,
-        /// What is there.
+        /// Installed version.
         has: String,
     },
-    /// The disk has no room for it.
-    #[error("{what} needs {needs} of disk, and `{folder}` has {free}")]
+    /// The disk does not have enough free space.
+    #[error("{what} needs {needs} of disk space, but `{folder}` has {free} free")]
     NoRoom {
-        /// `cuda 13.0`.
+        /// Toolkit and release: `cuda 13.0`.
         what: String,
-        /// With its unit.
+        /// Required space with unit.
         needs: String,
-        /// With its unit.
+        /// Free space with unit.
         free: String,
-        /// Where.
+        /// The toolkit folder.
         folder: String,
     },
-    /// There is no folder to put it.
+    /// The environment does not determine a cache folder.
     #[error("there is no cache folder: set GPUBUILD_CACHE or HOME")]
     NoCache,
-    /// A file or folder of ours.
+    /// A file or folder of gpubuild's cache cannot be changed.
     #[error("failed to write the cache: {message}")]
     Cache {
-        /// What the system said, with the path.
+        /// The system's error, with the path.
         message: String,
-        /// Whether it may not be written at all.
+        /// Whether the cache is read-only.
         read_only: bool,
         /// Whether the disk is full.
         full: bool,
     },
-    /// uv or pip.
+    /// uv or pip failed.
     #[error(transparent)]
     Install(#[from] PipInstallError),
-    /// What was installed does not run.
-    #[error("{what} was installed and does not run here: {message}")]
+    /// The installed toolkit does not run.
+    #[error("{what} was installed, but does not run: {message}")]
     Broken {
-        /// `cuda 13.0`.
+        /// Toolkit and release: `cuda 13.0`.
         what: String,
-        /// What happened.
+        /// Output or error of the program.
         message: String,
     },
-    /// It is not installed.
+    /// The toolkit is not installed.
     #[error("{what} is not installed")]
     NotInstalled {
-        /// `cuda 13.0`.
+        /// Toolkit and release: `cuda 13.0`.
         what: String,
-        /// What is, separated by commas.
+        /// Installed toolkits, separated by commas.
         installed: String,
     },
-    /// A value that no line of a shell can hold safely.
-    #[error("`{path}` cannot be written as a line of a shell")]
+    /// A value that cannot be quoted safely in a shell.
+    #[error("`{path}` cannot be quoted for a shell")]
     Unsafe {
         /// The value.
         path: String,
     },
-    /// Ctrl-C.
+    /// The user pressed Ctrl-C.
     #[error("interrupted")]
     Interrupted,
 }
 
 impl ProvisionError {
-    /// Whether the request itself is wrong, so that the exit code is that of usage.
+    /// Whether the request itself is invalid, which is a usage error.
     #[must_use]
     pub fn is_usage(&self) -> bool {
         matches!(
             self,
             Self::UnknownToolkit { .. }
-                | Self::Elsewhere { .. }
+                | Self::NotInWheels { .. }
                 | Self::UnknownRelease { .. }
                 | Self::UnknownComponent { .. }
                 | Self::Platform { .. }
@@ -147,7 +147,7 @@ impl ProvisionError {
         )
     }
 
-    /// A failed changing call; its message names the path.
+    /// Converts an error of a write operation; the host interface includes the path in its message.
     #[must_use]
     pub fn of_io(error: &std::io::Error) -> Self {
         use std::io::ErrorKind;
@@ -166,7 +166,7 @@ impl Diagnostic for ProvisionError {
     fn id(&self) -> DiagnosticId {
         match self {
             Self::UnknownToolkit { .. } => id!("toolkit.unknown"),
-            Self::Elsewhere { .. } => id!("toolkit.not-in-wheels"),
+            Self::NotInWheels { .. } => id!("toolkit.not-in-wheels"),
             Self::UnknownRelease { .. } => id!("toolkit.unknown-release"),
             Self::UnknownComponent { .. } => id!("toolkit.unknown-component"),
             Self::Platform { .. } => id!("toolkit.no-wheels-here"),
@@ -186,25 +186,26 @@ impl Diagnostic for ProvisionError {
 
     fn hint(&self) -> Option<String> {
         match self {
-            Self::Elsewhere { command, .. } => command.as_ref().map(|command| format!("run `{command}`")),
+            Self::NotInWheels { command, .. } => command.as_ref().map(|command| format!("run `{command}`")),
             Self::UnknownRelease { toolkit, .. } => Some(format!(
-                "`gpubuild toolkit install {toolkit}` takes one that fits this machine; `gpubuild toolkit list` shows all"
+                "`gpubuild toolkit install {toolkit}` selects a suitable release; `gpubuild toolkit list` lists all releases"
             )),
-            Self::Platform { .. } | Self::Musl { .. } => Some(
-                "build in a container of a distribution with glibc, or install the vendor's own package"
-                    .to_owned(),
-            ),
-            Self::OldGlibc { .. } => Some(
-                "build on a newer system or in a container, or install the vendor's own package".to_owned(),
-            ),
-            Self::NoRoom { .. } | Self::Cache { full: true, .. } => {
-                Some("free some space, or set GPUBUILD_CACHE to a folder on a larger disk".to_owned())
+            Self::Platform { .. } | Self::Musl { .. } => {
+                Some("build in a container with glibc, or install the vendor's package".to_owned())
             }
-            Self::Unsafe { .. } => Some("set GPUBUILD_CACHE to a folder with an ordinary name".to_owned()),
-            Self::Cache { .. } => Some("set GPUBUILD_CACHE to a folder that may be written".to_owned()),
+            Self::OldGlibc { .. } => {
+                Some("build on a newer system or in a container, or install the vendor's package".to_owned())
+            }
+            Self::NoRoom { .. } | Self::Cache { full: true, .. } => {
+                Some("free disk space, or set GPUBUILD_CACHE to a folder on another disk".to_owned())
+            }
+            Self::Unsafe { .. } => {
+                Some("set GPUBUILD_CACHE to a folder without special characters in its path".to_owned())
+            }
+            Self::Cache { .. } => Some("set GPUBUILD_CACHE to a writable folder".to_owned()),
             Self::Install(error) => error.hint(),
             Self::NotInstalled { installed, .. } if installed.is_empty() => {
-                Some("`gpubuild toolkit install cuda` installs one".to_owned())
+                Some("run `gpubuild toolkit install cuda`".to_owned())
             }
             Self::NotInstalled { installed, .. } => Some(format!("installed: {installed}")),
             _ => None,

@@ -1,4 +1,4 @@
-//! Installs a toolkit from its wheels: beside its place, then into it by one rename.
+//! Installs a toolkit from its wheels into a temporary folder, then renames it to its final name.
 
 use std::io;
 use std::time::Duration;
@@ -20,54 +20,55 @@ use super::kit::{self, ToolkitLayout};
 use super::state::{self, Prefix, PrefixPlace, PrefixRecord, wheel_folder};
 use super::{InstallRequest, PREFIX, prefix, stub};
 
-/// What an installation would do.
+/// A preview of an installation.
 #[derive(Debug, Clone)]
 pub struct Preview {
-    /// Which wheels.
+    /// The lock that defines the wheels.
     pub lock: WheelLock,
-    /// Components that it will have, `base` among them.
+    /// Components to install, including `base`.
     pub components: Vec<String>,
-    /// All wheels of them, each with the one file for this machine.
+    /// Their wheels, each with the one file for this machine.
     pub wheels: Vec<PinnedWheel>,
-    /// Where it will be.
+    /// The final folder.
     pub into: HostPath,
-    /// Bytes of the wheels that are not here yet, neither installed nor left from an attempt that did not end.
+    /// Size in bytes of the missing wheels: those that are neither installed nor left from an incomplete attempt.
     pub download: u64,
-    /// Bytes of disk, about.
+    /// Required disk space in bytes, estimated.
     pub disk: u64,
-    /// Bytes that are free there, where known.
+    /// Free disk space in bytes, if known.
     pub free: Option<u64>,
-    /// It is installed as it was asked for: nothing is to be done.
+    /// The existing installation, if it already satisfies the request.
     pub installed: Option<Prefix>,
 }
 
-/// Whether anything had to be done.
+/// Whether an installation was necessary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum InstallChange {
-    /// It was there.
+    /// The toolkit was already installed.
     Unchanged,
-    /// It is there now.
+    /// The toolkit was installed.
     Installed,
 }
 
-/// What came of an installation.
+/// The result of an installation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstalledToolkit {
-    /// What is there now.
+    /// The installation.
     pub installation: Prefix,
-    /// Whether it was there before.
+    /// Whether it was necessary to install.
     pub change: InstallChange,
-    /// Bytes of the wheels that were taken, from the index or a cache.
-    pub taken: u64,
-    /// Remarks, each one line.
+    /// Total size in bytes of the installed wheels, whether downloaded or from a cache.
+    pub wheel_bytes: u64,
+    /// Notes for the user, one line each.
     pub notes: Vec<String>,
 }
 
-/// What an installation would do, without doing it: also on a recorded machine.
+/// Computes what an installation would do. Also works on recorded hosts.
 ///
 /// # Errors
-/// What cannot be installed there, and why.
+/// The request cannot be satisfied on this machine.
 pub fn preview(
     host: &dyn WriteFiles,
     facts: &Facts,
@@ -76,11 +77,11 @@ pub fn preview(
     let (kit, lock) = offered(request)?;
     let all = toolkit_folder(host).ok_or(ProvisionError::NoCache)?;
     let place = PrefixPlace::new(&all, &lock.toolkit, &lock.release);
-    let there = Prefix::read(host, &place.published);
+    let existing = Prefix::read(host, &place.published);
     let mut with = request.with.clone();
-    if let Some(there) = &there {
-        // What was added once stays; a lock of another time may not know it.
-        with.extend(there.record.components.iter().filter(|id| lock.component(id).is_some()).cloned());
+    if let Some(existing) = &existing {
+        // Keep components that were added before, unless this lock does not have them.
+        with.extend(existing.record.components.iter().filter(|id| lock.component(id).is_some()).cloned());
     }
     let libc = libc_of(facts);
     let wheels =
@@ -88,15 +89,15 @@ pub fn preview(
     let components = lock.closure(&with).unwrap_or_default().iter().map(|one| one.id.clone()).collect();
     let missing = wheels.iter().filter(|wheel| {
         let folder = wheel_folder(wheel);
-        let in_old = there.as_ref().is_some_and(|there| there.record.wheels.contains(wheel));
+        let in_old = existing.as_ref().is_some_and(|existing| existing.record.wheels.contains(wheel));
         !in_old && !host.is_dir(&place.partial.join(&folder))
     });
     let download = missing.map(PinnedWheel::size).sum::<u64>();
-    let installed = there.filter(|there| {
+    let installed = existing.filter(|existing| {
         let stub_possible = kit.stub.as_ref().is_some_and(|stub| stub.on.contains(&host.platform().os))
             && stub::compiler(host).is_some();
-        wheels.iter().all(|wheel| there.record.wheels.contains(wheel))
-            && (there.record.stub || !stub_possible)
+        wheels.iter().all(|wheel| existing.record.wheels.contains(wheel))
+            && (existing.record.stub || !stub_possible)
     });
     Ok(Preview {
         components,
@@ -110,10 +111,10 @@ pub fn preview(
     })
 }
 
-/// Installs, if it is not installed already. Two at once: the second waits, then finds it there.
+/// Installs a toolkit unless it is already installed. If another process installs it, waits for that process.
 ///
 /// # Errors
-/// See [`ProvisionError`]. Nothing is half-installed, and a second call goes on where this one ended.
+/// See [`ProvisionError`]. A failed installation leaves only the partial folder, which the next call resumes.
 pub fn install(
     host: &dyn Host,
     facts: &Facts,
@@ -152,10 +153,10 @@ pub fn install(
 }
 
 fn unchanged(installation: Prefix) -> InstalledToolkit {
-    InstalledToolkit { installation, change: InstallChange::Unchanged, taken: 0, notes: Vec::new() }
+    InstalledToolkit { installation, change: InstallChange::Unchanged, wheel_bytes: 0, notes: Vec::new() }
 }
 
-/// The kit and the lock of what was asked for.
+/// The kit and the lock for a request.
 fn offered(request: &InstallRequest) -> Result<(&'static ToolkitLayout, WheelLock), ProvisionError> {
     let toolkit = request.toolkit.as_str();
     let kit = kit::of(toolkit)?;
@@ -192,7 +193,7 @@ fn refusal(host: &dyn HostInfo, lock: &WheelLock, libc: &WheelLibc, error: Selec
         SelectError::Platform { package, fit: TagFit::NeedsNewerGlibc(needs) } => {
             let has = match libc {
                 WheelLibc::Glibc(Some(version)) => version.to_string(),
-                _ => "another".to_owned(),
+                _ => "another C library".to_owned(),
             };
             ProvisionError::OldGlibc { package, needs: needs.to_string(), has }
         }
@@ -217,7 +218,7 @@ fn refuse_full_disk(preview: &Preview, all: &HostPath) -> Result<(), ProvisionEr
     }
 }
 
-/// An installation under way.
+/// A running installation.
 struct InstallWork<'a> {
     host: &'a dyn Host,
     kit: &'a ToolkitLayout,
@@ -233,7 +234,7 @@ impl InstallWork<'_> {
     fn run(&self) -> Result<InstalledToolkit, ProvisionError> {
         let partial = &self.place.partial;
         self.reuse().map_err(|error| ProvisionError::of_io(&error))?;
-        let taken = self.take_wheels()?;
+        let wheel_bytes = self.install_wheels()?;
         let (notes, record) = self.make_prefix()?;
         self.verify(&partial.join(PREFIX))?;
         let write = store::write_json(self.host, &partial.join(INSTALLED), &record);
@@ -241,35 +242,35 @@ impl InstallWork<'_> {
         let installation = Prefix::read(self.host, &self.place.published).ok_or_else(|| {
             ProvisionError::Broken { what: self.what(), message: "its record cannot be read".to_owned() }
         })?;
-        Ok(InstalledToolkit { installation, change: InstallChange::Installed, taken, notes })
+        Ok(InstalledToolkit { installation, change: InstallChange::Installed, wheel_bytes, notes })
     }
 
     fn what(&self) -> String {
         format!("{} {}", self.preview.lock.toolkit, self.preview.lock.release)
     }
 
-    /// What the installed one has of these wheels is given a second name.
+    /// Links the wheels that the existing installation already has into the partial folder.
     fn reuse(&self) -> io::Result<()> {
         self.host.remove(&self.place.partial.join("unpacking"))?;
-        let Some(there) = Prefix::read(self.host, &self.place.published) else { return Ok(()) };
-        for wheel in self.preview.wheels.iter().filter(|wheel| there.record.wheels.contains(wheel)) {
+        let Some(existing) = Prefix::read(self.host, &self.place.published) else { return Ok(()) };
+        for wheel in self.preview.wheels.iter().filter(|wheel| existing.record.wheels.contains(wheel)) {
             let to = self.place.partial.join(&wheel_folder(wheel));
             if self.host.is_dir(&to) {
                 continue;
             }
-            let from = there.wheel(wheel);
-            let half = self.place.partial.join("unpacking");
+            let from = existing.wheel(wheel);
+            let unpacking = self.place.partial.join("unpacking");
             for file in prefix::files(self.host, &from)? {
-                self.host.link(&from.join(&file), &half.join(&file))?;
+                self.host.link(&from.join(&file), &unpacking.join(&file))?;
             }
             self.host.create_dir_all(&self.place.partial.join("wheels"))?;
-            self.host.rename(&half, &to)?;
+            self.host.rename(&unpacking, &to)?;
         }
         Ok(())
     }
 
-    /// Installs each wheel that is missing into a folder of its own, so that what is there stays if the next one fails.
-    fn take_wheels(&self) -> Result<u64, ProvisionError> {
+    /// Installs each missing wheel into a separate folder, so that complete wheels are kept if a later one fails.
+    fn install_wheels(&self) -> Result<u64, ProvisionError> {
         let (host, partial) = (self.host, &self.place.partial);
         let missing: Vec<&PinnedWheel> = self
             .preview
@@ -281,22 +282,21 @@ impl InstallWork<'_> {
         let mut done = 0;
         for wheel in missing {
             (self.sink)(&BuildEvent::Installing { what: wheel.package.clone(), done, total });
-            let half = partial.join("unpacking").join(&wheel.package);
+            let unpacking = partial.join("unpacking").join(&wheel.package);
             let to = partial.join(&wheel_folder(wheel));
             let prepare = host
-                .remove(&half)
+                .remove(&unpacking)
                 .and_then(|()| host.create_dir_all(&partial.join("unpacking")))
                 .and_then(|()| host.create_dir_all(&partial.join("wheels")));
             prepare.map_err(|error| ProvisionError::of_io(&error))?;
             let options = Options { network: self.network, find_links: &self.request.find_links };
             let one = std::slice::from_ref(wheel);
-            python::install(host, self.tools, one, InstallTarget::Folder(&half), options, &|_| {}).map_err(
-                |error| match error {
+            python::install(host, self.tools, one, InstallTarget::Folder(&unpacking), options, &|_| {})
+                .map_err(|error| match error {
                     PipInstallError::Interrupted => ProvisionError::Interrupted,
                     other => ProvisionError::Install(other),
-                },
-            )?;
-            host.rename(&half, &to).map_err(|error| ProvisionError::of_io(&error))?;
+                })?;
+            host.rename(&unpacking, &to).map_err(|error| ProvisionError::of_io(&error))?;
             done += wheel.size();
         }
         (self.sink)(&BuildEvent::Installing { what: String::new(), done, total });
@@ -320,7 +320,7 @@ impl InstallWork<'_> {
             match stub::make(host, description, &root) {
                 Ok(()) => has_stub = true,
                 Err(why) => notes.push(format!(
-                    "`{}` for linking with the driver's library was not made ({why}); install a C compiler and run the same command again",
+                    "the stub library `{}` was not built ({why}); install a C compiler and run the same command again",
                     description.library
                 )),
             }
@@ -341,14 +341,14 @@ impl InstallWork<'_> {
 
     fn verify(&self, root: &HostPath) -> Result<(), ProvisionError> {
         runs(self.host, self.kit, root).map_err(|message| {
-            // What is broken is made anew the next time, wheels included.
+            // Remove everything, including the wheels, so that the next attempt starts from scratch.
             let _ = self.host.remove(&self.place.partial);
             ProvisionError::Broken { what: self.what(), message }
         })
     }
 
-    /// The name never stands for anything but a complete installation; if the one before has to make room, a kill between
-    /// the two renames is mended by the next call.
+    /// Renames the partial folder to the final name, which therefore always refers to a complete installation. If the process
+    /// is killed between the two renames of a replacement, the next call recovers.
     fn publish(&self) -> io::Result<()> {
         let (host, place) = (self.host, self.place);
         host.remove(&place.partial.join("unpacking"))?;
@@ -368,7 +368,7 @@ impl InstallWork<'_> {
     }
 }
 
-/// Number and bytes of the files in folders.
+/// The number and total size in bytes of all files in folders.
 fn size(host: &dyn ReadFiles, folders: &[HostPath]) -> io::Result<(u64, u64)> {
     let (mut count, mut bytes) = (0, 0);
     for folder in folders {
@@ -380,7 +380,7 @@ fn size(host: &dyn ReadFiles, folders: &[HostPath]) -> io::Result<(u64, u64)> {
     Ok((count, bytes))
 }
 
-/// Runs what tells that an installation works; an error is what happened instead.
+/// Runs the kit's verification program. An error contains its output.
 pub(super) fn runs(host: &dyn RunPrograms, kit: &ToolkitLayout, root: &HostPath) -> Result<(), String> {
     let Some((program, arguments)) = kit.verify.split_first() else { return Ok(()) };
     let program = root.join(&kit::on(program, host.platform().os));
@@ -389,6 +389,6 @@ pub(super) fn runs(host: &dyn RunPrograms, kit: &ToolkitLayout, root: &HostPath)
     if output.success() {
         return Ok(());
     }
-    let said = python::said::what_it_said(&output);
-    Err(if said.is_empty() { format!("`{program}` failed") } else { said })
+    let output_text = python::installer_output::error_summary(&output);
+    Err(if output_text.is_empty() { format!("`{program}` failed") } else { output_text })
 }

@@ -1,4 +1,4 @@
-//! How the wheels of a toolkit become an installation: `toolkits/tables/provision.toml`.
+//! Kits: how to install a toolkit from its wheels. The data is in `toolkits/tables/provision.toml`.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -10,141 +10,142 @@ use serde::Deserialize;
 
 use super::error::ProvisionError;
 
-/// How the wheels of one toolkit become an installation.
+/// How to install one toolkit from its wheels.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolkitLayout {
-    /// The wheel that names, for each release, the wheels that go together.
+    /// The package whose extras list the wheels of each release.
     pub names: String,
-    /// The parts of a release.
+    /// The components of a release.
     pub components: Vec<LayoutPart>,
-    /// The folder in every wheel that is the toolkit's root.
+    /// The folder in every wheel that maps to the toolkit's root.
     pub tree: String,
-    /// A program of the prefix (`{exe}`: `.exe` on Windows) and its arguments: it runs once everything is there.
+    /// A program in the prefix (`{exe}` is `.exe` on Windows) with its arguments. It must run successfully in a complete
+    /// installation.
     pub verify: Vec<String>,
-    /// Links of the prefix that wheels lack.
+    /// Symbolic links in the prefix that the wheels lack.
     #[serde(default)]
     pub links: Vec<LayoutLink>,
-    /// Variables by which it is found.
+    /// Environment variables by which programs find the installation.
     pub env: Vec<LayoutVariable>,
-    /// Bytes of disk for a byte of download, rounded up.
+    /// Disk space per byte of download, rounded up.
     pub grows: u64,
-    /// A library that is in no wheel.
+    /// A stub library to build, if linking needs a library that no wheel contains.
     pub stub: Option<Stub>,
-    /// A file that tells the release, made if it is absent.
+    /// A file with the version, created if no wheel contains it.
     pub version_file: Option<VersionFile>,
 }
 
-/// Wheels of a release that go together.
+/// A component: wheels that are installed together.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LayoutPart {
-    /// `base`, `cublas`.
+    /// Id: `base`, `cublas`.
     pub id: String,
-    /// Only installed if it is asked for.
+    /// Whether it is installed only on request.
     #[serde(default)]
     pub optional: bool,
-    /// Parts that it does not work without.
+    /// Ids of components that it requires.
     #[serde(default)]
     pub needs: Vec<String>,
     /// Its wheels.
     pub wheels: Vec<PartWheel>,
 }
 
-/// A wheel of a part.
+/// A wheel of a component.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PartWheel {
-    /// Its name on the index.
+    /// Package name in the index.
     pub package: String,
-    /// The extra of the naming wheel that brings it.
+    /// The extra of the package `names` that includes it.
     pub extra: String,
 }
 
-/// A link of the prefix.
+/// A symbolic link in the prefix.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LayoutLink {
-    /// Its path.
+    /// Path of the link.
     pub name: String,
-    /// What it says.
+    /// Target of the link.
     pub to: String,
-    /// Where it is needed.
+    /// Operating systems on which it is created.
     pub on: Vec<Os>,
 }
 
-/// A variable by which programs find an installation.
+/// An environment variable by which programs find an installation.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LayoutVariable {
-    /// Its name.
+    /// Name of the variable.
     pub name: String,
-    /// A path of the prefix (`{exe}`: `.exe` on Windows); empty for the prefix itself.
+    /// Path in the prefix (`{exe}` is `.exe` on Windows); empty for the prefix itself.
     pub path: String,
-    /// Put before what the variable has, rather than in its place.
+    /// Whether to prepend the path to the variable instead of replacing its value.
     #[serde(default)]
     pub prepend: bool,
 }
 
-/// A library for linking alone, made from what headers declare.
+/// A stub library for linking, generated from the declarations in headers.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stub {
-    /// Where it is needed.
+    /// Operating systems on which it is built.
     pub on: Vec<Os>,
-    /// Headers of the prefix; those that are absent are passed over.
+    /// Headers in the prefix; missing ones are skipped.
     pub headers: Vec<String>,
-    /// A regular expression; its first group is the name of a function.
+    /// A regular expression whose first group matches the name of a function.
     pub function: String,
-    /// Endings under which every function stands again.
+    /// Suffixes with which every function is defined in addition.
     #[serde(default)]
     pub suffixes: Vec<String>,
     /// Path of the library in the prefix.
     pub library: String,
-    /// The name that programs linked with it ask for.
+    /// The library name that programs linked with it load at run time.
     pub soname: String,
-    /// What every function returns if it is ever called.
+    /// Return value of every function.
     pub answer: i32,
 }
 
-/// A file that tells the release.
+/// A file with the version of the toolkit.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VersionFile {
     /// Path in the prefix.
     pub path: String,
-    /// Its content; `{version}` stands for the whole version.
+    /// Content; `{version}` is replaced by the complete version.
     pub text: String,
 }
 
-/// A toolkit that is in no wheels.
+/// A toolkit that is not available as wheels.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SharedComponent {
-    /// Why.
+pub struct UnavailableToolkit {
+    /// Explanation for messages.
     pub why: String,
 }
 
-/// The whole file.
+/// The complete table.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Kits {
-    /// Toolkits that are in no wheels, by id.
-    pub elsewhere: BTreeMap<String, SharedComponent>,
-    /// Toolkits that are, by id.
+    /// Toolkits that are not available as wheels, by id.
+    pub elsewhere: BTreeMap<String, UnavailableToolkit>,
+    /// Toolkits that are available as wheels, by id.
     #[serde(flatten)]
     pub kits: BTreeMap<String, ToolkitLayout>,
 }
 
-/// A path of a kit on an operating system: `{exe}` is what programs end in.
+/// Replaces `{exe}` in a path of a kit by the executable suffix of an operating system.
 #[must_use]
 pub fn on(path: &str, os: Os) -> String {
     path.replace("{exe}", if os == Os::Windows { ".exe" } else { "" })
 }
 
-/// The embedded file.
+/// The embedded table.
 ///
 /// # Panics
-/// If it is broken, which a test rules out.
+/// Panics if the table is invalid, which tests rule out.
 #[must_use]
 pub fn embedded() -> &'static Kits {
     static KITS: OnceLock<Kits> = OnceLock::new();
@@ -153,14 +154,14 @@ pub fn embedded() -> &'static Kits {
     })
 }
 
-/// The kit of a toolkit.
+/// Finds the kit of a toolkit.
 ///
 /// # Errors
-/// A toolkit that is in no wheels, or of which nothing is known.
+/// The toolkit is unknown, or it is not available as wheels.
 pub fn of(toolkit: &str) -> Result<&'static ToolkitLayout, ProvisionError> {
     let kits = embedded();
     kits.kits.get(toolkit).ok_or_else(|| match kits.elsewhere.get(toolkit) {
-        Some(elsewhere) => ProvisionError::Elsewhere {
+        Some(elsewhere) => ProvisionError::NotInWheels {
             toolkit: toolkit.to_owned(),
             why: elsewhere.why.clone(),
             command: None,
@@ -172,7 +173,7 @@ pub fn of(toolkit: &str) -> Result<&'static ToolkitLayout, ProvisionError> {
     })
 }
 
-/// Bytes of disk that installations take, at most.
+/// Upper estimate of the disk space of installations in bytes.
 #[must_use]
 pub fn disk_bytes(all: &[Provision]) -> u64 {
     let kits = &embedded().kits;

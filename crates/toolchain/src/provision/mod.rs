@@ -1,16 +1,17 @@
-//! Toolkits installed by us, without root, from pinned wheels.
+//! Installs toolkits from pinned wheels, without root privileges.
 //!
-//! # Where
-//! [`toolkit_folder`](gpubuild_host::folders::toolkit_folder) is `<cache folder>/toolkits`. An installation is `<folder>/<toolkit>-<release>/`:
+//! # Layout
+//! Installations are in [`toolkit_folder`](gpubuild_host::folders::toolkit_folder), `<cache folder>/toolkits`, one folder
+//! per release:
 //! ```text
-//! cuda-13.0/prefix/          the toolkit's root for everybody who uses it: bin/nvcc, include/, lib/, lib64/, nvvm/, version.json
-//! cuda-13.0/wheels/NAME-VERSION-SUM/   each wheel as uv or pip unpacked it; nothing in there is ever changed
-//! cuda-13.0/installed.json   what is in it, written last
-//! .cuda-13.0.partial/        an installation that is not done; the next one goes on from it
-//! .cuda-13.0.lock            held while one is made or removed
+//! cuda-13.0/prefix/          the toolkit's root: bin/nvcc, include/, lib/, lib64/, nvvm/, version.json
+//! cuda-13.0/wheels/NAME-VERSION-HASH/   each wheel as unpacked by uv or pip, never modified
+//! cuda-13.0/installed.json   the record of the installation, written last
+//! .cuda-13.0.partial/        an incomplete installation, which the next attempt resumes
+//! .cuda-13.0.lock            held while the release is installed or removed
 //! ```
-//! Files of the prefix are hard links to the wheels' files (copies where there are none), since compilers find their parts
-//! from where their own real file lies. The prefix may be moved as a whole: nothing in it names its own path.
+//! Files in the prefix are hard links to the wheels' files (copies if the file system has no hard links), because compilers
+//! search for their parts relative to their own resolved path. The prefix is relocatable: it does not contain its own path.
 
 pub mod env;
 pub mod error;
@@ -34,17 +35,17 @@ use gpubuild_core::version::Version;
 use gpubuild_host::HostPath;
 use gpubuild_plan::wheels::WheelLock;
 
-/// What to install.
+/// A request to install a toolkit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstallRequest {
-    /// Id of the toolkit, `cuda`.
+    /// Id of the toolkit: `cuda`.
     pub toolkit: String,
-    /// A release that is offered, `13.0`.
+    /// An offered release: `13.0`.
     pub release: Version,
-    /// Optional components, `cublas`.
+    /// Optional components: `cublas`.
     pub with: Vec<String>,
-    /// Folders that hold wheels.
+    /// Folders with wheels, searched in addition to the index.
     pub find_links: Vec<HostPath>,
-    /// A lock of the user's own, in place of the embedded ones.
+    /// A lock that replaces the embedded ones.
     pub lock: Option<WheelLock>,
 }

@@ -1,4 +1,4 @@
-//! Makes a lock: which wheels a release of a toolkit has, for every platform, as the index that uv is configured with knows them.
+//! Creates a lock: resolves the wheels of a toolkit release for all platforms with uv and the package index that uv uses.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::id;
 use gpubuild_detect::toolkit::Description;
 use gpubuild_detect::toolkit::InstalledTools;
-use gpubuild_exec::python::{Network, PipInstallError, said};
+use gpubuild_exec::python::{Network, PipInstallError, installer_output};
 use gpubuild_host::{Arch, Command, Host, HostPath, Os, Platform, RunError};
 use gpubuild_plan::wheels::lock::{Component, PinnedFile, PinnedWheel, SCHEMA, WheelLock};
 use gpubuild_plan::wheels::tag::{self, TagFit, WheelLibc};
@@ -17,10 +17,10 @@ use serde::Deserialize;
 
 use super::kit::ToolkitLayout;
 
-/// Only descriptions of wheels are read, no wheels.
+/// Timeout of the resolution, which downloads metadata but no wheels.
 const DEADLINE: Duration = Duration::from_secs(5 * 60);
 
-/// Platforms that a lock may be for.
+/// The platforms that locks support.
 const PLATFORMS: [(&str, Os, Arch); 4] = [
     ("linux-aarch64", Os::Linux, Arch::Aarch64),
     ("linux-x86_64", Os::Linux, Arch::X86_64),
@@ -28,44 +28,44 @@ const PLATFORMS: [(&str, Os, Arch); 4] = [
     ("windows-x86_64", Os::Windows, Arch::X86_64),
 ];
 
-/// Why there is no lock.
+/// A lock that cannot be created.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PinError {
-    /// The wheels of this release are no toolkit.
+    /// The wheels of the release do not form a complete toolkit.
     #[error("{toolkit} {release} cannot be locked: {why}")]
     NoToolkit {
         /// Id of the toolkit.
         toolkit: String,
-        /// What was asked for.
+        /// The requested release.
         release: String,
         /// What its wheels lack.
         why: String,
     },
-    /// uv does not know it, or cannot ask.
+    /// uv does not find the release, or fails.
     #[error(transparent)]
     Resolve(#[from] PipInstallError),
-    /// What uv says has not what a lock needs.
+    /// The index lacks data that a lock needs.
     #[error("the index has no {what} for {toolkit} {release}")]
     Incomplete {
-        /// What is missing.
+        /// The missing wheel, hash or version.
         what: String,
         /// Id of the toolkit.
         toolkit: String,
-        /// What was asked for.
+        /// The requested release.
         release: String,
     },
-    /// What uv printed is no list of wheels.
-    #[error("uv printed something else than a list of wheels: {message}")]
+    /// The output of uv is not a valid `pylock.toml`.
+    #[error("uv did not print a valid list of wheels: {message}")]
     Unreadable {
-        /// What is wrong.
+        /// The parser's error.
         message: String,
     },
-    /// A file of ours.
+    /// A temporary file cannot be written.
     #[error("failed to write `{path}`: {message}")]
     Write {
         /// The path.
         path: String,
-        /// What the system said.
+        /// The system's error.
         message: String,
     },
 }
@@ -82,7 +82,7 @@ impl Diagnostic for PinError {
     }
 }
 
-/// The part of a `pylock.toml` (PEP 751) that a lock needs.
+/// The parts of a `pylock.toml` (PEP 751) that a lock needs.
 #[derive(Debug, Deserialize)]
 struct Pylock {
     #[serde(default)]
@@ -110,7 +110,7 @@ struct IndexWheel {
 }
 
 impl IndexWheel {
-    /// Its file name: the last part of where it is, if it is not said.
+    /// Its file name; if it is not given, the last component of the URL or path.
     fn file_name(&self) -> Option<&str> {
         let place = self.name.as_deref().or(self.url.as_deref()).or(self.path.as_deref())?;
         let place = place.split(['?', '#']).next().unwrap_or(place);
@@ -118,10 +118,10 @@ impl IndexWheel {
     }
 }
 
-/// What is asked of the index: the naming wheel with all parts that a kit knows, `cuda-toolkit[nvcc,cudart]==13.1.*`.
+/// The requirement to resolve: the kit's package with the extras of all components, `cuda-toolkit[nvcc,cudart]==13.1.*`.
 ///
 /// # Errors
-/// A release whose wheels are no toolkit.
+/// The wheels of the release do not form a complete toolkit.
 pub fn requirement(
     kit: &ToolkitLayout,
     toolkit: &str,
@@ -142,7 +142,7 @@ pub fn requirement(
     Ok(format!("{}[{}]=={release}.*", kit.names, extras.join(",")))
 }
 
-/// Asks uv which wheels a release has.
+/// Resolves a requirement with uv. Returns the text of a `pylock.toml`.
 ///
 /// # Errors
 /// See [`PinError`].
@@ -182,18 +182,18 @@ pub fn resolve(
     let output =
         host.run(&command.arg(input.as_str()).env("NO_COLOR", "1")).map_err(|error| match error {
             RunError::Interrupted => PipInstallError::Interrupted,
-            other => failed(said::PipCause::Other, other.to_string()),
+            other => failed(installer_output::PipCause::Other, other.to_string()),
         })?;
     if !output.success() {
-        return Err(failed(said::cause(&output), said::what_it_said(&output)).into());
+        return Err(failed(installer_output::cause(&output), installer_output::error_summary(&output)).into());
     }
     Ok(output.stdout)
 }
 
-/// The lock that uv's list of wheels makes.
+/// Creates a lock from the `pylock.toml` of uv.
 ///
 /// # Errors
-/// A list that is none, or that lacks a wheel.
+/// The list is invalid, or lacks a wheel or a hash.
 pub fn lock(
     kit: &ToolkitLayout,
     toolkit: &str,
@@ -247,7 +247,7 @@ pub fn lock(
     Ok(lock)
 }
 
-/// Whether a file is for a system, whatever its C library.
+/// Whether a wheel supports a platform with any version of glibc.
 fn runs(file: &PinnedFile, os: Os, arch: Arch) -> bool {
     tag::fit(&file.name, Platform { os, arch }, &WheelLibc::Glibc(None)) == TagFit::Yes
 }
@@ -261,8 +261,8 @@ fn pinned(package: &IndexPackage, missing: &dyn Fn(&str) -> PinError) -> Result<
         if !PLATFORMS.iter().any(|(_, os, arch)| runs(&file, *os, *arch)) {
             continue;
         }
-        let sum = wheel.hashes.get("sha256").ok_or_else(|| missing(&format!("sha256 of `{name}`")))?;
-        files.push(PinnedFile { sha256: sum.to_ascii_lowercase(), ..file });
+        let hash = wheel.hashes.get("sha256").ok_or_else(|| missing(&format!("sha256 of `{name}`")))?;
+        files.push(PinnedFile { sha256: hash.to_ascii_lowercase(), ..file });
     }
     files.sort_by(|left, right| left.name.cmp(&right.name));
     if files.is_empty() {
@@ -271,7 +271,7 @@ fn pinned(package: &IndexPackage, missing: &dyn Fn(&str) -> PinError) -> Result<
     Ok(PinnedWheel { package: package.name.clone(), version: package.version.clone(), files })
 }
 
-/// The file, in the form of those in `toolkits/locks/`.
+/// The text of a lock file, formatted like those in `toolkits/locks/`.
 #[must_use]
 pub fn text(lock: &WheelLock, kit: &ToolkitLayout) -> String {
     let mut out = String::new();
@@ -284,8 +284,12 @@ fn write_lock(out: &mut String, lock: &WheelLock, kit: &ToolkitLayout) -> std::f
     let quoted = |text: &str| toml::Value::from(text).to_string();
     let list = |items: &[String]| items.iter().map(|one| quoted(one)).collect::<Vec<_>>().join(", ");
     let name = lock.toolkit.to_ascii_uppercase();
-    write!(out, "# {name} {} from wheels: what the wheel `{}` names. ", lock.version, kit.names)?;
-    writeln!(out, "The form is explained in docs/reference/toolkits.md.")?;
+    write!(
+        out,
+        "# {name} {} from wheels: the packages that the wheel `{}` lists. ",
+        lock.version, kit.names
+    )?;
+    writeln!(out, "The format is documented in docs/reference/toolkits.md.")?;
     writeln!(out, "schema = {}\ntoolkit = {}", quoted(&lock.schema), quoted(&lock.toolkit))?;
     writeln!(out, "release = {}", quoted(lock.release.as_str()))?;
     writeln!(out, "version = {}\nplatforms = [{}]", quoted(lock.version.as_str()), list(&lock.platforms))?;

@@ -12,11 +12,11 @@ fn version(text: &str) -> Version {
     text.parse().unwrap()
 }
 
-/// What uv prints for a lock, with a file that no platform of ours runs.
-fn pylock(lock: &WheelLock, whole: &str) -> String {
+/// Output of uv for a lock, with an additional file for an unsupported platform.
+fn pylock(lock: &WheelLock, version: &str) -> String {
     let mut text = format!(
-        "lock-version = \"1.0\"\ncreated-by = \"uv\"\n\n[[packages]]\nname = \"cuda-toolkit\"\nversion = \"{whole}\"\n\
-         wheels = [{{ url = \"https://index.example/a/cuda_toolkit-{whole}-py2.py3-none-any.whl\", upload-time = 2026-07-16T10:13:01Z, hashes = {{ sha256 = \"{0}\" }} }}]\n",
+        "lock-version = \"1.0\"\ncreated-by = \"uv\"\n\n[[packages]]\nname = \"cuda-toolkit\"\nversion = \"{version}\"\n\
+         wheels = [{{ url = \"https://index.example/a/cuda_toolkit-{version}-py2.py3-none-any.whl\", upload-time = 2026-07-16T10:13:01Z, hashes = {{ sha256 = \"{0}\" }} }}]\n",
         "0".repeat(64)
     );
     for wheel in lock.components.iter().flat_map(|component| &component.wheels) {
@@ -38,18 +38,18 @@ fn pylock(lock: &WheelLock, whole: &str) -> String {
 }
 
 #[test]
-fn the_locks_that_come_along_are_what_their_wheels_make() {
+fn embedded_locks_are_reproducible() {
     for (_, known) in lock::offered("cuda") {
-        let whole =
+        let full_version =
             if known.release == version("13.0") { "13.0.3.0".to_owned() } else { known.version.to_string() };
-        let made = super::lock(kit(), "cuda", &known.release, &pylock(known, &whole)).unwrap();
+        let made = super::lock(kit(), "cuda", &known.release, &pylock(known, &full_version)).unwrap();
         assert_eq!(&made, known);
         assert_eq!(&WheelLock::parse(&text(&made, kit())).unwrap(), known);
     }
 }
 
 #[test]
-fn everything_of_a_release_is_asked_for_at_once() {
+fn requirement_includes_all_components() {
     let catalogue = Catalogue::embedded();
     let cuda = catalogue.get("cuda");
     assert_eq!(
@@ -58,32 +58,32 @@ fn everything_of_a_release_is_asked_for_at_once() {
     );
     let error = requirement(kit(), "cuda", cuda, &version("12.9")).unwrap_err();
     assert_eq!(error.id(), "toolkit.not-in-wheels");
-    assert!(error.to_string().contains("hold no compiler"), "{error}");
+    assert!(error.to_string().contains("contain no compiler"), "{error}");
 }
 
 #[test]
-fn a_list_that_lacks_something_is_no_lock() {
+fn incomplete_lists_are_refused() {
     let known = lock::offered("cuda").into_values().next().unwrap();
-    let whole = pylock(known, "13.0.3.0");
+    let complete = pylock(known, "13.0.3.0");
     let made = |list: &str| super::lock(kit(), "cuda", &known.release, list).unwrap_err();
-    let error = made(&whole.replace("name = \"nvidia-nvvm\"", "name = \"other\""));
+    let error = made(&complete.replace("name = \"nvidia-nvvm\"", "name = \"other\""));
     assert_eq!(
         (error.id(), error.to_string().contains("nvidia-nvvm")),
         (id!("toolkit.lock-incomplete"), true)
     );
     let sum = &known.components[0].wheels[0].files[0].sha256;
-    assert_eq!(made(&whole.replace(sum.as_str(), "12")).id(), "toolkit.lock-unreadable");
+    assert_eq!(made(&complete.replace(sum.as_str(), "12")).id(), "toolkit.lock-unreadable");
     assert_eq!(
-        made(&whole.replace(&format!("sha256 = \"{sum}\""), "md5 = \"1\"")).id(),
+        made(&complete.replace(&format!("sha256 = \"{sum}\""), "md5 = \"1\"")).id(),
         "toolkit.lock-incomplete"
     );
-    assert_eq!(made(&whole.replace("13.0.3.0", "new")).id(), "toolkit.lock-incomplete");
+    assert_eq!(made(&complete.replace("13.0.3.0", "new")).id(), "toolkit.lock-incomplete");
     assert_eq!(made("").id(), "toolkit.lock-incomplete");
     assert_eq!(made("no list").id(), "toolkit.lock-unreadable");
 }
 
 #[test]
-fn a_wheel_is_named_by_where_it_is() {
+fn file_name_defaults_to_the_end_of_url_or_path() {
     let name =
         |text: &str| gpubuild_toml::from_str::<IndexWheel>(text).unwrap().file_name().map(str::to_owned);
     assert_eq!(name("url = 'https://h/x/a-1-any.whl?t=1#sha'").as_deref(), Some("a-1-any.whl"));

@@ -1,4 +1,5 @@
-//! The root of an installation: the files of all its wheels in one tree, and what consumers miss in them.
+//! Creates the root of a toolkit: merges the files of all its wheels into one tree, and adds the links and the version file
+//! that wheels lack.
 
 use std::io;
 
@@ -7,10 +8,11 @@ use gpubuild_host::{FileKind, HostPath, Os, ReadFiles, WriteFiles};
 
 use super::kit::ToolkitLayout;
 
-/// Deeper than any toolkit.
-const DEEPEST: usize = 40;
+/// Maximum folder depth, deeper than any toolkit.
+const MAX_DEPTH: usize = 40;
 
-/// Makes the tree. Files are second names of the wheels' files: compilers look for their parts beside their own real file.
+/// Creates the tree. Its files are hard links to the wheels' files, because compilers search for their parts relative to
+/// their own resolved path.
 pub(super) fn make(
     host: &dyn WriteFiles,
     kit: &ToolkitLayout,
@@ -33,14 +35,14 @@ pub(super) fn make(
     Ok(())
 }
 
-/// Gives every file below `from` a second name below `to`; what stands there already stays.
+/// Links every file below `from` into `to`. Existing files are kept.
 fn merge(host: &dyn WriteFiles, from: &HostPath, to: &HostPath, depth: usize) -> io::Result<()> {
-    if depth > DEEPEST || !host.is_dir(from) {
+    if depth > MAX_DEPTH || !host.is_dir(from) {
         return Ok(());
     }
     host.create_dir_all(to)?;
     for name in host.list(from)? {
-        // What the vendor's own packaging left at the root is nobody's.
+        // Skip hidden files at the root: they are leftovers of the vendor's packaging.
         if depth == 0 && name.starts_with('.') {
             continue;
         }
@@ -54,8 +56,8 @@ fn merge(host: &dyn WriteFiles, from: &HostPath, to: &HostPath, depth: usize) ->
     Ok(())
 }
 
-/// The links that a prefix of these files has, as (path, what it says): those of the kit, and the names without numbers
-/// that linkers look for.
+/// The symbolic links of a prefix as (path, target): those of the kit, and on Linux the unversioned `.so` names that
+/// linkers search for.
 pub(super) fn links(host: &dyn ReadFiles, kit: &ToolkitLayout, prefix: &HostPath) -> Vec<(String, String)> {
     let os = host.platform().os;
     let fixed = kit.links.iter().filter(|link| link.on.contains(&os) && host.is_dir(&prefix.join(&link.to)));
@@ -79,11 +81,11 @@ pub(super) fn links(host: &dyn ReadFiles, kit: &ToolkitLayout, prefix: &HostPath
     links
 }
 
-/// Files below a folder, as paths from it, sorted. Links are not followed into folders.
+/// All files below a folder as relative paths, sorted. Symbolic links are skipped.
 pub(super) fn files(host: &dyn ReadFiles, folder: &HostPath) -> io::Result<Vec<String>> {
     let mut found = Vec::new();
-    let mut waiting = vec![String::new()];
-    while let Some(inside) = waiting.pop() {
+    let mut pending = vec![String::new()];
+    while let Some(inside) = pending.pop() {
         for name in host.list(&folder.join(&inside))? {
             let path = if inside.is_empty() { name } else { format!("{inside}/{name}") };
             let full = folder.join(&path);
@@ -91,7 +93,7 @@ pub(super) fn files(host: &dyn ReadFiles, folder: &HostPath) -> io::Result<Vec<S
                 continue;
             }
             match host.stat(&full)?.kind {
-                FileKind::Directory => waiting.push(path),
+                FileKind::Directory => pending.push(path),
                 _ => found.push(path),
             }
         }

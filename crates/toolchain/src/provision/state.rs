@@ -1,4 +1,4 @@
-//! What is installed: read from the records of our own folder.
+//! Finds and removes toolkit installations by the records in gpubuild's toolkit folder.
 
 use gpubuild_core::version::Version;
 use gpubuild_exec::store;
@@ -13,42 +13,42 @@ use super::error::ProvisionError;
 /// Value of `schema` in a record.
 pub const SCHEMA: &str = "gpubuild.installed/1";
 
-/// What an installation holds, written last into it.
+/// The record of an installation. It is written last, so that its existence means that the installation is complete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PrefixRecord {
     /// [`SCHEMA`].
     pub schema: String,
     /// Id of the toolkit.
     pub toolkit: String,
-    /// Release, `13.0`.
+    /// Release: `13.0`.
     pub release: Version,
-    /// The whole version, `13.0.3`.
+    /// Complete version: `13.0.3`.
     pub version: Version,
-    /// Components, `base` among them.
+    /// Installed components, including `base`.
     pub components: Vec<String>,
-    /// The wheels, each with the one file that was taken.
+    /// Installed wheels, each with the one file that was installed.
     pub wheels: Vec<PinnedWheel>,
-    /// Whether the library for linking alone was made, where the kit has one.
+    /// Whether the stub library was built, if the kit has one.
     pub stub: bool,
-    /// Bytes on disk.
+    /// Size on disk in bytes.
     pub bytes: u64,
-    /// Number of files of the wheels.
+    /// Number of files in the wheels.
     pub files: u64,
 }
 
-/// An installation that is complete.
+/// A complete installation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prefix {
     /// Its folder.
     pub folder: HostPath,
-    /// The toolkit's root in it.
+    /// The toolkit's root in the folder.
     pub root: HostPath,
-    /// What it holds.
+    /// Its record.
     pub record: PrefixRecord,
 }
 
 impl Prefix {
-    /// The installation in a folder, if there is one and it is complete.
+    /// Reads the installation in a folder; `None` if it is missing or incomplete.
     #[must_use]
     pub fn read(host: &dyn ReadFiles, folder: &HostPath) -> Option<Self> {
         let record: PrefixRecord = store::read_json(host, &folder.join(INSTALLED))?;
@@ -60,7 +60,7 @@ impl Prefix {
         })
     }
 
-    /// `cuda 13.0`.
+    /// Name for messages: `cuda 13.0`.
     #[must_use]
     pub fn label(&self) -> String {
         format!("{} {}", self.record.toolkit, self.record.release)
@@ -73,14 +73,14 @@ impl Prefix {
     }
 }
 
-/// Where a wheel lies in an installation. The start of its sum stands in the name, so that what an attempt with another
-/// lock has left is not taken for it.
+/// The folder of a wheel, relative to the installation. The name includes the start of its hash, so that leftovers of an
+/// attempt with a different lock are not reused.
 pub(super) fn wheel_folder(wheel: &PinnedWheel) -> String {
     let sum = wheel.files.first().and_then(|file| file.sha256.get(..16)).unwrap_or_default();
     format!("wheels/{}-{}-{sum}", wheel.package, wheel.version)
 }
 
-/// Everything that is installed, by toolkit and release.
+/// All installations, sorted by toolkit and release.
 #[must_use]
 pub fn installations(host: &dyn ReadFiles) -> Vec<Prefix> {
     let Some(all) = toolkit_folder(host) else { return Vec::new() };
@@ -91,10 +91,10 @@ pub fn installations(host: &dyn ReadFiles) -> Vec<Prefix> {
     found
 }
 
-/// One installation: the newest of a toolkit, or the one of a release.
+/// Finds an installation of a toolkit: the given release, or else the newest one.
 ///
 /// # Errors
-/// There is none.
+/// Returns [`ProvisionError::NotInstalled`] if no installation matches.
 pub fn find(
     host: &dyn ReadFiles,
     toolkit: &str,
@@ -114,11 +114,11 @@ pub fn find(
 
 /// Paths of one installation.
 pub(super) struct PrefixPlace {
-    /// Where it is published.
+    /// The final folder.
     pub(super) published: HostPath,
-    /// Where it is made.
+    /// The folder of an incomplete installation.
     pub(super) partial: HostPath,
-    /// The one before, for as long as the new one is not in its place.
+    /// The previous installation while it is being replaced.
     pub(super) old: HostPath,
     /// The lock file.
     pub(super) lock: HostPath,
@@ -135,7 +135,7 @@ impl PrefixPlace {
         }
     }
 
-    /// Takes the lock; `waiting` is called if somebody else holds it.
+    /// Acquires the lock. Calls `waiting` first if another process holds it.
     pub(super) fn lock(&self, host: &dyn WriteFiles, waiting: &dyn Fn()) -> Result<FileLock, ProvisionError> {
         let failed = |error: std::io::Error| ProvisionError::of_io(&error);
         if let Some(lock) = host.lock(&self.lock, Wait::No).map_err(failed)? {
@@ -145,7 +145,7 @@ impl PrefixPlace {
         host.lock(&self.lock, Wait::Yes).map_err(failed)?.ok_or(ProvisionError::Interrupted)
     }
 
-    /// Puts what a kill between two renames has left where it belongs. Only under the lock.
+    /// Recovers from a kill between the two renames of a replacement. The caller must hold the lock.
     pub(super) fn recover(&self, host: &dyn WriteFiles) -> std::io::Result<()> {
         if host.exists(&self.published) {
             return host.remove(&self.old);
@@ -157,7 +157,7 @@ impl PrefixPlace {
     }
 }
 
-/// Removes an installation and whatever of one was begun; the name disappears at once, the files follow.
+/// Removes an installation and any incomplete one of the same release. Renames it first, so that it disappears atomically.
 ///
 /// # Errors
 /// See [`ProvisionError`].

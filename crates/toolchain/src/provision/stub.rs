@@ -1,7 +1,7 @@
-//! A library for linking alone: the functions that headers declare, and nothing behind them.
+//! Builds a stub library for linking: it defines the functions that headers declare, without an implementation.
 //!
-//! A driver's library comes with the driver, so a machine without one has nothing to link against. What is linked against
-//! this one asks for the real one when it starts.
+//! The driver installs its own library, so a machine without a driver has no library to link with. A program that is
+//! linked with the stub loads the driver's library at run time.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -12,22 +12,22 @@ use regex_lite::Regex;
 
 use super::kit::Stub;
 
-/// Two thousand empty functions.
+/// Timeout of the compiler for about two thousand empty functions.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// C compilers, the first one that is there.
+/// C compilers in order of preference.
 const COMPILERS: [&str; 3] = ["cc", "gcc", "clang"];
 
-/// A C compiler of the machine.
+/// The first installed C compiler.
 #[must_use]
 pub(super) fn compiler(host: &dyn ReadFiles) -> Option<HostPath> {
     COMPILERS.iter().find_map(|name| find_program(host, name).into_iter().next())
 }
 
-/// Makes the library in a prefix. `Err` is a note for people: what is installed works without it, except for linking
-/// with the driver's library.
+/// Builds the library in a prefix. `Err` contains text for a note: the toolkit works without the library, except for
+/// linking with the driver's library.
 pub(super) fn make(host: &dyn Host, stub: &Stub, prefix: &HostPath) -> Result<(), String> {
-    let compiler = compiler(host).ok_or("there is no C compiler")?;
+    let compiler = compiler(host).ok_or("no C compiler was found")?;
     let mut text = String::new();
     for header in &stub.headers {
         if let Ok(content) = host.read_text(&prefix.join(header)) {
@@ -45,7 +45,7 @@ pub(super) fn make(host: &dyn Host, stub: &Stub, prefix: &HostPath) -> Result<()
         .args(["-shared", "-fPIC", "-nostdlib", "-w", &format!("-Wl,-soname,{}", stub.soname)])
         .args(["-o", library.as_str(), source.as_str()]);
     let output = host.run(&command);
-    // An unneeded source is no reason to fail.
+    // A leftover source file is harmless.
     let _ = host.remove(&source);
     match output {
         Ok(output) if output.success() => Ok(()),
@@ -54,7 +54,7 @@ pub(super) fn make(host: &dyn Host, stub: &Stub, prefix: &HostPath) -> Result<()
     }
 }
 
-/// The names under which the functions of headers are linked.
+/// The symbol names of the functions that headers declare.
 fn functions(headers: &str, stub: &Stub) -> BTreeSet<String> {
     let Ok(pattern) = Regex::new(&stub.function) else { return BTreeSet::new() };
     let mut names = BTreeSet::new();
@@ -82,7 +82,7 @@ mod tests {
     use crate::provision::kit;
 
     #[test]
-    fn headers_tell_every_name_that_is_linked() {
+    fn all_symbol_names_are_found_in_headers() {
         let stub = kit::embedded().kits["cuda"].stub.as_ref().unwrap();
         let header = "\
 #define cuMemAlloc                          cuMemAlloc_v2

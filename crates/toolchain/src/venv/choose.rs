@@ -1,4 +1,4 @@
-//! Pure: the libraries that are needed -> the wheels that hold them, or why there are none.
+//! Selects the wheels that contain the needed libraries. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,70 +13,71 @@ use super::needs::NeededToolkit;
 use super::problem::VenvProblem;
 use super::table::{WheelRelease, WheelRow, WheelTable};
 
-/// What the choice rests on.
+/// The inputs of the selection.
 #[derive(Clone, Copy)]
-pub struct VenvQuestion<'a> {
-    /// The wheels that are known.
+pub struct VenvQuery<'a> {
+    /// The table of known wheels.
     pub table: &'a WheelTable,
-    /// Where it will run.
+    /// The platform of the machine.
     pub platform: Platform,
-    /// Its C library.
+    /// The C library of the machine.
     pub libc: &'a WheelLibc,
-    /// The libraries that are needed, with who needs each.
+    /// The needed libraries, each with the file that needs it.
     pub libraries: &'a BTreeMap<String, String>,
     /// The toolkit that they were built with.
     pub toolkit: Option<&'a NeededToolkit>,
-    /// `--cuda`.
+    /// Major version of CUDA given with `--cuda`.
     pub major: Option<u64>,
-    /// NVIDIA's driver, where there is one.
+    /// Version of NVIDIA's driver, if installed.
     pub driver: Option<&'a Version>,
-    /// Which driver which release needs.
+    /// The CUDA description, for the minimum driver of each release.
     pub cuda: &'a Description,
 }
 
 /// The wheels to install.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VenvChoice<'a> {
-    /// The release that they are of.
+    /// The selected release.
     pub release: &'a WheelRelease,
-    /// In the order in which their libraries are loaded.
+    /// The wheels in load order.
     pub wheels: Vec<&'a WheelRow>,
-    /// Libraries that no wheel holds.
+    /// Libraries that no known wheel contains.
     pub unknown: Vec<String>,
 }
 
-/// Chooses the wheels. Without libraries, those that programs usually need.
+/// Selects the wheels. If no libraries are given, selects the default wheels of the release.
 ///
 /// # Errors
-/// Two majors of CUDA, a release without wheels, a driver or a C library that is too old, another platform.
-pub fn choose<'a>(question: &VenvQuestion<'a>) -> Result<VenvChoice<'a>, VenvProblem> {
-    let os = question.platform.os;
-    let majors = question.majors()?;
-    let release = question.release(&majors)?;
-    let known = question.libraries.keys().filter_map(|library| release.wheel_of(os, library));
+/// The libraries need two major versions of CUDA, the release has no wheels, the driver or the C library is too old, or the
+/// platform has no wheels.
+pub fn choose<'a>(query: &VenvQuery<'a>) -> Result<VenvChoice<'a>, VenvProblem> {
+    let os = query.platform.os;
+    let majors = query.majors()?;
+    let release = query.release(&majors)?;
+    let known = query.libraries.keys().filter_map(|library| release.wheel_of(os, library));
     let mut packages: BTreeSet<&str> = known.map(|wheel| wheel.package.as_str()).collect();
-    if question.libraries.is_empty() {
+    if query.libraries.is_empty() {
         packages =
             release.wheels.iter().filter(|wheel| wheel.usual).map(|wheel| wheel.package.as_str()).collect();
     }
-    let unknown = question.libraries.keys().filter(|library| release.wheel_of(os, library).is_none());
+    let unknown = query.libraries.keys().filter(|library| release.wheel_of(os, library).is_none());
     let choice =
         VenvChoice { release, wheels: release.with_needs(&packages), unknown: unknown.cloned().collect() };
     for wheel in &choice.wheels {
-        question.refuse_platform(wheel)?;
+        query.refuse_platform(wheel)?;
     }
     Ok(choice)
 }
 
-impl<'a> VenvQuestion<'a> {
-    /// The majors that every library can be of.
+impl<'a> VenvQuery<'a> {
+    /// The major versions of CUDA that contain every library.
     fn majors(&self) -> Result<BTreeSet<u64>, VenvProblem> {
         let os = self.platform.os;
-        let mut left = self.table.majors();
-        // Who left no other choice, for the message.
+        let mut remaining = self.table.majors();
+        // The first input that determined the major version, for the message.
         let mut because: Option<(String, u64)> = None;
-        let mut narrow = |what: String, to: &BTreeSet<u64>| -> Result<(), VenvProblem> {
-            let both: BTreeSet<u64> = left.intersection(to).copied().collect();
+        let mut restrict = |what: String, to: &BTreeSet<u64>| -> Result<(), VenvProblem> {
+            let both: BTreeSet<u64> = remaining.intersection(to).copied().collect();
             let major = to.first().copied().unwrap_or_default();
             if both.is_empty() {
                 let (first, other) = because.clone().unwrap_or_default();
@@ -89,23 +90,23 @@ impl<'a> VenvQuestion<'a> {
             if both.len() == 1 && because.is_none() {
                 because = Some((what, major));
             }
-            left = both;
+            remaining = both;
             Ok(())
         };
         if let Some(major) = self.major {
             if !self.table.majors().contains(&major) {
                 return Err(self.no_release(&format!("CUDA {major}")));
             }
-            narrow(format!("--cuda {major}"), &BTreeSet::from([major]))?;
+            restrict(format!("--cuda {major}"), &BTreeSet::from([major]))?;
         }
         for (library, by) in self.libraries {
             let majors = self.table.majors_of(os, library);
             let what = format!("`{library}`, which {by} needs");
             if !majors.is_empty() {
-                narrow(what, &majors)?;
+                restrict(what, &majors)?;
             } else if let Some(release) = libraries::release(library) {
                 if self.table.majors().contains(&release.major()) {
-                    narrow(what, &BTreeSet::from([release.major()]))?;
+                    restrict(what, &BTreeSet::from([release.major()]))?;
                 } else {
                     return Err(self.no_release(&what));
                 }
@@ -114,12 +115,12 @@ impl<'a> VenvQuestion<'a> {
         if let Some(toolkit) = self.toolkit {
             let major = toolkit.version.major();
             if self.table.majors().contains(&major) {
-                narrow(format!("the toolkit of the build ({})", toolkit.from), &BTreeSet::from([major]))?;
+                restrict(format!("the toolkit of the build ({})", toolkit.from), &BTreeSet::from([major]))?;
             } else if self.libraries.is_empty() {
                 return Err(self.no_release(&format!("CUDA {}", toolkit.version)));
             }
         }
-        Ok(left)
+        Ok(remaining)
     }
 
     fn no_release(&self, what: &str) -> VenvProblem {
@@ -127,38 +128,38 @@ impl<'a> VenvQuestion<'a> {
         VenvProblem::refused(id!("venv.no-wheels")).value("what", what).value("known", known.join(", "))
     }
 
-    /// The release to take of these majors: not below the toolkit, and one that the driver serves.
+    /// Selects a release of these major versions that is not older than the toolkit and that the driver supports.
     fn release(&self, majors: &BTreeSet<u64>) -> Result<&'a WheelRelease, VenvProblem> {
         let of_majors =
             || self.table.releases.iter().filter(|release| majors.contains(&release.cuda.major()));
-        let served: Vec<&WheelRelease> =
+        let supported: Vec<&WheelRelease> =
             of_majors().filter(|release| self.too_old(release).is_none()).collect();
-        if served.is_empty() {
+        if supported.is_empty() {
             let release = of_majors().next().ok_or_else(|| self.no_release("the libraries"))?;
             let floor = self.too_old(release).map(Version::as_str).unwrap_or_default();
             return Err(self.driver_too_old(release, floor));
         }
-        // A toolkit of another major says nothing about these libraries.
+        // A toolkit of another major version does not restrict the release.
         let toolkit = self.toolkit.filter(|toolkit| majors.contains(&toolkit.version.major()));
         let Some(toolkit) = toolkit else {
             let newest = self.driver.and_then(|driver| self.cuda.newest_for_driver(driver));
             let fits =
-                served.iter().rev().find(|release| newest.is_none_or(|newest| release.cuda <= *newest));
-            return Ok(fits.copied().unwrap_or(served[0]));
+                supported.iter().rev().find(|release| newest.is_none_or(|newest| release.cuda <= *newest));
+            return Ok(fits.copied().unwrap_or(supported[0]));
         };
         let enough = |release: &&&WheelRelease| {
             let built = (toolkit.version.major(), toolkit.version.minor());
             release.cuda.major() == built.0 && release.cuda.minor() >= built.1
         };
-        served.iter().find(enough).copied().ok_or_else(|| {
+        supported.iter().find(enough).copied().ok_or_else(|| {
             VenvProblem::refused(id!("venv.toolkit-newer"))
                 .value("toolkit", toolkit.version.as_str())
                 .value("from", toolkit.from.as_str())
-                .value("newest", served.last().map(|release| release.cuda.as_str()).unwrap_or_default())
+                .value("newest", supported.last().map(|release| release.cuda.as_str()).unwrap_or_default())
         })
     }
 
-    /// The oldest driver for a release, if the driver here is older.
+    /// The minimum driver of a release, if the installed driver is older.
     fn too_old(&self, release: &WheelRelease) -> Option<&'a Version> {
         let driver = self.driver?;
         self.cuda.driver_floor(&release.cuda, self.platform.os).filter(|floor| driver < *floor)
@@ -180,7 +181,7 @@ impl<'a> VenvQuestion<'a> {
         }
     }
 
-    /// A wheel has to run on this machine; that is told before anything is downloaded.
+    /// Refuses a wheel that the machine does not support, before anything is downloaded.
     fn refuse_platform(&self, wheel: &WheelRow) -> Result<(), VenvProblem> {
         let mut nearest = TagFit::OtherPlatform;
         for file in wheel.files() {
@@ -197,7 +198,7 @@ impl<'a> VenvQuestion<'a> {
             TagFit::NeedsNewerGlibc(needs) => {
                 let here = match self.libc {
                     WheelLibc::Glibc(Some(version)) => version.as_str(),
-                    _ => "another one",
+                    _ => "another C library",
                 };
                 named(VenvProblem::refused(id!("venv.libc")))
                     .value("needs", needs.as_str())
@@ -235,8 +236,8 @@ mod tests {
         }
     }
 
-    /// The release and the wheels, or the id of the problem with its values.
-    fn ask(case: &VenvCase) -> Result<(String, Vec<String>), VenvProblem> {
+    /// The release and its packages, or the problem.
+    fn select(case: &VenvCase) -> Result<(String, Vec<String>), VenvProblem> {
         let libraries =
             case.libraries.iter().map(|name| ((*name).to_owned(), "libx.so".to_owned())).collect();
         let version = |text: &str| text.parse::<Version>().unwrap();
@@ -248,7 +249,7 @@ mod tests {
             other => WheelLibc::Glibc(Some(version(other))),
         };
         let driver = case.driver.map(version);
-        let choice = choose(&VenvQuestion {
+        let choice = choose(&VenvQuery {
             table: WheelTable::embedded(),
             platform: case.platform,
             libc: &libc,
@@ -264,7 +265,7 @@ mod tests {
 
     #[track_caller]
     fn check(case: &VenvCase, release: &str, packages: &[&str]) {
-        let (chosen, wheels) = ask(case).unwrap();
+        let (chosen, wheels) = select(case).unwrap();
         assert_eq!(
             (chosen.as_str(), wheels.iter().map(String::as_str).collect::<Vec<_>>()),
             (release, packages.to_vec())
@@ -273,7 +274,7 @@ mod tests {
 
     #[track_caller]
     fn refused(case: &VenvCase, id: DiagnosticId, values: &[(&str, &str)]) {
-        let problem = ask(case).unwrap_err();
+        let problem = select(case).unwrap_err();
         assert_eq!(problem.draft.id, id);
         for (name, value) in values {
             let found = problem.draft.values.get(*name).map(String::as_str).unwrap_or_default();
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn libraries_and_toolkit_make_the_set() {
+    fn libraries_and_toolkit_determine_the_wheels() {
         let twelve = ["nvidia-cuda-runtime-cu12", "nvidia-cuda-nvrtc-cu12", "nvidia-cublas-cu12"];
         let thirteen = ["nvidia-cuda-runtime", "nvidia-cuda-nvrtc", "nvidia-cublas"];
         let cublas = ["libcublas.so.12", "libcudart.so.12"].as_slice();
@@ -297,7 +298,7 @@ mod tests {
             "13.0",
             &thirteen[..1],
         );
-        // Not below the toolkit that built it.
+        // The release must not be older than the toolkit of the build.
         check(
             &VenvCase { libraries: &["libcublas.so.13"], toolkit: Some("13.2.1"), ..VenvCase::default() },
             "13.5",
@@ -305,7 +306,7 @@ mod tests {
         );
         check(&VenvCase { major: Some(12), ..VenvCase::default() }, "12.9", &twelve);
         check(&VenvCase { ..VenvCase::default() }, "13.5", &thirteen);
-        // One library that both majors have, and what else it was built with.
+        // Both major versions contain this library; the toolkit or the driver decides.
         let curand = ["libcurand.so.10"].as_slice();
         check(
             &VenvCase { libraries: curand, toolkit: Some("12.9"), ..VenvCase::default() },
@@ -320,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_chooses_what_it_serves_and_refuses_the_rest() {
+    fn driver_restricts_the_release() {
         check(
             &VenvCase { libraries: &["libcudart.so.13"], driver: Some("580.65.06"), ..VenvCase::default() },
             "13.0",
@@ -335,11 +336,15 @@ mod tests {
         let older =
             VenvCase { libraries: &["libcudart.so.12"], driver: Some("470.57"), ..VenvCase::default() };
         refused(&older, id!("venv.driver-too-old"), &[("floor", "525.60.13")]);
-        assert_eq!(ask(&older).unwrap_err().draft.case, None, "there is no other major to offer");
+        assert_eq!(
+            select(&older).unwrap_err().draft.case,
+            None,
+            "the driver supports no known major version"
+        );
     }
 
     #[test]
-    fn two_majors_in_one_process_are_refused() {
+    fn two_major_versions_in_one_process_are_refused() {
         let both = VenvCase { libraries: &["libcublas.so.12", "libcudart.so.13"], ..VenvCase::default() };
         refused(
             &both,
@@ -354,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_wheel_is_refused_or_told() {
+    fn libraries_without_wheels_are_refused_or_reported() {
         refused(
             &VenvCase { libraries: &["libcudart.so.11.0"], ..VenvCase::default() },
             id!("venv.no-wheels"),
@@ -373,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_that_no_wheel_is_made_for_are_told_before_the_download() {
+    fn unsupported_machines_are_refused_before_the_download() {
         let cublas = ["libcublas.so.12"].as_slice();
         let old = VenvCase { libraries: cublas, glibc: "2.17", ..VenvCase::default() };
         refused(

@@ -1,5 +1,5 @@
-//! Libraries of an environment beside a program that is given away: everything that the program's libraries name, and
-//! what they open while they run.
+//! Copies libraries of an environment next to a program for distribution: those that its files need, and those that the
+//! libraries load at run time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,21 +9,21 @@ use gpubuild_host::{HostPath, ReadFiles, WriteFiles};
 use super::problem::VenvProblem;
 use super::table::{WheelRelease, same};
 
-/// A library that was copied.
+/// A copied library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopiedLibrary {
-    /// Where it came from.
+    /// Source path.
     pub from: HostPath,
-    /// Where it lies now.
+    /// Destination path.
     pub to: HostPath,
-    /// In bytes.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
-/// Libraries of an environment that these names lead to, in alphabetical order.
+/// The libraries with these names and all that they need or load, by name.
 ///
 /// # Errors
-/// One that a wheel of the release should hold is not in the folders, or can't be read.
+/// A library that a wheel of the release contains is missing in the folders, or cannot be read.
 pub fn closure(
     host: &dyn ReadFiles,
     release: &WheelRelease,
@@ -32,34 +32,34 @@ pub fn closure(
 ) -> Result<BTreeMap<String, HostPath>, VenvProblem> {
     let platform = host.platform();
     let mut found: BTreeMap<String, HostPath> = BTreeMap::new();
-    let mut waiting: Vec<String> = names.iter().cloned().collect();
-    while let Some(name) = waiting.pop() {
+    let mut pending: Vec<String> = names.iter().cloned().collect();
+    while let Some(name) = pending.pop() {
         if found.keys().any(|known| same(platform.os, known, &name)) {
             continue;
         }
-        // What no wheel holds is the system's.
+        // Libraries that no wheel contains belong to the system.
         let Some(wheel) = release.wheel_of(platform.os, &name) else { continue };
         let path = folders.iter().map(|folder| folder.join(&name)).find(|path| host.is_file(path));
         let path = path.ok_or_else(|| {
             VenvProblem::failed(id!("venv.incomplete"))
-                .value("what", format!("`{name}` of {}", wheel.package))
+                .value("what", format!("`{name}` of {} is missing", wheel.package))
         })?;
         let library = gpubuild_object::read(host, &path, platform.arch).map_err(|error| {
             VenvProblem::failed(id!("venv.not-loadable"))
-                .value("how", "can't be read")
+                .value("how", "cannot be read")
                 .value("error", format!("{path}: {error}"))
         })?;
-        waiting.extend(library.needed.into_iter().map(|needed| needed.name));
-        waiting.extend(wheel.opens(platform.os).iter().cloned());
+        pending.extend(library.needed.into_iter().map(|needed| needed.name));
+        pending.extend(wheel.opens(platform.os).iter().cloned());
         found.insert(name, path);
     }
     Ok(found)
 }
 
-/// Copies libraries into a folder. One of the same size that is not older is left as it is.
+/// Copies libraries into a folder. An existing copy is kept if it has the same size and is not older.
 ///
 /// # Errors
-/// The folder can't be written.
+/// A library cannot be read, or the folder cannot be written.
 pub fn copy(
     host: &dyn WriteFiles,
     libraries: &BTreeMap<String, HostPath>,

@@ -1,4 +1,5 @@
-//! A virtual environment: adopted by its `pyvenv.cfg` and never touched beyond installing, or made where there is none.
+//! Virtual environments: adopts an existing one by its `pyvenv.cfg`, or creates one. Existing environments are changed only
+//! by installing packages.
 
 use std::time::Duration;
 
@@ -12,26 +13,26 @@ use gpubuild_host::{Command, Host, HostInfo, HostPath, Os, ReadFiles, RunError, 
 
 use super::problem::VenvProblem;
 
-/// uv may fetch a Python for it.
+/// Timeout for creating an environment; uv may download Python.
 const DEADLINE: Duration = Duration::from_secs(10 * 60);
 
-/// An environment that wheels can be installed into.
+/// A usable virtual environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VirtualEnvironment {
     /// Its folder.
     pub folder: HostPath,
-    /// Its Python.
+    /// Its Python interpreter.
     pub python: HostPath,
-    /// The version of its Python.
+    /// Version of the interpreter.
     pub version: Version,
-    /// The folder that wheels are unpacked in.
+    /// Its `site-packages` folder.
     pub site: HostPath,
 }
 
-/// The environment in a folder; `None` if there is nothing yet.
+/// Adopts the environment in a folder; `None` if the folder is empty or does not exist.
 ///
 /// # Errors
-/// Something else is there, or an environment that cannot be used. Nothing is changed.
+/// The folder contains something else, or an unusable environment. Nothing is changed.
 pub fn adopt(
     host: &dyn ReadFiles,
     folder: &HostPath,
@@ -42,20 +43,20 @@ pub fn adopt(
         Ok(_) => {}
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => {
-            return Err(not_one(folder, &format!("it can't be listed ({error})")));
+            return Err(not_one(folder, &format!("it cannot be listed ({error})")));
         }
     }
     let config = folder.join("pyvenv.cfg");
     let Ok(text) = host.read_text(&config) else {
         let conda = host.is_dir(&folder.join("conda-meta"));
-        let what = if conda { "it is an environment of conda" } else { "it holds no `pyvenv.cfg`" };
+        let what = if conda { "it is a conda environment" } else { "it has no `pyvenv.cfg`" };
         return Err(not_one(folder, what));
     };
     let os = host.platform().os;
     let python = match own_python(host, folder, os) {
         Some(python) => python,
         None if own_python(host, folder, other(os)).is_some() => {
-            return Err(elsewhere(folder, "its layout is that of another system"));
+            return Err(elsewhere(folder, "it has the layout of another system"));
         }
         None => return Err(broken(host, folder, &config, &text, os)),
     };
@@ -89,8 +90,8 @@ fn broken(host: &dyn ReadFiles, folder: &HostPath, config: &HostPath, text: &str
     let home = value(text, &["home"]).unwrap_or("an unknown folder");
     let link = folder.join(programs(os)[0]);
     let why = match host.read_link(&link) {
-        Ok(target) => format!("its Python, `{target}`, is gone"),
-        Err(_) => format!("it has no Python of its own; it was made from the one in `{home}`"),
+        Ok(target) => format!("its Python, `{target}`, does not exist"),
+        Err(_) => format!("it has no Python; it was created with the one in `{home}`"),
     };
     VenvProblem::refused(id!("venv.broken"))
         .value("path", folder.as_str())
@@ -98,7 +99,7 @@ fn broken(host: &dyn ReadFiles, folder: &HostPath, config: &HostPath, text: &str
         .evidence(Evidence::file(config.as_str(), format!("home = {home}")))
 }
 
-/// Where the Python of an environment is, best first.
+/// Paths of the interpreter in an environment, preferred ones first.
 fn programs(os: Os) -> &'static [&'static str] {
     match os {
         Os::Windows => &["Scripts/python.exe"],
@@ -114,11 +115,11 @@ fn own_python(host: &dyn ReadFiles, folder: &HostPath, os: Os) -> Option<HostPat
     programs(os).iter().map(|program| folder.join(program)).find(|path| host.is_file(path))
 }
 
-/// A Python for another processor or system cannot load what is installed for this one.
+/// Refuses an environment whose Python is for another processor or system.
 fn refuse_foreign(host: &dyn ReadFiles, folder: &HostPath, python: &HostPath) -> Result<(), VenvProblem> {
     let here = host.platform();
     let real = host.canonical(python).unwrap_or_else(|_| python.clone());
-    // A wrapper script, or a recording without content, tells nothing.
+    // Accept files that cannot be parsed: wrapper scripts, and recordings without content.
     let Ok(program) = gpubuild_object::read(host, &real, here.arch) else { return Ok(()) };
     let known = program.also.contains(&here.arch.id()) || program.machine.is(here.arch);
     if program.format.os() == here.os && known {
@@ -126,7 +127,7 @@ fn refuse_foreign(host: &dyn ReadFiles, folder: &HostPath, python: &HostPath) ->
     }
     let (format, machine) = (program.format.label(), program.machine.name);
     let why = format!(
-        "its Python is an {format} program for {machine}, and this is {} on {}",
+        "its Python is an {format} program for {machine}, but this is {} on {}",
         here.os.id(),
         here.arch.id()
     );
@@ -144,12 +145,12 @@ fn site(host: &dyn ReadFiles, folder: &HostPath, os: Os) -> Option<HostPath> {
         .find(|site| host.is_dir(site))
 }
 
-/// `3.11` of `lib/python3.11/site-packages`.
+/// The version in the path of `site-packages`: `3.11` of `lib/python3.11/site-packages`.
 fn version_of_site(site: &HostPath) -> Option<Version> {
     site.parent()?.file_name()?.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().ok()
 }
 
-/// The value of the first key that is there.
+/// The value of the first of these keys in a `pyvenv.cfg`.
 fn value<'t>(text: &'t str, keys: &[&str]) -> Option<&'t str> {
     let find = |key: &&str| {
         text.lines().find_map(|line| {
@@ -160,43 +161,43 @@ fn value<'t>(text: &'t str, keys: &[&str]) -> Option<&'t str> {
     keys.iter().find_map(find).filter(|value| !value.is_empty())
 }
 
-/// How an environment is made.
+/// Creates environments.
 #[derive(Clone, Copy)]
 pub struct VenvCreator<'a> {
     /// The machine.
     pub host: &'a dyn Host,
-    /// uv and Python.
+    /// Paths of uv and Python.
     pub tools: &'a InstalledTools,
-    /// `--python`: a version or a program.
+    /// Python version or program given with `--python`.
     pub python: Option<&'a str>,
-    /// Whether uv may fetch a Python.
+    /// Whether uv may download Python.
     pub network: Network,
-    /// What installs the missing parts of a Python here.
+    /// The command that installs missing parts of Python on this system.
     pub install: Option<&'a str>,
 }
 
 impl VenvCreator<'_> {
-    /// Makes one. What is left of a failure is removed; what a kill leaves is removed by the next call.
+    /// Creates an environment. Removes it if this fails. If the process is killed, the next call removes it.
     ///
     /// # Errors
-    /// No Python, one without ensurepip, or what the program said.
-    pub fn make(&self, folder: &HostPath, oldest: &Version) -> Result<VirtualEnvironment, VenvProblem> {
-        let mark = mark(self.host, folder);
-        if let Some(mark) = &mark {
-            let io = |error: std::io::Error| VenvProblem::io("write", mark, &error);
-            self.host.write(mark, folder.as_str().as_bytes()).map_err(io)?;
+    /// Python is missing or has no ensurepip, or uv or Python failed.
+    pub fn create(&self, folder: &HostPath, oldest: &Version) -> Result<VirtualEnvironment, VenvProblem> {
+        let marker = marker_file(self.host, folder);
+        if let Some(marker) = &marker {
+            let io = |error: std::io::Error| VenvProblem::io("write", marker, &error);
+            self.host.write(marker, folder.as_str().as_bytes()).map_err(io)?;
         }
-        let made = self.run(folder).and_then(|()| {
-            adopt(self.host, folder, oldest)?.ok_or_else(|| failed(folder, "there is nothing in it"))
+        let created = self.run(folder).and_then(|()| {
+            adopt(self.host, folder, oldest)?.ok_or_else(|| failed(folder, "the folder is empty"))
         });
-        if made.is_err() {
-            // A failure to clean up is in nobody's way: the mark stays and the next call tries again.
+        if created.is_err() {
+            // If the removal fails, the marker remains and the next call tries again.
             let _ = self.host.remove(folder);
         }
-        if let Some(mark) = mark.filter(|_| !self.host.exists(folder) || made.is_ok()) {
-            let _ = self.host.remove(&mark);
+        if let Some(marker) = marker.filter(|_| !self.host.exists(folder) || created.is_ok()) {
+            let _ = self.host.remove(&marker);
         }
-        made
+        created
     }
 
     fn run(&self, folder: &HostPath) -> Result<(), VenvProblem> {
@@ -221,10 +222,12 @@ impl VenvCreator<'_> {
         match self.host.run(&asked) {
             Ok(output) if output.success() => {}
             Ok(output) => {
-                let said = output.stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
-                let problem = VenvProblem::refused(id!("venv.ensurepip-missing"))
-                    .value("python", &program)
-                    .evidence(Evidence::new(gpubuild_detect::finding::EvidenceKind::Exec, &program, said));
+                let last_line =
+                    output.stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+                let problem =
+                    VenvProblem::refused(id!("venv.ensurepip-missing")).value("python", &program).evidence(
+                        Evidence::new(gpubuild_detect::finding::EvidenceKind::Exec, &program, last_line),
+                    );
                 return Err(self.with_install(problem));
             }
             Err(RunError::NotFound { .. }) => {
@@ -248,18 +251,18 @@ impl VenvCreator<'_> {
         if output.success() {
             return Ok(());
         }
-        let said: Vec<&str> = output
+        let lines: Vec<&str> = output
             .stderr
             .lines()
             .chain(output.stdout.lines())
             .map(str::trim)
             .filter(|line| !line.is_empty())
             .collect();
-        Err(failed(folder, &said.iter().rev().take(3).rev().copied().collect::<Vec<_>>().join("; ")))
+        Err(failed(folder, &lines.iter().rev().take(3).rev().copied().collect::<Vec<_>>().join("; ")))
     }
 }
 
-/// `--python 3.12` names a program of that version.
+/// The program for `--python`: `python3.12` for `3.12`.
 fn program_of(python: &str) -> String {
     if python.starts_with(|c: char| c.is_ascii_digit()) {
         format!("python{python}")
@@ -279,27 +282,27 @@ fn stopped(folder: &HostPath, error: &RunError) -> VenvProblem {
     }
 }
 
-/// The file that says that this folder is being made by us.
-fn mark(host: &dyn HostInfo, folder: &HostPath) -> Option<HostPath> {
-    state(host, folder, "making")
+/// The marker file that exists while gpubuild creates an environment in the folder.
+fn marker_file(host: &dyn HostInfo, folder: &HostPath) -> Option<HostPath> {
+    cache_file(host, folder, "making")
 }
 
-/// The file that is locked while an environment is changed.
+/// The lock file of an environment.
 #[must_use]
 pub fn lock_file(host: &dyn HostInfo, folder: &HostPath) -> Option<HostPath> {
-    state(host, folder, "lock")
+    cache_file(host, folder, "lock")
 }
 
-fn state(host: &dyn HostInfo, folder: &HostPath, kind: &str) -> Option<HostPath> {
+fn cache_file(host: &dyn HostInfo, folder: &HostPath, kind: &str) -> Option<HostPath> {
     let name = &store::sha256(folder.key().as_bytes())[..16];
     Some(gpubuild_host::folders::cache_folder(host)?.join("environments").join(&format!("{name}.{kind}")))
 }
 
-/// Removes what a kill has left of an environment that was being made. The lock has to be held.
-pub fn clear_half_made(host: &dyn WriteFiles, folder: &HostPath) {
-    let Some(mark) = mark(host, folder).filter(|mark| host.is_file(mark)) else { return };
+/// Removes an environment whose creation was interrupted by a kill. The caller must hold the lock.
+pub fn remove_partial(host: &dyn WriteFiles, folder: &HostPath) {
+    let Some(marker) = marker_file(host, folder).filter(|marker| host.is_file(marker)) else { return };
     if host.remove(folder).is_ok() {
-        let _ = host.remove(&mark);
+        let _ = host.remove(&marker);
     }
 }
 
@@ -326,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn environments_are_adopted_by_their_configuration() {
+    fn environments_are_adopted_by_pyvenv_cfg() {
         let host = machine(Os::Linux)
             .file("/v/pyvenv.cfg", CONFIG)
             .link("/v/bin/python", "/usr/bin/python3.11")
@@ -336,7 +339,7 @@ mod tests {
         let found = adopt(&host, &host.path("/v"), &oldest()).unwrap().unwrap();
         assert_eq!(found.version.as_str(), "3.11.2");
         assert_eq!(found.site.as_str(), "/v/lib/python3.11/site-packages");
-        // As uv writes it, on Windows.
+        // The format of uv, on Windows.
         let host = machine(Os::Windows)
             .file(
                 r"C:\v\pyvenv.cfg",
@@ -351,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_told_and_left_alone() {
+    fn unusable_environments_are_refused() {
         let host = machine(Os::Linux)
             .file("/plain/readme", "")
             .file("/conda/conda-meta/history", "")
@@ -366,10 +369,10 @@ mod tests {
             .bytes("/foreign/bin/python", &program(183))
             .file("/file", "")
             .build();
-        for (folder, id, said) in [
+        for (folder, id, text) in [
             ("/plain", "venv.not-an-environment", "pyvenv.cfg"),
             ("/conda", "venv.not-an-environment", "conda"),
-            ("/file", "venv.not-an-environment", "can't be listed"),
+            ("/file", "venv.not-an-environment", "cannot be listed"),
             ("/windows", "venv.other-platform", "another system"),
             ("/gone", "venv.broken", "/opt/python3.9/bin/python3.9"),
             ("/old", "venv.python-too-old", "3.6.8"),
@@ -377,11 +380,11 @@ mod tests {
         ] {
             let (found, values) = refusal(&host, folder);
             assert_eq!(found, id, "{folder}: {values}");
-            assert!(values.contains(said), "{folder}: {values}");
+            assert!(values.contains(text), "{folder}: {values}");
         }
     }
 
-    /// The smallest program: a header with one segment that holds it all.
+    /// A minimal ELF program: a header and one segment that contains the complete file.
     fn program(machine: u16) -> Vec<u8> {
         let mut bytes = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
         bytes.extend(2_u16.to_le_bytes());
@@ -396,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn a_python_without_ensurepip_is_told_with_the_package_of_this_distribution() {
+    fn python_without_ensurepip_is_reported_with_the_install_command() {
         let host = machine(Os::Linux)
             .executable("/usr/bin/python3")
             .command_result(
@@ -411,16 +414,16 @@ mod tests {
         let tools =
             InstalledTools { python: Some(host.path("/usr/bin/python3")), ..InstalledTools::default() };
         let install = Some("sudo apt install python3-venv");
-        let maker =
+        let creator =
             VenvCreator { host: &host, tools: &tools, python: None, network: Network::Allowed, install };
-        let problem = maker.make(&host.path("/v"), &oldest()).unwrap_err();
+        let problem = creator.create(&host.path("/v"), &oldest()).unwrap_err();
         assert_eq!(problem.draft.id, "venv.ensurepip-missing");
         assert_eq!(problem.draft.steps["install_environment"], ["sudo apt install python3-venv"]);
         assert!(problem.draft.evidence[0].value.contains("No module named 'ensurepip'"));
-        let maker = VenvCreator { tools: &InstalledTools::default(), ..maker };
-        assert_eq!(maker.make(&host.path("/v"), &oldest()).unwrap_err().draft.id, "venv.python-missing");
-        let maker = VenvCreator { python: Some("3.99"), ..maker };
-        let problem = maker.make(&host.path("/v"), &oldest()).unwrap_err();
+        let creator = VenvCreator { tools: &InstalledTools::default(), ..creator };
+        assert_eq!(creator.create(&host.path("/v"), &oldest()).unwrap_err().draft.id, "venv.python-missing");
+        let creator = VenvCreator { python: Some("3.99"), ..creator };
+        let problem = creator.create(&host.path("/v"), &oldest()).unwrap_err();
         assert_eq!(problem.draft.values["python"], "python3.99");
     }
 }

@@ -1,4 +1,4 @@
-//! What an environment has of the wheels: whole, damaged, another version, or nothing.
+//! Determines the state of wheels in an environment: complete, damaged, another version, or absent.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use gpubuild_host::{HostPath, ReadFiles};
 use super::environment::VirtualEnvironment;
 use super::problem::VenvProblem;
 
-/// A distribution that an environment says it has.
+/// A package with metadata in an environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Distribution {
     /// Its version.
@@ -19,27 +19,27 @@ pub struct Distribution {
 /// The state of one wheel in an environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WheelState {
-    /// Nothing of it is there.
+    /// The package is not installed.
     Absent,
-    /// Every file that it lists is there, with its size.
-    Whole,
-    /// It says that it is there and is not all there: an installation that was killed, a file that was removed.
+    /// All files in its RECORD exist and have the recorded sizes.
+    Complete,
+    /// Its metadata exists, but files are missing or changed, for example after a killed installation.
     Damaged {
-        /// The folder that says so.
+        /// Its `.dist-info` folder.
         info: HostPath,
-        /// What is missing.
+        /// The first problem.
         why: String,
     },
-    /// Another version is there.
+    /// Another version is installed.
     Other {
-        /// Which.
+        /// The installed version.
         version: String,
     },
 }
 
-/// The name of a distribution as all spellings of it compare (PEP 503).
+/// Normalizes a package name (PEP 503).
 #[must_use]
-pub fn normal(name: &str) -> String {
+pub fn normalized(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for c in name.chars() {
         match c {
@@ -51,10 +51,10 @@ pub fn normal(name: &str) -> String {
     out
 }
 
-/// What an environment says that it has, by normal name.
+/// The packages of an environment by normalized name, from their `.dist-info` folders.
 ///
 /// # Errors
-/// Its folder can't be read.
+/// `site-packages` cannot be read.
 pub fn distributions(
     host: &dyn ReadFiles,
     environment: &VirtualEnvironment,
@@ -64,12 +64,12 @@ pub fn distributions(
     let distribution = |name: String| {
         let (package, version) = name.strip_suffix(".dist-info")?.rsplit_once('-')?;
         let info = site.join(&name);
-        Some((normal(package), Distribution { version: version.to_owned(), info }))
+        Some((normalized(package), Distribution { version: version.to_owned(), info }))
     };
     Ok(names.into_iter().filter_map(distribution).collect())
 }
 
-/// The state of a wheel.
+/// Determines the state of a wheel.
 #[must_use]
 pub fn state(
     host: &dyn ReadFiles,
@@ -78,21 +78,25 @@ pub fn state(
     package: &str,
     version: &str,
 ) -> WheelState {
-    let Some(found) = distributions.get(&normal(package)) else { return WheelState::Absent };
-    match missing(host, environment, found) {
-        // What is left of another version is not worth keeping either.
+    let Some(found) = distributions.get(&normalized(package)) else { return WheelState::Absent };
+    match first_problem(host, environment, found) {
+        // A damaged package can be replaced, whatever its version.
         Some(why) => WheelState::Damaged { info: found.info.clone(), why },
-        None if found.version == version => WheelState::Whole,
+        None if found.version == version => WheelState::Complete,
         None => WheelState::Other { version: found.version.clone() },
     }
 }
 
-/// The first file of a distribution that is not as it lists it. Sizes are compared, not contents.
-fn missing(host: &dyn ReadFiles, environment: &VirtualEnvironment, found: &Distribution) -> Option<String> {
+/// The first file that differs from a package's RECORD. Compares sizes only.
+fn first_problem(
+    host: &dyn ReadFiles,
+    environment: &VirtualEnvironment,
+    found: &Distribution,
+) -> Option<String> {
     let record = found.info.join("RECORD");
-    // Installers write it last.
+    // Installers write RECORD last.
     let Ok(text) = host.read_text(&record) else {
-        return Some("its list of files was never written".to_owned());
+        return Some("its RECORD is missing".to_owned());
     };
     text.lines().find_map(|line| {
         let mut fields = line.rsplitn(3, ',');
@@ -101,21 +105,21 @@ fn missing(host: &dyn ReadFiles, environment: &VirtualEnvironment, found: &Distr
         let path = environment.site.join(name).normalized();
         match host.stat(&path) {
             Ok(stat) if stat.size == size => None,
-            Ok(stat) => Some(format!("`{name}` has {} bytes and should have {size}", stat.size)),
-            Err(_) => Some(format!("`{name}` is not there")),
+            Ok(stat) => Some(format!("`{name}` has {} bytes instead of {size}", stat.size)),
+            Err(_) => Some(format!("`{name}` is missing")),
         }
     })
 }
 
-/// Distributions of an environment that ask for a package, with what they ask for: `torch 2.7.0 (==12.6.4.1)`.
+/// Packages of an environment that require a package, with their requirement: `torch 2.7.0 (==12.6.4.1)`.
 #[must_use]
 pub fn wanted_by(
     host: &dyn ReadFiles,
     distributions: &BTreeMap<String, Distribution>,
     package: &str,
 ) -> Vec<String> {
-    let wanted = normal(package);
-    let asks = |(name, distribution): (&String, &Distribution)| {
+    let wanted = normalized(package);
+    let requires_package = |(name, distribution): (&String, &Distribution)| {
         let text = host.read_text(&distribution.info.join("METADATA")).ok()?;
         text.lines().take_while(|line| !line.is_empty()).find_map(|line| {
             let requirement = line.strip_prefix("Requires-Dist:")?.trim();
@@ -123,10 +127,10 @@ pub fn wanted_by(
             let (asked, rest) = requirement.split_at(end.unwrap_or(requirement.len()));
             let rest = rest.split(';').next().unwrap_or_default().trim().trim_matches(['(', ')']);
             let how = if rest.is_empty() { String::new() } else { format!(" ({rest})") };
-            (normal(asked) == wanted).then(|| format!("{name} {}{how}", distribution.version))
+            (normalized(asked) == wanted).then(|| format!("{name} {}{how}", distribution.version))
         })
     };
-    distributions.iter().filter_map(asks).collect()
+    distributions.iter().filter_map(requires_package).collect()
 }
 
 #[cfg(test)]
@@ -136,7 +140,7 @@ mod tests {
 
     const SITE: &str = "/v/lib/python3.11/site-packages";
 
-    fn look(files: &[(&str, &str)], package: &str, version: &str) -> (WheelState, Vec<String>) {
+    fn inspect(files: &[(&str, &str)], package: &str, version: &str) -> (WheelState, Vec<String>) {
         let mut builder = RecordedHost::builder(Os::Linux, Arch::X86_64).directory(SITE);
         for (name, text) in files {
             builder = builder.file(&format!("{SITE}/{name}"), text);
@@ -153,31 +157,31 @@ mod tests {
     }
 
     #[test]
-    fn a_wheel_is_whole_damaged_another_or_absent() {
+    fn wheel_states_are_distinguished() {
         let record = "nvidia/lib/a.so,sha256=x,3\nx-1.0.dist-info/RECORD,,\n\"odd,name\",sha256=y,1\n";
-        let whole = [("x-1.0.dist-info/RECORD", record), ("nvidia/lib/a.so", "abc"), ("odd,name", "1")];
-        assert_eq!(look(&whole, "X", "1.0").0, WheelState::Whole);
-        assert_eq!(look(&whole, "x", "1.1").0, WheelState::Other { version: "1.0".into() });
-        assert_eq!(look(&[], "x", "1.0").0, WheelState::Absent);
-        let why = |files: &[(&str, &str)]| match look(files, "x", "1.0").0 {
+        let complete = [("x-1.0.dist-info/RECORD", record), ("nvidia/lib/a.so", "abc"), ("odd,name", "1")];
+        assert_eq!(inspect(&complete, "X", "1.0").0, WheelState::Complete);
+        assert_eq!(inspect(&complete, "x", "1.1").0, WheelState::Other { version: "1.0".into() });
+        assert_eq!(inspect(&[], "x", "1.0").0, WheelState::Absent);
+        let why = |files: &[(&str, &str)]| match inspect(files, "x", "1.0").0 {
             WheelState::Damaged { why, .. } => why,
             other => panic!("{other:?}"),
         };
-        assert_eq!(why(&whole[..1]), "`nvidia/lib/a.so` is not there");
+        assert_eq!(why(&complete[..1]), "`nvidia/lib/a.so` is missing");
         assert_eq!(
-            why(&[whole[0], ("nvidia/lib/a.so", "ab"), whole[2]]),
-            "`nvidia/lib/a.so` has 2 bytes and should have 3"
+            why(&[complete[0], ("nvidia/lib/a.so", "ab"), complete[2]]),
+            "`nvidia/lib/a.so` has 2 bytes instead of 3"
         );
-        assert_eq!(why(&[("x-1.0.dist-info/METADATA", "")]), "its list of files was never written");
+        assert_eq!(why(&[("x-1.0.dist-info/METADATA", "")]), "its RECORD is missing");
     }
 
     #[test]
-    fn who_needs_a_package_is_named() {
+    fn packages_that_require_a_package_are_listed() {
         let torch = "Metadata-Version: 2.1\nRequires-Dist: nvidia_cublas.cu12 (==12.6.4.1) ; platform_system == \"Linux\"\n\nRequires-Dist: nvidia-cublas-cu12\n";
         let files = [
             ("torch-2.7.0.dist-info/METADATA", torch),
             ("y-1.dist-info/METADATA", "Requires-Dist: nvidia-cublas-cu12-x\n"),
         ];
-        assert_eq!(look(&files, "nvidia-cublas-cu12", "1").1, ["torch 2.7.0 (==12.6.4.1)"]);
+        assert_eq!(inspect(&files, "nvidia-cublas-cu12", "1").1, ["torch 2.7.0 (==12.6.4.1)"]);
     }
 }

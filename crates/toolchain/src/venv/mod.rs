@@ -1,9 +1,10 @@
-//! `gpubuild venv`: a Python environment with the run-time wheels that built libraries need, and how programs find them.
+//! `gpubuild venv`: Python environments with the run-time wheels that built libraries need.
 //!
-//! [`needs`] reads from the artifact manifest which libraries are needed, [`choose`] says which wheels hold them (pure;
-//! the table is `toolkits/tables/runtime-wheels.toml`), [`environment`] adopts or makes the environment, [`installed`] tells what
-//! is in it, [`verify`] has a child load what was installed, and [`VenvRecord`] keeps for `link`, `build` and build scripts
-//! where it lies. [`copy`] puts the libraries beside a program instead.
+//! [`needs`] determines the required libraries from the artifact manifest. [`choose`] selects the wheels that contain them
+//! (pure; the table is `toolkits/tables/runtime-wheels.toml`). [`environment`] adopts or creates the environment,
+//! [`installed`] lists its packages, [`provide`](mod@provide) installs the missing wheels, and [`verify`] loads the libraries
+//! in a child process. [`VenvRecord`] stores the result for `link`, `build` and build scripts. [`copy`] copies the libraries
+//! next to a program instead.
 
 pub mod choose;
 pub mod copy;

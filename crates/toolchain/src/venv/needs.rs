@@ -1,4 +1,4 @@
-//! Which libraries the last build needs while it runs: what built files name, and what stands on the link line.
+//! Determines the toolkit libraries that the last build needs at run time, from the built files and the link line.
 
 use std::collections::BTreeMap;
 
@@ -11,21 +11,21 @@ use gpubuild_plan::artifacts::{Artifact, LinkItem, Manifest};
 
 use super::table::{WheelTable, link_name};
 
-/// What a build needs of toolkits while it runs.
+/// The toolkit libraries that a build needs at run time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RuntimeNeeds {
-    /// By library: who needs it.
-    pub libraries: BTreeMap<String, NeededLibraries>,
-    /// The toolkit that it was built with, where something tells.
+    /// Needed libraries by file name.
+    pub libraries: BTreeMap<String, NeededLibrary>,
+    /// The toolkit that it was built with, if known.
     pub toolkit: Option<NeededToolkit>,
 }
 
-/// A library that is needed.
+/// A needed library.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NeededLibraries {
-    /// File name of who needs it, or `the link line`.
+pub struct NeededLibrary {
+    /// File name of the binary that needs it, or `the link line`.
     pub by: String,
-    /// Whose it is.
+    /// The backend that it belongs to.
     pub backend: Backend,
 }
 
@@ -34,11 +34,11 @@ pub struct NeededLibraries {
 pub struct NeededToolkit {
     /// Its version.
     pub version: Version,
-    /// What told.
+    /// Where the version was found: the compiler with its version, or the toolkit's root.
     pub from: String,
 }
 
-/// Reads them from a manifest and the program that was linked with it.
+/// Determines the needs from a manifest and, optionally, the program that was linked with it.
 #[must_use]
 pub fn of_build(
     host: &dyn ReadFiles,
@@ -81,13 +81,13 @@ pub fn of_build(
     if needs.toolkit.is_none() {
         needs.toolkit = linked.iter().find_map(|path| toolkit_of(inventory, path));
     }
-    // What is built here is found through its own folder.
+    // Programs find built libraries by their own search path.
     let own = |library: &String| built.iter().any(|file| file.path.ends_with(&format!("/{library}")));
     needs.libraries.retain(|library, _| !own(library));
     needs
 }
 
-/// The copy of a toolkit that a library lies in.
+/// The toolkit copy that contains a library.
 fn toolkit_of(inventory: &Inventory, library: &HostPath) -> Option<NeededToolkit> {
     let copy = inventory.of("cuda").iter().find(|copy| library.is_inside(&copy.root))?;
     Some(NeededToolkit { version: copy.version()?.clone(), from: copy.root.to_string() })
@@ -98,7 +98,7 @@ struct Finder<'a> {
     table: &'a WheelTable,
     os: Os,
     needs: RuntimeNeeds,
-    /// Libraries of toolkits that are linked, links resolved.
+    /// Paths of linked toolkit libraries, each with symbolic links resolved and as written.
     linked: Vec<HostPath>,
 }
 
@@ -108,10 +108,10 @@ impl Finder<'_> {
         self.needs
             .libraries
             .entry(library.to_owned())
-            .or_insert(NeededLibraries { by: by.to_owned(), backend });
+            .or_insert(NeededLibrary { by: by.to_owned(), backend });
     }
 
-    /// What an executable or shared library names.
+    /// Adds the libraries that an executable or shared library needs.
     fn inside(&mut self, file: &Artifact) {
         let path = self.host.path(&file.path);
         let Ok(binary) = gpubuild_object::read(self.host, &path, self.host.platform().arch) else { return };
@@ -121,12 +121,12 @@ impl Finder<'_> {
         }
     }
 
-    /// A library on the link line by its path: programs name what it calls itself.
+    /// Adds a library that the link line gives by path. Programs load it by its soname.
     fn linked(&mut self, path: &HostPath) {
         let file = path.file_name().unwrap_or_default();
         let name = match gpubuild_object::read(self.host, path, self.host.platform().arch) {
             Ok(library) => library.name.or_else(|| Some(file.to_owned())),
-            // An import library of Windows, a linker script.
+            // A Windows import library or a linker script.
             Err(_) => self.by_link_name(stem(self.os, file)),
         };
         if let Some(name) = name.filter(|name| toolkit_library(name).is_some()) {
@@ -136,7 +136,7 @@ impl Finder<'_> {
         }
     }
 
-    /// A library on the link line by its name alone.
+    /// Adds a library that the link line gives by name.
     fn named(&mut self, name: &str, folders: &[HostPath]) {
         let file = format!("lib{name}.so");
         let found = folders.iter().map(|folder| folder.join(&file)).find(|path| self.host.is_file(path));
@@ -150,7 +150,7 @@ impl Finder<'_> {
         }
     }
 
-    /// The library of the table that a linker asks for by a name: of the toolkit's major where that is known.
+    /// The library in the table for a linker name; of the toolkit's major version, if known.
     fn by_link_name(&self, name: &str) -> Option<String> {
         let major = self.needs.toolkit.as_ref().map(|toolkit| toolkit.version.major());
         let releases = self.table.releases.iter().rev();
@@ -171,7 +171,7 @@ fn stem(os: Os, file: &str) -> &str {
     }
 }
 
-/// Whose a library is, if it belongs to a toolkit and may be shipped with programs.
+/// The backend of a library, if it belongs to a toolkit and may be distributed with programs.
 fn toolkit_library(name: &str) -> Option<Backend> {
     let library = libraries::find(name)?;
     library.backend.filter(|_| library.role == LibraryRole::Runtime)
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn names_on_the_link_line_become_libraries_of_the_toolkits_major() {
+    fn linker_names_map_to_libraries_of_the_toolkits_major() {
         let system = |name: &str| LinkItem::System { name: name.into() };
         let line = vec![system("cublas"), system("cudart"), system("m"), system("cuda")];
         assert_eq!(needed(Os::Linux, line.clone(), Some("12.4.131")), ["libcublas.so.12", "libcudart.so.12"]);
@@ -236,14 +236,14 @@ mod tests {
     }
 
     #[test]
-    fn import_libraries_and_paths_count_and_static_ones_do_not() {
+    fn import_libraries_and_paths_are_included_and_static_libraries_are_not() {
         let shared = |path: &str| LinkItem::Shared { path: path.into() };
         let line = vec![
             shared("C:/CUDA/lib/x64/cublas.lib"),
             LinkItem::Static { path: "C:/CUDA/lib/x64/cudart_static.lib".into() },
         ];
         assert_eq!(needed(Os::Windows, line, Some("13.0.88")), ["cublas64_13.dll"]);
-        // Not readable here: the name has to do.
+        // The file does not exist, so the library is found by its name.
         assert_eq!(needed(Os::Linux, vec![shared("/c/lib/libcufft.so")], Some("12.0")), ["libcufft.so.11"]);
     }
 }

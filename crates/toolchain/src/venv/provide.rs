@@ -1,5 +1,6 @@
-//! Brings an environment to where it has the wheels of a choice: looks first, refuses what would harm, installs what is
-//! missing, and has a child load it. A second call finds everything as it was and starts no process.
+//! Provides an environment with the selected wheels: inspects it, refuses changes that could break other projects, installs
+//! missing wheels, and loads the libraries in a child process. If nothing has changed since the last call, no process is
+//! started.
 
 use std::collections::BTreeMap;
 
@@ -19,52 +20,52 @@ use super::problem::VenvProblem;
 use super::table::{WheelRow, WheelTable};
 use super::verify;
 
-/// Whether anything may be changed.
+/// Which changes are allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// What is missing is installed; another version that is there is a reason to stop.
+    /// Install missing wheels; refuse to replace other versions.
     Install,
-    /// Another version is replaced.
+    /// Install missing wheels and replace other versions.
     Force,
-    /// Nothing is changed.
+    /// Change nothing.
     Check,
 }
 
-/// Everything that is needed to provide an environment.
+/// The inputs for providing an environment.
 #[derive(Clone, Copy)]
 pub struct ProvideJob<'a, 'c> {
     /// The machine.
     pub host: &'a dyn Host,
-    /// The wheels that are known.
+    /// The table of known wheels.
     pub table: &'a WheelTable,
-    /// The wheels to install; `None` makes an empty environment.
+    /// The wheels to install; `None` creates an empty environment.
     pub choice: Option<&'c VenvChoice<'c>>,
     /// The C library of the machine.
     pub libc: &'a WheelLibc,
-    /// Where.
+    /// Folder of the environment.
     pub folder: &'a HostPath,
-    /// uv and Python.
+    /// Paths of uv and Python.
     pub tools: &'a InstalledTools,
-    /// `--python`.
+    /// Python version or program given with `--python`.
     pub python: Option<&'a str>,
-    /// Whether anything may be downloaded.
+    /// Whether downloads are allowed.
     pub network: Network,
-    /// Folders with wheels.
+    /// Folders with wheels, searched in addition to the index.
     pub find_links: &'a [HostPath],
-    /// Whether anything may be changed.
+    /// Which changes are allowed.
     pub mode: Mode,
-    /// What installs the missing parts of a Python here.
+    /// The command that installs missing parts of Python on this system.
     pub install: Option<&'a str>,
-    /// What was verified the last time.
+    /// The record of the last verification.
     pub previous: Option<&'a VenvRecord>,
-    /// Who is told.
+    /// Receives progress events.
     pub sink: Sink<'a>,
 }
 
-/// What became of a wheel.
+/// What was done with a wheel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Became {
-    /// It was there.
+pub enum WheelOutcome {
+    /// It was already installed.
     Present,
     /// It was installed.
     Installed,
@@ -72,29 +73,29 @@ pub enum Became {
     Replaced,
 }
 
-/// An environment that has what is needed.
+/// An environment with all selected wheels.
 #[derive(Debug, Clone)]
 pub struct Provided<'a> {
     /// The environment.
     pub environment: VirtualEnvironment,
-    /// Whether it was made.
+    /// Whether the environment was created.
     pub made: bool,
-    /// The wheels with what became of them.
-    pub wheels: Vec<(&'a WheelRow, Became)>,
-    /// Their libraries, in the order in which they are loaded.
+    /// The wheels with their outcomes.
+    pub wheels: Vec<(&'a WheelRow, WheelOutcome)>,
+    /// Paths of their libraries in load order.
     pub libraries: Vec<HostPath>,
-    /// What the libraries answered.
+    /// The versions that the libraries report.
     pub answers: Answers,
-    /// Whether they were loaded now, and not only before.
+    /// Whether this call loaded them; otherwise the versions come from the last record.
     pub loaded: bool,
 }
 
-/// Why an environment does not have what is needed.
+/// An environment that cannot be provided.
 #[derive(Debug)]
 pub enum ProvideError {
-    /// It was refused, or it does not work.
+    /// The request was refused, or the libraries do not work.
     Problem(VenvProblem),
-    /// The installer failed.
+    /// uv or pip failed.
     Install(PipInstallError),
 }
 
@@ -107,7 +108,7 @@ impl From<VenvProblem> for ProvideError {
 /// Provides an environment.
 ///
 /// # Errors
-/// See [`ProvideError`]. What can be known beforehand is told before anything is changed.
+/// See [`ProvideError`]. Problems that can be detected in advance are reported before anything is changed.
 pub fn provide<'c>(job: &ProvideJob<'_, 'c>) -> Result<Provided<'c>, ProvideError> {
     let wheels = job.choice.map(|choice| choice.wheels.clone()).unwrap_or_default();
     let oldest = &job.table.python;
@@ -115,20 +116,20 @@ pub fn provide<'c>(job: &ProvideJob<'_, 'c>) -> Result<Provided<'c>, ProvideErro
     let (environment, made) = match environment::adopt(job.host, job.folder, oldest)? {
         Some(environment) => (environment, false),
         None if job.mode == Mode::Check => {
-            return Err(incomplete(&format!("`{}`", job.folder)).into());
+            return Err(incomplete(&format!("`{}` does not exist", job.folder)).into());
         }
         None => {
             let ProvideJob { host, tools, python, network, install, .. } = *job;
-            (VenvCreator { host, tools, python, network, install }.make(job.folder, oldest)?, true)
+            (VenvCreator { host, tools, python, network, install }.create(job.folder, oldest)?, true)
         }
     };
     let plan = ProvidePlan::of(job, &environment, &wheels)?;
-    let became = plan.act(job, &environment)?;
+    let outcomes = plan.act(job, &environment)?;
     let libraries = verify::libraries(&environment.site, &wheels, job.host.platform());
     if let Some(path) = libraries.iter().find(|path| !job.host.is_file(path)) {
-        return Err(incomplete(&format!("`{path}`")).into());
+        return Err(incomplete(&format!("`{path}` is missing")).into());
     }
-    let nothing_new = became.iter().all(|(_, became)| *became == Became::Present);
+    let nothing_new = outcomes.iter().all(|(_, outcome)| *outcome == WheelOutcome::Present);
     let known = job.previous.filter(|record| {
         job.mode != Mode::Check && nothing_new && record.is_current(job.host) && holds(record, &libraries)
     });
@@ -137,10 +138,10 @@ pub fn provide<'c>(job: &ProvideJob<'_, 'c>) -> Result<Provided<'c>, ProvideErro
         None if wheels.is_empty() => (Answers::default(), false),
         None => (verify::verify(job.host, &libraries, &wheels)?, true),
     };
-    Ok(Provided { environment, made, wheels: became, libraries, answers, loaded })
+    Ok(Provided { environment, made, wheels: outcomes, libraries, answers, loaded })
 }
 
-/// Whether exactly these libraries were verified.
+/// Whether a record is for exactly these libraries.
 fn holds(record: &VenvRecord, libraries: &[HostPath]) -> bool {
     record.libraries.len() == libraries.len()
         && libraries.iter().all(|path| record.libraries.contains_key(path.as_str()))
@@ -150,7 +151,7 @@ fn incomplete(what: &str) -> VenvProblem {
     VenvProblem::failed(id!("venv.incomplete")).value("what", what)
 }
 
-/// Two at once would install over each other. Only who may change anything locks.
+/// Locks the environment against concurrent installations. [`Mode::Check`] needs no lock.
 fn lock(job: &ProvideJob<'_, '_>) -> Result<Option<FileLock>, VenvProblem> {
     let Some(path) = environment::lock_file(job.host, job.folder).filter(|_| job.mode != Mode::Check) else {
         return Ok(None);
@@ -160,11 +161,11 @@ fn lock(job: &ProvideJob<'_, '_>) -> Result<Option<FileLock>, VenvProblem> {
         job.host.create_dir_all(&folder).map_err(io)?;
     }
     let lock = job.host.lock(&path, Wait::Yes).map_err(io)?;
-    environment::clear_half_made(job.host, job.folder);
+    environment::remove_partial(job.host, job.folder);
     Ok(lock)
 }
 
-/// What has to be done to the wheels of an environment.
+/// The states of the selected wheels in an environment, which determine the actions.
 struct ProvidePlan<'a> {
     steps: Vec<(&'a WheelRow, WheelState)>,
 }
@@ -187,7 +188,7 @@ impl<'a> ProvidePlan<'a> {
                     return Err(conflict(job, &there, wheel, version));
                 }
                 WheelState::Absent if job.mode == Mode::Check => {
-                    return Err(incomplete(&format!("{} {}", wheel.package, wheel.version)));
+                    return Err(incomplete(&format!("{} {} is not installed", wheel.package, wheel.version)));
                 }
                 WheelState::Damaged { why, .. } if job.mode == Mode::Check => {
                     return Err(incomplete(&format!("{} {}: {why}", wheel.package, wheel.version)));
@@ -195,34 +196,34 @@ impl<'a> ProvidePlan<'a> {
                 _ => {}
             }
         }
-        if steps.iter().any(|(_, state)| *state != WheelState::Whole) {
+        if steps.iter().any(|(_, state)| *state != WheelState::Complete) {
             refuse_read_only(job.host, environment)?;
         }
         Ok(Self { steps })
     }
 
-    /// Installs what is missing. What is damaged says that it is there, so that installers would pass it over: it loses
-    /// the folder that says so first.
+    /// Installs missing wheels. Removes the `.dist-info` folder of damaged ones first, because installers would otherwise
+    /// consider them installed.
     fn act(
         self,
         job: &ProvideJob<'_, '_>,
         environment: &VirtualEnvironment,
-    ) -> Result<Vec<(&'a WheelRow, Became)>, ProvideError> {
-        let mut became = Vec::new();
+    ) -> Result<Vec<(&'a WheelRow, WheelOutcome)>, ProvideError> {
+        let mut outcomes = Vec::new();
         let mut install = Vec::new();
         for (wheel, state) in self.steps {
             if let WheelState::Damaged { info, .. } = &state {
                 job.host.remove(info).map_err(|error| VenvProblem::io("remove", info, &error))?;
             }
-            if state != WheelState::Whole {
+            if state != WheelState::Complete {
                 install.push(wheel.pinned(job.host.platform(), job.libc));
             }
-            let is = match state {
-                WheelState::Whole => Became::Present,
-                WheelState::Other { .. } => Became::Replaced,
-                WheelState::Absent | WheelState::Damaged { .. } => Became::Installed,
+            let outcome = match state {
+                WheelState::Complete => WheelOutcome::Present,
+                WheelState::Other { .. } => WheelOutcome::Replaced,
+                WheelState::Absent | WheelState::Damaged { .. } => WheelOutcome::Installed,
             };
-            became.push((wheel, is));
+            outcomes.push((wheel, outcome));
         }
         if !install.is_empty() {
             let options = Options { network: job.network, find_links: job.find_links };
@@ -230,11 +231,11 @@ impl<'a> ProvidePlan<'a> {
             python::install(job.host, job.tools, &install, into, options, job.sink)
                 .map_err(ProvideError::Install)?;
         }
-        Ok(became)
+        Ok(outcomes)
     }
 }
 
-/// Another version is there: whoever put it there may need it.
+/// The problem that another version is installed, with the packages that require it.
 fn conflict(
     job: &ProvideJob<'_, '_>,
     there: &BTreeMap<String, Distribution>,
@@ -247,8 +248,8 @@ fn conflict(
         .value("package", wheel.package.as_str())
         .value("has", version)
         .value("pinned", wheel.version.as_str());
-    let problem = by.iter().fold(problem, |problem, who| {
-        problem.evidence(Evidence::file(job.folder.as_str(), format!("{who} needs {}", wheel.package)))
+    let problem = by.iter().fold(problem, |problem, package| {
+        problem.evidence(Evidence::file(job.folder.as_str(), format!("{package} needs {}", wheel.package)))
     });
     if by.is_empty() { problem } else { problem.value("by", by.join(", ")).case("needed") }
 }
@@ -256,7 +257,7 @@ fn conflict(
 fn refuse_read_only(host: &dyn WriteFiles, environment: &VirtualEnvironment) -> Result<(), VenvProblem> {
     match host.temporary_dir(&environment.site) {
         Ok(folder) => {
-            // It is empty; leaving it behind would be all that goes wrong.
+            // The folder is empty, so an error is harmless.
             let _ = host.remove(&folder);
             Ok(())
         }
@@ -317,20 +318,24 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_loaded_once_and_then_known() {
+    fn installed_libraries_are_loaded_once() {
         let host = with_runtime("12.9.79").probe(verify::PROBE, r#"{"cudart":12090}"#).build();
         assert_eq!(run(&host, Mode::Install, None), Ok((1, true)));
         let library = host.path(&format!("{SITE}/nvidia/cuda_runtime/lib/libcudart.so.12"));
         let record = VenvRecord::new(&host, &host.path("/v"), "12.9", &[library]);
         assert_eq!(run(&host, Mode::Install, Some(&record)), Ok((1, false)));
-        assert_eq!(run(&host, Mode::Check, Some(&record)), Ok((1, true)), "a check loads it again");
+        assert_eq!(run(&host, Mode::Check, Some(&record)), Ok((1, true)), "a check loads the library again");
         let other = VenvRecord::new(&host, &host.path("/v"), "12.9", &[]);
-        assert_eq!(run(&host, Mode::Install, Some(&other)), Ok((1, true)), "another set was verified");
+        assert_eq!(
+            run(&host, Mode::Install, Some(&other)),
+            Ok((1, true)),
+            "the record is for other libraries"
+        );
         assert!(environment::fits_search_path("/v/lib"));
     }
 
     #[test]
-    fn another_version_is_never_replaced_in_silence() {
+    fn other_versions_are_not_replaced_without_force() {
         let torch = format!("{SITE}/torch-2.7.0.dist-info/METADATA");
         let host = with_runtime("12.9.99")
             .file(&torch, "Requires-Dist: nvidia-cuda-runtime-cu12==12.9.99; platform_system == \"Linux\"\n")
@@ -346,18 +351,18 @@ mod tests {
     }
 
     #[test]
-    fn an_environment_that_cannot_be_written_is_told_before_anything_starts() {
-        // A recording is a machine that nobody can write to.
+    fn read_only_environment_is_refused_before_installation() {
+        // Recorded hosts are read-only.
         let host = with_runtime("12.9.70").build();
         let error = run(&host, Mode::Force, None).unwrap_err();
         assert!(error.starts_with("venv.read-only") && error.contains(SITE), "{error}");
     }
 
     #[test]
-    fn a_check_says_what_is_missing_and_changes_nothing() {
+    fn check_reports_missing_wheels() {
         let host = with_runtime("12.9.79").probe(verify::PROBE, r#"{"cudart":12090}"#).build();
         assert_eq!(run(&host, Mode::Check, None), Ok((1, true)));
         let empty = RecordedHost::builder(Os::Linux, Arch::X86_64).directory("/v").build();
-        assert_eq!(run(&empty, Mode::Check, None), Err("venv.incomplete `/v`".to_owned()));
+        assert_eq!(run(&empty, Mode::Check, None), Err("venv.incomplete `/v` does not exist".to_owned()));
     }
 }

@@ -1,22 +1,22 @@
-//! Pure: folders of libraries as a setting of the loader's search variable, for shells and for workflows of GitHub.
+//! Formats the loader's search path variable for shells and for GitHub workflows. Pure.
 
 use gpubuild_core::shell::{fish, posix, powershell};
 use gpubuild_host::Os;
 
-/// For whom the setting is written.
+/// Output formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shell {
-    /// sh, bash, zsh: for `eval`.
+    /// sh, bash, zsh; for `eval`.
     Sh,
-    /// fish: for `source`.
+    /// fish; for `source`.
     Fish,
-    /// PowerShell: for `Invoke-Expression`.
+    /// PowerShell; for `Invoke-Expression`.
     Powershell,
-    /// Lines for the file that `GITHUB_ENV` names.
+    /// Lines for the file in `GITHUB_ENV`.
     Github,
 }
 
-/// The variable in which the loader of a platform searches.
+/// The variable with the search path of a platform's loader.
 #[must_use]
 pub fn variable(os: Os) -> &'static str {
     match os {
@@ -26,7 +26,7 @@ pub fn variable(os: Os) -> &'static str {
     }
 }
 
-/// Puts folders before what the variable holds. `now` is its present value, for GitHub, which knows no expansion.
+/// Prepends folders to the variable. `now` is its current value; it is needed for GitHub, which has no expansion.
 #[must_use]
 pub fn setting(shell: Shell, os: Os, folders: &[String], now: Option<&str>) -> String {
     let name = variable(os);
@@ -49,7 +49,7 @@ pub fn setting(shell: Shell, os: Os, folders: &[String], now: Option<&str>) -> S
         Shell::Github => {
             let before = now.filter(|now| !now.is_empty()).map(|now| format!("{separator}{now}"));
             let value = list + &before.unwrap_or_default();
-            // A line that ends the value must not be in it.
+            // The value must not contain the delimiter line.
             let mut end = "gpubuild_end".to_owned();
             while value.lines().any(|line| line == end) {
                 end.push('_');
@@ -63,10 +63,10 @@ pub fn setting(shell: Shell, os: Os, folders: &[String], now: Option<&str>) -> S
 mod tests {
     use super::*;
 
-    const HOSTILE: &str = "/a b/$(id)/it's `x` \"q\" \\ \u{2019}";
+    const SPECIAL: &str = "/a b/$(id)/it's `x` \"q\" \\ \u{2019}";
 
     #[test]
-    fn values_are_put_before_what_is_there() {
+    fn folders_are_prepended_to_the_current_value() {
         let folders = ["/v/a".to_owned(), "/v/b".to_owned()];
         for (shell, text) in [
             (Shell::Sh, "export LD_LIBRARY_PATH='/v/a:/v/b'\"${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}\"\n"),
@@ -83,8 +83,8 @@ mod tests {
     }
 
     #[test]
-    fn hostile_folders_stay_values() {
-        let folders = [HOSTILE.to_owned()];
+    fn folders_with_special_characters_are_quoted() {
+        let folders = [SPECIAL.to_owned()];
         let shown = |shell| setting(shell, Os::Linux, &folders, None);
         assert!(
             shown(Shell::Sh)

@@ -1,4 +1,4 @@
-//! Which wheel holds which library: the form of `toolkits/tables/runtime-wheels.toml`.
+//! The table of run-time wheels and their libraries: `toolkits/tables/runtime-wheels.toml`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
@@ -11,68 +11,68 @@ use gpubuild_plan::wheels::tag::{self, TagFit, WheelLibc};
 use gpubuild_toolkits::tables;
 use serde::Deserialize;
 
-/// The form that this version reads.
+/// The supported schema.
 const SCHEMA: u32 = 1;
 
-/// All wheels that are known.
+/// The known run-time wheels.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WheelTable {
     schema: u32,
-    /// The oldest Python that takes them.
+    /// The oldest Python version that the wheels support.
     pub python: Version,
-    /// What installs the missing parts of a Python that can't make environments, by distribution or package manager.
+    /// Commands that install the parts of Python that are needed to create environments, by distribution or package manager.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
-    /// Why a backend needs no wheel.
+    /// Explanations why a backend needs no wheels.
     #[serde(default)]
     pub none: BTreeMap<Backend, String>,
-    /// Releases of CUDA, the oldest first.
+    /// CUDA releases, the oldest first.
     #[serde(default, rename = "release")]
     pub releases: Vec<WheelRelease>,
 }
 
-/// The wheels of one release of CUDA.
+/// The wheels of one CUDA release.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WheelRelease {
-    /// `12.9`.
+    /// The release: `12.9`.
     pub cuda: Version,
-    /// In the order in which their libraries are loaded: what a library opens stands before it.
+    /// The wheels in load order: a library that another one loads is in an earlier wheel.
     #[serde(rename = "wheel")]
     pub wheels: Vec<WheelRow>,
 }
 
-/// A wheel with libraries.
+/// A wheel with its libraries.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WheelRow {
-    /// Its name on the index.
+    /// Package name in the index.
     pub package: String,
     /// Its version.
     pub version: String,
-    /// The folder of its libraries below `site-packages`; `{arch}` stands for `x86_64` and `arm64`.
+    /// The folder of its libraries in `site-packages`; `{arch}` is replaced by `x86_64` or `arm64`.
     folder: BTreeMap<Os, String>,
-    /// Its libraries in the order in which they are loaded.
+    /// File names of its libraries in load order.
     libraries: BTreeMap<Os, Vec<String>>,
-    /// Whether it is installed where it is only known that CUDA is needed.
+    /// Whether it is installed by default, if the needed libraries are not known.
     #[serde(default)]
     pub usual: bool,
-    /// Wheels that it is installed with.
+    /// Packages that it requires.
     #[serde(default)]
     pub needs: Vec<String>,
-    /// Libraries that its libraries open while they run: no loader sees that they are needed.
+    /// Libraries that its libraries load at run time, which are not in their headers.
     #[serde(default)]
     opens: BTreeMap<Os, Vec<String>>,
-    /// How its version is asked once it is loaded.
+    /// How to query the version of its library.
     pub asks: Option<CudaRequest>,
-    /// What the answer has to be.
+    /// The expected version.
     pub answers: Option<Version>,
-    /// One file per platform.
+    /// One wheel file per platform.
     files: Vec<PinnedFile>,
 }
 
-/// How a library is asked for its version.
+/// A version query of a library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CudaRequest {
@@ -83,7 +83,7 @@ pub enum CudaRequest {
 }
 
 impl CudaRequest {
-    /// The key of the answer.
+    /// The key of the result in the probe's answer.
     #[must_use]
     pub fn key(self) -> &'static str {
         match self {
@@ -94,10 +94,10 @@ impl CudaRequest {
 }
 
 impl WheelTable {
-    /// The one that is part of the program.
+    /// The embedded table.
     ///
     /// # Panics
-    /// If the embedded file is broken, which a test rules out.
+    /// Panics if the embedded table is invalid, which tests rule out.
     #[must_use]
     pub fn embedded() -> &'static Self {
         static TABLE: OnceLock<WheelTable> = OnceLock::new();
@@ -109,10 +109,10 @@ impl WheelTable {
         })
     }
 
-    /// Reads one.
+    /// Parses and checks a table.
     ///
     /// # Errors
-    /// What is wrong, with line and caret where it is the syntax.
+    /// The first problem; for syntax errors with the line and a caret.
     pub fn parse(text: &str) -> Result<Self, String> {
         gpubuild_toml::from_str::<Self>(text).map_err(|error| error.to_string())?.checked()
     }
@@ -120,7 +120,7 @@ impl WheelTable {
     fn checked(self) -> Result<Self, String> {
         let mut table = self;
         if table.schema != SCHEMA {
-            return Err(format!("`schema` is {}, and this gpubuild reads {SCHEMA}", table.schema));
+            return Err(format!("`schema` is {}, but this version of gpubuild reads {SCHEMA}", table.schema));
         }
         table.releases.sort_by(|left, right| left.cuda.cmp(&right.cuda));
         for release in &table.releases {
@@ -129,14 +129,14 @@ impl WheelTable {
         Ok(table)
     }
 
-    /// The majors of CUDA for which a library is known.
+    /// The major versions of CUDA that have a library.
     #[must_use]
     pub fn majors_of(&self, os: Os, library: &str) -> BTreeSet<u64> {
         let holds = |release: &&WheelRelease| release.wheel_of(os, library).is_some();
         self.releases.iter().filter(holds).map(|release| release.cuda.major()).collect()
     }
 
-    /// All majors that are known.
+    /// All major versions of CUDA in the table.
     #[must_use]
     pub fn majors(&self) -> BTreeSet<u64> {
         self.releases.iter().map(|release| release.cuda.major()).collect()
@@ -148,7 +148,7 @@ impl WheelRelease {
         let is_sum = |text: &str| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         for wheel in &self.wheels {
             if let Some(file) = wheel.files.iter().find(|file| !is_sum(&file.sha256)) {
-                return Err(format!("`{}` is no sha256 of `{}`", file.sha256, file.name));
+                return Err(format!("`{}` is not a sha256 hash (`{}`)", file.sha256, file.name));
             }
             if let Some(need) =
                 wheel.needs.iter().find(|need| self.wheels.iter().all(|other| other.package != **need))
@@ -159,13 +159,13 @@ impl WheelRelease {
         Ok(())
     }
 
-    /// The wheel that holds a library.
+    /// The wheel that contains a library.
     #[must_use]
     pub fn wheel_of(&self, os: Os, library: &str) -> Option<&WheelRow> {
         self.wheels.iter().find(|wheel| wheel.libraries(os).iter().any(|name| same(os, name, library)))
     }
 
-    /// These wheels and all that they need, in the order of the table.
+    /// These packages and all that they require, in the order of the table.
     #[must_use]
     pub fn with_needs(&self, packages: &BTreeSet<&str>) -> Vec<&WheelRow> {
         let mut wanted: BTreeSet<&str> = packages.clone();
@@ -187,19 +187,19 @@ impl WheelRelease {
 }
 
 impl WheelRow {
-    /// Its libraries in the order in which they are loaded.
+    /// File names of its libraries in load order.
     #[must_use]
     pub fn libraries(&self, os: Os) -> &[String] {
         self.libraries.get(&os).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Libraries that its libraries open while they run.
+    /// Libraries that its libraries load at run time.
     #[must_use]
     pub fn opens(&self, os: Os) -> &[String] {
         self.opens.get(&os).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Where its libraries lie below `site-packages`.
+    /// The folder of its libraries in `site-packages`; `None` if the platform has none.
     #[must_use]
     pub fn folder(&self, platform: Platform) -> Option<String> {
         let arch = match platform.arch {
@@ -209,7 +209,7 @@ impl WheelRow {
         Some(self.folder.get(&platform.os)?.replace("{arch}", arch))
     }
 
-    /// What the installer gets: the files that run on a machine.
+    /// The wheel with only the files that a machine supports, for the installer.
     #[must_use]
     pub fn pinned(&self, platform: Platform, libc: &WheelLibc) -> PinnedWheel {
         let fits = |file: &&PinnedFile| tag::fit(&file.name, platform, libc) == TagFit::Yes;
@@ -217,20 +217,20 @@ impl WheelRow {
         PinnedWheel { package: self.package.clone(), version: self.version.clone(), files }
     }
 
-    /// Its files, one per platform.
+    /// Its wheel files, one per platform.
     #[must_use]
     pub fn files(&self) -> &[PinnedFile] {
         &self.files
     }
 }
 
-/// Whether two names are one library's.
+/// Whether two file names are equal; on Windows ignores case.
 #[must_use]
 pub fn same(os: Os, left: &str, right: &str) -> bool {
     if os == Os::Windows { left.eq_ignore_ascii_case(right) } else { left == right }
 }
 
-/// The name under which a linker asks for a library: `cublas` for `libcublas.so.12` and `cublas64_12.dll`.
+/// The linker name of a library: `cublas` for `libcublas.so.12` and `cublas64_12.dll`.
 #[must_use]
 pub fn link_name(os: Os, library: &str) -> Option<&str> {
     match os {
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_is_in_a_wheel_of_its_major_with_what_it_opens() {
+    fn libraries_are_found_with_their_dependencies() {
         let table = WheelTable::embedded();
         assert_eq!(table.majors_of(Os::Linux, "libcublas.so.12"), BTreeSet::from([12]));
         assert_eq!(table.majors_of(Os::Linux, "libcurand.so.10"), BTreeSet::from([12, 13]));
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn names_for_linkers() {
+    fn linker_names_are_derived_from_file_names() {
         for (os, library, name) in [
             (Os::Linux, "libcublas.so.12", "cublas"),
             (Os::Linux, "libnvrtc-builtins.so.12.9", "nvrtc-builtins"),
@@ -317,13 +317,13 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn invalid_tables_are_reported() {
         let start = "schema = 1\npython = \"3.8\"\n";
         assert!(WheelTable::parse("schema = 2\npython = \"3.8\"\n").unwrap_err().contains("reads 1"));
         assert!(WheelTable::parse(&format!("{start}pyhton = 1\n")).unwrap_err().contains("pyhton"));
         let wheel = "[[release]]\ncuda = \"12.9\"\n[[release.wheel]]\npackage = \"a\"\nversion = \"1\"\nfolder = {}\nlibraries = {}\n";
         let files = "files = [{ name = \"a.whl\", sha256 = \"12\", size = 1 }]\n";
-        assert!(WheelTable::parse(&format!("{start}{wheel}{files}")).unwrap_err().contains("no sha256"));
+        assert!(WheelTable::parse(&format!("{start}{wheel}{files}")).unwrap_err().contains("not a sha256"));
         let needs = "needs = [\"b\"]\nfiles = []\n";
         assert!(WheelTable::parse(&format!("{start}{wheel}{needs}")).unwrap_err().contains("`a` needs `b`"));
     }

@@ -1,4 +1,5 @@
-//! Loads what was installed, in a child, and asks it for its version: a crash, a hang or a wrong answer is a problem.
+//! Loads installed libraries in a child process and queries their versions. A crash, a timeout or an unexpected version is
+//! a problem.
 
 use std::time::Duration;
 
@@ -11,13 +12,13 @@ use gpubuild_host::{HostPath, Platform, ProbeLibraries, ProbeStatus};
 use super::problem::VenvProblem;
 use super::table::WheelRow;
 
-/// cublasLt has 750 MB, and a disk may be slow.
+/// Long enough to load cublasLt, which has 750 MB, from a slow disk.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// Id of the probe.
+/// Id of the host probe.
 pub const PROBE: &str = "cuda-runtime";
 
-/// The libraries of wheels below `site-packages`, in the order in which they are loaded.
+/// Paths of the wheels' libraries in `site-packages`, in load order.
 #[must_use]
 pub fn libraries(site: &HostPath, wheels: &[&WheelRow], platform: Platform) -> Vec<HostPath> {
     let of_wheel = |wheel: &&WheelRow| {
@@ -28,10 +29,10 @@ pub fn libraries(site: &HostPath, wheels: &[&WheelRow], platform: Platform) -> V
     wheels.iter().flat_map(of_wheel).collect()
 }
 
-/// Has a child load the libraries and compares what they answer with the table.
+/// Loads the libraries in a child process and compares their versions with the table.
 ///
 /// # Errors
-/// It died, hung or said no, or a library is not what its wheel promises.
+/// The child crashed, timed out or failed, or a library reports an unexpected version.
 pub fn verify(
     host: &dyn ProbeLibraries,
     libraries: &[HostPath],
@@ -47,12 +48,12 @@ pub fn verify(
     };
     match answer.status {
         ProbeStatus::Ok => {}
-        ProbeStatus::Failed => return Err(broken("can't be loaded", &answer.error)),
-        ProbeStatus::Crashed => return Err(broken("end the program that loads them", &answer.error)),
-        ProbeStatus::Timeout => return Err(broken("hang while they are loaded", &answer.error)),
+        ProbeStatus::Failed => return Err(broken("cannot be loaded", &answer.error)),
+        ProbeStatus::Crashed => return Err(broken("crash the program that loads them", &answer.error)),
+        ProbeStatus::Timeout => return Err(broken("do not finish loading", &answer.error)),
     }
     let answers: Answers = serde_json::from_str(&answer.answer)
-        .map_err(|error| broken("gave no answer that can be read", &error.to_string()))?;
+        .map_err(|error| broken("returned an invalid answer", &error.to_string()))?;
     let versions = answers.versions();
     for wheel in wheels {
         let (Some(asks), Some(expected)) = (wheel.asks, &wheel.answers) else { continue };
@@ -77,7 +78,7 @@ mod tests {
     use gpubuild_detect::diagnostic::DiagnosticId;
     use gpubuild_host::{Arch, HostInfo, Os, ProbeAnswer, RecordedHost};
 
-    fn ask(answer: ProbeAnswer) -> Result<Answers, (DiagnosticId, String)> {
+    fn run(answer: ProbeAnswer) -> Result<Answers, (DiagnosticId, String)> {
         let host = RecordedHost::builder(Os::Linux, Arch::X86_64).probe_answer(PROBE, answer).build();
         let release = &WheelTable::embedded().releases[0];
         let wheels: Vec<&WheelRow> = release.wheels.iter().filter(|wheel| wheel.usual).collect();
@@ -89,33 +90,33 @@ mod tests {
         })
     }
 
-    fn said(answer: &str) -> ProbeAnswer {
+    fn answered(answer: &str) -> ProbeAnswer {
         ProbeAnswer { status: ProbeStatus::Ok, error: String::new(), answer: answer.to_owned() }
     }
 
     #[test]
-    fn the_right_answers_are_kept_and_the_wrong_ones_refused() {
-        let answers = ask(said(r#"{"cudart":12090,"cublas":[12,9,2]}"#)).unwrap();
+    fn expected_versions_are_returned_and_others_refused() {
+        let answers = run(answered(r#"{"cudart":12090,"cublas":[12,9,2]}"#)).unwrap();
         assert_eq!(
             answers.versions(),
             BTreeMap::from([("cudart", "12.9".into()), ("cublas", "12.9.2".into())])
         );
-        let (id, values) = ask(said(r#"{"cudart":12080,"cublas":[12,9,2]}"#)).unwrap_err();
+        let (id, values) = run(answered(r#"{"cudart":12080,"cublas":[12,9,2]}"#)).unwrap_err();
         assert_eq!(id, "venv.wrong-version");
         assert!(values.contains("12.9 12.8") && values.contains("nvidia-cuda-runtime-cu12"), "{values}");
-        assert!(ask(said(r#"{"cudart":12090}"#)).unwrap_err().1.contains("nothing"));
-        assert!(ask(said("3")).unwrap_err().1.contains("no answer"));
+        assert!(run(answered(r#"{"cudart":12090}"#)).unwrap_err().1.contains("nothing"));
+        assert!(run(answered("3")).unwrap_err().1.contains("invalid answer"));
     }
 
     #[test]
-    fn death_and_silence_are_problems() {
+    fn crashes_and_timeouts_are_problems() {
         for (status, how) in [
-            (ProbeStatus::Failed, "can't be loaded"),
-            (ProbeStatus::Crashed, "end the program"),
-            (ProbeStatus::Timeout, "hang"),
+            (ProbeStatus::Failed, "cannot be loaded"),
+            (ProbeStatus::Crashed, "crash the program"),
+            (ProbeStatus::Timeout, "do not finish"),
         ] {
             let answer = ProbeAnswer { status, error: "why".into(), answer: String::new() };
-            let (id, values) = ask(answer).unwrap_err();
+            let (id, values) = run(answer).unwrap_err();
             assert_eq!(id, "venv.not-loadable");
             assert!(values.contains(how) && values.contains("why"), "{values}");
         }

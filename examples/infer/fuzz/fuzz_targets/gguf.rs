@@ -1,4 +1,4 @@
-//! Everything that happens to a file before a device is opened.
+//! Fuzzes all processing of a file before a session is opened.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A chat template that is not a model's, but anybody's.
+//! Fuzzes the source of a chat template.
 
 #![no_main]
 
@@ -6,16 +6,16 @@
 #[path = "../../tests/suite/loading.rs"]
 mod loading;
 
-use infer::chat::Surroundings;
+use infer::chat::TemplateContext;
 use libfuzzer_sys::fuzz_target;
 
-/// The library's hook aborts at every panic, also at those of the template engine that `ChatTemplate::render` makes errors.
-/// Without it, a panic that nothing catches still aborts, for it reaches the caller of the target.
-fn abort_where_nothing_catches() {
+/// The library's hook aborts at every panic, including those of the template engine that `ChatTemplate::render` turns
+/// into errors. Without it an uncaught panic still aborts, because it reaches the caller of the target.
+fn abort_only_on_uncaught_panics() {
     drop(std::panic::take_hook());
 }
 
-fuzz_target!(init: abort_where_nothing_catches(), |source: &str| {
-    let surroundings = Surroundings { bos: "<s>".to_owned(), eos: "</s>".to_owned(), now: loading::day() };
-    let _ = loading::render(source, surroundings);
+fuzz_target!(init: abort_only_on_uncaught_panics(), |source: &str| {
+    let template_context = TemplateContext { bos: "<s>".to_owned(), eos: "</s>".to_owned(), now: loading::day() };
+    let _ = loading::render(source, template_context);
 });

@@ -1,5 +1,5 @@
-//! JSON as Python's `json.dumps` writes it, which is what models were trained on: spaces after commas and colons, keys in
-//! their order, nothing escaped for HTML.
+//! JSON in the format of Python's `json.dumps`, on which models were trained: spaces after commas and colons,
+//! keys in insertion order, no HTML escapes.
 
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
@@ -8,11 +8,11 @@ use std::io::{self, Write};
 /// The options of `json.dumps` that templates use.
 #[derive(Debug, Clone)]
 pub(super) struct Style {
-    /// Spaces of a level; `None` = all on one line.
+    /// Spaces per level; `None` = everything on one line.
     pub(super) indent: Option<usize>,
     pub(super) item_separator: String,
     pub(super) key_separator: String,
-    /// Whether everything outside ASCII is escaped.
+    /// Escape all characters outside ASCII.
     pub(super) ascii: bool,
 }
 
@@ -84,7 +84,7 @@ impl Formatter for Writer<'_> {
     }
 
     fn write_string_fragment<W: Write + ?Sized>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
-        // Python writes DEL as it is, like every other character that JSON lets stand.
+        // Python does not escape DEL, like every other character that JSON allows.
         if !self.style.ascii || fragment.is_ascii() {
             return writer.write_all(fragment.as_bytes());
         }
@@ -101,7 +101,7 @@ impl Formatter for Writer<'_> {
     }
 }
 
-/// The text of a value.
+/// Serialises a value.
 pub(super) fn dumps(value: &impl Serialize, style: &Style) -> Result<String, serde_json::Error> {
     let mut bytes = Vec::new();
     let writer = Writer { style, level: 0, has_items: false };
@@ -119,9 +119,9 @@ mod tests {
         Style { indent, item_separator, key_separator: ": ".to_owned(), ascii }
     }
 
-    /// The expected texts are what Python 3.11 printed.
+    /// The expected texts were printed by Python 3.11.
     #[test]
-    fn texts_are_those_of_python() {
+    fn texts_match_python() {
         let list: Value =
             [Value::from(1), Value::from(2.5), Value::from(true), Value::from(())].into_iter().collect();
         let empty: [(&str, Value); 0] = [];

@@ -1,6 +1,7 @@
-//! Conversations as the model was trained to see them: the chat template of a file, or one of ours.
+//! Formats conversations as the model was trained to see them: with the chat template of the file, or a
+//! built-in one.
 //!
-//! Templates are Jinja as Python's `transformers` runs it. What this module promises is the same text, byte for byte, or an
+//! Templates are Jinja as Python's `transformers` runs it. The output is the same text, byte for byte, or an
 //! error; `tests/suite/templates.rs` compares both with Python.
 
 mod json;
@@ -16,13 +17,13 @@ use minijinja::{Environment, UndefinedBehavior, Value, context};
 use serde::Serialize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Who speaks.
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Sets the scene, once, at the start.
+    /// Instructions, once, at the start.
     System,
-    /// Asks.
+    /// The user.
     User,
     /// The model.
     Assistant,
@@ -31,41 +32,41 @@ pub enum Role {
 /// One turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Message {
-    /// Who says it.
+    /// Author of the message.
     pub role: Role,
-    /// What is said.
+    /// Text of the message.
     pub content: String,
 }
 
 impl Message {
-    /// A turn.
+    /// A message with this role and content.
     pub fn new(role: Role, content: impl Into<String>) -> Self {
         Self { role, content: content.into() }
     }
 }
 
-/// Whether a text ends where the model is to speak.
+/// What the text ends with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opening {
-    /// It ends with the words that open the model's turn.
+    /// The opening of the model's answer.
     Assistant,
-    /// It ends with the last message.
+    /// The last message.
     None,
 }
 
-/// What templates may ask about the model and the day.
+/// What templates can query about the model and the date.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Surroundings {
-    /// Text of the token that starts a text.
+pub struct TemplateContext {
+    /// Text of the start token.
     pub bos: String,
-    /// Text of the token that ends one.
+    /// Text of the end token.
     pub eos: String,
-    /// The local time, for templates that tell the model the date.
+    /// The local time, for templates that state the date.
     pub now: DateTime,
 }
 
-impl Surroundings {
-    /// Those of a model, now.
+impl TemplateContext {
+    /// The values of a model, with the current time.
     #[must_use]
     pub fn of(tokenizer: &Tokenizer) -> Self {
         let text = |id: Option<u32>| {
@@ -79,10 +80,10 @@ impl Surroundings {
 #[derive(Debug)]
 pub struct ChatTemplate {
     environment: Environment<'static>,
-    surroundings: Surroundings,
+    template_context: TemplateContext,
 }
 
-/// Templates of ours, for files that carry none.
+/// Built-in templates, for files without one.
 pub const BUILT_IN: [(&str, &str); 4] = [
     ("chatml", include_str!("../../templates/chatml.jinja")),
     ("llama2", include_str!("../../templates/llama2.jinja")),
@@ -93,31 +94,32 @@ pub const BUILT_IN: [(&str, &str); 4] = [
 const KEY: &str = "tokenizer.chat_template";
 const NAME: &str = "template";
 
-/// Most steps that a template may take: a broken one must not hang.
+/// Maximum number of steps of a template, so that a broken one cannot hang.
 const FUEL: u64 = 10_000_000;
 
 impl ChatTemplate {
     /// Compiles a template.
     ///
     /// # Errors
-    /// It is not Jinja, or uses what this program does not know.
-    pub fn new(source: &str, surroundings: Surroundings) -> Result<Self, Error> {
+    /// The source is not Jinja, or uses unsupported features.
+    pub fn new(source: &str, template_context: TemplateContext) -> Result<Self, Error> {
         let mut environment = Environment::new();
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         environment.set_syntax(syntax.map_err(|error| Error::message(explain(&error)))?);
         environment.set_undefined_behavior(UndefinedBehavior::Lenient);
         environment.set_fuel(Some(FUEL));
-        python::install(&mut environment, surroundings.now);
+        python::install(&mut environment, template_context.now);
         environment.add_template_owned(NAME, python::without_generation(source)).map_err(|error| {
-            Error::message(format!("the chat template cannot be read: {}", explain(&error)))
+            Error::message(format!("cannot parse the chat template: {}", explain(&error)))
         })?;
-        Ok(Self { environment, surroundings })
+        Ok(Self { environment, template_context })
     }
 
-    /// The source of the template of a file: the one of this name, or the one without. `None` if the file has none at all.
+    /// The source of a chat template in the file: the named one, or the default. `None` if the file has no
+    /// templates.
     ///
     /// # Errors
-    /// The file has templates, but not this one, or the key is no string.
+    /// The file has templates, but not this one, or the key is not a string.
     pub fn source_of<'a>(gguf: &'a Gguf, name: Option<&str>) -> Result<Option<&'a str>, Error> {
         let Some(name) = name.filter(|name| *name != "default") else {
             return Ok(gguf.string(KEY)?);
@@ -131,7 +133,7 @@ impl ChatTemplate {
         let names = gguf.strings("tokenizer.chat_templates")?.unwrap_or_default();
         let others = if names.is_empty() { String::new() } else { format!(" and {}", names.join(", ")) };
         Err(Error::message(format!(
-            "`{}` has no chat template of the name `{name}`; it has `default`{others}",
+            "`{}` has no chat template named `{name}`; it has `default`{others}",
             gguf.name()
         )))
     }
@@ -139,32 +141,32 @@ impl ChatTemplate {
     /// The text of a conversation.
     ///
     /// # Errors
-    /// The template refuses the conversation, as many do where roles do not alternate, or fails.
+    /// The template rejects the conversation, as many do if roles do not alternate, or fails.
     pub fn render(&self, messages: &[Message], opening: Opening) -> Result<String, Error> {
         let template =
             self.environment.get_template(NAME).map_err(|error| Error::message(explain(&error)))?;
         let context = context! {
             messages => Value::from(Serde(messages)),
             add_generation_prompt => opening == Opening::Assistant,
-            bos_token => self.surroundings.bos.as_str(),
-            eos_token => self.surroundings.eos.as_str(),
+            bos_token => self.template_context.bos.as_str(),
+            eos_token => self.template_context.eos.as_str(),
             tools => (),
             documents => (),
         };
-        // Templates come from strangers, and minijinja 3.0.5 panics on a reversed slice of an empty slice. Nothing of ours is
-        // half-changed by that: rendering only reads.
+        // Templates are untrusted, and minijinja 3.0.5 panics on a reversed slice of an empty slice.
+        // Rendering only reads, so a panic cannot leave inconsistent state.
         let rendered = catch_unwind(AssertUnwindSafe(|| template.render(context)))
-            .map_err(|_| Error::message("the chat template fails: it meets a bug of the template engine"))?;
+            .map_err(|_| Error::message("the chat template fails because of a bug in the template engine"))?;
         rendered.map_err(|error| {
             Error::message(match python::raised(&error) {
-                Some(reason) => format!("the chat template refuses this conversation: {reason}"),
+                Some(reason) => format!("the chat template rejects this conversation: {reason}"),
                 None => format!("the chat template fails: {}", explain(&error)),
             })
         })
     }
 }
 
-/// An error of Jinja with its line, on one line.
+/// A Jinja error with its line number, on one line.
 fn explain(error: &minijinja::Error) -> String {
     let what = error
         .detail()

@@ -1,5 +1,5 @@
-//! What templates expect of Python: the functions that `transformers` adds, methods of strings and maps, and tests that
-//! answer as Jinja2's do.
+//! The Python environment that templates expect: the functions that `transformers` adds, methods of strings
+//! and maps, and tests with the semantics of Jinja2.
 
 use super::json::{Style, dumps};
 use jiff::civil::DateTime;
@@ -7,12 +7,12 @@ use jiff::fmt::strtime;
 use minijinja::value::{Kwargs, Rest, Value, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State, filters};
 
-/// Marks an error that a template raised on purpose.
+/// Marks an error raised by the template.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Raised(String);
 
-/// Adds everything to an environment.
+/// Adds all functions, filters and tests to an environment.
 pub(super) fn install(environment: &mut Environment<'static>, now: DateTime) {
     environment.add_filter("tojson", to_json);
     bound(environment);
@@ -27,14 +27,14 @@ pub(super) fn install(environment: &mut Environment<'static>, now: DateTime) {
     });
 }
 
-/// The largest width, count or indent that a template may ask for. The fuel of a template counts its steps; what a step
-/// makes of a number it does not.
+/// The largest width, count or indent that a template can use. Fuel limits the steps of a template, but not
+/// the size of what a step produces.
 const LARGEST: i64 = 10_000;
-/// Digits that a width in a format may have.
+/// Maximum digits of a width in a format.
 const DIGITS: usize = 4;
 
-/// Has the filters and methods that make as much text as a number says refuse large ones: memory that is not there would end
-/// the program, not the template.
+/// Makes the filters and methods whose output size is a parameter reject large values: running out of memory
+/// would abort the program, not only the template.
 fn bound(environment: &mut Environment<'static>) {
     environment.add_filter("unbounded_indent", filters::indent);
     environment.add_filter("unbounded_slice", filters::slice);
@@ -68,30 +68,31 @@ fn small(name: &str, arguments: &[Value]) -> Result<(), Error> {
             numbers = named.args().map(|key| named.peek::<Value>(key).ok()?.as_i64()).collect();
         }
         if let Some(number) = numbers.into_iter().flatten().find(|number| *number > LARGEST) {
-            let text = format!("`{name}` takes numbers up to {LARGEST}, not {number}");
+            let text = format!("`{name}` accepts numbers up to {LARGEST}, not {number}");
             return Err(Error::new(ErrorKind::InvalidOperation, text));
         }
     }
     Ok(())
 }
 
-/// Widths and precisions stand in the format itself; as a value (`*`) they are refused.
+/// Accepts only short widths and precisions inside the format; `*`, which reads them from a value, is
+/// rejected.
 fn short_widths(format: Option<&Value>) -> Result<(), Error> {
     let Some(format) = format.and_then(Value::as_str) else { return Ok(()) };
     let longest = format.split(|character: char| !character.is_ascii_digit()).map(str::len).max();
     if longest.is_some_and(|digits| digits > DIGITS) || format.contains('*') {
-        let text = format!("a format takes widths of at most {DIGITS} digits and no `*`");
+        let text = format!("a format accepts widths of at most {DIGITS} digits and no `*`");
         return Err(Error::new(ErrorKind::InvalidOperation, text));
     }
     Ok(())
 }
 
-/// Python's strings and maps are sequences, too.
+/// Python's strings and maps are iterable too.
 fn is_iterable(value: &Value) -> bool {
     matches!(value.kind(), ValueKind::String | ValueKind::Seq | ValueKind::Map | ValueKind::Iterable)
 }
 
-/// Spaces of a level of JSON.
+/// Maximum spaces per level of JSON.
 const MOST_SPACES: usize = 32;
 
 #[expect(clippy::needless_pass_by_value, reason = "filters get their options by value")]
@@ -102,12 +103,12 @@ fn to_json(value: &Value, options: Kwargs) -> Result<Value, Error> {
     let sorted: Option<bool> = options.get("sort_keys")?;
     options.assert_all_used()?;
     if let Some(indent) = indent.filter(|indent| *indent > MOST_SPACES) {
-        let text = format!("`tojson` indents by at most {MOST_SPACES} spaces, not {indent}");
+        let text = format!("`tojson` accepts an indent of at most {MOST_SPACES} spaces, not {indent}");
         return Err(Error::new(ErrorKind::InvalidOperation, text));
     }
     let (item_separator, key_separator) = match separators.as_deref() {
         Some([item, key]) => (item.clone(), key.clone()),
-        Some(_) => return Err(Error::new(ErrorKind::InvalidOperation, "`separators` are two texts")),
+        Some(_) => return Err(Error::new(ErrorKind::InvalidOperation, "`separators` must be two strings")),
         None => (if indent.is_some() { "," } else { ", " }.to_owned(), ": ".to_owned()),
     };
     let style = Style { indent, item_separator, key_separator, ascii: ascii.unwrap_or(false) };
@@ -122,7 +123,7 @@ fn to_json(value: &Value, options: Kwargs) -> Result<Value, Error> {
     Ok(Value::from_safe_string(text.map_err(failed)?))
 }
 
-/// What a template gave to `raise_exception`, if that is why it failed.
+/// The argument of `raise_exception`, if it caused the error.
 pub(super) fn raised(error: &Error) -> Option<String> {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
@@ -134,14 +135,15 @@ pub(super) fn raised(error: &Error) -> Option<String> {
     None
 }
 
-/// `transformers` marks the model's own words by a block of this name, for training. Here it is no more than what is in it.
+/// `transformers` marks the model's answers with a block of this name, for training. Here it is replaced by
+/// its content.
 pub(super) fn without_generation(source: &str) -> String {
     let mut text = String::with_capacity(source.len());
     let mut rest = source;
     while let Some(start) = rest.find("{%") {
         let (before, block) = rest.split_at(start);
         text.push_str(before);
-        // The `%` of the start is not that of the end: `{%}` is no tag.
+        // The opening `%` must not be the closing one too: `{%}` is not a tag.
         let Some(length) = block[2..].find("%}").map(|inside| inside + 2) else {
             return text + block;
         };
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_do_not_ask_for_all_memory() {
+    fn large_numbers_are_rejected() {
         for source in [
             "{{ x|indent(100000000000) }}",
             "{{ x|indent(width=9000000000000000000) }}",
@@ -211,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_of_templates_are_kept() {
+    fn reasons_of_templates_are_preserved() {
         let error = render("{{ raise_exception('roles must alternate') }}").expect_err("it raises");
         assert_eq!(raised(&error), Some("roles must alternate".to_owned()));
         assert_eq!(raised(&render("{{ x.y.z }}").expect_err("undefined has nothing")), None);
@@ -219,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn generation_blocks_are_their_content() {
+    fn generation_blocks_are_replaced_by_their_content() {
         assert_eq!(
             without_generation("a{%- generation -%}b{% endgeneration %}c"),
             "a{%- if true -%}b{% endif %}c"

@@ -1,5 +1,5 @@
-//! Compares a device with the truth: single ops with the float64 reference backend, and the embedded model with what
-//! PyTorch computed in float64.
+//! Checks a device: single ops against the float64 reference backend, and the embedded model against results
+//! that PyTorch computed in float64.
 
 mod ops;
 mod reference;
@@ -10,17 +10,17 @@ pub use reference::{Reference, compare_model};
 /// One comparison.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Row {
-    /// What was compared.
+    /// Name of the comparison.
     pub name: String,
-    /// What came out, in words or numbers.
+    /// The result, as text.
     pub result: String,
-    /// What is allowed.
+    /// The allowed bound.
     pub bound: String,
-    /// Whether it is.
+    /// True if the result is within the bound.
     pub ok: bool,
 }
 
-/// Sum of squared differences over the sum of squares; not a number if a value is none.
+/// Sum of squared differences over the sum of squares; NaN if any value is NaN.
 #[must_use]
 pub fn nmse(values: &[f32], truth: &[f64]) -> f64 {
     if values.len() != truth.len() {
@@ -33,7 +33,7 @@ pub fn nmse(values: &[f32], truth: &[f64]) -> f64 {
 }
 
 impl Row {
-    /// A row for an error that must stay below a bound; one that is no number does not.
+    /// A row for an error that must be below a bound; NaN fails.
     fn error(name: impl Into<String>, error: f64, bound: f64) -> Self {
         Self {
             name: name.into(),
@@ -43,7 +43,7 @@ impl Row {
         }
     }
 
-    /// A row for something that could not be done.
+    /// A row for a comparison that failed to run.
     fn failed(name: impl Into<String>, why: &impl ToString) -> Self {
         Self { name: name.into(), result: why.to_string(), bound: String::new(), ok: false }
     }
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn broken_numbers_are_errors() {
+    fn non_finite_errors_fail() {
         assert!(Row::error("x", nmse(&[1.0, 2.0], &[1.0, 2.0]), 0.0).ok);
         assert!(!Row::error("x", nmse(&[1.0, f32::NAN], &[1.0, 2.0]), 1.0).ok);
         assert!(!Row::error("x", nmse(&[1.0], &[1.0, 2.0]), 1.0).ok);

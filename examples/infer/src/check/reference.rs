@@ -1,4 +1,4 @@
-//! The embedded model on a device against the stored answers of an exact computation.
+//! Compares the embedded model on a device with stored results of an exact computation.
 
 use super::{Row, nmse};
 use crate::Error;
@@ -6,7 +6,7 @@ use crate::session::{CHUNK, Output, Session};
 use crate::tokenizer::{Specials, Tokenizer};
 use serde::Deserialize;
 
-/// The stored answers; `model/README.md` explains each.
+/// The stored results; `model/README.md` documents the fields.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Reference {
     prompt: Prompt,
@@ -34,28 +34,28 @@ struct Greedy {
     text: String,
 }
 
-/// Allowed error of the logits. Eight-bit activations through all layers cause up to a fifth of it; a wrong layer, head
-/// or position is far above.
+/// Allowed error of the logits. Eight-bit activations through all layers cause up to a fifth of it; a wrong
+/// layer, head or position causes far more.
 const LOGITS: f64 = 1e-3;
 
 impl Reference {
-    /// Reads the stored answers.
+    /// Parses the stored results.
     ///
     /// # Errors
-    /// They are not the JSON that is expected.
+    /// The text is not JSON of the expected form.
     pub fn parse(json: &str) -> Result<Self, Error> {
         serde_json::from_str(json)
             .map_err(|error| Error::message(format!("the reference of the model: {error}")))
     }
 
-    /// Tokens that the comparison feeds: the context must hold them.
+    /// Number of tokens that the comparison feeds: the minimum context.
     #[must_use]
     pub fn length(&self) -> usize {
         self.prompt.tokens.len() + self.greedy.tokens.len()
     }
 }
 
-/// Compares tokens, logits and greedy text. The session keeps all logits.
+/// Compares tokens, logits and greedy text. The session must store all logits.
 ///
 /// # Errors
 /// The device fails.
@@ -100,7 +100,7 @@ fn all_logits(session: &mut Session, tokens: &[u32]) -> Result<Vec<Vec<f32>>, Er
     session.reset();
     let mut all = Vec::new();
     for chunk in tokens.chunks(CHUNK as usize) {
-        // A plan for one token keeps one row, which is all there is.
+        // A plan for one token has one row, which is all rows.
         session.feed(chunk, Output::AllLogits)?;
         let logits = session.logits(chunk.len())?;
         all.extend(logits.chunks_exact(logits.len() / chunk.len()).map(<[f32]>::to_vec));
@@ -127,7 +127,7 @@ fn equal_tokens(name: &str, found: &[u32], expected: &[u32]) -> Row {
     Row { name: name.to_owned(), result, bound: "equal".to_owned(), ok: found == expected }
 }
 
-/// The best token after each token of the text; a near tie may fall either way.
+/// The best token after each token of the text; near ties may differ.
 fn best_tokens(found: &[u32], exact: &[u32], prompt: usize, margins: &[f64], error: f64) -> Row {
     let mut ties = 0;
     let mut wrong = Vec::new();
@@ -135,7 +135,8 @@ fn best_tokens(found: &[u32], exact: &[u32], prompt: usize, margins: &[f64], err
         if found == exact {
             continue;
         }
-        // Margins are known for the written tokens only: the first is chosen after the last of the prompt.
+        // Margins are known for generated tokens only: the first is chosen after the last token of the
+        // prompt.
         let margin = (place + 1).checked_sub(prompt).and_then(|written| margins.get(written));
         match margin {
             Some(margin) if *margin < 2.0 * error => ties += 1,
@@ -143,25 +144,25 @@ fn best_tokens(found: &[u32], exact: &[u32], prompt: usize, margins: &[f64], err
         }
     }
     let count = exact.len().min(found.len());
-    let tie_text = if ties > 0 { format!(", {ties} near ties fell the other way") } else { String::new() };
+    let tie_text = if ties > 0 { format!(", {ties} near ties differ") } else { String::new() };
     Row {
         name: "best token after each".to_owned(),
         result: format!("{} of {count} equal{tie_text}", count - wrong.len() - ties),
-        bound: "equal, but near ties".to_owned(),
+        bound: "equal except near ties".to_owned(),
         ok: wrong.is_empty() && count == exact.len(),
     }
 }
 
-/// The text that the device writes alone.
+/// The text that the device generates on its own.
 fn greedy_text(tokenizer: &Tokenizer, written: &[u32], greedy: &Greedy, error: f64) -> Row {
-    let name = "text, written alone".to_owned();
+    let name = "text, generated".to_owned();
     let bound = "equal up to a near tie".to_owned();
     let first = written.iter().zip(&greedy.tokens).position(|(written, exact)| written != exact);
     let Some(place) = first else {
         let bytes: Vec<u8> = written.iter().flat_map(|id| tokenizer.bytes(*id)).collect();
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let ok = text.trim() == greedy.text.trim();
-        let result = if ok { "equal" } else { "other text" };
+        let result = if ok { "equal" } else { "different text" };
         return Row { name, result: format!("{} tokens, {result}", written.len()), bound, ok };
     };
     let margin = greedy.margins.get(place).copied().unwrap_or(f64::INFINITY);

@@ -1,4 +1,4 @@
-//! `infer bench`: tokens per second, and what part of the memory bandwidth that is.
+//! `infer bench`: measures tokens per second, and the share of the memory bandwidth that they use.
 
 use super::printer::{Printer, table};
 use super::run::{context, describe, load};
@@ -17,10 +17,10 @@ use std::time::Instant;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct BenchArgs {
-    /// A GGUF file [default: the model inside this program]
+    /// A GGUF file [default: the embedded model]
     #[arg(long, value_name = "FILE", conflicts_with = "random")]
     model: Option<PathBuf>,
-    /// Random weights of this many bytes instead of a file: 1GB
+    /// Use random weights of this many bytes instead of a file: 1GB
     #[arg(long, value_name = "SIZE")]
     random: Option<RandomSize>,
     /// Type of the random weights: f32, f16, bf16, q8_0, q4_0, q4_k or q6_k
@@ -29,23 +29,23 @@ pub(super) struct BenchArgs {
     /// Tokens of the prompt
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..))]
     prompt_tokens: u32,
-    /// Tokens to write in each run
+    /// Tokens to generate in each run
     #[arg(long, short = 'n', value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     tokens: u32,
-    /// Tokens in the cache before those that are written; several separated by commas [default: those of the prompt]
+    /// Tokens in the cache before generating; several separated by commas [default: those of the prompt]
     #[arg(long, value_name = "N", value_delimiter = ',')]
     depth: Vec<u32>,
     /// Measure with fused ops, without them, or both alternately
     #[arg(long, value_name = "WHICH", default_value = "on", conflicts_with = "no_fuse")]
     fusion: FusionChoice,
-    /// Runs; the fastest counts, the slowest is shown
+    /// Number of runs; the fastest counts, the slowest is shown
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
-    /// Take turns with another program: load the model, then make one run for each line of standard input and print its
-    /// JSON document as one line
+    /// Interleave with another program: load the model, then do one run for each line of standard input and
+    /// print its JSON document as one line
     #[arg(long, conflicts_with_all = ["runs", "json"])]
     turns: bool,
     #[command(flatten)]
@@ -66,28 +66,28 @@ struct Speed {
     worst_tokens_per_second: f64,
 }
 
-/// The first of `measured`, at its first depth, is in the fields that were there before `measured`.
+/// The first element of `measured`, at its first depth, is also in the fields that existed before `measured`.
 #[derive(Debug, Serialize)]
 struct Report {
     schema: Schema,
     backend: &'static str,
     device: DeviceInfo,
-    /// Layers on it, the output counted as one, where the processor has the others.
+    /// Layers on this device, counting the output as one, if the CPU computes the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     gpu_layers: Option<u32>,
     model: String,
     prompt: Speed,
-    /// The host sees each token before the next is made.
+    /// The host sees each token before the next one is computed.
     decode: Speed,
-    /// The device makes up to 64 tokens on its own; where two share the model, as `decode`.
+    /// The device generates up to 64 tokens without the host; with two devices, the same as `decode`.
     decode_unattended: Speed,
-    /// Ops of a decoded token, fused ones counted as one; where two devices share the model, on the last.
+    /// Ops of a decoded token, counting a fused op as one; with two devices, on the last.
     #[serde(skip_serializing_if = "Option::is_none")]
     ops_per_token: Option<u32>,
     /// Bytes of weights and cache that one token reads.
     bytes_per_token: u64,
     gigabytes_per_second: f64,
-    /// What threads that only add up memory reach, on devices that are the processor.
+    /// Bandwidth of threads that only read, if the device is the CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     memory_gigabytes_per_second: Option<f64>,
     /// `gigabytes_per_second` over `memory_gigabytes_per_second`.
@@ -96,13 +96,13 @@ struct Report {
     measured: Vec<Measured>,
 }
 
-/// With fused ops, or without.
+/// Results with or without fused ops.
 #[derive(Debug, Serialize)]
 struct Measured {
     fused: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     ops_per_token: Option<u32>,
-    /// How a decoded token is run; where two devices share the model, on the last.
+    /// How a decoded token is run; with two devices, on the last.
     #[serde(skip_serializing_if = "Option::is_none")]
     replay: Option<PlanInfo>,
     prompt: Prompt,
@@ -116,15 +116,15 @@ struct Prompt {
     speed: Speed,
 }
 
-/// Tokens that are written after `depth` others.
+/// Generation after `depth` tokens.
 #[derive(Debug, Serialize)]
 struct Decode {
     depth: u32,
     tokens: u32,
     bytes_per_token: u64,
-    /// The host sees each token before the next is made.
+    /// The host sees each token before the next one is computed.
     stepwise: Speed,
-    /// The device makes up to 64 tokens on its own.
+    /// The device generates up to 64 tokens without the host.
     unattended: Speed,
     gigabytes_per_second: f64,
 }
@@ -146,7 +146,7 @@ impl BenchArgs {
         if self.depth.is_empty() { vec![self.prompt_tokens] } else { self.depth.clone() }
     }
 
-    /// Tokens that the cache has to hold.
+    /// Tokens that the cache must hold.
     fn needed(&self) -> u64 {
         let depth = self.depths().into_iter().max().unwrap_or(0);
         u64::from(self.prompt_tokens).max(u64::from(depth) + u64::from(self.tokens))
@@ -171,7 +171,7 @@ pub(super) fn bench(args: &BenchArgs, printer: &mut Printer) -> Result<(), Failu
     let needed = args.needed();
     if needed > u64::from(longest) {
         return Err(Error::message(format!(
-            "prompt and text of {needed} tokens do not fit the context of {longest}"
+            "a prompt and text of {needed} tokens do not fit the context of {longest}"
         ))
         .into());
     }
@@ -189,7 +189,7 @@ pub(super) fn bench(args: &BenchArgs, printer: &mut Printer) -> Result<(), Failu
     printer.answer(&if args.json { json(&report)? } else { text(&report) })
 }
 
-/// One run for each line of standard input.
+/// Does one run for each line of standard input.
 fn take_turns(bench: &mut Bench<'_>, printer: &mut Printer) -> Result<(), Failure> {
     let line = |document: &serde_json::Value| format!("{document}\n");
     bench.prepare()?;
@@ -207,7 +207,7 @@ fn take_turns(bench: &mut Bench<'_>, printer: &mut Printer) -> Result<(), Failur
     Ok(())
 }
 
-/// Tokens per second of every run, of one of `fusions`.
+/// Tokens per second of every run, with one setting of `fusions`.
 #[derive(Debug, Default, Clone)]
 struct Rates {
     prompt: Vec<f64>,
@@ -224,7 +224,7 @@ struct Bench<'a> {
     session: Session,
     fusion: Option<Fusion>,
     depths: Vec<u32>,
-    /// Ids spread over the vocabulary; which ones does not matter for speed.
+    /// Ids spread over the vocabulary; the choice does not affect speed.
     tokens: Vec<u32>,
     rates: Vec<Rates>,
     reader: Option<Bandwidth>,
@@ -237,7 +237,7 @@ impl<'a> Bench<'a> {
         let depths = args.depths();
         let most = depths.iter().copied().chain([args.prompt_tokens]).max().unwrap_or(0);
         let tokens = (0..most).map(|place| place.wrapping_mul(2_654_435_761) % vocabulary).collect();
-        // Measured between the runs: what else the machine does slows both.
+        // Measured between the runs, so that other load on the machine slows both.
         let is_cpu = session.device().info().kind == Kind::Cpu;
         let reader = is_cpu.then(|| Bandwidth::new(args.device.threads));
         let mut bench = Self {
@@ -255,7 +255,7 @@ impl<'a> Bench<'a> {
         bench
     }
 
-    /// Forgets the runs so far.
+    /// Discards the runs so far.
     fn forget(&mut self) {
         let none = vec![Vec::new(); self.depths.len()];
         let rates = Rates { stepwise: none.clone(), unattended: none, ..Rates::default() };
@@ -263,7 +263,7 @@ impl<'a> Bench<'a> {
         self.memory = None;
     }
 
-    /// Builds the plans, and fills the cache to the greatest depth: neither is measured.
+    /// Builds the plans and fills the cache to the greatest depth, so that neither is measured.
     fn prepare(&mut self) -> Result<(), Error> {
         self.switch(self.args.fusions()[0])?;
         self.read(self.tokens.len())
@@ -280,7 +280,7 @@ impl<'a> Bench<'a> {
         self.session.prepare(1, Output::Feedback)
     }
 
-    /// Reads the first tokens into an empty cache.
+    /// Feeds the first tokens into an empty cache.
     fn read(&mut self, count: usize) -> Result<(), Error> {
         self.session.reset();
         self.session.feed(&self.tokens[..count], Output::Best)?;
@@ -370,7 +370,7 @@ fn generate(session: &mut Session, tokens: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// Tokens per second of some work.
+/// Runs `work` and returns tokens per second.
 fn rate(tokens: u32, work: impl FnOnce() -> Result<(), Error>) -> Result<f64, Error> {
     let start = Instant::now();
     work()?;
@@ -411,7 +411,7 @@ fn text(report: &Report) -> String {
     }
     if let (Some(memory), Some(fraction)) = (report.memory_gigabytes_per_second, report.fraction) {
         let share = format!("reached {:.0} %", fraction * 100.0);
-        rows.push(vec!["memory, only read".to_owned(), format!("{memory:.2} GB/s"), share]);
+        rows.push(vec!["memory, read only".to_owned(), format!("{memory:.2} GB/s"), share]);
     }
     format!("{} on {}, {}\n{}", report.model, report.backend, describe(&report.device), table(&rows))
 }

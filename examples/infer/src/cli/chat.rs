@@ -6,7 +6,7 @@ use super::run::{context, load};
 use super::sampling::SamplingArgs;
 use super::{Failure, ModelArgs, interrupt, open_model};
 use crate::Error;
-use crate::chat::{BUILT_IN, ChatTemplate, Message, Opening, Role, Surroundings};
+use crate::chat::{BUILT_IN, ChatTemplate, Message, Opening, Role, TemplateContext};
 use crate::gguf::Gguf;
 use crate::model::Model;
 use crate::sampler::Sampler;
@@ -16,48 +16,48 @@ use clap::Args;
 use std::io::{BufRead, IsTerminal};
 use std::path::Path;
 
-/// Conversations without any surprise are dull, and small models repeat themselves.
+/// Above 0: otherwise conversations are predictable, and small models repeat themselves.
 const TEMPERATURE: f64 = 0.7;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct ChatArgs {
     #[command(flatten)]
     model: ModelArgs,
-    /// What the model is told before the conversation
+    /// Instructions for the model before the conversation
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
-    /// Say this, print the answer and end [default: read turns from stdin, one a line]
+    /// Send this message, print the answer and exit [default: read turns from stdin, one per line]
     #[arg(long, value_name = "TEXT")]
     user: Option<String>,
     /// Chat template: `chatml`, `llama2`, `llama3`, `mistral`, a file, or the name of one in the model [default: the model's]
     #[arg(long, value_name = "NAME")]
     template: Option<String>,
-    /// Most tokens of an answer
+    /// Maximum tokens of an answer
     #[arg(long, short = 'n', value_name = "N", default_value_t = 1024)]
     tokens: u32,
     #[command(flatten)]
     sampling: SamplingArgs,
 }
 
-/// The template that was asked for, or that of the model.
+/// The requested template, or that of the model.
 fn template(gguf: &Gguf, tokenizer: &Tokenizer, asked: Option<&str>) -> Result<ChatTemplate, Error> {
-    let surroundings = Surroundings::of(tokenizer);
+    let template_context = TemplateContext::of(tokenizer);
     let built_in = asked.and_then(|asked| BUILT_IN.iter().find(|(name, _)| *name == asked));
     if let Some((_, source)) = built_in {
-        return ChatTemplate::new(source, surroundings);
+        return ChatTemplate::new(source, template_context);
     }
     if let Some(path) = asked.map(Path::new).filter(|path| path.is_file()) {
         let source = std::fs::read_to_string(path).map_err(|error| Error::Read {
             path: path.display().to_string(),
             source: std::sync::Arc::new(error),
         })?;
-        return ChatTemplate::new(&source, surroundings);
+        return ChatTemplate::new(&source, template_context);
     }
     if let Some(source) = ChatTemplate::source_of(gguf, asked)? {
-        return ChatTemplate::new(source, surroundings);
+        return ChatTemplate::new(source, template_context);
     }
     let names = BUILT_IN.map(|(name, _)| format!("`{name}`")).join(", ");
-    let what = asked.map_or_else(String::new, |asked| format!(", and `{asked}` is no file"));
+    let what = asked.map_or_else(String::new, |asked| format!(", and `{asked}` is not a file"));
     Err(Error::message(format!(
         "`{}` has no chat template{what}\nhint: if you know how it was trained, say so with `--template`: {names}, or a file; \
          `infer run` continues a text",
@@ -65,7 +65,7 @@ fn template(gguf: &Gguf, tokenizer: &Tokenizer, asked: Option<&str>) -> Result<C
     )))
 }
 
-/// A conversation and who leads it.
+/// A conversation in progress.
 struct Chat<'a> {
     args: &'a ChatArgs,
     template: ChatTemplate,
@@ -96,13 +96,12 @@ pub(super) fn chat(args: &ChatArgs, printer: &mut Printer) -> Result<(), Failure
 }
 
 impl Chat<'_> {
-    /// A turn for each line until there are no more.
+    /// Answers each line of input.
     fn listen(&mut self, printer: &mut Printer) -> Result<(), Failure> {
         let stdin = std::io::stdin();
         let terminal = stdin.is_terminal();
         if terminal {
-            printer
-                .note("one line is one turn; ctrl-c ends an answer, twice the program; ctrl-d says goodbye");
+            printer.note("one line is one turn; ctrl-c stops an answer, twice exits; ctrl-d exits");
         }
         let mut line = String::new();
         loop {
@@ -119,14 +118,14 @@ impl Chat<'_> {
                 continue;
             }
             match self.turn(text, printer) {
-                // Somebody who types may say something else.
+                // At a terminal the user can try another message.
                 Err(Failure::Error(error)) if terminal => printer.error(&error),
                 done => done?,
             }
         }
     }
 
-    /// One question and its answer. A turn that fails is not part of the conversation.
+    /// One question and its answer. A failed turn does not become part of the conversation.
     fn turn(&mut self, text: &str, printer: &mut Printer) -> Result<(), Failure> {
         self.messages.push(Message::new(Role::User, text));
         let done = self.answer(printer);

@@ -1,4 +1,4 @@
-//! `infer check`: a device against the truth.
+//! `infer check`: compares a device with reference results.
 
 use super::printer::{Printer, table};
 use super::run::{describe, load};
@@ -67,7 +67,7 @@ fn text(report: &Report<'_>) -> String {
         let mark = if row.ok { "ok" } else { "WRONG" };
         lines.push(vec![mark.to_owned(), row.name.clone(), row.result.clone(), row.bound.clone()]);
     }
-    let verdict = if report.wrong == 0 { "all right".to_owned() } else { format!("{} wrong", report.wrong) };
+    let verdict = if report.wrong == 0 { "all passed".to_owned() } else { format!("{} wrong", report.wrong) };
     let replay = report.replay.as_ref().map(|info| format!("a token: {info}\n")).unwrap_or_default();
     let (backend, device, count) = (report.backend, describe(report.device), report.rows.len());
     format!("{backend}: {device}\n{}{count} comparisons, {verdict}\n{replay}", table(&lines))

@@ -1,4 +1,4 @@
-//! `infer devices`: every backend, what it offers here, and why not.
+//! `infer devices`: lists every backend with its devices, or the reason why it cannot be used.
 
 use super::printer::{Printer, table};
 use super::{Failure, program};
@@ -27,7 +27,7 @@ struct Schema {
 struct Report {
     schema: Schema,
     backends: Vec<Entry>,
-    /// The device that `infer run` would take.
+    /// The device that `infer run` would use.
     #[serde(skip_serializing_if = "Option::is_none")]
     chosen: Option<Choice>,
 }
@@ -36,7 +36,7 @@ struct Report {
 struct Entry {
     #[serde(flatten)]
     answer: Answer,
-    /// How far its kernels were tried, on the first device that it has here.
+    /// How its kernels were tested, for the architecture of its first device here.
     #[serde(skip_serializing_if = "Option::is_none")]
     evidence: Option<Evidence>,
 }
@@ -55,7 +55,7 @@ struct Choice {
     index: u32,
 }
 
-/// Answers for one backend on stdout: this is what the child of a probe does.
+/// Probes one backend and prints the answer on stdout; runs in the child process of a probe.
 pub(super) fn probe(id: &str, printer: &mut Printer) -> Result<(), Failure> {
     printer.answer(&to_json(&discovery::examine(id), false)?)
 }
@@ -85,7 +85,7 @@ pub(super) fn devices(args: DevicesArgs, printer: &mut Printer) -> Result<(), Fa
     printer.answer(&text(&backends, chosen.as_ref()))
 }
 
-/// The first usable device in the order of preference, cards first, software never.
+/// The first usable device in order of preference: discrete GPUs first, software devices never.
 fn choice(backends: &[Answer]) -> Option<Choice> {
     let usable = |answer: &Answer| {
         let mut devices: Vec<_> = answer.devices.iter().filter(|device| device.why.is_none()).collect();
@@ -118,7 +118,7 @@ fn text(backends: &[Answer], chosen: Option<&Choice>) -> String {
             let this = Choice { backend: answer.backend.clone(), index: device.index };
             let state = match (&device.why, device.info.kind) {
                 (Some(why), _) => why.clone(),
-                (None, Kind::Software) => "works; on the processor, only when named".to_owned(),
+                (None, Kind::Software) => "works, but runs on the CPU; used only when named".to_owned(),
                 (None, _) => "works".to_owned(),
             };
             rows.push(vec![
@@ -134,7 +134,7 @@ fn text(backends: &[Answer], chosen: Option<&Choice>) -> String {
     }
     let mut text = table(&rows);
     if chosen.is_none() {
-        text.push_str("\nno device can be used\n");
+        text.push_str("\nno usable device\n");
     }
     if crate::gk::linked().next().is_none() {
         text.push_str(discovery::NO_KERNELS);

@@ -1,4 +1,4 @@
-//! Writes text with a loaded model: the loop that `run` and `chat` share.
+//! Generates text with a loaded model: the loop that `run` and `chat` share.
 
 use super::Failure;
 use crate::Error;
@@ -9,17 +9,17 @@ use crate::tokenizer::{TextStream, Tokenizer};
 use serde::Serialize;
 use std::time::Instant;
 
-/// Why a text ended.
+/// Why generation ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Ending {
-    /// The model said so.
+    /// The model produced an end token.
     Model,
     /// `--tokens`.
     Limit,
     /// The context is full.
     Context,
-    /// The user.
+    /// The user interrupted it.
     Interrupt,
 }
 
@@ -28,19 +28,19 @@ impl Ending {
         match self {
             Self::Model => "the model ended the text",
             Self::Limit => "`--tokens` reached",
-            Self::Context => "the context is full; a larger `--ctx` gives more",
+            Self::Context => "the context is full; increase `--ctx` for more",
             Self::Interrupt => "interrupted",
         }
     }
 }
 
-/// A text that was written.
+/// A generated text.
 #[derive(Debug, Serialize)]
 pub(super) struct Written {
     pub(super) text: String,
     pub(super) tokens: Vec<u32>,
     pub(super) ending: Ending,
-    /// Tokens that were computed before the first one of the text; those known from the turn before are not.
+    /// Prompt tokens that were computed; those cached from the previous turn are not.
     pub(super) prompt_computed: usize,
     pub(super) prompt_seconds: f64,
     pub(super) seconds: f64,
@@ -54,18 +54,18 @@ impl Written {
     }
 }
 
-/// Who gets the pieces of a text, and who may stop it.
+/// Receives the pieces of a text, and can stop it.
 pub(super) struct Reader<'a> {
     pub(super) piece: &'a mut dyn FnMut(&str) -> Result<(), Failure>,
     pub(super) stopped: &'a dyn Fn() -> bool,
 }
 
-/// Everything that writing a text needs.
+/// State for generating a text.
 pub(super) struct Writer {
     session: Session,
     tokenizer: Tokenizer,
     sampler: Sampler,
-    /// All tokens since the start; the session has the first ones in its cache.
+    /// All tokens since the start; the session has the first of them in its cache.
     history: Vec<u32>,
 }
 
@@ -82,7 +82,7 @@ impl Writer {
         &self.session
     }
 
-    /// What each pass must leave for the sampler.
+    /// What each pass must compute for the sampler.
     fn output(&self) -> Output {
         match self.sampler.candidates() {
             _ if self.sampler.is_greedy() => Output::Best,
@@ -91,12 +91,12 @@ impl Writer {
         }
     }
 
-    /// Feeds what of a prompt is not in the cache already.
+    /// Feeds the part of a prompt that is not cached yet.
     fn feed(&mut self, prompt: &[u32], output: Output) -> Result<usize, Error> {
-        // A pass that failed has left tokens in the cache that nobody knows of.
+        // A failed pass leaves tokens in the cache that are not in the history.
         let cached = &self.history[..self.history.len().min(self.session.position() as usize)];
         let same = cached.iter().zip(prompt).take_while(|(a, b)| a == b).count();
-        // The last token must be computed: the next one is chosen from what it leaves.
+        // The last token must be computed, because its logits choose the next one.
         let same = same.min(prompt.len().saturating_sub(1));
         self.session.rewind(u32::try_from(same).unwrap_or(0));
         self.history.truncate(same);
@@ -105,7 +105,7 @@ impl Writer {
         Ok(prompt.len() - same)
     }
 
-    /// Writes what follows a prompt, at most `limit` tokens.
+    /// Generates at most `limit` tokens after a prompt.
     pub(super) fn write(
         &mut self,
         prompt: &[u32],
@@ -169,14 +169,15 @@ impl Writer {
             _ => (0..).zip(self.session.logits(1)?).collect(),
         };
         let id = self.sampler.choose(&candidates).ok_or_else(|| {
-            Error::message("the device gave no number for any token: the weights or the kernels are broken")
+            Error::message("the device returned no valid logits: the weights or the kernels are broken")
         })?;
         self.sampler.accept(&[id]);
         self.history.push(id);
         Ok(id)
     }
 
-    /// The next tokens: one where the reader sees each as it comes, a few where asking the device costs more.
+    /// The next tokens: one if the reader sees each as it is generated, several if querying the device is
+    /// expensive.
     fn advance(&mut self, output: Output, wanted: u32) -> Result<Vec<u32>, Error> {
         const BATCH: u32 = 8;
         if output == Output::Best {

@@ -1,14 +1,14 @@
-//! Ctrl-C in a chat: the first ends the answer, the second the program.
+//! Ctrl-C in a chat: the first stops the answer, the second exits.
 
 use crate::Error;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 static PRESSED: AtomicU32 = AtomicU32::new(0);
 
-/// What shells expect of a program that Ctrl-C ended.
+/// The conventional exit code after Ctrl-C.
 const EXIT_CODE: i32 = 130;
 
-/// From now on Ctrl-C is counted.
+/// Installs the handler that counts Ctrl-C.
 pub(super) fn install() -> Result<(), Error> {
     ctrlc::set_handler(|| {
         if PRESSED.fetch_add(1, Ordering::SeqCst) > 0 {
@@ -16,15 +16,15 @@ pub(super) fn install() -> Result<(), Error> {
             std::process::exit(EXIT_CODE);
         }
     })
-    .map_err(|error| Error::message(format!("Ctrl-C cannot be watched: {error}")))
+    .map_err(|error| Error::message(format!("cannot handle Ctrl-C: {error}")))
 }
 
-/// Whether it was pressed since [`forget`].
+/// True if Ctrl-C was pressed since [`forget`].
 pub(super) fn pressed() -> bool {
     PRESSED.load(Ordering::SeqCst) > 0
 }
 
-/// Starts counting anew.
+/// Resets the count.
 pub(super) fn forget() {
     PRESSED.store(0, Ordering::SeqCst);
 }

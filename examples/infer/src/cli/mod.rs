@@ -1,4 +1,4 @@
-//! The command line. One command = one file. stdout is the answer, stderr is the talk.
+//! The command line, one file per command. Answers go to stdout, everything else to stderr.
 
 mod bench;
 mod chat;
@@ -36,9 +36,9 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Print text that a model writes (the default command)
+    /// Generate text with a model (the default command)
     Run(run::RunArgs),
-    /// Talk with a model
+    /// Chat with a model
     Chat(chat::ChatArgs),
     /// Measure how well a model predicts a text
     Score(score::ScoreArgs),
@@ -51,7 +51,7 @@ enum Command {
     /// Write a model of random weights to a file
     #[command(hide = true)]
     RandomModel(random_model::RandomModelArgs),
-    /// Answer for one backend, as JSON, in a process of its own
+    /// Probe one backend in a separate process and print the answer as JSON
     #[command(name = "__probe", hide = true)]
     Probe {
         /// Id of the backend
@@ -59,10 +59,10 @@ enum Command {
     },
 }
 
-/// Where a model runs.
+/// Options that select the device.
 #[derive(Debug, Clone, Args)]
 struct DeviceArgs {
-    /// Backend to use: auto, cuda, rocm, metal, vulkan, sycl, opencl, cpu or ref; a named one is used or refused
+    /// Backend to use: auto, cuda, rocm, metal, vulkan, sycl, opencl, cpu or ref; a named backend is never replaced by another
     #[arg(long, value_name = "ID", env = "INFER_BACKEND", default_value = "auto", value_parser = parse_backend)]
     backend: BackendChoice,
     /// Device of the backend, as `infer devices` numbers them
@@ -71,34 +71,35 @@ struct DeviceArgs {
     /// Threads of the cpu backend [default: all cores]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     threads: u32,
-    /// Products with q8_0, q4_0, q4_k and q6_k weights on the cpu backend, and of prompts on vulkan: `exact` in f32, `fast` with activations
-    /// rounded to eight bits (bf16 weights, on processors with BF16: prompts to bf16), `auto` exact for models so small that it costs nothing
+    /// Products with q8_0, q4_0, q4_k and q6_k weights on the cpu backend, and of prompts on vulkan: `exact`
+    /// computes in f32, `fast` rounds activations to eight bits (with bf16 weights, on CPUs with BF16:
+    /// prompts to bf16), `auto` is exact for models so small that it costs nothing
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = parse_precision)]
     precision: PrecisionChoice,
-    /// Layers on the GPU, the last ones, of which the output counts as one; the processor computes the others. A number, `all`, or
-    /// `fit` (also `auto`) for as many as its memory holds [also: -ngl]
+    /// Layers on the GPU, the last ones, counting the output as one; the CPU computes the others. A number,
+    /// `all`, or `fit` (also `auto`) for as many as its memory holds [also: -ngl]
     #[arg(long, alias = "n-gpu-layers", value_name = "N", default_value = "all")]
     gpu_layers: GpuLayers,
-    /// Lower the context to what the memory holds instead of refusing
+    /// Lower the context to what fits in memory instead of failing
     #[arg(long)]
     fit_ctx: bool,
-    /// Do each op by itself, also those that the device has fused kernels for: for comparisons
+    /// Do not use fused kernels, for comparisons
     #[arg(long)]
     no_fuse: bool,
 }
 
-/// What every command asks that reads or writes a text with a model.
+/// Options shared by the commands that read or generate text with a model.
 #[derive(Debug, Clone, Args)]
 struct ModelArgs {
-    /// A GGUF file [default: the model inside this program]
+    /// A GGUF file [default: the embedded model]
     #[arg(long, value_name = "FILE")]
     model: Option<PathBuf>,
-    /// Tokens that the model sees together [default: the model's, at most 4096]
+    /// Context size in tokens [default: the model's, at most 4096]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
     ctx: Option<u32>,
     #[command(flatten)]
     device: DeviceArgs,
-    /// Print nothing but the answer, and errors
+    /// Print only the answer, and errors
     #[arg(long, short)]
     quiet: bool,
 }
@@ -112,11 +113,11 @@ fn parse_precision(text: &str) -> Result<PrecisionChoice, String> {
         "auto" => Ok(PrecisionChoice(None)),
         "exact" => Ok(PrecisionChoice(Some(Precision::Exact))),
         "fast" => Ok(PrecisionChoice(Some(Precision::Fast))),
-        _ => Err("it is `auto`, `exact` or `fast`".to_owned()),
+        _ => Err("expected `auto`, `exact` or `fast`".to_owned()),
     }
 }
 
-/// Models of fewer weights than this are computed exactly: as f32 they take 64 MiB at most.
+/// Models with fewer weights are computed exactly: as f32 they take at most 64 MiB.
 const SMALL_MODEL: u64 = 16 << 20;
 
 /// A parsed `--backend`; `None` = auto.
@@ -128,7 +129,7 @@ fn parse_backend(text: &str) -> Result<BackendChoice, String> {
 }
 
 impl DeviceArgs {
-    /// What to look for, and how much of the model it gets.
+    /// The requested backend, and how much of the model it gets.
     fn request(&self, model: &Model) -> Result<(Request, GpuLayers), Error> {
         let weights: u64 =
             model.specs().iter().map(|spec| u64::from(spec.width) * u64::from(spec.rows)).sum();
@@ -147,7 +148,7 @@ struct Schema {
     version: u32,
 }
 
-/// A document as text, with its last line ended.
+/// Serialises a document, with a newline at the end.
 fn json(document: &impl serde::Serialize) -> Result<String, Error> {
     let text = serde_json::to_string_pretty(document);
     text.map(|text| text + "\n").map_err(|error| Error::message(format!("cannot write JSON: {error}")))
@@ -155,7 +156,7 @@ fn json(document: &impl serde::Serialize) -> Result<String, Error> {
 
 /// How a command ended.
 enum Failure {
-    /// The reader of the output has gone: nothing is wrong.
+    /// The reader of the output has closed it, which is not an error.
     Closed,
     Error(Error),
     /// The answer was printed and is negative.
@@ -168,18 +169,18 @@ impl<E: Into<Error>> From<E> for Failure {
     }
 }
 
-/// This program, for probes. Where there is no `/proc`, as in an empty root, by the path that it was started with.
+/// The path of this program, for probes. Without `/proc`, as in an empty root, the path that started it.
 fn program() -> Result<PathBuf, Error> {
     let started = || {
         let path = PathBuf::from(std::env::args_os().next()?);
         (path.components().count() > 1 && path.is_file()).then_some(path)
     };
     std::env::current_exe().or_else(|error| {
-        started().ok_or_else(|| Error::message(format!("this program cannot find itself: {error}")))
+        started().ok_or_else(|| Error::message(format!("cannot find the path of this program: {error}")))
     })
 }
 
-/// The model of a file, or the one inside this program.
+/// Opens a model file, or the embedded model.
 fn open_model(path: Option<&PathBuf>) -> Result<Gguf, Error> {
     match path {
         Some(path) => Gguf::open(path),
@@ -187,12 +188,12 @@ fn open_model(path: Option<&PathBuf>) -> Result<Gguf, Error> {
     }
 }
 
-/// The one option of several letters behind one dash that people type out of habit.
+/// Accepts `-ngl`, a common multi-letter option with a single dash.
 fn long_option(word: OsString) -> OsString {
     if word == "-ngl" { "--gpu-layers".into() } else { word }
 }
 
-/// Runs the program. Exit codes: 0 done, 1 it failed or the answer is negative, 2 usage.
+/// Runs the program. Exit codes: 0 success, 1 failure or negative answer, 2 usage.
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse_from(std::env::args_os().map(long_option));

@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
-/// Writes answers to stdout and talk to stderr.
+/// Writes answers to stdout and diagnostics to stderr.
 #[derive(Debug)]
 pub(super) struct Printer {
     quiet: bool,
@@ -18,13 +18,13 @@ impl Printer {
         Self { quiet: false }
     }
 
-    /// From now on only errors are told.
+    /// Prints only errors from now on.
     pub(super) fn be_quiet(&mut self) {
         self.quiet = true;
     }
 
-    /// A piece of the answer, at once.
-    #[expect(clippy::unused_self, reason = "the printer is the door to stdout")]
+    /// Prints a piece of the answer and flushes it.
+    #[expect(clippy::unused_self, reason = "only the printer writes to stdout")]
     pub(super) fn answer(&mut self, text: &str) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();
         stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(|error| match error.kind() {
@@ -33,14 +33,14 @@ impl Printer {
         })
     }
 
-    /// A value as the whole answer.
+    /// Prints a value as JSON, as the complete answer.
     pub(super) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(value)
-            .map_err(|error| Error::message(format!("the result is no JSON: {error}")))?;
+            .map_err(|error| Error::message(format!("cannot write JSON: {error}")))?;
         self.answer(&(text + "\n"))
     }
 
-    /// A bar on stderr, where somebody sees it.
+    /// A progress bar on stderr, if it is a terminal.
     pub(super) fn bar(&self, total: u64, unit: &str) -> ProgressBar {
         if self.quiet || !io::stderr().is_terminal() {
             return ProgressBar::hidden();
@@ -57,34 +57,34 @@ impl Printer {
         )
     }
 
-    /// Asks somebody at a terminal to type.
+    /// Prints the prompt of a terminal session.
     pub(super) fn invite(&mut self) {
         if !self.quiet {
-            // Nobody is left to ask when stderr is gone.
+            // Errors are ignored: a closed stderr cannot report them.
             let _: io::Result<()> = write!(io::stderr().lock(), "> ");
         }
     }
 
-    /// A line for people.
+    /// Prints an informational line.
     pub(super) fn note(&mut self, line: impl Display) {
         if !self.quiet {
             self.line(line);
         }
     }
 
-    /// What went wrong.
+    /// Prints an error.
     pub(super) fn error(&mut self, error: &Error) {
         self.line(format_args!("error: {error}"));
     }
 
-    #[expect(clippy::unused_self, reason = "the printer is the door to stderr")]
+    #[expect(clippy::unused_self, reason = "only the printer writes to stderr")]
     fn line(&mut self, line: impl Display) {
-        // Nobody is left to tell when stderr is gone.
+        // Errors are ignored: a closed stderr cannot report them.
         let _: io::Result<()> = writeln!(io::stderr().lock(), "{line}");
     }
 }
 
-/// A table of text, columns as wide as they need to be.
+/// Formats a table with columns as wide as their content.
 pub(super) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width =

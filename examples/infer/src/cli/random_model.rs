@@ -1,4 +1,4 @@
-//! `infer random-model`: a random model as a file, for comparisons and measurements.
+//! `infer random-model`: writes a random model to a file, for comparisons and measurements.
 
 use super::Failure;
 use super::printer::Printer;
@@ -21,13 +21,13 @@ pub(super) struct RandomModelArgs {
     /// Type of the matrices: f32, f16, bf16, q8_0, q4_0, q4_k or q6_k
     #[arg(long = "type", value_name = "TYPE", default_value = "q8_0", value_parser = TensorType::weight_named)]
     kind: TensorType,
-    /// Start of the random numbers
+    /// Seed of the random numbers
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
     /// Use the embedding table as output matrix
     #[arg(long)]
     tied: bool,
-    /// Write the biases too that the architecture leaves open
+    /// Also write the optional biases of the architecture
     #[arg(long)]
     biases: bool,
     /// Divide the rotation frequencies as Llama 3 does
@@ -99,7 +99,7 @@ impl RandomModelArgs {
 pub(super) fn random_model(args: &RandomModelArgs, printer: &mut Printer) -> Result<(), Failure> {
     if !args.heads.is_multiple_of(args.heads_kv) {
         let (heads, kv) = (args.heads, args.heads_kv);
-        return Err(Error::message(format!("{kv} key heads are no divisor of {heads} query heads")).into());
+        return Err(Error::message(format!("{kv} key heads do not divide {heads} query heads")).into());
     }
     let recipe = Recipe {
         tied: args.tied,
@@ -123,7 +123,7 @@ pub(super) fn random_model(args: &RandomModelArgs, printer: &mut Printer) -> Res
     Ok(())
 }
 
-/// Writes beside the target first, so that a file of this name is always whole.
+/// Writes to a temporary file in the same folder first, so that the target is always complete.
 fn save(writer: &crate::gguf::Writer, path: &Path) -> std::io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".part");
@@ -134,7 +134,7 @@ fn save(writer: &crate::gguf::Writer, path: &Path) -> std::io::Result<()> {
     });
     let done = written.and_then(|()| std::fs::rename(&part, path));
     if done.is_err() {
-        // It may not exist; what went wrong before is what counts.
+        // The file may not exist; the earlier error is the relevant one.
         let _: std::io::Result<()> = std::fs::remove_file(&part);
     }
     done

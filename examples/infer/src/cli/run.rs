@@ -1,4 +1,4 @@
-//! `infer run`: text from a model.
+//! `infer run`: generates text with a model.
 
 use super::generate::{Reader, Writer, Written};
 use super::printer::Printer;
@@ -15,34 +15,34 @@ use clap::Args;
 use serde::Serialize;
 use std::time::Instant;
 
-/// Longest context that is taken without being asked for: the cache of a long one is large.
+/// Longest default context: the cache of a longer one is large.
 const DEFAULT_CONTEXT: u32 = 4096;
-/// A device that holds less than this is passed over, however much a context may be lowered.
+/// A device that cannot hold this context is skipped, even if the context may be lowered.
 const LEAST_CONTEXT: u32 = 256;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct RunArgs {
     #[command(flatten)]
     model: ModelArgs,
-    /// Text to continue [default: none, the model starts by itself]
+    /// Text to continue [default: none, the model starts on its own]
     #[arg(long, short, value_name = "TEXT", default_value = "", hide_default_value = true)]
     prompt: String,
-    /// Most tokens to write; fewer if the model ends the text
+    /// Maximum tokens to generate; fewer if the model ends the text
     #[arg(long, short = 'n', value_name = "N", default_value_t = 256)]
     tokens: u32,
     #[command(flatten)]
     sampling: SamplingArgs,
-    /// Print text, tokens and times as JSON, once it is done
+    /// Print text, tokens and times as JSON at the end
     #[arg(long)]
     json: bool,
 }
 
-/// The context that a command uses.
+/// The context size of a command.
 pub(super) fn context(model: &Model, asked: Option<u32>) -> u32 {
     asked.unwrap_or_else(|| model.config().n_ctx_train.min(DEFAULT_CONTEXT))
 }
 
-/// Opens a device for a model, and the processor for layers that it does not get; says which and why.
+/// Opens a device for a model, and the CPU for layers that do not go to that device; reports the choice.
 pub(super) fn load(
     model: &Model,
     args: &DeviceArgs,
@@ -65,7 +65,7 @@ pub(super) fn load(
     let fits = longest_context(&shares, options.n_ctx).max(least);
     if args.fit_ctx && fits < options.n_ctx {
         printer.note(format_args!(
-            "context lowered from {} to {fits} tokens, for which there is memory",
+            "context lowered from {} to {fits} tokens, which fit in memory",
             options.n_ctx
         ));
         options.n_ctx = fits;
@@ -80,7 +80,7 @@ pub(super) fn load(
     Ok(session)
 }
 
-/// What a part of a model takes on its device, in a line.
+/// A line about the memory of a part of the model on its device.
 fn memory(share: &Share<'_>, model: &Model, n_ctx: u32) -> String {
     let part = if share.span == Span::WHOLE {
         String::new()
@@ -89,13 +89,13 @@ fn memory(share: &Share<'_>, model: &Model, n_ctx: u32) -> String {
     };
     let Share { needs, room, .. } = share;
     format!(
-        "memory{part}: {} of {} that can be used ({needs} at a context of {n_ctx})",
+        "memory{part}: {} of {} usable ({needs} at a context of {n_ctx})",
         Size(needs.total()),
         Size(room.usable)
     )
 }
 
-/// Puts a model on its devices, with a bar where somebody waits for it.
+/// Uploads a model to its devices, with a progress bar at a terminal.
 fn upload(
     model: &Model,
     placement: &Placement,
@@ -114,7 +114,7 @@ fn upload(
     Ok(session)
 }
 
-/// A device in a few words.
+/// A short description of a device.
 pub(super) fn describe(info: &DeviceInfo) -> String {
     let details: Vec<&str> =
         [&info.arch, &info.driver].into_iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
@@ -130,15 +130,14 @@ pub(super) fn run(args: &RunArgs, printer: &mut Printer) -> Result<(), Failure> 
     let model = Model::from_gguf(gguf)?;
     let prompt = tokenizer.prompt(&args.prompt)?;
     if prompt.is_empty() {
-        return Err(
-            Error::message("this model does not start by itself: give it a text with `--prompt`").into()
-        );
+        return Err(Error::message("this model cannot start without text: set it with `--prompt`").into());
     }
     let n_ctx = context(&model, args.model.ctx);
     if n_ctx > model.config().n_ctx_train {
         let trained = model.config().n_ctx_train;
-        printer
-            .note(format_args!("warning: the model was trained for texts of {trained} tokens, not {n_ctx}"));
+        printer.note(format_args!(
+            "warning: the model was trained for {trained} tokens of context, not {n_ctx}"
+        ));
     }
     let options = Options { n_ctx, cache: CacheType::F16, logits: LogitRows::Last };
     let session = load(&model, &args.model.device, options, printer)?;
@@ -172,13 +171,13 @@ pub(super) fn run(args: &RunArgs, printer: &mut Printer) -> Result<(), Failure> 
     Ok(())
 }
 
-/// What `--json` prints.
+/// The document of `--json`.
 #[derive(Serialize)]
 struct Report<'a> {
     model: String,
     backend: &'static str,
     device: &'a DeviceInfo,
-    /// Where the processor has the others.
+    /// Set if the CPU has the other layers.
     #[serde(skip_serializing_if = "Option::is_none")]
     gpu_layers: Option<u32>,
     prompt_tokens: &'a [u32],

@@ -1,11 +1,11 @@
-//! The options that say how tokens are chosen, shared by all commands that write.
+//! Sampling options, shared by all commands that generate text.
 
 use crate::sampler::Settings;
 use clap::Args;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct SamplingArgs {
-    /// 0 takes the best token always; higher is more surprising [default: 0; in a chat 0.7]
+    /// 0 always takes the best token; higher values are more random [default: 0; in a chat 0.7]
     #[arg(long, value_name = "T", value_parser = parse_temperature)]
     temperature: Option<f64>,
     /// Choose among this many best tokens; 0 = all
@@ -17,13 +17,13 @@ pub(super) struct SamplingArgs {
     /// Choose among tokens at least this many times as probable as the best one; 0 = all
     #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = parse_share)]
     min_p: f64,
-    /// Make recent tokens less probable: 1 = no, 1.1 is usual
+    /// Make recent tokens less probable: 1 = off, 1.1 is common
     #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = parse_penalty)]
     repeat_penalty: f64,
-    /// How many tokens are recent
+    /// Number of tokens that count as recent
     #[arg(long, value_name = "N", default_value_t = 64)]
     repeat_last: u32,
-    /// Start of the random numbers: the same seed gives the same text
+    /// Seed of the random numbers: the same seed gives the same text
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
 }
@@ -70,7 +70,7 @@ mod tests {
     use clap::{Args, Command, FromArgMatches};
 
     #[test]
-    fn defaults_are_those_of_the_library() {
+    fn defaults_equal_those_of_the_library() {
         let matches = SamplingArgs::augment_args(Command::new("x")).get_matches_from(["x"]);
         let args = SamplingArgs::from_arg_matches(&matches).expect("defaults are there");
         assert_eq!(args.settings(0.0), Settings::default());

@@ -1,4 +1,4 @@
-//! `infer score`: how well a model predicts a text.
+//! `infer score`: measures how well a model predicts a text.
 
 use super::printer::{Printer, table};
 use super::run::{context, describe, load};
@@ -49,7 +49,7 @@ pub(super) fn score(args: &ScoreArgs, printer: &mut Printer) -> Result<(), Failu
     let bytes = std::fs::read(&args.file)
         .map_err(|error| Error::Read { path: path.clone(), source: Arc::new(error) })?;
     let text = String::from_utf8(bytes).map_err(|error| {
-        Error::message(format!("`{path}` is no UTF-8 text: byte {}", error.utf8_error().valid_up_to()))
+        Error::message(format!("`{path}` is not UTF-8 text: byte {}", error.utf8_error().valid_up_to()))
     })?;
     let gguf = open_model(args.model.model.as_ref())?;
     let tokenizer = Tokenizer::from_gguf(&gguf)?;

@@ -1,4 +1,4 @@
-//! Asks a child process about a backend, and makes a reason of everything that can go wrong with it.
+//! Probes a backend in a child process, and turns every failure into a reason.
 
 use super::Answer;
 use std::io::Read;
@@ -8,11 +8,11 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// An answer is shorter than this; more is nonsense.
+/// Maximum length of an answer; a valid one is shorter.
 const LONGEST: u64 = 1 << 20;
-/// The longest time between two looks at a child.
+/// The longest interval between two checks of a child.
 const POLL: Duration = Duration::from_millis(5);
-/// The shortest: an answer is complete when its pipe closes, and the child ends right after.
+/// The shortest interval: an answer is complete when its pipe closes, and the child exits right after.
 const SOON: Duration = Duration::from_micros(100);
 
 /// Starts `program __probe ID` and reads its answer.
@@ -26,7 +26,7 @@ pub fn ask(program: &Path, id: &str, timeout: Duration) -> Answer {
         .spawn();
     let mut child = match child {
         Ok(child) => child,
-        Err(error) => return Answer::failed(id, format!("the probe cannot be started: {error}")),
+        Err(error) => return Answer::failed(id, format!("cannot start the probe: {error}")),
     };
     drop(child.stdin.take());
     let output = drain(child.stdout.take());
@@ -34,7 +34,7 @@ pub fn ask(program: &Path, id: &str, timeout: Duration) -> Answer {
     let Some((status, early)) = wait(&mut child, &output, timeout) else {
         return Answer::failed(id, format!("its driver did not answer within {} s", timeout.as_secs_f32()));
     };
-    // A grandchild may hold the pipes open; what has come is enough.
+    // A grandchild may keep the pipes open; use the output so far.
     let output = early.unwrap_or_else(|| output.recv_timeout(Duration::from_secs(1)).unwrap_or_default());
     let talk = talk.recv_timeout(Duration::from_millis(100)).unwrap_or_default();
     if !status.success() {
@@ -43,17 +43,17 @@ pub fn ask(program: &Path, id: &str, timeout: Duration) -> Answer {
     match serde_json::from_slice::<Answer>(&output) {
         Ok(answer) if answer.backend == id => answer,
         Ok(answer) => Answer::failed(id, format!("the probe answered for `{}`", answer.backend)),
-        Err(error) => Answer::failed(id, format!("the probe gave no readable answer: {error}")),
+        Err(error) => Answer::failed(id, format!("the probe returned an invalid answer: {error}")),
     }
 }
 
-/// Reads a pipe to its end in the background, so that a full pipe stops nobody.
+/// Reads a pipe to its end in the background, so that a full pipe does not block the child.
 fn drain(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::channel();
     if let Some(pipe) = pipe {
         thread::spawn(move || {
             let mut bytes = Vec::new();
-            // What was read before an error is still worth having.
+            // Bytes read before an error are still useful.
             let _: Result<usize, _> = pipe.take(LONGEST).read_to_end(&mut bytes);
             let _: Result<(), _> = sender.send(bytes);
         });
@@ -61,7 +61,7 @@ fn drain(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     receiver
 }
 
-/// Waits for the end of a child, with its output if that came first; `None` if it had to be killed.
+/// Waits for a child to exit, with its output if that ends first; `None` if it had to be killed.
 fn wait(
     child: &mut Child,
     output: &Receiver<Vec<u8>>,
@@ -78,7 +78,8 @@ fn wait(
                     pause = (pause * 2).min(POLL);
                     continue;
                 }
-                // The end of the output wakes this up: of programs that end at once, naps would be most of the time.
+                // The end of the output wakes this up: for short-lived children, sleeping would take most of
+                // the time.
                 match output.recv_timeout(POLL) {
                     Ok(bytes) => early = Some(bytes),
                     Err(RecvTimeoutError::Disconnected) => early = Some(Vec::new()),
@@ -86,7 +87,7 @@ fn wait(
                 }
             }
             Ok(None) | Err(_) => {
-                // It may have ended by itself meanwhile: then there is nothing to kill.
+                // It may have exited in the meantime, which is fine.
                 let _: Result<(), _> = child.kill();
                 let _: Result<ExitStatus, _> = child.wait();
                 return None;

@@ -1,7 +1,7 @@
-//! Which device to use, and why not the others.
+//! Selects a device, and reports why others were skipped.
 //!
-//! GPU backends are looked at in a child process first: a driver that crashes, hangs or answers nonsense becomes a
-//! reason in one line. A backend that was named is used or refused; nothing else ever takes its place.
+//! GPU backends are probed in a child process first: a driver that crashes, hangs or returns an invalid
+//! answer becomes a one-line reason. A named backend is used or refused, and never replaced by another.
 
 mod child;
 mod probe;
@@ -15,40 +15,40 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-/// A child that has not answered by then is ended.
+/// A child that has not answered by then is killed.
 pub const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What was asked for.
+/// The requested backend and device.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
-    /// Id of a backend; `None` = the best there is.
+    /// Id of a backend; `None` = the best one available.
     pub backend: Option<String>,
     /// Index of a device of the backend.
     pub device: Option<u32>,
     /// Worker threads of `cpu`; 0 = all cores.
     pub threads: u32,
-    /// Whether `cpu` may round activations.
+    /// Allows `cpu` to round activations, or not.
     pub precision: Precision,
-    /// Whether plans are made of fused ops.
+    /// Use of fused ops in plans.
     pub fusion: Fusion,
 }
 
-/// A device that was opened.
+/// An opened device.
 #[derive(Debug)]
 pub struct Chosen<T = ()> {
     /// The device.
     pub device: Device,
-    /// What was found when it was held against what it has to do.
+    /// The result of `fits` for this device.
     pub found: T,
-    /// Backends and devices that come before it, each with the reason why not.
+    /// Backends and devices of higher preference, each with the reason why it was skipped.
     pub skipped: Vec<(String, String)>,
 }
 
 impl Request {
-    /// Opens the processor, for layers that a GPU does not get.
+    /// Opens the CPU, for layers that do not go to the GPU.
     ///
     /// # Errors
-    /// It is not built into this program.
+    /// The backend is not built into this program.
     pub fn open_processor(&self) -> Result<Device, Error> {
         const ID: &str = "cpu";
         let backend = Backend::named(ID).map_err(|why| {
@@ -62,32 +62,32 @@ impl Request {
     }
 }
 
-/// What to do in a program that has no kernels at all.
+/// The error of a program without any kernels.
 pub const NO_KERNELS: &str = "no kernels are linked into this program\nhint: `cargo run -- build --run` in the \
-    root of the repository builds those that this machine can build and starts a program with them";
+    root of the repository builds the kernels that this machine supports and runs a program with them";
 
-/// Reads the value of `--backend`.
+/// Parses the value of `--backend`.
 ///
 /// # Errors
-/// No backend has this name: names those that there are.
+/// No backend has this name; the message lists the valid ones.
 pub fn parse_backend(text: &str) -> Result<Option<String>, String> {
     let text = text.trim().to_ascii_lowercase();
     match text.as_str() {
         "" | "auto" => Ok(None),
         "hip" => Ok(Some("rocm".to_owned())),
         id if PREFERENCE.contains(&id) || id == "ref" => Ok(Some(text)),
-        _ => Err(format!("no backend has this name; there are auto, {}, ref", PREFERENCE.join(", "))),
+        _ => Err(format!("unknown backend; expected auto, {}, ref", PREFERENCE.join(", "))),
     }
 }
 
 const NOT_BUILT: &str = "not built into this program";
 
-/// Whether a backend has a driver that is better met in another process first.
+/// True for backends with a driver, which is probed in a child process first.
 fn is_risky(id: &str) -> bool {
     !matches!(id, "cpu" | "ref")
 }
 
-/// What a backend offers here; `program` is this program, for the child.
+/// The devices of a backend; `program` is this program, for the child process.
 #[must_use]
 pub fn look(id: &str, program: &Path) -> Answer {
     if !gk::linked().any(|linked| linked == id) {
@@ -96,19 +96,19 @@ pub fn look(id: &str, program: &Path) -> Answer {
     if is_risky(id) { ask(program, id, PROBE_TIMEOUT) } else { examine(id) }
 }
 
-/// What a backend offers here, asked in this process: a driver that crashes takes the program with it.
+/// The devices of a backend, probed in this process: a driver that crashes also crashes the program.
 #[must_use]
 pub fn look_here(id: &str) -> Answer {
     if gk::linked().any(|linked| linked == id) { examine(id) } else { Answer::failed(id, NOT_BUILT) }
 }
 
-/// How backends are asked.
+/// A function that probes a backend.
 pub type Look<'a> = &'a (dyn Fn(&str) -> Answer + Sync);
 
-/// Opens the device that was asked for, or the best one that `fits`. Backends are asked in children of `program`.
+/// Opens the requested device, or the best one that `fits`. Probes backends in child processes of `program`.
 ///
 /// # Errors
-/// The named backend or device cannot be used, or none can: with every reason.
+/// The named backend or device cannot be used, or none can; the message lists every reason.
 pub fn choose<T>(
     request: &Request,
     program: &Path,
@@ -117,10 +117,10 @@ pub fn choose<T>(
     choose_with(request, &|id| look(id, program), fits)
 }
 
-/// The same, with another way to ask backends.
+/// Same as [`choose`], with a custom probe.
 ///
 /// # Errors
-/// As [`choose`].
+/// Same as [`choose`].
 pub fn choose_with<T>(
     request: &Request,
     look: Look<'_>,
@@ -134,7 +134,7 @@ pub fn choose_with<T>(
         return match try_backend(id, request, look, &fits, &mut skipped) {
             Some(chosen) => Ok(Chosen { skipped: Vec::new(), ..chosen }),
             None => Err(Error::message(format!(
-                "backend `{id}` was asked for and cannot be used\n{}{}",
+                "backend `{id}` was requested and cannot be used\n{}{}",
                 list(&skipped),
                 instead(id, look)
             ))),
@@ -145,10 +145,10 @@ pub fn choose_with<T>(
             return Ok(Chosen { skipped, ..chosen });
         }
     }
-    Err(Error::message(format!("no backend can be used\n{}", list(&skipped))))
+    Err(Error::message(format!("no usable backend\n{}", list(&skipped))))
 }
 
-/// A hint with the backends that work here, after one that does not.
+/// A hint with the backends that work here, for an error about one that does not.
 fn instead(id: &str, look: Look<'_>) -> String {
     let others: Vec<&str> = PREFERENCE.into_iter().filter(|other| *other != id).collect();
     let answers: Vec<Answer> = thread::scope(|scope| {
@@ -160,13 +160,13 @@ fn instead(id: &str, look: Look<'_>) -> String {
         answer.devices.iter().any(|device| device.why.is_none() && device.info.kind != Kind::Software)
     };
     let (fast, slow): (Vec<&Answer>, Vec<&Answer>) = answers.iter().filter(works).partition(in_hardware);
-    let slow = slow.iter().map(|answer| format!("{} (on the processor)", answer.backend));
+    let slow = slow.iter().map(|answer| format!("{} (on the CPU)", answer.backend));
     let working: Vec<String> = fast.iter().map(|answer| answer.backend.clone()).chain(slow).collect();
     if working.is_empty() {
-        return "\nhint: no other backend of this program works here either".to_owned();
+        return "\nhint: no other backend of this program works here".to_owned();
     }
     format!(
-        "\nhint: these work here: {}; `--backend auto` takes the first that has the memory",
+        "\nhint: these work here: {}; `--backend auto` uses the first with enough memory",
         working.join(", ")
     )
 }
@@ -176,7 +176,7 @@ fn list(skipped: &[(String, String)]) -> String {
     lines.join("\n")
 }
 
-/// The reasons as lines; backends that are not in this program share one.
+/// The reasons as lines; backends that are not in this program share one line.
 #[must_use]
 pub fn reasons(skipped: &[(String, String)]) -> Vec<String> {
     let (absent, present): (Vec<_>, Vec<_>) = skipped.iter().partition(|(_, why)| why == NOT_BUILT);
@@ -188,7 +188,7 @@ pub fn reasons(skipped: &[(String, String)]) -> Vec<String> {
     lines
 }
 
-/// Opens the best device of a backend, or adds the reasons why there is none.
+/// Opens the best device of a backend, or adds the reason why none can be used.
 fn try_backend<T>(
     id: &str,
     request: &Request,
@@ -208,7 +208,7 @@ fn try_backend<T>(
             skipped.push((id.to_owned(), format!("it has no device {index}")));
         }
     }
-    // Cards before what is built into the processor; the driver's order within each.
+    // Discrete GPUs before integrated ones; within a kind the order of the driver.
     devices.sort_by_key(|device| match device.info.kind {
         Kind::Discrete => 0,
         Kind::Integrated => 1,
@@ -236,7 +236,7 @@ fn try_device<T>(
     }
     if probed.info.kind == Kind::Software && request.backend.is_none() {
         return Err(format!(
-            "runs on the processor, where backend `cpu` is faster; `--backend {id}` uses it all the same"
+            "runs on the CPU, where backend `cpu` is faster; `--backend {id}` uses it anyway"
         ));
     }
     let backend = Backend::named(id)?;

@@ -1,10 +1,11 @@
-//! Looks at a backend from inside: lists its devices, opens each, and has each solve a tiny plan with a known answer.
+//! Probes a backend in this process: lists its devices, opens each, and runs a tiny plan with a known result
+//! on it.
 
 use crate::gguf::TensorType;
 use crate::gk::{Backend, Device, DeviceInfo, Error, Op, OpCode, OpenOptions, Step, Tensor, Usage};
 use serde::{Deserialize, Serialize};
 
-/// What a backend answered. With `why`, it cannot be used at all.
+/// The answer of a backend. If `why` is set, it cannot be used at all.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// Id of the backend.
@@ -17,12 +18,12 @@ pub struct Answer {
     pub devices: Vec<Probed>,
 }
 
-/// A device, and whether it works.
+/// A device and its state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Probed {
     /// Index in the backend's own order.
     pub index: u32,
-    /// What it says about itself.
+    /// The device's description.
     #[serde(flatten)]
     pub info: DeviceInfo,
     /// Reason why it cannot be used.
@@ -31,14 +32,14 @@ pub struct Probed {
 }
 
 impl Answer {
-    /// An answer of one reason.
+    /// An answer that consists of one reason.
     #[must_use]
     pub fn failed(backend: &str, why: impl Into<String>) -> Self {
         Self { backend: backend.to_owned(), why: Some(why.into()), devices: Vec::new() }
     }
 }
 
-/// Looks at a backend in this process.
+/// Probes a backend in this process.
 #[must_use]
 pub fn examine(id: &str) -> Answer {
     let backend = match Backend::named(id) {
@@ -57,7 +58,7 @@ pub fn examine(id: &str) -> Answer {
             .and_then(|device| solve(&device));
         let why = match solved {
             Ok(true) => None,
-            Ok(false) => Some("gave a wrong result in the first small test".to_owned()),
+            Ok(false) => Some("returned a wrong result in a small test".to_owned()),
             Err(error) => Some(error.to_string()),
         };
         Probed { index, info, why }
@@ -65,7 +66,7 @@ pub fn examine(id: &str) -> Answer {
     Answer { backend: id.to_owned(), why: None, devices: devices.collect() }
 }
 
-/// Multiplies a 3 x 32 matrix with a vector and finds the largest of the results. All numbers are small integers, so
+/// Multiplies a 3 x 32 matrix by a vector and finds the largest result. All numbers are small integers, so
 /// that every correct device gives the same bits.
 fn solve(device: &Device) -> Result<bool, Error> {
     const WIDTH: u8 = 32;
@@ -91,7 +92,7 @@ fn solve(device: &Device) -> Result<bool, Error> {
     ])?;
     device.run(&plan, Step { tokens: 1, position: 0, run: 0 }, 1)?;
     let (values, best): (Vec<f32>, Vec<i32>) = (output.read(3)?, best.read(1)?);
-    // Backends that round the input to eight bits come within a hundredth.
+    // Backends that round the input to eight bits are accurate to about a hundredth.
     let close = values.iter().zip(EXPECTED).all(|(value, expected)| (value - expected).abs() < 5.0);
     Ok(close && best == [2])
 }

@@ -1,15 +1,15 @@
-//! Reads little-endian values from untrusted bytes: nothing is allocated before the bytes are known to be there.
+//! Reads little-endian values from untrusted bytes; never allocates more than the available bytes justify.
 
 use super::error::Problem;
 
-/// Where a reader stands.
+/// A read position in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
     position: usize,
 }
 
-/// A problem and the byte where the value that has it starts.
+/// A problem and the offset of the value that has it.
 pub(super) type Located = (u64, Problem);
 
 impl<'a> Cursor<'a> {
@@ -17,7 +17,7 @@ impl<'a> Cursor<'a> {
         Self { bytes, position: 0 }
     }
 
-    /// A reader at `position`, which may lie past the end.
+    /// A reader at `position`, which may be past the end.
     pub(super) fn at(bytes: &'a [u8], position: usize) -> Self {
         Self { bytes, position: position.min(bytes.len()) }
     }
@@ -60,7 +60,7 @@ impl<'a> Cursor<'a> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// A length and that many bytes of UTF-8.
+    /// A length, then that many bytes of UTF-8.
     pub(super) fn string(&mut self) -> Result<&'a str, Located> {
         let start = self.offset();
         let length = self.u64()?;
@@ -68,7 +68,7 @@ impl<'a> Cursor<'a> {
         std::str::from_utf8(bytes).map_err(|_| (start, Problem::Utf8))
     }
 
-    /// A count of entries that take at least `least` bytes each: refused if they cannot be there.
+    /// A count of entries that take at least `least` bytes each; an error if they exceed the remaining bytes.
     pub(super) fn count(&mut self, least: u64) -> Result<usize, Located> {
         let start = self.offset();
         let count = self.u64()?;

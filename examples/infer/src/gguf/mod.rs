@@ -1,8 +1,8 @@
-//! Reads GGUF files, which are untrusted input: every length, count, offset and product is checked against the
-//! bytes that are there before anything is allocated or read.
+//! Reads GGUF files, which are untrusted input: every length, count, offset and product is checked against
+//! the available bytes before anything is allocated or read.
 //!
-//! This module knows the container only; what a key or tensor means is the business of [`crate::model`] and
-//! [`crate::tokenizer`].
+//! This module handles only the container; [`crate::model`] and [`crate::tokenizer`] interpret keys and
+//! tensors.
 
 mod bytes;
 mod cursor;
@@ -25,13 +25,13 @@ use std::path::Path;
 /// A tensor in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorInfo {
-    /// Byte of its entry in the header.
+    /// Offset of its entry in the header.
     pub entry: u64,
     /// Type of its elements.
     pub kind: TensorType,
     /// Elements in each dimension, 1 to 4 of them, the contiguous one first.
     pub shape: Vec<u64>,
-    /// Its bytes in the file.
+    /// Position of its bytes in the file.
     pub data: Range<usize>,
 }
 
@@ -40,12 +40,12 @@ pub struct TensorInfo {
 pub struct Gguf {
     name: String,
     bytes: Bytes,
-    /// Key, with the place and type of its value.
+    /// Key -> offset and type of its value.
     metadata: BTreeMap<String, (u64, ValueType)>,
     tensors: BTreeMap<String, TensorInfo>,
 }
 
-/// Collects the header; owns nothing of the file.
+/// Collects the header while it is read.
 #[derive(Default)]
 struct Header {
     metadata: BTreeMap<String, (u64, ValueType)>,
@@ -56,7 +56,7 @@ impl Gguf {
     /// Maps and checks a file.
     ///
     /// # Errors
-    /// The file cannot be read, or what [`Gguf::new`] refuses.
+    /// The file cannot be read, or [`Gguf::new`] fails.
     pub fn open(path: &Path) -> Result<Self, crate::Error> {
         let bytes = Bytes::map(path).map_err(|source| crate::Error::Read {
             path: path.display().to_string(),
@@ -68,7 +68,7 @@ impl Gguf {
     /// Checks the bytes of a file. `name` appears in messages.
     ///
     /// # Errors
-    /// Anything that breaks the format, with file, byte, field and problem.
+    /// The bytes violate the format; the error has file, offset, field and problem.
     pub fn new(name: impl Into<String>, bytes: Bytes) -> Result<Self, Error> {
         let name = name.into();
         let parsed = Header::parse(bytes.as_slice());
@@ -78,7 +78,7 @@ impl Gguf {
         }
     }
 
-    /// Name of the file.
+    /// Name of the file, as it appears in messages.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -89,7 +89,7 @@ impl Gguf {
         self.tensors.keys().map(String::as_str)
     }
 
-    /// A tensor, if the file has it.
+    /// A tensor by name, if the file has it.
     #[must_use]
     pub fn tensor(&self, name: &str) -> Option<&TensorInfo> {
         self.tensors.get(name)
@@ -112,7 +112,7 @@ impl Gguf {
     /// The string of a key, if the file has it.
     ///
     /// # Errors
-    /// It is something else.
+    /// The value has another type.
     pub fn string(&self, key: &str) -> Result<Option<&str>, Error> {
         match self.value(key) {
             None => Ok(None),
@@ -124,7 +124,7 @@ impl Gguf {
     /// The boolean of a key, if the file has it.
     ///
     /// # Errors
-    /// It is something else.
+    /// The value has another type.
     pub fn boolean(&self, key: &str) -> Result<Option<bool>, Error> {
         match self.value(key) {
             None => Ok(None),
@@ -136,7 +136,7 @@ impl Gguf {
     /// The integer of a key, if the file has it, as an unsigned 32-bit number.
     ///
     /// # Errors
-    /// It is something else, negative or too large.
+    /// The value has another type, is negative or too large.
     pub fn integer(&self, key: &str) -> Result<Option<u32>, Error> {
         match self.value(key) {
             None => Ok(None),
@@ -157,7 +157,7 @@ impl Gguf {
     /// The real number of a key, if the file has it.
     ///
     /// # Errors
-    /// It is something else, or not finite.
+    /// The value has another type, or is not finite.
     pub fn real(&self, key: &str) -> Result<Option<f64>, Error> {
         match self.value(key) {
             None => Ok(None),
@@ -170,10 +170,10 @@ impl Gguf {
         }
     }
 
-    /// The elements of an array, if the file has it; `None` from `convert` says that an element has the wrong type.
+    /// The elements of an array, if the file has it; `convert` returns `None` for elements of the wrong type.
     ///
     /// # Errors
-    /// The value is no array, or of other elements.
+    /// The value is not an array, or has elements of another type.
     pub fn array<'a, T>(
         &'a self,
         key: &str,
@@ -190,7 +190,7 @@ impl Gguf {
         for _ in 0..count {
             let value = value::read(&mut cursor, element).ok().and_then(&convert);
             values.push(value.ok_or_else(|| {
-                self.key_error(key, Problem::WrongType { expected, found: "an array of something else" })
+                self.key_error(key, Problem::WrongType { expected, found: "an array of another type" })
             })?);
         }
         Ok(Some(values))
@@ -199,7 +199,7 @@ impl Gguf {
     /// The strings of an array, if the file has it.
     ///
     /// # Errors
-    /// The value is something else.
+    /// The value has another type.
     pub fn strings(&self, key: &str) -> Result<Option<Vec<&str>>, Error> {
         self.array(key, "an array of strings", |value| match value {
             Value::String(text) => Some(text),
@@ -207,22 +207,22 @@ impl Gguf {
         })
     }
 
-    /// A value that must be there.
+    /// Unwraps a required value.
     ///
     /// # Errors
-    /// It is not.
+    /// The value is missing.
     pub fn required<T>(&self, key: &str, value: Option<T>) -> Result<T, Error> {
         value.ok_or_else(|| self.key_error(key, Problem::Missing))
     }
 
-    /// An error about a key, at its place if it has one.
+    /// An error about a key, at its offset if the file has it.
     #[must_use]
     pub fn key_error(&self, key: &str, problem: Problem) -> Error {
         let offset = self.metadata.get(key).map_or(0, |(offset, _)| *offset);
         Error { file: self.name.clone(), offset, field: format!("key `{key}`"), problem }
     }
 
-    /// An error about a tensor, at its place if it has one.
+    /// An error about a tensor, at its offset if the file has it.
     #[must_use]
     pub fn tensor_error(&self, name: &str, problem: Problem) -> Error {
         let offset = self.tensors.get(name).map_or(0, |tensor| tensor.entry);
@@ -235,13 +235,13 @@ impl Gguf {
     }
 }
 
-/// Gives a problem the name of the field that has it.
+/// Adds the name of the field to a problem.
 fn within<T>(field: impl FnOnce() -> String, result: Result<T, Located>) -> Result<T, (String, Located)> {
     result.map_err(|located| (field(), located))
 }
 
-/// The fewest bytes of a metadata entry: a length, a type, one byte of value; and of a tensor: length, dimensions,
-/// one dimension, type, offset.
+/// Minimum size of a metadata entry (a length, a type, one byte of value) and of a tensor entry (length,
+/// dimensions, one dimension, type, offset), in bytes.
 const LEAST_METADATA: u64 = 13;
 const LEAST_TENSOR: u64 = 32;
 
@@ -254,7 +254,7 @@ impl Header {
             header.metadata_entry(&mut cursor, index)?;
         }
         let alignment = header.alignment(bytes)?;
-        // The count was checked against the file as a whole; now the metadata is behind us.
+        // The count was checked against the complete file; the metadata has been read by now.
         let at = cursor.offset();
         within(|| "tensor count".to_owned(), cursor.check_count(at, tensor_count, LEAST_TENSOR))?;
         let mut offsets = Vec::new();
@@ -322,7 +322,8 @@ impl Header {
         }
     }
 
-    /// Reads one tensor entry; returns its name, the place of its offset, the offset and the size of its data.
+    /// Reads one tensor entry: its name, the position of its offset field, the offset and the size of its
+    /// data.
     fn tensor_entry(
         &mut self,
         cursor: &mut Cursor<'_>,
@@ -373,7 +374,7 @@ impl Header {
         Ok((name.to_owned(), at, offset, bytes))
     }
 
-    /// Gives every tensor its bytes, now that the end of the header is known.
+    /// Assigns every tensor its bytes, now that the end of the header is known.
     fn place(
         &mut self,
         bytes: &[u8],

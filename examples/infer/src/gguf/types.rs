@@ -1,8 +1,8 @@
-//! Element types by their GGUF ids, with the size of their blocks.
+//! Element types by their GGUF ids, with their block sizes.
 
 use std::fmt;
 
-/// A known element type. Known does not mean supported: that is the backend's word.
+/// A known element type. The backend decides whether it supports the type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TensorType(&'static Row);
 
@@ -72,14 +72,14 @@ impl TensorType {
     /// 32-bit integer.
     pub const I32: Self = Self(&TYPES[24]);
 
-    /// Types of weights for which there are kernels somewhere, and random weights.
+    /// Weight types that at least one backend and the random models support.
     pub const WEIGHTS: [Self; 7] =
         [Self::F32, Self::F16, Self::BF16, Self::Q8_0, Self::Q4_0, Self::Q4_K, Self::Q6_K];
 
-    /// The weight type of this name, in any case.
+    /// The weight type with this name, ignoring case.
     ///
     /// # Errors
-    /// There is none: names those that there are.
+    /// The name is unknown; the message lists the valid names.
     pub fn weight_named(name: &str) -> Result<Self, String> {
         let found = Self::WEIGHTS.into_iter().find(|kind| kind.name().eq_ignore_ascii_case(name));
         found.ok_or_else(|| {
@@ -89,19 +89,19 @@ impl TensorType {
         })
     }
 
-    /// The type of this id.
+    /// The type with this id.
     #[must_use]
     pub fn from_id(id: u32) -> Option<Self> {
         TYPES.iter().find(|row| row.id == id).map(Self)
     }
 
-    /// Its id in GGUF and in the kernel interface.
+    /// The id in GGUF and in the kernel interface.
     #[must_use]
     pub fn id(self) -> u32 {
         self.0.id
     }
 
-    /// Its name: `q8_0`.
+    /// The name, such as `q8_0`.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.0.name
@@ -113,7 +113,8 @@ impl TensorType {
         self.0.elements
     }
 
-    /// Bytes of a row of `width` elements; `None` if that is no whole number of blocks or overflows.
+    /// Bytes of a row of `width` elements; `None` if the width is not a multiple of the block size, or on
+    /// overflow.
     #[must_use]
     pub fn row_bytes(self, width: u64) -> Option<u64> {
         if width.is_multiple_of(self.0.elements) {
@@ -135,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn constants_are_what_they_say() {
+    fn constants_have_their_ids_and_names() {
         let pairs = [
             (TensorType::F32, 0, "f32"),
             (TensorType::F16, 1, "f16"),
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_whole_blocks() {
+    fn rows_are_complete_blocks() {
         assert_eq!(TensorType::Q8_0.row_bytes(64), Some(68));
         assert_eq!(TensorType::Q8_0.row_bytes(33), None);
         assert_eq!(TensorType::F32.row_bytes(u64::MAX), None);

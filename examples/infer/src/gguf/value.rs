@@ -1,4 +1,4 @@
-//! Metadata values. Arrays and strings stay where they are in the file; only their place is kept.
+//! Metadata values. Arrays and strings are not copied; only their positions in the file are stored.
 
 use super::cursor::{Cursor, Located};
 use super::error::Problem;
@@ -35,7 +35,7 @@ pub enum ValueType {
 }
 
 impl ValueType {
-    /// Its number in a file is its place in this list.
+    /// In the order of their numbers in a file.
     const ALL: [Self; 13] = [
         Self::U8,
         Self::I8,
@@ -56,13 +56,13 @@ impl ValueType {
         Self::ALL.get(usize::try_from(id).ok()?).copied()
     }
 
-    /// Its number in a file.
+    /// The number of this type in a file.
     #[must_use]
     pub fn id(self) -> u32 {
         (0..).zip(Self::ALL).find(|(_, kind)| *kind == self).map_or(u32::MAX, |(id, _)| id)
     }
 
-    /// The fewest bytes that a value of this type takes.
+    /// Minimum size of a value of this type in bytes.
     pub(super) fn least_bytes(self) -> u64 {
         match self {
             Self::U8 | Self::I8 | Self::Bool => 1,
@@ -73,7 +73,7 @@ impl ValueType {
         }
     }
 
-    /// Its name in messages.
+    /// The name in messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -91,9 +91,9 @@ impl ValueType {
 /// A metadata value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value<'a> {
-    /// Any of the integers.
+    /// Any integer type.
     Integer(i128),
-    /// Any of the reals.
+    /// Any real type.
     Real(f64),
     /// A boolean.
     Bool(bool),
@@ -103,14 +103,14 @@ pub enum Value<'a> {
     Array {
         /// Type of the elements.
         element: ValueType,
-        /// How many.
+        /// Number of elements.
         count: usize,
-        /// Byte of the first in the file.
+        /// Offset of the first element in the file.
         start: usize,
     },
 }
 
-/// Reads one value; the elements of an array are checked and skipped.
+/// Reads one value; checks the elements of an array and skips them.
 pub(super) fn read<'a>(cursor: &mut Cursor<'a>, kind: ValueType) -> Result<Value<'a>, Located> {
     Ok(match kind {
         ValueType::U8 => Value::Integer(u8::from_le_bytes(cursor.array()?).into()),

@@ -1,10 +1,10 @@
-//! Writes small GGUF files: random models for measurements, and what the tests break on purpose.
+//! Writes small GGUF files: random models for measurements, and models that tests modify.
 
 use super::types::TensorType;
 use super::value::ValueType;
 use std::io::Write;
 
-/// Collects metadata and tensors; [`Writer::finish`] gives the bytes.
+/// Collects metadata and tensors; [`Writer::finish`] returns the bytes.
 #[derive(Debug, Clone, Default)]
 pub struct Writer {
     metadata: Vec<(String, ValueType, Vec<u8>)>,
@@ -25,7 +25,7 @@ impl Writer {
         Self::default()
     }
 
-    /// A key with a value whose bytes the caller lays out.
+    /// A key with a value in its file format.
     #[must_use]
     pub fn raw(mut self, key: &str, kind: ValueType, value: &[u8]) -> Self {
         self.metadata.push((key.to_owned(), kind, value.to_vec()));
@@ -84,14 +84,14 @@ impl Writer {
         self.raw(key, ValueType::Array, &bytes)
     }
 
-    /// A tensor with its bytes as the format lays them out.
+    /// A tensor with its bytes in the file format.
     #[must_use]
     pub fn tensor(mut self, name: &str, shape: &[u64], kind: TensorType, data: Vec<u8>) -> Self {
         self.tensors.push((name.to_owned(), shape.to_vec(), kind, data));
         self
     }
 
-    /// Takes a key or a tensor out again.
+    /// Removes a key or a tensor.
     #[must_use]
     pub fn without(mut self, name: &str) -> Self {
         self.metadata.retain(|(key, _, _)| key != name);
@@ -105,14 +105,14 @@ impl Writer {
         let mut bytes = Vec::new();
         match self.write_to(&mut bytes) {
             Ok(()) => bytes,
-            Err(error) => unreachable!("memory takes all bytes: {error}"),
+            Err(error) => unreachable!("writing to memory: {error}"),
         }
     }
 
     /// Writes the file.
     ///
     /// # Errors
-    /// What the target says.
+    /// Errors of `target`.
     pub fn write_to(&self, target: &mut impl Write) -> std::io::Result<()> {
         let header = self.header();
         target.write_all(&header)?;

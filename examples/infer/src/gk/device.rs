@@ -1,4 +1,4 @@
-//! Devices, buffers and plans: what the C side hands out, given back on drop.
+//! Devices, buffers and plans: wrappers of the C objects, released on drop.
 
 use super::{Backend, DeviceInfo, Error, Op, Status, Tensor, borrowed_text, sys, text};
 use crate::gguf::TensorType;
@@ -7,38 +7,38 @@ use std::ffi::c_char;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
-/// How a device is opened.
+/// Options for opening a device.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OpenOptions {
-    /// Worker threads of `cpu` and `ref`; 0 = all cores this process may use.
+    /// Worker threads of `cpu` and `ref`; 0 = all cores available to this process.
     pub threads: u32,
-    /// Whether `cpu`, and `vulkan` in prompts, may round activations.
+    /// Allows `cpu`, and `vulkan` in prompts, to round activations, or not.
     pub precision: Precision,
-    /// Whether plans are made of fused ops.
+    /// Use of fused ops in plans.
     pub fusion: Fusion,
 }
 
-/// Whether several ops become one where the device has a kernel that does them together.
+/// Combines several ops into one if the device has a kernel for it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Fusion {
-    /// Fewer launches and barriers, less that goes through memory.
+    /// Fewer launches and barriers, and less memory traffic.
     #[default]
     On,
-    /// Every op by itself: for comparisons.
+    /// Every op on its own, for comparisons.
     Off,
 }
 
-/// How exact products are on a backend that can round activations, to eight bits or to those of bf16.
+/// Precision of products on backends that can round activations to eight bits or to bf16.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Precision {
-    /// Rounded activations: the fastest way through large weights.
+    /// Rounded activations: the fastest for large weights.
     #[default]
     Fast,
-    /// As exact as f32 allows, so that every backend writes the same text; four times the memory.
+    /// As exact as f32 allows, so that every backend generates the same text; four times the memory.
     Exact,
 }
 
-/// What a buffer is for.
+/// The purpose of a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Usage {
     /// Filled once, read by ops.
@@ -49,7 +49,7 @@ pub enum Usage {
     Staging,
 }
 
-/// Bytes that crossed between host and device since the device was opened.
+/// Bytes transferred between host and device since the device was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Traffic {
     /// Host to device.
@@ -58,10 +58,10 @@ pub struct Traffic {
     pub down: u64,
 }
 
-/// Where a run stands: the block that goes up before it.
+/// Parameters of a run, uploaded before it.
 #[derive(Debug, Clone, Copy)]
 pub struct Step {
-    /// Rows of the plan that are used.
+    /// Number of rows of the plan to use.
     pub tokens: u32,
     /// Tokens in the cache before the run.
     pub position: u32,
@@ -73,17 +73,17 @@ pub struct Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Replay {
-    /// There are none: the processor computes every op.
+    /// No launches: the CPU computes every op.
     Host,
     /// Each run issues every launch again.
     Launches,
     /// Recorded once in a command buffer.
     Commands,
-    /// Recorded once in a graph of the driver.
+    /// Recorded once in a driver graph.
     Graph,
 }
 
-/// What a backend says of a plan.
+/// How a backend runs a plan.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct PlanInfo {
     /// How its launches reach the device.
@@ -99,7 +99,7 @@ impl std::fmt::Display for PlanInfo {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let launches = self.launches;
         match self.mode {
-            Replay::Host => formatter.write_str("computed by the processor, without launches"),
+            Replay::Host => formatter.write_str("computed on the CPU, without launches"),
             Replay::Launches => write!(formatter, "{launches} launches, issued one by one"),
             Replay::Commands => write!(formatter, "{launches} launches, replayed as a command buffer"),
             Replay::Graph => write!(formatter, "{launches} launches, replayed as a graph"),
@@ -113,11 +113,11 @@ struct DeviceHandle {
     raw: NonNull<sys::gk_device>,
     info: DeviceInfo,
     fusion: Cell<Fusion>,
-    /// Bytes of the buffers that are alive.
+    /// Bytes of all live buffers.
     allocated: Cell<u64>,
 }
 
-/// Calls an entry of the interface with a device; the entries were checked to be there by `Backend::named`.
+/// Calls an entry of the interface with a device; `Backend::named` has checked that all entries exist.
 macro_rules! entry {
     ($handle:expr, $name:ident) => {
         match $handle.backend.table.$name {
@@ -141,7 +141,7 @@ impl DeviceHandle {
 impl Drop for DeviceHandle {
     fn drop(&mut self) {
         #[expect(unsafe_code, reason = "call through the interface")]
-        // SAFETY: `open` gave this pointer, buffers and plans hold the handle, so this is the last use.
+        // SAFETY: `open` returned this pointer; buffers and plans hold the handle, so this is the last use.
         unsafe {
             entry!(self, close)(self.raw.as_ptr());
         }
@@ -157,7 +157,7 @@ struct BufferHandle {
 impl Drop for BufferHandle {
     fn drop(&mut self) {
         #[expect(unsafe_code, reason = "call through the interface")]
-        // SAFETY: `alloc` of this device gave the pointer; plans that use it hold this handle.
+        // SAFETY: `alloc` of this device returned the pointer; plans that use it hold this handle.
         unsafe {
             entry!(self.device, release)(self.device.raw.as_ptr(), self.raw.as_ptr());
         }
@@ -166,7 +166,7 @@ impl Drop for BufferHandle {
     }
 }
 
-/// Memory on a device. Clones are the same memory.
+/// Memory on a device. Clones refer to the same memory.
 #[derive(Clone)]
 pub struct Buffer(Rc<BufferHandle>);
 
@@ -191,7 +191,7 @@ pub struct Plan {
     raw: NonNull<sys::gk_plan>,
     device: Rc<DeviceHandle>,
     ops: u32,
-    /// The interface wants the buffers of a plan to outlive it.
+    /// The interface requires that the buffers of a plan outlive it.
     _buffers: Vec<Buffer>,
 }
 
@@ -204,7 +204,7 @@ impl std::fmt::Debug for Plan {
 impl Drop for Plan {
     fn drop(&mut self) {
         #[expect(unsafe_code, reason = "call through the interface")]
-        // SAFETY: `plan_build` of this device gave the pointer.
+        // SAFETY: `plan_build` of this device returned the pointer.
         unsafe {
             entry!(self.device, plan_free)(self.device.raw.as_ptr(), self.raw.as_ptr());
         }
@@ -212,10 +212,11 @@ impl Drop for Plan {
 }
 
 impl Backend {
-    /// Opens the first device. It is asked what it is: where that takes time, and somebody knows, [`Backend::open`] is quicker.
+    /// Opens the first device, after enumerating all of them. If its description is known already,
+    /// [`Backend::open`] is faster.
     ///
     /// # Errors
-    /// There is no device, or the driver's reason.
+    /// The backend has no device, or the driver fails.
     pub fn open_first(&self, options: OpenOptions) -> Result<Device, Error> {
         let info = self.devices()?.into_iter().next().ok_or_else(|| Error {
             backend: self.id,
@@ -226,10 +227,10 @@ impl Backend {
         self.open(0, info, options)
     }
 
-    /// Opens the device of this index in [`Backend::devices`], which gave `info` for it.
+    /// Opens the device with this index in [`Backend::devices`], which returned `info`.
     ///
     /// # Errors
-    /// The driver's reason.
+    /// The driver fails.
     pub fn open(&self, index: u32, info: DeviceInfo, options: OpenOptions) -> Result<Device, Error> {
         let flags = match options.precision {
             Precision::Fast => 0,
@@ -260,19 +261,19 @@ impl Backend {
 }
 
 impl Device {
-    /// Id of its backend.
+    /// Id of the device's backend.
     #[must_use]
     pub fn backend_id(&self) -> &'static str {
         self.0.backend.id()
     }
 
-    /// What it said of itself before it was opened.
+    /// The description from before the device was opened.
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
         &self.0.info
     }
 
-    /// Whether plans that are made from now on have fused ops.
+    /// Enables or disables fused ops in new plans.
     pub fn set_fusion(&self, fusion: Fusion) {
         self.0.fusion.set(fusion);
     }
@@ -286,17 +287,17 @@ impl Device {
         #[expect(unsafe_code, reason = "call through the interface")]
         // SAFETY: the device is open, both pointers are valid.
         let raw = unsafe { entry!(self.0, memory)(self.0.raw.as_ptr(), &raw mut free, &raw mut total) };
-        self.0.check(raw, || "asking for free memory".to_owned())?;
+        self.0.check(raw, || "querying free memory".to_owned())?;
         Ok((free, total))
     }
 
-    /// Bytes of all buffers of this device that are alive, as they were asked for.
+    /// Bytes of all live buffers of this device, as requested.
     #[must_use]
     pub fn allocated(&self) -> u64 {
         self.0.allocated.get()
     }
 
-    /// What crossed between host and device so far.
+    /// Bytes transferred between host and device so far.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
         let mut raw = sys::gk_traffic { up: 0, down: 0 };
@@ -332,7 +333,8 @@ impl Device {
         }
     }
 
-    /// Bytes that a weight of `rows` rows of `width` elements takes on the device; 0 where the type is not supported.
+    /// Bytes that a weight of `rows` rows of `width` elements takes on the device; 0 if the type is not
+    /// supported.
     #[must_use]
     pub fn weight_bytes(&self, kind: TensorType, width: u64, rows: u64) -> u64 {
         #[expect(unsafe_code, reason = "call through the interface")]
@@ -342,10 +344,11 @@ impl Device {
         }
     }
 
-    /// Uploads rows `first ..` of a weight, as GGUF lays them out. Rows come in ascending order, each once.
+    /// Uploads rows of a weight, starting at `first`, in the GGUF layout. Each row is uploaded once, in
+    /// ascending order.
     ///
     /// # Errors
-    /// The bytes are not whole rows, the weight is on another device, or the backend refuses.
+    /// The bytes are not complete rows, the weight is on another device, or the backend fails.
     pub fn weight_put(&self, weight: &Tensor, rows: &[u8], first: u64) -> Result<(), Error> {
         let doing = || format!("uploading rows from {first} of a {} weight", weight.kind);
         let row_bytes = weight.kind.row_bytes(u64::from(weight.ne[0])).filter(|bytes| *bytes > 0);
@@ -355,7 +358,8 @@ impl Device {
         };
         let raw_weight = weight.raw();
         #[expect(unsafe_code, reason = "call through the interface")]
-        // SAFETY: the device is open and owns the buffer; `rows` holds exactly the rows that are announced.
+        // SAFETY: the device is open and owns the buffer; `rows` holds exactly the number of rows that is
+        // passed.
         let raw = unsafe {
             let count = rows.len() as u64 / row_bytes;
             entry!(self.0, weight_put)(
@@ -369,26 +373,27 @@ impl Device {
         self.0.check(raw, doing)
     }
 
-    /// Whether the backend has a kernel for an op.
+    /// Checks that the backend has a kernel for an op.
     ///
     /// # Errors
-    /// The reason why not.
+    /// The reason why it has none.
     pub fn supports(&self, op: &Op) -> Result<(), Error> {
         let raw_op = op.raw();
         self.check_owner(op)?;
         #[expect(unsafe_code, reason = "call through the interface")]
-        // SAFETY: the device is open, the op is valid for the call and its buffers are alive and of this device.
+        // SAFETY: the device is open, the op is valid for the call, and its buffers are live and belong to
+        // this device.
         let raw = unsafe { entry!(self.0, supports)(self.0.raw.as_ptr(), &raw const raw_op) };
-        self.0.check(raw, || format!("asking for op `{}`", op.code.name()))
+        self.0.check(raw, || format!("checking op `{}`", op.code.name()))
     }
 
     /// Prepares a list of ops.
     ///
     /// # Errors
-    /// There is none, or the first op that the backend refuses, with its reason.
+    /// The list is empty, or the backend refuses an op; the error names the first one.
     pub fn plan(&self, ops: &[Op]) -> Result<Plan, Error> {
         if ops.is_empty() {
-            return Err(self.error(Status::BadArgument, "preparing a plan without ops".to_owned()));
+            return Err(self.error(Status::BadArgument, "preparing an empty plan".to_owned()));
         }
         for op in ops {
             self.check_owner(op)?;
@@ -409,7 +414,8 @@ impl Device {
         Ok(Plan { raw, device: Rc::clone(&self.0), ops: count, _buffers: buffers })
     }
 
-    /// Starts a plan `repeat` times; more than once only if it ends in STEP. May return before it is done.
+    /// Starts a plan `repeat` times; more than once only if it ends in STEP. May return before the run is
+    /// complete.
     ///
     /// # Errors
     /// The step does not fit the plan or its caches, or the device failed.
@@ -427,10 +433,10 @@ impl Device {
         self.0.check(raw, doing)
     }
 
-    /// Waits until everything that was started is done.
+    /// Waits for everything that was started.
     ///
     /// # Errors
-    /// The device failed meanwhile.
+    /// The device failed in the meantime.
     pub fn sync(&self) -> Result<(), Error> {
         #[expect(unsafe_code, reason = "call through the interface")]
         // SAFETY: the device is open.
@@ -438,7 +444,7 @@ impl Device {
         self.0.check(raw, || "waiting for the device".to_owned())
     }
 
-    /// The ops that are given to the backend.
+    /// Applies fusion: the ops that the backend receives.
     fn fused(&self, ops: Vec<sys::gk_op>) -> Vec<sys::gk_op> {
         let (Some(fuse), Fusion::On, Ok(count)) =
             (super::FUSE, self.0.fusion.get(), u32::try_from(ops.len()))
@@ -447,7 +453,7 @@ impl Device {
         };
         let mut fused = ops.clone();
         #[expect(unsafe_code, reason = "call through the interface")]
-        // SAFETY: device and backend belong together; both arrays hold `count` ops, whose buffers are alive.
+        // SAFETY: device and backend belong together; both arrays hold `count` ops, whose buffers are live.
         let length = unsafe {
             fuse(self.0.backend.table, self.0.raw.as_ptr(), ops.as_ptr(), count, fused.as_mut_ptr())
         };
@@ -474,7 +480,7 @@ impl Device {
 }
 
 impl Plan {
-    /// Ops that a run does, fused ones counted as one.
+    /// Number of ops in a run, counting a fused op as one.
     #[must_use]
     pub fn ops(&self) -> u32 {
         self.ops
@@ -491,7 +497,7 @@ impl Plan {
         let status = unsafe {
             entry!(self.device, plan_info)(self.device.raw.as_ptr(), self.raw.as_ptr(), &raw mut raw)
         };
-        self.device.check(status, || "asking how a plan is run".to_owned())?;
+        self.device.check(status, || "querying how a plan is run".to_owned())?;
         let replay = match raw.replay {
             sys::GK_REPLAY_HOST => Replay::Host,
             sys::GK_REPLAY_COMMANDS => Replay::Commands,
@@ -509,7 +515,7 @@ impl Buffer {
         self.0.bytes
     }
 
-    /// Copies elements up, to `offset` bytes from the start.
+    /// Copies elements to the device, to `offset` bytes from the start.
     ///
     /// # Errors
     /// They do not fit, or the device failed.
@@ -523,14 +529,15 @@ impl Buffer {
             entry!(device, write)(device.raw.as_ptr(), self.0.raw.as_ptr(), offset, pointer, bytes)
         };
         device.check(raw, || {
-            format!("writing {} bytes at {offset} of a buffer of {}", source.len(), self.0.bytes)
+            format!("writing {} bytes at offset {offset} of a buffer of {}", source.len(), self.0.bytes)
         })
     }
 
-    /// Copies elements down, from `offset` bytes after the start. Waits for what was started before.
+    /// Copies elements from the device, from `offset` bytes after the start. Waits for everything that was
+    /// started before.
     ///
     /// # Errors
-    /// There are not that many, or the device failed.
+    /// The buffer is too small, or the device failed.
     pub fn read<T: bytemuck::Pod>(&self, offset: u64, destination: &mut [T]) -> Result<(), Error> {
         let destination: &mut [u8] = bytemuck::cast_slice_mut(destination);
         let device = &self.0.device;
@@ -541,7 +548,9 @@ impl Buffer {
             let (pointer, bytes) = (destination.as_mut_ptr().cast(), length as u64);
             entry!(device, read)(device.raw.as_ptr(), self.0.raw.as_ptr(), offset, pointer, bytes)
         };
-        device.check(raw, || format!("reading {length} bytes at {offset} of a buffer of {}", self.0.bytes))
+        device.check(raw, || {
+            format!("reading {length} bytes at offset {offset} of a buffer of {}", self.0.bytes)
+        })
     }
 
     pub(super) fn as_ptr(&self) -> *mut sys::gk_buffer {

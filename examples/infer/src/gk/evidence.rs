@@ -1,23 +1,25 @@
-//! How far the kernels of each backend were tried by those who wrote them.
+//! How the kernels of each backend were tested by the authors.
 
 use serde::Serialize;
 
-/// How it is known that kernels work.
+/// The kind of test that the kernels passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Evidence {
     /// The op suite passed on such hardware.
     Hardware,
-    /// The op suite passed on an implementation of the interface for processors: llvmpipe, `PoCL`, Intel's `OpenCL` runtime.
+    /// The op suite passed on a CPU implementation of the interface: llvmpipe, `PoCL`, Intel's `OpenCL`
+    /// runtime.
     CpuImplementation,
-    /// Compiled for the device, which nobody had; the op suite passed on an emulation.
+    /// Compiled for the device, which was not available; the op suite passed on an emulation.
     CompiledOnly,
     /// Not even compiled for the device; the op suite passed on an emulation.
     SourceOnly,
 }
 
 impl Evidence {
-    /// Of the kernels that a backend runs on a device of this architecture. `None` for backends without kernels.
+    /// For the kernels that a backend runs on a device of this architecture. `None` for backends without
+    /// kernels.
     #[must_use]
     pub fn of(backend: &str, arch: &str) -> Option<Self> {
         match (backend, arch) {
@@ -29,7 +31,7 @@ impl Evidence {
         }
     }
 
-    /// For people.
+    /// Human-readable text.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {

@@ -1,8 +1,8 @@
-//! A safe face for the kernel interface `vendor/gk/include/gk.h`.
+//! A safe wrapper of the kernel interface `vendor/gk/include/gk.h`.
 //!
-//! Everything that the C side hands out becomes a value that gives it back when dropped; buffers outlive
-//! the plans that use them, devices outlive their buffers. This module, with [`crate::gguf::Bytes`] for the memory
-//! map, is the only one with `unsafe` code. It must not know what a model is.
+//! Every C object becomes a value that is released on drop; buffers outlive the plans that use them, and
+//! devices outlive their buffers. Only this module and [`crate::gguf::Bytes`] (the memory map) have `unsafe`
+//! code. It does not depend on models.
 
 #[expect(
     unsafe_code,
@@ -28,15 +28,15 @@ use bindings as sys;
 use std::ffi::{CStr, c_char};
 use std::fmt;
 
-/// Order in which a device is looked for when none was named. The reference is not among them.
+/// Order of backends to try if none is named. The reference is not included.
 pub const PREFERENCE: [&str; 7] = ["cuda", "rocm", "metal", "vulkan", "sycl", "opencl", "cpu"];
 
-/// Why a call failed, as the interface names it.
+/// Why a call failed: the status codes of the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     /// No loader or driver library on this machine.
     NoDriver,
-    /// A driver, but no device that it offers.
+    /// A driver that offers no device.
     NoDevice,
     /// Driver or device lacks a required feature.
     TooOld,
@@ -44,11 +44,11 @@ pub enum Status {
     OutOfMemory,
     /// No kernel for an op, type or shape.
     Unsupported,
-    /// The device stopped answering.
+    /// The device was lost.
     DeviceLost,
     /// The library refused an argument.
     BadArgument,
-    /// Anything else, unknown values included.
+    /// Anything else, including unknown values.
     Failed,
 }
 
@@ -83,50 +83,50 @@ impl fmt::Display for Status {
     }
 }
 
-/// A failed call: which backend, what was being done, and the library's own words.
+/// A failed call: the backend, the operation, and the library's text.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{backend}: {doing}: {status}{}{detail}", if detail.is_empty() { "" } else { ": " })]
 pub struct Error {
     /// Id of the backend.
     pub backend: &'static str,
-    /// What was being done: "allocating 64 bytes".
+    /// The operation, such as "allocating 64 bytes".
     pub doing: String,
     /// The kind of failure.
     pub status: Status,
-    /// One line from the library, or nothing.
+    /// One line from the library, or empty.
     pub detail: String,
 }
 
-/// What a device is.
+/// The kind of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// The processor itself.
+    /// The CPU.
     Cpu,
-    /// A GPU that shares the memory of the processor.
+    /// A GPU that shares the memory of the CPU.
     Integrated,
-    /// A GPU with memory of its own.
+    /// A GPU with dedicated memory.
     Discrete,
-    /// A GPU interface that runs on the processor: llvmpipe, `PoCL`.
+    /// A GPU interface that runs on the CPU: llvmpipe, `PoCL`.
     Software,
 }
 
-/// One device of a backend. Text fields are empty where the backend cannot tell.
+/// One device of a backend. Text fields are empty if the backend does not know them.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct DeviceInfo {
-    /// Name for people.
+    /// Human-readable name.
     pub name: String,
-    /// Version of its driver.
+    /// Version of the driver.
     pub driver: String,
     /// Architecture: `sm_90`, `gfx942`, `avx512`.
     pub arch: String,
     /// PCI address.
     pub pci: String,
-    /// What it is.
+    /// Kind of the device.
     pub kind: Kind,
     /// Memory in bytes.
     pub memory_total: u64,
-    /// Memory in bytes that was free when asked.
+    /// Free memory in bytes at the time of the query.
     pub memory_free: u64,
     /// Bytes of the largest single allocation.
     pub max_buffer: u64,
@@ -134,7 +134,7 @@ pub struct DeviceInfo {
 
 type Getter = unsafe extern "C" fn() -> *const sys::gk_backend;
 
-/// What was built, as far as the features of this crate let it in; the cpu backend always.
+/// The built backends that the features of this crate select; the cpu backend always.
 const LINKED: &[(&str, Getter)] = &[
     #[cfg(all(gpubuild_backend = "cuda", any(feature = "auto", feature = "cuda")))]
     ("cuda", sys::gk_backend_cuda),
@@ -150,7 +150,7 @@ const LINKED: &[(&str, Getter)] = &[
     ("opencl", sys::gk_backend_opencl),
     #[cfg(gpubuild_backend = "cpu")]
     ("cpu", sys::gk_backend_cpu),
-    // Comes with whichever other backend is linked.
+    // Included with any backend.
     #[cfg(any(
         gpubuild_backend = "cuda",
         gpubuild_backend = "rocm",
@@ -171,7 +171,7 @@ type Fuse = unsafe extern "C" fn(
     *mut sys::gk_op,
 ) -> u32;
 
-/// Comes, as the reference does, with whichever backend is linked.
+/// Included, like the reference, with any backend.
 #[cfg(any(
     gpubuild_backend = "cuda",
     gpubuild_backend = "rocm",
@@ -212,21 +212,22 @@ impl fmt::Debug for Backend {
 }
 
 impl Backend {
-    /// The linked backend of this id.
+    /// The linked backend with this id.
     ///
     /// # Errors
-    /// It is not in this program, or it was built for another version of the interface.
+    /// The backend is not in this program, or was built for another version of the interface.
     pub fn named(id: &str) -> Result<Self, String> {
         let Some((id, getter)) = LINKED.iter().find(|(linked, _)| *linked == id) else {
             return Err("not built into this program".to_owned());
         };
         #[expect(unsafe_code, reason = "the one exported symbol of each library")]
-        // SAFETY: the getter takes nothing and returns null or a constant object that lives as long as the program.
+        // SAFETY: the getter has no parameters and returns null or a constant object that lives as long as
+        // the program.
         let Some(table) = (unsafe { getter().as_ref() }) else {
-            return Err("its library offers no interface".to_owned());
+            return Err("its library returned no interface".to_owned());
         };
         if table.abi != sys::GK_ABI {
-            return Err(format!("built for interface {}, this program speaks {}", table.abi, sys::GK_ABI));
+            return Err(format!("built for interface {}, but this program uses {}", table.abi, sys::GK_ABI));
         }
         let complete = table.enumerate.is_some()
             && table.open.is_some()
@@ -246,16 +247,16 @@ impl Backend {
             && table.plan_info.is_some()
             && table.plan_free.is_some()
             && table.sync.is_some();
-        if complete { Ok(Self { id, table }) } else { Err("its interface lacks entries".to_owned()) }
+        if complete { Ok(Self { id, table }) } else { Err("its interface lacks functions".to_owned()) }
     }
 
-    /// The id: `cpu`.
+    /// The id, such as `cpu`.
     #[must_use]
     pub fn id(&self) -> &'static str {
         self.id
     }
 
-    /// The devices that its driver offers.
+    /// The devices that the driver offers.
     ///
     /// # Errors
     /// No driver or no device, with one line that says what was looked for.
@@ -263,7 +264,7 @@ impl Backend {
         const CAPACITY: u16 = 64;
         let Some(enumerate) = self.table.enumerate else { unreachable!("checked by `named`") };
         #[expect(unsafe_code, reason = "plain data for C to fill")]
-        // SAFETY: every field is an integer or an array of integers, for which zero is a value.
+        // SAFETY: every field is an integer or an array of integers, for which zero is valid.
         let empty: sys::gk_device_info = unsafe { std::mem::zeroed() };
         let mut infos = vec![empty; usize::from(CAPACITY)];
         let mut count = 0;
@@ -275,7 +276,7 @@ impl Backend {
         };
         Status::check(raw).map_err(|status| Error {
             backend: self.id,
-            doing: "looking for devices".to_owned(),
+            doing: "enumerating devices".to_owned(),
             status,
             detail: text(&why),
         })?;
@@ -304,20 +305,21 @@ impl DeviceInfo {
     }
 }
 
-/// Text of a fixed field: up to the first NUL, or all of it where the library forgot one.
+/// Text of a fixed field: up to the first NUL, or all of it if the library did not terminate it.
 fn text(field: &[c_char]) -> String {
     let bytes: &[u8] = bytemuck::cast_slice(field);
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).trim().to_owned()
 }
 
-/// Text that the library owns; empty for null.
+/// Text owned by the library; empty for null.
 fn borrowed_text(pointer: *const c_char) -> String {
     if pointer.is_null() {
         return String::new();
     }
     #[expect(unsafe_code, reason = "C text")]
-    // SAFETY: the interface promises text that ends in NUL and stays until the next call on the device.
+    // SAFETY: the interface guarantees NUL-terminated text that stays valid until the next call on the
+    // device.
     let text = unsafe { CStr::from_ptr(pointer) };
     text.to_string_lossy().into_owned()
 }

@@ -1,4 +1,4 @@
-//! Tensors and ops as values. What each op computes is written beside its code in `gk.h`.
+//! Tensors and ops as values. `gk.h` documents what each op computes.
 
 use super::{Buffer, Error, sys};
 use crate::gguf::TensorType;
@@ -23,7 +23,7 @@ impl Tensor {
         Self { buffer: buffer.clone(), offset, kind, ne: [width, rows, 1, 1] }
     }
 
-    /// Copies elements up, into the start of the tensor.
+    /// Copies elements to the start of the tensor.
     ///
     /// # Errors
     /// They do not fit, or the device failed.
@@ -31,10 +31,10 @@ impl Tensor {
         self.buffer.write(self.offset, source)
     }
 
-    /// Copies the first `count` elements down.
+    /// Copies the first `count` elements from the device.
     ///
     /// # Errors
-    /// There are not that many, or the device failed.
+    /// The tensor is too small, or the device failed.
     pub fn read<T: bytemuck::Pod>(&self, count: usize) -> Result<Vec<T>, Error> {
         let mut values = vec![T::zeroed(); count];
         self.buffer.read(self.offset, &mut values)?;
@@ -52,9 +52,9 @@ impl Tensor {
     }
 }
 
-/// What an op does.
+/// The operation of an op.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names of the interface, which explains them")]
+#[expect(missing_docs, reason = "`gk.h` documents them")]
 pub enum OpCode {
     Embed,
     RmsNorm,
@@ -94,7 +94,7 @@ impl OpCode {
         }
     }
 
-    /// Its name in messages.
+    /// The name in messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -120,11 +120,11 @@ impl OpCode {
 /// One op of a plan.
 #[derive(Debug, Clone)]
 pub struct Op {
-    /// What it does.
+    /// The operation.
     pub code: OpCode,
     flags: u32,
     tag: u32,
-    /// Result, then operands in the order of the interface.
+    /// The result, then the operands in the order of the interface.
     operands: [Option<Tensor>; 4],
     integers: [i32; 4],
     reals: [f32; 4],
@@ -154,7 +154,8 @@ impl Op {
         }
     }
 
-    /// The largest elements of each row of `input`, as many as `ids` has; `values` gets them.
+    /// The largest elements of each row of `input`, as many as `ids` has room for; `values` receives their
+    /// values.
     #[must_use]
     pub fn top_k(ids: &Tensor, input: &Tensor, values: &Tensor) -> Self {
         let mut op = Self::new(OpCode::TopK, ids, &[input]).integers(&[ids.ne[0]]);
@@ -178,14 +179,14 @@ impl Op {
         self
     }
 
-    /// Sets the caller's own number, shown in error texts.
+    /// Sets a number of the caller's choice, shown in error messages.
     #[must_use]
     pub fn tag(mut self, tag: u32) -> Self {
         self.tag = tag;
         self
     }
 
-    /// Adds the result to what is there.
+    /// Adds the result to the existing content.
     #[must_use]
     pub fn accumulate(mut self) -> Self {
         self.flags |= sys::GK_ACCUMULATE;
@@ -200,7 +201,7 @@ impl Op {
         self
     }
 
-    /// Rotates pairs that are half of the rotated part apart (rope).
+    /// Rotates pairs whose elements are half of the rotated part apart (rope).
     #[must_use]
     pub fn neox(mut self) -> Self {
         self.flags |= sys::GK_NEOX;

@@ -1,8 +1,8 @@
-//! The architectures as data: what differs between them stands in one row each, and nowhere else.
+//! The architectures as data: one table row with the differences between them.
 
 use super::tensors::Part;
 
-/// Which elements of a head a rotation takes together.
+/// Which elements of a head form a rotated pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pairs {
     /// Elements `2i` and `2i + 1`.
@@ -11,24 +11,24 @@ pub enum Pairs {
     Halves,
 }
 
-/// Whether a model has a tensor.
+/// Presence of a tensor in a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// A file with it is refused.
+    /// A file with it is rejected.
     Never,
-    /// Used where it is there.
+    /// Used if the file has it.
     Optional,
-    /// A file without it is refused.
+    /// A file without it is rejected.
     Always,
 }
 
-/// One architecture. All of them are decoders with RMS norms before attention and feed-forward part, grouped heads, rotated
-/// positions and SwiGLU; the output matrix may be the embedding table.
+/// One architecture. All of them are decoders with RMS norms before attention and the feed-forward part,
+/// grouped heads, rotary positions and SwiGLU; the output matrix may be the embedding table.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Architecture {
-    /// Value of `general.architecture` and start of the other keys.
+    /// Value of `general.architecture`, and the prefix of the other keys.
     pub name: &'static str,
-    /// How heads are rotated.
+    /// How elements of heads are paired for the rotation.
     pub pairs: Pairs,
     /// Biases of queries, keys and values.
     pub qkv_bias: Presence,
@@ -42,9 +42,9 @@ pub struct Architecture {
     pub rope_factors: Presence,
 }
 
-/// All that there are.
+/// All supported architectures.
 pub static ARCHITECTURES: [Architecture; 3] = [
-    // Llama 1 to 3.3, Mistral 7B and what is trained from them: converters name them all `llama`.
+    // Llama 1 to 3.3, Mistral 7B and derived models: converters name them all `llama`.
     Architecture {
         name: "llama",
         pairs: Pairs::Neighbours,
@@ -75,7 +75,7 @@ pub static ARCHITECTURES: [Architecture; 3] = [
 ];
 
 impl Architecture {
-    /// The architecture of this name.
+    /// The architecture with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         ARCHITECTURES.iter().find(|architecture| architecture.name == name)
@@ -87,7 +87,7 @@ impl Architecture {
         ARCHITECTURES.iter().map(|architecture| architecture.name).collect::<Vec<_>>().join(", ")
     }
 
-    /// Whether layers have the weight of a part.
+    /// True if layers can have the weight of this part.
     #[must_use]
     pub fn weight(&self, part: Part) -> Presence {
         match part {
@@ -96,7 +96,7 @@ impl Architecture {
         }
     }
 
-    /// Whether layers have the bias of a part.
+    /// Presence of the bias of a part in layers.
     #[must_use]
     pub fn bias(&self, part: Part) -> Presence {
         match part {

@@ -1,15 +1,15 @@
-//! The numbers of a model, read from the metadata and checked against each other.
+//! The hyperparameters of a model, read from the metadata and checked against each other.
 
 use super::architecture::Architecture;
 use super::rope::{Rope, SCALINGS, Scaling};
 use crate::gguf::{Error, Gguf, Problem, Value};
 
-/// What the plan builder needs to know. Sizes are in elements.
+/// The hyperparameters that the plan builder needs. Sizes are in elements.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// What kind of model it is.
+    /// Architecture of the model.
     pub architecture: &'static Architecture,
-    /// Name of the model, for people.
+    /// Human-readable name of the model.
     pub name: String,
     /// Width of the residual stream.
     pub n_embd: u32,
@@ -31,20 +31,20 @@ pub struct Config {
     pub n_ctx_train: u32,
     /// Epsilon of the norms.
     pub eps: f32,
-    /// How positions turn the heads.
+    /// How positions rotate the heads.
     pub rope: Rope,
     /// Attention scores are multiplied by this.
     pub attention_scale: f32,
 }
 
-/// Reads keys below the architecture's name.
+/// Reads keys with the architecture's prefix.
 struct Keys<'a> {
     gguf: &'a Gguf,
     architecture: &'static Architecture,
 }
 
 impl<'a> Keys<'a> {
-    /// Finds out the architecture.
+    /// Determines the architecture.
     fn new(gguf: &'a Gguf) -> Result<Self, Error> {
         const KEY: &str = "general.architecture";
         let name = gguf.required(KEY, gguf.string(KEY)?)?;
@@ -73,7 +73,7 @@ impl<'a> Keys<'a> {
     fn size(&self, name: &str) -> Result<Option<u32>, Error> {
         match self.gguf.integer(&self.key(name))? {
             Some(0) => self.refuse(name, 0, "positive"),
-            // The kernels count in 32-bit signed numbers.
+            // The kernels use signed 32-bit integers.
             Some(value) if value > i32::MAX.unsigned_abs() => self.refuse(name, value, "below 2147483648"),
             other => Ok(other),
         }
@@ -83,7 +83,7 @@ impl<'a> Keys<'a> {
         self.gguf.required(&self.key(name), self.size(name)?)
     }
 
-    /// A number per layer, or one for all; only equal ones are supported.
+    /// A number per layer, or one for all; all layers must have the same.
     fn heads_kv(&self) -> Result<Option<u32>, Error> {
         const NAME: &str = "attention.head_count_kv";
         let key = self.key(NAME);
@@ -108,7 +108,7 @@ impl<'a> Keys<'a> {
         if value > 0.0 { Ok(value) } else { self.refuse(name, value, "positive") }
     }
 
-    /// How positions turn the heads.
+    /// The rotation parameters.
     fn rope(&self, n_ctx_train: u32) -> Result<Rope, Error> {
         let base = self.positive("rope.freq_base", Some(10_000.0))?;
         if base <= 1.0 {
@@ -146,14 +146,14 @@ impl<'a> Keys<'a> {
 }
 
 impl Config {
-    /// Reads and checks the numbers.
+    /// Reads and checks the hyperparameters.
     ///
     /// # Errors
-    /// Another architecture, a missing key, a value of the wrong type or one that does not fit the others.
+    /// An unknown architecture, a missing key, a value of the wrong type, or inconsistent values.
     pub fn from_gguf(gguf: &Gguf) -> Result<Self, Error> {
         let keys = Keys::new(gguf)?;
         if let Some(experts) = gguf.integer(&keys.key("expert_count"))?.filter(|experts| *experts > 0) {
-            return keys.refuse("expert_count", experts, "supported: this program runs dense models only");
+            return keys.refuse("expert_count", experts, "supported: only dense models are supported");
         }
         let n_embd = keys.required_size("embedding_length")?;
         let n_head = keys.required_size("attention.head_count")?;
@@ -184,7 +184,7 @@ impl Config {
                 format!("even and at most the head width {d_head}"),
             );
         }
-        #[expect(clippy::cast_possible_truncation, reason = "the kernels take 32-bit parameters")]
+        #[expect(clippy::cast_possible_truncation, reason = "the kernels use 32-bit parameters")]
         let (eps, attention_scale) = (
             keys.positive("attention.layer_norm_rms_epsilon", None)? as f32,
             keys.positive("attention.scale", Some(f64::from(d_head).sqrt().recip()))? as f32,
@@ -212,7 +212,7 @@ impl Config {
         Ok(config)
     }
 
-    /// The size of the vocabulary: the rows of the embedding table, with which everything else must agree.
+    /// The size of the vocabulary: the rows of the embedding table; other sizes must match it.
     fn vocabulary(gguf: &Gguf, keys: &Keys<'_>) -> Result<u32, Error> {
         const TABLE: &str = "token_embd.weight";
         const TOKENS: &str = "tokenizer.ggml.tokens";

@@ -1,4 +1,4 @@
-//! A model: its numbers, its tensors and where their bytes come from. Knows no device.
+//! A model: its hyperparameters, its tensors and the source of their bytes. Independent of devices.
 
 pub mod architecture;
 mod config;
@@ -33,17 +33,17 @@ pub struct Model {
 }
 
 impl Model {
-    /// Checks a file against what a model of its architecture must be.
+    /// Checks a file against the requirements of its architecture.
     ///
     /// # Errors
-    /// Another architecture, or keys and tensors that are missing, wrong or unknown.
+    /// An unknown architecture, or keys and tensors that are missing, wrong or unknown.
     pub fn from_gguf(gguf: Gguf) -> Result<Self, Error> {
         let config = Config::from_gguf(&gguf)?;
         let specs = tensors::from_gguf(&gguf, &config)?;
         Ok(Self { config, specs, source: Source::File(gguf) })
     }
 
-    /// A model of about this many bytes of weights, which are generated as they are asked for.
+    /// A model with about this many bytes of weights, generated on demand.
     #[must_use]
     pub fn random(size: RandomSize, kind: TensorType) -> Self {
         let config = random::config(size, kind);
@@ -51,7 +51,7 @@ impl Model {
         Self { config, specs, source: Source::Random }
     }
 
-    /// The numbers.
+    /// The hyperparameters.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
@@ -69,13 +69,13 @@ impl Model {
         self.specs.iter().find(|spec| spec.name == name)
     }
 
-    /// Whether the embedding table is the output matrix too.
+    /// True if the embedding table is also the output matrix.
     #[must_use]
     pub fn is_tied(&self) -> bool {
         self.spec(tensors::OUTPUT).is_none()
     }
 
-    /// Bytes of rows `first .. first + count` as GGUF lays them out.
+    /// Bytes of rows `first .. first + count` in the GGUF layout.
     #[must_use]
     pub fn rows(&self, spec: &Spec, first: u32, count: u32) -> Cow<'_, [u8]> {
         let row = spec

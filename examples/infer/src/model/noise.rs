@@ -1,4 +1,5 @@
-//! Random weights of every type: blocks whose bits are noise and whose scales are chosen, so that values have a known spread.
+//! Random weights of every type: blocks of random bits with scales chosen so that the values have a known
+//! standard deviation.
 
 use crate::gguf::TensorType;
 use half::{bf16, f16};
@@ -6,7 +7,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use std::sync::LazyLock;
 
-/// 65536 numbers from a normal distribution, which random bits choose from.
+/// 65536 numbers from a normal distribution, selected by random bits.
 static NORMAL: LazyLock<Vec<f32>> = LazyLock::new(|| {
     let mut noise = Xoshiro256PlusPlus::seed_from_u64(1);
     (0..=u16::MAX).map(|_| normal(&mut noise)).collect()
@@ -23,7 +24,7 @@ fn normal(noise: &mut impl Rng) -> f32 {
     ((-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * turn).cos()) as f32
 }
 
-/// A stream of noise that only depends on a seed and a name.
+/// A random stream that depends only on a seed and a name.
 pub(super) fn stream(seed: u64, name: &str) -> Xoshiro256PlusPlus {
     let hash = name.bytes().fold(17, |hash: u64, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
     Xoshiro256PlusPlus::seed_from_u64(hash ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
@@ -34,10 +35,10 @@ pub(super) fn vector(noise: &mut impl Rng, count: u32, mean: f32, spread: f32) -
     (0..count).flat_map(|_| (mean + spread * normal(noise)).to_le_bytes()).collect()
 }
 
-/// Fills whole blocks of a weight type with values around zero.
+/// Fills complete blocks of a weight type with values around zero.
 ///
-/// What spread the integers of a block have is known, so the scales follow from the spread that is wanted: the integers of
-/// q8_0 have 73.6, those of q4_0 4.61, q4_k times its scales of six bits 258, q6_k times scales of -32 to 31 342.
+/// The spread of the integers in a block is known, so the scales follow from the requested spread: q8_0
+/// integers have 73.6, q4_0 4.61, q4_k times its scales of six bits 258, q6_k times scales of -32 to 31 342.
 pub(super) fn fill(kind: TensorType, bytes: &mut [u8], spread: f64, noise: &mut impl Rng) {
     noise.fill_bytes(bytes);
     match kind {
@@ -57,7 +58,7 @@ pub(super) fn fill(kind: TensorType, bytes: &mut [u8], spread: f64, noise: &mut 
             block[2..4].copy_from_slice(&f16::from_f64(least).to_le_bytes());
         }),
         TensorType::Q6_K => bytes.chunks_exact_mut(210).for_each(|block| {
-            // Shifted down with their signs.
+            // Shifted right, keeping the sign.
             block[192..208].iter_mut().for_each(|byte| *byte = (byte.cast_signed() >> 2).cast_unsigned());
             scale(&mut block[208..], spread / 342.0, noise);
         }),
@@ -74,7 +75,7 @@ pub(super) fn fill(kind: TensorType, bytes: &mut [u8], spread: f64, noise: &mut 
     }
 }
 
-/// A scale between half and one and a half of the wanted one.
+/// A scale between 0.5 and 1.5 times the requested one.
 fn scale(bytes: &mut [u8], wanted: f64, noise: &mut impl Rng) {
     bytes.copy_from_slice(&f16::from_f64(wanted * (0.5 + uniform(noise))).to_le_bytes());
 }

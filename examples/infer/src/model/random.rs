@@ -1,4 +1,4 @@
-//! Models that exist in numbers only: weights for measuring speed, made as they are uploaded.
+//! Models without a file: random weights for measuring speed, generated during the upload.
 
 use super::architecture::ARCHITECTURES;
 use super::rope::{Rope, Scaling};
@@ -6,14 +6,14 @@ use super::tensors::{Role, Spec};
 use super::{Config, noise};
 use crate::gguf::TensorType;
 
-/// Bytes of weights that a random model should have.
+/// Requested size of the weights of a random model in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RandomSize(pub u64);
 
 impl std::str::FromStr for RandomSize {
     type Err = String;
 
-    /// Reads `500MB`, `1GB`, `2GiB` or a number of bytes.
+    /// Parses `500MB`, `1GB`, `2GiB` or a number of bytes.
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
@@ -35,10 +35,10 @@ impl std::str::FromStr for RandomSize {
     }
 }
 
-/// A shape with the proportions of the small Llama models whose matrices take about `size` bytes.
+/// A shape with the proportions of the small Llama models, whose matrices take about `size` bytes.
 pub(super) fn config(RandomSize(size): RandomSize, kind: TensorType) -> Config {
     let n_vocab = 32_000;
-    // Larger models are wider; four query heads share a key head, heads have 64 elements.
+    // Larger models are wider; four query heads share a key head, and heads have 64 elements.
     let n_embd: u32 = match size {
         0..100_000_000 => 256,
         100_000_000..600_000_000 => 1024,
@@ -50,7 +50,7 @@ pub(super) fn config(RandomSize(size): RandomSize, kind: TensorType) -> Config {
     let per_layer = width * width * 5 / 2 + 3 * width * u64::from(n_ff);
     let bytes =
         |elements: u64| kind.row_bytes(elements.next_multiple_of(kind.block_elements())).unwrap_or(u64::MAX);
-    // The embedding table is not counted: one row of it is read for a token.
+    // The embedding table does not count: a token reads one row of it.
     let layers = size.saturating_sub(bytes(width * n_vocab)).div_ceil(bytes(per_layer).max(1)).clamp(1, 512);
     Config {
         architecture: &ARCHITECTURES[0],
@@ -70,7 +70,7 @@ pub(super) fn config(RandomSize(size): RandomSize, kind: TensorType) -> Config {
     }
 }
 
-/// Bytes of a tensor from row `first` on: ones for vectors, noise of spread 1 / sqrt(width) for matrices.
+/// Bytes of a tensor starting at row `first`: ones for vectors, noise of spread 1 / sqrt(width) for matrices.
 pub(super) fn rows(spec: &Spec, first: u32, length: usize) -> Vec<u8> {
     if spec.role != Role::Matrix {
         return 1.0_f32.to_le_bytes().repeat(length / 4);

@@ -1,4 +1,5 @@
-//! Small random models of every architecture as files: what our forward passes and those of others are compared on.
+//! Writes small random models of every architecture to files, to compare forward passes, including those of
+//! other programs.
 
 use super::architecture::Architecture;
 use super::rope::{Rope, Scaling};
@@ -11,22 +12,22 @@ use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// What a random model should be. [`Recipe::new`] gives a small one that every weight type fits.
+/// Parameters of a random model. [`Recipe::new`] returns a small one that supports every weight type.
 #[derive(Debug, Clone)]
 pub struct Recipe {
-    /// What kind of model.
+    /// Architecture of the model.
     pub architecture: &'static Architecture,
     /// Type of the matrices.
     pub kind: TensorType,
-    /// Start of the random numbers.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// Whether the embedding table is the output matrix too.
+    /// Use the embedding table as the output matrix too.
     pub tied: bool,
-    /// Whether biases are there that the architecture leaves open.
+    /// Include the biases that are optional in the architecture.
     pub biases: bool,
-    /// Whether the frequencies have divisors as those of Llama 3.
+    /// Include divisors of the frequencies as in Llama 3.
     pub rope_factors: bool,
-    /// How positions beyond the trained ones are reached.
+    /// How positions beyond the trained context are scaled.
     pub scaling: Scaling,
     /// Elements of a head that are rotated; 0 = all.
     pub n_rot: u32,
@@ -48,15 +49,16 @@ pub struct Recipe {
     pub n_ctx: u32,
 }
 
-/// Tokens of the vocabulary that are not words: unknown, start, end, and every byte.
+/// Tokens of the vocabulary that are not words: unknown, start, end, and all bytes.
 const NOT_WORDS: u32 = 3 + 256;
 const EPS: f32 = 1e-5;
 const BASE: f32 = 10_000.0;
-/// The last norm multiplies by about this, so that logits differ by far more than any rounding.
+/// The last norm multiplies by about this, so that differences between logits are far larger than rounding
+/// errors.
 const LOGITS: f32 = 4.0;
 
 impl Recipe {
-    /// Two layers of four heads, of which two share keys; all widths are whole blocks of every type.
+    /// Two layers of four heads, of which two share keys; all widths are multiples of every block size.
     #[must_use]
     pub fn new(architecture: &'static Architecture, kind: TensorType, seed: u64) -> Self {
         Self {
@@ -79,7 +81,7 @@ impl Recipe {
         }
     }
 
-    /// The numbers of the model.
+    /// The hyperparameters of the model.
     #[must_use]
     pub fn config(&self) -> Config {
         Config {
@@ -96,20 +98,20 @@ impl Recipe {
             n_ctx_train: self.n_ctx,
             eps: EPS,
             rope: Rope { base: BASE.into(), scaling: self.scaling, attention_factor: 1.0 },
-            #[expect(clippy::cast_possible_truncation, reason = "the kernels take 32-bit parameters")]
+            #[expect(clippy::cast_possible_truncation, reason = "the kernels use 32-bit parameters")]
             attention_scale: f64::from(self.d_head).sqrt().recip() as f32,
         }
     }
 
-    /// The file, with a SentencePiece vocabulary of bytes and invented words.
+    /// Builds the file, with a SentencePiece vocabulary of bytes and invented words.
     ///
     /// # Errors
-    /// Something that the architecture does not have, or rows that are no whole blocks of the type.
+    /// A feature that the architecture does not have, or rows that are not a multiple of the type's blocks.
     pub fn write(&self) -> Result<Writer, Error> {
         let config = self.config();
         if self.n_vocab < NOT_WORDS {
             return Err(Error::message(format!(
-                "a vocabulary of {} is too small: {NOT_WORDS} at least",
+                "a vocabulary of {} is too small: it needs at least {NOT_WORDS}",
                 self.n_vocab
             )));
         }
@@ -131,7 +133,7 @@ impl Recipe {
         Ok(writer)
     }
 
-    /// Whether a tensor that may be left out is in this model.
+    /// True if this model has an optional tensor.
     fn wants(&self, name: &str) -> bool {
         match name {
             OUTPUT => !self.tied,
@@ -170,7 +172,7 @@ impl Recipe {
         writer.string(&key("rope.scaling.type"), kind).real(&key("rope.scaling.factor"), factor)
     }
 
-    /// Words that no text has, so that only bytes are found.
+    /// Words that no text contains, so that texts are tokenised as bytes.
     fn vocabulary(&self, writer: Writer) -> Writer {
         let mut tokens: Vec<String> = ["<unk>", "<s>", "</s>"].map(str::to_owned).to_vec();
         tokens.extend((0..256).map(|byte| format!("<0x{byte:02X}>")));
@@ -192,7 +194,7 @@ impl Recipe {
             .integer("tokenizer.ggml.unknown_token_id", 0)
     }
 
-    /// The bytes of all tensors, made on all cores: each has a stream of noise of its own.
+    /// The bytes of all tensors, generated on all cores: each tensor has its own random stream.
     fn all_data(&self, specs: &[Spec]) -> Vec<Result<Vec<u8>, Error>> {
         let threads = thread::available_parallelism().map_or(1, NonZero::get);
         let next = AtomicUsize::new(0);
@@ -226,7 +228,7 @@ impl Recipe {
         let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok()).ok_or_else(|| {
             let (width, kind) = (spec.width, spec.kind);
             Error::message(format!(
-                "rows of {width} elements are no whole {kind} blocks: tensor `{}`",
+                "rows of {width} elements are not a multiple of {kind} blocks: tensor `{}`",
                 spec.name
             ))
         })?;

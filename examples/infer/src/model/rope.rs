@@ -1,40 +1,40 @@
-//! The table of rotations: all scaling rules end here, the kernels know none of them.
+//! Computes the table of rotations, which implements all scaling rules: the kernels only read the table.
 
 use super::Config;
 use crate::Error;
 use std::f64::consts::TAU;
 
-/// How fast pairs turn, and how positions beyond the trained ones are reached.
+/// Rotation frequencies, and scaling for positions beyond the trained context.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rope {
     /// Base of the rotation frequencies.
     pub base: f64,
-    /// How the frequencies are changed.
+    /// How the frequencies are scaled.
     pub scaling: Scaling,
-    /// Rotated elements are multiplied by this, besides what the scaling itself does.
+    /// Additional factor of rotated elements, besides that of the scaling.
     pub attention_factor: f64,
 }
 
-/// A rule that changes frequencies. Llama 3 has none of these but a tensor of divisors.
+/// A rule that scales frequencies. Llama 3 uses none of these but a tensor of divisors.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Scaling {
-    /// As trained.
+    /// Unchanged.
     None,
     /// All frequencies are divided by `factor`.
     Linear {
         /// Growth of the context.
         factor: f64,
     },
-    /// Slow pairs are divided by `factor`, fast ones stay, those between are mixed; all are multiplied by
-    /// 1 + ln(factor) / 10.
+    /// Slow pairs are divided by `factor`, fast ones are unchanged, and those in between are interpolated;
+    /// all are multiplied by 1 + ln(factor) / 10.
     Yarn {
         /// Growth of the context.
         factor: f64,
-        /// Tokens of the context before it grew.
+        /// Original context in tokens.
         original: u32,
-        /// Pairs that turn more often than this within the original context stay.
+        /// Pairs that rotate more often than this within the original context are unchanged.
         beta_fast: f64,
-        /// Pairs that turn less often are divided.
+        /// Pairs that rotate less often than this are divided by `factor`.
         beta_slow: f64,
     },
 }
@@ -43,13 +43,13 @@ pub enum Scaling {
 pub const SCALINGS: &str = "none, linear, yarn";
 
 impl Scaling {
-    /// The frequency of a pair that turns by `frequency` for each position if nothing is changed.
+    /// The scaled frequency of a pair whose original frequency is `frequency` per position.
     fn frequency(self, frequency: f64, pair: u32, config: &Config) -> f64 {
         match self {
             Self::None => frequency,
             Self::Linear { factor } => frequency / factor,
             Self::Yarn { factor, original, beta_fast, beta_slow } => {
-                // The pair, as a real number, that turns `turns` times within the original context.
+                // The (fractional) pair that rotates `turns` times within the original context.
                 let place = |turns: f64| {
                     let wave = f64::from(original) / (turns * TAU);
                     f64::from(config.n_rot) * wave.ln() / (2.0 * config.rope.base.ln())
@@ -62,7 +62,7 @@ impl Scaling {
         }
     }
 
-    /// What rotated elements are multiplied by.
+    /// The factor of rotated elements.
     fn magnitude(self) -> f64 {
         match self {
             Self::Yarn { factor, .. } if factor > 1.0 => 1.0 + 0.1 * factor.ln(),

@@ -1,15 +1,15 @@
-//! Which tensors a model has, with their shapes; a file that has others, or lacks some, is refused.
+//! The tensors of a model and their shapes; a file with other tensors, or with missing ones, is rejected.
 
 use super::Config;
 use super::architecture::Presence;
 use crate::gguf::{Error, Gguf, Problem, TensorType};
 
-/// What a tensor is used for.
+/// The purpose of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Multiplied with activations: goes to the device in its own type.
+    /// Multiplied with activations: uploaded in its own type.
     Matrix,
-    /// A norm or a bias: goes to the device as f32.
+    /// A norm or a bias: uploaded as f32.
     Vector,
     /// Read by the host only.
     Host,
@@ -20,7 +20,7 @@ pub enum Role {
 pub struct Spec {
     /// Its name in the file.
     pub name: String,
-    /// What it is used for.
+    /// Purpose.
     pub role: Role,
     /// Elements of a row.
     pub width: u32,
@@ -28,15 +28,15 @@ pub struct Spec {
     pub rows: u32,
     /// Type of its elements.
     pub kind: TensorType,
-    /// Whether a model of its architecture must have it.
+    /// True if a model of its architecture must have it.
     pub required: bool,
-    /// The layer that it is part of.
+    /// The layer that it belongs to.
     pub layer: Option<u32>,
 }
 
-/// Names of the parts of a layer.
+/// The parts of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names of the format")]
+#[expect(missing_docs, reason = "the names in the format")]
 pub enum Part {
     AttnNorm,
     AttnQ,
@@ -112,7 +112,7 @@ impl Part {
     }
 }
 
-/// The embedding table, also the output matrix of models that have none.
+/// The embedding table; also the output matrix of models without a separate one.
 pub const TOKEN_EMBD: &str = "token_embd.weight";
 /// The last norm.
 pub const OUTPUT_NORM: &str = "output_norm.weight";
@@ -123,7 +123,7 @@ pub const OUTPUT_BIAS: &str = "output.bias";
 /// Divisors of the rotation frequencies.
 pub const ROPE_FREQS: &str = "rope_freqs.weight";
 
-/// Tensors that a model may or must have, all of one layer or of none.
+/// Tensors that a model may or must have: those of one layer, or those outside of layers.
 #[derive(Default)]
 struct Specs {
     layer: Option<u32>,
@@ -150,7 +150,7 @@ impl Specs {
     }
 }
 
-/// All tensors that a layer has or may have; matrices of type `kind`.
+/// All tensors that a layer may have; matrices of type `kind`.
 fn layer_specs(config: &Config, layer: u32, kind: TensorType) -> Vec<Spec> {
     let mut specs = Specs { layer: Some(layer), specs: Vec::new() };
     for part in Part::ALL {
@@ -177,20 +177,20 @@ fn outer_specs(config: &Config, kind: TensorType) -> Vec<Spec> {
     specs.specs
 }
 
-/// All tensors that a model of these numbers has or may have.
+/// All tensors that a model with this configuration may have.
 pub(super) fn possible(config: &Config, kind: TensorType) -> Vec<Spec> {
     let layers = (0..config.n_layer).flat_map(|layer| layer_specs(config, layer, kind));
     outer_specs(config, kind).into_iter().chain(layers).collect()
 }
 
-/// The tensors of a model that exists in numbers only: all that are required, and an output matrix.
+/// The tensors of a model without a file: all that are required, and an output matrix.
 pub(super) fn invented(config: &Config, kind: TensorType) -> Vec<Spec> {
     let mut specs = possible(config, kind);
     specs.retain(|spec| spec.required || spec.name == OUTPUT);
     specs
 }
 
-/// The tensors of a file, checked against the numbers.
+/// The tensors of a file, checked against the configuration.
 pub(super) fn from_gguf(gguf: &Gguf, config: &Config) -> Result<Vec<Spec>, Error> {
     let mut found = Vec::new();
     let mut take = |expected: Vec<Spec>| {
@@ -200,20 +200,20 @@ pub(super) fn from_gguf(gguf: &Gguf, config: &Config) -> Result<Vec<Spec>, Error
         Ok(())
     };
     take(outer_specs(config, TensorType::F32))?;
-    // Layer by layer: a hostile number of layers ends at the first one that is not there.
+    // Layer by layer: an implausible number of layers fails at the first missing one.
     for layer in 0..config.n_layer {
         take(layer_specs(config, layer, TensorType::F32))?;
     }
     let known: std::collections::BTreeSet<&str> = found.iter().map(|spec| spec.name.as_str()).collect();
     match gguf.tensor_names().find(|name| !known.contains(name)) {
-        Some(stranger) => {
-            Err(gguf.tensor_error(stranger, Problem::UnknownTensor(config.architecture.name.to_owned())))
+        Some(unknown) => {
+            Err(gguf.tensor_error(unknown, Problem::UnknownTensor(config.architecture.name.to_owned())))
         }
         None => Ok(found),
     }
 }
 
-/// Compares a tensor of the file with what it should be; `None` if it is absent and may be.
+/// Checks a tensor of the file against its specification; `None` if it is absent and optional.
 fn check(gguf: &Gguf, mut spec: Spec) -> Result<Option<Spec>, Error> {
     let Some(info) = gguf.tensor(&spec.name) else {
         return if spec.required { Err(gguf.tensor_error(&spec.name, Problem::Missing)) } else { Ok(None) };
@@ -221,7 +221,7 @@ fn check(gguf: &Gguf, mut spec: Spec) -> Result<Option<Spec>, Error> {
     let vector = spec.role != Role::Matrix;
     let expected =
         if vector { vec![u64::from(spec.width)] } else { vec![u64::from(spec.width), u64::from(spec.rows)] };
-    // Trailing dimensions of one element say nothing.
+    // Trailing dimensions of one element are redundant.
     let mut shape = info.shape.as_slice();
     while shape.len() > expected.len() && shape.last() == Some(&1) {
         shape = &shape[..shape.len() - 1];

@@ -1,4 +1,4 @@
-//! What a session takes on a device, computed before anything is allocated.
+//! Computes the memory that a session needs on a device, before anything is allocated.
 
 use super::placement::Span;
 use super::state::{MAX_CANDIDATES, MAX_REPEAT};
@@ -11,7 +11,7 @@ use std::fmt;
 /// Rows of a prefill plan: prompts go through the model in pieces of this many tokens.
 pub const CHUNK: u32 = 64;
 
-/// How long texts may get and what comes back.
+/// Context size and outputs of a session.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// Tokens that the cache holds.
@@ -23,10 +23,10 @@ pub struct Options {
 }
 
 impl Options {
-    /// The same with the context lowered to what there is room for; 0 if there is none.
+    /// The same options with the context lowered to the available memory; 0 if no context fits.
     ///
     /// # Errors
-    /// As [`Needs::new`].
+    /// Same as [`Needs::new`].
     pub fn fitted(self, model: &Model, device: &Device, room: Room) -> Result<Self, Error> {
         let n_ctx = Needs::new(model, device, self)?.longest_context(room, self.n_ctx);
         Ok(Self { n_ctx, ..self })
@@ -36,18 +36,18 @@ impl Options {
 /// Type of the key and value caches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CacheType {
-    /// Two bytes an element: the default.
+    /// Two bytes per element: the default.
     F16,
-    /// Four bytes an element: for comparisons.
+    /// Four bytes per element, for comparisons.
     F32,
 }
 
-/// Rows of logits that a session keeps room for.
+/// Rows of logits that a session stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogitRows {
-    /// Those of the last token.
+    /// The logits of the last token.
     Last,
-    /// Those of every token of a chunk.
+    /// The logits of every token of a chunk.
     All,
 }
 
@@ -65,17 +65,18 @@ impl LogitRows {
 pub struct Needs {
     /// Weights, as the backend stores them.
     pub weights: u64,
-    /// What grows with the context: key and value caches, the rope table.
+    /// Grows with the context: key and value caches, the rope table.
     pub cache: u64,
     /// Activations, logits and ids.
     pub work: u64,
-    /// What kernels put aside: an estimate.
+    /// Scratch memory of kernels: an estimate.
     pub scratch: u64,
-    /// What a driver takes for itself: an estimate.
+    /// Memory of the driver: an estimate.
     pub overhead: u64,
 }
 
-/// What drivers take for a context, their code and their queues, by backend. Not measured by us: figures of others, rounded up.
+/// Memory that drivers take for a context, code and queues, by backend. Published figures, rounded up; not
+/// measured here.
 const OVERHEAD: [(&str, u64); 6] = [
     ("cuda", 512 << 20),
     ("rocm", 512 << 20),
@@ -85,7 +86,7 @@ const OVERHEAD: [(&str, u64); 6] = [
     ("metal", 100 << 20),
 ];
 
-/// Memory that a session may take on a device.
+/// Memory that a session can use on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
     /// Bytes that are free.
@@ -94,11 +95,11 @@ pub struct Room {
     pub usable: u64,
 }
 
-/// Memory that is left to the rest of a machine.
+/// Memory that is reserved for the rest of the machine.
 const HOST_RESERVE: u64 = 256 << 20;
 
 impl Room {
-    /// Leaves a twentieth of a card alone; of the memory of a processor, which everything else needs too, 256 MiB.
+    /// Reserves 5 % of a discrete GPU, and 256 MiB of the main memory.
     #[must_use]
     pub fn new(free: u64, kind: Kind) -> Self {
         let usable = match kind {
@@ -108,17 +109,17 @@ impl Room {
         Self { free, usable }
     }
 
-    /// The room on a device, which is asked for its free memory.
+    /// The available memory of a device, which is queried.
     ///
     /// # Errors
-    /// It does not answer.
+    /// The device does not answer.
     pub fn on(device: &Device) -> Result<Self, Error> {
         let (free, _) = device.memory()?;
         Ok(Self::new(free, device.info().kind))
     }
 }
 
-/// Buffers are counted in steps of this.
+/// Buffers are rounded up to multiples of this many bytes.
 const STEP: u64 = 64;
 
 fn round(bytes: u64) -> u64 {
@@ -130,18 +131,18 @@ fn product(factors: &[u64]) -> u64 {
 }
 
 impl Needs {
-    /// Adds up what a model needs.
+    /// Computes the needs of a model.
     ///
     /// # Errors
-    /// The backend has no kernels for the type of a weight: names the tensor and the type.
+    /// The backend has no kernels for the type of a weight; the error names the tensor and the type.
     pub fn new(model: &Model, device: &Device, options: Options) -> Result<Self, Error> {
         Self::of(model, device, Span::WHOLE, options)
     }
 
-    /// The same of a part of the model.
+    /// Computes the needs of a part of the model.
     ///
     /// # Errors
-    /// As [`Needs::new`].
+    /// Same as [`Needs::new`].
     pub fn of(model: &Model, device: &Device, span: Span, options: Options) -> Result<Self, Error> {
         let config = model.config();
         let mut weights = 0_u64;
@@ -174,25 +175,25 @@ impl Needs {
         Ok(Self { weights, cache, work: buffers(config, span, options), scratch: scratch(config), overhead })
     }
 
-    /// Bytes that a session allocates: all but what kernels and drivers take for themselves.
+    /// Bytes that a session allocates: everything but the estimates for kernels and drivers.
     #[must_use]
     pub fn allocated(&self) -> u64 {
         self.weights.saturating_add(self.cache).saturating_add(self.work)
     }
 
-    /// All of it.
+    /// The total in bytes.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.fixed().saturating_add(self.cache)
     }
 
-    /// What does not grow with the context.
+    /// The part that does not grow with the context.
     fn fixed(&self) -> u64 {
         let kernels = self.scratch.saturating_add(self.overhead);
         self.weights.saturating_add(self.work).saturating_add(kernels)
     }
 
-    /// The longest context that fits, if these are the needs at a context of `n_ctx` tokens; 0 = none.
+    /// The longest context that fits, given these needs at a context of `n_ctx` tokens; 0 = none.
     #[must_use]
     pub fn longest_context(&self, room: Room, n_ctx: u32) -> u32 {
         let left = room.usable.saturating_sub(self.fixed());
@@ -201,14 +202,14 @@ impl Needs {
         }
         let fits = u128::from(left) * u128::from(n_ctx) / u128::from(self.cache);
         let fits = u32::try_from(fits).unwrap_or(u32::MAX).min(n_ctx);
-        // Buffers are rounded up: a few tokens are left out, and people like round numbers.
+        // Buffers are rounded up, so a few tokens are left out, which also gives round numbers.
         if fits == n_ctx { fits } else { fits - fits % STEP_OF_CONTEXT }
     }
 
-    /// Compares with the room on a device.
+    /// Compares the needs with the memory of a device.
     ///
     /// # Errors
-    /// It does not fit: both numbers, and what could be smaller.
+    /// The model does not fit; the error has both numbers and suggests what to reduce.
     pub fn check(&self, room: Room, n_ctx: u32) -> Result<(), Error> {
         self.check_as("the model", room, n_ctx)
     }
@@ -230,7 +231,7 @@ impl Needs {
     }
 }
 
-/// Contexts that are lowered are multiples of this.
+/// Lowered contexts are multiples of this.
 const STEP_OF_CONTEXT: u32 = 64;
 
 /// Bytes of activations, logits and ids that a part allocates.
@@ -254,8 +255,8 @@ fn buffers(config: &Config, span: Span, options: Options) -> u64 {
     activations.iter().chain(results).copied().fold(0, u64::saturating_add)
 }
 
-/// What kernels put aside, as much as any of them does: activations rounded to eight bits with a scale for 32 of them, and
-/// partial results of attention that is split up.
+/// Scratch memory, the maximum over all backends: activations rounded to eight bits with a scale per 32 of
+/// them, and partial results of split attention.
 fn scratch(config: &Config) -> u64 {
     const SPLITS: u64 = 64;
     let widest = u64::from(config.n_embd.max(config.n_ff).max(config.q_width()));
@@ -288,7 +289,7 @@ impl fmt::Display for Needs {
     }
 }
 
-/// Bytes for people.
+/// Formats bytes for people.
 #[derive(Debug, Clone, Copy)]
 pub struct Size(pub u64);
 
@@ -314,7 +315,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusal_names_both_numbers_and_the_way_out() {
+    fn error_contains_both_numbers_and_a_remedy() {
         let needs = Needs { weights: 1 << 30, cache: 1 << 30, work: 1 << 20, scratch: 0, overhead: 1 << 20 };
         let card = |free| Room::new(free, Kind::Discrete);
         assert!(needs.check(card(4 << 30), 4096).is_ok());
@@ -327,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_context_that_is_said_to_fit_fits() {
+    fn suggested_context_fits() {
         let needs = |n_ctx: u64| Needs {
             weights: 1 << 30,
             cache: n_ctx * 131_072,
@@ -346,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_of_the_machine_keeps_memory() {
+    fn memory_is_reserved_for_the_rest_of_the_machine() {
         assert_eq!(Room::new(1 << 30, Kind::Cpu).usable, (1 << 30) - (256 << 20));
         assert_eq!(Room::new(1 << 20, Kind::Integrated).usable, 0);
         assert_eq!(Room::new(2000, Kind::Discrete).usable, 1900);

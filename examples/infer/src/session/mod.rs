@@ -1,5 +1,5 @@
-//! A model on its devices: weights and caches stay there, token ids go up, logits or ids come down. Where two devices share the
-//! model, what the first has made of the tokens goes to the second.
+//! A model on its devices: weights and caches stay there, token ids are uploaded, logits or ids downloaded.
+//! If two devices share the model, the activations of the first are transferred to the second.
 
 mod memory;
 mod part;
@@ -24,26 +24,26 @@ use state::Results;
 pub struct Session {
     config: Config,
     options: Options,
-    /// In the order of the layers; at least one, and the last has the output.
+    /// In the order of the layers; not empty, and the last part has the output.
     parts: Vec<Part>,
     position: u32,
-    /// Positions of the cache that hold a token, of this text or of one before.
+    /// Positions of the cache that hold a token, of this text or of an earlier one.
     written: u32,
 }
 
 impl Session {
-    /// Compares what the model needs with the free memory of each device, allocates, uploads.
+    /// Compares the needs of the model with the free memory of each device, allocates, and uploads.
     ///
     /// # Errors
-    /// It does not fit, a backend has no kernels for it, or a device fails.
+    /// The model does not fit, a backend has no kernels for it, or a device fails.
     pub fn new(model: &Model, placement: impl Into<Placement>, options: Options) -> Result<Self, Error> {
         Self::with_progress(model, placement, options, &mut |_, _| ())
     }
 
-    /// As [`Session::new`]; `progress` is told how many bytes of the weights are there, and of how many.
+    /// Same as [`Session::new`]; `progress` receives the uploaded and the total bytes of the weights.
     ///
     /// # Errors
-    /// As [`Session::new`].
+    /// Same as [`Session::new`].
     pub fn with_progress(
         model: &Model,
         placement: impl Into<Placement>,
@@ -77,7 +77,7 @@ impl Session {
         results.unwrap_or_else(|| unreachable!("the last part has the output"))
     }
 
-    /// The device, of two the one with the output.
+    /// The device; with two devices, the one with the output.
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.last().device
@@ -88,7 +88,7 @@ impl Session {
         self.parts.iter().map(|part| &part.device)
     }
 
-    /// Layers on the second device, the output counted as one; `None` if one device has all.
+    /// Layers on the second device, counting the output as one; `None` with a single device.
     #[must_use]
     pub fn gpu_layers(&self) -> Option<u32> {
         let [_, gpu] = self.parts.as_slice() else { return None };
@@ -101,30 +101,31 @@ impl Session {
         self.position
     }
 
-    /// Tokens that still fit.
+    /// Tokens that still fit in the context.
     #[must_use]
     pub fn room(&self) -> u32 {
         self.options.n_ctx - self.position
     }
 
-    /// Forgets all but the first tokens of the text.
+    /// Removes all but the first tokens of the text.
     pub fn rewind(&mut self, position: u32) {
         self.position = self.position.min(position);
     }
 
-    /// Forgets the text.
+    /// Removes the text.
     pub fn reset(&mut self) {
         self.position = 0;
     }
 
-    /// Goes on after the first `position` tokens in the cache, those of texts before included: for measurements.
+    /// Continues after the first `position` tokens in the cache, including those of earlier texts; for
+    /// measurements.
     ///
     /// # Errors
-    /// There were never so many.
+    /// The cache never held that many tokens.
     pub fn seek(&mut self, position: u32) -> Result<(), Error> {
         if position > self.written {
             return Err(Error::message(format!(
-                "the cache has {} tokens, there is no position {position}",
+                "the cache has {} tokens, so position {position} does not exist",
                 self.written
             )));
         }
@@ -132,7 +133,7 @@ impl Session {
         Ok(())
     }
 
-    /// Whether plans have fused ops from now on.
+    /// Enables or disables fused ops in new plans.
     pub fn set_fusion(&mut self, fusion: Fusion) {
         for part in &mut self.parts {
             part.device.set_fusion(fusion);
@@ -145,24 +146,24 @@ impl Session {
         self.written = self.written.max(self.position);
     }
 
-    /// Feeds tokens, a chunk at a time; `output` is made for the last chunk.
+    /// Feeds tokens, a chunk at a time; computes `output` for the last chunk.
     ///
     /// # Errors
     /// No tokens, more than fit in the cache, or the device fails.
     pub fn feed(&mut self, tokens: &[u32], output: Output) -> Result<(), Error> {
         let count = tokens.len();
         if tokens.is_empty() {
-            return Err(Error::message("there is no token to start from: the prompt is empty"));
+            return Err(Error::message("the prompt is empty: no token to start from"));
         }
         if count as u64 > u64::from(self.room()) {
             return Err(Error::message(format!(
-                "{count} tokens do not fit: {} of the {} of this context are in use; a larger `--ctx` helps",
+                "{count} tokens do not fit: {} of the {} of this context are in use; increase `--ctx`",
                 self.position, self.options.n_ctx
             )));
         }
-        if let Some(stranger) = tokens.iter().find(|id| **id >= self.config.n_vocab) {
+        if let Some(unknown) = tokens.iter().find(|id| **id >= self.config.n_vocab) {
             return Err(Error::message(format!(
-                "token {stranger} is outside the vocabulary of {}",
+                "token {unknown} is outside the vocabulary of {}",
                 self.config.n_vocab
             )));
         }
@@ -196,7 +197,7 @@ impl Session {
         Ok(())
     }
 
-    /// Builds the plans for an output unless they are there. Doing so early keeps it out of measured times.
+    /// Builds the plans for an output unless they exist. Calling it early excludes this from measured times.
     ///
     /// # Errors
     /// The backend refuses an op.
@@ -205,26 +206,27 @@ impl Session {
         for part in &mut *others {
             part.prepare(&self.config, rows, Output::Nothing)?;
         }
-        // Where another device has the embedding table, an id has to go through the host.
+        // If another device has the embedding table, an id has to go through the host.
         let output = if output == Output::Feedback && !others.is_empty() { Output::Best } else { output };
         if last.works(&self.config, output) { last.prepare(&self.config, rows, output) } else { Ok(()) }
     }
 
-    /// Ops of the prepared plan for so many rows and an output, of which fused ones count as one; of two devices that of the last.
+    /// Ops of the prepared plan for this number of rows and output, counting a fused op as one; with two
+    /// devices, of the last.
     #[must_use]
     pub fn ops(&self, rows: u32, output: Output) -> Option<u32> {
         self.last().plan(rows, output).map(Plan::ops)
     }
 
-    /// How the prepared plan for so many rows and an output is run; of two devices on the last.
+    /// How the prepared plan for this number of rows and output is run; with two devices, on the last.
     ///
     /// # Errors
-    /// The backend refuses.
+    /// The backend fails.
     pub fn plan_info(&self, rows: u32, output: Output) -> Result<Option<PlanInfo>, Error> {
         Ok(self.last().plan(rows, output).map(Plan::info).transpose()?)
     }
 
-    /// The token that [`Output::Best`] found. It becomes the input of [`Session::generate`].
+    /// The token that [`Output::Best`] computed. It becomes the input of [`Session::generate`].
     ///
     /// # Errors
     /// The device fails.
@@ -234,14 +236,14 @@ impl Session {
         Ok(id)
     }
 
-    /// Generates `count` tokens greedily, each from the one before; on one device without the host in between. At most
-    /// [`MAX_REPEAT`] and what fits in the cache.
+    /// Generates `count` tokens greedily, each from the previous one; on a single device without the host in
+    /// between. `count` is at most [`MAX_REPEAT`] and must fit in the cache.
     ///
     /// # Errors
-    /// The device fails, or there is no room.
+    /// The device fails, or the tokens do not fit.
     pub fn generate(&mut self, count: u32) -> Result<Vec<u32>, Error> {
         if count > self.room().min(MAX_REPEAT) || count == 0 {
-            return Err(Error::message(format!("{count} tokens cannot be generated, {} fit", self.room())));
+            return Err(Error::message(format!("cannot generate {count} tokens, only {} fit", self.room())));
         }
         let [part] = self.parts.as_mut_slice() else {
             return (0..count).map(|_| self.run(1, Output::Best).and_then(|()| self.best())).collect();
@@ -252,7 +254,7 @@ impl Session {
         Ok(self.results().history.read(count as usize)?)
     }
 
-    /// The candidates that [`Output::Candidates`] found: ids and logits, best first.
+    /// The candidates that [`Output::Candidates`] computed: ids and logits, best first.
     ///
     /// # Errors
     /// The device fails.
@@ -263,10 +265,10 @@ impl Session {
         Ok(ids.into_iter().zip(results.top_values.read::<f32>(count)?).collect())
     }
 
-    /// Logits of the first `rows` rows that the last run left.
+    /// Logits of the first `rows` rows of the last run.
     ///
     /// # Errors
-    /// The device fails, or the session keeps fewer rows.
+    /// The device fails, or the session stores fewer rows.
     pub fn logits(&self, rows: usize) -> Result<Vec<f32>, Error> {
         Ok(self.results().logits.read(rows * self.config.n_vocab as usize)?)
     }

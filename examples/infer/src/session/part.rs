@@ -20,7 +20,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Allocates, then uploads; `progress` is told how many bytes of the weights are there.
+    /// Allocates, then uploads; `progress` receives the uploaded bytes of the weights.
     pub(super) fn new(
         model: &Model,
         device: Device,
@@ -33,12 +33,12 @@ impl Part {
         Ok(Self { device, span, weights, state, plans: BTreeMap::new() })
     }
 
-    /// Whether there is something to compute for an output.
+    /// True if this part has to compute something for an output.
     pub(super) fn works(&self, config: &Config, output: Output) -> bool {
         !self.span.layers(config).is_empty() || output != Output::Nothing
     }
 
-    /// Builds a plan unless it is there.
+    /// Builds a plan unless it exists.
     pub(super) fn prepare(&mut self, config: &Config, rows: u32, output: Output) -> Result<(), Error> {
         if !self.plans.contains_key(&(rows, output)) {
             let (weights, state) = (&self.weights, &self.state);
@@ -49,17 +49,17 @@ impl Part {
         Ok(())
     }
 
-    /// A plan that is there.
+    /// A plan that was built.
     pub(super) fn plan(&self, rows: u32, output: Output) -> Option<&Plan> {
         self.plans.get(&(rows, output))
     }
 
-    /// Forgets all plans: the next ones are made as the device makes them now.
+    /// Removes all plans; new ones use the current settings of the device.
     pub(super) fn forget_plans(&mut self) {
         self.plans.clear();
     }
 
-    /// Runs a plan, which is built unless it is there.
+    /// Runs a plan, and builds it first if necessary.
     pub(super) fn run(
         &mut self,
         config: &Config,

@@ -1,4 +1,5 @@
-//! Which device holds which part of a model: one all of it, or the processor the first layers and a GPU the rest.
+//! Distributes a model over devices: one device has all of it, or the CPU has the first layers and a GPU the
+//! rest.
 
 use super::memory::{Needs, Options, Room};
 use crate::Error;
@@ -7,18 +8,18 @@ use crate::model::tensors::{OUTPUT, OUTPUT_BIAS, OUTPUT_NORM, Role, Spec, TOKEN_
 use crate::model::{Config, Model};
 use std::ops::Range;
 
-/// A part of a model: layers from `first` to before `end`. The output counts as one layer, after all others; the embedding
-/// table goes with layer 0.
+/// A part of a model: layers `first .. end`. The output counts as one layer, after all others; the embedding
+/// table belongs to layer 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     /// The first layer.
     pub first: u32,
-    /// The one after the last.
+    /// The layer after the last one.
     pub end: u32,
 }
 
 impl Span {
-    /// All of a model.
+    /// The complete model.
     pub const WHOLE: Self = Self { first: 0, end: u32::MAX };
 
     pub(super) fn has_input(self) -> bool {
@@ -34,7 +35,7 @@ impl Span {
         self.first..self.end.min(config.n_layer)
     }
 
-    /// Whether a device that has this part needs a tensor.
+    /// True if a device with this part needs a tensor.
     pub(super) fn holds(self, model: &Model, spec: &Spec) -> bool {
         if spec.role == Role::Host {
             return false;
@@ -43,12 +44,12 @@ impl Span {
             (Some(layer), _) => self.layers(model.config()).contains(&layer),
             (None, TOKEN_EMBD) => self.has_input() || (self.has_output(model.config()) && model.is_tied()),
             (None, OUTPUT | OUTPUT_NORM | OUTPUT_BIAS) => self.has_output(model.config()),
-            // The file was checked to have no others.
+            // The file has been checked: there are no other tensors.
             (None, _) => false,
         }
     }
 
-    /// In words: "layers 3 to 7 and the output".
+    /// A description such as "layers 3 to 7 and the output".
     #[must_use]
     pub fn describe(self, config: &Config) -> String {
         let layers = self.layers(config);
@@ -68,12 +69,12 @@ impl Span {
 /// How much of a model a GPU gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GpuLayers {
-    /// All of it, or it is refused.
+    /// All of it, or an error.
     #[default]
     All,
-    /// This many layers: the last ones, of which the output is one, as llama.cpp counts them. The processor gets the others.
+    /// This many of the last layers, counting the output as one, like llama.cpp. The CPU gets the others.
     Last(u32),
-    /// As many as its memory holds.
+    /// As many as fit in its memory.
     Fit,
 }
 
@@ -84,18 +85,20 @@ impl std::str::FromStr for GpuLayers {
         match text {
             "all" => Ok(Self::All),
             "fit" | "auto" => Ok(Self::Fit),
-            number => number.parse().map(Self::Last).map_err(|_| "it is a number, `all` or `fit`".to_owned()),
+            number => {
+                number.parse().map(Self::Last).map_err(|_| "expected a number, `all` or `fit`".to_owned())
+            }
         }
     }
 }
 
-/// Whether a backend computes on the processor by its name.
+/// True if the backend with this id computes on the CPU.
 fn is_processor(id: &str) -> bool {
     matches!(id, "cpu" | "ref")
 }
 
 impl GpuLayers {
-    /// The backend to ask for, and how much it gets: without any layer for a GPU it is the processor.
+    /// The backend to request, and how much it gets: without any layer for a GPU it is the CPU.
     ///
     /// # Errors
     /// The named backend contradicts the number of layers.
@@ -104,19 +107,19 @@ impl GpuLayers {
             (Self::Last(0), None) => Ok((Some("cpu".to_owned()), Self::All)),
             (Self::Last(0), Some(id)) if is_processor(id) => Ok((Some(id.to_owned()), Self::All)),
             (Self::Last(0), Some(id)) => Err(Error::message(format!(
-                "`--gpu-layers 0` leaves nothing to backend `{id}`\nhint: `--backend cpu` keeps all layers on the processor"
+                "`--gpu-layers 0` leaves no layer for backend `{id}`\nhint: `--backend cpu` keeps all layers on the CPU"
             ))),
             (Self::Last(_) | Self::Fit, Some(id)) if is_processor(id) => Err(Error::message(format!(
-                "backend `{id}` is the processor: `--gpu-layers` has no effect there\nhint: leave it out, or name a GPU's backend"
+                "backend `{id}` runs on the CPU: `--gpu-layers` has no effect there\nhint: omit it, or name a GPU backend"
             ))),
             (layers, backend) => Ok((backend.map(str::to_owned), layers)),
         }
     }
 
-    /// Places a model on a device and, where it does not get all of it, on the processor, which `processor` opens.
+    /// Places a model on a device and, if that does not get all layers, on the CPU, which `processor` opens.
     ///
     /// # Errors
-    /// More layers than there are, a number of them for a processor, or not even the output fits.
+    /// More layers than the model has, a number of layers for a CPU, or not even the output fits.
     pub fn place(
         self,
         model: &Model,
@@ -129,12 +132,12 @@ impl GpuLayers {
             Self::Fit if !on_processor => {
                 let count = layers_that_fit(model, device, options, Room::on(device)?)?;
                 if count == 0 {
-                    return Err(Error::message("not even the output of the model fits its memory"));
+                    return Err(Error::message("not even the output of the model fits in its memory"));
                 }
                 count
             }
             Self::Last(_) if on_processor => {
-                return Err(Error::message("it is the processor, and `--gpu-layers` asks for a GPU"));
+                return Err(Error::message("it is the CPU, and `--gpu-layers` requires a GPU"));
             }
             Self::All | Self::Fit => return Ok(device.clone().into()),
             Self::Last(count) => count,
@@ -146,7 +149,7 @@ impl GpuLayers {
     }
 }
 
-/// Layers of a model, with the output.
+/// Layers of a model, including the output.
 fn layers(model: &Model) -> u32 {
     model.config().n_layer.saturating_add(1)
 }
@@ -159,7 +162,7 @@ fn last(model: &Model, count: u32) -> Span {
     }
 }
 
-/// How many of the last layers fit a device, the output counted as one; 0 if not even that.
+/// Number of last layers that fit a device, counting the output as one; 0 if not even the output fits.
 ///
 /// # Errors
 /// The backend has no kernels for the type of a weight.
@@ -167,7 +170,7 @@ pub fn layers_that_fit(model: &Model, device: &Device, options: Options, room: R
     let fits = |count| -> Result<bool, Error> {
         Ok(Needs::of(model, device, last(model, count), options)?.total() <= room.usable)
     };
-    // One more layer never needs less.
+    // Needs never decrease with more layers.
     let (mut least, mut most) = (0, layers(model));
     while least < most {
         let middle = most - (most - least) / 2;
@@ -180,7 +183,7 @@ pub fn layers_that_fit(model: &Model, device: &Device, options: Options, room: R
     Ok(least)
 }
 
-/// A model on one device or two. A [`Device`] alone is one that has all of it.
+/// A model on one device or two. A [`Device`] converts to a placement of the complete model.
 #[derive(Debug, Clone)]
 pub struct Placement(Vec<(Device, Span)>);
 
@@ -191,11 +194,11 @@ impl From<Device> for Placement {
 }
 
 impl Placement {
-    /// The last `gpu_layers` layers on the second device, of which the output is one, and the others with the embedding table
-    /// on the first.
+    /// The last `gpu_layers` layers, counting the output as one, on the second device, and the others with
+    /// the embedding table on the first.
     ///
     /// # Errors
-    /// The model has fewer.
+    /// The model has fewer layers.
     pub fn split(model: &Model, processor: Device, gpu: Device, gpu_layers: u32) -> Result<Self, Error> {
         let all = layers(model);
         match all.checked_sub(gpu_layers) {
@@ -220,22 +223,22 @@ impl Placement {
         &self.0
     }
 
-    /// Compares what each part takes with the room on its device.
+    /// Compares the needs of each part with the memory of its device.
     ///
     /// # Errors
-    /// One does not fit, or as [`Placement::shares`].
+    /// A part does not fit, or an error of [`Placement::shares`].
     pub fn check(&self, model: &Model, options: Options) -> Result<(), Error> {
         self.shares(model, options)?.iter().try_for_each(|share| share.check(options.n_ctx))
     }
 
-    /// What each part takes, and what its device has free now.
+    /// The needs of each part, and the current free memory of its device.
     ///
     /// # Errors
-    /// As [`Needs::of`], or a device does not answer.
+    /// Same as [`Needs::of`], or a device does not answer.
     pub fn shares(&self, model: &Model, options: Options) -> Result<Vec<Share<'_>>, Error> {
         let mut shares = Vec::new();
         let mut beside = Needs::default();
-        // From the last to the first: what a GPU without memory of its own takes is missing on the processor.
+        // From the last to the first: a GPU without dedicated memory reduces the memory of the CPU.
         for (device, span) in self.0.iter().rev() {
             let needs = Needs::of(model, device, *span, options)?;
             shares.push(Share { device, span: *span, needs, beside, room: Room::on(device)? });
@@ -248,26 +251,26 @@ impl Placement {
     }
 }
 
-/// What a part of a model takes on its device.
+/// The needs of a part of a model on its device.
 #[derive(Debug, Clone, Copy)]
 pub struct Share<'a> {
     /// The device.
     pub device: &'a Device,
     /// The part.
     pub span: Span,
-    /// What it takes.
+    /// Memory that the part needs.
     pub needs: Needs,
-    /// What another part takes from the same memory.
+    /// Memory that the other part needs on the same device memory.
     pub beside: Needs,
-    /// What there is.
+    /// Memory of the device.
     pub room: Room,
 }
 
 impl Share<'_> {
-    /// Compares with the room on the device.
+    /// Compares the needs with the memory of the device.
     ///
     /// # Errors
-    /// It does not fit: both numbers, and what could be smaller.
+    /// The part does not fit; the error has both numbers and suggests what to reduce.
     pub fn check(&self, n_ctx: u32) -> Result<(), Error> {
         let id = self.device.backend_id();
         let what = if self.span == Span::WHOLE {
@@ -278,7 +281,7 @@ impl Share<'_> {
         let fewer = if is_processor(id) {
             ""
         } else {
-            "; `--gpu-layers fit` leaves what does not fit to the processor"
+            "; `--gpu-layers fit` keeps the layers that do not fit on the CPU"
         };
         (self.needs + self.beside)
             .check_as(&what, self.room, n_ctx)
@@ -286,7 +289,7 @@ impl Share<'_> {
     }
 }
 
-/// The longest context that fits all devices, if these are the shares at one of `n_ctx` tokens; 0 = none.
+/// The longest context that fits all devices, given the shares at `n_ctx` tokens; 0 = none.
 #[must_use]
 pub fn longest_context(shares: &[Share<'_>], n_ctx: u32) -> u32 {
     let fits = |share: &Share<'_>| (share.needs + share.beside).longest_context(share.room, n_ctx);
@@ -298,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_and_numbers_of_layers_are_read() {
+    fn layer_arguments_are_parsed() {
         for (text, expected) in [
             ("all", GpuLayers::All),
             ("fit", GpuLayers::Fit),
@@ -328,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_named_as_people_count() {
+    fn parts_are_described_with_their_layers() {
         let config = Model::random(crate::model::RandomSize(1_000_000), crate::gguf::TensorType::F16);
         let config = Config { n_layer: 8, ..config.config().clone() };
         let describe = |first, end| Span { first, end }.describe(&config);

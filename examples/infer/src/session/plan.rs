@@ -1,4 +1,4 @@
-//! The forward pass of a model as a list of ops.
+//! Builds the forward pass of a model as a list of ops.
 
 use super::placement::Span;
 use super::state::{Results, State};
@@ -7,24 +7,24 @@ use crate::gk::{Op, OpCode, Tensor};
 use crate::model::tensors::{OUTPUT, OUTPUT_BIAS, OUTPUT_NORM, Part, TOKEN_EMBD};
 use crate::model::{Config, Pairs};
 
-/// What a plan leaves for the host to read.
+/// What a plan computes for the host to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Output {
-    /// Nothing: only the caches are filled.
+    /// Nothing: fills only the caches.
     Nothing,
     /// The logits of the last token.
     Logits,
     /// The logits of every token.
     AllLogits,
-    /// The ids and logits of this many best tokens after the last one.
+    /// The ids and logits of this many best candidates for the next token.
     Candidates(u32),
-    /// The id of the best token after the last one.
+    /// The id of the best candidate for the next token.
     Best,
-    /// As `Best`, and it becomes the next input without the host: for plans of one token.
+    /// Same as `Best`, and it becomes the next input without the host; for plans of one token.
     Feedback,
 }
 
-/// The parts a plan is made of.
+/// The inputs of the plan builder.
 pub(super) struct Builder<'a> {
     pub(super) config: &'a Config,
     pub(super) span: Span,
@@ -33,11 +33,12 @@ pub(super) struct Builder<'a> {
     pub(super) rows: u32,
 }
 
-/// Op numbers that appear in error texts: the layer, from 1, times this.
+/// Tags in error messages: the layer, from 1, times this.
 const TAG_LAYER: u32 = 100;
 
 impl Builder<'_> {
-    /// All ops of a pass over `rows` tokens: from ids where the part has the embedding table, else from the stream.
+    /// All ops of a pass over `rows` tokens: from ids if the part has the embedding table, else from the
+    /// activations of the previous part.
     pub(super) fn build(&self, output: Output) -> Vec<Op> {
         let state = self.state;
         let mut ops = Vec::new();
@@ -105,7 +106,7 @@ impl Builder<'_> {
         ops.push(self.matmul(Part::AttnOutput, layer, &state.stream, &state.attended).accumulate());
     }
 
-    /// Norms each head, if the model does that, and rotates it.
+    /// Normalises each head, if the model does that, and rotates it.
     fn turn(&self, norm: Part, layer: u32, tensor: &Tensor, heads: u32) -> Vec<Op> {
         let config = self.config;
         let tensor = self.rows(tensor);
@@ -156,7 +157,7 @@ impl Builder<'_> {
         match output {
             Output::Candidates(count) => {
                 let slice = |tensor: &Tensor| Tensor { ne: [count, 1, 1, 1], ..tensor.clone() };
-                // The operand slots of this op are a, none, c.
+                // The operands of this op are a, none, c.
                 ops.push(Op::top_k(&slice(&results.top_ids), &logits, &slice(&results.top_values)));
             }
             Output::Best => ops.push(Op::new(OpCode::ArgMax, &results.next, &[&logits])),

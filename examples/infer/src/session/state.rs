@@ -1,4 +1,4 @@
-//! Device memory of a part of a model besides the weights: caches, activations, token ids.
+//! Device memory of a part of a model other than the weights: caches, activations, token ids.
 
 use super::memory::{CHUNK, CacheType, Options};
 use super::placement::Span;
@@ -7,7 +7,8 @@ use crate::gguf::TensorType;
 use crate::gk::{Device, Tensor, Usage};
 use crate::model::{Model, rope, tensors};
 
-/// Everything that plans read and write. Activations have room for a chunk; a plan for one token uses the first row.
+/// Everything that plans read and write. Activations have a chunk of rows; a plan for one token uses the
+/// first row.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) tokens: Tensor,
@@ -22,11 +23,11 @@ pub(super) struct State {
     pub(super) attended: Tensor,
     pub(super) gate: Tensor,
     pub(super) up: Tensor,
-    /// What a pass leaves, where the output is.
+    /// The results of a pass, in the part with the output.
     pub(super) results: Option<Results>,
 }
 
-/// What the host reads.
+/// Results that the host reads.
 #[derive(Debug)]
 pub(super) struct Results {
     pub(super) next: Tensor,
@@ -36,9 +37,9 @@ pub(super) struct Results {
     pub(super) top_values: Tensor,
 }
 
-/// Most candidates that a device picks; more are picked by the host.
+/// Maximum number of candidates that a device selects; the host selects more than that.
 pub const MAX_CANDIDATES: u32 = 256;
-/// Tokens that one call may generate on the device.
+/// Maximum number of tokens that one call can generate on the device.
 pub const MAX_REPEAT: u32 = 64;
 
 impl State {

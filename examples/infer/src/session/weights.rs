@@ -8,17 +8,17 @@ use crate::model::Model;
 use crate::model::tensors::{Role, Spec};
 use std::collections::HashMap;
 
-/// Weights on a device, by the names of their tensors.
+/// Weights on a device, by tensor name.
 #[derive(Debug)]
 pub(super) struct Weights(HashMap<String, Tensor>);
 
-/// Tensors share buffers up to this size, so that a driver with few allocations is enough.
+/// Tensors share buffers up to this size, because some drivers limit the number of allocations.
 const ARENA: u64 = 1 << 30;
-/// Rows go up in pieces of about this many bytes.
+/// Rows are uploaded in pieces of about this many bytes.
 const PIECE: u64 = 16 << 20;
 
 impl Weights {
-    /// Allocates everything, then uploads: what does not fit fails before the work is done.
+    /// Allocates everything before uploading, so that a model that does not fit fails early.
     pub(super) fn upload(
         model: &Model,
         device: &Device,
@@ -61,7 +61,7 @@ impl Weights {
         Ok(weights)
     }
 
-    /// Uploads a tensor; `filled` is told how many of its rows are there.
+    /// Uploads a tensor; `filled` receives the number of uploaded rows.
     fn fill(
         &self,
         model: &Model,
@@ -87,12 +87,12 @@ impl Weights {
         Ok(())
     }
 
-    /// A weight that the model was checked to have.
+    /// A required weight: the model was checked to have it.
     pub(super) fn get(&self, name: &str) -> &Tensor {
         self.find(name).unwrap_or_else(|| unreachable!("`{name}` was checked when the model was read"))
     }
 
-    /// A weight that the model may have.
+    /// An optional weight.
     pub(super) fn find(&self, name: &str) -> Option<&Tensor> {
         self.0.get(name)
     }
@@ -105,7 +105,7 @@ fn stored_bytes(spec: &Spec, device: &Device) -> u64 {
     }
 }
 
-/// Splits the tensors into groups of at most `limit` bytes; a larger tensor is a group of its own.
+/// Splits the tensors into groups of at most `limit` bytes; a larger tensor forms a group alone.
 fn arenas<'a, 'b>(specs: &'b [(&'a Spec, u64)], limit: u64) -> Vec<&'b [(&'a Spec, u64)]> {
     let mut groups = Vec::new();
     let (mut start, mut bytes) = (0, 0);

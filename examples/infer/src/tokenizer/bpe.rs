@@ -1,5 +1,5 @@
-//! Byte-level pair encoding: a pattern cuts the text into words, bytes become printable characters, ranked merges
-//! join them.
+//! Byte-level byte pair encoding: a pattern splits the text into words, bytes become printable characters,
+//! and ranked merges join them.
 
 use super::merge::merge;
 use super::pre::{Cutter, PreTokenizer};
@@ -8,19 +8,20 @@ use crate::Error;
 use crate::gguf::{self, Gguf, Problem};
 use std::collections::HashMap;
 
-/// Ranks of the merges and the patterns.
+/// Ranks of the merges, and the patterns.
 #[derive(Debug)]
 pub(super) struct Bpe {
     cutter: Cutter,
     whole_words: bool,
     adds_bos: bool,
-    /// Rank of `left right`, the halves joined by a space as in the file.
+    /// Rank of `left right`, the two halves joined by a space, as in the file.
     ranks: HashMap<String, f64>,
     byte_to_char: [char; 256],
     char_to_byte: HashMap<char, u8>,
 }
 
-/// The printable stand-in of each byte: itself where it is printable Latin-1, else the next character from U+0100 on.
+/// The printable character for each byte: itself if it is printable Latin-1, else the next character from
+/// U+0100 on.
 fn byte_alphabet() -> [char; 256] {
     let mut next = 0x100;
     std::array::from_fn(|byte| {
@@ -51,7 +52,7 @@ impl Bpe {
         for (rank, text) in (0_u32..).zip(merges) {
             let halves = text.split_once(' ').filter(|(left, right)| !left.is_empty() && !right.is_empty());
             if halves.is_none() {
-                let expected = "two tokens with a space between".to_owned();
+                let expected = "two tokens with a space in between".to_owned();
                 return Err(gguf.key_error(
                     MERGES,
                     Problem::Range { value: format!("entry {rank}, `{text}`,"), expected },
@@ -105,7 +106,7 @@ impl Bpe {
         Ok(())
     }
 
-    /// Writes a merged symbol without a token byte by byte.
+    /// Encodes a merged symbol without a token byte by byte.
     fn fall_back(&self, vocabulary: &Vocabulary, symbol: &str, ids: &mut Vec<u32>) -> Result<(), Error> {
         for character in symbol.chars() {
             let id = vocabulary.id(character.encode_utf8(&mut [0; 4])).or(vocabulary.unknown());

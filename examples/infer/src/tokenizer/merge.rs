@@ -1,15 +1,15 @@
-//! The merge loop that both tokenizer families share: the best neighbouring pair becomes one symbol, again and again.
+//! The merge loop that both tokenizer families share: repeatedly joins the best neighbouring pair.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-/// A pair that could be merged.
+/// A pair that can be merged.
 struct Candidate {
     priority: f64,
     left: usize,
     right: usize,
-    /// Bytes of both: tells whether one of them has changed since.
+    /// Total bytes of both symbols, to detect whether one of them has changed since.
     length: usize,
 }
 
@@ -39,8 +39,8 @@ struct Symbol {
     next: Option<usize>,
 }
 
-/// Splits `text` into its characters and merges the pair of highest priority first, the leftmost of equal ones.
-/// `priority` gets the left and the right half; `None` says that they never merge.
+/// Splits `text` into its characters and repeatedly merges the pair with the highest priority, the leftmost
+/// on ties. `priority` receives the left and the right half; `None` means that they never merge.
 pub(super) fn merge(text: &str, mut priority: impl FnMut(&str, &str) -> Option<f64>) -> Vec<Range<usize>> {
     let mut symbols: Vec<Symbol> = Vec::new();
     for (start, character) in text.char_indices() {

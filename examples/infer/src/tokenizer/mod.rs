@@ -1,7 +1,8 @@
-//! Text to token ids and back, as the model was trained to see it.
+//! Converts text to token ids and back, as the model was trained to see it.
 //!
-//! Two families: `SentencePiece` with scores (`spm`) and byte-level pair encoding with merge ranks (`bpe`). What a
-//! file asks for and this module does not know is refused by name: a guess gives text that looks right and is not.
+//! Two families: `SentencePiece` with scores (`spm`) and byte-level byte pair encoding with merge ranks
+//! (`bpe`). Files that request anything unknown are rejected: a guess would give text that looks right but is
+//! not.
 
 mod bpe;
 mod merge;
@@ -18,12 +19,12 @@ use crate::gguf::{Gguf, Problem};
 use bpe::Bpe;
 use spm::SentencePiece;
 
-/// Whether text like `<s>` in a prompt means the token of that name.
+/// Whether text like `<s>` in a prompt is parsed as the token of that name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Specials {
-    /// It means the token.
+    /// Parsed as the token.
     Parse,
-    /// It is text like any other.
+    /// Ordinary text.
     Plain,
 }
 
@@ -44,7 +45,7 @@ pub struct Tokenizer {
     ends: Vec<u32>,
 }
 
-/// Tokens that end a turn in the models that have them; older files name no id for them, or call them text.
+/// Tokens that end a turn; older files have no id for them, or mark them as text.
 const END_NAMES: [&str; 10] = [
     "<|im_end|>",
     "<|eot_id|>",
@@ -62,7 +63,7 @@ impl Tokenizer {
     /// Reads the tokenizer of a file.
     ///
     /// # Errors
-    /// A key is missing, has the wrong type or length, or asks for something unknown.
+    /// A key is missing, has the wrong type or length, or requests something unknown.
     pub fn from_gguf(gguf: &Gguf) -> Result<Self, Error> {
         const MODEL: &str = "tokenizer.ggml.model";
         let model = gguf.required(MODEL, gguf.string(MODEL)?)?;
@@ -110,7 +111,7 @@ impl Tokenizer {
         &self.vocabulary
     }
 
-    /// The token that starts a text, whether or not this model wants to see it.
+    /// The token that starts a text, even if this model does not use it.
     #[must_use]
     pub fn bos(&self) -> Option<u32> {
         self.bos
@@ -122,7 +123,7 @@ impl Tokenizer {
         self.eos
     }
 
-    /// The token that starts every text of this model.
+    /// The token that must start every text of this model.
     #[must_use]
     pub fn start(&self) -> Option<u32> {
         self.bos.filter(|_| self.adds_bos)
@@ -131,11 +132,12 @@ impl Tokenizer {
     /// The ids of a prompt: those of the text, after the token that starts every text of this model.
     ///
     /// # Errors
-    /// As [`Tokenizer::encode`].
+    /// Same as [`Tokenizer::encode`].
     pub fn prompt(&self, text: &str) -> Result<Vec<u32>, Error> {
         let mut ids: Vec<u32> = self.start().into_iter().collect();
         let body = self.encode(text, Specials::Parse)?;
-        // A text that brings its own start keeps it, as many chat templates do; two of them confuse models.
+        // Keeps a start token that the text has already, as with many chat templates; two start tokens
+        // confuse models.
         if body.first() == ids.first() {
             ids.clear();
         }
@@ -146,7 +148,7 @@ impl Tokenizer {
     /// The ids of a text.
     ///
     /// # Errors
-    /// A byte of it has no token in this vocabulary.
+    /// The vocabulary has no token for a byte of it.
     pub fn encode(&self, text: &str, specials: Specials) -> Result<Vec<u32>, Error> {
         let mut ids = Vec::new();
         let mut after_special = true;
@@ -170,7 +172,7 @@ impl Tokenizer {
         Ok(ids)
     }
 
-    /// The bytes that a token stands for; nothing for control tokens and ids outside the vocabulary.
+    /// The bytes of a token; empty for control tokens and ids outside the vocabulary.
     #[must_use]
     pub fn bytes(&self, id: u32) -> Vec<u8> {
         let Some(text) = self.vocabulary.text(id) else { return Vec::new() };
@@ -186,14 +188,14 @@ impl Tokenizer {
         }
     }
 
-    /// Whether a token ends the text.
+    /// True if a token ends the text.
     #[must_use]
     pub fn is_end(&self, id: u32) -> bool {
         self.ends.binary_search(&id).is_ok()
     }
 
-    /// A stream for what follows a prompt. After an empty prompt the space that `SentencePiece` puts before the first
-    /// word is not part of the text.
+    /// A stream for the text after a prompt. After an empty prompt, the space that `SentencePiece` puts
+    /// before the first word is not part of the text.
     #[must_use]
     pub fn stream(&self, prompt: &str) -> TextStream {
         let adds_space = matches!(&self.family, Family::SentencePiece(family) if family.adds_space());

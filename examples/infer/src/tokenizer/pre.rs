@@ -1,18 +1,18 @@
-//! Pre-tokenizers: how each family of models cuts a text into words before it merges bytes.
+//! Pre-tokenizers: how each family of models splits a text into words before merging bytes.
 //!
-//! They are data: the patterns that the families published. A pattern that is nearly right gives text that looks right and
-//! is not, so a name that is not here is refused.
+//! They are data: the published patterns of the families. A pattern that is almost right gives text that
+//! looks right but is not, so unknown names are rejected.
 
 use crate::Error;
 use fancy_regex::Regex;
 
-/// How a family of models cuts text into words.
+/// How a family of models splits text into words.
 pub(super) struct PreTokenizer {
-    /// The values of `tokenizer.ggml.pre` that mean it.
+    /// The values of `tokenizer.ggml.pre` that select it.
     names: &'static [&'static str],
-    /// Each pattern cuts the pieces that the one before it left: what matches is a piece, and so is what lies between.
+    /// Each pattern splits the pieces of the previous one: both matches and the text between them are pieces.
     patterns: &'static [&'static str],
-    /// A word that is a token is taken whole, whatever the merges say.
+    /// A word that is a token is used as it is, regardless of the merges.
     pub(super) whole_words: bool,
     pub(super) adds_bos: bool,
 }
@@ -136,7 +136,7 @@ impl PreTokenizer {
         PRE_TOKENIZERS.iter().find(|pre| pre.names.contains(&name))
     }
 
-    /// All names, for the message about one that is not here.
+    /// All names, for the message about an unknown one.
     pub(super) fn known() -> String {
         let names: Vec<&str> = PRE_TOKENIZERS.iter().flat_map(|pre| pre.names).copied().collect();
         names.join(", ")
@@ -144,17 +144,17 @@ impl PreTokenizer {
 
     pub(super) fn cutter(&self) -> Cutter {
         let compile =
-            |pattern: &&str| Regex::new(pattern).expect("the patterns above are valid, a test says so");
+            |pattern: &&str| Regex::new(pattern).expect("a test checks that the patterns above are valid");
         Cutter(self.patterns.iter().map(compile).collect())
     }
 }
 
-/// Cuts text into words.
+/// Splits text into words.
 #[derive(Debug)]
 pub(super) struct Cutter(Vec<Regex>);
 
 impl Cutter {
-    /// The words of a text, in order; together they are the text.
+    /// The words of a text, in order; concatenated they equal the text.
     pub(super) fn words<'a>(&self, text: &'a str) -> Result<Vec<&'a str>, Error> {
         let mut pieces = vec![text];
         for pattern in &self.0 {
@@ -162,8 +162,9 @@ impl Cutter {
             for piece in pieces {
                 let mut end = 0;
                 for word in pattern.find_iter(piece) {
-                    let word = word
-                        .map_err(|error| Error::message(format!("the text is too hard to split: {error}")))?;
+                    let word = word.map_err(|error| {
+                        Error::message(format!("the text is too complex to split: {error}"))
+                    })?;
                     next.extend([&piece[end..word.start()], word.as_str()]);
                     end = word.end();
                 }
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_cut_as_published() {
+    fn patterns_split_as_published() {
         assert_eq!(
             words("gpt-2", "I'll go  12345!\n\nx"),
             ["I", "'ll", " go", " ", " 12345", "!", "\n", "\n", "x"]
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_the_text() {
+    fn words_concatenate_to_the_text() {
         let text = "\u{0} \u{a0}\u{3000}x\u{200d}\u{10ffff}\r\r\n\t'Re 9\u{661}½ Ǆ⁈";
         for pre in PRE_TOKENIZERS {
             assert_eq!(words(pre.names[0], text).concat(), text, "{}", pre.names[0]);
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_means_one_pre_tokenizer() {
+    fn names_are_unique() {
         let known = PreTokenizer::known();
         let names: Vec<&str> = known.split(", ").collect();
         let distinct: std::collections::BTreeSet<&&str> = names.iter().collect();

@@ -1,11 +1,11 @@
-//! `SentencePiece` with scores and byte fallback, as Llama 1 and 2 and their kin use it.
+//! `SentencePiece` with scores and byte fallback, as in Llama 1 and 2 and derived models.
 
 use super::merge::merge;
 use super::vocabulary::Vocabulary;
 use crate::Error;
 use crate::gguf::{self, Gguf, Problem, Value};
 
-/// Stands for a space inside tokens.
+/// Represents a space inside tokens.
 pub(super) const SPACE: char = '\u{2581}';
 
 /// Scores of the tokens.
@@ -35,7 +35,7 @@ impl SentencePiece {
         self.add_space
     }
 
-    /// Appends the ids of a text. `at_start` says that it stands at the start, or after a special token.
+    /// Appends the ids of a text. `at_start`: it is at the start, or after a special token.
     pub(super) fn encode(
         &self,
         vocabulary: &Vocabulary,
@@ -66,7 +66,7 @@ impl SentencePiece {
     }
 }
 
-/// Writes a symbol without a token byte by byte, or as the unknown token.
+/// Encodes a symbol without a token byte by byte, or as the unknown token.
 fn fall_back(vocabulary: &Vocabulary, symbol: &str, ids: &mut Vec<u32>) -> Result<(), Error> {
     let bytes: Option<Vec<u32>> =
         symbol.bytes().map(|byte| vocabulary.id(&format!("<0x{byte:02X}>"))).collect();
@@ -80,7 +80,7 @@ fn fall_back(vocabulary: &Vocabulary, symbol: &str, ids: &mut Vec<u32>) -> Resul
     Ok(())
 }
 
-/// The byte that `<0x0A>` stands for.
+/// The byte that a token such as `<0x0A>` represents.
 pub(super) fn byte_of(text: &str) -> Option<u8> {
     let digits = text.strip_prefix("<0x")?.strip_suffix('>')?;
     if digits.len() == 2 { u8::from_str_radix(digits, 16).ok() } else { None }

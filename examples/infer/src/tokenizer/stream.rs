@@ -1,6 +1,7 @@
-//! Bytes of tokens to text, token by token: a character that is split over tokens waits until it is whole.
+//! Converts bytes of tokens to text, token by token; a character that is split over tokens is held back until
+//! it is complete.
 
-/// Turns bytes into text as they come.
+/// Converts bytes to text incrementally.
 #[derive(Debug, Default)]
 pub struct TextStream {
     pending: Vec<u8>,
@@ -13,8 +14,7 @@ impl TextStream {
         Self { pending: Vec::new(), skip_space }
     }
 
-    /// Takes the bytes of a token and gives the text that is complete. What can never become a character is
-    /// given as U+FFFD.
+    /// Adds the bytes of a token and returns the text that is complete. Invalid bytes become U+FFFD.
     pub fn push(&mut self, bytes: &[u8]) -> String {
         let bytes = match bytes {
             [] => return String::new(),
@@ -46,7 +46,7 @@ impl TextStream {
         }
     }
 
-    /// What is left at the end: nothing, or U+FFFD for a character that never became whole.
+    /// The rest at the end: empty, or U+FFFD for an incomplete character.
     #[must_use]
     pub fn finish(self) -> String {
         String::from_utf8_lossy(&self.pending).into_owned()
@@ -58,7 +58,7 @@ mod tests {
     use super::TextStream;
 
     #[test]
-    fn split_characters_wait() {
+    fn split_characters_are_held_back() {
         let mut stream = TextStream::new(false);
         assert_eq!(stream.push(&[b'a', 0xe2, 0x82]), "a");
         assert_eq!(stream.push(&[0xac, b'b']), "€b");

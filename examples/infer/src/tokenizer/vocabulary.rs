@@ -1,17 +1,17 @@
-//! The tokens of a model and what kind each is.
+//! The tokens of a model and their kinds.
 
 use super::Specials;
 use crate::gguf::{self, Gguf, Problem, Value};
 use std::collections::HashMap;
 
-/// What a token is for.
+/// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenKind {
     /// Text.
     Normal,
-    /// Stands for what has no token.
+    /// Represents text without a token.
     Unknown,
-    /// Steers the model, is no text: `<s>`.
+    /// Controls the model and is not text: `<s>`.
     Control,
     /// Text that is never split.
     UserDefined,
@@ -26,7 +26,7 @@ pub enum TokenKind {
 pub(super) enum Piece<'a> {
     /// Text to be split into tokens.
     Text(&'a str),
-    /// A token named in the text.
+    /// A special token in the text.
     Special(u32),
 }
 
@@ -105,7 +105,7 @@ impl Vocabulary {
         numbers.into_iter().map(kind).collect()
     }
 
-    /// The token id that a key names, if the file has the key.
+    /// The token id in a key, if the file has the key.
     pub(super) fn id_of_key(&self, gguf: &Gguf, key: &str) -> Result<Option<u32>, gguf::Error> {
         match gguf.integer(key)? {
             Some(id) if id as usize >= self.tokens.len() => {
@@ -116,13 +116,13 @@ impl Vocabulary {
         }
     }
 
-    /// How many tokens there are.
+    /// Number of tokens.
     #[must_use]
     pub fn len(&self) -> usize {
         self.tokens.len()
     }
 
-    /// Never true: an empty vocabulary is refused when it is read.
+    /// Never true: an empty vocabulary is rejected when it is read.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tokens.is_empty()
@@ -134,29 +134,29 @@ impl Vocabulary {
         self.index.get(text).copied()
     }
 
-    /// The text of a token, as the file has it.
+    /// The text of a token, as in the file.
     #[must_use]
     pub fn text(&self, id: u32) -> Option<&str> {
         self.tokens.get(id as usize).map(String::as_str)
     }
 
-    /// What kind a token is; ids outside the vocabulary are unused.
+    /// The kind of a token; ids outside the vocabulary are unused.
     #[must_use]
     pub fn kind(&self, id: u32) -> TokenKind {
         self.kinds.get(id as usize).copied().unwrap_or(TokenKind::Unused)
     }
 
-    /// The token for what has none.
+    /// The token for unknown text.
     #[must_use]
     pub fn unknown(&self) -> Option<u32> {
         self.unknown
     }
 
-    /// Cuts a text at the special tokens named in it; the longest name wins.
+    /// Splits a text at special tokens; the longest name wins.
     pub(super) fn split_specials<'a>(&self, text: &'a str, specials: Specials) -> Vec<Piece<'a>> {
         let mut pieces = vec![Piece::Text(text)];
         for id in &self.specials {
-            // User-defined tokens are text and hold in plain text, too.
+            // User-defined tokens are text and are recognised in plain text too.
             if specials == Specials::Plain && self.kind(*id) != TokenKind::UserDefined {
                 continue;
             }

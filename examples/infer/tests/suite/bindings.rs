@@ -1,10 +1,10 @@
-//! The committed bindings are what bindgen makes of the header today.
+//! The committed bindings must equal what bindgen generates from the header.
 
 use crate::required;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where the compiler keeps `stddef.h`: a libclang that came without its own headers needs a loan.
+/// The folder of the compiler's `stddef.h`: a libclang without its own headers needs it.
 fn compiler_headers() -> Option<PathBuf> {
     let output = Command::new("cc").arg("-print-file-name=include").output().ok()?;
     let path = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
@@ -14,7 +14,7 @@ fn compiler_headers() -> Option<PathBuf> {
 #[test]
 fn committed_bindings_match_the_header() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    // bindgen panics where libclang cannot be loaded: ask for its version first.
+    // bindgen panics if libclang cannot be loaded, so its version is queried first.
     if std::panic::catch_unwind(bindgen::clang_version).is_err() {
         assert!(!required("libclang"), "libclang is required here and cannot be loaded");
         eprintln!("skipped: no libclang");
@@ -36,7 +36,7 @@ fn committed_bindings_match_the_header() {
     if let Some(headers) = compiler_headers() {
         builder = builder.clang_args(["-idirafter".to_owned(), headers.display().to_string()]);
     }
-    // The first line names the version of bindgen, which says nothing about the header.
+    // The first line contains the version of bindgen, which is independent of the header.
     let generated = builder.disable_header_comment().generate().expect("the header parses").to_string();
     let path = root.join("src/gk/bindings.rs");
     let committed = std::fs::read_to_string(&path).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `infer chat`, `infer score` and `--json`, as their users meet them.
+//! `infer chat`, `infer score` and `--json`, through the command line.
 
 use crate::common::{devices, read, session, tiny};
 use infer::gguf::TensorType;
@@ -33,7 +33,7 @@ fn infer(args: &[&str]) -> Command {
 /// Exit code, stdout and stderr of the program with this input.
 fn run(args: &[&str], input: &str) -> (Option<i32>, String, String) {
     let mut child = infer(args).spawn().unwrap();
-    // A program that fails early does not read.
+    // A program that fails early does not read its input.
     let _: std::io::Result<()> = child.stdin.take().unwrap().write_all(input.as_bytes());
     let output = child.wait_with_output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
@@ -49,13 +49,13 @@ fn ready() -> bool {
 }
 
 #[test]
-fn a_model_without_a_template_is_refused_with_a_way_on() {
+fn model_without_template_is_rejected_with_a_hint() {
     let (code, out, said) = run(&["chat", "--user", "Hi"], "");
     assert_eq!((code, out.as_str()), (Some(1), ""));
     assert!(said.contains("has no chat template\nhint: ") && said.contains("`chatml`, `llama2`"), "{said}");
     let (code, _, said) = run(&["chat", "--user", "Hi", "--template", "klingon"], "");
     assert_eq!(code, Some(1));
-    assert!(said.contains("has no chat template, and `klingon` is no file"), "{said}");
+    assert!(said.contains("has no chat template, and `klingon` is not a file"), "{said}");
 }
 
 #[test]
@@ -68,9 +68,9 @@ fn templates_are_found_by_name_and_by_file() {
     let (code, _, said) =
         run(&["chat", "--model", path, "--user", "a", "--template", broken.to_str().unwrap()], "");
     assert_eq!(code, Some(1));
-    assert!(said.contains("the chat template cannot be read: line 1: "), "{said}");
+    assert!(said.contains("cannot parse the chat template: line 1: "), "{said}");
     let (_, _, said) = run(&["chat", "--model", path, "--user", "a", "--template", "klingon"], "");
-    assert!(said.contains("no chat template of the name `klingon`; it has `default` and loud"), "{said}");
+    assert!(said.contains("no chat template named `klingon`; it has `default` and loud"), "{said}");
     if !ready() {
         return;
     }
@@ -78,7 +78,7 @@ fn templates_are_found_by_name_and_by_file() {
     let by_name = [&["chat", "--user", "ab", "--template", "loud"], &quiet[..]].concat();
     let same = [&["run", "--prompt", "abab"], &quiet[..]].concat();
     assert_eq!(run(&by_name, ""), run(&same, ""));
-    // `</s>` is not in the vocabulary of ChatML, but the template is ours.
+    // `</s>` is not in the vocabulary of ChatML, but the template is a built-in one.
     let (code, out, said) =
         run(&[&["chat", "--user", "ab", "--template", "chatml"], &quiet[..]].concat(), "");
     assert_eq!((code, said.as_str()), (Some(0), ""));
@@ -86,7 +86,7 @@ fn templates_are_found_by_name_and_by_file() {
 }
 
 #[test]
-fn a_conversation_is_what_its_template_says() {
+fn conversation_is_rendered_with_its_template() {
     if !ready() {
         return;
     }
@@ -100,11 +100,11 @@ fn a_conversation_is_what_its_template_says() {
     let (code, first, said) = chat(&["--user", "ab"], "");
     assert_eq!((code, said.as_str()), (Some(0), ""));
     assert_eq!(first, continued("ab ").1);
-    assert_eq!(chat(&[], "ab\r\n\n").1, first, "a piped line is a turn, an empty one is none");
+    assert_eq!(chat(&[], "ab\r\n\n").1, first, "a piped line is a turn, an empty one is not");
     assert_ne!(chat(&["--system", "b"], "ab\n").1, first);
     assert_eq!(chat(&["--system", "b"], "ab\n").1, continued("cb ab ").1);
 
-    // The second answer is that of the whole conversation, of which the beginning is in the cache.
+    // The second answer depends on the complete conversation, whose beginning is in the cache.
     let (code, both, _) = chat(&[], "ab\nabc b\n");
     assert_eq!(code, Some(0));
     let history = format!("ab {} abc b ", first.trim_end_matches('\n'));
@@ -112,14 +112,14 @@ fn a_conversation_is_what_its_template_says() {
 
     let (code, out, said) = chat(&[], "cab\n");
     assert_eq!((code, out.as_str()), (Some(1), ""));
-    assert!(said.contains("the chat template refuses this conversation: say something else"), "{said}");
+    assert!(said.contains("the chat template rejects this conversation: say something else"), "{said}");
     let (code, _, said) = chat(&["--ctx", "4", "--user", "a b c a b c"], "");
     assert_eq!(code, Some(1));
-    assert!(said.contains("a larger `--ctx` helps"), "{said}");
+    assert!(said.contains("increase `--ctx`"), "{said}");
 }
 
 #[test]
-fn seeds_and_penalties_decide_answers() {
+fn seeds_and_penalties_determine_answers() {
     if !ready() {
         return;
     }
@@ -136,7 +136,7 @@ fn seeds_and_penalties_decide_answers() {
     let with = |more: &[&str]| ask(&[&warm, more].concat());
     assert_eq!(with(&["--seed", "5"]), with(&["--seed", "5"]));
     assert_ne!(with(&["--seed", "5"]), with(&["--seed", "6"]));
-    // Only the best token is at least as probable as the best token.
+    // Only the best token itself is at least as probable as the best token.
     assert_eq!(with(&["--min-p", "1"]), ask(&["--temperature", "0"]));
     assert_ne!(ask(&["--temperature", "0", "--repeat-penalty", "3"]), ask(&["--temperature", "0"]));
 }
@@ -147,7 +147,7 @@ fn interrupt(child: &Child) {
     assert!(done.success());
 }
 
-/// Reads until a piece of an answer is there.
+/// Reads until a piece of an answer arrives.
 #[cfg(unix)]
 fn wait_for_text(child: &mut Child) {
     use std::io::Read;
@@ -157,13 +157,13 @@ fn wait_for_text(child: &mut Child) {
 
 #[cfg(unix)]
 #[test]
-fn ctrl_c_ends_the_answer_and_twice_the_program() {
+fn ctrl_c_stops_the_answer_and_twice_exits() {
     if !ready() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let path = model(folder.path());
-    // Long enough to be interrupted: the reference takes its time.
+    // Long enough to be interrupted: the reference is slow.
     let path = path.to_str().unwrap();
     let args =
         ["chat", "--model", path, "--backend", "ref", "--ctx", "60000", "-n", "50000", "--temperature", "0"];
@@ -183,12 +183,12 @@ fn ctrl_c_ends_the_answer_and_twice_the_program() {
 
     let mut child = start();
     interrupt(&child);
-    // While it waits for the next line, the answer has ended: two more are two in a row.
+    // While it waits for the next line, the answer has ended: two more count as two in a row.
     std::thread::sleep(std::time::Duration::from_millis(500));
     interrupt(&child);
     std::thread::sleep(std::time::Duration::from_millis(100));
     interrupt(&child);
-    // `wait` would close it, and the end of the input ends the program too.
+    // `wait` would close stdin, and the end of the input ends the program too.
     let stdin = child.stdin.take();
     let code = child.wait().unwrap().code();
     assert_eq!(code, Some(130));
@@ -196,7 +196,7 @@ fn ctrl_c_ends_the_answer_and_twice_the_program() {
 }
 
 #[test]
-fn json_says_what_was_printed() {
+fn json_contains_the_printed_text() {
     if !ready() {
         return;
     }
@@ -214,13 +214,13 @@ fn json_says_what_was_printed() {
 }
 
 #[test]
-fn scores_are_the_mean_surprise_of_all_tokens() {
+fn score_is_the_mean_nll_of_all_tokens() {
     let model = Model::from_gguf(read(tiny(TensorType::F32).finish()).unwrap()).unwrap();
     let tokens: Vec<u32> = (0..150).map(|place| 3 + place * 37 % 260).collect();
     for device in devices() {
         let mut one_by_one = 0.0;
         let mut session = session(&model, &device);
-        // The context is 128: with a start token 127 of the text and then 23.
+        // The context is 128: with a start token, 127 tokens of the text and then 23.
         for part in tokens.chunks(127) {
             session.reset();
             let mut last = 1;
@@ -243,7 +243,7 @@ fn scores_are_the_mean_surprise_of_all_tokens() {
         assert!(told.is_sorted() && told.last() == Some(&150), "{told:?}");
 
         let found = score(&mut session, None, &tokens, &mut |_| ()).unwrap();
-        assert_eq!((found.scored, found.chunks), (148, 2), "the first token of a part has none before it");
+        assert_eq!((found.scored, found.chunks), (148, 2), "the first token of a part has no predecessor");
         assert!(score(&mut session, None, &[5], &mut |_| ()).is_err());
     }
 }
@@ -255,7 +255,7 @@ fn score_reads_a_file() {
     std::fs::write(&path, b"Once\xff").unwrap();
     let (code, _, said) = run(&["score", path.to_str().unwrap()], "");
     assert_eq!(code, Some(1));
-    assert!(said.contains("is no UTF-8 text: byte 4"), "{said}");
+    assert!(said.contains("is not UTF-8 text: byte 4"), "{said}");
     let (code, _, said) = run(&["score", "/nowhere/at/all"], "");
     assert_eq!(code, Some(1));
     assert!(said.contains("cannot read `/nowhere/at/all`"), "{said}");

@@ -1,4 +1,4 @@
-//! The program as its users meet it.
+//! The program through its command line.
 
 use infer::gk;
 use std::io::{BufRead, BufReader, Write};
@@ -18,7 +18,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Whether there is a backend that works on every machine.
+/// True if a backend that works on every machine is linked.
 fn ready() -> bool {
     if gk::linked().next().is_none() {
         eprintln!("skipped: no kernels are linked");
@@ -30,7 +30,7 @@ fn ready() -> bool {
 const STORY: [&str; 6] = ["run", "--backend", "ref", "--tokens", "12", "--quiet"];
 
 #[test]
-fn a_program_without_kernels_says_what_to_run() {
+fn program_without_kernels_names_the_build_command() {
     if gk::linked().next().is_some() {
         return;
     }
@@ -41,7 +41,7 @@ fn a_program_without_kernels_says_what_to_run() {
 }
 
 #[test]
-fn stdout_is_the_text_and_nothing_else() {
+fn stdout_contains_only_the_text() {
     if !ready() {
         return;
     }
@@ -57,7 +57,7 @@ fn stdout_is_the_text_and_nothing_else() {
 }
 
 #[test]
-fn seeds_decide_sampled_text() {
+fn seeds_determine_sampled_text() {
     if !ready() {
         return;
     }
@@ -74,7 +74,7 @@ fn seeds_decide_sampled_text() {
 }
 
 #[test]
-fn a_named_backend_is_never_replaced() {
+fn named_backend_is_never_replaced() {
     if !ready() {
         return;
     }
@@ -87,7 +87,7 @@ fn a_named_backend_is_never_replaced() {
         assert_eq!(output.status.code(), Some(1));
         assert_eq!(text(&output.stdout), "");
         let said = text(&output.stderr);
-        assert!(said.contains("backend `metal` was asked for and cannot be used"), "{said}");
+        assert!(said.contains("backend `metal` was requested and cannot be used"), "{said}");
         assert!(said.contains("metal: not built into this program"), "{said}");
         if gk::linked().any(|id| id == "cpu") {
             let hint = said.lines().find(|line| line.starts_with("hint: these work here: ")).expect("a hint");
@@ -137,7 +137,7 @@ fn bench_measures_every_depth_with_and_without_fused_ops() {
             assert!(number(measured, &format!("/decode/{place}/stepwise/best_tokens_per_second")) > 0.0);
         }
     }
-    // A token further on reads more of the cache.
+    // A later token reads more of the cache.
     let read = |place| number(&document, &format!("/measured/0/decode/{place}/bytes_per_token"));
     assert!(read(0) < read(1));
     assert_eq!(document["decode"], document["measured"][0]["decode"][0]["stepwise"]);
@@ -146,7 +146,7 @@ fn bench_measures_every_depth_with_and_without_fused_ops() {
 }
 
 #[test]
-fn bench_takes_turns_with_another_program() {
+fn bench_interleaves_with_another_program() {
     if !ready() {
         return;
     }
@@ -167,7 +167,7 @@ fn bench_takes_turns_with_another_program() {
 }
 
 #[test]
-fn a_depth_beyond_the_context_is_refused() {
+fn depth_beyond_the_context_is_rejected() {
     if !ready() {
         return;
     }
@@ -177,7 +177,7 @@ fn a_depth_beyond_the_context_is_refused() {
 }
 
 #[test]
-fn check_says_how_a_token_is_run() {
+fn check_reports_how_a_token_is_run() {
     if !ready() {
         return;
     }
@@ -188,13 +188,13 @@ fn check_says_how_a_token_is_run() {
     assert_eq!((&document["wrong"], &document["replay"]["mode"]), (&0.into(), &"host".into()));
     assert!(document["rows"].as_array().unwrap().iter().all(|row| row["ok"] == true));
     let text = text(&output(&["check", "--backend", "ref"]).stdout);
-    assert!(text.contains("a token: computed by the processor, without launches"), "{text}");
+    assert!(text.contains("a token: computed on the CPU, without launches"), "{text}");
 }
 
 #[test]
-fn wrong_words_are_usage_errors() {
+fn invalid_arguments_are_usage_errors() {
     for (args, said) in [
-        (&["run", "--backend", "vulcan"][..], "no backend has this name"),
+        (&["run", "--backend", "vulcan"][..], "unknown backend"),
         (&["run", "--top-p", "1.5"], "not between 0 and 1"),
         (&["run", "--temperature", "warm"], "not a number"),
         (&["run", "--ctx", "0"], "0 is not in 1.."),
@@ -207,7 +207,7 @@ fn wrong_words_are_usage_errors() {
 }
 
 #[test]
-fn broken_files_are_refused() {
+fn broken_files_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("broken.gguf");
     std::fs::write(&path, b"GGUF\x03\0\0\0garbage").unwrap();
@@ -218,7 +218,7 @@ fn broken_files_are_refused() {
 }
 
 #[test]
-fn a_closed_pipe_is_no_error() {
+fn closed_pipe_is_not_an_error() {
     if !ready() {
         return;
     }
@@ -252,12 +252,12 @@ fn devices_are_listed_with_reasons() {
         assert_eq!(backend["evidence"], evidence, "{backend}");
     }
     if gk::linked().any(|id| id == "cpu") {
-        assert!(report["chosen"].is_object(), "the processor can always be used");
+        assert!(report["chosen"].is_object(), "the CPU can always be used");
     }
 }
 
 #[test]
-fn a_probe_answers_in_json() {
+fn probe_answers_in_json() {
     let output = output(&["__probe", "ref"]);
     assert!(output.status.success());
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -265,10 +265,10 @@ fn a_probe_answers_in_json() {
     assert_eq!(answer["why"].is_string(), gk::linked().next().is_none());
 }
 
-/// A program that needs a driver's library does not start where there is none.
+/// The program must not link a driver's library, or it would not start without one.
 #[cfg(target_os = "linux")]
 #[test]
-fn no_driver_is_needed_to_start() {
+fn program_starts_without_drivers() {
     let Ok(output) = Command::new("readelf").args(["-d", env!("CARGO_BIN_EXE_infer")]).output() else {
         assert!(!crate::required("readelf"), "readelf is required here");
         eprintln!("skipped: no readelf");

@@ -1,4 +1,4 @@
-//! A tiny random Llama, written by the library's own writer.
+//! A tiny random Llama model, written with the library's own writer.
 
 use infer::discovery::{Answer, examine};
 use infer::gguf::{Bytes, Gguf, TensorType, Writer};
@@ -18,7 +18,7 @@ pub(crate) const LAYERS: u32 = 2;
 const WORDS: [&str; 13] = ["▁", "a", "b", "c", "▁a", "ab", "abc", "▁ab", "▁abc", "<user>", "é", "▁b", "▁c"];
 pub(crate) const VOCABULARY: u64 = 3 + 256 + WORDS.len() as u64;
 
-/// Random bytes of a tensor: spread 1 / sqrt(width), so that the model stays in range.
+/// Random bytes of a tensor with spread 1 / sqrt(width), so that activations stay in range.
 pub(crate) fn noise(name: &str, width: u64, rows: u64, kind: TensorType) -> Vec<u8> {
     let seed = name.bytes().fold(7, |hash: u64, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -62,7 +62,7 @@ pub(crate) fn spm_tokenizer(writer: Writer) -> Writer {
             _ => 1,
         })
         .collect();
-    // Longer words have better scores.
+    // Longer words have higher scores.
     let scores: Vec<f32> =
         tokens.iter().map(|token| f32::from(u8::try_from(token.chars().count()).unwrap()) - 20.0).collect();
     writer
@@ -75,7 +75,7 @@ pub(crate) fn spm_tokenizer(writer: Writer) -> Writer {
         .integer("tokenizer.ggml.unknown_token_id", 0)
 }
 
-/// A whole model; matrices of type `kind`, which needs rows of whole blocks.
+/// A complete model; matrices of type `kind`, whose rows must be complete blocks.
 pub(crate) fn tiny(kind: TensorType) -> Writer {
     let (q, kv) = (EMBD, EMBD / HEADS * HEADS_KV);
     let mut writer = spm_tokenizer(Writer::new())
@@ -124,17 +124,18 @@ pub(crate) fn read(bytes: Vec<u8>) -> Result<Gguf, infer::gguf::Error> {
     Gguf::new("test.gguf", Bytes::Owned(bytes))
 }
 
-/// Opens the first device of every linked backend that works here; says why for the others.
+/// Opens the first device of every linked backend that works here; prints why for the others.
 pub(crate) fn devices() -> Vec<Device> {
     devices_with(OpenOptions::default())
 }
 
-/// The same with one worker thread: threads that wait for each other at every op crawl where other programs run, too.
+/// The same with one worker thread: threads that wait for each other at every op are very slow if other
+/// programs run too.
 pub(crate) fn devices_of_one_thread() -> Vec<Device> {
     devices_with(OpenOptions { threads: 1, ..OpenOptions::default() })
 }
 
-/// What each linked backend answered, asked once: PoCL 3.1 crashes where the first two to ask are two threads.
+/// The answer of each linked backend, probed once: PoCL 3.1 crashes if two threads probe it first.
 pub(crate) fn answers() -> &'static [Answer] {
     static ANSWERS: OnceLock<Vec<Answer>> = OnceLock::new();
     ANSWERS.get_or_init(|| gk::linked().map(examine).collect())
@@ -165,7 +166,7 @@ pub(crate) fn devices_with(options: OpenOptions) -> Vec<Device> {
     devices
 }
 
-/// The reference backend, where any kernels are linked.
+/// The reference backend, if any kernels are linked.
 pub(crate) fn reference_device() -> Option<Device> {
     Backend::named("ref").ok().map(|backend| backend.open_first(OpenOptions::default()).unwrap())
 }

@@ -1,13 +1,13 @@
-//! What fuzzing kept (`fuzz/corpus`), through the function that it fuzzes: nothing panics, nothing is slow.
+//! Runs the kept fuzzing corpus (`fuzz/corpus`) through the fuzzed functions: nothing may panic or be slow.
 
 use crate::common::reference_device;
 use crate::loading;
-use infer::chat::Surroundings;
+use infer::chat::TemplateContext;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Far more than any of them takes in a debug build on a busy machine; a hang is one that takes longer.
+/// Far more than any of them takes in a debug build on a busy machine; more is a hang.
 const LONGEST: Duration = Duration::from_secs(20);
 
 /// Every file of a target, with its name.
@@ -24,7 +24,7 @@ fn files(target: &str) -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// Runs all of them, one by one; how many were accepted.
+/// Runs all of them one by one and returns how many were accepted.
 fn run(target: &str, mut accepts: impl FnMut(Vec<u8>) -> bool) -> usize {
     let mut accepted = 0;
     for (name, bytes) in files(target) {
@@ -36,21 +36,21 @@ fn run(target: &str, mut accepts: impl FnMut(Vec<u8>) -> bool) -> usize {
 }
 
 #[test]
-fn files_that_fuzzing_found() {
+fn fuzzing_corpus_of_files_is_processed() {
     let device = reference_device();
     let accepted = run("gguf", |bytes| loading::load(bytes, device.as_ref()).is_ok());
     assert!(
         accepted >= 20,
-        "only {accepted} are whole: the corpus no longer reaches what comes after the header"
+        "only {accepted} are valid: the corpus no longer reaches the code after the header"
     );
 }
 
 #[test]
-fn templates_that_fuzzing_found() {
+fn fuzzing_corpus_of_templates_is_processed() {
     let accepted = run("template", |bytes| {
-        let surroundings =
-            Surroundings { bos: "<s>".to_owned(), eos: "</s>".to_owned(), now: loading::day() };
-        std::str::from_utf8(&bytes).is_ok_and(|source| loading::render(source, surroundings).is_ok())
+        let template_context =
+            TemplateContext { bos: "<s>".to_owned(), eos: "</s>".to_owned(), now: loading::day() };
+        std::str::from_utf8(&bytes).is_ok_and(|source| loading::render(source, template_context).is_ok())
     });
-    assert!(accepted >= 8, "only {accepted} give a text");
+    assert!(accepted >= 8, "only {accepted} return a text");
 }

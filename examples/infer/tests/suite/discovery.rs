@@ -1,4 +1,4 @@
-//! Drivers that crash, hang or talk nonsense become reasons.
+//! Drivers that crash, hang or return invalid answers become reasons.
 
 use infer::discovery::parse_backend;
 
@@ -6,11 +6,11 @@ use infer::discovery::parse_backend;
 fn names_are_checked() {
     assert_eq!(parse_backend("auto"), Ok(None));
     assert_eq!(parse_backend("HIP"), Ok(Some("rocm".to_owned())));
-    assert!(parse_backend("vulcan").unwrap_err().contains("there are auto, cuda, rocm, metal, vulkan"));
+    assert!(parse_backend("vulcan").unwrap_err().contains("expected auto, cuda, rocm, metal, vulkan"));
 }
 
 #[test]
-fn what_is_not_linked_says_so() {
+fn backends_that_are_not_linked_are_reported() {
     let answer = infer::discovery::look("metal", std::path::Path::new("/nonexistent"));
     assert_eq!(answer.why.as_deref(), Some("not built into this program"));
 }
@@ -33,19 +33,19 @@ mod children {
     }
 
     #[test]
-    fn everything_that_goes_wrong_is_a_reason() {
+    fn every_probe_failure_is_a_reason() {
         assert_eq!(reason("crash"), "its driver crashed (signal 11): driver: assertion failed");
         assert_eq!(reason("leave"), "its driver ended the probe with code 7: cannot open device");
-        assert!(reason("garbage").starts_with("the probe gave no readable answer"));
-        assert!(reason("empty").starts_with("the probe gave no readable answer"));
+        assert!(reason("garbage").starts_with("the probe returned an invalid answer"));
+        assert!(reason("empty").starts_with("the probe returned an invalid answer"));
         assert_eq!(reason("other"), "the probe answered for `cuda`");
         assert_eq!(reason("noise"), "too old: 1.0");
         let absent = ask(Path::new("/nonexistent/program"), "cuda", Duration::from_secs(1));
-        assert!(absent.why.unwrap().starts_with("the probe cannot be started"));
+        assert!(absent.why.unwrap().starts_with("cannot start the probe"));
     }
 
     #[test]
-    fn a_hang_is_cut() {
+    fn hanging_probe_times_out() {
         let start = Instant::now();
         let answer = play("hang", Duration::from_millis(200));
         assert_eq!(answer.why.as_deref(), Some("its driver did not answer within 0.2 s"));
@@ -53,14 +53,14 @@ mod children {
     }
 
     #[test]
-    fn endless_talk_is_cut() {
-        // The reader stops after its limit; the child then blocks, dies of the closed pipe, or runs out of time.
+    fn endless_output_is_limited() {
+        // The reader stops at its limit; the child then blocks, dies of the closed pipe, or times out.
         let answer = play("endless", Duration::from_secs(5));
         assert!(answer.why.is_some());
     }
 
     #[test]
-    fn a_good_answer_is_read() {
+    fn valid_answer_is_accepted() {
         let answer = play("good", Duration::from_secs(20));
         assert_eq!((answer.why, answer.devices[0].info.name.as_str()), (None, "Card"));
     }

@@ -1,4 +1,5 @@
-//! The program in a root that holds nothing but itself and the C library: no drivers, no `/proc`, no `/dev`, no `/tmp`.
+//! Runs the program in a root with only itself and the C library: no drivers, no `/proc`, no `/dev`, no
+//! `/tmp`.
 
 use crate::required;
 use infer::gk;
@@ -6,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// The libraries that the program's loader maps, the loader among them.
+/// The libraries that the program's loader maps, including the loader itself.
 fn libraries(program: &Path) -> Option<Vec<PathBuf>> {
     let output = Command::new("ldd").arg(program).output().ok().filter(|output| output.status.success())?;
     let text = String::from_utf8(output.stdout).ok()?;
@@ -26,7 +27,7 @@ fn root_with(program: &Path, libraries: &[PathBuf]) -> tempfile::TempDir {
     root
 }
 
-/// The ways into another root that this user may have.
+/// Ways to change the root, depending on the user's rights.
 const WAYS: [&[&str]; 2] = [&["chroot"], &["unshare", "--user", "--map-root-user", "chroot"]];
 
 fn inside(way: &[&str], root: &Path, args: &[&str]) -> std::io::Result<Output> {
@@ -40,7 +41,7 @@ fn inside(way: &[&str], root: &Path, args: &[&str]) -> std::io::Result<Output> {
 }
 
 #[test]
-fn the_program_starts_in_an_empty_root() {
+fn program_starts_in_an_empty_root() {
     let skip = |why: &str| {
         assert!(!required("chroot"), "an empty root is required here: {why}");
         eprintln!("skipped: {why}");
@@ -50,7 +51,7 @@ fn the_program_starts_in_an_empty_root() {
     let root = root_with(program, &libraries);
     let works =
         |way: &&&[&str]| inside(way, root.path(), &["--version"]).is_ok_and(|output| output.status.success());
-    let Some(way) = WAYS.iter().find(works) else { return skip("no right to change the root") };
+    let Some(way) = WAYS.iter().find(works) else { return skip("no permission to change the root") };
 
     let output = inside(way, root.path(), &["devices", "--json"]).unwrap();
     assert!(output.status.success(), "{output:?}");

@@ -1,5 +1,5 @@
-//! The plans compute what each architecture is: compared with a forward pass in f64 without any kernels, and every backend
-//! with the reference.
+//! The plans compute what each architecture defines: compared with a forward pass in f64 without any kernels,
+//! and every backend with the reference.
 
 use crate::common::{devices_of_one_thread as devices, reference_device};
 use crate::truth::Truth;
@@ -13,7 +13,7 @@ use infer::session::{CHUNK, CacheType, LogitRows, Options, Output, Session};
 
 const YARN: Scaling = Scaling::Yarn { factor: 4.0, original: 64, beta_fast: 32.0, beta_slow: 1.0 };
 
-/// Every architecture, and everything in which models of one differ.
+/// Every architecture, with every variation of its models.
 pub(crate) fn recipes(kind: TensorType) -> Vec<(&'static str, Recipe)> {
     let of = |name: &str| Recipe::new(Architecture::named(name).unwrap(), kind, 5);
     let llama = || of("llama");
@@ -64,7 +64,7 @@ pub(crate) fn wide(values: &[f32]) -> Vec<f64> {
     values.iter().map(|value| f64::from(*value)).collect()
 }
 
-/// Backends may round activations to eight bits where weights are quantised, and to bf16 where weights are.
+/// Backends may round activations to eight bits if weights are quantised, and to bf16 if weights are bf16.
 pub(crate) fn bound(kind: TensorType) -> f64 {
     match kind {
         TensorType::BF16 => 3e-4,
@@ -73,8 +73,8 @@ pub(crate) fn bound(kind: TensorType) -> f64 {
     }
 }
 
-/// Every recipe in f32, and each architecture in the other types that a device has kernels for. The reference is slow and
-/// compared with a truth of its own: one recipe is enough there.
+/// Every recipe in f32, and each architecture in the other types for which a device has kernels. The slow
+/// reference is compared with the f64 forward pass elsewhere: one recipe is enough here.
 fn cases(device: &Device) -> Vec<(&'static str, Recipe)> {
     let plain = |(name, _): &(&str, Recipe)| ["llama", "qwen2", "qwen3"].contains(name);
     let mut cases = recipes(TensorType::F32);
@@ -90,7 +90,7 @@ fn cases(device: &Device) -> Vec<(&'static str, Recipe)> {
     cases
 }
 
-/// The same with smaller matrices, where whole blocks of its type are still rows: reference and truth take their time.
+/// The same with smaller matrices, as far as its blocks allow: reference and f64 forward pass are slow.
 pub(crate) fn small(recipe: &Recipe) -> Recipe {
     if recipe.kind.block_elements() > 32 {
         return recipe.clone();
@@ -112,14 +112,14 @@ fn check(name: &str, recipe: &Recipe) {
         (row.iter().map(|logit| (logit - mean).powi(2)).sum::<f64>() / row.len() as f64).sqrt()
     };
     for row in exact.chunks_exact(recipe.n_vocab as usize) {
-        assert!(spread(row) >= 3.0, "{name}: logits of spread {} say little", spread(row));
+        assert!(spread(row) >= 3.0, "{name}: logits of spread {} are not meaningful", spread(row));
     }
     let error = nmse(&all_logits(&mut session(&model, &device), &tokens), &exact);
     assert!(error < 1e-10, "{name}: nmse {error}");
 }
 
 #[test]
-fn every_architecture_is_what_is_written_down() {
+fn every_architecture_equals_its_definition() {
     let recipes = recipes(TensorType::F32);
     for architecture in &ARCHITECTURES {
         assert!(recipes.iter().any(|(_, recipe)| recipe.architecture == architecture));
@@ -151,9 +151,9 @@ fn every_backend_computes_every_architecture() {
     }
 }
 
-/// One token after the other, and pieces of odd sizes, leave what the whole prompt leaves.
+/// Feeding token by token, and in pieces of odd sizes, gives the same result as feeding the complete prompt.
 #[test]
-fn pieces_of_a_prompt_equal_the_whole() {
+fn pieces_of_a_prompt_equal_the_complete_prompt() {
     for device in devices() {
         for (name, recipe) in cases(&device) {
             let (kind, recipe) = (recipe.kind, small(&recipe));

@@ -1,4 +1,4 @@
-//! Every linked backend that works here: the same answers as the reference, and little traffic.
+//! Every linked backend that works here gives the same results as the reference, with little traffic.
 
 use crate::common::{devices, devices_with, read, reference_device, session, tiny};
 use infer::check::nmse;
@@ -19,7 +19,7 @@ fn wide(values: &[f32]) -> Vec<f64> {
     values.iter().map(|value| f64::from(*value)).collect()
 }
 
-/// Backends may round activations to eight bits where weights are q8_0.
+/// Backends may round activations to eight bits if weights are q8_0.
 fn bound(kind: TensorType) -> f64 {
     if kind == TensorType::Q8_0 { 2e-3 } else { 1e-6 }
 }
@@ -44,7 +44,7 @@ fn logits_equal_the_reference() {
 }
 
 #[test]
-fn fused_ops_write_the_same_tokens() {
+fn fused_ops_generate_the_same_tokens() {
     let opened = |fusion| devices_with(OpenOptions { threads: 2, precision: Precision::Exact, fusion });
     for (fused, plain) in opened(Fusion::On).iter().zip(&opened(Fusion::Off)) {
         for kind in [TensorType::F32, TensorType::F16, TensorType::Q8_0] {
@@ -69,7 +69,7 @@ fn fused_ops_write_the_same_tokens() {
 }
 
 #[test]
-fn a_chunk_equals_its_tokens_one_by_one() {
+fn chunk_equals_its_tokens_one_by_one() {
     for device in devices() {
         for kind in [TensorType::F32, TensorType::Q8_0] {
             let mut session = session(&model(kind), &device);
@@ -85,7 +85,7 @@ fn a_chunk_equals_its_tokens_one_by_one() {
 }
 
 #[test]
-fn tokens_made_on_the_device_equal_those_made_through_the_host() {
+fn tokens_generated_on_the_device_equal_those_generated_through_the_host() {
     for device in devices() {
         let mut session = session(&model(TensorType::F32), &device);
         session.feed(&tokens(5), Output::Best).unwrap();
@@ -132,7 +132,7 @@ fn candidates_are_the_best_logits() {
 }
 
 #[test]
-fn little_crosses_between_host_and_device() {
+fn transfers_between_host_and_device_are_small() {
     for device in devices() {
         let id = device.backend_id();
         let mut session = session(&model(TensorType::Q8_0), &device);
@@ -158,7 +158,7 @@ fn little_crosses_between_host_and_device() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_with_both_numbers() {
+fn model_that_does_not_fit_is_rejected_with_both_numbers() {
     for device in devices() {
         let options =
             Options { n_ctx: i32::MAX.unsigned_abs(), cache: CacheType::F16, logits: LogitRows::Last };
@@ -175,7 +175,7 @@ fn what_does_not_fit_is_refused_with_both_numbers() {
 }
 
 #[test]
-fn a_type_without_kernels_is_refused_by_name() {
+fn type_without_kernels_is_rejected_by_name() {
     let q5_0 = TensorType::from_id(6).unwrap();
     for device in devices() {
         let options = Options { n_ctx: 16, cache: CacheType::F16, logits: LogitRows::Last };

@@ -1,9 +1,9 @@
-//! Texts that tokenizers get wrong, made by a generator so that everybody has the same.
+//! Texts that tokenizers often get wrong, from a deterministic generator.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// How many there are.
+/// Number of texts.
 pub(crate) const COUNT: usize = 2400;
 
 struct Source(Xoshiro256PlusPlus);
@@ -25,7 +25,7 @@ impl Source {
         char::from_u32(first + u32::try_from(self.below(span)).unwrap()).unwrap()
     }
 
-    /// `least` to `most` parts.
+    /// Concatenates `least` to `most` parts.
     fn repeat(&mut self, least: usize, most: usize, mut part: impl FnMut(&mut Self) -> String) -> String {
         let count = least + self.below(most - least + 1);
         (0..count).map(|_| part(self)).collect()
@@ -306,7 +306,7 @@ fn text(kind: usize, source: &mut Source) -> String {
     }
 }
 
-/// The texts.
+/// All texts.
 pub(crate) fn all() -> Vec<String> {
     let mut source = Source(Xoshiro256PlusPlus::seed_from_u64(6));
     (0..COUNT).map(|index| text(index % 12, &mut source)).collect()

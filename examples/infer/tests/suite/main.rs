@@ -1,11 +1,12 @@
-//! The tests of the whole program. What needs a backend asks for it and says where it is missing.
+//! The tests of the complete program. Tests that need a backend look for it and print a line if it is
+//! missing.
 
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
     clippy::print_stdout,
     clippy::cast_precision_loss,
-    reason = "helpers of tests fail and talk as tests do; small numbers are exact"
+    reason = "test helpers panic and print like tests; small numbers are exact"
 )]
 
 mod bindings;
@@ -34,12 +35,12 @@ mod tokenizer;
 mod truth;
 mod vocabularies;
 
-/// Whether `GPUBUILD_REQUIRE`, a list with commas, names something that tests may otherwise skip.
+/// True if `GPUBUILD_REQUIRE`, a comma-separated list, contains something that tests may otherwise skip.
 fn required(what: &str) -> bool {
     std::env::var("GPUBUILD_REQUIRE").is_ok_and(|list| list.split(',').any(|item| item.trim() == what))
 }
 
-/// Bytes as lowercase digits.
+/// Bytes as lowercase hexadecimal digits.
 fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
     bytes.iter().fold(String::new(), |mut text, byte| {

@@ -1,16 +1,16 @@
-//! Broken and hostile GGUF files: each is refused with its own words, none ends the program.
+//! Broken and hostile GGUF files: each is rejected with a specific message, and none crashes the program.
 
 use crate::common::{EMBD, VOCABULARY, ones, tiny};
 use crate::loading;
 use infer::gguf::{TensorType, ValueType, Writer};
 use proptest::prelude::*;
 
-/// Without a device: what it would add is no matter of the file.
+/// Without a device, whose estimate does not depend on the validity of the file.
 fn load(bytes: Vec<u8>) -> Result<(), infer::Error> {
     loading::load(bytes, None)
 }
 
-/// A header by hand: magic, version, counts and what follows.
+/// A header from its parts: magic, version, counts, rest.
 fn header(magic: &[u8], version: u32, tensors: u64, metadata: u64, rest: &[u8]) -> Vec<u8> {
     let mut bytes = magic.to_vec();
     bytes.extend(version.to_le_bytes());
@@ -26,12 +26,12 @@ fn text(text: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// One metadata entry by hand.
+/// The bytes of one metadata entry.
 fn entry(key: &[u8], kind: u32, value: &[u8]) -> Vec<u8> {
     [text(key), kind.to_le_bytes().to_vec(), value.to_vec()].concat()
 }
 
-/// One tensor entry by hand, after a file without metadata.
+/// The bytes of one tensor entry, after a file without metadata.
 fn tensor(name: &[u8], dimensions: u32, shape: &[u64], kind: u32, offset: u64) -> Vec<u8> {
     let mut bytes = text(name);
     bytes.extend(dimensions.to_le_bytes());
@@ -152,7 +152,7 @@ fn container_cases() -> Vec<Case> {
         (
             "alignment in words",
             Writer::new().string("general.alignment", "32").finish(),
-            "is a string, but an integer",
+            "is a string, but must be an integer",
         ),
         (
             "negative alignment",
@@ -191,7 +191,7 @@ fn container_cases() -> Vec<Case> {
         (
             "half a block",
             with_tensor(&tensor(b"t", 1, &[33], 8, 0)),
-            "rows of 33 elements are no whole number of q8_0 blocks of 32",
+            "rows of 33 elements are not a multiple of q8_0 blocks of 32",
         ),
         (
             "odd offset",
@@ -255,11 +255,11 @@ fn model_cases() -> Vec<Case> {
         (
             "architecture as a number",
             integer("general.architecture", 1),
-            "is an integer, but a string is needed",
+            "is an integer, but must be a string",
         ),
         ("no width", without("llama.embedding_length"), "key `llama.embedding_length`: missing"),
         ("width 0", integer("llama.embedding_length", 0), "key `llama.embedding_length`: 0 is not positive"),
-        ("width in words", string("llama.embedding_length", "64"), "is a string, but an integer is needed"),
+        ("width in words", string("llama.embedding_length", "64"), "is a string, but must be an integer"),
         (
             "negative layers",
             with_key("llama.block_count", |writer| {
@@ -272,11 +272,7 @@ fn model_cases() -> Vec<Case> {
             integer("llama.block_count", i32::MAX.unsigned_abs()),
             "tensor `blk.2.attn_norm.weight`: missing",
         ),
-        (
-            "fewer layers than tensors",
-            integer("llama.block_count", 1),
-            "a tensor that this program does not know",
-        ),
+        ("fewer layers than tensors", integer("llama.block_count", 1), "an unknown tensor"),
         ("heads do not divide", integer("llama.attention.head_count", 5), "5 query heads"),
         (
             "kv heads do not divide",
@@ -333,7 +329,7 @@ fn model_cases() -> Vec<Case> {
                 .without("output_norm.weight")
                 .tensor("output_norm.weight", &[EMBD / 2], TensorType::F32, ones(EMBD / 2))
                 .finish(),
-            "tensor `output_norm.weight`: has shape [32], but [64] is needed",
+            "tensor `output_norm.weight`: has shape [32], but must have [64]",
         ),
         (
             "matrix of another shape",
@@ -341,7 +337,7 @@ fn model_cases() -> Vec<Case> {
                 .without("blk.0.attn_k.weight")
                 .tensor("blk.0.attn_k.weight", &[EMBD, 16], TensorType::F32, ones(EMBD * 16))
                 .finish(),
-            "tensor `blk.0.attn_k.weight`: has shape [64, 16], but [64, 32] is needed",
+            "tensor `blk.0.attn_k.weight`: has shape [64, 16], but must have [64, 32]",
         ),
         (
             "norm of a block type",
@@ -356,7 +352,7 @@ fn model_cases() -> Vec<Case> {
             tiny(TensorType::Q8_0)
                 .tensor("blk.0.attn_q_norm.weight", &[16], TensorType::F32, ones(16))
                 .finish(),
-            "tensor `blk.0.attn_q_norm.weight`: a tensor that this program does not know",
+            "tensor `blk.0.attn_q_norm.weight`: an unknown tensor",
         ),
         (
             "one token too few",
@@ -371,7 +367,7 @@ fn model_cases() -> Vec<Case> {
                     .reals("tokenizer.ggml.scores", &scores)
                     .finish()
             },
-            "key `tokenizer.ggml.tokens`: 271 entries, but 272 are needed",
+            "key `tokenizer.ggml.tokens`: 271 entries, but there must be 272",
         ),
     ]
 }
@@ -404,24 +400,24 @@ fn tokenizer_cases() -> Vec<Case> {
         (
             "tokens as numbers",
             with_key(TOKENS, |writer| writer.integers(TOKENS, &[1])),
-            "an array of strings is needed",
+            "must be an array of strings",
         ),
-        ("tokens as a string", string(TOKENS, "abc"), "is a string, but an array of strings is needed"),
+        ("tokens as a string", string(TOKENS, "abc"), "is a string, but must be an array of strings"),
         ("no scores", without(SCORES), "key `tokenizer.ggml.scores`: missing"),
         (
             "too few scores",
             with_key(SCORES, |writer| writer.reals(SCORES, &[1.0])),
-            "1 entries, but 272 are needed",
+            "1 entries, but there must be 272",
         ),
         (
             "scores as integers",
             with_key(SCORES, |writer| writer.integers(SCORES, &[1])),
-            "an array of real numbers is needed",
+            "must be an array of real numbers",
         ),
         (
             "too few types",
             with_key(TYPES, |writer| writer.integers(TYPES, &[1, 1])),
-            "2 entries, but 272 are needed",
+            "2 entries, but there must be 272",
         ),
         (
             "unknown token type",
@@ -469,8 +465,8 @@ fn tokenizer_cases() -> Vec<Case> {
 }
 
 #[test]
-fn each_broken_file_gives_its_own_error() {
-    load(tiny(TensorType::Q8_0).finish()).expect("the file that the cases break is whole");
+fn each_broken_file_has_a_specific_error() {
+    load(tiny(TensorType::Q8_0).finish()).expect("the unmodified file is valid");
     let cases = [container_cases(), model_cases(), tokenizer_cases()].concat();
     assert!(cases.len() >= 30);
     let mut wrong = Vec::new();
@@ -489,12 +485,12 @@ fn each_broken_file_gives_its_own_error() {
 }
 
 #[test]
-fn a_file_cut_anywhere_is_refused() {
+fn file_truncated_anywhere_is_rejected() {
     let whole = tiny(TensorType::Q8_0).finish();
     let data = whole.len() - 20_000;
     // Every byte of the header, then steps through the data.
     for end in (0..data.min(9_000)).chain((data..whole.len()).step_by(997)) {
-        let error = load(whole[..end].to_vec()).expect_err("a cut file is refused");
+        let error = load(whole[..end].to_vec()).expect_err("a truncated file is rejected");
         assert!(error.to_string().contains("`test.gguf`, byte "), "cut at {end}: {error}");
     }
 }
@@ -514,14 +510,15 @@ fn unreadable_files_are_named() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Random changes are accepted or refused: nothing panics, nothing takes more memory than the file justifies.
+    /// Files with random changes are accepted or rejected: nothing panics or takes more memory than the file
+    /// justifies.
     #[test]
     fn random_changes_never_panic(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), any::<bool>()), 1..12),
         cut in prop::option::of(any::<prop::sample::Index>()),
     ) {
         let mut bytes = tiny(TensorType::Q8_0).finish();
-        // Half of the changes go to the header, where they do more.
+        // Half of the changes go to the header, where they have more effect.
         for (place, value, in_header) in changes {
             let length = if in_header { 9_000 } else { bytes.len() };
             bytes[place.index(length)] = value;

@@ -1,4 +1,4 @@
-//! The estimate is what is allocated, the check is kept, and the context is lowered where that was asked for.
+//! The estimate equals what is allocated, the check is enforced, and the context is lowered on request.
 
 use crate::common::{answers, devices_of_one_thread as devices};
 use crate::forward::{model, recipes};
@@ -25,7 +25,7 @@ fn a_session_allocates_what_was_estimated() {
                 assert_eq!(needs.allocated(), allocated, "{name} on {}", device.backend_id());
                 assert!(needs.total() >= allocated);
                 drop(session);
-                assert_eq!(device.allocated(), before, "all of it is given back");
+                assert_eq!(device.allocated(), before, "everything is released");
             }
         }
     }
@@ -38,7 +38,7 @@ fn a_lowered_context_fits_and_is_the_longest() {
         let model = model(&recipe);
         let options = |n_ctx| Options { n_ctx, cache: CacheType::F16, logits: LogitRows::Last };
         let needs = |n_ctx| estimate_memory(&model, &device, options(n_ctx)).unwrap();
-        // As much as 1000 tokens need.
+        // The memory that 1000 tokens need.
         let room = Room { free: u64::MAX, usable: needs(1000).total() };
         let lowered = options(100_000).fitted(&model, &device, room).unwrap().n_ctx;
         assert_eq!(lowered, 1000 - 1000 % 64, "{}", device.backend_id());
@@ -48,9 +48,9 @@ fn a_lowered_context_fits_and_is_the_longest() {
     }
 }
 
-/// What a card leaves to others and what the processor leaves is not the same: the device says which it is.
+/// Discrete GPUs and the CPU have different reserves: the device reports its kind.
 #[test]
-fn a_device_knows_its_kind() {
+fn device_kind_determines_the_reserve() {
     for device in devices() {
         let kind = device.info().kind;
         let expected = match device.backend_id() {
@@ -64,9 +64,9 @@ fn a_device_knows_its_kind() {
 }
 
 #[test]
-fn preferences_are_kept() {
+fn named_preferences_are_not_replaced() {
     assert_eq!(Preference::default(), Preference::Auto);
-    // The drivers have met one thread before they meet several.
+    // Probes the drivers in one thread before several threads use them.
     assert_eq!(answers().len(), infer::gk::linked().count());
     for answer in infer::discover() {
         let working = |device: &Probed| device.why.is_none();
@@ -76,7 +76,7 @@ fn preferences_are_kept() {
             assert!(chosen.skipped.iter().all(|(_, why)| !why.is_empty()));
         }
     }
-    // There is none without Apple's system.
+    // Metal exists only on Apple systems.
     if !infer::gk::linked().any(|id| id == "metal") {
         assert!(infer::init(Preference::Metal).is_err());
     }
@@ -90,7 +90,7 @@ fn told(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The number after some words.
+/// The number after a phrase.
 fn number(text: &str, words: &str) -> u32 {
     let rest = text.split_once(words).unwrap_or_else(|| panic!("{words}: {text}")).1;
     rest.split(|character: char| !character.is_ascii_digit()).next().unwrap().parse().unwrap()
@@ -108,11 +108,11 @@ fn a_random_model_is_written_and_its_context_lowered() {
     let written =
         infer(&["random-model", file, "--arch", "qwen3", "--type", "q8_0", "--layers", "1", "--seed", "3"]);
     assert!(written.status.success(), "{written:?}");
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing half-written is left");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no partial file remains");
     let run = ["run", "--model", file, "--backend", "ref", "--prompt", "a", "--tokens", "2"];
     let plain = infer(&run);
     assert!(plain.status.success() && told(&plain).contains("memory: "), "{plain:?}");
-    // A cache of a thousand million tokens takes half a terabyte.
+    // A cache of a billion tokens takes half a terabyte.
     let long = [&run[..], &["--ctx", "1000000000"]].concat();
     let refused = infer(&long);
     assert_eq!(refused.status.code(), Some(1));
@@ -123,5 +123,5 @@ fn a_random_model_is_written_and_its_context_lowered() {
     assert!(told(&strange).contains("use llama, qwen2, qwen3"), "{strange:?}");
     let impossible = infer(&["random-model", file, "--width", "100", "--type", "q4_k"]);
     assert_eq!(impossible.status.code(), Some(1));
-    assert!(told(&impossible).contains("no whole q4_K blocks"), "{impossible:?}");
+    assert!(told(&impossible).contains("not a multiple of q4_K blocks"), "{impossible:?}");
 }

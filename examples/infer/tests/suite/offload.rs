@@ -1,5 +1,5 @@
-//! A model whose first layers are on the processor and whose last ones are on another device: the same text and logits, one
-//! crossing a pass, and memory as it was estimated on both.
+//! A model whose first layers are on the CPU and whose last ones are on another device: the same text and
+//! logits, one transfer per pass, and the estimated memory on both.
 
 use crate::common::{answers, devices_with};
 use crate::forward::{all_logits, bound, model, recipes, session, small, tokens, wide};
@@ -20,7 +20,7 @@ const GIVEN: u32 = 70;
 const WRITTEN: u32 = 40;
 const OPTIONS: Options = Options { n_ctx: 128, cache: CacheType::F32, logits: LogitRows::All };
 
-/// The processor with every other device that works here, all as exact as they can be; the reference is one of them.
+/// The CPU with every other device that works here, all with exact arithmetic; the reference is one of them.
 fn pairs() -> Vec<(Device, Device)> {
     let mut devices =
         devices_with(OpenOptions { threads: 1, precision: Precision::Exact, ..OpenOptions::default() });
@@ -47,9 +47,9 @@ fn write(session: &mut Session, given: &[u32]) -> Vec<u32> {
     [vec![first], session.generate(WRITTEN - 1).unwrap()].concat()
 }
 
-/// Two tied models, where both devices need the table, and one of a type that they store differently.
+/// Two tied models, for which both devices need the table, and one of a type that they store differently.
 #[test]
-fn a_model_that_is_cut_writes_the_text_of_a_whole_one() {
+fn split_model_generates_the_text_of_a_complete_one() {
     let cases = [
         ("llama", TensorType::Q8_0),
         ("qwen2, tied, output bias", TensorType::F32),
@@ -89,7 +89,7 @@ fn crossed(before: Traffic, device: &Device) -> (u64, u64) {
 }
 
 #[test]
-fn the_stream_crosses_the_cut_once_and_nothing_else_does() {
+fn only_activations_cross_the_split_once_per_pass() {
     let recipe = recipe("llama", TensorType::F32);
     let (model, row) = (model(&recipe), u64::from(recipe.n_embd) * 4);
     for pair in pairs() {
@@ -99,7 +99,7 @@ fn the_stream_crosses_the_cut_once_and_nothing_else_does() {
             let mut cut = Session::new(&model, split(&model, &pair, layers), OPTIONS).unwrap();
             let start = (processor.traffic(), gpu.traffic());
             cut.feed(&tokens(GIVEN), Output::Best).unwrap();
-            // Two chunks: a step and ids up, all rows over, nothing to read yet.
+            // Two chunks: a step and ids up, all rows across, nothing to read yet.
             let rows = u64::from(GIVEN) * row;
             assert_eq!(crossed(start.0, processor), (2 * 16 + u64::from(GIVEN) * 4, rows), "{id}");
             assert_eq!(crossed(start.1, gpu), (2 * 16 + rows, 0), "{id}");
@@ -114,7 +114,8 @@ fn the_stream_crosses_the_cut_once_and_nothing_else_does() {
             assert_eq!(crossed(start.0, processor), (16 + 4, row), "{id}");
             assert_eq!(crossed(start.1, gpu), (16 + row, 40 * 8), "{id}");
         }
-        // With the output alone on the other device, a chunk that nobody asks about stays where it is.
+        // If only the output is on the other device, a chunk whose output is not requested is not
+        // transferred.
         let mut cut = Session::new(&model, split(&model, &pair, 1), OPTIONS).unwrap();
         let start = gpu.traffic();
         cut.feed(&tokens(GIVEN), Output::Best).unwrap();
@@ -123,7 +124,7 @@ fn the_stream_crosses_the_cut_once_and_nothing_else_does() {
 }
 
 #[test]
-fn a_full_context_ends_and_is_rewound() {
+fn full_context_is_an_error_and_can_be_rewound() {
     let model = model(&recipe("llama", TensorType::F32));
     for pair in pairs() {
         let id = pair.1.backend_id();
@@ -135,7 +136,7 @@ fn a_full_context_ends_and_is_rewound() {
         assert_eq!((cut.room(), first.len()), (0, 28), "{id}");
         assert!(cut.generate(1).unwrap_err().to_string().contains("0 fit"), "{id}");
         assert!(cut.feed(&[1], Output::Best).unwrap_err().to_string().contains("do not fit"), "{id}");
-        // What comes after the place is computed anew on both devices, over what stood there.
+        // Everything after this position is recomputed on both devices and overwrites the old values.
         cut.rewind(50);
         cut.feed(&text[50..], Output::Best).unwrap();
         cut.best().unwrap();
@@ -164,7 +165,7 @@ fn both_devices_allocate_what_was_estimated() {
                 let estimated = [needs[0].allocated(), needs[1].allocated()];
                 assert_eq!(allocated, estimated, "{name}, {layers} layers on {}", gpu.backend_id());
                 drop(session);
-                assert_eq!([processor.allocated(), gpu.allocated()], before, "all of it is given back");
+                assert_eq!([processor.allocated(), gpu.allocated()], before, "everything is released");
             }
         }
     }
@@ -189,14 +190,14 @@ fn as_many_layers_as_fit_are_chosen() {
 }
 
 #[test]
-fn what_does_not_fit_one_of_them_is_refused() {
+fn part_that_does_not_fit_its_device_is_rejected() {
     let model = model(&recipe("llama", TensorType::F16));
     for pair in pairs() {
         let id = pair.1.backend_id();
         let placement = split(&model, &pair, 2);
         let mut shares = placement.shares(&model, OPTIONS).unwrap();
         assert!(shares.iter().all(|share| share.check(OPTIONS.n_ctx).is_ok()));
-        // Without memory of its own, what it takes is missing on the processor.
+        // A GPU without dedicated memory reduces the memory of the CPU.
         let own = pair.1.info().kind == Kind::Discrete;
         assert_eq!(shares[0].beside, if own { Needs::default() } else { shares[1].needs });
         assert_eq!(longest_context(&shares, OPTIONS.n_ctx), OPTIONS.n_ctx);
@@ -210,7 +211,7 @@ fn what_does_not_fit_one_of_them_is_refused() {
             let said = shares[place].check(OPTIONS.n_ctx).unwrap_err().to_string();
             assert!(said.contains(&format!("the part of the model on `{name}` does not fit")), "{said}");
             assert_eq!(said.contains("--gpu-layers fit"), !["cpu", "ref"].contains(&name), "{said}");
-            // Half of the cache has to go: half of the context does.
+            // Half of the cache must go, and so must half of the context.
             shares[place].room = tight(needs.total() - needs.cache / 2);
             assert_eq!(longest_context(&shares, OPTIONS.n_ctx), OPTIONS.n_ctx / 2, "{id}");
             shares[place].room = room;
@@ -219,7 +220,7 @@ fn what_does_not_fit_one_of_them_is_refused() {
 }
 
 #[test]
-fn impossible_numbers_are_refused() {
+fn impossible_layer_counts_are_rejected() {
     let model = model(&recipe("llama", TensorType::F32));
     for (processor, gpu) in pairs() {
         let error =
@@ -229,7 +230,7 @@ fn impossible_numbers_are_refused() {
             "{error}"
         );
         let on_processor = GpuLayers::Last(2).place(&model, &processor, || Ok(gpu.clone()), OPTIONS);
-        assert!(on_processor.unwrap_err().to_string().contains("asks for a GPU"));
+        assert!(on_processor.unwrap_err().to_string().contains("requires a GPU"));
         let whole = GpuLayers::Fit.place(&model, &processor, || Ok(gpu.clone()), OPTIONS).unwrap();
         assert_eq!(whole.parts().iter().map(|(_, span)| *span).collect::<Vec<_>>(), [Span::WHOLE]);
     }
@@ -243,16 +244,16 @@ fn infer(args: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn the_command_line_refuses_what_means_nothing() {
+fn command_line_rejects_meaningless_layer_counts() {
     if infer::gk::linked().next().is_none() {
         eprintln!("skipped: no kernels are linked");
         return;
     }
     for (args, code, expected) in [
-        (&["--backend", "cpu", "--gpu-layers", "3"][..], 1, "backend `cpu` is the processor"),
+        (&["--backend", "cpu", "--gpu-layers", "3"][..], 1, "backend `cpu` runs on the CPU"),
         (&["--backend", "ref", "-ngl", "fit"], 1, "`--gpu-layers` has no effect there"),
-        (&["--backend", "vulkan", "--n-gpu-layers", "0"], 1, "leaves nothing to backend `vulkan`"),
-        (&["--gpu-layers", "many"], 2, "it is a number, `all` or `fit`"),
+        (&["--backend", "vulkan", "--n-gpu-layers", "0"], 1, "leaves no layer for backend `vulkan`"),
+        (&["--gpu-layers", "many"], 2, "expected a number, `all` or `fit`"),
     ] {
         for command in [&["run"][..], &["chat", "--template", "chatml"], &["bench"], &["check"]] {
             let (status, out, said) = infer(&[command, args].concat());
@@ -265,7 +266,7 @@ fn the_command_line_refuses_what_means_nothing() {
 }
 
 #[test]
-fn the_command_line_cuts_the_embedded_model() {
+fn command_line_splits_the_embedded_model() {
     let model = Model::from_gguf(infer::default_model::open().unwrap()).unwrap();
     let layers = model.config().n_layer;
     for answer in answers().iter().filter(|answer| !["cpu", "ref"].contains(&answer.backend.as_str())) {
@@ -284,7 +285,7 @@ fn the_command_line_cuts_the_embedded_model() {
             assert!(said.contains("memory of cpu, layer"), "{said}");
             assert!(said.contains(&format!("memory of {id}, ")) && said.contains("the output: "), "{said}");
         }
-        // There is room for all of it.
+        // The complete model fits.
         for word in ["fit", "all", &(layers + 1).to_string()] {
             let (_, text, said) = infer(&[&run[..], &["--gpu-layers", word]].concat());
             assert_eq!((text, said.contains("memory of")), (whole.clone(), false), "{id} {word}: {said}");

@@ -1,9 +1,9 @@
-// Feeds tokens to a model through llama.cpp, has it write greedily, and stores ids and all logits.
+// Feeds tokens to a model through llama.cpp, continues greedily, and stores ids and all logits.
 //
 //     oracle MODEL OUT COUNT TOKEN...
 //
-// OUT: i32 number of tokens given, i32 number of tokens written, i32 size of the vocabulary, the written ids as i32, and
-// after each token, given or written, one row of f32 logits.
+// OUT: i32 number of given tokens, i32 number of generated tokens, i32 size of the vocabulary, the generated ids as
+// i32, and one row of f32 logits after each given or generated token.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-//! Logits three ways: ours, the float64 reference, and llama.cpp, which is built from a pinned source distribution. Skipped
-//! unless `GPUBUILD_REQUIRE` names `projects`, since that takes minutes.
+//! Compares logits of this program, of the float64 reference, and of llama.cpp, which is built from a pinned
+//! source distribution. Skipped unless `GPUBUILD_REQUIRE` names `projects`, because it takes minutes.
 
 use crate::common::reference_device;
 use crate::forward::{all_logits, model, recipes, session, tokens, wide};
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Tokens of the prompt, and tokens that are written.
+/// Number of prompt tokens and of generated tokens.
 const GIVEN: u32 = 33;
 const WRITTEN: u32 = 200;
 
@@ -29,8 +29,8 @@ fn scratch() -> PathBuf {
     folder
 }
 
-/// The program that asks llama.cpp: its CPU backend, static, for this machine. Built once; `GPUBUILD_ORACLE` names one that
-/// was linked with another build.
+/// The program that runs llama.cpp: its CPU backend, static, for this machine. Built once; `GPUBUILD_ORACLE`
+/// names one that was linked with another build.
 fn oracle() -> PathBuf {
     if let Some(program) = std::env::var_os("GPUBUILD_ORACLE") {
         return program.into();
@@ -71,10 +71,10 @@ fn oracle() -> PathBuf {
     program
 }
 
-/// What llama.cpp makes of a model.
+/// The result of llama.cpp for a model.
 struct Answer {
     written: Vec<u32>,
-    /// After each token, given or written.
+    /// After each given or generated token.
     logits: Vec<f32>,
 }
 
@@ -92,7 +92,7 @@ fn ask(program: &Path, file: &Path, given: &[u32]) -> Answer {
     Answer { written: written.to_vec(), logits: logits.iter().map(|bits| f32::from_bits(*bits)).collect() }
 }
 
-/// Our own greedy text.
+/// Greedy text of this program.
 fn write(session: &mut Session, given: &[u32]) -> Vec<u32> {
     session.reset();
     session.feed(given, Output::Best).unwrap();
@@ -104,8 +104,9 @@ fn write(session: &mut Session, given: &[u32]) -> Vec<u32> {
     written
 }
 
-/// What of two greedy texts is the same. Where they part, the two best tokens are nearer than four times the error.
-/// `exact` and `computed` are logits after each of `given` tokens and the text.
+/// Describes how far two greedy texts agree. Where they diverge, the margin between the two best tokens must
+/// be below four times the error. `exact` and `computed` are the logits after each of `given` tokens, and the
+/// text.
 pub(crate) fn compare_texts(
     ours: &[u32],
     theirs: &[u32],
@@ -126,7 +127,7 @@ pub(crate) fn compare_texts(
     let mut sorted = exact.to_vec();
     sorted.sort_by(|left, right| right.total_cmp(left));
     let margin = sorted[0] - sorted[1];
-    assert!(margin < 4.0 * error, "texts part at token {place} by {margin} at an error of {error}");
+    assert!(margin < 4.0 * error, "texts diverge at token {place} by {margin} at an error of {error}");
     format!("{place} tokens equal, then a margin of {margin:.1e} at an error of {error:.1e}")
 }
 
@@ -159,7 +160,7 @@ fn compare(program: &Path, name: &str, recipe: &Recipe, device: &Device, truth: 
     }
 }
 
-/// All recipes of one type.
+/// Compares all recipes of one type.
 fn compare_type(kind: TensorType) {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     if !sdist::wanted() {

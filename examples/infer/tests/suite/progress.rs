@@ -1,4 +1,4 @@
-//! The bar that tells how far a model is loaded: on a terminal, and nowhere else.
+//! The progress bar for loading a model: shown on a terminal, and nowhere else.
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -7,7 +7,8 @@ use std::io::Read;
 use std::process::{Command, Output, Stdio};
 use std::thread;
 
-/// Starts the program with stderr on a terminal of 80 columns; what is written there stands for stderr in the answer.
+/// Starts the program with stderr on a terminal of 80 columns; the output has the terminal's content as
+/// stderr.
 fn on_a_terminal(args: &[&str]) -> Output {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&master).unwrap();
@@ -24,7 +25,7 @@ fn on_a_terminal(args: &[&str]) -> Output {
         .unwrap();
     let reader = thread::spawn(move || {
         let (mut master, mut seen, mut piece) = (File::from(master), Vec::new(), [0; 4096]);
-        // Where the other side is closed, reading ends with an error on Linux, with nothing elsewhere.
+        // After the other side is closed, reading returns an error on Linux, and nothing elsewhere.
         while let Ok(count @ 1..) = master.read(&mut piece) {
             seen.extend(&piece[..count]);
         }
@@ -42,28 +43,28 @@ fn command(args: &[&str]) -> Command {
     command
 }
 
-/// "1.2 MiB of 3.4 MiB", by what comes between.
-fn has_bar(talk: &[u8]) -> bool {
-    let talk = String::from_utf8_lossy(talk);
-    talk.contains("B of ") && talk.contains("left")
+/// Finds "1.2 MiB of 3.4 MiB".
+fn has_bar(stderr: &[u8]) -> bool {
+    let stderr = String::from_utf8_lossy(stderr);
+    stderr.contains("B of ") && stderr.contains("left")
 }
 
 #[test]
-fn a_bar_is_drawn_for_somebody_who_waits() {
+fn progress_bar_is_drawn_on_a_terminal_only() {
     if infer::gk::linked().next().is_none() {
         eprintln!("skipped: no kernels are linked");
         return;
     }
     let run = ["run", "--backend", "ref", "--tokens", "2"];
     let seen = on_a_terminal(&run);
-    let talk = String::from_utf8_lossy(&seen.stderr);
-    assert!(seen.status.success(), "{talk}");
-    assert!(has_bar(&seen.stderr), "{talk:?}");
-    // It gives way to the lines that stay.
-    let (bar, after) = talk.rsplit_once("left").unwrap();
+    let stderr = String::from_utf8_lossy(&seen.stderr);
+    assert!(seen.status.success(), "{stderr}");
+    assert!(has_bar(&seen.stderr), "{stderr:?}");
+    // The bar is cleared before the permanent lines.
+    let (bar, after) = stderr.rsplit_once("left").unwrap();
     assert!(
         bar.contains("memory: ") && after.contains("loaded `") && after.contains("\u{1b}[2K"),
-        "{talk:?}"
+        "{stderr:?}"
     );
 
     let plain = command(&run).output().unwrap();

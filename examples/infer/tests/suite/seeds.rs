@@ -1,5 +1,5 @@
-//! The files that fuzzing starts from, a few KiB each: every architecture, weight type, tokenizer and rule for positions.
-//! `INFER_SEEDS=FOLDER cargo test -p infer --test suite seeds` writes them.
+//! The initial fuzzing corpus, a few KiB per file: every architecture, weight type, tokenizer and position
+//! rule. `INFER_SEEDS=FOLDER cargo test -p infer --test suite seeds` writes it.
 
 use crate::common::reference_device;
 use crate::loading;
@@ -16,7 +16,7 @@ const WORDS: [&str; COUNT as usize] =
 
 fn data(kind: TensorType, width: u32, rows: u32) -> Vec<u8> {
     let bytes = kind.row_bytes(width.into()).unwrap() * u64::from(rows);
-    // 1.0 as f32, small as everything else.
+    // 1.0 as f32; any small value works.
     [0, 0, 0x80, 0x3f].into_iter().cycle().take(usize::try_from(bytes).unwrap()).collect()
 }
 
@@ -35,7 +35,7 @@ fn model(architecture: &Architecture, kind: TensorType) -> Writer {
         .integer(&key("attention.head_count_kv"), 1)
         .integer(&key("attention.key_length"), HEAD)
         .real(&key("attention.layer_norm_rms_epsilon"), 1e-5);
-    // Types of blocks where rows are long enough, else f16.
+    // Block types if rows are long enough, else f16.
     let fitting = |width: u32| if width == embd { kind } else { TensorType::F16 };
     for (name, width, rows) in [
         ("token_embd", embd, COUNT),
@@ -144,7 +144,7 @@ fn seeds() -> Vec<(String, Writer)> {
 }
 
 #[test]
-fn seeds_are_whole_files() {
+fn seeds_are_complete_files() {
     let device = reference_device();
     let folder = std::env::var_os("INFER_SEEDS").map(PathBuf::from);
     for (name, writer) in seeds() {
@@ -153,9 +153,9 @@ fn seeds_are_whole_files() {
         if let Some(folder) = &folder {
             std::fs::write(folder.join(&name), &bytes).unwrap();
         }
-        // A template of ours may refuse this conversation; everything before it must not.
+        // The templates in the seeds may reject this conversation; everything before that must succeed.
         if let Err(error) = loading::load(bytes, device.as_ref()) {
-            assert!(error.to_string().contains("refuses this conversation"), "{name}: {error}");
+            assert!(error.to_string().contains("rejects this conversation"), "{name}: {error}");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Chat templates against Python's Jinja2. `tests/tools/templates.py` makes `templates.json`.
+//! Compares chat templates with Python's Jinja2. `tests/tools/templates.py` writes `templates.json`.
 
 use crate::sdist;
-use infer::chat::{BUILT_IN, ChatTemplate, Message, Opening, Role, Surroundings};
+use infer::chat::{BUILT_IN, ChatTemplate, Message, Opening, Role, TemplateContext};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ struct Conversation {
     opening: bool,
 }
 
-/// By template, then by conversation; `None` where the template refuses.
+/// By template, then by conversation; `None` if the template rejects it.
 type Expected = BTreeMap<String, BTreeMap<String, Option<String>>>;
 
 #[derive(Deserialize)]
@@ -36,9 +36,9 @@ fn report() -> Report {
     serde_json::from_str(include_str!("templates.json")).unwrap()
 }
 
-fn surroundings() -> Surroundings {
+fn template_context() -> TemplateContext {
     let now = jiff::civil::datetime(2024, 7, 6, 9, 5, 3, 0);
-    Surroundings { bos: "<s>".to_owned(), eos: "</s>".to_owned(), now }
+    TemplateContext { bos: "<s>".to_owned(), eos: "</s>".to_owned(), now }
 }
 
 fn render(source: &str, conversation: &Conversation) -> Result<String, infer::Error> {
@@ -51,11 +51,11 @@ fn render(source: &str, conversation: &Conversation) -> Result<String, infer::Er
     let messages: Vec<Message> =
         conversation.messages.iter().map(|turn| Message::new(role(&turn.role), &turn.content)).collect();
     let opening = if conversation.opening { Opening::Assistant } else { Opening::None };
-    ChatTemplate::new(source, surroundings())?.render(&messages, opening)
+    ChatTemplate::new(source, template_context())?.render(&messages, opening)
 }
 
 #[test]
-fn our_templates_give_the_text_of_python() {
+fn built_in_templates_match_python() {
     let (report, conversations) = (report(), conversations());
     assert_eq!(report.ours.len(), BUILT_IN.len());
     for (name, source) in BUILT_IN {
@@ -67,24 +67,24 @@ fn our_templates_give_the_text_of_python() {
 }
 
 #[test]
-fn a_refusal_says_the_reason_of_the_template() {
+fn rejection_contains_the_reason_of_the_template() {
     let conversations = conversations();
     let source =
         "{% if messages[0].role == 'user' %}{{ raise_exception('system first, please') }}{% endif %}";
     let said = render(source, &conversations["one"]).unwrap_err().to_string();
-    assert_eq!(said, "the chat template refuses this conversation: system first, please");
+    assert_eq!(said, "the chat template rejects this conversation: system first, please");
     let said = render("{{ nothing[:][::-1]|list }}", &conversations["one"]).unwrap_err().to_string();
-    assert_eq!(said, "the chat template fails: it meets a bug of the template engine");
+    assert_eq!(said, "the chat template fails because of a bug in the template engine");
     let said = render("a\n{{ messages[0].nothing.at_all }}", &conversations["one"]).unwrap_err().to_string();
     assert!(said.starts_with("the chat template fails: line 2: "), "{said}");
     let said = render("{% for x in %}", &conversations["one"]).unwrap_err().to_string();
-    assert!(said.starts_with("the chat template cannot be read: line 1: "), "{said}");
+    assert!(said.starts_with("cannot parse the chat template: line 1: "), "{said}");
     let endless = "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}";
     assert!(render(endless, &conversations["one"]).unwrap_err().to_string().contains("fuel"));
 }
 
 #[test]
-fn templates_of_real_models_give_the_text_of_python() {
+fn templates_of_real_models_match_python() {
     if !sdist::wanted() {
         return;
     }
@@ -106,6 +106,6 @@ fn templates_of_real_models_give_the_text_of_python() {
             }
         }
     }
-    println!("{} templates: {equal} texts equal, {refused} refused by both", report.llama.len());
+    println!("{} templates: {equal} texts equal, {refused} rejected by both", report.llama.len());
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -1,4 +1,4 @@
-//! Tokenizers read from files: what goes in comes out, in the expected pieces.
+//! Tokenizers read from files: texts round-trip and are split into the expected pieces.
 
 use crate::common::{read, spm_tokenizer};
 use infer::gguf::Writer;
@@ -10,7 +10,7 @@ fn spm(change: impl FnOnce(Writer) -> Writer) -> Tokenizer {
     Tokenizer::from_gguf(&read(change(spm_tokenizer(Writer::new())).finish()).unwrap()).unwrap()
 }
 
-/// The printable stand-in of a byte, as GPT-2 published it.
+/// The printable character for a byte, as GPT-2 published it.
 fn stand_in(byte: u8) -> char {
     let printable = |byte: &u8| matches!(byte, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
     if printable(&byte) {
@@ -67,7 +67,7 @@ fn sentencepiece_prefers_scores_and_falls_back_to_bytes() {
 }
 
 #[test]
-fn control_tokens_in_text_follow_the_choice() {
+fn control_tokens_in_text_are_parsed_on_request() {
     let tokenizer = spm(|writer| writer);
     assert_eq!(pieces(&tokenizer, "a</s>", Specials::Parse), ["▁a", "</s>"]);
     assert_eq!(pieces(&tokenizer, "a</s>", Specials::Plain)[1], "<0x3C>");
@@ -76,7 +76,7 @@ fn control_tokens_in_text_follow_the_choice() {
 }
 
 #[test]
-fn the_start_token_comes_once() {
+fn start_token_is_not_duplicated() {
     let tokenizer = spm(|writer| writer);
     assert_eq!(tokenizer.prompt("").unwrap(), [1]);
     assert_eq!(tokenizer.prompt("<s>a").unwrap(), tokenizer.prompt("a").unwrap());
@@ -99,13 +99,13 @@ fn merges_follow_their_ranks() {
     ] {
         assert_eq!(pieces(&tokenizer, text, Specials::Parse), expected, "{text:?}");
     }
-    // Whole words first in this family; digits one by one in that.
+    // This family uses complete words first, that one splits digits.
     assert_eq!(pieces(&bpe("llama-bpe"), "hello", Specials::Parse), ["hello"]);
     assert_eq!(pieces(&bpe("qwen2"), "123", Specials::Parse), ["1", "2", "3"]);
 }
 
 #[test]
-fn a_long_word_takes_no_quadratic_time() {
+fn long_word_is_not_quadratic() {
     let text = "ab".repeat(100_000);
     assert!(!spm(|writer| writer).encode(&text, Specials::Plain).unwrap().is_empty());
     assert!(!bpe("llama-bpe").encode(&text, Specials::Plain).unwrap().is_empty());
@@ -123,8 +123,8 @@ proptest! {
         for family in FAMILIES.iter() {
             prop_assert_eq!(round_trip(family, &text), text.clone());
         }
-        // A sentencepiece text starts with the space that was put before it; a control token is text here, and the
-        // stand-in for spaces is a space.
+        // A sentencepiece text starts with the inserted space; a control token is text here, and the
+        // character for spaces is a space.
         let expected = text.replace('▁', " ");
         let written = round_trip(&SENTENCE_PIECE, &text);
         if text.is_empty() {

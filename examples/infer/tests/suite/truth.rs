@@ -1,5 +1,5 @@
-//! What the architectures are, written down in f64: a forward pass over one token after the other, without any kernel and
-//! without the tables of the library. It reads the recipe of a model and the tensors of its file.
+//! The definition of the architectures in f64: a forward pass over one token after the other, without kernels
+//! and without the library's tables. It reads the recipe of a model and the tensors of its file.
 
 use infer::model::rope::Scaling;
 use infer::model::{Model, Recipe};
@@ -39,7 +39,7 @@ impl<'a> Truth<'a> {
         input.iter().zip(weight).map(|(x, w)| x / (mean + f64::from(1e-5_f32)).sqrt() * w).collect()
     }
 
-    /// The angle of a pair at a position, and what the pair is multiplied by.
+    /// The angle of a pair at a position, and the factor of the pair.
     fn angle(&self, position: usize, pair: usize, rotated: usize) -> (f64, f64) {
         let base = 10_000_f64;
         let mut angle = position as f64 * base.powf(-2.0 * pair as f64 / rotated as f64);
@@ -132,7 +132,7 @@ impl<'a> Truth<'a> {
         }
         let normed = self.norm("output_norm", &stream);
         let mut logits = self.matmul(if self.recipe.tied { "token_embd" } else { "output" }, &normed);
-        // An output matrix has its bias already.
+        // A separate output matrix includes its bias already.
         if let Some(bias) = self.tensors.get("output.bias").filter(|_| self.recipe.tied) {
             add(&mut logits, bias.clone());
         }

@@ -1,4 +1,5 @@
-//! The vocabularies of real models, from llama.cpp's source distribution, against what llama.cpp says.
+//! Compares the vocabularies of real models, from llama.cpp's source distribution, with the results of
+//! llama.cpp.
 
 use crate::{hard_strings, sdist};
 use infer::gguf::{Bytes, Gguf};
@@ -16,11 +17,11 @@ fn numbers(line: &str) -> Vec<u32> {
     line.split_whitespace().map(|number| number.parse().unwrap()).collect()
 }
 
-/// What of the fixtures is not read here, and the name that the refusal must say.
+/// The fixtures that are not supported, and the name that the error must contain.
 const REFUSED: [(&str, &str); 3] = [("bert-bge", "`bert`"), ("falcon", "`falcon`"), ("gemma-4", "`gemma4`")];
 
 #[test]
-fn fixtures_give_exactly_these_ids() {
+fn fixtures_have_the_expected_ids() {
     if !sdist::wanted() {
         return;
     }
@@ -43,7 +44,7 @@ fn fixtures_give_exactly_these_ids() {
         let texts = std::fs::read_to_string(&path).unwrap();
         let ids = std::fs::read_to_string(path.with_extension("out")).unwrap();
         let texts: Vec<&str> = texts.split("\n__ggml_vocab_test__\n").collect();
-        // The last text ends with the mark, too.
+        // The last text also ends with the separator.
         let texts = &texts[..texts.len() - 1];
         assert_eq!(texts.len(), ids.lines().count(), "{name}");
         for (text, expected) in texts.iter().zip(ids.lines()) {
@@ -59,7 +60,8 @@ fn fixtures_give_exactly_these_ids() {
     assert_eq!(compared.len(), 12, "{compared:?}");
 }
 
-/// A vocabulary, under which name of a pre-tokenizer it is read, in which ways, and how many texts differ by design.
+/// A vocabulary, the pre-tokenizer and the modes to read it with, and the number of texts that differ by
+/// design.
 struct Case {
     vocabulary: &'static str,
     pre: &'static str,
@@ -79,10 +81,10 @@ const fn case(
     Case { vocabulary, pre, modes, differing }
 }
 
-/// Pre-tokenizers without a vocabulary of their own in the distribution cut the words for that of another model.
+/// Pre-tokenizers without a vocabulary in the distribution split the words for that of another model.
 const CASES: [Case; 13] = [
     case("llama-spm", "", BOTH, [0, 0]),
-    // llama.cpp knows by the model's name that spaces after its special tokens are dropped; files do not say so.
+    // llama.cpp drops spaces after special tokens for this model by name; files do not state it.
     case("phi-3", "", PLAIN, [17, 0]),
     case("gpt-2", "gpt-2", BOTH, [0, 0]),
     case("llama-bpe", "llama-bpe", BOTH, [0, 0]),
@@ -97,9 +99,9 @@ const CASES: [Case; 13] = [
     case("llama-bpe", "smaug-bpe", PLAIN, [0, 0]),
 ];
 
-/// Where this program does what the file or the published pattern says and llama.cpp does not:
-/// it takes `</s>` for a control token whatever the file calls it, replaces the ideographic space before it matches, and cuts
-/// Tekken's words by the case of ASCII letters only, without marks.
+/// Differences where this program follows the file or the published pattern and llama.cpp does not: llama.cpp
+/// treats `</s>` as a control token whatever the file says, replaces the ideographic space before matching,
+/// and splits Tekken's words by the case of ASCII letters only, without marks.
 fn differs_by_design(case: &Case, text: &str) -> bool {
     match (case.vocabulary, case.pre) {
         ("phi-3" | "qwen2" | "qwen35", _) => text.contains("</s>"),
@@ -109,7 +111,7 @@ fn differs_by_design(case: &Case, text: &str) -> bool {
     }
 }
 
-/// A vocabulary file with another name of its pre-tokenizer.
+/// A vocabulary file with another pre-tokenizer name.
 fn with_pre(mut bytes: Vec<u8>, name: &str) -> Vec<u8> {
     const KEY: &[u8] = b"tokenizer.ggml.pre";
     let at = bytes.windows(KEY.len()).position(|window| window == KEY).unwrap() + KEY.len() + 4;
@@ -125,7 +127,7 @@ fn case_bytes(models: &Path, case: &Case) -> Vec<u8> {
     if case.pre.is_empty() { bytes } else { with_pre(bytes, case.pre) }
 }
 
-/// Sixteen bits for each text, to say which one is wrong, and a hash of everything, to be sure.
+/// Sixteen bits per text, to find the one that differs, and a hash of everything.
 fn hashes(lines: &[String]) -> (String, Vec<String>) {
     let each = lines.iter().map(|line| crate::hex(&Sha256::digest(line)[..2])).collect();
     (crate::hex(&Sha256::digest(lines.join("\n"))), each)
@@ -137,9 +139,10 @@ fn joined(ids: &[u32]) -> String {
 
 const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/suite/hard_strings.txt");
 
-/// `HARD_STRINGS_ORACLE`, the path of `tests/tools/tokenize.c` linked with libllama, writes what llama.cpp says anew.
+/// With `HARD_STRINGS_ORACLE`, the path of `tests/tools/tokenize.c` linked with libllama, records the results
+/// of llama.cpp.
 #[test]
-fn hard_strings_give_the_ids_of_llama() {
+fn hard_strings_have_the_ids_of_llama_cpp() {
     if !sdist::wanted() {
         return;
     }
@@ -150,7 +153,7 @@ fn hard_strings_give_the_ids_of_llama() {
     }
     let record = std::fs::read_to_string(RECORD).unwrap();
     let mut lines = record.lines().filter(|line| !line.starts_with('#'));
-    assert_eq!(lines.next().unwrap(), hashes(&texts).0, "the texts are not those that were recorded");
+    assert_eq!(lines.next().unwrap(), hashes(&texts).0, "the texts differ from the recorded ones");
     let mut wrong = Vec::new();
     for case in CASES {
         let tokenizer = open(case_bytes(&models, &case)).unwrap();
@@ -172,7 +175,7 @@ fn hard_strings_give_the_ids_of_llama() {
                 }
             }
             println!("{name}: {} texts, {differing} differ, {by_design} by design", texts.len());
-            assert!(differing > 0 || hash == whole, "{name}: the hash of all ids is another one");
+            assert!(differing > 0 || hash == whole, "{name}: the hash of all ids differs");
             if differing != by_design {
                 wrong.push(format!("{name}: {differing} differ, not {by_design}"));
             }
@@ -185,7 +188,7 @@ fn case_name(case: &Case, mode: Specials) -> String {
     format!("{} {} {mode:?}", case.vocabulary, case.pre)
 }
 
-/// The texts as the oracle reads them.
+/// The texts in the format of the oracle.
 fn packed(texts: &[String]) -> Vec<u8> {
     let length = |text: &str| u32::try_from(text.len()).unwrap().to_le_bytes();
     texts.iter().flat_map(|text| [&length(text)[..], text.as_bytes()].concat()).collect()
@@ -197,8 +200,8 @@ fn record(oracle: &Path, models: &Path, texts: &[String]) -> String {
         (folder.path().join("texts"), folder.path().join("v.gguf"));
     std::fs::write(&file, packed(texts)).unwrap();
     let mut lines = vec![
-        "# What llama.cpp's tokenizers say of the texts of hard_strings.rs: the sha256 of all texts; then for each".to_owned(),
-        "# vocabulary and way a name, the sha256 of all lines of ids, and the first 16 bits of that of each line.".to_owned(),
+        "# Results of llama.cpp's tokenizers for the texts of hard_strings.rs: the sha256 of all texts; then for each".to_owned(),
+        "# vocabulary and mode a name, the sha256 of all lines of ids, and the first 16 bits of that of each line.".to_owned(),
         hashes(texts).0,
     ];
     for case in CASES {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Plays a probe that goes wrong in the way its argument says.
+# A fake probe that fails in the way its argument names.
 case "$2" in
     crash) echo "driver: assertion failed" >&2; kill -SEGV $$ ;;
     leave) echo "cannot open device" >&2; exit 7 ;;

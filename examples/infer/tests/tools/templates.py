@@ -21,7 +21,7 @@ NOW = datetime.datetime(2024, 7, 6, 9, 5, 3)
 
 
 class Generation(jinja2.ext.Extension):
-    """`{% generation %}`: what is in it, in a scope of its own."""
+    """`{% generation %}`: renders its content in a separate scope."""
 
     tags = {"generation"}
 
@@ -66,7 +66,8 @@ def render(source, conversation):
         try:
             return once(None)
         except TypeError:
-            # A template that walks through the tools without asking whether there are any. infer takes none for an empty list.
+            # A template that iterates over the tools without checking whether there are any. infer has none
+            # for an empty list.
             return once([])
     except jinja2.exceptions.TemplateError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)

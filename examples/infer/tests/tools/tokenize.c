@@ -1,8 +1,8 @@
-/* Asks llama.cpp's own tokenizer: one line of token ids for each text. What it says is kept, as hashes, in
- * tests/suite/hard_strings.txt; the test of the same name says how to run it.
+/* Runs llama.cpp's tokenizer: one line of token ids for each text. Hashes of the results are in
+ * tests/suite/hard_strings.txt; the test of the same name documents how to run it.
  *
  * usage: tokenize VOCABULARY.gguf TEXTS plain|parse
- * TEXTS holds each text as its length in bytes, 32 bits little-endian, and its bytes. */
+ * TEXTS holds each text as its length in bytes (32 bits little-endian) and its bytes. */
 
 #include "llama.h"
 #include <stdio.h>
@@ -20,7 +20,7 @@ static int fail(const char * what) {
 }
 
 int main(int count, char ** arguments) {
-    if (count != 4) return fail("three arguments are needed");
+    if (count != 4) return fail("three arguments are required");
     llama_log_set(silent, NULL);
     struct llama_model_params params = llama_model_default_params();
     params.vocab_only = true;
@@ -37,9 +37,9 @@ int main(int count, char ** arguments) {
         const int32_t room = 8 * length + 16;
         llama_token * ids = malloc(sizeof *ids * (size_t) room);
         if (!text || !ids) return fail("no memory");
-        if (fread(text, 1, (size_t) length, texts) != (size_t) length) return fail("the texts end early");
+        if (fread(text, 1, (size_t) length, texts) != (size_t) length) return fail("the texts are truncated");
         const int32_t found = llama_tokenize(vocab, text, length, ids, room, false, parse);
-        if (found < 0) return fail("more tokens than eight for each byte");
+        if (found < 0) return fail("more than eight tokens per byte");
         for (int32_t i = 0; i < found; i++) printf(i ? " %d" : "%d", ids[i]);
         putchar('\n');
         free(ids);

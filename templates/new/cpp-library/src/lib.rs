@@ -1,4 +1,4 @@
-//! The safe side of the library: what `native/include/@ident@.h` declares.
+//! Safe wrapper of the functions in `native/include/@ident@.h`.
 
 use std::ffi::{CStr, c_char};
 use std::fmt;
@@ -28,7 +28,7 @@ mod native {
     }
 }
 
-/// What the library refuses, in its own words.
+/// An error message of the library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error(String);
 
@@ -40,59 +40,59 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Values that are added one by one, and what they are like.
+/// Statistics of values that are added one by one.
 pub struct Summary(NonNull<native::Summary>);
 
-// SAFETY: the library locks what threads share, and nothing in it belongs to one thread.
+// SAFETY: the library locks shared state, and nothing in it is bound to a thread.
 unsafe impl Send for Summary {}
-// SAFETY: as above.
+// SAFETY: same as for `Send`.
 unsafe impl Sync for Summary {}
 
 impl Summary {
-    /// Nothing so far.
+    /// A summary without values.
     ///
     /// # Panics
-    /// There is no memory left.
+    /// Out of memory.
     pub fn new() -> Self {
-        // SAFETY: the function takes nothing, and what it returns is ours to free.
+        // SAFETY: the function has no parameters, and the caller owns the result.
         let summary = unsafe { native::summary_new() };
         Self(NonNull::new(summary).expect("memory for a summary"))
     }
 
-    /// One more value, from any thread.
+    /// Adds a value; any thread may call it.
     ///
     /// # Errors
-    /// It is not a finite number.
+    /// The value is not finite.
     pub fn add(&self, value: f64) -> Result<(), Error> {
         // SAFETY: the summary is alive until `self` is dropped.
-        said(unsafe { native::summary_add(self.0.as_ptr(), value) })
+        check(unsafe { native::summary_add(self.0.as_ptr(), value) })
     }
 
-    /// How many there are.
+    /// Number of values.
     pub fn count(&self) -> usize {
         // SAFETY: the summary is alive until `self` is dropped.
         unsafe { native::summary_count(self.0.as_ptr()) }
     }
 
-    /// Their mean.
+    /// The mean of the values.
     ///
     /// # Errors
-    /// There is no value.
+    /// The summary is empty.
     pub fn mean(&self) -> Result<f64, Error> {
         let mut mean = 0.0;
-        // SAFETY: the summary is alive until `self` is dropped, and `mean` is a place for one number.
-        said(unsafe { native::summary_mean(self.0.as_ptr(), &mut mean) })?;
+        // SAFETY: the summary is alive until `self` is dropped, and `mean` is valid for one number.
+        check(unsafe { native::summary_mean(self.0.as_ptr(), &mut mean) })?;
         Ok(mean)
     }
 
-    /// The value in their middle.
+    /// The median of the values.
     ///
     /// # Errors
-    /// There is no value.
+    /// The summary is empty.
     pub fn median(&self) -> Result<f64, Error> {
         let mut median = 0.0;
-        // SAFETY: the summary is alive until `self` is dropped, and `median` is a place for one number.
-        said(unsafe { native::summary_median(self.0.as_ptr(), &mut median) })?;
+        // SAFETY: the summary is alive until `self` is dropped, and `median` is valid for one number.
+        check(unsafe { native::summary_median(self.0.as_ptr(), &mut median) })?;
         Ok(median)
     }
 }
@@ -105,18 +105,18 @@ impl Default for Summary {
 
 impl Drop for Summary {
     fn drop(&mut self) {
-        // SAFETY: nobody uses it any more, and it is freed once.
+        // SAFETY: the summary is not used any more, and it is freed once.
         unsafe { native::summary_free(self.0.as_ptr()) }
     }
 }
 
-fn said(why: *const c_char) -> Result<(), Error> {
-    if why.is_null() {
+fn check(error: *const c_char) -> Result<(), Error> {
+    if error.is_null() {
         return Ok(());
     }
-    // SAFETY: the text is static and ends in a zero byte.
+    // SAFETY: the text is static and NUL-terminated.
     Err(Error(
-        unsafe { CStr::from_ptr(why) }
+        unsafe { CStr::from_ptr(error) }
             .to_string_lossy()
             .into_owned(),
     ))
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mean_and_median_are_told() {
+    fn mean_and_median_are_computed() {
         let summary = Summary::new();
         for value in [4.0, 1.0, 10.0, 2.0] {
             summary.add(value).unwrap();
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn exceptions_become_errors() {
         let summary = Summary::new();
-        assert_eq!(summary.mean(), Err(Error("there is no value".to_owned())));
+        assert_eq!(summary.mean(), Err(Error("no values".to_owned())));
         assert_eq!(
             summary.add(f64::NAN),
             Err(Error("not a finite number".to_owned()))

@@ -1,4 +1,4 @@
-//! Sums up the numbers that it is given: `cargo run -- 3 1 2`.
+//! Summarizes the numbers in its arguments: `cargo run -- 3 1 2`.
 
 use @ident@::Summary;
 

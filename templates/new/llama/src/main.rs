@@ -1,4 +1,4 @@
-//! Tells what llama.cpp says of this machine, and of a model: `cargo run -- model.gguf`.
+//! Prints the devices of llama.cpp and information about models: `cargo run -- model.gguf`.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ fn main() -> ExitCode {
     }
     for path in std::env::args().skip(1) {
         let Some(model) = Model::load(Path::new(&path)) else {
-            eprintln!("error: `{path}` cannot be loaded");
+            eprintln!("error: cannot load `{path}`");
             return ExitCode::FAILURE;
         };
         println!(

@@ -1,4 +1,4 @@
-//! The kernels behind safe functions. `kernels/include/kernels.h` is their contract.
+//! Safe wrappers of the kernels. `kernels/include/kernels.h` documents their interface.
 
 use std::ffi::{CStr, c_char};
 
@@ -15,14 +15,14 @@ unsafe extern "C" {
     fn axpy_vulkan(count: usize, a: f32, x: *const f32, y: *mut f32) -> *const c_char;
 }
 
-/// What the kernels were compiled for.
+/// A backend that the kernels were compiled for.
 pub struct Backend {
-    /// Its name, as gpubuild.toml has it.
+    /// Its id in gpubuild.toml.
     pub name: &'static str,
     axpy: Axpy,
 }
 
-/// Every backend that is in this program.
+/// Every backend in this program.
 pub const BACKENDS: &[Backend] = &[
     Backend {
         name: "cpu",
@@ -44,18 +44,18 @@ impl Backend {
     /// `y[i] += a * x[i]`.
     ///
     /// # Errors
-    /// There is no device or driver for this backend, or it failed; `y` is then as it was.
+    /// This backend has no device or driver, or it failed; `y` is then unchanged.
     ///
     /// # Panics
-    /// The two have different lengths.
+    /// `x` and `y` have different lengths.
     pub fn axpy(&self, a: f32, x: &[f32], y: &mut [f32]) -> Result<(), String> {
         assert_eq!(x.len(), y.len(), "x and y have the same length");
-        // SAFETY: the kernel reads `x` and reads and writes `y`, as many values as each of them has.
+        // SAFETY: the kernel reads `x` and reads and writes `y`, which both have `x.len()` values.
         let why = unsafe { (self.axpy)(x.len(), a, x.as_ptr(), y.as_mut_ptr()) };
         if why.is_null() {
             return Ok(());
         }
-        // SAFETY: the text is static and ends in a zero byte.
+        // SAFETY: the text is static and NUL-terminated.
         Err(unsafe { CStr::from_ptr(why) }
             .to_string_lossy()
             .into_owned())
@@ -76,7 +76,7 @@ mod tests {
                 if let Err(why) = backend.axpy(0.25, &x, &mut y) {
                     assert_ne!(backend.name, "cpu", "{why}");
                     assert_eq!(y, start, "{}", backend.name);
-                    println!("skipped: {} is not here: {why}", backend.name);
+                    println!("skipped: {} is unavailable: {why}", backend.name);
                     continue;
                 }
                 for i in 0..count {

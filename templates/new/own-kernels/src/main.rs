@@ -1,4 +1,4 @@
-//! Runs the kernel on every backend that was built, and says what came of it.
+//! Runs the kernel on every backend that was built, and prints the results.
 
 mod kernels;
 
@@ -8,7 +8,7 @@ fn main() {
         let mut y = [0.5; 3];
         match backend.axpy(2.0, &x, &mut y) {
             Ok(()) => println!("{}: 2 * {x:?} + 0.5 = {y:?}", backend.name),
-            Err(why) => println!("{}: not here: {why}", backend.name),
+            Err(why) => println!("{}: unavailable: {why}", backend.name),
         }
     }
 }

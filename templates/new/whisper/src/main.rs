@@ -1,4 +1,4 @@
-//! Tells what whisper.cpp says of this machine, and of a model: `cargo run -- ggml-base.en.bin`.
+//! Prints information about whisper.cpp and its models: `cargo run -- ggml-base.en.bin`.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -11,12 +11,12 @@ fn main() -> ExitCode {
     println!("languages: {}", languages().len());
     for path in std::env::args().skip(1) {
         let Some(model) = Model::load(Path::new(&path)) else {
-            eprintln!("error: `{path}` cannot be loaded");
+            eprintln!("error: cannot load `{path}`");
             return ExitCode::FAILURE;
         };
-        let (listening, writing) = model.layers();
-        let words = model.vocabulary();
-        println!("model: {words} words, {listening} + {writing} layers");
+        let (audio, text) = model.layers();
+        let tokens = model.vocabulary();
+        println!("model: {tokens} tokens, {audio} audio and {text} text layers");
     }
     ExitCode::SUCCESS
 }

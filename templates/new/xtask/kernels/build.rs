@@ -1,4 +1,4 @@
-//! Links what `cargo xtask build` has built.
+//! Links the libraries that `cargo xtask build` has built.
 
 fn main() {
     gpubuild_link::link();

@@ -1,4 +1,5 @@
-/* One element of a row as GGUF lays it out, for every weight type; the one place that says what the bits of a block mean. */
+/* Reads one element of a row in the GGUF layout, for every weight type. The only place that decodes the bits of a
+ * block. */
 #include "gk_internal.h"
 
 static double half_at(const unsigned char *bytes) {
@@ -7,7 +8,7 @@ static double half_at(const unsigned char *bytes) {
     return (double)gk_f32_of_f16(half);
 }
 
-/* 6 bits of scale and 6 bits of minimum for each of the 8 sub-blocks of q4_k, in 12 bytes. */
+/* A 6-bit scale and a 6-bit minimum for each of the 8 sub-blocks of q4_k, packed in 12 bytes. */
 void gk_q4_k_scales(const unsigned char *s, uint32_t j, uint32_t *scale, uint32_t *minimum) {
     if (j < 4) {
         *scale = s[j] & 63u;
@@ -26,7 +27,7 @@ static double q4_k_value(const unsigned char *block, uint32_t k) {
     return half_at(block) * scale * (j % 2 ? byte >> 4 : byte & 15) - half_at(block + 2) * minimum;
 }
 
-/* Low four bits, high two bits, one signed scale for 16 elements, then the scale of all. */
+/* Low four bits, high two bits, a signed scale per 16 elements, then the scale of the block. */
 static double q6_k_value(const unsigned char *block, uint32_t k) {
     const uint32_t half = k / 128, quarter = k % 128 / 32, l = k % 32;
     const unsigned char low = block[64 * half + 32 * (quarter % 2) + l], high = block[128 + 32 * half + l];

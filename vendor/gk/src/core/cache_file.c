@@ -1,5 +1,5 @@
-/* Files that keep what a driver has compiled: a magic, the length and a checksum around the driver's own bytes, because
- * not every driver survives a damaged cache. A file that does not match in any way counts as absent. */
+/* Files for binaries that a driver has compiled: a magic, the length and a checksum, then the driver's bytes,
+ * because not every driver survives a damaged cache. A file that does not match in any of these counts as absent. */
 #include "cache_file.h"
 
 #include <stdio.h>
@@ -29,7 +29,7 @@ uint64_t gk_checksum(const uint8_t *data, uint64_t bytes) {
 }
 
 #ifdef _WIN32
-/* Paths are UTF-8; NULL if this one is not. To be freed. */
+/* Converts a UTF-8 path; NULL if it is not valid UTF-8. The caller frees it. */
 static wchar_t *wide(const char *path) {
     int length = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, NULL, 0);
     wchar_t *out = length > 0 ? calloc((size_t)length, sizeof *out) : NULL;
@@ -87,7 +87,7 @@ void gk_cache_write(const char *path, const char magic[8], const uint8_t *data, 
     size_t room = strlen(path) + 32;
     char *temporary = malloc(room);
     if (temporary == NULL) return;
-    /* The address tells two devices of one process apart. */
+    /* The address distinguishes two devices of one process. */
     gk_text(temporary, room, "%s.%lx.%lx", path, PROCESS_ID() & 0xffffffffu, (unsigned long)((uintptr_t)data & 0xffffffffu));
     FILE *file = open_file(temporary, "wb");
     if (file != NULL) {

@@ -1,4 +1,4 @@
-/* The rules of gk.h for one op, for a plan and for a step, as code. Pure. */
+/* The rules of gk.h for one op, a plan and a step. Pure. */
 #include <math.h>
 
 #include "gk_internal.h"
@@ -70,7 +70,7 @@ uint32_t gk_op_rows(const gk_op *op) {
 
 static bool is_float_type(uint32_t type) { return type == GK_F32 || type == GK_F16; }
 
-/* Bytes that an operand certainly covers; the private layouts cover at least what GGUF needs. */
+/* Bytes that an operand covers at least; private layouts take no fewer than GGUF does. */
 static uint64_t least_span(const gk_tensor *t, gk_role role) {
     uint64_t bytes;
     if (role == GK_ROLE_PLAIN) return gk_tensor_span(t);
@@ -86,12 +86,12 @@ static const char *check_operand(const gk_tensor *t, gk_role role) {
     REQUIRE(t->offset % 64 == 0, "an offset is not a multiple of 64");
     REQUIRE(gk_type_name(t->type) != NULL, "unknown type");
     if (role == GK_ROLE_PLAIN) {
-        REQUIRE(!gk_is_block_type(t->type), "a block type where plain elements are needed");
+        REQUIRE(!gk_is_block_type(t->type), "a block type, but the op needs plain elements");
         REQUIRE(t->row_stride == 0 || t->row_stride >= t->ne[0], "the row stride is shorter than a row");
     } else {
-        REQUIRE(t->row_stride == 0 || t->row_stride == t->ne[0], "weights and caches have no row stride of their own");
+        REQUIRE(t->row_stride == 0 || t->row_stride == t->ne[0], "weights and caches must have no row stride");
         REQUIRE(role == GK_ROLE_CACHE ? is_float_type(t->type) : gk_is_weight_type(t->type),
-                role == GK_ROLE_CACHE ? "a cache is f16 or f32" : "not a weight type");
+                role == GK_ROLE_CACHE ? "a cache must be f16 or f32" : "not a weight type");
         REQUIRE(gk_row_bytes(t->type, t->ne[0]) != 0, "rows end inside a block");
     }
     uint64_t end;
@@ -100,7 +100,7 @@ static const char *check_operand(const gk_tensor *t, gk_role role) {
     return NULL;
 }
 
-/* Columns of one matrix with a common row stride do not overlap, though their ranges do. */
+/* Columns of one matrix with a common row stride do not overlap, though their byte ranges do. */
 static bool overlap(const gk_tensor *x, gk_role x_role, const gk_tensor *y, gk_role y_role) {
     if (x->buffer != y->buffer) return false;
     if (x->offset > y->offset) {
@@ -120,7 +120,7 @@ static bool overlap(const gk_tensor *x, gk_role x_role, const gk_tensor *y, gk_r
     return column < x_bytes || column + y_bytes > stride;
 }
 
-/* dst may be exactly one of these. */
+/* The inputs that dst may exactly equal. */
 static bool may_alias(uint16_t code, gk_operand input) {
     switch (code) {
     case GK_OP_RMSNORM:
@@ -161,29 +161,29 @@ static bool heads_fill(int32_t heads, int32_t d_head, uint32_t features) {
 }
 
 static const char *check_embed(const gk_op *op) {
-    REQUIRE(op->b.type == GK_I32 && op->b.ne[1] == 1, "embed: ids are i32 {T}");
-    REQUIRE(is_f32(&op->dst), "embed: dst is f32");
-    REQUIRE(op->dst.ne[0] == op->a.ne[0] && op->dst.ne[1] == op->b.ne[0], "embed: dst is {n_embd, T}");
+    REQUIRE(op->b.type == GK_I32 && op->b.ne[1] == 1, "embed: ids must be i32 {T}");
+    REQUIRE(is_f32(&op->dst), "embed: dst must be f32");
+    REQUIRE(op->dst.ne[0] == op->a.ne[0] && op->dst.ne[1] == op->b.ne[0], "embed: dst must be {n_embd, T}");
     return NULL;
 }
 
 static const char *check_rmsnorm(const gk_op *op) {
-    REQUIRE(is_f32(&op->dst) && is_f32(&op->a), "rmsnorm: dst and a are f32");
-    REQUIRE(same_shape(&op->dst, &op->a), "rmsnorm: dst and a have equal shapes");
-    REQUIRE(is_vector(&op->b, GK_F32, op->b.ne[0]), "rmsnorm: b is f32 {group}");
+    REQUIRE(is_f32(&op->dst) && is_f32(&op->a), "rmsnorm: dst and a must be f32");
+    REQUIRE(same_shape(&op->dst, &op->a), "rmsnorm: dst and a must have equal shapes");
+    REQUIRE(is_vector(&op->b, GK_F32, op->b.ne[0]), "rmsnorm: b must be f32 {group}");
     REQUIRE(op->a.ne[0] % op->b.ne[0] == 0, "rmsnorm: rows are not whole groups");
     REQUIRE(isfinite(op->f[0]) && op->f[0] >= 0, "rmsnorm: eps is negative or not finite");
     return NULL;
 }
 
 static const char *check_matmul(const gk_op *op) {
-    REQUIRE(is_f32(&op->dst) && is_f32(&op->b), "matmul: dst and b are f32");
+    REQUIRE(is_f32(&op->dst) && is_f32(&op->b), "matmul: dst and b must be f32");
     REQUIRE(op->a.ne[0] == op->b.ne[0], "matmul: a and b differ in k");
-    REQUIRE(op->dst.ne[0] == op->a.ne[1], "matmul: dst is {n_out, T}");
+    REQUIRE(op->dst.ne[0] == op->a.ne[1], "matmul: dst must be {n_out, T}");
     REQUIRE(op->dst.ne[1] == op->b.ne[1] || ((op->flags & GK_LAST_ROW) && op->dst.ne[1] == 1),
-            "matmul: dst has other rows than b");
+            "matmul: dst and b differ in rows");
     if (op->flags & GK_BIAS) {
-        REQUIRE(op->c.buffer != NULL && is_vector(&op->c, GK_F32, op->a.ne[1]), "matmul: the bias is f32 {n_out}");
+        REQUIRE(op->c.buffer != NULL && is_vector(&op->c, GK_F32, op->a.ne[1]), "matmul: the bias must be f32 {n_out}");
     } else {
         REQUIRE(op->c.buffer == NULL, "matmul: c is given without GK_BIAS");
     }
@@ -191,11 +191,11 @@ static const char *check_matmul(const gk_op *op) {
 }
 
 static const char *check_rope(const gk_op *op) {
-    REQUIRE(is_f32(&op->dst) && is_f32(&op->a) && is_f32(&op->b), "rope: dst, a and b are f32");
-    REQUIRE(same_shape(&op->dst, &op->a), "rope: dst and a have equal shapes");
+    REQUIRE(is_f32(&op->dst) && is_f32(&op->a) && is_f32(&op->b), "rope: dst, a and b must be f32");
+    REQUIRE(same_shape(&op->dst, &op->a), "rope: dst and a must have equal shapes");
     REQUIRE(heads_fill(op->i[0], op->i[1], op->a.ne[0]), "rope: n_head * d_head is not the row length");
     REQUIRE(op->i[2] >= 2 && op->i[2] % 2 == 0 && op->i[2] <= op->i[1], "rope: n_rot is not even and in 2 .. d_head");
-    REQUIRE(op->b.ne[0] == (uint32_t)op->i[2], "rope: the table is {n_rot, n_ctx}");
+    REQUIRE(op->b.ne[0] == (uint32_t)op->i[2], "rope: the table must be {n_rot, n_ctx}");
     return NULL;
 }
 
@@ -206,14 +206,14 @@ static const char *check_caches(const gk_tensor *keys, const gk_tensor *values, 
 }
 
 static const char *check_kv_write(const gk_op *op) {
-    REQUIRE(is_f32(&op->a) && is_f32(&op->b), "kv_write: a and b are f32");
+    REQUIRE(is_f32(&op->a) && is_f32(&op->b), "kv_write: a and b must be f32");
     REQUIRE(same_shape(&op->a, &op->b) && op->a.ne[0] == op->dst.ne[0], "kv_write: keys, values and caches differ in shape");
     return check_caches(&op->dst, &op->c, op->i[0], op->i[1]);
 }
 
 static const char *check_attention(const gk_op *op) {
-    REQUIRE(is_f32(&op->dst) && is_f32(&op->a), "attention: dst and a are f32");
-    REQUIRE(same_shape(&op->dst, &op->a), "attention: dst and a have equal shapes");
+    REQUIRE(is_f32(&op->dst) && is_f32(&op->a), "attention: dst and a must be f32");
+    REQUIRE(same_shape(&op->dst, &op->a), "attention: dst and a must have equal shapes");
     REQUIRE(heads_fill(op->i[0], op->i[2], op->a.ne[0]), "attention: n_head * d_head is not the row length");
     const char *error = check_caches(&op->b, &op->c, op->i[1], op->i[2]);
     if (error) return error;
@@ -223,50 +223,50 @@ static const char *check_attention(const gk_op *op) {
 }
 
 static const char *check_binary(const gk_op *op) {
-    REQUIRE(is_f32(&op->dst) && is_f32(&op->a) && is_f32(&op->b), "dst, a and b are f32");
-    REQUIRE(same_shape(&op->dst, &op->a), "dst and a have equal shapes");
+    REQUIRE(is_f32(&op->dst) && is_f32(&op->a) && is_f32(&op->b), "dst, a and b must be f32");
+    REQUIRE(same_shape(&op->dst, &op->a), "dst and a must have equal shapes");
     bool one_row = op->code != GK_OP_SWIGLU && op->b.ne[0] == op->a.ne[0] && op->b.ne[1] == 1;
-    REQUIRE(one_row || same_shape(&op->a, &op->b), "a and b have equal shapes");
+    REQUIRE(one_row || same_shape(&op->a, &op->b), "a and b must have equal shapes");
     return NULL;
 }
 
 static const char *check_unary(const gk_op *op) {
-    REQUIRE(is_f32(&op->dst) && is_f32(&op->a), "dst and a are f32");
-    REQUIRE(same_shape(&op->dst, &op->a), "dst and a have equal shapes");
+    REQUIRE(is_f32(&op->dst) && is_f32(&op->a), "dst and a must be f32");
+    REQUIRE(same_shape(&op->dst, &op->a), "dst and a must have equal shapes");
     REQUIRE(op->code != GK_OP_SOFTMAX || isfinite(op->f[0]), "softmax: the scale is not finite");
     return NULL;
 }
 
 static const char *check_argmax(const gk_op *op) {
-    REQUIRE(is_f32(&op->a) && is_vector(&op->dst, GK_I32, op->a.ne[1]), "argmax: a is f32 {n, rows}, dst is i32 {rows}");
+    REQUIRE(is_f32(&op->a) && is_vector(&op->dst, GK_I32, op->a.ne[1]), "argmax: a must be f32 {n, rows}, dst i32 {rows}");
     return NULL;
 }
 
 static const char *check_topk(const gk_op *op) {
     REQUIRE(op->i[0] >= 1 && op->i[0] <= GK_MAX_TOPK && (uint32_t)op->i[0] <= op->a.ne[0], "topk: k is not in 1 .. min(256, n)");
-    REQUIRE(is_f32(&op->a) && op->dst.type == GK_I32 && is_f32(&op->c), "topk: a and c are f32, dst is i32");
+    REQUIRE(is_f32(&op->a) && op->dst.type == GK_I32 && is_f32(&op->c), "topk: a and c must be f32, dst i32");
     REQUIRE(op->dst.ne[0] == (uint32_t)op->i[0] && op->dst.ne[1] == op->a.ne[1] && same_shape(&op->dst, &op->c),
-            "topk: dst and c are {k, rows}");
+            "topk: dst and c must be {k, rows}");
     return NULL;
 }
 
 static const char *check_copy(const gk_op *op) {
-    REQUIRE(is_float_type(op->a.type) && is_float_type(op->dst.type), "copy: f32 and f16 only");
-    REQUIRE(same_shape(&op->dst, &op->a), "copy: dst and a have equal shapes");
+    REQUIRE(is_float_type(op->a.type) && is_float_type(op->dst.type), "copy: the types must be f32 or f16");
+    REQUIRE(same_shape(&op->dst, &op->a), "copy: dst and a must have equal shapes");
     return NULL;
 }
 
 static const char *check_step(const gk_op *op) {
-    REQUIRE(is_vector(&op->a, GK_I32, 1) && is_vector(&op->b, GK_I32, 1), "step: a and b are i32 {1}");
-    REQUIRE(op->dst.buffer == NULL || is_vector(&op->dst, GK_I32, op->dst.ne[0]), "step: the history is i32 {n}");
+    REQUIRE(is_vector(&op->a, GK_I32, 1) && is_vector(&op->b, GK_I32, 1), "step: a and b must be i32 {1}");
+    REQUIRE(op->dst.buffer == NULL || is_vector(&op->dst, GK_I32, op->dst.ne[0]), "step: the history must be i32 {n}");
     return NULL;
 }
 
-/* What ROPE says of its table, and KV_WRITE of all the rest. */
+/* Combines the checks of ROPE (the table) and KV_WRITE (everything else). */
 static const char *check_rope_kv(const gk_op *op) {
-    REQUIRE(is_f32(&op->d), "rope_kv: the table is f32");
+    REQUIRE(is_f32(&op->d), "rope_kv: the table must be f32");
     REQUIRE(op->i[2] >= 2 && op->i[2] % 2 == 0 && op->i[2] <= op->i[1], "rope_kv: n_rot is not even and in 2 .. d_head");
-    REQUIRE(op->d.ne[0] == (uint32_t)op->i[2], "rope_kv: the table is {n_rot, n_ctx}");
+    REQUIRE(op->d.ne[0] == (uint32_t)op->i[2], "rope_kv: the table must be {n_rot, n_ctx}");
     return check_kv_write(op);
 }
 
@@ -276,7 +276,7 @@ static const char *check_gate_up(const gk_op *op) {
 }
 
 static const char *check_norm_matmul(const gk_op *op) {
-    REQUIRE(is_vector(&op->d, GK_F32, op->b.ne[0]), "norm_matmul: the norm is f32 {k}");
+    REQUIRE(is_vector(&op->d, GK_F32, op->b.ne[0]), "norm_matmul: the norm must be f32 {k}");
     REQUIRE(isfinite(op->f[0]) && op->f[0] >= 0, "norm_matmul: eps is negative or not finite");
     return check_matmul(op);
 }
@@ -309,11 +309,11 @@ const char *gk_op_check(const gk_op *op) {
     REQUIRE(op != NULL, "no op given");
     const op_rule *rule = rule_of(op->code);
     REQUIRE(rule != NULL, "unknown op");
-    REQUIRE((op->flags & ~rule->flags) == 0, "a flag that this op does not have");
+    REQUIRE((op->flags & ~rule->flags) == 0, "the op does not have this flag");
     for (int operand = GK_DST; operand <= GK_D; operand++) {
         const gk_tensor *t = gk_operand_of(op, (gk_operand)operand);
         if (rule->role[operand] == GK_ROLE_NONE) {
-            REQUIRE(t->buffer == NULL, "an operand that this op does not have");
+            REQUIRE(t->buffer == NULL, "the op does not have this operand");
         } else if (t->buffer == NULL) {
             REQUIRE(rule->optional[operand], "an operand is missing");
         } else {
@@ -340,19 +340,19 @@ static uint32_t op_n_ctx(const gk_op *op) {
 const char *gk_plan_check(const gk_op *ops, uint32_t count, gk_plan_limits *limits, uint32_t *bad) {
     *limits = (gk_plan_limits){.rows = 1, .n_ctx = UINT32_MAX, .ends_in_step = false};
     *bad = 0;
-    REQUIRE(ops != NULL && count != 0, "a plan without ops");
+    REQUIRE(ops != NULL && count != 0, "the plan has no ops");
     for (uint32_t n = 0; n < count; n++) {
         *bad = n;
         const char *error = gk_op_check(&ops[n]);
         if (error) return error;
-        REQUIRE(ops[n].code != GK_OP_STEP || n + 1 == count, "step: only at the end of a plan");
+        REQUIRE(ops[n].code != GK_OP_STEP || n + 1 == count, "step: must be the last op of a plan");
         uint32_t rows = gk_op_rows(&ops[n]);
         uint32_t n_ctx = op_n_ctx(&ops[n]);
         if (rows > limits->rows) limits->rows = rows;
         if (n_ctx < limits->n_ctx) limits->n_ctx = n_ctx;
     }
     limits->ends_in_step = ops[count - 1].code == GK_OP_STEP;
-    REQUIRE(!limits->ends_in_step || limits->rows == 1, "step: only in a plan of one row");
+    REQUIRE(!limits->ends_in_step || limits->rows == 1, "step: the plan must have one row");
     return NULL;
 }
 

@@ -1,4 +1,4 @@
-/* Names, sizes, and bounds: the helpers of gk.h and gk_internal.h that are not checks of ops. */
+/* Names, sizes and bounds: the helpers of gk.h and gk_internal.h that are not checks of ops. */
 #include <stdio.h>
 
 #include "gk_internal.h"
@@ -128,7 +128,7 @@ static const char *operand_bounds(const gk_op *op, gk_operand operand, const gk_
         need = 0;
     }
     if (need == 0) return "the size of an operand overflows";
-    return gk_range_fits(t->offset, need, size) ? NULL : "an operand lies outside its buffer";
+    return gk_range_fits(t->offset, need, size) ? NULL : "an operand is outside its buffer";
 }
 
 const char *gk_op_bounds(const gk_op *op, const gk_bounds *bounds) {
@@ -143,13 +143,13 @@ const char *gk_weight_put_check(const gk_tensor *dst, const void *rows, uint64_t
                                 uint64_t need, uint64_t buffer_bytes) {
     if (dst == NULL || dst->buffer == NULL) return "the weight has no buffer";
     if (!gk_is_weight_type(dst->type)) return "not a weight type";
-    if (dst->ne[0] == 0 || dst->ne[1] == 0 || dst->ne[2] != 1 || dst->ne[3] != 1) return "a weight has two dimensions";
-    if (dst->row_stride != 0 && dst->row_stride != dst->ne[0]) return "a weight has no row stride of its own";
+    if (dst->ne[0] == 0 || dst->ne[1] == 0 || dst->ne[2] != 1 || dst->ne[3] != 1) return "a weight must have two dimensions";
+    if (dst->row_stride != 0 && dst->row_stride != dst->ne[0]) return "a weight must have no row stride";
     if (gk_row_bytes(dst->type, dst->ne[0]) == 0) return "the rows of the weight end inside a block";
     if (dst->offset % 64 != 0) return "an offset is not a multiple of 64";
-    if (first > dst->ne[1] || count > dst->ne[1] - first) return "rows outside the weight";
+    if (first > dst->ne[1] || count > dst->ne[1] - first) return "the rows are outside the weight";
     if (rows == NULL && count != 0) return "no rows given";
     if (need == 0) return "the size of the weight overflows";
-    if (!gk_range_fits(dst->offset, need, buffer_bytes)) return "the weight lies outside its buffer";
+    if (!gk_range_fits(dst->offset, need, buffer_bytes)) return "the weight is outside its buffer";
     return NULL;
 }

@@ -1,14 +1,14 @@
-/* gk_fuse: finds sequences of ops that a backend computes as one. Pure, but for asking the backend what it has kernels for.
+/* gk_fuse: finds sequences of ops that a backend computes as one. Pure, except for the calls to `supports`.
  *
- * A fused op stands where the last of its parts stood (NORM_MATMUL: where each product stood). So nothing between a part and that place
- * may change what the part read, or look at what it wrote; and what is no longer written at all may be read by no op that comes
- * later, in this run or the next, before it is written again. */
+ * A fused op takes the place of the last of its parts (NORM_MATMUL: of each product). So no op between a part and
+ * that place may change what the part reads, or access what it writes. A tensor that is no longer written must not
+ * be read by a later op, in this run or the next, before it is written again. */
 #include "gk_internal.h"
 
 enum {
-    REACH = 16,    /* ops between the first and the last part */
-    PRODUCTS = 8,  /* of one norm */
-    GONE = 0,      /* the code of an op that became part of another */
+    REACH = 16,    /* most ops between the first and the last part */
+    PRODUCTS = 8,  /* most products of one norm */
+    GONE = 0,      /* code of an op that became part of another */
     NOWHERE = -1
 };
 
@@ -19,7 +19,7 @@ typedef struct pass {
     uint32_t count;
 } pass;
 
-/* ---- what ops touch ---- */
+/* ---- which memory ops access ---- */
 
 typedef struct span {
     const gk_buffer *buffer;
@@ -58,23 +58,25 @@ static bool writes(const pass *p, const gk_op *op, span s) {
     return false;
 }
 
-/* Does the op write all that the tensor holds? Asked of ops that do not read it. */
+/* Does the op write all elements of the tensor? For ops that do not read it. */
 static bool overwrites(const gk_op *op, const gk_tensor *t) {
     const bool one_of_many = (op->flags & GK_LAST_ROW) && op->dst.ne[1] != 1;
     return gk_operand_role(op, GK_DST) == GK_ROLE_PLAIN && gk_same_slice(&op->dst, t) && !one_of_many;
 }
 
-/* Is what op `writer` leaves in its dst never seen after op `last`? A plan may run again, so what follows its end is its beginning. */
+/* Is what op `writer` leaves in its dst never read after op `last`? A plan may run again, so the search continues at
+ * its beginning. */
 static bool is_dead(const pass *p, uint32_t writer, uint32_t last) {
     const gk_tensor *t = &p->ops[writer].dst;
     const span s = span_of(p, &p->ops[writer], GK_DST);
     for (uint32_t n = (last + 1) % p->count;; n = (n + 1) % p->count) {
-        if (reads(p, &p->ops[n], s)) return false; /* the writer too, where it works in place */
+        if (reads(p, &p->ops[n], s)) return false; /* includes the writer if it works in place */
         if (overwrites(&p->ops[n], t)) return true; /* the writer at the latest */
     }
 }
 
-/* May op `part` be done at the place of op `last` instead? Nothing between them changes what it reads or touches what it writes. */
+/* Can op `part` run at the place of op `last` instead? True if no op in between changes what it reads or accesses
+ * what it writes. */
 static bool may_wait(const pass *p, uint32_t part, uint32_t last) {
     const gk_op *op = &p->ops[part];
     const span result = span_of(p, op, GK_DST);
@@ -87,7 +89,8 @@ static bool may_wait(const pass *p, uint32_t part, uint32_t last) {
     return true;
 }
 
-/* The op of this code and without flags but those in `flags` whose dst is exactly an operand of op `reader`; NOWHERE if another wrote it. */
+/* The op with this code, and no flags except those in `flags`, whose dst is exactly this operand of op `reader`;
+ * NOWHERE if another op wrote it last. */
 static int64_t writer_of(const pass *p, uint32_t reader, gk_operand operand, uint16_t code, uint16_t flags) {
     const span s = span_of(p, &p->ops[reader], operand);
     for (uint32_t n = reader; n > 0 && reader - n < REACH; n--) {
@@ -111,7 +114,7 @@ static void fuse_rope_kv(pass *p, uint32_t last) {
     const uint32_t part = (uint32_t)found;
     const gk_op *rope = &p->ops[part];
     if (rope->i[0] != write->i[0] || rope->i[1] != write->i[1]) return;
-    if (meet(span_of(p, rope, GK_DST), span_of(p, write, GK_B))) return; /* keys that are values, too */
+    if (meet(span_of(p, rope, GK_DST), span_of(p, write, GK_B))) return; /* the keys are also the values */
     const gk_op fused = {.code = GK_OP_ROPE_KV, .flags = rope->flags, .tag = write->tag, .dst = write->dst, .a = rope->a,
                          .b = write->b, .c = write->c, .d = rope->b, .i = {write->i[0], write->i[1], rope->i[2]}};
     if (!may_wait(p, part, last) || !is_dead(p, part, last) || !supported(p, &fused)) return;
@@ -146,7 +149,7 @@ static gk_op norm_matmul_of(const gk_op *norm, const gk_op *matmul) {
     return fused;
 }
 
-/* The RMSNORM at `first` and all products that read it, if nothing else does. Norms of groups are no valid NORM_MATMUL. */
+/* The RMSNORM at `first` and all products that read it, if no other op does. NORM_MATMUL has no grouped norms. */
 static void fuse_norm_matmul(pass *p, uint32_t first) {
     const gk_op *norm = &p->ops[first];
     const span normed = span_of(p, norm, GK_DST), source = span_of(p, norm, GK_A), weight = span_of(p, norm, GK_B);
@@ -176,13 +179,13 @@ uint32_t gk_fuse(const gk_backend *backend, gk_device *device, const gk_op *in, 
     memcpy(out, in, n * sizeof *out);
     bool valid = backend != NULL;
     for (uint32_t k = 0; k < n && valid; k++) valid = backend->supports(device, &in[k]) == GK_OK;
-    if (!valid) return n; /* plan_build will say why */
+    if (!valid) return n; /* plan_build reports the reason */
     pass p = {backend, device, out, n};
     for (uint32_t k = 0; k < n; k++) {
         if (out[k].code == GK_OP_KV_WRITE) fuse_rope_kv(&p, k);
         if (out[k].code == GK_OP_SWIGLU) fuse_gate_up(&p, k);
     }
-    /* After the others: products that became GATE_UP keep their norm. */
+    /* Runs last: products that became GATE_UP keep their norm. */
     for (uint32_t k = 0; k < n; k++) {
         if (out[k].code == GK_OP_RMSNORM) fuse_norm_matmul(&p, k);
     }

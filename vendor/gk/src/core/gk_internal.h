@@ -1,10 +1,10 @@
-/* What the backends of this tree share: checked sizes, checks of ops and steps, f16. Not installed.
+/* Shared by the backends in this tree: checked sizes, checks of ops and steps, f16. Not installed.
  *
  * A backend checks a plan in three steps, in plan_build:
- *   gk_plan_check   every op by itself, STEP at the end, and the limits that plan_run needs
- *   gk_op_bounds    every operand inside a live buffer of this device
+ *   gk_plan_check   every op on its own, STEP at the end, and the limits that plan_run needs
+ *   gk_op_bounds    every operand is inside a live buffer of this device
  *   its own rules   shapes or types that it has no kernel for -> GK_UNSUPPORTED
- * and a run with gk_step_check. After these no kernel needs to check anything but token ids. */
+ * and a run with gk_step_check. After these, kernels only need to check token ids. */
 #ifndef GK_INTERNAL_H
 #define GK_INTERNAL_H
 
@@ -26,13 +26,13 @@
 
 /* ---- text ---- */
 
-/* Formats one line into `out`, always ended by NUL. NULL or a capacity of 0 is allowed. */
+/* Formats one line into `out`, always terminated by NUL. `out` may be NULL and the capacity 0. */
 void gk_text(char *out, size_t capacity, const char *format, ...) GK_PRINTF(3, 4);
 
-/* For last_error: `op 3 (matmul, tag 7): error`; without an op, the error alone. */
+/* For last_error: `op 3 (matmul, tag 7): error`; without an op, only the error. */
 void gk_op_error(char *out, size_t capacity, const gk_op *op, uint32_t index, const char *error);
 
-/* An op of a list that a caller gave, which may be empty. */
+/* The op at `index`, or NULL if the caller's list is empty or shorter. */
 static inline const gk_op *gk_op_at(const gk_op *ops, uint32_t count, uint32_t index) { return ops && index < count ? &ops[index] : NULL; }
 
 /* ---- sizes; all return false or 0 on overflow ---- */
@@ -63,13 +63,13 @@ uint64_t gk_tensor_span(const gk_tensor *);
 
 /* ---- weights ---- */
 
-/* May a weight have this type? */
+/* Can a weight have this type? */
 bool gk_is_weight_type(uint32_t type);
 
-/* Is it a type of blocks, whose products may round the activations? */
+/* Is it a block type? Products with these may round the activations. */
 static inline bool gk_is_block_type(uint32_t type) { return gk_type_block_elements(type) > 1; }
 
-/* Element `column` of a row of a weight type as GGUF lays it out; exact. */
+/* The exact value of element `column` of a row of a weight type in the GGUF layout. */
 double gk_row_value(uint32_t type, const unsigned char *row, uint64_t column);
 
 /* Scale and minimum of sub-block j of a block of q4_k, six bits each, from the 12 bytes that hold all of them. */
@@ -89,16 +89,16 @@ typedef enum gk_operand { GK_DST = 0, GK_A = 1, GK_B = 2, GK_C = 3, GK_D = 4 } g
 
 gk_role gk_operand_role(const gk_op *, gk_operand);
 const gk_tensor *gk_operand_of(const gk_op *, gk_operand);
-/* Does the op write the operand? Only in part, where it is a cache. */
+/* Does the op write this operand? Caches are written only in part. */
 bool gk_operand_written(const gk_op *, gk_operand);
-/* Are these the same elements? */
+/* Do both describe the same elements? */
 bool gk_same_slice(const gk_tensor *, const gk_tensor *);
 
-/* Rows of activation in a valid op (T). A run computes min(rows, step.n_tok) of them: after a matmul with
- * GK_LAST_ROW the rest of a prefill plan has one row. */
+/* Rows of activations in a valid op (T). A run computes min(rows, step.n_tok) of them: after a matmul with
+ * GK_LAST_ROW, the rest of a prefill plan has one row. */
 uint32_t gk_op_rows(const gk_op *);
 
-/* How a backend answers questions about its buffers and layouts. */
+/* What a backend knows about its buffers and layouts. */
 typedef struct gk_bounds {
     void *context;
     /* Size of a live buffer of this device; 0 if it is not one. */
@@ -107,31 +107,31 @@ typedef struct gk_bounds {
     uint64_t (*weight_bytes)(void *context, uint32_t type, uint64_t ne0, uint64_t ne1);
 } gk_bounds;
 
-/* NULL if every operand of a valid op lies inside its buffer, else a constant text. */
+/* NULL if every operand of a valid op is inside its buffer, else a constant text. */
 const char *gk_op_bounds(const gk_op *, const gk_bounds *);
 
-/* Is `bytes` at `offset` inside a buffer of `size` bytes? */
+/* Are `bytes` bytes at `offset` inside a buffer of `size` bytes? */
 static inline bool gk_range_fits(uint64_t offset, uint64_t bytes, uint64_t size) {
     return offset <= size && bytes <= size - offset;
 }
 
-/* NULL if weight_put may be called like this on a buffer of buffer_bytes, else a constant text.
- * need = weight_bytes(type, ne[0], ne[1]). */
+/* NULL if these are valid arguments of weight_put for a buffer of buffer_bytes, else a constant text. need =
+ * weight_bytes(type, ne[0], ne[1]). */
 const char *gk_weight_put_check(const gk_tensor *dst, const void *rows, uint64_t first, uint64_t count,
                                 uint64_t need, uint64_t buffer_bytes);
 
 /* ---- plans and steps ---- */
 
 typedef struct gk_plan_limits {
-    uint32_t rows;  /* T: the most rows that an op of the plan has */
-    uint32_t n_ctx; /* the smallest n_ctx of its caches and rope tables; UINT32_MAX if it has none */
+    uint32_t rows;  /* T: the largest number of rows of an op in the plan */
+    uint32_t n_ctx; /* the smallest n_ctx of its caches and rope tables; UINT32_MAX without any */
     bool ends_in_step;
 } gk_plan_limits;
 
-/* NULL if every op and their order are valid, else a constant text, with *bad = index of the op. */
+/* NULL if every op and their order are valid, else a constant text, with *bad = the index of the op. */
 const char *gk_plan_check(const gk_op *ops, uint32_t count, gk_plan_limits *limits, uint32_t *bad);
 
-/* NULL if the plan may run like this, else a constant text. */
+/* NULL if the plan can run with this step, else a constant text. */
 const char *gk_step_check(const gk_plan_limits *, const gk_step *, uint32_t repeat);
 
 /* ---- f16 ---- */
@@ -148,12 +148,12 @@ static inline uint32_t gk_bits_of_float(float f) {
     return bits;
 }
 
-/* Exact, for every bit pattern. Selections instead of branches, so that loops over it become vector code. */
+/* Exact for every bit pattern. Uses selections instead of branches so that compilers can vectorise loops over it. */
 static inline float gk_f32_of_f16(uint16_t half) {
     uint32_t magnitude = half & 0x7fffu;
     uint32_t rebias = magnitude >= 0x7c00u ? 224u << 23 : 112u << 23; /* infinity and NaN keep the largest exponent */
     uint32_t normal = (magnitude << 13) + rebias;
-    /* A denormal counts multiples of 2^-24, which is the last place of a float in [0.5, 1). */
+    /* A denormal is a multiple of 2^-24, which is the last place of a float in [0.5, 1). */
     uint32_t small = gk_bits_of_float(gk_float_of_bits(0x3f000000u + magnitude) - 0.5f);
     uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
     return gk_float_of_bits(sign | (magnitude < 0x400u ? small : normal));

@@ -69,11 +69,11 @@ static uint64_t buffer_bytes(void *context, const gk_buffer *buffer) {
 gk_status gk_host_alloc(gk_device *device, uint64_t bytes, uint32_t usage, gk_buffer **out) {
     if (out) *out = NULL;
     if (device == NULL) return GK_BAD_ARGUMENT;
-    if (out == NULL || bytes == 0) return fail(device, GK_BAD_ARGUMENT, "alloc: no place for the result, or 0 bytes");
+    if (out == NULL || bytes == 0) return fail(device, GK_BAD_ARGUMENT, "alloc: `out` is NULL, or 0 bytes");
     if (usage < GK_USAGE_WEIGHT || usage > GK_USAGE_STAGING) return fail(device, GK_BAD_ARGUMENT, "alloc: unknown usage");
     uint64_t available, total;
     gk_host_memory_of_machine(&available, &total);
-    /* The system may promise more than it has, and end the process later. */
+    /* The system may overcommit memory and kill the process later. */
     if (total != 0 && bytes > total) return fail(device, GK_OUT_OF_MEMORY, "alloc: more than this machine's memory");
     gk_buffer *buffer = calloc(1, sizeof *buffer);
     if (buffer == NULL) return fail(device, GK_OUT_OF_MEMORY, "alloc: out of memory");
@@ -105,7 +105,7 @@ static gk_status check_transfer(gk_device *device, const gk_buffer *buffer, uint
     if (device == NULL) return GK_BAD_ARGUMENT;
     if (buffer == NULL || !owns(device, buffer)) return fail(device, GK_BAD_ARGUMENT, "the buffer does not belong to this device");
     if (host == NULL && bytes != 0) return fail(device, GK_BAD_ARGUMENT, "no host memory given");
-    if (!gk_range_fits(offset, bytes, buffer->bytes)) return fail(device, GK_BAD_ARGUMENT, "a range outside the buffer");
+    if (!gk_range_fits(offset, bytes, buffer->bytes)) return fail(device, GK_BAD_ARGUMENT, "the range is outside the buffer");
     return GK_OK;
 }
 
@@ -125,7 +125,7 @@ gk_status gk_host_read(gk_device *device, gk_buffer *buffer, uint64_t offset, vo
     return GK_OK;
 }
 
-/* The type in which the kernels see a weight. */
+/* The type in which the kernels see this weight. */
 static uint32_t kept_type(const gk_device *device, uint32_t type) {
     return device->exact && gk_is_block_type(type) ? GK_F32 : type;
 }
@@ -136,7 +136,7 @@ uint64_t gk_host_weight_bytes(gk_device *device, uint32_t type, uint64_t ne0, ui
     return device->kernels->weight_bytes(kept_type(device, type), ne0, ne1);
 }
 
-/* Hands rows of blocks to the kernels as f32, one at a time. */
+/* Widens rows of blocks to f32 and passes them to the kernels one at a time. */
 static gk_status put_widened(gk_device *device, const gk_tensor *dst, const unsigned char *rows, uint64_t first, uint64_t count) {
     gk_tensor wide = *dst;
     wide.type = GK_F32;
@@ -177,7 +177,7 @@ static uint64_t weight_bytes(void *context, uint32_t type, uint64_t ne0, uint64_
     return gk_host_weight_bytes(context, type, ne0, ne1);
 }
 
-/* Bounds, and whether there is a kernel, for an op that gk_op_check has passed. */
+/* Checks bounds and kernel support for an op that gk_op_check has accepted. */
 static gk_status check_op(gk_device *device, const gk_op *op, uint32_t index) {
     const gk_bounds bounds = {device, buffer_bytes, weight_bytes};
     const char *error = gk_op_bounds(op, &bounds);
@@ -195,7 +195,7 @@ gk_status gk_host_supports(gk_device *device, const gk_op *op) {
 gk_status gk_host_plan_build(gk_device *device, const gk_op *ops, uint32_t count, gk_plan **out) {
     if (out) *out = NULL;
     if (device == NULL) return GK_BAD_ARGUMENT;
-    if (out == NULL) return fail(device, GK_BAD_ARGUMENT, "plan_build: no place for the result");
+    if (out == NULL) return fail(device, GK_BAD_ARGUMENT, "plan_build: `out` is NULL");
     gk_plan_limits limits;
     uint32_t bad;
     const char *error = gk_plan_check(ops, count, &limits, &bad);
@@ -247,7 +247,7 @@ gk_status gk_host_plan_run(gk_device *device, gk_plan *plan, const gk_step *step
 
 gk_status gk_host_plan_info(gk_device *device, gk_plan *plan, gk_plan_info *out) {
     if (device == NULL) return GK_BAD_ARGUMENT;
-    if (out == NULL) return fail(device, GK_BAD_ARGUMENT, "plan_info: no place for the result");
+    if (out == NULL) return fail(device, GK_BAD_ARGUMENT, "plan_info: `out` is NULL");
     if (plan == NULL || *find_plan(device, plan) == NULL) {
         return fail(device, GK_BAD_ARGUMENT, "plan_info: the plan does not belong to this device");
     }

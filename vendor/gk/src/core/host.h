@@ -1,4 +1,4 @@
-/* What backends in host memory share (ref, cpu): buffers, plans, traffic, errors. Everything of gk_backend but
+/* Shared by the backends in host memory (ref, cpu): buffers, plans, traffic, errors. Everything of gk_backend except
  * enumerate, open and the kernels. Internal. */
 #ifndef GK_HOST_H
 #define GK_HOST_H
@@ -6,21 +6,21 @@
 #include "gk_internal.h"
 
 struct gk_buffer {
-    unsigned char *data; /* aligned to 64 bytes at least, to 2 MiB where large */
+    unsigned char *data; /* aligned to at least 64 bytes, to 2 MiB if large */
     uint64_t bytes;
-    uint64_t mapped; /* bytes that were asked of the system */
+    uint64_t mapped; /* bytes requested from the system */
     gk_buffer *next;
 };
 
-/* The part of a backend that knows numbers. `state` is what open() got from the backend. */
+/* The kernels of a backend. `state` is the argument of gk_host_open. */
 typedef struct gk_host_kernels {
     uint64_t (*weight_bytes)(uint32_t type, uint64_t ne0, uint64_t ne1);
-    /* Arguments are checked. `weight` points at dst->offset. */
+    /* The arguments are already checked. `weight` points at dst->offset. */
     void (*weight_put)(void *state, unsigned char *weight, const gk_tensor *dst, const void *rows, uint64_t first,
                        uint64_t count);
-    /* Why there is no kernel for a valid op, or NULL; the whole function may be NULL: there is one for each. */
+    /* Why there is no kernel for a valid op, or NULL. The function may be NULL: every valid op then has a kernel. */
     const char *(*unsupported)(const gk_op *op);
-    /* Scratch memory and decisions for a checked plan; NULL when out of memory. */
+    /* Scratch memory and decisions for a checked plan; NULL if out of memory. */
     void *(*prepare)(void *state, const gk_op *ops, uint32_t count, const gk_plan_limits *limits);
     void (*discard)(void *prepared);
     /* Runs every op once. STEP changes *step. */
@@ -48,7 +48,7 @@ struct gk_device {
 
 static inline unsigned char *gk_host_pointer(const gk_tensor *t) { return t->buffer->data + t->offset; }
 
-/* Takes over `state`, also on failure. */
+/* Takes ownership of `state`, also on failure. */
 gk_status gk_host_open(const gk_host_kernels *, void *state, gk_device **out, char *why, size_t why_capacity);
 void gk_host_close(gk_device *);
 const char *gk_host_last_error(gk_device *);
@@ -67,7 +67,7 @@ gk_status gk_host_plan_info(gk_device *, gk_plan *, gk_plan_info *);
 void gk_host_plan_free(gk_device *, gk_plan *);
 gk_status gk_host_sync(gk_device *);
 
-/* The entries of gk_backend from close on. */
+/* The entries of gk_backend from `close` on. */
 #define GK_HOST_ENTRIES \
     .close = gk_host_close, .last_error = gk_host_last_error, .memory = gk_host_memory, .traffic = gk_host_traffic, \
     .alloc = gk_host_alloc, .release = gk_host_release, .write = gk_host_write, .read = gk_host_read, \
@@ -75,9 +75,9 @@ gk_status gk_host_sync(gk_device *);
     .plan_build = gk_host_plan_build, .plan_run = gk_host_plan_run, .plan_info = gk_host_plan_info, \
     .plan_free = gk_host_plan_free, .sync = gk_host_sync
 
-/* Memory of this machine as this process may use it (container limits count); 0 where unknown. */
+/* Memory of this machine that this process can use (container limits apply); 0 if unknown. */
 void gk_host_memory_of_machine(uint64_t *free_bytes, uint64_t *total_bytes);
-/* Zeroed pages, with huge pages where the system offers them; NULL when out of memory. */
+/* Zeroed pages, with huge pages if the system has them; NULL if out of memory. */
 void *gk_host_map(uint64_t bytes, uint64_t *mapped);
 void gk_host_unmap(void *pages, uint64_t mapped);
 

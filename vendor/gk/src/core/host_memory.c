@@ -1,4 +1,4 @@
-/* How much memory there is, and pages of it: the part of host backends that differs between systems. */
+/* Memory sizes and page allocation: the part of host backends that differs between operating systems. */
 #include "host.h"
 
 #include <stdio.h>
@@ -68,7 +68,7 @@ void gk_host_memory_of_machine(uint64_t *free_bytes, uint64_t *total_bytes) {
     uint64_t kib, limit, used;
     struct sysinfo machine;
     *free_bytes = *total_bytes = 0;
-    /* The kernel itself does not tell what the page cache could give back, but it answers without a /proc, too. */
+    /* sysinfo does not include what the page cache could give back, but it works without /proc. */
     if (sysinfo(&machine) == 0) {
         *free_bytes = ((uint64_t)machine.freeram + machine.bufferram) * machine.mem_unit;
         *total_bytes = (uint64_t)machine.totalram * machine.mem_unit;
@@ -115,7 +115,7 @@ void *gk_host_map(uint64_t bytes, uint64_t *mapped) {
     unsigned char *pages = mmap(NULL, (size_t)room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
     if (pages == MAP_FAILED) return NULL;
     if (alignment != HUGE_PAGE) return pages;
-    /* Cut what lies before and after the aligned part. */
+    /* Unmaps the parts before and after the aligned range. */
     size_t before = (size_t)(gk_align_u64((uint64_t)(uintptr_t)pages, HUGE_PAGE) - (uint64_t)(uintptr_t)pages);
     size_t after = (size_t)(room - size) - before;
     if (before) munmap(pages, before);

@@ -1,4 +1,4 @@
-/* See planes.h. What the bits of a block mean stands in blocks.c. */
+/* See planes.h. blocks.c decodes the bits of a block. */
 #include "planes.h"
 
 typedef struct layout {

@@ -1,5 +1,5 @@
-/* gk_backend_ref: every op in float64, in the order in which gk.h states it, with no thought of speed.
- * The truth that the other backends are compared with. Keep it so simple that reading it is enough. */
+/* gk_backend_ref: every op in float64, in the order that gk.h states, without optimisation. The other backends are
+ * compared with it. Keep it simple enough to verify by reading. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@
 typedef struct run_context {
     const gk_op *op;
     gk_step *step;
-    uint32_t rows; /* that this op computes in this run */
+    uint32_t rows; /* rows that this op computes in this run */
     double *scores;
 } run_context;
 
@@ -16,7 +16,7 @@ typedef struct run_context {
 
 static double load(const gk_tensor *t, uint64_t row, uint64_t column) {
     const unsigned char *base = gk_host_pointer(t);
-    if (t->type == GK_F32) { /* most of them */
+    if (t->type == GK_F32) { /* the most common type */
         float value;
         memcpy(&value, base + 4 * (row * gk_stride(t) + column), sizeof value);
         return (double)value;
@@ -82,7 +82,7 @@ static double root_of(const gk_op *op, uint32_t t) {
     return sqrt(sum / op->b.ne[0] + (double)op->f[0]);
 }
 
-/* Row r of a weight times row t of b, which norm_matmul norms. */
+/* Row r of a weight times row t of b, normalised for NORM_MATMUL. */
 static double product(const gk_op *op, const gk_tensor *weight, uint32_t r, uint32_t t, double root) {
     double sum = 0;
     for (uint32_t k = 0; k < weight->ne[0]; k++) {
@@ -93,7 +93,7 @@ static double product(const gk_op *op, const gk_tensor *weight, uint32_t r, uint
     return sum;
 }
 
-/* And its fused forms. */
+/* MATMUL and its fused forms. */
 static void run_matmul(const run_context *run) {
     const gk_op *op = run->op;
     bool last = (op->flags & GK_LAST_ROW) != 0;
@@ -201,7 +201,7 @@ static void run_softmax(const run_context *run) {
     }
 }
 
-/* Does element x of a row come before element y, where y is at a lower index? NaN comes last. */
+/* Is element x of a row ranked before element y, where y has the lower index? NaN ranks last. */
 static bool beats(double x, double y) { return x > y || (isnan(y) && !isnan(x)); }
 
 static void run_argmax(const run_context *run) {
@@ -215,7 +215,7 @@ static void run_argmax(const run_context *run) {
     }
 }
 
-/* Insertion into a sorted list of at most k. */
+/* Insertion into a sorted list of at most k elements. */
 static void run_topk(const run_context *run) {
     const gk_op *op = run->op;
     uint32_t k = (uint32_t)op->i[0];
@@ -278,7 +278,7 @@ static void ref_weight_put(void *state, unsigned char *weight, const gk_tensor *
     memcpy(weight + first * row, rows, (size_t)(count * row));
 }
 
-/* Scores for the longest row of positions that a run can have. */
+/* Scores for the longest run of positions possible. */
 static void *ref_prepare(void *state, const gk_op *ops, uint32_t count, const gk_plan_limits *limits) {
     (void)state, (void)ops, (void)count;
     return calloc(limits->n_ctx == UINT32_MAX ? 1 : limits->n_ctx, sizeof(double));
@@ -295,7 +295,7 @@ static void ref_run(void *state, void *prepared, const gk_op *ops, uint32_t coun
 
 static gk_status ref_enumerate(gk_device_info *out, int capacity, int *count, char *why, size_t why_capacity) {
     if (count == NULL || capacity < 0 || (out == NULL && capacity > 0)) {
-        gk_text(why, why_capacity, "enumerate: no place for the result");
+        gk_text(why, why_capacity, "enumerate: an output argument is NULL");
         return GK_BAD_ARGUMENT;
     }
     *count = 1;

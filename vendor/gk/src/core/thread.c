@@ -80,7 +80,7 @@ bool gk_thread_create(gk_thread *thread, gk_thread_start *start) {
 void gk_thread_join(gk_thread thread) { pthread_join(thread, NULL); }
 
 #if defined(__linux__)
-/* CPUs' worth of time that a container may use, cgroup v2; 0 without a limit. */
+/* CPU quota of the container (cgroup v2), in CPUs; 0 if there is no limit. */
 static uint32_t quota_of_container(void) {
     FILE *file = fopen("/sys/fs/cgroup/cpu.max", "r");
     if (file == NULL) return 0;
@@ -137,8 +137,9 @@ void gk_barrier_destroy(gk_barrier *b) {
 }
 
 /* The last thread raises the generation and then looks for sleepers; a sleeper registers and then looks at the
- * generation. A fence stands between the two steps on both sides, so one of them sees the other. Sequentially consistent
- * operations would promise the same, but QEMU's AArch64 lets a store-release pass behind a later load-acquire: both slept. */
+ * generation. Both sides have a fence between the two steps, so at least one of them sees the other. Sequentially
+ * consistent operations would guarantee the same, but QEMU's AArch64 lets a store-release pass behind a later
+ * load-acquire, and both threads slept. */
 void gk_barrier_wait(gk_barrier *b, uint32_t spins) {
     if (atomic_load_explicit(&b->count, memory_order_relaxed) == 1) return;
     unsigned generation = atomic_load(&b->generation);

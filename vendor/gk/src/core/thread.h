@@ -1,4 +1,4 @@
-/* Threads, a clock, and a barrier that spins a little before it sleeps: a shim over POSIX and Win32. Internal. */
+/* Threads, a clock, and a barrier that spins briefly before it sleeps: a shim over POSIX and Win32. Internal. */
 #ifndef GK_THREAD_H
 #define GK_THREAD_H
 
@@ -24,19 +24,19 @@ typedef struct gk_thread_start {
     void *argument;
 } gk_thread_start;
 
-/* `start` must live until the thread has been joined. */
+/* `start` must outlive the thread. */
 bool gk_thread_create(gk_thread *, gk_thread_start *start);
 void gk_thread_join(gk_thread);
 
-/* Cores that this process may run on, at least 1: affinity masks and cgroup quotas count. */
+/* Cores that this process can run on, at least 1; respects affinity masks and cgroup quotas. */
 uint32_t gk_thread_cores(void);
 
-/* Of a clock that never goes back; only differences mean something. */
+/* A monotonic clock; only differences are meaningful. */
 double gk_seconds(void);
 
-/* All `count` threads leave gk_barrier_wait together, any number of times. */
+/* All `count` threads leave gk_barrier_wait together. Reusable. */
 typedef struct gk_barrier {
-    atomic_uint count; /* may grow while some of the threads wait already */
+    atomic_uint count; /* may grow while some of the threads already wait */
     atomic_uint arrived;
     atomic_uint generation;
     atomic_uint sleepers;

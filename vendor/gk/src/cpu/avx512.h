@@ -1,4 +1,4 @@
-/* The types and functions of kernels.inc in AVX-512 (F, BW, VL, DQ) with VNNI. All static: see kernels.inc. */
+/* The types and functions of kernels.inc in AVX-512 (F, BW, VL, DQ) with VNNI. All are static: see kernels.inc. */
 #ifndef GK_AVX512_H
 #define GK_AVX512_H
 
@@ -16,7 +16,7 @@ typedef __m512 v16;
 typedef __m512i n16;
 typedef __m512i w64;
 typedef __m512i u64;
-typedef __m512i s16; /* 32-bit sums: the instruction adds up by itself */
+typedef __m512i s16; /* 32-bit sums: the instruction accumulates */
 typedef __m512i scale16;
 
 static inline v16 v16_set1(float x) { return _mm512_set1_ps(x); }
@@ -61,7 +61,7 @@ static inline void v16_store_i8(unsigned char *out, v16 a) {
 }
 
 static inline n16 n16_zero(void) { return _mm512_setzero_si512(); }
-/* Weights are stored with 128 added, for the instruction multiplies unsigned by signed. */
+/* Weights are stored with 128 added because the instruction multiplies unsigned by signed. */
 static inline w64 w64_load(const unsigned char *w) { return _mm512_loadu_si512(w); }
 static inline n16 n16_dot(n16 a, w64 w, const unsigned char *x) {
     int32_t four;
@@ -76,10 +76,10 @@ static inline u64 u64_low(const unsigned char *w) { return _mm512_and_si512(_mm5
 static inline u64 u64_high(const unsigned char *w) {
     return _mm512_and_si512(_mm512_srli_epi16(_mm512_loadu_si512(w), 4), _mm512_set1_epi8(15));
 }
-/* The high bits: 2 * quarter and the next, moved to bits 4 and 5. */
+/* The high bits, 2 * quarter and the next, moved to bits 4 and 5. */
 static inline u64 u64_six(const unsigned char *low, const unsigned char *high, size_t quarter) {
     __m512i bytes = _mm512_loadu_si512(high);
-    switch (quarter) { /* the instruction has its distance built in */
+    switch (quarter) { /* the shift distance is an immediate operand */
     case 0: bytes = _mm512_slli_epi16(bytes, 4); break;
     case 1: bytes = _mm512_slli_epi16(bytes, 2); break;
     case 3: bytes = _mm512_srli_epi16(bytes, 2); break;

@@ -1,5 +1,5 @@
-/* gk_backend_cpu: one device per instruction set that this machine supports, best first; a pool of threads that
- * walks a plan together, with a barrier only where one op needs what another has done. */
+/* gk_backend_cpu: one device per instruction set that this machine supports, best first. A pool of threads walks a
+ * plan together, with a barrier only where one op needs the result of another. */
 #include <stdlib.h>
 
 #include "cpu.h"
@@ -10,25 +10,25 @@ enum { MOST_THREADS = 256, SPINS = 2000 };
 
 /* ---- plans ---- */
 
-/* When the activations of a product are normed or rounded to int8. */
+/* When the activations of a product are normalised or rounded to int8. */
 typedef enum ready_when {
     READY_AS_THEY_ARE,
     READY_NOW,   /* before the op */
-    READY_REUSED /* an op before this one has done it */
+    READY_REUSED /* already done by an earlier op */
 } ready_when;
 
 typedef struct op_plan {
     uint8_t ready; /* ready_when */
-    bool barrier;  /* after the op */
+    bool barrier;  /* a barrier follows the op */
 } op_plan;
 
 typedef struct prepared {
     op_plan *ops;
-    unsigned char *quants; /* rows for all threads, then one row for each thread */
+    unsigned char *quants; /* rows shared by all threads, then one row per thread */
     size_t quant_row, own_quants;
-    float *normed; /* a row for each thread */
+    float *normed; /* one row per thread */
     size_t normed_row;
-    float *scores; /* for each thread */
+    float *scores; /* per thread */
     size_t scores_stride, scores_of_thread;
     void *quant_pages, *normed_pages, *score_pages;
     uint64_t quant_mapped, normed_mapped, score_mapped;
@@ -61,8 +61,8 @@ typedef struct cpu_state {
 
 static void wait_for_all(cpu_state *s) { gk_barrier_wait(&s->barrier, s->spins); }
 
-/* Norms and rounds the activations that the op reads. A single row is done by every thread for itself, which costs less than
- * a barrier; more rows are shared out. */
+/* Normalises and rounds the activations that the op reads. Every thread computes a single row itself, which costs
+ * less than a barrier; the threads share several rows. */
 static void make_ready(cpu_state *s, const prepared *p, cpu_task *task, const op_plan *how) {
     const gk_op *op = task->op;
     if (how->ready == READY_AS_THEY_ARE) return;
@@ -140,7 +140,7 @@ static void cpu_close(void *state) {
     free(s);
 }
 
-/* ---- preparing ---- */
+/* ---- preparing a plan ---- */
 
 static uint64_t span_of(const gk_op *op, gk_operand operand) {
     const gk_tensor *t = gk_operand_of(op, operand);
@@ -152,7 +152,7 @@ static uint64_t span_of(const gk_op *op, gk_operand operand) {
     }
 }
 
-/* Does one of the two ops write what the other reads or writes? By ranges, which errs on the safe side. */
+/* Does one of the two ops write what the other reads or writes? Compares byte ranges, which is conservative. */
 static bool conflict(const gk_op *x, const gk_op *y) {
     for (int n = GK_DST; n <= GK_D; n++) {
         const gk_tensor *s = gk_operand_of(x, (gk_operand)n);
@@ -167,13 +167,14 @@ static bool conflict(const gk_op *x, const gk_op *y) {
     return false;
 }
 
-/* A barrier after op n if op n + 1 conflicts with an op since the last barrier. STEP moves the position for all. */
+/* Sets a barrier after op n if op n + 1 conflicts with an op since the last barrier. STEP changes the position for
+ * all threads. */
 static void plan_barriers(op_plan *plans, const gk_op *ops, uint32_t count) {
     uint32_t since = 0;
     for (uint32_t n = 0; n + 1 < count; n++) {
         bool needed = ops[n + 1].code == GK_OP_STEP;
         for (uint32_t m = since; m <= n && !needed; m++) needed = conflict(&ops[m], &ops[n + 1]);
-        /* Activations of many rows are rounded into memory that the matmul before may still read. */
+        /* Activations of many rows are rounded into memory that the previous matmul may still read. */
         needed = needed || plans[n + 1].ready == READY_NOW;
         plans[n].barrier = needed;
         if (needed) since = n + 1;
@@ -189,12 +190,12 @@ static bool is_product(const gk_op *op) {
     return op->code == GK_OP_MATMUL || op->code == GK_OP_GATE_UP || op->code == GK_OP_NORM_MATMUL;
 }
 
-/* Are its activations normed or rounded first? */
+/* Are the activations of this op normalised or rounded first? */
 static bool wants_ready(const gk_op *op) {
     return is_product(op) && (op->code == GK_OP_NORM_MATMUL || gk_is_block_type(op->a.type));
 }
 
-/* Did x make ready what y wants? */
+/* Can y reuse the prepared activations of x? */
 static bool same_ready(const gk_op *x, const gk_op *y) {
     const bool norms = x->code == GK_OP_NORM_MATMUL;
     if (norms != (y->code == GK_OP_NORM_MATMUL) || !same_source(x, y)) return false;
@@ -202,7 +203,8 @@ static bool same_ready(const gk_op *x, const gk_op *y) {
     return !norms || (gk_same_slice(&x->d, &y->d) && x->f[0] == y->f[0]);
 }
 
-/* A product directly after others on the same activations, none of which changes these, reuses what they made ready. */
+/* A product that directly follows others on the same activations, none of which changes these, reuses the prepared
+ * activations. */
 static void plan_ready(op_plan *plans, const gk_op *ops, uint32_t count) {
     const gk_op *owner = NULL;
     for (uint32_t n = 0; n < count; n++) {
@@ -251,7 +253,7 @@ static void *cpu_prepare(void *state, const gk_op *ops, uint32_t count, const gk
     bool attends = false;
     for (uint32_t n = 0; n < count; n++) attends = attends || ops[n].code == GK_OP_ATTENTION;
     p->scores_stride = attends ? ((size_t)limits->n_ctx + 15) / 16 * 16 : 0;
-    /* Threads do not share a cache line. */
+    /* Pads so that threads do not share a cache line. */
     p->scores_of_thread = p->scores_stride * s->isa->queries;
     bool ok = p->ops != NULL;
     if (ok && p->quant_row != 0) {
@@ -287,7 +289,7 @@ static void cpu_weight_put(void *state, unsigned char *weight, const gk_tensor *
     gk_cpu_weight_put(((cpu_state *)state)->isa, weight, dst, rows, first, count);
 }
 
-/* More rows are normed once by the threads together, which the ops do apart. */
+/* With more rows the threads share the norm, which the separate ops do. */
 static const char *cpu_unsupported(const gk_op *op) {
     if (op->code == GK_OP_NORM_MATMUL && op->b.ne[1] > 1 && !(op->flags & GK_LAST_ROW)) return "norm_matmul: more than one row";
     return NULL;
@@ -305,7 +307,7 @@ static const gk_host_kernels CPU_KERNELS = {
 
 static gk_status cpu_enumerate(gk_device_info *out, int capacity, int *count, char *why, size_t why_capacity) {
     if (count == NULL || capacity < 0 || (out == NULL && capacity > 0)) {
-        gk_text(why, why_capacity, "enumerate: no place for the result");
+        gk_text(why, why_capacity, "enumerate: an output argument is NULL");
         return GK_BAD_ARGUMENT;
     }
     const cpu_isa *isas[CPU_MOST_ISAS];
@@ -322,7 +324,7 @@ static gk_status cpu_enumerate(gk_device_info *out, int capacity, int *count, ch
     return GK_OK;
 }
 
-/* Fewer threads than asked for are no failure. */
+/* Starting fewer threads than requested is not a failure. */
 static void start_threads(cpu_state *s, uint32_t wanted) {
     gk_barrier_init(&s->barrier, 1);
     s->threads = 1;
@@ -331,7 +333,7 @@ static void start_threads(cpu_state *s, uint32_t wanted) {
         w->state = s;
         w->index = s->threads;
         w->start = (gk_thread_start){work, w};
-        /* A thread that arrives early waits for the count that it sees: raise it first. */
+        /* A thread that arrives early waits for the count that it sees: raise the count first. */
         atomic_store(&s->barrier.count, s->threads + 1);
         if (!gk_thread_create(&w->thread, &w->start)) {
             atomic_store(&s->barrier.count, s->threads);
@@ -346,7 +348,7 @@ static gk_status cpu_open(int index, const gk_open_options *options, gk_device *
     int count = gk_cpu_isas(isas);
     if (out) *out = NULL;
     if (out == NULL || index < 0 || index >= count) {
-        gk_text(why, why_capacity, "open: there is no device %d, or no place for the result", index);
+        gk_text(why, why_capacity, "open: device %d does not exist, or `out` is NULL", index);
         return GK_BAD_ARGUMENT;
     }
     cpu_state *s = calloc(1, sizeof *s);
@@ -357,7 +359,7 @@ static gk_status cpu_open(int index, const gk_open_options *options, gk_device *
     uint32_t cores = gk_thread_cores(), wanted = options && options->threads ? options->threads : cores;
     const bool exact = options && (options->flags & GK_OPEN_EXACT);
     s->isa = exact && isas[index]->exact ? isas[index]->exact : isas[index];
-    /* Spinning only helps while every thread has a core. */
+    /* Spinning only helps while every thread has its own core. */
     s->spins = wanted <= cores ? SPINS : 0;
     start_threads(s, wanted < MOST_THREADS ? wanted : MOST_THREADS);
     gk_status status = gk_host_open(&CPU_KERNELS, s, out, why, why_capacity);

@@ -1,21 +1,21 @@
-/* The CPU backend from inside: layouts of weights and caches, and the table of kernels of an instruction set.
+/* Internals of the CPU backend: layouts of weights and caches, and the table of kernels of an instruction set.
  *
- * Weights lie in groups of 16 rows, so that a kernel computes 16 outputs at once and never adds up the lanes of a
- * vector. Rows past the last are zero or stale; their results are not stored.
+ * Weights are in groups of 16 rows, so that a kernel computes 16 outputs at once and never sums across the lanes of
+ * a vector. Rows past the last are zero or stale; their results are not stored.
  *   f32, f16, bf16: [group][k][16]
- *   bf16, where isa.bf16_pairs: [group], in it [k / 2][16][2], two neighbours of a row side by side, and [16] behind if k is odd
- * Block types: first the quants of all groups, then what scales them. 4 bytes of a row side by side, a "quad", is what the
- * dot-product instructions eat; 16 quads, one of each row, are a chunk of 64 bytes. The same size as in GGUF.
- *   q8_0: [group][block][8] chunks, where isa.unsigned_quants with 128 added to every quant; [group][block]: f16[16]
+ *   bf16, with isa.bf16_pairs: [group], in it [k / 2][16][2], two neighbours of a row side by side, then [16] if k is odd
+ * Block types: first the quants of all groups, then their scales. 4 neighbouring bytes of a row, a "quad", are the
+ * operand of the dot-product instructions; 16 quads, one per row, are a chunk of 64 bytes. The total size is the
+ * same as in GGUF.
+ *   q8_0: [group][block][8] chunks, with isa.unsigned_quants with 128 added to every quant; [group][block]: f16[16]
  *   q4_0: [group][block][4] chunks, quad j in the low nibbles and quad j + 4 in the high; [group][block]: f16[16]
- *   q4_k: [group][block][4][8] chunks, of two neighbouring sub-blocks of 32 in the low and high nibbles;
+ *   q4_k: [group][block][4][8] chunks, two neighbouring sub-blocks of 32 in the low and high nibbles;
  *         [group][block]: scale f16[16], minimum f16[16], the 6-bit scales u8[12][16]
  *   q6_k: [group][block][2][8] x 3 chunks: the high bits of four quads, then the low bits of the first and third, then those
  *         of the second and fourth; [group][block]: scale f16[16], i8[16][16]
- * Key cache: per head tiles of 16 positions, [head][tile][d_head][16], the last tile as narrow as it is.
- * Value cache: [head][position][d_head].
- * Activations of a matmul with block types are rounded to int8 in blocks of 32 (struct cpu_q8_row); with pairs of bf16 the kernels
- * round those of four rows and more to bf16. */
+ * Key cache: tiles of 16 positions per head, [head][tile][d_head][16]; the last tile is only as wide as needed.
+ * Value cache: [head][position][d_head]. Activations of a matmul with block types are rounded to int8 in blocks of
+ * 32 (struct cpu_q8_row); with pairs of bf16 the kernels round four or more rows to bf16. */
 #ifndef GK_CPU_H
 #define GK_CPU_H
 
@@ -23,9 +23,10 @@
 
 enum { CPU_GROUP = 16, CPU_BLOCK = 32, CPU_MOST_QUERIES = 8 };
 
-/* One row of rounded activations: k quants, then 16 bytes for each 32: their scale, scale times the sum of the quants (floats); the
- * sum of the first 16 quants times -16, twice, and that of the others (int16). */
-/* From row to row an odd multiple of 256: else the same part of many rows would share a few sets of the first cache. */
+/* One row of rounded activations: k quants, then 16 bytes for each 32 of them: their scale and the scale times the
+ * sum of the quants (floats); the sum of the first 16 quants times -16, twice, and that of the others (int16). */
+/* An odd multiple of 256 bytes from row to row: otherwise the same part of many rows would map to a few sets of the
+ * L1 cache. */
 static inline size_t cpu_q8_row_bytes(uint32_t k) {
     return ((size_t)k + 16 * (k / CPU_BLOCK) + 255) / 256 * 256 | 256;
 }
@@ -37,7 +38,7 @@ typedef struct cpu_matmul {
     const unsigned char *q; /* block types: rows of cpu_q8_row_bytes(k) */
     size_t x_stride, dst_stride; /* elements */
     float *dst;
-    const float *bias; /* or NULL */
+    const float *bias; /* may be NULL */
     bool accumulate;
     bool gated; /* dst becomes silu(dst) times the product */
 } cpu_matmul;
@@ -49,7 +50,7 @@ typedef struct cpu_attention {
     uint32_t n_ctx, d_head, queries;
     const float *query[CPU_MOST_QUERIES];
     float *out[CPU_MOST_QUERIES];
-    uint32_t length[CPU_MOST_QUERIES]; /* positions that a query sees */
+    uint32_t length[CPU_MOST_QUERIES]; /* positions that each query sees */
     float scale;
     float *scores; /* queries * scores_stride floats */
     size_t scores_stride;
@@ -57,9 +58,9 @@ typedef struct cpu_attention {
 
 typedef struct cpu_isa {
     const char *name;
-    const struct cpu_isa *exact; /* takes its place under GK_OPEN_EXACT; NULL: nothing does */
+    const struct cpu_isa *exact; /* replaces this one under GK_OPEN_EXACT; NULL: no replacement */
     bool unsigned_quants, bf16_pairs;
-    uint32_t queries; /* that attention likes to have at once */
+    uint32_t queries; /* best number of queries at once for attention */
     /* Groups first .. last - 1 of the rows of the weight. */
     void (*matmul)(const cpu_matmul *, uint32_t first, uint32_t last);
     void (*quantize)(const float *x, uint32_t k, unsigned char *row);
@@ -77,21 +78,21 @@ extern const cpu_isa gk_cpu_avx2;
 extern const cpu_isa gk_cpu_avx512;
 #if defined(GK_CPU_AVX512_BF16)
 extern const cpu_isa gk_cpu_avx512_bf16;
-/* Its products with bf16 weights, in pairs. */
+/* The products of this instruction set with bf16 weights in pairs. */
 void gk_cpu_matmul_pairs(const cpu_matmul *, uint32_t first, uint32_t last);
 #endif
 #elif defined(GK_CPU_NEON)
 extern const cpu_isa gk_cpu_neon;
 #endif
 
-/* Best first; the generic one is always there. Returns how many. */
+/* Writes the instruction sets, best first, and returns their number. The last is the generic one. */
 enum { CPU_MOST_ISAS = 4 };
 int gk_cpu_isas(const cpu_isa *out[CPU_MOST_ISAS]);
 void gk_cpu_name(char *out, size_t capacity);
 
 /* ---- ops.c ---- */
 
-/* What one thread knows while it runs one op. */
+/* The context of one thread while it runs one op. */
 typedef struct cpu_task {
     const cpu_isa *isa;
     const gk_op *op;
@@ -110,7 +111,7 @@ void gk_cpu_run_op(const cpu_task *);
 
 static inline uint64_t cpu_groups(uint64_t rows) { return rows / CPU_GROUP + (rows % CPU_GROUP != 0); }
 
-/* Bytes that the quants of one block of 16 rows take. */
+/* Bytes of the quants of one block of 16 rows. */
 static inline size_t cpu_quant_bytes(uint32_t type) {
     switch (type) {
     case GK_Q4_0: return 256;
@@ -121,7 +122,7 @@ static inline size_t cpu_quant_bytes(uint32_t type) {
     }
 }
 
-/* Bytes that the scales of one block of 16 rows take. */
+/* Bytes of the scales of one block of 16 rows. */
 static inline size_t cpu_scale_bytes(uint32_t type) {
     switch (type) {
     case GK_Q4_0:
@@ -138,7 +139,7 @@ void gk_cpu_weight_put(const cpu_isa *, unsigned char *weight, const gk_tensor *
 /* The inverse of weight_put for one row, as floats. */
 void gk_cpu_weight_row(const cpu_isa *, const gk_tensor *, uint64_t row, float *out);
 
-/* The part of `total` things that is this thread's. */
+/* The share of this thread in `total` items. */
 static inline void cpu_share(uint32_t total, uint32_t thread, uint32_t threads, uint32_t *first, uint32_t *last) {
     *first = (uint32_t)((uint64_t)total * thread / threads);
     *last = (uint32_t)((uint64_t)total * (thread + 1) / threads);

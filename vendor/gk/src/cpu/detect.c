@@ -1,4 +1,4 @@
-/* Which instruction sets this processor and its operating system support, and what it is called. */
+/* Detects the instruction sets that the processor and the operating system support, and the name of the processor. */
 #include "cpu.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ static uint64_t enabled_state(void) {
 
 static bool has(uint32_t word, int bit) { return (word >> bit & 1u) != 0; }
 
-/* The processor must have the instructions and the system must save their registers (XCR0). */
+/* The processor must have the instructions, and the system must save their registers (XCR0). */
 static void x86_levels(bool *avx2, bool *avx512, bool *bf16) {
     uint32_t r[4];
     *avx2 = *avx512 = *bf16 = false;

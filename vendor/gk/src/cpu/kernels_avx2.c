@@ -1,4 +1,4 @@
-/* The kernels for AVX2, FMA and F16C. Only static functions here, but for the table. */
+/* The kernels for AVX2, FMA and F16C. All functions are static; only the table is exported. */
 #include <immintrin.h>
 #include <math.h>
 
@@ -7,11 +7,11 @@
 #define TILE 4
 #define Q8_TILE 3
 #define Q6_TILE 2
-#define Q6_QUADS 2 /* how many quads of q6_k a sum of 16 bits can hold */
+#define Q6_QUADS 2 /* quads of q6_k that a sum of 16 bits can hold */
 #define PLAIN_TILE 6
 #define PLAIN_GROUPS 1
-/* Compilers that see a whole unrolled loop multiply first and add up later, and run out of registers: sums of one step are
- * wanted before the next. */
+/* Compilers that see the fully unrolled loop multiply first and add later, and run out of registers. PIN forces the
+ * sums of one step before the next. */
 #if defined(__GNUC__) || defined(__clang__)
 #define PIN(sums) __asm__ volatile("" : "+x"((sums).lo), "+x"((sums).hi))
 #else
@@ -55,7 +55,7 @@ static inline __m256 of_bf16(const uint16_t *x) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)x)), 16));
 }
 static inline v16 v16_load_bf16(const uint16_t *x) { return (v16){of_bf16(x), of_bf16(x + 8)}; }
-/* 16 bytes in both halves of a register, from where a shuffle takes them. */
+/* 16 bytes, duplicated into both halves of a register for a shuffle. */
 static inline __m256i twice(const unsigned char *x) { return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)x)); }
 static inline v16 v16_load_u8(const unsigned char *x) {
     const __m256i bytes = twice(x), first = _mm256_setr_epi64x((long long)0x8080800180808000, (long long)0x8080800380808002,
@@ -85,8 +85,8 @@ static inline float v16_max_of(v16 a) {
     return _mm_cvtss_f32(_mm_max_ss(t, _mm_movehdup_ps(t)));
 }
 
-/* e^x = 2^n * e^r with |r| <= ln(2) / 2; relative error about 1e-7. Clamped: below 2^-126 and above 2^127. A NaN
- * stays one, for max and min give their second operand then. */
+/* e^x = 2^n * e^r with |r| <= ln(2) / 2; relative error about 1e-7. Clamped below 2^-126 and above 2^127. NaN stays
+ * NaN because max and min then return their second operand. */
 static inline __m256 exp_of(__m256 x) {
     x = _mm256_min_ps(_mm256_set1_ps(88.0f), _mm256_max_ps(_mm256_set1_ps(-87.0f), x));
     __m256 n = _mm256_round_ps(_mm256_mul_ps(x, _mm256_set1_ps(1.44269504f)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);

@@ -1,10 +1,10 @@
-/* The kernels for AVX-512 (F, BW, VL, DQ) with VNNI. Only static functions here, but for the tables. */
+/* The kernels for AVX-512 (F, BW, VL, DQ) with VNNI. All functions are static; only the tables are exported. */
 #include "avx512.h"
 
 #define TILE 8
 #define Q8_TILE 8
 #define Q6_TILE 8
-#define Q6_QUADS 4 /* all that have one scale */
+#define Q6_QUADS 4 /* all quads with one scale */
 #define PLAIN_TILE 8
 #define PLAIN_GROUPS 2
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(GK_CPU_EMULATE_AVX512)

@@ -1,25 +1,26 @@
-/* Products with bf16 weights in pairs, by the BF16 instructions of AVX-512. Only static functions here, but for the one in cpu.h.
+/* Products with bf16 weights in pairs, with the BF16 instructions of AVX-512. All functions are static except the
+ * one declared in cpu.h.
  *
- * Few rows keep their activations as they are: they wait for memory, and a pair is two floats, one behind a shift and one behind a mask.
- * From four rows on activations are rounded to bf16, to nearest and ties to even. VDPBF16PS multiplies pairs and adds the second
- * product, then the first, to an f32, rounding to nearest after each; denormals count as zero, before and after (Intel's manual; AMD
- * does the same to the last bit). */
+ * Few rows use their activations unchanged: they are bound by memory, and a pair becomes two floats with a shift and
+ * a mask. From four rows on, activations are rounded to bf16 (to nearest, ties to even). VDPBF16PS multiplies pairs
+ * and adds the second product, then the first, to an f32, rounding to nearest after each; it treats denormal inputs
+ * and results as zero (Intel's manual; AMD gives the same bits). */
 #include "avx512.h"
 #include "compiler.h"
 
 #include "products.inc"
 
-enum { PAIR_BYTES = 4 * CPU_GROUP }; /* of a group */
+enum { PAIR_BYTES = 4 * CPU_GROUP }; /* bytes of a group */
 
 INLINE __m512i load_pairs(const unsigned char *w) { return _mm512_loadu_si512(w); }
-/* The column behind the last pair, where k is odd, as a pair with 0. */
+/* The column after the last pair, if k is odd, as a pair with 0. */
 INLINE __m512i load_column(const unsigned char *w) { return _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)w)); }
 INLINE v16 first_of_pairs(__m512i pairs) { return _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16)); }
 INLINE v16 second_of_pairs(__m512i pairs) { return _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(-65536))); }
 
 /* ---- few rows ---- */
 
-/* Four sums per output, so that none waits for the latency of one addition after the other. */
+/* Four sums per output, so that additions do not wait for each other's latency. */
 INLINE void few_pair_rows(const cpu_matmul *m, uint32_t group, uint32_t row, const uint32_t tile) {
     enum { SUMS = 4 };
     const size_t k = m->k;
@@ -59,8 +60,8 @@ OUTLINE void two_pair_rows(const cpu_matmul *m, uint32_t group, uint32_t row) { 
 
 enum { PAIR_SLICE = 64, PAIR_TILE = 8, PAIR_GROUPS = 2 };
 
-/* A slice of the weights of two groups: a pair of activations, once loaded, meets both. The last of an odd number of groups is its own
- * neighbour, whose sums are dropped. */
+/* A slice of the weights of two groups: each loaded pair of activations is used for both. With an odd number of
+ * groups the last one is computed twice, and the extra sums are dropped. */
 typedef struct pair_slice {
     const unsigned char *at[PAIR_GROUPS];
     ahead next[PAIR_GROUPS];
@@ -112,7 +113,7 @@ static void all_pair_rows(pair_slice *w, const uint32_t *x, uint32_t rows, float
     for (; t < rows; t++) pair_slice_of_one(w, x + t * PAIR_SLICE, sums_of(sums, 0, t));
 }
 
-/* Rounds numbers to pairs; one that is left over is a pair with 0. */
+/* Rounds numbers to pairs; an odd number at the end is paired with 0. */
 INLINE void round_to_pairs(uint32_t *out, const float *in, size_t count) {
     for (size_t n = 0; n < count; n += 2 * CPU_GROUP) {
         float rest[2 * CPU_GROUP] = {0};
@@ -124,7 +125,7 @@ INLINE void round_to_pairs(uint32_t *out, const float *in, size_t count) {
     }
 }
 
-/* Adds the products of the last column of two groups, where k is odd. */
+/* Adds the products of the last column of two groups, if k is odd. */
 static void add_column(const pair_slice *w, const uint32_t *x, uint32_t rows, float *sums) {
     unsigned char column[PAIR_GROUPS][PAIR_BYTES];
     pair_slice last = {.at = {column[0], column[1]}, .count = 1};
@@ -155,7 +156,7 @@ OUTLINE void many_pair_rows(const cpu_matmul *m, uint32_t group, uint32_t groups
 }
 
 void gk_cpu_matmul_pairs(const cpu_matmul *m, uint32_t first, uint32_t last) {
-    /* All rows of a run are rounded, or none. */
+    /* Either all rows of a run are rounded, or none. */
     static const type_kernels kernels = {one_pair_row, two_pair_rows, many_pair_rows, .fewest_more = 1};
     walk_rows(m, first, last, &kernels);
 }

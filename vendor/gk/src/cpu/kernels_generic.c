@@ -1,5 +1,5 @@
-/* The kernels for any little-endian processor: with the vector extension
- * of GCC and clang where it is there, else in plain C. */
+/* The kernels for any little-endian processor: with the vector extension of GCC and clang if available, else in
+ * plain C. */
 #include <math.h>
 
 #include "cpu.h"
@@ -7,7 +7,7 @@
 #define TILE 4
 #define Q8_TILE 4
 #define Q6_TILE 4
-#define Q6_QUADS 4 /* all that have one scale */
+#define Q6_QUADS 4 /* all quads with one scale */
 #define PLAIN_TILE 4
 #define PLAIN_GROUPS 1
 #define PIN(sums) ((void)(sums))
@@ -17,7 +17,7 @@
 
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(GK_CPU_PLAIN_C)
 
-/* Sixteen lanes are four vectors of four, which GCC and clang turn into SSE2 or NEON. */
+/* Sixteen lanes as four vectors of four, which GCC and clang compile to SSE2 or NEON. */
 typedef float f4 __attribute__((vector_size(16)));
 typedef int32_t i4 __attribute__((vector_size(16)));
 typedef int16_t s8 __attribute__((vector_size(16)));
@@ -62,7 +62,7 @@ static inline f4 f4_load(const float *x) {
     memcpy(&f, x, sizeof f);
     return f;
 }
-/* As gk_f32_of_f16. */
+/* Same as gk_f32_of_f16. */
 static inline f4 f4_load_half(const uint16_t *x) {
     u4 raw;
     memcpy(&raw, x, sizeof raw);
@@ -77,11 +77,11 @@ static inline f4 f4_load_bf16(const uint16_t *x) {
     memcpy(&raw, x, sizeof raw);
     return f4_of_bits(__builtin_convertvector(raw, i4) << 16);
 }
-/* As exp_of in kernels_avx2.c. */
+/* Same as exp_of in kernels_avx2.c. */
 static inline f4 f4_exp(f4 x) {
     x = f4_select(x < -87.0f, f4_set1(-87.0f), x);
     x = f4_select(x > 88.0f, f4_set1(88.0f), x);
-    f4 shifted = x * 1.44269504f + 12582912.0f; /* 1.5 * 2^23: the sum has no places after the point */
+    f4 shifted = x * 1.44269504f + 12582912.0f; /* 1.5 * 2^23: the sum has no fractional bits */
     f4 n = shifted - 12582912.0f;
     f4 r = x - n * 0.693359375f + n * 2.12194440e-4f;
     f4 p = r * (1.0f / 720) + 1.0f / 120;
@@ -106,7 +106,7 @@ static inline v16 v16_fma(v16 a, v16 b, v16 c) FOUR(a.p[n] * b.p[n] + c.p[n])
 static inline v16 v16_max(v16 a, v16 b) FOUR(f4_select(a.p[n] > b.p[n], a.p[n], b.p[n]))
 static inline v16 v16_abs(v16 a) FOUR(f4_of_bits(bits_of_f4(a.p[n]) & 0x7fffffff))
 static inline v16 v16_exp(v16 a) FOUR(f4_exp(a.p[n]))
-static inline v16 v16_round(v16 a) FOUR(a.p[n] + 12582912.0f - 12582912.0f) /* for values far below 2^22 */
+static inline v16 v16_round(v16 a) FOUR(a.p[n] + 12582912.0f - 12582912.0f) /* for magnitudes far below 2^22 */
 static inline void v16_store(float *x, v16 a) { memcpy(x, a.p, sizeof a.p); }
 static inline float v16_sum(v16 a) {
     f4 s = (a.p[0] + a.p[1]) + (a.p[2] + a.p[3]);
@@ -129,8 +129,8 @@ static inline n16 n16_zero(void) {
     return (n16){{{0}, {0}, {0}, {0}}};
 }
 static inline w64 w64_load(const unsigned char *w) { return w; }
-/* Bytes 0 and 2 of a row times theirs, bytes 1 and 3 times theirs: a sum of two products fits into 16 bits,
- * 2 * 128 * 127 < 2^15. Then both halves of each 32 bits. */
+/* Bytes 0 and 2 of a row times the even activations, bytes 1 and 3 times the odd ones: a sum of two products fits
+ * into 16 bits, 2 * 128 * 127 < 2^15. Then adds both halves of each 32 bits. */
 static inline i4 dot_of(i4 acc, const unsigned char *w, s8 x_even, s8 x_odd) {
     s8 bytes;
     memcpy(&bytes, w, sizeof bytes);
@@ -168,7 +168,7 @@ static inline u64 u64_high(const unsigned char *w) {
     for (int n = 0; n < 4; n++) bytes.p[n] >>= 4;
     return bytes;
 }
-/* The high bits: 2 * quarter and the next, moved to bits 4 and 5. */
+/* The high bits, 2 * quarter and the next, moved to bits 4 and 5. */
 static inline u64 u64_six(const unsigned char *low, const unsigned char *high, size_t quarter) {
     u64 bytes = quarter < 2 ? u64_low(low) : u64_high(low);
     const u64 more = u64_load(high);

@@ -1,4 +1,5 @@
-/* The kernels for AArch64 with the dot-product instructions (Armv8.2). Only static functions here, but for the table. */
+/* The kernels for AArch64 with the dot-product instructions (Armv8.2). All functions are static; only the table is
+ * exported. */
 #include <arm_neon.h>
 #include <math.h>
 
@@ -7,7 +8,7 @@
 #define TILE 4
 #define Q8_TILE 4
 #define Q6_TILE 4
-#define Q6_QUADS 4 /* all that have one scale */
+#define Q6_QUADS 4 /* all quads with one scale */
 #define PLAIN_TILE 6
 #define PLAIN_GROUPS 1
 #define PIN(sums) ((void)(sums))
@@ -24,8 +25,8 @@ typedef struct n16 {
 typedef struct w64 {
     int8x16_t p[4];
 } w64;
-typedef w64 u64; /* at most 6 bits: a signed byte holds them */
-typedef n16 s16; /* 32-bit sums: the instruction adds up by itself */
+typedef w64 u64; /* at most 6 bits, which fit a signed byte */
+typedef n16 s16; /* 32-bit sums: the instruction accumulates */
 typedef n16 scale16;
 
 #define FOUR(type, expression) \
@@ -55,7 +56,7 @@ static inline float v16_max_of(v16 a) {
     return vmaxvq_f32(vmaxq_f32(vmaxq_f32(a.p[0], a.p[1]), vmaxq_f32(a.p[2], a.p[3])));
 }
 
-/* As exp_of in kernels_avx2.c. */
+/* Same as exp_of in kernels_avx2.c. */
 static inline float32x4_t exp_of(float32x4_t x) {
     const float32x4_t low = vdupq_n_f32(-87.0f), high = vdupq_n_f32(88.0f);
     const float32x4_t y = vbslq_f32(vcltq_f32(x, low), low, vbslq_f32(vcgtq_f32(x, high), high, x));
@@ -95,7 +96,7 @@ static inline void u64_store(unsigned char *out, u64 a) {
 }
 static inline u64 u64_low(const unsigned char *w) FOUR(u64, vreinterpretq_s8_u8(vandq_u8(vld1q_u8(w + 16 * n), vdupq_n_u8(15))))
 static inline u64 u64_high(const unsigned char *w) FOUR(u64, vreinterpretq_s8_u8(vshrq_n_u8(vld1q_u8(w + 16 * n), 4)))
-/* The high bits: 2 * quarter and the next, moved to bits 4 and 5. */
+/* The high bits, 2 * quarter and the next, moved to bits 4 and 5. */
 static inline u64 u64_six(const unsigned char *low, const unsigned char *high, size_t quarter) {
     const u64 a = quarter < 2 ? u64_low(low) : u64_high(low);
     const int8x16_t distance = vdupq_n_s8((int8_t)(4 - 2 * (int)quarter));

@@ -1,4 +1,4 @@
-/* The ops, each split over the threads; sums and exponentials are the kernels' work. */
+/* The ops, each split over the threads; the kernels compute sums and exponentials. */
 #include <math.h>
 
 #include "cpu.h"
@@ -53,10 +53,10 @@ static void run_matmul(const cpu_task *task) {
     task->isa->matmul(&m, first, last);
 }
 
-/* Both products of some groups of rows, the second with silu of the first, which it finds where the result goes: no thread waits for
- * another in between. */
+/* Both products of some groups of rows. The second is multiplied by silu of the first, which is already in dst: no
+ * barrier is needed in between. */
 static void run_gate_up(const cpu_task *task) {
-    enum { GROUPS = 16 }; /* so few that the gate of many rows is still in a cache */
+    enum { GROUPS = 16 }; /* few enough that the gate of many rows is still cached */
     const cpu_matmul gate = matmul_of(task);
     cpu_matmul up = gate;
     up.weight = gk_host_pointer(&task->op->d);
@@ -70,7 +70,7 @@ static void run_gate_up(const cpu_task *task) {
     }
 }
 
-/* ---- attention and its companions ---- */
+/* ---- attention and the KV cache ---- */
 
 static void rotate_head(const float *in, float *out, const float *table, uint32_t d_head, uint32_t n_rot, bool neox) {
     uint32_t step = neox ? 1 : 2, partner = neox ? n_rot / 2 : 1;
@@ -99,7 +99,7 @@ static void put_cached(const gk_tensor *cache, uint64_t at, float value) {
     else ((float *)(void *)gk_host_pointer(cache))[at] = value;
 }
 
-/* Where element 0 of a head's key at a position is, and how far it is to the next one. */
+/* Position of element 0 of a head's key, and the distance to the next element. */
 typedef struct key_place {
     uint64_t first, step;
 } key_place;
@@ -112,7 +112,7 @@ static key_place place_of_key(const gk_op *op, uint32_t head, uint32_t pos) {
     };
 }
 
-/* Elements from `from` on as they are. */
+/* Copies the elements starting at `from` unchanged. */
 static void put_key(const gk_op *op, key_place place, const float *key, uint32_t from) {
     for (uint32_t k = from; k < (uint32_t)op->i[1]; k++) put_cached(&op->dst, place.first + k * place.step, key[k]);
 }
@@ -144,19 +144,19 @@ static void run_kv_write(const cpu_task *task) {
     }
 }
 
-/* Query vectors that share a key head are taken together, several rows of them where heads do not fill a batch. */
+/* Query vectors that share a key head are computed together, from several rows if one row does not fill a batch. */
 static void run_attention(const cpu_task *task) {
     const gk_op *op = task->op;
     uint32_t key_heads = (uint32_t)op->i[1], d_head = (uint32_t)op->i[2], n_ctx = op->b.ne[1];
     uint32_t per_key = (uint32_t)op->i[0] / key_heads, batch = task->isa->queries;
     uint32_t queries = per_key * task->rows, batches = (queries + batch - 1) / batch;
-    /* More threads than batches: smaller ones read the keys more often, but at the same time. */
+    /* With more threads than batches, use smaller batches: they read the keys more often, but in parallel. */
     while (batch > 1 && batches * key_heads < task->threads) {
         batch = (batch + 1) / 2;
         batches = (queries + batch - 1) / batch;
     }
     uint64_t head_bytes = (uint64_t)n_ctx * d_head * gk_type_block_bytes(op->b.type);
-    /* In turns, not in runs: later rows see more positions. */
+    /* Interleaved, because later rows see more positions. */
     for (uint32_t item = task->thread; item < batches * key_heads; item += task->threads) {
         uint32_t key_head = item % key_heads, start = item / key_heads * batch;
         cpu_attention a = {
@@ -226,7 +226,7 @@ static void elementwise_span(const cpu_task *task, uint32_t t, uint32_t first, u
     else for (uint32_t n = 0; n < count; n++) dst[n] = a[n] * b[n];
 }
 
-/* One row is split by columns, in whole cache lines; more rows by rows. */
+/* Splits one row by columns, in whole cache lines; several rows by rows. */
 static void run_elementwise(const cpu_task *task) {
     uint32_t columns = task->op->a.ne[0], first, last;
     if (task->rows >= task->threads) {
@@ -262,7 +262,7 @@ static void run_argmax(const cpu_task *task) {
     }
 }
 
-/* A sorted list: most elements lose against its last entry at once. */
+/* A sorted list: most elements are rejected by a comparison with its last entry. */
 static void run_topk(const cpu_task *task) {
     const gk_op *op = task->op;
     uint32_t k = (uint32_t)op->i[0], first, last;

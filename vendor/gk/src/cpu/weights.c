@@ -1,4 +1,4 @@
-/* Weights between the layout of GGUF and that of cpu.h. */
+/* Converts weights between the GGUF layout and that of cpu.h. */
 #include "cpu.h"
 #include "host.h"
 
@@ -10,7 +10,7 @@ uint64_t gk_cpu_weight_bytes(uint32_t type, uint64_t ne0, uint64_t ne1) {
     return gk_mul_u64(group, cpu_groups(ne1), &bytes) ? gk_align_u64(bytes, 64) : 0;
 }
 
-/* Where a row has its part of a block. */
+/* Where a row stores its part of a block. */
 typedef struct place {
     unsigned char *quants; /* the row's quad of the first chunk */
     unsigned char *scales; /* of the block */
@@ -27,7 +27,8 @@ static place place_of(unsigned char *weight, const gk_tensor *w, uint64_t row, u
     };
 }
 
-/* Moves `count` pieces of `size` bytes between neighbours in a block of GGUF and places `stride` bytes apart. */
+/* Moves `count` pieces of `size` bytes between consecutive positions in a GGUF block and positions `stride` bytes
+ * apart. */
 static void move(bool in, unsigned char *there, unsigned char *here, size_t count, size_t stride, size_t size) {
     for (size_t n = 0; n < count; n++) {
         if (in) memcpy(there + n * stride, here + n * size, size);
@@ -35,7 +36,7 @@ static void move(bool in, unsigned char *there, unsigned char *here, size_t coun
     }
 }
 
-/* Moves a block of GGUF to its place, or back. */
+/* Moves a GGUF block to its place, or back. */
 static void move_block(bool in, uint32_t type, place p, unsigned char *block) {
     unsigned char *halves = p.scales + 2 * p.lane;
     switch (type) {
@@ -77,7 +78,7 @@ static void put_blocks(const cpu_isa *isa, unsigned char *weight, const gk_tenso
     }
 }
 
-/* Which element of a weight of a plain type lies there. */
+/* Which element of a weight of a plain type is stored at this row and k. */
 static uint64_t plain_place(const cpu_isa *isa, const gk_tensor *w, uint64_t row, uint64_t k) {
     const uint64_t group = row / CPU_GROUP * CPU_GROUP * w->ne[0], lane = row % CPU_GROUP;
     const bool paired = isa->bf16_pairs && w->type == GK_BF16 && (k | 1) < w->ne[0];

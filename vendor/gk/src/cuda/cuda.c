@@ -1,4 +1,4 @@
-/* The CUDA backend: what is NVIDIA's own. The rest is in ../gpu, which ROCm shares. */
+/* The CUDA backend: the NVIDIA-specific part. The rest is in ../gpu, which ROCm shares. */
 #define GK_GPU_ID "cuda"
 #include "plan.h"
 
@@ -19,7 +19,7 @@ static const char *const cuda_libraries[] = {
 #endif
     NULL};
 
-/* The first word of digits and dots in `NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  ...`. */
+/* Extracts the first word of digits and dots in `NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  ...`. */
 static void cuda_parse_module_version(const char *line, char *out, size_t capacity) {
     out[0] = '\0';
     for (const char *at = line; *at && *at != '\n'; at++) {
@@ -58,38 +58,38 @@ static void cuda_describe(const gpu_api *api, int device, gk_device_info *info) 
     else gk_text(info->driver, sizeof info->driver, "CUDA %d.%d", version / 1000, version % 1000 / 10);
 }
 
-/* Failures whose usual cause is known, so that the reader need not look it up. */
+/* Explains failures with a well-known cause. */
 static gk_status cuda_explain(const gpu_api *api, int result, char *why, size_t capacity) {
     const char *library = api->library;
     switch (result) {
     case GPU_STUB_LIBRARY:
-        gk_text(why, capacity, "`%s` is the toolkit's stub for linking, not a driver: take its folder out of the library path", library);
+        gk_text(why, capacity, "`%s` is the toolkit's stub for linking, not a driver: remove its folder from the library path", library);
         return GK_NO_DRIVER;
     case GPU_NOT_INITIALIZED:
-        gk_text(why, capacity, "`%s` does not start (3): this process was forked from one that uses CUDA; start it as a program of its own", library);
+        gk_text(why, capacity, "`%s` does not start (3): this process was forked from one that uses CUDA; start it as a separate process", library);
         return GK_FAILED;
     case GPU_NO_DEVICE:
         gk_text(why, capacity, "`%s` works, but no NVIDIA GPU answers (or `CUDA_VISIBLE_DEVICES` hides all of them)", library);
         return GK_NO_DEVICE;
     case GPU_SYSTEM_NOT_READY:
-        gk_text(why, capacity, "the GPU system is not ready (802): start the service `nvidia-fabricmanager`");
+        gk_text(why, capacity, "the GPU fabric is not ready (802): start the service `nvidia-fabricmanager`");
         return GK_FAILED;
     case GPU_DRIVER_MISMATCH:
         gk_text(why, capacity, "`%s` and the loaded kernel module are of different driver versions (803): reboot", library);
         return GK_FAILED;
     case GPU_COMPAT_NOT_SUPPORTED:
-        gk_text(why, capacity, "`%s` comes from a cuda-compat package, which this GPU does not allow (804): take it out of the library path",
+        gk_text(why, capacity, "`%s` comes from a cuda-compat package, which this GPU does not support (804): remove it from the library path",
                 library);
         return GK_TOO_OLD;
     case GPU_UNKNOWN:
-        gk_text(why, capacity, "`%s` gives an unknown error (999): often `/dev/nvidia-uvm` is missing (run `nvidia-modprobe -u`) or a reboot is due",
+        gk_text(why, capacity, "`%s` returned an unknown error (999): often `/dev/nvidia-uvm` is missing (run `nvidia-modprobe -u`) or a reboot is needed",
                 library);
         return GK_FAILED;
     default: return GK_OK;
     }
 }
 
-/* Machine code needs a driver of the toolkit's major version or newer, PTX one that is as new as the toolkit. */
+/* Machine code needs a driver of the toolkit's major version or newer; PTX needs a driver as new as the toolkit. */
 static void cuda_advise(const gpu_api *api, int device, int result, char *advice, size_t capacity) {
     int major = 0;
     int minor = 0;
@@ -109,13 +109,13 @@ static void cuda_advise(const gpu_api *api, int device, int result, char *advice
     case GPU_INVALID_SOURCE:
     case GPU_NO_BINARY:
         if (result == GPU_UNSUPPORTED_PTX || newer)
-            gk_text(advice, capacity, "the driver is for CUDA %d.%d and this GPU is sm_%d%d: update the driver, or build with CUDA %d.%d or older for `%d%d-real`",
+            gk_text(advice, capacity, "the driver supports CUDA %d.%d and this GPU is sm_%d%d: update the driver, or build with CUDA %d.%d or older for `%d%d-real`",
                     driver / 100, driver % 100, major, minor, driver / 100, driver % 100, major, minor);
         else
             gk_text(advice, capacity, "this GPU is sm_%d%d: build with `CUDAARCHS=%d%d-real` or an older number", major, minor, major, minor);
         return;
     case GPU_NO_JIT:
-        gk_text(advice, capacity, "there is no machine code for sm_%d%d, and the driver's `libnvidia-ptxjitcompiler.so.1` is missing", major, minor);
+        gk_text(advice, capacity, "the library has no machine code for sm_%d%d, and the driver's `libnvidia-ptxjitcompiler.so.1` is missing", major, minor);
         return;
     default: return;
     }

@@ -1,6 +1,6 @@
-/* The driver as a table of functions, filled at run time from the vendor's library. CUDA's driver API and HIP have
- * the same shape, and src/sycl/driver.cpp has it too, so one table with a column of names for each serves all; nothing of a
- * vendor's headers is needed. Included once, by cuda.c, rocm.c or sycl.c, like every header of this folder with functions in it. */
+/* The driver as a table of functions, filled at run time from the vendor's library. CUDA's driver API, HIP and
+ * src/sycl/driver.cpp have the same shape, so one table with a column of names for each is enough; no vendor headers
+ * are needed. Included once, by cuda.c, rocm.c or sycl.c, like every header of this folder that defines functions. */
 #ifndef GK_GPU_API_H
 #define GK_GPU_API_H
 
@@ -17,8 +17,8 @@
 #include "gk_internal.h"
 #include "results.h"
 
-/* X(field, parameters, name in CUDA, in HIP, in our own SYCL driver, needed). An empty name: that one has no such function.
- * Device addresses are 64-bit numbers, handles are pointers; a result is an int. */
+/* X(field, parameters, name in CUDA, in HIP, in gk's SYCL driver, required). An empty name: that driver has no such
+ * function. Device addresses are 64-bit numbers, handles are pointers; a result is an int. */
 #define GPU_FUNCTIONS(X) \
     X(init, (unsigned flags), "cuInit", "hipInit", "gk_sycl_init", 1) \
     X(driver_version, (int *version), "cuDriverGetVersion", "hipDriverGetVersion", "gk_sycl_driver_version", 1) \
@@ -79,22 +79,22 @@ typedef struct gpu_api {
     char library[96];                                      /* the name that was opened */
 } gpu_api;
 
-/* SYCL's is HIP's, with a text for the driver and attributes. */
+/* SYCL has the shape of HIP, plus a text for the driver and attributes. */
 typedef enum gpu_shape { GPU_CUDA, GPU_HIP, GPU_SYCL } gpu_shape;
 
-/* What cuda.c, rocm.c and sycl.c say about themselves. */
+/* What cuda.c, rocm.c and sycl.c define for the shared code. */
 typedef struct gpu_vendor {
     const char *driver;         /* "the CUDA driver" */
-    const char *const *libraries; /* names in order, then NULL */
+    const char *const *libraries; /* names in search order, then NULL */
     gpu_shape shape;            /* which column of GPU_FUNCTIONS */
-    const char *toolkit;        /* what compiled the image: "CUDA 13.0"; empty if not known */
+    const char *toolkit;        /* what compiled the image: "CUDA 13.0"; empty if unknown */
     const char *architectures;  /* what the image was compiled for */
-    const unsigned char *image; /* NULL: the driver brings its own */
+    const unsigned char *image; /* NULL: the driver has its own */
     /* Fills arch, driver and kind of one device. */
     void (*describe)(const gpu_api *, int device, gk_device_info *);
     /* Status and text for a result of init or device_count, or GK_OK to use the common ones. */
     gk_status (*explain)(const gpu_api *, int result, char *why, size_t capacity);
-    /* What to do where the image cannot be loaded on a device; empty if that is not known. */
+    /* What to do if the image cannot be loaded on a device; empty if unknown. */
     void (*advise)(const gpu_api *, int device, int result, char *advice, size_t capacity);
 } gpu_vendor;
 
@@ -104,7 +104,7 @@ static gpu_symbol gpu_find_symbol(void *library, const char *name) {
 #ifdef _WIN32
     return (gpu_symbol)GetProcAddress((HMODULE)library, name);
 #else
-    /* POSIX lets an object pointer from dlsym hold a function; ISO C has no cast for it. */
+    /* POSIX guarantees that an object pointer from dlsym can hold a function; ISO C has no cast for it. */
     gpu_symbol function = NULL;
     void *object = dlsym(library, name);
     memcpy(&function, &object, sizeof function);
@@ -115,7 +115,8 @@ static gpu_symbol gpu_find_symbol(void *library, const char *name) {
 /* Drivers stay loaded: they start threads and handlers that do not survive being unloaded. */
 static void *gpu_open_library(const char *name, char *why, size_t capacity) {
 #ifdef _WIN32
-    /* A name is looked for in the system's folders, a path is taken as it is; never the current folder. */
+    /* A name is searched for in the system's folders, a path is used unchanged; the current folder is never
+     * searched. */
     void *library = (void *)LoadLibraryExA(name, NULL, strchr(name, '\\') ? LOAD_WITH_ALTERED_SEARCH_PATH
                                                                            : LOAD_LIBRARY_SEARCH_DEFAULT_DIRS);
     if (!library) gk_text(why, capacity, "`%s`: error %lu", name, (unsigned long)GetLastError());
@@ -143,7 +144,7 @@ static gk_status gpu_api_load(const gpu_vendor *vendor, gpu_api *api, char *why,
         if (!library && !first[0]) memcpy(first, reason, sizeof first);
     }
     if (!library) {
-        gk_text(why, why_capacity, "%s is not here: looked for %s (%s)", vendor->driver, names, first);
+        gk_text(why, why_capacity, "%s was not found: looked for %s (%s)", vendor->driver, names, first);
         return GK_NO_DRIVER;
     }
     static const struct {
@@ -162,7 +163,7 @@ static gk_status gpu_api_load(const gpu_vendor *vendor, gpu_api *api, char *why,
         if (!name[0]) continue;
         gpu_symbol symbol = gpu_find_symbol(library, name);
         if (!symbol && functions[i].needed) {
-            gk_text(why, why_capacity, "`%s` has no function `%s`: %s is too old, or the file is not it", api->library,
+            gk_text(why, why_capacity, "`%s` has no function `%s`: %s is too old, or this is not its library", api->library,
                     name, vendor->driver);
             return GK_TOO_OLD;
         }
@@ -171,7 +172,7 @@ static gk_status gpu_api_load(const gpu_vendor *vendor, gpu_api *api, char *why,
     return GK_OK;
 }
 
-/* The driver's own words for a result. */
+/* The driver's text for a result. */
 static const char *gpu_result_text(const gpu_api *api, int result) {
     const char *text = NULL;
     if (api->hip_error_text) text = api->hip_error_text(result);

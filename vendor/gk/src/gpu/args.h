@@ -1,34 +1,34 @@
-/* What the host (C) and the kernels (CUDA, HIP, SYCL) agree on: the one argument block, the names of the
- * kernels, the shapes of their thread blocks. Included by both, so it holds declarations only. */
+/* Shared by the host (C) and the kernels (CUDA, HIP, SYCL): the argument block, the names of the kernels and the
+ * shapes of their thread blocks. Contains declarations only. */
 #ifndef GK_GPU_ARGS_H
 #define GK_GPU_ARGS_H
 
 #include "gk.h"
 
-/* Every kernel takes this one block by value. A field that a kernel does not use is 0. */
+/* Every kernel receives this block by value. Fields that a kernel does not use are 0. */
 typedef struct gk_gpu_args {
     uint64_t dst, a, b, c, d; /* device addresses of the operands */
     uint64_t aux;          /* scratch of split attention */
-    uint64_t step;         /* the gk_step of this device */
+    uint64_t step;         /* address of the gk_step on this device */
     uint32_t dst_stride, a_stride, b_stride, c_stride, d_stride; /* elements from row to row; 0 repeats one row */
     uint32_t width;        /* elements in a row of dst; matmul: n_out */
-    uint32_t rows;         /* rows that the plan has room for */
+    uint32_t rows;         /* rows of the plan */
     uint32_t depth;        /* matmul: k; embed: vocabulary; rmsnorm: group; topk: k; step: length of the history */
     uint32_t flags;        /* gk_op.flags */
-    uint32_t vector;       /* rows of weight and activation start on 16 bytes */
-    uint32_t plane[3];     /* where planes 1 to 3 of a weight begin, in units of 64 bytes from it */
+    uint32_t vector;       /* rows of weight and activation are aligned to 16 bytes */
+    uint32_t plane[3];     /* start of planes 1 to 3 of a weight, in units of 64 bytes from it */
     uint32_t n_head, n_head_kv, d_head, n_rot, n_ctx;
-    uint32_t splits;       /* attention: most splits of the cached positions */
+    uint32_t splits;       /* attention: maximum number of splits of the cached positions */
     float scale;           /* attention and softmax: factor; rmsnorm and norm_matvec: epsilon */
-    gk_step start;         /* set_step: what to store */
+    gk_step start;         /* set_step: the value to store */
 } gk_gpu_args;
 
-/* What the `describe` kernel reports, so that the host need not ask the driver for numbers whose ids differ
- * between driver versions. */
+/* Reported by the `describe` kernel, so that the host does not have to query the driver for attributes whose ids
+ * differ between versions. */
 typedef struct gk_gpu_description {
     uint32_t magic; /* GK_GPU_MAGIC */
     uint32_t args_bytes;
-    uint32_t warp;  /* lanes that run together: 32 or 64 */
+    uint32_t warp;  /* threads per warp: 32 or 64 */
     uint32_t reserved;
 } gk_gpu_description;
 
@@ -36,15 +36,15 @@ enum {
     GK_GPU_MAGIC = 0x676b3031,
     GK_GPU_THREADS = 256,        /* row and element kernels */
 #ifdef GK_GPU_SYCL
-    GK_GPU_SELECT_THREADS = 256, /* of Intel's GPUs many have no larger work-groups */
+    GK_GPU_SELECT_THREADS = 256, /* many Intel GPUs have no larger work-groups */
 #else
-    GK_GPU_SELECT_THREADS = 1024, /* argmax, topk: one block works on a whole vocabulary */
+    GK_GPU_SELECT_THREADS = 1024, /* argmax, topk: one block processes a whole vocabulary */
 #endif
     GK_GPU_MATVEC_THREADS = 128,
     GK_GPU_TILE = 64,            /* matmul_tile: n_out x tokens of one block */
     GK_GPU_ATTENTION_THREADS = 128,
     GK_GPU_MAX_HEAD = 256,       /* largest d_head */
-    GK_GPU_SPLIT_LEAST = 64,     /* positions that are worth a block of their own */
+    GK_GPU_SPLIT_LEAST = 64,     /* minimum number of positions for a separate block */
     GK_GPU_SPLITS_MOST = 64,
     GK_GPU_TOPK_MOST = 256
 };
@@ -52,8 +52,9 @@ enum {
 /* Rows of a weight that one warp of matvec computes. */
 #define GK_GPU_MATVEC_ROWS(type_is_block, columns) ((type_is_block) && (columns) == 1 ? 4u : 2u)
 
-/* X(name) for every kernel, in the order of their numbers. Families are laid out so that the host can compute
- * a number: matvec_<type>_<columns>, so also norm_matvec and gate_up, its fused forms; split_<cache type>_<queries>_<head size class>. */
+/* X(name) for every kernel, in the order of their numbers. Families are laid out so that the host can compute a
+ * number: matvec_<type>_<columns>, likewise its fused forms norm_matvec and gate_up; split_<cache
+ * type>_<queries>_<head size class>. */
 #define GK_GPU_MATVECS(X, kind) \
     X(kind##_f32_1) X(kind##_f32_2) X(kind##_f32_4) X(kind##_f32_8) \
     X(kind##_f16_1) X(kind##_f16_2) X(kind##_f16_4) X(kind##_f16_8) \

@@ -1,4 +1,4 @@
-/* The table of gk.h for the `vendor` and GK_GPU_ID that the including file defined. */
+/* The gk_backend table for the `vendor` and GK_GPU_ID that the including file defines. */
 #ifndef GK_GPU_BACKEND_H
 #define GK_GPU_BACKEND_H
 
@@ -9,7 +9,7 @@ static gk_status backend_enumerate(gk_device_info *out, int capacity, int *count
 }
 
 static gk_status backend_open(int index, const gk_open_options *options, gk_device **out, char *why, size_t why_capacity) {
-    (void)options; /* neither threads nor a cache: the image holds finished code */
+    (void)options; /* no threads and no cache: the image holds compiled code */
     return gpu_open(&vendor, index, out, why, why_capacity);
 }
 

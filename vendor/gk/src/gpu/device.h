@@ -1,4 +1,4 @@
-/* Devices and buffers: enumerate, open, memory, transfers, the repack of weights. */
+/* Devices and buffers: enumerate, open, memory, transfers, repacking of weights. */
 #ifndef GK_GPU_DEVICE_H
 #define GK_GPU_DEVICE_H
 
@@ -48,10 +48,10 @@ static gk_status gpu_fail(gk_device *device, gk_status status, const char *text)
     return status;
 }
 
-/* Turns a result of the driver into a status; `doing` says what was tried. */
+/* Turns a driver result into a status; `doing` names the operation. */
 static gk_status gpu_check(gk_device *device, int result, const char *doing) {
     if (result == GPU_SUCCESS) return GK_OK;
-    /* The driver was started, so it says this in one case only: its state does not go along when a process forks. */
+    /* The driver was started, so it returns this only after a fork: its state is not inherited. */
     const char *remark = result == GPU_NOT_INITIALIZED ? "; a device does not outlive a fork: open it in the child" : "";
     gk_text(device->error, sizeof device->error, "%s: %s (%d)%s", doing, gpu_result_text(&device->api, result), result, remark);
     return gpu_status_of(result);
@@ -59,7 +59,7 @@ static gk_status gpu_check(gk_device *device, int result, const char *doing) {
 
 /* ---- the current device of this thread ---- */
 
-/* Calls act on the thread's current device: ours is made current on the way in, the caller's again on the way out. */
+/* Calls act on the thread's current device: makes ours current on entry, and restores the caller's on exit. */
 static gk_status gpu_enter(gk_device *device, int *before) {
     *before = -1;
     if (device->vendor->shape == GPU_CUDA) return gpu_check(device, device->api.context_push(device->context), "selecting the device");
@@ -78,7 +78,7 @@ static void gpu_leave(gk_device *device, int before) {
 
 /* ---- enumerate ---- */
 
-/* Digits of a PCI address in small letters, as Linux writes them. */
+/* Digits of a PCI address in lower case, as Linux writes them. */
 static void gpu_lower(char *text, size_t capacity) {
     text[capacity - 1] = '\0';
     for (char *letter = text; *letter; letter++)
@@ -94,7 +94,7 @@ static void gpu_describe_device(const gpu_vendor *vendor, const gpu_api *api, in
     if (api->device_name(info->name, (int)sizeof info->name, device) != GPU_SUCCESS) info->name[0] = '\0';
     info->name[sizeof info->name - 1] = '\0';
     if (api->device_memory(&total, device) == GPU_SUCCESS) info->memory_total = total;
-    info->memory_free = info->memory_total; /* a better number needs a context: gk_backend.memory */
+    info->memory_free = info->memory_total; /* the exact number needs a context: gk_backend.memory */
     info->max_buffer = info->memory_total;
     if (api->device_pci(info->pci, (int)sizeof info->pci, device) != GPU_SUCCESS) info->pci[0] = '\0';
     gpu_lower(info->pci, sizeof info->pci);
@@ -120,7 +120,7 @@ static gk_status gpu_enumerate(const gpu_vendor *vendor, gk_device_info *out, in
 
 /* ---- open and close ---- */
 
-/* Runs the kernel that reports how it was compiled: proves that launching and copying work on this device. */
+/* Runs the kernel that reports how it was compiled, which proves that launches and copies work on this device. */
 static gk_status gpu_meet_kernels(gk_device *device) {
     gk_gpu_args args;
     gk_gpu_description seen;
@@ -134,7 +134,7 @@ static gk_status gpu_meet_kernels(gk_device *device) {
     if (result == GPU_SUCCESS) result = device->api.stream_wait(device->stream);
     if (result != GPU_SUCCESS) return gpu_check(device, result, "running a first kernel");
     if (seen.magic != GK_GPU_MAGIC || seen.args_bytes != sizeof args || (seen.warp != 32 && seen.warp != 64))
-        return gpu_fail(device, GK_FAILED, "a first kernel ran and gave a wrong answer");
+        return gpu_fail(device, GK_FAILED, "a first kernel returned a wrong result");
     device->warp = seen.warp;
     return GK_OK;
 }
@@ -169,7 +169,7 @@ static gk_status gpu_prepare(gk_device *device) {
     return status;
 }
 
-/* Also for a device that cannot be reached any more: what lies in the host's memory goes in any case. */
+/* Also works for a device that is lost: host memory is always freed. */
 static void gpu_release_all(gk_device *device) {
     gpu_plan_release_all(device);
     while (device->buffers) {
@@ -201,7 +201,7 @@ static gk_status gpu_open(const gpu_vendor *vendor, int index, gk_device **out, 
     int before;
     gk_text(why, why_capacity, "%s", "");
     if (!out) {
-        gk_text(why, why_capacity, "open: there is no place for the device");
+        gk_text(why, why_capacity, "open: `out` is NULL");
         return GK_BAD_ARGUMENT;
     }
     *out = NULL;
@@ -213,7 +213,7 @@ static gk_status gpu_open(const gpu_vendor *vendor, int index, gk_device **out, 
     device->vendor = vendor;
     gk_status status = gpu_start(vendor, &device->api, &count, why, why_capacity);
     if (status == GK_OK && (index < 0 || index >= count)) {
-        gk_text(why, why_capacity, "device %d was asked for, and there are %d", index, count);
+        gk_text(why, why_capacity, "device %d was requested, but there are only %d", index, count);
         status = GK_BAD_ARGUMENT;
     }
     if (status != GK_OK) {
@@ -248,7 +248,7 @@ static gk_status gpu_memory(gk_device *device, uint64_t *free_bytes, uint64_t *t
     if (!device) return GK_BAD_ARGUMENT;
     gk_status status = gpu_enter(device, &before);
     if (status != GK_OK) return status;
-    status = gpu_check(device, device->api.memory_info(&available, &total), "asking for free memory");
+    status = gpu_check(device, device->api.memory_info(&available, &total), "querying free memory");
     gpu_leave(device, before);
     if (status != GK_OK) return status;
     if (free_bytes) *free_bytes = available;
@@ -264,7 +264,8 @@ static void gpu_traffic(gk_device *device, gk_traffic *out) {
 
 /* ---- buffers ---- */
 
-/* By the list, not by looking into it: a caller may pass a buffer that was released or belongs to another device. */
+/* Searches the list instead of dereferencing: a caller may pass a buffer that was released or belongs to another
+ * device. */
 static gk_buffer **gpu_find_buffer(gk_device *device, const gk_buffer *buffer) {
     for (gk_buffer **at = &device->buffers; *at; at = &(*at)->next)
         if (*at == buffer) return at;
@@ -277,7 +278,7 @@ static gk_status gpu_alloc(gk_device *device, uint64_t bytes, uint32_t usage, gk
     if (!device || !out) return GK_BAD_ARGUMENT;
     if (usage < GK_USAGE_WEIGHT || usage > GK_USAGE_STAGING) return gpu_fail(device, GK_BAD_ARGUMENT, "alloc: unknown usage");
     if (bytes == 0) return gpu_fail(device, GK_BAD_ARGUMENT, "alloc: a size of 0");
-    if (bytes > SIZE_MAX / 2) return gpu_fail(device, GK_OUT_OF_MEMORY, "alloc: more than any memory has");
+    if (bytes > SIZE_MAX / 2) return gpu_fail(device, GK_OUT_OF_MEMORY, "alloc: the size is too large");
     gk_buffer *buffer = calloc(1, sizeof *buffer);
     if (!buffer) return gpu_fail(device, GK_OUT_OF_MEMORY, "alloc: out of host memory");
     gk_status status = gpu_enter(device, &before);
@@ -319,7 +320,7 @@ static void gpu_release(gk_device *device, gk_buffer *buffer) {
     free(buffer);
 }
 
-/* Both directions wait, so `source` and `destination` are the caller's again on return. */
+/* Transfers in both directions wait, so the caller may reuse its memory on return. */
 static gk_status gpu_up(gk_device *device, uint64_t to, const void *from, uint64_t bytes) {
     int result = device->api.copy_up(to, from, (size_t)bytes, device->stream);
     if (result == GPU_SUCCESS) result = device->api.stream_wait(device->stream);
@@ -330,7 +331,7 @@ static gk_status gpu_up(gk_device *device, uint64_t to, const void *from, uint64
 static gk_status gpu_transfer_check(gk_device *device, const gk_buffer *buffer, uint64_t offset, const void *host, uint64_t bytes) {
     if (!device) return GK_BAD_ARGUMENT;
     if (!buffer || !gpu_find_buffer(device, buffer)) return gpu_fail(device, GK_BAD_ARGUMENT, "not a buffer of this device");
-    if (!gk_range_fits(offset, bytes, buffer->bytes)) return gpu_fail(device, GK_BAD_ARGUMENT, "a range outside the buffer");
+    if (!gk_range_fits(offset, bytes, buffer->bytes)) return gpu_fail(device, GK_BAD_ARGUMENT, "the range is outside the buffer");
     if (!host && bytes) return gpu_fail(device, GK_BAD_ARGUMENT, "no host memory given");
     return GK_OK;
 }
@@ -376,7 +377,7 @@ static uint64_t gpu_weight_bytes(gk_device *device, uint32_t type, uint64_t ne0,
     return device ? gk_planes_bytes(type, ne0, ne1) : 0;
 }
 
-/* Rows of blocks, pulled apart into planes in chunks of about 4 MiB. */
+/* Splits rows of blocks into planes, in chunks of about 4 MiB. */
 static gk_status gpu_put_blocks(gk_device *device, uint64_t address, const gk_tensor *dst, const gk_planes *planes,
                                 const unsigned char *rows, uint64_t first, uint64_t count) {
     const uint64_t most = (4u << 20) / planes->block_bytes;

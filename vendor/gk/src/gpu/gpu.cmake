@@ -1,9 +1,9 @@
-# What src/cuda and src/rocm share: the files that the device code is made of.
+# Shared by src/cuda and src/rocm: the sources of the device code.
 include_guard()
 
 set(GK_GPU_DIR "${CMAKE_CURRENT_LIST_DIR}")
 set(GK_GPU_KERNELS "${GK_GPU_DIR}/kernels.cu")
-# Listed by hand: nvcc and hipcc can write dependency files, but not every generator reads them.
+# An explicit list: nvcc and hipcc can write dependency files, but not every generator reads them.
 set(GK_GPU_KERNEL_DEPENDS
   "${GK_GPU_DIR}/kernels.cu"
   "${GK_GPU_DIR}/args.h"

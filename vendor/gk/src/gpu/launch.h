@@ -1,4 +1,4 @@
-/* From an op to its kernel launches: which kernel, how many blocks, which arguments. Pure, given the device's warp. */
+/* Maps an op to its kernel launches: kernel, number of blocks, arguments. Pure for a given warp size. */
 #ifndef GK_GPU_LAUNCH_H
 #define GK_GPU_LAUNCH_H
 
@@ -15,10 +15,10 @@ typedef struct gpu_launch {
 enum {
     GPU_MOST_LAUNCHES = 2,   /* of one op */
     GPU_MOST_OPS = 1 << 20,  /* of one plan */
-    GPU_MATVEC_TOKENS = 16,  /* above it, the tiled kernel */
-    GPU_FUSED_TOKENS = 8,    /* above it, products are not fused: their weights would be read twice */
+    GPU_MATVEC_TOKENS = 16,  /* above this, the tiled kernel */
+    GPU_FUSED_TOKENS = 8,    /* above this, products are not fused: their weights would be read twice */
     GPU_SPLIT_TOKENS = 8,
-    GPU_GRID_Y_MOST = 65535, /* the same on all devices, and for z */
+    GPU_GRID_Y_MOST = 65535, /* limit of all devices; z has the same */
     GPU_ROW_BLOCKS_MOST = 1024
 };
 
@@ -27,7 +27,7 @@ static uint32_t gpu_least(uint32_t x, uint32_t y) { return x < y ? x : y; }
 
 static uint64_t gpu_address(const gk_tensor *t) { return t->buffer ? t->buffer->address + t->offset : 0; }
 
-/* The place of a type in every family of kernels; caches and copies know the first two only. */
+/* Index of a type in every family of kernels; caches and copies support only the first two. */
 static int gpu_type_index(uint32_t type) {
     static const uint32_t types[] = {GK_F32, GK_F16, GK_BF16, GK_Q8_0, GK_Q4_0, GK_Q4_K, GK_Q6_K};
     int index = 0;
@@ -35,7 +35,7 @@ static int gpu_type_index(uint32_t type) {
     return index;
 }
 
-/* What most ops have in common: addresses, strides, rows. */
+/* Fills what most ops have in common: addresses, strides, rows. */
 static gpu_launch gpu_begin_launch(const gk_device *device, const gk_op *op, int kernel) {
     gpu_launch launch;
     memset(&launch, 0, sizeof launch);
@@ -59,20 +59,20 @@ static gpu_launch gpu_begin_launch(const gk_device *device, const gk_op *op, int
     return launch;
 }
 
-/* Where the reader of kernels/weight.cuh finds the planes of operand a. */
+/* Sets the plane offsets of operand a for kernels/weight.cuh. */
 static void gpu_set_planes(const gk_op *op, gpu_launch *launch) {
     gk_planes planes;
-    if (!gk_planes_of(op->a.type, op->a.ne[0], op->a.ne[1], &planes)) return; /* its size was asked for before */
+    if (!gk_planes_of(op->a.type, op->a.ne[0], op->a.ne[1], &planes)) return; /* cannot fail: the size was computed before */
     for (uint32_t p = 1; p < GK_PLANES; p++) launch->args.plane[p - 1] = gk_plane_units(&planes, p);
 }
 
-/* Blocks over the elements of a row, and over the rows: for kernels with GK_FOR_ELEMENTS. */
+/* Sets the grid for kernels with GK_FOR_ELEMENTS: blocks over the elements of a row, and over the rows. */
 static void gpu_cover(gpu_launch *launch, uint32_t elements) {
     launch->grid[0] = gpu_least(gpu_divide_up(elements, GK_GPU_THREADS), GPU_ROW_BLOCKS_MOST);
     launch->grid[1] = gpu_least(launch->args.rows, GPU_GRID_Y_MOST);
 }
 
-/* The first kernel of a family of matvec. */
+/* The first kernel of a matvec family. */
 static int gpu_matvec_family(uint16_t code) {
     switch (code) {
     case GK_OP_NORM_MATMUL: return GPU_KERNEL_norm_matvec_f32_1;
@@ -111,12 +111,12 @@ static uint32_t gpu_matmul(const gk_device *device, const gk_op *op, gpu_launch 
     return 1;
 }
 
-/* Most parts that the cached positions are divided into. */
+/* Maximum number of splits of the cached positions. */
 static uint32_t gpu_splits(const gk_op *op) {
     return gpu_least(gpu_divide_up(op->b.ne[1], GK_GPU_SPLIT_LEAST), GK_GPU_SPLITS_MOST);
 }
 
-/* Bytes of scratch that a supported op needs: maximum, sum and values of each part. All factors but n_head are
+/* Bytes of scratch that a supported op needs: maximum, sum and values of each split. All factors but n_head are
  * below 2^9, so the product fits. */
 static uint64_t gpu_scratch_bytes(const gk_op *op) {
     if (op->code != GK_OP_ATTENTION || op->a.ne[1] > GPU_SPLIT_TOKENS) return 0;
@@ -145,7 +145,7 @@ static uint32_t gpu_attention(const gk_device *device, const gk_op *op, gpu_laun
     const uint32_t group = launch.args.n_head / launch.args.n_head_kv;
     const uint32_t queries = group == 1 ? 0 : group == 2 ? 1 : group <= 4 ? 2 : 3; /* 2^queries at once */
     const uint32_t size = d_head <= 64 ? 0 : d_head <= 128 ? 1 : 2;
-    const uint32_t each = gpu_divide_up(64u << size, device->warp); /* elements of a lane */
+    const uint32_t each = gpu_divide_up(64u << size, device->warp); /* elements per lane */
     launch.kernel = GPU_KERNEL_split_f32_1_64 + type * 12 + (int)(queries * 3 + size);
     launch.args.vector = d_head % each == 0;
     launch.args.splits = gpu_splits(op);
@@ -168,7 +168,7 @@ static void gpu_rmsnorm(const gk_op *op, gpu_launch *launch) {
     launch->args.scale = op->f[0];
     launch->grid[0] = op->a.ne[0] / group;
     launch->grid[1] = gpu_least(launch->args.rows, GPU_GRID_Y_MOST);
-    if (group <= 128) launch->block = 64; /* one group per head: more threads would idle */
+    if (group <= 128) launch->block = 64; /* one group per head: more threads would be idle */
 }
 
 static void gpu_rope(const gk_op *op, gpu_launch *launch) {
@@ -253,7 +253,7 @@ static uint32_t gpu_launches_of(const gk_device *device, const gk_op *op, gpu_la
     return 1;
 }
 
-/* Rules of these kernels beyond those of gk.h. NULL, or why there is no kernel. */
+/* Limits of these kernels beyond the rules of gk.h. NULL, or why there is no kernel. */
 static const char *gpu_unsupported(const gk_device *device, const gk_op *op) {
     gpu_launch launches[GPU_MOST_LAUNCHES];
     if (op->code == GK_OP_ATTENTION && op->i[2] > GK_GPU_MAX_HEAD) return "attention: heads of more than 256 elements";

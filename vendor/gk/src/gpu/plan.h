@@ -1,4 +1,4 @@
-/* Plans: a list of launches, replayed as a graph where the driver has graphs. */
+/* Plans: a list of launches, replayed as a graph if the driver has graphs. */
 #ifndef GK_GPU_PLAN_H
 #define GK_GPU_PLAN_H
 
@@ -28,7 +28,7 @@ static uint64_t gpu_bounds_weight(void *context, uint32_t type, uint64_t ne0, ui
     return gpu_weight_bytes(context, type, ne0, ne1);
 }
 
-/* Bounds and our own rules, for an op that gk_op_check has passed. */
+/* Checks bounds and the limits of the kernels, for an op that gk_op_check has accepted. */
 static gk_status gpu_op_check(gk_device *device, const gk_op *op, uint32_t index) {
     const gk_bounds bounds = {device, gpu_bounds_buffer, gpu_bounds_weight};
     const char *error = gk_op_bounds(op, &bounds);
@@ -46,7 +46,7 @@ static gk_status gpu_supports(gk_device *device, const gk_op *op) {
 
 static gk_status gpu_launch_one(gk_device *device, const gpu_launch *launch) {
     void *parameters[1];
-    gk_gpu_args args = launch->args; /* the driver takes its own copy before it returns */
+    gk_gpu_args args = launch->args; /* the driver copies it before it returns */
     parameters[0] = &args;
     return gpu_check(device,
                      device->api.launch(device->functions[launch->kernel], launch->grid[0], launch->grid[1], launch->grid[2],
@@ -60,14 +60,15 @@ static gk_status gpu_launch_all(gk_device *device, const gk_plan *plan) {
     return status;
 }
 
-/* Whether a step of making a graph worked; if not, the plan's note says which did not. */
+/* True if a step of creating the graph succeeded; otherwise records the failed step in the plan's note. */
 static bool gpu_graph_step(gk_device *device, gk_plan *plan, int result, const char *doing) {
     if (result == GPU_SUCCESS) return true;
     gk_text(plan->note, sizeof plan->note, "%s failed: %s (%d)", doing, gpu_result_text(&device->api, result), result);
     return false;
 }
 
-/* Did the capture take every launch? Early HIP has calls that pass a capture by, and such a graph does nothing. */
+/* Did the capture record every launch? Early HIP versions have calls that bypass a capture, and such a graph does
+ * nothing. */
 static bool gpu_captured_all(gk_device *device, gk_plan *plan, void *captured) {
     size_t nodes = 0;
     if (!device->api.graph_nodes) return true;
@@ -77,21 +78,21 @@ static bool gpu_captured_all(gk_device *device, gk_plan *plan, void *captured) {
     return false;
 }
 
-/* A graph saves the cost of each launch. Without one the plan works the same, so a failure here is not an error; `note` has the
- * reason. */
+/* A graph saves the cost of each launch. The plan also works without one, so a failure here is not an error; `note`
+ * has the reason. */
 static void gpu_make_graph(gk_device *device, gk_plan *plan) {
     const gpu_api *api = &device->api;
     void *captured = NULL;
     if (!api->capture_begin || !api->capture_end || !api->graph_instantiate || !api->graph_launch ||
         !api->graph_executable_destroy || !api->graph_destroy) {
-        gk_text(plan->note, sizeof plan->note, "`%s` has no functions for graphs", api->library);
+        gk_text(plan->note, sizeof plan->note, "`%s` does not support graphs", api->library);
         return;
     }
     if (!gpu_graph_step(device, plan, api->capture_begin(device->stream, GPU_CAPTURE_RELAXED), "starting the capture")) return;
     const gk_status launched = gpu_launch_all(device, plan);
     const int ended = api->capture_end(device->stream, &captured);
     if (launched != GK_OK) gk_text(plan->note, sizeof plan->note, "a launch in the capture failed: %s", device->error);
-    else if (gpu_graph_step(device, plan, ended, "ending the capture") && !captured) gk_text(plan->note, sizeof plan->note, "the capture gave no graph");
+    else if (gpu_graph_step(device, plan, ended, "ending the capture") && !captured) gk_text(plan->note, sizeof plan->note, "the capture returned no graph");
     else if (captured && ended == GPU_SUCCESS && gpu_captured_all(device, plan, captured)) {
         const int made = api->graph_instantiate(&plan->graph, captured, 0);
         if (!gpu_graph_step(device, plan, made, "instantiating the graph")) plan->graph = NULL;
@@ -201,7 +202,7 @@ static gk_status gpu_plan_run(gk_device *device, gk_plan *plan, const gk_step *s
 
 static gk_status gpu_plan_info(gk_device *device, gk_plan *plan, gk_plan_info *out) {
     if (!device) return GK_BAD_ARGUMENT;
-    if (!out) return gpu_fail(device, GK_BAD_ARGUMENT, "plan_info: no place for the result");
+    if (!out) return gpu_fail(device, GK_BAD_ARGUMENT, "plan_info: `out` is NULL");
     if (!plan || !gpu_find_plan(device, plan)) return gpu_fail(device, GK_BAD_ARGUMENT, "plan_info: not a plan of this device");
     memset(out, 0, sizeof *out);
     out->launches = plan->count;

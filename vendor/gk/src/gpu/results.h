@@ -1,9 +1,8 @@
-/* Numbers that the hosts and the drivers share. */
+/* Constants shared by the hosts and the drivers. */
 #ifndef GK_GPU_RESULTS_H
 #define GK_GPU_RESULTS_H
 
-/* Results that need an answer of their own; the numbers are the same in CUresult and hipError_t, and src/sycl
- * answers with them too. */
+/* Results with special handling; the numbers are the same in CUresult and hipError_t, and src/sycl uses them too. */
 enum {
     GPU_SUCCESS = 0,
     GPU_INVALID_VALUE = 1,
@@ -38,9 +37,10 @@ enum {
     GPU_UNKNOWN = 999
 };
 
-/* CUdevice_attribute; the last one is SYCL's alone. */
+/* CUdevice_attribute; the last one exists for SYCL only. */
 enum { GPU_ATTRIBUTE_INTEGRATED = 18, GPU_ATTRIBUTE_MAJOR = 75, GPU_ATTRIBUTE_MINOR = 76, GPU_ATTRIBUTE_PROCESSOR = 100000 };
-/* Relaxed: the driver may load a kernel's code at its first launch, which the stricter modes forbid in a capture. */
+/* Relaxed: the driver may load a kernel's code at its first launch, which the stricter modes forbid during a
+ * capture. */
 enum { GPU_STREAM_NON_BLOCKING = 1, GPU_CAPTURE_RELAXED = 2 };
 
 #endif

@@ -1,11 +1,11 @@
-/* Devices: what they are and must have; opening and closing one, its errors, its queue. */
+/* Devices: descriptions and requirements; opening and closing a device, its errors, its queue. */
 #include "metal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 enum {
-    OLDEST_FAMILY = 7, /* M1, A14: the first with reductions over a simdgroup */
+    OLDEST_FAMILY = 7, /* M1, A14: the first family with reductions over a simdgroup */
     NEEDED_THREADGROUP_MEMORY = 32 << 10
 };
 
@@ -21,11 +21,11 @@ gk_status gkmtl_alive(gk_device *device) {
     return device->lost ? gkmtl_fail(device, GK_DEVICE_LOST, "the device was lost before") : GK_OK;
 }
 
-/* ---- what there is ---- */
+/* ---- enumeration ---- */
 
-/* NULL if our kernels run there. */
+/* NULL if the kernels can run on this device, else the reason. */
 static const char *unfit(const gkmtl_facts *facts) {
-    if (facts->family < OLDEST_FAMILY) return "is no GPU of Apple's family 7 (M1, A14) or later";
+    if (facts->family < OLDEST_FAMILY) return "is not a GPU of Apple's family 7 (M1, A14) or later";
     if (facts->threadgroup_memory < NEEDED_THREADGROUP_MEMORY) return "has less than 32 KiB of threadgroup memory";
     return NULL;
 }
@@ -41,9 +41,9 @@ static void fill_info(const gkmtl_facts *facts, gk_device_info *info) {
     info->max_buffer = facts->max_buffer;
 }
 
-/* Calls `found` with each device that our kernels run on, until it says stop. *why: about one that they do not run on. */
+/* Calls `found` with each supported device until it returns false. *why: the reason for the last unsupported one. */
 typedef struct visitor {
-    bool (*found)(struct visitor *, gkmtl_id device, const gkmtl_facts *); /* true: go on */
+    bool (*found)(struct visitor *, gkmtl_id device, const gkmtl_facts *); /* true: continue */
     gk_device_info *infos;
     int capacity, count, wanted;
     gkmtl_id device; /* retained */
@@ -60,7 +60,7 @@ static bool visit(const gkmtl_api *api, visitor *v, gkmtl_id device) {
     return true;
 }
 
-/* The device that v->found stops at is not released here. */
+/* Releases every device except the one that v->found stops at. */
 static void visit_all(const gkmtl_api *api, visitor *v) {
     void *pool = gkmtl_pool_push(api);
     gkmtl_id single, all = gkmtl_new_devices(api, &single);
@@ -90,7 +90,7 @@ static bool take_one(visitor *v, gkmtl_id device, const gkmtl_facts *facts) {
 }
 
 static gk_status none_found(const visitor *v, char *why, size_t why_capacity) {
-    gk_text(why, why_capacity, "%s", v->unfit[0] ? v->unfit : "Metal shows no device");
+    gk_text(why, why_capacity, "%s", v->unfit[0] ? v->unfit : "Metal reports no device");
     return v->unfit[0] ? GK_TOO_OLD : GK_NO_DEVICE;
 }
 
@@ -133,7 +133,7 @@ static gk_status pick(gk_device *device, int index, char *why, size_t why_capaci
 }
 
 gk_status gkmtl_open(int index, const gk_open_options *options, gk_device **out, char *why, size_t why_capacity) {
-    (void)options; /* nothing is rounded, and the system keeps what it has compiled */
+    (void)options; /* nothing is rounded, and the system caches compiled kernels itself */
     gk_text(why, why_capacity, "%s", "");
     if (out == NULL) return GK_BAD_ARGUMENT;
     *out = NULL;
@@ -146,9 +146,9 @@ gk_status gkmtl_open(int index, const gk_open_options *options, gk_device **out,
     if (status == GK_OK) status = pick(device, index, why, why_capacity);
     if (status == GK_OK) {
         device->queue = gkmtl_new_queue(&device->api, device->id);
-        if (device->queue == NULL) status = gkmtl_fail(device, GK_FAILED, "Metal gives no command queue");
+        if (device->queue == NULL) status = gkmtl_fail(device, GK_FAILED, "Metal returned no command queue");
         if (status == GK_OK) status = gkmtl_alloc(device, sizeof(gk_step), GK_USAGE_STATE, &device->step_block);
-        /* Finds out at once whether this system compiles our kernels. */
+        /* Checks at open whether this system compiles the kernels. */
         const gkmtl_variant first = {.kernel = GKMTL_KERNEL_set_step, .threads = GKMTL_WIDTH};
         gkmtl_id pipeline;
         if (status == GK_OK) status = gkmtl_pipeline(device, &first, &pipeline);
@@ -178,7 +178,7 @@ void gkmtl_close(gk_device *device) {
 
 /* ---- the queue ---- */
 
-/* Waits for the oldest command buffer. Those after it see its memory, so one that failed spoils the device. */
+/* Waits for the oldest command buffer. Later ones read its memory, so if it failed the device is lost. */
 static gk_status finish_oldest(gk_device *device) {
     gkmtl_id commands = device->pending[0];
     char text[256] = "";
@@ -201,7 +201,8 @@ gk_status gkmtl_keep_pending(gk_device *device, gkmtl_id commands) {
 gk_status gkmtl_sync(gk_device *device) {
     gk_status status = gkmtl_alive(device);
     while (device->pending_count != 0) {
-        /* All are waited for, also after a failure: they use our buffers. The first failure is the one to tell. */
+        /* Waits for all of them, also after a failure, because they use the device's buffers. Reports the first
+         * failure. */
         char first[sizeof device->error];
         memcpy(first, device->error, sizeof first);
         const gk_status next = finish_oldest(device);

@@ -1,21 +1,22 @@
-/* One op -> the kernels, variants, parameters and grids that compute it. Pure: the same op gives the same launches. */
+/* Maps an op to the kernels, variants, parameters and grids that compute it. Pure: the same op gives the same
+ * launches. */
 #include "metal.h"
 
 enum {
     MAX_SPLITS = 64,       /* of the positions in attention */
-    SPLIT_POSITIONS = 256, /* fewer are not worth a split */
+    SPLIT_POSITIONS = 256, /* smallest number of positions for a split */
     MAX_D_HEAD = 256,
     FEW_TOKENS = 8,        /* up to here matvec.metal reads each weight once for all of them */
-    ITEM_THREADS = 64,     /* for kernels in which threads have nothing to do with each other */
-    MAX_TEAM = 16,         /* threads that reduce one row of scores */
+    ITEM_THREADS = 64,     /* for kernels whose threads are independent */
+    MAX_TEAM = 16,         /* maximum number of threads that reduce one row of scores */
     MATVEC_THREADS = 64,
-    MATMUL_THREADS = 256   /* matmul.metal counts on it */
+    MATMUL_THREADS = 256   /* matmul.metal requires it */
 };
 
 static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 static uint32_t ceil_div(uint32_t a, uint32_t b) { return a / b + (a % b != 0); }
 
-/* For kernels in which a threadgroup reduces `items`: whole simdgroups. */
+/* For kernels in which a threadgroup reduces `items`: a multiple of the simdgroup size. */
 static uint32_t reduction_threads(uint32_t items) {
     uint32_t threads = GKMTL_MAX_THREADS;
     while (threads > GKMTL_WIDTH && threads / 2 >= items) threads /= 2;
@@ -63,14 +64,14 @@ static const char *lower_copy(const gk_op *op, gkmtl_lowered *out) {
     return NULL;
 }
 
-/* What weight.metal wants to know of a weight: its type, whether whole 16-byte pieces of rows may be loaded, and where its
- * planes are. Offsets of weights are multiples of 64. */
+/* Sets the parameters of weight.metal: the type of the weight, whether complete 16-byte pieces of rows can be
+ * loaded, and the positions of its planes. Offsets of weights are multiples of 64. */
 static void set_weight(gkmtl_launch *l, const gk_tensor *w, uint64_t row_stride) {
     const uint32_t piece = w->type == GK_F32 ? 4 : 8;
     gk_planes planes;
     l->variant.special[0] = w->type;
     l->variant.special[1] = w->ne[0] % piece == 0 && row_stride % 4 == 0;
-    if (!gk_planes_of(w->type, w->ne[0], w->ne[1], &planes)) return; /* its size was asked for before */
+    if (!gk_planes_of(w->type, w->ne[0], w->ne[1], &planes)) return; /* cannot fail: the size was computed before */
     for (uint32_t p = 1; p < GK_PLANES; p++) l->arguments.n[4 + p] = gk_plane_units(&planes, p);
 }
 
@@ -102,7 +103,7 @@ static const char *lower_rope(const gk_op *op, gkmtl_lowered *out) {
 /* ---- matmul ---- */
 
 static void lower_matvec(const gk_op *op, uint32_t tokens, gkmtl_lowered *out) {
-    /* More of both take more registers than there are. */
+    /* Larger products of both need more registers than there are. */
     const uint32_t columns = tokens >= 5 ? 8 : tokens >= 3 ? 4 : tokens;
     const uint32_t rows = columns >= 4 ? 2 : 4;
     gkmtl_launch *l = add(out, GKMTL_KERNEL_matvec, MATVEC_THREADS, op);
@@ -133,7 +134,7 @@ static const char *lower_matmul(const gk_op *op, gkmtl_lowered *out) {
 
 /* ---- the cache ---- */
 
-/* Elements of a key that lie side by side. */
+/* Neighbouring elements of a key in the cache. */
 static uint32_t cache_vector(uint32_t d_head) { return d_head % 4 == 0 ? 4 : 1; }
 
 static const char *check_cache(uint32_t d_head, uint32_t n_ctx) {
@@ -151,24 +152,24 @@ static const char *lower_kv_write(const gk_op *op, gkmtl_lowered *out) {
     return NULL;
 }
 
-/* Bytes of threadgroup memory that attention.metal takes. */
+/* Bytes of threadgroup memory that attention.metal needs. */
 static uint32_t attention_memory(uint32_t queries, uint32_t d_head, uint32_t threads, uint32_t team) {
     return 4 * queries * (d_head + threads + team + 3);
 }
 
 typedef struct splitting {
-    uint32_t positions; /* of one split, a multiple of the threads */
+    uint32_t positions; /* positions of one split, a multiple of the threads */
     uint32_t count;
 } splitting;
 
-/* Few threadgroups leave most of a device idle: then the positions are split. */
+/* A few threadgroups leave most of a device idle, so the positions are split. */
 static splitting split_positions(uint32_t n_ctx, uint32_t wanted, uint32_t threads) {
     const uint32_t count = least(least(ceil_div(n_ctx, SPLIT_POSITIONS), MAX_SPLITS), wanted);
     const uint32_t positions = ceil_div(ceil_div(n_ctx, count), threads) * threads;
     return (splitting){.positions = positions, .count = ceil_div(n_ctx, positions)};
 }
 
-/* Joins the splits of the launch before. */
+/* Combines the splits of the previous launch. */
 static void add_merge(const gk_op *op, splitting split, gkmtl_lowered *out) {
     const uint32_t n_head = (uint32_t)op->i[0], d_head = (uint32_t)op->i[2], rows = op->a.ne[1];
     gkmtl_launch *merge = add(out, GKMTL_KERNEL_attention_merge, reduction_threads(d_head), op);

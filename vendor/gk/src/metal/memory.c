@@ -1,5 +1,5 @@
-/* Buffers, and everything that crosses between host and device. All of it is shared memory: a write is a copy by this
- * processor, once nothing is on its way that could read or write there. */
+/* Buffers and transfers between host and device. All memory is shared: a write is a copy by the CPU, after waiting
+ * for pending commands that could access it. */
 #include "metal.h"
 
 #include <stdlib.h>
@@ -14,13 +14,13 @@ uint64_t gkmtl_buffer_bytes(const gk_device *device, const gk_buffer *buffer) {
 }
 
 gk_status gkmtl_alloc(gk_device *device, uint64_t bytes, uint32_t usage, gk_buffer **out) {
-    if (out == NULL) return gkmtl_fail(device, GK_BAD_ARGUMENT, "alloc: no place for the buffer");
+    if (out == NULL) return gkmtl_fail(device, GK_BAD_ARGUMENT, "alloc: `out` is NULL");
     *out = NULL;
     if (bytes == 0) return gkmtl_fail(device, GK_BAD_ARGUMENT, "alloc: 0 bytes");
     if (usage < GK_USAGE_WEIGHT || usage > GK_USAGE_STAGING) {
         return gkmtl_fail(device, GK_BAD_ARGUMENT, "alloc: unknown usage %u", (unsigned)usage);
     }
-    const uint64_t size = gk_align_u64(bytes, 64); /* whole vectors at the end */
+    const uint64_t size = gk_align_u64(bytes, 64); /* a multiple of the vector size */
     if (size == 0 || size > device->max_buffer || size > SIZE_MAX) {
         return gkmtl_fail(device, GK_OUT_OF_MEMORY, "alloc: %llu bytes are above this device's limit of %llu for one buffer",
                           (unsigned long long)bytes, (unsigned long long)device->max_buffer);
@@ -47,7 +47,7 @@ gk_status gkmtl_alloc(gk_device *device, uint64_t bytes, uint32_t usage, gk_buff
 
 void gkmtl_release(gk_device *device, gk_buffer *buffer) {
     if (buffer == NULL || gkmtl_buffer_bytes(device, buffer) == 0) return;
-    /* Work in flight keeps the memory alive by itself. */
+    /* Pending command buffers retain the memory. */
     if (buffer->next != NULL) buffer->next->previous = buffer->previous;
     if (buffer->previous != NULL) buffer->previous->next = buffer->next;
     else device->buffers = buffer->next;
@@ -62,7 +62,7 @@ static gk_status check_range(gk_device *device, const gk_buffer *buffer, uint64_
     const uint64_t size = gkmtl_buffer_bytes(device, buffer);
     if (size == 0) return gkmtl_fail(device, GK_BAD_ARGUMENT, "%s: the buffer does not belong to this device", what);
     if (!gk_range_fits(offset, bytes, size)) {
-        return gkmtl_fail(device, GK_BAD_ARGUMENT, "%s: %llu bytes at %llu pass the end of a buffer of %llu", what,
+        return gkmtl_fail(device, GK_BAD_ARGUMENT, "%s: %llu bytes at offset %llu exceed a buffer of %llu", what,
                           (unsigned long long)bytes, (unsigned long long)offset, (unsigned long long)size);
     }
     if (host == NULL && bytes != 0) return gkmtl_fail(device, GK_BAD_ARGUMENT, "%s: no host memory given", what);
@@ -89,7 +89,7 @@ gk_status gkmtl_read(gk_device *device, gk_buffer *buffer, uint64_t offset, void
     return GK_OK;
 }
 
-/* ---- weights: the planes of planes.h, split straight into place ---- */
+/* ---- weights: split directly into the planes of planes.h ---- */
 
 gk_status gkmtl_weight_put(gk_device *device, const gk_tensor *dst, const void *rows, uint64_t first, uint64_t count) {
     gk_planes planes = {.size = 0};

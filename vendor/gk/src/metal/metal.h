@@ -1,12 +1,12 @@
-/* What the files of the Metal backend share. Symbols start with gkmtl_ and are hidden.
+/* Shared by the files of the Metal backend. Symbols start with gkmtl_ and are hidden.
  *
  *   objc.h, .c  Objective-C and Metal, opened at run time
- *   device.c    devices: descriptions, what they must have, memory; open, close, errors, the queue
+ *   device.c    devices: descriptions, requirements, memory; open, close, errors, the queue
  *   memory.c    buffers, uploads, downloads, repacking of weights
  *   program.c   compiled kernels
  *   lower.c     one op -> dispatches
- *   plan.c      plans: dispatches with all that they need; runs
- *   backend.c   the table of gk.h */
+ *   plan.c      plans: dispatches with their operands and arguments; runs
+ *   backend.c   the gk_backend table */
 #ifndef GKMTL_METAL_H
 #define GKMTL_METAL_H
 
@@ -15,7 +15,7 @@
 
 /* ---- kernels ---- */
 
-/* X(name, helper): the source is common.metal, the helper unless it is `common`, and <name>.metal. */
+/* X(name, helper): the source is common.metal, the helper (unless it is `common`) and <name>.metal. */
 #define GKMTL_KERNELS(X) \
     X(argmax, common) \
     X(attention, cache) \
@@ -42,13 +42,13 @@ typedef enum gkmtl_kernel {
 
 enum {
     GKMTL_MAX_SPECIALS = 6,
-    GKMTL_WIDTH = 32,          /* threads of a simdgroup; the kernels count on it */
-    GKMTL_MAX_THREADS = 256,   /* of a threadgroup; no kernel asks for more */
+    GKMTL_WIDTH = 32,          /* threads of a simdgroup; the kernels require it */
+    GKMTL_MAX_THREADS = 256,   /* of a threadgroup; no kernel uses more */
     GKMTL_OPERANDS = 6,        /* dst, a, b, c, extra, step */
-    GKMTL_MAX_PENDING = 16     /* command buffers that wait to be done */
+    GKMTL_MAX_PENDING = 16     /* command buffers in flight */
 };
 
-/* A kernel compiled with WG = threads and S0 = special[0], S1 = ...; what they mean stands in each kernel. */
+/* A kernel compiled with WG = threads and S0 = special[0], S1 = ...; each kernel documents their meaning. */
 typedef struct gkmtl_variant {
     uint32_t kernel;
     uint32_t threads;
@@ -60,7 +60,7 @@ typedef struct gkmtl_program {
     gkmtl_id pipeline;
 } gkmtl_program;
 
-/* Twin of `arguments` in kernels/common.metal. */
+/* Must match `arguments` in kernels/common.metal. */
 typedef struct gkmtl_arguments {
     uint32_t stride[4]; /* elements from row to row of dst, a, b, c */
     uint32_t n[8];
@@ -73,8 +73,8 @@ typedef struct gkmtl_arguments {
 struct gk_buffer {
     gk_buffer *next, *previous;
     gkmtl_id handle;
-    unsigned char *contents; /* the same memory for us */
-    uint64_t bytes;          /* as asked for */
+    unsigned char *contents; /* mapping of the shared memory */
+    uint64_t bytes;          /* as requested */
 };
 
 struct gk_device {
@@ -98,16 +98,16 @@ struct gk_device {
     char error[512];
 };
 
-/* Remembers a text and returns `status`. */
+/* Stores an error text and returns `status`. */
 gk_status gkmtl_fail(gk_device *, gk_status status, const char *format, ...) GK_PRINTF(3, 4);
 
 gk_status gkmtl_enumerate(gk_device_info *, int capacity, int *count, char *why, size_t why_capacity);
 gk_status gkmtl_open(int index, const gk_open_options *, gk_device **out, char *why, size_t why_capacity);
 void gkmtl_close(gk_device *);
 gk_status gkmtl_memory(gk_device *, uint64_t *free_bytes, uint64_t *total_bytes);
-/* Waits for everything that was committed. What fails here failed on the device. */
+/* Waits for all committed commands. An error here is an error of the device. */
 gk_status gkmtl_sync(gk_device *);
-/* Takes over committed commands; waits for the oldest when too many are on their way. */
+/* Takes ownership of committed commands; waits for the oldest when too many are in flight. */
 gk_status gkmtl_keep_pending(gk_device *, gkmtl_id commands);
 /* GK_DEVICE_LOST after the device was lost. */
 gk_status gkmtl_alive(gk_device *);
@@ -124,7 +124,7 @@ gk_status gkmtl_weight_put(gk_device *, const gk_tensor *dst, const void *rows, 
 
 /* ---- programs ---- */
 
-/* The pipeline of a variant, compiled when it is first asked for. It stays the device's. */
+/* The pipeline of a variant, compiled on first use and owned by the device. */
 gk_status gkmtl_pipeline(gk_device *, const gkmtl_variant *, gkmtl_id *out);
 void gkmtl_programs_close(gk_device *);
 
@@ -139,14 +139,14 @@ typedef struct gkmtl_launch {
 
 enum { GKMTL_MAX_LAUNCHES = 2 }; /* of one op */
 
-/* What an op turns into. `scratch`: bytes of memory for these launches, which they get as `extra`. */
+/* The launches of an op. `scratch`: bytes of memory for these launches, passed to them as `extra`. */
 typedef struct gkmtl_lowered {
     uint32_t count;
     gkmtl_launch launch[GKMTL_MAX_LAUNCHES];
     uint64_t scratch;
 } gkmtl_lowered;
 
-/* For a valid op. Looks at no buffer. NULL, or why there is no kernel for it. */
+/* For a valid op; does not access buffers. NULL, or why there is no kernel for it. */
 const char *gkmtl_lower(const gk_device *, const gk_op *op, gkmtl_lowered *out);
 
 gk_status gkmtl_supports(gk_device *, const gk_op *);

@@ -1,12 +1,12 @@
-/* Messages to Objective-C objects through objc_msgSend, each cast to the type of the method that it reaches: on ARM64 a
- * variadic call would put the arguments elsewhere. The types were checked against the published interface of Metal. */
+/* Messages to Objective-C objects through objc_msgSend, each cast to the type of the method: on ARM64 a variadic
+ * call would pass the arguments elsewhere. The types were checked against the published interface of Metal. */
 #include "objc.h"
 
 #if defined(__APPLE__) || defined(GKMTL_EMULATED)
 #include <dlfcn.h>
 #endif
 
-#if defined(GKMTL_EMULATED) /* tests: one library that stands for all of them */
+#if defined(GKMTL_EMULATED) /* tests: one library in place of all of them */
 static const char *const LIBRARIES[] = {GKMTL_EMULATED};
 #elif defined(__APPLE__)
 /* CoreGraphics: without it a program without windows gets no default device. */
@@ -35,8 +35,8 @@ static bool open_libraries(gkmtl_api *api, char *why, size_t why_capacity) {
     return true;
 }
 
-/* Copies the address of a function to *out, which has the size of a pointer. ISO C has no cast from an object pointer to a
- * function pointer. */
+/* Copies the address of a function to *out, which has the size of a pointer. ISO C has no cast from an object
+ * pointer to a function pointer. */
 static bool find_function(const gkmtl_api *api, const char *name, void *out) {
     void *symbol = NULL;
     for (int n = 0; n < LIBRARY_COUNT && symbol == NULL; n++) symbol = dlsym(api->libraries[n], name);
@@ -85,7 +85,7 @@ void gkmtl_api_close(gkmtl_api *api) {
 
 gk_status gkmtl_api_open(gkmtl_api *api, char *why, size_t why_capacity) {
     *api = (gkmtl_api){.send = NULL};
-    gk_text(why, why_capacity, "Metal is a part of Apple's systems, and this is none of them");
+    gk_text(why, why_capacity, "Metal is only available on Apple systems");
     return GK_NO_DRIVER;
 }
 
@@ -124,7 +124,7 @@ static bool answers(const gkmtl_api *api, gkmtl_id object, void *selector) {
     return SEND(send_bool_pointer)(object, api->on.respondsToSelector, selector) != 0;
 }
 
-/* A message to something that older systems may not know: `otherwise` there. */
+/* A message that older systems may not support: returns `otherwise` there. */
 static uint64_t number_of(const gkmtl_api *api, gkmtl_id object, void *selector, uint64_t otherwise) {
     return answers(api, object, selector) ? SEND(send_long)(object, selector) : otherwise;
 }
@@ -224,7 +224,7 @@ void *gkmtl_contents(const gkmtl_api *api, gkmtl_id buffer) { return SEND(send_p
 
 /* ---- pipelines ---- */
 
-/* Fast math would reorder sums and take shortcuts in exp and division, which the error bounds do not allow. */
+/* Fast math would reorder sums and approximate exp and division, which the error bounds do not allow. */
 static gkmtl_id new_options(const gkmtl_api *api) {
     enum { MODE_SAFE = 0, FUNCTIONS_PRECISE = 1 }; /* MTLMathMode, MTLMathFloatingPointFunctions */
     gkmtl_id options = SEND(send_id)(SEND(send_id)(api->options_class, api->on.alloc), api->on.init);
@@ -243,7 +243,7 @@ gkmtl_id gkmtl_new_pipeline(const gkmtl_api *api, gkmtl_id device, const char *s
     gkmtl_id options = new_options(api), text = string_of(api, source), function_name = string_of(api, name);
     if (options != NULL && text != NULL) library = SEND(send_id_id_id_error)(device, api->on.newLibrary, text, options, &failure);
     if (library == NULL) {
-        describe(api, failure, "the compiler gave nothing", error, capacity);
+        describe(api, failure, "the compiler returned nothing", error, capacity);
     } else {
         if (function_name != NULL) function = SEND(send_id_id)(library, api->on.newFunction, function_name);
         if (function == NULL) gk_text(error, capacity, "the compiled library has no such function");
@@ -251,7 +251,7 @@ gkmtl_id gkmtl_new_pipeline(const gkmtl_api *api, gkmtl_id device, const char *s
     if (function != NULL) {
         failure = NULL;
         pipeline = SEND(send_id_id_error)(device, api->on.newPipeline, function, &failure);
-        if (pipeline == NULL) describe(api, failure, "no pipeline was made", error, capacity);
+        if (pipeline == NULL) describe(api, failure, "no pipeline was created", error, capacity);
     }
     gkmtl_release_object(api, function);
     gkmtl_release_object(api, library);

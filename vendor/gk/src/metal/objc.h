@@ -1,8 +1,8 @@
-/* What is used of Objective-C and Metal, opened at run time: nothing here needs Apple's headers, and nothing links to its
- * frameworks. The one file that sends messages is objc.c; here are plain functions over opaque objects.
+/* The part of Objective-C and Metal that is used, opened at run time: no Apple headers are needed, and nothing links
+ * to its frameworks. Only objc.c sends messages; these are plain functions over opaque objects.
  *
- * Ownership: functions named gkmtl_new_... give an object that the caller releases. Everything else that comes back lives
- * until the pool is drained that was pushed last, or as long as the object it was asked of. */
+ * Ownership: functions named gkmtl_new_... return an object that the caller releases. Every other object lives until
+ * the most recently pushed pool is drained, or as long as the object it was requested from. */
 #ifndef GKMTL_OBJC_H
 #define GKMTL_OBJC_H
 
@@ -65,10 +65,10 @@ typedef struct gkmtl_api {
     void *libraries[4];
     gkmtl_id (*get_class)(const char *name);
     void *(*register_name)(const char *selector);
-    void (*send)(void); /* objc_msgSend: never called as it is, see objc.c */
+    void (*send)(void); /* objc_msgSend: never called directly, see objc.c */
     void *(*pool_push)(void);
     void (*pool_pop)(void *pool);
-    gkmtl_id (*copy_all_devices)(void); /* NULL where there is only the default one */
+    gkmtl_id (*copy_all_devices)(void); /* NULL if there is only the default device */
     gkmtl_id (*default_device)(void);
 #define GKMTL_MEMBER(name, selector) void *name;
     struct {
@@ -78,7 +78,7 @@ typedef struct gkmtl_api {
     gkmtl_id string_class, options_class;
 } gkmtl_api;
 
-/* Opens what is part of Apple's systems and finds its functions. On failure nothing is left open and `why` has one line. */
+/* Opens the libraries and finds their functions. On failure nothing is left open, and `why` has one line. */
 gk_status gkmtl_api_open(gkmtl_api *, char *why, size_t why_capacity);
 void gkmtl_api_close(gkmtl_api *);
 
@@ -94,7 +94,7 @@ typedef struct gkmtl_facts {
     uint64_t registry_id, working_set, allocated, max_buffer, threadgroup_memory;
 } gkmtl_facts;
 
-/* An array, or a single device in `*single`. Both NULL: none. */
+/* An array, or a single device in `*single`. Both NULL: no device. */
 gkmtl_id gkmtl_new_devices(const gkmtl_api *, gkmtl_id *single);
 uint64_t gkmtl_count(const gkmtl_api *, gkmtl_id array);
 gkmtl_id gkmtl_new_element(const gkmtl_api *, gkmtl_id array, uint64_t index);
@@ -102,16 +102,16 @@ void gkmtl_facts_of(const gkmtl_api *, gkmtl_id device, gkmtl_facts *);
 uint64_t gkmtl_allocated(const gkmtl_api *, gkmtl_id device);
 
 gkmtl_id gkmtl_new_queue(const gkmtl_api *, gkmtl_id device);
-/* Shared memory; NULL when out of it. */
+/* Shared memory; NULL if out of memory. */
 gkmtl_id gkmtl_new_buffer(const gkmtl_api *, gkmtl_id device, uint64_t bytes);
 void *gkmtl_contents(const gkmtl_api *, gkmtl_id buffer);
 
 /* ---- pipelines ---- */
 
-/* Compiles `source` without fast math and makes a pipeline of the function `name` in it. NULL: `error` has the log of the
- * compiler, or which step gave nothing. */
+/* Compiles `source` without fast math and creates a pipeline of its function `name`. NULL: `error` has the log of
+ * the compiler, or the step that returned nothing. */
 gkmtl_id gkmtl_new_pipeline(const gkmtl_api *, gkmtl_id device, const char *source, const char *name, char *error, size_t capacity);
-uint64_t gkmtl_pipeline_threads(const gkmtl_api *, gkmtl_id pipeline); /* the most of one threadgroup */
+uint64_t gkmtl_pipeline_threads(const gkmtl_api *, gkmtl_id pipeline); /* maximum threads of a threadgroup */
 uint64_t gkmtl_pipeline_width(const gkmtl_api *, gkmtl_id pipeline);   /* threads of a simdgroup */
 
 /* ---- commands ---- */
@@ -122,7 +122,7 @@ void *gkmtl_pool_push(const gkmtl_api *);
 void gkmtl_pool_pop(const gkmtl_api *, void *pool);
 
 gkmtl_id gkmtl_new_commands(const gkmtl_api *, gkmtl_id queue);
-/* Dispatches of one encoder run one after another. It lives until the pool is drained. */
+/* Dispatches of one encoder run one after another. Lives until the pool is drained. */
 gkmtl_id gkmtl_encoder(const gkmtl_api *, gkmtl_id commands);
 void gkmtl_set_pipeline(const gkmtl_api *, gkmtl_id encoder, gkmtl_id pipeline);
 void gkmtl_set_buffer(const gkmtl_api *, gkmtl_id encoder, gkmtl_id buffer, uint64_t offset, uint32_t index);
@@ -130,7 +130,7 @@ void gkmtl_set_bytes(const gkmtl_api *, gkmtl_id encoder, const void *bytes, uin
 void gkmtl_dispatch(const gkmtl_api *, gkmtl_id encoder, gkmtl_size groups, gkmtl_size threads);
 void gkmtl_end(const gkmtl_api *, gkmtl_id encoder);
 void gkmtl_commit(const gkmtl_api *, gkmtl_id commands);
-/* Waits, then GKMTL_STATUS_...; for an error `text` says which. */
+/* Waits, then returns GKMTL_STATUS_...; for an error `text` has its description. */
 uint32_t gkmtl_wait(const gkmtl_api *, gkmtl_id commands, char *text, size_t capacity);
 
 #endif

@@ -1,5 +1,5 @@
-/* Plans: ops become commands, each with its pipeline, its operands and its arguments, worked out once. Metal's command
- * buffers cannot be used twice, so a run encodes them into a new one: one for each time that the plan runs, in one serial
+/* Plans: ops become commands, each with its pipeline, operands and arguments, computed once. Metal's command buffers
+ * cannot be reused, so each run encodes the commands into new ones: one per repetition of the plan, with one serial
  * encoder, whose dispatches wait for each other. */
 #include "metal.h"
 
@@ -65,7 +65,7 @@ static gk_status check_ops(gk_device *device, const gk_op *ops, uint32_t count, 
     return GK_OK;
 }
 
-/* An operand that the op does not have is the step block: every argument gets memory. */
+/* Missing operands use the step block, because every argument needs memory. */
 static void set_operand(const gk_device *device, command *c, uint32_t which, const gk_tensor *t) {
     c->operand[which] = t->buffer != NULL ? t->buffer->handle : device->step_block->handle;
     c->offset[which] = t->buffer != NULL ? t->offset : 0;
@@ -92,7 +92,7 @@ static gk_status record_op(gk_device *device, gk_plan *plan, const gk_op *op) {
 }
 
 gk_status gkmtl_plan_build(gk_device *device, const gk_op *ops, uint32_t count, gk_plan **out) {
-    if (out == NULL) return gkmtl_fail(device, GK_BAD_ARGUMENT, "plan_build: no place for the plan");
+    if (out == NULL) return gkmtl_fail(device, GK_BAD_ARGUMENT, "plan_build: `out` is NULL");
     *out = NULL;
     gk_plan_limits limits;
     uint64_t scratch;
@@ -130,7 +130,7 @@ static bool is_plan(const gk_device *device, const gk_plan *plan) {
 }
 
 gk_status gkmtl_plan_info(gk_device *device, const gk_plan *plan, gk_plan_info *out) {
-    if (out == NULL) return gkmtl_fail(device, GK_BAD_ARGUMENT, "plan_info: no place for the result");
+    if (out == NULL) return gkmtl_fail(device, GK_BAD_ARGUMENT, "plan_info: `out` is NULL");
     if (!is_plan(device, plan)) return gkmtl_fail(device, GK_BAD_ARGUMENT, "plan_info: the plan does not belong to this device");
     *out = (gk_plan_info){.launches = plan->command_count, .replay = GK_REPLAY_LAUNCHES};
     return GK_OK;
@@ -155,7 +155,7 @@ static void encode(const gkmtl_api *api, gkmtl_id encoder, const command *c) {
     gkmtl_dispatch(api, encoder, c->groups, c->threads);
 }
 
-/* The command that starts a run: its 16 bytes travel with it, so that nothing has to wait for the runs before. */
+/* The command that starts a run. It contains the 16 bytes of the step, so it does not wait for earlier runs. */
 static gk_status start_command(gk_device *device, const gk_step *step, command *out) {
     const gkmtl_variant variant = {.kernel = GKMTL_KERNEL_set_step, .threads = GKMTL_WIDTH};
     *out = (command){.groups = {1, 1, 1}, .threads = {GKMTL_WIDTH, 1, 1}};
@@ -179,7 +179,7 @@ static gk_status run_once(gk_device *device, const gk_plan *plan, const command 
         status = gkmtl_keep_pending(device, commands);
     } else {
         gkmtl_release_object(api, commands);
-        status = gkmtl_fail(device, GK_FAILED, "Metal gives no %s", commands != NULL ? "encoder" : "command buffer");
+        status = gkmtl_fail(device, GK_FAILED, "Metal returned no %s", commands != NULL ? "encoder" : "command buffer");
     }
     gkmtl_pool_pop(api, pool);
     return status;

@@ -1,5 +1,4 @@
-/* Kernels: Metal Shading Language that the system compiles when a plan first needs it. Metal keeps what it has compiled
- * on disk by itself. */
+/* Kernels: Metal Shading Language that the system compiles when a plan first needs it. Metal has its own disk cache. */
 #include "metal.h"
 
 #include <stdlib.h>
@@ -28,7 +27,7 @@ static char *append(char *at, const void *text, size_t bytes) {
     return at + bytes;
 }
 
-/* The whole text that is compiled; to be freed. */
+/* The complete source; the caller frees it. */
 static char *source_of(const gkmtl_variant *variant) {
     char defines[256];
     const uint32_t *s = variant->special;
@@ -47,7 +46,7 @@ static char *source_of(const gkmtl_variant *variant) {
     return text;
 }
 
-/* Why the compiler refused, on one line that begins with the first error. */
+/* Reports the compiler error on one line that begins with the first error. */
 static gk_status fail_build(gk_device *device, const gkmtl_variant *variant, char *log) {
     const char *error = strstr(log, "error:");
     for (char *c = log; *c; c++) {
@@ -71,7 +70,7 @@ static gk_status compile(gk_device *device, const gkmtl_variant *variant, gkmtl_
         return GK_OK;
     }
     gkmtl_release_object(&device->api, pipeline);
-    return gkmtl_fail(device, GK_TOO_OLD, "the kernel `%s` needs simdgroups of %d threads and threadgroups of %u: here are %llu and %llu",
+    return gkmtl_fail(device, GK_TOO_OLD, "the kernel `%s` needs simdgroups of %d threads and threadgroups of %u, but this device has %llu and %llu",
                       KERNELS[variant->kernel].name, GKMTL_WIDTH, (unsigned)variant->threads, (unsigned long long)width,
                       (unsigned long long)threads);
 }

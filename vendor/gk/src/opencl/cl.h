@@ -1,5 +1,5 @@
-/* What the backend uses of OpenCL 1.2, declared here: neither headers nor a library of OpenCL are needed to build.
- * Names and values are those of the Khronos registry. */
+/* The part of OpenCL 1.2 that the backend uses, declared here so that the build needs neither headers nor a library
+ * of OpenCL. Names and values are those of the Khronos registry. */
 #ifndef GKCL_CL_H
 #define GKCL_CL_H
 

@@ -12,7 +12,7 @@ gk_status gkcl_fail(gk_device *device, gk_status status, const char *format, ...
     return status;
 }
 
-/* Results of which no driver recovers. */
+/* Results from which no driver recovers. */
 static bool means_lost(cl_int result) {
     return result == CL_DEVICE_NOT_AVAILABLE || result == CL_INVALID_CONTEXT || result == CL_INVALID_COMMAND_QUEUE ||
            result == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST || result <= -9999 /* NVIDIA: a kernel crashed */;
@@ -33,7 +33,7 @@ gk_status gkcl_sync(gk_device *device) {
     gk_status status = gkcl_alive(device);
     if (status != GK_OK) return status;
     cl_int result = device->api.Finish(device->queue);
-    if (result != CL_SUCCESS) device->lost = true; /* nobody knows how far the work has come */
+    if (result != CL_SUCCESS) device->lost = true; /* the state of the pending work is unknown */
     return gkcl_check(device, result, "clFinish");
 }
 
@@ -58,14 +58,14 @@ static gk_status open_queue(gk_device *device) {
     cl_int result = CL_SUCCESS;
     device->context = api->CreateContext(properties, 1, &device->id, NULL, NULL, &result);
     gk_status status = gkcl_check(device, result, "clCreateContext");
-    if (status == GK_OK && device->context == NULL) status = gkcl_fail(device, GK_FAILED, "clCreateContext gave nothing");
+    if (status == GK_OK && device->context == NULL) status = gkcl_fail(device, GK_FAILED, "clCreateContext returned nothing");
     if (status != GK_OK) {
         device->context = NULL;
         return status;
     }
     device->queue = api->CreateCommandQueue(device->context, device->id, 0, &result);
     status = gkcl_check(device, result, "clCreateCommandQueue");
-    if (status == GK_OK && device->queue == NULL) status = gkcl_fail(device, GK_FAILED, "clCreateCommandQueue gave nothing");
+    if (status == GK_OK && device->queue == NULL) status = gkcl_fail(device, GK_FAILED, "clCreateCommandQueue returned nothing");
     if (status != GK_OK) device->queue = NULL;
     return status;
 }

@@ -1,4 +1,4 @@
-/* Opens the OpenCL loader of the system and finds its functions. */
+/* Opens the system's OpenCL loader and finds its functions. */
 #include "loader.h"
 
 #ifdef _WIN32
@@ -24,7 +24,7 @@ static void *library_open(const char *name) {
 #else
     int mode = RTLD_NOW | RTLD_LOCAL;
 #ifdef RTLD_NODELETE
-    mode |= RTLD_NODELETE; /* drivers do not all survive being unloaded */
+    mode |= RTLD_NODELETE; /* not all drivers survive being unloaded */
 #endif
     return dlopen(name, mode);
 #endif
@@ -35,13 +35,13 @@ static void library_error(char *out, size_t capacity) {
 #ifdef _WIN32
     gk_text(out, capacity, "`%s` can't be loaded (error %lu)", LIBRARIES[0], (unsigned long)GetLastError());
 #else
-    const char *text = dlerror(); /* names the file; not found, or found and unusable */
+    const char *text = dlerror(); /* contains the file name; the file is missing or unusable */
     gk_text(out, capacity, "%s", text != NULL ? text : LIBRARIES[0]);
 #endif
 }
 
-/* Copies the address of a function to *out, which has the size of a pointer; false if there is none. ISO C has no cast
- * from an object pointer to a function pointer. */
+/* Copies the address of a function to *out, which has the size of a pointer; false if it does not exist. ISO C has
+ * no cast from an object pointer to a function pointer. */
 static bool library_function(void *library, const char *name, void *out) {
 #ifdef _WIN32
     FARPROC symbol = GetProcAddress((HMODULE)library, name);
@@ -67,7 +67,7 @@ gk_status gkcl_api_open(gkcl_api *api, char *why, size_t why_capacity) {
     GKCL_FUNCTIONS(LOAD)
 #undef LOAD
     if (missing == NULL) return GK_OK;
-    gk_text(why, why_capacity, "the OpenCL loader `%s` has no `%s`, OpenCL 1.2 is needed", LIBRARIES[0], missing);
+    gk_text(why, why_capacity, "the OpenCL loader `%s` has no `%s`: OpenCL 1.2 is required", LIBRARIES[0], missing);
     gkcl_api_close(api);
     return GK_TOO_OLD;
 }
@@ -105,7 +105,7 @@ const char *gkcl_result_text(cl_int result) {
     ROW(CL_INVALID_BUFFER_SIZE)
     ROW(CL_PLATFORM_NOT_FOUND_KHR)
 #undef ROW
-    default: return "an error of OpenCL";
+    default: return "an OpenCL error";
     }
 }
 

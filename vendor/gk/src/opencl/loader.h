@@ -12,7 +12,7 @@ typedef struct gkcl_api {
 #undef GKCL_MEMBER
 } gkcl_api;
 
-/* Opens the loader and finds its functions. On failure nothing is left open and `why` has one line. */
+/* Opens the loader and finds its functions. On failure nothing is left open, and `why` has one line. */
 gk_status gkcl_api_open(gkcl_api *, char *why, size_t why_capacity);
 void gkcl_api_close(gkcl_api *);
 

@@ -1,24 +1,25 @@
-/* One op -> the kernels, variants, parameters and grids that compute it. Pure: the same op gives the same dispatches. */
+/* Maps an op to the kernels, variants, parameters and grids that compute it. Pure: the same op gives the same
+ * dispatches. */
 #include "opencl.h"
 
 enum {
     MAX_SPLITS = 64,       /* of the positions in attention */
-    SPLIT_POSITIONS = 256, /* fewer are not worth a split */
+    SPLIT_POSITIONS = 256, /* smallest number of positions for a split */
     MAX_D_HEAD = 256,
     FEW_TOKENS = 8,        /* up to here matvec.cl reads each weight once for all of them */
-    ITEM_THREADS = 64,     /* for kernels in which work-items have nothing to do with each other */
-    CPU_THREADS = 16,      /* of a reduction on a processor, where every work-item that waits costs */
+    ITEM_THREADS = 64,     /* for kernels whose work-items are independent */
+    CPU_THREADS = 16,      /* of a reduction on a CPU, where every waiting work-item costs time */
     CPU_TILE = 32,         /* positions, TILE of cache.cl */
-    MAX_TEAM = 16,         /* work-items that reduce one row of scores */
+    MAX_TEAM = 16,         /* maximum number of work-items that reduce one row of scores */
     MATVEC_THREADS = 64,
-    CPU_SHARES = 16,       /* shares of the rows of a weight for each core */
-    MATMUL_THREADS = 256   /* matmul.cl counts on it */
+    CPU_SHARES = 16,       /* parts of the rows of a weight for each core */
+    MATMUL_THREADS = 256   /* matmul.cl requires it */
 };
 
 static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 static uint32_t ceil_div(uint32_t a, uint32_t b) { return a / b + (a % b != 0); }
 
-/* The largest power of two that a work-group may have, at most `wanted` (itself a power of two). */
+/* The largest power of two allowed for a work-group, at most `wanted` (itself a power of two). */
 static uint32_t threads_up_to(const gk_device *device, uint32_t wanted) {
     uint32_t threads = wanted;
     while (threads > device->max_threads) threads /= 2;
@@ -75,14 +76,14 @@ static const char *lower_copy(const gk_device *device, const gk_op *op, gkcl_low
     return NULL;
 }
 
-/* What weight.cl wants to know of a weight: its type, whether whole 16-byte pieces of rows may be loaded, and where its planes
- * are. Offsets of weights are multiples of 64. */
+/* Sets the parameters of weight.cl: the type of the weight, whether complete 16-byte pieces of rows can be loaded,
+ * and the positions of its planes. Offsets of weights are multiples of 64. */
 static void set_weight(gkcl_dispatch *d, const gk_tensor *w, uint64_t row_stride) {
     const uint32_t piece = w->type == GK_F32 ? 4 : 8;
     gk_planes planes;
     d->variant.special[0] = w->type;
     d->variant.special[1] = w->ne[0] % piece == 0 && row_stride % 4 == 0;
-    if (!gk_planes_of(w->type, w->ne[0], w->ne[1], &planes)) return; /* its size was asked for before */
+    if (!gk_planes_of(w->type, w->ne[0], w->ne[1], &planes)) return; /* cannot fail: the size was computed before */
     for (uint32_t p = 1; p < GK_PLANES; p++) d->arguments.n[4 + p] = gk_plane_units(&planes, p);
 }
 
@@ -114,7 +115,7 @@ static const char *lower_rope(const gk_device *device, const gk_op *op, gkcl_low
 /* ---- matmul ---- */
 
 static void lower_matvec(const gk_device *device, const gk_op *op, uint32_t tokens, gkcl_lowered *out) {
-    /* More of both take more registers than there are. */
+    /* Larger products of both need more registers than there are. */
     uint32_t columns = tokens >= 5 && !device->cpu ? 8 : tokens >= 3 ? 4 : tokens;
     uint32_t rows = columns >= 4 ? 2 : 4;
     gkcl_dispatch *d;
@@ -123,7 +124,7 @@ static void lower_matvec(const gk_device *device, const gk_op *op, uint32_t toke
         d->variant.subgroups = 0;
         d->groups[0] = least(ceil_div(op->a.ne[1], rows), device->compute_units * CPU_SHARES);
     } else {
-        if (op->a.ne[1] < 8192) rows = 2; /* leaves small matrices enough work-groups */
+        if (op->a.ne[1] < 8192) rows = 2; /* gives small matrices enough work-groups */
         d = add(device, out, GKCL_KERNEL_matvec, threads_up_to(device, MATVEC_THREADS), op);
         d->groups[0] = ceil_div(op->a.ne[1], rows);
     }
@@ -131,14 +132,14 @@ static void lower_matvec(const gk_device *device, const gk_op *op, uint32_t toke
     d->variant.special[3] = columns;
     SET_N(d, op->a.ne[0], op->a.ne[1], op->b.ne[1]);
     set_weight(d, &op->a, gk_stride(&op->b));
-    if (device->cpu) d->variant.special[1] = 0; /* has vectors that need no alignment: one variant for all */
+    if (device->cpu) d->variant.special[1] = 0; /* its vectors need no alignment: one variant for all */
     d->groups[1] = ceil_div(tokens, columns);
 }
 
 static const char *lower_matmul(const gk_device *device, const gk_op *op, gkcl_lowered *out) {
     bool last_row = (op->flags & GK_LAST_ROW) != 0;
     uint32_t tokens = last_row ? 1 : op->b.ne[1];
-    /* Local memory of a processor is no faster than the rest, so it always takes the other kernel. */
+    /* Local memory of a CPU is not faster than other memory, so a CPU always uses the other kernel. */
     if (tokens <= FEW_TOKENS || device->cpu || device->max_threads < MATMUL_THREADS) {
         lower_matvec(device, op, tokens, out);
         return NULL;
@@ -156,8 +157,8 @@ static const char *lower_matmul(const gk_device *device, const gk_op *op, gkcl_l
 
 /* ---- the cache ---- */
 
-/* Neighbours in the cache: 4 elements of a key for work-items that have one position each, or the same element of 32
- * positions for the vectors of a processor. */
+/* Neighbouring elements in the cache: 4 elements of a key if each work-item has one position, or the same element of
+ * 32 positions for the vectors of a CPU. */
 static uint32_t cache_vector(const gk_device *device, uint32_t d_head) { return !device->cpu && d_head % 4 == 0 ? 4 : 1; }
 
 static const char *check_cache(uint32_t d_head, uint32_t n_ctx) {
@@ -175,24 +176,24 @@ static const char *lower_kv_write(const gk_device *device, const gk_op *op, gkcl
     return NULL;
 }
 
-/* Bytes of local memory that attention.cl takes. */
+/* Bytes of local memory that attention.cl needs. */
 static uint32_t attention_local(uint32_t queries, uint32_t d_head, uint32_t threads, uint32_t team) {
     return 4 * queries * (d_head + threads + team + 3);
 }
 
 typedef struct splitting {
-    uint32_t positions; /* of one split, a multiple of `unit` */
+    uint32_t positions; /* positions of one split, a multiple of `unit` */
     uint32_t count;
 } splitting;
 
-/* Few work-groups leave most of a device idle: then the positions are split. */
+/* A few work-groups leave most of a device idle, so the positions are split. */
 static splitting split_positions(uint32_t n_ctx, uint32_t wanted, uint32_t unit) {
     uint32_t count = least(least(ceil_div(n_ctx, SPLIT_POSITIONS), MAX_SPLITS), wanted);
     uint32_t positions = ceil_div(ceil_div(n_ctx, count), unit) * unit;
     return (splitting){.positions = positions, .count = ceil_div(n_ctx, positions)};
 }
 
-/* Joins the splits of the dispatch before. */
+/* Combines the splits of the previous dispatch. */
 static void add_merge(const gk_device *device, const gk_op *op, splitting split, gkcl_lowered *out) {
     uint32_t n_head = (uint32_t)op->i[0], d_head = (uint32_t)op->i[2], rows = op->a.ne[1];
     gkcl_dispatch *merge = add(device, out, GKCL_KERNEL_attention_merge, reduction_threads(device, d_head), op);
@@ -230,7 +231,7 @@ static const char *lower_attention(const gk_device *device, const gk_op *op, gkc
     }
     uint32_t vector = cache_vector(device, d_head);
     uint32_t threads = threads_up_to(device, d_head / vector > 128 ? 256 : 128);
-    if (d_head / vector > threads) return "attention: this device has too small work-groups for this d_head";
+    if (d_head / vector > threads) return "attention: the device's work-groups are too small for this d_head";
     uint64_t queries_all = (uint64_t)rows * (n_head / n_kv);
     uint32_t queries = queries_all > 4 ? 8 : queries_all > 2 ? 4 : (uint32_t)queries_all;
     uint32_t team = least(MAX_TEAM, threads / queries);

@@ -1,4 +1,4 @@
-/* Buffers, and everything that crosses between host and device. */
+/* Buffers and transfers between host and device. */
 #include "opencl.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ uint64_t gkcl_buffer_bytes(const gk_device *device, const gk_buffer *buffer) {
     return 0;
 }
 
-/* Many drivers find room only now, with the first command that touches the buffer. */
+/* Many drivers allocate only now, with the first command that accesses the buffer. */
 static gk_status zero(gk_device *device, const gk_buffer *buffer, size_t size) {
     const cl_uint pattern = 0;
     cl_int result = device->api.EnqueueFillBuffer(device->queue, buffer->handle, &pattern, sizeof pattern, 0, size, 0, NULL, NULL);
@@ -24,13 +24,13 @@ static gk_status zero(gk_device *device, const gk_buffer *buffer, size_t size) {
 }
 
 gk_status gkcl_alloc(gk_device *device, uint64_t bytes, uint32_t usage, gk_buffer **out) {
-    if (out == NULL) return gkcl_fail(device, GK_BAD_ARGUMENT, "alloc: no place for the buffer");
+    if (out == NULL) return gkcl_fail(device, GK_BAD_ARGUMENT, "alloc: `out` is NULL");
     *out = NULL;
     if (bytes == 0) return gkcl_fail(device, GK_BAD_ARGUMENT, "alloc: 0 bytes");
     if (usage < GK_USAGE_WEIGHT || usage > GK_USAGE_STAGING) {
         return gkcl_fail(device, GK_BAD_ARGUMENT, "alloc: unknown usage %u", (unsigned)usage);
     }
-    /* Whole words, for the fill with zeros. */
+    /* A multiple of the word size, for the fill with zeros. */
     uint64_t size = gk_align_u64(bytes, 64);
     if (size == 0 || size > device->max_buffer || size > SIZE_MAX) {
         return gkcl_fail(device, GK_OUT_OF_MEMORY, "alloc: %llu bytes are above this device's limit of %llu for one buffer",
@@ -64,7 +64,7 @@ gk_status gkcl_alloc(gk_device *device, uint64_t bytes, uint32_t usage, gk_buffe
 
 void gkcl_release(gk_device *device, gk_buffer *buffer) {
     if (buffer == NULL || gkcl_buffer_bytes(device, buffer) == 0) return;
-    /* Work in flight may use it. On a lost device nothing is, and the text of what was lost shall stay. */
+    /* Pending work may use it. A lost device has none, and waiting would replace its error text. */
     if (!device->lost) (void)gkcl_sync(device);
     if (buffer->next != NULL) buffer->next->previous = buffer->previous;
     if (buffer->previous != NULL) buffer->previous->next = buffer->next;
@@ -81,14 +81,14 @@ static gk_status check_range(gk_device *device, const gk_buffer *buffer, uint64_
     uint64_t size = gkcl_buffer_bytes(device, buffer);
     if (size == 0) return gkcl_fail(device, GK_BAD_ARGUMENT, "%s: the buffer does not belong to this device", what);
     if (!gk_range_fits(offset, bytes, size)) {
-        return gkcl_fail(device, GK_BAD_ARGUMENT, "%s: %llu bytes at %llu pass the end of a buffer of %llu", what,
+        return gkcl_fail(device, GK_BAD_ARGUMENT, "%s: %llu bytes at offset %llu exceed a buffer of %llu", what,
                          (unsigned long long)bytes, (unsigned long long)offset, (unsigned long long)size);
     }
     if (host == NULL && bytes != 0) return gkcl_fail(device, GK_BAD_ARGUMENT, "%s: no host memory given", what);
     return GK_OK;
 }
 
-/* Waits until the bytes are read from `source`, which is the caller's. */
+/* Waits until the bytes have been read from `source`, which belongs to the caller. */
 static gk_status upload(gk_device *device, const gk_buffer *buffer, uint64_t offset, const void *source, uint64_t bytes) {
     gk_status status = gkcl_alive(device);
     if (status != GK_OK) return status;
@@ -108,7 +108,7 @@ gk_status gkcl_write(gk_device *device, gk_buffer *buffer, uint64_t offset, cons
 gk_status gkcl_read(gk_device *device, gk_buffer *buffer, uint64_t offset, void *destination, uint64_t bytes) {
     gk_status status = check_range(device, buffer, offset, destination, bytes, "read");
     if (status != GK_OK || bytes == 0) return status;
-    /* By itself: a blocking read does not tell of kernels before it that failed. */
+    /* A separate call: a blocking read does not report earlier kernels that failed. */
     status = gkcl_sync(device);
     if (status != GK_OK) return status;
     cl_int result = device->api.EnqueueReadBuffer(device->queue, buffer->handle, CL_TRUE, (size_t)offset, (size_t)bytes, destination,
@@ -124,7 +124,7 @@ enum { STAGING_BYTES = 2 << 20 };
 
 uint64_t gkcl_weight_bytes(uint32_t type, uint64_t ne0, uint64_t ne1) { return gk_planes_bytes(type, ne0, ne1); }
 
-/* `at`: where the first of the blocks goes in each plane, in bytes from the start of the buffer. */
+/* `at`: the position of the first block in each plane, in bytes from the start of the buffer. */
 static gk_status put_blocks(gk_device *device, const gk_buffer *buffer, uint32_t type, const gk_planes *planes,
                             uint64_t at[GK_PLANES], const uint8_t *blocks, uint64_t count) {
     const uint64_t most = STAGING_BYTES / planes->block_bytes, room = count < most ? count : most;

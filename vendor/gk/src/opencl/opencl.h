@@ -1,33 +1,33 @@
-/* What the files of the OpenCL backend share. Symbols start with gkcl_ and are hidden.
+/* Shared by the files of the OpenCL backend. Symbols start with gkcl_ and are hidden.
  *
- *   cl.h        what is used of OpenCL 1.2, declared
+ *   cl.h        declarations of the used part of OpenCL 1.2
  *   loader.c    the loader library and its functions
- *   probe.c     platforms and devices: descriptions, what they must have, memory
+ *   probe.c     platforms and devices: descriptions, requirements, memory
  *   device.c    open, close, errors, the queue
  *   memory.c    buffers, uploads, downloads, repacking of weights
  *   program.c   compiled kernels and their cache on disk
  *   lower.c     one op -> dispatches
  *   plan.c      plans: dispatches -> kernel objects whose arguments are set once; runs
- *   backend.c   the table of gk.h */
+ *   backend.c   the gk_backend table */
 #ifndef GKCL_OPENCL_H
 #define GKCL_OPENCL_H
 
 #include "loader.h"
 #include "planes.h"
 
-/* For tests: treat every device as a GPU, so that a CPU device takes the kernels that are otherwise for GPUs only. Set
- * by the CMake option GK_OPENCL_AS_GPU. */
+/* For tests: treat every device as a GPU, so that a CPU device uses the kernels for GPUs. Set by the CMake option
+ * GK_OPENCL_AS_GPU. */
 #ifndef GKCL_AS_GPU
 #define GKCL_AS_GPU 0
 #endif
-/* For tests: take no device's word for sub-groups (GK_OPENCL_NO_SUBGROUPS). */
+/* For tests: do not use sub-groups, whatever the device reports (GK_OPENCL_NO_SUBGROUPS). */
 #ifndef GKCL_NO_SUBGROUPS
 #define GKCL_NO_SUBGROUPS 0
 #endif
 
 /* ---- kernels ---- */
 
-/* X(name, helper): the source is common.cl, the helper unless it is `common`, and <name>.cl. */
+/* X(name, helper): the source is common.cl, the helper (unless it is `common`) and <name>.cl. */
 #define GKCL_KERNELS(X) \
     X(argmax, common) \
     X(attention, cache) \
@@ -56,28 +56,29 @@ typedef enum gkcl_kernel {
 
 enum {
     GKCL_MAX_SPECIALS = 6,
-    GKCL_MAX_WORKGROUP = 256, /* work-items; no kernel asks for more */
-    GKCL_MAX_REPEATS = 16     /* runs of a plan that wait in the queue */
+    GKCL_MAX_WORKGROUP = 256, /* work-items; no kernel uses more */
+    GKCL_MAX_REPEATS = 16     /* runs of a plan in the queue */
 };
 
-/* A kernel compiled with -DWG=workgroup, -DSUBGROUPS=subgroups and -DS0=special[0], -DS1=...; what they mean stands in each kernel. */
+/* A kernel compiled with -DWG=workgroup, -DSUBGROUPS=subgroups and -DS0=special[0], -DS1=...; each kernel documents
+ * their meaning. */
 typedef struct gkcl_variant {
     uint32_t kernel;
     uint32_t workgroup;
-    uint32_t subgroups; /* 1: functions of sub-groups are used */
+    uint32_t subgroups; /* 1: uses sub-group functions */
     uint32_t special[GKCL_MAX_SPECIALS];
 } gkcl_variant;
 
 typedef struct gkcl_program {
     gkcl_variant variant;
-    cl_program handle; /* NULL: known from the cache, not used yet */
-    uint8_t *binary;   /* NULL: the driver gives none */
+    cl_program handle; /* NULL: in the cache, not used yet */
+    uint8_t *binary;   /* NULL: the driver returns none */
     uint64_t bytes;
 } gkcl_program;
 
-/* The arguments that all kernels have, after six buffers; twins of ARGUMENTS in kernels/common.cl. */
+/* The arguments that all kernels have, after six buffers; must match ARGUMENTS in kernels/common.cl. */
 typedef struct gkcl_arguments {
-    uint64_t at[8];     /* where dst, a, b, c, extra begin in their buffers, in bytes */
+    uint64_t at[8];     /* offsets of dst, a, b, c, extra in their buffers, in bytes */
     uint32_t stride[4]; /* elements from row to row of dst, a, b, c */
     uint32_t n[8];
     float f[2];
@@ -89,7 +90,7 @@ typedef struct gkcl_arguments {
 struct gk_buffer {
     gk_buffer *next, *previous;
     cl_mem handle;
-    uint64_t bytes; /* as asked for */
+    uint64_t bytes; /* as requested */
 };
 
 struct gk_device {
@@ -101,13 +102,13 @@ struct gk_device {
     bool lost;
 
     uint32_t kind; /* gk_device_kind */
-    bool cpu;      /* takes the kernels for CPUs */
+    bool cpu;      /* uses the kernels for CPUs */
     bool subgroups;
     uint32_t compute_units, max_threads;
     uint64_t local_bytes, max_buffer, total, allocated;
-    bool free_of_amd; /* free memory can be asked for */
-    char language[16]; /* "CL1.2": what -cl-std is set to */
-    char identity[512]; /* platform, device, driver: whose binaries these are */
+    bool free_of_amd; /* cl_amd_device_attribute_query can return the free memory */
+    char language[16]; /* "CL1.2": the value for -cl-std */
+    char identity[512]; /* platform, device and driver: the owner of the binaries */
 
     gk_buffer *buffers;
     gk_plan *plans;
@@ -115,21 +116,21 @@ struct gk_device {
 
     gkcl_program *programs;
     uint32_t program_count, program_capacity;
-    char *cache_path; /* NULL: none */
+    char *cache_path; /* NULL: no cache */
     bool cache_changed;
 
     gk_traffic traffic;
     char error[512];
 };
 
-/* Remembers a text and returns `status`. */
+/* Stores an error text and returns `status`. */
 gk_status gkcl_fail(gk_device *, gk_status status, const char *format, ...) GK_PRINTF(3, 4);
-/* The same for a result of OpenCL; GK_OK for CL_SUCCESS. Remembers a lost device. */
+/* The same for an OpenCL result; GK_OK for CL_SUCCESS. Records that the device is lost. */
 gk_status gkcl_check(gk_device *, cl_int, const char *what);
 
 gk_status gkcl_open(int index, const gk_open_options *, gk_device **out, char *why, size_t why_capacity);
 void gkcl_close(gk_device *);
-/* Waits for everything that was enqueued. What fails here failed on the device. */
+/* Waits for all enqueued commands. An error here is an error of the device. */
 gk_status gkcl_sync(gk_device *);
 /* GK_DEVICE_LOST after the device was lost. */
 gk_status gkcl_alive(gk_device *);
@@ -137,7 +138,7 @@ gk_status gkcl_alive(gk_device *);
 /* ---- platforms and devices ---- */
 
 gk_status gkcl_enumerate(gk_device_info *, int capacity, int *count, char *why, size_t why_capacity);
-/* Picks device number `index`, checks what it must have, and fills what the device is asked. */
+/* Selects device number `index`, checks its requirements, and fills in its properties. */
 gk_status gkcl_pick_device(gk_device *, int index, char *why, size_t why_capacity);
 gk_status gkcl_memory(gk_device *, uint64_t *free_bytes, uint64_t *total_bytes);
 
@@ -155,14 +156,14 @@ gk_status gkcl_weight_put(gk_device *, const gk_tensor *dst, const void *rows, u
 
 /* ---- programs ---- */
 
-/* Reads the cache, then finds out whether functions of sub-groups compile and add up here. */
+/* Reads the cache, then tests whether sub-group functions compile and give correct sums on this device. */
 gk_status gkcl_programs_open(gk_device *, const char *cache_dir);
 void gkcl_programs_close(gk_device *);
-/* A kernel object of its own, so that its arguments stay. */
+/* Creates a separate kernel object, so that its arguments persist. */
 gk_status gkcl_kernel_new(gk_device *, const gkcl_variant *, cl_kernel *);
 /* Sets all arguments; operands: dst, a, b, c, extra, step. */
 gk_status gkcl_set_arguments(gk_device *, cl_kernel, const cl_mem operands[6], const gkcl_arguments *);
-/* Writes the cache file if there is something new; failures are not errors. */
+/* Writes the cache file if there are new entries; failures are not errors. */
 void gkcl_programs_save(gk_device *);
 
 /* ---- plans ---- */
@@ -176,14 +177,14 @@ typedef struct gkcl_dispatch {
 
 enum { GKCL_MAX_DISPATCHES = 2 }; /* of one op */
 
-/* What an op turns into. plan.c fills arguments.at: extra is `scratch` bytes of memory for these dispatches. */
+/* The dispatches of an op. plan.c fills arguments.at; extra is `scratch` bytes of memory for these dispatches. */
 typedef struct gkcl_lowered {
     uint32_t count;
     gkcl_dispatch dispatch[GKCL_MAX_DISPATCHES];
     uint64_t scratch;
 } gkcl_lowered;
 
-/* For a valid op. Looks at no buffer. NULL, or why there is no kernel for it. */
+/* For a valid op; does not access buffers. NULL, or why there is no kernel for it. */
 const char *gkcl_lower(const gk_device *, const gk_op *op, gkcl_lowered *out);
 
 gk_status gkcl_supports(gk_device *, const gk_op *);

@@ -1,5 +1,5 @@
-/* Plans: ops become dispatches, each with a kernel object of its own whose arguments are set once. A run enqueues them
- * in order; the queue keeps that order, so that nothing has to say who waits for whom. */
+/* Plans: ops become dispatches, each with its own kernel object whose arguments are set once. A run enqueues them in
+ * order; the queue is in-order, so no dependencies are declared. */
 #include "opencl.h"
 
 #include <stdlib.h>
@@ -62,7 +62,7 @@ static gk_status check_ops(gk_device *device, const gk_op *ops, uint32_t count, 
     return GK_OK;
 }
 
-/* An operand that the op does not have is the step block: every argument has to be a buffer. */
+/* Missing operands use the step block, because every argument has to be a buffer. */
 static cl_mem memory_of(const gk_device *device, const gk_tensor *t) {
     return t->buffer != NULL ? t->buffer->handle : device->step_block->handle;
 }
@@ -88,7 +88,7 @@ static gk_status record_op(gk_device *device, gk_plan *plan, const gk_op *op) {
         l->dimensions = d->groups[2] > 1 ? 3 : d->groups[1] > 1 ? 2 : 1;
         for (int i = 0; i < 3; i++) {
             l->local[i] = i == 0 ? d->variant.workgroup : 1;
-            if (d->groups[i] > SIZE_MAX / l->local[i]) return gkcl_fail(device, GK_UNSUPPORTED, "more work-items than can be counted");
+            if (d->groups[i] > SIZE_MAX / l->local[i]) return gkcl_fail(device, GK_UNSUPPORTED, "the number of work-items overflows");
             l->global[i] = (size_t)d->groups[i] * l->local[i];
         }
         status = gkcl_set_arguments(device, l->kernel, operands, &d->arguments);
@@ -98,7 +98,7 @@ static gk_status record_op(gk_device *device, gk_plan *plan, const gk_op *op) {
 }
 
 gk_status gkcl_plan_build(gk_device *device, const gk_op *ops, uint32_t count, gk_plan **out) {
-    if (out == NULL) return gkcl_fail(device, GK_BAD_ARGUMENT, "plan_build: no place for the plan");
+    if (out == NULL) return gkcl_fail(device, GK_BAD_ARGUMENT, "plan_build: `out` is NULL");
     *out = NULL;
     gk_plan_limits limits;
     uint64_t scratch;
@@ -137,7 +137,7 @@ static bool is_plan(const gk_device *device, const gk_plan *plan) {
 }
 
 gk_status gkcl_plan_info(gk_device *device, const gk_plan *plan, gk_plan_info *out) {
-    if (out == NULL) return gkcl_fail(device, GK_BAD_ARGUMENT, "plan_info: no place for the result");
+    if (out == NULL) return gkcl_fail(device, GK_BAD_ARGUMENT, "plan_info: `out` is NULL");
     if (!is_plan(device, plan)) return gkcl_fail(device, GK_BAD_ARGUMENT, "plan_info: the plan does not belong to this device");
     *out = (gk_plan_info){.launches = plan->launch_count, .replay = GK_REPLAY_LAUNCHES};
     return GK_OK;
@@ -148,7 +148,7 @@ void gkcl_plan_free(gk_device *device, gk_plan *plan) {
     if (plan->next != NULL) plan->next->previous = plan->previous;
     if (plan->previous != NULL) plan->previous->next = plan->next;
     else device->plans = plan->next;
-    /* The driver keeps a kernel that is still in the queue; of the scratch, gkcl_release waits. */
+    /* The driver retains kernels that are still in the queue; gkcl_release waits before it frees the scratch buffer. */
     for (uint32_t n = 0; n < plan->launch_count; n++) device->api.ReleaseKernel(plan->launches[n].kernel);
     gkcl_release(device, plan->scratch);
     free(plan->launches);
@@ -164,7 +164,7 @@ gk_status gkcl_plan_run(gk_device *device, gk_plan *plan, const gk_step *step, u
     gk_status status = gkcl_alive(device);
     if (status != GK_OK) return status;
     const gkcl_api *api = &device->api;
-    /* A fill instead of a write: the driver takes its own copy of the 16 bytes, and nothing has to wait. */
+    /* A fill instead of a write: the driver copies the 16 bytes, so there is no need to wait. */
     cl_int result = api->EnqueueFillBuffer(device->queue, device->step_block->handle, step, sizeof *step, 0, sizeof *step, 0, NULL, NULL);
     status = gkcl_check(device, result, "clEnqueueFillBuffer");
     if (status != GK_OK) return status;

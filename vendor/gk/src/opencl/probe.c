@@ -1,4 +1,4 @@
-/* Platforms and devices: how they are described, and what one must have. Devices are counted over all platforms. */
+/* Platforms and devices: descriptions and requirements. Devices are numbered over all platforms. */
 #include "opencl.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@ typedef struct found {
     uint32_t count;
 } found;
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
 static void ask_text(const gkcl_api *api, cl_device_id id, cl_uint what, char *out, size_t capacity) {
     size_t bytes = 0;
@@ -52,7 +52,7 @@ static bool has_word(const char *all, const char *name) {
     return false;
 }
 
-/* Major and minor as 10 * major + minor from "OpenCL 1.2 ..." or "OpenCL C 1.2 ..."; 0 if it is something else. */
+/* 10 * major + minor from "OpenCL 1.2 ..." or "OpenCL C 1.2 ..."; 0 if the text has another form. */
 static uint32_t version_in(const char *text) {
     unsigned major, minor;
     if (sscanf(text, "OpenCL %u.%u", &major, &minor) != 2 && sscanf(text, "OpenCL C %u.%u", &major, &minor) != 2) return 0;
@@ -71,7 +71,7 @@ static void add_devices(const gkcl_api *api, cl_platform_id platform, found *out
     const cl_bitfield types = CL_DEVICE_TYPE_CPU | CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_ACCELERATOR;
     cl_uint count = 0, room = MOST_DEVICES - out->count;
     if (room == 0) return;
-    /* CL_DEVICE_NOT_FOUND is a platform without devices; any other error takes only this platform out. */
+    /* CL_DEVICE_NOT_FOUND is a platform without devices; any other error excludes only this platform. */
     if (api->GetDeviceIDs(platform, types, room, out->device + out->count, &count) != CL_SUCCESS) return;
     for (cl_uint n = 0; n < count && n < room; n++) out->platform[out->count++] = platform;
 }
@@ -82,7 +82,7 @@ static gk_status list_devices(const gkcl_api *api, found *out, char *why, size_t
     *out = (found){.count = 0};
     cl_int result = api->GetPlatformIDs(MOST_PLATFORMS, platforms, &count);
     if (result == CL_PLATFORM_NOT_FOUND_KHR || (result == CL_SUCCESS && count == 0)) {
-        gk_text(why, why_capacity, "the OpenCL loader is here, but found no driver (ICD) that works");
+        gk_text(why, why_capacity, "the OpenCL loader is installed, but found no working driver (ICD)");
         return GK_NO_DRIVER;
     }
     if (result != CL_SUCCESS) {
@@ -121,7 +121,7 @@ static uint64_t free_bytes_of(const gkcl_api *api, cl_device_id id, bool of_amd,
     if (of_amd && api->GetDeviceInfo(id, CL_DEVICE_GLOBAL_FREE_MEMORY_AMD, sizeof kib, kib, NULL) == CL_SUCCESS) {
         return (uint64_t)kib[0] * 1024;
     }
-    /* OpenCL itself tells nothing about what others use. */
+    /* OpenCL does not report memory that other processes use. */
     return total > allocated ? total - allocated : 0;
 }
 
@@ -164,10 +164,10 @@ gk_status gkcl_enumerate(gk_device_info *out, int capacity, int *count, char *wh
 
 /* ---- one device ---- */
 
-/* What the kernels need and the device has not, or NULL. */
+/* A feature that the kernels need and the device lacks, or NULL. */
 static const char *missing_feature(const gk_device *device, const char *profile) {
     const gkcl_api *api = &device->api;
-    if (!ask_u32(api, device->id, CL_DEVICE_AVAILABLE)) return "being available";
+    if (!ask_u32(api, device->id, CL_DEVICE_AVAILABLE)) return "availability";
     if (!ask_u32(api, device->id, CL_DEVICE_COMPILER_AVAILABLE)) return "a compiler";
     if (!ask_u32(api, device->id, CL_DEVICE_ENDIAN_LITTLE)) return "little-endian memory";
     if (strcmp(profile, "FULL_PROFILE") != 0) return "the full profile";
@@ -194,7 +194,7 @@ static void gather(gk_device *device) {
     device->free_of_amd = has_word(extensions, "cl_amd_device_attribute_query");
     device->subgroups = !GKCL_NO_SUBGROUPS &&
                         (has_word(extensions, "cl_khr_subgroups") || has_word(extensions, "cl_intel_subgroups"));
-    /* Functions of sub-groups came with OpenCL C 2.0; Intel's own extension has them in 1.2. */
+    /* Sub-group functions came with OpenCL C 2.0; Intel's extension provides them in 1.2. */
     ask_text(api, id, CL_DEVICE_OPENCL_C_VERSION, version, sizeof version);
     uint32_t c = version_in(version);
     gk_text(device->language, sizeof device->language, "%s",
@@ -212,7 +212,7 @@ gk_status gkcl_pick_device(gk_device *device, int index, char *why, size_t why_c
     gk_status status = list_devices(&device->api, &all, why, why_capacity);
     if (status != GK_OK) return status;
     if (index < 0 || (uint32_t)index >= all.count) {
-        gk_text(why, why_capacity, "there is no OpenCL device %d: this machine has %u", index, (unsigned)all.count);
+        gk_text(why, why_capacity, "OpenCL device %d does not exist: this machine has %u", index, (unsigned)all.count);
         return GK_BAD_ARGUMENT;
     }
     device->platform = all.platform[index];
@@ -222,13 +222,13 @@ gk_status gkcl_pick_device(gk_device *device, int index, char *why, size_t why_c
     ask_text(&device->api, device->id, CL_DEVICE_VERSION, version, sizeof version);
     ask_text(&device->api, device->id, CL_DEVICE_PROFILE, profile, sizeof profile);
     if (version_in(version) < 12) {
-        gk_text(why, why_capacity, "`%.100s` supports `%.40s`, OpenCL 1.2 is needed: install a newer driver", name, version);
+        gk_text(why, why_capacity, "`%.100s` supports `%.40s`, but OpenCL 1.2 is required: install a newer driver", name, version);
         return GK_TOO_OLD;
     }
     gather(device);
     const char *missing = missing_feature(device, profile);
     if (missing == NULL) return GK_OK;
-    gk_text(why, why_capacity, "`%.100s` lacks what the kernels need: %s", name, missing);
+    gk_text(why, why_capacity, "`%.100s` lacks a feature that the kernels need: %s", name, missing);
     return GK_TOO_OLD;
 }
 

@@ -1,7 +1,7 @@
-/* Kernels: OpenCL C that the driver compiles when a plan first needs it, and the cache of what it made on disk.
+/* Kernels: OpenCL C that the driver compiles when a plan first needs it, and the disk cache of the binaries.
  *
- * One file for each device and driver. Inside: the whole identity (device, driver, our sources), then one entry for each
- * variant. A binary that the driver does not take is compiled again. */
+ * One file for each device and driver. It contains the full identity (device, driver, sources of gk), then one entry
+ * for each variant. A binary that the driver rejects is compiled again. */
 #include "opencl.h"
 
 #include <stdio.h>
@@ -32,7 +32,7 @@ static const struct {
 
 static const char MAGIC[8] = {'G', 'K', 'C', 'L', 'P', 'C', '0', '1'};
 
-/* What a file starts with; everything in it belongs to exactly this. */
+/* The header of the file; its entries are valid only for this owner. */
 typedef struct file_owner {
     char identity[512];
     uint64_t sources;
@@ -77,7 +77,7 @@ static gkcl_program *add_program(gk_device *device, const gkcl_variant *variant)
     return program;
 }
 
-/* Takes the entries over until one does not fit. */
+/* Reads entries until one is invalid. */
 static void read_entries(gk_device *device, const uint8_t *data, uint64_t bytes) {
     file_entry entry;
     while (bytes >= sizeof entry) {
@@ -149,7 +149,7 @@ static void build_options(const gk_device *device, const gkcl_variant *variant, 
             device->language, variant->workgroup, variant->subgroups, s[0], s[1], s[2], s[3], s[4], s[5]);
 }
 
-/* Why the compiler refused, on one line. */
+/* Reports the compiler error on one line. */
 static gk_status fail_build(gk_device *device, cl_program handle, const gkcl_variant *variant, cl_int result) {
     char log[2048] = "";
     size_t bytes = 0;
@@ -180,7 +180,7 @@ static gk_status compile(gk_device *device, const gkcl_variant *variant, cl_prog
     cl_int result = CL_SUCCESS;
     cl_program handle = device->api.CreateProgramWithSource(device->context, count, sources, bytes, &result);
     gk_status status = gkcl_check(device, result, "clCreateProgramWithSource");
-    if (status == GK_OK && handle == NULL) status = gkcl_fail(device, GK_FAILED, "clCreateProgramWithSource gave nothing");
+    if (status == GK_OK && handle == NULL) status = gkcl_fail(device, GK_FAILED, "clCreateProgramWithSource returned nothing");
     if (status != GK_OK) return status;
     char options[256];
     build_options(device, variant, options, sizeof options);
@@ -194,7 +194,7 @@ static gk_status compile(gk_device *device, const gkcl_variant *variant, cl_prog
     return status;
 }
 
-/* From the cache; false if the driver does not take it. */
+/* Loads a binary from the cache; false if the driver rejects it. */
 static bool load(gk_device *device, gkcl_program *program) {
     size_t bytes = (size_t)program->bytes;
     const unsigned char *binary = program->binary;
@@ -239,7 +239,7 @@ gk_status gkcl_kernel_new(gk_device *device, const gkcl_variant *variant, cl_ker
         return GK_OK;
     }
     return gkcl_fail(device, result == CL_SUCCESS ? GK_FAILED : gkcl_status_of(result),
-                     "the driver can't make the kernel `%s`: %s (%d)", KERNELS[variant->kernel].name,
+                     "the driver can't create the kernel `%s`: %s (%d)", KERNELS[variant->kernel].name,
                      gkcl_result_text(result), (int)result);
 }
 
@@ -263,7 +263,8 @@ gk_status gkcl_set_arguments(gk_device *device, cl_kernel kernel, const cl_mem o
 
 /* ---- open and close ---- */
 
-/* Do functions of sub-groups compile here, and do they add up? A driver that only says so gets the other kernels. */
+/* Do sub-group functions compile here, and do they give correct sums? A driver that only claims support gets the
+ * other kernels. */
 static bool subgroups_work(gk_device *device) {
     enum { THREADS = 64 };
     gk_buffer *buffer;

@@ -1,5 +1,5 @@
-/* What Linux says about AMD GPUs in /sys/class/kfd: architecture and kind of the one with a given PCI address.
- * HIP tells the architecture only in a structure whose layout changed between its versions. */
+/* Reads AMD GPUs from /sys/class/kfd on Linux: architecture and kind of the GPU with a given PCI address. HIP
+ * reports the architecture only in a structure whose layout changed between versions. */
 #ifndef GK_ROCM_KFD_H
 #define GK_ROCM_KFD_H
 
@@ -42,7 +42,7 @@ static void kfd_describe(gk_device_info *info) {
         kfd_node node = {0, 0, 0, 0, 0};
         gk_text(text, sizeof text, "/sys/class/kfd/kfd/topology/nodes/%d/properties", number);
         FILE *file = fopen(text, "r");
-        if (!file) return; /* numbers have no gaps */
+        if (!file) return; /* the numbers have no gaps */
         while (fgets(text, sizeof text, file)) kfd_parse_line(text, &node);
         (void)fclose(file);
         kfd_pci(&node, pci, sizeof pci);

@@ -1,4 +1,4 @@
-/* The ROCm backend: what is AMD's own. The rest is in ../gpu, which CUDA shares. */
+/* The ROCm backend: the AMD-specific part. The rest is in ../gpu, which CUDA shares. */
 #define GK_GPU_ID "rocm"
 #include "plan.h"
 
@@ -17,7 +17,7 @@ extern const unsigned char gk_rocm_image[]; /* bundle of code objects made from 
 #define GK_GPU_TOOLKIT ""
 #endif
 
-/* The number in the name is HIP's major version. All have the functions that are used here. */
+/* The number in the name is HIP's major version. All versions have the functions that are used here. */
 static const char *const rocm_libraries[] = {
 #ifdef _WIN32
     "amdhip64_7.dll", "amdhip64_6.dll", "amdhip64.dll",
@@ -41,11 +41,11 @@ static gk_status rocm_explain(const gpu_api *api, int result, char *why, size_t 
     if (result != GPU_NO_DEVICE && result != GPU_INVALID_DEVICE && result != GPU_NO_DRIVER_INSTALLED) return GK_OK;
 #ifdef __linux__
     if (access("/dev/kfd", F_OK) != 0) {
-        gk_text(why, capacity, "`%s` works, but there is no `/dev/kfd`: no AMD GPU, or the kernel module `amdgpu` is not loaded", api->library);
+        gk_text(why, capacity, "`%s` works, but `/dev/kfd` is missing: no AMD GPU, or the kernel module `amdgpu` is not loaded", api->library);
         return GK_NO_DEVICE;
     }
     if (access("/dev/kfd", R_OK | W_OK) != 0) {
-        gk_text(why, capacity, "`/dev/kfd` may not be opened by this user: join the groups `render` and `video`, then log in again");
+        gk_text(why, capacity, "this user may not open `/dev/kfd`: join the groups `render` and `video`, then log in again");
         return GK_NO_DEVICE;
     }
 #endif
@@ -53,7 +53,7 @@ static gk_status rocm_explain(const gpu_api *api, int result, char *why, size_t 
     return GK_NO_DEVICE;
 }
 
-/* Code objects are for one architecture each; HIP has nothing like PTX. */
+/* A code object is for one architecture; HIP has no counterpart to PTX. */
 static void rocm_advise(const gpu_api *api, int device, int result, char *advice, size_t capacity) {
     gk_device_info info;
     memset(&info, 0, sizeof info);
@@ -64,7 +64,7 @@ static void rocm_advise(const gpu_api *api, int device, int result, char *advice
     kfd_describe(&info);
 #endif
     if (info.arch[0]) gk_text(advice, capacity, "this GPU is %s: build with `GPU_TARGETS=%s`, or use the vulkan backend", info.arch, info.arch);
-    else gk_text(advice, capacity, "there is no code for this GPU: build for its architecture, or use the vulkan backend");
+    else gk_text(advice, capacity, "the library has no code for this GPU: build for its architecture, or use the vulkan backend");
 }
 
 static const gpu_vendor vendor = {

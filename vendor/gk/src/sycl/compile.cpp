@@ -1,6 +1,8 @@
-// Compiles kernels.cu to SPIR-V while gk is built, with the compiler in SYCL's own runtime (libsycl-jit): no icpx is needed.
+// Compiles kernels.cu to SPIR-V during the build of gk, with the compiler in SYCL's runtime (libsycl-jit): icpx is not
+// needed.
 //   gk-sycl-compile KERNELS OUTPUT OPTION...
-// Each kernel becomes a module of its own (image.h), so that a program waits for the driver's compiler only for those it uses.
+// Each kernel becomes a separate module (image.h), so that a program waits for the driver's compiler only for the
+// kernels that it uses.
 #define SYCL_DISABLE_FSYCL_SYCLHPP_WARNING 1
 #include <cstdio>
 #include <cstring>
@@ -30,14 +32,14 @@ std::string read(const char *path) {
     return text.str();
 }
 
-// The runtime compiles for a device that is there; what is kept is the SPIR-V from before that, which is for all devices.
+// The runtime compiles for an existing device; only the intermediate SPIR-V is stored, which is valid for all devices.
 sycl::device any_compiling_device() {
     std::string seen;
     for (sycl::device device : sycl::device::get_devices()) {
         if (device.ext_oneapi_can_build(ex::source_language::sycl) && device.ext_oneapi_can_build(ex::source_language::spirv)) return device;
         seen += (seen.empty() ? "" : ", ") + device.get_info<sycl::info::device::name>();
     }
-    throw failure{"no SYCL device here compiles SYCL (seen: " + (seen.empty() ? std::string("none") : seen) +
+    throw failure{"no SYCL device of this machine can compile SYCL (found: " + (seen.empty() ? std::string("none") : seen) +
                   "): Intel's OpenCL runtime for processors (intel-opencl-rt) is enough"};
 }
 
@@ -66,7 +68,7 @@ void write(const char *path, const std::vector<std::vector<std::byte>> &modules)
     for (const std::vector<std::byte> &module : modules) {
         const std::vector<std::string> names = entry_points(module);
         gk_sycl_entry entry{};
-        if (names.size() != 1) throw failure{"a module with " + std::to_string(names.size()) + " kernels in place of one"};
+        if (names.size() != 1) throw failure{"a module with " + std::to_string(names.size()) + " kernels instead of one"};
         if (names[0].size() >= sizeof entry.name) throw failure{"the name of a kernel is too long: " + names[0]};
         std::memcpy(entry.name, names[0].data(), names[0].size());
         entry.bytes = static_cast<uint32_t>(module.size());

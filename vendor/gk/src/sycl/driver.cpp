@@ -1,7 +1,7 @@
-// A driver library in HIP's shape over SYCL's runtime: what ../gpu calls for CUDA and ROCm by way of the vendor's library, this
-// one answers for Intel's devices (Level Zero, OpenCL). A library of its own, opened by sycl.c while the program runs: SYCL's
-// runtime is C++ with threads and static initialisers, and a program without it has to start all the same.
-// No exception leaves it. Results are those of ../gpu/api.h.
+// A driver library with HIP's interface over SYCL's runtime: ../gpu calls the vendor's library for CUDA and ROCm, and
+// this one for Intel's devices (Level Zero, OpenCL). It is a separate library that sycl.c opens at run time, because
+// SYCL's runtime is C++ with threads and static initialisers, and a program must start without it. No exception leaves
+// it. Results are those of ../gpu/api.h.
 #define SYCL_DISABLE_FSYCL_SYCLHPP_WARNING 1
 #include <algorithm>
 #include <cstring>
@@ -41,7 +41,7 @@ struct device_entry {
     sycl::context context;
 };
 
-// A kernel is compiled by the driver when it is first wanted: a program uses a dozen of the ninety.
+// The driver compiles a kernel on first use: a program uses a dozen of the ninety.
 struct kernel_entry {
     const gk_sycl_entry *image;
     sycl::context context;
@@ -79,7 +79,7 @@ int fail(int result, const std::string &text) {
     return result;
 }
 
-// What goes wrong on a device is thrown by the runtime; here it becomes a result, and its text is kept for gk_sycl_error_text.
+// The runtime throws on device errors. This converts them to a result and stores the text for gk_sycl_error_text.
 template <class Work> int guarded(const Work &work) noexcept {
     try {
         return work();
@@ -97,7 +97,7 @@ template <class Work> int guarded(const Work &work) noexcept {
     }
 }
 
-// Kernels ask for sub-groups of 32 lanes and use memory of the device by its address.
+// Kernels require sub-groups of 32 lanes and access device memory by address.
 bool can_run_the_kernels(sycl::device device) {
     if (!device.is_gpu() && !device.is_cpu()) return false;
     if (!device.has(sycl::aspect::usm_device_allocations) || !device.has(sycl::aspect::fp16)) return false;
@@ -106,7 +106,7 @@ bool can_run_the_kernels(sycl::device device) {
            device.ext_oneapi_can_build(ex::source_language::spirv);
 }
 
-// Cards come before processors. One card answers through Level Zero and through OpenCL: Level Zero's is kept.
+// GPUs come before CPUs. A card that is available through both Level Zero and OpenCL is kept once, as Level Zero.
 void find_devices() {
     std::vector<sycl::device> zero, other, processors;
     for (const sycl::device &device : sycl::device::get_devices()) {
@@ -156,7 +156,7 @@ GK_SYCL_EXPORT int gk_sycl_driver_version(int *version) {
 GK_SYCL_EXPORT int gk_sycl_device_count(int *count) {
     *count = static_cast<int>(devices.size());
     if (*count > 0) return GPU_SUCCESS;
-    return fail(GPU_NO_DEVICE, "SYCL's runtime shows no device that takes SPIR-V and has f16 and sub-groups of 32 lanes: an Intel GPU needs "
+    return fail(GPU_NO_DEVICE, "SYCL's runtime reports no device that accepts SPIR-V and has f16 and sub-groups of 32 lanes: an Intel GPU needs "
                                "Level Zero (libze_intel_gpu), a processor intel-opencl-rt");
 }
 
@@ -307,10 +307,10 @@ GK_SYCL_EXPORT int gk_sycl_stream_wait(void *stream) {
     });
 }
 
-// The image is this library's own, so that kernels and driver are always of one build.
+// The image is embedded in this library, so kernels and driver always match.
 GK_SYCL_EXPORT int gk_sycl_module_load(void **module, const void *) {
     return guarded([&]() -> int {
-        const std::string prefix = "__sycl_kernel_"; // the compiler's, in front of a free function's name
+        const std::string prefix = "__sycl_kernel_"; // the compiler's prefix for the name of a free function
         auto made = std::make_unique<kernel_module>();
         for (size_t offset = 0; offset < gk_sycl_image_size;) {
             const auto *entry = reinterpret_cast<const gk_sycl_entry *>(gk_sycl_image + offset);
@@ -319,7 +319,7 @@ GK_SYCL_EXPORT int gk_sycl_module_load(void **module, const void *) {
             made->kernels[name.substr(begin)] = std::make_unique<kernel_entry>(entry, at(current).context);
             offset += sizeof *entry + entry->bytes;
         }
-        (void)made->kernels.at("describe")->get(); // a device that takes no SPIR-V says so here
+        (void)made->kernels.at("describe")->get(); // fails here if the device does not accept SPIR-V
         *module = made.release();
         return GPU_SUCCESS;
     });
@@ -360,7 +360,7 @@ GK_SYCL_EXPORT int gk_sycl_capture_begin(void *stream, int) {
     return guarded([&]() -> int {
         auto *of = static_cast<stream_entry *>(stream);
         const sycl::device device = of->queue.get_device();
-        if (!device.has(sycl::aspect::ext_oneapi_limited_graph)) return fail(GPU_INVALID_VALUE, "this device has no graphs");
+        if (!device.has(sycl::aspect::ext_oneapi_limited_graph)) return fail(GPU_INVALID_VALUE, "this device does not support graphs");
         of->captured.emplace(of->queue.get_context(), device);
         of->captured->begin_recording(of->queue);
         return GPU_SUCCESS;
@@ -412,6 +412,6 @@ GK_SYCL_EXPORT int gk_sycl_graph_destroy(void *graph) {
     });
 }
 
-// The words of this thread's last failure.
+// The text of this thread's last failure.
 GK_SYCL_EXPORT const char *gk_sycl_error_text(int) { return last_text.c_str(); }
 }

@@ -1,4 +1,4 @@
-// The words of HIP that kernels.cu uses, in SYCL (DPC++). Included by platform.cuh under GK_GPU_SYCL.
+// Defines the HIP names that kernels.cu uses, in SYCL (DPC++). Included by platform.cuh under GK_GPU_SYCL.
 #ifndef GK_SYCL_PLATFORM_HPP
 #define GK_SYCL_PLATFORM_HPP
 
@@ -7,14 +7,14 @@
 #include "image.h"
 
 #define GK_HIP 1
-#define GK_WARP GK_SYCL_SUB_GROUP // each kernel asks for this size
+#define GK_WARP GK_SYCL_SUB_GROUP // each kernel requires this size
 #define GK_DEVICE static inline __attribute__((always_inline))
-// Plain functions in place of lambdas: they keep their names in SPIR-V, and the one argument is passed as it lies in memory.
+// Functions instead of lambdas: they keep their names in SPIR-V, and the argument is passed by value without changes.
 #define GK_KERNEL(name, threads) \
     extern "C" SYCL_EXT_ONEAPI_FUNCTION_PROPERTY((sycl::ext::oneapi::experimental::nd_range_kernel<3>)) \
         SYCL_EXT_ONEAPI_FUNCTION_PROPERTY((sycl::ext::oneapi::experimental::sub_group_size<GK_WARP>)) void name(const gk_gpu_args g)
 
-// Memory of the work-group is of a class of its own; a reference makes it look like any variable.
+// Work-group memory has its own class; a reference makes it look like a variable.
 #define GK_SHARED(type, name, count) \
     alignas(16) static sycl::ext::oneapi::experimental::work_group_static<type[count]> name##_of_group; \
     type(&name)[count] = name##_of_group
@@ -22,7 +22,7 @@
     static sycl::ext::oneapi::experimental::work_group_static<type> name##_of_group; \
     type &name = name##_of_group
 
-// Dimension 2 runs fastest in SYCL, x in CUDA.
+// Dimension 2 varies fastest in SYCL, x in CUDA.
 struct gk_three {
     unsigned int x, y, z;
 };

@@ -1,5 +1,5 @@
-/* The SYCL backend: what is its own. The rest is in ../gpu, which CUDA and ROCm share; the driver that it opens is our own
- * library, driver.cpp, over SYCL's runtime. */
+/* The SYCL backend: the SYCL-specific part. The rest is in ../gpu, which CUDA and ROCm share; the driver that it
+ * opens is gk's own library over SYCL's runtime, built from driver.cpp. */
 #define GK_GPU_ID "sycl"
 #include "plan.h"
 
@@ -11,7 +11,7 @@ static const char *const sycl_libraries[] = {
 #ifdef _WIN32
     "gk-sycl-driver.dll",
 #else
-    "libgk-sycl-driver.so", /* beside the program, by its run path */
+    "libgk-sycl-driver.so", /* in the program's folder, through its run path */
 #endif
     NULL};
 
@@ -32,11 +32,11 @@ static void sycl_advise(const gpu_api *api, int device, int result, char *advice
     (void)api;
     (void)device;
     (void)result;
-    gk_text(advice, capacity, "the device's driver did not take the SPIR-V: update it, or use the vulkan or opencl backend");
+    gk_text(advice, capacity, "the device's driver rejected the SPIR-V: update it, or use the vulkan or opencl backend");
 }
 
 static const gpu_vendor vendor = {
-    .driver = "our SYCL driver",
+    .driver = "gk's SYCL driver",
     .libraries = sycl_libraries,
     .shape = GPU_SYCL,
     .toolkit = GK_GPU_TOOLKIT[0] ? "SYCL runtime " GK_GPU_TOOLKIT : "",

@@ -1,4 +1,5 @@
-/* The table of gk.h. Guards the entry points against missing devices; the rest is in the files named in vulkan.h. */
+/* The gk_backend table. Guards the entry points against missing devices; the rest is in the files listed in
+ * vulkan.h. */
 #include "vulkan.h"
 
 static const char *last_error(gk_device *device) { return device != NULL ? device->error : "no device given"; }
@@ -19,7 +20,7 @@ static gk_status alloc(gk_device *device, uint64_t bytes, uint32_t usage, gk_buf
 }
 
 static void release(gk_device *device, gk_buffer *buffer) {
-    /* Buffers of our own stay: the step block has no other handle outside. */
+    /* The step block is internal: callers must not release it. */
     if (device != NULL && buffer != device->step_block) gkv_release(device, buffer);
 }
 

@@ -1,5 +1,5 @@
-/* Opening and closing a device, its errors, and its one queue with a timeline: every submission gets the next
- * number, and waiting for a number waits for everything before it. */
+/* Opening and closing a device, its errors, and its queue with a timeline: every submission gets the next number,
+ * and waiting for a number waits for everything before it. */
 #include "vulkan.h"
 
 #include <stdio.h>
@@ -85,7 +85,7 @@ void gkv_close(gk_device *device) {
     if (device == NULL) return;
     gkv_api *api = &device->api;
     if (device->handle != VK_NULL_HANDLE && api->DestroyDevice != NULL) {
-        /* A failed open may have loaded only some functions; then nothing below has been made. */
+        /* A failed open may have loaded only some functions; in that case none of the objects below exist. */
         if (device->pool != VK_NULL_HANDLE) {
             api->DeviceWaitIdle(device->handle);
             while (device->plans != NULL) gkv_plan_free(device, device->plans);

@@ -1,4 +1,4 @@
-/* Opens the Vulkan loader of the system, makes an instance, and finds functions. */
+/* Opens the system's Vulkan loader, creates an instance, and finds functions. */
 #include "loader.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 #ifdef _WIN32
 #define WIN32_LEAN_AND_MEAN
 #include <windows.h>
-#undef CreateSemaphore /* a macro there, a function of the table here */
+#undef CreateSemaphore /* a macro in Windows headers, a member of the table here */
 #else
 #include <dlfcn.h>
 #endif
@@ -28,7 +28,7 @@ static void *library_open(const char *name) {
 #else
     int mode = RTLD_NOW | RTLD_LOCAL;
 #ifdef RTLD_NODELETE
-    mode |= RTLD_NODELETE; /* drivers do not all survive being unloaded */
+    mode |= RTLD_NODELETE; /* not all drivers survive being unloaded */
 #endif
     return dlopen(name, mode);
 #endif
@@ -39,7 +39,7 @@ static void library_error(char *out, size_t capacity) {
 #ifdef _WIN32
     gk_text(out, capacity, "`%s` can't be loaded (error %lu)", LIBRARIES[0], (unsigned long)GetLastError());
 #else
-    const char *text = dlerror(); /* names the file; not found, or found and unusable */
+    const char *text = dlerror(); /* contains the file name; the file is missing or unusable */
     gk_text(out, capacity, "%s", text != NULL ? text : LIBRARIES[0]);
 #endif
 }
@@ -142,7 +142,7 @@ static gk_status make_instance(gkv_api *api, char *why, size_t why_capacity) {
         return GK_NO_DRIVER;
     }
     if (version_of == NULL || version_of(&version) != VK_SUCCESS || version < VK_API_VERSION_1_2) {
-        gk_text(why, why_capacity, "the Vulkan loader has version %u.%u, 1.2 is needed",
+        gk_text(why, why_capacity, "the Vulkan loader has version %u.%u, but 1.2 is required",
                 (unsigned)VK_API_VERSION_MAJOR(version), (unsigned)VK_API_VERSION_MINOR(version));
         return GK_TOO_OLD;
     }
@@ -150,7 +150,7 @@ static gk_status make_instance(gkv_api *api, char *why, size_t why_capacity) {
                                      .apiVersion = VK_API_VERSION_1_2};
     VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &application};
     static const char *const portability[] = {VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME};
-    if (has_instance_extension(api, portability[0])) { /* MoltenVK is hidden without it */
+    if (has_instance_extension(api, portability[0])) { /* MoltenVK is hidden otherwise */
         info.flags = VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR;
         info.enabledExtensionCount = 1;
         info.ppEnabledExtensionNames = portability;
@@ -159,7 +159,7 @@ static gk_status make_instance(gkv_api *api, char *why, size_t why_capacity) {
     if (result == VK_SUCCESS) return GK_OK;
     api->instance = VK_NULL_HANDLE;
     if (result == VK_ERROR_INCOMPATIBLE_DRIVER) {
-        gk_text(why, why_capacity, "the Vulkan loader is here, but found no driver (ICD) that works: %s (%d)",
+        gk_text(why, why_capacity, "the Vulkan loader is installed, but found no working driver (ICD): %s (%d)",
                 gkv_result_text(result), (int)result);
         return GK_NO_DRIVER;
     }

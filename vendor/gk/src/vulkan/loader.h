@@ -69,7 +69,7 @@ typedef struct gkv_api {
 #undef GKV_MEMBER
 } gkv_api;
 
-/* Opens the loader and makes an instance. On failure nothing is left open and `why` has one line. */
+/* Opens the loader and creates an instance. On failure nothing is left open, and `why` has one line. */
 gk_status gkv_api_open(gkv_api *, char *why, size_t why_capacity);
 void gkv_api_close(gkv_api *);
 

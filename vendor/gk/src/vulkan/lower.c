@@ -1,15 +1,16 @@
-/* One op -> the kernels, variants, parameters and grids that compute it. Pure: the same op gives the same dispatches. */
+/* Maps an op to the kernels, variants, parameters and grids that compute it. Pure: the same op gives the same
+ * dispatches. */
 #include "vulkan.h"
 
 enum {
-    MAX_GROUPS = 65535,    /* of one dimension, on every device */
+    MAX_GROUPS = 65535,    /* limit of one dimension on every device */
     MAX_SPLITS = 64,       /* of the positions in attention */
-    SPLIT_POSITIONS = 256, /* fewer are not worth a split */
+    SPLIT_POSITIONS = 256, /* smallest number of positions for a split */
     MAX_D_HEAD = 256,
     FEW_TOKENS = 8,        /* up to here matvec.comp reads each weight once for all of them */
     SOFTWARE_ROWS = 8,
     MATVEC_SUBGROUPS = 4,  /* of one workgroup */
-    MATMUL_THREADS = 256   /* matmul.comp counts on it */
+    MATMUL_THREADS = 256   /* matmul.comp requires it */
 };
 
 static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
@@ -23,14 +24,14 @@ static bool workgroup_fits(const gk_device *device, uint32_t threads) {
     return threads <= device->max_threads && threads / device->subgroup <= device->max_subgroups;
 }
 
-/* The largest power of two that a workgroup may have, at most `wanted` (itself a power of two). */
+/* The largest power of two allowed for a workgroup, at most `wanted` (itself a power of two). */
 static uint32_t threads_up_to(const gk_device *device, uint32_t wanted) {
     uint32_t threads = wanted;
     while (!workgroup_fits(device, threads) || threads / device->subgroup > GKV_MAX_SUBGROUPS) threads /= 2;
     return threads;
 }
 
-/* For kernels in which a workgroup reduces `items`. Software devices pay for every invocation that waits. */
+/* For kernels in which a workgroup reduces `items`. On software devices every waiting invocation costs time. */
 static uint32_t reduction_threads(const gk_device *device, uint32_t items) {
     uint32_t threads = threads_up_to(device, device->kind == GK_KIND_SOFTWARE ? device->subgroup * 4 : GKV_MAX_WORKGROUP);
     while (threads > device->subgroup && threads / 2 >= items) threads /= 2;
@@ -54,7 +55,7 @@ static void set_n(gkv_dispatch *d, const uint32_t *n, uint32_t count) {
 #define SET_N(d, ...) \
     set_n(d, (const uint32_t[]){__VA_ARGS__}, (uint32_t)(sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t)))
 
-/* A grid over `items` of each of `rows`. */
+/* Sets a grid over `items` of each of `rows`. */
 static void item_grid(gkv_dispatch *d, uint64_t items, uint32_t rows) {
     d->groups[0] = groups_of(items, d->variant.special[0]);
     d->groups[1] = groups_of(rows, 1);
@@ -78,14 +79,14 @@ static const char *lower_copy(const gk_device *device, const gk_op *op, gkv_lowe
     return NULL;
 }
 
-/* What weight.glsl wants to know of a weight: its type, whether whole 16-byte pieces of rows of `elements` may be loaded, and
- * where its planes are. Offsets of weights are multiples of 64. */
+/* Sets the parameters of weight.glsl: the type of the weight, whether complete 16-byte pieces of rows of `elements`
+ * can be loaded, and the positions of its planes. Offsets of weights are multiples of 64. */
 static void set_weight(gkv_dispatch *d, const gk_tensor *w, uint64_t row_stride) {
     const uint32_t piece = w->type == GK_F32 ? 4 : 8;
     gk_planes planes;
     d->variant.special[2] = w->type;
     d->variant.special[3] = w->ne[0] % piece == 0 && row_stride % 4 == 0;
-    if (!gk_planes_of(w->type, w->ne[0], w->ne[1], &planes)) return; /* its size was asked for before */
+    if (!gk_planes_of(w->type, w->ne[0], w->ne[1], &planes)) return; /* cannot fail: the size was computed before */
     for (uint32_t p = 1; p < GK_PLANES; p++) d->push.n[4 + p] = gk_plane_units(&planes, p);
 }
 
@@ -122,7 +123,7 @@ static void lower_matvec(const gk_device *device, const gk_op *op, gkv_lowered *
     uint32_t tokens = last_row ? 1 : op->b.ne[1];
     uint32_t columns = tokens >= 5 ? 8 : tokens >= 3 ? 4 : tokens;
     /* More rows reuse each activation more often; fewer leave registers free and give small matrices enough
-     * subgroups. On a CPU, registers are no matter, and loads are what costs. */
+     * subgroups. On a CPU registers do not matter, and loads dominate. */
     uint32_t rows = columns == 8 ? 2 : op->a.ne[1] >= 8192 ? 4 : 2;
     if (device->kind == GK_KIND_SOFTWARE) rows = SOFTWARE_ROWS;
     const uint32_t weights = op->code == GK_OP_GATE_UP ? 2 : 1;
@@ -137,14 +138,14 @@ static void lower_matvec(const gk_device *device, const gk_op *op, gkv_lowered *
     d->groups[1] = ceil_div(tokens, columns);
 }
 
-/* More tokens take the tiles, which know one weight. */
+/* More tokens use the tiles, which support only one weight. */
 static const char *lower_gate_up(const gk_device *device, const gk_op *op, gkv_lowered *out) {
     if (op->b.ne[1] > FEW_TOKENS) return "gate_up: more than 8 tokens";
     lower_matvec(device, op, out);
     return NULL;
 }
 
-/* Rounds b into the scratch memory (rounded.glsl has its layout). The kernel to use after that. */
+/* Rounds b into the scratch memory (layout: rounded.glsl). Returns the kernel to use afterwards. */
 static gkv_kernel lower_round(const gk_device *device, const gk_op *op, gkv_lowered *out) {
 #if GKV_HAVE_DOT
     const uint32_t k = op->a.ne[0], tokens = op->b.ne[1];
@@ -156,7 +157,7 @@ static gkv_kernel lower_round(const gk_device *device, const gk_op *op, gkv_lowe
     out->extra = GKV_DOT;
     return GKV_KERNEL_matmul_dot;
 #else
-    (void)device, (void)op, (void)out; /* no device has them then */
+    (void)device, (void)op, (void)out; /* in this build no device has them */
     return GKV_KERNEL_matmul;
 #endif
 }
@@ -192,7 +193,7 @@ static void lower_matrices(const gk_device *device, const gk_op *op, gkv_lowered
 
 static const char *lower_matmul(const gk_device *device, const gk_op *op, gkv_lowered *out) {
     uint32_t tokens = op->b.ne[1];
-    /* Shared memory of a software device is no faster than the rest, so it always takes the other kernel. */
+    /* Shared memory of a software device is not faster than other memory, so it always uses the other kernel. */
     bool tiles = device->kind != GK_KIND_SOFTWARE && workgroup_fits(device, MATMUL_THREADS);
     if (tokens <= FEW_TOKENS || (op->flags & GK_LAST_ROW) || !tiles) {
         lower_matvec(device, op, out);
@@ -238,7 +239,7 @@ static const char *lower_rope_kv(const gk_device *device, const gk_op *op, gkv_l
     return NULL;
 }
 
-/* Bytes of shared memory that attention.comp takes. */
+/* Bytes of shared memory that attention.comp needs. */
 static uint32_t attention_shared(uint32_t queries, uint32_t d_head, uint32_t threads) {
     return 4 * queries * (d_head + threads + 3) + 4 * GKV_MAX_SUBGROUPS;
 }
@@ -251,14 +252,14 @@ static const char *lower_attention(const gk_device *device, const gk_op *op, gkv
     if (error) return error;
     uint32_t vector = cache_vector(d_head);
     uint32_t threads = d_head / vector > 128 ? 256 : 128;
-    if (!workgroup_fits(device, threads)) return "attention: this device has too small workgroups for this d_head";
+    if (!workgroup_fits(device, threads)) return "attention: the device's workgroups are too small for this d_head";
     uint64_t queries_all = (uint64_t)rows * (n_head / n_kv);
     uint32_t queries = queries_all >= 8 ? 8 : queries_all > 4 ? 8 : queries_all > 2 ? 4 : (uint32_t)queries_all;
     while (queries > 1 && attention_shared(queries, d_head, threads) > device->max_shared) queries /= 2;
     uint64_t tiles = (queries_all + queries - 1) / queries;
     if (tiles > MAX_GROUPS || n_kv > MAX_GROUPS) return "attention: too many heads or tokens in one plan";
 
-    /* Few tokens leave most of a device idle: then the positions are split. The split depends on the plan only. */
+    /* A few tokens leave most of a device idle, so the positions are split. The split depends on the plan only. */
     uint32_t splits = rows <= FEW_TOKENS ? least(ceil_div(n_ctx, SPLIT_POSITIONS), MAX_SPLITS) : 1;
     uint32_t positions = ceil_div(ceil_div(n_ctx, splits), threads) * threads;
     splits = ceil_div(n_ctx, positions);

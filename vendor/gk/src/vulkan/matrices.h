@@ -1,4 +1,5 @@
-/* VK_KHR_cooperative_matrix for headers from before version 1.3.255: numbers and structures of the Vulkan specification. */
+/* VK_KHR_cooperative_matrix for headers older than version 1.3.255: numbers and structures of the Vulkan
+ * specification. */
 #ifndef GKV_MATRICES_H
 #define GKV_MATRICES_H
 

@@ -1,7 +1,7 @@
-/* Buffers, and everything that crosses between host and device. Each buffer has its own allocation and address.
+/* Buffers and transfers between host and device. Each buffer has its own allocation and address.
  *
- * A buffer that the host can see is written through its mapping; anything else goes through the slots, a ring of
- * small host-visible buffers with one command buffer each. */
+ * The host writes visible buffers through their mapping; everything else goes through the slots, a ring of small
+ * host-visible buffers with one command buffer each. */
 #include "vulkan.h"
 
 #include <stdlib.h>
@@ -23,8 +23,8 @@ static uint64_t largest_local_heap(const gk_device *device) {
     return size;
 }
 
-/* The first allowed type with these properties, or UINT32_MAX. Memory that is both local and visible counts only in a
- * large heap: the 256 MiB window of older machines is left to the driver. */
+/* The first allowed type with these properties, or UINT32_MAX. Memory that is both local and visible is used only
+ * from a large heap: the 256 MiB window of older machines is reserved for the driver. */
 static uint32_t find_type(const gk_device *device, uint32_t allowed, VkMemoryPropertyFlags properties) {
     bool window = (properties & LOCAL) && (properties & VISIBLE);
     uint64_t least = window ? largest_local_heap(device) / 2 : 0;
@@ -36,11 +36,11 @@ static uint32_t find_type(const gk_device *device, uint32_t allowed, VkMemoryPro
     return UINT32_MAX;
 }
 
-/* Properties to try for a usage, best first, ended by 0. */
+/* Properties to try for a usage, best first, terminated by 0. */
 static const VkMemoryPropertyFlags *preferences(const gk_device *device, uint32_t usage) {
     static const VkMemoryPropertyFlags staging[] = {VISIBLE | CACHED, VISIBLE, 0};
     static const VkMemoryPropertyFlags discrete[] = {LOCAL | VISIBLE, LOCAL, 0};
-    /* One memory for both; a small carve-out for the GPU is no reason to fail. */
+    /* Unified memory; a small carve-out for the GPU must not make allocations fail. */
     static const VkMemoryPropertyFlags shared[] = {LOCAL | VISIBLE | CACHED, LOCAL | VISIBLE, LOCAL, VISIBLE, 0};
     if (usage == GK_USAGE_STAGING) return staging;
     return device->kind == GK_KIND_DISCRETE ? discrete : shared;
@@ -116,7 +116,7 @@ gk_status gkv_slots_open(gk_device *device) {
 }
 
 void gkv_slots_close(gk_device *device) {
-    for (int n = 0; n < GKV_SLOTS; n++) { /* the command buffers go with their pool */
+    for (int n = 0; n < GKV_SLOTS; n++) { /* the command buffers are freed with their pool */
         drop_allocation(device, &(allocation){.buffer = device->slots[n].buffer, .memory = device->slots[n].memory});
     }
 }
@@ -168,13 +168,13 @@ static gk_status zero(gk_device *device, gk_buffer *buffer) {
 
 gk_status gkv_alloc(gk_device *device, uint64_t bytes, uint32_t usage, gk_buffer **out) {
     gkv_api *api = &device->api;
-    if (out == NULL) return gkv_fail(device, GK_BAD_ARGUMENT, "alloc: no place for the buffer");
+    if (out == NULL) return gkv_fail(device, GK_BAD_ARGUMENT, "alloc: `out` is NULL");
     *out = NULL;
     if (bytes == 0) return gkv_fail(device, GK_BAD_ARGUMENT, "alloc: 0 bytes");
     if (usage < GK_USAGE_WEIGHT || usage > GK_USAGE_STAGING) {
         return gkv_fail(device, GK_BAD_ARGUMENT, "alloc: unknown usage %u", (unsigned)usage);
     }
-    /* Whole words, for the fill with zeros. */
+    /* A multiple of the word size, for the fill with zeros. */
     uint64_t size = gk_align_u64(bytes, 64);
     if (size == 0 || size > device->max_buffer || size > SIZE_MAX) {
         return gkv_fail(device, GK_OUT_OF_MEMORY, "alloc: %llu bytes are above this device's limit of %llu for one buffer",
@@ -219,7 +219,7 @@ gk_status gkv_alloc(gk_device *device, uint64_t bytes, uint32_t usage, gk_buffer
 
 void gkv_release(gk_device *device, gk_buffer *buffer) {
     if (buffer == NULL || gkv_buffer_bytes(device, buffer) == 0) return;
-    /* Work in flight may use it. On a lost device nothing is, and the text of what was lost shall stay. */
+    /* Pending work may use it. A lost device has none, and waiting would replace its error text. */
     if (!device->lost) (void)gkv_sync(device);
     if (buffer->next != NULL) buffer->next->previous = buffer->previous;
     if (buffer->previous != NULL) buffer->previous->next = buffer->next;
@@ -236,7 +236,7 @@ static gk_status check_range(gk_device *device, const gk_buffer *buffer, uint64_
     uint64_t size = gkv_buffer_bytes(device, buffer);
     if (size == 0) return gkv_fail(device, GK_BAD_ARGUMENT, "%s: the buffer does not belong to this device", what);
     if (!gk_range_fits(offset, bytes, size)) {
-        return gkv_fail(device, GK_BAD_ARGUMENT, "%s: %llu bytes at %llu pass the end of a buffer of %llu", what,
+        return gkv_fail(device, GK_BAD_ARGUMENT, "%s: %llu bytes at offset %llu exceed a buffer of %llu", what,
                         (unsigned long long)bytes, (unsigned long long)offset, (unsigned long long)size);
     }
     if (host == NULL && bytes != 0) return gkv_fail(device, GK_BAD_ARGUMENT, "%s: no host memory given", what);
@@ -309,11 +309,11 @@ uint64_t gkv_weight_bytes(gk_device *device, uint32_t type, uint64_t ne0, uint64
     return gk_planes_bytes(type, ne0, ne1);
 }
 
-/* `at`: where the first of the blocks goes in each plane, in bytes from the start of the buffer. */
+/* `at`: the position of the first block in each plane, in bytes from the start of the buffer. */
 static gk_status put_blocks(gk_device *device, gk_buffer *buffer, uint32_t type, const gk_planes *planes, uint64_t at[GK_PLANES],
                             const uint8_t *blocks, uint64_t count) {
     unsigned char *out[GK_PLANES] = {NULL};
-    if (buffer->mapped != NULL && buffer->cached) { /* uncached memory dislikes small writes */
+    if (buffer->mapped != NULL && buffer->cached) { /* small writes to uncached memory are slow */
         gk_status status = gkv_sync(device);
         if (status != GK_OK) return status;
         for (uint32_t p = 0; p < planes->count; p++) out[p] = buffer->mapped + at[p];

@@ -1,7 +1,7 @@
-/* Kernels: SPIR-V modules, compiled variants, and the cache of compiled variants on disk.
+/* Kernels: SPIR-V modules, compiled variants, and the disk cache of compiled variants.
  *
- * The cache file is ours around the driver's: a magic, the length and a checksum, because not every driver survives a
- * damaged cache. A file that does not match in any way is ignored and replaced. */
+ * The cache file wraps the driver's data in a magic, the length and a checksum, because not every driver survives a
+ * damaged cache. A file that does not match in any of these is ignored and replaced. */
 #include "vulkan.h"
 
 #include "cache_file.h"
@@ -24,7 +24,7 @@ static const struct {
 
 static const char MAGIC[8] = {'G', 'K', 'V', 'K', 'P', 'C', '0', '1'};
 
-/* Does the driver's own header name this device? */
+/* Does the driver's header in the data name this device? */
 static bool cache_is_ours(const gk_device *device, const uint8_t *data, uint64_t bytes) {
     VkPhysicalDeviceProperties properties;
     VkPipelineCacheHeaderVersionOne header;

@@ -1,5 +1,6 @@
-/* Plans: ops become dispatches, dispatches one command buffer that is submitted for every run. A barrier stands only
- * where a dispatch touches what one since the last barrier wrote, or writes what one read. */
+/* Plans: ops become dispatches, and all dispatches one command buffer that is submitted for every run. There is a
+ * barrier only before a dispatch that accesses what another has written since the last barrier, or writes what
+ * another has read. */
 #include "vulkan.h"
 
 #include <stdlib.h>
@@ -32,7 +33,7 @@ static bool collide(const range *x, const range *y) {
     return x->buffer == y->buffer && (x->written || y->written) && x->first < y->last && y->first < x->last;
 }
 
-/* Must a barrier stand before a dispatch with these ranges? Remembers them. */
+/* Is a barrier needed before a dispatch with these ranges? Records the ranges. */
 static bool needs_barrier(hazards *h, const range *ranges, uint32_t count) {
     bool needed = h->count + count > MAX_RANGES;
     for (uint32_t i = 0; i < h->count && !needed; i++) {
@@ -62,7 +63,7 @@ static uint32_t ranges_of(gk_device *device, const gk_op *op, const gk_buffer *s
         out[count++] = (range){t->buffer, t->offset, t->offset + bytes, gk_operand_written(op, (gk_operand)operand)};
     }
     out[count++] = (range){device->step_block, 0, sizeof(gk_step), op->code == GK_OP_STEP};
-    /* The last, so that record_op finds it. */
+    /* Must be the last range: record_op relies on it. */
     if (scratch != NULL) out[count++] = (range){scratch, 0, scratch->bytes, false};
     return count;
 }
@@ -118,7 +119,7 @@ static bool same_rows(const gk_tensor *x, const gk_tensor *y) {
            gk_stride(x) == gk_stride(y);
 }
 
-/* Is what the scratch memory holds still the rounding of `rounded`, after an op that has these ranges? */
+/* Does the scratch memory still hold the rounding of `rounded` after an op with these ranges? */
 static bool stays_rounded(const gk_tensor *rounded, const range *ranges, uint32_t count) {
     const range source = {rounded->buffer, rounded->offset, rounded->offset + gk_tensor_span(rounded), false};
     for (uint32_t n = 0; n < count; n++) {
@@ -127,7 +128,8 @@ static bool stays_rounded(const gk_tensor *rounded, const range *ranges, uint32_
     return true;
 }
 
-/* What the scratch memory holds, and how it was rounded. Products of one source, such as q, k and v, round it once. */
+/* Contents of the scratch memory and how they were rounded. Products of one source, such as q, k and v, share one
+ * rounding. */
 typedef struct rounding {
     const gk_tensor *source; /* NULL: nothing */
     gkv_extra extra;
@@ -135,7 +137,7 @@ typedef struct rounding {
 
 static gk_status record_op(gk_device *device, gk_plan *plan, const gk_op *op, hazards *h, rounding *rounded) {
     gkv_lowered lowered;
-    if (gkv_lower(device, op, &lowered) != NULL) return gkv_fail(device, GK_UNSUPPORTED, "no kernel"); /* checked before */
+    if (gkv_lower(device, op, &lowered) != NULL) return gkv_fail(device, GK_UNSUPPORTED, "no kernel"); /* cannot fail: checked before */
     range ranges[MAX_OP_RANGES];
     uint32_t range_count = ranges_of(device, op, lowered.scratch ? plan->scratch : NULL, ranges);
     const bool rounds = lowered.extra != GKV_EXTRAS;
@@ -185,7 +187,7 @@ static gk_status record(gk_device *device, gk_plan *plan, const gk_op *ops, uint
 }
 
 gk_status gkv_plan_build(gk_device *device, const gk_op *ops, uint32_t count, gk_plan **out) {
-    if (out == NULL) return gkv_fail(device, GK_BAD_ARGUMENT, "plan_build: no place for the plan");
+    if (out == NULL) return gkv_fail(device, GK_BAD_ARGUMENT, "plan_build: `out` is NULL");
     *out = NULL;
     gk_plan_limits limits;
     uint64_t scratch;
@@ -216,7 +218,7 @@ static bool is_plan(const gk_device *device, const gk_plan *plan) {
 }
 
 gk_status gkv_plan_info(gk_device *device, const gk_plan *plan, gk_plan_info *out) {
-    if (out == NULL) return gkv_fail(device, GK_BAD_ARGUMENT, "plan_info: no place for the result");
+    if (out == NULL) return gkv_fail(device, GK_BAD_ARGUMENT, "plan_info: `out` is NULL");
     if (!is_plan(device, plan)) return gkv_fail(device, GK_BAD_ARGUMENT, "plan_info: the plan does not belong to this device");
     *out = (gk_plan_info){.launches = plan->launches, .replay = GK_REPLAY_COMMANDS};
     return GK_OK;

@@ -1,11 +1,11 @@
-/* Physical devices: how they are described, what they must have, and the VkDevice made from one. */
+/* Physical devices: descriptions, requirements, and creating a VkDevice. */
 #include "vulkan.h"
 
 #include "matrices.h"
 
 #include <stdlib.h>
 
-/* What a device answers about itself, gathered once. */
+/* Properties of a physical device, queried once. */
 typedef struct facts {
     VkPhysicalDeviceProperties core;
     VkPhysicalDeviceDriverProperties driver;
@@ -52,7 +52,7 @@ static void gather_extensions(const gkv_api *api, VkPhysicalDevice physical, fac
 static void gather(const gkv_api *api, VkPhysicalDevice physical, facts *out) {
     *out = (facts){.has_pci = false};
     api->GetPhysicalDeviceProperties(physical, &out->core);
-    if (out->core.apiVersion < VK_API_VERSION_1_2) return; /* the structures below are not known to it */
+    if (out->core.apiVersion < VK_API_VERSION_1_2) return; /* such a device does not know the structures below */
     bool maintenance4;
     gather_extensions(api, physical, out, &maintenance4);
     VkPhysicalDeviceMaintenance3Properties allocation = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES};
@@ -86,7 +86,7 @@ static uint32_t kind_of(VkPhysicalDeviceType type) {
     }
 }
 
-/* The heap that buffers live in: the largest device-local one. */
+/* The heap for buffers: the largest device-local one. */
 static uint32_t main_heap(const VkPhysicalDeviceMemoryProperties *memory) {
     uint32_t best = 0;
     uint64_t size = 0;
@@ -137,7 +137,7 @@ static void describe(const gkv_api *api, VkPhysicalDevice physical, gk_device_in
     query_memory(api, physical, f.has_budget, 0, &out->memory_free, &out->memory_total);
 }
 
-/* Physical devices of an instance; *out is to be freed. */
+/* Physical devices of an instance; the caller frees *out. */
 static gk_status list_physical(const gkv_api *api, VkPhysicalDevice **out, uint32_t *count, char *why, size_t why_capacity) {
     *out = NULL;
     *count = 0;
@@ -195,7 +195,7 @@ typedef struct features {
     VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrices;
 } features;
 
-/* The structures that a device knows. */
+/* Chains the structures that a device supports. */
 static void chain_features(features *f, bool size_control, bool dot, bool matrices) {
     *f = (features){.all.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
     f->v11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
@@ -211,7 +211,7 @@ static void chain_features(features *f, bool size_control, bool dot, bool matric
     if (matrices) *end = &f->matrices;
 }
 
-/* Name of the first thing that the kernels need and the device has not, or NULL. */
+/* The first feature that the kernels need and the device lacks, or NULL. */
 static const char *missing_feature(const facts *f, const features *has) {
     const VkSubgroupFeatureFlags operations = VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_ARITHMETIC_BIT;
     if (!has->v12.bufferDeviceAddress) return "bufferDeviceAddress";
@@ -239,7 +239,7 @@ static bool pick_queue_family(const gkv_api *api, VkPhysicalDevice physical, uin
     return false;
 }
 
-/* The subgroup size that pipelines are compiled for: 32 where there is a choice, else what the device says. */
+/* The subgroup size for pipelines: 32 if the device lets the host choose, else the device's size. */
 static void pick_subgroup(gk_device *device, const facts *f, const features *has) {
     device->subgroup = f->subgroup.subgroupSize;
     device->choose_subgroup = false;
@@ -255,7 +255,7 @@ static void pick_subgroup(gk_device *device, const facts *f, const features *has
     device->max_subgroups = f->subgroup_size.maxComputeWorkgroupSubgroups;
 }
 
-/* Is f16 x f16 -> f32 in 16 x 16 x 16 among what a subgroup of this device multiplies? */
+/* Does a subgroup of this device multiply f16 x f16 -> f32 in 16 x 16 x 16? */
 static bool multiplies_halves(const gk_device *device) {
     VkCooperativeMatrixPropertiesKHR all[64];
     uint32_t count = sizeof all / sizeof *all;
@@ -274,13 +274,13 @@ static bool multiplies_halves(const gk_device *device) {
     return false;
 }
 
-/* What this build has kernels for and the device calls its own. All of it rounds activations. */
+/* Enables extras that this build has kernels for and the device supports. All of them round activations. */
 static void pick_extras(gk_device *device, const facts *f, const features *has) {
     if (device->exact) return;
-    /* Where it is no instruction of the device, unpacked floats are faster. */
+    /* If the device does not accelerate it, unpacked floats are faster. */
     device->has[GKV_DOT] = GKV_HAVE_DOT && f->has_dot && has->dot.shaderIntegerDotProduct &&
                            f->dot.integerDotProduct4x8BitPackedSignedAccelerated;
-    /* The kernel counts on the subgroups of a workgroup. */
+    /* The kernel requires a known number of subgroups per workgroup. */
     const bool sizes_known = device->choose_subgroup ||
         (f->has_size_control && f->subgroup_size.minSubgroupSize == f->subgroup_size.maxSubgroupSize);
     const bool fits = device->subgroup * GKV_MATRIX_SUBGROUPS <= device->max_threads && device->max_subgroups >= GKV_MATRIX_SUBGROUPS;
@@ -335,7 +335,7 @@ gk_status gkv_create_device(gk_device *device, int index, char *why, size_t why_
     if (status != GK_OK) return status;
     if (index < 0 || (uint32_t)index >= count) {
         free(physical);
-        gk_text(why, why_capacity, "there is no Vulkan device %d: this machine has %u", index, (unsigned)count);
+        gk_text(why, why_capacity, "Vulkan device %d does not exist: this machine has %u", index, (unsigned)count);
         return GK_BAD_ARGUMENT;
     }
     device->physical = physical[index];
@@ -344,7 +344,7 @@ gk_status gkv_create_device(gk_device *device, int index, char *why, size_t why_
     facts f;
     gather(api, device->physical, &f);
     if (f.core.apiVersion < VK_API_VERSION_1_2) {
-        gk_text(why, why_capacity, "`%.100s` supports Vulkan %u.%u, 1.2 is needed: install a newer driver", f.core.deviceName,
+        gk_text(why, why_capacity, "`%.100s` supports Vulkan %u.%u, but 1.2 is required: install a newer driver", f.core.deviceName,
                 (unsigned)VK_API_VERSION_MAJOR(f.core.apiVersion), (unsigned)VK_API_VERSION_MINOR(f.core.apiVersion));
         return GK_TOO_OLD;
     }
@@ -354,7 +354,7 @@ gk_status gkv_create_device(gk_device *device, int index, char *why, size_t why_
     const char *missing = missing_feature(&f, &has);
     if (missing == NULL && !pick_queue_family(api, device->physical, &device->queue_family)) missing = "a queue for compute work";
     if (missing != NULL) {
-        gk_text(why, why_capacity, "`%.100s` lacks what the kernels need: %s", f.core.deviceName, missing);
+        gk_text(why, why_capacity, "`%.100s` lacks a feature that the kernels need: %s", f.core.deviceName, missing);
         return GK_TOO_OLD;
     }
     pick_subgroup(device, &f, &has);

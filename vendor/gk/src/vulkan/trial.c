@@ -1,5 +1,6 @@
-/* Kernels whose instructions not every driver gets right are tried once, before the first plan with them: a small matmul of
- * whole numbers, of which nothing is rounded, must come out exactly. If it does not, the device goes on without them. */
+/* Tests kernels whose instructions not every driver implements correctly, before the first plan that uses them: a
+ * small integer matmul, in which nothing is rounded, must have the exact result. If it does not, the device does not
+ * use these kernels. */
 #include "vulkan.h"
 
 #include <stdlib.h>
@@ -7,9 +8,9 @@
 enum {
     K = 64,
     ROWS = 64,
-    TOKENS = 16, /* enough for the kernels of many tokens */
+    TOKENS = 16, /* enough for the kernels for many tokens */
     BLOCK = 34,  /* bytes of a block of q8_0 */
-    ROW_BYTES = 2 * K, /* of f16, the longer ones */
+    ROW_BYTES = 2 * K, /* of f16, which has the longer rows */
     X_AT = ROWS * ROW_BYTES,
     DST_AT = X_AT + 4 * K * TOKENS,
     BYTES = DST_AT + 4 * ROWS * TOKENS
@@ -71,7 +72,7 @@ static gk_status run(gk_device *device, trial *t, uint32_t type) {
 gk_status gkv_try(gk_device *device, gkv_extra extra) {
     static const uint32_t types[] = {[GKV_DOT] = GK_Q8_0, [GKV_MATRICES] = GK_F16};
     if (device->tried[extra]) return GK_OK;
-    device->tried[extra] = true; /* the trial builds a plan itself */
+    device->tried[extra] = true; /* set first: the trial builds a plan itself */
     trial *t = calloc(1, sizeof *t);
     if (t == NULL) return gkv_fail(device, GK_OUT_OF_MEMORY, "out of host memory");
     const gk_traffic before = device->traffic;
@@ -82,6 +83,6 @@ gk_status gkv_try(gk_device *device, gkv_extra extra) {
     gkv_release(device, t->buffer);
     free(t);
     device->traffic = before;
-    /* Whatever else went wrong, other kernels may do without. */
+    /* Other kernels may work after any other failure. */
     return status == GK_DEVICE_LOST ? status : GK_OK;
 }

@@ -1,11 +1,12 @@
-// A CUDA driver (GK_HIP = 0) or HIP runtime (GK_HIP = 1) that runs the kernels of gk on the CPU, for tests. It is strict
-// where real ones forgive: work starts only when something waits for it, so a missing wait or a source that dies too
-// early shows; fresh memory holds NaN; an access past the end of an allocation hits a guard page; a call without a
-// current context, a foreign handle or a leak is an error.
+// A CUDA driver (GK_HIP = 0) or HIP runtime (GK_HIP = 1) that runs the kernels of gk on the CPU, for tests. It is
+// stricter than real ones: work only starts when something waits for it, so a missing wait or a source that is freed
+// too early is detected; fresh memory holds NaN; an access past the end of an allocation hits a guard page; a call
+// without a current context, a foreign handle or a leak is an error.
 //
-// Faults on demand, by environment: GK_EMULATE_INIT, GK_EMULATE_MODULE, GK_EMULATE_LAUNCH (a result to return),
-// GK_EMULATE_INIT=crash or hang, GK_EMULATE_DEVICES (how many), GK_EMULATE_MEMORY (bytes), GK_EMULATE_VERSION (of CUDA,
-// 13000), GK_EMULATE_CAPTURE=begin, launch, end, instantiate (where stream capture fails) or empty (it takes nothing).
+// Faults are injected by environment variables: GK_EMULATE_INIT, GK_EMULATE_MODULE, GK_EMULATE_LAUNCH (a result to
+// return), GK_EMULATE_INIT=crash or hang, GK_EMULATE_DEVICES (how many), GK_EMULATE_MEMORY (bytes), GK_EMULATE_VERSION
+// (of CUDA, 13000), GK_EMULATE_CAPTURE=begin, launch, end, instantiate (where stream capture fails) or empty (it
+// records nothing).
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -52,13 +53,13 @@ struct stream {
     std::vector<work> queue;
     int device = 0;
     bool capturing = false;
-    bool invalidated = false; // a call failed while it captured
+    bool invalidated = false; // a call failed during the capture
     graph captured;
 };
 
 struct allocation {
-    size_t bytes;  // asked for
-    size_t mapped; // with the guard page
+    size_t bytes;  // as requested
+    size_t mapped; // including the guard page
     char *mapping;
     int device;
 };
@@ -71,7 +72,7 @@ std::set<graph *> graphs;
 std::set<int *> modules;
 size_t allocated;
 std::string last_failure; // of a kernel, for the error text
-int sticky = OK;          // a failed kernel spoils the context
+int sticky = OK;          // a failed kernel makes the context unusable
 #if GK_HIP
 thread_local int current_device = 0;
 int current() { return current_device; }
@@ -82,7 +83,7 @@ char context_places[MOST_DEVICES];
 thread_local std::vector<void *> context_stack;
 int current() { return static_cast<int>(static_cast<char *>(context_stack.back()) - context_places); }
 #endif
-pid_t started_in;      // the process that called init: a fork of it may call nothing
+pid_t started_in;      // the process that called init: a fork of it must not call anything
 int graphs_launched;
 
 int number_from(const char *name, int otherwise) {
@@ -100,9 +101,9 @@ size_t memory_total() {
     return text && *text ? strtoull(text, nullptr, 10) : static_cast<size_t>(1) << 30;
 }
 
-int device_total() { return number_from("GK_EMULATE_DEVICES", 1); } // 8 at most
+int device_total() { return number_from("GK_EMULATE_DEVICES", 1); } // at most 8
 
-// What every call that works on a device asks first.
+// The check at the start of every call on a device.
 int usable() {
     if (!initialized || getpid() != started_in) return NOT_INITIALIZED;
     if (sticky != OK) return sticky;
@@ -157,7 +158,7 @@ int enqueue(void *handle, bool may_capture, work item) {
 
 void drop(const allocation &which) { munmap(which.mapping, which.mapped); }
 
-// ---- the functions, by what they do ----
+// ---- the functions, grouped by purpose ----
 
 int emulate_init(unsigned flags) {
     std::lock_guard<std::recursive_mutex> guard(lock);
@@ -240,7 +241,7 @@ int emulate_memory_free(uint64_t address) {
     REQUIRE_USABLE();
     const auto at = allocations.find(address);
     if (at == allocations.end() || at->second.device != current()) return INVALID_VALUE;
-    drain_all(); // as real ones do: freeing waits
+    drain_all(); // real drivers wait here too
     allocated -= at->second.bytes;
     emulator::forget_memory(address);
     drop(at->second);
@@ -339,7 +340,7 @@ int emulate_launch(void *function, unsigned grid_x, unsigned grid_y, unsigned gr
     if (fault != OK) return sticky = fault;
     if (!what || !parameters || extra || shared_bytes != 0) return INVALID_VALUE;
     gk_gpu_args args;
-    memcpy(&args, parameters[0], sizeof args); // real drivers copy at launch, too
+    memcpy(&args, parameters[0], sizeof args); // real drivers also copy at launch
     return enqueue(on, true, [=]() -> int {
         const char *failure = emulator::launch(*what, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, args);
         if (!failure) return OK;
@@ -425,10 +426,10 @@ const char *text_of(int result) {
     }
 }
 
-// A library must give everything back before it lets go of the device.
+// All resources must be released before the device.
 void require_nothing_left() {
     if (allocations.empty() && streams.empty() && graphs.empty() && modules.empty()) return;
-    if (sticky != OK) return; // a spoilt context refuses to free
+    if (sticky != OK) return; // an unusable context refuses to free
     fprintf(stderr, "emulated driver: left behind: %zu allocations, %zu streams, %zu graphs, %zu modules\n",
             allocations.size(), streams.size(), graphs.size(), modules.size());
     abort();
@@ -444,7 +445,7 @@ EXPORT int gk_emulated_graphs_launched() { return graphs_launched; }
 
 #if GK_HIP
 
-// The last device to be let go of cannot be seen in HIP, so leaks are looked for at the end of the process.
+// The release of the last device is not visible in HIP, so leaks are checked at the end of the process.
 namespace {
 struct at_end {
     ~at_end() { require_nothing_left(); }
@@ -541,7 +542,7 @@ int error_text(int result, const char **text) {
 } // namespace
 
 ALIAS(cuInit, (unsigned flags), emulate_init(flags))
-EXPORT int gk_emulated_contexts() { return static_cast<int>(context_stack.size()); } // current ones of this thread
+EXPORT int gk_emulated_contexts() { return static_cast<int>(context_stack.size()); } // contexts current on this thread
 ALIAS(cuDriverGetVersion, (int *version), (*version = number_from("GK_EMULATE_VERSION", 13000), 0))
 ALIAS(cuDeviceGetCount, (int *count), emulate_device_count(count))
 ALIAS(cuDeviceGet, (int *device, int ordinal), emulate_device_get(device, ordinal))

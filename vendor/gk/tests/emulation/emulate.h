@@ -1,4 +1,4 @@
-// The words of CUDA and HIP that kernels.cu uses, in plain C++. Included by platform.cuh under GK_GPU_EMULATE.
+// Defines the CUDA and HIP names that kernels.cu uses, in plain C++. Included by platform.cuh under GK_GPU_EMULATE.
 #ifndef GK_EMULATE_H
 #define GK_EMULATE_H
 
@@ -47,7 +47,7 @@ GK_DEVICE float __shfl_xor(float value, int mask, int) {
 }
 #else
 GK_DEVICE float __shfl_xor_sync(unsigned int lanes, float value, int mask) {
-    if (lanes != 0xffffffffu) abort(); // the emulator knows whole warps only
+    if (lanes != 0xffffffffu) abort(); // the emulator supports only full warps
     return __uint_as_float(emulator::exchange(__float_as_uint(value), static_cast<unsigned int>(mask)));
 }
 #endif
@@ -63,7 +63,7 @@ GK_DEVICE unsigned int __byte_perm(unsigned int x, unsigned int y, unsigned int 
     return result;
 }
 
-// A device faults on a misaligned vector load; here it ends the test.
+// A device faults on a misaligned vector load; here it aborts the test.
 GK_DEVICE uint4 load_stream(const void *address) {
     uint4 value;
     if (reinterpret_cast<uintptr_t>(address) % 16 != 0) abort();

@@ -14,11 +14,11 @@ namespace {
 
 enum state : unsigned char { READY, AT_BARRIER, AT_SHUFFLE, DONE };
 
-// A stack size that is no power of two: else the tops of all stacks fall into the same few lines of the cache.
+// Not a power of two: otherwise the tops of all stacks map to the same few cache lines.
 enum { MOST_THREADS = 1024, STACK_BYTES = (64 << 10) + 320 };
 
-// A switch between fibers saves the stack, the frame and the address. The compiler does that with three stores; setjmp() of
-// the C library saves every register, encrypts addresses and asks whether the stack is the right one.
+// A switch between fibers saves the stack pointer, the frame pointer and the address. The compiler does that with three
+// stores; setjmp() of the C library saves every register, encrypts addresses and checks the stack.
 #if defined(__x86_64__) || (defined(__aarch64__) && !defined(__clang__))
 using place = void *[5];
 #define SAVE_PLACE(at) __builtin_setjmp(at)
@@ -35,20 +35,20 @@ struct fiber {
     bool started;
 };
 
-// By thread number. What others look at stands in arrays of its own: a fiber is a kilobyte.
+// By thread number. State that other threads read is in separate arrays: a fiber is a kilobyte.
 fiber fibers[MOST_THREADS];
 unsigned char now[MOST_THREADS];         // state
-int line_of[MOST_THREADS];               // of the barrier that it waits at
-unsigned char turns[MOST_THREADS];       // which slot its next shuffle uses
+int line_of[MOST_THREADS];               // line of the barrier at which it waits
+unsigned char turns[MOST_THREADS];       // slot of its next shuffle
 unsigned int slots[2][MOST_THREADS];
-unsigned int masks[MOST_THREADS]; // of the shuffle that a thread is at
+unsigned int masks[MOST_THREADS]; // of the shuffle that a thread has reached
 unsigned int current;
 place scheduler;            // where run_block() waits
 unsigned int threads;       // of this block
 unsigned int ended;         // threads of this block
 unsigned int turn, round_number; // of the scheduler, see next_thread()
-bool ran;                   // a thread, in this round
-unsigned int waiting;       // at the barrier
+bool ran;                   // a thread ran in this round
+unsigned int waiting;       // threads at the barrier
 unsigned int passed;        // barriers of this block
 unsigned int arrived[MOST_THREADS / GK_WARP]; // lanes of a warp at its next shuffle
 gk_gpu_args arguments;
@@ -59,7 +59,7 @@ char failure[384];
 
 char *stacks;
 
-// Threads run in this order between barriers. A result that depends on it is a race: the tests use all three.
+// The order in which threads run between barriers. A result that depends on it is a race: the tests use all three.
 enum order { FORWARD, REVERSE, SHUFFLED };
 
 order chosen_order() {
@@ -70,8 +70,8 @@ order chosen_order() {
 
 order by_order; // of this launch
 
-// Which thread is the n-th of a round. Shuffled: another order each time, warps torn apart. An odd factor and a power of
-// two above the number of threads make a walk over all of them.
+// The n-th thread of a round. SHUFFLED uses another order each time and separates warps. An odd factor modulo a power
+// of two above the number of threads visits every thread.
 unsigned int thread_of_turn(unsigned int n) {
     if (by_order == FORWARD) return n;
     if (by_order == REVERSE) return threads - 1 - n;
@@ -99,7 +99,7 @@ int next_thread() {
     }
 }
 
-// A function of its own: a jump must not be in the function that saved its place.
+// A separate function: the jump must not be in the function that saved its place.
 __attribute__((noinline)) void enter(unsigned int number) {
     fiber &which = fibers[number];
     current = number;
@@ -110,7 +110,8 @@ __attribute__((noinline)) void enter(unsigned int number) {
     setcontext(&which.first);
 }
 
-// Called by a thread that has to wait or has ended. Goes straight to the next one: run_block() is reached when there is none.
+// Called by a thread that has to wait or has ended. Continues directly with the next thread; returns to run_block() if
+// no thread can run.
 __attribute__((noinline)) void pause() {
     if (SAVE_PLACE(fibers[current].jump) != 0) return;
     const int next = next_thread();
@@ -118,7 +119,7 @@ __attribute__((noinline)) void pause() {
     enter(static_cast<unsigned int>(next));
 }
 
-// A fiber lives on from block to block: starting one costs system calls.
+// A fiber is reused for later blocks: starting one costs system calls.
 void fiber_main() {
     for (;;) {
         body(arguments);
@@ -183,7 +184,7 @@ void shared_memory(void *begin, void *end) {
 
 unsigned int barriers_passed() { return passed; }
 
-// Of the library itself, as the linker lays it out.
+// Start of the library itself, defined by the linker.
 extern "C" char __ehdr_start[] __attribute__((visibility("hidden")));
 extern "C" char _end[] __attribute__((visibility("hidden")));
 
@@ -222,11 +223,11 @@ unsigned int exchange(unsigned int value, unsigned int mask) {
     turns[current] ^= 1;
     slots[turn][current] = value;
     masks[current] = mask;
-    if (++arrived[first / GK_WARP] < GK_WARP) { // a warp that is cut short by the block never completes, and is reported
+    if (++arrived[first / GK_WARP] < GK_WARP) { // a warp that the block truncates never completes, and is reported
         now[current] = AT_SHUFFLE;
         pause();
     } else {
-        // Lanes that name different partners are at different shuffles: what they get is undefined.
+        // Lanes that name different partners are at different shuffles: their results are undefined.
         for (unsigned int n = first; n < first + GK_WARP; ++n) {
             if (masks[n] == mask && mask < GK_WARP) continue;
             fprintf(stderr, "emulator: lanes of a warp meet at shuffles by %u and %u\n", mask, masks[n]);
@@ -235,7 +236,7 @@ unsigned int exchange(unsigned int value, unsigned int mask) {
         arrived[first / GK_WARP] = 0;
         memset(now + first, READY, GK_WARP);
     }
-    // Two slots suffice: nobody starts the second next shuffle before all have read this one.
+    // Two slots suffice: no thread starts the shuffle after the next before all have read this one.
     return slots[turn][first + (lane ^ mask)];
 }
 

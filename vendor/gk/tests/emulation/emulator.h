@@ -1,6 +1,6 @@
-// Runs a kernel on the CPU: every thread of a block is a fiber, blocks run one after another. It does what hardware
-// does, and reports what hardware leaves undefined: a barrier that some threads miss, a shuffle without its partner,
-// a block larger than its kernel was compiled for. Shared memory is filled with NaN before each launch.
+// Runs a kernel on the CPU: every thread of a block is a fiber, blocks run one after another. It behaves like hardware,
+// and reports what hardware leaves undefined: a barrier that some threads miss, a shuffle without its partner, a block
+// larger than its kernel was compiled for. Shared memory is filled with NaN before each launch.
 #ifndef GK_EMULATOR_H
 #define GK_EMULATOR_H
 
@@ -25,7 +25,7 @@ struct kernel {
 
 const kernel *find(const char *name);
 
-// NULL, or what went wrong. The text lives until the next launch.
+// NULL, or an error text that is valid until the next launch.
 const char *launch(const kernel &what, index3 grid, index3 block, const gk_gpu_args &args);
 
 // Called by kernels.
@@ -33,21 +33,21 @@ void barrier(int line);
 unsigned int exchange(unsigned int value, unsigned int other_lane_mask);
 unsigned int add(unsigned int *to, unsigned int value); // atomic: fibers do not preempt each other
 
-// Range that is filled before each launch; set by kernels.cpp.
+// The range that is filled before each launch; set by kernels.cpp.
 void shared_memory(void *begin, void *end);
 
-// Of the thread that runs: barriers of its block so far; whether something belongs to no device, but to the emulator.
+// For the running thread: barriers that its block has passed; is the address internal to the emulator?
 unsigned int barriers_passed();
 bool is_private(const void *);
 
-// What watch.cpp is told, where it takes part (GK_WATCH).
+// Callbacks of watch.cpp, if enabled (GK_WATCH).
 #if GK_WATCH
 void watch_memory(uint64_t begin, uint64_t bytes);
 void watch_shared(void *begin, void *end);
 void forget_memory(uint64_t begin);
 void watch_launch();
 void watch_block(uint64_t number);
-const char *watch_end(); // NULL, or the first thing that is wrong with this launch
+const char *watch_end(); // NULL, or the first error of this launch
 void watch_atomic(const void *, unsigned int size);
 #else
 inline void watch_memory(uint64_t, uint64_t) {}

@@ -2,7 +2,7 @@
 #define GK_GPU_EMULATE 1
 #include "kernels.cu"
 
-extern "C" char __start_gk_shared[], __stop_gk_shared[]; // made by the linker, see CMakeLists.txt
+extern "C" char __start_gk_shared[], __stop_gk_shared[]; // defined by the linker, see CMakeLists.txt
 
 namespace {
 struct shared_range {

@@ -1,5 +1,5 @@
-/* gk-lifetimes <cuda|rocm>: what happens to devices around the ops, on the emulated driver with two devices: threads,
- * forks, devices that are lost, captures of a plan that fail. Exit code 0, or 1 with one line for each failure. */
+/* gk-lifetimes <cuda|rocm>: tests devices beyond single ops, on the emulated driver with two devices: threads,
+ * forks, lost devices, captures of a plan that fail. Exit code 0, or 1 with one line for each failure. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ static void fail(const char *what, const char *detail) {
     (void)pthread_mutex_unlock(&failures_lock);
 }
 
-/* A question to the emulated driver, which is loaded already. */
+/* Calls a query function of the emulated driver, which is already loaded. */
 static int ask(const char *name) {
     int (*function)(void) = NULL;
     void *library = dlopen(strcmp(backend->id, "cuda") == 0 ? "libcuda.so.1" : "libamdhip64.so.6", RTLD_NOW | RTLD_NOLOAD);
@@ -39,10 +39,11 @@ static gk_device *open_device(const char *what, int index) {
 
 enum { WIDTH = 96, ROWS = 3 };
 
-/* Of the last plan in the thread. */
+/* Of the most recent plan of the thread. */
 static _Thread_local gk_plan_info last_plan;
 
-/* dst = (a + b) * a with a plan of two ops, `turns` times, with another a each time. GK_OK if all of it is right. */
+/* dst = (a + b) * a with a plan of two ops, `turns` times, with a different a each time. GK_OK if every result is
+ * correct. */
 static gk_status solve(gk_device *device, int turns) {
     static const uint64_t bytes = WIDTH * ROWS * sizeof(float);
     gk_buffer *buffers[3] = {NULL, NULL, NULL};
@@ -111,7 +112,7 @@ static void *close_in_thread(void *context) {
 static void threads(void) {
     pthread_t thread, other;
     errand first = {"opened here, used in a thread", open_device("threads", 0), 0, 3};
-    errand second = {"a device in a thread of its own", NULL, 1, 20};
+    errand second = {"a device in a separate thread", NULL, 1, 20};
     if (!first.device || pthread_create(&thread, NULL, use_in_thread, &first) != 0) goto no_thread;
     (void)pthread_join(thread, NULL);
     first.turns = 20;
@@ -121,7 +122,7 @@ static void threads(void) {
     (void)pthread_join(other, NULL);
     if (pthread_create(&thread, NULL, close_in_thread, first.device) != 0) goto no_thread;
     (void)pthread_join(thread, NULL);
-    /* The other device lives on without the first. */
+    /* The other device keeps working. */
     demand("after another device was closed", second.device, solve(second.device, 1));
     backend->close(second.device);
     return;
@@ -138,11 +139,11 @@ static void forks(void) {
     if (child == 0) {
         const gk_status status = solve(device, 1);
         const int told = strstr(backend->last_error(device), "fork") != NULL;
-        backend->close(device); /* must not harm the parent's device, nor crash */
+        backend->close(device); /* must neither damage the parent's device nor crash */
         _exit(status == GK_FAILED && told ? 0 : 1);
     }
     int how = 1;
-    if (child < 0 || waitpid(child, &how, 0) != child || how != 0) fail("forks", "the child was not told why its device does not work");
+    if (child < 0 || waitpid(child, &how, 0) != child || how != 0) fail("forks", "the child got no reason why its device does not work");
     demand("after a fork", device, solve(device, 1));
     backend->close(device);
 }
@@ -155,26 +156,26 @@ static void lost(const char *fault) {
     char bytes[64];
     demand("before the loss", device, backend->alloc(device, 64, GK_USAGE_STATE, &kept));
     (void)setenv("GK_EMULATE_LAUNCH", fault, 1);
-    if (solve(device, 1) != GK_DEVICE_LOST) fail("lost", "a failing kernel does not tell that the device is lost");
+    if (solve(device, 1) != GK_DEVICE_LOST) fail("lost", "a failing kernel does not report a lost device");
     (void)unsetenv("GK_EMULATE_LAUNCH");
-    if (backend->read(device, kept, 0, bytes, 64) != GK_DEVICE_LOST) fail("lost", "later calls go on as if nothing had happened");
-    if (backend->sync(device) != GK_DEVICE_LOST) fail("lost", "sync goes on as if nothing had happened");
+    if (backend->read(device, kept, 0, bytes, 64) != GK_DEVICE_LOST) fail("lost", "later calls do not report the lost device");
+    if (backend->sync(device) != GK_DEVICE_LOST) fail("lost", "sync does not report the lost device");
     backend->close(device);
 }
 
 /* ---- captures ---- */
 
-/* `words` are in the note of a plan whose graph could not be made. */
+/* `words` must be in the note of a plan whose graph could not be created. */
 static void capture(const char *fault, const char *words) {
     (void)setenv("GK_EMULATE_CAPTURE", fault, 1);
     gk_device *device = open_device("capture", 0);
     const int before = ask("gk_emulated_graphs_launched");
     demand(fault, device, solve(device, 3));
     const int launched = ask("gk_emulated_graphs_launched") - before;
-    if (launched != (*fault ? 0 : 3)) fail(*fault ? fault : "capture", "graphs were launched, or not, against expectation");
-    if (last_plan.launches != 2) fail(fault, "plan_info does not say that there are two launches");
-    if (last_plan.replay != (*fault ? GK_REPLAY_LAUNCHES : GK_REPLAY_GRAPH)) fail(fault, "plan_info tells another way of running");
-    if (!strstr(last_plan.note, words) || !*words != !*last_plan.note) fail(last_plan.note, "plan_info does not say why there is no graph");
+    if (launched != (*fault ? 0 : 3)) fail(*fault ? fault : "capture", "the number of launched graphs is unexpected");
+    if (last_plan.launches != 2) fail(fault, "plan_info does not report two launches");
+    if (last_plan.replay != (*fault ? GK_REPLAY_LAUNCHES : GK_REPLAY_GRAPH)) fail(fault, "plan_info reports another kind of replay");
+    if (!strstr(last_plan.note, words) || !*words != !*last_plan.note) fail(last_plan.note, "plan_info does not report why there is no graph");
     backend->close(device);
     (void)unsetenv("GK_EMULATE_CAPTURE");
 }
@@ -189,9 +190,9 @@ int main(int argc, char **argv) {
     capture("empty", "the capture has 0 of 2 launches");
     threads();
     forks();
-    /* HIP's emulation has no way back from a lost device. */
+    /* HIP's emulation cannot recover from a lost device. */
     if (strcmp(backend->id, "cuda") == 0) lost("700");
     lost("719");
-    if (failures == 0) printf("lifetimes on %s: all well\n", backend->id);
+    if (failures == 0) printf("lifetimes on %s: passed\n", backend->id);
     return failures ? 1 : 0;
 }

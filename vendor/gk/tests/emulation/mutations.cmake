@@ -1,6 +1,6 @@
-# cmake -DSOURCE=<vendor/gk> -DWORK=<folder> [-DGENERATOR=<name>] -P mutations.cmake
-# Does the suite on the emulated driver notice broken GPU kernels and hosts? Copies the sources, breaks one thing at a
-# time, and fails unless gk-test fails with threads in one order or in the other, or where every access is watched.
+#   cmake -DSOURCE=<vendor/gk> -DWORK=<folder> [-DGENERATOR=<name>] -P mutations.cmake
+# Checks that the suite on the emulated driver detects broken GPU kernels and hosts. Copies the sources, breaks one
+# thing at a time, and fails unless gk-test fails with threads in one order or the other, or with every access watched.
 cmake_minimum_required(VERSION 3.24)
 foreach(variable IN ITEMS SOURCE WORK)
   if(NOT ${variable})
@@ -28,7 +28,7 @@ set(build "${CMAKE_COMMAND}" --build "${WORK}/build" --target gk-emulated-cuda g
 run("building" ${build})
 set(folder "${WORK}/build/tests/emulation")
 
-# suite(<part> <order> <output variable>): 0 if it passes. The order `watched`: every access is looked at.
+# suite(<part> <order> <output variable>): 0 if it passes. Order `watched` checks every access.
 function(suite part order output)
   set(drivers drivers)
   if(order STREQUAL "watched")
@@ -111,7 +111,8 @@ mutate(kernels/matmul.cuh matmul "k = whole + lane; k < g.depth;" "k = whole + l
 mutate(kernels/matmul.cuh matmul "last ? tokens(g) - 1 : blockIdx.y * COLUMNS" "last ? g.rows - 1 : blockIdx.y * COLUMNS")
 mutate(kernels/matmul.cuh matmul "if (t < used && r < g.width)" "if (r < g.width)")
 mutate(kernels/matmul.cuh matmul "        __syncthreads();\n    }" "    }")
-# Fused ops: the norm and its factor, the second weight, the gate, how many rows a warp has; the table's row, what is not rotated.
+# Fused ops: the norm and its factor, the second weight, the gate, rows per warp; the row of the table, elements that
+# are not rotated.
 mutate(kernels/matmul.cuh fused "squares[c] += v[c] * v[c];" "")
 mutate(kernels/matmul.cuh fused "v.z *= factors.z;" "")
 mutate(kernels/matmul.cuh fused "v[c] *= norm[k];" "")
@@ -133,7 +134,7 @@ mutate(kernels/attention.cuh attention "sum *= keep;" "")
 mutate(kernels/rows.cuh attention "static_cast<size_t>(position(g) + row) * g.b_stride" "static_cast<size_t>(row) * g.b_stride")
 mutate(kernels/rows.cuh attention "(g.flags & GK_NEOX) ? pairs : 1" "(g.flags & GK_NEOX) ? pairs - 1 : 1")
 
-# What no result shows: barriers whose loss goes well in any order of these threads, and a write that two lanes do.
+# Mutations that no result shows: barriers that these thread orders do not need, and a write by two lanes.
 mutate(kernels/select.cuh small "            for (unsigned int i = threadIdx.x; i < 256; i += blockDim.x) histogram[i] = 0;
             __syncthreads();" "            for (unsigned int i = threadIdx.x; i < 256; i += blockDim.x) histogram[i] = 0;")
 mutate(kernels/attention.cuh attention "__syncthreads(); // scores are complete, keys no longer read" "")

@@ -1,14 +1,14 @@
-// Watches every access that the kernels make, as compute-sanitizer does on a device: kernels.cpp is compiled with the
-// compiler's instrumentation for thread sanitizers, and these are the functions that it calls. Four things are looked
-// for, none of which depends on the order in which threads happen to run:
+// Checks every access of the kernels, as compute-sanitizer does on a device: kernels.cpp is compiled with the
+// compiler's instrumentation for thread sanitizers, and these are the functions that it calls. Detects four kinds of
+// errors, independently of the order in which threads run:
 //
-//  - races: two threads touch the same byte, at least one writes, and no barrier of the block lies between them. Blocks
-//    have no barrier in common, so between two blocks of a launch every such pair is one. A shuffle is no barrier;
-//  - vector loads and stores that are not aligned to their size, which fault on a device;
-//  - accesses outside of what was allocated, to the byte;
-//  - shared memory that is read before its block has written it.
+//   - races: two threads access the same byte, at least one of them writes, and there is no barrier of the block in between.
+//     Blocks share no barrier, so every such pair in two blocks of a launch is a race. A shuffle is not a barrier;
+//   - vector loads and stores that are not aligned to their size, which fault on a device;
+//   - accesses outside of allocations, to the byte;
+//   - shared memory that is read before its block has written it.
 //
-// Atomic operations are taken to race with nothing.
+// Atomic operations never race.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,13 +22,13 @@ namespace {
 
 enum { PAGE = 4096, GRAIN = 2, SLOTS = 1 << 14, NOBODY = 0x10000 };
 
-// When and by whom: a launch, a block of it, the barriers that the block had passed, the thread. No launch is number 0.
+// Identifies an access: launch, block, number of barriers that the block had passed, thread. Launch 0 does not exist.
 struct stamp {
     uint32_t launch, block;
     uint16_t epoch, thread;
 };
 
-// What is known of GRAIN bytes; no kernel writes less.
+// State of GRAIN bytes, the smallest unit that kernels write.
 struct shadow {
     stamp write, read;
     bool many; // further threads of that block and epoch have read
@@ -43,11 +43,11 @@ struct range {
     uint64_t begin, end;
 };
 
-shadow_page pages[SLOTS]; // found by the number of the page
+shadow_page pages[SLOTS]; // indexed by a hash of the page number
 size_t pages_used;
 std::vector<range> allowed; // allocations
 size_t last_range;
-range shared_range; // known before the vector is made
+range shared_range; // set before the vector exists
 uint32_t launch_number, block_number;
 bool running;
 char found[320];
@@ -59,7 +59,7 @@ shadow *shadows_of(uint64_t page) {
         pages[at].number = page;
         pages[at].grains = static_cast<shadow *>(calloc(PAGE / GRAIN, sizeof(shadow)));
         if (!pages[at].grains || ++pages_used > SLOTS / 2) {
-            fprintf(stderr, "emulator: the kernels touch more memory than can be watched\n");
+            fprintf(stderr, "emulator: the kernels access more memory than can be watched\n");
             abort();
         }
     }
@@ -69,7 +69,7 @@ shadow *shadows_of(uint64_t page) {
 bool in_shared(uint64_t address) { return address >= shared_range.begin && address < shared_range.end; }
 
 void complain(const char *what, uint64_t address, unsigned size, unsigned other) {
-    if (found[0]) return; // the first one is the cause
+    if (found[0]) return; // the first error is the cause
     const int used = snprintf(found, sizeof found, "%s: %u bytes of %s memory at ...%06llx, block %u,%u,%u, thread %u", what, size,
                               in_shared(address) ? "shared" : "global", static_cast<unsigned long long>(address & 0xffffff),
                               blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x);
@@ -78,7 +78,8 @@ void complain(const char *what, uint64_t address, unsigned size, unsigned other)
 
 bool same_time(const stamp &x, const stamp &y) { return x.launch == y.launch && x.block == y.block && x.epoch == y.epoch; }
 
-// Nothing orders the two. Each block has a shared memory of its own; here they take turns with one.
+// True if nothing orders the two accesses. Each block has its own shared memory on a device; here blocks reuse one
+// range.
 bool concurrent(const stamp &before, const stamp &now, bool shared) {
     if (before.launch != now.launch) return false;
     if (before.block != now.block) return !shared;
@@ -104,7 +105,7 @@ const range *range_of(uint64_t address) {
     return nullptr;
 }
 
-// Is the access allowed? Its size is that of the instruction, so its alignment has to be the same.
+// Is the access allowed? Its alignment must equal the size of the instruction.
 bool check_place(uint64_t address, unsigned size) {
     const range *at = range_of(address);
     if (!at) complain("no such memory", address, size, NOBODY);
@@ -125,7 +126,7 @@ void access(const void *pointer, unsigned size, bool writes) {
         else if (writes && (concurrent(grain.read, now, in_shared(at)) || (grain.many && same_time(grain.read, now))))
             complain("race of a write with a read", address, size, grain.read.thread);
         else if (!writes && in_shared(at) && (grain.write.launch != now.launch || grain.write.block != now.block))
-            complain("nobody has written what is read", address, size, NOBODY);
+            complain("read of memory that was never written", address, size, NOBODY);
         note(grain, now, writes);
     }
 }
@@ -172,7 +173,7 @@ void watch_atomic(const void *pointer, unsigned size) {
 
 } // namespace emulator
 
-// What the compiler calls. A copy that it takes for unaligned is one of bytes.
+// The functions that the compiler calls. It treats a copy that may be unaligned as one of bytes.
 #define HOOKS(size) \
     extern "C" void __tsan_read##size(void *address) { emulator::access(address, size, false); } \
     extern "C" void __tsan_write##size(void *address) { emulator::access(address, size, true); } \

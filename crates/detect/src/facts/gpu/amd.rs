@@ -1,4 +1,4 @@
-//! GPUs from AMD's kernel driver: the topology of `kfd`, and the module's version.
+//! GPUs from the `kfd` topology of AMD's kernel driver, and the driver's version.
 
 use gpubuild_core::version::Version;
 use gpubuild_host::{ReadFiles, glob};
@@ -69,12 +69,13 @@ fn parse_node(text: &str) -> Option<TopologyNode> {
     })
 }
 
-/// The architecture of a version: `110003` is `gfx1103`, `90010` is `gfx90a` (major, minor, stepping; two decimal digits each).
+/// Converts a `gfx_target_version` to an architecture: `110003` is `gfx1103`, `90010` is `gfx90a`. The number consists of major, minor
+/// and stepping, with two decimal digits each.
 fn gfx(version: u64) -> String {
     format!("gfx{}{:x}{:x}", version / 10_000, version / 100 % 100, version % 100)
 }
 
-/// Bytes of a memory bank on the GPU: heap types 1 (visible to the CPU) and 2.
+/// The size in bytes of a memory bank in GPU memory: heap types 1 (visible to the CPU) and 2.
 fn parse_bank(text: &str) -> Option<u64> {
     let value = |wanted: &str| {
         text.lines().find_map(|line| line.trim().strip_prefix(wanted)?.trim().parse::<u64>().ok())
@@ -82,7 +83,7 @@ fn parse_bank(text: &str) -> Option<u64> {
     matches!(value("heap_type")?, 1 | 2).then(|| value("size_in_bytes")).flatten()
 }
 
-/// The kernel driver, if it is loaded. AMD's package has a version, the kernel's module does not.
+/// The kernel driver, if it is loaded. Only the module from AMD's driver package has a version.
 pub(super) fn probe_driver(host: &dyn ReadFiles) -> Option<DriverFacts> {
     let path = "/sys/module/amdgpu/version";
     let version = trimmed(host, path).and_then(|text| text.parse::<Version>().ok());

@@ -27,7 +27,7 @@ fn probe_device(host: &dyn ReadFiles, address: &str) -> Option<Gpu> {
     let ids = (short(number(host, &folder, "vendor")?)?, short(number(host, &folder, "device")?)?);
     let vendor = names::vendor(ids.0);
     let kernel_driver = bound_driver(host, &folder);
-    // Only some vendors sell GPUs of the accelerator class; NPUs of Intel and others have it too.
+    // In the accelerator class, only devices of these vendors are GPUs; Intel and others use it for NPUs.
     if class >> 16 == 0x12 && !matches!(vendor, Vendor::Nvidia | Vendor::Amd) {
         return None;
     }
@@ -55,16 +55,16 @@ fn probe_device(host: &dyn ReadFiles, address: &str) -> Option<Gpu> {
     })
 }
 
-/// Display controllers, and processing accelerators without a standard programming interface.
+/// Whether a PCI class is that of display controllers, or of processing accelerators.
 fn is_gpu_class(class: u32) -> bool {
     class >> 16 == 0x03 || class >> 8 == 0x1200
 }
 
-/// Whether it shares memory with the CPU, if the PCI address shows it.
+/// Whether a GPU shares memory with the CPU; `None` if the PCI address does not show it.
 fn is_integrated(vendor: Vendor, address: &str) -> Option<bool> {
     match vendor {
         Vendor::Nvidia => Some(false),
-        // Intel's integrated graphics has had this address in every generation.
+        // Intel's integrated GPUs have always had this address.
         Vendor::Intel => Some(address.ends_with(":00:02.0")),
         _ => None,
     }
@@ -79,7 +79,7 @@ fn short(number: u32) -> Option<u16> {
     u16::try_from(number).ok()
 }
 
-/// The driver that a device is bound to.
+/// The name of the driver that a device is bound to.
 fn bound_driver(host: &dyn ReadFiles, folder: &HostPath) -> Option<String> {
     let link = host.read_link(&folder.join("driver")).ok();
     let from_link =
@@ -90,7 +90,7 @@ fn bound_driver(host: &dyn ReadFiles, folder: &HostPath) -> Option<String> {
     })
 }
 
-/// Graphics devices of the drm class that are not on the PCI list, as in a sysfs with only that class.
+/// GPUs in the drm class that are not among the PCI devices, for containers in which sysfs only contains that class.
 pub(super) fn probe_drm(host: &dyn ReadFiles, known: &[Gpu]) -> Vec<Gpu> {
     let mut found: Vec<Gpu> = Vec::new();
     for card in gpubuild_host::glob(host, "/sys/class/drm/card*") {
@@ -128,7 +128,7 @@ pub(super) fn probe_drm(host: &dyn ReadFiles, known: &[Gpu]) -> Vec<Gpu> {
     found
 }
 
-/// The GPU of the Windows machine under WSL. No file names it; the driver library only exists if there is one.
+/// The GPU of the Windows host under WSL. No file identifies it, but the driver library only exists if there is a GPU.
 pub(super) fn probe_wsl(host: &dyn ReadFiles) -> Option<Gpu> {
     let device = host.path("/dev/dxg");
     let cuda = host.path(WSL_CUDA);
@@ -144,7 +144,7 @@ pub(super) fn probe_wsl(host: &dyn ReadFiles) -> Option<Gpu> {
     })
 }
 
-/// The GPU of an NVIDIA Jetson, which is not on a bus.
+/// The GPU of an NVIDIA Jetson, which is not a PCI device.
 pub(super) fn probe_jetson(host: &dyn ReadFiles) -> Option<Gpu> {
     if host.platform().arch != Arch::Aarch64 {
         return None;
@@ -179,7 +179,7 @@ pub(super) fn probe_jetson(host: &dyn ReadFiles) -> Option<Gpu> {
     })
 }
 
-/// GPUs of which only NVIDIA device nodes are visible: in a container that hides sysfs.
+/// GPUs for which only NVIDIA device nodes are visible, as in containers that hide sysfs.
 pub(super) fn probe_nodes(host: &dyn ReadFiles) -> Vec<Gpu> {
     let nodes = gpubuild_host::glob(host, "/dev/nvidia*");
     let cards = nodes.iter().filter(|node| {

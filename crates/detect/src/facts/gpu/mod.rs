@@ -12,7 +12,7 @@ use gpubuild_host::{Arch, HostInfo, InspectHost, Os, ReadFiles};
 
 use super::{DriverFacts, Gpu, Vendor};
 
-/// All GPUs ordered by PCI address, and the drivers by vendor.
+/// Returns all GPUs ordered by PCI address, and the kernel drivers by vendor.
 pub(super) fn probe(host: &dyn InspectHost) -> (Vec<Gpu>, Vec<DriverFacts>) {
     let (mut gpus, drivers) = match host.platform().os {
         Os::Linux => probe_linux(host),
@@ -22,17 +22,17 @@ pub(super) fn probe(host: &dyn InspectHost) -> (Vec<Gpu>, Vec<DriverFacts>) {
     for gpu in &mut gpus {
         if gpu.arch.is_none() {
             let by_number = gpu.ids.and_then(|ids| names::arch_of_ids(gpu.vendor, ids));
-            // Windows drivers name the graphics of every AMD processor `AMD Radeon(TM) Graphics`.
+            // Windows drivers report the name `AMD Radeon(TM) Graphics` for the GPU of every AMD processor.
             let by_table = || names::arch(gpu.vendor, &names::device_name(gpu.vendor, gpu.ids?));
             let found = names::arch(gpu.vendor, &gpu.name).or(by_number).or_else(by_table);
             gpu.arch = found.map(str::to_owned);
         }
-        // The topology lists the GPU of a newer processor as a separate node, like a discrete one.
+        // The topology lists integrated GPUs of newer processors as separate nodes, like discrete GPUs.
         if gpu.vendor == Vendor::Amd && gpu.arch.as_deref().is_some_and(names::is_integrated) {
             gpu.integrated = Some(true);
         }
     }
-    // GPUs without an address come last, in the order in which they were found.
+    // GPUs without an address are last, in the order in which they were found.
     gpus.sort_by(|left, right| (left.pci.is_none(), &left.pci).cmp(&(right.pci.is_none(), &right.pci)));
     (gpus, drivers)
 }
@@ -41,7 +41,7 @@ fn probe_linux(host: &dyn ReadFiles) -> (Vec<Gpu>, Vec<DriverFacts>) {
     let mut gpus = linux::probe_pci(host);
     let drm = linux::probe_drm(host, &gpus);
     gpus.extend(drm);
-    nvidia::probe_cards(host, &mut gpus);
+    nvidia::probe_gpus(host, &mut gpus);
     amd::probe_topology(host, &mut gpus);
     let has_nvidia = |gpus: &[Gpu]| gpus.iter().any(|gpu| gpu.vendor == Vendor::Nvidia);
     if !has_nvidia(&gpus) {
@@ -52,7 +52,7 @@ fn probe_linux(host: &dyn ReadFiles) -> (Vec<Gpu>, Vec<DriverFacts>) {
     }
     let mut drivers: Vec<DriverFacts> =
         [nvidia::probe_driver(host), amd::probe_driver(host)].into_iter().flatten().collect();
-    // Drivers without a version, if they are bound to a GPU.
+    // Add drivers without a version if they are bound to a GPU.
     for gpu in &gpus {
         let Some(module) = gpu.kernel_driver.as_ref().filter(|module| *module != "vfio-pci") else {
             continue;
@@ -69,7 +69,7 @@ fn probe_linux(host: &dyn ReadFiles) -> (Vec<Gpu>, Vec<DriverFacts>) {
     (gpus, drivers)
 }
 
-/// Every Mac with an Apple processor has its GPU; only Metal reports the model. For other Macs, files show nothing.
+/// Every Mac with an Apple processor has a GPU, whose model only Metal reports. GPUs of other Macs cannot be detected from files.
 fn probe_macos(host: &dyn HostInfo) -> Vec<Gpu> {
     if host.platform().arch != Arch::Aarch64 {
         return Vec::new();
@@ -82,7 +82,7 @@ fn probe_macos(host: &dyn HostInfo) -> Vec<Gpu> {
     }]
 }
 
-/// The GPU at an address, added if it is missing. GPUs at different addresses are never merged.
+/// Returns the GPU at an address, adding it if it is missing. GPUs at different addresses are never merged.
 fn merge<'a>(gpus: &'a mut Vec<Gpu>, vendor: Vendor, address: &str, ids: Option<(u16, u16)>) -> &'a mut Gpu {
     let known = gpus.iter().position(|gpu| gpu.vendor == vendor && gpu.pci.as_deref() == Some(address));
     let index = known.unwrap_or_else(|| {

@@ -1,4 +1,5 @@
-//! Names and architectures by PCI ids and device names, from `toolkits/tables/gpus.toml`. Only used if the machine does not report them.
+//! GPU names and architectures by PCI ids and device names, from `toolkits/tables/gpus.toml`. Only used for values that the machine
+//! does not report.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -39,7 +40,7 @@ struct Architecture {
     names: Vec<String>,
 }
 
-/// The device ids of a chip.
+/// A range of device ids of one chip.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct DeviceIdRange {
@@ -51,20 +52,20 @@ struct DeviceIdRange {
     _chip: String,
 }
 
-/// The embedded table; a test parses it.
+/// The embedded table. A test parses it.
 fn table() -> &'static DeviceNameTable {
     TABLE
         .get_or_init(|| gpubuild_toml::from_bytes(tables::GPUS).expect("toolkits/tables/gpus.toml is tested"))
 }
 
-/// The vendor with a PCI vendor id.
+/// Maps a PCI vendor id to a vendor.
 pub(in crate::facts) fn vendor(number: u16) -> Vendor {
     let number = format!("{number:04x}");
     let maker = table().vendor.iter().find(|maker| maker.pci.contains(&number));
     maker.map_or(Vendor::Other, |maker| maker.id)
 }
 
-/// A device's name by its PCI ids, or `NVIDIA GPU 10de:2335` if the table lacks it.
+/// The name of a device by its PCI ids, or text such as `NVIDIA GPU 10de:2335` if the table does not contain it.
 pub(in crate::facts) fn device_name(vendor: Vendor, ids: (u16, u16)) -> String {
     let known = table().device.get(&vendor).and_then(|devices| devices.get(&format!("{:04x}", ids.1)));
     match (known, vendor) {
@@ -74,22 +75,22 @@ pub(in crate::facts) fn device_name(vendor: Vendor, ids: (u16, u16)) -> String {
     }
 }
 
-/// The architecture of a device by its name, if the name is unambiguous.
+/// The architecture of a device by its name, if the table contains it and the name is unambiguous.
 pub(in crate::facts) fn arch(vendor: Vendor, name: &str) -> Option<&'static str> {
     let words = words(name);
     let of_vendor = table().arch.iter().filter(|row| row.vendor == vendor);
-    let row = of_vendor.into_iter().find(|row| row.names.iter().any(|wanted| stands_in(&words, wanted)));
+    let row = of_vendor.into_iter().find(|row| row.names.iter().any(|wanted| contains_words(&words, wanted)));
     row.map(|row| row.arch.as_str())
 }
 
-/// The architecture of the chip with these PCI ids.
+/// The architecture of a device by its PCI ids.
 pub(in crate::facts) fn arch_of_ids(vendor: Vendor, ids: (u16, u16)) -> Option<&'static str> {
     let number = format!("{:04x}", ids.1);
     let holds = |row: &&DeviceIdRange| row.vendor == vendor && row.from <= number && number <= row.to;
     table().range.iter().find(holds).map(|row| row.arch.as_str())
 }
 
-/// Whether GPUs of an architecture are integrated and share the CPU's memory.
+/// Whether GPUs of an architecture are integrated and share memory with the CPU.
 pub(in crate::facts) fn is_integrated(arch: &str) -> bool {
     table().integrated.iter().any(|known| known == arch)
 }
@@ -99,7 +100,7 @@ fn words(name: &str) -> Vec<String> {
     name.to_lowercase().split(separators).filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
-fn stands_in(words: &[String], wanted: &str) -> bool {
+fn contains_words(words: &[String], wanted: &str) -> bool {
     let wanted = self::words(wanted);
     words
         .windows(wanted.len())
@@ -151,7 +152,7 @@ mod tests {
             assert!(row.from <= row.to && row.from.len() == 4 && row.to.len() == 4, "{row:?}");
             assert!(u16::from_str_radix(&row.from, 16).is_ok() && row.arch.starts_with("sm_"), "{row:?}");
         }
-        // A name and an id must not contradict each other.
+        // The architectures by name and by id must be the same.
         for (number, name) in &table().device[&Vendor::Nvidia] {
             let by_number = of(u16::from_str_radix(number, 16).unwrap());
             if let (Some(by_name), Some(by_number)) = (arch(Vendor::Nvidia, name), by_number) {

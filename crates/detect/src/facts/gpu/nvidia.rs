@@ -1,4 +1,4 @@
-//! GPUs from NVIDIA's kernel driver in procfs and sysfs.
+//! GPUs and driver version from NVIDIA's kernel driver in procfs and sysfs.
 
 use gpubuild_core::version::Version;
 use gpubuild_host::ReadFiles;
@@ -7,20 +7,20 @@ use super::merge;
 use crate::facts::{DriverFacts, Fact, Gpu, Vendor, trimmed};
 use crate::finding::Evidence;
 
-const CARDS: &str = "/proc/driver/nvidia/gpus";
+const GPUS: &str = "/proc/driver/nvidia/gpus";
 
 /// Adds names and UUIDs to the GPUs, and adds GPUs that only the driver lists.
-pub(super) fn probe_cards(host: &dyn ReadFiles, gpus: &mut Vec<Gpu>) {
-    for address in host.list(&host.path(CARDS)).unwrap_or_default() {
-        let path = format!("{CARDS}/{address}/information");
+pub(super) fn probe_gpus(host: &dyn ReadFiles, gpus: &mut Vec<Gpu>) {
+    for address in host.list(&host.path(GPUS)).unwrap_or_default() {
+        let path = format!("{GPUS}/{address}/information");
         let Ok(text) = host.read_text(&host.path(&path)) else { continue };
-        let card = parse_information(&text);
-        let address = card.address.unwrap_or_else(|| address.to_lowercase());
-        let shown = card.model.clone().unwrap_or_else(|| "no model".to_owned());
+        let information = parse_information(&text);
+        let address = information.address.unwrap_or_else(|| address.to_lowercase());
+        let shown = information.model.clone().unwrap_or_else(|| "no model".to_owned());
         let evidence = Evidence::file(path, shown);
         let gpu = merge(gpus, Vendor::Nvidia, &address, None);
-        gpu.name = card.model.unwrap_or_else(|| gpu.name.clone());
-        gpu.uuid = card.uuid.or(gpu.uuid.take());
+        gpu.name = information.model.unwrap_or_else(|| gpu.name.clone());
+        gpu.uuid = information.uuid.or(gpu.uuid.take());
         gpu.integrated = gpu.integrated.or(Some(false));
         if gpu.kernel_driver.is_none() {
             gpu.kernel_driver = Some("nvidia".to_owned());
@@ -30,27 +30,31 @@ pub(super) fn probe_cards(host: &dyn ReadFiles, gpus: &mut Vec<Gpu>) {
     }
 }
 
-/// A GPU as described by `/proc/driver/nvidia/gpus/*/information`.
+/// The content of `/proc/driver/nvidia/gpus/*/information`.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Card {
+struct GpuInformation {
     model: Option<String>,
     uuid: Option<String>,
     address: Option<String>,
 }
 
-fn parse_information(text: &str) -> Card {
+fn parse_information(text: &str) -> GpuInformation {
     let value = |wanted: &str| {
         let value = text.lines().find_map(|line| {
             let (name, value) = line.split_once(':')?;
             (name.trim() == wanted).then(|| value.trim())
         });
-        // The fields of a GPU that the driver could not initialise contain question marks.
+        // Fields contain question marks if the driver failed to initialize the GPU.
         value.filter(|value| !value.is_empty() && !value.contains("??")).map(str::to_owned)
     };
     let model = value("Model").filter(|model| model != "Unknown").map(|model| {
         if model.starts_with("NVIDIA") { model } else { format!("{} {model}", Vendor::Nvidia.label()) }
     });
-    Card { model, uuid: value("GPU UUID"), address: value("Bus Location").map(|at| at.to_lowercase()) }
+    GpuInformation {
+        model,
+        uuid: value("GPU UUID"),
+        address: value("Bus Location").map(|at| at.to_lowercase()),
+    }
 }
 
 /// The kernel driver, if it is loaded.
@@ -83,7 +87,7 @@ fn parse_flavour(text: &str) -> &'static str {
     if text.contains("Open Kernel Module") { "open" } else { "proprietary" }
 }
 
-/// The version in `NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12 …`.
+/// Parses the version in `NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12 …`.
 fn parse_version(text: &str) -> Option<Version> {
     let line = text.lines().find(|line| line.starts_with("NVRM version"))?;
     line.split_whitespace()
@@ -91,7 +95,7 @@ fn parse_version(text: &str) -> Option<Version> {
         .and_then(|word| word.parse().ok())
 }
 
-/// NVIDIA's spelling of a Windows driver version: `32.0.15.7283` is `572.83`.
+/// Converts a Windows driver version to NVIDIA's own version: `32.0.15.7283` is `572.83`.
 pub(super) fn from_windows_version(text: &str) -> Option<Version> {
     let digits: String = text.split('.').skip(2).collect();
     let digits = digits.get(digits.len().checked_sub(5)?..)?;
@@ -122,14 +126,14 @@ mod tests {
     #[test]
     fn gpu_information_is_parsed() {
         let text = "Model: \t\t NVIDIA H200\nIRQ:   \t\t 1234\nGPU UUID: \t GPU-0a1b\nBus Type: \t PCIe\nBus Location: \t 0000:C1:00.0\nDevice Minor: \t 0\n";
-        let card = Card {
+        let information = GpuInformation {
             model: Some("NVIDIA H200".into()),
             uuid: Some("GPU-0a1b".into()),
             address: Some("0000:c1:00.0".into()),
         };
-        assert_eq!(parse_information(text), card);
+        assert_eq!(parse_information(text), information);
         let broken = "Model: \t\t Unknown\nGPU UUID: \t GPU-????????-????\n";
-        assert_eq!(parse_information(broken), Card::default());
+        assert_eq!(parse_information(broken), GpuInformation::default());
         assert_eq!(
             parse_information("Model: Tesla V100-SXM2-16GB\n").model.as_deref(),
             Some("NVIDIA Tesla V100-SXM2-16GB")

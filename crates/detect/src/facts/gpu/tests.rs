@@ -7,7 +7,7 @@ fn linux() -> RecordedHostBuilder {
     RecordedHost::builder(Os::Linux, Arch::X86_64)
 }
 
-/// A PCI device in sysfs; as usual, its driver's folder is not recorded.
+/// Adds a PCI device to sysfs. Like in real recordings, the driver's folder is missing.
 fn pci(
     host: RecordedHostBuilder,
     address: &str,
@@ -27,7 +27,7 @@ fn pci(
     }
 }
 
-/// One line per GPU: vendor, name, address, driver, architecture, sources.
+/// Formats one line per GPU: vendor, name, address, driver, architecture, sources.
 fn lines(facts: &Facts) -> Vec<String> {
     let line = |gpu: &Gpu| {
         let or_dash = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".into());
@@ -53,7 +53,7 @@ fn check(host: RecordedHostBuilder, expected: &[&str]) -> Facts {
 }
 
 #[test]
-fn a_server_with_the_open_driver() {
+fn a_server_with_the_open_driver_is_detected() {
     let host = pci(linux(), "0000:c1:00.0", "0x030200", ("10de", "2335"), Some("nvidia"))
         .file("/sys/module/nvidia/version", "580.65.06\n")
         .file(
@@ -90,7 +90,7 @@ fn the_gpus_of_a_hybrid_laptop_are_ordered_by_address() {
 }
 
 #[test]
-fn the_amd_topology_gives_architecture_and_memory() {
+fn the_amd_topology_provides_architecture_and_memory() {
     let node = |host: RecordedHostBuilder, number: u32, properties: &str| {
         host.file(&format!("/sys/class/kfd/kfd/topology/nodes/{number}/properties"), properties)
     };
@@ -109,8 +109,8 @@ fn the_amd_topology_gives_architecture_and_memory() {
 }
 
 #[test]
-fn the_architecture_of_the_driver_overrides_the_name() {
-    // A GPU of the RX 6700 family whose topology reports gfx1030, as with an override in the kernel.
+fn the_reported_architecture_overrides_the_name() {
+    // An RX 6700 whose topology reports gfx1030, for example because the kernel overrides it.
     let host = pci(linux(), "0000:03:00.0", "0x030000", ("1002", "73df"), Some("amdgpu"))
         .file("/sys/devices/pci0000:00/0000:03:00.0/mem_info_vram_total", "12868124672\n")
         .file(
@@ -123,7 +123,7 @@ fn the_architecture_of_the_driver_overrides_the_name() {
 }
 
 #[test]
-fn gpus_without_a_driver_or_passed_through_are_listed() {
+fn unbound_and_passed_through_gpus_are_listed() {
     let host = pci(linux(), "0000:01:00.0", "0x030000", ("10de", "2684"), Some("vfio-pci"));
     let host = pci(host, "0000:02:00.0", "0x030000", ("1002", "744c"), None);
     let host = pci(host, "0000:05:00.0", "0x030000", ("1a03", "2000"), Some("ast"));
@@ -139,7 +139,7 @@ fn gpus_without_a_driver_or_passed_through_are_listed() {
 }
 
 #[test]
-fn wsl_has_a_gpu_if_windows_provides_its_driver() {
+fn wsl_has_a_gpu_if_windows_provides_the_driver_library() {
     let wsl = || {
         pci(linux(), "5582:00:00.0", "0x030200", ("1414", "008e"), Some("dxgkrnl"))
             .device("/dev/dxg")
@@ -155,7 +155,7 @@ fn wsl_has_a_gpu_if_windows_provides_its_driver() {
 }
 
 #[test]
-fn in_a_container_without_sysfs_device_nodes_count() {
+fn device_nodes_are_used_in_a_container_without_sysfs() {
     let host = linux()
         .device("/dev/nvidia0")
         .device("/dev/nvidia1")
@@ -232,7 +232,7 @@ fn windows_gpus_come_from_the_registry() {
 }
 
 #[test]
-fn without_a_device_list_windows_adapters_come_from_the_class() {
+fn windows_adapters_are_listed_without_pci_devices() {
     let key = r"HKLM\SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08002be10318}\0000";
     let host = RecordedHost::builder(Os::Windows, Arch::X86_64)
         .registry(key, "DriverDesc", "AMD Radeon RX 7900 XTX")
@@ -268,7 +268,7 @@ fn overrides_replace_hardware() {
 }
 
 #[test]
-fn the_drm_class_is_sufficient() {
+fn gpus_are_detected_from_the_drm_class_alone() {
     let host = linux()
         .file("/sys/class/drm/card1/device/vendor", "0x1002\n")
         .file("/sys/class/drm/card1/device/device", "0x744c\n")

@@ -1,4 +1,4 @@
-//! GPUs on Windows: the registry keys of the display adapter class, compared with the PCI devices that are present.
+//! GPUs on Windows, from the registry keys of the display adapter class and the PCI device list.
 
 use gpubuild_core::version::Version;
 use gpubuild_host::ReadRegistry;
@@ -16,13 +16,13 @@ const PCI: &str = r"HKLM\SYSTEM\CurrentControlSet\Enum\PCI";
 struct DisplayAdapter {
     key: String,
     ids: (u16, u16),
-    /// The subkey of the class with its driver: `0001`.
+    /// The subkey of the adapter class that describes the driver: `0001`.
     driver: Option<String>,
     address: Option<String>,
     name: Option<String>,
 }
 
-/// The display adapters and their drivers.
+/// Returns the display adapters and their drivers.
 pub(super) fn probe(host: &dyn ReadRegistry) -> (Vec<Gpu>, Vec<DriverFacts>) {
     let devices = probe_devices(host);
     let mut gpus = Vec::new();
@@ -33,12 +33,12 @@ pub(super) fn probe(host: &dyn ReadRegistry) -> (Vec<Gpu>, Vec<DriverFacts>) {
         let value = |name: &str| host.registry_value(&key, name).map(|value| value.text);
         let Some(ids) = value("MatchingDeviceId").as_deref().and_then(parse_ids) else { continue };
         let device = devices.iter().find(|device| device.driver.as_deref() == Some(number.as_str()));
-        // Keys of removed GPUs remain in the registry.
+        // Skip removed GPUs, whose keys remain in the registry.
         if !devices.is_empty() && device.is_none() && !devices.iter().any(|device| device.ids == ids) {
             continue;
         }
         let vendor = names::vendor(ids.0);
-        // Microsoft's driver for GPUs without a vendor driver.
+        // Microsoft's basic driver is used for GPUs without a vendor driver.
         let basic = value("ProviderName").as_deref() == Some("Microsoft")
             || value("DriverDesc").is_some_and(|name| name.starts_with("Microsoft Basic"));
         if !basic
@@ -84,7 +84,7 @@ pub(super) fn probe(host: &dyn ReadRegistry) -> (Vec<Gpu>, Vec<DriverFacts>) {
     (gpus, drivers)
 }
 
-/// The name of a vendor's driver in messages, because Windows has no well-known module names.
+/// The name of a vendor's driver in messages. Windows has no well-known module names.
 fn module(vendor: Vendor) -> Option<&'static str> {
     match vendor {
         Vendor::Nvidia => Some("nvidia"),
@@ -135,7 +135,7 @@ fn probe_devices(host: &dyn ReadRegistry) -> Vec<DisplayAdapter> {
     devices
 }
 
-/// The PCI ids in `pci\ven_10de&dev_2684&subsys_…`.
+/// Parses the PCI ids in `pci\ven_10de&dev_2684&subsys_…`.
 fn parse_ids(text: &str) -> Option<(u16, u16)> {
     let lower = text.to_lowercase();
     let number = |name: &str| {
@@ -145,7 +145,7 @@ fn parse_ids(text: &str) -> Option<(u16, u16)> {
     Some((number("ven_")?, number("dev_")?))
 }
 
-/// The PCI address in `@System32\drivers\pci.sys,#65536;PCI bus %1, device %2, function %3;(1,0,0)`.
+/// Parses the PCI address in `@System32\drivers\pci.sys,#65536;PCI bus %1, device %2, function %3;(1,0,0)`.
 fn parse_location(text: &str) -> Option<String> {
     let numbers: Vec<u32> = match text.rsplit_once('(') {
         Some((_, inside)) => {

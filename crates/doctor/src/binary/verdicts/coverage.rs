@@ -1,4 +1,4 @@
-//! Which device code runs on which device: NVIDIA's rules of compatibility, and AMD's.
+//! Which device code runs on which device: the compatibility rules of NVIDIA and AMD.
 
 use std::collections::BTreeSet;
 
@@ -12,33 +12,33 @@ use serde::Serialize;
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum DeviceCover {
-    /// Machine code for it is there.
+    /// Machine code for the device is present.
     Native,
-    /// The driver compiles them for it at the first start.
+    /// The driver compiles the kernels for the device at the first start.
     Compiled,
-    /// It would, were the driver not older than what wrote them.
+    /// There is only PTX for the device, and it is too new for the driver.
     PtxTooNew,
-    /// None of them runs on it.
+    /// No kernel runs on the device.
     None,
-    /// Nobody can tell.
+    /// Cannot be determined.
     Unknown,
 }
 
-/// A device and what a file has for it.
+/// How one object's kernels run on one device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Coverage {
     /// Index of the object in the graph.
     pub object: usize,
-    /// `sm_90`, `gfx1100`; empty where it is unknown.
+    /// Architecture of the device: `sm_90`, `gfx1100`; empty if it is unknown.
     pub device: String,
-    /// The device's name.
+    /// Name of the device.
     pub name: String,
-    /// How its kernels run there.
+    /// How the kernels run on it.
     pub cover: DeviceCover,
 }
 
-/// How a file's CUDA code runs on a device. `driver` is the release that the driver knows, `release` that of a version of
-/// PTX.
+/// How a file's CUDA code runs on a device. `driver` is the newest CUDA release that the driver supports; `release` returns the
+/// CUDA release of a PTX version.
 pub(super) fn cuda(
     code: &FatbinCode,
     device: &CudaArch,
@@ -49,24 +49,24 @@ pub(super) fn cuda(
     if of(KernelKind::Sass).any(|kernel| kernel.arch.runs_on(device)) {
         return DeviceCover::Native;
     }
-    let mut texts = of(KernelKind::Ptx).filter(|kernel| kernel.arch.translates_for(device)).peekable();
-    if texts.peek().is_some() {
+    let mut ptx = of(KernelKind::Ptx).filter(|kernel| kernel.arch.translates_for(device)).peekable();
+    if ptx.peek().is_some() {
         let is_readable = |version: Option<(u16, u16)>| match (version.and_then(release), driver) {
             (Some(release), Some(driver)) => release <= *driver,
             _ => true,
         };
-        return if texts.any(|kernel| is_readable(kernel.ptx)) {
+        return if ptx.any(|kernel| is_readable(kernel.ptx)) {
             DeviceCover::Compiled
         } else {
             DeviceCover::PtxTooNew
         };
     }
-    // Intermediate code is finished when the program runs, by a linker that it brings along.
+    // LTO code is linked at run time by a linker that the program bundles.
     let has_lto = of(KernelKind::Lto).next().is_some();
     if code.incomplete || has_lto { DeviceCover::Unknown } else { DeviceCover::None }
 }
 
-/// Whether one of the targets runs on a device. Source of the generic ones: llvm.org/docs/AMDGPUUsage.html, "Generic
+/// Whether one of the targets runs on a device. Source of the generic targets: llvm.org/docs/AMDGPUUsage.html, "Generic
 /// processor targets".
 pub(super) fn hip(targets: &BTreeSet<String>, device: &str) -> bool {
     targets.iter().any(|target| {
@@ -101,8 +101,8 @@ mod tests {
     }
 
     #[test]
-    fn machine_code_and_text_follow_nvidias_rules() {
-        for (code, device, machine_code, text) in [
+    fn machine_code_and_ptx_follow_nvidias_rules() {
+        for (code, device, machine_code, ptx) in [
             ("80", "80", true, true),
             ("80", "86", true, true),
             ("86", "80", false, false),
@@ -121,12 +121,12 @@ mod tests {
             ("70", "75", true, true),
         ] {
             assert_eq!(arch(code).runs_on(&arch(device)), machine_code, "sm_{code} on {device}");
-            assert_eq!(arch(code).translates_for(&arch(device)), text, "compute_{code} on {device}");
+            assert_eq!(arch(code).translates_for(&arch(device)), ptx, "compute_{code} on {device}");
         }
     }
 
     #[test]
-    fn amds_targets_are_exact_or_generic() {
+    fn amd_targets_are_exact_or_generic() {
         for (target, device, runs) in [
             ("gfx90a", "gfx90a", true),
             ("gfx90a:xnack-", "gfx90a", true),

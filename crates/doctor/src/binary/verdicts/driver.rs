@@ -1,5 +1,5 @@
-//! NVIDIA's driver: stubs of it, a driver that is too old, functions that it does not have, and that a file is linked with
-//! it at all.
+//! NVIDIA's driver: stubs in its place, a driver that is too old, functions that it lacks, and files that are linked with its
+//! library.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ use gpubuild_object::graph::{EdgeTarget, GraphEdge, LoadedObject};
 
 use super::{BinarySubject, found_by, needs};
 
-/// Everything about the driver.
+/// All findings about the driver.
 pub(super) fn driver(subject: &BinarySubject<'_>) -> Vec<FindingDraft> {
     let mut drafts = Vec::new();
     if let Some((link, object)) = subject.driver_library() {
         if is_stub(object) {
-            // What a stub says of versions and functions means nothing.
+            // The versions and functions of a stub mean nothing.
             drafts.push(stub(subject, link, object));
             return drafts;
         }
@@ -31,7 +31,7 @@ pub(super) fn driver(subject: &BinarySubject<'_>) -> Vec<FindingDraft> {
     drafts
 }
 
-/// Toolkits have a library of the driver's name for linking, in a folder of this name.
+/// Whether an object is a toolkit's stub of the driver's library. Stubs are for linking and are in a folder with this name.
 fn is_stub(object: &LoadedObject) -> bool {
     [&object.path, &object.real].iter().any(|path| {
         let path = path.forward_slashes();
@@ -44,13 +44,13 @@ fn stub(subject: &BinarySubject<'_>, link: &GraphEdge, object: &LoadedObject) ->
     let folder = object.path.parent().map(|folder| folder.to_string()).unwrap_or_default();
     let (how, fix) = match object.via {
         Some(Via::LibraryPath) => {
-            ("LD_LIBRARY_PATH", format!("take `{folder}` out of LD_LIBRARY_PATH: stubs are for linking only"))
+            ("LD_LIBRARY_PATH", format!("remove `{folder}` from LD_LIBRARY_PATH; stubs are for linking only"))
         }
         Some(Via::Rpath) => ("RPATH", without_rpath(subject)),
         Some(Via::Runpath) => ("RUNPATH", without_rpath(subject)),
         _ => (
             "the loader's configuration",
-            format!("take `{folder}` out of /etc/ld.so.conf and run `ldconfig`"),
+            format!("remove `{folder}` from /etc/ld.so.conf and run `ldconfig`"),
         ),
     };
     let said = from.binary().map(|binary| {
@@ -65,7 +65,7 @@ fn stub(subject: &BinarySubject<'_>, link: &GraphEdge, object: &LoadedObject) ->
         .value("folder", folder.as_str())
         .value("variable", how)
         .summary(format!(
-            "`{}` gets the toolkit's stub `{}` in place of NVIDIA's driver, by {how}: every call fails with error 34",
+            "`{}` loads the toolkit's stub `{}` instead of NVIDIA's driver through {how}; every call fails with error 34",
             subject.file_name(),
             object.path
         ))
@@ -77,12 +77,12 @@ fn stub(subject: &BinarySubject<'_>, link: &GraphEdge, object: &LoadedObject) ->
 
 fn without_rpath(subject: &BinarySubject<'_>) -> String {
     format!(
-        "link without `-rpath` on the stubs' folder (`-Wl,-rpath-link` is enough), or take it out: `patchelf --remove-rpath {}`",
+        "link without `-rpath` to the folder of the stubs (`-Wl,-rpath-link` is enough), or remove it: `patchelf --remove-rpath {}`",
         subject.file_name()
     )
 }
 
-/// It starts only where the driver is installed: worth knowing before it is given to others.
+/// The file is linked with the driver's library and starts only if the driver is installed, which matters when it is shipped.
 fn linked(subject: &BinarySubject<'_>, link: &GraphEdge, object: &LoadedObject) -> Option<FindingDraft> {
     (link.needed.when == When::Start).then(|| {
         let from = &subject.graph.objects[link.from].path;
@@ -95,7 +95,7 @@ fn linked(subject: &BinarySubject<'_>, link: &GraphEdge, object: &LoadedObject) 
     })
 }
 
-/// A CUDA runtime is there and no driver that it could open: the program starts, and has no CUDA.
+/// The file has a CUDA runtime, and the driver that it opens is missing: the program starts without CUDA.
 fn absent(subject: &BinarySubject<'_>) -> Option<FindingDraft> {
     let link = subject.graph.links.iter().find(|link| {
         let is_driver = libraries::is_driver(&link.needed.name);
@@ -112,12 +112,12 @@ fn absent(subject: &BinarySubject<'_>) -> Option<FindingDraft> {
     )
 }
 
-/// The driver is older than the oldest for the runtime's major release.
+/// The driver is older than the minimum for the runtime's major release.
 fn too_old(subject: &BinarySubject<'_>) -> Option<FindingDraft> {
-    let (release, told_by) = subject.runtime()?;
+    let (release, runtime_evidence) = subject.runtime()?;
     let (driver, evidence) = subject.driver_version()?;
     let cuda = subject.case.catalogue.get("cuda")?;
-    // The name says `12`: what holds for 12.0 holds for all of them.
+    // A name such as `libcudart.so.12` means every 12.x, so the requirement of 12.0 applies.
     let line = format!("{}.{}", release.major(), release.minor()).parse::<Version>().ok()?;
     let floor = cuda.driver_floor(&line, subject.case.facts.platform.os)?;
     (driver < *floor).then(|| {
@@ -128,16 +128,16 @@ fn too_old(subject: &BinarySubject<'_>) -> Option<FindingDraft> {
             .value("version", release.as_str())
             .value("floor", floor.as_str())
             .summary(format!(
-                "`{}` uses CUDA {release}, which needs driver {floor} or newer, and {driver} is installed",
+                "`{}` uses CUDA {release}, which requires driver {floor} or newer; {driver} is installed",
                 subject.file_name()
             ))
             .fix(format!("update the driver to {floor} or newer, or use a build for an older CUDA"))
-            .evidence(told_by)
+            .evidence(runtime_evidence)
             .evidence(evidence)
     })
 }
 
-/// Functions of the driver's library that a file imports and that this driver does not have.
+/// Functions of the driver's library that a file imports and the installed driver lacks.
 fn functions(subject: &BinarySubject<'_>) -> Option<FindingDraft> {
     let (link, object) = subject.driver_library()?;
     let offered = object.binary().map(|binary| binary.functions.as_slice()).filter(|list| !list.is_empty());
@@ -156,9 +156,8 @@ fn functions(subject: &BinarySubject<'_>) -> Option<FindingDraft> {
     let since = libraries::function_since(newest).map(ToString::to_string);
     let from = &subject.graph.objects[*from].path;
     let has = release.as_ref().map(|(release, _)| release.to_string());
-    let of = |release: &Option<String>| {
-        release.as_ref().map(|release| format!(" of CUDA {release}")).unwrap_or_default()
-    };
+    let of = since.as_ref().map(|release| format!(" of CUDA {release}")).unwrap_or_default();
+    let supported = has.as_ref().map(|release| format!(" for CUDA {release}")).unwrap_or_default();
     let more = match lacking.len() {
         1 => String::new(),
         count => format!(" and {} more", count - 1),
@@ -170,10 +169,8 @@ fn functions(subject: &BinarySubject<'_>) -> Option<FindingDraft> {
         .value("wanted", since.clone().unwrap_or_default())
         .value("has", has.clone().unwrap_or_default())
         .summary(format!(
-            "`{}` imports `{newest}`{}{more}, which the driver here{} does not have",
-            from.file_name().unwrap_or_default(),
-            of(&since),
-            of(&has)
+            "`{}` imports `{newest}`{of}{more}, which the installed driver{supported} does not have",
+            from.file_name().unwrap_or_default()
         ))
         .fix(match &since {
             Some(since) => format!(

@@ -1,4 +1,4 @@
-//! Device code against the devices of the machine.
+//! Compares device code with the devices of the machine.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use gpubuild_object::{FatbinCode, KernelKind};
 use super::coverage::{self, Coverage, DeviceCover};
 use super::{BinarySubject, quoted};
 
-/// How every object's kernels run on every device that could run them.
+/// How each object's kernels run on each device of their backend.
 #[must_use]
 pub fn coverage(subject: &BinarySubject<'_>) -> Vec<Coverage> {
     if !super::is_loaded_here(subject) {
@@ -58,13 +58,13 @@ fn entry(object: usize, gpu: &Gpu, cover: DeviceCover) -> Coverage {
     Coverage { object, device: gpu.arch.clone().unwrap_or_default(), name: gpu.name.clone(), cover }
 }
 
-/// Real devices of a backend.
+/// Hardware devices of a backend.
 fn devices<'a>(subject: &BinarySubject<'a>, backend: Backend) -> impl Iterator<Item = &'a Gpu> {
     let vendor = if backend == Backend::Cuda { Vendor::Nvidia } else { Vendor::Amd };
     subject.case.matrix.verdict(backend).devices.iter().filter(move |gpu| gpu.vendor == vendor)
 }
 
-/// The architecture that ROCm takes a device for.
+/// The architecture that ROCm assumes for a device; overrides take precedence.
 fn gfx(subject: &BinarySubject<'_>, gpu: &Gpu) -> Option<String> {
     let set = subject.case.facts.overrides.iter().find(|set| set.key == "rocm.hsa-override");
     set.map(|set| set.value.clone()).filter(|value| value.starts_with("gfx")).or_else(|| gpu.arch.clone())
@@ -74,7 +74,7 @@ fn is_of_driver(object: &LoadedObject) -> bool {
     libraries::find(object.name()).is_some_and(|library| library.role == LibraryRole::Driver)
 }
 
-/// What is to be said about kernels.
+/// Findings about kernels.
 pub(super) fn kernels(subject: &BinarySubject<'_>) -> Vec<FindingDraft> {
     let coverage = coverage(subject);
     let mut drafts = Vec::new();
@@ -88,8 +88,8 @@ pub(super) fn kernels(subject: &BinarySubject<'_>) -> Vec<FindingDraft> {
         let (none, new) = (of(DeviceCover::None), of(DeviceCover::PtxTooNew));
         let bad = none.len() + new.len();
         if bad > 0 && bad < here.len() {
-            let unserved: Vec<&Coverage> = none.iter().chain(&new).copied().collect();
-            drafts.push(partly(subject, object, &unserved));
+            let uncovered: Vec<&Coverage> = none.iter().chain(&new).copied().collect();
+            drafts.push(partly(subject, object, &uncovered));
         } else if let Some(first) = none.first() {
             drafts.push(if cuda {
                 no_image(subject, object, first)
@@ -105,11 +105,12 @@ pub(super) fn kernels(subject: &BinarySubject<'_>) -> Vec<FindingDraft> {
         }
     }
     drafts.extend(rocblas(subject));
-    told_once(drafts)
+    merge_by_id(drafts)
 }
 
-/// Several libraries without code for a card are one problem: the first is named, the others are its evidence.
-fn told_once(drafts: Vec<FindingDraft>) -> Vec<FindingDraft> {
+/// Merges drafts with the same id. Several libraries without code for a GPU are one problem: the first is named, the others
+/// are evidence.
+fn merge_by_id(drafts: Vec<FindingDraft>) -> Vec<FindingDraft> {
     let mut list: Vec<FindingDraft> = Vec::new();
     for draft in drafts {
         match list.iter_mut().find(|known| known.id == draft.id) {
@@ -127,7 +128,7 @@ fn device(one: &Coverage) -> String {
     if one.device.is_empty() { one.name.clone() } else { format!("{} ({})", one.name, one.device) }
 }
 
-/// `sm_80, sm_90a, PTX of compute_90`.
+/// Architectures of a file's CUDA code: `sm_80, sm_90a, PTX of compute_90`.
 #[must_use]
 pub(super) fn archs(code: &FatbinCode) -> String {
     let list = |kind: KernelKind| {
@@ -138,13 +139,14 @@ pub(super) fn archs(code: &FatbinCode) -> String {
             .collect::<BTreeSet<_>>()
     };
     let spell = |arch: &CudaArch, start: &str| arch.sm().replacen("sm_", start, 1);
-    let mut words: Vec<String> = list(KernelKind::Sass).iter().map(CudaArch::sm).collect();
-    words.extend(list(KernelKind::Ptx).iter().map(|arch| spell(arch, "PTX of compute_")));
-    words.extend(list(KernelKind::Lto).iter().map(|arch| spell(arch, "LTO code of compute_")));
-    words.join(", ")
+    let mut names: Vec<String> = list(KernelKind::Sass).iter().map(CudaArch::sm).collect();
+    names.extend(list(KernelKind::Ptx).iter().map(|arch| spell(arch, "PTX of compute_")));
+    names.extend(list(KernelKind::Lto).iter().map(|arch| spell(arch, "LTO code of compute_")));
+    names.join(", ")
 }
 
-fn holds(object: &LoadedObject) -> Evidence {
+/// Evidence with the architectures of an object's kernels.
+fn contents(object: &LoadedObject) -> Evidence {
     let what = object.binary().map(|binary| {
         if binary.cuda.is_empty() {
             binary.hip.targets.iter().cloned().collect::<Vec<_>>().join(", ")
@@ -161,8 +163,8 @@ fn about(id: DiagnosticId, object: &LoadedObject, one: &Coverage) -> FindingDraf
         .value("arch", one.device.as_str())
         .value("number", one.device.trim_start_matches("sm_"))
         .value("device", device(one))
-        .value("archs", holds(object).value)
-        .evidence(holds(object))
+        .value("archs", contents(object).value)
+        .evidence(contents(object))
 }
 
 fn with_device(subject: &BinarySubject<'_>, draft: FindingDraft, one: &Coverage) -> FindingDraft {
@@ -179,13 +181,13 @@ fn no_image(subject: &BinarySubject<'_>, object: &LoadedObject, one: &Coverage) 
     let draft = about(id!("nv.no-kernel-image"), object, one)
         .backend(Backend::Cuda)
         .summary(format!(
-            "`{}` has no kernels for {}: it holds {}",
+            "`{}` has no kernels for {}, only for {}",
             object.path.file_name().unwrap_or_default(),
             device(one),
-            holds(object).value
+            contents(object).value
         ))
         .fix(format!(
-            "build it with `-DCMAKE_CUDA_ARCHITECTURES={number}` as well, or take a build that has `{}`",
+            "build it with `-DCMAKE_CUDA_ARCHITECTURES={number}` as well, or use a build that has `{}`",
             one.device
         ));
     with_device(subject, draft, one)
@@ -195,13 +197,13 @@ fn no_target(subject: &BinarySubject<'_>, object: &LoadedObject, one: &Coverage)
     let draft = about(id!("rocm.gfx-unsupported"), object, one)
         .backend(Backend::Rocm)
         .summary(format!(
-            "`{}` has no kernels for {}: it holds {}",
+            "`{}` has no kernels for {}, only for {}",
             object.path.file_name().unwrap_or_default(),
             device(one),
-            holds(object).value
+            contents(object).value
         ))
         .fix(format!(
-            "build it with `--offload-arch={}` as well, or use the Vulkan backend on this card",
+            "build it with `--offload-arch={}` as well, or use the Vulkan backend on this GPU",
             one.device
         ));
     with_device(subject, draft, one)
@@ -223,24 +225,24 @@ fn ptx_too_new(subject: &BinarySubject<'_>, object: &LoadedObject, one: &Coverag
         .value("driver", driver.as_str())
         .value("toolkit", wanted.as_str())
         .summary(format!(
-            "`{}` has only PTX of CUDA {wanted} for {}, and the driver reads PTX up to CUDA {driver}",
+            "`{}` has only PTX of CUDA {wanted} for {}, and the driver supports PTX up to CUDA {driver}",
             object.path.file_name().unwrap_or_default(),
             device(one)
         ))
         .fix(format!(
-            "build machine code for the card (`-DCMAKE_CUDA_ARCHITECTURES={number}-real`), use CUDA {driver} to build, or update the driver"
+            "build machine code for the GPU (`-DCMAKE_CUDA_ARCHITECTURES={number}-real`), build with CUDA {driver}, or update the driver"
         ))
         .evidence(Evidence::file(object.path.as_str(), format!("PTX {major}.{minor}")))
         .evidence(evidence);
     Some(with_device(subject, draft, one))
 }
 
-fn partly(subject: &BinarySubject<'_>, object: &LoadedObject, unserved: &[&Coverage]) -> FindingDraft {
-    let devices = quoted(unserved.iter().map(|one| device(one)));
-    let draft = about(id!("binary.gpu-without-kernels"), object, unserved[0]).value("devices", devices);
+fn partly(subject: &BinarySubject<'_>, object: &LoadedObject, uncovered: &[&Coverage]) -> FindingDraft {
+    let devices = quoted(uncovered.iter().map(|one| device(one)));
+    let draft = about(id!("binary.gpu-without-kernels"), object, uncovered[0]).value("devices", devices);
     let cuda = object.binary().is_some_and(|binary| !binary.cuda.is_empty());
     let draft = draft.backend(if cuda { Backend::Cuda } else { Backend::Rocm });
-    unserved.iter().fold(draft, |draft, one| with_device(subject, draft, one))
+    uncovered.iter().fold(draft, |draft, one| with_device(subject, draft, one))
 }
 
 fn compiled(subject: &BinarySubject<'_>, object: &LoadedObject, one: &Coverage) -> FindingDraft {
@@ -255,7 +257,7 @@ fn unknown(subject: &BinarySubject<'_>, object: &LoadedObject, one: &Coverage) -
     let hip = object.binary().filter(|binary| !binary.hip.is_empty() && binary.cuda.is_empty());
     let compressed = hip.is_some_and(|binary| binary.hip.compressed > 0);
     let why = match (one.device.is_empty(), compressed) {
-        (true, _) => "the card's architecture is not known",
+        (true, _) => "the GPU's architecture is unknown",
         (false, true) => "they are compressed",
         (false, false) => "not all of them can be read",
     };
@@ -264,10 +266,11 @@ fn unknown(subject: &BinarySubject<'_>, object: &LoadedObject, one: &Coverage) -
     with_device(subject, draft, one)
 }
 
-/// rocBLAS keeps its kernels in files of their own, by device.
+/// rocBLAS has its kernels in separate files by architecture.
 fn rocblas(subject: &BinarySubject<'_>) -> Option<FindingDraft> {
     for object in &subject.graph.objects {
-        let Some(known) = subject.sights.rocblas.get(object.path.as_str()).filter(|known| !known.is_empty())
+        let Some(known) =
+            subject.observations.rocblas.get(object.path.as_str()).filter(|known| !known.is_empty())
         else {
             continue;
         };
@@ -283,11 +286,8 @@ fn rocblas(subject: &BinarySubject<'_>) -> Option<FindingDraft> {
             .value("file", subject.file_name())
             .value("arch", gfx.as_str())
             .value("archs", list.as_str())
-            .summary(format!(
-                "`{}` was built without {} ({gfx}): it has files for {list}",
-                object.path, gpu.name
-            ))
-            .fix("use a ROCm that was built for this card, or the Vulkan backend")
+            .summary(format!("`{}` has no kernels for {} ({gfx}), only for {list}", object.path, gpu.name))
+            .fix("use a ROCm that was built for this GPU, or the Vulkan backend")
             .evidence(Evidence::file(object.path.as_str(), format!("rocblas/library has {list}")));
         return Some(gpu.evidence.iter().take(1).cloned().fold(draft, FindingDraft::evidence));
     }

@@ -1,4 +1,4 @@
-//! A backend that the file uses and that does not run on this machine, whatever the file.
+//! Backends that the file uses and that are blocked on this machine for any file.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::{Evidence, FindingDraft};
@@ -9,8 +9,7 @@ use gpubuild_object::When;
 
 use super::BinarySubject;
 
-/// One draft per backend that the file needs and the machine has the hardware for, and that is blocked. The checks of the
-/// machine say why.
+/// One draft per blocked backend that the file uses and whose hardware is present. The checks of the machine report the cause.
 pub(super) fn blocked(subject: &BinarySubject<'_>) -> Vec<FindingDraft> {
     let mut drafts = Vec::new();
     for verdict in &subject.case.matrix.verdicts {
@@ -31,7 +30,7 @@ pub(super) fn blocked(subject: &BinarySubject<'_>) -> Vec<FindingDraft> {
     drafts
 }
 
-/// What shows that the file uses a backend.
+/// Evidence that the file uses a backend.
 fn uses(subject: &BinarySubject<'_>, backend: Backend) -> Option<Evidence> {
     let link = subject.graph.links.iter().find(|link| {
         let is_needed = matches!(link.needed.when, When::Start | When::Opened);

@@ -1,4 +1,4 @@
-//! Libraries that do not belong together: two releases of one toolkit, or another copy than the file's own.
+//! Libraries that do not fit together: two releases of one toolkit, or a copy other than the file's own.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use gpubuild_object::graph::{GraphEdge, LibraryCopy, LoadedObject};
 
 use super::{BinarySubject, found_by, real_version};
 
-/// Everything that is mixed, one draft per toolkit.
+/// All findings about mixed libraries.
 pub(super) fn mixed(subject: &BinarySubject<'_>) -> Vec<FindingDraft> {
     let mut drafts = Vec::new();
     for (toolkit, name, backend, id) in [
@@ -56,7 +56,7 @@ fn majors(subject: &BinarySubject<'_>, toolkit: &str, name: &str, id: Diagnostic
         .value("libraries", example.as_str())
         .summary(format!("`{}` loads libraries of {list} into one program: {example}", subject.file_name()))
         .case("program")
-        .value("how", format!("build all of it with one release of {name}"));
+        .value("how", format!("build everything with one release of {name}"));
     for link in by_major.values().flatten() {
         let from = &subject.graph.objects[link.from].path;
         draft = draft.evidence(super::needs(from, &link.needed.name));
@@ -67,7 +67,7 @@ fn majors(subject: &BinarySubject<'_>, toolkit: &str, name: &str, id: Diagnostic
     Some(draft)
 }
 
-/// A copy of another release hides the one that a file brings or was linked against.
+/// A copy of another release hides the one that the file is shipped with or was linked with.
 fn shadowed(subject: &BinarySubject<'_>) -> Option<FindingDraft> {
     for link in &subject.graph.links {
         let Some(object) = subject.graph.loaded(link).filter(|_| is_cuda_runtime(&link.needed.name)) else {
@@ -75,7 +75,7 @@ fn shadowed(subject: &BinarySubject<'_>) -> Option<FindingDraft> {
         };
         let by_variable = object.via == Some(Via::LibraryPath);
         let brought = |copy: &&LibraryCopy| matches!(copy.via, Via::Runpath | Via::Rpath | Via::Application);
-        // What the variable hides, or what another file's search came by first.
+        // The copy that the variable hides, or the file's own copy if another file's search found this one first.
         let hidden =
             link.later.iter().find(|copy| by_variable && brought(copy)).or(link.own.as_ref().filter(brought));
         let Some(hidden) = hidden.filter(|hidden| is_worse(&link.needed.name, object, hidden)) else {
@@ -83,16 +83,16 @@ fn shadowed(subject: &BinarySubject<'_>) -> Option<FindingDraft> {
         };
         let (loaded, wanted) = (release(&object.real), release(&hidden.real));
         let fix = if by_variable {
-            "unset LD_LIBRARY_PATH, or take that folder out of it"
+            "unset LD_LIBRARY_PATH, or remove that folder from it"
         } else {
-            "keep one copy: let both files search the same folder"
+            "keep one copy, and let both files search the same folder"
         };
         let draft = FindingDraft::new(id!("nv.cudart-mixed"))
             .value("file", subject.file_name())
             .value("libraries", link.needed.name.as_str())
             .value("releases", format!("{loaded} and {wanted}"))
             .summary(format!(
-                "`{}` {loaded} of `{}` is loaded in place of {wanted} of `{}`",
+                "`{}` {loaded} in `{}` is loaded instead of {wanted} in `{}`",
                 link.needed.name,
                 folder(&object.path),
                 folder(&hidden.path),
@@ -107,7 +107,7 @@ fn shadowed(subject: &BinarySubject<'_>) -> Option<FindingDraft> {
     None
 }
 
-/// Parts of cuDNN of two releases.
+/// Parts of one library, such as cuDNN, from several releases.
 fn apart(subject: &BinarySubject<'_>) -> Option<FindingDraft> {
     let mut parts: BTreeMap<(&str, String), &LoadedObject> = BTreeMap::new();
     for object in &subject.graph.objects {
@@ -133,9 +133,9 @@ fn apart(subject: &BinarySubject<'_>) -> Option<FindingDraft> {
         .value("file", subject.file_name())
         .value("libraries", name)
         .value("releases", releases.as_str())
-        .summary(format!("parts of {name} of several releases are loaded together: {releases}"))
+        .summary(format!("parts of {name} from several releases are loaded together: {releases}"))
         .case("program")
-        .value("how", "let all of them come from one folder");
+        .value("how", "load all of them from one folder");
     Some(
         parts
             .into_iter()
@@ -148,12 +148,12 @@ fn is_cuda_runtime(name: &str) -> bool {
         .is_some_and(|library| library.backend == Some(Backend::Cuda) && library.role == LibraryRole::Runtime)
 }
 
-/// Whether what is loaded can't stand in for what is hidden: an older release, or any other one of libraries that come in
-/// parts.
+/// Whether the loaded copy cannot replace the hidden one: it is an older release, or any other release of a library that
+/// consists of parts.
 fn is_worse(name: &str, loaded: &LoadedObject, hidden: &LibraryCopy) -> bool {
     let versions = (real_version(&loaded.real), real_version(&hidden.real));
     let (Some(loaded), Some(hidden)) = versions else { return false };
-    // A file that is called `libcudart.so.12` says only what both are.
+    // A name such as `libcudart.so.12` contains only the major version, which both copies have.
     if !loaded.as_str().contains('.') || !hidden.as_str().contains('.') {
         return false;
     }

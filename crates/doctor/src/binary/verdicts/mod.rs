@@ -1,4 +1,4 @@
-//! What a file's graph means on a machine: pure, graph x case -> drafts.
+//! Findings about a file, derived from its dependency graph and the machine. Pure.
 
 mod coverage;
 mod driver;
@@ -22,34 +22,34 @@ use crate::DiagnosisCase;
 pub use coverage::{Coverage, DeviceCover};
 pub use kernels::coverage;
 
-/// What is judged.
+/// Input of the verdicts.
 #[derive(Clone, Copy)]
 pub struct BinarySubject<'a> {
     /// The file and everything that it loads.
     pub graph: &'a Graph,
-    /// The machine.
+    /// Facts, toolkits and verdicts of the machine.
     pub case: &'a DiagnosisCase<'a>,
-    /// What was looked for beside.
-    pub sights: &'a Sights,
+    /// Observations that depend on the graph.
+    pub observations: &'a GraphObservations,
 }
 
-/// What is looked for because of a graph.
+/// Observations that depend on a dependency graph.
 #[derive(Debug, Clone, Default)]
-pub struct Sights {
-    /// Folders in which a missing library lies although the loader does not look there.
+pub struct GraphObservations {
+    /// Folders that contain a missing library but are not searched by the loader, by the library's name.
     pub elsewhere: BTreeMap<String, HostPath>,
-    /// The devices that rocBLAS' own files are for, by the library.
+    /// Architectures of the kernel files of rocBLAS, by the path of the library.
     pub rocblas: BTreeMap<String, BTreeSet<String>>,
-    /// macOS can translate programs for Intel's processors.
+    /// Whether macOS can translate programs for Intel processors (Rosetta).
     pub translates: bool,
 }
 
-/// Everything that is to be said.
+/// All findings about the file.
 #[must_use]
 pub fn all(subject: &BinarySubject<'_>) -> Vec<FindingDraft> {
     let Some(binary) = subject.file() else { return Vec::new() };
     let mut drafts = start::platform(subject, binary);
-    // Whatever a loader would do that does not take the file at all is beside the point.
+    // If the loader does not accept the file, nothing else about loading it matters.
     if drafts.iter().any(|draft| !draft.id.ends_with("emulated")) {
         return drafts;
     }
@@ -61,7 +61,7 @@ pub fn all(subject: &BinarySubject<'_>) -> Vec<FindingDraft> {
     drafts.extend(mixed::mixed(subject));
     drafts.extend(driver::driver(subject));
     drafts.extend(kernels::kernels(subject));
-    // Where the driver itself is missing that is told by the name of its library.
+    // A missing driver is already reported by the name of its library.
     if !drafts
         .iter()
         .any(|draft| matches!(draft.id.as_str(), "binary.driver-missing" | "binary.driver-absent"))
@@ -71,30 +71,30 @@ pub fn all(subject: &BinarySubject<'_>) -> Vec<FindingDraft> {
     drafts
 }
 
-/// Object code that a loader never runs says nothing about devices.
+/// Whether the file is for this operating system. Other files say nothing about the devices of this machine.
 fn is_loaded_here(subject: &BinarySubject<'_>) -> bool {
     let platform = subject.case.facts.platform;
     subject.file().is_some_and(|file| file.format.os() == platform.os)
 }
 
 impl BinarySubject<'_> {
-    /// The file itself.
+    /// The examined file.
     fn file(&self) -> Option<&ObjectFile> {
         self.graph.objects.first()?.binary()
     }
 
-    /// Its name for people.
+    /// Name of the file for messages.
     fn file_name(&self) -> String {
         let object = self.graph.objects.first();
         object.and_then(|object| object.path.file_name()).unwrap_or_default().to_owned()
     }
 
-    /// Objects with their links.
+    /// The first link that leads to an object.
     fn link_of(&self, index: usize) -> Option<&GraphEdge> {
         self.graph.links.iter().find(|link| link.target == EdgeTarget::Loaded(index))
     }
 
-    /// The release of the CUDA runtime that the file works with, and what tells it: a linked runtime, else its kernels.
+    /// The CUDA release that the file uses, with evidence: from a linked runtime, otherwise from its kernels.
     fn runtime(&self) -> Option<(Version, Evidence)> {
         let named =
             self.graph.links.iter().filter(|link| link.needed.when != When::Opened).filter_map(|link| {
@@ -124,7 +124,7 @@ impl BinarySubject<'_> {
         })
     }
 
-    /// The version of NVIDIA's driver that programs get: that of its library, else that of the kernel's part.
+    /// The version of NVIDIA's driver that programs use: from its library, otherwise from the kernel module.
     fn driver_version(&self) -> Option<(Version, Evidence)> {
         let own = self.driver_library().and_then(|(_, object)| {
             let version =
@@ -136,13 +136,13 @@ impl BinarySubject<'_> {
             let version = verdict.driver.clone()?;
             let fact = self.case.facts.drivers.iter().find_map(|driver| driver.version.as_ref());
             let same = fact.filter(|fact| fact.value == version).and_then(|fact| fact.evidence.first());
-            let stand_in = || Evidence::file("driver", version.as_str());
-            let evidence = same.cloned().unwrap_or_else(stand_in);
+            let default = || Evidence::file("driver", version.as_str());
+            let evidence = same.cloned().unwrap_or_else(default);
             Some((version, evidence))
         })
     }
 
-    /// The release of CUDA that the driver knows: its own word, else the table by its version.
+    /// The newest CUDA release that the driver supports: from the driver probe, an override, or the table row of its version.
     fn driver_release(&self) -> Option<(Version, Evidence)> {
         #[derive(serde::Deserialize)]
         struct BinaryAnswer {
@@ -150,13 +150,13 @@ impl BinarySubject<'_> {
         }
         let cuda = self.case.catalogue.get("cuda")?;
         let library = self.driver_version();
-        // A newer library than the kernel's part (forward compatibility) was not asked by the probe.
+        // The probe does not cover a library that is newer than the kernel module (forward compatibility).
         let answer = self.case.probes.get(&gpubuild_core::backend::Backend::Cuda);
-        let said = answer
+        let reported = answer
             .and_then(|answer| serde_json::from_str::<BinaryAnswer>(&answer.answer).ok())
             .and_then(|answer| answer.driver_version)
             .filter(|number| (1000..100_000).contains(number));
-        if let Some(number) = said {
+        if let Some(number) = reported {
             let release = format!("{}.{}", number / 1000, number % 1000 / 10).parse().ok()?;
             let evidence = Evidence::new(EvidenceKind::Dlopen, "__probe cuda", format!("CUDA {release}"));
             return Some((release, evidence));
@@ -170,12 +170,12 @@ impl BinarySubject<'_> {
     }
 }
 
-/// That a file names a library.
+/// Evidence that a file needs a library.
 fn needs(from: &HostPath, name: &str) -> Evidence {
     Evidence::file(from.as_str(), format!("needs {name}"))
 }
 
-/// The version behind a file name's start: `libcuda.so.550.54.14`.
+/// The version after a prefix of the file name: `libcuda.so.550.54.14`.
 fn file_version(path: &HostPath, start: &str) -> Option<Version> {
     path.file_name()?.strip_prefix(start)?.parse().ok()
 }
@@ -186,7 +186,7 @@ fn real_version(path: &HostPath) -> Option<Version> {
     version.parse().ok()
 }
 
-/// By which rule a library was found, as evidence.
+/// Evidence of the rule by which a library was found.
 fn found_by(path: &HostPath, via: Option<Via>) -> Evidence {
     match via {
         Some(Via::LibraryPath) => {
@@ -200,7 +200,7 @@ fn found_by(path: &HostPath, via: Option<Via>) -> Evidence {
     }
 }
 
-/// `a`, `b` and `c` in one line, each in backticks.
+/// The items in backticks, separated by commas.
 fn quoted<T: std::fmt::Display>(items: impl IntoIterator<Item = T>) -> String {
     items.into_iter().map(|item| format!("`{item}`")).collect::<Vec<_>>().join(", ")
 }

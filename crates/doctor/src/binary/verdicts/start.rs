@@ -1,4 +1,4 @@
-//! Will it start: platform, processor, loader, libraries.
+//! Whether the file can start: platform, processor, loader and libraries.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use gpubuild_object::{ObjectFile, ObjectFormat, UnreadableObject, When};
 
 use super::{BinarySubject, needs, quoted};
 
-/// What is wrong with format, processor and system.
+/// Findings about the format, the processor and the version of the system.
 pub(super) fn platform(subject: &BinarySubject<'_>, binary: &ObjectFile) -> Vec<FindingDraft> {
     let facts = subject.case.facts;
     let here = facts.platform;
@@ -35,12 +35,12 @@ pub(super) fn platform(subject: &BinarySubject<'_>, binary: &ObjectFile) -> Vec<
         return vec![draft(id!("binary.wrong-system")).value("wanted", system_name(binary.format.os()))];
     }
     if !binary.machine.is(here.arch) {
-        // Processors of 64 bits run the programs of their forerunners, given their libraries.
+        // 64-bit processors run 32-bit programs if their libraries are installed.
         let older = here.arch == Arch::X86_64 && binary.machine.name == "i386" && here.os != Os::Macos;
         let intel_on_arm = here.arch == Arch::Aarch64 && binary.machine.name == "x86_64";
         let translated = match here.os {
             Os::Windows => intel_on_arm || binary.machine.name == "i386",
-            Os::Macos => intel_on_arm && subject.sights.translates,
+            Os::Macos => intel_on_arm && subject.observations.translates,
             Os::Linux => false,
         };
         if translated {
@@ -74,7 +74,7 @@ fn system_name(os: Os) -> &'static str {
     }
 }
 
-/// The program that loads it is not there.
+/// The file is built for another C library, or the loader that it names is missing.
 pub(super) fn interpreter(subject: &BinarySubject<'_>, binary: &ObjectFile) -> Option<FindingDraft> {
     if binary.format != ObjectFormat::Elf {
         return None;
@@ -85,12 +85,12 @@ pub(super) fn interpreter(subject: &BinarySubject<'_>, binary: &ObjectFile) -> O
     let libc = facts.libc.as_ref().and_then(|fact| fact.evidence.first());
     let file = &subject.graph.objects[0].path;
     let other_family = |built: &str, has: &str| {
-        let said = binary.interpreter.clone().unwrap_or_else(|| format!("built for {built}"));
+        let reason = binary.interpreter.clone().unwrap_or_else(|| format!("built for {built}"));
         let draft = FindingDraft::new(id!("binary.libc-family"))
             .value("file", subject.file_name())
             .value("built", built)
             .value("has", has)
-            .evidence(Evidence::file(file.as_str(), said));
+            .evidence(Evidence::file(file.as_str(), reason));
         libc.cloned().into_iter().fold(draft, FindingDraft::evidence)
     };
     let found = subject.graph.interpreter.as_ref().map(|(_, found)| *found);
@@ -106,7 +106,7 @@ pub(super) fn interpreter(subject: &BinarySubject<'_>, binary: &ObjectFile) -> O
         Arch::Aarch64 => "/lib/ld-linux-aarch64.so.1",
     };
     let is_nixos = facts.distro.as_ref().is_some_and(|fact| fact.value.id == "nixos");
-    // A recording that has no C library at all says nothing about its loader.
+    // A recording without any C library proves nothing about its loader.
     let is_usual = path.as_str() == usual && family == Some("glibc") && !is_nixos;
     if family.is_none() || (is_usual && !subject.graph.knows_system) {
         return None;
@@ -117,11 +117,11 @@ pub(super) fn interpreter(subject: &BinarySubject<'_>, binary: &ObjectFile) -> O
     };
     let draft = FindingDraft::new(id).value("file", subject.file_name()).value("loader", path.as_str());
     let draft = draft.evidence(Evidence::file(path.as_str(), "absent"));
-    let nix = "turn on nix-ld (`programs.nix-ld.enable = true;`), or patch the program with `patchelf --set-interpreter`";
+    let nix = "enable nix-ld (`programs.nix-ld.enable = true;`), or patch the program with `patchelf --set-interpreter`";
     Some(if is_nixos { draft.fix(nix) } else { draft })
 }
 
-/// The C library that a file was built for, where it shows.
+/// The C library that a file was built for, if it can be determined.
 fn built_for(subject: &BinarySubject<'_>, binary: &ObjectFile) -> Option<&'static str> {
     let wants_musl = |name: &str| name.starts_with("libc.musl-") || name.starts_with("ld-musl-");
     if binary.needed.iter().any(|needed| wants_musl(&needed.name)) {
@@ -138,7 +138,7 @@ fn built_for(subject: &BinarySubject<'_>, binary: &ObjectFile) -> Option<&'stati
     }
 }
 
-/// Libraries that are missing or that the loader refuses.
+/// Findings about libraries that are missing or that the loader rejects.
 pub(super) fn libraries(subject: &BinarySubject<'_>) -> Vec<FindingDraft> {
     let mut drafts = Vec::new();
     let mut absent: Vec<&GraphEdge> = Vec::new();
@@ -170,7 +170,7 @@ pub(super) fn libraries(subject: &BinarySubject<'_>) -> Vec<FindingDraft> {
     drafts
 }
 
-/// What was found and can't be loaded.
+/// Findings about libraries that exist and cannot be loaded.
 fn refused(subject: &BinarySubject<'_>) -> Vec<FindingDraft> {
     let wanted = subject.file().map(|binary| binary.machine.name);
     let mut drafts = Vec::new();
@@ -186,23 +186,24 @@ fn refused(subject: &BinarySubject<'_>) -> Vec<FindingDraft> {
             _ => None,
         };
         let Some(why) = why.filter(|_| !opened) else { continue };
-        let asked = object.parent.map(|parent| needs(&subject.graph.objects[parent].path, object.name()));
+        let needed_by = object.parent.map(|parent| needs(&subject.graph.objects[parent].path, object.name()));
         let draft = FindingDraft::new(id!("binary.library-refused"))
             .value("library", object.path.as_str())
             .value("why", why.as_str())
             .evidence(Evidence::file(object.path.as_str(), why.as_str()));
-        drafts.push(asked.into_iter().fold(draft, FindingDraft::evidence));
+        drafts.push(needed_by.into_iter().fold(draft, FindingDraft::evidence));
     }
     drafts
 }
 
-/// Missing libraries, those that come from one place together.
+/// Findings about missing libraries. Libraries with the same origin are one finding.
 fn missing(subject: &BinarySubject<'_>, links: &[&GraphEdge]) -> Vec<FindingDraft> {
     let mut groups: BTreeMap<(DiagnosticId, String), Vec<&GraphEdge>> = BTreeMap::new();
     for link in links {
         let id = id_of(subject, link);
         let place =
-            match (subject.sights.elsewhere.get(&link.needed.name), libraries::find(&link.needed.name)) {
+            match (subject.observations.elsewhere.get(&link.needed.name), libraries::find(&link.needed.name))
+            {
                 (Some(folder), _) => folder.to_string(),
                 (None, Some(library)) if library.role == LibraryRole::Driver => "driver".to_owned(),
                 (None, Some(library)) => library.what.clone(),
@@ -215,7 +216,7 @@ fn missing(subject: &BinarySubject<'_>, links: &[&GraphEdge]) -> Vec<FindingDraf
 
 fn id_of(subject: &BinarySubject<'_>, link: &GraphEdge) -> DiagnosticId {
     let known = libraries::find(&link.needed.name);
-    if subject.sights.elsewhere.contains_key(&link.needed.name) {
+    if subject.observations.elsewhere.contains_key(&link.needed.name) {
         return id!("binary.library-not-searched");
     }
     if link.needed.when == When::FirstCall {
@@ -276,13 +277,13 @@ fn missing_group(
     }
 }
 
-/// What to do about libraries whose origin is not in the table.
+/// The fix for libraries without one in the table.
 fn own_fix(subject: &BinarySubject<'_>, links: &[&GraphEdge], known: Option<&ToolkitLibrary>) -> String {
     let release = links.iter().find_map(|link| libraries::release(&link.needed.name));
     let beside = match subject.case.facts.platform.os {
-        Os::Windows => "put the files beside the program",
-        Os::Linux => "put the files beside the program and link it with `-Wl,-rpath,'$ORIGIN'`",
-        Os::Macos => "put the files beside the program and link it with `-Wl,-rpath,@loader_path`",
+        Os::Windows => "place the files next to the program",
+        Os::Linux => "place the files next to the program and link it with `-Wl,-rpath,'$ORIGIN'`",
+        Os::Macos => "place the files next to the program and link it with `-Wl,-rpath,@loader_path`",
     };
     match (known.and_then(|library| library.backend), release) {
         (Some(Backend::Cuda), Some(release)) => {
@@ -290,10 +291,10 @@ fn own_fix(subject: &BinarySubject<'_>, links: &[&GraphEdge], known: Option<&Too
         }
         (Some(Backend::Rocm), Some(release)) => {
             format!(
-                "install ROCm {}, or use a program that was built for the ROCm that is here",
+                "install ROCm {}, or use a program that was built for the installed ROCm",
                 release.major()
             )
         }
-        _ => format!("install the package that has it, or {beside}"),
+        _ => format!("install the package that contains it, or {beside}"),
     }
 }

@@ -1,4 +1,4 @@
-//! Versions of symbols: what the libraries here offer against what is needed (`GLIBC_2.38`, `GLIBCXX_3.4.32`).
+//! Symbol versions: compares what libraries offer with what is needed (`GLIBC_2.38`, `GLIBCXX_3.4.32`).
 
 use std::collections::BTreeMap;
 
@@ -11,17 +11,17 @@ use gpubuild_object::graph::{EdgeTarget, GraphEdge};
 
 use super::{BinarySubject, real_version};
 
-/// What a library offers, as far as it is known.
+/// The symbol versions that a library offers, as far as they are known.
 enum SymbolOffer {
-    /// These versions.
+    /// Exactly these versions.
     Exactly(Vec<String>),
-    /// Everything of a family up to a version: `GLIBC_` up to 2.36.
+    /// All versions of a family up to a limit: `GLIBC_` up to 2.36.
     UpTo(&'static str, Version, Evidence),
 }
 
-/// Needed versions that nobody offers here.
+/// Findings about needed symbol versions that no library here offers.
 pub(super) fn versions(subject: &BinarySubject<'_>) -> Vec<FindingDraft> {
-    // musl has no versions of symbols and passes over them.
+    // musl has no symbol versions and ignores them.
     if subject.graph.loader != Some(LinuxLoader::Glibc) {
         return Vec::new();
     }
@@ -42,14 +42,14 @@ pub(super) fn versions(subject: &BinarySubject<'_>) -> Vec<FindingDraft> {
     for (library, one) in &lacking {
         let draft = one.draft(subject, library);
         let id = one.id();
-        // If several libraries of one package lack the same, the first reports it; the others are its evidence.
+        // Missing versions in several libraries of one package are one finding with the evidence of all.
         let known = if id == "binary.symbol-version-missing" { None } else { drafts.remove(&id) };
         drafts.insert(id, merged(known, draft));
     }
     drafts.into_values().collect()
 }
 
-/// What one library lacks.
+/// The symbol versions that one library lacks.
 #[derive(Default)]
 struct Lacking {
     versions: Vec<String>,
@@ -75,7 +75,7 @@ impl Lacking {
     fn draft(&self, subject: &BinarySubject<'_>, library: &str) -> FindingDraft {
         let wanted = self.highest();
         let wanted_number = number(wanted).map_or_else(|| wanted.to_owned(), |version| version.to_string());
-        let has = self.has.as_ref().map_or_else(|| "an older one".to_owned(), ToString::to_string);
+        let has = self.has.as_ref().map_or_else(|| "an older version".to_owned(), ToString::to_string);
         let mut draft = FindingDraft::new(self.id())
             .value("file", subject.file_name())
             .value("library", library)
@@ -90,7 +90,7 @@ impl Lacking {
     }
 }
 
-/// Two drafts on one package: the one that wants more, with the evidence of both.
+/// Merges two drafts about one package: the draft with the higher requirement, with the evidence of both.
 fn merged(known: Option<FindingDraft>, draft: FindingDraft) -> FindingDraft {
     let Some(known) = known else { return draft };
     let wants =
@@ -102,7 +102,7 @@ fn merged(known: Option<FindingDraft>, draft: FindingDraft) -> FindingDraft {
 fn offer(subject: &BinarySubject<'_>, link: &GraphEdge) -> Option<SymbolOffer> {
     let object = subject.graph.loaded(link);
     if let Some(binary) = object.and_then(|object| object.binary()) {
-        // A library without versions is taken as it is.
+        // A library without symbol versions satisfies every version.
         return (!binary.offers.is_empty()).then(|| SymbolOffer::Exactly(binary.offers.clone()));
     }
     let is_part_of_libc = link.needed.versions.iter().any(|version| family(version) == "GLIBC");
@@ -156,12 +156,12 @@ fn place(subject: &BinarySubject<'_>, link: &GraphEdge, offer: &SymbolOffer) -> 
     }
 }
 
-/// `GLIBC` of `GLIBC_2.38`.
+/// The family of a symbol version: `GLIBC` for `GLIBC_2.38`.
 fn family(version: &str) -> &str {
     version.split_once('_').map_or(version, |(family, _)| family)
 }
 
-/// `2.38` of `GLIBC_2.38`.
+/// The number of a symbol version: `2.38` for `GLIBC_2.38`.
 fn number(version: &str) -> Option<Version> {
     version.rsplit_once('_')?.1.parse().ok()
 }

@@ -1,19 +1,19 @@
-//! A machine that starts containers and cannot give them its card.
+//! A container host whose engine cannot pass its GPU to containers.
 
 use gpubuild_detect::finding::{Affects, Evidence, FindingDraft, Severity};
 use gpubuild_detect::id;
 use gpubuild_host::Os;
 
 use crate::DiagnosisCase;
-use crate::checks::nvidia::View;
+use crate::checks::nvidia::NvidiaView;
 use crate::signs::container::Engines;
 
-/// Docker without NVIDIA's container toolkit.
+/// Docker is installed without NVIDIA's container toolkit, or not configured for it.
 pub(super) fn runtime(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let draft = || -> Option<FindingDraft> {
-        let view = View::new(case)?;
+        let view = NvidiaView::new(case)?;
         let machine = case.facts.platform.os == Os::Linux && case.facts.container.is_none();
-        // Docker Desktop under WSL brings its own.
+        // Docker Desktop under WSL contains its own toolkit.
         if !machine || case.facts.wsl.is_some() || !view.is_loaded() {
             return None;
         }
@@ -28,23 +28,23 @@ pub(super) fn runtime(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         for evidence in [engines.docker.clone(), Some(toolkit), Some(configuration)].into_iter().flatten() {
             draft = draft.evidence(evidence);
         }
-        Some(view.card_evidence().into_iter().fold(draft, FindingDraft::evidence))
+        Some(view.gpu_evidence().into_iter().fold(draft, FindingDraft::evidence))
     };
     draft().into_iter().collect()
 }
 
-/// What is missing, and how much that matters: nobody asked for containers.
+/// The missing part, with its severity. Nothing shows that containers are used with GPUs, so most cases are not errors.
 fn problem(engines: &Engines) -> Option<(&'static str, Severity)> {
     engines.docker.as_ref()?;
     let knows = engines.configuration.as_ref().is_some_and(|(knows, _)| *knows);
     match (&engines.toolkit, knows) {
-        // The daemon starts every container, or those that ask for it, with a program that is not there.
+        // The configured runtime program does not exist, so containers that use it do not start.
         (None, true) => Some(("dangling", Severity::Error)),
         (None, false) if engines.is_snap => Some(("snap", Severity::Warning)),
         (None, false) => Some(("absent", Severity::Warning)),
         (Some(_), true) => None,
         (Some(_), false) if engines.cdi.is_some() => None,
-        // `--gpus` needs no configuration, only the hook.
+        // `--gpus` needs only the hook, no configuration.
         (Some(_), false) if engines.hook.is_some() => Some(("unconfigured", Severity::Info)),
         (Some(_), false) => Some(("unconfigured", Severity::Warning)),
     }
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_decides() {
+    fn problem_depends_on_what_is_missing() {
         let there = || Some(Evidence::file("/x", "present"));
         let docker = Engines { docker: there(), ..Engines::default() };
         let name = |engines: &Engines| problem(engines).map(|(name, _)| name);

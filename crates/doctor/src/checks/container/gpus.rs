@@ -1,4 +1,4 @@
-//! What a container was not given, and what it lost.
+//! GPUs that a container was not given, and GPUs that it lost.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::diagnostic::DiagnosticId;
@@ -9,16 +9,16 @@ use gpubuild_detect::matrix::{Presence, Readiness, Reason};
 use gpubuild_detect::toolkit::{DeviceNode, NodeState};
 
 use crate::DiagnosisCase;
-use crate::checks::nvidia::View;
+use crate::checks::nvidia::NvidiaView;
 
-/// NVIDIA's driver is not in the container.
+/// The container has no NVIDIA driver.
 pub(super) fn not_given(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let draft = || -> Option<FindingDraft> {
         let container = case.facts.container.as_ref()?;
         let verdict = case.matrix.verdict(Backend::Cuda);
-        let told = verdict.run_reasons.iter().any(|reason| reason.id == "ctr.no-gpus-flag");
-        let unseen = !told && verdict.hardware != Presence::Present && wants_nvidia(case);
-        if !told && !unseen {
+        let is_reported = verdict.run_reasons.iter().any(|reason| reason.id == "ctr.no-gpus-flag");
+        let unseen = !is_reported && verdict.hardware != Presence::Present && wants_nvidia(case);
+        if !is_reported && !unseen {
             return None;
         }
         let mut draft =
@@ -35,8 +35,9 @@ pub(super) fn not_given(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         let image = &case.signs.container.image;
         draft = image.is_for_cuda.iter().cloned().fold(draft, FindingDraft::evidence);
         if unseen {
-            draft = draft
-                .summary("this CUDA container was started without a GPU: no driver and no device is in it");
+            draft = draft.summary(
+                "this CUDA container was started without a GPU: it has no driver and no device node",
+            );
         }
         draft = named(draft, not_given_case(case));
         Some(match not_given_severity(case, unseen) {
@@ -47,13 +48,13 @@ pub(super) fn not_given(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     draft().into_iter().collect()
 }
 
-/// An image for CUDA, or one with a toolkit that somebody gave GPUs by name, whose machine may well have a card.
+/// Whether the image is for CUDA or requests GPUs, and the host may have an NVIDIA GPU.
 fn wants_nvidia(case: &DiagnosisCase<'_>) -> bool {
     let signs = &case.signs.container;
     let has_library =
         case.inventory.runtimes.get(&Backend::Cuda).is_some_and(|runtime| runtime.loader.is_some());
-    // Where the bus is visible and has no such card there is none.
-    signs.image.is_for_cuda.is_some() && !signs.image.wants_none() && !signs.sees_bus && !has_library
+    // If the PCI bus is visible and shows no NVIDIA GPU, the host does not have one.
+    signs.image.is_for_cuda.is_some() && !signs.image.requests_no_gpu() && !signs.has_pci_bus && !has_library
 }
 
 fn not_given_case(case: &DiagnosisCase<'_>) -> Option<&'static str> {
@@ -61,31 +62,31 @@ fn not_given_case(case: &DiagnosisCase<'_>) -> Option<&'static str> {
     if !signs.nvidia_nodes.is_empty() {
         return Some(if signs.image.has("compute") { "libraries" } else { "capability" });
     }
-    if signs.image.wants_none() {
+    if signs.image.requests_no_gpu() {
         return Some("void");
     }
     let jetson = case.matrix.verdict(Backend::Cuda).devices.iter().any(|gpu| gpu.integrated == Some(true));
     jetson.then_some("jetson")
 }
 
-/// How much it matters, where that is not decided by the hardware that is seen.
+/// The severity, if it does not follow from the detected hardware.
 fn not_given_severity(case: &DiagnosisCase<'_>, unseen: bool) -> Option<Severity> {
     if asked(case, Backend::Cuda) {
         return Some(Severity::Error);
     }
-    // What is built unattended runs elsewhere; and a container that was given another card has what it is for.
-    if case.signs.container.ci.is_some() || another_card_works(case, Vendor::Nvidia) {
+    // CI jobs build for other machines, and a container with another working GPU serves its purpose.
+    if case.signs.container.ci.is_some() || another_gpu_works(case, Vendor::Nvidia) {
         return Some(Severity::Info);
     }
-    // An image that only builds looks the same: nobody sees a card, and nobody asked for one. Windows has always one.
-    let quiet = if case.facts.wsl.is_some() { Severity::Error } else { Severity::Info };
-    unseen.then_some(quiet)
+    // An image that only builds looks the same: no visible GPU and no request. Under WSL there is always a GPU.
+    let default = if case.facts.wsl.is_some() { Severity::Error } else { Severity::Info };
+    unseen.then_some(default)
 }
 
-/// A device that the container had and that was taken from it.
+/// The container has lost its access to a device.
 pub(super) fn lost(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let draft = || -> Option<FindingDraft> {
-        let view = View::new(case)?;
+        let view = NvidiaView::new(case)?;
         view.reason(id!("ctr.lost-after-reload"))?;
         let closed: Vec<&DeviceNode> = view
             .runtime()?
@@ -95,7 +96,7 @@ pub(super) fn lost(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
             .collect();
         let node = closed.first()?.path.to_string();
         let mut draft = view.draft(id!("ctr.lost-after-reload")).value("node", &node).summary(format!(
-            "`{node}` is in this container and may not be opened: its permission for the device is gone"
+            "`{node}` exists in this container but cannot be opened: the container has lost its permission for the device"
         ));
         for node in closed {
             draft = draft.evidence(Evidence::file(node.path.as_str(), "cannot be opened"));
@@ -105,7 +106,7 @@ pub(super) fn lost(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     draft().into_iter().collect()
 }
 
-/// Vulkan's half of NVIDIA's driver.
+/// The container lacks the Vulkan part of NVIDIA's driver.
 pub(super) fn graphics(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let draft = || -> Option<FindingDraft> {
         let verdict = case.matrix.verdict(Backend::Vulkan);
@@ -122,7 +123,7 @@ pub(super) fn graphics(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         if image.has("graphics") {
             draft = draft.case("manifest");
         }
-        // Most containers with CUDA have no use for Vulkan, and what they have CUDA for works.
+        // Most CUDA containers do not need Vulkan, and CUDA works.
         let cuda = case.matrix.verdict(Backend::Cuda).run == Readiness::Ready;
         if cuda && !asked(case, Backend::Vulkan) {
             draft = draft.severity(Severity::Warning);
@@ -132,13 +133,13 @@ pub(super) fn graphics(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     draft().into_iter().collect()
 }
 
-/// AMD's devices.
+/// The container lacks AMD's device nodes.
 pub(super) fn amd(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let wanted = ["ROCM_PATH", "HIP_PATH", "ROCM_HOME", "HSA_OVERRIDE_GFX_VERSION", "HIP_VISIBLE_DEVICES"];
     devices(case, id!("ctr.amd-devices"), Backend::Rocm, Vendor::Amd, &wanted)
 }
 
-/// Intel's devices.
+/// The container lacks Intel's device nodes.
 pub(super) fn intel(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     devices(
         case,
@@ -162,7 +163,7 @@ fn devices(
         let runtime = case.inventory.runtimes.get(&backend)?;
         let nothing = runtime.nodes.iter().all(|node| node.state == NodeState::Missing);
         let has_toolkit = case.inventory.chosen(&case.catalogue.for_backend(backend)?.id).is_some();
-        // An image for ROCm on a machine of which nothing is visible, not even that it has no such card.
+        // A ROCm image on a host about which nothing is known, not even that it has no AMD GPU.
         let unseen = backend == Backend::Rocm
             && reason.is_none()
             && verdict.hardware == Presence::Absent
@@ -170,7 +171,7 @@ fn devices(
             && case.facts.wsl.is_none()
             && has_toolkit
             && nothing
-            && !case.signs.container.sees_bus
+            && !case.signs.container.has_pci_bus
             && case.signs.container.nvidia_nodes.is_empty();
         if reason.is_none() && !unseen {
             return None;
@@ -180,10 +181,10 @@ fn devices(
             draft = draft.value("node", node);
         }
         if unseen {
-            // As with NVIDIA's images: one that only builds looks the same.
+            // As for NVIDIA's images, an image that only builds looks the same.
             let severity = if asked(case, backend) { Severity::Error } else { Severity::Info };
             draft = draft.severity(severity);
-            draft = draft.summary("this ROCm container was started without a GPU: `/dev/kfd` is not in it");
+            draft = draft.summary("this ROCm container was started without a GPU: it has no `/dev/kfd`");
         }
         draft = case
             .facts
@@ -192,7 +193,7 @@ fn devices(
             .flat_map(|fact| fact.evidence.clone())
             .fold(draft, FindingDraft::evidence);
         for node in &runtime.nodes {
-            let said = match node.state {
+            let state = match node.state {
                 NodeState::Opens => continue,
                 NodeState::Missing => "absent".to_owned(),
                 NodeState::Denied | NodeState::Failed => node.gid.map_or_else(
@@ -200,7 +201,7 @@ fn devices(
                     |gid| format!("cannot be opened, group {gid}"),
                 ),
             };
-            draft = draft.evidence(Evidence::file(node.path.as_str(), said));
+            draft = draft.evidence(Evidence::file(node.path.as_str(), state));
         }
         let denied: Vec<&DeviceNode> =
             runtime.nodes.iter().filter(|node| node.state == NodeState::Denied).collect();
@@ -214,8 +215,8 @@ fn devices(
         let named = wanted.iter().any(|name| case.env.get(name).is_some());
         let own = verdict.devices.iter().any(|gpu| gpu.vendor == vendor && gpu.integrated != Some(true));
         let meant = asked(case, backend) || has_runtime || named;
-        // A container sees every card of its machine. Without a sign that it is meant to have this one it is healthy.
-        let elsewhere = case.signs.container.ci.is_some() || another_card_works(case, vendor) || !own;
+        // A container sees every GPU of the host. Without signs that it should use this one, there is no problem.
+        let elsewhere = case.signs.container.ci.is_some() || another_gpu_works(case, vendor) || !own;
         Some(if !unseen && !meant && elsewhere { draft.severity(Severity::Info) } else { draft })
     };
     draft().into_iter().collect()
@@ -232,8 +233,8 @@ fn asked(case: &DiagnosisCase<'_>, backend: Backend) -> bool {
     case.asked.is_some_and(|asked| asked.contains(&backend))
 }
 
-/// Whether the backend of another maker's card runs.
-fn another_card_works(case: &DiagnosisCase<'_>, vendor: Vendor) -> bool {
+/// Whether the backend of another vendor's GPU runs.
+fn another_gpu_works(case: &DiagnosisCase<'_>, vendor: Vendor) -> bool {
     [(Backend::Cuda, Vendor::Nvidia), (Backend::Rocm, Vendor::Amd), (Backend::Sycl, Vendor::Intel)]
         .iter()
         .any(|(backend, maker)| {

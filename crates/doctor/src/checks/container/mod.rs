@@ -1,4 +1,4 @@
-//! Containers and WSL: what a container was not given, what it lost, and what Windows has to do.
+//! Containers and WSL: GPUs that a container was not given or has lost, and problems on the Windows side.
 
 mod engines;
 mod gpus;

@@ -1,4 +1,4 @@
-//! WSL: the GPU belongs to Windows, and so does its driver.
+//! WSL: the GPU and its driver belong to Windows.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::{Affects, Evidence, FindingDraft, Severity};
@@ -6,16 +6,16 @@ use gpubuild_detect::id;
 use gpubuild_detect::toolkit::NodeState;
 
 use crate::DiagnosisCase;
-use crate::checks::nvidia::View;
+use crate::checks::nvidia::NvidiaView;
 use crate::signs::nvidia::{DriverLibrary, DriverOrigin};
 
-/// A driver for Linux where the driver of Windows serves.
+/// A Linux driver is installed although the Windows driver is used.
 pub(super) fn linux_driver(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let draft = || -> Option<FindingDraft> {
         case.facts.wsl.as_ref()?;
         let windows = case.signs.container.wsl.cuda.clone()?;
         let libraries = &case.signs.nvidia.libraries;
-        // The driver of Windows numbers its libraries `1.1`; only one for Linux has a driver's version.
+        // Only libraries of a Linux driver have the driver's version; the Windows driver's library is `libcuda.so.1.1`.
         let foreign = |copy: &&DriverLibrary| copy.origin == DriverOrigin::Driver && copy.version.is_some();
         let copy = libraries.copies.iter().find(foreign)?;
         let first = libraries.driver.as_ref().is_some_and(|copy| foreign(&copy));
@@ -29,8 +29,8 @@ pub(super) fn linux_driver(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         if first {
             return Some(draft);
         }
-        // Its other libraries and programs disturb all the same, unless CUDA was seen to work.
-        let works = View::new(case).is_some_and(|view| view.works());
+        // Its other libraries and programs cause problems too, unless CUDA is known to work.
+        let works = NvidiaView::new(case).is_some_and(|view| view.works());
         let draft = draft.case("second");
         Some(if works { draft.severity(Severity::Warning) } else { draft })
     };
@@ -46,7 +46,7 @@ pub(super) fn no_device(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         }
         let toolkits = ["cuda", "rocm", "oneapi"].iter().any(|id| !case.inventory.of(id).is_empty());
         let asked = case.asked.is_some_and(|asked| asked.iter().any(|backend| *backend != Backend::Cpu));
-        // Somebody who builds for the processor alone has lost nothing; that is not known here.
+        // Builds for the processor alone are not affected, so without signs of GPU use this is a warning.
         let severity = if toolkits || asked { Severity::Error } else { Severity::Warning };
         let mut draft = FindingDraft::new(id!("wsl.no-dxg"))
             .severity(severity)
@@ -59,7 +59,7 @@ pub(super) fn no_device(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     draft().into_iter().collect()
 }
 
-/// ROCm under WSL, which reaches the card over AMD's bridge.
+/// ROCm under WSL lacks AMD's bridge to the GPU, or the bridge is not enabled.
 pub(super) fn amd(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let draft = || -> Option<FindingDraft> {
         case.facts.wsl.as_ref()?;
@@ -81,10 +81,10 @@ pub(super) fn amd(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         if kfd || works || wsl.old_runtime.is_some() || (rocm.is_none() && !asked) {
             return None;
         }
-        // From 7.13 on the runtime looks for the device by itself.
+        // Since 7.13 the runtime detects the device automatically.
         let version = copy.and_then(|copy| copy.version());
-        let by_itself = version.is_some_and(|version| (version.major(), version.minor()) >= (7, 13));
-        let name = match (&wsl.bridge, wsl.switched_on.is_some() || by_itself) {
+        let is_automatic = version.is_some_and(|version| (version.major(), version.minor()) >= (7, 13));
+        let name = match (&wsl.bridge, wsl.switched_on.is_some() || is_automatic) {
             (None, _) => "bridge",
             (Some(_), false) => "switch",
             (Some(_), true) => return None,
@@ -96,7 +96,7 @@ pub(super) fn amd(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         let set = case.env.get_raw("HSA_ENABLE_DXG_DETECTION").unwrap_or("not set");
         draft = draft.evidence(Evidence::env("HSA_ENABLE_DXG_DETECTION", set));
         draft = rocm.into_iter().fold(draft, |draft, place| draft.evidence(Evidence::file(place, "ROCm")));
-        // Which cards Windows has cannot be seen from here; one of NVIDIA shows in its library.
+        // WSL does not show which GPUs Windows has, except that an NVIDIA GPU has its driver library.
         let severity = if wsl.cuda.is_some() && !asked { Severity::Info } else { Severity::Error };
         Some(draft.severity(severity))
     };

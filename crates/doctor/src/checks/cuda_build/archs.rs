@@ -1,4 +1,4 @@
-//! Architectures: what cards and variables ask for against what the toolkit builds.
+//! Architectures: compares what GPUs and variables request with what the toolkit supports.
 
 use gpubuild_core::arch::CudaArch;
 use gpubuild_core::backend::Backend;
@@ -9,7 +9,7 @@ use gpubuild_detect::finding::{Affects, Evidence, EvidenceKind, FindingDraft, Fi
 use gpubuild_detect::id;
 use gpubuild_detect::matrix::Presence;
 use gpubuild_detect::toolkit::Installation;
-use gpubuild_detect::toolkit::range::{CudaRange, Knows};
+use gpubuild_detect::toolkit::range::{ArchSupport, CudaRange};
 use gpubuild_plan::project::Archs;
 
 use crate::DiagnosisCase;
@@ -21,10 +21,10 @@ const VARIABLES: [&str; 3] = ["CUDAARCHS", "CUDA_COMPUTE_CAP", "TORCH_CUDA_ARCH_
 /// Variables with options for CMake.
 const CMAKE_OPTIONS: [&str; 3] = ["CMAKE_ARGS", "CMAKE_FLAGS", "SKBUILD_CMAKE_ARGS"];
 
-/// The file of a project.
+/// Name of the project file.
 const PROJECT: &str = "gpubuild.toml";
 
-/// The chosen copy with what it builds for, as the planner sees it.
+/// The chosen copy with the architectures that it supports, which the planner uses too.
 struct ArchRange<'a> {
     copy: &'a Installation,
     archs: CudaRange,
@@ -39,13 +39,13 @@ fn number(arch: &str) -> Option<u16> {
     arch.trim_start_matches("sm_").trim_end_matches(|c: char| c.is_ascii_alphabetic()).parse().ok()
 }
 
-/// What somebody asks for: a card here, or a list in a variable.
+/// A requested architecture: of a GPU in this machine, or from a list in a variable or the project file.
 struct WantedArch {
     number: u16,
-    /// `the GPU here`, `CUDAARCHS=120`.
+    /// The source, for messages: the name of the GPU, or `CUDAARCHS=120`.
     by: String,
     evidence: Vec<Evidence>,
-    is_card: bool,
+    is_gpu: bool,
 }
 
 fn wanted(case: &DiagnosisCase<'_>) -> Vec<WantedArch> {
@@ -55,55 +55,55 @@ fn wanted(case: &DiagnosisCase<'_>) -> Vec<WantedArch> {
         let bound = gpu.kernel_driver.as_ref();
         bound.is_some_and(|bound| drivers.is_some_and(|rules| rules.kernel_drivers.contains(bound)))
     };
-    // Beside a card that computes, one that is left to another driver asks nothing of the toolkit.
+    // If another GPU uses NVIDIA's driver, a GPU with a different driver is not meant for CUDA.
     let some_compute = devices.iter().any(|gpu| on_vendors_driver(&gpu));
-    let asks = |gpu: &&Gpu| !some_compute || gpu.kernel_driver.is_none() || on_vendors_driver(gpu);
-    let cards = devices.iter().filter(asks).filter_map(|gpu| {
+    let is_relevant = |gpu: &&Gpu| !some_compute || gpu.kernel_driver.is_none() || on_vendors_driver(gpu);
+    let gpus = devices.iter().filter(is_relevant).filter_map(|gpu| {
         let number = number(gpu.arch.as_deref()?)?;
         Some(WantedArch {
             number,
             by: gpu.name.clone(),
             evidence: gpu.evidence.iter().take(1).cloned().collect(),
-            is_card: true,
+            is_gpu: true,
         })
     });
     let named = VARIABLES.iter().filter_map(|name| Some((*name, case.env.get(name)?.to_owned())));
     let options = CMAKE_OPTIONS.iter().filter_map(|name| Some((*name, option(case.env.get(name)?)?)));
     let named = named.chain(options).flat_map(|(name, list)| {
-        let words = list.split([';', ',', ' ']).filter(|word| !word.is_empty()).map(str::to_owned);
-        words
-            .filter_map(|word| {
-                let arch: CudaArch = word.trim_end_matches("+PTX").parse().ok()?;
+        let entries = list.split([';', ',', ' ']).filter(|entry| !entry.is_empty()).map(str::to_owned);
+        entries
+            .filter_map(|entry| {
+                let arch: CudaArch = entry.trim_end_matches("+PTX").parse().ok()?;
                 Some(WantedArch {
                     number: arch.number,
-                    by: format!("{name}={word}"),
-                    evidence: vec![Evidence::env(name, word)],
-                    is_card: false,
+                    by: format!("{name}={entry}"),
+                    evidence: vec![Evidence::env(name, entry)],
+                    is_gpu: false,
                 })
             })
             .collect::<Vec<_>>()
     });
     let own = project_archs(case).into_iter().flat_map(|text| {
-        let archs: Vec<CudaArch> = text.split(';').filter_map(|word| word.parse().ok()).collect();
+        let archs: Vec<CudaArch> = text.split(';').filter_map(|entry| entry.parse().ok()).collect();
         archs.into_iter().map(|arch| WantedArch {
             number: arch.number,
             by: format!("archs = {arch}"),
             evidence: vec![Evidence::file("gpubuild.toml", arch.to_string())],
-            is_card: false,
+            is_gpu: false,
         })
     });
-    cards.chain(named).chain(own).collect()
+    gpus.chain(named).chain(own).collect()
 }
 
-/// What the project asks for, as one list.
+/// The architectures that the project file selects, as one list.
 fn project_archs(case: &DiagnosisCase<'_>) -> Option<String> {
     Some(match case.project?.backends.get(&Backend::Cuda)?.archs.as_ref()? {
-        Archs::Word(word) => word.clone(),
+        Archs::Keyword(keyword) => keyword.clone(),
         Archs::List(list) => list.join(";"),
     })
 }
 
-/// The value of `CMAKE_CUDA_ARCHITECTURES` among options for CMake.
+/// The value of `CMAKE_CUDA_ARCHITECTURES` in options for CMake.
 fn option(text: &str) -> Option<String> {
     let (_, rest) = text.split_once("CMAKE_CUDA_ARCHITECTURES")?;
     let (_, value) = rest.split_once('=')?;
@@ -111,71 +111,71 @@ fn option(text: &str) -> Option<String> {
     Some(value.split([' ', '"', '\'']).next().unwrap_or_default().to_owned())
 }
 
-/// Cards or lists that are newer than the toolkit.
+/// GPUs or lists that are newer than the toolkit.
 pub(super) fn too_new(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let Some(range) = range(case) else { return Vec::new() };
     let Some(highest) = range.archs.numbers.last().copied() else { return Vec::new() };
     let wanted = wanted(case);
-    let all = range.those(&wanted, Knows::TooNew);
+    let all = range.with_state(&wanted, ArchSupport::TooNew);
     let (renamed, outside): (Vec<&WantedArch>, Vec<&WantedArch>) =
         all.into_iter().partition(|one| range.other_name(one).is_some());
     if let (true, Some(first)) = (outside.is_empty(), renamed.first()) {
-        let draft = told(id!("cuda.arch.too-new-for-toolkit"), &range, &wanted, &renamed);
+        let draft = unsupported_draft(id!("cuda.arch.too-new-for-toolkit"), &range, &wanted, &renamed);
         let other = range.other_name(first).unwrap_or_default();
         return draft.map(|draft| draft.case("renamed").value("other", other)).into_iter().collect();
     }
     let newest = outside.iter().map(|one| one.number).max();
-    let draft = told(id!("cuda.arch.too-new-for-toolkit"), &range, &wanted, &outside);
-    let wish = AdviceQuery { archs: newest.into_iter().collect(), ..AdviceQuery::default() };
+    let draft = unsupported_draft(id!("cuda.arch.too-new-for-toolkit"), &range, &wanted, &outside);
+    let query = AdviceQuery { archs: newest.into_iter().collect(), ..AdviceQuery::default() };
     draft
-        .map(|draft| with_toolkit(case, draft.value("highest", highest.to_string()), &wish))
+        .map(|draft| with_toolkit(case, draft.value("highest", highest.to_string()), &query))
         .into_iter()
         .collect()
 }
 
 impl ArchRange<'_> {
-    /// A card that the toolkit knows under another number is none of them: it is built for under that one.
-    fn those<'w>(&self, wanted: &'w [WantedArch], knows: Knows) -> Vec<&'w WantedArch> {
+    /// The architectures with this state. GPUs that the toolkit supports under another number are left out.
+    fn with_state<'w>(&self, wanted: &'w [WantedArch], support: ArchSupport) -> Vec<&'w WantedArch> {
         let is_one = |one: &&WantedArch| {
-            self.archs.knows(one.number) == knows && !(one.is_card && self.other_name(one).is_some())
+            self.archs.support(one.number) == support && !(one.is_gpu && self.other_name(one).is_some())
         };
         wanted.iter().filter(is_one).collect()
     }
 
-    /// The number under which the toolkit knows it.
+    /// The number that the toolkit has for this architecture, if it is another one.
     fn other_name(&self, wanted: &WantedArch) -> Option<String> {
         self.archs.other_name(&CudaArch::new(wanted.number)).map(|other| other.number.to_string())
     }
 }
 
-/// Cards or lists of which nobody here can tell whether the toolkit builds for them: the table ends there.
+/// GPUs or lists that are beyond the table, so that it is unknown whether the toolkit supports them.
 pub(super) fn not_in_table(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let Some(range) = range(case) else { return Vec::new() };
     let wanted = wanted(case);
-    let outside = range.those(&wanted, Knows::Unknown);
-    let draft = seen(id!("cuda.arch.not-in-table"), &range, &outside);
-    let draft = draft.map(|draft| match outside.iter().find(|one| !one.is_card) {
+    let outside = range.with_state(&wanted, ArchSupport::Unknown);
+    let draft = arch_draft(id!("cuda.arch.not-in-table"), &range, &outside);
+    let draft = draft.map(|draft| match outside.iter().find(|one| !one.is_gpu) {
         Some(named) => draft.severity(Severity::Warning).case("named").value("list", named.by.clone()),
-        // A card gets PTX of the newest that is known, which is no fault.
+        // A GPU gets PTX of the newest known architecture, which is not a fault.
         None => draft.severity(Severity::Info),
     });
     draft.into_iter().collect()
 }
 
-/// Cards or lists that the toolkit has left behind.
+/// GPUs or lists that the toolkit no longer supports.
 pub(super) fn dropped(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let Some(range) = range(case) else { return Vec::new() };
     let Some(lowest) = range.archs.numbers.first().copied() else { return Vec::new() };
     let wanted = wanted(case);
-    let outside = range.those(&wanted, Knows::Dropped);
-    let draft = told(id!("cuda.arch.dropped-by-toolkit"), &range, &wanted, &outside);
+    let outside = range.with_state(&wanted, ArchSupport::Dropped);
+    let draft = unsupported_draft(id!("cuda.arch.dropped-by-toolkit"), &range, &wanted, &outside);
     let below = case.catalogue.get("cuda").and_then(|description| {
         let oldest = outside.iter().map(|one| one.number).min()?.to_string();
         let rows = &description.compatibility.arch;
         let last = rows.iter().rposition(|row| row.archs.contains(&oldest))?;
         rows.get(last + 1).map(|row| row.since.clone())
     });
-    let wish = AdviceQuery {
+    let query = AdviceQuery {
         below: below.clone(),
         archs: outside.iter().map(|one| one.number).collect(),
         ..AdviceQuery::default()
@@ -187,14 +187,14 @@ pub(super) fn dropped(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
                 Some(below) => draft.value("below", below.to_string()),
                 None => draft,
             };
-            with_toolkit(case, draft, &wish)
+            with_toolkit(case, draft, &query)
         })
         .into_iter()
         .collect()
 }
 
-/// What is seen of architectures, the same for every finding about them.
-fn seen(id: DiagnosticId, range: &ArchRange<'_>, outside: &[&WantedArch]) -> Option<FindingDraft> {
+/// The draft that all findings about architectures have in common.
+fn arch_draft(id: DiagnosticId, range: &ArchRange<'_>, outside: &[&WantedArch]) -> Option<FindingDraft> {
     let first = outside.first()?;
     let archs: Vec<String> = outside.iter().map(|one| format!("sm_{}", one.number)).collect();
     let mut draft = FindingDraft::new(id)
@@ -216,23 +216,23 @@ fn seen(id: DiagnosticId, range: &ArchRange<'_>, outside: &[&WantedArch]) -> Opt
     Some(draft)
 }
 
-/// The same for those that the toolkit does not build for.
-fn told(
+/// The draft for architectures that the toolkit does not support.
+fn unsupported_draft(
     id: DiagnosticId,
     range: &ArchRange<'_>,
     wanted: &[WantedArch],
     outside: &[&WantedArch],
 ) -> Option<FindingDraft> {
-    let draft = seen(id, range, outside)?;
-    if let Some(named) = outside.iter().find(|one| !one.is_card) {
-        // Who names an architecture wants it built, whatever card is here.
+    let draft = arch_draft(id, range, outside)?;
+    if let Some(named) = outside.iter().find(|one| !one.is_gpu) {
+        // An architecture in a list is built whatever GPU is present.
         return Some(draft.severity(Severity::Error).case("named").value("list", named.by.clone()));
     }
-    let others = wanted.iter().filter(|one| one.is_card).count() > outside.len();
+    let others = wanted.iter().filter(|one| one.is_gpu).count() > outside.len();
     Some(if others { draft.kind(FindingKind::Caution).case("some") } else { draft })
 }
 
-/// `native` where no GPU answers.
+/// `native` is selected, but no GPU is available.
 pub(super) fn native_no_gpu(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let verdict = case.matrix.verdict(Backend::Cuda);
     let named = ["CUDAARCHS", "CUDA_COMPUTE_CAP"]
@@ -260,7 +260,7 @@ pub(super) fn native_no_gpu(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     vec![if name == PROJECT { draft.case("project") } else { draft }]
 }
 
-/// The list for distribution of a release.
+/// The default list for distribution of a release.
 fn distribution(case: &DiagnosisCase<'_>, release: Option<&Version>) -> Option<String> {
     let rows = &case.catalogue.get("cuda")?.compatibility.distribution;
     let row = match release {
@@ -275,7 +275,7 @@ mod tests {
     use super::option;
 
     #[test]
-    fn an_option_for_cmake_is_found() {
+    fn architectures_are_parsed_from_cmake_options() {
         for (text, expected) in [
             ("-DGGML_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=native", Some("native")),
             ("-DCMAKE_CUDA_ARCHITECTURES:STRING=\"80;90\" -G Ninja", Some("80;90")),

@@ -1,4 +1,4 @@
-//! Whether nvcc takes the host compiler and the C library that are here.
+//! Whether nvcc supports the installed host compiler and C library.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
@@ -13,19 +13,19 @@ use crate::DiagnosisCase;
 use crate::advice::{self, AdviceQuery};
 use crate::checks::cuda_toolkit::{chosen, evidence, is_blocked_by, release, with_toolkit};
 
-/// GCC is newer than nvcc takes.
+/// nvcc does not support this version of GCC.
 pub(super) fn gcc(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     outside(case, "gcc", id!("cuda.host.gcc-too-new"))
 }
 
-/// Clang is newer than nvcc takes.
+/// nvcc does not support this version of Clang.
 pub(super) fn clang(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     outside(case, "clang", id!("cuda.host.clang-window"))
 }
 
-/// A compiler that nvcc will meet, and that it refuses.
+/// The compiler that nvcc uses by default and does not support.
 struct RefusedCompiler<'a> {
-    /// Who names it: a variable, a file, or PATH.
+    /// What selects it: a variable, a file, or PATH.
     origin: &'a str,
     program: &'a HostPath,
     number: u64,
@@ -48,14 +48,14 @@ fn outside(case: &DiagnosisCase<'_>, family: &str, id: DiagnosticId) -> Vec<Find
     let by_default = refused.as_ref().is_some_and(|refused| refused.origin == "PATH");
     let is_debians = case.signs.cuda_toolkit.debian.is_some() && copy.root.as_str() == "/usr";
     if by_default && is_debians && fitting.is_some() {
-        // Debian's package depends on a GCC that fits and hands it to its nvcc.
+        // Debian's package depends on a supported GCC and passes it to its nvcc.
         return Vec::new();
     }
     let mut draft = FindingDraft::new(id)
         .backend(Backend::Cuda)
         .affects(Affects::Build)
         .value("version", release(copy))
-        .value("window", window.words(refused.as_ref().map(|refused| refused.number)))
+        .value("window", window.describe(refused.as_ref().map(|refused| refused.number)))
         .evidence(limit(copy, family, &window))
         .evidence(evidence(copy));
     if let Some(refused) = &refused {
@@ -73,7 +73,7 @@ fn outside(case: &DiagnosisCase<'_>, family: &str, id: DiagnosticId) -> Vec<Find
     }
     if let Some(fitting) = fitting {
         let named = refused.as_ref().is_some_and(|refused| refused.origin != "PATH");
-        // gpubuild takes the compiler that fits; everything else takes the one that does not.
+        // gpubuild uses the supported compiler; other builds use the unsupported one.
         let kind = if named { FindingKind::Fault } else { FindingKind::Caution };
         let case = if named { "named" } else { "beside" };
         return vec![draft.kind(kind).case(case).value("cxx", fitting.as_str())];
@@ -87,12 +87,12 @@ fn outside(case: &DiagnosisCase<'_>, family: &str, id: DiagnosticId) -> Vec<Find
         None => draft.case("toolkit"),
     };
     let number = refused.as_ref().map(|refused| refused.number).or_else(|| newest(case, family));
-    let wish =
+    let query =
         AdviceQuery { compiler: number.map(|number| (family.to_owned(), number)), ..AdviceQuery::default() };
-    vec![with_toolkit(case, draft, &wish)]
+    vec![with_toolkit(case, draft, &query)]
 }
 
-/// The host compiler that nvcc will meet by itself, if it is of this family and outside.
+/// The host compiler that nvcc uses by default, if it belongs to this family and is not supported.
 fn refused<'a>(
     case: &DiagnosisCase<'a>,
     family: &str,
@@ -106,20 +106,20 @@ fn refused<'a>(
         None => version_of_name(family, &compiler.real),
     };
     let number = window_number(&version?, family);
-    (!window.takes(number)).then_some(RefusedCompiler {
+    (!window.contains(number)).then_some(RefusedCompiler {
         origin: &compiler.origin,
         program: &compiler.program,
         number,
     })
 }
 
-/// Whether a copy is this program, by its C or its C++ name.
+/// Whether a copy is this program, under its C or C++ name.
 fn is_program(copy: &Installation, program: &HostPath, real: &HostPath) -> bool {
     let parts = [copy.part("program"), copy.part("cxx")];
     parts.into_iter().flatten().any(|part| part.key() == program.key() || part.key() == real.key())
 }
 
-/// The version in the name of a compiler that was not found otherwise: `g++-13`, `x86_64-linux-gnu-gcc-13`.
+/// The version in the name of a compiler that detection did not find: `g++-13`, `x86_64-linux-gnu-gcc-13`.
 fn version_of_name(family: &str, real: &HostPath) -> Option<Version> {
     let name = real.file_name()?;
     let is_family = match family {
@@ -130,13 +130,13 @@ fn version_of_name(family: &str, real: &HostPath) -> Option<Version> {
     digits.parse().ok()
 }
 
-/// The C++ compiler that this toolkit takes, the newest GCC first.
+/// The C++ compiler that this toolkit supports: the newest GCC, otherwise the newest Clang.
 fn fitting(case: &DiagnosisCase<'_>, description: &Description, copy: &Installation) -> Option<HostPath> {
     ["gcc", "clang"].iter().find_map(|family| {
         let window = description.host_compiler_window(copy, family)?;
         let fits = |one: &&Installation| {
             one.is_complete()
-                && one.version().is_some_and(|version| window.takes(window_number(version, family)))
+                && one.version().is_some_and(|version| window.contains(window_number(version, family)))
         };
         let best = case
             .inventory
@@ -148,14 +148,14 @@ fn fitting(case: &DiagnosisCase<'_>, description: &Description, copy: &Installat
     })
 }
 
-/// What states the limit: the header, or the row of a table.
+/// Evidence of the limit: the toolkit's header, otherwise the table row.
 fn limit(copy: &Installation, family: &str, window: &VersionWindow) -> Evidence {
     let stated = ["max", "below"].iter().find_map(|suffix| copy.limits.get(&format!("{family}-{suffix}")));
     let stated = stated.and_then(|fact| fact.evidence.first()).cloned();
-    stated.unwrap_or_else(|| Evidence::file(window.source.clone(), window.words(None)))
+    stated.unwrap_or_else(|| Evidence::file(window.source.clone(), window.describe(None)))
 }
 
-/// What tells the versions of the compilers here.
+/// Evidence of the versions of the installed compilers.
 fn versions(case: &DiagnosisCase<'_>, family: &str) -> Vec<Evidence> {
     let copies = case.inventory.of(family).iter();
     copies.filter_map(|copy| copy.version.as_ref()?.evidence.first().cloned()).take(3).collect()
@@ -165,7 +165,7 @@ fn newest(case: &DiagnosisCase<'_>, family: &str) -> Option<u64> {
     case.inventory.of(family).iter().filter_map(|copy| Some(window_number(copy.version()?, family))).max()
 }
 
-/// Microsoft's compiler is outside of what nvcc takes.
+/// nvcc does not support this version of Microsoft's compiler.
 pub(super) fn msvc(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let id = id!("cuda.host.msvc-window");
     let (Some(copy), Some(description)) = (chosen(case), case.catalogue.get("cuda")) else {
@@ -173,15 +173,16 @@ pub(super) fn msvc(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     };
     let Some(window) = description.host_compiler_window(copy, "msvc") else { return Vec::new() };
     let copies = case.inventory.of("msvc");
-    // A build takes the one of the developer's prompt, else the newest.
+    // Builds use the compiler of the developer prompt, otherwise the newest.
     let first =
         copies.iter().find(|one| one.found_via.iter().any(|via| via == "path" || via.starts_with("env:")));
-    let taken = first.or_else(|| copies.iter().max_by(|left, right| left.version().cmp(&right.version())));
-    let Some((taken, version)) = taken.and_then(|taken| Some((taken, taken.version()?))) else {
+    let selected = first.or_else(|| copies.iter().max_by(|left, right| left.version().cmp(&right.version())));
+    let Some((selected, version)) = selected.and_then(|selected| Some((selected, selected.version()?)))
+    else {
         return Vec::new();
     };
     let number = window_number(version, "msvc");
-    if case.facts.platform.os != Os::Windows || window.takes(number) {
+    if case.facts.platform.os != Os::Windows || window.contains(number) {
         return Vec::new();
     }
     let mut draft = FindingDraft::new(id)
@@ -193,24 +194,24 @@ pub(super) fn msvc(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         .value("toolset", version.to_string())
         .evidence(limit(copy, "msvc", &window))
         .evidence(evidence(copy))
-        .evidence(Evidence::file(taken.root.as_str(), version.as_str()));
+        .evidence(Evidence::file(selected.root.as_str(), version.as_str()));
     if let Some(max) = window.max.filter(|max| number > *max) {
-        // 1939 is the toolset 14.39 of Visual Studio 2022.
+        // 1939 is toolset 14.39 of Visual Studio 2022.
         draft = draft.value("newest", format!("14.{}", max - 1900));
     }
     let fitting = copies
         .iter()
         .filter_map(|one| one.version())
-        .filter(|version| window.takes(window_number(version, "msvc")))
+        .filter(|version| window.contains(window_number(version, "msvc")))
         .max();
     if let Some(fitting) = fitting {
         return vec![draft.kind(FindingKind::Caution).case("beside").value("fitting", fitting.release())];
     }
-    let wish = AdviceQuery { compiler: Some(("msvc".to_owned(), number)), ..AdviceQuery::default() };
-    vec![with_toolkit(case, draft, &wish)]
+    let query = AdviceQuery { compiler: Some(("msvc".to_owned(), number)), ..AdviceQuery::default() };
+    vec![with_toolkit(case, draft, &query)]
 }
 
-/// Visual Studio is there, and its compiler is not on PATH: whoever calls nvcc directly has to be in its prompt.
+/// Visual Studio is installed, but its compiler is not on PATH. Direct calls of nvcc need the developer prompt.
 pub(super) fn cl_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     if case.facts.platform.os != Os::Windows || chosen(case).is_none() {
         return Vec::new();
@@ -227,7 +228,7 @@ pub(super) fn cl_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     if in_prompt || case.env.get("NVCC_CCBIN").is_some() {
         return Vec::new();
     }
-    // These generators start the compiler that is on PATH; Visual Studio's own finds it.
+    // Other generators use the compiler on PATH; the Visual Studio generators find it without PATH.
     let plain = case.env.get("CMAKE_GENERATOR").filter(|name| !name.starts_with("Visual Studio"));
     let mut draft = draft
         .case("prompt")
@@ -245,7 +246,7 @@ pub(super) fn cl_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     }]
 }
 
-/// `vcvars64.bat` of the Visual Studio whose compiler lies in this folder.
+/// `vcvars64.bat` of the Visual Studio that contains the compiler in this folder.
 fn vcvars(folder: &HostPath) -> Option<String> {
     let text = folder.as_str();
     let end = text.find(r"\VC\Tools\MSVC\")?;
@@ -261,7 +262,7 @@ fn range(window: &VersionWindow) -> String {
     }
 }
 
-/// The headers of the toolkit conflict with those of the C library.
+/// The toolkit's headers conflict with the headers of the C library.
 pub(super) fn glibc(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let id = id!("cuda.host.glibc");
     if !is_blocked_by(case, id) {

@@ -1,4 +1,4 @@
-//! Compiling for CUDA: host compilers, C libraries, architectures, and what Python and Rust need beside it.
+//! Compiling for CUDA: host compilers, C libraries, architectures, and the requirements of Python and Rust packages.
 
 mod archs;
 mod compilers;

@@ -1,4 +1,4 @@
-//! PyTorch, conda and uv, which look at CUDA in their own ways.
+//! PyTorch, conda and uv, each of which detects CUDA in its own way.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
@@ -12,10 +12,10 @@ use crate::DiagnosisCase;
 use crate::checks::cuda_toolkit::{chosen, evidence, has_driver_library, release};
 use crate::driver::known_to_driver;
 
-/// PyTorch's extensions are compiled with the toolkit that it finds, which has to be of the release it was built with.
+/// PyTorch compiles extensions with the toolkit that it finds, which must have the major release that PyTorch was built with.
 pub(super) fn torch_mismatch(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let Some(torch) = &case.signs.cuda_build.torch else { return Vec::new() };
-    let Some((cuda, copy)) = torch.cuda.as_ref().zip(taken_by_torch(case)) else { return Vec::new() };
+    let Some((cuda, copy)) = torch.cuda.as_ref().zip(copy_for_torch(case)) else { return Vec::new() };
     let Some(version) = copy.version().filter(|version| version.major() != cuda.major()) else {
         return Vec::new();
     };
@@ -33,8 +33,8 @@ pub(super) fn torch_mismatch(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     }]
 }
 
-/// The copy that PyTorch's `cpp_extension` takes: `CUDA_HOME`, `CUDA_PATH`, nvcc on PATH, `/usr/local/cuda`.
-fn taken_by_torch<'a>(case: &DiagnosisCase<'a>) -> Option<&'a Installation> {
+/// The copy that PyTorch's `cpp_extension` uses: `CUDA_HOME`, `CUDA_PATH`, nvcc on PATH, `/usr/local/cuda`.
+fn copy_for_torch<'a>(case: &DiagnosisCase<'a>) -> Option<&'a Installation> {
     let copies = case.inventory.of("cuda");
     let named = |name: &str| {
         copies.iter().find(|copy| copy.found_via.iter().any(|via| via.strip_prefix("env:") == Some(name)))
@@ -48,7 +48,7 @@ fn taken_by_torch<'a>(case: &DiagnosisCase<'a>) -> Option<&'a Installation> {
         .or_else(|| chosen(case))
 }
 
-/// conda takes packages without CUDA where it sees no driver.
+/// conda selects packages without CUDA if it does not detect a driver.
 pub(super) fn conda_build_no_gpu(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let Some(conda) = &case.signs.cuda_build.conda else { return Vec::new() };
     if case.facts.platform.os == Os::Macos
@@ -68,19 +68,19 @@ pub(super) fn conda_build_no_gpu(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> 
         .evidence(Evidence::file(conda.as_str(), "present"))
         .evidence(Evidence::file("libcuda.so.1", "absent"))
         .evidence(Evidence::env("CONDA_OVERRIDE_CUDA", "unset"));
-    // In an image or a job with a toolkit somebody builds for CUDA, and conda does not know.
+    // An image or CI job with a toolkit builds for CUDA, which conda cannot detect.
     vec![if is_build && absent { draft.severity(Severity::Warning) } else { draft }]
 }
 
-/// `uv --torch-backend=auto` takes PyTorch for the processor where it can't read the driver's version.
+/// `uv --torch-backend=auto` selects PyTorch for the processor if it cannot read the driver's version.
 pub(super) fn uv_auto_wrong(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let signs = &case.signs.cuda_build;
     let Some(uv) = case.inventory.chosen("uv") else { return Vec::new() };
     let is_auto = case.env.get("UV_TORCH_BACKEND").is_none_or(|value| value == "auto");
-    let told = case.env.get("UV_CUDA_DRIVER_VERSION").is_some() || !is_auto;
+    let is_set = case.env.get("UV_CUDA_DRIVER_VERSION").is_some() || !is_auto;
     let verdict = case.matrix.verdict(Backend::Cuda);
     if case.facts.platform.os != Os::Linux
-        || told
+        || is_set
         || signs.driver_files
         || verdict.hardware != Presence::Present
     {
@@ -104,7 +104,7 @@ pub(super) fn uv_auto_wrong(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     }
     if several {
         let smi = signs.nvidia_smi.as_ref().map(ToString::to_string).unwrap_or_default();
-        return vec![draft.case("lines").evidence(Evidence::file(smi, "a line for each card"))];
+        return vec![draft.case("lines").evidence(Evidence::file(smi, "one line per GPU"))];
     }
     if let Some(smi) = &signs.nvidia_smi_elsewhere {
         let folder = smi.parent().map(|folder| folder.to_string()).unwrap_or_default();
@@ -113,22 +113,22 @@ pub(super) fn uv_auto_wrong(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     vec![draft.evidence(Evidence::env("PATH", "no nvidia-smi"))]
 }
 
-/// Since 0.8.14 (astral-sh/uv#15460).
+/// Whether this uv accepts several lines of `nvidia-smi`: since 0.8.14 (astral-sh/uv#15460).
 fn reads_several_lines(uv: &Installation) -> bool {
-    let mended: Option<Version> = "0.8.14".parse().ok();
-    uv.version().zip(mended).is_none_or(|(version, mended)| *version >= mended)
+    let fixed_in: Option<Version> = "0.8.14".parse().ok();
+    uv.version().zip(fixed_in).is_none_or(|(version, fixed_in)| *version >= fixed_in)
 }
 
-/// The releases that PyTorch has an index for.
+/// The CUDA releases that PyTorch has an index for, newest first.
 const INDEXES: [&str; 8] = ["13.2", "13.0", "12.9", "12.8", "12.6", "12.4", "12.1", "11.8"];
 
-/// The newest index of PyTorch up to a release.
+/// PyTorch's newest index up to a release.
 fn index(newest: &Version) -> Option<String> {
     let best = INDEXES.iter().find(|text| text.parse::<Version>().is_ok_and(|version| version <= *newest))?;
     Some(format!("cu{}", best.replace('.', "")))
 }
 
-/// The index for a toolkit: of the same major release, which is what PyTorch asks for.
+/// PyTorch's index for a toolkit: of the same major release, which PyTorch requires.
 fn index_of_toolkit(release: &Version) -> Option<String> {
     let of_major =
         |text: &&&str| text.parse::<Version>().is_ok_and(|version| version.major() == release.major());
@@ -138,14 +138,13 @@ fn index_of_toolkit(release: &Version) -> Option<String> {
     Some(format!("cu{}", best.replace('.', "")))
 }
 
-/// Keeps the kinds in one place: a mismatch bites only those who compile extensions.
 #[cfg(test)]
 mod tests {
     use super::*;
     use gpubuild_detect::finding::{FindingKind, Findings};
 
     #[test]
-    fn only_indexes_that_exist_are_named() {
+    fn only_existing_indexes_are_suggested() {
         let version = |text: &str| text.parse::<Version>().unwrap();
         for (release, driver, toolkit) in [
             ("12.2", "cu121", Some("cu121")),
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_build_extensions_is_not_ill() {
+    fn mismatches_that_affect_only_some_builds_are_cautions() {
         let findings = Findings::embedded();
         for id in ["cuda.torch-mismatch", "conda.build-no-gpu", "uv.auto-wrong"] {
             assert_eq!(findings.get(id).unwrap().kind, FindingKind::Caution, "{id}");

@@ -1,4 +1,4 @@
-//! What build scripts of Rust crates need beside the toolkit.
+//! Requirements of the build scripts of Rust crates besides the toolkit.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::{Affects, Evidence, FindingDraft, FindingKind};
@@ -7,14 +7,14 @@ use gpubuild_detect::id;
 use crate::DiagnosisCase;
 use crate::checks::cuda_toolkit::chosen;
 
-/// Crates that ask `nvidia-smi` for the architecture panic without it.
+/// Crates that query `nvidia-smi` for the architecture panic without it.
 pub(super) fn needs_smi(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let signs = &case.signs.cuda_build;
     if chosen(case).is_none() || signs.nvidia_smi.is_some() || case.env.get("CUDA_COMPUTE_CAP").is_some() {
         return Vec::new();
     }
-    let card = case.matrix.verdict(Backend::Cuda).devices.iter().find_map(|gpu| gpu.arch.as_deref());
-    let number = card.map(|arch| arch.trim_start_matches("sm_").to_owned());
+    let arch = case.matrix.verdict(Backend::Cuda).devices.iter().find_map(|gpu| gpu.arch.as_deref());
+    let number = arch.map(|arch| arch.trim_start_matches("sm_").to_owned());
     let draft = FindingDraft::new(id!("cuda.arch.needs-smi"))
         .backend(Backend::Cuda)
         .affects(Affects::Build)
@@ -24,11 +24,11 @@ pub(super) fn needs_smi(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     vec![draft]
 }
 
-/// bindgen needs libclang.
+/// bindgen needs libclang, which is missing or which `LIBCLANG_PATH` does not lead to.
 pub(super) fn libclang_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let signs = &case.signs.cuda_build;
     let draft = FindingDraft::new(id!("cuda.libclang-missing")).affects(Affects::Build);
-    if let Some(place) = &signs.libclang_dead_end {
+    if let Some(place) = &signs.invalid_libclang_path {
         let draft = draft.case("variable").value("place", place.as_str()).kind(FindingKind::Caution);
         return vec![draft.evidence(Evidence::env("LIBCLANG_PATH", place.as_str()))];
     }
@@ -36,5 +36,5 @@ pub(super) fn libclang_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         return Vec::new();
     }
     let draft = draft.evidence(Evidence::env("LIBCLANG_PATH", "unset"));
-    vec![draft.evidence(Evidence::file("libclang", "in none of the folders of LLVM"))]
+    vec![draft.evidence(Evidence::file("libclang", "not found in the folders of LLVM"))]
 }

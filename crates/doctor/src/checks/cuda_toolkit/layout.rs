@@ -1,4 +1,4 @@
-//! Toolkits that are laid out in another way than tools expect.
+//! Toolkits with a layout that tools do not expect.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::{Affects, Evidence, FindingDraft, FindingKind};
@@ -10,14 +10,14 @@ use super::roots::is_debians;
 use super::{chosen, evidence, release};
 use crate::DiagnosisCase;
 
-/// Variables that name a toolkit as one folder.
+/// Variables that name the root folder of a toolkit.
 const ROOTS: [&str; 5] = ["CUDAToolkit_ROOT", "CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_TOOLKIT_ROOT_DIR"];
 
-/// Debian's own package is spread over `/usr`: tools that want one folder do not find their way.
+/// Debian's own package is spread over `/usr`, so tools that expect a single root folder do not find its parts.
 pub(super) fn debian_split(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let Some(debian) = &case.signs.cuda_toolkit.debian else { return Vec::new() };
     let Some(copy) = chosen(case).filter(|copy| copy.root.as_str() == "/usr") else { return Vec::new() };
-    // The library folder is named for those that need it: nothing is left to say.
+    // Tools that need the library folder find it through this variable.
     if case.env.get("CUDA_LIBRARY_PATH").is_some() {
         return Vec::new();
     }
@@ -40,12 +40,12 @@ pub(super) fn debian_split(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
             .value("variable", variable)
             .value("place", value)
             .evidence(Evidence::env(variable, value)),
-        // Nothing is wrong with it as long as nobody expects one folder.
+        // Only tools that expect a single root folder have a problem.
         None => draft.kind(FindingKind::Note),
     }]
 }
 
-/// A conda environment keeps the headers in `targets`, or has none.
+/// A conda environment has its headers in `targets`, or has no headers.
 pub(super) fn conda_layout(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let Some(conda) = &case.signs.cuda_toolkit.conda else { return Vec::new() };
     let Some(nvcc) = &conda.nvcc else { return Vec::new() };
@@ -63,11 +63,11 @@ pub(super) fn conda_layout(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         ];
     }
     let Some(target) = &conda.target else { return Vec::new() };
-    let is_taken = chosen(case).is_some_and(|copy| copy.root.is_inside(&conda.real));
+    let is_chosen = chosen(case).is_some_and(|copy| copy.root.is_inside(&conda.real));
     let flags = ["CFLAGS", "CXXFLAGS", "CPPFLAGS", "CPATH", "CPLUS_INCLUDE_PATH", "NVCC_PREPEND_FLAGS"];
-    let told =
+    let is_set =
         flags.iter().chain(&ROOTS).filter_map(|name| case.env.get(name)).any(|text| text.contains("targets"));
-    if !is_taken || told {
+    if !is_chosen || is_set {
         return Vec::new();
     }
     let draft = draft
@@ -86,14 +86,15 @@ pub(super) fn conda_layout(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     }]
 }
 
-/// A server with an ARM processor, whose libraries are only in the folder of its target.
+/// An ARM server has its libraries only in the folder of its target.
 pub(super) fn sbsa(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let Some(folder) = &case.signs.cuda_toolkit.target_libraries else { return Vec::new() };
     let is_plain = |copy: &&Installation| !super::is_of_environment(case, copy);
     let Some(copy) = chosen(case).filter(is_plain) else { return Vec::new() };
     let variables = ["LIBRARY_PATH", "CUDA_LIBRARY_PATH"];
-    let told = variables.iter().filter_map(|name| case.env.get(name)).any(|text| text.contains("sbsa-linux"));
-    if case.facts.platform.arch != Arch::Aarch64 || told {
+    let is_set =
+        variables.iter().filter_map(|name| case.env.get(name)).any(|text| text.contains("sbsa-linux"));
+    if case.facts.platform.arch != Arch::Aarch64 || is_set {
         return Vec::new();
     }
     vec![

@@ -1,4 +1,4 @@
-//! No toolkit, half of one, or only a driver and a runtime.
+//! No toolkit, an incomplete one, or only a driver and a runtime.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
@@ -13,19 +13,19 @@ use super::{chosen, has_driver_library};
 use crate::DiagnosisCase;
 use crate::advice::{self, AdviceQuery};
 
-/// Adds the commands that install a toolkit that suits this machine, if one is known.
+/// Adds the commands that install a suitable toolkit, if one is known.
 pub(crate) fn with_toolkit(
     case: &DiagnosisCase<'_>,
     draft: FindingDraft,
-    wish: &AdviceQuery,
+    query: &AdviceQuery,
 ) -> FindingDraft {
-    match advice::toolkit(case, wish) {
+    match advice::toolkit(case, query) {
         Some(offer) => draft.value("toolkit", offer.release).steps("install_toolkit", offer.commands),
         None => draft,
     }
 }
 
-/// Adds the way without root: what gpubuild itself would install.
+/// Adds the command with which gpubuild installs a toolkit without root.
 fn without_root(case: &DiagnosisCase<'_>, draft: FindingDraft) -> FindingDraft {
     let verdict = case.matrix.verdict(Backend::Cuda);
     let machine = OfferMachine {
@@ -36,16 +36,16 @@ fn without_root(case: &DiagnosisCase<'_>, draft: FindingDraft) -> FindingDraft {
         devices: &verdict.devices,
     };
     let command = case.catalogue.get("cuda").and_then(|cuda| which::command(&machine, cuda));
-    let words = command.map(|command| format!("; without root: `{command}`"));
-    draft.value("without_root", words.unwrap_or_default())
+    let hint = command.map(|command| format!("; without root: `{command}`"));
+    draft.value("without_root", hint.unwrap_or_default())
 }
 
-/// Whether a verdict blocks the build with this id.
+/// Whether a reason with this id blocks the CUDA build.
 pub(crate) fn is_blocked_by(case: &DiagnosisCase<'_>, id: DiagnosticId) -> bool {
     case.matrix.verdict(Backend::Cuda).build_reasons.iter().any(|reason| reason.id == id)
 }
 
-/// The verdict found none.
+/// No toolkit is installed.
 pub(super) fn toolkit(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let id = id!("cuda.toolkit.missing");
     if !is_blocked_by(case, id) {
@@ -56,13 +56,13 @@ pub(super) fn toolkit(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     vec![on_musl(case, without_root(case, with_toolkit(case, draft, &AdviceQuery::default())))]
 }
 
-/// NVIDIA has nothing for musl.
+/// Selects the text for musl, which NVIDIA does not support.
 fn on_musl(case: &DiagnosisCase<'_>, draft: FindingDraft) -> FindingDraft {
     let is_musl = case.facts.libc.as_ref().is_some_and(|libc| libc.value.family == "musl");
     if is_musl { draft.case("musl") } else { draft }
 }
 
-/// The compiler without its headers.
+/// The compiler is installed without its headers.
 pub(super) fn headers(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let id = id!("cuda.toolkit.headers-missing");
     if !is_blocked_by(case, id) {
@@ -77,8 +77,8 @@ pub(super) fn headers(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     if case.signs.cuda_toolkit.debian.is_some() {
         return vec![draft.case("debian")];
     }
-    // The rest of the release that is there already.
-    let wish = match copy.version() {
+    // Suggest the missing parts of the installed release.
+    let query = match copy.version() {
         Some(version) => AdviceQuery {
             at_least: release_of(version),
             below: release_after(version),
@@ -86,7 +86,7 @@ pub(super) fn headers(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         },
         None => AdviceQuery::default(),
     };
-    vec![with_toolkit(case, draft, &wish)]
+    vec![with_toolkit(case, draft, &query)]
 }
 
 fn release_of(version: &Version) -> Option<Version> {
@@ -97,7 +97,7 @@ fn release_after(version: &Version) -> Option<Version> {
     format!("{}.{}", version.major(), version.minor() + 1).parse().ok()
 }
 
-/// A driver that works, perhaps a runtime, and no compiler anywhere.
+/// A working driver or a runtime library is present, but no compiler.
 pub(super) fn runtime_only(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let verdict = case.matrix.verdict(Backend::Cuda);
     let has_compiler = case.inventory.of("cuda").iter().any(|copy| copy.part("compiler").is_some());

@@ -1,4 +1,4 @@
-//! Finding the CUDA Toolkit: what is there, what variables and PATH lead to, and who takes which copy.
+//! Finding the CUDA Toolkit: which copies exist, what variables and PATH lead to, and which build system uses which copy.
 
 mod layout;
 mod missing;
@@ -40,20 +40,20 @@ pub(super) const CHECKS: &[DoctorCheck] = &[
     DoctorCheck { id: id!("cuda.stub-at-runtime"), run: stubs::at_runtime },
 ];
 
-/// Variables that stand for a whole environment and name no toolkit.
+/// Variables that name an environment, not a toolkit.
 const ENVIRONMENTS: [&str; 2] = ["CONDA_PREFIX", "VIRTUAL_ENV"];
 
-/// The copy that a build takes.
+/// The copy that builds use.
 pub(super) fn chosen<'a>(case: &DiagnosisCase<'a>) -> Option<&'a Installation> {
     case.inventory.chosen("cuda")
 }
 
-/// Its release, for messages.
+/// The release of a copy, for messages.
 pub(super) fn release(copy: &Installation) -> String {
     copy.version().map_or_else(|| "of unknown version".to_owned(), Version::release)
 }
 
-/// The evidence for a copy: its version, or its compiler.
+/// Evidence of a copy: of its version, otherwise of its compiler.
 pub(super) fn evidence(copy: &Installation) -> Evidence {
     let known = copy.version.as_ref().and_then(|fact: &Fact<_>| fact.evidence.first()).cloned();
     known.unwrap_or_else(|| {
@@ -62,13 +62,13 @@ pub(super) fn evidence(copy: &Installation) -> Evidence {
     })
 }
 
-/// The variables that name a copy, without those of environments.
+/// The variables that name a copy, except those of environments.
 fn variables(copy: &Installation) -> impl Iterator<Item = &str> {
     let named = copy.found_via.iter().filter_map(|via| via.strip_prefix("env:"));
     named.filter(|name| !ENVIRONMENTS.contains(name))
 }
 
-/// Whether a copy belongs to an environment of Python packages or of conda.
+/// Whether a copy belongs to a Python or conda environment.
 fn is_of_environment(case: &DiagnosisCase<'_>, copy: &Installation) -> bool {
     let in_conda =
         case.signs.cuda_toolkit.conda.as_ref().is_some_and(|conda| copy.root.is_inside(&conda.real));
@@ -79,7 +79,7 @@ fn is_of_environment(case: &DiagnosisCase<'_>, copy: &Installation) -> bool {
             .any(|via| via.strip_prefix("env:").is_some_and(|name| ENVIRONMENTS.contains(&name)))
 }
 
-/// How a copy is best written into a variable: by the link that leads to it, if there is one.
+/// The path of a copy to suggest for a variable: the link that leads to it, if there is one.
 fn spelling<'a>(case: &'a DiagnosisCase<'_>, copy: &'a Installation) -> &'a HostPath {
     let link = case.signs.cuda_toolkit.link.as_ref();
     let leads_here = link.filter(|link| link.root.as_ref().is_some_and(|root| root.key() == copy.root.key()));
@@ -90,7 +90,7 @@ fn is_windows(case: &DiagnosisCase<'_>) -> bool {
     case.facts.platform.os == Os::Windows
 }
 
-/// Whether the driver's library is there.
+/// Whether the driver's library exists.
 pub(super) fn has_driver_library(case: &DiagnosisCase<'_>) -> bool {
     case.inventory.runtimes.get(&Backend::Cuda).is_some_and(|runtime| runtime.loader.is_some())
 }

@@ -1,4 +1,4 @@
-//! A toolkit that is there and that build systems do not see.
+//! A toolkit that build systems do not find.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::{Affects, Evidence, FindingDraft, FindingKind};
@@ -8,7 +8,7 @@ use gpubuild_detect::toolkit::Installation;
 use super::{chosen, evidence, is_of_environment, is_windows, release, roots, spelling, variables};
 use crate::DiagnosisCase;
 
-/// A toolkit in a known folder, nvcc not on PATH, and no variable.
+/// A toolkit is in a known folder, but nvcc is not on PATH and no variable is set.
 pub(super) fn not_on_path(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let Some(copy) = hidden(case) else { return Vec::new() };
     let is_named =
@@ -20,7 +20,7 @@ pub(super) fn not_on_path(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         FindingDraft::new(id!("cuda.toolkit.not-on-path")).backend(Backend::Cuda).affects(Affects::Build);
     let draft = with_copy(case, draft, copy).evidence(Evidence::env("PATH", "no nvcc"));
     if copy.is_own() {
-        // gpubuild hands it to whatever it builds; it was never meant for PATH.
+        // gpubuild passes its own copy to its builds; it is not meant to be on PATH.
         return vec![draft.kind(FindingKind::Note).case("own")];
     }
     vec![match &case.signs.cuda_toolkit.login_script {
@@ -29,7 +29,7 @@ pub(super) fn not_on_path(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     }]
 }
 
-/// CMake's `find_package(CUDAToolkit)` finds it, `enable_language(CUDA)` does not.
+/// CMake's `find_package(CUDAToolkit)` finds the toolkit, but `enable_language(CUDA)` does not.
 pub(super) fn language_vs_package(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let Some(copy) = hidden(case) else { return Vec::new() };
     let of_language = ["CUDACXX", "CUDA_PATH"];
@@ -48,7 +48,7 @@ pub(super) fn language_vs_package(case: &DiagnosisCase<'_>) -> Vec<FindingDraft>
     vec![draft.value("compiler", compiler.as_str())]
 }
 
-/// The chosen copy, if nvcc is not on PATH and the copy is no environment's own.
+/// The chosen copy, if nvcc is not on PATH and the copy is not part of an environment.
 fn hidden<'a>(case: &DiagnosisCase<'a>) -> Option<&'a Installation> {
     let copy = chosen(case).filter(|copy| !is_of_environment(case, copy))?;
     case.signs.cuda_toolkit.nvcc.is_none().then_some(copy)

@@ -1,4 +1,4 @@
-//! Variables that name no toolkit.
+//! Variables that do not name a toolkit.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::{Affects, Evidence, FindingDraft};
@@ -9,7 +9,7 @@ use gpubuild_host::HostPath;
 use super::{is_windows, spelling, variables};
 use crate::DiagnosisCase;
 
-/// A variable names a folder that is gone, that holds no toolkit, or that lies inside of one.
+/// A variable names a missing folder, a folder without a toolkit, or a folder inside a toolkit.
 pub(super) fn invalid(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let mut found: Vec<Wrong<'_>> = Vec::new();
     for dead in case.inventory.dead_ends.iter().filter(|dead| dead.toolkit == "cuda") {
@@ -21,10 +21,10 @@ pub(super) fn invalid(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         }
     }
     for inside in &case.signs.cuda_toolkit.inside {
-        let why = format!("the toolkit is the folder above: `{}`", inside.root);
+        let why = format!("the toolkit's root is `{}`", inside.root);
         found.push(Wrong { variable: &inside.variable, place: &inside.place, why });
     }
-    found.extend(halves(case));
+    found.extend(incomplete(case));
     let Some(first) = found.first() else { return Vec::new() };
     let mut draft = FindingDraft::new(id!("cuda.toolkit.root-invalid"))
         .backend(Backend::Cuda)
@@ -54,28 +54,28 @@ struct Wrong<'a> {
     why: String,
 }
 
-/// Variables that name half a toolkit although a whole one is there.
-fn halves<'a>(case: &DiagnosisCase<'a>) -> Vec<Wrong<'a>> {
+/// Variables that name an incomplete toolkit although a complete one exists.
+fn incomplete<'a>(case: &DiagnosisCase<'a>) -> Vec<Wrong<'a>> {
     let copies = case.inventory.of("cuda");
-    let whole: Vec<&Installation> = copies.iter().filter(|copy| copy.is_complete()).collect();
-    // A folder inside of a toolkit, such as that of a target, belongs to it.
-    let inside = |copy: &Installation| whole.iter().any(|whole| copy.root.is_inside(&whole.root));
-    let is_half = |copy: &&Installation| {
+    let complete: Vec<&Installation> = copies.iter().filter(|copy| copy.is_complete()).collect();
+    // A folder inside a toolkit, such as that of a target, belongs to it.
+    let inside = |copy: &Installation| complete.iter().any(|other| copy.root.is_inside(&other.root));
+    let is_incomplete = |copy: &&Installation| {
         !copy.is_complete()
-            && !whole.is_empty()
+            && !complete.is_empty()
             && !inside(copy)
             && !super::is_of_environment(case, copy)
             && !is_debians(case, &copy.root)
     };
     let wrong = |copy: &'a Installation| {
         let missing: Vec<String> = copy.missing_parts().iter().map(|id| id.replace('-', " ")).collect();
-        let why = format!("there is no {}", missing.join(" and no "));
+        let why = format!("it has no {}", missing.join(" and no "));
         variables(copy).map(move |variable| Wrong { variable, place: &copy.root, why: why.clone() })
     };
-    copies.iter().filter(is_half).flat_map(wrong).collect()
+    copies.iter().filter(is_incomplete).flat_map(wrong).collect()
 }
 
-/// The copy that the variable should have named.
+/// The copy that the variable should name.
 fn best<'a>(case: &DiagnosisCase<'a>) -> Option<&'a Installation> {
     let copies = case.inventory.of("cuda");
     let inside = case.signs.cuda_toolkit.inside.first();
@@ -83,13 +83,13 @@ fn best<'a>(case: &DiagnosisCase<'a>) -> Option<&'a Installation> {
     above.or_else(|| super::chosen(case)).or_else(|| copies.iter().find(|copy| copy.is_complete()))
 }
 
-/// Debian's folders that look like a toolkit are told by their own name.
+/// Whether a path is one of Debian's folders that look like a toolkit; other checks report these.
 pub(super) fn is_debians(case: &DiagnosisCase<'_>, place: &HostPath) -> bool {
     case.signs.cuda_toolkit.debian.is_some()
         && ["/usr/lib/cuda", "/usr/lib/nvidia-cuda-toolkit"].iter().any(|own| place.as_str().starts_with(own))
 }
 
-/// Whether any variable names a toolkit that is there.
+/// Whether any variable names an existing toolkit.
 pub(super) fn any_named(case: &DiagnosisCase<'_>) -> bool {
     case.inventory.of("cuda").iter().any(|copy| variables(copy).next().is_some())
 }

@@ -1,4 +1,4 @@
-//! Several toolkits, and who takes which.
+//! Several toolkits, and which build system uses which.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::diagnostic::DiagnosticId;
@@ -12,18 +12,18 @@ use crate::resolvers::AgreementLine;
 use crate::resolvers::agree::ResolverChange;
 use crate::resolvers::line_text;
 
-/// A way by which build systems come to a copy.
+/// A copy, with what leads build systems to it.
 struct ChosenCopy<'a> {
     by: String,
     evidence: Evidence,
     copy: &'a Installation,
 }
 
-/// What variables, PATH and the link lead to.
+/// The copies that variables, PATH and the link lead to.
 fn choices<'a>(case: &DiagnosisCase<'a>) -> Vec<ChosenCopy<'a>> {
     let copies = case.inventory.of("cuda");
     let signs = &case.signs.cuda_toolkit;
-    // Half a toolkit, such as the folder of a wrapper around nvcc, is nobody's choice.
+    // An incomplete toolkit, such as the folder of a wrapper around nvcc, is not a choice.
     let complete = || copies.iter().filter(|copy| copy.is_complete());
     let at = |root: &gpubuild_host::HostPath| complete().find(|copy| copy.root.key() == root.key());
     let mut choices: Vec<ChosenCopy<'_>> = Vec::new();
@@ -38,7 +38,7 @@ fn choices<'a>(case: &DiagnosisCase<'a>) -> Vec<ChosenCopy<'a>> {
         choices.push(ChosenCopy { by: "PATH".to_owned(), evidence, copy });
     }
     let link = signs.link.as_ref().and_then(|link| Some((link, at(link.root.as_ref()?)?)));
-    // Who has set PATH and a variable alike, as `module load` does, has decided against the link.
+    // If PATH and a variable agree, as `module load` sets them, the link does not matter.
     let is_decided = choices.len() > 1 && choices.iter().all(|choice| !differ(choice.copy, choices[0].copy));
     if let Some((link, copy)) = link.filter(|_| !is_decided) {
         let evidence = Evidence::file(link.place.as_str(), format!("link to {}", copy.root));
@@ -47,7 +47,7 @@ fn choices<'a>(case: &DiagnosisCase<'a>) -> Vec<ChosenCopy<'a>> {
     choices
 }
 
-/// Whether two copies differ in what they build.
+/// Whether two copies have different releases.
 fn differ(left: &Installation, right: &Installation) -> bool {
     left.root.key() != right.root.key()
         && match (left.version(), right.version()) {
@@ -62,17 +62,17 @@ pub(super) fn multiple(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     if is_shadowed(case, &choices) {
         return Vec::new();
     }
-    told(case, id!("cuda.toolkit.multiple"), &choices)
+    disagreement(case, id!("cuda.toolkit.multiple"), &choices)
 }
 
-/// The same, one of them in the conda environment that is active.
+/// As [`multiple`], with one of the copies in the active conda environment.
 pub(super) fn conda_shadow(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let choices = choices(case);
     if !is_shadowed(case, &choices) {
         return Vec::new();
     }
-    let drafts = told(case, id!("cuda.toolkit.conda-shadow"), &choices);
-    // The compiler decides between the two for whoever looks at PATH or at a link.
+    let drafts = disagreement(case, id!("cuda.toolkit.conda-shadow"), &choices);
+    // Build systems that use PATH or the link need the compiler to be named.
     let nvcc = chosen(case).and_then(|copy| copy.part("compiler"));
     let line = nvcc.and_then(|nvcc| {
         let changes = vec![ResolverChange::Set { name: "CUDACXX".to_owned(), value: nvcc.to_string() }];
@@ -85,14 +85,14 @@ pub(super) fn conda_shadow(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     drafts.into_iter().map(with_compiler).collect()
 }
 
-/// Whether one choice is inside of the environment and another outside.
+/// Whether one choice is inside the conda environment and another one outside.
 fn is_shadowed(case: &DiagnosisCase<'_>, choices: &[ChosenCopy<'_>]) -> bool {
     let Some(conda) = &case.signs.cuda_toolkit.conda else { return false };
     let inside = |choice: &&ChosenCopy<'_>| choice.copy.root.is_inside(&conda.real);
     choices.iter().any(|choice| inside(&choice)) && choices.iter().any(|choice| !inside(&choice))
 }
 
-fn told(case: &DiagnosisCase<'_>, id: DiagnosticId, choices: &[ChosenCopy<'_>]) -> Vec<FindingDraft> {
+fn disagreement(case: &DiagnosisCase<'_>, id: DiagnosticId, choices: &[ChosenCopy<'_>]) -> Vec<FindingDraft> {
     let Some(first) = choices.first() else { return Vec::new() };
     if !choices.iter().any(|choice| differ(choice.copy, first.copy)) {
         return Vec::new();
@@ -104,26 +104,26 @@ fn told(case: &DiagnosisCase<'_>, id: DiagnosticId, choices: &[ChosenCopy<'_>]) 
         .value("version", release(chosen))
         .value("reason", chosen.reason.clone());
     let mut parts: Vec<String> = Vec::new();
-    let mut told: Vec<&str> = Vec::new();
+    let mut listed: Vec<&str> = Vec::new();
     for choice in choices {
         let root = choice.copy.root.as_str();
         draft = draft.evidence(choice.evidence.clone());
-        if told.contains(&root) {
+        if listed.contains(&root) {
             continue;
         }
-        told.push(root);
+        listed.push(root);
         let by: Vec<&str> =
             choices.iter().filter(|one| one.copy.root.as_str() == root).map(|one| one.by.as_str()).collect();
         let leads = if by.len() == 1 { "leads" } else { "lead" };
         parts.push(format!("{} {leads} to CUDA {}", by.join(" and "), release(choice.copy)));
     }
     for (root, names) in case.signs.resolutions.copies("cuda") {
-        draft = draft.evidence(Evidence::file(root.as_str(), format!("taken by {}", names.join(", "))));
+        draft = draft.evidence(Evidence::file(root.as_str(), format!("used by {}", names.join(", "))));
     }
     vec![draft.value("choices", parts.join(", ")).steps("agree", agreeing(case, chosen))]
 }
 
-/// The lines that make all build systems take a copy: those that were tried, else the obvious ones.
+/// The lines that make all build systems use a copy: the verified ones of the agreement, otherwise the usual variables.
 fn agreeing(case: &DiagnosisCase<'_>, copy: &Installation) -> Vec<String> {
     let os = case.facts.platform.os;
     let agreement = case.signs.resolutions.agreements.get("cuda");

@@ -1,4 +1,4 @@
-//! NVIDIA's stubs of the driver's library: there for the linker, never for the loader.
+//! NVIDIA's stubs of the driver's library, which are for the linker only, not for the loader.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::{Affects, Evidence, FindingDraft, FindingKind};
@@ -8,7 +8,7 @@ use gpubuild_host::Os;
 use super::{chosen, evidence, has_driver_library, is_windows, release};
 use crate::DiagnosisCase;
 
-/// Nothing to link `-lcuda` with: no driver, and no stub that the linker finds.
+/// The linker finds nothing for `-lcuda`: neither a driver nor a stub.
 pub(super) fn missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let Some(copy) = chosen(case) else { return Vec::new() };
     if case.facts.platform.os != Os::Linux || has_driver_library(case) || case.signs.cuda_toolkit.links_stubs
@@ -23,7 +23,7 @@ pub(super) fn missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         .evidence(evidence(copy))
         .evidence(Evidence::file("libcuda.so", "absent"));
     vec![match copy.part("driver-stub").and_then(gpubuild_host::HostPath::parent) {
-        // CMake and gpubuild find it there; plain linkers and crates have to be told.
+        // CMake and gpubuild find it there; plain linkers and crates need its path.
         Some(folder) => draft
             .kind(FindingKind::Note)
             .case("told")
@@ -33,7 +33,7 @@ pub(super) fn missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     }]
 }
 
-/// The loader would take a stub for the driver.
+/// The loader searches a folder of stubs and would use a stub as the driver.
 pub(super) fn at_runtime(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     if is_windows(case) {
         return Vec::new();
@@ -53,10 +53,8 @@ pub(super) fn at_runtime(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         });
     }
     if let Some(loader) = taken {
-        draft = draft.evidence(Evidence::file(
-            loader.value.as_str(),
-            "the stub, which the loader takes for the driver",
-        ));
+        draft = draft
+            .evidence(Evidence::file(loader.value.as_str(), "a stub, which the loader uses as the driver"));
     }
     if first.origin != "LD_LIBRARY_PATH" {
         return vec![draft.case("configuration")];

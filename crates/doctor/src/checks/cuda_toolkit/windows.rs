@@ -1,4 +1,4 @@
-//! What only Windows has: `CUDA_PATH` of the installer, and integrations into Visual Studio.
+//! Windows only: the installer's `CUDA_PATH`, and integrations into Visual Studio.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
@@ -10,12 +10,12 @@ use super::{chosen, evidence, is_of_environment, is_windows, release, variables}
 use crate::DiagnosisCase;
 use crate::signs::cuda_toolkit::Integration;
 
-/// The toolkit that the installer put there.
+/// The chosen toolkit on Windows, unless it belongs to an environment.
 fn installed<'a>(case: &DiagnosisCase<'a>) -> Option<&'a Installation> {
     chosen(case).filter(|copy| is_windows(case) && !is_of_environment(case, copy))
 }
 
-/// `CUDA_PATH` is lost, names what is gone, or names another release than Visual Studio takes.
+/// `CUDA_PATH` is not set, names a missing folder, or names another release than the one that Visual Studio uses.
 pub(super) fn cuda_path(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let draft =
         FindingDraft::new(id!("cuda.toolkit.win-cuda-path")).backend(Backend::Cuda).affects(Affects::Build);
@@ -61,14 +61,14 @@ pub(super) fn cuda_path(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     ]
 }
 
-/// The newest release that the newest Visual Studio knows.
+/// The newest CUDA release that is integrated into the newest Visual Studio.
 fn newest_integration<'a>(case: &DiagnosisCase<'a>) -> Option<(Version, &'a Integration)> {
     let newest = case.signs.cuda_toolkit.integrations.last()?;
     let release = newest.releases.iter().filter_map(|text| text.parse::<Version>().ok()).max()?;
     Some((release, newest))
 }
 
-/// The newest Visual Studio does not know the toolkit: its generator has no CUDA.
+/// The toolkit is not integrated into the newest Visual Studio, so its CMake generator has no CUDA.
 pub(super) fn integration(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let Some(copy) = installed(case) else { return Vec::new() };
     let integrations = &case.signs.cuda_toolkit.integrations;
@@ -76,7 +76,7 @@ pub(super) fn integration(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let own = copy.version().map(Version::release);
     let knows =
         |one: &Integration| own.as_ref().map_or(!one.releases.is_empty(), |own| one.releases.contains(own));
-    // Of several copies of the newest Visual Studio one that knows it is enough.
+    // If the newest Visual Studio is installed several times, one integration is enough.
     let is_known = integrations.iter().any(|one| one.number == newest.number && knows(one));
     // Other generators need no integration.
     let other = case.env.get("CMAKE_GENERATOR").is_some_and(|name| !name.starts_with("Visual Studio"));
@@ -85,7 +85,7 @@ pub(super) fn integration(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     }
     let props = format!("CUDA {}.props", own.unwrap_or_else(|| "*".to_owned()));
     let there = if newest.releases.is_empty() {
-        "no integration of CUDA".to_owned()
+        "no CUDA integration".to_owned()
     } else {
         format!("only CUDA {}", newest.releases.join(", "))
     };

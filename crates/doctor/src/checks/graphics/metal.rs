@@ -1,4 +1,5 @@
-//! Metal's offline compiler. Our own kernels are compiled by the driver and need none; projects that compile theirs ahead do.
+//! Metal's offline compiler. gpubuild's own kernels are compiled by the driver and do not need it; projects that compile theirs
+//! ahead of time do.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::{Affects, Evidence, FindingDraft, FindingKind};
@@ -7,10 +8,10 @@ use gpubuild_detect::id;
 use super::is_asked;
 use crate::DiagnosisCase;
 
-/// From this Xcode on, the compiler is an asset of its own.
+/// First Xcode version whose compiler is a separate download.
 const FIRST_WITH_ASSET: u64 = 26;
 
-/// The command line tools are selected: they have no `metal`.
+/// Only the command line tools are selected, which have no `metal` compiler.
 pub(super) fn tools_only(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let signs = &case.signs.graphics.metal;
     let Some(selected) =
@@ -37,11 +38,11 @@ pub(super) fn tools_only(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     vec![draft]
 }
 
-/// Xcode is there and its compiler was not downloaded.
+/// Xcode is installed, but its Metal compiler is not downloaded.
 pub(super) fn asset(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let signs = &case.signs.graphics.metal;
     let Some((xcode, version)) = signs.xcode() else { return Vec::new() };
-    // The SDK has the number of its Xcode from 26 on.
+    // Since 26 the SDK has the version of its Xcode.
     let of_sdk = case
         .inventory
         .chosen("metal")

@@ -41,7 +41,7 @@ pub(super) use sycl::wants as wants_sycl;
 pub(super) use vulkan::is_last_resort;
 pub(super) use vulkan::wants as wants_vulkan;
 
-/// What is not installed, with the places that were looked at.
+/// Toolkits that are not installed, with the places that were searched.
 fn absences(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     [
         (id!("vk.sdk-missing"), Backend::Vulkan),
@@ -56,16 +56,16 @@ fn absences(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     .collect()
 }
 
-/// What was asked for and has no hardware here, with the place that shows none.
+/// Requested backends without hardware, with evidence of its absence.
 fn no_hardware(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let evidence = match case.facts.platform.os {
-        Os::Linux => Evidence::file("/sys/bus/pci/devices", "no such card"),
+        Os::Linux => Evidence::file("/sys/bus/pci/devices", "no such GPU"),
         Os::Windows => Evidence::new(
             EvidenceKind::Registry,
             r"HKLM\SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08002be10318}",
-            "no such card",
+            "no such GPU",
         ),
-        Os::Macos => Evidence::new(EvidenceKind::Dlopen, "probe:metal", "no such card"),
+        Os::Macos => Evidence::new(EvidenceKind::Dlopen, "probe:metal", "no such GPU"),
     };
     [Backend::Rocm, Backend::Vulkan, Backend::Metal, Backend::Opencl, Backend::Sycl]
         .into_iter()
@@ -82,7 +82,7 @@ fn has_loader(case: &DiagnosisCase<'_>, backend: Backend) -> bool {
     case.inventory.runtimes.get(&backend).is_some_and(|runtime| runtime.loader.is_some())
 }
 
-/// What was found of a backend's loader and of the drivers behind it, as evidence.
+/// Adds a backend's loader and its drivers as evidence.
 fn with_runtime(case: &DiagnosisCase<'_>, backend: Backend, mut draft: FindingDraft) -> FindingDraft {
     let Some(runtime) = case.inventory.runtimes.get(&backend) else { return draft };
     for one in runtime.loader.iter().flat_map(|fact| &fact.evidence) {
@@ -96,13 +96,13 @@ fn with_runtime(case: &DiagnosisCase<'_>, backend: Backend, mut draft: FindingDr
     draft
 }
 
-/// The cards that a backend could drive, without programs that play one.
-fn cards<'a>(case: &DiagnosisCase<'a>, backend: Backend) -> Vec<&'a Gpu> {
+/// The GPUs that a backend can use, without software devices.
+fn gpus<'a>(case: &DiagnosisCase<'a>, backend: Backend) -> Vec<&'a Gpu> {
     case.matrix.verdict(backend).devices.iter().filter(|gpu| gpu.vendor != Vendor::Software).collect()
 }
 
-/// Whether every one of these cards runs with another backend than this.
-fn are_used_otherwise(case: &DiagnosisCase<'_>, cards: &[&Gpu], backend: Backend) -> bool {
+/// Whether every one of these GPUs runs with a backend other than this one.
+fn are_used_otherwise(case: &DiagnosisCase<'_>, gpus: &[&Gpu], backend: Backend) -> bool {
     let runs = |gpu: &Gpu| {
         case.matrix.verdicts.iter().any(|other| {
             other.backend != backend
@@ -112,13 +112,13 @@ fn are_used_otherwise(case: &DiagnosisCase<'_>, cards: &[&Gpu], backend: Backend
                 && other.devices.iter().any(|device| device.vendor == gpu.vendor)
         })
     };
-    !cards.is_empty() && cards.iter().all(|gpu| runs(gpu))
+    !gpus.is_empty() && gpus.iter().all(|gpu| runs(gpu))
 }
 
-/// Cards for computing that do so: nobody installs graphics for them.
+/// Whether all GPUs are compute GPUs without a display that run with another backend, so that graphics drivers are not expected.
 fn compute_only(case: &DiagnosisCase<'_>, backend: Backend) -> bool {
-    let cards = cards(case, backend);
-    let without = &case.signs.graphics.without_display;
-    let has_none = |gpu: &&Gpu| gpu.pci.as_ref().is_some_and(|address| without.contains(address));
-    !cards.is_empty() && cards.iter().all(has_none) && are_used_otherwise(case, &cards, backend)
+    let gpus = gpus(case, backend);
+    let headless = &case.signs.graphics.without_display;
+    let is_headless = |gpu: &&Gpu| gpu.pci.as_ref().is_some_and(|address| headless.contains(address));
+    !gpus.is_empty() && gpus.iter().all(is_headless) && are_used_otherwise(case, &gpus, backend)
 }

@@ -1,14 +1,14 @@
-//! OpenCL: the loader and the drivers behind it.
+//! OpenCL: the loader and its drivers.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::facts::Vendor;
 use gpubuild_detect::finding::{Affects, Evidence, FindingDraft, FindingKind};
 use gpubuild_detect::id;
 
-use super::{are_used_otherwise, cards, is_asked, reason, with_runtime};
+use super::{are_used_otherwise, gpus, is_asked, reason, with_runtime};
 use crate::DiagnosisCase;
 
-/// Whether somebody works with OpenCL here. A loader alone comes along with many things, a CUDA Toolkit among them.
+/// Whether OpenCL is used on this machine. A loader alone proves nothing: it is part of CUDA Toolkits and other software.
 pub(in crate::checks) fn wants(case: &DiagnosisCase<'_>) -> bool {
     let signs = &case.signs.graphics.opencl;
     let of_cuda = |root: &str| root.to_lowercase().contains("cuda");
@@ -19,24 +19,24 @@ pub(in crate::checks) fn wants(case: &DiagnosisCase<'_>) -> bool {
         || case.inventory.of("opencl").iter().any(|copy| !of_cuda(copy.root.as_str()))
 }
 
-/// The loader finds no driver for the card.
+/// The loader finds no driver for the GPU.
 pub(super) fn no_driver(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let id = id!("ocl.no-icd");
     let signs = &case.signs.graphics.opencl;
     let known = reason(case, Backend::Opencl, id);
-    let cards = cards(case, Backend::Opencl);
+    let gpus = gpus(case, Backend::Opencl);
     let mut draft = FindingDraft::new(id).backend(Backend::Opencl).affects(Affects::Run);
     if known.is_none() {
-        // The system's loader is fine; that of the environment looks in its own folder.
+        // The system's loader works; the loader of the environment searches its own folder.
         let Some((loader, folder)) =
-            signs.conda.as_ref().filter(|_| !cards.is_empty() && signs.chosen.is_none())
+            signs.conda.as_ref().filter(|_| !gpus.is_empty() && signs.chosen.is_none())
         else {
             return Vec::new();
         };
         draft = draft.kind(if signs.conda_user.is_some() { FindingKind::Fault } else { FindingKind::Note });
         return vec![in_conda(draft, loader.as_str(), folder.as_str())];
     }
-    let is_idle = !are_used_otherwise(case, &cards, Backend::Opencl);
+    let is_idle = !are_used_otherwise(case, &gpus, Backend::Opencl);
     let is_fault = signs.from_cuda.is_none() && (wants(case) || is_idle || signs.conda_user.is_some());
     draft = draft.kind(if is_fault || is_asked(case, Backend::Opencl) {
         FindingKind::Fault
@@ -51,12 +51,12 @@ pub(super) fn no_driver(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     if let Some((loader, folder)) = &signs.conda {
         return vec![in_conda(draft, loader.as_str(), folder.as_str())];
     }
-    draft = match cards.first() {
+    draft = match gpus.first() {
         Some(gpu) if gpu.vendor == Vendor::Intel => draft.case("intel"),
         Some(gpu) if gpu.kernel_driver.as_deref() == Some("nvidia") => draft.case("nvidia"),
         _ => draft,
     };
-    let vendors = if signs.vendors.is_some() { "no driver for the card" } else { "absent" };
+    let vendors = if signs.vendors.is_some() { "no driver for the GPU" } else { "absent" };
     vec![draft.evidence(Evidence::file("/etc/OpenCL/vendors", vendors))]
 }
 
@@ -68,17 +68,17 @@ fn in_conda(draft: FindingDraft, loader: &str, folder: &str) -> FindingDraft {
         .evidence(Evidence::file(folder, "no driver"))
 }
 
-/// A program that plays the card, where the card itself is used otherwise or nobody asked.
+/// Only a software device is present; a note if the GPU is used by another backend and OpenCL was not requested.
 pub(super) fn software_only(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let id = id!("ocl.software-only");
     if reason(case, Backend::Opencl, id).is_none() {
         return Vec::new();
     }
-    let cards = cards(case, Backend::Opencl);
-    if cards.is_empty() {
+    let gpus = gpus(case, Backend::Opencl);
+    if gpus.is_empty() {
         return vec![FindingDraft::new(id).backend(Backend::Opencl).case("no-card")];
     }
-    let is_used = are_used_otherwise(case, &cards, Backend::Opencl);
+    let is_used = are_used_otherwise(case, &gpus, Backend::Opencl);
     let kind = match (is_asked(case, Backend::Opencl), is_used) {
         (true, _) => FindingKind::Fault,
         (false, true) => FindingKind::Note,

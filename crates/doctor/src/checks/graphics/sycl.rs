@@ -1,4 +1,4 @@
-//! SYCL: Level Zero, oneAPI's environment, Intel's kernel drivers.
+//! SYCL: Level Zero, oneAPI's environment, and Intel's kernel drivers.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::diagnostic::DiagnosticId;
@@ -8,10 +8,10 @@ use gpubuild_detect::id;
 use gpubuild_detect::matrix::Presence;
 use gpubuild_host::ProbeStatus;
 
-use super::{cards, has_loader, invalid_root, is_asked, reason, with_runtime};
+use super::{gpus, has_loader, invalid_root, is_asked, reason, with_runtime};
 use crate::DiagnosisCase;
 
-/// Whether somebody works with SYCL or Level Zero here.
+/// Whether SYCL or Level Zero is requested or installed.
 pub(in crate::checks) fn wants(case: &DiagnosisCase<'_>) -> bool {
     is_asked(case, Backend::Sycl)
         || !case.inventory.of("oneapi").is_empty()
@@ -24,7 +24,7 @@ fn kind(case: &DiagnosisCase<'_>) -> FindingKind {
     if wants(case) { FindingKind::Fault } else { FindingKind::Absence }
 }
 
-/// The loader, the driver behind it, or both are missing.
+/// The Level Zero loader, its driver, or both are missing.
 pub(super) fn level_zero(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let id = id!("sycl.level-zero-missing");
     let Some(known) = reason(case, Backend::Sycl, id) else { return without_driver(case, id) };
@@ -36,14 +36,14 @@ pub(super) fn level_zero(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         .value("library", &library)
         .evidence(Evidence::file(&library, "absent"));
     draft = with_runtime(case, Backend::Sycl, draft);
-    let cards = cards(case, Backend::Sycl);
-    if !cards.is_empty() && cards.iter().all(|gpu| is_legacy(gpu)) {
-        draft = draft.value("card", &cards[0].name).case("legacy");
+    let gpus = gpus(case, Backend::Sycl);
+    if !gpus.is_empty() && gpus.iter().all(|gpu| is_legacy(gpu)) {
+        draft = draft.value("card", &gpus[0].name).case("legacy");
     }
     vec![draft]
 }
 
-/// Without the loader Level Zero was never installed: that can wait for an environment that is not set.
+/// A caution if Level Zero was never installed and oneAPI's environment is not set: the environment comes first.
 fn level_zero_kind(case: &DiagnosisCase<'_>) -> FindingKind {
     let is_set = case.signs.graphics.sycl.sourced_by.is_some();
     match kind(case) {
@@ -56,8 +56,8 @@ fn level_zero_kind(case: &DiagnosisCase<'_>) -> FindingKind {
     }
 }
 
-/// The card answers through OpenCL only, because the driver behind Level Zero's loader is missing: slower, and some
-/// libraries refuse it.
+/// The GPU is available only through OpenCL, because the driver of Level Zero is missing. That is slower, and some libraries do
+/// not support it.
 fn without_driver(case: &DiagnosisCase<'_>, id: DiagnosticId) -> Vec<FindingDraft> {
     let driver = case
         .inventory
@@ -74,33 +74,33 @@ fn without_driver(case: &DiagnosisCase<'_>, id: DiagnosticId) -> Vec<FindingDraf
         .kind(FindingKind::Caution)
         .value("library", library)
         .summary(format!(
-            "the GPU answers through OpenCL only: Level Zero's driver `{library}` was not found"
+            "the GPU is available only through OpenCL: Level Zero's driver `{library}` was not found"
         ))
         .evidence(Evidence::file(library, "absent"));
     vec![with_runtime(case, Backend::Sycl, draft)]
 }
 
-/// What the runtime that was asked lists: GPUs, and none of them through Level Zero.
+/// Whether the SYCL probe lists GPUs, but none through Level Zero.
 fn answers_through_opencl_only(case: &DiagnosisCase<'_>) -> bool {
     let Some(answer) = case.probes.get(&Backend::Sycl) else { return false };
     let Ok(document) = serde_json::from_str::<serde_json::Value>(&answer.answer) else { return false };
     let devices = document["devices"].as_array().cloned().unwrap_or_default();
-    let word = |device: &serde_json::Value, key: &str| {
+    let field = |device: &serde_json::Value, key: &str| {
         device[key].as_str().unwrap_or_default().to_lowercase().replace('-', "_")
     };
-    let gpus: Vec<_> = devices.iter().filter(|device| word(device, "type").contains("gpu")).collect();
-    !gpus.is_empty() && gpus.iter().all(|device| word(device, "backend").contains("opencl"))
+    let gpus: Vec<_> = devices.iter().filter(|device| field(device, "type").contains("gpu")).collect();
+    !gpus.is_empty() && gpus.iter().all(|device| field(device, "backend").contains("opencl"))
 }
 
-/// Graphics of the generations 8 to 11, which Intel's driver gave up after release 24.35: by the first digits of the PCI
-/// device id (Broadwell, Skylake, Apollo and Gemini Lake, Kaby to Comet Lake, Ice, Elkhart and Jasper Lake).
+/// GPU generations 8 to 11, which Intel's driver no longer supports after release 24.35, by the first digits of the PCI device
+/// id (Broadwell, Skylake, Apollo and Gemini Lake, Kaby to Comet Lake, Ice, Elkhart and Jasper Lake).
 /// Source: intel/compute-runtime, `LEGACY_PLATFORMS.md`.
 fn is_legacy(gpu: &Gpu) -> bool {
     const FIRST: [u16; 13] = [0x16, 0x19, 0x0a, 0x1a, 0x5a, 0x31, 0x59, 0x3e, 0x9b, 0x87, 0x8a, 0x45, 0x4e];
     gpu.ids.is_some_and(|(_, device)| FIRST.contains(&(device >> 8)))
 }
 
-/// oneAPI is there and its environment was not taken in.
+/// oneAPI is installed and its environment is not set.
 pub(super) fn not_sourced(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let signs = &case.signs.graphics.sycl;
     let (Some(folder), None) = (&signs.folder, &signs.sourced_by) else { return Vec::new() };
@@ -116,30 +116,30 @@ pub(super) fn not_sourced(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         draft =
             draft.value("script", script.to_string()).evidence(Evidence::file(script.as_str(), "present"));
     }
-    // The runtime's libraries lie in a folder that only the script adds to the loader's.
-    let silent = case.probes.get(&Backend::Sycl).is_some_and(|answer| answer.status != ProbeStatus::Ok);
-    if silent {
+    // The runtime's libraries are in a folder that only the script adds to the loader's search path.
+    let probe_failed = case.probes.get(&Backend::Sycl).is_some_and(|answer| answer.status != ProbeStatus::Ok);
+    if probe_failed {
         draft = draft.affects(Affects::Run);
     }
-    // What a machine without a card is there for is to build.
-    let no_card = case.matrix.verdict(Backend::Sycl).hardware != Presence::Present;
-    if silent || no_card || is_asked(case, Backend::Sycl) {
+    // A machine without a GPU is for building.
+    let no_gpu = case.matrix.verdict(Backend::Sycl).hardware != Presence::Present;
+    if probe_failed || no_gpu || is_asked(case, Backend::Sycl) {
         draft = draft.kind(FindingKind::Fault);
     }
     vec![draft]
 }
 
-/// No kernel driver: a fault where somebody wants to compute on the card.
+/// The kernel driver is missing; a fault only if SYCL is wanted.
 pub(super) fn driver_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     named(case, id!("sycl.driver.missing"))
 }
 
-/// Images that only run programs set the variable too.
+/// Images that only run programs set the variable too; see [`invalid_root`].
 pub(super) fn root_invalid(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     invalid_root(case, Backend::Sycl, id!("sycl.toolkit.root-invalid"))
 }
 
-/// No render node.
+/// The render node is missing.
 pub(super) fn render_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     named(case, id!("sycl.render-missing"))
 }

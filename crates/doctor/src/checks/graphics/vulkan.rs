@@ -1,4 +1,4 @@
-//! Vulkan: the SDK, the loader and the drivers behind it.
+//! Vulkan: the SDK, the loader and its drivers.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
@@ -10,12 +10,12 @@ use gpubuild_detect::matrix::{Presence, Readiness};
 use gpubuild_detect::toolkit::RuntimeDriver;
 use gpubuild_host::{HostPath, Os};
 
-use super::{cards, compute_only, has_loader, is_asked, reason, with_runtime};
+use super::{compute_only, gpus, has_loader, is_asked, reason, with_runtime};
 use crate::DiagnosisCase;
 use crate::signs::graphics::vulkan::Headers;
 
-/// Whether somebody works with Vulkan here: its headers, its tools, its variable. Loaders and drivers come along with other
-/// things.
+/// Whether Vulkan is used for development: it is requested, or its headers, tools or variable exist. Loaders and drivers are
+/// installed with other software and prove nothing.
 pub(in crate::checks) fn wants(case: &DiagnosisCase<'_>) -> bool {
     let signs = &case.signs.graphics.vulkan;
     is_asked(case, Backend::Vulkan)
@@ -29,7 +29,7 @@ fn has_headers(case: &DiagnosisCase<'_>) -> bool {
     !case.inventory.of("vulkan").is_empty()
 }
 
-/// `VULKAN_SDK` leads nowhere, or beside the headers: CMake then takes what else it finds, without a word.
+/// `VULKAN_SDK` names a folder that is missing or has no headers. CMake then silently uses another copy.
 pub(super) fn sdk_path_wrong(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let Some(sdk) = case.signs.graphics.vulkan.sdk.as_ref().filter(|sdk| !sdk.has_headers) else {
         return Vec::new();
@@ -42,14 +42,14 @@ pub(super) fn sdk_path_wrong(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         .evidence(Evidence::env("VULKAN_SDK", &sdk.value))
         .evidence(Evidence::file(&sdk.value, state))
         .case(if sdk.exists { "no-headers" } else { "absent" });
-    if let Some(better) = &sdk.better {
-        let words = if sdk.exists { "no-headers-and-better" } else { "absent-and-better" };
+    if let Some(suggested) = &sdk.suggested {
+        let name = if sdk.exists { "no-headers-and-better" } else { "absent-and-better" };
         draft = draft
-            .value("better", better.to_string())
-            .evidence(Evidence::file(better.as_str(), "has include/vulkan/vulkan.h"))
-            .case(words);
+            .value("better", suggested.to_string())
+            .evidence(Evidence::file(suggested.as_str(), "has include/vulkan/vulkan.h"))
+            .case(name);
     }
-    // A machine without a card that has the variable is there to build.
+    // A machine without a GPU on which the variable is set is for building.
     let hardware = case.matrix.verdict(Backend::Vulkan).hardware;
     if hardware != Presence::Present && case.asked.is_none() {
         draft = draft.severity(Severity::Warning);
@@ -57,7 +57,7 @@ pub(super) fn sdk_path_wrong(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     vec![draft]
 }
 
-/// Versions that do not go together: the C++ header with the C one, or the headers with the loader.
+/// Versions that do not fit together: of the C++ and C headers, or of the headers and the loader.
 pub(super) fn header_mismatch(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let signs = &case.signs.graphics.vulkan;
     let draft =
@@ -81,8 +81,8 @@ pub(super) fn header_mismatch(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         ];
     }
     let chosen = signs.headers.iter().find_map(|one| Some((one, one.core.as_ref()?)));
-    let told = signs.loader.clone().or_else(|| told_version(case));
-    let (Some((headers, version)), Some((library, loader))) = (chosen, &told) else {
+    let loader = signs.loader.clone().or_else(|| probed_version(case));
+    let (Some((headers, version)), Some((library, loader))) = (chosen, &loader) else {
         return Vec::new();
     };
     let Some(kind) = distance(version, loader) else { return Vec::new() };
@@ -97,8 +97,8 @@ pub(super) fn header_mismatch(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     ]
 }
 
-/// What the loader itself answered, where its file's name tells no version.
-fn told_version(case: &DiagnosisCase<'_>) -> Option<(HostPath, Version)> {
+/// The version that the loader reports, for a file name without one.
+fn probed_version(case: &DiagnosisCase<'_>) -> Option<(HostPath, Version)> {
     let answer = case.probes.get(&Backend::Vulkan)?;
     let document: serde_json::Value = serde_json::from_str(&answer.answer).ok()?;
     let version = document.get("api_version")?.as_str()?.parse().ok()?;
@@ -106,8 +106,8 @@ fn told_version(case: &DiagnosisCase<'_>) -> Option<(HostPath, Version)> {
     Some((runtime.loader.as_ref()?.value.clone(), version))
 }
 
-/// How bad it is that headers of a version are compiled for a loader of another. Distributions make both from one source;
-/// an SDK is often newer than the loader, which is fine.
+/// The kind of problem if headers of one version are used with a loader of another. Distributions build both from one source, so
+/// older headers are a leftover. Newer headers are normal with an SDK.
 fn distance(headers: &Version, loader: &Version) -> Option<FindingKind> {
     const STEPS: u64 = 20;
     let line = |version: &Version| (version.major(), version.minor());
@@ -118,7 +118,7 @@ fn distance(headers: &Version, loader: &Version) -> Option<FindingKind> {
     is_older.then_some(FindingKind::Caution)
 }
 
-/// A C++ header that was made for another C header than the one that it includes.
+/// A C++ header that was generated for another version of the C header than the one it includes.
 fn cpp_mismatch(headers: &[Headers]) -> Option<(&Headers, u64, &Headers, &Version)> {
     headers.iter().find_map(|one| {
         let made_for = one.cpp?;
@@ -129,7 +129,7 @@ fn cpp_mismatch(headers: &[Headers]) -> Option<(&Headers, u64, &Headers, &Versio
     })
 }
 
-/// The shader compiler is missing from what else is there, or is a part of what nobody installed.
+/// The shader compiler is missing; a fault only if the rest of Vulkan's development files is installed.
 pub(super) fn glslc_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let id = id!("vk.glslc-missing");
     if reason(case, Backend::Vulkan, id).is_none() {
@@ -148,7 +148,7 @@ pub(super) fn glslc_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     vec![draft]
 }
 
-/// The loader is a fault where somebody works with Vulkan, and where no other way to the card is left.
+/// The loader is missing; a fault only if Vulkan is wanted, or if no other backend can use the GPU.
 pub(super) fn loader_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let id = id!("vk.loader-missing");
     let Some(known) = reason(case, Backend::Vulkan, id) else { return Vec::new() };
@@ -163,19 +163,19 @@ pub(super) fn loader_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     ]
 }
 
-/// A driver that somebody installed for the card. NVIDIA's and its manifest are a part of every driver on Linux; on Windows
-/// the loader comes with the driver, so that one without the other is broken.
+/// Whether a Vulkan driver for one of the GPUs was installed deliberately. On Linux NVIDIA's Vulkan driver is part of every driver
+/// and does not count. On Windows a driver installs the loader too, so a driver without the loader is broken.
 fn has_driver(case: &DiagnosisCase<'_>) -> bool {
     let drivers = case.inventory.runtimes.get(&Backend::Vulkan).map_or(&[][..], |runtime| &runtime.drivers);
     let counts = |driver: &RuntimeDriver| {
-        let own = |vendor: &Vendor| cards(case, Backend::Vulkan).iter().any(|gpu| gpu.vendor == *vendor);
-        let comes_along = driver.vendors == [Vendor::Nvidia] && case.facts.platform.os == Os::Linux;
-        driver.found && driver.software.is_none() && !comes_along && driver.vendors.iter().any(own)
+        let own = |vendor: &Vendor| gpus(case, Backend::Vulkan).iter().any(|gpu| gpu.vendor == *vendor);
+        let is_bundled = driver.vendors == [Vendor::Nvidia] && case.facts.platform.os == Os::Linux;
+        driver.found && driver.software.is_none() && !is_bundled && driver.vendors.iter().any(own)
     };
     case.facts.container.is_none() && case.facts.wsl.is_none() && drivers.iter().any(counts)
 }
 
-/// A card that ROCm gave up, and for which nothing else runs.
+/// Whether ROCm no longer supports the AMD GPU and no other backend runs on it.
 pub(in crate::checks) fn is_last_resort(case: &DiagnosisCase<'_>) -> bool {
     let runs = case.matrix.verdicts.iter().any(|verdict| {
         verdict.backend != Backend::Cpu
@@ -185,27 +185,27 @@ pub(in crate::checks) fn is_last_resort(case: &DiagnosisCase<'_>) -> bool {
     reason(case, Backend::Rocm, id!("rocm.gfx803")).is_some() && !runs && case.facts.container.is_none()
 }
 
-/// The loader has no driver for the card.
+/// The loader has no driver for the GPU.
 pub(super) fn icd_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     no_driver(case, id!("vk.icd-missing"))
 }
 
-/// The loader has only drivers that run on the processor.
+/// The loader has only software drivers.
 pub(super) fn software_only(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     no_driver(case, id!("vk.software-only"))
 }
 
 fn no_driver(case: &DiagnosisCase<'_>, id: DiagnosticId) -> Vec<FindingDraft> {
     let Some(known) = reason(case, Backend::Vulkan, id) else { return Vec::new() };
-    // There is no card for which a driver could be installed: the verdict's own words say what runs.
-    if cards(case, Backend::Vulkan).is_empty() {
+    // There is no GPU to install a driver for; the text of the verdict applies.
+    if gpus(case, Backend::Vulkan).is_empty() {
         return vec![
             FindingDraft::new(id).backend(Backend::Vulkan).case("no-card").kind(FindingKind::Caution),
         ];
     }
     let mut draft = FindingDraft::new(id).backend(Backend::Vulkan).affects(Affects::Run);
-    let came_along = case.facts.wsl.is_some() || (compute_only(case, Backend::Vulkan) && !wants(case));
-    if came_along && !is_asked(case, Backend::Vulkan) {
+    let is_incidental = case.facts.wsl.is_some() || (compute_only(case, Backend::Vulkan) && !wants(case));
+    if is_incidental && !is_asked(case, Backend::Vulkan) {
         draft = draft.kind(FindingKind::Note);
     }
     draft = with_runtime(case, Backend::Vulkan, draft);
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn older_headers_are_told_and_newer_ones_are_not() {
+    fn older_headers_are_reported_and_newer_ones_are_not() {
         for (headers, loader, kind) in [
             ("1.3.275", "1.3.275", None),
             ("1.3.296", "1.3.275", None),

@@ -1,23 +1,22 @@
-//! The codes of CUDA's errors, in whatever words a probe reports them: a number, a name, or the sentence that the runtime
-//! has for it.
+//! CUDA's error codes in the message of a failed probe: as a number, as a name, or as the text that the runtime has for it.
 
 use gpubuild_detect::finding::{Evidence, EvidenceKind};
 use gpubuild_host::{ProbeAnswer, ProbeStatus};
 
-/// What CUDA said instead of an answer.
+/// The error of a failed CUDA probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::checks) struct Said {
-    /// The code, where one is told.
+pub(in crate::checks) struct CudaError {
+    /// Error code, if the message contains one.
     pub(in crate::checks) code: Option<u32>,
-    /// The newest CUDA that the driver knows, as the driver writes it, where it is told.
+    /// Newest CUDA release that the driver supports, in the driver's format (12040 is 12.4), if the message contains it.
     pub(in crate::checks) driver_version: Option<u64>,
-    /// A function that the driver does not have.
+    /// A function that the driver lacks.
     pub(in crate::checks) missing_function: Option<String>,
-    /// Its own words.
+    /// The message.
     pub(in crate::checks) evidence: Evidence,
 }
 
-/// Code, name of the driver's enumeration, and a piece of the sentence that NVIDIA's libraries print for it.
+/// Code, name in the driver's enumeration, and a part of the text that NVIDIA's libraries print for it.
 /// Source: `CUresult` in cuda.h, `cudaGetErrorString`.
 const CODES: [(u32, &str, &str); 16] = [
     (3, "NOT_INITIALIZED", "initialization error"),
@@ -38,12 +37,12 @@ const CODES: [(u32, &str, &str); 16] = [
     (999, "UNKNOWN", "unknown error"),
 ];
 
-/// Reads a probe's words. `None` for one that answered.
-pub(super) fn said(probe: &ProbeAnswer) -> Option<Said> {
+/// Parses the message of a probe; `None` if the probe did not fail.
+pub(super) fn cuda_error(probe: &ProbeAnswer) -> Option<CudaError> {
     if probe.status != ProbeStatus::Failed {
         return None;
     }
-    Some(Said {
+    Some(CudaError {
         code: code(&probe.error),
         driver_version: driver_version(&probe.error),
         missing_function: missing_function(&probe.error),
@@ -53,7 +52,7 @@ pub(super) fn said(probe: &ProbeAnswer) -> Option<Said> {
 
 fn code(text: &str) -> Option<u32> {
     let upper = text.to_uppercase();
-    // Names first, the longest of those that fit: a text may have several numbers.
+    // Names take precedence, the longest first, because a message can contain several numbers.
     let by_name = CODES
         .iter()
         .filter(|(_, name, _)| {
@@ -112,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_in_the_words_of_many_programs() {
+    fn codes_are_parsed_from_messages() {
         for (text, expected) in [
             (
                 "cuInit answered 999: unknown; often /dev/nvidia-uvm is missing (driver version 12040)",
@@ -149,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_that_a_driver_lacks() {
+    fn missing_functions_are_parsed_from_messages() {
         for (text, expected) in [
             (
                 "cuDeviceGetUuid: /lib64/libcuda.so.1: undefined symbol: cuDeviceGetUuid",

@@ -1,4 +1,4 @@
-//! Device nodes, and variables that hide what is there.
+//! Device nodes, and variables that hide GPUs.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::facts::Vendor;
@@ -7,13 +7,13 @@ use gpubuild_detect::id;
 use gpubuild_detect::toolkit::{DeviceNode, NodeState};
 use gpubuild_host::Os;
 
-use super::view::View;
+use super::view::NvidiaView;
 use crate::DiagnosisCase;
 
-/// The driver is loaded and has no device nodes.
+/// The driver is loaded, but its device nodes are missing.
 pub(super) fn nodes(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let draft = || -> Option<FindingDraft> {
-        let view = View::new(case)?;
+        let view = NvidiaView::new(case)?;
         let reason = view.reason(id!("nv.device-nodes-missing"))?;
         let node = reason.values.get("node").cloned().unwrap_or_default();
         let driver = view.kernel_driver()?;
@@ -24,16 +24,16 @@ pub(super) fn nodes(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     draft().into_iter().collect()
 }
 
-/// A node that belongs to a group in which the user is not.
+/// A device node that this user cannot open.
 pub(super) fn permission(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
-    View::new(case).and_then(|view| permission_draft(&view)).into_iter().collect()
+    NvidiaView::new(case).and_then(|view| permission_draft(&view)).into_iter().collect()
 }
 
-fn permission_draft(view: &View<'_>) -> Option<FindingDraft> {
+fn permission_draft(view: &NvidiaView<'_>) -> Option<FindingDraft> {
     let denied: Vec<&DeviceNode> =
         view.runtime()?.nodes.iter().filter(|node| node.state == NodeState::Denied).collect();
     let node = *denied.first()?;
-    // In a container a node that nobody restricts is closed by the container itself; that has its own finding.
+    // In a container, a node without restrictions is blocked by the container itself, which has its own finding.
     let restricted = !view.case.signs.is_root && node.gid.is_some_and(|gid| gid != 0);
     if view.is_container() && !restricted {
         return None;
@@ -47,7 +47,7 @@ fn permission_draft(view: &View<'_>) -> Option<FindingDraft> {
     let mut draft = view
         .draft(id!("nv.device-permission"))
         .value("node", node.path.as_str())
-        .summary(format!("`{}` may not be opened by this user", node.path));
+        .summary(format!("this user cannot open `{}`", node.path));
     for node in &denied {
         let owner = node.gid.map(|gid| format!(", group {gid}")).unwrap_or_default();
         draft = draft.evidence(Evidence::file(node.path.as_str(), format!("permission denied{owner}")));
@@ -58,75 +58,75 @@ fn permission_draft(view: &View<'_>) -> Option<FindingDraft> {
     draft = draft.value("group", &group.name);
     let listed = system.user.as_ref().is_some_and(|user| group.members.contains(user));
     Some(if listed {
-        let line = format!("{} has {}", group.name, system.user.clone().unwrap_or_default());
+        let line = format!("{} contains {}", group.name, system.user.clone().unwrap_or_default());
         draft.evidence(Evidence::file("/etc/group", line)).case("relogin")
     } else {
         draft
     })
 }
 
-/// A variable that leaves CUDA no card.
+/// `CUDA_VISIBLE_DEVICES` hides all GPUs.
 pub(super) fn hidden(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
-    View::new(case).and_then(|view| hidden_draft(&view)).into_iter().collect()
+    NvidiaView::new(case).and_then(|view| hidden_draft(&view)).into_iter().collect()
 }
 
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
-fn hidden_draft(view: &View<'_>) -> Option<FindingDraft> {
+fn hidden_draft(view: &NvidiaView<'_>) -> Option<FindingDraft> {
     let value = view.case.env.get_raw(VISIBLE)?;
-    // Windows has no variables without a value.
+    // An empty variable does not exist on Windows.
     if value.is_empty() && view.case.facts.platform.os == Os::Windows {
         return None;
     }
-    // Cards that were shown have been counted by who knows more; but a value that is no card at all hides all of them
-    // from every program, whoever was asked without it.
+    // If the probe lists devices, the number of GPUs is not known here. A value that is not a GPU at all hides all of them from
+    // every program; the probe may have run without it.
     let unlimited = KnownDevice { count: None, uuids: None };
     if view.works() && why_none(value, &unlimited).is_none() {
         return None;
     }
     let known = KnownDevice {
         count: count(view),
-        uuids: view.cards.iter().map(|card| card.uuid.clone()).collect::<Option<Vec<_>>>(),
+        uuids: view.gpus.iter().map(|gpu| gpu.uuid.clone()).collect::<Option<Vec<_>>>(),
     };
     let proven = matches!(view.code(), Some(101));
     let why =
-        why_none(value, &known).or_else(|| proven.then(|| "names a card that is not there".to_owned()))?;
+        why_none(value, &known).or_else(|| proven.then(|| "names a GPU that does not exist".to_owned()))?;
     let mut draft = view
         .draft(id!("nv.device-hidden"))
         .value("variable", VISIBLE)
         .value("value", value)
         .value("why", why)
         .evidence(Evidence::env(VISIBLE, value));
-    let asked = view.case.asked.is_some_and(|asked| asked.contains(&Backend::Cuda));
-    if let Some(said) = view.said() {
-        draft = draft.evidence(said.evidence);
+    let is_requested = view.case.asked.is_some_and(|asked| asked.contains(&Backend::Cuda));
+    if let Some(cuda_error) = view.cuda_error() {
+        draft = draft.evidence(cuda_error.evidence);
     }
-    Some(if asked || view.shows_nothing() { draft.severity(Severity::Error) } else { draft })
+    Some(if is_requested || view.shows_nothing() { draft.severity(Severity::Error) } else { draft })
 }
 
-/// The cards that numbers and names can mean.
+/// The GPUs that the value can name.
 struct KnownDevice {
     count: Option<usize>,
     uuids: Option<Vec<String>>,
 }
 
-/// How many cards a program here can number. Unknown under WSL, whose one device may be several cards.
-fn count(view: &View<'_>) -> Option<usize> {
+/// Number of GPUs that a program can use. Unknown under WSL, whose one device node can be several GPUs.
+fn count(view: &NvidiaView<'_>) -> Option<usize> {
     if view.case.facts.wsl.is_some() {
         return None;
     }
     if view.is_container() {
-        let is_card = |evidence: &&Evidence| {
+        let is_gpu = |evidence: &&Evidence| {
             let number = evidence.place.strip_prefix("/dev/nvidia").unwrap_or_default();
             !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
         };
-        let nodes = view.case.signs.container.nvidia_nodes.iter().filter(is_card).count();
+        let nodes = view.case.signs.container.nvidia_nodes.iter().filter(is_gpu).count();
         return (nodes > 0).then_some(nodes);
     }
-    Some(view.cards.iter().filter(|card| card.vendor == Vendor::Nvidia).count())
+    Some(view.gpus.iter().filter(|gpu| gpu.vendor == Vendor::Nvidia).count())
 }
 
-/// Why a value leaves no card; `None` if it leaves one. Cards count up to the first word that means none.
+/// Why a value hides all GPUs; `None` if it does not. CUDA uses the entries before the first invalid one.
 fn why_none(value: &str, known: &KnownDevice) -> Option<String> {
     let first = value.split(',').next().unwrap_or_default().trim();
     if value.trim().is_empty() {
@@ -136,8 +136,8 @@ fn why_none(value: &str, known: &KnownDevice) -> Option<String> {
         return match known.count {
             _ if number < 0 => Some(format!("is `{first}`")),
             Some(count) if usize::try_from(number).is_ok_and(|number| number >= count) => {
-                let cards = if count == 1 { "one card".to_owned() } else { format!("{count} cards") };
-                Some(format!("begins with number {number}, and there is {cards}, numbered from 0"))
+                let gpus = if count == 1 { "is one GPU".to_owned() } else { format!("are {count} GPUs") };
+                Some(format!("begins with number {number}, and there {gpus}, numbered from 0"))
             }
             _ => repeated(value),
         };
@@ -149,16 +149,16 @@ fn why_none(value: &str, known: &KnownDevice) -> Option<String> {
     if upper.starts_with("GPU-") {
         let uuids = known.uuids.as_ref()?;
         let matches = uuids.iter().any(|uuid| uuid.to_uppercase().starts_with(&upper));
-        return (!matches).then(|| format!("names `{first}`, and no card has this id"));
+        return (!matches).then(|| format!("names `{first}`, and no GPU has this id"));
     }
-    Some(format!("is `{first}`, which is no card"))
+    Some(format!("is `{first}`, which is not a GPU"))
 }
 
-/// A card that is named twice makes CUDA refuse the whole list.
+/// CUDA rejects a list that names a GPU twice.
 fn repeated(value: &str) -> Option<String> {
-    let words: Vec<&str> = value.split(',').map(str::trim).collect();
-    let twice = words.iter().enumerate().find(|(index, word)| words[..*index].contains(word))?.1;
-    Some(format!("names card {twice} twice"))
+    let entries: Vec<&str> = value.split(',').map(str::trim).collect();
+    let twice = entries.iter().enumerate().find(|(index, entry)| entries[..*index].contains(entry))?.1;
+    Some(format!("names GPU {twice} twice"))
 }
 
 #[cfg(test)]
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_that_leave_no_card() {
+    fn values_that_hide_all_gpus_are_recognised() {
         let known = KnownDevice {
             count: Some(2),
             uuids: Some(vec!["GPU-0a1b2c3d-0000".to_owned(), "GPU-ffff".to_owned()]),

@@ -1,18 +1,18 @@
-//! Programs get the wrong library, or none.
+//! Programs load a wrong library of the driver, or find none.
 
 use gpubuild_detect::facts::Vendor;
 use gpubuild_detect::finding::{Affects, Evidence, EvidenceKind, FindingDraft, Severity};
 use gpubuild_detect::id;
 use gpubuild_host::Os;
 
-use super::view::View;
+use super::view::NvidiaView;
 use crate::DiagnosisCase;
 use crate::signs::nvidia::{Collision, DriverLibrary, DriverOrigin};
 
-/// The kernel part of the driver without its libraries.
+/// The kernel module is loaded, but the driver's libraries are missing.
 pub(super) fn library_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let draft = || -> Option<FindingDraft> {
-        let view = View::new(case)?;
+        let view = NvidiaView::new(case)?;
         view.reason(id!("nv.driver.library-missing"))?;
         let library = if case.facts.platform.os == Os::Windows { "nvcuda.dll" } else { "libcuda.so.1" };
         let mut draft = view
@@ -35,12 +35,12 @@ pub(super) fn library_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     draft().into_iter().collect()
 }
 
-/// Module and libraries of two versions.
+/// The kernel module and the libraries have different versions.
 pub(super) fn mismatch(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
-    View::new(case).and_then(|view| mismatch_draft(&view)).into_iter().collect()
+    NvidiaView::new(case).and_then(|view| mismatch_draft(&view)).into_iter().collect()
 }
 
-fn mismatch_draft(view: &View<'_>) -> Option<FindingDraft> {
+fn mismatch_draft(view: &NvidiaView<'_>) -> Option<FindingDraft> {
     let libraries = &view.signs.libraries;
     let kernel = view.kernel_version()?;
     let differs = |copy: &&DriverLibrary| copy.version.as_ref().is_some_and(|version| version != kernel);
@@ -52,21 +52,21 @@ fn mismatch_draft(view: &View<'_>) -> Option<FindingDraft> {
         .filter(differs)
         .filter(|copy| own(copy) || (copy.origin == DriverOrigin::Compatibility && older(copy)))
         .or_else(|| libraries.management.as_ref().filter(own).filter(differs));
-    let told = view.reason(id!("nv.driver.lib-mismatch")).is_some();
+    let is_reported = view.reason(id!("nv.driver.lib-mismatch")).is_some();
     let code = matches!(view.code(), Some(803));
-    if !told && (!code && wrong.is_none() || view.works()) {
+    if !is_reported && (!code && wrong.is_none() || view.works()) {
         return None;
     }
     let mut draft = view
         .draft(id!("nv.driver.lib-mismatch"))
         .value("kernel", kernel.to_string())
         .evidence(Evidence::file("/proc/driver/nvidia/version", kernel.to_string()));
-    if let Some(said) = view.said().filter(|_| code) {
-        draft = draft.evidence(said.evidence);
+    if let Some(cuda_error) = view.cuda_error().filter(|_| code) {
+        draft = draft.evidence(cuda_error.evidence);
     }
     let Some(wrong) = wrong else {
         return Some(draft.summary(format!(
-            "the driver's libraries are of another version than the loaded kernel module {kernel}"
+            "the driver's libraries and the loaded kernel module {kernel} have different versions"
         )));
     };
     let version = wrong.version.as_ref().map(ToString::to_string).unwrap_or_default();
@@ -76,7 +76,7 @@ fn mismatch_draft(view: &View<'_>) -> Option<FindingDraft> {
         .evidence(Evidence::file(wrong.real.as_str(), &version));
     let folder = wrong.path.parent().map(|folder| folder.to_string()).unwrap_or_default();
     draft = draft.value("folder", folder);
-    // The right one is there as well, behind the wrong one.
+    // The right library exists too, later in the search order.
     let right = libraries.copies.iter().find(|copy| copy.version.as_ref() == Some(kernel));
     Some(match right {
         Some(right) => draft
@@ -88,32 +88,32 @@ fn mismatch_draft(view: &View<'_>) -> Option<FindingDraft> {
     })
 }
 
-/// NVIDIA's libraries for older drivers, which only compute cards take.
+/// NVIDIA's compatibility libraries for older drivers are loaded, which only compute GPUs support.
 pub(super) fn compatibility(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
-    View::new(case).and_then(|view| compatibility_draft(&view)).into_iter().collect()
+    NvidiaView::new(case).and_then(|view| compatibility_draft(&view)).into_iter().collect()
 }
 
-fn compatibility_draft(view: &View<'_>) -> Option<FindingDraft> {
+fn compatibility_draft(view: &NvidiaView<'_>) -> Option<FindingDraft> {
     let driver = view.signs.libraries.driver.as_ref();
     let copy = driver.filter(|copy| copy.origin == DriverOrigin::Compatibility);
     let newer = |copy: &&DriverLibrary| match (&copy.version, view.kernel_version()) {
         (Some(library), Some(kernel)) => library > kernel,
-        // Without a version in the name the toolkit's own tells.
+        // Without a version in the file name, the release of the toolkit decides.
         (None, Some(_)) => match (&copy.release, view.driver_cuda()) {
             (Some(release), Some((cuda, _))) => *release > cuda,
             _ => false,
         },
         (_, None) => false,
     };
-    let consumer = view.cards.iter().all(|card| is_consumer_card(&card.name));
-    let told = view.code() == Some(804);
-    // Libraries newer than the module without such a package: an update is half done.
-    let half = told && copy.is_none() && mismatch_draft(view).is_some();
-    if half || !(told || (consumer && copy.is_some_and(|copy| newer(&copy)))) || view.works() {
+    let consumer = view.gpus.iter().all(|gpu| is_consumer_gpu(&gpu.name));
+    let is_reported = view.code() == Some(804);
+    // Libraries newer than the module, without a compatibility package: an incomplete driver update.
+    let is_partial = is_reported && copy.is_none() && mismatch_draft(view).is_some();
+    if is_partial || !(is_reported || (consumer && copy.is_some_and(|copy| newer(&copy)))) || view.works() {
         return None;
     }
     let mut draft = view.draft(id!("nv.compat-on-geforce"));
-    let name = view.cards.first().map(|card| card.name.clone()).unwrap_or_default();
+    let name = view.gpus.first().map(|gpu| gpu.name.clone()).unwrap_or_default();
     draft = draft.value("card", name);
     if let Some(copy) = copy {
         let folder = copy.path.parent().map(|folder| folder.to_string()).unwrap_or_default();
@@ -127,8 +127,8 @@ fn compatibility_draft(view: &View<'_>) -> Option<FindingDraft> {
         draft = draft.value("kernel", kernel.to_string());
         draft = draft.evidence(Evidence::file("/proc/driver/nvidia/version", kernel.to_string()));
     }
-    if let Some(said) = view.said().filter(|_| told) {
-        draft = draft.evidence(said.evidence);
+    if let Some(cuda_error) = view.cuda_error().filter(|_| is_reported) {
+        draft = draft.evidence(cuda_error.evidence);
     }
     let set = view.case.env.get("LD_LIBRARY_PATH").filter(|list| list.contains("compat"));
     Some(match set {
@@ -137,15 +137,15 @@ fn compatibility_draft(view: &View<'_>) -> Option<FindingDraft> {
     })
 }
 
-/// Cards that NVIDIA sells to gamers: the only ones of which it is certain that they take no compatibility libraries.
-fn is_consumer_card(name: &str) -> bool {
+/// Whether a GPU is a consumer product. Only of these it is certain that they do not support the compatibility libraries.
+fn is_consumer_gpu(name: &str) -> bool {
     ["GeForce", "TITAN", "GTX"].iter().any(|word| name.contains(word))
 }
 
-/// CUDA's own libraries in several versions.
+/// CUDA's own libraries exist in several versions on one search path.
 pub(super) fn mixed(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let collisions = &case.signs.nvidia.libraries.collisions;
-    let has_card = case.facts.gpus.iter().any(|gpu| gpu.vendor == Vendor::Nvidia);
+    let has_gpu = case.facts.gpus.iter().any(|gpu| gpu.vendor == Vendor::Nvidia);
     let Some(first) = collisions.iter().find(|one| one.hides_newer).or(collisions.first()) else {
         return Vec::new();
     };
@@ -167,18 +167,19 @@ pub(super) fn mixed(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     if first.hides_newer {
         draft = draft.case("wheel").severity(Severity::Error);
     }
-    if !has_card {
+    if !has_gpu {
         draft = draft.severity(Severity::Info);
     }
     vec![draft]
 }
 
-/// The stub says itself what it is, wherever the loader found it.
+/// The library that the loader found is the stub, as its error code shows.
 pub(super) fn stub(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let draft = || -> Option<FindingDraft> {
-        let view = View::new(case)?;
-        let said = view.said().filter(|said| said.code == Some(34))?;
-        let draft = view.draft(id!("cuda.stub-at-runtime")).affects(Affects::Run).evidence(said.evidence);
+        let view = NvidiaView::new(case)?;
+        let cuda_error = view.cuda_error().filter(|cuda_error| cuda_error.code == Some(34))?;
+        let draft =
+            view.draft(id!("cuda.stub-at-runtime")).affects(Affects::Run).evidence(cuda_error.evidence);
         let copy = view.signs.libraries.driver.as_ref();
         Some(
             copy.into_iter()
@@ -188,23 +189,23 @@ pub(super) fn stub(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     draft().into_iter().collect()
 }
 
-/// A function that the driver does not have yet.
+/// A function that the driver lacks.
 pub(super) fn symbol(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
-    View::new(case).and_then(|view| symbol_draft(&view)).into_iter().collect()
+    NvidiaView::new(case).and_then(|view| symbol_draft(&view)).into_iter().collect()
 }
 
-fn symbol_draft(view: &View<'_>) -> Option<FindingDraft> {
-    if let Some(said) = view.said()
-        && let Some(function) = &said.missing_function
+fn symbol_draft(view: &NvidiaView<'_>) -> Option<FindingDraft> {
+    if let Some(cuda_error) = view.cuda_error()
+        && let Some(function) = &cuda_error.missing_function
     {
         let mut draft =
-            view.draft(id!("nv.symbol-too-new")).value("function", function).evidence(said.evidence);
+            view.draft(id!("nv.symbol-too-new")).value("function", function).evidence(cuda_error.evidence);
         if let Some((cuda, evidence)) = view.driver_cuda() {
             draft = draft.value("driver_cuda", cuda.release()).evidence(evidence);
         }
         return Some(draft);
     }
-    // What the Rust crate `cudarc` is built for, which it takes at its word: 12080 is 12.8.
+    // The CUDA release that the Rust crate `cudarc` is built for, which it does not verify: 12080 is 12.8.
     let variable = "CUDARC_CUDA_VERSION";
     let set = view.case.env.get(variable)?;
     let number: u64 = set.trim().parse().ok()?;

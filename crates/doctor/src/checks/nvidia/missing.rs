@@ -1,4 +1,4 @@
-//! No driver drives the card: why not.
+//! No NVIDIA driver controls the GPU: the causes.
 
 use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::finding::{Evidence, EvidenceKind, FindingDraft, Severity};
@@ -6,14 +6,14 @@ use gpubuild_detect::id;
 use gpubuild_detect::toolkit::description::DeviceRow;
 use gpubuild_host::Os;
 
-use super::view::View;
+use super::view::NvidiaView;
 use crate::DiagnosisCase;
 use crate::signs::nvidia::ModuleSigns;
 
-/// Where packages put modules that the distribution has signed with a key that every firmware of its knows.
+/// Folder of modules that the distribution has signed with a key that Secure Boot accepts.
 const SIGNED: &str = "/kernel/nvidia";
 
-/// Firmware that loads signed modules only, and a module that somebody built here.
+/// Secure Boot is enabled, and the module was built on this machine.
 pub(super) fn secure_boot(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     found(secure_boot_draft(case))
 }
@@ -36,7 +36,7 @@ fn secure_boot_draft(case: &DiagnosisCase<'_>) -> Option<FindingDraft> {
     Some(if kernels.uses_akmods() { draft.case("akmods") } else { draft })
 }
 
-/// The module is there for another kernel, or could be built, and is not there for the running one.
+/// The running kernel has no module, although another kernel has one or sources are installed.
 pub(super) fn not_built(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     found(not_built_draft(case))
 }
@@ -82,12 +82,12 @@ fn built(draft: FindingDraft, akmods: bool, builds: bool) -> FindingDraft {
     match (akmods, builds) {
         (true, _) => draft.case("akmods"),
         (false, true) => draft.case("dkms"),
-        // Neither: the installer that was run by hand.
+        // Neither: the module comes from NVIDIA's installer.
         (false, false) => draft,
     }
 }
 
-/// Ubuntu's package of modules that need not be built: `kernel/nvidia-535srv-open` is `linux-modules-nvidia-535-server-open`.
+/// Ubuntu's package of prebuilt modules: `kernel/nvidia-535srv-open` is `linux-modules-nvidia-535-server-open`.
 fn prebuilt(kernel: &ModuleSigns) -> Option<String> {
     let place = kernel.modules.iter().find_map(|module| module.as_str().split_once("/kernel/nvidia-"))?.1;
     let name = place.split('/').next()?;
@@ -97,13 +97,13 @@ fn prebuilt(kernel: &ModuleSigns) -> Option<String> {
     (digits > 0).then(|| format!("linux-modules-nvidia-{}{server}{open}", &name[..digits]))
 }
 
-/// A driver that no longer drives these cards, which the verdict does not see because it is not loaded.
+/// The installed driver no longer supports these GPUs. The verdict does not contain this if the driver is not loaded.
 pub(super) fn unsupported(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     found(unsupported_draft(case))
 }
 
 fn unsupported_draft(case: &DiagnosisCase<'_>) -> Option<FindingDraft> {
-    let view = View::new(case)?;
+    let view = NvidiaView::new(case)?;
     let (row, version) = match view.reason(id!("nv.driver.branch-dropped")) {
         Some(_) => dropped(&view)?,
         None => dropped(&unloaded(case)?)?,
@@ -117,14 +117,14 @@ fn unsupported_draft(case: &DiagnosisCase<'_>) -> Option<FindingDraft> {
         .value("last", &last)
         .evidence(Evidence::file("driver", version))
         .summary(format!(
-            "the installed driver no longer drives this card: {last} is the last branch for {}",
-            view.cards.first()?.name
+            "the installed driver no longer supports this GPU: {last} is the last branch for {}",
+            view.gpus.first()?.name
         ));
     Some(if last == "580" { draft } else { draft.case("older") })
 }
 
-/// The row by which the driver on disk or in the kernel leaves out every card, and that driver.
-fn dropped<'a>(view: &View<'a>) -> Option<(&'a DeviceRow, String)> {
+/// The table row by which the driver on disk or in the kernel supports none of the GPUs, and the driver's version.
+fn dropped<'a>(view: &NvidiaView<'a>) -> Option<(&'a DeviceRow, String)> {
     let version = view.driver_version()?;
     let description = view.description()?;
     let rows: Option<Vec<&DeviceRow>> = view
@@ -135,15 +135,15 @@ fn dropped<'a>(view: &View<'a>) -> Option<(&'a DeviceRow, String)> {
     Some((rows?.first().copied()?, version.to_string()))
 }
 
-/// A card without any driver.
+/// The GPU has no driver.
 pub(super) fn missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
-    found(View::new(case).and_then(|view| match case.facts.platform.os {
+    found(NvidiaView::new(case).and_then(|view| match case.facts.platform.os {
         Os::Windows => missing_on_windows(&view),
         _ => missing_draft(&view),
     }))
 }
 
-fn missing_draft(view: &View<'_>) -> Option<FindingDraft> {
+fn missing_draft(view: &NvidiaView<'_>) -> Option<FindingDraft> {
     let not_ready = view.code() == Some(3) && !view.is_loaded() && view.case.facts.platform.os == Os::Linux;
     if view.reason(id!("nv.driver.missing")).is_none() && !not_ready {
         return None;
@@ -159,13 +159,13 @@ fn missing_draft(view: &View<'_>) -> Option<FindingDraft> {
         }
         return Some(draft.case("unloaded"));
     }
-    Some(by_age(view, draft))
+    Some(by_generation(view, draft))
 }
 
-/// Which driver a card takes: cards before Turing stay with a legacy branch.
-fn by_age(view: &View<'_>, draft: FindingDraft) -> FindingDraft {
+/// Selects the text by generation: GPUs before Turing need a legacy branch.
+fn by_generation(view: &NvidiaView<'_>, draft: FindingDraft) -> FindingDraft {
     let number = |arch: &str| arch.trim_start_matches("sm_").parse::<u32>().ok();
-    let newest = view.cards.iter().filter_map(|card| number(card.arch.as_deref()?)).max();
+    let newest = view.gpus.iter().filter_map(|gpu| number(gpu.arch.as_deref()?)).max();
     match newest {
         Some(..=29) => draft.value("last", "390").case("older"),
         Some(30..=49) => draft.value("last", "470").case("older"),
@@ -174,7 +174,7 @@ fn by_age(view: &View<'_>, draft: FindingDraft) -> FindingDraft {
     }
 }
 
-fn missing_on_windows(view: &View<'_>) -> Option<FindingDraft> {
+fn missing_on_windows(view: &NvidiaView<'_>) -> Option<FindingDraft> {
     view.reason(id!("nv.driver.library-missing"))?;
     let has_driver =
         view.case.facts.drivers.iter().any(|driver| {
@@ -186,39 +186,39 @@ fn missing_on_windows(view: &View<'_>) -> Option<FindingDraft> {
     })
 }
 
-/// The free driver, which has no CUDA.
+/// The GPU is controlled by nouveau, which does not support CUDA.
 pub(super) fn nouveau(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     found(nouveau_draft(case))
 }
 
 fn nouveau_draft(case: &DiagnosisCase<'_>) -> Option<FindingDraft> {
-    let view = View::new(case)?;
+    let view = NvidiaView::new(case)?;
     view.reason(id!("nv.driver.nouveau"))?;
     let draft = view.draft(id!("nv.driver.nouveau"));
     let draft = match view.signs.kernels.running.modules.first() {
         Some(module) => draft.evidence(Evidence::file(module.as_str(), "present")).case("installed"),
-        None => by_age(&view, draft),
+        None => by_generation(&view, draft),
     };
     Some(if view.is_secondary() { draft.severity(Severity::Info) } else { draft })
 }
 
-/// A card that is kept for a virtual machine.
+/// The GPU is reserved for a virtual machine.
 pub(super) fn vfio(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     found(vfio_draft(case))
 }
 
 fn vfio_draft(case: &DiagnosisCase<'_>) -> Option<FindingDraft> {
-    let view = View::new(case)?;
+    let view = NvidiaView::new(case)?;
     view.reason(id!("nv.driver.vfio"))?;
-    let address = view.cards.iter().find_map(|card| card.pci.clone()).unwrap_or_default();
+    let address = view.gpus.iter().find_map(|gpu| gpu.pci.clone()).unwrap_or_default();
     let draft = view.draft(id!("nv.driver.vfio")).value("address", address);
     Some(if view.is_secondary() { draft.severity(Severity::Info) } else { draft })
 }
 
-/// The wrong one of the two kinds of kernel modules.
+/// The kernel module is of the wrong flavour: open or proprietary.
 pub(super) fn flavour(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let draft = |id: DiagnosticId| -> Option<FindingDraft> {
-        let view = View::new(case)?;
+        let view = NvidiaView::new(case)?;
         view.reason(id)?;
         let line = if id == "nv.driver.open-required" {
             "a proprietary kernel module"
@@ -237,10 +237,10 @@ pub(super) fn flavour(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         .collect()
 }
 
-/// A Linux machine whose card no driver of NVIDIA drives.
-fn unloaded<'a>(case: &'a DiagnosisCase<'a>) -> Option<View<'a>> {
-    let view = View::of_linux_machine(case)?;
-    let reserved = view.cards.iter().all(|card| card.kernel_driver.as_deref() == Some("vfio-pci"));
+/// A Linux host on which no NVIDIA driver is loaded and the GPUs are not reserved for virtual machines.
+fn unloaded<'a>(case: &'a DiagnosisCase<'a>) -> Option<NvidiaView<'a>> {
+    let view = NvidiaView::of_linux_machine(case)?;
+    let reserved = view.gpus.iter().all(|gpu| gpu.kernel_driver.as_deref() == Some("vfio-pci"));
     (!view.is_loaded() && !reserved && !view.works()).then_some(view)
 }
 
@@ -254,7 +254,7 @@ mod tests {
     use gpubuild_host::{HostPath, PathRules};
 
     #[test]
-    fn ubuntu_s_packages_of_modules() {
+    fn ubuntu_packages_are_derived_from_module_paths() {
         for (place, expected) in [
             ("kernel/nvidia-535/nvidia.ko", Some("linux-modules-nvidia-535")),
             ("kernel/nvidia-550srv/nvidia.ko.zst", Some("linux-modules-nvidia-550-server")),

@@ -1,5 +1,5 @@
-//! NVIDIA's driver: whether there is one, whether it is loaded, whether programs get the right libraries of it, and what it
-//! says itself when it is asked.
+//! NVIDIA's driver: whether it is installed and loaded, whether programs load the right libraries, and what the CUDA probe
+//! reports.
 
 mod codes;
 mod devices;
@@ -13,7 +13,7 @@ use gpubuild_detect::id;
 
 use super::DoctorCheck;
 
-pub(in crate::checks) use view::View;
+pub(in crate::checks) use view::NvidiaView;
 
 /// The checks of this family.
 pub(super) const CHECKS: &[DoctorCheck] = &[

@@ -1,24 +1,24 @@
-//! A driver that is there and does not run: switches without their manager, a missing module, sleep. And Jetson.
+//! A driver that is installed but does not work: NVSwitches without their manager, a missing module, suspend. Also Jetson.
 
 use gpubuild_detect::finding::{Evidence, FindingDraft};
 use gpubuild_detect::id;
 use gpubuild_detect::toolkit::NodeState;
 
-use super::view::View;
+use super::view::NvidiaView;
 use crate::DiagnosisCase;
 
-/// NVSwitches without the program that sets them up.
+/// NVSwitches without the running program that initialises them.
 pub(super) fn fabric(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
-    View::new(case).and_then(|view| fabric_draft(&view)).into_iter().collect()
+    NvidiaView::new(case).and_then(|view| fabric_draft(&view)).into_iter().collect()
 }
 
-fn fabric_draft(view: &View<'_>) -> Option<FindingDraft> {
+fn fabric_draft(view: &NvidiaView<'_>) -> Option<FindingDraft> {
     let fabric = &view.signs.system.fabric;
-    let said = view.said().filter(|said| said.code == Some(802));
+    let cuda_error = view.cuda_error().filter(|cuda_error| cuda_error.code == Some(802));
     let managed = fabric.running.is_some() || (fabric.installed.is_some() && fabric.enabled.is_some());
-    // The manager runs beside the containers of a machine, where none of them sees it.
+    // The manager runs on the host, where containers cannot see it.
     let by_files = !fabric.switches.is_empty() && !managed && !view.is_container() && view.is_loaded();
-    if view.works() || !(said.is_some() || by_files) {
+    if view.works() || !(cuda_error.is_some() || by_files) {
         return None;
     }
     let mut draft = view.draft(id!("nv.fabricmanager"));
@@ -29,7 +29,7 @@ fn fabric_draft(view: &View<'_>) -> Option<FindingDraft> {
         draft = draft.value("version", version.to_string());
     }
     draft = fabric.switches.iter().take(2).cloned().fold(draft, FindingDraft::evidence);
-    draft = said.into_iter().fold(draft, |draft, said| draft.evidence(said.evidence));
+    draft = cuda_error.into_iter().fold(draft, |draft, cuda_error| draft.evidence(cuda_error.evidence));
     match &fabric.installed {
         Some(installed) => {
             draft = draft.evidence(installed.clone());
@@ -42,17 +42,18 @@ fn fabric_draft(view: &View<'_>) -> Option<FindingDraft> {
     }
 }
 
-/// The device through which CUDA manages memory.
+/// The device through which CUDA manages memory is missing.
 pub(super) fn uvm(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
-    View::new(case).and_then(|view| uvm_draft(&view)).into_iter().collect()
+    NvidiaView::new(case).and_then(|view| uvm_draft(&view)).into_iter().collect()
 }
 
 const UVM: &str = "/dev/nvidia-uvm";
 
-fn uvm_draft(view: &View<'_>) -> Option<FindingDraft> {
+fn uvm_draft(view: &NvidiaView<'_>) -> Option<FindingDraft> {
     let missing = view.node(UVM).is_some_and(|node| node.state == NodeState::Missing);
-    let said = view.said().filter(|said| said.code == Some(999) && missing && view.is_loaded());
-    if view.reason(id!("nv.uvm-missing")).is_none() && said.is_none() {
+    let cuda_error =
+        view.cuda_error().filter(|cuda_error| cuda_error.code == Some(999) && missing && view.is_loaded());
+    if view.reason(id!("nv.uvm-missing")).is_none() && cuda_error.is_none() {
         return None;
     }
     let mut draft = view.draft(id!("nv.uvm-missing")).evidence(Evidence::file(UVM, "absent"));
@@ -60,26 +61,26 @@ fn uvm_draft(view: &View<'_>) -> Option<FindingDraft> {
     let module = view.signs.system.uvm.clone();
     let loaded = module.is_some();
     draft = draft.evidence(module.unwrap_or_else(|| Evidence::file("/sys/module/nvidia_uvm", "absent")));
-    draft = said.into_iter().fold(draft, |draft, said| draft.evidence(said.evidence));
+    draft = cuda_error.into_iter().fold(draft, |draft, cuda_error| draft.evidence(cuda_error.evidence));
     Some(if loaded { draft } else { draft.case("unloaded") })
 }
 
-/// The driver's memory management does not survive that the machine slept.
+/// The driver's memory management fails after the machine was suspended.
 pub(super) fn sleep(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
-    View::new(case).and_then(|view| sleep_draft(&view)).into_iter().collect()
+    NvidiaView::new(case).and_then(|view| sleep_draft(&view)).into_iter().collect()
 }
 
-fn sleep_draft(view: &View<'_>) -> Option<FindingDraft> {
-    let said = view.said().filter(|said| said.code == Some(999))?;
+fn sleep_draft(view: &NvidiaView<'_>) -> Option<FindingDraft> {
+    let cuda_error = view.cuda_error().filter(|cuda_error| cuda_error.code == Some(999))?;
     let opens = view.node(UVM).is_none_or(|node| node.state == NodeState::Opens);
-    let sleeps = &view.signs.system.sleeps;
-    let never = sleeps.as_ref().is_some_and(|(count, _)| *count == 0);
-    // Other causes of this error have other signs; without sleep the driver's own words have to do.
+    let suspends = &view.signs.system.suspends;
+    let never = suspends.as_ref().is_some_and(|(count, _)| *count == 0);
+    // Other causes of this error have other signs. If the number of suspends is unknown, the error code has to suffice.
     if !opens || never || view.case.facts.wsl.is_some() {
         return None;
     }
-    let mut draft = view.draft(id!("nv.suspend")).evidence(said.evidence);
-    if let Some((count, evidence)) = sleeps {
+    let mut draft = view.draft(id!("nv.suspend")).evidence(cuda_error.evidence);
+    if let Some((count, evidence)) = suspends {
         let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
         draft = draft.value("times", times).evidence(evidence.clone());
     } else {
@@ -92,14 +93,14 @@ fn sleep_draft(view: &View<'_>) -> Option<FindingDraft> {
     Some(draft)
 }
 
-/// Linux for Tegra, where much is in another place.
+/// A note about Linux for Tegra, whose layout differs from other systems.
 pub(super) fn jetson(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let draft = || -> Option<FindingDraft> {
-        let view = View::new(case)?;
+        let view = NvidiaView::new(case)?;
         let tegra = view.signs.system.tegra.clone()?;
-        let card = view.cards.iter().find(|card| card.integrated == Some(true))?;
-        let number = card.arch.as_deref().map(|arch| arch.trim_start_matches("sm_").to_owned());
-        let draft = FindingDraft::new(id!("nv.jetson")).value("model", &card.name).evidence(tegra);
+        let gpu = view.gpus.iter().find(|gpu| gpu.integrated == Some(true))?;
+        let number = gpu.arch.as_deref().map(|arch| arch.trim_start_matches("sm_").to_owned());
+        let draft = FindingDraft::new(id!("nv.jetson")).value("model", &gpu.name).evidence(tegra);
         Some(number.into_iter().fold(draft, |draft, number| draft.value("number", number)))
     };
     draft().into_iter().collect()

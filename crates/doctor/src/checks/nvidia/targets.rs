@@ -1,22 +1,22 @@
-//! What is built here and what the driver can run: versions and architectures.
+//! Compares the releases and architectures of builds on this machine with what the driver can run.
 
 use gpubuild_core::arch::{CudaArch, CudaCode};
 use gpubuild_detect::finding::{Evidence, FindingDraft, Severity};
 use gpubuild_detect::id;
 
-use super::view::View;
+use super::view::NvidiaView;
 use crate::DiagnosisCase;
 
-/// Variables that name the architectures which builds are made for.
+/// Variables that select the architectures of builds.
 const LISTS: [&str; 3] = ["CUDAARCHS", "TORCH_CUDA_ARCH_LIST", "CUDA_COMPUTE_CAP"];
 
-/// The driver is of an older major version of CUDA than the toolkit.
+/// The driver supports only an older major release of CUDA than the toolkit's.
 pub(super) fn too_old(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
-    View::new(case).and_then(|view| too_old_draft(&view)).into_iter().collect()
+    NvidiaView::new(case).and_then(|view| too_old_draft(&view)).into_iter().collect()
 }
 
-fn too_old_draft(view: &View<'_>) -> Option<FindingDraft> {
-    let said = view.said().filter(|said| matches!(said.code, Some(35 | 36)));
+fn too_old_draft(view: &NvidiaView<'_>) -> Option<FindingDraft> {
+    let cuda_error = view.cuda_error().filter(|cuda_error| matches!(cuda_error.code, Some(35 | 36)));
     let toolkit = view.toolkit().and_then(|copy| Some((copy.version()?, copy)));
     let cuda = view.driver_cuda();
     let by_files = view.reason(id!("nv.driver.too-old")).is_some();
@@ -30,7 +30,7 @@ fn too_old_draft(view: &View<'_>) -> Option<FindingDraft> {
         (Some((release, _)), Some((cuda, _))) => cuda.major() < release.major(),
         _ => false,
     };
-    if said.is_none() && !by_files && (!older || compatible) {
+    if cuda_error.is_none() && !by_files && (!older || compatible) {
         return None;
     }
     let mut draft = view.draft(id!("nv.driver.too-old"));
@@ -40,7 +40,7 @@ fn too_old_draft(view: &View<'_>) -> Option<FindingDraft> {
     });
     let driver = view.driver_version().map(|version| version.to_string());
     let driver = driver.or_else(|| Some(format!("for CUDA {}", cuda.as_ref()?.0.release())));
-    let driver = driver.unwrap_or_else(|| "here".to_owned());
+    let driver = driver.unwrap_or_else(|| "on this machine".to_owned());
     draft = draft.value("driver", &driver);
     if let Some((release, floor)) = floor {
         draft = draft
@@ -48,7 +48,7 @@ fn too_old_draft(view: &View<'_>) -> Option<FindingDraft> {
             .value("floor", &floor)
             .summary(format!("driver {driver} is older than CUDA {release} needs ({floor})"));
     } else {
-        draft = draft.summary("the driver is older than the CUDA that programs here were built with");
+        draft = draft.summary("the driver is older than the CUDA release that programs were built with");
     }
     if let Some((release, copy)) = toolkit {
         draft = draft.evidence(Evidence::file(copy.root.as_str(), release.to_string()));
@@ -57,16 +57,16 @@ fn too_old_draft(view: &View<'_>) -> Option<FindingDraft> {
         draft.evidence(Evidence::file("/proc/driver/nvidia/version", version.to_string()))
     });
     draft = cuda.into_iter().fold(draft, |draft, (_, evidence)| draft.evidence(evidence));
-    Some(said.into_iter().fold(draft, |draft, said| draft.evidence(said.evidence)))
+    Some(cuda_error.into_iter().fold(draft, |draft, cuda_error| draft.evidence(cuda_error.evidence)))
 }
 
-/// PTX of a newer toolkit than the driver's compiler knows.
+/// The toolkit's PTX is newer than the driver's compiler supports.
 pub(super) fn ptx(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
-    View::new(case).and_then(|view| ptx_draft(&view)).into_iter().collect()
+    NvidiaView::new(case).and_then(|view| ptx_draft(&view)).into_iter().collect()
 }
 
-fn ptx_draft(view: &View<'_>) -> Option<FindingDraft> {
-    let said = view.said().filter(|said| said.code == Some(222));
+fn ptx_draft(view: &NvidiaView<'_>) -> Option<FindingDraft> {
+    let cuda_error = view.cuda_error().filter(|cuda_error| cuda_error.code == Some(222));
     let cuda = view.driver_cuda();
     let toolkit = view.toolkit().and_then(|copy| Some((copy.version()?.clone(), copy.root.to_string())));
     let newer = match (&toolkit, &cuda) {
@@ -75,7 +75,7 @@ fn ptx_draft(view: &View<'_>) -> Option<FindingDraft> {
         }
         _ => false,
     };
-    if said.is_none() && !newer {
+    if cuda_error.is_none() && !newer {
         return None;
     }
     let mut draft = view.draft(id!("nv.ptx.too-new"));
@@ -89,10 +89,10 @@ fn ptx_draft(view: &View<'_>) -> Option<FindingDraft> {
     if let Some((release, root)) = toolkit {
         draft = draft.value("version", release.release()).evidence(Evidence::file(root, release.to_string()));
     }
-    if let Some(said) = said {
-        return Some(draft.evidence(said.evidence));
+    if let Some(cuda_error) = cuda_error {
+        return Some(draft.evidence(cuda_error.evidence));
     }
-    // Machine code runs on every driver of the same major version: it matters where only PTX is built.
+    // Machine code runs on every driver of the same major release, so this matters only if a build has only PTX.
     let list = list(view).filter(|list| list.covers(view) == TargetCover::Ptx);
     Some(match list {
         Some(list) => draft.value("variable", list.variable).evidence(list.evidence).case("list"),
@@ -100,22 +100,22 @@ fn ptx_draft(view: &View<'_>) -> Option<FindingDraft> {
     })
 }
 
-/// Nothing in a program that the card can run.
+/// A program contains nothing that the GPU can run.
 pub(super) fn no_image(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
-    View::new(case).and_then(|view| no_image_draft(&view)).into_iter().collect()
+    NvidiaView::new(case).and_then(|view| no_image_draft(&view)).into_iter().collect()
 }
 
-fn no_image_draft(view: &View<'_>) -> Option<FindingDraft> {
-    let said = view.said().filter(|said| said.code == Some(209));
+fn no_image_draft(view: &NvidiaView<'_>) -> Option<FindingDraft> {
+    let cuda_error = view.cuda_error().filter(|cuda_error| cuda_error.code == Some(209));
     let list = list(view).filter(|list| list.covers(view) == TargetCover::Nothing);
     let archs = view.archs().map(|archs| archs.join(", "));
     let mut draft = view.draft(id!("nv.no-kernel-image"));
     if let Some(archs) = archs {
         draft = draft.value("number", archs.trim_start_matches("sm_")).value("arch", archs);
     }
-    match (said, list) {
-        (Some(said), _) => Some(draft.evidence(said.evidence)),
-        // What is built for another machine is built elsewhere or unattended.
+    match (cuda_error, list) {
+        (Some(cuda_error), _) => Some(draft.evidence(cuda_error.evidence)),
+        // CI jobs build for other machines.
         (None, Some(list)) if view.case.signs.container.ci.is_none() => Some(
             draft
                 .value("variable", list.variable)
@@ -128,14 +128,14 @@ fn no_image_draft(view: &View<'_>) -> Option<FindingDraft> {
     }
 }
 
-/// Architectures that somebody asked for in the environment.
+/// Architectures that a variable selects.
 struct TargetList {
     variable: &'static str,
     evidence: Evidence,
     wanted: Vec<CudaArch>,
 }
 
-/// What a list has for a card.
+/// What a list contains for a GPU.
 #[derive(Debug, PartialEq, Eq)]
 enum TargetCover {
     MachineCode,
@@ -143,7 +143,7 @@ enum TargetCover {
     Nothing,
 }
 
-fn list(view: &View<'_>) -> Option<TargetList> {
+fn list(view: &NvidiaView<'_>) -> Option<TargetList> {
     LISTS.iter().find_map(|variable| {
         let text = view.case.env.get(variable)?;
         Some(TargetList {
@@ -154,39 +154,39 @@ fn list(view: &View<'_>) -> Option<TargetList> {
     })
 }
 
-/// `None` if the list has words that depend on something else: `native`, `all`, `Ampere`.
+/// Parses a list; `None` if it contains a word whose meaning depends on something else: `native`, `all`, `Ampere`.
 fn parse(variable: &str, text: &str) -> Option<Vec<CudaArch>> {
-    let words = text.split([';', ' ', ',']).filter(|word| !word.is_empty());
-    let list: Option<Vec<CudaArch>> = words.map(|word| one(variable, word)).collect();
+    let entries = text.split([';', ' ', ',']).filter(|entry| !entry.is_empty());
+    let list: Option<Vec<CudaArch>> = entries.map(|entry| one(variable, entry)).collect();
     list.filter(|list| !list.is_empty())
 }
 
-fn one(variable: &str, word: &str) -> Option<CudaArch> {
+fn one(variable: &str, entry: &str) -> Option<CudaArch> {
     match variable {
         "TORCH_CUDA_ARCH_LIST" => {
-            let (number, code) = match word.strip_suffix("+PTX") {
+            let (number, code) = match entry.strip_suffix("+PTX") {
                 Some(number) => (number, CudaCode::Both),
-                None => (word, CudaCode::Real),
+                None => (entry, CudaCode::Real),
             };
             Some(number.parse::<CudaArch>().ok()?.with_code(code))
         }
         // `bindgen_cuda` compiles PTX for this architecture.
-        "CUDA_COMPUTE_CAP" => Some(word.parse::<CudaArch>().ok()?.with_code(CudaCode::Virtual)),
-        _ => word.parse().ok(),
+        "CUDA_COMPUTE_CAP" => Some(entry.parse::<CudaArch>().ok()?.with_code(CudaCode::Virtual)),
+        _ => entry.parse().ok(),
     }
 }
 
 impl TargetList {
-    /// What the list has for the card that it serves best.
-    fn covers(&self, view: &View<'_>) -> TargetCover {
+    /// What the list contains for the GPU that it covers best.
+    fn covers(&self, view: &NvidiaView<'_>) -> TargetCover {
         let Some(archs) = view.archs() else { return TargetCover::MachineCode };
-        let cards: Vec<CudaArch> = archs.iter().filter_map(|arch| arch.parse().ok()).collect();
+        let gpus: Vec<CudaArch> = archs.iter().filter_map(|arch| arch.parse().ok()).collect();
         let any = |test: &dyn Fn(&CudaArch, &CudaArch) -> bool| {
-            cards.iter().any(|card| self.wanted.iter().any(|wanted| test(wanted, card)))
+            gpus.iter().any(|gpu| self.wanted.iter().any(|wanted| test(wanted, gpu)))
         };
-        if any(&|wanted, card| wanted.code != CudaCode::Virtual && wanted.runs_on(card)) {
+        if any(&|wanted, gpu| wanted.code != CudaCode::Virtual && wanted.runs_on(gpu)) {
             TargetCover::MachineCode
-        } else if any(&|wanted, card| wanted.code != CudaCode::Real && wanted.translates_for(card)) {
+        } else if any(&|wanted, gpu| wanted.code != CudaCode::Real && wanted.translates_for(gpu)) {
             TargetCover::Ptx
         } else {
             TargetCover::Nothing
@@ -199,12 +199,12 @@ mod tests {
     use super::*;
 
     fn shown(variable: &str, text: &str) -> Option<String> {
-        let words = parse(variable, text)?.into_iter().map(|arch| format!("{arch}"));
-        Some(words.collect::<Vec<_>>().join(" "))
+        let archs = parse(variable, text)?.into_iter().map(|arch| format!("{arch}"));
+        Some(archs.collect::<Vec<_>>().join(" "))
     }
 
     #[test]
-    fn lists_of_architectures() {
+    fn architecture_lists_are_parsed() {
         for (variable, text, expected) in [
             ("CUDAARCHS", "80;90-real", Some("80 90-real")),
             ("CUDAARCHS", "75-virtual", Some("75-virtual")),
@@ -221,11 +221,11 @@ mod tests {
 
     #[test]
     fn machine_code_runs_within_a_major_version() {
-        let runs = |code: &str, card: &str| code.parse::<CudaArch>().unwrap().runs_on(&card.parse().unwrap());
+        let runs = |code: &str, gpu: &str| code.parse::<CudaArch>().unwrap().runs_on(&gpu.parse().unwrap());
         assert!(runs("80", "86") && runs("86", "86") && !runs("86", "80") && !runs("80", "90"));
         assert!(runs("120", "121") && !runs("100", "120") && !runs("90a", "91"));
         let ptx =
-            |code: &str, card: &str| code.parse::<CudaArch>().unwrap().translates_for(&card.parse().unwrap());
+            |code: &str, gpu: &str| code.parse::<CudaArch>().unwrap().translates_for(&gpu.parse().unwrap());
         assert!(ptx("80", "120") && !ptx("90", "86") && !ptx("90a", "120"));
     }
 }

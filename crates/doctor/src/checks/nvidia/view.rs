@@ -1,4 +1,4 @@
-//! What the checks of this family ask of a case again and again.
+//! Shared queries of the checks of this family.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
@@ -10,30 +10,30 @@ use gpubuild_detect::toolkit::{Description, DeviceNode, Installation, ToolkitRun
 use gpubuild_host::{Os, ProbeStatus};
 use serde_json::Value;
 
-use super::codes::{self, Said};
+use super::codes::{self, CudaError};
 use crate::DiagnosisCase;
 use crate::signs::nvidia::NvidiaSigns;
 
-/// Modules of a driver that has CUDA.
+/// Kernel modules of drivers that support CUDA.
 const MODULES: [&str; 5] = ["nvidia", "nvidia-current", "nvgpu", "tegra", "dxgkrnl"];
 
-/// A machine with a card of NVIDIA.
-pub(in crate::checks) struct View<'a> {
+/// A case with at least one NVIDIA GPU.
+pub(in crate::checks) struct NvidiaView<'a> {
     pub(in crate::checks) case: &'a DiagnosisCase<'a>,
     pub(in crate::checks) signs: &'a NvidiaSigns,
-    /// The cards, as they stand in the verdict.
-    pub(in crate::checks) cards: Vec<&'a Gpu>,
+    /// The NVIDIA GPUs, in the order of the verdict.
+    pub(in crate::checks) gpus: Vec<&'a Gpu>,
 }
 
-impl<'a> View<'a> {
-    /// `None` where there is no such card.
+impl<'a> NvidiaView<'a> {
+    /// `None` without an NVIDIA GPU.
     pub(in crate::checks) fn new(case: &'a DiagnosisCase<'a>) -> Option<Self> {
         let devices = &case.matrix.verdict(Backend::Cuda).devices;
-        let cards: Vec<&Gpu> = devices.iter().filter(|gpu| gpu.vendor == Vendor::Nvidia).collect();
-        (!cards.is_empty()).then_some(Self { case, signs: &case.signs.nvidia, cards })
+        let gpus: Vec<&Gpu> = devices.iter().filter(|gpu| gpu.vendor == Vendor::Nvidia).collect();
+        (!gpus.is_empty()).then_some(Self { case, signs: &case.signs.nvidia, gpus })
     }
 
-    /// The same where drivers are installed: no container, no WSL.
+    /// Like [`NvidiaView::new`], but only for Linux hosts that have their own driver: no container, no WSL.
     pub(super) fn of_linux_machine(case: &'a DiagnosisCase<'a>) -> Option<Self> {
         Self::new(case).filter(|view| {
             view.case.facts.platform.os == Os::Linux && !view.is_container() && view.case.facts.wsl.is_none()
@@ -48,12 +48,12 @@ impl<'a> View<'a> {
         self.case.facts.container.is_some()
     }
 
-    /// A reason of the verdict on running.
+    /// The reason with this id among the run reasons of the verdict.
     pub(in crate::checks) fn reason(&self, id: DiagnosticId) -> Option<&'a Reason> {
         self.verdict().run_reasons.iter().find(|reason| reason.id == id)
     }
 
-    /// The kernel driver, if one that has CUDA is loaded.
+    /// The loaded kernel driver, if it supports CUDA.
     pub(super) fn kernel_driver(&self) -> Option<&'a DriverFacts> {
         self.case.facts.drivers.iter().find(|driver| MODULES.contains(&driver.module.as_str()))
     }
@@ -62,18 +62,18 @@ impl<'a> View<'a> {
         self.kernel_driver().is_some()
     }
 
-    /// The version of the loaded module.
+    /// The version of the loaded module; `None` if it is an override.
     pub(super) fn kernel_version(&self) -> Option<&'a Version> {
         let fact = self.kernel_driver()?.version.as_ref()?;
         (fact.found_via != "override").then_some(&fact.value)
     }
 
-    /// The version of the driver, loaded or only on disk.
+    /// The version of the driver: of the loaded module, otherwise of the library or the sources on disk.
     pub(super) fn driver_version(&self) -> Option<Version> {
         let libraries = &self.signs.libraries;
         let on_disk = libraries.driver.as_ref().and_then(|copy| copy.version.clone());
         self.kernel_version().cloned().or(on_disk).or_else(|| {
-            // The folder of a source: `/var/lib/dkms/nvidia/590.48.01`, `/usr/src/nvidia-590.48.01`.
+            // The version in the path of a source: `/var/lib/dkms/nvidia/590.48.01`, `/usr/src/nvidia-590.48.01`.
             let versions = self.signs.kernels.sources.iter().filter_map(|source| {
                 let name = source.file_name()?;
                 let version: Version = name.strip_prefix("nvidia-").unwrap_or(name).parse().ok()?;
@@ -83,29 +83,29 @@ impl<'a> View<'a> {
         })
     }
 
-    /// `550` of `550.54.14`, for the names of packages.
+    /// The driver's branch, for names of packages: `550` for `550.54.14`.
     pub(super) fn branch(&self) -> Option<String> {
         self.driver_version().map(|version| version.major().to_string())
     }
 
-    /// What CUDA said, if it was asked and said no.
-    pub(in crate::checks) fn said(&self) -> Option<Said> {
-        codes::said(self.case.probes.get(&Backend::Cuda)?)
+    /// The error of the CUDA probe, if it failed.
+    pub(in crate::checks) fn cuda_error(&self) -> Option<CudaError> {
+        codes::cuda_error(self.case.probes.get(&Backend::Cuda)?)
     }
 
-    /// The code of CUDA's error.
+    /// The CUDA error code of the failed probe.
     pub(in crate::checks) fn code(&self) -> Option<u32> {
-        self.said()?.code
+        self.cuda_error()?.code
     }
 
-    /// Whether CUDA was asked and showed a card.
+    /// Whether the CUDA probe lists a device.
     pub(in crate::checks) fn works(&self) -> bool {
         self.answer().is_some_and(|answer| {
             answer.get("devices").and_then(Value::as_array).is_some_and(|devices| !devices.is_empty())
         })
     }
 
-    /// Whether CUDA was asked and showed none.
+    /// Whether the CUDA probe lists no device.
     pub(super) fn shows_nothing(&self) -> bool {
         let none = self
             .answer()
@@ -118,12 +118,13 @@ impl<'a> View<'a> {
         (probe.status == ProbeStatus::Ok).then(|| serde_json::from_str(&probe.answer).ok()).flatten()
     }
 
-    /// The newest CUDA that the driver knows: its own word, else by the table.
+    /// The newest CUDA release that the driver supports: from the probe, otherwise from the table.
     pub(super) fn driver_cuda(&self) -> Option<(Version, Evidence)> {
-        let told = self.answer().and_then(|answer| answer.get("driver_version")?.as_u64());
-        let told =
-            told.or_else(|| self.said()?.driver_version).filter(|number| (1000..100_000).contains(number));
-        if let Some(number) = told {
+        let reported = self.answer().and_then(|answer| answer.get("driver_version")?.as_u64());
+        let reported = reported
+            .or_else(|| self.cuda_error()?.driver_version)
+            .filter(|number| (1000..100_000).contains(number));
+        if let Some(number) = reported {
             let version: Version = format!("{}.{}", number / 1000, number % 1000 / 10).parse().ok()?;
             let evidence = Evidence::new(EvidenceKind::Dlopen, "cuDriverGetVersion", number.to_string());
             return Some((version, evidence));
@@ -131,14 +132,14 @@ impl<'a> View<'a> {
         let driver = self.driver_version()?;
         let version = self.description()?.newest_for_driver(&driver)?.clone();
         let source = format!("driver {driver}");
-        Some((version, Evidence::new(EvidenceKind::File, source, "by the table of driver branches")))
+        Some((version, Evidence::new(EvidenceKind::File, source, "from the table of driver branches")))
     }
 
     pub(super) fn description(&self) -> Option<&'a Description> {
         self.case.catalogue.for_backend(Backend::Cuda)
     }
 
-    /// The toolkit that a build takes.
+    /// The toolkit that builds use.
     pub(super) fn toolkit(&self) -> Option<&'a Installation> {
         self.case.inventory.chosen(&self.description()?.id)
     }
@@ -147,36 +148,36 @@ impl<'a> View<'a> {
         self.case.inventory.runtimes.get(&Backend::Cuda)
     }
 
-    /// A device node that is expected, by its path.
+    /// The expected device node with this path.
     pub(super) fn node(&self, path: &str) -> Option<&'a DeviceNode> {
         self.runtime()?.nodes.iter().find(|node| node.path.as_str() == path)
     }
 
-    /// The architectures of all cards; `None` if one is not known.
+    /// The architectures of all GPUs; `None` if one is unknown.
     pub(super) fn archs(&self) -> Option<Vec<&'a str>> {
-        self.cards.iter().map(|gpu| gpu.arch.as_deref()).collect()
+        self.gpus.iter().map(|gpu| gpu.arch.as_deref()).collect()
     }
 
-    /// What shows the first card.
-    pub(in crate::checks) fn card_evidence(&self) -> Option<Evidence> {
-        self.cards.first()?.evidence.first().cloned()
+    /// Evidence of the first GPU.
+    pub(in crate::checks) fn gpu_evidence(&self) -> Option<Evidence> {
+        self.gpus.first()?.evidence.first().cloned()
     }
 
-    /// A draft with the first card as its first evidence.
+    /// A draft with the first GPU as its first evidence.
     pub(in crate::checks) fn draft(&self, id: DiagnosticId) -> FindingDraft {
         let draft = FindingDraft::new(id).backend(Backend::Cuda);
-        self.card_evidence().into_iter().fold(draft, FindingDraft::evidence)
+        self.gpu_evidence().into_iter().fold(draft, FindingDraft::evidence)
     }
 
-    /// Whether the user has a card of another maker that works: then NVIDIA's is not what the machine is about.
+    /// Whether another vendor's GPU works, and CUDA is neither requested nor installed. Problems of the NVIDIA GPU matter less then.
     pub(super) fn is_secondary(&self) -> bool {
-        let asked = self.case.asked.is_some_and(|asked| asked.contains(&Backend::Cuda));
+        let is_requested = self.case.asked.is_some_and(|asked| asked.contains(&Backend::Cuda));
         let other = |backend: Backend, vendor: Vendor| {
             let verdict = self.case.matrix.verdict(backend);
             verdict.run == Readiness::Ready
                 && verdict.devices.iter().any(|gpu| gpu.vendor == vendor && gpu.integrated != Some(true))
         };
         let works = other(Backend::Rocm, Vendor::Amd) || other(Backend::Sycl, Vendor::Intel);
-        !asked && works && self.toolkit().is_none()
+        !is_requested && works && self.toolkit().is_none()
     }
 }

@@ -1,4 +1,4 @@
-//! Device nodes that this user may not open: one cause, however many backends need them.
+//! Device nodes that this user cannot open. One cause is one finding, however many backends need the nodes.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::diagnostic::DiagnosticId;
@@ -10,7 +10,7 @@ use super::{is_asked, is_wanted, reason};
 use crate::DiagnosisCase;
 use crate::checks::graphics;
 
-/// The ids for one and the same thing, the one that is told first: the others are folded under it.
+/// The ids of this problem by backend. The first that applies is reported, the others are folded under it.
 const IDS: [(DiagnosticId, Backend); 4] = [
     (id!("rocm.kfd-permission"), Backend::Rocm),
     (id!("sycl.render-group"), Backend::Sycl),
@@ -18,7 +18,7 @@ const IDS: [(DiagnosticId, Backend); 4] = [
     (id!("ocl.render-permission"), Backend::Opencl),
 ];
 
-/// Nodes that do not open, told once and for every backend that somebody has here.
+/// Device nodes that cannot be opened: one fault if any affected backend is in use on this machine.
 pub(super) fn permission(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let denied: Vec<(DiagnosticId, Backend)> =
         IDS.into_iter().filter(|(id, backend)| reason(case, *backend, *id).is_some()).collect();
@@ -32,7 +32,7 @@ pub(super) fn permission(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
                 _ => graphics::wants_opencl(case),
             }
     };
-    // What nobody uses is told where the card is left without any use, and is else only worth knowing.
+    // For unused backends the severity depends on whether the GPU is otherwise unused.
     let kind = if denied.iter().any(|(_, backend)| is_wanted(*backend)) {
         FindingKind::Fault
     } else {
@@ -41,7 +41,7 @@ pub(super) fn permission(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     denied
         .iter()
         .map(|(id, backend)| {
-            let draft = told(case, *id, *backend).kind(kind);
+            let draft = denied_draft(case, *id, *backend).kind(kind);
             if id == first {
                 denied.iter().fold(draft, |draft, (_, other)| draft.backend(*other))
             } else {
@@ -55,17 +55,17 @@ fn has_loader(case: &DiagnosisCase<'_>, backend: Backend) -> bool {
     case.inventory.runtimes.get(&backend).is_some_and(|runtime| runtime.loader.is_some())
 }
 
-/// The nodes of a backend that do not open.
-fn closed<'a>(case: &DiagnosisCase<'a>, backend: Backend, id: DiagnosticId) -> Vec<&'a DeviceNode> {
+/// The nodes of a backend that cannot be opened and that this id is for.
+fn denied_nodes<'a>(case: &DiagnosisCase<'a>, backend: Backend, id: DiagnosticId) -> Vec<&'a DeviceNode> {
     let nodes = case.inventory.runtimes.get(&backend).map_or(&[][..], |runtime| &runtime.nodes);
-    let is_closed =
+    let is_denied =
         |node: &&DeviceNode| matches!(node.state, NodeState::Denied | NodeState::Failed) && node.denied == id;
-    nodes.iter().filter(is_closed).collect()
+    nodes.iter().filter(is_denied).collect()
 }
 
-fn told(case: &DiagnosisCase<'_>, id: DiagnosticId, backend: Backend) -> FindingDraft {
+fn denied_draft(case: &DiagnosisCase<'_>, id: DiagnosticId, backend: Backend) -> FindingDraft {
     let access = &case.signs.access;
-    let nodes = closed(case, backend, id);
+    let nodes = denied_nodes(case, backend, id);
     let mut draft = FindingDraft::new(id).backend(backend).affects(Affects::Run);
     let mut groups: Vec<u32> = nodes.iter().filter_map(|node| node.gid).collect();
     groups.sort_unstable();
@@ -78,14 +78,16 @@ fn told(case: &DiagnosisCase<'_>, id: DiagnosticId, backend: Backend) -> Finding
         };
         draft = draft.evidence(Evidence::file(node.path.as_str(), owner));
     }
-    let held: Vec<String> = access.held.iter().map(ToString::to_string).collect();
-    if !held.is_empty() {
-        draft = draft.evidence(Evidence::file("/proc/self/status", format!("Groups: {}", held.join(" "))));
+    let process_groups: Vec<String> = access.process_groups.iter().map(ToString::to_string).collect();
+    if !process_groups.is_empty() {
+        let groups = format!("Groups: {}", process_groups.join(" "));
+        draft = draft.evidence(Evidence::file("/proc/self/status", groups));
     }
     let node = nodes.first().map(|node| node.path.to_string()).unwrap_or_default();
-    let lacking: Vec<u32> = groups.iter().copied().filter(|gid| !access.held.contains(gid)).collect();
+    let lacking: Vec<u32> =
+        groups.iter().copied().filter(|gid| !access.process_groups.contains(gid)).collect();
     draft = draft.value("node", node);
-    // Where the list of groups can't be read, these two are what distributions use.
+    // If the group database cannot be read, use the groups that most distributions use.
     let usual = || access.groups.is_empty().then(|| "render,video".to_owned());
     let names = names(case, &lacking).or_else(usual);
     if let Some(names) = &names {
@@ -105,7 +107,7 @@ fn told(case: &DiagnosisCase<'_>, id: DiagnosticId, backend: Backend) -> Finding
     }
 }
 
-/// The names of groups as `usermod` takes them; `None` if one has no name, or none is known.
+/// The names of groups as an argument of `usermod`; `None` if a name is unknown or `groups` is empty.
 fn names(case: &DiagnosisCase<'_>, groups: &[u32]) -> Option<String> {
     let names: Option<Vec<&str>> = groups.iter().map(|gid| case.signs.access.name_of(*gid)).collect();
     names.filter(|names| !names.is_empty()).map(|names| names.join(","))

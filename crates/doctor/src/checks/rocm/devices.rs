@@ -1,4 +1,4 @@
-//! Cards that ROCm's libraries leave out, and cards in the wrong order.
+//! GPUs that ROCm's libraries do not support, and GPUs in the wrong order.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::facts::Gpu;
@@ -7,40 +7,40 @@ use gpubuild_detect::id;
 use gpubuild_detect::toolkit::description::{Description, Risk};
 use gpubuild_host::Os;
 
-use super::{cards, is_wanted, reason, visible, wanted_kind};
+use super::{gpus, is_wanted, reason, visible, wanted_kind};
 use crate::DiagnosisCase;
 use crate::checks::graphics::is_last_resort;
 
-/// Polaris and older: no ROCm since 4.0 has anything for them.
+/// Polaris and older: ROCm has not supported them since 4.0.
 pub(super) fn gfx803(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let id = id!("rocm.gfx803");
     let Some(known) = reason(case, Backend::Rocm, id) else { return Vec::new() };
-    // Where nothing else runs either, this is why.
+    // If no other backend runs either, this is the cause.
     let kind = if is_wanted(case) || is_last_resort(case) { FindingKind::Fault } else { FindingKind::Note };
     let mut draft = FindingDraft::new(id).backend(Backend::Rocm).affects(Affects::Run).kind(kind);
     let last = known.values.get("arch").and_then(|arch| description(case)?.last(arch));
     if let Some(row) = last {
         draft = draft.value("last", row.release.to_string());
     }
-    vec![draft.value("card", cards(case).first().map(|gpu| gpu.name.clone()).unwrap_or_default())]
+    vec![draft.value("card", gpus(case).first().map(|gpu| gpu.name.clone()).unwrap_or_default())]
 }
 
 fn description<'a>(case: &DiagnosisCase<'a>) -> Option<&'a Description> {
     case.catalogue.for_backend(Backend::Rocm)
 }
 
-/// What programs are told instead of the cards' own architecture.
-fn told_instead<'a>(case: &'a DiagnosisCase<'_>) -> Option<&'a str> {
+/// The architecture that an override makes programs use for all GPUs. The override has an effect only on Linux.
+fn override_arch<'a>(case: &'a DiagnosisCase<'_>) -> Option<&'a str> {
     let set = case.facts.overrides.iter().find(|set| set.key == "rocm.hsa-override")?;
     (case.facts.platform.os == Os::Linux).then_some(set.value.as_str())
 }
 
-/// The libraries were built for none of the cards.
+/// The libraries were built for none of the GPUs.
 pub(super) fn unsupported(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let id = id!("rocm.gfx-unsupported");
-    let cards = cards(case);
-    let archs: Vec<&str> = cards.iter().filter_map(|gpu| gpu.arch.as_deref()).collect();
-    if reason(case, Backend::Rocm, id).is_none() && !by_libraries(case, &archs, cards.len()) {
+    let gpus = gpus(case);
+    let archs: Vec<&str> = gpus.iter().filter_map(|gpu| gpu.arch.as_deref()).collect();
+    if reason(case, Backend::Rocm, id).is_none() && !by_libraries(case, &archs, gpus.len()) {
         return Vec::new();
     }
     let copy = case.inventory.chosen("rocm");
@@ -62,22 +62,22 @@ pub(super) fn unsupported(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         }
         None => format!("the libraries of this ROCm were not built for {}", archs.join(", ")),
     });
-    for gpu in cards.iter().take(1) {
+    for gpu in gpus.iter().take(1) {
         draft = gpu.evidence.iter().fold(draft, |draft, one| draft.evidence(one.clone()));
     }
     vec![suggest(case, draft, &archs, &built)]
 }
 
-/// What to do: pass for the next of kin where that is safe, else another ROCm or Vulkan.
+/// Adds the fix: an override with a related architecture if that is safe, otherwise another ROCm or Vulkan.
 fn suggest(case: &DiagnosisCase<'_>, draft: FindingDraft, archs: &[&str], built: &[String]) -> FindingDraft {
     let Some(arch) = archs.first() else { return draft };
     let row = description(case).and_then(|one| one.stand_in(arch));
-    let good = row.filter(|row| row.risk < Risk::High).and_then(|row| Some((row, row.to.as_ref()?)));
-    match good.filter(|(_, to)| case.facts.platform.os == Os::Linux && built.contains(to)) {
+    let safe = row.filter(|row| row.risk < Risk::High).and_then(|row| Some((row, row.to.as_ref()?)));
+    match safe.filter(|(_, to)| case.facts.platform.os == Os::Linux && built.contains(to)) {
         Some((row, to)) => {
             let is_same = row.risk == Risk::Low;
             let caveat =
-                if is_same { "its instructions are the same" } else { "it works for many, not for all" };
+                if is_same { "its instructions are the same" } else { "it works for many GPUs, not for all" };
             draft.value("override", dotted(to)).value("stand_in", to).value("care", caveat).case("stand-in")
         }
         None => match description(case).and_then(|one| one.last(arch)) {
@@ -87,7 +87,7 @@ fn suggest(case: &DiagnosisCase<'_>, draft: FindingDraft, archs: &[&str], built:
     }
 }
 
-/// `gfx1030` as the variable takes it: `10.3.0`.
+/// An architecture in the format of `HSA_OVERRIDE_GFX_VERSION`: `gfx1030` is `10.3.0`.
 pub(super) fn dotted(arch: &str) -> String {
     let digits = arch.trim_start_matches("gfx");
     let (major, rest) = digits.split_at(digits.len().saturating_sub(2));
@@ -96,70 +96,72 @@ pub(super) fn dotted(arch: &str) -> String {
     format!("{major}.{}", numbers.join("."))
 }
 
-/// Kernels of rocBLAS are there without an SDK, and none is for these cards.
-fn by_libraries(case: &DiagnosisCase<'_>, archs: &[&str], cards: usize) -> bool {
+/// Whether rocBLAS kernels are installed without an SDK, and none is for these GPUs.
+fn by_libraries(case: &DiagnosisCase<'_>, archs: &[&str], gpus: usize) -> bool {
     let libraries = &case.signs.rocm.rocblas;
     let described = description(case);
     let dropped = |arch: &&str| described.is_some_and(|one| one.device_conflict(arch, None, None).is_some());
     if case.inventory.chosen("rocm").is_some()
         || libraries.is_empty()
         || archs.is_empty()
-        || archs.len() < cards
+        || archs.len() < gpus
     {
         return false;
     }
     let has = |arch: &str| {
-        let arch = told_instead(case).unwrap_or(arch);
+        let arch = override_arch(case).unwrap_or(arch);
         libraries.iter().any(|(_, built)| built.iter().any(|one| one == arch))
     };
     !archs.iter().any(|arch| has(arch)) && !archs.iter().all(dropped)
 }
 
-/// The processor's own graphics is what programs take first, and the card is second.
+/// The integrated GPU is the first device, which programs use by default, and the discrete GPU comes after it.
 pub(super) fn igpu_first(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
-    let (cards, is_told) = seen_order(case);
-    let Some((first, others)) = cards.split_first() else { return Vec::new() };
-    let Some(card) = others.iter().position(|gpu| gpu.integrated != Some(true)) else { return Vec::new() };
+    let (gpus, is_known) = device_order(case);
+    let Some((first, others)) = gpus.split_first() else { return Vec::new() };
+    let Some(discrete) = others.iter().position(|gpu| gpu.integrated != Some(true)) else {
+        return Vec::new();
+    };
     if first.integrated != Some(true) || !is_wanted(case) || visible(case).is_some() {
         return Vec::new();
     }
-    // Where the libraries have kernels for it, it is slow and nothing worse.
+    // If the libraries have kernels for the integrated GPU, it works and is only slow.
     let built = case.inventory.chosen("rocm").map_or(&[][..], |copy| &copy.device_archs);
     let works = first.arch.as_ref().is_some_and(|arch| built.contains(arch));
-    let number = (card + 1).to_string();
+    let number = (discrete + 1).to_string();
     let mut draft = FindingDraft::new(id!("rocm.igpu-first"))
         .backend(Backend::Rocm)
         .affects(Affects::Run)
-        .kind(if works || !is_told { FindingKind::Caution } else { FindingKind::Fault })
+        .kind(if works || !is_known { FindingKind::Caution } else { FindingKind::Fault })
         .value("first", describe(first))
-        .value("card", describe(others[card]))
+        .value("card", describe(others[discrete]))
         .value("number", &number);
-    for (index, gpu) in cards.iter().enumerate() {
+    for (index, gpu) in gpus.iter().enumerate() {
         let place = gpu.evidence.last().map_or_else(|| gpu.name.clone(), |one| one.place.clone());
         draft = draft.evidence(Evidence::file(place, format!("device {index}: {}", describe(gpu))));
     }
     vec![draft]
 }
 
-/// The cards as programs number them, and whether that was told: by the driver that was asked, else by the kernel. The order
-/// of Windows' registry is only likely.
-fn seen_order<'a>(case: &DiagnosisCase<'a>) -> (Vec<&'a Gpu>, bool) {
+/// The GPUs in the order in which programs number them, and whether that order is known: from the driver probe, otherwise from
+/// the kernel. The order of the Windows registry is only likely.
+fn device_order<'a>(case: &DiagnosisCase<'a>) -> (Vec<&'a Gpu>, bool) {
     let devices = &case.matrix.verdict(Backend::Rocm).devices;
     let answer = case.probes.get(&Backend::Rocm).map(|answer| answer.answer.as_str()).unwrap_or_default();
-    let told = asked_order(answer);
+    let reported = probe_order(answer);
     let find = |(name, pci): &(String, Option<String>)| {
         let by_place = |gpu: &&Gpu| pci.is_some() && gpu.pci == *pci;
         devices.iter().find(by_place).or_else(|| devices.iter().find(|gpu| gpu.name == *name))
     };
-    let ordered: Option<Vec<&Gpu>> = told.iter().map(find).collect();
+    let ordered: Option<Vec<&Gpu>> = reported.iter().map(find).collect();
     match ordered.filter(|list| list.len() > 1) {
         Some(list) => (list, true),
-        None => (cards(case), !case.signs.rocm.kernel.nodes.is_empty()),
+        None => (gpus(case), !case.signs.rocm.kernel.nodes.is_empty()),
     }
 }
 
-/// Name and PCI address of the devices in an answer of HIP, in its order.
-fn asked_order(answer: &str) -> Vec<(String, Option<String>)> {
+/// Name and PCI address of the devices in the answer of the HIP probe, in its order.
+fn probe_order(answer: &str) -> Vec<(String, Option<String>)> {
     let document: serde_json::Value = serde_json::from_str(answer).unwrap_or_default();
     let devices = document["devices"].as_array().cloned().unwrap_or_default();
     let text = |device: &serde_json::Value, key: &str| device[key].as_str().map(str::to_owned);
@@ -183,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn architectures_are_written_as_the_variable_takes_them() {
+    fn architectures_are_formatted_for_the_override() {
         for (arch, dots) in
             [("gfx1030", "10.3.0"), ("gfx90a", "9.0.10"), ("gfx1100", "11.0.0"), ("gfx906", "9.0.6")]
         {

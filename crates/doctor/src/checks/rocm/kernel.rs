@@ -1,4 +1,4 @@
-//! The kernel's side: `kfd`, the version of the module, and tools that misjudge it.
+//! The kernel: `kfd`, the version of the module, and tools that report its state incorrectly.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
@@ -10,7 +10,7 @@ use gpubuild_detect::matrix::{Presence, Readiness};
 use super::{is_wanted, reason, wanted_kind};
 use crate::DiagnosisCase;
 
-/// No `/dev/kfd`, with the driver or for want of it.
+/// `/dev/kfd` does not exist, with the driver or because the driver is missing.
 pub(super) fn missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let id = id!("rocm.kfd-missing");
     let no_node = reason(case, Backend::Rocm, id);
@@ -25,7 +25,7 @@ pub(super) fn missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         .kind(wanted_kind(case))
         .evidence(Evidence::file("/dev/kfd", "absent"))
         .value("node", "/dev/kfd");
-    if let Some((place, word)) = &kernel.kept_away {
+    if let Some((place, word)) = &kernel.blocked_by {
         draft = draft.evidence(Evidence::file(place, word)).value("place", place).value("word", word);
         draft = draft.case(if place == "/proc/cmdline" { "command-line" } else { "blacklist" });
     } else if no_driver.is_some() {
@@ -36,7 +36,7 @@ pub(super) fn missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     vec![draft]
 }
 
-/// A card without a driver is a fault where it is the only one that there is.
+/// A GPU without a driver is a fault if no other GPU works.
 pub(super) fn driver_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let id = id!("rocm.driver.missing");
     if reason(case, Backend::Rocm, id).is_none() {
@@ -51,7 +51,7 @@ pub(super) fn driver_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     vec![FindingDraft::new(id).backend(Backend::Rocm).kind(kind)]
 }
 
-/// ROCm is newer than AMD's kernel driver allows.
+/// ROCm is newer than the kernel driver supports.
 pub(super) fn mismatch(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let Some(draft) = compare(case) else { return Vec::new() };
     vec![draft]
@@ -65,7 +65,7 @@ fn compare(case: &DiagnosisCase<'_>) -> Option<FindingDraft> {
     let release = copy.and_then(|copy| copy.version.as_ref()).or(case.signs.rocm.release.as_ref())?;
     let row = description.kernel(&module.value)?;
     let too_new = row.newest.as_ref().is_some_and(|newest| is_newer(&release.value, newest));
-    // AMD supports some of these, and programs were seen to hang with them all the same.
+    // AMD supports some of these combinations, but programs have been seen to hang with them.
     let other_major = release.value.major() > row.with.major();
     if !too_new && !other_major {
         return None;
@@ -83,12 +83,12 @@ fn compare(case: &DiagnosisCase<'_>) -> Option<FindingDraft> {
     Some(draft)
 }
 
-/// Whether a release is of a newer line than another: 7.0.2 is not newer than 7.0.
+/// Whether a release belongs to a newer line than another: 7.0.2 is not newer than 7.0.
 fn is_newer(release: &Version, than: &Version) -> bool {
     (release.major(), release.minor()) > (than.major(), than.minor())
 }
 
-/// The card works and `rocminfo` says that it does not.
+/// The GPU works, and `rocminfo` reports that it does not.
 pub(super) fn tools(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let id = id!("rocm.tools-false-negative");
     let signs = &case.signs.rocm;
@@ -100,15 +100,15 @@ pub(super) fn tools(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         .evidence(Evidence::file("/dev/kfd", "opens"));
     if let Some(place) = &signs.kernel.built_in {
         return vec![
-            draft.evidence(Evidence::file(place, "amdgpu is a part of the kernel")).case("built-in"),
+            draft.evidence(Evidence::file(place, "amdgpu is built into the kernel")).case("built-in"),
         ];
     }
-    if signs.kernel.rocminfo_says_no {
+    if signs.kernel.rocminfo_reports_not_loaded {
         return vec![draft.evidence(Evidence::new(EvidenceKind::Exec, "rocminfo", "module NOT loaded"))];
     }
     if signs.kernel.lsmod.is_some() {
         return Vec::new();
     }
-    // Only worth knowing: newer ones read sysfs.
+    // Only a note: newer releases of `rocminfo` read sysfs.
     vec![draft.kind(FindingKind::Note).evidence(Evidence::file("/usr/sbin/lsmod", "absent")).case("no-lsmod")]
 }

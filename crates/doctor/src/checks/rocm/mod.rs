@@ -37,29 +37,29 @@ pub(super) const CHECKS: &[DoctorCheck] = &[
     DoctorCheck { id: id!("rocm.toolkit.headers-missing"), run: headers_missing },
 ];
 
-/// Whether somebody asked for ROCm, or there is something of it.
+/// Whether ROCm is requested, or anything on this machine shows that it is used.
 fn is_wanted(case: &DiagnosisCase<'_>) -> bool {
     is_asked(case, Backend::Rocm) || !case.signs.rocm.traces.is_empty()
 }
 
-/// Whether somebody asked for a backend.
+/// Whether a backend is requested.
 pub(super) fn is_asked(case: &DiagnosisCase<'_>, backend: Backend) -> bool {
     case.asked.is_some_and(|asked| asked.contains(&backend))
 }
 
-/// The reason of this id among those of a backend's build and run.
+/// The reason with this id among the build and run reasons of a backend.
 pub(super) fn reason<'a>(case: &DiagnosisCase<'a>, backend: Backend, id: DiagnosticId) -> Option<&'a Reason> {
     let verdict = case.matrix.verdict(backend);
     verdict.build_reasons.iter().chain(&verdict.run_reasons).find(|reason| reason.id == id)
 }
 
-/// A fault where ROCm is wanted, and else a part of its absence.
+/// A fault if ROCm is wanted, otherwise an absence.
 fn wanted_kind(case: &DiagnosisCase<'_>) -> FindingKind {
     if is_wanted(case) { FindingKind::Fault } else { FindingKind::Absence }
 }
 
-/// AMD's cards as files tell of them, in the order in which programs see them.
-fn cards<'a>(case: &DiagnosisCase<'a>) -> Vec<&'a Gpu> {
+/// AMD GPUs from the facts, in the order in which programs see them.
+fn gpus<'a>(case: &DiagnosisCase<'a>) -> Vec<&'a Gpu> {
     let all: Vec<&Gpu> = case.facts.gpus.iter().filter(|gpu| gpu.vendor == Vendor::Amd).collect();
     let nodes = &case.signs.rocm.kernel.nodes;
     let at = |address: &str| all.iter().find(|gpu| gpu.pci.as_deref() == Some(address)).copied();
@@ -67,28 +67,28 @@ fn cards<'a>(case: &DiagnosisCase<'a>) -> Vec<&'a Gpu> {
     if ordered.is_empty() { all } else { ordered }
 }
 
-/// The numbers of the cards that variables leave visible; `None` if nothing is set.
+/// The variable that restricts the visible GPUs, with its value; `None` if none is set.
 fn visible(case: &DiagnosisCase<'_>) -> Option<(&'static str, String)> {
     ["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"]
         .into_iter()
         .find_map(|name| Some((name, case.env.get_raw(name)?.trim().to_owned())))
 }
 
-/// Whether a card of this number is visible to programs.
+/// Whether the GPU with this index is visible to programs.
 fn is_visible(case: &DiagnosisCase<'_>, index: usize) -> bool {
     let Some((_, list)) = visible(case) else { return true };
     let mut items = list.split(',').map(str::trim).filter(|item| !item.is_empty());
-    // What is no number is the card's own id, of which files tell nothing.
+    // An item that is not a number is a unique id of a GPU, which the facts do not contain; treat it as a match.
     items.any(|item| item.parse::<usize>().map_or(true, |number| number == index))
 }
 
-/// A missing ROCm is no news where the card is used by Vulkan, or where no ROCm would help.
+/// A missing ROCm is only a note if no release supports any of the GPUs.
 fn toolkit_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     if reason(case, Backend::Rocm, id!("rocm.toolkit.missing")).is_none() {
         return Vec::new();
     }
     let draft = looked_for(case, FindingDraft::new(id!("rocm.toolkit.missing")), Backend::Rocm);
-    let cards = cards(case);
+    let gpus = gpus(case);
     let too_old = |gpu: &&Gpu| {
         let description = case.catalogue.for_backend(Backend::Rocm);
         let conflict = gpu
@@ -98,13 +98,13 @@ fn toolkit_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
             .and_then(|(arch, one)| one.device_conflict(arch, None, None));
         conflict.is_some_and(|row| row.id == "rocm.gfx803")
     };
-    if !cards.is_empty() && cards.iter().all(too_old) {
+    if !gpus.is_empty() && gpus.iter().all(too_old) {
         return vec![draft.kind(FindingKind::Note)];
     }
     vec![draft]
 }
 
-/// Where a backend's toolkit was looked for, as evidence that there is none.
+/// Adds the places where a backend's toolkit was searched, as evidence of its absence.
 pub(super) fn looked_for(case: &DiagnosisCase<'_>, draft: FindingDraft, backend: Backend) -> FindingDraft {
     let os = case.facts.platform.os;
     let roots = case.catalogue.for_backend(backend).map_or(&[][..], |one| &one.roots);
@@ -116,12 +116,12 @@ pub(super) fn looked_for(case: &DiagnosisCase<'_>, draft: FindingDraft, backend:
     })
 }
 
-/// Images and machines that only run programs set the variable too: there it is no fault that no compiler is below it.
+/// Images and machines that only run programs set the variable too; a missing compiler is not a fault there.
 fn root_invalid(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     invalid_root(case, Backend::Rocm, id!("rocm.toolkit.root-invalid"))
 }
 
-/// The draft of a variable that names a place without the compiler, with its kind.
+/// The draft for a variable that names a folder without the compiler; a fault only on machines that build.
 pub(super) fn invalid_root(
     case: &DiagnosisCase<'_>,
     backend: Backend,
@@ -136,7 +136,7 @@ pub(super) fn invalid_root(
     vec![FindingDraft::new(id).backend(backend).kind(kind)]
 }
 
-/// The compiler alone is what some programs bring along.
+/// Some programs bundle the compiler alone, so missing headers are a fault only next to CMake's package files.
 fn headers_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let id = id!("rocm.toolkit.headers-missing");
     if reason(case, Backend::Rocm, id).is_none() {
@@ -146,7 +146,7 @@ fn headers_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     vec![FindingDraft::new(id).backend(Backend::Rocm).kind(kind)]
 }
 
-/// The library is a fault where the compiler is there, and a part of the absence where nothing is.
+/// A missing runtime library is a fault if a toolkit is installed, otherwise a part of its absence.
 fn runtime_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let Some(_) = reason(case, Backend::Rocm, id!("rocm.runtime-missing")) else { return Vec::new() };
     let has_toolkit = !case.inventory.of("rocm").is_empty();

@@ -1,4 +1,4 @@
-//! `HSA_OVERRIDE_GFX_VERSION`: where it is safe, where it is not, and where it does nothing.
+//! `HSA_OVERRIDE_GFX_VERSION`: values that are safe, values that are not, and systems that ignore it.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::facts::{Gpu, Vendor};
@@ -8,20 +8,20 @@ use gpubuild_detect::toolkit::description::Risk;
 use gpubuild_host::Os;
 
 use super::devices::dotted;
-use super::{cards, is_visible, reason};
+use super::{gpus, is_visible, reason};
 use crate::DiagnosisCase;
 
 const NAME: &str = "HSA_OVERRIDE_GFX_VERSION";
 
-/// A card is told to pass for what it is not.
+/// An override makes programs use the code of an incompatible architecture.
 pub(super) fn dangerous(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     if case.facts.platform.os != Os::Linux {
         return Vec::new();
     }
-    let cards = cards(case);
+    let gpus = gpus(case);
     let found =
-        cards.iter().enumerate().filter(|(index, _)| is_visible(case, *index)).find_map(|(index, gpu)| {
-            // A card's own variable comes before the one for all.
+        gpus.iter().enumerate().filter(|(index, _)| is_visible(case, *index)).find_map(|(index, gpu)| {
+            // A variable for one GPU takes precedence over the variable for all.
             let own = format!("{NAME}_{index}");
             let (name, value) =
                 [own.as_str(), NAME].iter().find_map(|name| Some((*name, case.env.get(name)?)))?;
@@ -38,38 +38,38 @@ pub(super) fn dangerous(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         .value("arch", gpu.arch.clone().unwrap_or_default())
         .value("problem", problem);
     draft = gpu.evidence.iter().fold(draft, |draft, one| draft.evidence(one.clone()));
-    let better =
+    let suggested =
         gpu.arch.as_deref().and_then(|arch| case.catalogue.for_backend(Backend::Rocm)?.stand_in(arch));
-    let better = better.filter(|row| row.risk < Risk::High).and_then(|row| row.to.as_deref());
-    if let Some(to) = better {
+    let suggested = suggested.filter(|row| row.risk < Risk::High).and_then(|row| row.to.as_deref());
+    if let Some(to) = suggested {
         draft = draft.value("better", dotted(to)).case("better");
     }
     vec![draft]
 }
 
-/// What is wrong with a value for a card; `None` if it is safe.
+/// The problem with a value for a GPU; `None` if the value is safe.
 fn problem(case: &DiagnosisCase<'_>, gpu: &Gpu, value: &str) -> Option<String> {
     let arch = gpu.arch.as_deref()?;
-    let Some(told) = parse(value) else {
-        return Some("it is no version of three numbers such as `10.3.0`".to_owned());
+    let Some(target) = parse(value) else {
+        return Some("it is not a version of three numbers such as `10.3.0`".to_owned());
     };
-    if told == arch {
+    if target == arch {
         return None;
     }
     let row = case.catalogue.for_backend(Backend::Rocm).and_then(|one| one.stand_in(arch));
     match row {
-        Some(row) if row.to.as_deref() == Some(told.as_str()) && row.risk < Risk::High => None,
+        Some(row) if row.to.as_deref() == Some(target.as_str()) && row.risk < Risk::High => None,
         Some(row) if row.risk == Risk::High => Some(format!(
-            "{arch} ({}) that passes for {told} is known to hang, to fault or to compute nonsense",
+            "{arch} ({}) is known to hang, fault or compute wrong results with code for {target}",
             row.cards
         )),
         _ => Some(format!(
-            "{arch} lacks instructions of {told}, or has others: programs crash, hang or compute nonsense"
+            "{arch} lacks instructions of {target} or has different ones; programs crash, hang or compute wrong results"
         )),
     }
 }
 
-/// `10.3.0` is `gfx1030`.
+/// The architecture of a value: `10.3.0` is `gfx1030`.
 fn parse(value: &str) -> Option<String> {
     let mut numbers = value.split('.').map(|number| number.parse::<u32>().ok());
     let (major, minor, step) = (numbers.next()??, numbers.next()??, numbers.next()??);
@@ -77,15 +77,15 @@ fn parse(value: &str) -> Option<String> {
     fits.then(|| format!("gfx{major}{minor:x}{step:x}"))
 }
 
-/// On Windows nobody reads the variable.
+/// The variable is set on Windows, where nothing reads it.
 pub(super) fn windows(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
-    let has_card = case.facts.gpus.iter().any(|gpu| gpu.vendor == Vendor::Amd);
+    let has_gpu = case.facts.gpus.iter().any(|gpu| gpu.vendor == Vendor::Amd);
     let set =
         case.env.iter().find(|(name, value)| name.to_uppercase().starts_with(NAME) && !value.is_empty());
-    let (true, Os::Windows, Some((name, value))) = (has_card, case.facts.platform.os, set) else {
+    let (true, Os::Windows, Some((name, value))) = (has_gpu, case.facts.platform.os, set) else {
         return Vec::new();
     };
-    // It was set to make a card work, and that card still does not.
+    // The variable was probably set for a GPU that is still not supported.
     let still = reason(case, Backend::Rocm, id!("rocm.gfx-unsupported"));
     let mut draft = FindingDraft::new(id!("rocm.override-windows"))
         .backend(Backend::Rocm)
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_of_the_variable_are_read() {
+    fn values_of_the_override_are_parsed() {
         for (value, arch) in [
             ("10.3.0", Some("gfx1030")),
             ("9.0.10", Some("gfx90a")),

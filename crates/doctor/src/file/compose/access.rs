@@ -1,33 +1,33 @@
-//! How a service gets its GPU.
+//! How a service gets access to a GPU.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::{Affects, FindingDraft, Severity};
 use gpubuild_detect::id;
 
-use crate::file::text::{Sheet, shown};
+use crate::file::text::{SourceText, sanitize};
 use crate::file::yaml::{YamlNode, YamlValue};
 
-/// A service with those that it extends.
+/// A service with the services that it extends.
 pub(super) struct ComposeService<'a> {
-    /// Itself first.
+    /// The service itself first.
     chain: Vec<&'a YamlNode>,
-    /// Whether it extends one of another file, of which nothing is known.
-    pub(super) is_foreign: bool,
+    /// Whether it extends a service in another file, whose settings are unknown.
+    pub(super) extends_other_file: bool,
 }
 
 impl<'a> ComposeService<'a> {
     pub(super) fn new(document: &'a YamlNode, name: &str) -> Self {
-        const LONGEST: usize = 16;
-        let mut service = Self { chain: Vec::new(), is_foreign: false };
+        const MAX_CHAIN: usize = 16;
+        let mut service = Self { chain: Vec::new(), extends_other_file: false };
         let mut next = Some(name.to_owned());
         while let Some(name) = next.take() {
-            let Some(node) = document.at(&["services", &name]).filter(|_| service.chain.len() < LONGEST)
+            let Some(node) = document.at(&["services", &name]).filter(|_| service.chain.len() < MAX_CHAIN)
             else {
                 break;
             };
             service.chain.push(node);
             if let Some(extends) = node.get("extends") {
-                service.is_foreign |= extends.get("file").is_some();
+                service.extends_other_file |= extends.get("file").is_some();
                 next = extends.text().or_else(|| extends.text_of("service")).map(str::to_owned);
                 next = next.filter(|_| extends.get("file").is_none());
             }
@@ -35,12 +35,12 @@ impl<'a> ComposeService<'a> {
         service
     }
 
-    /// A key of the service, or of the first that it extends which has it.
+    /// The value of a key in the first service of the chain that has it.
     pub(super) fn get(&self, key: &str) -> Option<&'a YamlNode> {
         self.chain.iter().find_map(|node| node.get(key))
     }
 
-    /// A key of the service and of all that it extends.
+    /// The values of a key in all services of the chain.
     pub(super) fn all(&self, key: &str) -> Vec<&'a YamlNode> {
         self.chain.iter().filter_map(|node| node.get(key)).collect()
     }
@@ -50,31 +50,31 @@ impl<'a> ComposeService<'a> {
     }
 }
 
-/// What a service is given.
+/// The GPU access of a service.
 #[derive(Debug, Default)]
 pub(super) struct DeviceAccess {
-    /// The line that gives it NVIDIA's cards.
+    /// The line that requests NVIDIA GPUs.
     pub(super) nvidia: Option<usize>,
     /// The line of `runtime: nvidia`.
     pub(super) legacy: Option<usize>,
-    /// The line of a reservation that Compose refuses.
-    pub(super) is_broken: Option<usize>,
-    /// Whether the request asks for graphics.
+    /// The line of a reservation that Compose rejects; zero if it is in a wrong place.
+    pub(super) invalid_reservation: Option<usize>,
+    /// Whether the request includes the graphics capability.
     pub(super) has_graphics: bool,
-    /// Whether it gets AMD's cards by a request.
+    /// Whether AMD GPUs are requested by driver, runtime or CDI name.
     pub(super) amd: bool,
-    /// The device nodes that it gets.
-    pub(super) nodes: Nodes,
+    /// The device nodes of the service.
+    pub(super) nodes: DeviceNodes,
     pub(super) is_privileged: bool,
     /// The line of `group_add`.
     pub(super) groups: Option<usize>,
-    /// The user that the container runs as.
+    /// The user of the container.
     pub(super) user: Option<String>,
 }
 
-/// Device nodes.
+/// The device nodes that ROCm, Vulkan and SYCL need.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Nodes {
+pub(super) struct DeviceNodes {
     /// `/dev/kfd`.
     pub(super) kfd: bool,
     /// `/dev/dri`.
@@ -109,10 +109,10 @@ impl DeviceAccess {
         if let Some(devices) = reservations.and_then(|node| node.get("devices")) {
             if devices.items().iter().any(|device| device.get("capabilities").is_some()) {
                 access.nvidia = access.nvidia.or(Some(devices.line));
-                // Both ways together are the newer one.
+                // With a reservation, `runtime: nvidia` is redundant.
                 access.legacy = None;
             } else {
-                access.is_broken = Some(devices.line);
+                access.invalid_reservation = Some(devices.line);
             }
             access.requests(devices.items().iter().map(AsRef::as_ref));
         }
@@ -120,7 +120,7 @@ impl DeviceAccess {
             access.nvidia = access.nvidia.or(Some(generic.line));
         }
         if misplaced(service).is_some() {
-            access.is_broken = access.is_broken.or(Some(0));
+            access.invalid_reservation = access.invalid_reservation.or(Some(0));
         }
         for node in service.all("devices").into_iter().flat_map(YamlNode::items) {
             let text = node.text().or_else(|| node.text_of("source")).unwrap_or_default();
@@ -146,13 +146,13 @@ impl DeviceAccess {
         }
     }
 
-    /// Whether it gets any GPU at all.
+    /// Whether the service gets access to any GPU.
     pub(super) fn is_any(&self) -> bool {
         self.nvidia.is_some() || self.amd || (self.nodes.dri && !self.is_privileged) || self.nodes.kfd
     }
 }
 
-/// Where a reservation stands that Compose does not look at: the line, and the path that it should have.
+/// The line and the path of a reservation in a place that Compose does not read.
 fn misplaced(service: &ComposeService<'_>) -> Option<(usize, &'static str)> {
     let wrong: [(&[&str], &str); 6] = [
         (&["deploy", "resources", "limits", "devices"], "deploy.resources.limits.devices"),
@@ -165,32 +165,32 @@ fn misplaced(service: &ComposeService<'_>) -> Option<(usize, &'static str)> {
     wrong.into_iter().find_map(|(path, name)| Some((service.at(path)?.line, name)))
 }
 
-/// Reservations that Compose refuses.
-pub(super) fn reservations(
-    sheet: &Sheet,
+/// Reports reservations that Compose rejects.
+pub(super) fn check_reservations(
+    source: &SourceText,
     service: &ComposeService<'_>,
     name: &str,
     drafts: &mut Vec<FindingDraft>,
 ) {
-    let name = shown(name);
+    let name = sanitize(name);
     let broken = |line: usize, why: String, fix: String| {
-        let draft = sheet.draft(id!("file.reservation"), Severity::Error, line);
+        let draft = source.draft(id!("file.reservation"), Severity::Error, line);
         let draft = draft.backend(Backend::Cuda).affects(Affects::Run);
-        draft.summary(format!("Compose refuses the devices of service `{name}`: {why}")).fix(fix)
+        draft.summary(format!("Compose rejects the devices of service `{name}`: {why}")).fix(fix)
     };
     if let Some((line, path)) = misplaced(service) {
         drafts.push(broken(
             line,
-            format!("`{path}` is no place for them"),
-            format!("move the list of line {line} to `deploy.resources.reservations.devices`"),
+            format!("`{path}` is not a valid location"),
+            format!("move the list in line {line} to `deploy.resources.reservations.devices`"),
         ));
     }
     let Some(devices) = service.at(&["deploy", "resources", "reservations", "devices"]) else { return };
     if devices.items().is_empty() && !devices.pairs().is_empty() {
         drafts.push(broken(
             devices.line,
-            "`devices` is a list".to_owned(),
-            format!("begin line {} with `- `", devices.line),
+            "`devices` must be a list".to_owned(),
+            format!("start line {} with `- `", devices.line),
         ));
     }
     for device in devices.items() {
@@ -198,17 +198,17 @@ pub(super) fn reservations(
             None => drafts.push(broken(
                 device.line,
                 "`capabilities` is missing".to_owned(),
-                format!("add `capabilities: [gpu]` to the device of line {}", device.line),
+                format!("add `capabilities: [gpu]` to the device in line {}", device.line),
             )),
             Some(node) if matches!(node.value, YamlValue::Text { .. }) => {
                 let text = node.text().unwrap_or_default();
                 drafts.push(broken(
                     node.line,
-                    "`capabilities` is a list".to_owned(),
+                    "`capabilities` must be a list".to_owned(),
                     format!(
-                        "write line {} as `capabilities: [{}]`",
+                        "change line {} to `capabilities: [{}]`",
                         node.line,
-                        shown(if text.is_empty() { "gpu" } else { text })
+                        sanitize(if text.is_empty() { "gpu" } else { text })
                     ),
                 ));
             }
@@ -217,8 +217,8 @@ pub(super) fn reservations(
         if let (Some(count), Some(ids)) = (device.get("count"), device.get("device_ids")) {
             drafts.push(broken(
                 ids.line,
-                "`count` and `device_ids` exclude each other".to_owned(),
-                format!("delete `count` of line {} to take exactly the devices that are named", count.line),
+                "`count` and `device_ids` are mutually exclusive".to_owned(),
+                format!("delete `count` in line {} to use exactly the listed devices", count.line),
             ));
         }
         if let Some(id) =
@@ -227,7 +227,7 @@ pub(super) fn reservations(
             let text = id.text().unwrap_or_default();
             drafts.push(broken(
                 id.line,
-                format!("`device_ids` are texts, and `{text}` is a number"),
+                format!("`device_ids` must be strings, but `{text}` is a number"),
                 format!("write `'{text}'` in line {}", id.line),
             ));
         }

@@ -1,4 +1,4 @@
-//! The stages of a Dockerfile with their variables, images and commands.
+//! The stages of a Dockerfile, with their variables, images and commands.
 
 use std::collections::BTreeMap;
 
@@ -8,75 +8,75 @@ use crate::file::image::ImageName;
 use crate::file::shell::{self, Dialect, ShellCommand};
 use crate::file::text::ScriptText;
 
-/// A Dockerfile.
+/// A parsed Dockerfile.
 #[derive(Debug, Default)]
 pub struct Dockerfile {
-    /// The stages, in their order.
+    /// The stages, in the order of the file.
     pub stages: Vec<DockerStage>,
-    /// Bytes of the variables of all stages.
-    kept: usize,
+    /// The size of all stages' variables in bytes.
+    variable_bytes: usize,
 }
 
-/// How many bytes of variables are kept. Every stage has those of the one that it begins with.
-const ROOM: usize = 4 << 20;
-/// How many variables one instruction sets.
-const MOST: usize = 1000;
+/// The limit of `variable_bytes`. Stages inherit the variables of their parent, so the size can grow quadratically.
+const MAX_VARIABLE_BYTES: usize = 4 << 20;
+/// The limit of variables per instruction.
+const MAX_VARIABLES: usize = 1000;
 
-/// A stage.
+/// A build stage.
 #[derive(Debug, Default)]
 pub struct DockerStage {
-    /// Its name.
+    /// The name after `AS`.
     pub name: Option<String>,
     /// The line of `FROM`.
     pub line: usize,
-    /// What stands after `FROM`, as it was written and with its variables replaced.
+    /// The base after `FROM`, with variables expanded.
     pub base: String,
-    /// The image that it begins with; none if it begins with a stage or is not known.
+    /// The base image; `None` if the base is another stage or unknown.
     pub image: Option<ImageName>,
-    /// The stage that it begins with.
+    /// The index of the base stage.
     pub parent: Option<usize>,
-    /// What it sets for everything that runs in it.
+    /// The environment, with the inherited variables first.
     pub env: Vec<DockerSetting>,
-    /// The commands of its `RUN`s, in their order.
+    /// The commands of all `RUN` instructions, in order.
     pub commands: Vec<ShellCommand>,
-    /// The `RUN`s that they come from: the line, and the whole text.
+    /// The `RUN` instructions: line and complete text.
     pub runs: Vec<(usize, String)>,
-    /// What it copies from other stages and images: the source as it was written, the paths, the line.
+    /// The files copied from other stages and images.
     pub copies: Vec<CopiedFile>,
     /// The commands of `CMD` and `ENTRYPOINT`.
     pub start: Vec<ShellCommand>,
-    /// Whether it has a `CMD` or an `ENTRYPOINT`.
+    /// Whether the stage has a `CMD` or an `ENTRYPOINT`.
     pub is_started: bool,
-    /// The shell of its `RUN`s, where it is not sh.
+    /// The shell of the `RUN` instructions if it is not a POSIX shell.
     pub dialect: Option<Dialect>,
-    /// Variables of the build with their defaults; a `RUN` sees them in its environment.
+    /// Build arguments with their defaults, also visible in the environment of `RUN`.
     pub arguments: Vec<DockerSetting>,
 }
 
-/// A variable that is set.
+/// A variable set by `ENV` or `ARG`.
 #[derive(Debug, Clone)]
 pub struct DockerSetting {
-    /// Its name.
+    /// The variable's name.
     pub name: String,
-    /// Its value with the variables replaced that are known.
+    /// The value, with known variables expanded.
     pub value: String,
-    /// The line.
+    /// The line in the file.
     pub line: usize,
 }
 
-/// A copy from somewhere else than the build context.
+/// A `COPY --from` or `ADD --from` instruction.
 #[derive(Debug, Clone)]
 pub struct CopiedFile {
-    /// Stage or image.
+    /// The source: the name or number of a stage, or an image.
     pub from: String,
-    /// The paths, the last of which is the target.
+    /// The source paths, and the target as the last one.
     pub paths: Vec<String>,
-    /// The line.
+    /// The line of the instruction.
     pub line: usize,
 }
 
 impl DockerStage {
-    /// About how much its variables take, from these places of the two lists on.
+    /// The approximate size in bytes of the variables, starting at an index of each list.
     fn size(&self, (env, arguments): (usize, usize)) -> usize {
         let added = self.env[env..].iter().chain(&self.arguments[arguments..]);
         added.map(|one| one.name.len() + one.value.len() + 32).sum()
@@ -95,15 +95,15 @@ impl DockerStage {
         self.env.iter().rfind(|setting| setting.name == name)
     }
 
-    /// The setting that a `RUN` sees.
+    /// The value that a `RUN` sees: from the environment, or else from the build arguments.
     #[must_use]
-    pub fn seen(&self, name: &str) -> Option<&DockerSetting> {
+    pub fn in_run(&self, name: &str) -> Option<&DockerSetting> {
         self.setting(name).or_else(|| self.arguments.iter().rfind(|setting| setting.name == name))
     }
 }
 
 impl Dockerfile {
-    /// The stages that instructions make.
+    /// Builds the stages from parsed instructions.
     #[must_use]
     pub fn new(instructions: &[Instruction]) -> Self {
         let mut file = Self::default();
@@ -117,16 +117,16 @@ impl Dockerfile {
                 ("ARG", None) => {
                     for (name, value) in arguments(instruction) {
                         let value = value.map(|value| expand(&value, &|name| global.get(name).cloned()));
-                        if let Some(value) = value.filter(|value| value.is_whole) {
+                        if let Some(value) = value.filter(|value| value.is_complete) {
                             global.insert(name, value.text);
                         }
                     }
                 }
-                ("ARG" | "ENV", Some(_)) if file.kept > ROOM => {}
+                ("ARG" | "ENV", Some(_)) if file.variable_bytes > MAX_VARIABLE_BYTES => {}
                 (_, Some(stage)) => {
                     let before = (stage.env.len(), stage.arguments.len());
-                    stage.take(instruction, &global);
-                    file.kept += stage.size(before);
+                    stage.apply(instruction, &global);
+                    file.variable_bytes += stage.size(before);
                 }
                 (_, None) => {}
             }
@@ -145,7 +145,7 @@ impl Dockerfile {
         let parent = self.stages.iter().rposition(|stage| {
             stage.name.as_deref().is_some_and(|name| name.eq_ignore_ascii_case(&base.text))
         });
-        let is_image = parent.is_none() && base.is_whole && base.text != "scratch";
+        let is_image = parent.is_none() && base.is_complete && base.text != "scratch";
         let mut stage = DockerStage {
             name,
             line: instruction.line,
@@ -155,32 +155,34 @@ impl Dockerfile {
             ..DockerStage::default()
         };
         stage.dialect = parent.and_then(|index| self.stages[index].dialect);
-        if let Some(parent) = parent.map(|index| &self.stages[index]).filter(|_| self.kept <= ROOM) {
+        if let Some(parent) =
+            parent.map(|index| &self.stages[index]).filter(|_| self.variable_bytes <= MAX_VARIABLE_BYTES)
+        {
             stage.arguments.clone_from(&parent.arguments);
             stage.env.clone_from(&parent.env);
-            self.kept += stage.size((0, 0));
+            self.variable_bytes += stage.size((0, 0));
         }
         stage
     }
 
-    /// A stage and those that it begins with, itself first.
+    /// A stage and its parents, starting with the stage itself.
     pub fn chain(&self, index: usize) -> impl Iterator<Item = &DockerStage> {
         let mut next = Some(index);
         std::iter::from_fn(move || {
             let stage = self.stages.get(next?)?;
-            // A stage only begins with an earlier one.
+            // A parent always comes earlier, so the chain ends.
             next = stage.parent;
             Some(stage)
         })
     }
 
-    /// The image at the end of a stage's chain.
+    /// The image that a stage is based on, directly or through parents.
     #[must_use]
     pub fn image(&self, index: usize) -> Option<&ImageName> {
         self.chain(index).find_map(|stage| stage.image.as_ref())
     }
 
-    /// A stage by the name or number that `COPY --from` gives.
+    /// The index of a stage by the name or number in `COPY --from`.
     #[must_use]
     pub fn named(&self, name: &str) -> Option<usize> {
         let by_name =
@@ -191,19 +193,19 @@ impl Dockerfile {
 }
 
 impl DockerStage {
-    fn take(&mut self, instruction: &Instruction, global: &BTreeMap<String, String>) {
+    fn apply(&mut self, instruction: &Instruction, global: &BTreeMap<String, String>) {
         match instruction.keyword.as_str() {
             "ARG" => {
                 for (name, value) in arguments(instruction) {
                     let value = value.map(|value| expand(&value, &|name| self.value(name)));
-                    let value = value.filter(|value| value.is_whole).map(|value| value.text);
+                    let value = value.filter(|value| value.is_complete).map(|value| value.text);
                     if let Some(value) = value.or_else(|| global.get(&name).cloned()) {
                         self.arguments.push(DockerSetting { name, value, line: instruction.line });
                     }
                 }
             }
             "ENV" => {
-                for (name, value, line) in pairs(instruction).into_iter().take(MOST) {
+                for (name, value, line) in pairs(instruction).into_iter().take(MAX_VARIABLES) {
                     let value = expand(&value, &|name| self.value(name)).text;
                     self.env.push(DockerSetting { name, value, line });
                 }
@@ -223,7 +225,7 @@ impl DockerStage {
             "SHELL" => {
                 let text = instruction.text().to_ascii_lowercase();
                 self.dialect = if text.contains("powershell") || text.contains("pwsh") {
-                    Some(Dialect::Power)
+                    Some(Dialect::PowerShell)
                 } else {
                     text.contains("cmd").then_some(Dialect::Cmd)
                 };
@@ -256,7 +258,7 @@ fn run(
         return exec_or_shell(&script, dialect, lookup);
     }
     if text.starts_with("<<") {
-        // The document is the script itself, unless its first line names another language.
+        // The document is the script, unless its first line names another interpreter.
         let document = &instruction.documents[0].script;
         let first = document.text().lines().next().unwrap_or_default();
         if let Some(interpreter) = first.strip_prefix("#!")
@@ -286,7 +288,7 @@ fn run(
     shell::commands(&whole, Dialect::Posix, lookup)
 }
 
-/// The script without `--mount=…` before it.
+/// The script without leading flags such as `--mount=…`.
 fn without_flags(script: &ScriptText) -> ScriptText {
     let text = script.text();
     let mut rest = text.trim_start();
@@ -297,7 +299,7 @@ fn without_flags(script: &ScriptText) -> ScriptText {
     script.part(text.len() - rest.len(), text.len())
 }
 
-/// The commands of a text that is a script or a JSON list of words.
+/// The commands of a `RUN`, `CMD` or `ENTRYPOINT` in shell form or exec form (a JSON list).
 fn exec_or_shell(
     script: &ScriptText,
     dialect: Dialect,
@@ -312,7 +314,7 @@ fn exec_or_shell(
     shell::commands(script, dialect, lookup)
 }
 
-/// The names and defaults of an `ARG`.
+/// The names and defaults in an `ARG`.
 fn arguments(instruction: &Instruction) -> Vec<(String, Option<String>)> {
     let words = split_quoted(instruction.text());
     let read = |(_, word): (usize, String)| match word.split_once('=') {
@@ -322,13 +324,13 @@ fn arguments(instruction: &Instruction) -> Vec<(String, Option<String>)> {
     words.into_iter().map(read).collect()
 }
 
-/// The names and values of an `ENV`, in both forms.
+/// The names, values and lines in an `ENV`, in both forms.
 fn pairs(instruction: &Instruction) -> Vec<(String, String, usize)> {
     let text = instruction.script.text();
     let line = |offset: usize| instruction.script.line_at(offset);
     let first = text.split_whitespace().next().unwrap_or_default();
     if !first.contains('=') {
-        // The old form: one name, and everything after it.
+        // The old form: `ENV NAME rest of the line`.
         let start = text.len() - text.trim_start().len();
         let value = text[start + first.len()..].trim();
         return vec![(first.to_owned(), value.trim_matches('"').to_owned(), line(start))];
@@ -340,7 +342,7 @@ fn pairs(instruction: &Instruction) -> Vec<(String, String, usize)> {
     split_quoted(text).into_iter().filter_map(read).collect()
 }
 
-/// Words with their places; quotes keep a word together and go away.
+/// Splits a text at white space outside quotes. Returns each word without its quotes, with its offset.
 fn split_quoted(text: &str) -> Vec<(usize, String)> {
     let mut words: Vec<(usize, String)> = Vec::new();
     let mut quote = None;
@@ -378,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn stages_inherit_and_variables_are_replaced() {
+    fn stages_inherit_and_variables_are_expanded() {
         let file = file(
             "ARG CUDA=12.2.0\nARG TAG=${CUDA}-devel-ubuntu22.04\nFROM nvidia/cuda:${TAG} AS build\nARG CUDA\nENV A=1 B=\"x y\" \\\n  C=$CUDA\nENV OLD some value\nFROM Build as next\nRUN echo $C ${CUDA}\nFROM $UNKNOWN\nFROM ubuntu:${V:-22.04}\nCOPY --from=build --chown=a /usr/local/cuda /x\n",
         );
@@ -399,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_know_their_lines() {
+    fn commands_have_line_numbers() {
         let file = file(
             "FROM a\nRUN --mount=type=cache,target=/x apt update && \\\n    nvcc a.cu\nRUN <<EOF\nset -e\nnvidia-smi\nEOF\nRUN python3 <<PY && ls\nimport torch\nPY\nRUN [\"nvcc\", \"-V\"]\nRUN <<EOF\n#!/usr/bin/env python3\nimport x\nEOF\nCMD [\"bash\", \"-c\", \"nvidia-smi\"]\n",
         );

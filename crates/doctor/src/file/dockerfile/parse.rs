@@ -1,42 +1,42 @@
-//! A Dockerfile's instructions: long lines, comments inside of them, here-documents, the escape directive.
+//! Parses a Dockerfile into instructions: continued lines, comments in them, here-documents, the escape directive.
 
 use crate::file::text::ScriptText;
 
 /// An instruction.
 #[derive(Debug, Clone)]
 pub struct Instruction {
-    /// `FROM`, `RUN`, in capitals.
+    /// The keyword in upper case: `FROM`, `RUN`.
     pub keyword: String,
-    /// Its first line.
+    /// The first line of the instruction.
     pub line: usize,
-    /// What follows the keyword, with long lines joined.
+    /// The text after the keyword, with continued lines joined.
     pub script: ScriptText,
-    /// The here-documents, in their order.
-    pub documents: Vec<ParsedDockerfile>,
+    /// The here-documents, in order.
+    pub documents: Vec<HereDocument>,
 }
 
 /// A here-document.
 #[derive(Debug, Clone)]
-pub struct ParsedDockerfile {
-    /// What ends it.
+pub struct HereDocument {
+    /// The delimiter: `EOF`.
     pub name: String,
-    /// The lines.
+    /// The body.
     pub script: ScriptText,
 }
 
 impl Instruction {
-    /// What follows the keyword.
+    /// The text after the keyword, trimmed.
     #[must_use]
     pub fn text(&self) -> &str {
         self.script.text().trim()
     }
 
-    /// The words after the keyword without `--flag=value`s.
+    /// The words after the keyword and its flags.
     pub fn words(&self) -> impl Iterator<Item = &str> {
         self.text().split_whitespace().skip_while(|word| word.starts_with("--"))
     }
 
-    /// The value of a flag: `--from=build`.
+    /// The value of a flag: `build` for `--from=build`.
     #[must_use]
     pub fn flag(&self, name: &str) -> Option<&str> {
         let flags = self.text().split_whitespace().take_while(|word| word.starts_with("--"));
@@ -47,18 +47,18 @@ impl Instruction {
     }
 }
 
-/// Why a text is no Dockerfile.
+/// Why a text can't be parsed as a Dockerfile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NoDockerfile {
-    /// A line that begins with nothing that is known.
-    #[error("line {line}: `{word}` is no instruction of a Dockerfile")]
+pub enum DockerfileError {
+    /// A line starts with an unknown instruction.
+    #[error("line {line}: `{word}` is not a Dockerfile instruction")]
     Unknown {
-        /// The line.
+        /// The line number.
         line: usize,
-        /// Its first word.
+        /// The first word of the line, cut to 40 characters.
         word: String,
     },
-    /// No stage.
+    /// `FROM` is missing.
     #[error("it has no `FROM`")]
     NoStage,
 }
@@ -84,17 +84,17 @@ const KEYWORDS: &[&str] = &[
     "WORKDIR",
 ];
 
-/// Whether a word is an instruction.
+/// Whether a word is the keyword of an instruction, ignoring case.
 #[must_use]
 pub fn is_keyword(word: &str) -> bool {
     KEYWORDS.iter().any(|keyword| keyword.eq_ignore_ascii_case(word))
 }
 
-/// The instructions of a text.
+/// Parses a Dockerfile.
 ///
 /// # Errors
-/// It is no Dockerfile.
-pub fn parse(text: &str) -> Result<Vec<Instruction>, NoDockerfile> {
+/// If a line does not start with an instruction, or `FROM` is missing.
+pub fn parse(text: &str) -> Result<Vec<Instruction>, DockerfileError> {
     let escape = escape(text);
     let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
     let mut list: Vec<Instruction> = Vec::new();
@@ -106,7 +106,7 @@ pub fn parse(text: &str) -> Result<Vec<Instruction>, NoDockerfile> {
         let end = trimmed.find(char::is_whitespace).unwrap_or(trimmed.len());
         let (word, rest) = trimmed.split_at(end);
         if !is_keyword(word) {
-            return Err(NoDockerfile::Unknown { line: number, word: word.chars().take(40).collect() });
+            return Err(DockerfileError::Unknown { line: number, word: word.chars().take(40).collect() });
         }
         let mut script = ScriptText::default();
         let mut piece = (number, rest.trim_start());
@@ -116,24 +116,24 @@ pub fn parse(text: &str) -> Result<Vec<Instruction>, NoDockerfile> {
                 break;
             };
             script.push(piece.0, kept);
-            // Comments and empty lines inside of a long line are dropped.
-            let is_nothing = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
-            let Some(next) = lines.by_ref().find(|(_, line)| !is_nothing(line)) else { break };
+            // Comments and empty lines within a continued line are dropped.
+            let is_ignored = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
+            let Some(next) = lines.by_ref().find(|(_, line)| !is_ignored(line)) else { break };
             piece = next;
         }
         let mut instruction =
             Instruction { keyword: word.to_ascii_uppercase(), line: number, script, documents: Vec::new() };
         if matches!(instruction.keyword.as_str(), "RUN" | "COPY" | "ADD") {
-            for (name, drops_tabs) in document_names(instruction.script.text()) {
+            for (name, strips_tabs) in document_names(instruction.script.text()) {
                 let mut body = ScriptText::default();
                 for (number, line) in lines.by_ref() {
-                    let line = if drops_tabs { line.trim_start_matches('\t') } else { line };
+                    let line = if strips_tabs { line.trim_start_matches('\t') } else { line };
                     if line == name {
                         break;
                     }
                     body.push_line(number, line);
                 }
-                instruction.documents.push(ParsedDockerfile { name, script: body });
+                instruction.documents.push(HereDocument { name, script: body });
             }
         }
         list.push(instruction);
@@ -141,11 +141,11 @@ pub fn parse(text: &str) -> Result<Vec<Instruction>, NoDockerfile> {
     if list.iter().any(|instruction| instruction.keyword == "FROM") {
         Ok(list)
     } else {
-        Err(NoDockerfile::NoStage)
+        Err(DockerfileError::NoStage)
     }
 }
 
-/// The mark of a line that goes on: a backslash unless the first lines say otherwise.
+/// The continuation character: a backslash, or a backtick with the directive `# escape=` in the first lines.
 fn escape(text: &str) -> char {
     for line in text.lines() {
         let Some((name, value)) = line.trim().strip_prefix('#').and_then(|line| line.split_once('=')) else {
@@ -158,9 +158,10 @@ fn escape(text: &str) -> char {
     '\\'
 }
 
-/// The here-documents that an instruction begins: `<<EOF`, `<<-"END"`, but not `<<<` and not in quotes.
+/// The delimiters of here-documents (`<<EOF`, `<<-"END"`, but not `<<<` and not in quotes), and whether leading tabs are
+/// stripped.
 fn document_names(text: &str) -> Vec<(String, bool)> {
-    const MOST: usize = 16;
+    const MAX_DOCUMENTS: usize = 16;
     let mut names = Vec::new();
     let mut quote = None;
     let mut skip_to = 0;
@@ -177,19 +178,22 @@ fn document_names(text: &str) -> Vec<(String, bool)> {
                     skip_to = at + 3;
                     continue;
                 }
-                let (rest, drops_tabs) = rest.strip_prefix('-').map_or((rest, false), |rest| (rest, true));
+                let (rest, strips_tabs) = rest.strip_prefix('-').map_or((rest, false), |rest| (rest, true));
                 let name: String = rest
                     .trim_start_matches(['"', '\''])
                     .chars()
                     .take_while(|c| c.is_ascii_alphanumeric() || *c == '_')
                     .collect();
                 skip_to = at + 2;
-                if !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) && names.len() < MOST {
+                if !name.is_empty()
+                    && !name.starts_with(|c: char| c.is_ascii_digit())
+                    && names.len() < MAX_DOCUMENTS
+                {
                     skip_to = text.len() - rest.len() + name.len();
                     if rest.starts_with(['"', '\'']) {
                         skip_to += 2;
                     }
-                    names.push((name, drops_tabs));
+                    names.push((name, strips_tabs));
                 }
             }
             _ => {}
@@ -215,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn instructions_are_read() {
+    fn instructions_are_parsed() {
         let text = "# syntax=docker/dockerfile:1\nfrom a AS b\n\nRUN one && \\\n    # why\n\n    two \\\n  && three\nENV A=1 \\\n    B=2\nRUN <<EOF\nnvcc\n  FROM no\nEOF\nCOPY <<-'X' <<Y /to/\n\ta\n\tX\nb\nY\nCMD [\"x\"]";
         assert_eq!(
             shown(text),
@@ -233,13 +237,13 @@ mod tests {
     }
 
     #[test]
-    fn the_escape_mark_can_be_changed() {
+    fn escape_directive_and_crlf_are_supported() {
         assert_eq!(shown("# escape=`\nFROM a\nRUN dir C:\\ `\n  b"), ["2 FROM a", "3 RUN dir C:\\   b"]);
         assert_eq!(shown("FROM a\r\nRUN b \\\r\n  c\r\n"), ["1 FROM a", "2 RUN b   c"]);
     }
 
     #[test]
-    fn shifts_and_here_strings_are_no_documents() {
+    fn shifts_and_here_strings_are_not_here_documents() {
         assert_eq!(document_names("cat <<< word && echo $((1<<2)) '<<EOF'"), []);
         assert_eq!(
             document_names("python3 <<EOF && cat <<\"B\""),
@@ -248,12 +252,12 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_refused() {
+    fn other_texts_are_rejected() {
         assert_eq!(
             parse("hello world").unwrap_err(),
-            NoDockerfile::Unknown { line: 1, word: "hello".into() }
+            DockerfileError::Unknown { line: 1, word: "hello".into() }
         );
-        assert_eq!(parse("# nothing\nARG A\n").unwrap_err(), NoDockerfile::NoStage);
+        assert_eq!(parse("# nothing\nARG A\n").unwrap_err(), DockerfileError::NoStage);
         assert!(parse("FROM a\nRUN b \\").is_ok());
     }
 }

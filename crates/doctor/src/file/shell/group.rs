@@ -1,36 +1,37 @@
-//! Commands out of tokens.
+//! Groups tokens into commands.
 
 use super::lex::{ShellToken, TokenKind, WordPiece};
 use super::{Dialect, ScriptText, ShellCommand, ShellWord, expand};
 
-/// A command whose variables are not replaced yet.
+/// A command before variable expansion.
 #[derive(Debug, Default)]
-pub(super) struct Raw {
+pub(super) struct RawCommand {
+    /// Offset in the script and pieces of each word.
     words: Vec<(usize, Vec<WordPiece>)>,
-    awaits: bool,
+    has_here_document: bool,
     input: Option<String>,
     tolerated: bool,
 }
 
-/// How many commands of a line are looked at for one that waits for a here-document.
+/// How many recent commands are searched for the one that a here-document belongs to.
 const RECENT: usize = 64;
 
-/// What a bracket or a keyword opened.
+/// A block opened by a bracket or keyword.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Block {
-    /// `if`, `while`, `case`, a function: what is inside may never run, or may fail.
-    Maybe,
-    /// `for`: what is inside runs.
-    Always,
-    /// `(`, `{`: the place of its first command.
+    /// `if`, `while`, `case`, a function: the commands inside may not run, or may fail.
+    Conditional,
+    /// `for`: the commands inside run.
+    Loop,
+    /// `(` or `{`: the start of the enclosing chain.
     Group(usize),
 }
 
-/// The commands of the tokens.
-pub(super) fn group(tokens: Vec<ShellToken>) -> Vec<Raw> {
+/// Groups tokens into commands.
+pub(super) fn group(tokens: Vec<ShellToken>) -> Vec<RawCommand> {
     let mut grouper = Grouper::default();
     for token in tokens {
-        grouper.take(token);
+        grouper.push(token);
     }
     grouper.end();
     grouper.list
@@ -38,33 +39,35 @@ pub(super) fn group(tokens: Vec<ShellToken>) -> Vec<Raw> {
 
 #[derive(Debug, Default)]
 struct Grouper {
-    list: Vec<Raw>,
-    current: Raw,
+    list: Vec<RawCommand>,
+    current: RawCommand,
     blocks: Vec<Block>,
-    /// Where the chain of `&&` and `|` begins that the current command belongs to.
+    /// The index of the first command in the current chain of `&&` and `|`.
     chain: usize,
-    /// Whether a test stands before the current command.
+    /// Whether a test precedes the current command in its chain.
     is_guarded: bool,
-    /// Whether `|| …` was just seen: the chain before it is forgiven unless it leaves the script.
-    forgives: Option<(usize, usize)>,
-    /// Words of `for x in …` and `case x in` that are no command.
-    skips: Option<&'static str>,
+    /// The range of commands before a `||` that was just read: their failure is tolerated unless the next command exits.
+    before_or: Option<(usize, usize)>,
+    /// The word that ends a `for x in …` or `case x in` header, while one is being skipped.
+    skip_until: Option<&'static str>,
 }
 
 impl Grouper {
-    fn take(&mut self, token: ShellToken) {
+    fn push(&mut self, token: ShellToken) {
         match token.kind {
             TokenKind::Word(pieces) => self.word(token.offset, pieces),
-            TokenKind::Awaits => self.current.awaits = true,
-            TokenKind::Input(body) => {
+            TokenKind::HereDocument => self.current.has_here_document = true,
+            TokenKind::Body(body) => {
                 let recent = self.list.len().saturating_sub(RECENT);
                 let mut commands = self.list[recent..].iter_mut().chain([&mut self.current]);
-                if let Some(command) = commands.find(|command| command.awaits && command.input.is_none()) {
+                if let Some(command) =
+                    commands.find(|command| command.has_here_document && command.input.is_none())
+                {
                     command.input = Some(body);
                 }
             }
             TokenKind::End => {
-                if self.skips.is_none() {
+                if self.skip_until.is_none() {
                     self.end();
                     self.new_chain();
                 }
@@ -72,8 +75,8 @@ impl Grouper {
             TokenKind::CaseEnd => {
                 self.end();
                 self.new_chain();
-                if self.blocks.contains(&Block::Maybe) {
-                    self.skips = Some(")");
+                if self.blocks.contains(&Block::Conditional) {
+                    self.skip_until = Some(")");
                 }
             }
             TokenKind::And => {
@@ -84,24 +87,24 @@ impl Grouper {
             }
             TokenKind::Or => {
                 self.end();
-                self.forgives = Some((self.chain, self.list.len()));
+                self.before_or = Some((self.chain, self.list.len()));
                 self.new_chain();
             }
             TokenKind::Pipe => self.end(),
             TokenKind::Open => {
-                // `name ()` makes a function; its words are no command.
+                // `name ()` defines a function; the name is not a command.
                 if self.current.words.len() == 1 {
-                    self.current = Raw::default();
-                    self.blocks.push(Block::Maybe);
-                } else if self.skips.is_none() {
+                    self.current = RawCommand::default();
+                    self.blocks.push(Block::Conditional);
+                } else if self.skip_until.is_none() {
                     self.end();
                     self.blocks.push(Block::Group(self.chain));
                     self.new_chain();
                 }
             }
             TokenKind::Close => {
-                if self.skips == Some(")") {
-                    self.skips = None;
+                if self.skip_until == Some(")") {
+                    self.skip_until = None;
                     return;
                 }
                 self.end();
@@ -123,14 +126,14 @@ impl Grouper {
 
     fn word(&mut self, offset: usize, pieces: Vec<WordPiece>) {
         let text = match pieces.as_slice() {
-            [WordPiece::Open(text)] => text.as_str(),
+            [WordPiece::Expandable(text)] => text.as_str(),
             _ => "",
         };
-        if let Some(end) = self.skips {
+        if let Some(end) = self.skip_until {
             if text == end {
-                self.skips = (end == "in").then_some(")");
+                self.skip_until = (end == "in").then_some(")");
             } else if end == ")" && text == "esac" {
-                self.skips = None;
+                self.skip_until = None;
                 self.blocks.pop();
             }
             return;
@@ -141,25 +144,25 @@ impl Grouper {
         self.current.words.push((offset, pieces));
     }
 
-    /// Whether a word at the beginning of a command belongs to the language.
+    /// Handles a keyword at the start of a command. Returns whether the word is one.
     fn keyword(&mut self, text: &str) -> bool {
         match text {
-            "if" | "while" | "until" => self.blocks.push(Block::Maybe),
+            "if" | "while" | "until" => self.blocks.push(Block::Conditional),
             "case" => {
-                self.blocks.push(Block::Maybe);
-                self.skips = Some("in");
+                self.blocks.push(Block::Conditional);
+                self.skip_until = Some("in");
             }
             "for" | "select" => {
-                self.blocks.push(Block::Always);
-                self.skips = Some("do");
+                self.blocks.push(Block::Loop);
+                self.skip_until = Some("do");
             }
             "then" | "else" | "elif" | "do" | "time" => {}
             "fi" | "done" | "esac" => {
                 self.blocks.pop();
             }
             "{" => {
-                // After `name ()` the body may never run.
-                if self.blocks.last() == Some(&Block::Maybe) && self.follows_function() {
+                // After `name ()`, the body may not run.
+                if self.blocks.last() == Some(&Block::Conditional) && self.follows_function() {
                     return true;
                 }
                 self.blocks.push(Block::Group(self.chain));
@@ -177,7 +180,7 @@ impl Grouper {
         true
     }
 
-    /// Whether the block that is open is a function's whose `)` was just read: nothing has run since.
+    /// Whether the `)` of `name ()` was just read, without a command since.
     fn follows_function(&self) -> bool {
         self.chain == self.list.len() && self.current.words.is_empty()
     }
@@ -187,22 +190,23 @@ impl Grouper {
         if command.words.is_empty() {
             return;
         }
-        if let Some((from, to)) = self.forgives.take()
-            && !command.leaves()
+        if let Some((from, to)) = self.before_or.take()
+            && !command.exits_with_error()
         {
-            for forgiven in &mut self.list[from..to] {
-                forgiven.tolerated = true;
+            for earlier in &mut self.list[from..to] {
+                earlier.tolerated = true;
             }
         }
-        command.tolerated |= self.is_guarded || self.blocks.contains(&Block::Maybe);
+        command.tolerated |= self.is_guarded || self.blocks.contains(&Block::Conditional);
         self.list.push(command);
     }
 }
 
-impl Raw {
+impl RawCommand {
+    /// A word that consists of one piece; empty for other words.
     fn plain(&self, index: usize) -> &str {
         match self.words.get(index).map(|(_, pieces)| pieces.as_slice()) {
-            Some([WordPiece::Open(text) | WordPiece::Literal(text)]) => text,
+            Some([WordPiece::Expandable(text) | WordPiece::Literal(text)]) => text,
             _ => "",
         }
     }
@@ -216,7 +220,7 @@ impl Raw {
     }
 
     /// Whether the command ends the script with an error.
-    fn leaves(&self) -> bool {
+    fn exits_with_error(&self) -> bool {
         match self.plain(0) {
             "exit" | "return" => self.plain(1) != "0",
             "false" => true,
@@ -224,13 +228,13 @@ impl Raw {
         }
     }
 
-    /// The variable that `$env:NAME = …` sets.
-    fn power_target(&self) -> Option<String> {
+    /// The variable that PowerShell's `$env:NAME = …` sets.
+    fn powershell_variable(&self) -> Option<String> {
         let name = self.plain(0).strip_prefix("$env:")?;
         (self.plain(1) == "=").then(|| name.to_owned())
     }
 
-    /// The command with its variables replaced, and the scripts of `$(…)` in it.
+    /// The command after variable expansion, and the ranges of the scripts in `$(…)`.
     pub(super) fn finish(
         self,
         script: &ScriptText,
@@ -239,7 +243,7 @@ impl Raw {
     ) -> (Option<ShellCommand>, Vec<(usize, usize)>) {
         let mut inside = Vec::new();
         let first = self.words.first().map_or(0, |(offset, _)| *offset);
-        let target = if dialect == Dialect::Power { self.power_target() } else { None };
+        let target = if dialect == Dialect::PowerShell { self.powershell_variable() } else { None };
         let mut command = ShellCommand {
             line: script.line_at(first),
             tolerated: self.tolerated,
@@ -252,19 +256,19 @@ impl Raw {
             for piece in pieces {
                 match piece {
                     WordPiece::Literal(literal) => text.push_str(&literal),
-                    WordPiece::Open(open) if dialect == Dialect::Power => {
+                    WordPiece::Expandable(open) if dialect == Dialect::PowerShell => {
                         let open = open.replace("$env:", "$").replace("${env:", "${");
                         text.push_str(&expand(&open, lookup).text);
                     }
-                    WordPiece::Open(open) => text.push_str(&expand(&open, lookup).text),
-                    WordPiece::Script(whole, start, end) => {
+                    WordPiece::Expandable(open) => text.push_str(&expand(&open, lookup).text),
+                    WordPiece::Substitution(whole, start, end) => {
                         text.push_str(&whole);
                         inside.push((start, end));
                     }
                 }
             }
             let word = ShellWord { text, line: script.line_at(offset) };
-            command.take(word, is_quoted);
+            command.push(word, is_quoted);
         }
         if let Some(name) = target {
             let value = command.words.drain(..).nth(2);
@@ -276,7 +280,7 @@ impl Raw {
 }
 
 impl ShellCommand {
-    fn take(&mut self, word: ShellWord, is_quoted: bool) {
+    fn push(&mut self, word: ShellWord, is_quoted: bool) {
         let may_set = self.words.is_empty() || self.is_assignment();
         if may_set
             && !is_quoted
@@ -290,13 +294,13 @@ impl ShellCommand {
                 return;
             }
         }
-        // `sudo -E env A=1 program`: what counts is the program.
+        // `sudo -E env A=1 program`: drop the wrappers and their flags.
         let is_wrapper =
             |text: &str| matches!(text, "sudo" | "env" | "exec" | "nohup" | "stdbuf" | "xvfb-run");
         let is_flag = word.text.starts_with('-') && !self.words.is_empty();
         if self.words.len() == 1 && is_wrapper(self.program()) && !is_flag {
             self.words.clear();
-            self.take(word, is_quoted);
+            self.push(word, is_quoted);
             return;
         }
         if is_flag && is_wrapper(self.program()) {

@@ -1,8 +1,8 @@
-//! Tokens of a shell script.
+//! Splits a shell script into tokens.
 
 use super::Dialect;
 
-/// A token and where it begins in the text.
+/// A token and its offset in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ShellToken {
     pub(super) kind: TokenKind,
@@ -11,53 +11,53 @@ pub(super) struct ShellToken {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TokenKind {
-    /// A word of pieces.
+    /// A word, made of pieces.
     Word(Vec<WordPiece>),
     /// `;`, a line break, `&`.
     End,
-    /// `;;`, which ends a case.
+    /// `;;`, which ends a branch of `case`.
     CaseEnd,
     And,
     Or,
     Pipe,
     Open,
     Close,
-    /// The command gets a here-document.
-    Awaits,
-    /// The body of the next here-document that is awaited.
-    Input(String),
+    /// `<<EOF`: the command has a here-document.
+    HereDocument,
+    /// The body of the earliest here-document without a body.
+    Body(String),
 }
 
 /// A piece of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum WordPiece {
-    /// As it is.
+    /// Text without expansion.
     Literal(String),
-    /// With variables in it.
-    Open(String),
-    /// `$(…)`: the whole text, and where the script in it begins and ends.
-    Script(String, usize, usize),
+    /// Text in which variables are expanded.
+    Expandable(String),
+    /// `$(…)`: the complete text, and the start and end of the script in it.
+    Substitution(String, usize, usize),
 }
 
-/// The tokens of a text.
+/// Splits a text into tokens.
 pub(super) fn tokens(text: &str, dialect: Dialect) -> Vec<ShellToken> {
-    let mut lexer = Lexer { text, at: 0, dialect, tokens: Vec::new(), waiting: Vec::new() };
+    let mut lexer = Lexer { text, at: 0, dialect, tokens: Vec::new(), pending: Vec::new() };
     while lexer.at < text.len() {
         lexer.step();
     }
     lexer.tokens
 }
 
-/// Here-documents that begin in one line; more is nonsense.
-const DOCUMENTS: usize = 16;
+/// The limit of here-documents that start in one line.
+const MAX_DOCUMENTS: usize = 16;
 
 struct Lexer<'a> {
     text: &'a str,
     at: usize,
     dialect: Dialect,
     tokens: Vec<ShellToken>,
-    /// Ends of the here-documents that begin after this line, and whether tabs before them are dropped.
-    waiting: Vec<(String, bool)>,
+    /// The delimiters of here-documents that start after this line, and whether leading tabs are stripped.
+    pending: Vec<(String, bool)>,
 }
 
 impl Lexer<'_> {
@@ -73,7 +73,7 @@ impl Lexer<'_> {
     fn step(&mut self) {
         let rest = self.rest();
         let Some(first) = rest.chars().next() else { return };
-        if let Some(length) = self.continued(rest) {
+        if let Some(length) = self.continuation(rest) {
             self.at += length;
             return;
         }
@@ -97,25 +97,25 @@ impl Lexer<'_> {
         }
     }
 
-    /// The length of a mark that a line goes on.
-    fn continued(&self, rest: &str) -> Option<usize> {
+    /// The length of a line continuation at the start of `rest`, line break included.
+    fn continuation(&self, rest: &str) -> Option<usize> {
         let mark = match self.dialect {
             Dialect::Posix => '\\',
             Dialect::Cmd => '^',
-            Dialect::Power => '`',
+            Dialect::PowerShell => '`',
         };
         let after = rest.strip_prefix(mark)?;
         let after_spaces = after.trim_start_matches([' ', '\t', '\r']);
         after_spaces.starts_with('\n').then(|| rest.len() - after_spaces.len() + 1)
     }
 
-    /// `> file`, `2>&1`, `<<EOF`: nothing of it is a word of the command.
+    /// Skips a redirection such as `> file`, `2>&1` or `<<EOF`: it is not part of the command's words.
     fn redirection(&mut self, skip: usize) {
         let rest = &self.rest()[skip..];
         let operator = rest.find(|c| !matches!(c, '<' | '>' | '&' | '|')).unwrap_or(rest.len());
         let is_document = rest.starts_with("<<") && operator == 2;
-        let drops_tabs = is_document && rest[2..].starts_with('-');
-        self.at += skip + operator + usize::from(drops_tabs);
+        let strips_tabs = is_document && rest[2..].starts_with('-');
+        self.at += skip + operator + usize::from(strips_tabs);
         self.at += self.rest().len() - self.rest().trim_start_matches([' ', '\t']).len();
         let offset = self.at;
         let is_word =
@@ -131,25 +131,27 @@ impl Lexer<'_> {
         let name: String = pieces
             .into_iter()
             .map(|piece| match piece {
-                WordPiece::Literal(text) | WordPiece::Open(text) | WordPiece::Script(text, ..) => text,
+                WordPiece::Literal(text)
+                | WordPiece::Expandable(text)
+                | WordPiece::Substitution(text, ..) => text,
             })
             .collect();
-        if is_document && self.waiting.len() < DOCUMENTS {
-            self.waiting.push((name, drops_tabs));
-            self.tokens.push(ShellToken { kind: TokenKind::Awaits, offset });
+        if is_document && self.pending.len() < MAX_DOCUMENTS {
+            self.pending.push((name, strips_tabs));
+            self.tokens.push(ShellToken { kind: TokenKind::HereDocument, offset });
         }
     }
 
-    /// Reads the here-documents that begin after a line break.
+    /// Reads the bodies of the pending here-documents, after a line break.
     fn documents(&mut self) {
-        for (end, drops_tabs) in std::mem::take(&mut self.waiting) {
+        for (end, strips_tabs) in std::mem::take(&mut self.pending) {
             let mut body = String::new();
             let start = self.at;
             while self.at < self.text.len() {
                 let rest = self.rest();
                 let length = rest.find('\n').map_or(rest.len(), |at| at + 1);
                 let line = rest[..length].trim_end_matches(['\n', '\r']);
-                let line = if drops_tabs { line.trim_start_matches('\t') } else { line };
+                let line = if strips_tabs { line.trim_start_matches('\t') } else { line };
                 let is_end = line == end;
                 if !is_end {
                     body.push_str(line);
@@ -160,7 +162,7 @@ impl Lexer<'_> {
                     break;
                 }
             }
-            self.tokens.push(ShellToken { kind: TokenKind::Input(body), offset: start });
+            self.tokens.push(ShellToken { kind: TokenKind::Body(body), offset: start });
         }
     }
 
@@ -168,13 +170,13 @@ impl Lexer<'_> {
         let offset = self.at;
         let mut pieces: Vec<WordPiece> = Vec::new();
         while let Some(c) = self.rest().chars().next() {
-            if c.is_whitespace() || ";&|()<>".contains(c) || self.continued(self.rest()).is_some() {
+            if c.is_whitespace() || ";&|()<>".contains(c) || self.continuation(self.rest()).is_some() {
                 break;
             }
             self.piece(c, &mut pieces);
         }
-        // The number before `2>` is part of the redirection.
-        let is_number = matches!(pieces.as_slice(), [WordPiece::Open(text)] if text.len() == 1 && text.as_bytes()[0].is_ascii_digit());
+        // A digit before `>` or `<` is part of the redirection: `2>`.
+        let is_number = matches!(pieces.as_slice(), [WordPiece::Expandable(text)] if text.len() == 1 && text.as_bytes()[0].is_ascii_digit());
         if !(is_number && self.rest().starts_with(['>', '<'])) {
             self.tokens.push(ShellToken { kind: TokenKind::Word(pieces), offset });
         }
@@ -190,7 +192,7 @@ impl Lexer<'_> {
             }
             '"' => {
                 self.at += 1;
-                add(pieces, WordPiece::Open(String::new()));
+                add(pieces, WordPiece::Expandable(String::new()));
                 self.quoted(pieces);
             }
             '\\' if self.dialect == Dialect::Posix => {
@@ -201,13 +203,13 @@ impl Lexer<'_> {
             '$' if rest.starts_with("$(") && !rest.starts_with("$((") => self.substitution(2, pieces),
             '`' if self.dialect == Dialect::Posix => self.substitution(1, pieces),
             _ => {
-                add(pieces, WordPiece::Open(c.to_string()));
+                add(pieces, WordPiece::Expandable(c.to_string()));
                 self.at += c.len_utf8();
             }
         }
     }
 
-    /// What stands between double quotes.
+    /// Reads the text between double quotes.
     fn quoted(&mut self, pieces: &mut Vec<WordPiece>) {
         while let Some(c) = self.rest().chars().next() {
             let rest = self.rest();
@@ -226,31 +228,31 @@ impl Lexer<'_> {
                 '$' if rest.starts_with("$(") && !rest.starts_with("$((") => self.substitution(2, pieces),
                 '`' if self.dialect == Dialect::Posix => self.substitution(1, pieces),
                 _ => {
-                    add(pieces, WordPiece::Open(c.to_string()));
+                    add(pieces, WordPiece::Expandable(c.to_string()));
                     self.at += c.len_utf8();
                 }
             }
         }
     }
 
-    /// `$(…)` or a text between backticks.
+    /// Reads `$(…)` or a text between backticks.
     fn substitution(&mut self, opening: usize, pieces: &mut Vec<WordPiece>) {
         let start = self.at + opening;
         let body = &self.text[start..];
         let end = if opening == 1 { body.find('`') } else { closing(body) };
         let Some(end) = end else {
-            // Nothing closes it: the rest is one word, so that no text is looked through twice.
+            // It is not closed: the rest becomes one word, so that the text is scanned only once.
             add(pieces, WordPiece::Literal(self.rest().to_owned()));
             self.at = self.text.len();
             return;
         };
         let whole = &self.text[self.at..=start + end];
-        add(pieces, WordPiece::Script(whole.to_owned(), start, start + end));
+        add(pieces, WordPiece::Substitution(whole.to_owned(), start, start + end));
         self.at = start + end + 1;
     }
 }
 
-/// Where the bracket that closes the text's beginning stands.
+/// The offset of the closing bracket that matches an opening bracket just before `text`.
 fn closing(text: &str) -> Option<usize> {
     let mut open = 0usize;
     let mut quote = None;
@@ -268,10 +270,10 @@ fn closing(text: &str) -> Option<usize> {
     None
 }
 
-/// Adds a piece, to the one before it where that is of the same kind.
+/// Adds a piece. Adjacent pieces of the same kind are joined.
 fn add(pieces: &mut Vec<WordPiece>, piece: WordPiece) {
     match (pieces.last_mut(), piece) {
-        (Some(WordPiece::Open(text)), WordPiece::Open(more))
+        (Some(WordPiece::Expandable(text)), WordPiece::Expandable(more))
         | (Some(WordPiece::Literal(text)), WordPiece::Literal(more)) => {
             text.push_str(&more);
         }

@@ -1,25 +1,25 @@
-//! The architectures that commands and variables ask for, and whether a release of the toolkit knows them.
+//! Architectures that commands and variables request, and whether a CUDA release supports them.
 
 use gpubuild_core::arch::CudaArch;
 use gpubuild_core::version::Version;
 use gpubuild_detect::toolkit::Description;
 
-use super::View;
+use super::CommandView;
 use super::build::CmakeInvocation;
 use crate::file::shell::{ShellCommand, ShellWord};
 
-/// A list of architectures that is asked for.
+/// A requested list of architectures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchRequest {
-    /// `CMAKE_CUDA_ARCHITECTURES`, `-arch`.
+    /// The variable or option: `CMAKE_CUDA_ARCHITECTURES`, `-arch`.
     pub name: String,
-    /// The list as it was written.
+    /// The list as written.
     pub value: String,
-    /// The word that it stands in.
+    /// The word that contains the list.
     pub word: ShellWord,
 }
 
-/// Variables of the environment that name architectures.
+/// Environment variables and CMake variables with lists of architectures.
 pub const VARIABLES: &[&str] = &[
     "CUDAARCHS",
     "CMAKE_CUDA_ARCHITECTURES",
@@ -29,7 +29,7 @@ pub const VARIABLES: &[&str] = &[
     "TCNN_CUDA_ARCHITECTURES",
 ];
 
-/// Every list that a command asks for.
+/// All lists of architectures in a command.
 #[must_use]
 pub fn requests(command: &ShellCommand, configuration: Option<&CmakeInvocation>) -> Vec<ArchRequest> {
     let mut list = Vec::new();
@@ -47,7 +47,7 @@ pub fn requests(command: &ShellCommand, configuration: Option<&CmakeInvocation>)
             add(name, &word.text, word);
         }
     }
-    let words = View::new(command).words;
+    let words = CommandView::new(command).words;
     for (index, word) in words.iter().enumerate() {
         let text = word.text.as_str();
         let before = index.checked_sub(1).map_or("", |index| words[index].text.as_str());
@@ -71,7 +71,7 @@ pub fn requests(command: &ShellCommand, configuration: Option<&CmakeInvocation>)
 }
 
 impl ArchRequest {
-    /// Whether it asks for the GPU of the machine that builds.
+    /// Whether the list contains `native`, the GPU of the build machine.
     #[must_use]
     pub fn is_native(&self) -> bool {
         self.parts().any(|part| part == "native")
@@ -81,24 +81,24 @@ impl ArchRequest {
         self.value.split([';', ',', ' ', '+']).map(str::trim).filter(|part| !part.is_empty())
     }
 
-    /// The architectures that can be read.
+    /// The architectures in the list; other words are skipped.
     pub fn archs(&self) -> impl Iterator<Item = CudaArch> {
         self.parts().filter_map(|part| part.parse().ok())
     }
 }
 
-/// What is wrong with an architecture for a release.
+/// Why a CUDA release does not support an architecture.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum UnfitArch {
-    /// It came later: the first release that knows it.
+pub enum UnsupportedArch {
+    /// A later release added it: the first release with support.
     TooNew(Version),
-    /// It went: the last architecture list has it no more. The oldest that is left.
+    /// The release no longer supports it: the oldest architecture that it supports.
     Dropped(u16),
 }
 
-/// Whether a release knows an architecture. What the table doesn't know is taken to be right.
+/// Why a release does not support an architecture; `None` if it does, or if the table does not list the architecture.
 #[must_use]
-pub fn unfit(arch: &CudaArch, release: &Version, cuda: &Description) -> Option<UnfitArch> {
+pub fn unsupported(arch: &CudaArch, release: &Version, cuda: &Description) -> Option<UnsupportedArch> {
     let number = arch.number.to_string();
     let row = cuda.archs(release)?;
     if row.archs.contains(&number) {
@@ -106,13 +106,13 @@ pub fn unfit(arch: &CudaArch, release: &Version, cuda: &Description) -> Option<U
     }
     let oldest = row.archs.iter().filter_map(|known| known.parse::<u16>().ok()).min()?;
     if arch.number < oldest {
-        return Some(UnfitArch::Dropped(oldest));
+        return Some(UnsupportedArch::Dropped(oldest));
     }
     let first = cuda.compatibility.arch.iter().find(|row| row.archs.contains(&number))?;
     if first.since > *release {
-        return Some(UnfitArch::TooNew(first.since.clone()));
+        return Some(UnsupportedArch::TooNew(first.since.clone()));
     }
-    Some(UnfitArch::Dropped(oldest))
+    Some(UnsupportedArch::Dropped(oldest))
 }
 
 #[cfg(test)]
@@ -123,7 +123,7 @@ mod tests {
     use gpubuild_detect::toolkit::Catalogue;
 
     #[test]
-    fn lists_are_found_in_every_form() {
+    fn all_forms_of_lists_are_found() {
         for (text, expected) in [
             ("cmake -DCMAKE_CUDA_ARCHITECTURES=native .", "CMAKE_CUDA_ARCHITECTURES:native"),
             ("cmake -DCMAKE_CUDA_ARCHITECTURES=\"75;80-real\" .", "CMAKE_CUDA_ARCHITECTURES:75;80-real"),
@@ -148,16 +148,16 @@ mod tests {
     }
 
     #[test]
-    fn releases_know_their_architectures() {
+    fn unsupported_architectures_are_reported() {
         let catalogue = Catalogue::embedded();
         let cuda = catalogue.get("cuda").unwrap();
         let check =
-            |arch: &str, release: &str| unfit(&arch.parse().unwrap(), &release.parse().unwrap(), cuda);
-        assert_eq!(check("90", "11.7.1"), Some(UnfitArch::TooNew("11.8".parse().unwrap())));
-        assert_eq!(check("120", "12.6.3"), Some(UnfitArch::TooNew("12.8".parse().unwrap())));
-        assert_eq!(check("61", "13.0.1"), Some(UnfitArch::Dropped(75)));
-        assert_eq!(check("35", "12.1"), Some(UnfitArch::Dropped(50)));
-        assert_eq!(check("101", "13.0"), Some(UnfitArch::Dropped(75)));
+            |arch: &str, release: &str| unsupported(&arch.parse().unwrap(), &release.parse().unwrap(), cuda);
+        assert_eq!(check("90", "11.7.1"), Some(UnsupportedArch::TooNew("11.8".parse().unwrap())));
+        assert_eq!(check("120", "12.6.3"), Some(UnsupportedArch::TooNew("12.8".parse().unwrap())));
+        assert_eq!(check("61", "13.0.1"), Some(UnsupportedArch::Dropped(75)));
+        assert_eq!(check("35", "12.1"), Some(UnsupportedArch::Dropped(50)));
+        assert_eq!(check("101", "13.0"), Some(UnsupportedArch::Dropped(75)));
         for (arch, release) in
             [("90a", "12.2"), ("75", "13.3"), ("130", "13.9"), ("80", "10.2"), ("121", "12.9")]
         {

@@ -1,64 +1,64 @@
-//! What commands configure and compile: definitions for CMake, and whether a CUDA compiler is needed for it.
+//! Recognizes commands that configure a build: CMake definitions, and whether they need the CUDA compiler.
 
-use super::{View, packages};
+use super::{CommandView, packages};
 use crate::file::shell::{ShellCommand, ShellWord};
 
-/// `NAME=value` for CMake or make.
+/// A definition `NAME=value` for CMake or make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Definition {
-    /// The name.
+    /// The name, without a type such as `:BOOL`.
     pub name: String,
     /// The value.
     pub value: String,
-    /// The word that it stands in.
+    /// The word in the command that contains the definition.
     pub word: ShellWord,
 }
 
 impl Definition {
-    /// Whether the value switches something on.
+    /// Whether the value means on, by CMake's rules.
     #[must_use]
     pub fn is_on(&self) -> bool {
         matches!(self.value.to_ascii_lowercase().as_str(), "on" | "1" | "true" | "yes" | "y")
     }
 
-    /// Whether the value switches something off.
+    /// Whether the value means off, by CMake's rules.
     #[must_use]
     pub fn is_off(&self) -> bool {
         matches!(self.value.to_ascii_lowercase().as_str(), "off" | "0" | "false" | "no" | "n")
     }
 }
 
-/// What a command configures.
+/// A command that configures a build.
 #[derive(Debug, Clone)]
 pub struct CmakeInvocation {
-    /// Definitions in their order.
+    /// The definitions, in order.
     pub definitions: Vec<Definition>,
-    /// How it is configured.
+    /// The tool that reads the definitions.
     pub tool: Tool,
     /// The line of the command.
     pub line: usize,
-    /// The generator, if it is named.
+    /// The generator from `-G` or `CMAKE_GENERATOR`.
     pub generator: Option<String>,
 }
 
-/// Who configures.
+/// The tool that configures a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
     /// CMake itself.
     Cmake,
-    /// make with variables.
+    /// make or ninja with variables.
     Make,
-    /// pip or another installer that takes `CMAKE_ARGS`.
+    /// pip or another Python build tool that reads `CMAKE_ARGS`.
     Python,
 }
 
-/// What a command configures, if it does. `lookup` knows the environment.
+/// The configuration of a command, if it configures a build. `lookup` returns environment variables.
 #[must_use]
 pub fn configuration(
     command: &ShellCommand,
     lookup: &dyn Fn(&str) -> Option<ShellWord>,
 ) -> Option<CmakeInvocation> {
-    let view = View::new(command);
+    let view = CommandView::new(command);
     let own = |name: &str| command.assigned.iter().find(|(key, _)| key == name).map(|(_, word)| word.clone());
     let from_env = |name: &str| own(name).or_else(|| lookup(name));
     let mut definitions = Vec::new();
@@ -105,14 +105,14 @@ pub fn configuration(
         _ => return None,
     };
     let generator = view.option("-G").map(str::to_owned).or_else(|| {
-        let glued =
+        let joined =
             view.words.iter().find_map(|word| word.text.strip_prefix("-G").filter(|rest| !rest.is_empty()));
-        glued.map(str::to_owned).or_else(|| from_env("CMAKE_GENERATOR").map(|word| word.text))
+        joined.map(str::to_owned).or_else(|| from_env("CMAKE_GENERATOR").map(|word| word.text))
     });
     Some(CmakeInvocation { definitions, tool, line: command.line, generator })
 }
 
-/// Whether a command builds Python packages.
+/// Whether a command builds or installs Python packages.
 fn is_python_builder(program: &str, words: &[ShellWord]) -> bool {
     let is_tool = program.starts_with("python")
         || program.starts_with("pip")
@@ -123,7 +123,7 @@ fn is_python_builder(program: &str, words: &[ShellWord]) -> bool {
     program == "cibuildwheel" || (is_tool && builds)
 }
 
-/// `-DNAME=value`, `-D NAME:BOOL=value`.
+/// Collects definitions such as `-DNAME=value` and `-D NAME:BOOL=value`.
 fn cmake_words(words: &[ShellWord], definitions: &mut Vec<Definition>) {
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -145,13 +145,13 @@ fn is_name(text: &str) -> bool {
 }
 
 impl CmakeInvocation {
-    /// The last definition of a name.
+    /// The last definition with this name, which is the one that counts.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Definition> {
         self.definitions.iter().rfind(|definition| definition.name == name)
     }
 
-    /// The definition that makes it a build for CUDA.
+    /// The definition that enables CUDA.
     #[must_use]
     pub fn cuda(&self) -> Option<&Definition> {
         self.definitions.iter().find(|definition| {
@@ -163,7 +163,7 @@ impl CmakeInvocation {
         })
     }
 
-    /// The definition that makes it a build for Vulkan.
+    /// The definition that enables Vulkan.
     #[must_use]
     pub fn vulkan(&self) -> Option<&Definition> {
         let is_vulkan = |definition: &&Definition| {
@@ -172,7 +172,7 @@ impl CmakeInvocation {
         self.definitions.iter().find(is_vulkan)
     }
 
-    /// Whether it is a project that builds for the machine at hand unless it is told not to.
+    /// Whether this configures a ggml project: these build for the local machine by default.
     #[must_use]
     pub fn is_ggml(&self) -> bool {
         let starts = ["GGML_", "LLAMA_", "WHISPER_", "SD_"];
@@ -181,7 +181,7 @@ impl CmakeInvocation {
             .any(|definition| starts.iter().any(|start| definition.name.starts_with(start)))
     }
 
-    /// What is said about the machine at hand: `GGML_NATIVE=OFF` is `Some(false)`.
+    /// The value of `GGML_NATIVE` or its older names; `None` if not set.
     #[must_use]
     pub fn native(&self) -> Option<bool> {
         let names = ["GGML_NATIVE", "LLAMA_NATIVE", "WHISPER_NATIVE"];
@@ -190,14 +190,14 @@ impl CmakeInvocation {
     }
 }
 
-/// The word that shows that a command needs the CUDA compiler.
+/// The word that shows that a command needs the CUDA compiler, if it does.
 #[must_use]
 pub fn needs_nvcc(command: &ShellCommand, configuration: Option<&CmakeInvocation>) -> Option<ShellWord> {
-    let view = View::new(command);
+    let view = CommandView::new(command);
     if view.program == "nvcc" {
         return command.words.first().cloned();
     }
-    // A wheel of the toolkit brings a compiler along.
+    // A toolkit package installed by the same command contains the compiler.
     if packages::toolkit(command).is_some() {
         return None;
     }
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn builds_for_cuda_are_known() {
+    fn cuda_builds_are_recognized() {
         for (text, expected) in [
             ("cmake -DGGML_CUDA=ON .", true),
             ("cmake -DUSE_CUDA=1 .", true),

@@ -1,40 +1,40 @@
-//! Which commands need a GPU while they run.
+//! Recognizes commands that need a GPU at run time.
 
-use super::View;
+use super::CommandView;
 use crate::file::shell::ShellCommand;
-use crate::file::text::has_ending;
+use crate::file::text::has_extension;
 
 /// A command that needs a GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuUse {
-    /// What needs it, for people.
+    /// The command or code that needs it, for messages.
     pub what: String,
-    /// Whether it fails for certain where there is none.
+    /// Whether the command certainly fails without a GPU.
     pub is_certain: bool,
 }
 
-/// Programs that only answer where a driver runs.
+/// Programs that fail without a loaded driver.
 const PROGRAMS: &[&str] =
     &["nvidia-smi", "rocm-smi", "amd-smi", "rocminfo", "nvidia-debugdump", "deviceQuery", "bandwidthTest"];
 
-/// Why a command needs a GPU, if it does.
+/// The use of a GPU by a command, if any.
 #[must_use]
 pub fn gpu_use(command: &ShellCommand) -> Option<GpuUse> {
-    let view = View::new(command);
+    let view = CommandView::new(command);
     let certain = |what: String| Some(GpuUse { what, is_certain: true });
     let likely = |what: String| Some(GpuUse { what, is_certain: false });
     let program = view.program;
     if PROGRAMS.contains(&program) {
-        let asks = view.has("--help") || view.has("-h") || view.has("--version");
-        return if asks { None } else { certain(format!("`{program}`")) };
+        let is_info = view.has("--help") || view.has("-h") || view.has("--version");
+        return if is_info { None } else { certain(format!("`{program}`")) };
     }
     if matches!(program, "docker" | "podman") && view.has("run") {
-        let wants = view.words.iter().any(|word| {
+        let requests_gpu = view.words.iter().any(|word| {
             word.text == "--gpus"
                 || word.text.starts_with("--gpus=")
                 || word.text.starts_with("nvidia.com/gpu=")
         });
-        return if wants { certain(format!("`{program} run --gpus`")) } else { None };
+        return if requests_gpu { certain(format!("`{program} run --gpus`")) } else { None };
     }
     if let Some(code) = python_code(command, view) {
         return of_python(&code);
@@ -42,11 +42,11 @@ pub fn gpu_use(command: &ShellCommand) -> Option<GpuUse> {
     let is_pytest =
         matches!(program, "pytest" | "py.test") || (program.starts_with("python") && view.has("pytest"));
     if is_pytest {
-        let marker = view.option("-m").filter(|marker| *marker != "pytest" && wants_gpu(marker));
+        let marker = view.option("-m").filter(|marker| *marker != "pytest" && selects_gpu(marker));
         let last =
             view.words.iter().rposition(|word| word.text == "-m").and_then(|at| view.words.get(at + 1));
         let marker =
-            marker.or_else(|| last.map(|word| word.text.as_str()).filter(|marker| wants_gpu(marker)));
+            marker.or_else(|| last.map(|word| word.text.as_str()).filter(|marker| selects_gpu(marker)));
         let path = view.words.iter().find(|word| is_gpu_path(&word.text));
         return match (marker, path) {
             (Some(marker), _) => certain(format!("`pytest -m {marker}`")),
@@ -57,8 +57,8 @@ pub fn gpu_use(command: &ShellCommand) -> Option<GpuUse> {
     if program == "ctest" {
         let chosen = ["-L", "--label-regex", "-R", "--tests-regex"].iter().find_map(|flag| view.option(flag));
         return chosen
-            .filter(|chosen| wants_gpu(chosen))
-            .and_then(|chosen| certain(format!("`ctest` of `{chosen}`")));
+            .filter(|chosen| selects_gpu(chosen))
+            .and_then(|chosen| certain(format!("`ctest` with `{chosen}`")));
     }
     if program == "cargo" {
         let runs = ["test", "run", "bench", "nextest"]
@@ -78,8 +78,8 @@ pub fn gpu_use(command: &ShellCommand) -> Option<GpuUse> {
     None
 }
 
-/// The Python code that a command runs.
-fn python_code(command: &ShellCommand, view: View<'_>) -> Option<String> {
+/// The Python code in a command: from `-c` or a here-document.
+fn python_code(command: &ShellCommand, view: CommandView<'_>) -> Option<String> {
     if !(view.program.starts_with("python") || view.program == "ipython") {
         return None;
     }
@@ -123,11 +123,11 @@ fn of_python(code: &str) -> Option<GpuUse> {
 }
 
 fn short(line: &str) -> String {
-    super::super::text::shown(&line.chars().take(60).collect::<String>())
+    super::super::text::sanitize(&line.chars().take(60).collect::<String>())
 }
 
-/// Whether a choice of tests takes those for GPUs: `gpu and not slow`, but not `not gpu`.
-fn wants_gpu(text: &str) -> bool {
+/// Whether a test selection includes GPU tests: `gpu and not slow`, but not `not gpu`.
+fn selects_gpu(text: &str) -> bool {
     let words: Vec<String> = text
         .split(|c: char| !c.is_ascii_alphanumeric())
         .map(str::to_ascii_lowercase)
@@ -135,16 +135,16 @@ fn wants_gpu(text: &str) -> bool {
         .collect();
     words.iter().enumerate().any(|(index, word)| {
         let is_gpu = matches!(word.as_str(), "gpu" | "cuda" | "rocm" | "gpus" | "hip");
-        let is_denied = index.checked_sub(1).is_some_and(|before| words[before] == "not")
+        let is_negated = index.checked_sub(1).is_some_and(|before| words[before] == "not")
             || text.starts_with('^')
             || text.contains("?!");
-        is_gpu && !is_denied
+        is_gpu && !is_negated
     })
 }
 
-/// `tests/gpu`, `test_cuda.py`.
+/// Whether an argument is the path of GPU tests: `tests/gpu`, `test_cuda.py`.
 fn is_gpu_path(text: &str) -> bool {
-    let is_path = !text.starts_with('-') && (text.contains('/') || has_ending(text, "py"));
+    let is_path = !text.starts_with('-') && (text.contains('/') || has_extension(text, "py"));
     is_path && text.split(['/', '_', '.', '-']).any(|part| matches!(part, "gpu" | "cuda" | "rocm"))
 }
 
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_that_need_a_gpu_are_known() {
+    fn commands_that_need_a_gpu_are_recognized() {
         for (text, expected) in [
             ("nvidia-smi", Some(true)),
             ("/usr/bin/nvidia-smi --query-gpu=name", Some(true)),

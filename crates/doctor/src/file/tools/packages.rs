@@ -1,39 +1,39 @@
-//! What commands install: drivers, toolkits, Vulkan.
+//! Recognizes commands that install drivers, toolkits or Vulkan.
 
 use gpubuild_core::version::Version;
 
-use super::View;
+use super::CommandView;
 use crate::file::shell::{ShellCommand, ShellWord};
-use crate::file::text::has_ending;
+use crate::file::text::has_extension;
 
 /// A package that a command installs.
 #[derive(Debug, Clone, Copy)]
 pub struct PackageRow<'a> {
-    /// Who installs it.
-    pub manager: Manager,
-    /// Its name without the version that is asked for.
+    /// The package manager.
+    pub manager: PackageManager,
+    /// The package's name without a version constraint.
     pub name: &'a str,
-    /// The word.
+    /// The argument that names it.
     pub word: &'a ShellWord,
 }
 
-/// Kinds of package managers.
+/// Groups of package managers with the same package names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Manager {
-    /// apt-get, dnf and so on: packages of the distribution or of NVIDIA's repository.
+pub enum PackageManager {
+    /// apt-get, dnf and similar: packages of the distribution or of NVIDIA's repository.
     System,
-    /// pacman, whose names differ.
+    /// pacman, which uses other package names.
     Arch,
-    /// conda and its like.
+    /// conda, mamba and micromamba.
     Conda,
-    /// pip, uv.
+    /// pip and uv.
     Pip,
 }
 
 /// The packages that a command installs.
 #[must_use]
 pub fn packages(command: &ShellCommand) -> Vec<PackageRow<'_>> {
-    let view = View::new(command);
+    let view = CommandView::new(command);
     let Some((manager, words)) = installs(view) else { return Vec::new() };
     let mut list = Vec::new();
     let mut is_value = false;
@@ -65,7 +65,7 @@ pub fn packages(command: &ShellCommand) -> Vec<PackageRow<'_>> {
             continue;
         }
         let name = text.split(['=', '<', '>', '[', '~', '!']).next().unwrap_or(text);
-        let name = if matches!(manager, Manager::System | Manager::Arch) {
+        let name = if matches!(manager, PackageManager::System | PackageManager::Arch) {
             name.split(['/', ':']).next().unwrap_or(name)
         } else {
             name.rsplit("::").next().unwrap_or(name)
@@ -75,49 +75,49 @@ pub fn packages(command: &ShellCommand) -> Vec<PackageRow<'_>> {
     list
 }
 
-/// The words after `install`.
-fn installs(view: View<'_>) -> Option<(Manager, &[ShellWord])> {
+/// The package manager and the words after its install verb.
+fn installs(view: CommandView<'_>) -> Option<(PackageManager, &[ShellWord])> {
     let after = |verbs: &[&str]| {
         let at = view.words.iter().position(|word| verbs.contains(&word.text.as_str()))?;
-        // Before the verb only options stand.
+        // Only options may precede the verb.
         let is_option = |word: &ShellWord| word.text.starts_with('-') || word.text.contains("::");
         view.words[..at].iter().all(is_option).then(|| &view.words[at + 1..])
     };
     match view.program {
         "apt" | "apt-get" | "aptitude" | "apt-fast" | "dnf" | "yum" | "microdnf" | "tdnf" | "dnf5" => {
-            Some((Manager::System, after(&["install", "reinstall", "localinstall"])?))
+            Some((PackageManager::System, after(&["install", "reinstall", "localinstall"])?))
         }
-        "zypper" => Some((Manager::System, after(&["install", "in"])?)),
-        "apk" => Some((Manager::System, after(&["add"])?)),
+        "zypper" => Some((PackageManager::System, after(&["install", "in"])?)),
+        "apk" => Some((PackageManager::System, after(&["add"])?)),
         "pacman" | "yay" | "paru" => {
             let is_sync = view.words.first().is_some_and(|word| word.text.starts_with("-S"));
-            is_sync.then_some((Manager::Arch, view.words.get(1..)?))
+            is_sync.then_some((PackageManager::Arch, view.words.get(1..)?))
         }
-        "conda" | "mamba" | "micromamba" => Some((Manager::Conda, after(&["install", "create"])?)),
-        "pip" | "pip3" | "pipx" => Some((Manager::Pip, after(&["install"])?)),
+        "conda" | "mamba" | "micromamba" => Some((PackageManager::Conda, after(&["install", "create"])?)),
+        "pip" | "pip3" | "pipx" => Some((PackageManager::Pip, after(&["install"])?)),
         "uv" if view.words.first().is_some_and(|word| word.text == "pip") => {
             let at = view.words.iter().position(|word| word.text == "install")?;
-            Some((Manager::Pip, &view.words[at + 1..]))
+            Some((PackageManager::Pip, &view.words[at + 1..]))
         }
         program
             if program.starts_with("python")
                 && view.words.iter().take(2).map(|word| word.text.as_str()).eq(["-m", "pip"]) =>
         {
             let at = view.words.iter().position(|word| word.text == "install")?;
-            Some((Manager::Pip, &view.words[at + 1..]))
+            Some((PackageManager::Pip, &view.words[at + 1..]))
         }
         _ => None,
     }
 }
 
-/// A driver that a command installs.
+/// A package or installer that installs a driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DriverPackage {
-    /// The word that does it.
+    /// The word that names it.
     pub word: ShellWord,
-    /// What to write instead of it, where something of it is needed.
-    pub instead: Option<String>,
-    /// What it is, for people.
+    /// The replacement, if the command also installs something else that is needed.
+    pub replacement: Option<String>,
+    /// What it installs, for messages.
     pub what: &'static str,
 }
 
@@ -125,7 +125,7 @@ pub struct DriverPackage {
 #[must_use]
 pub fn driver(command: &ShellCommand) -> Option<DriverPackage> {
     let of_package = |package: &PackageRow<'_>| {
-        let is_system = matches!(package.manager, Manager::System | Manager::Arch);
+        let is_system = matches!(package.manager, PackageManager::System | PackageManager::Arch);
         is_system.then(|| driver_package(package)).flatten()
     };
     packages(command)
@@ -164,28 +164,28 @@ fn driver_package(package: &PackageRow<'_>) -> Option<DriverPackage> {
     ];
     let begins = |list: &[&str]| list.iter().any(|start| name.starts_with(start));
     if begins(&kernel) || matches!(name, "nvidia" | "nvidia-lts") {
-        return Some(DriverPackage { word, instead: None, what: "a GPU driver" });
+        return Some(DriverPackage { word, replacement: None, what: "a GPU driver" });
     }
     if begins(&user) || matches!(name, "libcuda1" | "libnvidia-ml1" | "nvidia-smi") {
-        return Some(DriverPackage { word, instead: None, what: "the driver's libraries" });
+        return Some(DriverPackage { word, replacement: None, what: "the driver's libraries" });
     }
-    // The whole of CUDA: toolkit and driver.
+    // The meta package `cuda`: toolkit and driver.
     let release = name.strip_prefix("cuda").filter(|rest| rest.is_empty() || is_release(rest))?;
-    // Arch packs only the toolkit under this name.
-    if package.manager == Manager::Arch {
+    // On Arch Linux, this package contains only the toolkit.
+    if package.manager == PackageManager::Arch {
         return None;
     }
-    let asked = package.word.text.split_once('=').and_then(|(_, version)| Version::find_in(version));
-    let instead = match asked {
+    let requested = package.word.text.split_once('=').and_then(|(_, version)| Version::find_in(version));
+    let replacement = match requested {
         Some(version) if release.is_empty() => {
             format!("cuda-toolkit-{}-{}", version.major(), version.minor())
         }
         _ => format!("cuda-toolkit{}", release.replace('.', "-")),
     };
-    Some(DriverPackage { word, instead: Some(instead), what: "the driver along with the toolkit" })
+    Some(DriverPackage { word, replacement: Some(replacement), what: "the driver along with the toolkit" })
 }
 
-/// `-12-4`, `-12.4`.
+/// Whether a name ends in a release: `-12-4`, `-12.4`.
 fn is_release(text: &str) -> bool {
     let Some(rest) = text.strip_prefix('-') else { return false };
     let mut parts = rest.split(['-', '.']);
@@ -193,9 +193,10 @@ fn is_release(text: &str) -> bool {
         && parts.all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// `sh cuda_12.2.0_535.54.03_linux.run --silent` without `--toolkit`, `NVIDIA-Linux-x86_64-550.54.14.run`.
+/// A run file that installs a driver: `NVIDIA-Linux-x86_64-550.54.14.run`, or
+/// `sh cuda_12.2.0_535.54.03_linux.run --silent` without `--toolkit`.
 fn run_file(command: &ShellCommand) -> Option<DriverPackage> {
-    let word = command.words.iter().take(3).find(|word| has_ending(&word.text, "run"))?;
+    let word = command.words.iter().take(3).find(|word| has_extension(&word.text, "run"))?;
     let starts_it = word == &command.words[0] || matches!(command.program(), "sh" | "bash");
     if !starts_it {
         return None;
@@ -206,8 +207,8 @@ fn run_file(command: &ShellCommand) -> Option<DriverPackage> {
         let only_unpacks = has("-x") || has("--extract-only");
         return (!only_unpacks).then(|| DriverPackage {
             word: word.clone(),
-            instead: None,
-            what: "NVIDIA's driver installer",
+            replacement: None,
+            what: "NVIDIA's driver",
         });
     }
     let is_toolkit = name.starts_with("cuda_") || name.starts_with("cuda-linux");
@@ -217,28 +218,33 @@ fn run_file(command: &ShellCommand) -> Option<DriverPackage> {
             || command.arguments().any(|flag| flag.starts_with("--extract")));
     (is_toolkit && installs_driver).then(|| DriverPackage {
         word: word.clone(),
-        instead: Some(format!("{}{} --toolkit", word.text, if has("--silent") { "" } else { " --silent" })),
+        replacement: Some(format!(
+            "{}{} --toolkit",
+            word.text,
+            if has("--silent") { "" } else { " --silent" }
+        )),
         what: "the driver as well",
     })
 }
 
-/// `amdgpu-install` builds the kernel driver unless it is told not to.
+/// `amdgpu-install`, which builds the kernel driver unless `--no-dkms` is given.
 fn amdgpu_install(command: &ShellCommand) -> Option<DriverPackage> {
     let word = command.words.first().filter(|_| command.program() == "amdgpu-install")?;
-    let is_harmless = command.has("--no-dkms") || command.has("--uninstall") || command.has("--list-usecase");
-    (!is_harmless).then(|| DriverPackage {
+    let skips_driver =
+        command.has("--no-dkms") || command.has("--uninstall") || command.has("--list-usecase");
+    (!skips_driver).then(|| DriverPackage {
         word: word.clone(),
-        instead: Some("amdgpu-install --no-dkms".to_owned()),
+        replacement: Some("amdgpu-install --no-dkms".to_owned()),
         what: "AMD's kernel driver",
     })
 }
 
-/// A compiler for CUDA that a command installs.
+/// A package that installs the CUDA compiler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolkitPackage {
-    /// The release, where the name tells it.
+    /// The release, if the package's name or version contains it.
     pub version: Option<Version>,
-    /// Whether it is the distribution's own package, whose release depends on the distribution.
+    /// Whether this is the distribution's own package, whose release depends on the distribution.
     pub is_distribution: bool,
     /// The word that installs it.
     pub word: ShellWord,
@@ -248,7 +254,7 @@ pub struct ToolkitPackage {
 #[must_use]
 pub fn toolkit(command: &ShellCommand) -> Option<ToolkitPackage> {
     packages(command).iter().find_map(toolkit_package).or_else(|| {
-        let word = command.words.iter().take(3).find(|word| has_ending(&word.text, "run"))?;
+        let word = command.words.iter().take(3).find(|word| has_extension(&word.text, "run"))?;
         let name = word.text.rsplit('/').next().unwrap_or_default();
         let version = name.strip_prefix("cuda_").and_then(|rest| rest.split('_').next()?.parse().ok())?;
         Some(ToolkitPackage { version: Some(version), is_distribution: false, word: word.clone() })
@@ -262,15 +268,17 @@ fn toolkit_package(package: &PackageRow<'_>) -> Option<ToolkitPackage> {
         word: package.word.clone(),
     };
     let name = package.name;
-    if package.manager == Manager::System && name == "nvidia-cuda-toolkit" {
+    if package.manager == PackageManager::System && name == "nvidia-cuda-toolkit" {
         return Some(ToolkitPackage { is_distribution: true, ..make(None) });
     }
     let starts = match package.manager {
-        Manager::System | Manager::Arch => {
+        PackageManager::System | PackageManager::Arch => {
             &["cuda-toolkit", "cuda-nvcc", "cuda-compiler", "cuda-minimal-build", "cuda"][..]
         }
-        Manager::Conda => &["cuda-toolkit", "cuda-nvcc", "cuda-compiler", "cuda", "cudatoolkit-dev"][..],
-        Manager::Pip => {
+        PackageManager::Conda => {
+            &["cuda-toolkit", "cuda-nvcc", "cuda-compiler", "cuda", "cudatoolkit-dev"][..]
+        }
+        PackageManager::Pip => {
             &["nvidia-cuda-nvcc", "nvidia-cuda-nvcc-cu11", "nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvcc-cu13"][..]
         }
     };
@@ -280,12 +288,12 @@ fn toolkit_package(package: &PackageRow<'_>) -> Option<ToolkitPackage> {
             rest.is_empty() || is_release(rest) || rest.bytes().skip(1).all(|byte| byte.is_ascii_digit());
         is_whole.then_some(rest)
     })?;
-    let asked = package.word.text.split_once('=').and_then(|(_, version)| Version::find_in(version));
+    let requested = package.word.text.split_once('=').and_then(|(_, version)| Version::find_in(version));
     let named = is_release(rest).then(|| rest[1..].replace('-', ".").parse().ok()).flatten();
-    Some(make(asked.or(named)))
+    Some(make(requested.or(named)))
 }
 
-/// Whether a command installs what a program needs to draw or compute with Vulkan.
+/// The word with which a command installs a Vulkan loader or tools.
 #[must_use]
 pub fn vulkan(command: &ShellCommand) -> Option<&ShellWord> {
     let names =
@@ -299,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn drivers_are_told_from_toolkits() {
+    fn drivers_are_distinguished_from_toolkits() {
         for (text, expected) in [
             ("apt-get install -y cuda", Some("cuda -> cuda-toolkit")),
             ("apt-get -y --no-install-recommends install cuda-12-4", Some("cuda-12-4 -> cuda-toolkit-12-4")),
@@ -327,16 +335,16 @@ mod tests {
             ("echo apt install cuda", None),
         ] {
             let seen = driver(&of(text)[0]).map(|driver| {
-                driver
-                    .instead
-                    .map_or(driver.word.text.clone(), |instead| format!("{} -> {instead}", driver.word.text))
+                driver.replacement.map_or(driver.word.text.clone(), |replacement| {
+                    format!("{} -> {replacement}", driver.word.text)
+                })
             });
             assert_eq!(seen.as_deref(), expected, "{text}");
         }
     }
 
     #[test]
-    fn toolkits_are_known_with_their_release() {
+    fn toolkits_are_recognized_with_their_release() {
         for (text, expected) in [
             ("apt-get install -y cuda-toolkit-12-4", Some("12.4")),
             ("apt-get install -y gcc cuda-nvcc-11-8", Some("11.8")),

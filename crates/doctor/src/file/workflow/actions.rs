@@ -1,4 +1,4 @@
-//! Actions that install toolkits.
+//! Checks actions that install toolkits.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
@@ -8,21 +8,21 @@ use gpubuild_detect::id;
 use super::WorkflowRun;
 use super::runner::RunnerOs;
 use crate::file::tables::{ActionRow, tables};
-use crate::file::text::shown;
+use crate::file::text::sanitize;
 use crate::file::yaml::YamlNode;
 
-/// What an action did.
+/// The CUDA toolkit that an action installs.
 #[derive(Debug, Default)]
 pub(super) struct ActionToolkit {
-    /// Whether it installed a CUDA toolkit.
+    /// Whether the action installs a CUDA toolkit.
     pub(super) is_cuda: bool,
-    /// Its release.
+    /// The release, if known.
     pub(super) release: Option<Version>,
-    /// The line of a list of parts without the one for Visual Studio.
+    /// The line of a `sub-packages` list without the Visual Studio integration.
     pub(super) without_studio: Option<usize>,
 }
 
-/// Looks at a step that uses an action.
+/// Checks a step and returns the toolkit that it installs.
 pub(super) fn check(run: &WorkflowRun<'_>, step: &YamlNode, drafts: &mut Vec<FindingDraft>) -> ActionToolkit {
     let Some(node) = step.get("uses") else { return ActionToolkit::default() };
     let Some((name, reference)) = node.text().and_then(|text| text.split_once('@')) else {
@@ -31,12 +31,13 @@ pub(super) fn check(run: &WorkflowRun<'_>, step: &YamlNode, drafts: &mut Vec<Fin
     let Some(row) = tables().action.iter().find(|row| row.name.eq_ignore_ascii_case(name)) else {
         return ActionToolkit::default();
     };
-    drafts.extend(pinned(run, row, reference, node.line));
+    drafts.extend(unpinned(run, row, reference, node.line));
     let input = |name: &str| {
-        step.at(&["with", name]).map(|node| (run.fill(node.text().unwrap_or_default()), run.line_of(node)))
+        step.at(&["with", name])
+            .map(|node| (run.substitute(node.text().unwrap_or_default()), run.line_of(node)))
     };
     let version = input(&row.input);
-    drafts.extend(versioned(run, row, version.as_ref(), node.line));
+    drafts.extend(missing_version(run, row, version.as_ref(), node.line));
     let release = version.and_then(|(text, _)| text.trim().trim_start_matches('v').parse().ok());
     let is_cuda = row.backend == Backend::Cuda;
     let mut installed = ActionToolkit { is_cuda, release: release.filter(|_| is_cuda), without_studio: None };
@@ -44,12 +45,12 @@ pub(super) fn check(run: &WorkflowRun<'_>, step: &YamlNode, drafts: &mut Vec<Fin
         let method = input("method").map_or_else(|| "local".to_owned(), |(method, _)| method);
         if run.runner.os == Some(RunnerOs::Linux) && method == "local" {
             drafts.push(
-                run.sheet
+                run.source
                     .draft(id!("file.action-method"), Severity::Error, line)
                     .backend(Backend::Cuda)
                     .affects(Affects::Build)
-                    .summary("on Linux `sub-packages` works with the method `network` only")
-                    .fix(format!("add `method: network` to the inputs of line {line}")),
+                    .summary("on Linux, `sub-packages` requires the method `network`")
+                    .fix(format!("add `method: network` to the inputs in line {line}")),
             );
         }
         if run.is_windows() && !parts.contains("visual_studio_integration") {
@@ -59,8 +60,8 @@ pub(super) fn check(run: &WorkflowRun<'_>, step: &YamlNode, drafts: &mut Vec<Fin
     installed
 }
 
-/// A reference that moves.
-fn pinned(run: &WorkflowRun<'_>, row: &ActionRow, reference: &str, line: usize) -> Option<FindingDraft> {
+/// Reports a branch or tag as reference: both can move.
+fn unpinned(run: &WorkflowRun<'_>, row: &ActionRow, reference: &str, line: usize) -> Option<FindingDraft> {
     let is_commit = reference.len() == 40 && reference.bytes().all(|byte| byte.is_ascii_hexdigit());
     if is_commit {
         return None;
@@ -68,41 +69,41 @@ fn pinned(run: &WorkflowRun<'_>, row: &ActionRow, reference: &str, line: usize) 
     let is_branch = matches!(reference, "master" | "main" | "develop" | "dev" | "latest" | "HEAD");
     let severity = if is_branch { Severity::Warning } else { Severity::Info };
     let kind = if is_branch { "branch" } else { "tag" };
-    let reference = shown(reference);
+    let reference = sanitize(reference);
     Some(
-        run.sheet
+        run.source
             .draft(id!("file.action-unpinned"), severity, line)
             .backend(row.backend)
             .affects(Affects::Build)
-            .summary(format!("`{}@{reference}` is a {kind}: what it installs can change from one day to the next", row.name))
+            .summary(format!("`{}@{reference}` is a {kind}: its content can change at any time", row.name))
             .fix(format!(
-                "put the commit in the place of `{reference}` in line {line}, with the release in a comment; `git ls-remote https://github.com/{} {reference}` shows it",
+                "replace `{reference}` in line {line} with the commit hash and add the release as a comment; `git ls-remote https://github.com/{} {reference}` prints the hash",
                 row.name
             )),
     )
 }
 
-/// A toolkit whose release is not said.
-fn versioned(
+/// Reports an action without a fixed toolkit version.
+fn missing_version(
     run: &WorkflowRun<'_>,
     row: &ActionRow,
     version: Option<&(String, usize)>,
     line: usize,
 ) -> Option<FindingDraft> {
-    let moves = version.is_none_or(|(text, _)| text.trim().is_empty() || text.trim() == "latest");
-    if !moves {
+    let is_unset = version.is_none_or(|(text, _)| text.trim().is_empty() || text.trim() == "latest");
+    if !is_unset {
         return None;
     }
     let fix = match version {
-        Some((_, line)) => format!("write line {line} as `{}: '{}'`", row.input, row.example),
-        None => format!("add `{}: '{}'` to the inputs of line {line}", row.input, row.example),
+        Some((_, line)) => format!("change line {line} to `{}: '{}'`", row.input, row.example),
+        None => format!("add `{}: '{}'` to the inputs in line {line}", row.input, row.example),
     };
     Some(
-        run.sheet
+        run.source
             .draft(id!("file.action-version"), Severity::Warning, version.map_or(line, |(_, line)| *line))
             .backend(row.backend)
             .affects(Affects::Build)
-            .summary(format!("`{}` installs whichever release is its newest", row.name))
+            .summary(format!("`{}` has no fixed version and installs its newest release", row.name))
             .fix(fix),
     )
 }

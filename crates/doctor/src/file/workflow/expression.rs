@@ -1,15 +1,16 @@
-//! Expressions of GitHub Actions: `${{ matrix.os }}`, `if: runner.os == 'Windows' && …`. What can't be known stays open.
+//! Evaluates GitHub Actions expressions: `${{ matrix.os }}`, `if: runner.os == 'Windows' && …`. Values that depend on the run
+//! are unknown.
 
-/// A value.
+/// The value of an expression.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ExpressionValue {
-    /// A text, a number.
+    /// A string or number.
     Text(String),
-    /// `true`, `false`.
+    /// `true` or `false`.
     Bool(bool),
-    /// `null`, and what a known context does not have.
+    /// `null`, or a missing property of a known context.
     Null,
-    /// What only a run can tell.
+    /// A value that is only known at run time.
     Unknown,
 }
 
@@ -33,13 +34,13 @@ impl ExpressionValue {
     }
 }
 
-/// Knows the values of names: `matrix.os`.
+/// Returns the value of a context name such as `matrix.os`.
 pub type ContextLookup<'a> = &'a dyn Fn(&str) -> ExpressionValue;
 
-/// How deep brackets may be nested.
-const DEEPEST: usize = 24;
+/// The limit of nesting.
+const MAX_DEPTH: usize = 24;
 
-/// Whether a condition holds; `None` if only a run can tell.
+/// Whether a condition is true; `None` if that is only known at run time.
 #[must_use]
 pub fn holds(condition: &str, lookup: ContextLookup<'_>) -> Option<bool> {
     let text = condition.trim();
@@ -50,7 +51,7 @@ pub fn holds(condition: &str, lookup: ContextLookup<'_>) -> Option<bool> {
     evaluate(text, lookup).truth()
 }
 
-/// The text with every expression replaced that can be known.
+/// Replaces the expressions whose values are known.
 #[must_use]
 pub fn substitute(text: &str, lookup: ContextLookup<'_>) -> String {
     let mut out = String::with_capacity(text.len());
@@ -69,7 +70,7 @@ pub fn substitute(text: &str, lookup: ContextLookup<'_>) -> String {
     out
 }
 
-/// The name that a text consists of: `matrix.os` of `${{ matrix.os }}`.
+/// The name if a text is a single reference: `matrix.os` for `${{ matrix.os }}`.
 #[must_use]
 pub fn only_name(text: &str) -> Option<&str> {
     let name = text.trim().strip_prefix("${{")?.strip_suffix("}}")?.trim();
@@ -80,7 +81,7 @@ pub fn only_name(text: &str) -> Option<&str> {
 
 fn evaluate(text: &str, lookup: ContextLookup<'_>) -> ExpressionValue {
     let mut parser = Parser { rest: text, lookup, depth: 0 };
-    let value = parser.either();
+    let value = parser.disjunction();
     if parser.rest.trim().is_empty() { value } else { ExpressionValue::Unknown }
 }
 
@@ -98,10 +99,10 @@ impl Parser<'_> {
         true
     }
 
-    fn either(&mut self) -> ExpressionValue {
-        let mut value = self.both();
+    fn disjunction(&mut self) -> ExpressionValue {
+        let mut value = self.conjunction();
         while self.eat("||") {
-            let other = self.both();
+            let other = self.conjunction();
             value = match value.truth() {
                 Some(true) => value,
                 Some(false) => other,
@@ -112,7 +113,7 @@ impl Parser<'_> {
         value
     }
 
-    fn both(&mut self) -> ExpressionValue {
+    fn conjunction(&mut self) -> ExpressionValue {
         let mut value = self.comparison();
         while self.eat("&&") {
             let other = self.comparison();
@@ -127,21 +128,21 @@ impl Parser<'_> {
     }
 
     fn comparison(&mut self) -> ExpressionValue {
-        let left = self.single();
+        let left = self.unary();
         let is_equal = self.eat("==");
         if !is_equal && !self.eat("!=") {
             return left;
         }
-        let right = self.single();
+        let right = self.unary();
         match (left.text(), right.text()) {
             (Some(left), Some(right)) => ExpressionValue::Bool(left.eq_ignore_ascii_case(&right) == is_equal),
             _ => ExpressionValue::Unknown,
         }
     }
 
-    fn single(&mut self) -> ExpressionValue {
+    fn unary(&mut self) -> ExpressionValue {
         self.depth += 1;
-        let value = if self.depth > DEEPEST {
+        let value = if self.depth > MAX_DEPTH {
             self.rest = "";
             ExpressionValue::Unknown
         } else {
@@ -157,12 +158,12 @@ impl Parser<'_> {
         }
         if self.eat("!") {
             return self
-                .single()
+                .unary()
                 .truth()
                 .map_or(ExpressionValue::Unknown, |value| ExpressionValue::Bool(!value));
         }
         if self.eat("(") {
-            let value = self.either();
+            let value = self.disjunction();
             return if self.eat(")") { value } else { ExpressionValue::Unknown };
         }
         self.rest = self.rest.trim_start();
@@ -179,7 +180,7 @@ impl Parser<'_> {
             return self.call(word);
         }
         if self.rest.starts_with('[') {
-            // `matrix['os']` is `matrix.os`; anything else is left open.
+            // `matrix['os']` is `matrix.os`; any other index is unknown.
             let inside = self.rest[1..].find(']').map(|length| &self.rest[1..=length]);
             let name = inside.and_then(|name| name.trim().strip_prefix('\'')?.strip_suffix('\''));
             self.rest = inside.map_or("", |inside| &self.rest[inside.len() + 2..]);
@@ -207,7 +208,7 @@ impl Parser<'_> {
             };
             text.push_str(&rest[..at]);
             rest = &rest[at + 1..];
-            // Two quotes are one.
+            // Two quotes are an escaped quote.
             match rest.strip_prefix('\'') {
                 Some(after) => {
                     text.push('\'');
@@ -227,9 +228,9 @@ impl Parser<'_> {
                 return ExpressionValue::Unknown;
             }
             let before = self.rest.len();
-            values.push(self.either());
-            let goes_on = self.eat(",");
-            if self.rest.len() == before || !(goes_on || self.rest.trim_start().starts_with(')')) {
+            values.push(self.disjunction());
+            let has_comma = self.eat(",");
+            if self.rest.len() == before || !(has_comma || self.rest.trim_start().starts_with(')')) {
                 self.rest = "";
                 return ExpressionValue::Unknown;
             }
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_are_judged() {
+    fn conditions_are_evaluated() {
         for (text, expected) in [
             ("matrix.os == 'windows-latest'", Some(true)),
             ("${{ matrix.os != 'windows-latest' }}", Some(false)),
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_filled() {
+    fn expressions_are_substituted() {
         assert_eq!(substitute("a-${{ matrix.cuda }}-${{ github.sha }}", &lookup), "a-12.4-${{ github.sha }}");
         assert_eq!(substitute("${{ matrix.cuda == '12.4' && 'x' || 'y' }}${{", &lookup), "x${{");
         assert_eq!(only_name("${{ matrix.os }}"), Some("matrix.os"));

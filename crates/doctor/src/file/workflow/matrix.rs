@@ -1,17 +1,17 @@
-//! The combinations that a job's matrix makes.
+//! The combinations of a job's matrix.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::file::yaml::YamlNode;
 
-/// One combination: the value of every name.
+/// One combination: matrix values by name.
 pub type Combination = BTreeMap<String, Rc<YamlNode>>;
 
-/// More combinations than this GitHub refuses.
-const MOST: usize = 256;
+/// GitHub's limit of combinations per job.
+const MAX_COMBINATIONS: usize = 256;
 
-/// The combinations of a matrix. A part that only a run can tell is left out; there is always one combination at least.
+/// The combinations of a matrix, at least one. Values that are only known at run time are omitted.
 #[must_use]
 pub fn combinations(matrix: Option<&YamlNode>) -> Vec<Combination> {
     let Some(matrix) = matrix else { return vec![Combination::new()] };
@@ -26,7 +26,7 @@ pub fn combinations(matrix: Option<&YamlNode>) -> Vec<Combination> {
         let mut next = Vec::new();
         for combination in &list {
             for value in values {
-                if next.len() < MOST {
+                if next.len() < MAX_COMBINATIONS {
                     let mut combination = combination.clone();
                     combination.insert(pair.key.clone(), Rc::clone(value));
                     next.push(combination);
@@ -37,34 +37,34 @@ pub fn combinations(matrix: Option<&YamlNode>) -> Vec<Combination> {
     }
     let entries = |key: &str| matrix.get(key).map(YamlNode::items).unwrap_or_default();
     for entry in entries("exclude") {
-        let fits = |combination: &Combination| {
+        let matches = |combination: &Combination| {
             entry
                 .pairs()
                 .iter()
                 .all(|pair| combination.get(&pair.key).is_some_and(|value| same(value, &pair.node)))
         };
-        list.retain(|combination| !fits(combination));
+        list.retain(|combination| !matches(combination));
     }
     let original = if names.is_empty() { 0 } else { list.len() };
     if names.is_empty() && !entries("include").is_empty() {
         list.clear();
     }
     for entry in entries("include") {
-        let mut was_taken = false;
-        for combination in &mut list[..original.min(MOST)] {
-            let agrees = entry
+        let mut was_merged = false;
+        for combination in &mut list[..original.min(MAX_COMBINATIONS)] {
+            let is_compatible = entry
                 .pairs()
                 .iter()
                 .filter(|pair| names.contains(&pair.key.as_str()))
                 .all(|pair| combination.get(&pair.key).is_some_and(|value| same(value, &pair.node)));
-            if agrees {
-                was_taken = true;
+            if is_compatible {
+                was_merged = true;
                 for pair in entry.pairs() {
                     combination.insert(pair.key.clone(), Rc::clone(&pair.node));
                 }
             }
         }
-        if !was_taken && list.len() < MOST {
+        if !was_merged && list.len() < MAX_COMBINATIONS {
             list.push(entry.pairs().iter().map(|pair| (pair.key.clone(), Rc::clone(&pair.node))).collect());
         }
     }
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn combinations_are_as_github_makes_them() {
+    fn combinations_follow_githubs_rules() {
         assert_eq!(
             shown("os: [a, b]\ncuda: [1, 2]\nexclude:\n  - os: b\n    cuda: 2\n"),
             ["cuda=1 os=a", "cuda=2 os=a", "cuda=1 os=b"]
@@ -115,6 +115,6 @@ mod tests {
         assert_eq!(shown("config:\n  - {os: a, cuda: 1}\n"), ["config={}"]);
         let large: String =
             (0..8).map(|index| format!("k{index}: [1, 2, 3, 4]\n")).collect::<Vec<_>>().concat();
-        assert_eq!(shown(&large).len(), MOST);
+        assert_eq!(shown(&large).len(), MAX_COMBINATIONS);
     }
 }

@@ -1,4 +1,4 @@
-//! What a job runs on.
+//! The runner of a job.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,9 @@ use gpubuild_detect::id;
 use super::WorkflowRun;
 use super::expression::only_name;
 use super::matrix;
-use crate::file::say;
+use crate::file::fix;
 use crate::file::tables::{RetiredRow, tables};
-use crate::file::text::{Sheet, shown};
+use crate::file::text::{SourceText, sanitize};
 use crate::file::yaml::YamlNode;
 
 /// Operating systems of runners.
@@ -22,7 +22,7 @@ pub(super) enum RunnerOs {
 }
 
 impl RunnerOs {
-    /// As `runner.os` says it.
+    /// The value of `runner.os`.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Linux => "Linux",
@@ -32,14 +32,15 @@ impl RunnerOs {
     }
 }
 
-/// A runner.
+/// The runner of a job, from `runs-on`.
 #[derive(Debug, Default)]
 pub(super) struct Runner {
+    /// Labels and their lines.
     labels: Vec<(String, usize)>,
-    /// Whether it is one of GitHub's standard machines, which have no GPU for CUDA or ROCm.
+    /// Whether it is a standard GitHub-hosted runner, which has no GPU for CUDA or ROCm.
     pub(super) is_hosted: bool,
     pub(super) os: Option<RunnerOs>,
-    /// The line that names it.
+    /// The line of its label.
     pub(super) line: usize,
 }
 
@@ -50,7 +51,7 @@ impl Runner {
         let mut runner = Self { line: node.line, ..Self::default() };
         for value in values {
             let Some(text) = value.text() else { continue };
-            // A matrix may give a list of labels.
+            // A matrix value may be a list of labels.
             let path = only_name(text).and_then(|name| name.strip_prefix("matrix."));
             let from_matrix = path.and_then(|path| matrix::value(run.combination, path));
             match from_matrix {
@@ -60,7 +61,7 @@ impl Runner {
                         .labels
                         .extend(labels.iter().filter_map(|one| Some((one.text()?.to_owned(), one.line))));
                 }
-                None => runner.labels.push((run.fill(text), value.line)),
+                None => runner.labels.push((run.substitute(text), value.line)),
             }
         }
         let has = |start: &str| {
@@ -80,13 +81,13 @@ impl Runner {
         runner
     }
 
-    /// Its labels for people.
+    /// The labels, for messages.
     pub(super) fn label(&self) -> String {
         let labels: Vec<&str> = self.labels.iter().map(|(label, _)| label.as_str()).collect();
-        crate::file::text::shown(&labels.join(", "))
+        crate::file::text::sanitize(&labels.join(", "))
     }
 
-    /// The label, if it is only one.
+    /// The label, if there is exactly one.
     pub(super) fn only_label(&self) -> Option<&str> {
         match self.labels.as_slice() {
             [(label, _)] => Some(label),
@@ -94,10 +95,10 @@ impl Runner {
         }
     }
 
-    /// Adds the labels whose machines are gone.
-    pub(super) fn retired(&self, list: &mut Retired) {
-        let is_own = self.labels.iter().any(|(label, _)| label == "self-hosted");
-        for (label, line) in self.labels.iter().filter(|_| !is_own) {
+    /// Adds the retired labels of the runner to `list`.
+    pub(super) fn collect_retired(&self, list: &mut Retired) {
+        let is_self_hosted = self.labels.iter().any(|(label, _)| label == "self-hosted");
+        for (label, line) in self.labels.iter().filter(|_| !is_self_hosted) {
             if let Some(row) = tables().retired.iter().find(|row| row.labels.contains(label)) {
                 list.entry(*line).or_default().insert(label.clone(), row);
             }
@@ -105,28 +106,30 @@ impl Runner {
     }
 }
 
-/// Labels whose machines are gone, by line: a matrix often has several in one.
+/// Retired labels by line. A line of a matrix often contains several.
 pub(super) type Retired = BTreeMap<usize, BTreeMap<String, &'static RetiredRow>>;
 
-/// One finding per line.
-pub(super) fn told(sheet: &Sheet, retired: &Retired) -> Vec<FindingDraft> {
-    let tell = |(line, labels): (&usize, &BTreeMap<String, &'static RetiredRow>)| {
-        let names: Vec<String> = labels.keys().map(|label| format!("`{}`", shown(label))).collect();
-        let since: Vec<&str> = labels.values().map(|row| row.until.as_str()).collect();
+/// One finding per line with retired labels.
+pub(super) fn retired_findings(source: &SourceText, retired: &Retired) -> Vec<FindingDraft> {
+    let draft = |(line, labels): (&usize, &BTreeMap<String, &'static RetiredRow>)| {
+        let names: Vec<String> = labels
+            .iter()
+            .map(|(label, row)| format!("`{}` (since {})", sanitize(label), row.until))
+            .collect();
         let changes = labels.iter().map(|(label, row)| (label.as_str(), row.instead.as_str()));
-        sheet
+        source
             .draft(id!("file.runner-retired"), Severity::Error, *line)
             .summary(format!(
-                "GitHub has no machines for {} since {}: the job waits and never starts",
-                names.join(", "),
-                since.join(", ")
+                "GitHub no longer provides {}: the job waits and never starts",
+                names.join(", ")
             ))
-            .fix(say::replace_all(sheet, *line, changes))
+            .fix(fix::replace_all(source, *line, changes))
     };
-    retired.iter().map(tell).collect()
+    retired.iter().map(draft).collect()
 }
 
-/// `ubuntu-latest`, `windows-2022`, `macos-15-intel`, `ubuntu-24.04-arm`: not `ubuntu-22.04-gpu-t4`.
+/// Whether a label names a standard runner: `ubuntu-latest`, `windows-2022`, `macos-15-intel`, `ubuntu-24.04-arm`, but not
+/// `ubuntu-22.04-gpu-t4`.
 fn is_hosted(label: &str) -> bool {
     let mut parts = label.split('-');
     let system = parts.next().unwrap_or_default();
@@ -145,7 +148,7 @@ mod tests {
     use super::is_hosted;
 
     #[test]
-    fn standard_machines_are_known() {
+    fn standard_runners_are_recognized() {
         for label in [
             "ubuntu-latest",
             "ubuntu-24.04",

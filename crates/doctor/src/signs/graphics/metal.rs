@@ -1,4 +1,4 @@
-//! Metal: which developer tools are selected, and whether they have the compiler.
+//! Metal: which developer tools are selected, and whether they contain the compiler.
 
 use std::time::Duration;
 
@@ -7,29 +7,29 @@ use gpubuild_host::{Command, CommandOutput, HostPath, InspectHost, Os, ReadFiles
 
 use super::SignContext;
 
-/// What was seen. Empty elsewhere than on a Mac.
+/// Observations about Apple's developer tools; empty on other systems than macOS.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Metal {
-    /// The developer folder that is selected.
+    /// The selected developer folder.
     pub selected: Option<HostPath>,
-    /// How it is selected: a variable or a link.
+    /// What selects it: a variable, a link, `xcode-select -p` or `the default`.
     pub selected_by: String,
-    /// Every Xcode with its version.
+    /// All copies of Xcode with their versions.
     pub xcodes: Vec<(HostPath, Option<Version>)>,
     /// The compiler in the selected folder.
     pub compiler: Option<HostPath>,
-    /// The compiler as an asset of its own, as from Xcode 26 on.
+    /// The separately installed Metal toolchain, which Xcode 26 and newer need.
     pub asset: Option<HostPath>,
 }
 
 impl Metal {
-    /// Whether the command line tools alone are selected.
+    /// Whether only the command line tools are selected.
     #[must_use]
     pub fn is_tools_only(&self) -> bool {
         self.selected.as_ref().is_some_and(|path| path.as_str().contains("CommandLineTools"))
     }
 
-    /// The Xcode that is selected, and its version.
+    /// The selected Xcode and its version.
     #[must_use]
     pub fn xcode(&self) -> Option<&(HostPath, Option<Version>)> {
         let selected = self.selected.as_ref()?;
@@ -37,7 +37,7 @@ impl Metal {
     }
 }
 
-/// Where the asset is mounted or kept.
+/// Folders in which the Metal toolchain is mounted or installed.
 const ASSETS: [&str; 6] = [
     "/private/var/run/com.apple.security.cryptexd/mnt/com.apple.MobileAsset.MetalToolchain*",
     "/var/run/com.apple.security.cryptexd/mnt/com.apple.MobileAsset.MetalToolchain*",
@@ -47,9 +47,8 @@ const ASSETS: [&str; 6] = [
     "{home}/Library/Developer/Toolchains/*Metal*.xctoolchain",
 ];
 
-/// Looks.
-pub(super) fn gather(scene: &SignContext<'_>) -> Metal {
-    let host = scene.host;
+pub(super) fn gather(context: &SignContext<'_>) -> Metal {
+    let host = context.host;
     if host.platform().os != Os::Macos {
         return Metal::default();
     }
@@ -77,7 +76,7 @@ pub(super) fn gather(scene: &SignContext<'_>) -> Metal {
     Metal { selected, selected_by, xcodes, compiler, asset }
 }
 
-/// `DEVELOPER_DIR`, else what `xcode-select` linked, else Xcode, else the command line tools.
+/// The selected developer folder: `DEVELOPER_DIR`, the link of `xcode-select`, Xcode, then the command line tools.
 fn selected(host: &dyn InspectHost, xcodes: &[(HostPath, Option<Version>)]) -> (Option<HostPath>, String) {
     if let Some(value) = host.env().get("DEVELOPER_DIR") {
         let path = host.path(value.trim_end_matches('/'));
@@ -89,11 +88,12 @@ fn selected(host: &dyn InspectHost, xcodes: &[(HostPath, Option<Version>)]) -> (
     if let Ok(target) = host.read_link(&link) {
         return (Some(host.path(target.trim_end_matches('/'))), link.to_string());
     }
-    // A recording may have the tool's word instead of its link. No process is started for it.
+    // A recording may have the output of the tool instead of its link. No process is started.
     let command =
         |argument: &str| Command::new("xcode-select", Duration::from_secs(3)).args([argument.to_owned()]);
-    let told = ["-p", "--print-path"].iter().find_map(|argument| host.recorded_output(&command(argument)));
-    if let Some(output) = told.filter(CommandOutput::success) {
+    let recorded =
+        ["-p", "--print-path"].iter().find_map(|argument| host.recorded_output(&command(argument)));
+    if let Some(output) = recorded.filter(CommandOutput::success) {
         return (Some(host.path(output.stdout.trim().trim_end_matches('/'))), "xcode-select -p".to_owned());
     }
     let xcode = xcodes.first().map(|(path, _)| path.join("Contents/Developer"));
@@ -102,13 +102,13 @@ fn selected(host: &dyn InspectHost, xcodes: &[(HostPath, Option<Version>)]) -> (
 }
 
 fn xcode_version(host: &dyn ReadFiles, application: &HostPath) -> Option<Version> {
-    let told = ["Contents/version.plist", "Contents/Info.plist"].iter().find_map(|file| {
+    let own = ["Contents/version.plist", "Contents/Info.plist"].iter().find_map(|file| {
         let text = host.read_text(&application.join(file)).ok()?;
         let after = text.split_once("<key>CFBundleShortVersionString</key>")?.1;
         after.split_once("<string>")?.1.split_once("</string>")?.0.trim().parse().ok()
     });
-    // Since 26 the SDK has Xcode's number; before, it was a few less.
-    told.or_else(|| {
+    // Since 26 the SDK has the version of Xcode; before, its version was lower.
+    own.or_else(|| {
         let folder = application.join("Contents/Developer/Platforms/MacOSX.platform/Developer/SDKs");
         let names = host.list(&folder).unwrap_or_default();
         let versions =

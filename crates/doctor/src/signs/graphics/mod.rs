@@ -1,4 +1,4 @@
-//! Signs about Vulkan, Metal, OpenCL and SYCL.
+//! Signs of Vulkan, Metal, OpenCL and SYCL.
 
 pub mod metal;
 pub mod opencl;
@@ -9,43 +9,42 @@ use gpubuild_host::{HostPath, ReadFiles, find_program};
 
 use super::SignContext;
 
-/// What was seen.
+/// Observations about graphics and compute APIs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GraphicsSigns {
-    /// About Vulkan.
+    /// Vulkan.
     pub vulkan: vulkan::Vulkan,
-    /// About Metal.
+    /// Metal.
     pub metal: metal::Metal,
-    /// About OpenCL.
+    /// OpenCL.
     pub opencl: opencl::Opencl,
-    /// About SYCL.
+    /// SYCL.
     pub sycl: sycl::Sycl,
-    /// PCI addresses of GPUs that have no display: cards for computing.
+    /// PCI addresses of GPUs without display outputs, which are for computing.
     pub without_display: Vec<String>,
 }
 
-/// Looks.
-pub(super) fn gather(scene: &SignContext<'_>) -> GraphicsSigns {
+pub(super) fn gather(context: &SignContext<'_>) -> GraphicsSigns {
     GraphicsSigns {
-        vulkan: vulkan::gather(scene),
-        metal: metal::gather(scene),
-        opencl: opencl::gather(scene),
-        sycl: sycl::gather(scene),
-        without_display: without_display(scene),
+        vulkan: vulkan::gather(context),
+        metal: metal::gather(context),
+        opencl: opencl::gather(context),
+        sycl: sycl::gather(context),
+        without_display: without_display(context),
     }
 }
 
-/// Classes 0302 (3D controller), 0380 (other display controller) and 1200 (accelerator).
-fn without_display(scene: &SignContext<'_>) -> Vec<String> {
-    let has_none = |address: &&String| {
-        let file = scene.host.path(&format!("/sys/bus/pci/devices/{address}/class"));
-        let class = scene.host.read_text(&file).unwrap_or_default();
+/// GPUs of the PCI classes 0302 (3D controller), 0380 (other display controller) and 1200 (accelerator).
+fn without_display(context: &SignContext<'_>) -> Vec<String> {
+    let is_headless = |address: &&String| {
+        let file = context.host.path(&format!("/sys/bus/pci/devices/{address}/class"));
+        let class = context.host.read_text(&file).unwrap_or_default();
         ["0x0302", "0x0380", "0x1200"].iter().any(|wanted| class.trim().starts_with(wanted))
     };
-    scene.facts.gpus.iter().filter_map(|gpu| gpu.pci.as_ref()).filter(has_none).cloned().collect()
+    context.facts.gpus.iter().filter_map(|gpu| gpu.pci.as_ref()).filter(is_headless).cloned().collect()
 }
 
-/// The first program of a name on PATH.
+/// The first program of this name on PATH.
 fn program(host: &dyn ReadFiles, name: &str) -> Option<HostPath> {
     find_program(host, name).into_iter().next()
 }

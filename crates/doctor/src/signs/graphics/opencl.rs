@@ -1,29 +1,28 @@
-//! OpenCL: the folder of drivers, variables, and environments with a loader of their own.
+//! OpenCL: the driver folder, variables, and environments with their own loader.
 
 use gpubuild_host::{HostPath, Os, ReadFiles, glob};
 
 use super::{SignContext, program};
 
-/// What was seen.
+/// Observations about OpenCL.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Opencl {
-    /// `/etc/OpenCL/vendors`, if it is there because of something that uses it.
+    /// `/etc/OpenCL/vendors`, unless it is the empty folder of Fedora's loader package.
     pub vendors: Option<HostPath>,
-    /// A variable that names the only folder or file of drivers, and whether it leads anywhere.
+    /// A variable that replaces the driver folder, with its value, and whether the value names an existing path.
     pub chosen: Option<(String, String, bool)>,
-    /// The loader of an active conda environment whose own folder of drivers has none, and that folder.
+    /// The loader of the active conda environment and the environment's driver folder, if that folder has no driver.
     pub conda: Option<(HostPath, HostPath)>,
-    /// Something in that environment uses OpenCL.
+    /// A file in that environment that uses OpenCL.
     pub conda_user: Option<HostPath>,
-    /// The loader, if it only came inside of a CUDA Toolkit.
+    /// The loader, if it is part of a CUDA Toolkit.
     pub from_cuda: Option<HostPath>,
-    /// The program `clinfo`.
+    /// Path of `clinfo`.
     pub clinfo: Option<HostPath>,
 }
 
-/// Looks.
-pub(super) fn gather(scene: &SignContext<'_>) -> Opencl {
-    let host = scene.host;
+pub(super) fn gather(context: &SignContext<'_>) -> Opencl {
+    let host = context.host;
     if host.platform().os == Os::Macos {
         return Opencl::default();
     }
@@ -34,10 +33,10 @@ pub(super) fn gather(scene: &SignContext<'_>) -> Opencl {
             let leads = value.split(':').any(|part| host.exists(&host.path(part)));
             Some((name.to_owned(), value.to_owned(), leads))
         });
-    let loader = scene.inventory.runtimes.get(&gpubuild_core::backend::Backend::Opencl);
+    let loader = context.inventory.runtimes.get(&gpubuild_core::backend::Backend::Opencl);
     let loader = loader.and_then(|runtime| runtime.loader.as_ref()).map(|fact| fact.value.clone());
     Opencl {
-        vendors: Some(folder).filter(|folder| is_used(scene, folder)),
+        vendors: Some(folder).filter(|folder| is_used(context, folder)),
         chosen,
         conda: conda(host),
         conda_user: conda_user(host),
@@ -46,10 +45,10 @@ pub(super) fn gather(scene: &SignContext<'_>) -> Opencl {
     }
 }
 
-/// Fedora's loader brings an empty folder along.
-fn is_used(scene: &SignContext<'_>, folder: &HostPath) -> bool {
-    let Ok(names) = scene.host.list(folder) else { return false };
-    let distro = scene.facts.distro.as_ref().map(|fact| &fact.value);
+/// Whether the folder is in use. Fedora's loader package contains an empty folder.
+fn is_used(context: &SignContext<'_>, folder: &HostPath) -> bool {
+    let Ok(names) = context.host.list(folder) else { return false };
+    let distro = context.facts.distro.as_ref().map(|fact| &fact.value);
     let is_fedora =
         distro.is_some_and(|distro| distro.id == "fedora" || distro.like.iter().any(|id| id == "fedora"));
     !names.is_empty() || !is_fedora
@@ -70,7 +69,7 @@ fn conda_user(host: &dyn ReadFiles) -> Option<HostPath> {
         .find_map(|pattern| glob(host, prefix.join(pattern).as_str()).into_iter().next())
 }
 
-/// A conda environment with a loader, and its folder in which the loader looks, where that has no driver.
+/// The loader of the active conda environment and the folder that it searches, if that has no driver.
 fn conda(host: &dyn ReadFiles) -> Option<(HostPath, HostPath)> {
     let prefix = host.path(host.env().get("CONDA_PREFIX")?);
     let loader = prefix.join("lib/libOpenCL.so.1");

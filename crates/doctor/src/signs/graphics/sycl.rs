@@ -1,23 +1,22 @@
-//! SYCL: oneAPI's folder and whether its environment was taken in.
+//! SYCL: the folder of oneAPI, and whether its environment is set.
 
 use gpubuild_host::{HostPath, Os, ReadFiles, glob};
 
 use super::{SignContext, program};
 
-/// What was seen.
+/// Observations about oneAPI.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sycl {
-    /// oneAPI's folder.
+    /// Folder of oneAPI.
     pub folder: Option<HostPath>,
     /// The script that sets its environment.
     pub script: Option<HostPath>,
-    /// What tells that the environment was taken in: a variable, or `icpx` on PATH.
+    /// What shows that the environment is set: a variable, or the path of `icpx` or `dpcpp` on PATH.
     pub sourced_by: Option<String>,
 }
 
-/// Looks.
-pub(super) fn gather(scene: &SignContext<'_>) -> Sycl {
-    let host = scene.host;
+pub(super) fn gather(context: &SignContext<'_>) -> Sycl {
+    let host = context.host;
     let home = host.env().get("HOME").unwrap_or("/root");
     let (folders, script) = match host.platform().os {
         Os::Linux => (vec!["/opt/intel/oneapi".to_owned(), format!("{home}/intel/oneapi")], "setvars.sh"),
@@ -31,7 +30,7 @@ pub(super) fn gather(scene: &SignContext<'_>) -> Sycl {
     let script = folder.as_ref().and_then(|folder| {
         let own = folder.join(script);
         Some(own).filter(|path| host.is_file(path)).or_else(|| {
-            // Since 2024 each release has a folder with a script of its own.
+            // Since 2024 each release has a folder with its own script.
             let patterns = ["*/oneapi-vars.sh", "*/oneapi-vars.bat", "compiler/*/env/vars.sh"];
             patterns.iter().find_map(|pattern| glob(host, folder.join(pattern).as_str()).pop())
         })

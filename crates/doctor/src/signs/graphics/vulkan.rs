@@ -1,67 +1,66 @@
-//! Vulkan: the SDK's variable, versions of headers and loader, and variables that choose drivers.
+//! Vulkan: the SDK's variable, the versions of headers and loader, and variables that select drivers.
 
 use gpubuild_core::version::Version;
 use gpubuild_host::{HostPath, Os, ReadFiles, glob};
 
 use super::{SignContext, program};
 
-/// What was seen.
+/// Observations about Vulkan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Vulkan {
-    /// What `VULKAN_SDK` names.
+    /// The SDK that `VULKAN_SDK` names.
     pub sdk: Option<Sdk>,
-    /// Folders with headers, in the order in which a compiler looks.
+    /// Folders with headers, in the order of a compiler's search.
     pub headers: Vec<Headers>,
-    /// The loader's version, from its file's name.
+    /// The loader, with the version in its file name.
     pub loader: Option<(HostPath, Version)>,
-    /// The variable that chooses drivers, if one is set.
+    /// The variable that selects drivers, if one is set.
     pub chosen: Option<Chosen>,
-    /// The program `vulkaninfo`.
+    /// Path of `vulkaninfo`.
     pub vulkaninfo: Option<HostPath>,
 }
 
-/// What `VULKAN_SDK` names.
+/// The value of `VULKAN_SDK`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sdk {
-    /// As it is written.
+    /// Value of the variable.
     pub value: String,
-    /// Whether the folder is there.
+    /// Whether the folder exists.
     pub exists: bool,
-    /// Whether `include/vulkan` is in it, where CMake looks.
+    /// Whether it contains `include/vulkan`, where CMake searches.
     pub has_headers: bool,
-    /// A folder that would have been right.
-    pub better: Option<HostPath>,
+    /// A folder that contains the SDK, if this one does not.
+    pub suggested: Option<HostPath>,
 }
 
-/// A folder with headers.
+/// A folder with Vulkan headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Headers {
-    /// The folder that holds `vulkan/`.
+    /// The folder that contains `vulkan/`.
     pub folder: HostPath,
-    /// Version of the C header: `1.3.275`.
+    /// Version of the C headers: `1.3.275`.
     pub core: Option<Version>,
-    /// The `VK_HEADER_VERSION` that the C++ header was made for.
+    /// The `VK_HEADER_VERSION` that the C++ headers require.
     pub cpp: Option<u64>,
 }
 
-/// A variable that names the only drivers that the loader may use.
+/// A variable that restricts the loader to the drivers that it names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chosen {
-    /// `VK_DRIVER_FILES` or `VK_ICD_FILENAMES`.
+    /// Name of the variable: `VK_DRIVER_FILES` or `VK_ICD_FILENAMES`.
     pub name: String,
-    /// As it is written.
+    /// Value of the variable.
     pub value: String,
     /// Entries that do not exist.
     pub absent: Vec<String>,
 }
 
-/// Looks.
-pub(super) fn gather(scene: &SignContext<'_>) -> Vulkan {
-    let host = scene.host;
+pub(super) fn gather(context: &SignContext<'_>) -> Vulkan {
+    let host = context.host;
     Vulkan {
         sdk: sdk(host),
-        headers: headers(scene),
-        loader: loader(scene),
+        headers: headers(context),
+        loader: loader(context),
         chosen: chosen(host),
         vulkaninfo: program(host, "vulkaninfo"),
     }
@@ -72,8 +71,8 @@ fn sdk(host: &dyn ReadFiles) -> Option<Sdk> {
     let root = host.path(value.trim_end_matches(['/', '\\']));
     let exists = root.is_absolute() && host.is_dir(&root);
     let has_headers = exists && has_headers(host, &root);
-    let better = if has_headers { None } else { better(host, &root) };
-    Some(Sdk { value, exists, has_headers, better })
+    let suggested = if has_headers { None } else { suggested(host, &root) };
+    Some(Sdk { value, exists, has_headers, suggested })
 }
 
 fn has_headers(host: &dyn ReadFiles, root: &HostPath) -> bool {
@@ -82,8 +81,8 @@ fn has_headers(host: &dyn ReadFiles, root: &HostPath) -> bool {
         .any(|file| host.is_file(&root.join(file)))
 }
 
-/// Below the place that was named, above it, or where LunarG's SDK is usually unpacked; the newest.
-fn better(host: &dyn ReadFiles, root: &HostPath) -> Option<HostPath> {
+/// The newest SDK below or above the named folder, or in the folders where LunarG's SDK is usually unpacked.
+fn suggested(host: &dyn ReadFiles, root: &HostPath) -> Option<HostPath> {
     let below = ["x86_64", "aarch64", "macOS", "*/x86_64", "*/aarch64", "*/macOS", "*", ".."];
     let near = below.iter().flat_map(|sub| glob(host, root.join(sub).normalized().as_str()));
     let found = near.filter(|path| has_headers(host, path)).last();
@@ -96,19 +95,20 @@ fn better(host: &dyn ReadFiles, root: &HostPath) -> Option<HostPath> {
             "/opt/vulkan-sdk/*/x86_64".to_owned(),
             "C:/VulkanSDK/*".to_owned(),
         ];
-        let is_ours = |pattern: &&String| (host.platform().os == Os::Windows) == pattern.starts_with("C:");
+        let is_for_host =
+            |pattern: &&String| (host.platform().os == Os::Windows) == pattern.starts_with("C:");
         usual
             .iter()
-            .filter(is_ours)
+            .filter(is_for_host)
             .flat_map(|pattern| glob(host, pattern))
             .filter(|path| has_headers(host, path))
             .last()
     })
 }
 
-fn headers(scene: &SignContext<'_>) -> Vec<Headers> {
-    let host = scene.host;
-    let chosen = scene.inventory.chosen("vulkan").and_then(|copy| copy.part("headers").cloned());
+fn headers(context: &SignContext<'_>) -> Vec<Headers> {
+    let host = context.host;
+    let chosen = context.inventory.chosen("vulkan").and_then(|copy| copy.part("headers").cloned());
     let usual = ["/usr/local/include", "/usr/include"].map(|folder| host.path(folder));
     let usual = usual.into_iter().filter(|_| host.platform().os == Os::Linux);
     let mut found: Vec<Headers> = Vec::new();
@@ -125,11 +125,11 @@ fn headers(scene: &SignContext<'_>) -> Vec<Headers> {
     found
 }
 
-/// `1.3.275` from `vulkan_core.h`.
+/// The version in `vulkan_core.h`: `1.3.275`.
 fn core_version(text: &str) -> Option<Version> {
     let patch = number_after(text, "#define VK_HEADER_VERSION ")?;
     let complete = text.lines().find(|line| line.contains("define VK_HEADER_VERSION_COMPLETE"));
-    // VK_MAKE_API_VERSION(0, 1, 3, VK_HEADER_VERSION); VK_MAKE_VERSION(1, 2, VK_HEADER_VERSION) up to 1.2.
+    // VK_MAKE_API_VERSION(0, 1, 3, VK_HEADER_VERSION); up to 1.2 VK_MAKE_VERSION(1, 2, VK_HEADER_VERSION).
     let arguments =
         complete.and_then(|line| line.split_once('(')?.1.split_once(')').map(|(inside, _)| inside));
     let numbers: Vec<u64> =
@@ -151,10 +151,10 @@ fn number_after(text: &str, before: &str) -> Option<u64> {
     rest[..digits].parse().ok()
 }
 
-/// `libvulkan.so.1.3.275` is what `libvulkan.so.1` leads to.
-fn loader(scene: &SignContext<'_>) -> Option<(HostPath, Version)> {
-    let runtime = scene.inventory.runtimes.get(&gpubuild_core::backend::Backend::Vulkan)?;
-    let real = scene.host.canonical(&runtime.loader.as_ref()?.value).ok()?;
+/// The loader with the version in its real file name: `libvulkan.so.1` is a link to `libvulkan.so.1.3.275`.
+fn loader(context: &SignContext<'_>) -> Option<(HostPath, Version)> {
+    let runtime = context.inventory.runtimes.get(&gpubuild_core::backend::Backend::Vulkan)?;
+    let real = context.host.canonical(&runtime.loader.as_ref()?.value).ok()?;
     let name = real.file_name()?;
     let version = name
         .strip_prefix("libvulkan.so.")
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_say_their_version() {
+    fn header_versions_are_parsed() {
         let new = "// Version of this file\n#define VK_HEADER_VERSION 275\n\n// Complete version of this file\n#define VK_HEADER_VERSION_COMPLETE VK_MAKE_API_VERSION(0, 1, 3, VK_HEADER_VERSION)\n";
         assert_eq!(core_version(new).unwrap().as_str(), "1.3.275");
         let old = "#define VK_HEADER_VERSION 131\n#define VK_HEADER_VERSION_COMPLETE VK_MAKE_VERSION(1, 2, VK_HEADER_VERSION)\n";

@@ -1,4 +1,4 @@
-//! Which kernels have NVIDIA's module, whether it may be loaded, and what could build it.
+//! Which kernels have NVIDIA's module, whether it may be loaded, and what can build it.
 
 use std::collections::BTreeSet;
 
@@ -7,14 +7,14 @@ use gpubuild_host::{HostPath, ReadFiles, glob};
 
 use crate::signs::SignContext;
 
-/// Where kernels keep their modules; the first two are one folder on most distributions.
+/// Folders with the modules of all kernels. The first two are the same folder on most distributions.
 const ROOTS: [&str; 4] = [
     "/lib/modules",
     "/usr/lib/modules",
     "/run/booted-system/kernel-modules/lib/modules",
     "/run/current-system/kernel-modules/lib/modules",
 ];
-/// Folders of the kernel's own modules in which packages and installers put NVIDIA's.
+/// Subfolders of the kernel's own modules in which packages and installers place NVIDIA's module.
 const INSIDE_KERNEL: [&str; 7] = [
     "kernel/drivers/video",
     "kernel/drivers/video/nvidia",
@@ -24,48 +24,49 @@ const INSIDE_KERNEL: [&str; 7] = [
     "kernel/drivers/char/drm",
     "kernel/extra",
 ];
-/// How deep other folders are searched, and how many of them at most.
+/// Depth to which other folders are searched.
 const DEPTH: usize = 5;
+/// Maximum number of folders that are searched.
 const MOST_FOLDERS: usize = 300;
 
-/// What is on disk for the running kernel and for others.
+/// NVIDIA's modules for the running kernel and for the other installed kernels.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InstalledKernels {
-    /// The running one.
+    /// The running kernel.
     pub running: ModuleSigns,
-    /// The others, sorted by name.
+    /// The other installed kernels, sorted by release.
     pub others: Vec<ModuleSigns>,
-    /// Sources from which a module can be built: `/var/lib/dkms/nvidia/550.54.14`, `/usr/src/akmods/nvidia-kmod.latest`.
+    /// Sources that a module can be built from: `/var/lib/dkms/nvidia/550.54.14`, `/usr/src/akmods/nvidia-kmod.latest`.
     pub sources: Vec<HostPath>,
-    /// Records of builds that failed.
+    /// Logs of failed builds.
     pub failures: Vec<HostPath>,
-    /// Whether the firmware loads signed modules only, where it says so.
+    /// Whether the firmware allows signed modules only, if it is known.
     pub secure_boot: Option<(bool, Evidence)>,
-    /// Files that forbid NVIDIA's module.
+    /// Configuration that prevents NVIDIA's module from being loaded.
     pub forbidden: Vec<Evidence>,
 }
 
-/// One kernel.
+/// An installed kernel.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ModuleSigns {
-    /// Its release.
+    /// Release of the kernel.
     pub release: String,
-    /// Whether its folder of modules is there. An update may have removed that of the running kernel.
+    /// Whether its module folder exists. An update may have removed the folder of the running kernel.
     pub has_folder: bool,
-    /// NVIDIA's modules for it.
+    /// NVIDIA's main modules for this kernel.
     pub modules: Vec<HostPath>,
-    /// Whether its headers are there.
+    /// Whether its headers are installed.
     pub has_headers: bool,
 }
 
 impl InstalledKernels {
-    /// Whether the module can be built here at all.
+    /// Whether sources of the module are installed.
     #[must_use]
     pub fn can_be_built(&self) -> bool {
         !self.sources.is_empty()
     }
 
-    /// Whether builds are done by akmods and not by DKMS.
+    /// Whether modules are built by akmods and not by DKMS.
     #[must_use]
     pub fn uses_akmods(&self) -> bool {
         self.sources.iter().any(|source| source.as_str().contains("akmods"))
@@ -73,9 +74,9 @@ impl InstalledKernels {
     }
 }
 
-pub(super) fn gather(scene: &SignContext<'_>) -> InstalledKernels {
-    let host = scene.host;
-    let running = scene.facts.kernel.as_ref().map(|kernel| kernel.value.clone()).unwrap_or_default();
+pub(super) fn gather(context: &SignContext<'_>) -> InstalledKernels {
+    let host = context.host;
+    let running = context.facts.kernel.as_ref().map(|kernel| kernel.value.clone()).unwrap_or_default();
     let mut releases: BTreeSet<String> = BTreeSet::new();
     for root in ROOTS {
         releases.extend(host.list(&host.path(root)).unwrap_or_default());
@@ -153,7 +154,7 @@ fn walk(
     }
 }
 
-/// Whether a file is the driver's main module, under one of the names that distributions give it: `nvidia.ko.zst`,
+/// Whether a file is the driver's main module, under any of the names that distributions use: `nvidia.ko.zst`,
 /// `nvidia-current.ko`, `nvidia-legacy-390xx.ko`.
 fn is_module(name: &str) -> bool {
     let Some((stem, ending)) = name.split_once(".ko") else { return false };
@@ -174,7 +175,7 @@ fn sources(host: &dyn ReadFiles) -> Vec<HostPath> {
         ["/var/lib/dkms/nvidia*/*", "/usr/src/akmods/nvidia*", "/usr/src/nvidia-*"]
             .iter()
             .flat_map(|pattern| glob(host, pattern))
-            // The links that DKMS keeps to what it has built, and what other packages of NVIDIA bring.
+            // Skip DKMS' links to built modules, and other packages of NVIDIA.
             .filter(|path| {
                 !path.file_name().is_some_and(|name| name.starts_with("kernel-") || name.contains(".db"))
             })
@@ -184,7 +185,7 @@ fn sources(host: &dyn ReadFiles) -> Vec<HostPath> {
     sources
 }
 
-/// The last byte of the variable; four bytes of attributes stand before it in `efivars`.
+/// Reads the last byte of the firmware variable. In `efivars` it follows four bytes of attributes.
 fn secure_boot(host: &dyn ReadFiles) -> Option<(bool, Evidence)> {
     const GUID: &str = "8be4df61-93ca-11d2-aa0d-00e098032b8c";
     let places = [
@@ -198,7 +199,7 @@ fn secure_boot(host: &dyn ReadFiles) -> Option<(bool, Evidence)> {
     })
 }
 
-/// Lines of modprobe's configuration and of the kernel's command line that keep the module out.
+/// Lines of modprobe's configuration and parameters of the kernel's command line that prevent loading the module.
 fn forbidden(host: &dyn ReadFiles) -> Vec<Evidence> {
     let files = [
         "/etc/modprobe.d/*.conf",
@@ -216,17 +217,17 @@ fn forbidden(host: &dyn ReadFiles) -> Vec<Evidence> {
         }
     }
     let command_line = host.read_text(&host.path("/proc/cmdline")).unwrap_or_default();
-    let word = command_line.split_whitespace().find(|word| {
-        word.split_once('=').is_some_and(|(name, list)| {
+    let parameter = command_line.split_whitespace().find(|parameter| {
+        parameter.split_once('=').is_some_and(|(name, list)| {
             matches!(name, "modprobe.blacklist" | "module_blacklist" | "rd.driver.blacklist")
                 && list.split(',').any(|module| module == "nvidia")
         })
     });
-    found.extend(word.map(|word| Evidence::file("/proc/cmdline", word)));
+    found.extend(parameter.map(|parameter| Evidence::file("/proc/cmdline", parameter)));
     found
 }
 
-/// Two places of one file: `/lib` is `/usr/lib` on most distributions.
+/// Whether two paths have the same file name: `/lib` is `/usr/lib` on most distributions.
 fn same_name(left: &str, right: &str) -> bool {
     left.rsplit('/').next() == right.rsplit('/').next()
 }
@@ -248,7 +249,7 @@ mod tests {
     use gpubuild_host::recorded::RecordedHostBuilder;
     use gpubuild_host::{Arch, Os, RecordedHost};
 
-    fn look(host: RecordedHostBuilder) -> InstalledKernels {
+    fn observe(host: RecordedHostBuilder) -> InstalledKernels {
         let host = host.file("/proc/sys/kernel/osrelease", "6.8.0-45-generic\n").build();
         let facts = gpubuild_detect::facts::gather(&host);
         gather(&SignContext {
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_module_is_found_where_distributions_put_it() {
+    fn module_is_found_in_the_folders_of_all_distributions() {
         for place in [
             "updates/dkms/nvidia.ko.zst",
             "extra/nvidia/nvidia.ko.xz",
@@ -278,7 +279,7 @@ mod tests {
             "misc/nvidia.ko.xz",
             "video/nvidia.ko",
         ] {
-            let kernels = look(linux().opaque(&format!("/lib/modules/6.8.0-45-generic/{place}")));
+            let kernels = observe(linux().opaque(&format!("/lib/modules/6.8.0-45-generic/{place}")));
             assert_eq!(kernels.running.modules.len(), 1, "{place}");
         }
         for place in [
@@ -288,14 +289,14 @@ mod tests {
             "kernel/drivers/platform/x86/nvidia-wmi-ec-backlight.ko.zst",
             "updates/dkms/nvidia.ko.txt",
         ] {
-            let kernels = look(linux().opaque(&format!("/lib/modules/6.8.0-45-generic/{place}")));
+            let kernels = observe(linux().opaque(&format!("/lib/modules/6.8.0-45-generic/{place}")));
             assert_eq!(kernels.running.modules, [], "{place}");
         }
     }
 
     #[test]
-    fn other_kernels_are_told_from_the_running_one() {
-        let kernels = look(
+    fn running_kernel_and_other_kernels_are_distinguished() {
+        let kernels = observe(
             linux()
                 .opaque("/usr/lib/modules/6.8.0-41-generic/updates/dkms/nvidia.ko.zst")
                 .link("/lib", "usr/lib")
@@ -314,17 +315,17 @@ mod tests {
     }
 
     #[test]
-    fn the_firmware_s_variable_has_four_bytes_in_front() {
+    fn secure_boot_variable_follows_four_attribute_bytes() {
         let place = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c";
-        let on = |bytes: &[u8]| look(linux().bytes(place, bytes)).secure_boot.map(|(on, _)| on);
+        let on = |bytes: &[u8]| observe(linux().bytes(place, bytes)).secure_boot.map(|(on, _)| on);
         assert_eq!(on(&[6, 0, 0, 0, 1]), Some(true));
         assert_eq!(on(&[6, 0, 0, 0, 0]), Some(false));
         assert_eq!(on(&[6, 0, 0, 0]), None);
-        assert_eq!(look(linux()).secure_boot, None);
+        assert_eq!(observe(linux()).secure_boot, None);
     }
 
     #[test]
-    fn what_forbids_the_module() {
+    fn module_blacklists_are_recognised() {
         for (line, expected) in [
             ("blacklist nvidia", true),
             ("alias nvidia off", true),
@@ -336,7 +337,7 @@ mod tests {
         ] {
             assert_eq!(forbids(line), expected, "{line}");
         }
-        let kernels = look(linux().file("/proc/cmdline", "ro modprobe.blacklist=nouveau,nvidia quiet\n"));
+        let kernels = observe(linux().file("/proc/cmdline", "ro modprobe.blacklist=nouveau,nvidia quiet\n"));
         assert_eq!(kernels.forbidden.len(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! Which copies of the driver's libraries programs get, and where CUDA's own libraries stand twice on one search path.
+//! Which copies of the driver's libraries programs load, and which CUDA libraries exist in several versions on one search path.
 
 use std::collections::BTreeSet;
 
@@ -12,74 +12,74 @@ use crate::signs::SignContext;
 
 /// The driver's library that every CUDA program opens.
 const DRIVER: &str = "libcuda.so.1";
-/// The one that NVIDIA's tools open.
+/// The driver's management library, which NVIDIA's tools open.
 const MANAGEMENT: &str = "libnvidia-ml.so.1";
-/// CUDA's libraries that break programs when two versions of them meet, and the start of their wheels' names.
+/// CUDA libraries that break programs when two versions are mixed, each with the start of its wheel's name.
 const FAMILIES: [(&str, &str); 4] = [
     ("libcudart.so", "nvidia_cuda_runtime"),
     ("libcudnn.so", "nvidia_cudnn"),
     ("libcublas.so", "nvidia_cublas"),
     ("libnvJitLink.so", "nvidia_nvjitlink"),
 ];
-/// The search path that a user sets.
+/// The user's library search path.
 const VARIABLE: &str = "LD_LIBRARY_PATH";
 
-/// The driver's libraries and CUDA's.
+/// The driver's libraries and CUDA's libraries.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Libraries {
-    /// What a program gets that opens `libcuda.so.1`.
+    /// The copy that a program loads when it opens `libcuda.so.1`.
     pub driver: Option<DriverLibrary>,
-    /// What a program gets that opens `libnvidia-ml.so.1`.
+    /// The copy that a program loads when it opens `libnvidia-ml.so.1`.
     pub management: Option<DriverLibrary>,
-    /// Every copy of `libcuda.so.1` in the loader's folders, in its order.
+    /// All copies of `libcuda.so.1` in the loader's folders, in search order.
     pub copies: Vec<DriverLibrary>,
-    /// Driver libraries that lie in the loader's folders and that no program finds, because their link is missing.
+    /// Driver libraries in the loader's folders that no program finds, because their link is missing.
     pub unlinked: Vec<HostPath>,
-    /// CUDA's libraries that are there in several versions.
+    /// CUDA libraries that exist in several versions.
     pub collisions: Vec<Collision>,
 }
 
-/// A copy of a library.
+/// A copy of a driver library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DriverLibrary {
-    /// Where a program finds it.
+    /// Path at which a program finds it.
     pub path: HostPath,
-    /// The file itself.
+    /// Path with links resolved.
     pub real: HostPath,
-    /// The driver's version, where the file's name has it.
+    /// Version of the driver, if it is in the file name.
     pub version: Option<Version>,
-    /// The release of the toolkit whose folder it lies in.
+    /// Release of the toolkit that contains it.
     pub release: Option<Version>,
-    /// Whose it is.
+    /// Where the copy comes from.
     pub origin: DriverOrigin,
 }
 
-/// Where a driver library comes from.
+/// Where a copy of a driver library comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DriverOrigin {
-    /// The driver's own.
+    /// The installed driver.
     Driver,
-    /// A toolkit's package for older drivers.
+    /// A toolkit's compatibility package for older drivers.
     Compatibility,
     /// A toolkit's stub for linking.
     Stub,
-    /// That of Windows, under WSL.
+    /// The Windows driver, under WSL.
     Wsl,
 }
 
-/// One library in several versions.
+/// A library that exists in several versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Collision {
-    /// `libcudnn.so`.
+    /// Name of the library: `libcudnn.so`.
     pub library: String,
-    /// The copies with their versions, in the loader's order; the first is what programs get.
+    /// Copies with their versions in search order. Programs load the first.
     pub copies: Vec<(HostPath, Version)>,
-    /// Whether the first one hides a newer one that a Python environment brought for its own programs.
+    /// Whether the first copy hides a newer one in the active Python environment.
     pub hides_newer: bool,
 }
 
-pub(super) fn gather(scene: &SignContext<'_>) -> Libraries {
-    let host = scene.host;
+pub(super) fn gather(context: &SignContext<'_>) -> Libraries {
+    let host = context.host;
     let loader = LibraryLoader::new(host);
     let folders = library::folders(host);
     let driver = loader.find(DRIVER).map(|path| copy(host, path));
@@ -130,14 +130,14 @@ fn copy(host: &dyn ReadFiles, path: HostPath) -> DriverLibrary {
     DriverLibrary { path, real, version, release, origin }
 }
 
-/// The version in `libcuda.so.550.54.14`. The digits of the library's own name (`libcuda.so.1.1` of WSL) are none.
+/// The version in `libcuda.so.550.54.14`. The number in the library's own name (`libcuda.so.1.1` under WSL) is not a version.
 fn driver_version(name: &str) -> Option<Version> {
     let text = name.split_once(".so.")?.1;
     let version: Version = text.parse().ok()?;
     (text.contains('.') && version.major() >= 100).then_some(version)
 }
 
-/// What stands in several versions where a program looks.
+/// Libraries that exist in several versions on the search path.
 fn collisions(host: &dyn ReadFiles, folders: &[HostPath]) -> Vec<Collision> {
     let set = host.env().get(VARIABLE).unwrap_or_default();
     let named: Vec<HostPath> =
@@ -145,8 +145,8 @@ fn collisions(host: &dyn ReadFiles, folders: &[HostPath]) -> Vec<Collision> {
     let is_named = |folder: &HostPath| named.iter().any(|one| one.key() == folder.key());
     let mut found = Vec::new();
     for (library, wheel) in FAMILIES {
-        // Everything on the user's own path counts; of the system's folders only another copy of the same cuDNN: two
-        // toolkits side by side are no fault.
+        // All folders of the user's own path count. In the system's folders only several copies of one major version of cuDNN count,
+        // because two toolkits side by side are valid.
         let candidates = folders.iter().filter(|folder| is_named(folder) || library == "libcudnn.so");
         let mut copies: Vec<(HostPath, Version, bool)> = Vec::new();
         let mut seen = BTreeSet::new();
@@ -177,7 +177,7 @@ fn collisions(host: &dyn ReadFiles, folders: &[HostPath]) -> Vec<Collision> {
     found
 }
 
-/// The version of a library in a folder, one per name that programs ask for.
+/// The version of a library in a folder, from its longest versioned name.
 fn in_folder(host: &dyn ReadFiles, folder: &HostPath, library: &str) -> Option<(HostPath, Version)> {
     let names = host.list_matching(folder, &format!("{library}*")).ok()?;
     let mut best: Option<(HostPath, Version)> = None;
@@ -188,7 +188,7 @@ fn in_folder(host: &dyn ReadFiles, folder: &HostPath, library: &str) -> Option<(
         }
         let real = host.canonical(&path).unwrap_or_else(|_| path.clone());
         let Some(version) = library_version(&real, library) else { continue };
-        // The longest name tells most: `libcudnn.so.9.1.0` and not `libcudnn.so.9`.
+        // The longest name has the most complete version: `libcudnn.so.9.1.0`, not `libcudnn.so.9`.
         if best.as_ref().is_none_or(|(_, known)| version.as_str().len() > known.as_str().len()) {
             best = Some((path, version));
         }
@@ -196,7 +196,7 @@ fn in_folder(host: &dyn ReadFiles, folder: &HostPath, library: &str) -> Option<(
     best
 }
 
-/// From the file's name, or for the runtime from the toolkit's folder where the name has only its major version.
+/// The version in the file name; for a name with only a major version, the version of the toolkit's folder.
 fn library_version(real: &HostPath, library: &str) -> Option<Version> {
     let name = real.file_name()?;
     let rest = name.strip_prefix(library)?.trim_start_matches('.');
@@ -207,7 +207,7 @@ fn library_version(real: &HostPath, library: &str) -> Option<Version> {
     toolkit_version(real).or(own)
 }
 
-/// The version in the name of the toolkit's folder: `/usr/local/cuda-12.4/…`.
+/// The version in the name of a toolkit's folder: `/usr/local/cuda-12.4/…`.
 fn toolkit_version(path: &HostPath) -> Option<Version> {
     path.as_str().split('/').find_map(|name| {
         let text = name.strip_prefix("cuda-").or_else(|| name.strip_prefix("cuda_"))?;
@@ -215,8 +215,8 @@ fn toolkit_version(path: &HostPath) -> Option<Version> {
     })
 }
 
-/// A newer library of the active Python environment that the user's search path hides: wheels find their own by a path
-/// that comes after the variable.
+/// A newer library in the active Python environment that the user's search path hides. Wheels find their libraries by a path that
+/// the loader searches after the variable.
 fn against_wheel(
     host: &dyn ReadFiles,
     library: &str,
@@ -226,20 +226,20 @@ fn against_wheel(
     let (path, version, _) = copies.iter().find(|(_, _, named)| *named)?;
     let environment = ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().find_map(|name| host.env().get(name))?;
     let infos = glob(host, &format!("{environment}/lib/python3*/site-packages/{wheel}*.dist-info"));
-    let brought = infos.iter().find_map(|info| {
+    let bundled = infos.iter().find_map(|info| {
         let version = info.file_name()?.strip_suffix(".dist-info")?.rsplit_once('-')?.1;
         Some((info.clone(), version.parse::<Version>().ok()?))
     })?;
-    let hidden = brought.1.major() == version.major() && *version < brought.1;
+    let hidden = bundled.1.major() == version.major() && *version < bundled.1;
     hidden.then(|| Collision {
         library: library.to_owned(),
-        copies: vec![(path.clone(), version.clone()), brought],
+        copies: vec![(path.clone(), version.clone()), bundled],
         hides_newer: true,
     })
 }
 
 impl Collision {
-    /// Each copy with its version.
+    /// Each copy with its version, as evidence.
     #[must_use]
     pub fn evidence(&self) -> Vec<Evidence> {
         self.copies.iter().map(|(path, version)| Evidence::file(path.as_str(), version.as_str())).collect()
@@ -253,7 +253,7 @@ mod tests {
     use gpubuild_host::recorded::RecordedHostBuilder;
     use gpubuild_host::{Arch, Os, RecordedHost};
 
-    fn look(host: RecordedHostBuilder) -> Libraries {
+    fn observe(host: RecordedHostBuilder) -> Libraries {
         let host = host.build();
         let facts = gpubuild_detect::facts::gather(&host);
         gather(&SignContext {
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_copy_that_programs_get_has_an_origin() {
+    fn loaded_copy_has_an_origin_and_a_version() {
         for (path, origin) in [
             ("/usr/lib64/libcuda.so.1", DriverOrigin::Driver),
             ("/usr/local/cuda-12.8/compat/libcuda.so.1", DriverOrigin::Compatibility),
@@ -282,7 +282,7 @@ mod tests {
                 .env("LD_LIBRARY_PATH", folder)
                 .link(path, "libcuda.so.570.86.10")
                 .opaque(&format!("{folder}/libcuda.so.570.86.10"));
-            let driver = look(host).driver.expect(path);
+            let driver = observe(host).driver.expect(path);
             assert_eq!((driver.origin, driver.version.unwrap().as_str()), (origin, "570.86.10"), "{path}");
         }
         assert_eq!(driver_version("libcuda.so.1.1"), None);
@@ -290,8 +290,8 @@ mod tests {
     }
 
     #[test]
-    fn a_library_without_its_link_is_told() {
-        let seen = look(linux().opaque("/usr/lib64/libcuda.so.550.54.14"));
+    fn library_without_its_link_is_reported() {
+        let seen = observe(linux().opaque("/usr/lib64/libcuda.so.550.54.14"));
         assert_eq!(seen.driver, None);
         assert_eq!(seen.unlinked[0].as_str(), "/usr/lib64/libcuda.so.550.54.14");
     }
@@ -301,7 +301,7 @@ mod tests {
             let versions: Vec<&str> = one.copies.iter().map(|(_, version)| version.as_str()).collect();
             format!("{} {} {}", one.library, versions.join(" "), one.hides_newer)
         };
-        look(host).collisions.into_iter().map(line).collect()
+        observe(host).collisions.into_iter().map(line).collect()
     }
 
     #[test]
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn one_version_under_two_names_does_not() {
+    fn one_version_under_two_paths_does_not_collide() {
         let link = linux()
             .env("LD_LIBRARY_PATH", "/usr/local/cuda/lib64:/usr/local/cuda-12.4/lib64:/opt/none:relative")
             .link("/usr/local/cuda", "cuda-12.4")
@@ -336,11 +336,11 @@ mod tests {
             .opaque("/usr/lib64/libcudnn.so.8.9.7")
             .file("/etc/ld.so.conf", "/opt/cudnn9/lib\n")
             .opaque("/opt/cudnn9/lib/libcudnn.so.9.1.0");
-        assert_eq!(collide(cudnn), [""; 0], "two majors have two names");
+        assert_eq!(collide(cudnn), [""; 0], "two major versions have different file names");
     }
 
     #[test]
-    fn a_path_that_hides_a_newer_wheel_is_worse() {
+    fn path_that_hides_a_newer_wheel_is_reported() {
         let host = |old: &str| {
             linux()
                 .env("VIRTUAL_ENV", "/home/user/venv")
@@ -351,7 +351,11 @@ mod tests {
                 )
         };
         assert_eq!(collide(host("12.1.105")), ["libnvJitLink.so 12.1.105 12.4.127 true"]);
-        assert_eq!(collide(host("12.6.77")), [""; 0], "a newer one of the same major serves");
-        assert_eq!(collide(host("11.8.89")), [""; 0], "another major has another name");
+        assert_eq!(
+            collide(host("12.6.77")),
+            [""; 0],
+            "a newer release of the same major version is compatible"
+        );
+        assert_eq!(collide(host("11.8.89")), [""; 0], "another major version has another file name");
     }
 }

@@ -1,5 +1,5 @@
-//! Signs about NVIDIA's driver: what is on disk for which kernel, which copies of its libraries a program gets, what
-//! belongs to a server with NVSwitches, and what happened to the machine since it was started.
+//! Signs of NVIDIA's driver: modules on disk by kernel, copies of the driver's libraries, NVSwitches and their manager, and
+//! events since the machine was started.
 
 mod kernel;
 mod libraries;
@@ -13,24 +13,24 @@ pub use kernel::{InstalledKernels, ModuleSigns};
 pub use libraries::{Collision, DriverLibrary, DriverOrigin, Libraries};
 pub use system::{Fabric, System, SystemGroup};
 
-/// What was seen.
+/// Observations about NVIDIA's driver.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NvidiaSigns {
-    /// Kernels and the driver's modules for them.
+    /// Installed kernels and the driver's modules for them.
     pub kernels: InstalledKernels,
-    /// Copies of the driver's libraries, and several versions of CUDA's on one search path.
+    /// Copies of the driver's libraries, and CUDA libraries in several versions on one search path.
     pub libraries: Libraries,
-    /// The rest of the machine.
+    /// Other observations about the machine.
     pub system: System,
 }
 
-/// Looks. What costs more than a few files is looked at only where a card or a driver of NVIDIA is.
-pub(super) fn gather(scene: &SignContext<'_>) -> NvidiaSigns {
-    if scene.facts.platform.os != Os::Linux {
+/// Reads kernel modules only if the machine has an NVIDIA GPU and is neither a container nor WSL, because it reads many files.
+pub(super) fn gather(context: &SignContext<'_>) -> NvidiaSigns {
+    if context.facts.platform.os != Os::Linux {
         return NvidiaSigns::default();
     }
-    let has_card = scene.facts.gpus.iter().any(|gpu| gpu.vendor == Vendor::Nvidia);
-    let on_a_machine = scene.facts.container.is_none() && scene.facts.wsl.is_none();
-    let kernels = if has_card && on_a_machine { kernel::gather(scene) } else { InstalledKernels::default() };
-    NvidiaSigns { kernels, libraries: libraries::gather(scene), system: system::gather(scene) }
+    let has_gpu = context.facts.gpus.iter().any(|gpu| gpu.vendor == Vendor::Nvidia);
+    let is_bare_host = context.facts.container.is_none() && context.facts.wsl.is_none();
+    let kernels = if has_gpu && is_bare_host { kernel::gather(context) } else { InstalledKernels::default() };
+    NvidiaSigns { kernels, libraries: libraries::gather(context), system: system::gather(context) }
 }

@@ -1,4 +1,4 @@
-//! What else of a machine decides whether CUDA runs: NVSwitches and their manager, sleep, groups, Jetson.
+//! Other conditions of the machine that CUDA depends on: NVSwitches and their manager, suspend, groups, Jetson.
 
 use gpubuild_detect::facts::Vendor;
 use gpubuild_detect::finding::Evidence;
@@ -10,65 +10,65 @@ const PCI: &str = "/sys/bus/pci/devices";
 const MANAGER: &str = "nv-fabricmanager";
 const UNIT: &str = "nvidia-fabricmanager.service";
 
-/// The rest of the machine.
+/// Other observations about the machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct System {
     /// NVSwitches and their manager.
     pub fabric: Fabric,
-    /// How often the machine slept since it was started, where the kernel tells.
-    pub sleeps: Option<(u64, Evidence)>,
-    /// Whether the driver keeps the cards' memory over sleep, where it tells.
+    /// How often the machine was suspended since it was started, if the kernel reports it.
+    pub suspends: Option<(u64, Evidence)>,
+    /// Whether the driver preserves GPU memory during suspend, if it reports that.
     pub keeps_memory: Option<bool>,
     /// `nvidia_uvm`, the module behind `/dev/nvidia-uvm`, if it is loaded.
     pub uvm: Option<Evidence>,
-    /// A Jetson's release of Linux for Tegra.
+    /// First line of a Jetson's Linux for Tegra release file.
     pub tegra: Option<Evidence>,
-    /// The machine's groups.
+    /// The groups in `/etc/group`.
     pub groups: Vec<SystemGroup>,
-    /// Who asks, by name, where the environment tells.
+    /// Name of the current user, from the environment.
     pub user: Option<String>,
 }
 
 /// NVSwitches and their manager.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Fabric {
-    /// Every NVSwitch.
+    /// All NVSwitches.
     pub switches: Vec<Evidence>,
-    /// The manager's program or unit, if it is installed.
+    /// The manager's program or systemd unit, if it is installed.
     pub installed: Option<Evidence>,
-    /// Whether it is started with the machine.
+    /// The link that starts it at boot.
     pub enabled: Option<Evidence>,
-    /// Whether it runs.
+    /// The file that shows that it is running.
     pub running: Option<Evidence>,
 }
 
 /// A group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SystemGroup {
-    /// Its name.
+    /// Name of the group.
     pub name: String,
-    /// Its number.
+    /// Id of the group.
     pub gid: u32,
-    /// Who is in it beside those whose own group it is.
+    /// Its members, without users whose primary group it is.
     pub members: Vec<String>,
 }
 
 impl System {
-    /// A group by number.
+    /// The group with this id.
     #[must_use]
     pub fn group(&self, gid: u32) -> Option<&SystemGroup> {
         self.groups.iter().find(|group| group.gid == gid)
     }
 }
 
-pub(super) fn gather(scene: &SignContext<'_>) -> System {
-    let host = scene.host;
-    let has_card = scene.facts.gpus.iter().any(|gpu| gpu.vendor == Vendor::Nvidia);
-    let fabric = if has_card { fabric(host) } else { Fabric::default() };
+pub(super) fn gather(context: &SignContext<'_>) -> System {
+    let host = context.host;
+    let has_gpu = context.facts.gpus.iter().any(|gpu| gpu.vendor == Vendor::Nvidia);
+    let fabric = if has_gpu { fabric(host) } else { Fabric::default() };
     let home = host.env().get("HOME").and_then(|home| home.rsplit('/').next()).map(str::to_owned);
     System {
         fabric,
-        sleeps: sleeps(host),
+        suspends: suspends(host),
         keeps_memory: parameter(host, "PreserveVideoMemoryAllocations").map(|value| value == "1"),
         uvm: first(host, &["/sys/module/nvidia_uvm"]),
         tegra: tegra(host),
@@ -77,7 +77,7 @@ pub(super) fn gather(scene: &SignContext<'_>) -> System {
     }
 }
 
-/// Bridges of NVIDIA on a machine with compute cards. Old chipsets had such bridges too, but no such cards.
+/// Treats NVIDIA's bridges on a machine with compute GPUs as NVSwitches. Old chipsets have such bridges too, but no compute GPUs.
 fn fabric(host: &dyn ReadFiles) -> Fabric {
     let text = |address: &str, name: &str| {
         let path = host.path(PCI).join(address).join(name);
@@ -131,7 +131,7 @@ fn first(host: &dyn ReadFiles, places: &[&str]) -> Option<Evidence> {
     Some(Evidence::file(*place, "present"))
 }
 
-fn sleeps(host: &dyn ReadFiles) -> Option<(u64, Evidence)> {
+fn suspends(host: &dyn ReadFiles) -> Option<(u64, Evidence)> {
     let place = "/sys/power/suspend_stats/success";
     let count = host.read_text(&host.path(place)).ok()?.trim().parse().ok()?;
     Some((count, Evidence::file(place, format!("{count}"))))
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bridge_beside_compute_cards_is_a_switch() {
+    fn bridges_on_a_machine_with_compute_gpus_are_switches() {
         let linux = || RecordedHost::builder(Os::Linux, Arch::X86_64);
         let hgx = device(device(linux(), "0000:05:00.0", "0x068000"), "0000:1b:00.0", "0x030200");
         assert_eq!(fabric(&hgx.clone().build()).switches.len(), 1);
@@ -195,13 +195,13 @@ mod tests {
                 .build(),
         );
         assert!(managed.installed.is_some() && managed.enabled.is_some() && managed.running.is_some());
-        // A chipset of 2006 with its network device, and a display card.
+        // A chipset of 2006 with its network device, and a display GPU.
         let old = device(device(linux(), "0000:00:0a.0", "0x068000"), "0000:01:00.0", "0x030000");
         assert_eq!(fabric(&old.build()).switches, []);
     }
 
     #[test]
-    fn groups_of_a_real_file() {
+    fn group_database_is_parsed() {
         let groups = parse_groups("root:x:0:\nvideo:x:44:user,other\nbroken\nrender:x:nine:\n");
         assert_eq!(groups.len(), 2);
         assert_eq!((groups[1].name.as_str(), groups[1].gid), ("video", 44));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn sleep_is_counted_by_the_kernel() {
+    fn suspend_count_and_driver_parameters_are_read() {
         let host = RecordedHost::builder(Os::Linux, Arch::X86_64)
             .file("/sys/power/suspend_stats/success", "3\n")
             .file(
@@ -217,7 +217,7 @@ mod tests {
                 "ResmanDebugLevel: 4294967295\nPreserveVideoMemoryAllocations: 0\n",
             )
             .build();
-        assert_eq!(sleeps(&host).unwrap().0, 3);
+        assert_eq!(suspends(&host).unwrap().0, 3);
         assert_eq!(parameter(&host, "PreserveVideoMemoryAllocations").as_deref(), Some("0"));
     }
 }

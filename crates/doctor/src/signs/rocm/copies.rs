@@ -1,4 +1,4 @@
-//! Which copy of ROCm each of those who ask is given: variables, PATH, `/opt/rocm`, the distribution's folders.
+//! Which copy of ROCm variables, PATH, `/opt/rocm` and the distribution's folders lead to.
 
 use std::time::Duration;
 
@@ -6,50 +6,49 @@ use gpubuild_host::{Command, HostPath, InspectHost, Os, ReadFiles, find_program,
 
 use super::SignContext;
 
-/// The ways that lead to copies.
+/// The copies of ROCm and how they are found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Copies {
-    /// In the order in which they are told.
-    pub ways: Vec<CopyOrigin>,
-    /// Something of ROCm is in `/usr`, from the distribution's packages.
+    /// Origins in report order.
+    pub origins: Vec<CopyOrigin>,
+    /// A file of ROCm in `/usr`, from the distribution's packages.
     pub in_usr: Option<HostPath>,
-    /// Something of ROCm is in `/opt`.
+    /// A copy of ROCm in `/opt`.
     pub in_opt: Option<HostPath>,
-    /// The device libraries of the distribution's packages.
+    /// Folder of the device libraries from the distribution's packages.
     pub device_libraries: Option<HostPath>,
-    /// The compiler of the distribution's packages finds them by itself.
+    /// Whether the compiler of the distribution's packages finds them without help.
     pub finds_device_libraries: bool,
     /// A variable that tells compilers where ROCm or its device libraries are.
     pub pinned_by: Option<String>,
-    /// Other packages of ROCm have files for CMake.
+    /// Whether a copy has CMake package files.
     pub has_cmake: bool,
-    /// The packages are laid out as Debian's: by architecture.
+    /// Whether the distribution's packages use Debian's layout with a folder per architecture.
     pub is_multiarch: bool,
 }
 
-/// Somebody who asks, and what is given.
+/// Something that leads to a copy of ROCm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyOrigin {
-    /// `ROCM_PATH`, `PATH`, `/opt/rocm`, `hipconfig -R`.
+    /// Name of the origin: `ROCM_PATH`, `hipcc on PATH`, `/opt/rocm`, `hipconfig --rocmpath`.
     pub name: String,
-    /// As it was written.
+    /// Path as written in the variable or output.
     pub place: String,
-    /// The real root of the copy there; `None` if there is none.
+    /// Real root of the copy; `None` if there is no copy at that path.
     pub root: Option<HostPath>,
-    /// Whether it is a variable of the environment.
+    /// Whether the origin is an environment variable.
     pub is_variable: bool,
 }
 
-/// Looks.
-pub(super) fn gather(scene: &SignContext<'_>) -> Copies {
-    let host = scene.host;
-    let mut ways = Vec::new();
+pub(super) fn gather(context: &SignContext<'_>) -> Copies {
+    let host = context.host;
+    let mut origins = Vec::new();
     for name in ["ROCM_PATH", "ROCM_HOME", "HIP_PATH"] {
         let Some(value) = host.env().get(name) else { continue };
         let root = root_at(host, &host.path(value.trim_end_matches(['/', '\\'])));
-        ways.push(CopyOrigin { name: name.to_owned(), place: value.to_owned(), root, is_variable: true });
+        origins.push(CopyOrigin { name: name.to_owned(), place: value.to_owned(), root, is_variable: true });
     }
-    // An active environment is a choice of its own.
+    // The `hipcc` of an active Python environment was chosen by activating it.
     let prefixes: Vec<HostPath> = ["VIRTUAL_ENV", "CONDA_PREFIX"]
         .iter()
         .filter_map(|name| Some(host.path(host.env().get(name)?)))
@@ -59,10 +58,10 @@ pub(super) fn gather(scene: &SignContext<'_>) -> Copies {
     if let Some(program) = find_program(host, "hipcc").into_iter().find(|one| !in_environment(one)) {
         let root = host.canonical(&program).ok().and_then(|real| root_of_program(host, &real));
         let place = program.to_string();
-        ways.push(CopyOrigin { name: "hipcc on PATH".to_owned(), place, root, is_variable: false });
+        origins.push(CopyOrigin { name: "hipcc on PATH".to_owned(), place, root, is_variable: false });
     }
-    ways.extend(hipconfig(host));
-    let mut roots = scene.inventory.of("rocm").iter().map(|copy| &copy.root);
+    origins.extend(hipconfig(host));
+    let mut roots = context.inventory.of("rocm").iter().map(|copy| &copy.root);
     let has_cmake = roots.any(|root| {
         ["lib/cmake/*", "lib64/cmake/*"].iter().any(|pattern| {
             let names = glob(host, root.join(pattern).as_str());
@@ -74,23 +73,23 @@ pub(super) fn gather(scene: &SignContext<'_>) -> Copies {
         })
     });
     if host.platform().os != Os::Linux {
-        return Copies { ways, has_cmake, ..Copies::default() };
+        return Copies { origins, has_cmake, ..Copies::default() };
     }
     let link = host.path("/opt/rocm");
     if let Some(root) = root_at(host, &link) {
-        let way = CopyOrigin {
+        let origin = CopyOrigin {
             name: "/opt/rocm".to_owned(),
             place: root.to_string(),
             root: Some(root),
             is_variable: false,
         };
-        ways.push(way);
+        origins.push(origin);
     }
     let in_opt = glob(host, "/opt/rocm*").into_iter().find(|path| is_copy(host, path));
-    distribution(host, Copies { ways, in_opt, has_cmake, ..Copies::default() })
+    distribution(host, Copies { origins, in_opt, has_cmake, ..Copies::default() })
 }
 
-/// What a recording has of `hipconfig`. No process is started for it.
+/// Reads the recorded output of `hipconfig` only; starts no process.
 fn hipconfig(host: &dyn InspectHost) -> Option<CopyOrigin> {
     let ask = |argument: &str| {
         let command = Command::new("hipconfig", Duration::from_secs(3)).args([argument.to_owned()]);
@@ -102,7 +101,7 @@ fn hipconfig(host: &dyn InspectHost) -> Option<CopyOrigin> {
     Some(CopyOrigin { name: "hipconfig --rocmpath".to_owned(), place, root, is_variable: false })
 }
 
-/// The packages of a distribution, in `/usr`.
+/// Adds the packages of a distribution in `/usr`.
 fn distribution(host: &dyn ReadFiles, mut copies: Copies) -> Copies {
     let patterns = [
         "/usr/lib/*-linux-gnu/cmake/hip/hip-config*.cmake",
@@ -116,7 +115,7 @@ fn distribution(host: &dyn ReadFiles, mut copies: Copies) -> Copies {
     copies.in_usr = found.or_else(|| Some(compiler).filter(|path| host.is_file(path) && is_own(path)));
     copies.is_multiarch = !glob(host, "/usr/lib/*-linux-gnu/cmake/hip*").is_empty()
         || !glob(host, "/usr/lib/*-linux-gnu/libamdhip64.so*").is_empty();
-    // Where a clang of its own looks: its resource folder.
+    // Folders that the distribution's clang searches: its resource directory.
     let own = [
         "/usr/lib/llvm-*/lib/clang/*/amdgcn/bitcode/ockl.bc",
         "/usr/lib/llvm-*/lib/clang/*/lib/amdgcn/bitcode/ockl.bc",
@@ -141,7 +140,7 @@ fn distribution(host: &dyn ReadFiles, mut copies: Copies) -> Copies {
     copies
 }
 
-/// The variable that tells compilers where things are.
+/// The variable that tells compilers where ROCm or its device libraries are.
 fn pinned_by(host: &dyn ReadFiles) -> Option<String> {
     let set = ["ROCM_PATH", "HIP_DEVICE_LIB_PATH", "DEVICE_LIB_PATH"];
     let found =
@@ -154,7 +153,7 @@ fn pinned_by(host: &dyn ReadFiles) -> Option<String> {
     found.or_else(by_flag).map(|&name| name.to_owned())
 }
 
-/// The copy at a place that a variable names: the place itself, or the folder above `hip`.
+/// The copy at a path that a variable names: the path itself, or the parent of a `hip` folder.
 fn root_at(host: &dyn ReadFiles, place: &HostPath) -> Option<HostPath> {
     let real = host.canonical(place).ok()?;
     let above = real.parent().filter(|_| real.file_name() == Some("hip"));

@@ -1,39 +1,38 @@
-//! What the kernel tells of AMD's cards: the order of their nodes, the module, the rights on the nodes.
+//! What the kernel reports about AMD GPUs: the order of their nodes, the module, and access to the nodes.
 
 use std::time::Duration;
 
 use gpubuild_host::search::natural_order;
 use gpubuild_host::{Command, HostPath, InspectHost, Os, ReadFiles, RunPrograms};
 
-/// What was seen.
+/// Observations about the kernel's driver for AMD GPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KfdSigns {
-    /// The GPUs of `kfd` in its order, which is the order in which programs see them.
+    /// GPUs in the order of `kfd`, which is the order in which programs see them.
     pub nodes: Vec<KfdNode>,
-    /// Whether `amdgpu` is there, as a module or as a part of the kernel.
+    /// Whether `amdgpu` is present, as a module or built into the kernel.
     pub has_amdgpu: bool,
-    /// What tells that `amdgpu` is a part of the kernel: `lsmod` does not list it.
+    /// The file that shows that `amdgpu` is built into the kernel, so that `lsmod` does not list it.
     pub built_in: Option<String>,
-    /// What keeps `amdgpu` from being loaded: a file or the kernel's command line, and the word in it.
-    pub kept_away: Option<(String, String)>,
-    /// `/dev/kfd` opens.
+    /// What prevents `amdgpu` from being loaded: a file or the kernel's command line, and the line or parameter in it.
+    pub blocked_by: Option<(String, String)>,
+    /// Whether `/dev/kfd` can be opened.
     pub kfd_opens: bool,
-    /// The program `lsmod`.
+    /// Path of `lsmod`.
     pub lsmod: Option<HostPath>,
-    /// A recording has `rocminfo` say that no module is loaded.
-    pub rocminfo_says_no: bool,
+    /// Whether the recorded output of `rocminfo` says that the module is not loaded.
+    pub rocminfo_reports_not_loaded: bool,
 }
 
-/// A GPU of the topology.
+/// A GPU in the topology of `kfd`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KfdNode {
-    /// Its number in the folder of nodes.
+    /// Number of the node in the topology folder.
     pub number: u32,
-    /// Its PCI address.
+    /// PCI address.
     pub address: String,
 }
 
-/// Looks.
 pub(super) fn gather(host: &dyn InspectHost) -> KfdSigns {
     if host.platform().os != Os::Linux {
         return KfdSigns::default();
@@ -45,27 +44,28 @@ pub(super) fn gather(host: &dyn InspectHost) -> KfdSigns {
         nodes: nodes(host),
         has_amdgpu,
         built_in: built_in(host).filter(|_| has_amdgpu),
-        kept_away: kept_away(host),
+        blocked_by: blocked_by(host),
         kfd_opens: host.open_device(&host.path("/dev/kfd")).is_ok(),
         lsmod: programs.iter().map(|path| host.path(path)).find(|path| host.exists(path)),
-        rocminfo_says_no: rocminfo_says_no(host),
+        rocminfo_reports_not_loaded: rocminfo_reports_not_loaded(host),
     }
 }
 
-/// No process is started for it.
-fn rocminfo_says_no(host: &dyn RunPrograms) -> bool {
+/// Reads recorded output only; starts no process.
+fn rocminfo_reports_not_loaded(host: &dyn RunPrograms) -> bool {
     let output = host.recorded_output(&Command::new("rocminfo", Duration::from_secs(7)));
     output.is_some_and(|output| {
         format!("{}{}", output.stdout, output.stderr).to_lowercase().contains("not loaded")
     })
 }
 
-/// `nomodeset`, or a list of modules that are not to be loaded.
-fn kept_away(host: &dyn ReadFiles) -> Option<(String, String)> {
+/// Finds `nomodeset` or an entry that excludes the module.
+fn blocked_by(host: &dyn ReadFiles) -> Option<(String, String)> {
     let line = host.read_text(&host.path("/proc/cmdline")).unwrap_or_default();
-    let words = ["nomodeset", "modprobe.blacklist=amdgpu", "module_blacklist=amdgpu", "amdgpu.modeset=0"];
-    if let Some(word) = words.iter().find(|word| line.split_whitespace().any(|one| one == **word)) {
-        return Some(("/proc/cmdline".to_owned(), (*word).to_owned()));
+    let parameters =
+        ["nomodeset", "modprobe.blacklist=amdgpu", "module_blacklist=amdgpu", "amdgpu.modeset=0"];
+    if let Some(found) = parameters.iter().find(|known| line.split_whitespace().any(|one| one == **known)) {
+        return Some(("/proc/cmdline".to_owned(), (*found).to_owned()));
     }
     ["/etc/modprobe.d/*.conf", "/usr/lib/modprobe.d/*.conf"]
         .iter()
@@ -91,7 +91,7 @@ fn nodes(host: &dyn ReadFiles) -> Vec<KfdNode> {
         .collect()
 }
 
-/// The PCI address of a GPU's properties; `None` for a processor.
+/// The PCI address in the properties of a node; `None` for a processor.
 fn address(text: &str) -> Option<String> {
     let value = |wanted: &str| {
         text.lines().find_map(|line| line.trim().strip_prefix(wanted)?.trim().parse::<u64>().ok())
@@ -107,7 +107,7 @@ fn address(text: &str) -> Option<String> {
     ))
 }
 
-/// The file that says so, if `amdgpu` is no module.
+/// The file that shows that `amdgpu` is built into the kernel.
 fn built_in(host: &dyn ReadFiles) -> Option<String> {
     let release = host.read_text(&host.path("/proc/sys/kernel/osrelease")).ok()?;
     let list = format!("/lib/modules/{}/modules.builtin", release.trim());
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_of_processors_have_no_address() {
+    fn processor_nodes_have_no_address() {
         let gpu = "cpu_cores_count 0\nlocation_id 768\ndomain 0\ngfx_target_version 110000\n";
         assert_eq!(address(gpu).as_deref(), Some("0000:03:00.0"));
         assert_eq!(address("cpu_cores_count 16\ngfx_target_version 0\n"), None);

@@ -1,4 +1,4 @@
-//! Signs about ROCm and HIP.
+//! Signs of ROCm and HIP.
 
 mod copies;
 mod kernel;
@@ -13,36 +13,35 @@ use super::SignContext;
 pub use copies::{Copies, CopyOrigin};
 pub use kernel::{KfdNode, KfdSigns};
 
-/// What was seen.
+/// Observations about ROCm.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RocmSigns {
-    /// What tells that somebody wants ROCm here: files and variables, with the ways that led to them.
+    /// Files and variables that show that ROCm is used on this machine, by path or name.
     pub traces: Vec<String>,
-    /// Every way that leads to a copy of ROCm.
+    /// The copies of ROCm and the origins that lead to them.
     pub copies: Copies,
-    /// What the kernel and its driver tell.
+    /// What the kernel and its driver report.
     pub kernel: KfdSigns,
-    /// rocBLAS of ROCm and the architectures that it was built for, by folder.
+    /// Folders of rocBLAS kernels with the architectures that they are for.
     pub rocblas: Vec<(HostPath, Vec<String>)>,
-    /// The release of ROCm in `/opt`, which libraries without a compiler have as well.
+    /// Release of ROCm in `/opt`, which installations without a compiler have too.
     pub release: Option<Fact<Version>>,
-    /// The program `rocminfo`.
+    /// Path of `rocminfo`.
     pub rocminfo: Option<HostPath>,
 }
 
-/// Looks.
-pub(super) fn gather(scene: &SignContext<'_>) -> RocmSigns {
-    let host = scene.host;
+pub(super) fn gather(context: &SignContext<'_>) -> RocmSigns {
+    let host = context.host;
     if host.platform().os == Os::Macos {
         return RocmSigns::default();
     }
-    let copies = copies::gather(scene);
+    let copies = copies::gather(context);
     let rocminfo = find_program(host, "rocminfo").into_iter().next().or_else(|| {
         let known = ["/opt/rocm/bin/rocminfo", "/opt/rocm-*/bin/rocminfo"];
         known.iter().filter(|_| host.platform().os == Os::Linux).find_map(|one| glob(host, one).pop())
     });
     RocmSigns {
-        traces: traces(scene, rocminfo.as_ref()),
+        traces: traces(context, rocminfo.as_ref()),
         kernel: kernel::gather(host),
         rocblas: rocblas(host),
         release: release(host),
@@ -51,12 +50,11 @@ pub(super) fn gather(scene: &SignContext<'_>) -> RocmSigns {
     }
 }
 
-/// Files and variables that nobody has who does not use ROCm. The driver of Windows brings HIP's library along, which tells
-/// nothing.
-fn traces(scene: &SignContext<'_>, rocminfo: Option<&HostPath>) -> Vec<String> {
-    let host = scene.host;
+/// Files and variables that exist only if ROCm is used. HIP's library is no such file on Windows, because the driver contains it.
+fn traces(context: &SignContext<'_>, rocminfo: Option<&HostPath>) -> Vec<String> {
+    let host = context.host;
     let mut traces: Vec<String> =
-        scene.inventory.of("rocm").iter().map(|copy| copy.root.to_string()).collect();
+        context.inventory.of("rocm").iter().map(|copy| copy.root.to_string()).collect();
     for name in ["ROCM_PATH", "ROCM_HOME", "HIP_PATH", "HSA_OVERRIDE_GFX_VERSION"] {
         traces.extend(host.env().get(name).map(|_| name.to_owned()));
     }
@@ -73,7 +71,7 @@ fn traces(scene: &SignContext<'_>, rocminfo: Option<&HostPath>) -> Vec<String> {
             traces.extend(loader.find(name).map(|path| path.to_string()));
         }
     }
-    // PyTorch for ROCm brings its own libraries.
+    // PyTorch for ROCm contains its own libraries.
     for variable in ["VIRTUAL_ENV", "CONDA_PREFIX"] {
         let Some(prefix) = host.env().get(variable) else { continue };
         for pattern in ["lib/python3*/site-packages/torch/version.py", "Lib/site-packages/torch/version.py"] {
@@ -85,7 +83,7 @@ fn traces(scene: &SignContext<'_>, rocminfo: Option<&HostPath>) -> Vec<String> {
     traces
 }
 
-/// Whether PyTorch's `version.py` is that of a build for ROCm.
+/// Whether a `version.py` belongs to a PyTorch built for ROCm.
 fn is_torch_of_hip(text: &str) -> bool {
     text.lines().any(|line| {
         let mut sides = line.splitn(2, '=');
@@ -95,7 +93,7 @@ fn is_torch_of_hip(text: &str) -> bool {
     })
 }
 
-/// `6.2.0-66` is 6.2.0.
+/// The release in ROCm's version file; `6.2.0-66` is 6.2.0.
 fn release(host: &dyn ReadFiles) -> Option<Fact<Version>> {
     let files = ["/opt/rocm/.info/version", "/opt/rocm-*/.info/version"];
     let file =
@@ -106,7 +104,7 @@ fn release(host: &dyn ReadFiles) -> Option<Fact<Version>> {
     Some(Fact { value, found_via: "file".to_owned(), evidence })
 }
 
-/// Folders of rocBLAS kernels that no SDK has to be installed for.
+/// Folders of rocBLAS kernels that exist without an installed SDK.
 const ROCBLAS: [&str; 6] = [
     "/opt/rocm/lib/rocblas/library",
     "/opt/rocm-*/lib/rocblas/library",
@@ -139,7 +137,7 @@ fn rocblas(host: &dyn ReadFiles) -> Vec<(HostPath, Vec<String>)> {
     found
 }
 
-/// The architecture in the name of one of Tensile's files.
+/// The architecture in the name of a Tensile file.
 fn arch_in(name: &str) -> Option<String> {
     let rest = name
         .strip_prefix("TensileLibrary_lazy_")
@@ -154,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_kernels_tell_architectures() {
+    fn kernel_file_names_contain_the_architecture() {
         for (name, arch) in [
             ("TensileLibrary_lazy_gfx90a.dat", Some("gfx90a")),
             ("TensileLibrary_gfx1030.co", Some("gfx1030")),
@@ -167,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn pytorch_says_what_it_was_built_for() {
+    fn pytorch_builds_for_rocm_are_recognised() {
         for (text, hip) in [
             (
                 "__version__ = '2.8.0+rocm6.4'\ncuda: Optional[str] = None\nhip: Optional[str] = '6.4.43482-0f2d60242'\n",

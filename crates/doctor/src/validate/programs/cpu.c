@@ -1,4 +1,4 @@
-/* Adds two arrays and looks at the sum: the compiler, the linker and the C library work together. */
+/* Adds two arrays and checks the sums: tests the compiler, the linker and the C library. */
 #include <stdio.h>
 #include <stdlib.h>
 

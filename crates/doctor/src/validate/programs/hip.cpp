@@ -1,4 +1,4 @@
-// Adds two arrays on the first device: driver, runtime, machine code for this card and its memory work together.
+// Adds two arrays on the first device: tests the driver, the runtime, machine code for this GPU and its memory.
 #include <cstdio>
 #include <hip/hip_runtime.h>
 

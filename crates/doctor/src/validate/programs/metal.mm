@@ -11,7 +11,7 @@ int main() {
     @autoreleasepool {
         const int count = 1024;
         id<MTLDevice> device = MTLCreateSystemDefaultDevice();
-        if (device == nil) return std::fprintf(stderr, "device: Metal shows none\n"), 1;
+        if (device == nil) return std::fprintf(stderr, "device: Metal lists no device\n"), 1;
         NSError *error = nil;
         id<MTLLibrary> library = [device newLibraryWithSource:source options:nil error:&error];
         if (library == nil) return std::fprintf(stderr, "shader: %s\n", error.localizedDescription.UTF8String), 1;

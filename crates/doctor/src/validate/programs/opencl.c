@@ -1,4 +1,4 @@
-/* Adds two arrays with a kernel that the driver compiles, on the first GPU, or on any device if there is none. */
+/* Adds two arrays with a kernel that the driver compiles, on the first GPU, or without a GPU on any device. */
 #define CL_TARGET_OPENCL_VERSION 120
 #ifdef __APPLE__
 #include <OpenCL/opencl.h>
@@ -27,7 +27,7 @@ static cl_device_id choose(void) {
             cl_device_id device;
             if (clGetDeviceIDs(platforms[i], kinds[kind], 1, &device, NULL) == CL_SUCCESS) return device;
         }
-    fprintf(stderr, "device: no platform has one\n");
+    fprintf(stderr, "device: no platform has a device\n");
     exit(1);
 }
 

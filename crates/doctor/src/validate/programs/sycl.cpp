@@ -1,4 +1,4 @@
-// Adds two arrays on the device that SYCL chooses among the GPUs.
+// Adds two arrays on the GPU that SYCL selects.
 #include <cstdio>
 #include <exception>
 #include <sycl/sycl.hpp>

@@ -1,4 +1,4 @@
-/* Adds two arrays with a compute shader on the first device that is no processor, or on any if there is none. The shader is
+/* Adds two arrays with a compute shader on the first device that is a GPU, or without one on any device. The path of the shader is
    the first argument. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static VkPhysicalDevice choose(VkInstance instance, VkPhysicalDeviceProperties *
     VkResult result = vkEnumeratePhysicalDevices(instance, &count, all);
     if (result != VK_INCOMPLETE) check("vkEnumeratePhysicalDevices", result);
     if (count == 0) {
-        fprintf(stderr, "device: the loader shows none\n");
+        fprintf(stderr, "device: the loader lists no device\n");
         exit(1);
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -57,7 +57,7 @@ static uint32_t memory_type(VkPhysicalDevice physical, uint32_t allowed) {
     vkGetPhysicalDeviceMemoryProperties(physical, &memory);
     for (uint32_t i = 0; i < memory.memoryTypeCount; i++)
         if ((allowed >> i & 1) && (memory.memoryTypes[i].propertyFlags & wanted) == wanted) return i;
-    fprintf(stderr, "device: no memory that the processor sees\n");
+    fprintf(stderr, "device: no host-visible memory\n");
     exit(1);
 }
 

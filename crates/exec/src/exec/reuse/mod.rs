@@ -1,12 +1,11 @@
-//! The store from the side of a build: what is taken from it in place of building, what is put into it afterwards, and what
-//! of an earlier build in the same folder cannot be relied on.
+//! Use of the build store during a build: restores stored results, saves new ones, and removes stale files of an earlier build.
 
 mod explain;
 mod publish;
-mod settle;
-mod take;
+mod report;
+mod restore;
+mod stale;
 mod targets;
-mod tell;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,66 +17,66 @@ use serde::{Deserialize, Serialize};
 
 use super::BuildJob;
 use super::error::BuildError;
-use super::objects::CompiledObject;
+use super::objects::CompiledTarget;
 use super::stamp::BuildStamp;
 use crate::cmake;
 use crate::event::BuildEvent;
 use crate::store::contents::{self, Contents};
 use crate::store::files::{self, FileSnapshot};
+use crate::store::implicit_inputs::ExternalHashes;
 use crate::store::key::KeyParts;
-use crate::store::places::Places;
+use crate::store::roots::TreeRoots;
 use crate::store::settings::Store;
-use crate::store::surroundings::RelocatedFolders;
 use crate::store::tree_key;
 pub use explain::explain;
 
-/// Kind of the entries that hold whole trees.
+/// Kind of the store entries that contain complete trees.
 const TREES: &str = "trees";
 
-/// What lies in a build folder because it was taken from a store. Ninja knows nothing of it.
+/// Files in a build folder that were restored from the build store and are unknown to Ninja.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct TakenTree {
+struct RestoredFiles {
     files: Vec<String>,
 }
 
-/// A tree between the look at its sources and its stamp.
+/// The state of the build store for one tree during its build.
 pub(super) struct Reuse<'a> {
     job: &'a BuildJob<'a>,
     tree: &'a PlannedTree,
-    places: Places,
+    roots: TreeRoots,
     /// All files below the source folder before the build.
     sources: FileSnapshot,
     contents: Contents,
     before: Option<Contents>,
-    elsewhere: RelocatedFolders<'a>,
-    /// Everything that the key is made of, where a store is used and the key can be told.
+    external: ExternalHashes<'a>,
+    /// The parts of the key; `None` without a store, or if the key cannot be determined.
     parts: Option<KeyParts>,
-    /// Whether something may be put into the store.
+    /// Whether results may be saved in the store.
     writable: bool,
-    /// Whether objects may be taken: nothing in the folder was compiled yet, or what was left out before is in again.
+    /// Whether objects may be restored: nothing in the folder was compiled yet, or objects were already restored before.
     fresh: bool,
-    /// Targets whose objects were taken.
-    taken: Vec<CompiledObject>,
-    /// Targets that are compiled here, with the parts of their keys.
-    left: Vec<(CompiledObject, KeyParts)>,
-    /// Everything that Ninja makes.
+    /// Targets whose objects were restored.
+    restored: Vec<CompiledTarget>,
+    /// Targets that are compiled, with the parts of their keys.
+    to_compile: Vec<(CompiledTarget, KeyParts)>,
+    /// All outputs of the build.
     outputs: BTreeSet<String>,
-    /// What the objects that were taken were made of.
+    /// Dependencies of the restored objects.
     also_read: BTreeSet<String>,
-    /// Whether one of them is made for this processor.
+    /// Whether a restored object is specific to this processor.
     native: bool,
 }
 
-/// What came of looking into the store.
+/// The result of a lookup in the build store.
 pub(super) enum ReuseResult {
-    /// The result, in its place, and the files that it was made of.
+    /// The tree was restored. With the paths of the files that the stored build read.
     Hit(Box<BuiltTree>, Vec<String>),
-    /// Nothing that serves. The lock is held until the result is stored.
+    /// No entry can be used. The lock is held until the result is saved.
     Miss(Option<FileLock>),
 }
 
 impl<'a> Reuse<'a> {
-    /// Hashes the sources and makes the key.
+    /// Hashes the sources and computes the key.
     pub(super) fn begin(
         job: &'a BuildJob<'a>,
         tree: &'a PlannedTree,
@@ -85,68 +84,68 @@ impl<'a> Reuse<'a> {
         tools: &[(&str, Option<&HostPath>)],
     ) -> Self {
         let host = job.host;
-        let places = Places::of(host, tree);
+        let roots = TreeRoots::of(host, tree);
         let before = Contents::read(host, &contents_path(tree));
         let mut contents = match (&before, &job.store) {
-            (None, Some(store)) => contents::noted(host, store, &tree.source, &sources),
+            (None, Some(store)) => contents::with_store(host, store, &tree.source, &sources),
             _ => Contents::of(host, &sources, before.as_ref()),
         };
-        // What an earlier build left was made of what was noted then, or there is nothing yet.
+        // Files of an earlier build are consistent with the hashes recorded then, or this is the first build.
         contents.trusted =
             !host.exists(&ninja_log(tree)) || before.as_ref().is_some_and(|before| before.trusted);
         let note =
             job.store.as_ref().filter(|store| store.is_writable()).map(|store| store.root.join("known.json"));
-        let mut elsewhere = RelocatedFolders::new(host, note);
-        // Without Ninja it is not known which headers were read.
-        let told = job.store.is_some()
+        let mut external = ExternalHashes::new(host, note);
+        // Without Ninja it is unknown which headers the compilers read.
+        let has_key = job.store.is_some()
             && tree.generator.starts_with("Ninja")
             && contents.files.len() == sources.len();
         let parts =
-            told.then(|| tree_key::parts(host, tree, &contents, &places, tools, &mut elsewhere)).flatten();
+            has_key.then(|| tree_key::parts(host, tree, &contents, &roots, tools, &mut external)).flatten();
         let writable = job.store.as_ref().is_some_and(Store::is_writable);
         Self {
             job,
             tree,
-            places,
+            roots,
             sources,
             contents,
             before,
-            elsewhere,
+            external,
             parts,
             writable,
             fresh: false,
-            taken: Vec::new(),
-            left: Vec::new(),
+            restored: Vec::new(),
+            to_compile: Vec::new(),
             outputs: BTreeSet::new(),
             also_read: BTreeSet::new(),
             native: false,
         }
     }
 
-    /// The key of what the sources hold.
+    /// The store key of the tree.
     pub(super) fn key(&self) -> Option<String> {
         self.parts.as_ref().map(KeyParts::key)
     }
 
-    /// Whether a stamp is of the same content, though files look different: touched, copied, checked out again.
+    /// Whether a stamp describes the same content although time stamps differ, as after `touch`, a copy or a new checkout.
     pub(super) fn is_same(&self, stamp: &BuildStamp, key: &str) -> bool {
         stamp.key == key
             && stamp.content.is_some()
             && stamp.content == self.key()
-            && stamp.rest_holds(self.job.host)
+            && stamp.is_rest_up_to_date(self.job.host)
     }
 
-    /// Asks Ninja about the build folder.
-    fn ask(&self, ninja: Option<&HostPath>, what: &[&str]) -> Option<String> {
+    /// Runs `ninja -t` in the build folder and returns its output.
+    fn ninja_tool(&self, ninja: Option<&HostPath>, what: &[&str]) -> Option<String> {
         let command = Command::new(ninja?.as_str(), Duration::from_secs(120));
         let command = command.args(["-C", self.tree.build.as_str(), "-t"]).args(what.iter().copied());
         let output = self.job.host.run(&command).ok().filter(gpubuild_host::CommandOutput::success)?;
         Some(output.stdout)
     }
 
-    /// Compares the sources with what they were before the build, and tells of those that changed meanwhile. The next build
-    /// then knows that what was made of them is not to be relied on.
-    pub(super) fn note_changes(&mut self) -> Result<Vec<String>, BuildError> {
+    /// Reports sources that changed during the build, and clears their recorded hashes so that the next build does not trust
+    /// the files that were built from them.
+    pub(super) fn report_changed_sources(&mut self) -> Result<Vec<String>, BuildError> {
         let host = self.job.host;
         let after = files::walk(host, &self.tree.source, &self.tree.build)
             .map_err(|(path, error)| BuildError::io("read the folder", &path, &error))?;
@@ -169,7 +168,7 @@ impl<'a> Reuse<'a> {
     }
 }
 
-/// What the last key of a tree was made of.
+/// The file with the parts of a tree's last key.
 #[must_use]
 pub fn parts_path(tree: &PlannedTree) -> HostPath {
     cmake::own_folder(tree).join("key.json")
@@ -179,16 +178,16 @@ fn contents_path(tree: &PlannedTree) -> HostPath {
     cmake::own_folder(tree).join("contents.json")
 }
 
-fn taken_path(tree: &PlannedTree) -> HostPath {
+fn restored_path(tree: &PlannedTree) -> HostPath {
     cmake::own_folder(tree).join("taken.json")
 }
 
-/// The script that has CMake take objects.
+/// The CMake script that replaces sources with restored objects.
 fn reused_path(tree: &PlannedTree) -> HostPath {
     cmake::own_folder(tree).join("reused.cmake")
 }
 
-/// Where objects lie that were taken.
+/// The folder of restored objects.
 fn objects_path(tree: &PlannedTree) -> HostPath {
     cmake::own_folder(tree).join("objects")
 }

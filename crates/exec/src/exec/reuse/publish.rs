@@ -1,4 +1,4 @@
-//! Putting the result of a whole tree into the store.
+//! Saves the result of a complete tree in the build store.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,16 +15,16 @@ use crate::exec::stamp::BuildStamp;
 use crate::store::entry::{self, EntryDraft, EntryInputs, StoreEntry};
 use crate::store::key::KeyParts;
 use crate::store::settings::Store;
-use crate::store::{maintain, outputs, surroundings};
+use crate::store::{implicit_inputs, maintain, outputs};
 
-/// Bytes that a store copies in a second, about: what is built faster than it is stored a few times is not stored.
+/// Estimated number of bytes that are copied to the store per second.
 const COPIED_PER_SECOND: f64 = 100e6;
 
-/// How much longer building has to take than storing.
+/// A result is stored only if building takes at least this many times longer than copying it.
 const WORTH: f64 = 4.0;
 
 impl Reuse<'_> {
-    /// Puts the result into the store. A build is as good without: what goes wrong is told in one line.
+    /// Saves the result in the store. Failures are reported as an event and do not fail the build.
     pub(in crate::exec) fn publish(
         &mut self,
         lock: Option<FileLock>,
@@ -34,7 +34,7 @@ impl Reuse<'_> {
         seconds: f64,
     ) {
         let (Some(store), Some(parts)) = (&self.job.store, self.parts.clone()) else { return };
-        self.note_parts(&parts);
+        self.save_parts(&parts);
         if !self.writable || !self.contents.trusted {
             return;
         }
@@ -43,10 +43,10 @@ impl Reuse<'_> {
             Ok(Some(entry)) => {
                 let (tree, key) = (self.tree.id.clone(), entry.key.clone());
                 (self.job.sink)(&BuildEvent::Stored { tree, key, bytes: entry.bytes });
-                self.elsewhere.write();
+                self.external.write();
             }
             Ok(None) => {}
-            Err(error) => self.tell_unused(format!("the result is not stored: {error}")),
+            Err(error) => self.report_unused(format!("the result is not stored: {error}")),
         }
         drop(lock);
     }
@@ -61,12 +61,12 @@ impl Reuse<'_> {
     ) -> std::io::Result<Option<StoreEntry>> {
         let (host, tree) = (self.job.host, self.tree);
         let native = self.native || outputs::is_for_this_processor(host, tree, reply);
-        let processor = if native { surroundings::processor(host) } else { None };
-        // Which processor it is made for is not known here.
+        let processor = if native { implicit_inputs::processor(host) } else { None };
+        // The result is specific to a processor that cannot be identified.
         if native && processor.is_none() {
             return Ok(None);
         }
-        let Some(outputs) = outputs::gather(host, tree, reply, &stamp.built, &self.places) else {
+        let Some(outputs) = outputs::gather(host, tree, reply, &stamp.built, &self.roots) else {
             return Ok(None);
         };
         let bytes: u64 = outputs.files.iter().map(|file| file.bytes).sum();
@@ -74,17 +74,17 @@ impl Reuse<'_> {
         if bytes > store.limit || seconds < WORTH * bytes as f64 / COPIED_PER_SECOND {
             return Ok(None);
         }
-        // A build that takes the result has the options of its own plan.
+        // A build that restores the result uses the options of its plan.
         let promises = promises(&stamp.built);
         let built = BuiltTree { cache: BTreeMap::new(), promises, ..stamp.built.clone() };
         let result = serde_json::to_value(&built).map_err(std::io::Error::other)?;
-        // Definitions of the interface cannot be redacted: a build that takes them needs their values.
-        if self.holds_secret(&result) {
+        // Definitions of the interface cannot be redacted, because a build that restores the result needs their values.
+        if self.contains_secret(&result) {
             return Ok(None);
         }
         let Some((outside, programs)) = self.outside(reply, stamp) else { return Ok(None) };
         let label = format!("{} {}", self.job.project, tree.id);
-        let entry = StoreEntry::new(host, &self.places, TREES, parts.key(), label, &outputs.files, seconds);
+        let entry = StoreEntry::new(host, &self.roots, TREES, parts.key(), label, &outputs.files, seconds);
         let inputs = EntryInputs {
             parts: parts.clone(),
             origin: tree.source.to_string(),
@@ -92,18 +92,18 @@ impl Reuse<'_> {
             programs,
             path_names: (!reply.unfound.is_empty()).then(|| entry::path_names(host)),
             processor,
-            read: stamp.read.iter().map(|path| self.places.take_out(path)).collect(),
-            result: self.places.take_out_of(result),
+            read: stamp.read.iter().map(|path| self.roots.with_placeholders(path)).collect(),
+            result: self.roots.with_placeholders_in(result),
         };
         let draft = EntryDraft { entry, inputs, outputs: &outputs.files, links: &outputs.links };
-        let entry = entry::publish(host, store, &self.places, draft)?;
+        let entry = entry::publish(host, store, &self.roots, draft)?;
         let limits = maintain::StoreLimits { size: Some(store.limit), ..maintain::StoreLimits::default() };
         maintain::prune(host, store, limits)?;
         Ok(Some(entry))
     }
 
-    /// Whether a text of the result is a secret or repeats one of the environment.
-    fn holds_secret(&self, result: &Value) -> bool {
+    /// Whether a string in the result is a secret or contains one from the environment.
+    fn contains_secret(&self, result: &Value) -> bool {
         let env = self.job.host.env();
         let mut known: Vec<String> = env.iter().flat_map(|(_, value)| secret::values(value)).collect();
         let named =
@@ -121,7 +121,8 @@ impl Reuse<'_> {
         false
     }
 
-    /// Files that were read elsewhere, with hashes, and programs that were found on PATH. `None` if one is gone already.
+    /// Returns the hashes of external files that the build read, and the programs that it found on PATH. `None` if a file no
+    /// longer exists.
     fn outside(
         &mut self,
         reply: &FileApiReply,
@@ -132,8 +133,8 @@ impl Reuse<'_> {
         let mut programs = BTreeMap::new();
         for value in reply.cache.values() {
             let path = host.path(value);
-            let is_ours = path.is_inside(&self.tree.build) || self.sources.contains_key(value);
-            if is_ours || !path.is_absolute() || !host.is_file(&path) {
+            let is_internal = path.is_inside(&self.tree.build) || self.sources.contains_key(value);
+            if is_internal || !path.is_absolute() || !host.is_file(&path) {
                 continue;
             }
             paths.insert(value.clone());
@@ -144,13 +145,14 @@ impl Reuse<'_> {
             }
         }
         let paths: Vec<String> = paths.into_iter().collect();
-        let hashes = self.elsewhere.hashes(&paths);
-        let named = paths.iter().zip(hashes).map(|(path, hash)| Some((self.places.take_out(path), hash?)));
+        let hashes = self.external.hashes(&paths);
+        let named =
+            paths.iter().zip(hashes).map(|(path, hash)| Some((self.roots.with_placeholders(path), hash?)));
         Some((named.collect::<Option<_>>()?, programs))
     }
 }
 
-/// The promises of a tree without flags that promise no instructions: `CMAKE_C_FLAGS` repeats `CFLAGS`.
+/// The promises of a tree, reduced to machine flags: `CMAKE_C_FLAGS` also contains all of `CFLAGS`.
 fn promises(built: &BuiltTree) -> BTreeMap<String, String> {
     let is_promise = |word: &&str| is_machine_flag(word);
     let kept = |(name, value): (&String, &String)| {

@@ -1,4 +1,4 @@
-//! Objects of single targets: taking them before a tree is built, putting them in afterwards.
+//! Restores the objects of single targets before a tree is built, and saves new ones afterwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,28 +9,29 @@ use crate::cmake::file_api::FileApiReply;
 use crate::event::BuildEvent;
 use crate::exec::collect;
 use crate::exec::error::BuildError;
-use crate::exec::objects::{self, CompiledObject, OBJECTS, ObjectContext};
+use crate::exec::objects::{self, CompiledTarget, OBJECTS, ObjectContext};
 use crate::store::entry::{self, EntryDraft, EntryInputs, StoreEntry};
 use crate::store::key::KeyParts;
 use crate::store::outputs::{self, StoredOutput};
 use crate::store::settings::Store;
 
 impl Reuse<'_> {
-    /// Puts the objects of targets into the build folder that some tree compiled before, and writes the script that has
-    /// CMake take them. Says whether there are any.
-    pub(in crate::exec) fn take_objects(
+    /// Restores the objects of targets that are in the store, and writes the CMake script that uses them. Returns whether
+    /// there are any.
+    pub(in crate::exec) fn restore_objects(
         &mut self,
         ninja: Option<&HostPath>,
         reply: &FileApiReply,
     ) -> Result<bool, BuildError> {
         let (host, tree) = (self.job.host, self.tree);
         let (Some(store), Some(parts)) = (&self.job.store, self.parts.clone()) else { return Ok(false) };
-        // Who wants the commands of all units gets them.
-        let lists = |name: &str| tree.cache.get(name).is_some_and(|value| value == "ON");
-        if !self.fresh || lists("CMAKE_EXPORT_COMPILE_COMMANDS") {
+        // With restored objects the list of compile commands would be incomplete.
+        let is_on = |name: &str| tree.cache.get(name).is_some_and(|value| value == "ON");
+        if !self.fresh || is_on("CMAKE_EXPORT_COMPILE_COMMANDS") {
             return Ok(false);
         }
-        let (Some(steps), Some(all)) = (self.ask(ninja, &["compdb"]), self.ask(ninja, &["targets", "all"]))
+        let (Some(steps), Some(all)) =
+            (self.ninja_tool(ninja, &["compdb"]), self.ninja_tool(ninja, &["targets", "all"]))
         else {
             return Ok(false);
         };
@@ -38,61 +39,61 @@ impl Reuse<'_> {
         let needed = collect::targets_to_build(tree, reply);
         let mut all = objects::compiled(reply, &objects::steps(&steps), &tree.source, &tree.build);
         all.retain(|compiled| needed.contains(&compiled.target));
-        let keyed: Vec<(CompiledObject, KeyParts)> = {
-            let mut scene = ObjectContext {
+        let keyed: Vec<(CompiledTarget, KeyParts)> = {
+            let mut context = ObjectContext {
                 host,
-                places: &self.places,
+                roots: &self.roots,
                 sources: &self.sources,
                 contents: &self.contents,
-                elsewhere: &mut self.elsewhere,
+                external: &mut self.external,
                 tree: &parts,
                 outputs: &self.outputs,
                 layouts: BTreeMap::new(),
             };
-            let parts = |one: CompiledObject| scene.parts(&one).map(|parts| (one, parts));
+            let parts = |one: CompiledTarget| context.parts(&one).map(|parts| (one, parts));
             all.into_iter().filter_map(parts).collect()
         };
         for (compiled, parts) in keyed {
-            if self.take_target(store, &parts)? {
+            if self.restore_target(store, &parts)? {
                 self.native |= parts.0.contains_key("processor");
                 self.also_read.extend(compiled.units.iter().map(|unit| unit.source.clone()));
-                self.taken.push(compiled);
+                self.restored.push(compiled);
             } else {
-                self.left.push((compiled, parts));
+                self.to_compile.push((compiled, parts));
             }
         }
-        if self.taken.is_empty() {
+        if self.restored.is_empty() {
             return Ok(false);
         }
-        let text = objects::script(&self.taken, &objects_path(tree));
+        let text = objects::script(&self.restored, &objects_path(tree));
         let path = reused_path(tree);
         host.write(&path, text.as_bytes()).map_err(|error| BuildError::io("write", &path, &error))?;
         Ok(true)
     }
 
-    fn take_target(&mut self, store: &Store, parts: &KeyParts) -> Result<bool, BuildError> {
+    fn restore_target(&mut self, store: &Store, parts: &KeyParts) -> Result<bool, BuildError> {
         let host = self.job.host;
-        for folder in entry::candidates(store, OBJECTS, &parts.key(), &self.places) {
-            let serving = StoreEntry::serving(host, &folder, &self.places, &mut self.elsewhere);
+        for folder in entry::candidates(store, OBJECTS, &parts.key(), &self.roots) {
+            let serving = StoreEntry::read_usable(host, &folder, &self.roots, &mut self.external);
             let Ok((entry, inputs)) = serving else { continue };
-            match entry.put(host, &folder, &self.places) {
+            match entry.restore(host, &folder, &self.roots) {
                 Ok(()) => {}
                 Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {
                     return Err(BuildError::io("write into", &self.tree.build, &error));
                 }
-                // Thrown away while it was being taken.
+                // The entry was removed while it was being copied.
                 Err(_) => continue,
             }
-            self.also_read.extend(inputs.read.iter().map(|path| self.places.path(path).to_string()));
+            self.also_read.extend(inputs.read.iter().map(|path| self.roots.path(path).to_string()));
             if self.writable {
-                entry::note_use(host, &folder);
+                entry::record_use(host, &folder);
             }
             return Ok(true);
         }
         Ok(false)
     }
 
-    /// Whether CMake, told to take the objects, links the same as before. If not, nothing is taken.
+    /// Whether CMake's link lines and artifacts are unchanged with the restored objects. If not, discards the objects.
     pub(in crate::exec) fn keeps_objects(
         &mut self,
         before: &FileApiReply,
@@ -107,39 +108,39 @@ impl Reuse<'_> {
             probe(before) == probe(after) && artifacts(before) == artifacts(after)
         });
         if same {
-            let left = self.left.iter().map(|(compiled, _)| compiled.units.len()).sum();
+            let left = self.to_compile.iter().map(|(compiled, _)| compiled.units.len()).sum();
             (self.job.sink)(&BuildEvent::ObjectsTaken {
                 tree: self.tree.id.clone(),
-                targets: self.taken.iter().map(|compiled| compiled.target.clone()).collect(),
-                objects: self.taken.iter().map(|compiled| compiled.units.len()).sum(),
+                targets: self.restored.iter().map(|compiled| compiled.target.clone()).collect(),
+                objects: self.restored.iter().map(|compiled| compiled.units.len()).sum(),
                 left,
             });
             return Ok(true);
         }
-        self.taken.clear();
+        self.restored.clear();
         self.also_read.clear();
         let path = reused_path(self.tree);
         self.job.host.remove(&path).map_err(|error| BuildError::io("remove", &path, &error))?;
         Ok(false)
     }
 
-    /// What was read by whoever compiled the objects that were taken.
+    /// The sources and headers of the restored objects.
     pub(in crate::exec) fn also_read(&self) -> impl Iterator<Item = String> {
         self.also_read.iter().cloned()
     }
 
-    /// Puts the objects of targets that were compiled here into the store.
+    /// Saves the objects of the targets that were compiled.
     pub(super) fn publish_objects(
         &mut self,
         store: &Store,
         ninja: Option<&HostPath>,
         seconds: f64,
     ) -> std::io::Result<()> {
-        let left = std::mem::take(&mut self.left);
+        let left = std::mem::take(&mut self.to_compile);
         if left.is_empty() {
             return Ok(());
         }
-        let deps = objects::deps(&self.ask(ninja, &["deps"]).unwrap_or_default(), &self.tree.build);
+        let deps = objects::deps(&self.ninja_tool(ninja, &["deps"]).unwrap_or_default(), &self.tree.build);
         let units: usize = left.iter().map(|(compiled, _)| compiled.units.len()).sum();
         for (compiled, parts) in left {
             let Some(closure) = objects::closure(&compiled, &deps, &self.outputs) else { continue };
@@ -153,13 +154,13 @@ impl Reuse<'_> {
     fn publish_target(
         &mut self,
         store: &Store,
-        compiled: &CompiledObject,
+        compiled: &CompiledTarget,
         parts: KeyParts,
         closure: BTreeSet<String>,
         seconds: f64,
     ) -> std::io::Result<()> {
         let (host, key) = (self.job.host, parts.key());
-        // Somebody else puts the same in at this moment.
+        // Skips the target if another process is saving the same entry.
         let Some(_lock) = host.lock(&entry::lock_path(store, &key), gpubuild_host::Wait::No)? else {
             return Ok(());
         };
@@ -168,16 +169,16 @@ impl Reuse<'_> {
             .units
             .iter()
             .map(|unit| {
-                let output = outputs::read(host, &host.path(&unit.object), &self.places)?;
-                Some(StoredOutput { belongs: folder.join(&unit.name), ..output })
+                let output = outputs::read(host, &host.path(&unit.object), &self.roots)?;
+                Some(StoredOutput { destination: folder.join(&unit.name), ..output })
             })
             .collect();
         let paths: Vec<String> = closure.into_iter().collect();
-        let hashes: Option<Vec<String>> = self.elsewhere.hashes(&paths).into_iter().collect();
+        let hashes: Option<Vec<String>> = self.external.hashes(&paths).into_iter().collect();
         let (Some(outputs), Some(hashes)) = (outputs, hashes) else { return Ok(()) };
-        let named = |path: &String| self.places.take_out(path);
+        let named = |path: &String| self.roots.with_placeholders(path);
         let label = format!("{} {} {}", self.job.project, self.tree.id, compiled.target);
-        let entry = StoreEntry::new(host, &self.places, OBJECTS, key, label, &outputs, seconds);
+        let entry = StoreEntry::new(host, &self.roots, OBJECTS, key, label, &outputs, seconds);
         let inputs = EntryInputs {
             parts,
             origin: self.tree.source.to_string(),
@@ -186,6 +187,6 @@ impl Reuse<'_> {
             ..EntryInputs::default()
         };
         let draft = EntryDraft { entry, inputs, outputs: &outputs, links: &[] };
-        entry::publish(host, store, &self.places, draft).map(drop)
+        entry::publish(host, store, &self.roots, draft).map(drop)
     }
 }

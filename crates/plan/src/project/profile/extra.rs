@@ -1,4 +1,5 @@
-//! Backends of a project that gpubuild has no toolkit for: switched on by name, built with what the user has.
+//! Extra backends: those of a project that gpubuild has no toolkit for. The user requests them by name and provides their
+//! dependencies.
 
 use std::collections::BTreeMap;
 
@@ -6,72 +7,72 @@ use serde::Deserialize;
 
 use super::WantedOption;
 
-/// Such a backend.
+/// An extra backend.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Extra {
-    /// The option that switches it.
+    /// The option that enables it.
     pub option: String,
-    /// Further options that get the same value.
+    /// Additional options that get the same value.
     #[serde(default)]
     pub also: Vec<String>,
     /// Targets that a program links.
     #[serde(default)]
     pub targets: Vec<WantedOption>,
-    /// Cache entries while it is built.
+    /// Cache entries that are set if the backend is built.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
-    /// What has to be on the machine.
+    /// What must be installed.
     #[serde(default)]
     pub needs: Vec<ExtraNeed>,
-    /// Operating systems that it is for, as Rust names them; all of them if none is named.
+    /// Supported operating systems by Rust's names; all if empty.
     #[serde(default)]
     pub os: Vec<String>,
-    /// Processors that it is for, as Rust names them; all of them if none is named.
+    /// Supported processor architectures by Rust's names; all if empty.
     #[serde(default)]
     pub processors: Vec<String>,
-    /// What a program links beside the project's own libraries, for people: the line itself is learned from CMake.
+    /// What a program links in addition to the project's libraries, for messages only: the link line comes from CMake.
     #[serde(default)]
     pub link: Vec<String>,
-    /// What it downloads while it is configured or built.
+    /// What the build downloads for it.
     pub network: Option<String>,
-    /// Variables or cache entries that name a copy of it: with one of them nothing is downloaded.
+    /// Variables or cache entries with the path of a local copy. If one is set, nothing is downloaded.
     #[serde(default)]
     pub network_unless: Vec<String>,
-    /// Backends that cannot be in the same build, by id; `*` stands for all but `cpu`.
+    /// Ids of backends that cannot be in the same build; `*` matches all except `cpu`.
     #[serde(default)]
     pub conflicts: Vec<String>,
-    /// A remark.
+    /// A note for the user.
     pub note: Option<String>,
-    /// What became of it, if newer versions of the project do not have it.
+    /// What replaced it, if newer versions of the project do not have it.
     pub removed: Option<String>,
 }
 
-/// Something that a backend needs.
+/// A dependency of an extra backend.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExtraNeed {
-    /// What it is.
+    /// Description of the dependency.
     pub what: String,
-    /// Variables or cache entries that tell where it lies: one of them has to be set.
+    /// Variables or cache entries with its path; one of them must be set.
     #[serde(default)]
     pub set: Vec<String>,
-    /// Debian packages that bring it.
+    /// Debian packages that contain it.
     #[serde(default)]
     pub apt: Vec<String>,
-    /// Fedora packages that bring it.
+    /// Fedora packages that contain it.
     #[serde(default)]
     pub dnf: Vec<String>,
 }
 
 impl ExtraNeed {
-    /// One line for people.
+    /// The dependency as one line: what it is, the variables with its path, and the Debian packages.
     #[must_use]
     pub fn line(&self) -> String {
         let mut line = self.what.clone();
         if !self.set.is_empty() {
             let names: Vec<String> = self.set.iter().map(|name| format!("`{name}`")).collect();
-            line = format!("{line}, told by {}", names.join(" or "));
+            line = format!("{line}, located by {}", names.join(" or "));
         }
         if !self.apt.is_empty() {
             line = format!("{line} (Debian: {})", self.apt.join(" "));
@@ -81,7 +82,7 @@ impl ExtraNeed {
 }
 
 impl Extra {
-    pub(super) fn on_top_of(self, base: Self) -> Self {
+    pub(super) fn merged_onto(self, base: Self) -> Self {
         let targets = if self.targets.is_empty() { base.targets } else { self.targets };
         let mut options = base.options;
         options.extend(self.options);

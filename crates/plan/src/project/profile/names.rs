@@ -1,21 +1,21 @@
-//! Names in other people's projects: targets that are called otherwise in other versions, and options that are declared.
+//! Names in CMake projects: targets whose name depends on the version, and declared options.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A target by its names, `llama-common | common`; with a `?` at the end it need not be there.
+/// A target with alternative names: `llama-common | common`. A trailing `?` marks an optional target.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WantedOption {
-    /// The names, of which a project has one.
+    /// The alternative names; the project has one of them.
     pub any: Vec<String>,
-    /// Whether it may be missing.
+    /// Whether the target may be missing.
     pub optional: bool,
 }
 
 impl WantedOption {
-    /// Reads the form of profiles and of gpubuild.toml.
+    /// Parses the notation of profiles and gpubuild.toml.
     #[must_use]
     pub fn new(text: &str) -> Self {
         let (names, optional) = match text.trim().strip_suffix('?') {
@@ -27,7 +27,7 @@ impl WantedOption {
         Self { any, optional }
     }
 
-    /// The one name of a target that is there in every version.
+    /// The name of a target that is required and has only one name.
     #[must_use]
     pub fn plain(&self) -> Option<&str> {
         match self.any.as_slice() {
@@ -55,14 +55,17 @@ impl<'de> Deserialize<'de> for WantedOption {
     }
 }
 
+#[cfg(feature = "schema")]
+gpubuild_core::string_schema!(WantedOption);
+
 impl Serialize for WantedOption {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-/// The options and cache entries that a CMake script declares: `option(X …)`, `cmake_dependent_option(X …)` and
-/// `set(X … CACHE …)`, and the switch of a backend that is added by name.
+/// The options and cache entries that a CMake script declares with `option(X …)`, `cmake_dependent_option(X …)` or
+/// `set(X … CACHE …)`, and the options of backends that it adds with `PROJECT_add_backend(X)`.
 #[must_use]
 pub fn declared(script: &str) -> BTreeSet<String> {
     let text: String = script.lines().map(|line| line.split('#').next().unwrap_or_default()).fold(
@@ -83,7 +86,7 @@ pub fn declared(script: &str) -> BTreeSet<String> {
         let mut words = arguments.split_whitespace();
         let Some(name) = words.next() else { continue };
         let command = command.to_ascii_lowercase();
-        // `ggml_add_backend(CANN)` asks for GGML_CANN, which no script declares.
+        // `ggml_add_backend(CANN)` reads GGML_CANN, which the script does not declare.
         if let Some(project) = command.strip_suffix("_add_backend") {
             found.insert(format!("{}_{name}", project.to_ascii_uppercase()));
         }
@@ -104,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_have_several_names_or_may_be_missing() {
+    fn targets_can_have_several_names_or_be_optional() {
         let wanted = WantedOption::new("llama-common | common");
         assert_eq!(
             (wanted.any.as_slice(), wanted.optional),
@@ -116,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_found_where_they_are_declared_and_not_where_they_are_named() {
+    fn only_declared_options_are_found() {
         let script = "option(GGML_CUDA \"ggml: use CUDA (fast)\" OFF)\nOPTION (A_B \"\" ON) # option(NOT_ME)\n\
                       set(GGML_BLAS_VENDOR ${X} CACHE STRING\n   \"vendor\")\nset(PLAIN 1)\n\
                       llama_option_depr(FATAL_ERROR LLAMA_CUBLAS GGML_CUDA)\n\

@@ -1,4 +1,4 @@
-// The library for C and for all that can call C. Functions that may fail return NULL, or why they did, in static text.
+// The C interface of the library. Functions that can fail return NULL, or an error message in static memory.
 #ifndef @NAME@_H
 #define @NAME@_H
 
@@ -10,10 +10,10 @@ extern "C" {
 
 typedef struct @ident@_summary @ident@_summary;
 
-// NULL where there is no memory.
+// Returns NULL if out of memory.
 @ident@_summary *@ident@_summary_new(void);
 void @ident@_summary_free(@ident@_summary *summary);
-// Threads may share a summary.
+// A summary can be shared between threads.
 const char *@ident@_summary_add(@ident@_summary *summary, double value);
 size_t @ident@_summary_count(const @ident@_summary *summary);
 const char *@ident@_summary_mean(const @ident@_summary *summary, double *mean);

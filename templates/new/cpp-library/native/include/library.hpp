@@ -7,13 +7,13 @@
 
 namespace @ident@ {
 
-// Values that are added one by one, by any number of threads, and what they are like.
+// Statistics of values that any number of threads add.
 class Summary {
   public:
-    // Throws std::invalid_argument for what is not a finite number.
+    // Throws std::invalid_argument if the value is not finite.
     void add(double value);
     std::size_t count() const;
-    // These throw std::out_of_range while there is no value.
+    // Throw std::out_of_range if the summary is empty.
     double mean() const;
     double median() const;
 

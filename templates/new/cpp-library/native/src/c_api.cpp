@@ -1,4 +1,4 @@
-// The C side. An exception must not leave it: callers know nothing of exceptions.
+// The C interface. Exceptions must not leave it.
 #include "@ident@.h"
 #include "@ident@.hpp"
 
@@ -18,11 +18,11 @@ template <typename Action> const char *guarded(Action action) {
     } catch (const std::invalid_argument &) {
         return "not a finite number";
     } catch (const std::out_of_range &) {
-        return "there is no value";
+        return "no values";
     } catch (const std::bad_alloc &) {
         return "out of memory";
     } catch (...) {
-        return "an unknown failure";
+        return "unknown error";
     }
 }
 

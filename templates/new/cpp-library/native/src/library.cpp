@@ -22,7 +22,7 @@ std::size_t Summary::count() const {
 double Summary::mean() const {
     std::lock_guard<std::mutex> lock(mutex);
     if (values.empty()) {
-        throw std::out_of_range("there is no value");
+        throw std::out_of_range("no values");
     }
     double mean = 0;
     std::size_t seen = 0;
@@ -36,7 +36,7 @@ double Summary::mean() const {
 double Summary::median() const {
     std::lock_guard<std::mutex> lock(mutex);
     if (values.empty()) {
-        throw std::out_of_range("there is no value");
+        throw std::out_of_range("no values");
     }
     std::vector<double> sorted = values;
     std::sort(sorted.begin(), sorted.end());

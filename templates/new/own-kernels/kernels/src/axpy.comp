@@ -8,7 +8,7 @@ layout(push_constant) uniform Arguments {
     float a;
 };
 
-// However many values there are, any number of groups does.
+// Works for any number of values with any number of groups.
 void main() {
     uint step = gl_NumWorkGroups.x * gl_WorkGroupSize.x;
     for (uint i = gl_GlobalInvocationID.x; i < count; i += step) {

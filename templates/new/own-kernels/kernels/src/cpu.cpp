@@ -1,6 +1,6 @@
 #include "kernels.h"
 
-// Compilers make vector instructions of a loop as plain as this one.
+// Compilers vectorise a simple loop like this.
 const char *@ident@_axpy_cpu(size_t count, float a, const float *x, float *y) {
     for (size_t i = 0; i < count; ++i) {
         y[i] += a * x[i];

@@ -4,7 +4,7 @@
 
 namespace {
 
-// However many values there are, any number of blocks does.
+// Works for any number of values with any number of blocks.
 __global__ void axpy(size_t count, float a, const float *x, float *y) {
     size_t step = static_cast<size_t>(gridDim.x) * blockDim.x;
     for (size_t i = blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x; i < count; i += step) {
@@ -15,7 +15,7 @@ __global__ void axpy(size_t count, float a, const float *x, float *y) {
 constexpr unsigned THREADS = 256;
 constexpr size_t MOST_BLOCKS = 65535;
 
-// Memory on the device, given back at the end of its scope.
+// Device memory, freed at the end of its scope.
 struct Memory {
     float *values = nullptr;
     ~Memory() { cudaFree(values); }

@@ -1,4 +1,4 @@
-// axpy on the first Vulkan device. Whatever was made is given back in reverse order when `Device` goes out of scope.
+// axpy on the first Vulkan device. `Device` destroys its objects in reverse order of creation.
 #include "kernels.h"
 
 #define VK_NO_PROTOTYPES
@@ -22,7 +22,7 @@ constexpr uint32_t SPIRV[] =
 constexpr uint32_t GROUP = 256;
 constexpr uint32_t MOST_GROUPS = 65535;
 
-// The loader's entry, or nothing where there is no loader.
+// The entry point of the loader, or null without a loader.
 PFN_vkGetInstanceProcAddr loader() {
 #if defined(_WIN32)
     HMODULE library = LoadLibraryA("vulkan-1.dll");
@@ -98,11 +98,12 @@ struct Device {
         }
     }
 
-    // The first device with a queue for compute. Each of these returns why it failed, or nothing.
+    // Opens the first device with a compute queue. Each of these functions returns an error message, or null on
+    // success.
     const char *open() {
         PFN_vkGetInstanceProcAddr get = loader();
         if (!get) {
-            return "there is no Vulkan loader";
+            return "no Vulkan loader";
         }
         auto create = reinterpret_cast<PFN_vkCreateInstance>(get(VK_NULL_HANDLE, "vkCreateInstance"));
         VkApplicationInfo application = {VK_STRUCTURE_TYPE_APPLICATION_INFO};
@@ -111,7 +112,7 @@ struct Device {
         info.pApplicationInfo = &application;
         if (!create || create(&info, nullptr, &instance) != VK_SUCCESS) {
             instance = VK_NULL_HANDLE;
-            return "there is no Vulkan driver";
+            return "no Vulkan driver";
         }
 #define LOAD(name) name = reinterpret_cast<PFN_##name>(get(instance, #name));
         OF_INSTANCE(LOAD)
@@ -133,7 +134,7 @@ struct Device {
                 }
             }
         }
-        return "there is no Vulkan device";
+        return "no Vulkan device";
     }
 
     const char *make_device() {
@@ -147,7 +148,7 @@ struct Device {
         info.pQueueCreateInfos = &queue;
         if (vkCreateDevice(physical, &info, nullptr, &device) != VK_SUCCESS) {
             device = VK_NULL_HANDLE;
-            return "the Vulkan device cannot be opened";
+            return "cannot open the Vulkan device";
         }
 #define LOAD(name) name = reinterpret_cast<PFN_##name>(vkGetDeviceProcAddr(device, #name));
         OF_DEVICE(LOAD)
@@ -155,7 +156,8 @@ struct Device {
         return nullptr;
     }
 
-    // Memory that both sides see: enough for a start. Large data wants memory of the device and copies.
+    // Memory that host and device can access, which is sufficient to start with. Large data needs device memory and
+    // copies.
     bool make_buffer(Buffer &made, const float *values, size_t bytes) {
         VkBufferCreateInfo info = {VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
         info.size = bytes;
@@ -271,7 +273,7 @@ const char *@ident@_axpy_vulkan(size_t count, float a, const float *x, float *y)
         return nullptr;
     }
     if (count > UINT32_MAX / sizeof(float)) {
-        return "more values than a Vulkan buffer is sure to hold";
+        return "more values than every Vulkan buffer can hold";
     }
     Device device;
     if (const char *why = device.open()) {
@@ -279,10 +281,10 @@ const char *@ident@_axpy_vulkan(size_t count, float a, const float *x, float *y)
     }
     size_t bytes = count * sizeof(float);
     if (!device.make_buffer(device.buffers[0], x, bytes) || !device.make_buffer(device.buffers[1], y, bytes)) {
-        return "the Vulkan device has no memory for this";
+        return "the Vulkan device is out of memory";
     }
     if (!device.make_pipeline() || !device.make_set()) {
-        return "the Vulkan device does not take the kernel";
+        return "the Vulkan device rejected the kernel";
     }
     if (!device.run({static_cast<uint32_t>(count), a})) {
         return "the Vulkan device failed";

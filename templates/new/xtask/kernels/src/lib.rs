@@ -1,17 +1,17 @@
-//! The kernels behind safe functions. `native/include/kernels.h` is their contract.
+//! Safe wrappers of the kernels. `native/include/kernels.h` documents their interface.
 
 unsafe extern "C" {
     #[link_name = "@ident@_dot_cpu"]
     fn dot_cpu(count: usize, x: *const f32, y: *const f32) -> f64;
 }
 
-/// The sum of all products, in double precision.
+/// The dot product of `x` and `y`, in double precision.
 ///
 /// # Panics
-/// The two have different lengths.
+/// `x` and `y` have different lengths.
 pub fn dot(x: &[f32], y: &[f32]) -> f64 {
     assert_eq!(x.len(), y.len(), "x and y have the same length");
-    // SAFETY: the kernel reads as many values of each as there are.
+    // SAFETY: the kernel reads `x.len()` values of both, which have the same length.
     unsafe { dot_cpu(x.len(), x.as_ptr(), y.as_ptr()) }
 }
 

@@ -32,27 +32,27 @@ fn run(mut arguments: Vec<String>) -> Result<(), String> {
             println!("{HELP}");
             Ok(())
         }
-        other => Err(format!("there is no task `{other}`\n{HELP}")),
+        other => Err(format!("unknown task `{other}`\n{HELP}")),
     }
 }
 
-/// Builds what gpubuild.toml names, for the backends of `--backends LIST` at the start of the arguments, else of that file.
+/// Builds the kernels for the backends of a leading `--backends LIST`, or those in gpubuild.toml.
 fn kernels(arguments: &mut Vec<String>) -> Result<(), String> {
     let mut task = gpubuild_build::Task::new(root().to_string_lossy());
     if arguments.first().is_some_and(|word| word == "--backends") {
         if arguments.len() < 2 {
-            return Err("`--backends` wants a list such as `cpu,cuda`".to_owned());
+            return Err("`--backends` needs a list such as `cpu,cuda`".to_owned());
         }
         task = task.backends(&arguments[1]);
         arguments.drain(..2);
     }
-    let built = task.build().map_err(|error| error.told())?;
+    let built = task.build().map_err(|error| error.full_message())?;
     let backends: Vec<&str> = built.manifest.backends.iter().map(|one| one.id()).collect();
-    eprintln!("kernels for {}", backends.join(", "));
+    eprintln!("built kernels for {}", backends.join(", "));
     Ok(())
 }
 
-/// Runs cargo on the whole workspace.
+/// Runs cargo for the complete workspace.
 fn cargo(task: &str, arguments: &[String]) -> Result<(), String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);

@@ -1,7 +1,7 @@
-// Causal attention over caches laid out [kv head][position][d_head].
-// Few tokens: `split_*` gives every kv head several blocks, each with a part of the positions and all queries of the
-// group, so that keys and values are read once; `split_merge` joins the parts in a fixed order.
-// Many tokens: `attention_*` gives a block a tile of queries of one head and walks tiles of keys in shared memory.
+// Causal attention over caches with the layout [kv head][position][d_head]. Few tokens: `split_*` uses several blocks
+// per kv head, each for a part of the positions and all queries of the group, so that keys and values are read once;
+// `split_merge` combines the parts in a fixed order. Many tokens: `attention_*` uses a block for a tile of queries of
+// one head and walks tiles of keys in shared memory.
 #ifndef GK_GPU_ATTENTION_CUH
 #define GK_GPU_ATTENTION_CUH
 
@@ -14,7 +14,7 @@ GK_DEVICE float *split_place(const gk_gpu_args &g, unsigned int token, unsigned 
     return pointer<float>(g.aux) + index * (g.d_head + 2);
 }
 
-// Positions of one split. From the number of positions there are now, so a long cache costs nothing while it is empty.
+// Positions of one split. Depends on the current number of positions, so a long cache costs nothing while it is empty.
 GK_DEVICE unsigned int split_length(const gk_gpu_args &g, unsigned int positions) {
     const unsigned int even = (positions + g.splits - 1) / g.splits;
     const unsigned int least = GK_GPU_SPLIT_LEAST;
@@ -44,7 +44,7 @@ template <class T, int QUERIES, int SIZE> GK_DEVICE void attention_split(const g
     const unsigned int group = g.n_head / g.n_head_kv;
     const unsigned int parts = (group + QUERIES - 1) / QUERIES;
     const unsigned int token = blockIdx.z / parts, query0 = (blockIdx.z % parts) * QUERIES;
-    if (token >= active_rows(g)) return; // the whole block, as below
+    if (token >= active_rows(g)) return; // applies to the whole block, as below
     const unsigned int positions = position(g) + token + 1;
     const unsigned int length = split_length(g, positions);
     const unsigned int begin = blockIdx.y * length;
@@ -81,7 +81,7 @@ template <class T, int QUERIES, int SIZE> GK_DEVICE void attention_split(const g
             for (int i = 0; i < EACH; ++i) score += query[q][i] * key[i];
             score = warp_sum(score);
             const float now = fmaxf(most[q], score);
-            // Both are -inf only while every score was: then nothing is to be added yet.
+            // Both are -inf only while every score was: there is nothing to add yet.
             const float keep = now == -INFINITY ? 1.0f : expf(most[q] - now);
             const float weight = now == -INFINITY ? 0.0f : expf(score - now);
             most[q] = now;
@@ -161,7 +161,7 @@ template <class T, int SIZE, int TILE> GK_DEVICE void attention_tile(const gk_gp
     GK_SHARED(float, shared_score, TILE * (TILE + 1));
     const unsigned int rows = active_rows(g);
     const unsigned int head = blockIdx.x, token0 = blockIdx.y * TILE;
-    if (token0 >= rows) return; // the whole block
+    if (token0 >= rows) return; // applies to the whole block
     const unsigned int mine = threadIdx.x / SHARE, part = threadIdx.x % SHARE;
     const unsigned int token = token0 + mine;
     const size_t kv = head / (g.n_head / g.n_head_kv);
@@ -216,7 +216,7 @@ template <class T, int SIZE, int TILE> GK_DEVICE void attention_tile(const gk_gp
             sum += weight;
 #pragma unroll
             for (int i = 0; i < OWN; ++i) {
-                // Elements past d_head are never stored; what lies in that shared memory is of no account.
+                // Elements past d_head are never stored; the shared memory that they read may hold anything.
                 const unsigned int element = part + i * SHARE;
                 if (element < g.d_head) value[i] += weight * shared_cache[p * PITCH + element];
             }

@@ -1,21 +1,22 @@
-// matmul: dst[t][r] = sum_k weight[r][k] * x[t][k], in f32.
-// `matvec` reads every weight once and keeps a few tokens in registers: decode and short prompts, bound by memory.
-// `matmul_tile` computes 64 x 64 outputs per block from shared memory: longer prompts.
+// matmul: dst[t][r] = sum_k weight[r][k] * x[t][k], in f32. `matvec` reads every weight once and keeps a few tokens in
+// registers: for decoding and short prompts, which are memory-bound. `matmul_tile` computes 64 x 64 outputs per block
+// from shared memory: for longer prompts.
 #ifndef GK_GPU_MATMUL_CUH
 #define GK_GPU_MATMUL_CUH
 
-// Bias and the value that is added to, then the one store of an output.
+// Adds the bias and the old value if requested, and stores the output.
 GK_DEVICE void store_output(const gk_gpu_args &g, unsigned int r, unsigned int t, float value) {
     if (g.flags & GK_BIAS) value += pointer<const float>(g.c)[r];
     float *out = pointer<float>(g.dst) + static_cast<size_t>(t) * g.dst_stride + r;
     *out = (g.flags & GK_ACCUMULATE) ? *out + value : value;
 }
 
-// What a matvec does besides: MATVEC_NORM norms the tokens, whose mean of squares needs all that the lanes read anyway, so it is a
-// factor of the sums; MATVEC_GATE_UP multiplies two weights at once and stores silu(gate) * up.
+// Fused work of a matvec: MATVEC_NORM normalises the tokens; the lanes read all elements anyway, so the mean of squares
+// becomes a factor of the sums. MATVEC_GATE_UP multiplies two weights at once and stores silu(gate) * up.
 enum matvec_kind { MATVEC_PLAIN, MATVEC_NORM, MATVEC_GATE_UP };
 
-// A warp computes as many outputs as it reads LINES of the weight, or half as many of two weights, for COLUMNS tokens; lanes split k.
+// A warp reads LINES rows of the weight and computes as many outputs, or half as many with two weights, for COLUMNS
+// tokens; lanes split k.
 template <class W, int LINES, int COLUMNS, int KIND> GK_DEVICE void matvec(const gk_gpu_args &g) {
     enum { ROWS = KIND == MATVEC_GATE_UP ? LINES / 2 : LINES };
     const unsigned int used = active_rows(g);
@@ -27,7 +28,7 @@ template <class W, int LINES, int COLUMNS, int KIND> GK_DEVICE void matvec(const
     const unsigned int first = warp * ROWS;
     if (column >= end || first >= g.width) return; // the same for all lanes of a warp
 
-    enum { STEP = W::QUADS * 4, PART = W::QUADS / W::SCALES }; // elements of a piece, quads with one scale
+    enum { STEP = W::QUADS * 4, PART = W::QUADS / W::SCALES }; // elements of a piece; quads with one scale
     const weight_place weights[2] = {place_of(g, g.a), place_of(g, KIND == MATVEC_GATE_UP ? g.d : g.a)};
     size_t row[LINES]; // its first element
 #pragma unroll
@@ -141,15 +142,15 @@ template <class W, int LINES, int COLUMNS, int KIND> GK_DEVICE void matvec(const
     GK_MATVEC(type, is_block, 1) GK_MATVEC(type, is_block, 2) GK_MATVEC(type, is_block, 4) GK_MATVEC(type, is_block, 8)
 GK_GPU_WEIGHTS(GK_MATVECS)
 
-// 256 threads as 16 x 16, each with 4 x 4 outputs; 16 elements of k at a time. Thread x walks n_out, so that stores
-// of neighbours are neighbours.
+// 256 threads as 16 x 16, each with 4 x 4 outputs; 16 elements of k at a time. Thread x walks n_out, so that
+// neighbouring threads store neighbouring elements.
 template <class W> GK_DEVICE void matmul_tile(const gk_gpu_args &g) {
     enum { TILE = GK_GPU_TILE, DEPTH = 16, PITCH = TILE + 4 };
     GK_SHARED(float, weights, DEPTH * PITCH); // read as float4
     GK_SHARED(float, inputs, DEPTH * PITCH);
     const unsigned int used = active_rows(g);
     const unsigned int row0 = blockIdx.x * TILE, token0 = blockIdx.y * TILE;
-    if (token0 >= used) return; // the whole block
+    if (token0 >= used) return; // applies to the whole block
     const unsigned int load_line = threadIdx.x / 4, load_k = (threadIdx.x % 4) * 4;
     const unsigned int out_row = (threadIdx.x % 16) * 4, out_token = (threadIdx.x / 16) * 4;
     const weight_place place = place_of(g, g.a);
@@ -164,7 +165,7 @@ template <class W> GK_DEVICE void matmul_tile(const gk_gpu_args &g) {
         for (int j = 0; j < 4; ++j) sum[i][j] = 0.0f;
 
     for (unsigned int k0 = 0; k0 < g.depth; k0 += DEPTH) {
-        const unsigned int k1 = k0 + load_k; // this thread brings four elements of a weight row and of a token
+        const unsigned int k1 = k0 + load_k; // this thread loads four elements of a weight row and of a token
         float weight[4], input[4];
         if (g.vector && k1 < g.depth) {
             const float4 values = *reinterpret_cast<const float4 *>(x + k1);

@@ -1,5 +1,5 @@
-// The few things that differ between CUDA, HIP, SYCL and the emulation that the tests use: lanes of a warp, shuffles,
-// shared memory, f16 conversion, 16-byte loads. Kernels use these and nothing else of a vendor's headers.
+// The differences between CUDA, HIP, SYCL and the emulation of the tests: lanes of a warp, shuffles, shared memory, f16
+// conversion, 16-byte loads. Kernels use nothing else from vendor headers.
 #ifndef GK_GPU_PLATFORM_CUH
 #define GK_GPU_PLATFORM_CUH
 
@@ -12,7 +12,7 @@
 #if defined(__HIP__) || defined(__HIPCC__)
 #include <hip/hip_runtime.h>
 #define GK_HIP 1
-// wave64 on GCN and CDNA, wave32 on RDNA. The compiler's own constant for it was renamed and then removed.
+// wave64 on GCN and CDNA, wave32 on RDNA. The compiler's own constant was renamed and later removed.
 #if defined(__GFX8__) || defined(__GFX9__)
 #define GK_WARP 64
 #else
@@ -46,7 +46,7 @@ GK_DEVICE unsigned short float_to_half(float value) {
 #endif
 }
 
-// 16 bytes that are read once: weights must not push activations out of the cache.
+// 16 bytes that are read once: weights must not evict activations from the cache.
 GK_DEVICE uint4 load_stream(const void *address) {
     uint4 value;
 #if GK_HIP
@@ -70,7 +70,7 @@ GK_DEVICE uint4 load_stream(const void *address) {
 #define GK_SHARED_ONE(type, name) __shared__ type name
 #endif
 
-// The same in every build from here on.
+// Common to all platforms from here on.
 
 template <class T> GK_DEVICE T shuffle_xor(T value, int mask) {
 #if GK_HIP
@@ -83,8 +83,8 @@ template <class T> GK_DEVICE T shuffle_xor(T value, int mask) {
 GK_DEVICE float bits_to_float(unsigned int bits) { return __uint_as_float(bits); }
 GK_DEVICE unsigned int float_to_bits(float value) { return __float_as_uint(value); }
 
-// Byte `index` of `word`, less `offset`. On CUDA by building the float 2^23 + byte, because converting instructions run at a
-// quarter of the rate; AMD has a full-rate one.
+// Byte `index` of `word`, minus `offset`. On CUDA built as the float 2^23 + byte, because conversion instructions run
+// at a quarter of the rate; AMD has a full-rate one.
 GK_DEVICE float quant_to_float(unsigned int word, int index, int offset) {
 #if GK_HIP
     return static_cast<float>((word >> (8 * index)) & 0xffu) - static_cast<float>(offset);
@@ -99,7 +99,7 @@ template <class T> GK_DEVICE T *pointer(uint64_t address) { return reinterpret_c
 GK_DEVICE unsigned int tokens(const gk_gpu_args &g) { return pointer<const gk_step>(g.step)->n_tok; }
 GK_DEVICE unsigned int position(const gk_gpu_args &g) { return pointer<const gk_step>(g.step)->pos; }
 
-// Rows to work on: those of this run, never more than the plan has.
+// Rows to compute: those of this run, at most those of the plan.
 GK_DEVICE unsigned int active_rows(const gk_gpu_args &g) {
     const unsigned int used = tokens(g);
     return used < g.rows ? used : g.rows;
@@ -115,8 +115,8 @@ GK_DEVICE float warp_max(float value) {
     return value;
 }
 
-// Sum (or maximum) over the block, the same bits in every thread. `shared` has a place for each warp; the barrier
-// in front lets a kernel use it twice.
+// Sum (or maximum) over the block, with the same bits in every thread. `shared` has one element per warp; the barrier
+// at the beginning allows a kernel to call this twice.
 GK_DEVICE float block_sum(float value, float *shared) {
     value = warp_sum(value);
     __syncthreads();

@@ -1,4 +1,4 @@
-// Kernels that work on elements or on whole rows: embed, rmsnorm, rope, kv_write, activations, copy, softmax, step.
+// Kernels on elements or whole rows: embed, rmsnorm, rope, kv_write, activations, copy, softmax, step.
 #ifndef GK_GPU_ROWS_CUH
 #define GK_GPU_ROWS_CUH
 
@@ -11,10 +11,10 @@ GK_KERNEL(describe, GK_WARP) {
     out->reserved = 0;
 }
 
-// The step travels as a kernel argument: no copy whose source would have to stay alive.
+// The step is a kernel argument, so no copy has to stay alive.
 GK_KERNEL(set_step, GK_WARP) {
     if (threadIdx.x != 0) return;
-    gk_step *step = pointer<gk_step>(g.step); // field by field: hipcc makes a copy in scratch memory of a whole structure
+    gk_step *step = pointer<gk_step>(g.step); // field by field: hipcc copies a whole structure through scratch memory
     step->n_tok = g.start.n_tok;
     step->pos = g.start.pos;
     step->run = g.start.run;
@@ -31,7 +31,7 @@ GK_KERNEL(next_step, GK_WARP) {
     step->run += 1;
 }
 
-// Elements of one row for this thread: grid.x covers a row, grid.y the rows.
+// Loops over the elements of one row for this thread: grid.x covers a row, grid.y the rows.
 #define GK_FOR_ELEMENTS(row, column, row_count) \
     for (unsigned int row = blockIdx.y; row < (row_count); row += gridDim.y) \
         for (unsigned int column = blockIdx.x * blockDim.x + threadIdx.x; column < g.width; \
@@ -65,11 +65,11 @@ GK_KERNEL(rmsnorm, GK_GPU_THREADS) {
     }
 }
 
-// Where a pair is in its head, and how far its second element is from the first.
+// Index of a pair in its head, and distance to its second element.
 GK_DEVICE unsigned int pair_at(const gk_gpu_args &g, unsigned int i) { return (g.flags & GK_NEOX) ? i : 2 * i; }
 GK_DEVICE unsigned int pair_span(const gk_gpu_args &g, unsigned int pairs) { return (g.flags & GK_NEOX) ? pairs : 1; }
 
-// One thread owns a pair (or an element that is only copied), so dst may be a.
+// One thread handles a pair (or an element that is only copied), so dst may be a.
 GK_KERNEL(rope, GK_GPU_THREADS) {
     const unsigned int rows = active_rows(g);
     const unsigned int pairs = g.n_rot / 2;
@@ -99,7 +99,7 @@ GK_KERNEL(rope, GK_GPU_THREADS) {
 GK_DEVICE void store_element(float *to, float value) { *to = value; }
 GK_DEVICE void store_element(unsigned short *to, float value) { *to = float_to_half(value); }
 
-// The caches are laid out [kv head][position][d_head]: attention walks one head in a straight line.
+// The cache layout is [kv head][position][d_head]: attention reads one head sequentially.
 template <class T> GK_DEVICE void kv_write(const gk_gpu_args &g) {
     const unsigned int rows = active_rows(g);
     GK_FOR_ELEMENTS(row, column, rows) {
@@ -114,7 +114,7 @@ template <class T> GK_DEVICE void kv_write(const gk_gpu_args &g) {
 GK_KERNEL(kv_write_f32, GK_GPU_THREADS) { kv_write<float>(g); }
 GK_KERNEL(kv_write_f16, GK_GPU_THREADS) { kv_write<unsigned short>(g); }
 
-// rope and kv_write: a thread stores a pair of the keys, rotated, and the same two of the values, or one element of each.
+// rope and kv_write: a thread stores a rotated pair of the keys and the same two values, or one element of each.
 template <class T> GK_DEVICE void rope_kv(const gk_gpu_args &g) {
     const unsigned int rows = active_rows(g);
     const unsigned int pairs = g.n_rot / 2;
@@ -150,7 +150,7 @@ GK_KERNEL(rope_kv_f16, GK_GPU_THREADS) { rope_kv<unsigned short>(g); }
 
 GK_DEVICE float silu_of(float x) { return x / (1.0f + expf(-x)); }
 
-// dst = expression of x (from a) and y (from b, whose stride is 0 where one row serves all).
+// dst = expression of x (from a) and y (from b, with stride 0 if one row serves all).
 #define GK_ELEMENTWISE(name, expression) \
     GK_KERNEL(name, GK_GPU_THREADS) { \
         const unsigned int rows = active_rows(g); \
@@ -172,7 +172,7 @@ GK_KERNEL(silu, GK_GPU_THREADS) {
     }
 }
 
-// Copies every row of the plan: its operands need not be activations.
+// Copies every row of the plan: the operands need not be activations.
 #define GK_COPY(name, from, to, convert) \
     GK_KERNEL(name, GK_GPU_THREADS) { \
         GK_FOR_ELEMENTS(row, column, g.rows) { \

@@ -1,9 +1,9 @@
-// argmax and topk: one block per row, exact and independent of the order in which threads run.
+// argmax and topk: one block per row; exact and independent of thread order.
 #ifndef GK_GPU_SELECT_CUH
 #define GK_GPU_SELECT_CUH
 
-// A number that orders elements as the contract does: larger value first, then lower index; NaN below all values.
-// No two elements of a row have the same.
+// A number that orders elements as gk.h requires: larger value first, then lower index; NaN below all values. Ranks are
+// unique in a row.
 GK_DEVICE unsigned long long rank_of(float value, unsigned int index) {
     unsigned int key = 0;
     if (value == value) {
@@ -42,7 +42,7 @@ GK_KERNEL(topk, GK_GPU_SELECT_THREADS) {
     GK_SHARED(unsigned int, histogram, 256);
     GK_SHARED(unsigned long long, chosen, GK_GPU_TOPK_MOST);
     GK_SHARED_ONE(unsigned long long, prefix); // digits of the k-th rank found so far
-    GK_SHARED_ONE(unsigned int, wanted);       // how many are still to be taken among those with this prefix
+    GK_SHARED_ONE(unsigned int, wanted);       // how many elements with this prefix are still needed
     GK_SHARED_ONE(unsigned int, gathered);
     const unsigned int rows = active_rows(g);
     for (unsigned int row = blockIdx.x; row < rows; row += gridDim.x) {

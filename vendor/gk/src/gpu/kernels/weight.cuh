@@ -1,22 +1,22 @@
-// Reads weights as weight_put lays them out (src/core/planes.h): what matvec, matmul_tile and embed know of the types.
+// Reads weights in the layout of weight_put (src/core/planes.h), for matvec, matmul_tile and embed.
 //
-// A type W has pieces, which are what a lane loads at once: 16 bytes of plane 0 with what belongs to them. A piece is
-// W::QUADS quads of four neighbouring elements; the first W::SCALES-th of them share W::scale(piece, 0), and so on. Elements
-// are numbered through the whole weight: row * k + column.
-//   load(w, element, piece)    element: of an aligned piece
-//   quad(piece, q, out)        q known when compiling; without the factor `scale`
-//   load4(w, element, out)     a multiple of 4 in an aligned row
+// A type W has pieces, the unit that a lane loads at once: 16 bytes of plane 0 and the matching parts of the other
+// planes. A piece is W::QUADS quads of four neighbouring elements; the first W::SCALES-th of them share W::scale(piece,
+// 0), and so on. Elements are numbered through the whole weight: row * k + column.
+//   load(w, element, piece)    element: first of an aligned piece
+//   quad(piece, q, out)        q is a compile-time constant; without the factor `scale`
+//   load4(w, element, out)     element: a multiple of 4 in an aligned row
 //   one(w, element)            any element
 #ifndef GK_GPU_WEIGHT_CUH
 #define GK_GPU_WEIGHT_CUH
 
-// Where a weight is: a kernel may read two.
+// Address of a weight and its planes: a kernel may read two weights.
 struct weight_place {
     uint64_t address;
     unsigned int plane[3];
 };
 
-// Of the weight at an address; all weights of a kernel have one type and shape.
+// All weights of a kernel have one type and shape, so only the address differs.
 GK_DEVICE weight_place place_of(const gk_gpu_args &g, uint64_t address) {
     weight_place w;
     w.address = address;
@@ -61,7 +61,7 @@ struct weight_of_f32 {
     }
 };
 
-// Types of 16 bits; T::widen makes a float of one.
+// 16-bit types; T::widen converts one element to float.
 template <class T> struct weight_of_sixteen {
     enum { QUADS = 2, SCALES = 1 };
     struct piece {
@@ -104,16 +104,16 @@ struct weight_of_bf16 : weight_of_sixteen<weight_of_bf16> {
     }
 };
 
-// Types of blocks. A quant is an unsigned byte less T::OFFSET, times a factor, less a minimum.
+// Block types. A value is (an unsigned byte minus T::OFFSET) times a factor, minus a minimum.
 struct block_piece {
     unsigned int bits[4];
-    unsigned int high[2]; // q6_k: two more bits of each element
-    float scale[2];       // of the first and of the second half
-    float minimum;        // q4_k: is subtracted
+    unsigned int high[2]; // q6_k: two more bits per element
+    float scale[2];       // of the first and second half
+    float minimum;        // q4_k: subtracted
 };
 
-// T has: rest(w, element, piece) for all but the bits of a piece, word(piece, q) for the four bytes of a quad, word4(w, element)
-// for those of a quad in memory, and factor(w, element, minimum).
+// T defines rest(w, element, piece), which loads everything but the bits of a piece, word(piece, q), the four bytes of
+// a quad, word4(w, element), those of a quad in memory, and factor(w, element, minimum).
 template <class T, int QUADS_, int SCALES_, int OFFSET> struct weight_of_blocks {
     enum { QUADS = QUADS_, SCALES = SCALES_ };
     typedef block_piece piece;
@@ -146,7 +146,7 @@ template <class T, int QUADS_, int SCALES_, int OFFSET> struct weight_of_blocks 
     }
 };
 
-// Signed bytes, made unsigned by their highest bit.
+// Signed bytes, made unsigned by flipping the highest bit.
 struct weight_of_q8_0 : weight_of_blocks<weight_of_q8_0, 4, 1, 128> {
     GK_DEVICE unsigned int biased(unsigned int word) { return word ^ 0x80808080u; }
     GK_DEVICE float factor(const weight_place &w, size_t element, float &) {
@@ -196,7 +196,7 @@ struct weight_of_q4_k : weight_of_blocks<weight_of_q4_k, 8, 1, 0> {
         return nibbles(p.bits[q % 4], static_cast<unsigned int>(q));
     }
     GK_DEVICE unsigned int word4(const weight_place &w, size_t element) { return nibbles_at(w, element); }
-    // With the minimum, the factor cannot wait for the end of the piece.
+    // Because of the minimum, the factor has to be applied to each quad.
     GK_DEVICE float scale(const block_piece &, int) { return 1.0f; }
     GK_DEVICE void quad(const block_piece &p, int q, float *out) {
         const unsigned int four = word(p, q);
@@ -206,7 +206,7 @@ struct weight_of_q4_k : weight_of_blocks<weight_of_q4_k, 8, 1, 0> {
 };
 
 struct weight_of_q6_k : weight_of_blocks<weight_of_q6_k, 8, 2, 32> {
-    // The high bits of quad q of 32 elements lie in a word of 16, two bits of each byte.
+    // The high bits of quad q of 32 elements, in a word for 16 elements, two bits of each byte.
     GK_DEVICE unsigned int high_bits(unsigned int word, unsigned int q) {
         return ((word >> (q % 4 * 2)) & 0x03030303u) << 4;
     }

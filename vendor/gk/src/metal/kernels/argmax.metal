@@ -21,7 +21,7 @@ KERNEL(argmax) {
         if (self < part) {
             uint k = best_key[self + part];
             uint i = best_index[self + part];
-            // A thread without elements has key 0 and the highest index: it loses every comparison.
+            // A thread without elements has key 0 and the highest index, so it loses every comparison.
             if (k > best_key[self] || (k == best_key[self] && i < best_index[self])) {
                 best_key[self] = k;
                 best_index[self] = i;

@@ -1,7 +1,7 @@
-// Causal attention with online softmax. The queries that read one kv head are rows (t, q head of the group); a threadgroup
-// takes QUERIES of them and one split of the positions, so keys and values are read once for all of them.
-// args.n: n_head, n_head_kv, rows (T), n_ctx, positions of a split, splits. args.f: scale.
-// One split: dst gets the result. Several: extra gets, for each (t, head, split), D sums, the maximum, the weight.
+// Causal attention with online softmax. The queries that read one kv head are rows (t, q head of the group). A
+// threadgroup processes QUERIES of them and one split of the positions, so keys and values are read once for all of
+// them. args.n: n_head, n_head_kv, rows (T), n_ctx, positions of a split, splits. args.f: scale. With one split, dst
+// gets the result; with several, extra gets D sums, the maximum and the weight for each (t, head, split).
 #define D S2 // d_head
 #define QUERIES S3
 #define D_VECTORS (D / VECTOR)
@@ -37,13 +37,13 @@ inline float product(cells x, cells y) { return x * y; }
 #endif
 
 KERNEL(attention) {
-    SHARED float query[QUERIES * D]; // and the sums of all groups at the end
+    SHARED float query[QUERIES * D]; // and at the end the sums of all groups
     SHARED float score[QUERIES * WG];
     SHARED float partial[QUERIES * TEAM];
     SHARED float row_max[QUERIES];
     SHARED float row_sum[QUERIES];
     SHARED float row_factor[QUERIES];
-    uint heads = args.n[0] / args.n[1]; // that read one kv head
+    uint heads = args.n[0] / args.n[1]; // heads that read one kv head
     uint n_ctx = args.n[3];
     uint rows = LIVE_ROWS(args.n[2]) * heads;
     uint first_row = group.x * QUERIES;
@@ -52,7 +52,7 @@ KERNEL(attention) {
     uint split = group.z;
     uint splits = args.n[5];
     uint pos = POS;
-    uint visible = pos + (min(first_row + QUERIES, rows) - 1u) / heads + 1u; // to the last row
+    uint visible = pos + (min(first_row + QUERIES, rows) - 1u) / heads + 1u; // positions visible to the last row
     uint begin = split * args.n[4];
     if (begin >= visible) return;
     uint end = min(visible, begin + args.n[4]);
@@ -73,7 +73,7 @@ KERNEL(attention) {
     device const uchar *values = c_base + plane;
     uint my_vector = self % D_VECTORS;
     uint my_group = self / D_VECTORS;
-    uint my_row = self / TEAM; // of the rows whose scores are reduced
+    uint my_row = self / TEAM; // the row whose scores this thread reduces
     uint my_place = self % TEAM;
     cells sum[QUERIES];
     for (uint r = 0u; r < QUERIES; r++) sum[r] = cells(0.0f);
@@ -93,7 +93,7 @@ KERNEL(attention) {
             score[r * WG + self] = seen ? dots[r] : LOWEST;
         }
         BARRIER;
-        // Scores become weights; the running maximum and sum of each row move. A team of threads has one row.
+        // Turns scores into weights and updates the running maximum and sum of each row. A team of threads has one row.
         if (my_row < QUERIES) {
             float largest = LOWEST;
             for (uint i = my_place; i < WG; i += TEAM) largest = fmax(largest, score[my_row * WG + i]);
@@ -135,7 +135,7 @@ KERNEL(attention) {
         BARRIER;
     }
 
-    // Add the groups one after the other: the order is fixed.
+    // Add the groups one after the other, in a fixed order.
     for (uint g = 0u; g < VALUE_GROUPS; g++) {
         if (g == my_group) {
             for (uint r = 0u; r < QUERIES; r++) {

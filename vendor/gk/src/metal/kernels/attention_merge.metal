@@ -1,5 +1,5 @@
-// Joins the splits of attention.metal; one threadgroup per (t, head). args.n: n_head, d_head, rows, positions of a split,
-// splits.
+// Combines the splits of attention.metal; one threadgroup per (t, head). args.n: n_head, d_head, rows, positions of a
+// split, splits.
 KERNEL(attention_merge) {
     uint n_head = args.n[0];
     uint d = args.n[1];

@@ -1,10 +1,10 @@
-// What every kernel shares: its arguments (host twin: gkmtl_arguments in metal.h), the step block, f16, reductions.
-// In front of it the host puts `#define WG <threads of a threadgroup>`, a multiple of 32, and `#define S0` .. `S5` for the
-// kernel's own. Simdgroups have 32 threads: the host refuses pipelines with others.
+// Shared by all kernels: arguments (must match gkmtl_arguments in metal.h), the step block, f16, reductions. The host
+// prepends `#define WG <threads of a threadgroup>`, a multiple of 32, and `#define S0` .. `S5` for each kernel.
+// Simdgroups have 32 threads: the host refuses pipelines with other sizes.
 #include <metal_stdlib>
 using namespace metal;
 
-// Memory of a threadgroup, where a variable is declared; the tests that run these files on a processor define it otherwise.
+// Threadgroup memory in a variable declaration; the tests, which run these files on a CPU, define it differently.
 #ifndef SHARED
 #define SHARED threadgroup
 #endif
@@ -17,7 +17,8 @@ struct arguments {
     uint unused;
 };
 
-// Every kernel takes all of it. `self`: the thread in its threadgroup; `lane`: in its simdgroup, which is number `team`.
+// Every kernel has these parameters. `self`: the thread in its threadgroup; `lane`: the thread in its simdgroup, which
+// has number `team`.
 #define KERNEL(name) \
     [[max_total_threads_per_threadgroup(WG)]] kernel void gk_##name(device uchar *dst_base [[buffer(0)]], device uchar *a_base [[buffer(1)]], \
                           device uchar *b_base [[buffer(2)]], device uchar *c_base [[buffer(3)]], \
@@ -29,7 +30,7 @@ struct arguments {
 #define A_STRIDE args.stride[1]
 #define B_STRIDE args.stride[2]
 #define C_STRIDE args.stride[3]
-// The item of a thread where threads have nothing to do with each other.
+// The item of a thread, for kernels whose threads are independent.
 #define ITEM (group.x * WG + self)
 
 // The step block.
@@ -61,7 +62,7 @@ inline float load_half(device const uchar *base, ulong index) {
     return float(value);
 }
 
-// To nearest, ties to even, as integers: the same bits on every device.
+// To nearest, ties to even, in integer arithmetic: the same bits on every device.
 inline ushort float_to_half(float value) {
     uint bits = as_type<uint>(value);
     uint sign = (bits >> 16) & 0x8000u;
@@ -83,7 +84,7 @@ inline ushort float_to_half(float value) {
     return ushort(sign | ((magnitude - 0x38000000u + 0xfffu + odd) >> 13));
 }
 
-// Exact for every bit pattern, whatever the device does with denormals.
+// Exact for every bit pattern, however the device handles denormals.
 inline uint half_to_float_bits(uint h) {
     uint sign = (h & 0x8000u) << 16;
     uint exponent = (h >> 10) & 31u;
@@ -93,7 +94,7 @@ inline uint half_to_float_bits(uint h) {
     return sign | ((exponent + 112u) << 23) | (mantissa << 13);
 }
 
-// Reductions over the threadgroup; every thread gets the result, and the order is fixed. All of them must come here.
+// Reductions over the threadgroup. Every thread gets the result, and the order is fixed. All threads must call these.
 // partial: WG / 32 floats.
 inline float group_sum(float value, threadgroup float *partial, uint lane, uint team) {
     value = simd_sum(value);

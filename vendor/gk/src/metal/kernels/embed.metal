@@ -1,4 +1,4 @@
-// dst[t] = row b[t] of the weight a; a thread has four neighbouring elements. args.n: n_embd, n_vocab, T.
+// dst[t] = row b[t] of the weight a; a thread computes four neighbouring elements. args.n: n_embd, n_vocab, T.
 KERNEL(embed) {
     uint i = ITEM * 4u;
     uint row = group.y;

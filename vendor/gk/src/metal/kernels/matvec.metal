@@ -1,8 +1,9 @@
-// dst[t][r] = sum a[r][k] b[t][k] for few t: a simdgroup owns ROWS rows of the weight and COLUMNS tokens, its lanes stride
-// over k, and each weight is read once for all of these tokens. No simdgroup waits for another. args.n: k, n_out, rows of b.
+// dst[t][r] = sum a[r][k] b[t][k] for few t: a simdgroup processes ROWS rows of the weight and COLUMNS tokens, its
+// lanes stride over k, and each weight is read once for all of these tokens. Simdgroups are independent. args.n: k,
+// n_out, rows of b.
 #define ROWS S2
 #define COLUMNS S3
-#define SUMS (ROWS * COLUMNS) // at most 32: one for each lane
+#define SUMS (ROWS * COLUMNS) // at most 32: one per lane
 
 KERNEL(matvec) {
     uint k = args.n[0];

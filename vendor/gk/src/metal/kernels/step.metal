@@ -1,4 +1,4 @@
-// Ends a decode plan: hands the id on and moves the step block. args.n: elements of the history, 0 without one.
+// Ends a decode plan: passes the id on and advances the step block. args.n: elements of the history, 0 without one.
 KERNEL(step) {
     if (self != 0u) return;
     uint id = ((device const uint *)a_base)[0];

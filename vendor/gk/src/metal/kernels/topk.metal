@@ -1,6 +1,6 @@
-// The k largest of each row, one threadgroup per row. Every element has a key of its own, (order, ~index), so the k
-// largest keys are unique: a radix selection finds the smallest of them, 8 bits a pass, and k elements are then ranked
-// against each other. Counts are sums of integers, so the order of atomics does not show. args.n: columns, rows, k.
+// The k largest elements of each row, one threadgroup per row. Every element has a unique key, (order, ~index): a radix
+// selection finds the smallest of the k largest keys, 8 bits a pass, and the k elements are then ranked against each
+// other. Counts are integer sums, so the order of atomics does not matter. args.n: columns, rows, k.
 #define COUNT_UP(counter) atomic_fetch_add_explicit(&(counter), 1u, memory_order_relaxed)
 #define COUNT_OF(counter) atomic_load_explicit(&(counter), memory_order_relaxed)
 #define SET_COUNT(counter, value) atomic_store_explicit(&(counter), value, memory_order_relaxed)

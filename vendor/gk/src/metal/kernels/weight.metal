@@ -1,7 +1,7 @@
-// Reads weights as weight_put lays them out (src/core/planes.h). The one place that knows the types: a piece is what one
-// thread loads at once, 16 bytes of plane 0 with what belongs to them, and quads of elements come out of it. Of args.n,
-// 0 is k and 5, 6, 7 say where the planes 1 to 3 begin, in units of 64 bytes from the weight. S0: the type.
-// S1: rows of weights and activations are multiples of a piece and aligned, so that whole pieces may be loaded.
+// Reads weights in the layout of weight_put (src/core/planes.h), for all types. A piece is what one thread loads at
+// once: 16 bytes of plane 0 and the matching parts of the other planes; kernels read it in quads of elements. In
+// args.n, 0 is k, and 5, 6, 7 are the starts of planes 1 to 3, in units of 64 bytes from the weight. S0: the type. S1:
+// rows of weights and activations are multiples of a piece and aligned, so that complete pieces can be loaded.
 #define WEIGHT_TYPE S0
 #define ALIGNED S1
 
@@ -18,7 +18,7 @@
 #define BLOCKS (QUADS >= 4)
 #define PLANE(number) (weight + ulong(args.n[4 + (number)]) * 64)
 
-// Four elements of a row of f32; those at `limit` and after it are 0.
+// Four elements of a row of f32; elements at `limit` and above are 0.
 inline float4 load_quad(device const float *row, uint element, uint limit) {
 #if ALIGNED
     return *(device const float4 *)(row + element);
@@ -36,12 +36,12 @@ inline float4 load_quad(device const float *row, uint element, uint limit) {
 
 struct piece {
     uint bits[4];
-    uint high[2];   // q6_k: two more bits of each element
-    float scale[2]; // of the first and of the second half
-    float minimum;  // q4_k: is subtracted
+    uint high[2];   // q6_k: two more bits per element
+    float scale[2]; // of the first and second half
+    float minimum;  // q4_k: subtracted
 };
 
-// Scales, minimum and high bits for the 32 elements with this number in the whole weight.
+// Loads scales, minimum and high bits for the 32 elements of block `block`, counted through the whole weight.
 inline void load_scales(device const uchar *weight, constant arguments &args, ulong block, thread piece &w) {
 #if WEIGHT_TYPE == TYPE_Q4_K
     uint4 all = *(device const uint4 *)(PLANE(1) + block / 8u * 16u);
@@ -63,7 +63,7 @@ inline void load_scales(device const uchar *weight, constant arguments &args, ul
 #endif
 }
 
-// Quad `quad` of a piece: `word` has its four bytes, or its four nibbles and those of the quad 16 elements further.
+// Quad `quad` of a piece: `word` has its four bytes, or its four nibbles and those of the quad 16 elements later.
 inline float4 block_quad(thread const piece &w, uint word, uint quad) {
 #if WEIGHT_TYPE == TYPE_Q8_0
     return w.scale[0] * float4(as_type<char4>(word));
@@ -80,7 +80,7 @@ inline float4 block_quad(thread const piece &w, uint word, uint quad) {
 #endif
 }
 
-// Where the quants of an element are, by its number in the whole weight; a multiple of CHUNK.
+// Position of the quants of an element, which is numbered through the whole weight and a multiple of CHUNK.
 #if WEIGHT_TYPE == TYPE_Q8_0
 #define QUANTS(element) (weight + (element))
 #else
@@ -101,7 +101,7 @@ inline void load_piece(device const uchar *weight, constant arguments &args, uin
 // Elements quad * 4 .. + 3 of a piece.
 inline float4 piece_quad(thread const piece &w, uint quad) { return block_quad(w, w.bits[quad % 4u], quad); }
 
-// Four neighbouring elements of a row, `element` a multiple of 4, without the rest of their piece.
+// Four neighbouring elements of a row, without the rest of their piece. `element` is a multiple of 4.
 inline float4 load_weight_quad(device const uchar *weight, constant arguments &args, uint row, uint element) {
     ulong first = ulong(row) * args.n[0] + element / CHUNK * CHUNK;
     uint quad = element % CHUNK / 4u;
@@ -126,7 +126,7 @@ inline float load_sixteen(device const ushort *row, uint element) {
 }
 #endif
 
-// Four neighbouring elements of a row, `element` a multiple of 4; those past the end of the row are 0.
+// Four neighbouring elements of a row; those past the end of the row are 0. `element` is a multiple of 4.
 inline float4 load_weight_quad(device const uchar *weight, constant arguments &args, uint row, uint element) {
     uint k = args.n[0];
 #if WEIGHT_TYPE == TYPE_F32

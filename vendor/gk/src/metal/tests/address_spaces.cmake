@@ -1,5 +1,5 @@
-# cmake -DCLANG=<clang++> -DSOURCE=<src/metal> -DWORK=<folder> -P address_spaces.cmake
-# Checks the kernels with every address space of Metal as one of Clang's, and that the check sees a wrong one.
+#   cmake -DCLANG=<clang++> -DSOURCE=<src/metal> -DWORK=<folder> -P address_spaces.cmake
+# Checks the kernels with every Metal address space as one of Clang, and that the check detects a wrong one.
 cmake_minimum_required(VERSION 3.24)
 foreach(variable IN ITEMS CLANG SOURCE WORK)
   if(NOT ${variable})
@@ -8,7 +8,8 @@ foreach(variable IN ITEMS CLANG SOURCE WORK)
 endforeach()
 file(MAKE_DIRECTORY "${WORK}")
 
-# check(<output variable> <kernel> <helper> <from> <to> <definition>...): the exit code, with `from` replaced in the text unless it is `-`.
+# check(<output variable> <kernel> <helper> <from> <to> <definition>...): the exit code, with `from` replaced in the
+# text unless it is `-`.
 function(check output kernel helper from to)
   set(text "")
   foreach(definition IN LISTS ARGN)
@@ -68,7 +69,7 @@ foreach(kernel IN ITEMS argmax attention_merge rmsnorm rope set_step softmax ste
   good(${kernel} common - - WG=64)
 endforeach()
 
-# Would it be seen?
+# Checks that a wrong address space is an error.
 macro(bad)
   check(code ${ARGN})
   if(code EQUAL 0)
@@ -79,4 +80,4 @@ bad(rmsnorm common "device const float *b" "const float *b" WG=64)
 bad(attention cache "threadgroup float *to = query" "float *to = query" WG=128 S0=0 S1=4 S2=64 S3=4 S4=16)
 bad(matmul weight "threadgroup const float *at" "device const float *at" WG=256 S0=8 S1=1 S2=4)
 bad(embed weight "device const uchar *weight, constant arguments &args, ulong block" "device const uchar *weight, device arguments &args, ulong block" WG=64 S0=8 S1=1)
-message(STATUS "${count} variants, 4 wrong ones refused")
+message(STATUS "${count} variants, 4 wrong ones rejected")

@@ -1,5 +1,5 @@
-// What the emulator (tests/emulation/emulator.h) passes to a kernel: for Metal, its function and everything that was set on
-// the encoder. Stands in for src/gpu/args.h.
+// The argument block that the emulator (tests/emulation/emulator.h) passes to a kernel: for Metal, its function and
+// everything set on the encoder. Replaces src/gpu/args.h.
 #ifndef GK_METAL_TEST_ARGS_H
 #define GK_METAL_TEST_ARGS_H
 

@@ -1,12 +1,13 @@
-// Objective-C and Metal as far as our host uses them, for tests: objects with reference counts and pools, selectors, a
-// message function that passes every argument on as it came, and kernels that a C++ compiler makes of the source text, to
-// run on the emulator of tests/emulation. It is strict where the real ones forgive: a message to an object that has ended
-// or that does not understand it, an autoreleased object without a pool, an encoder that is not ended, a leak ends the test;
-// work starts only when something waits for it, fresh memory holds NaN, an access past the end of a buffer hits a guard page.
+// Emulates the part of Objective-C and Metal that the host uses, for tests: objects with reference counts and pools,
+// selectors, a message function that passes every argument unchanged, and kernels that a C++ compiler builds from the
+// source text, to run on the emulator of tests/emulation. It is stricter than the real ones. These end the test: a
+// message to a deallocated object or to one that does not understand it, an autoreleased object without a pool, an
+// encoder that is not ended, a leak. Work only starts when something waits for it, fresh memory holds NaN, and an
+// access past the end of a buffer hits a guard page.
 //
-// Faults on demand, GK_EMULATE_METAL=: no-device, old (GPU), intel, no-queue, no-memory, no-compile, no-function,
-// no-pipeline, narrow (simdgroups of 16), few-threads, no-commands, no-encoder, lost; old-system knows no math mode and one
-// device only, which is no fault.
+// GK_EMULATE_METAL= injects a fault: no-device, old (GPU), intel, no-queue, no-memory, no-compile, no-function,
+// no-pipeline, narrow (simdgroups of 16), few-threads, no-commands, no-encoder, lost. old-system knows no math mode and
+// only one device, which is not a fault.
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdint.h>
@@ -47,7 +48,7 @@ struct object {
     explicit object(kind of) : what(of) { live().insert(this); }
     virtual ~object() { live().erase(this); }
     static std::set<object *> &live() {
-        static std::set<object *> *all = new std::set<object *>; // outlives what runs at exit
+        static std::set<object *> *all = new std::set<object *>; // must outlive functions that run at exit
         return *all;
     }
     kind what;
@@ -120,7 +121,7 @@ struct buffer : object {
 
 struct library : object {
     explicit library(void *of) : object(LIBRARY), handle(of) {}
-    void *handle; // stays loaded: another library of the same text is the same file
+    void *handle; // stays loaded: another library with the same text is the same file
 };
 
 struct function : object {
@@ -129,7 +130,7 @@ struct function : object {
     std::string name;
 };
 
-// One for each function for ever: the emulator keeps the kernels that it has seen.
+// Kept for each function permanently: the emulator refers to the kernels that it has run.
 struct loaded {
     gk_metal_function body;
     emulator::kernel *kernel;
@@ -153,8 +154,8 @@ struct commands : object {
         for (object *one : kept) drop(one);
     }
     std::vector<dispatch> all;
-    std::vector<object *> kept; // what the dispatches use
-    bool open = false;          // an encoder is at work
+    std::vector<object *> kept; // objects that the dispatches use
+    bool open = false;          // an encoder is active
     long status = 0;
     std::string failure;
 };
@@ -168,7 +169,7 @@ struct queue : object {
 struct encoder : object {
     explicit encoder(commands *to) : object(ENCODER), target(to) {}
     ~encoder() override {
-        if (!ended) misuse("an encoder is let go", "it was not ended");
+        if (!ended) misuse("an encoder is released", "it has not been ended");
     }
     commands *target;
     bool ended = false;
@@ -184,7 +185,7 @@ const char *name_if(object *one) {
     return what >= STRING && what != DEVICE ? KIND_NAMES[what] : nullptr;
 }
 
-// The last device is closed: everything of ours has to be gone. The queue itself is being deleted.
+// The last device is closed: all objects of the backend must be gone. The queue itself is being deleted.
 queue::~queue() {
     bool last = true;
     for (object *one : live()) last = last && (one == this || one->what != QUEUE);
@@ -222,12 +223,12 @@ std::string contents_of(const std::string &path) {
     return text;
 }
 
-// GK_METAL_CXX, _FLAGS, _SHIM: the compiler, its flags, the folder with our metal_stdlib; GK_METAL_CACHE: where compiled
-// kernels are kept. NULL, with the log, if it does not compile.
+// GK_METAL_CXX, _FLAGS, _SHIM: the compiler, its flags, the folder with the metal_stdlib of the tests; GK_METAL_CACHE:
+// the folder for compiled kernels. Returns NULL, with the log, if it does not compile.
 void *compile(const std::string &source, std::string &log) {
     Dl_info self;
-    if (!dladdr(reinterpret_cast<void *>(&hash_of), &self)) misuse("dladdr", "where am I?");
-    const std::string text = "#include <metal_stdlib>\nextern \"C\" {\n" + source + "}\n" + // nothing but the kernels is needed
+    if (!dladdr(reinterpret_cast<void *>(&hash_of), &self)) misuse("dladdr", "the path of the emulated Metal is unknown");
+    const std::string text = "#include <metal_stdlib>\nextern \"C\" {\n" + source + "}\n" + // only the kernels are needed
                              "extern \"C\" char __start_gk_shared[] __attribute__((weak, visibility(\"hidden\")));\n"
                              "extern \"C\" char __stop_gk_shared[] __attribute__((weak, visibility(\"hidden\")));\n"
                              "extern \"C\" char *gk_shared_begin() { return __start_gk_shared; }\n"
@@ -403,7 +404,7 @@ void m_set_buffer(encoder *self, const char *, buffer *memory, word offset, word
     self->next.args.operand[index] = memory->contents + offset;
 }
 void m_set_bytes(encoder *self, const char *, const void *bytes, word count, word index) {
-    if (index != GK_METAL_OPERANDS || count != GK_METAL_BYTES) misuse("setBytes:length:atIndex:", "not the arguments of our kernels");
+    if (index != GK_METAL_OPERANDS || count != GK_METAL_BYTES) misuse("setBytes:length:atIndex:", "not the arguments of gk's kernels");
     memcpy(self->next.args.bytes, bytes, count);
     self->bytes = count;
 }
@@ -529,14 +530,14 @@ EXPORT object *MTLCopyAllDevices() {
 }
 
 extern "C" __attribute__((visibility("hidden"), used)) void *gk_method_of(object *self, const char *selector) {
-    if (!self) misuse("a message to nil", selector); // allowed, and none of ours means to
+    if (!self) misuse("a message to nil", selector); // allowed in Objective-C, but never intended here
     if (!object::live().count(self)) misuse("a message to an object that has ended", selector);
     void *body = find(self, selector);
     if (!body) misuse(KIND_NAMES[self->what], selector);
     return body;
 }
 
-// Finds the method and jumps there with every register and the stack as they came.
+// Finds the method and jumps there with all registers and the stack unchanged.
 asm(R"(
 .text
 .globl objc_msgSend

@@ -1,6 +1,6 @@
-# cmake -DSOURCE=<vendor/gk> -DWORK=<folder> [-DGENERATOR=<name>] -P mutations.cmake
-# Does the suite on the emulated Metal notice broken kernels and a broken host? Copies the sources, breaks one thing at a
-# time, and fails unless gk-test fails with threads in one order or in the other, or where every access is watched.
+#   cmake -DSOURCE=<vendor/gk> -DWORK=<folder> [-DGENERATOR=<name>] -P mutations.cmake
+# Checks that the suite on the emulated Metal detects broken kernels and a broken host. Copies the sources, breaks one
+# thing at a time, and fails unless gk-test fails with threads in one order or the other, or with every access watched.
 cmake_minimum_required(VERSION 3.24)
 foreach(variable IN ITEMS SOURCE WORK)
   if(NOT ${variable})
@@ -28,7 +28,7 @@ set(build "${CMAKE_COMMAND}" --build "${WORK}/build" --target gk-test-metal)
 run("building" ${build})
 set(folder "${WORK}/build/src/metal/tests")
 
-# suite(<part> <order> <output variable>): 0 if it passes. The order `watched`: every access is looked at.
+# suite(<part> <order> <output variable>): 0 if it passes. Order `watched` checks every access.
 function(suite part order output)
   set(library plain)
   if(order STREQUAL "watched")
@@ -82,7 +82,7 @@ function(mutate file part from to)
   endif()
 endfunction()
 
-# Epsilon, ids, one row of b for all, ties, ranks, barriers, types; planes, nibbles, minima; causality, grouped heads.
+# Epsilon, ids, a single row of b, ties, ranks, barriers, types; planes, nibbles, minima; causality, grouped heads.
 mutate(kernels/rmsnorm.metal small "+ args.f[0])" ")")
 mutate(kernels/embed.metal small "id < args.n[1]" "id <= args.n[1]")
 mutate(kernels/elementwise.metal small "args.n[2] == 1u ? 0u : row" "row")

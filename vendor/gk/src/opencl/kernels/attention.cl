@@ -1,7 +1,7 @@
-// Causal attention with online softmax. The queries that read one kv head are rows (t, q head of the group); a
-// work-group takes QUERIES of them and one split of the positions, so keys and values are read once for all of them.
-// n: n_head, n_head_kv, rows (T), n_ctx, positions of a split, splits. f: scale.
-// One split: dst gets the result. Several: EXTRA gets, for each (t, head, split), D sums, the maximum, the weight.
+// Causal attention with online softmax. The queries that read one kv head are rows (t, q head of the group). A
+// work-group processes QUERIES of them and one split of the positions, so keys and values are read once for all of
+// them. n: n_head, n_head_kv, rows (T), n_ctx, positions of a split, splits. f: scale. With one split, dst gets the
+// result; with several, EXTRA gets D sums, the maximum and the weight for each (t, head, split).
 #define D S2 // d_head
 #define QUERIES S3
 #define D_VECTORS (D / VECTOR)
@@ -30,7 +30,7 @@ void store_vector(vector value, __local float *to) { *to = value; }
 #endif
 
 KERNEL(attention) {
-    __local float query[QUERIES * D]; // and the sums of all groups at the end
+    __local float query[QUERIES * D]; // and at the end the sums of all groups
     __local float score[QUERIES * WG];
     __local float partial[QUERIES * TEAM];
     __local float row_max[QUERIES];
@@ -46,7 +46,7 @@ KERNEL(attention) {
     uint split = get_group_id(2);
     uint splits = n.s5;
     uint pos = POS;
-    uint visible = pos + (min(first_row + QUERIES, rows) - 1u) / group + 1u; // to the last row
+    uint visible = pos + (min(first_row + QUERIES, rows) - 1u) / group + 1u; // positions visible to the last row
     uint begin = split * n.s4;
     if (begin >= visible) return;
     uint end = min(visible, begin + n.s4);
@@ -67,7 +67,7 @@ KERNEL(attention) {
     const_bytes values = C + plane;
     uint my_vector = self % D_VECTORS;
     uint my_group = self / D_VECTORS;
-    uint my_row = self / TEAM; // of the rows whose scores are reduced
+    uint my_row = self / TEAM; // the row whose scores this work-item reduces
     uint my_place = self % TEAM;
     vector sum[QUERIES];
 #pragma unroll
@@ -91,7 +91,8 @@ KERNEL(attention) {
             score[r * WG + self] = seen ? dots[r] : LOWEST;
         }
         barrier(CLK_LOCAL_MEM_FENCE);
-        // Scores become weights; the running maximum and sum of each row move. A team of work-items has one row.
+        // Turns scores into weights and updates the running maximum and sum of each row. A team of work-items has one
+        // row.
         if (my_row < QUERIES) {
             float largest = LOWEST;
             for (uint i = my_place; i < WG; i += TEAM) largest = fmax(largest, score[my_row * WG + i]);
@@ -135,7 +136,7 @@ KERNEL(attention) {
         barrier(CLK_LOCAL_MEM_FENCE);
     }
 
-    // Add the groups one after the other: the order is fixed.
+    // Add the groups one after the other, in a fixed order.
     for (uint g = 0u; g < VALUE_GROUPS; g++) {
         if (g == my_group) {
 #pragma unroll

@@ -1,6 +1,6 @@
-// attention.cl for processors: one work-item has one query and one split of the positions, and needs no other. With
-// VECTOR = 1 a tile of the keys has the same element of 32 positions side by side: their scores are four vectors.
-// Numbers, S0 .. S2 and results as in attention.cl.
+// attention.cl for CPUs: one work-item processes one query and one split of the positions, independently of others.
+// With VECTOR = 1 a tile of the keys has the same element of 32 positions side by side, so their scores are four
+// vectors. Numbers, S0 .. S2 and results as in attention.cl.
 #define D S2
 #define LOWEST -3.0e38f
 
@@ -12,7 +12,7 @@ float load_cache(const_bytes base, uint index) { return ((const_floats)base)[ind
 float8 load_cache8(const_bytes base, uint index) { return vload8(0, (const_floats)base + index); }
 #endif
 
-// The scores of the positions first .. first + 31; those at `end` and after it are LOWEST.
+// The scores of the positions first .. first + 31; those at `end` and above are LOWEST.
 void tile_scores(const_bytes keys, const float *query, uint first, uint end, uint n_ctx, float *score) {
     if (first + TILE <= n_ctx) {
         float8 s0 = (float8)(0.0f), s1 = s0, s2 = s0, s3 = s0;

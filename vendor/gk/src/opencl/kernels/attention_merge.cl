@@ -1,4 +1,5 @@
-// Joins the splits of attention.cl; one work-group per (t, head). n: n_head, d_head, rows, positions of a split, splits.
+// Combines the splits of attention.cl; one work-group per (t, head). n: n_head, d_head, rows, positions of a split,
+// splits.
 KERNEL(attention_merge) {
     uint n_head = n.s0;
     uint d = n.s1;

@@ -1,8 +1,8 @@
-// The layout of the KV cache, known to kv_write.cl and attention.cl only.
+// The layout of the KV cache, used only by kv_write.cl and attention.cl:
 //   values: [kv head][position][d_head]
 //   keys:   [kv head][tile of 32 positions][d_head / VECTOR][position in the tile][VECTOR]
-// so that 32 neighbouring work-items, one position each, read neighbouring words of the keys. The last tile is as
-// narrow as n_ctx needs: the cache takes no more room than its elements.
+// so that 32 neighbouring work-items, one position each, read neighbouring words of the keys. The last tile is only as
+// wide as n_ctx needs: the cache takes no more memory than its elements.
 #define CACHE_TYPE S0
 #define VECTOR S1
 #define TILE 32u

@@ -1,5 +1,5 @@
-// What every kernel shares: its arguments (host twin: gkcl_arguments in opencl.h), the step block, f16, reductions.
-// Compiled with -DWG=<work-items of a work-group>, -DSUBGROUPS=<0 or 1> and -DS0=.. -DS5=.. for the kernel's own.
+// Shared by all kernels: arguments (must match gkcl_arguments in opencl.h), the step block, f16, reductions. Compiled
+// with -DWG=<work-items of a work-group>, -DSUBGROUPS=<0 or 1> and -DS0=.. -DS5=.. for each kernel.
 #if SUBGROUPS
 #ifdef cl_khr_subgroups
 #pragma OPENCL EXTENSION cl_khr_subgroups : enable
@@ -11,7 +11,7 @@
 
 #define KERNEL(name) __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void gk_##name(ARGUMENTS)
 
-// Buffers, then where in them the operands begin. Every kernel takes all of it.
+// Buffers, then the offsets of the operands in them. Every kernel has these parameters.
 #define ARGUMENTS \
     __global uchar *dst_buffer, __global uchar *a_buffer, __global uchar *b_buffer, __global uchar *c_buffer, \
     __global uchar *extra_buffer, __global uint *step_block, ulong8 at, uint4 stride, uint8 n, float2 f, uint flags
@@ -58,7 +58,7 @@ typedef __global const uchar *const_bytes;
 
 float load_half(const_bytes base, ulong index) { return vload_half(index, (__global const half *)base); }
 
-// To nearest, ties to even, as integers: the same bits on every device.
+// To nearest, ties to even, in integer arithmetic: the same bits on every device.
 ushort float_to_half(float value) {
     uint bits = as_uint(value);
     uint sign = (bits >> 16) & 0x8000u;
@@ -80,7 +80,7 @@ ushort float_to_half(float value) {
     return (ushort)(sign | ((magnitude - 0x38000000u + 0xfffu + odd) >> 13));
 }
 
-// Exact for every bit pattern, whatever the device does with denormals.
+// Exact for every bit pattern, however the device handles denormals.
 uint half_to_float_bits(uint h) {
     uint sign = (h & 0x8000u) << 16;
     uint exponent = (h >> 10) & 31u;
@@ -90,8 +90,8 @@ uint half_to_float_bits(uint h) {
     return sign | ((exponent + 112u) << 23) | (mantissa << 13);
 }
 
-// Reductions over the work-group; every work-item gets the result, and the order is fixed. All of them must come here.
-// partial: WG floats.
+// Reductions over the work-group. Every work-item gets the result, and the order is fixed. All work-items must call
+// these. partial: WG floats.
 #if SUBGROUPS
 #define REDUCE(name, of_subgroup, join) \
     float name(float value, __local float *partial) { \

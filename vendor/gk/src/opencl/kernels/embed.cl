@@ -1,4 +1,4 @@
-// dst[t] = row b[t] of the weight a; a work-item has four neighbouring elements. n: n_embd, n_vocab, T.
+// dst[t] = row b[t] of the weight a; a work-item computes four neighbouring elements. n: n_embd, n_vocab, T.
 KERNEL(embed) {
     uint i = (uint)get_global_id(0) * 4u;
     uint row = get_global_id(1);

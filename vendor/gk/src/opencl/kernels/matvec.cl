@@ -1,10 +1,10 @@
-// dst[t][r] = sum a[r][k] b[t][k] for few t: a work-group owns ROWS rows of the weight and COLUMNS tokens, its
+// dst[t][r] = sum a[r][k] b[t][k] for few t: a work-group processes ROWS rows of the weight and COLUMNS tokens, its
 // work-items stride over k, and each weight is read once for all of these tokens. n: k, n_out, rows of b.
 #define ROWS S2
 #define COLUMNS S3
 #define SUMS (ROWS * COLUMNS)
 
-// The sums of the whole work-group, in partial[i * WG] (or, of sub-groups, in partial[i * WG + sub-group]).
+// Sums over the whole work-group, in partial[i * WG] (with sub-groups: in partial[i * WG + sub-group]).
 void reduce_sums(float *sum, __local float *partial) {
 #if SUBGROUPS
 #pragma unroll

@@ -1,10 +1,10 @@
-// matvec.cl for processors: one work-item owns ROWS rows of the weight and COLUMNS tokens and needs no other; its
+// matvec.cl for CPUs: one work-item processes ROWS rows of the weight and COLUMNS tokens independently of others; its
 // vectors are 8 elements of k, the registers of AVX2. n: k, n_out, rows of b.
 #define ROWS S2
 #define COLUMNS S3
 
 #if defined(__clang__)
-#define FLOATS_OF(vector) __builtin_convertvector(vector, float8) // PoCL's own is slow
+#define FLOATS_OF(vector) __builtin_convertvector(vector, float8) // PoCL's convert_float8 is slow
 #else
 #define FLOATS_OF(vector) convert_float8(vector)
 #endif
@@ -43,7 +43,7 @@ float8 load_plain(const_bytes weight, ulong element) {
 #endif
 }
 
-// Of what is left of a row after whole vectors.
+// For the rest of a row after complete vectors.
 float load_one(const_bytes weight, ulong element) {
 #if WEIGHT_TYPE == TYPE_F32
     return ((const_floats)weight)[element];

@@ -1,5 +1,5 @@
-// Rotates pairs of each head and copies the rest. One item is one pair or one element that is copied.
-// n: n_head, d_head, n_rot, rows.
+// Rotates pairs of each head and copies the rest. One item is a pair or one copied element. n: n_head, d_head, n_rot,
+// rows.
 KERNEL(rope) {
     uint d_head = n.s1;
     uint n_rot = n.s2;

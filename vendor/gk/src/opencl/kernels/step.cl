@@ -1,4 +1,4 @@
-// Ends a decode plan: hands the id on and moves the step block. n: elements of the history, 0 without one.
+// Ends a decode plan: passes the id on and advances the step block. n: elements of the history, 0 without one.
 KERNEL(step) {
     uint id = ((__global const uint *)A)[0];
     ((__global uint *)B)[0] = id;

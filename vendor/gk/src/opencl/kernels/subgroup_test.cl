@@ -1,4 +1,4 @@
-// What the reductions give for 1 .. WG: the host knows the answer.
+// The results of the reductions for 1 .. WG, which the host compares with the known values.
 KERNEL(subgroup_test) {
     __local float partial[WG];
     float sum = group_sum((float)(SELF + 1u), partial);

@@ -1,7 +1,6 @@
-// The k largest of each row, one work-group per row. Every element has a key of its own, (order, ~index), so the
-// k largest keys are unique: a radix selection finds the smallest of them, 8 bits a pass, and k elements are then
-// ranked against each other. Counts are sums of integers, so the order of atomics does not show.
-// n: columns, rows, k.
+// The k largest elements of each row, one work-group per row. Every element has a unique key, (order, ~index): a radix
+// selection finds the smallest of the k largest keys, 8 bits a pass, and the k elements are then ranked against each
+// other. Counts are integer sums, so the order of atomics does not matter. n: columns, rows, k.
 uint digit_of(uint key, uint index, uint pass) {
     return pass < 4u ? (key >> (24u - 8u * pass)) & 255u : (~index >> (24u - 8u * (pass - 4u))) & 255u;
 }

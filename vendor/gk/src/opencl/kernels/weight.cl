@@ -1,7 +1,8 @@
-// Reads weights as weight_put lays them out (src/core/planes.h). The one place that knows the types: a piece is what one
-// work-item loads at once, 16 bytes of plane 0 with what belongs to them, and quads of elements come out of it. Of the
-// argument n, s0 is k and s5, s6, s7 say where the planes 1 to 3 begin, in units of 64 bytes from the weight. S0: the type.
-// S1: rows of weights and activations are multiples of a piece and aligned, so that whole pieces may be loaded.
+// Reads weights in the layout of weight_put (src/core/planes.h), for all types. A piece is what one work-item loads at
+// once: 16 bytes of plane 0 and the matching parts of the other planes; kernels read it in quads of elements. In the
+// argument n, s0 is k, and s5, s6, s7 are the starts of planes 1 to 3, in units of 64 bytes from the weight. S0: the
+// type. S1: rows of weights and activations are multiples of a piece and aligned, so that complete pieces can be
+// loaded.
 #define WEIGHT_TYPE S0
 #define ALIGNED S1
 
@@ -18,7 +19,7 @@
 #define BLOCKS (QUADS >= 4)
 #define PLANE(units) (weight + (ulong)(units) * 64)
 
-// Four elements of a row of f32; those at `limit` and after it are 0.
+// Four elements of a row of f32; elements at `limit` and above are 0.
 float4 load_quad(const_floats row, uint element, uint limit) {
 #if ALIGNED
     return *(__global const float4 *)(row + element);
@@ -36,12 +37,12 @@ float4 load_quad(const_floats row, uint element, uint limit) {
 
 typedef struct piece {
     uint bits[4];
-    uint high[2];   // q6_k: two more bits of each element
-    float scale[2]; // of the first and of the second half
-    float minimum;  // q4_k: is subtracted
+    uint high[2];   // q6_k: two more bits per element
+    float scale[2]; // of the first and second half
+    float minimum;  // q4_k: subtracted
 } piece;
 
-// Scales, minimum and high bits for the 32 elements with this number in the whole weight.
+// Loads scales, minimum and high bits for the 32 elements of block `block`, counted through the whole weight.
 void load_scales(const_bytes weight, uint8 n, ulong block, piece *w) {
 #if WEIGHT_TYPE == TYPE_Q4_K
     uint4 all = *(__global const uint4 *)(PLANE(n.s5) + block / 8u * 16u);
@@ -63,7 +64,7 @@ void load_scales(const_bytes weight, uint8 n, ulong block, piece *w) {
 #endif
 }
 
-// Quad `quad` of a piece: `word` has its four bytes, or its four nibbles and those of the quad 16 elements further.
+// Quad `quad` of a piece: `word` has its four bytes, or its four nibbles and those of the quad 16 elements later.
 float4 block_quad(const piece *w, uint word, uint quad) {
 #if WEIGHT_TYPE == TYPE_Q8_0
     return w->scale[0] * convert_float4(as_char4(word));
@@ -80,7 +81,7 @@ float4 block_quad(const piece *w, uint word, uint quad) {
 #endif
 }
 
-// Where the quants of an element are, by its number in the whole weight; a multiple of CHUNK.
+// Position of the quants of an element, which is numbered through the whole weight and a multiple of CHUNK.
 #if WEIGHT_TYPE == TYPE_Q8_0
 #define QUANTS(element) (weight + (element))
 #else
@@ -101,7 +102,7 @@ void load_piece(const_bytes weight, uint8 n, uint row, uint chunk, piece *w) {
 // Elements quad * 4 .. + 3 of a piece.
 float4 piece_quad(const piece *w, uint quad) { return block_quad(w, w->bits[quad % 4u], quad); }
 
-// Four neighbouring elements of a row, `element` a multiple of 4, without the rest of their piece.
+// Four neighbouring elements of a row, without the rest of their piece. `element` is a multiple of 4.
 float4 load_weight_quad(const_bytes weight, uint8 n, uint row, uint element) {
     ulong first = (ulong)row * n.s0 + element / CHUNK * CHUNK;
     uint quad = element % CHUNK / 4u;
@@ -126,7 +127,7 @@ float load_sixteen(const_halves row, uint element) {
 }
 #endif
 
-// Four neighbouring elements of a row, `element` a multiple of 4; those past the end of the row are 0.
+// Four neighbouring elements of a row; those past the end of the row are 0. `element` is a multiple of 4.
 float4 load_weight_quad(const_bytes weight, uint8 n, uint row, uint element) {
     uint k = n.s0;
 #if WEIGHT_TYPE == TYPE_F32

@@ -1,5 +1,5 @@
-/* A libOpenCL.so.1 for tests: passes everything on to the real loader (GK_OPENCL_REAL_LOADER) but the one thing that
- * GK_OPENCL_FAULT names, which fails in the way a broken or old driver does. */
+/* A libOpenCL.so.1 for tests: forwards everything to the real loader (GK_OPENCL_REAL_LOADER) except for the fault
+ * that GK_OPENCL_FAULT names, which fails like a broken or old driver. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ static int fault(const char *name) {
     return wanted != NULL && strcmp(wanted, name) == 0;
 }
 
-/* The faults of a device that already runs. */
+/* Faults of a device that already runs. */
 static int fault_now(const char *name) { return getenv("GK_OPENCL_FAULT_NOW") != NULL && fault(name); }
 
 static void *real(const char *name) {
@@ -21,11 +21,11 @@ static void *real(const char *name) {
     const char *path = getenv("GK_OPENCL_REAL_LOADER");
     if (library == NULL && path != NULL) library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     void *symbol = library != NULL ? dlsym(library, name) : NULL;
-    if (symbol == NULL) abort(); /* of the test, which then fails */
+    if (symbol == NULL) abort(); /* an error of the test, which then fails */
     return symbol;
 }
 
-/* Declares `function`, the real one of this name. */
+/* Declares `function`, the real function of this name. */
 #define REAL(name) \
     gkcl_fn_##name function; \
     void *symbol = real("cl" #name); \
@@ -36,7 +36,7 @@ static void *real(const char *name) {
         REAL(name) \
         return function arguments; \
     }
-/* The same with a fault before: `statement` may return. */
+/* The same with a fault injected before the call: `statement` may return. */
 #define FAULTY(result, name, parameters, arguments, statement) \
     EXPORT result cl##name parameters; \
     EXPORT result cl##name parameters { \

@@ -1,8 +1,9 @@
-/* gk-opencl-test: what gk-test can't see, because it is about drivers that fail and about files.
+/* gk-opencl-test: what gk-test can't test, because it concerns failing drivers and files.
  *
- * gk-opencl-test fault STATUS TEXT   runs a small plan; the first failure must have this status and contain TEXT.
- *                                    The fault itself comes from faulty_loader.c through the environment.
- * gk-opencl-test cache FOLDER        the cache of compiled kernels: written, read, and ignored when it is damaged.
+ *   gk-opencl-test fault STATUS TEXT   runs a small plan; the first failure must have this status and contain TEXT.
+ *                                      faulty_loader.c injects the fault, selected by the environment.
+ *   gk-opencl-test cache FOLDER        the cache of compiled kernels: written, read, and ignored when damaged.
+ *
  * Exit code: 0 passed, 1 failed, 2 usage, 3 no device. */
 #include <dirent.h>
 #include <stdio.h>
@@ -66,7 +67,7 @@ static void stop(session *s) {
     s->backend->close(s->device);
 }
 
-/* Is there a device that works when nothing is made to fail? */
+/* Is there a device that works without an injected fault? */
 static bool has_device(void) {
     session s;
     bool found = start(&s, NULL) == GK_OK;
@@ -79,12 +80,12 @@ static int test_fault(const char *wanted_status, const char *wanted_text) {
     char fault[64];
     gk_text(fault, sizeof fault, "%s", getenv("GK_OPENCL_FAULT") ? getenv("GK_OPENCL_FAULT") : "");
     unsetenv("GK_OPENCL_FAULT");
-    /* A loader that lacks a function has no device in any case. */
+    /* A loader that lacks a function never has a device. */
     if (strcmp(fault, "without-fill") != 0 && !has_device()) return 3;
     setenv("GK_OPENCL_FAULT", fault, 1);
     session s;
     gk_status status = start(&s, NULL);
-    /* From here the faults of running devices strike. */
+    /* Faults of running devices start here. */
     if (status == GK_OK) setenv("GK_OPENCL_FAULT_NOW", "1", 1);
     if (status == GK_OK) status = work(&s);
     bool right = strcmp(gk_status_text(status), wanted_status) == 0 && strstr(s.text, wanted_text) != NULL;
@@ -101,7 +102,7 @@ static int test_fault(const char *wanted_status, const char *wanted_text) {
 
 /* ---- the cache ---- */
 
-/* The one cache file in the folder; counts everything that is there. */
+/* Finds the cache file in the folder; returns the number of files there. */
 static int find_file(const char *folder, char *path, size_t capacity) {
     int count = 0;
     DIR *all = opendir(folder);
@@ -120,13 +121,13 @@ static long file_bytes(const char *path) {
     return stat(path, &info) == 0 ? (long)info.st_size : -1;
 }
 
-/* Another one whenever the file is replaced. */
+/* Changes whenever the file is replaced. */
 static unsigned long file_id(const char *path) {
     struct stat info;
     return stat(path, &info) == 0 ? (unsigned long)info.st_ino : 0;
 }
 
-/* Its size may change: some drivers put in what they have compiled besides. */
+/* Its size may change: some drivers add further compiled code. */
 static bool is_whole(const char *path) {
     uint64_t bytes;
     uint8_t *data = gk_cache_read(path, "GKCLPC01", &bytes);
@@ -149,7 +150,7 @@ static bool run_with(const char *folder, const char *what) {
     return status == GK_OK;
 }
 
-/* Changes bytes of the file and makes its checksum right again: what another driver or an attacker could have left. */
+/* Changes bytes of the file and updates its checksum: what another driver or an attacker could have written. */
 static bool rewrite(const char *path, uint64_t offset, uint64_t bytes) {
     uint64_t size = 0;
     uint8_t *data = gk_cache_read(path, "GKCLPC01", &size);
@@ -160,7 +161,7 @@ static bool rewrite(const char *path, uint64_t offset, uint64_t bytes) {
     return done;
 }
 
-/* Where the bytes of the driver start in a file with one entry: after the owner and the head of the entry. */
+/* Offset of the driver's bytes in a file with one entry: after the owner and the header of the entry. */
 static uint64_t first_binary(void) { return sizeof(char[512]) + sizeof(uint64_t) + 9 * sizeof(uint32_t) + 4 + sizeof(uint64_t); }
 
 static int test_cache(const char *folder) {
@@ -172,7 +173,7 @@ static int test_cache(const char *folder) {
     long bytes = file_bytes(path);
     unsigned long id = file_id(path);
     right = right && bytes > 24 && run_with(folder, "second start") && file_id(path) == id; /* nothing was compiled */
-    /* Each kind of damage is ignored, and the file is whole again afterwards. */
+    /* Every kind of damage is ignored, and the file is valid again afterwards. */
     right = right && truncate(path, bytes / 2) == 0 && run_with(folder, "cut in half") && is_whole(path);
     right = right && truncate(path, 0) == 0 && run_with(folder, "empty") && is_whole(path);
     right = right && overwrite(path, bytes - 1, "\x5a", 1) && run_with(folder, "last byte changed") && is_whole(path);
@@ -180,14 +181,14 @@ static int test_cache(const char *folder) {
     right = right && overwrite(path, 8, "\xff\xff\xff\xff\xff\xff\xff\xff", 8) && run_with(folder, "huge length");
     right = right && is_whole(path) && find_file(folder, path, sizeof path) == 1;
     right = right && rewrite(path, 0, 8) && run_with(folder, "of another driver") && is_whole(path);
-    right = right && rewrite(path, first_binary(), 64) && run_with(folder, "with a binary that is none");
+    right = right && rewrite(path, first_binary(), 64) && run_with(folder, "with an invalid binary");
     right = right && rewrite(path, first_binary() - 8, 8);
     id = file_id(path);
     right = right && run_with(folder, "with an entry that is too long");
     right = right && is_whole(path) && file_id(path) != id;
     gk_text(missing, sizeof missing, "%s/none/of/these", folder);
-    right = right && run_with(missing, "folder that is not there");
-    if (!right) printf("FAILED: `%s` is not whole (%ld bytes)\n", path, file_bytes(path));
+    right = right && run_with(missing, "missing folder");
+    if (!right) printf("FAILED: `%s` is not a valid cache file (%ld bytes)\n", path, file_bytes(path));
     return right ? 0 : 1;
 }
 

@@ -1,8 +1,8 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
-// One workgroup per row: the lowest index of the largest key. n: columns, rows.
-// As many as the host's GKV_MAX_WORKGROUP.
+// One workgroup per row: the lowest index of the largest key. n: columns, rows. The arrays have the size of
+// GKV_MAX_WORKGROUP of the host.
 shared uint best_key[1024];
 shared uint best_index[1024];
 
@@ -28,7 +28,7 @@ void main() {
             if (self < half_size) {
                 uint k = best_key[self + half_size];
                 uint i = best_index[self + half_size];
-                // An invocation without elements has key 0 and the highest index: it loses every comparison.
+                // An invocation without elements has key 0 and the highest index, so it loses every comparison.
                 if (k > best_key[self] || (k == best_key[self] && i < best_index[self])) {
                     best_key[self] = k;
                     best_index[self] = i;

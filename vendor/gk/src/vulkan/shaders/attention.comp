@@ -2,20 +2,20 @@
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "cache.glsl"
-// Causal attention with online softmax. The queries that read one kv head are rows (t, q head of the group); a
-// workgroup takes QUERIES of them and one split of the positions, so keys and values are read once for all of them.
-// n: n_head, n_head_kv, rows (T), n_ctx, positions of a split, splits. f: scale.
-// One split: dst gets the result. Several: extra gets, for each (t, head, split), D sums, the maximum, the weight.
+// Causal attention with online softmax. The queries that read one kv head are rows (t, q head of the group). A
+// workgroup processes QUERIES of them and one split of the positions, so keys and values are read once for all of them.
+// n: n_head, n_head_kv, rows (T), n_ctx, positions of a split, splits. f: scale. With one split, dst gets the result;
+// with several, extra gets D sums, the maximum and the weight for each (t, head, split).
 layout(constant_id = 2) const uint CACHE_TYPE = 1;
-layout(constant_id = 3) const uint VECTOR = 4; // elements of one load: 4, or 1 where d_head is no multiple of 4
+layout(constant_id = 3) const uint VECTOR = 4; // elements per load: 4, or 1 if d_head is not a multiple of 4
 layout(constant_id = 4) const uint D = 64;     // d_head
 layout(constant_id = 5) const uint QUERIES = 4;
-layout(constant_id = 6) const uint THREADS = 128; // the workgroup size again, for the size of arrays
+layout(constant_id = 6) const uint THREADS = 128; // the workgroup size again, as an array size
 
 const uint D_VECTORS = D / VECTOR;
 const float LOWEST = -3.0e38;
 
-shared float query[QUERIES * D]; // and the sums of all groups at the end
+shared float query[QUERIES * D]; // and at the end the sums of all groups
 shared float score[QUERIES * THREADS];
 shared float row_max[QUERIES];
 shared float row_sum[QUERIES];
@@ -38,7 +38,7 @@ vec4 load_query(uint index) {
     return vec4(query[index], 0.0, 0.0, 0.0);
 }
 
-// Turns the scores of a block of positions into weights and moves the running maximum and sum of each row.
+// Turns the scores of a block of positions into weights and updates the running maximum and sum of each row.
 void softmax_rows() {
     for (uint r = gl_SubgroupID; r < QUERIES; r += gl_NumSubgroups) {
         float largest = LOWEST;
@@ -74,7 +74,7 @@ void main() {
     uint split = gl_WorkGroupID.z;
     uint splits = p.n[5];
     uint pos = Step(p.step).pos;
-    uint visible = pos + (min(first_row + QUERIES, rows) - 1u) / group + 1u; // to the last row
+    uint visible = pos + (min(first_row + QUERIES, rows) - 1u) / group + 1u; // positions visible to the last row
     uint begin = split * p.n[4];
     if (begin >= visible) return;
     uint end = min(visible, begin + p.n[4]);
@@ -127,7 +127,7 @@ void main() {
         barrier();
     }
 
-    // Add the groups one after the other: the order is fixed.
+    // Add the groups one after the other, in a fixed order.
     for (uint g = 0u; g < value_groups; g++) {
         if (g == my_group) {
             [[unroll]] for (uint r = 0u; r < QUERIES; r++) {

@@ -1,7 +1,8 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
-// Joins the splits of attention.comp; one workgroup per (t, head). n: n_head, d_head, rows, positions of a split, splits.
+// Combines the splits of attention.comp; one workgroup per (t, head). n: n_head, d_head, rows, positions of a split,
+// splits.
 void main() {
     uint n_head = p.n[0];
     uint d = p.n[1];

@@ -1,5 +1,5 @@
-// What every kernel shares: the push constants (host twin: gkv_push in vulkan.h), typed device addresses,
-// the step block, reductions over a workgroup, and f16 without 16-bit arithmetic.
+// Shared by all kernels: the push constants (must match gkv_push in vulkan.h), typed device addresses, the step block,
+// reductions over a workgroup, and f16 without 16-bit arithmetic.
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_EXT_shader_16bit_storage : require
@@ -7,8 +7,8 @@
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_basic : require
 
-// Specialisation: 0 = workgroup size, 1 = subgroup size, 2.. = the kernel's own. The host asks for exactly this
-// subgroup size where the device lets it choose.
+// Specialisation constants: 0 = workgroup size, 1 = subgroup size, 2.. = for each kernel. The host requests exactly
+// this subgroup size if the device supports it.
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint SUBGROUP = 32;
 
@@ -34,8 +34,8 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer Step { uint
 // Addresses are 64-bit sums; the index inside one row stays below 2^31.
 Floats floats(uint64_t base, uint64_t element) { return Floats(base + element * 4); }
 
-// 8 and 16 bytes at once. As 64-bit words, because llvmpipe loads one component of one invocation at a time, and half
-// as many components are twice as fast; for a GPU it is the same load.
+// 8 and 16 bytes at once, as 64-bit words: llvmpipe loads one component of one invocation at a time, so half as many
+// components are twice as fast; on a GPU the load is the same.
 uvec2 load_8_bytes(uint64_t base, uint index) { return unpackUint2x32(Longs(base).v[index]); }
 uvec4 load_16_bytes(uint64_t base, uint index) {
     u64vec2 words = LongPairs(base).v[index];
@@ -47,7 +47,7 @@ uint lane() { return gl_SubgroupInvocationID; }
 // Rows of this run for an operand of `rows` rows.
 uint live_rows(uint rows) { return min(rows, Step(p.step).n_tok); }
 
-// ---- f16: exact for every bit pattern, whatever the device does with denormals ----
+// ---- f16: exact for every bit pattern, however the device handles denormals ----
 
 float half_to_float(uint h) {
     uint sign = (h & 0x8000u) << 16;
@@ -58,7 +58,7 @@ float half_to_float(uint h) {
     return uintBitsToFloat(sign | ((exponent + 112u) << 23) | (mantissa << 13));
 }
 
-// To nearest, ties to even; NaN stays NaN. The conversion instruction may round either way in Vulkan.
+// To nearest, ties to even; NaN stays NaN. Vulkan does not define the rounding of the conversion instruction.
 uint float_to_half(float value) {
     uint bits = floatBitsToUint(value);
     uint sign = (bits >> 16) & 0x8000u;
@@ -94,7 +94,7 @@ vec4 unsigned_bytes_to_floats(uint word) {
 
 // ---- reductions over the workgroup; every invocation gets the result, and the order is fixed ----
 
-shared float group_partial[32]; // workgroup size / subgroup size; the host keeps the quotient <= 32
+shared float group_partial[32]; // workgroup size / subgroup size, which the host limits to 32
 
 float group_sum(float value) {
     value = subgroupAdd(value);

@@ -1,7 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
-// dst = a, f32 or f16 on either side; equal types keep every bit. n: columns, rows.
+// dst = a, each of them f32 or f16; equal types keep every bit. n: columns, rows.
 layout(constant_id = 2) const uint DST_TYPE = 0;
 layout(constant_id = 3) const uint SRC_TYPE = 0;
 
@@ -19,7 +19,7 @@ void main() {
                 uint half_bits = SRC_TYPE == TYPE_F16 ? uint(Halves(src).v[i]) : float_to_half(Floats(src).v[i]);
                 Halves(dst).v[i] = uint16_t(half_bits);
             } else {
-                // Through integers: a float load may flush a denormal.
+                // As integers: a float load may flush a denormal.
                 Uints(dst).v[i] = SRC_TYPE == TYPE_F16 ? floatBitsToUint(load_half(src, i)) : Uints(src).v[i];
             }
         }

@@ -1,4 +1,4 @@
-// Products of four signed bytes by four, added up. By its number in SPIR-V: glslc of 2023 does not know
+// Dot product of four signed bytes. Uses the SPIR-V opcode because glslc of 2023 does not support
 // GL_EXT_integer_dot_product. Capabilities: DotProductInput4x8BitPacked, DotProduct.
 #extension GL_EXT_spirv_intrinsics : require
 

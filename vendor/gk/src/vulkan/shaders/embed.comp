@@ -2,7 +2,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "weight.glsl"
-// dst[t] = row b[t] of the weight a; an invocation does four elements at a time. n: n_embd, n_vocab, T.
+// dst[t] = row b[t] of the weight a; an invocation computes four elements at a time. n: n_embd, n_vocab, T.
 
 void main() {
     uint columns = p.n[0];

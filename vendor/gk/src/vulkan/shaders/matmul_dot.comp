@@ -5,13 +5,14 @@
 #include "matmul.glsl"
 #include "rounded.glsl"
 #include "dot.glsl"
-// dst[t][r] = sum a[r][k] b[t][k] for many t and block types, b rounded by round.comp: integer products of 32 elements, then
-// scales. A workgroup of 256 computes 64 rows x 16 * COLUMNS tokens; slices of 32 k go through shared memory.
+// dst[t][r] = sum a[r][k] b[t][k] for many t and block types, with b rounded by round.comp: integer products of 32
+// elements, then scales. A workgroup of 256 computes 64 rows x 16 * COLUMNS tokens; slices of 32 k go through shared
+// memory.
 layout(constant_id = 4) const uint COLUMNS = 4; // tokens of one invocation: 2 or 4
 
 const uint BLOCK_ROWS = 64, QUADS_OF_BLOCK = 8;
 const uint BLOCK_COLUMNS = 16 * COLUMNS;
-const uint PARTS = WEIGHT_TYPE == TYPE_Q6_K ? 2 : 1; // of a block that have a scale each
+const uint PARTS = WEIGHT_TYPE == TYPE_Q6_K ? 2 : 1; // parts of a block with separate scales
 const uint QUADS_OF_PART = QUADS_OF_BLOCK / PARTS;
 shared uvec4 weights[QUADS_OF_BLOCK][BLOCK_ROWS / 4 + 1]; // four rows side by side; padded against bank conflicts
 shared vec4 scales[PARTS][BLOCK_ROWS / 4];
@@ -19,7 +20,7 @@ shared vec4 minimums[BLOCK_ROWS / 4];
 shared uint tokens[QUADS_OF_BLOCK][BLOCK_COLUMNS + 4];
 shared vec2 factors[BLOCK_COLUMNS];
 
-// Two quads each, and the first of four invocations what belongs to the whole block. What is outside is zeros.
+// Each invocation loads two quads, and the first of four also loads the data of the block. Elements outside are zero.
 void load_weights(uint slot, uint row, uint n_out, uint pair, uint block, uint k) {
     uvec2 quads = uvec2(0u);
     if (row < n_out) quads = load_byte_quads(row, block, pair, k);
@@ -45,7 +46,7 @@ void load_tokens(uint slot, uint token, uint live, uint pair, uint block) {
     if (pair == 0u) factors[slot] = token < live ? rounded_factors(token).v[block] : vec2(0.0);
 }
 
-// The block in shared memory: rows row_quad * 4 .. + 3 by tokens column .. + COLUMNS - 1.
+// Multiplies the block in shared memory: rows row_quad * 4 .. + 3 by tokens column .. + COLUMNS - 1.
 void multiply(uint row_quad, uint column, inout vec4 sum[COLUMNS]) {
     [[unroll]] for (uint part = 0u; part < PARTS; part++) {
         ivec4 products[COLUMNS];

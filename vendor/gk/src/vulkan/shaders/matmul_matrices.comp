@@ -5,13 +5,14 @@
 #include "matmul.glsl"
 #include "narrowed.glsl"
 #include "matrices.glsl"
-// dst[t][r] = sum a[r][k] b[t][k] for many t and f16 weights, b rounded by narrow.comp. A workgroup of four subgroups computes
-// 64 rows x 64 tokens, each subgroup a quarter as 2 x 2 matrices; slices of 32 k go through shared memory.
+// dst[t][r] = sum a[r][k] b[t][k] for many t and f16 weights, with b rounded by narrow.comp. A workgroup of four
+// subgroups computes 64 rows x 64 tokens, each subgroup a quarter as 2 x 2 matrices; slices of 32 k go through shared
+// memory.
 
-const uint BLOCK = 64, PIECES = BLOCK_K / 8; // of 8 halves, in a row of a slice
+const uint BLOCK = 64, PIECES = BLOCK_K / 8; // PIECES of 8 halves in a row of a slice
 shared float results[4 * 256];
 
-// Row `slot` of a slice, 8 of its elements.
+// Stores 8 elements of row `slot` of a slice.
 #define KEEP(array, slot, part, bits) \
     [[unroll]] for (uint i = 0u; i < 4u; i++) array[(slot) * PITCH + (part) * 4u + i] = pair_of(bits[i])
 

@@ -1,8 +1,8 @@
-// 16 x 16 matrices that a subgroup holds together, multiplied by an instruction of the device, out of the shared arrays
-// `weights` and `tokens`: rows of PITCH pairs of halves. With EMULATE_MATRICES, for tests only, the same in plain GLSL.
+// 16 x 16 matrices distributed over a subgroup, multiplied by a device instruction from the shared arrays `weights` and
+// `tokens`: rows of PITCH pairs of halves. With EMULATE_MATRICES, for tests only, the same in plain GLSL.
 #ifdef EMULATE_MATRICES
 #define PAIR uint
-#define WEIGHT_MATRIX uint // where it begins: elements are read when it is multiplied
+#define WEIGHT_MATRIX uint // start of the matrix: its elements are read when it is multiplied
 #define TOKEN_MATRIX uint
 struct SumMatrix {
     float v[256 / SUBGROUP]; // elements lane, lane + SUBGROUP, ... with 16 rows side by side
@@ -41,7 +41,7 @@ shared PAIR tokens[64 * PITCH];
 void multiply_add(inout SumMatrix sum, uint a, uint b) {
     [[dont_unroll]] for (uint i = 0u; i < 256u / SUBGROUP; i++) {
         uint element = lane() + i * SUBGROUP;
-        [[unroll]] for (uint k = 0u; k < 8u; k++) // llvmpipe ends a shader after 65,535 turns of its loops
+        [[unroll]] for (uint k = 0u; k < 8u; k++) // llvmpipe ends a shader after 65,535 loop iterations
             sum.v[i] += dot(unpackHalf2x16(weights[a + element % 16u * PITCH + k]), unpackHalf2x16(tokens[b + element / 16u * PITCH + k]));
     }
 }

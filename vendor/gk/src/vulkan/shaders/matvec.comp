@@ -3,9 +3,9 @@
 #include "common.glsl"
 #include "weight.glsl"
 #include "matmul.glsl"
-// dst[t][r] = sum a[r][k] b[t][k] for few t: a subgroup owns ROWS rows of the weight and COLUMNS tokens, its
-// invocations stride over k, and each weight is read once for all of these tokens. n: k, n_out, rows of b.
-// Of two weights (gate_up; extra: the second) it owns ROWS rows each, and dst = silu(a's sum) * the second's sum.
+// dst[t][r] = sum a[r][k] b[t][k] for few t: a subgroup processes ROWS rows of the weight and COLUMNS tokens, its
+// invocations stride over k, and each weight is read once for all of these tokens. n: k, n_out, rows of b. With two
+// weights (gate_up; extra: the second) it processes ROWS rows of each, and dst = silu(sum of a) * sum of the second.
 layout(constant_id = 4) const uint ROWS = 2;
 layout(constant_id = 5) const uint COLUMNS = 1;
 layout(constant_id = 6) const uint WEIGHTS = 1;

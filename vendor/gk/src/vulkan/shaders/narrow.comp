@@ -3,8 +3,8 @@
 #include "common.glsl"
 #include "weight.glsl"
 #include "narrowed.glsl"
-// Rounds b to f16. A workgroup takes a row and brings its largest element to 2^14 .. 2^15 by a power of two, so that nothing
-// passes the range of f16 and what is lost below it is 2^-28 of the largest.
+// Rounds b to f16. A workgroup scales a row by a power of two so that its largest element is in 2^14 .. 2^15: nothing
+// exceeds the range of f16, and values are lost only below 2^-28 of the largest.
 
 const uint NOT_FINITE = 0x7f800000u, NOT_A_NUMBER = 0x7fc00000u;
 
@@ -26,7 +26,7 @@ void narrow_row(uint row, uint k) {
         if (i < k) x = load_vec4(source, i, k) * scale;
         halves.v[i / 4u] = uvec2(float_to_half(x.x) | float_to_half(x.y) << 16, float_to_half(x.z) | float_to_half(x.w) << 16);
     }
-    /* What is not finite makes NaN of its row. */
+    /* A row with a value that is not finite becomes NaN. */
     if (gl_LocalInvocationID.x == 0u) Uints(p.extra).v[row] = largest >= NOT_FINITE ? NOT_A_NUMBER : (exponent - 14u) << 23;
 }
 

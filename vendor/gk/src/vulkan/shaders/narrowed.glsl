@@ -1,5 +1,5 @@
-// Activations as f16 in the scratch memory of a matmul: a factor for each row, then rows of halves, padded by zeros to whole
-// slices of 32. Written by narrow.comp, read by matmul_matrices.comp; n of both: k, n_out, rows of b.
+// Activations as f16 in the scratch memory of a matmul: a factor for each row, then rows of halves, padded with zeros
+// to complete slices of 32. Written by narrow.comp, read by matmul_matrices.comp; n of both: k, n_out, rows of b.
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer WordPairs { uvec2 v[]; };
 
 uint narrowed_width() { return (p.n[0] + 31u) / 32u * 32u; }

@@ -1,8 +1,8 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
-// Rotates pairs of each head and copies the rest. One item is one pair or one element that is copied.
-// n: n_head, d_head, n_rot, rows.
+// Rotates pairs of each head and copies the rest. One item is a pair or one copied element. n: n_head, d_head, n_rot,
+// rows.
 void main() {
     uint d_head = p.n[1];
     uint n_rot = p.n[2];

@@ -2,8 +2,9 @@
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "cache.glsl"
-// rope.comp and kv_write.comp in one: rows of a (keys) go rotated, and of b (values) as they are, into the caches dst and c.
-// extra: the rope table. One item is a pair of both, or one element of each. n: n_head_kv, d_head, n_rot, rows, n_ctx, row stride of the table.
+// rope.comp and kv_write.comp in one: stores rotated rows of a (keys) and unchanged rows of b (values) into the caches
+// dst and c. extra: the rope table. One item is a pair of both, or one element of each. n: n_head_kv, d_head, n_rot,
+// rows, n_ctx, row stride of the table.
 layout(constant_id = 2) const uint CACHE_TYPE = 1;
 layout(constant_id = 3) const uint VECTOR = 4;
 

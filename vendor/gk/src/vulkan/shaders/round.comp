@@ -3,10 +3,10 @@
 #include "common.glsl"
 #include "weight.glsl"
 #include "rounded.glsl"
-// Rounds b to int8 in blocks of 32, as the cpu backend does. One invocation takes one block.
+// Rounds b to int8 in blocks of 32, as the cpu backend does. One invocation rounds one block.
 
 const uint INFINITY = 0x7f800000u, NOT_A_NUMBER = 0x7fc00000u;
-const float SMALLEST = 1e-30; // a block of nothing larger is zeros: 127 / largest must stay finite
+const float SMALLEST = 1e-30; // a block without larger elements becomes zero: 127 / largest must stay finite
 
 uint pack(ivec4 quad) {
     uvec4 bytes = uvec4(quad) & 255u;
@@ -33,7 +33,7 @@ void round_block(uint row, uint block, uint k) {
     WordQuads quads = WordQuads(rounded_words(row));
     quads.v[block * 2u] = uvec4(words[0], words[1], words[2], words[3]);
     quads.v[block * 2u + 1u] = uvec4(words[4], words[5], words[6], words[7]);
-    float scale = bits < INFINITY ? largest / 127.0 : uintBitsToFloat(NOT_A_NUMBER); // what was NaN makes NaN
+    float scale = bits < INFINITY ? largest / 127.0 : uintBitsToFloat(NOT_A_NUMBER); // a block with NaN or infinity becomes NaN
     rounded_factors(row).v[block] = vec2(scale, scale * float(sums.x + sums.y + sums.z + sums.w));
 }
 

@@ -1,7 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
-// Ends a decode plan: hands the id on and moves the step block. n: elements of the history, 0 without one.
+// Ends a decode plan: passes the id on and advances the step block. n: elements of the history, 0 without one.
 void main() {
     if (gl_GlobalInvocationID.x != 0u) return;
     Step step = Step(p.step);

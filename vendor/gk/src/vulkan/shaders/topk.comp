@@ -1,10 +1,9 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
-// The k largest of each row, one workgroup per row. Every element has a key of its own, (order, ~index), so the
-// k largest keys are unique: a radix selection finds the smallest of them, 8 bits a pass, and k elements are then
-// ranked against each other. Counts are sums of integers, so the order of atomics does not show.
-// n: columns, rows, k.
+// The k largest elements of each row, one workgroup per row. Every element has a unique key, (order, ~index): a radix
+// selection finds the smallest of the k largest keys, 8 bits a pass, and the k elements are then ranked against each
+// other. Counts are integer sums, so the order of atomics does not matter. n: columns, rows, k.
 shared uint histogram[256];
 shared uint chosen_key[256];
 shared uint chosen_index[256];

@@ -1,21 +1,22 @@
-// Reads weights as weight_put lays them out (src/core/planes.h). The one place that knows the types: a piece is what one
-// invocation loads at once, 16 bytes of plane 0 with what belongs to them, and quads of elements come out of it.
+// Reads weights in the layout of weight_put (src/core/planes.h), for all types. A piece is what one invocation loads at
+// once: 16 bytes of plane 0 and the matching parts of the other planes; kernels read it in quads of elements.
 layout(constant_id = 2) const uint WEIGHT_TYPE = 0;
-// Rows of weights and activations are multiples of a piece and aligned: whole pieces are loaded. Always so for blocks.
+// Rows of weights and activations are multiples of a piece and aligned, so complete pieces are loaded. Always true for
+// blocks.
 layout(constant_id = 3) const uint ALIGNED = 1;
 
 const bool IS_HALVES = WEIGHT_TYPE == TYPE_F16 || WEIGHT_TYPE == TYPE_BF16;
-const uint QUADS = WEIGHT_TYPE == TYPE_F32 ? 1 : IS_HALVES ? 2 : WEIGHT_TYPE == TYPE_Q8_0 ? 4 : 8; // of a piece
+const uint QUADS = WEIGHT_TYPE == TYPE_F32 ? 1 : IS_HALVES ? 2 : WEIGHT_TYPE == TYPE_Q8_0 ? 4 : 8; // quads of a piece
 const uint CHUNK = QUADS * 4; // elements of a piece
 
 struct Piece {
     uvec4 bits;
-    uvec2 high;    // q6_k: two more bits of each element
-    vec2 scale;    // of the first and of the second half
-    float minimum; // q4_k: is subtracted
+    uvec2 high;    // q6_k: two more bits per element
+    vec2 scale;    // of the first and second half
+    float minimum; // q4_k: subtracted
 };
 
-// Address of the weight that is read; a kernel of two weights changes it.
+// Address of the weight to read; kernels with two weights change it.
 uint64_t weight_base = p.a;
 
 uint64_t plane(uint number) { return weight_base + uint64_t(p.n[4u + number]) * 64; }
@@ -28,7 +29,7 @@ vec4 load_vec4(uint64_t base, uint element, uint limit) {
     return value;
 }
 
-// Four elements of 16 bits; those at `limit` and after it are 0.
+// Four 16-bit elements; elements at `limit` and above are 0.
 uvec2 load_four_halves(uint64_t base, uint element, uint limit) {
     if (ALIGNED != 0u) return load_8_bytes(base, element / 4u);
     uvec2 bits = uvec2(0u);
@@ -76,7 +77,7 @@ Piece load_piece(uint row, uint chunk, uint k) {
     return w;
 }
 
-// Quad `quad` of a block: `word` has its four bytes, or its four nibbles and those of the quad 16 elements further.
+// Quad `quad` of a block: `word` has its four bytes, or its four nibbles and those of the quad 16 elements later.
 vec4 block_quad(Piece w, uint word, uint quad) {
     if (WEIGHT_TYPE == TYPE_Q8_0) return w.scale.x * bytes_to_floats(word);
     word = (quad < 4u ? word : word >> 4) & 0x0f0f0f0fu;
@@ -86,8 +87,8 @@ vec4 block_quad(Piece w, uint word, uint quad) {
     return (quad < 4u ? w.scale.x : w.scale.y) * (unsigned_bytes_to_floats(word) - 32.0);
 }
 
-// Two of the eight quads that 32 neighbouring elements of a block type are, `pair` and `pair` + 4 of block `block`: signed
-// bytes, their scale left out, and q4_k's minimum too.
+// Two of the eight quads of 32 neighbouring elements of a block type, `pair` and `pair` + 4 of block `block`: signed
+// bytes, without their scale and without q4_k's minimum.
 uvec2 load_byte_quads(uint row, uint block, uint pair, uint k) {
     uint64_t first = uint64_t(row) * k;
     if (WEIGHT_TYPE == TYPE_Q8_0) {
@@ -118,7 +119,7 @@ vec4 piece_quad(Piece w, uint quad) {
     return block_quad(w, w.bits[quad % 4u], quad);
 }
 
-// Four neighbouring elements of a row, `element` a multiple of 4, without the rest of their piece.
+// Four neighbouring elements of a row, without the rest of their piece. `element` is a multiple of 4.
 vec4 load_weight_quad(uint row, uint element, uint k) {
     uint64_t first = uint64_t(row) * k;
     if (WEIGHT_TYPE == TYPE_F32) return load_vec4(weight_base + first * 4, element, k);

@@ -1,7 +1,7 @@
-/* A libvulkan.so.1 for tests: passes everything on to the real loader (GK_VULKAN_REAL_LOADER) but the one thing that
- * GK_VULKAN_FAULT names, which fails in the way a broken or old driver does. With `gpu` and `gpu-no-dot` nothing fails: a device
- * says of itself that it is a discrete GPU, with fast integer dot products or without, so that llvmpipe runs their kernels. With
- * `gpu-bad-dot` those products are wrong: they take bytes for unsigned. */
+/* A libvulkan.so.1 for tests: forwards everything to the real loader (GK_VULKAN_REAL_LOADER) except for the fault
+ * that GK_VULKAN_FAULT names, which fails like a broken or old driver. With `gpu` and `gpu-no-dot` nothing fails: a
+ * device claims to be a discrete GPU, with or without fast integer dot products, so that llvmpipe runs their
+ * kernels. With `gpu-bad-dot` those products are wrong: they treat bytes as unsigned. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 static PFN_vkGetInstanceProcAddr real_instance_proc;
 static PFN_vkGetDeviceProcAddr real_device_proc;
-static VkInstance instance; /* one at a time is enough here */
+static VkInstance instance; /* a single instance is enough here */
 
 static int fault(const char *name) {
     const char *wanted = getenv("GK_VULKAN_FAULT");
@@ -106,7 +106,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL no_pipeline(VkDevice device, VkPipelineCac
     return real_pipelines(device, cache, count, info, a, out);
 }
 
-/* Each OpSDot becomes OpUDot. */
+/* Replaces each OpSDot by OpUDot. */
 static VKAPI_ATTR VkResult VKAPI_CALL bad_dot(VkDevice device, const VkShaderModuleCreateInfo *info, const VkAllocationCallbacks *a,
                                               VkShaderModule *out) {
     enum { HEADER_WORDS = 5, OP_S_DOT = 4450, OP_U_DOT = 4451 };

@@ -1,11 +1,12 @@
-/* gk-vulkan-test: what gk-test can't see, because it is about drivers that fail and about files.
+/* gk-vulkan-test: what gk-test can't test, because it concerns failing drivers and files.
  *
- * gk-vulkan-test fault STATUS TEXT   runs a small plan; the first failure must have this status and contain TEXT.
- *                                    The fault itself comes from faulty_loader.c through the environment.
- * gk-vulkan-test cache FOLDER        the pipeline cache: written, read, and ignored when it is damaged.
- * gk-vulkan-test rounding TYPE yes|no  does a matmul of many tokens with weights of TYPE (q8_0, f16) round its activations, as
- *                                    integer dot products and cooperative matrices want it? Never with few tokens, and never on
- *                                    a device that was opened with GK_OPEN_EXACT.
+ *   gk-vulkan-test fault STATUS TEXT   runs a small plan; the first failure must have this status and contain TEXT.
+ *                                      faulty_loader.c injects the fault, selected by the environment.
+ *   gk-vulkan-test cache FOLDER        the pipeline cache: written, read, and ignored when damaged.
+ *   gk-vulkan-test rounding TYPE yes|no  does a matmul of many tokens with weights of TYPE (q8_0, f16) round its activations, as
+ *                                      integer dot products and cooperative matrices require? Never with few tokens, and never
+ *                                      on a device that was opened with GK_OPEN_EXACT.
+ *
  * Exit code: 0 passed, 1 failed, 2 usage, 3 no device. */
 #include <dirent.h>
 #include <stdio.h>
@@ -73,7 +74,7 @@ static void stop(session *s) {
     s->backend->close(s->device);
 }
 
-/* Is there a device that works when nothing is made to fail? */
+/* Is there a device that works without an injected fault? */
 static bool has_device(void) {
     session s;
     bool found = start(&s, NULL) == GK_OK;
@@ -90,7 +91,7 @@ static int test_fault(const char *wanted_status, const char *wanted_text) {
     setenv("GK_VULKAN_FAULT", fault, 1);
     session s;
     gk_status status = start(&s, NULL);
-    /* From here the faults of running devices strike. */
+    /* Faults of running devices start here. */
     if (status == GK_OK) setenv("GK_VULKAN_FAULT_NOW", "1", 1);
     if (status == GK_OK) status = work(&s);
     bool right = strcmp(gk_status_text(status), wanted_status) == 0 && strstr(s.text, wanted_text) != NULL;
@@ -107,7 +108,7 @@ static int test_fault(const char *wanted_status, const char *wanted_text) {
 
 /* ---- the cache ---- */
 
-/* The one cache file in the folder; counts everything that is there. */
+/* Finds the cache file in the folder; returns the number of files there. */
 static int find_file(const char *folder, char *path, size_t capacity) {
     int count = 0;
     DIR *all = opendir(folder);
@@ -149,7 +150,7 @@ static int test_cache(const char *folder) {
     bool right = run_with(folder, "first start") && find_file(folder, path, sizeof path) == 1;
     long bytes = file_bytes(path);
     right = right && bytes > 24 && run_with(folder, "second start");
-    /* Each kind of damage is ignored, and the file is whole again afterwards. */
+    /* Every kind of damage is ignored, and the file is valid again afterwards. */
     right = right && truncate(path, bytes / 2) == 0 && run_with(folder, "cut in half") && file_bytes(path) == bytes;
     right = right && truncate(path, 0) == 0 && run_with(folder, "empty") && file_bytes(path) == bytes;
     right = right && overwrite(path, bytes - 1, "\x5a", 1) && run_with(folder, "last byte changed");
@@ -157,15 +158,15 @@ static int test_cache(const char *folder) {
     right = right && overwrite(path, 8, "\xff\xff\xff\xff\xff\xff\xff\xff", 8) && run_with(folder, "huge length");
     right = right && file_bytes(path) == bytes && find_file(folder, path, sizeof path) == 1;
     gk_text(missing, sizeof missing, "%s/none/of/these", folder);
-    right = right && run_with(missing, "folder that is not there");
+    right = right && run_with(missing, "missing folder");
     if (!right) printf("FAILED: `%s` has %ld bytes, expected %ld\n", path, file_bytes(path), bytes);
     return right ? 0 : 1;
 }
 
 /* ---- rounding ---- */
 
-/* A row of weights that is 1 at element 1, and activations of which that one shows a rounding: 0.25 is lost in steps of
- * 100 / 127, and the last bit of 1 + 2^-12 in f16. */
+/* A row of weights that is 1 at element 1, and activations in which this element shows a rounding: 0.25 is lost in
+ * steps of 100 / 127, as is the last bit of 1 + 2^-12 in f16. */
 typedef struct rounding_case {
     uint32_t type;
     unsigned char row[64];

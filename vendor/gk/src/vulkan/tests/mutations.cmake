@@ -1,6 +1,7 @@
-# cmake -DSOURCE=<vendor/gk> -DWORK=<folder> -DLOADER=<libvulkan.so.1> [-DGENERATOR=<name>] -P mutations.cmake
-# Does the suite notice broken kernels with integer dot products and with cooperative matrices? Copies the sources, breaks one thing at a time, and fails
-# unless gk-test fails on a device that calls itself a GPU with such products (faulty_loader.c).
+#   cmake -DSOURCE=<vendor/gk> -DWORK=<folder> -DLOADER=<libvulkan.so.1> [-DGENERATOR=<name>] -P mutations.cmake
+# Checks that the suite detects broken kernels with integer dot products and with cooperative matrices. Copies the
+# sources, breaks one thing at a time, and fails unless gk-test fails on a device that claims to be a GPU with such
+# products (faulty_loader.c).
 cmake_minimum_required(VERSION 3.24)
 foreach(variable IN ITEMS SOURCE WORK LOADER)
   if(NOT ${variable})
@@ -22,7 +23,7 @@ function(run what)
   endif()
 endfunction()
 
-# suite(<part> <output variable>): 0 if it passes, and if the products are used at all: wrong ones are refused by the trial.
+# suite(<part> <output variable>): 0 if it passes and the products are used at all: the trial rejects wrong ones.
 function(suite part output)
   set(environment "LD_LIBRARY_PATH=${WORK}/build/src/vulkan/tests/faulty" GK_VULKAN_FAULT=gpu "GK_VULKAN_REAL_LOADER=${LOADER}")
   set(code 0)
@@ -46,7 +47,7 @@ run("building" "${CMAKE_COMMAND}" --build "${WORK}/build")
 foreach(part IN ITEMS matmul fused plans)
   suite(${part} code)
   if(code EQUAL 3)
-    message(STATUS "skipped: there is no device")
+    message(STATUS "skipped: no device")
     return()
   elseif(NOT code EQUAL 0)
     message(FATAL_ERROR "mutations: the ${part} part fails without a mutation")
@@ -100,7 +101,7 @@ mutate(shaders/matmul_dot.comp matmul "block < k / 32u; block++" "block + 1u < k
 mutate(shaders/matmul_dot.comp matmul "if (row < n_out) quads" "if (row + 1u < n_out) quads")
 mutate(shaders/matmul_dot.comp matmul "block * (32u / CHUNK)" "block")
 mutate(shaders/matmul_dot.comp matmul "words.v[block * 8u + 4u + pair]" "words.v[block * 8u + 4u]")
-# The host: what is rounded already.
+# The host: what is already rounded.
 mutate(plan.c plans "same_rows(rounded->source, &op->b)" "rounded->source != &op->b")
 mutate(plan.c plans "if (collide(&source, &ranges[n])) return false;" "(void)source;")
 

@@ -1,4 +1,4 @@
-// The contract of the kernels.
+// The interface of the kernels.
 #ifndef @NAME@_KERNELS_H
 #define @NAME@_KERNELS_H
 

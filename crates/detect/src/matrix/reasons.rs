@@ -1,0 +1,103 @@
+//! Creates reasons from the texts in toolkit descriptions, and selects table entries by distribution.
+
+use gpubuild_core::template;
+use gpubuild_host::Os;
+
+use super::Reason;
+use crate::diagnostic::DiagnosticId;
+use crate::facts::Facts;
+use crate::toolkit::description::Description;
+use crate::toolkit::{Catalogue, Inventory};
+
+/// The input of every rule.
+#[derive(Clone, Copy)]
+pub(super) struct RuleInput<'a> {
+    pub(super) facts: &'a Facts,
+    pub(super) inventory: &'a Inventory,
+    pub(super) catalogue: &'a Catalogue,
+}
+
+impl RuleInput<'_> {
+    pub(super) fn os(&self) -> Os {
+        self.facts.platform.os
+    }
+
+    pub(super) fn in_container(&self) -> bool {
+        self.facts.container.is_some()
+    }
+
+    /// Creates a reason with the text that a description has for its id. `values` replace the placeholders. A hint is omitted if one
+    /// of its placeholders has no value.
+    pub(super) fn reason(&self, id: DiagnosticId, about: &Description, values: &[(&str, String)]) -> Reason {
+        let texts = self.catalogue.reason(&id);
+        let value = |name: &str| {
+            let value = values.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone());
+            value.or_else(|| {
+                let commands = match name {
+                    "install" => &about.install,
+                    "install_driver" => &about.install_driver,
+                    _ => return None,
+                };
+                self.for_distribution(commands).or_else(|| Some(format!("install {}", about.name)))
+            })
+        };
+        let fill = |text: &str| template::fill(text, value);
+        let text =
+            texts.and_then(|texts| fill(&texts.text)).unwrap_or_else(|| format!("{}: {id}", about.name));
+        let hint = texts.and_then(|texts| fill(texts.hint.as_deref()?));
+        let values = values.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        Reason { id, text, hint, values, about: Some(about.id.clone()) }
+    }
+
+    /// The id of a problem in the family of a description. Falls back to a general id, because descriptions of users can have
+    /// families without findings.
+    pub(super) fn id(about: &Description, problem: &str, general: DiagnosticId) -> DiagnosticId {
+        DiagnosticId::find(&format!("{}.{problem}", about.family)).unwrap_or(general)
+    }
+
+    /// Selects the entry of an install table for this distribution.
+    pub(super) fn for_distribution(
+        &self,
+        table: &std::collections::BTreeMap<String, String>,
+    ) -> Option<String> {
+        for_distribution(self.facts, table).cloned()
+    }
+}
+
+/// Selects the entry of a table for the host's distribution: by release (`ubuntu-22.04`), name, package manager, then by the
+/// distributions that it derives from.
+#[must_use]
+pub fn for_distribution<'t, T>(
+    facts: &Facts,
+    table: &'t std::collections::BTreeMap<String, T>,
+) -> Option<&'t T> {
+    let distro = facts.distro.as_ref().map(|fact| &fact.value);
+    if let Some(found) = distro.and_then(|distro| table.get(&distro.label())) {
+        return Some(found);
+    }
+    let names = distro.into_iter().flat_map(|distro| std::iter::once(&distro.id).chain(&distro.like));
+    let fallback = match facts.platform.os {
+        Os::Windows => Some("winget"),
+        Os::Macos => Some("brew"),
+        Os::Linux => None,
+    };
+    names
+        .flat_map(|name| [Some(name.as_str()), package_manager(name)])
+        .chain([fallback])
+        .flatten()
+        .find_map(|key| table.get(key))
+}
+
+/// The package manager of a distribution by its `ID`.
+fn package_manager(id: &str) -> Option<&'static str> {
+    Some(match id {
+        "debian" | "ubuntu" | "linuxmint" | "pop" | "raspbian" | "kali" | "elementary" | "zorin" => "apt",
+        "fedora" | "rhel" | "centos" | "rocky" | "almalinux" | "ol" | "amzn" => "dnf",
+        "arch" | "manjaro" | "endeavouros" | "cachyos" => "pacman",
+        "suse" | "opensuse" | "opensuse-leap" | "opensuse-tumbleweed" | "sles" => "zypper",
+        "alpine" => "apk",
+        "windows" => "winget",
+        "macos" => "brew",
+        _ => return None,
+    })
+}

@@ -1,6 +1,0 @@
-//! Dockerfiles.
-
-pub mod check;
-pub mod model;
-pub mod parse;
-mod stage;

@@ -1,0 +1,246 @@
+//! The command line as clap parses and prints it: commands grouped by task, rare options under headings, an example for each
+//! command, and values that shells complete.
+
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+
+use clap::{Arg, Command, CommandFactory};
+use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::diagnostic;
+use gpubuild_detect::finding::Findings;
+
+use super::Arguments;
+use crate::new::Template;
+
+/// The commands by task, in the order of the help.
+pub(super) const GROUPS: [(&str, &[&str]); 4] = [
+    ("Look", &["detect", "doctor", "explain", "report", "host"]),
+    ("Build", &["new", "plan", "build", "run", "test", "bench", "link", "audit", "clean"]),
+    ("Ship", &["ci", "pack", "resolve", "install"]),
+    ("Maintain", &["toolkit", "venv", "cache", "completions", "man"]),
+];
+
+/// Options that are listed under a heading, in every command that has them. All others come first, as `Options`.
+const HEADINGS: [(&str, &[&str]); 6] = [
+    ("Toolkits", &["provision", "toolkit", "toolkits", "find_links", "lock", "wheels"]),
+    ("Compilation", &["cuda_archs", "linkage", "native", "launcher", "no_store", "timings"]),
+    (
+        "What to examine instead",
+        &["file", "binary", "log", "resolvers", "packages", "self_check", "list_checks"],
+    ),
+    ("Snapshots", &["save", "diff"]),
+    ("Trust", &["key", "name", "unsigned", "insecure_http"]),
+    ("Output", &["json", "format", "message_format", "output"]),
+];
+
+/// An example for each command; a test parses all of them.
+pub(super) const EXAMPLES: [(&[&str], &str); 31] = [
+    (&["detect"], "gpubuild detect --backends cuda,vulkan"),
+    (&["doctor"], "gpubuild doctor --backends cuda"),
+    (&["explain"], "gpubuild explain cuda.toolkit.missing"),
+    (&["report"], "gpubuild report issue.md"),
+    (&["host", "record"], "gpubuild host record laptop.toml"),
+    (&["new"], "gpubuild new my-kernels --template own-kernels"),
+    (&["plan"], "gpubuild plan --backends cuda --json"),
+    (&["build"], "gpubuild build --backends cuda,vulkan --run"),
+    (&["run"], "gpubuild run -- --help"),
+    (&["test"], "gpubuild test --backends cpu,vulkan"),
+    (&["bench"], "gpubuild bench --rounds 5 --svg bench.svg"),
+    (&["link"], "gpubuild link --format pkg-config"),
+    (&["audit"], "gpubuild audit --glibc 2.28 --cpu x86-64-v3"),
+    (&["clean"], "gpubuild clean --project examples/infer"),
+    (&["ci", "matrix"], "gpubuild ci matrix --format github"),
+    (&["ci", "init"], "gpubuild ci init --format gitlab"),
+    (&["ci", "run"], "gpubuild ci run cpu-ubuntu-24.04 --dry-run"),
+    (&["ci", "preflight"], "gpubuild ci preflight --backends cuda"),
+    (&["pack"], "gpubuild pack --out release --backends cpu,cuda"),
+    (&["resolve"], "gpubuild resolve --manifest release --explain"),
+    (&["install"], "gpubuild install --manifest release --to ~/.local/opt/infer"),
+    (&["toolkit", "install"], "gpubuild toolkit install cuda@13.0"),
+    (&["toolkit", "list"], "gpubuild toolkit list"),
+    (&["toolkit", "verify"], "gpubuild toolkit verify cuda"),
+    (&["toolkit", "remove"], "gpubuild toolkit remove cuda@13.0"),
+    (&["toolkit", "env"], "gpubuild toolkit env cuda"),
+    (&["venv"], "gpubuild venv .venv --check"),
+    (&["cache", "prune"], "gpubuild cache prune --older-than 30d"),
+    (&["cache", "explain"], "gpubuild cache explain"),
+    (&["completions"], "gpubuild completions bash"),
+    (&["man"], "gpubuild man --out man1"),
+];
+
+/// The command line with everything that derive macros cannot express.
+#[must_use]
+pub fn command_line() -> Command {
+    let command = Arguments::command();
+    let template = template(&command);
+    customized(command, &mut Vec::new()).help_template(template)
+}
+
+/// The layout of the main help: clap does not group commands.
+fn template(command: &Command) -> String {
+    let (heading, literal) = (command.get_styles().get_header(), command.get_styles().get_literal());
+    let mut groups = String::new();
+    for (group, names) in GROUPS {
+        let _ = write!(groups, "\n\n{heading}{group}:{heading:#}");
+        for name in names {
+            let about = command.find_subcommand(name).and_then(Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            let _ = write!(groups, "\n  {literal}{name:<13}{literal:#}{about}");
+        }
+    }
+    format!("{{about-with-newline}}\n{{usage-heading}} {{usage}}{groups}\n\n{{options}}{{after-help}}")
+}
+
+/// The command with headings, an example and completions, and so are its subcommands.
+fn customized(command: Command, path: &mut Vec<String>) -> Command {
+    let mut command = command.mut_args(customized_argument);
+    let example = EXAMPLES.iter().find(|(known, _)| known.iter().eq(path.iter()));
+    if let Some((_, example)) = example {
+        let heading = *command.get_styles().get_header();
+        command = command.after_help(format!("{heading}Example:{heading:#}\n  {example}"));
+    }
+    let names: Vec<String> = command.get_subcommands().map(|one| one.get_name().to_owned()).collect();
+    for name in names {
+        command = command.mut_subcommand(&name, |one| {
+            path.push(name.clone());
+            let one = customized(one, path);
+            path.pop();
+            one
+        });
+    }
+    command
+}
+
+fn customized_argument(argument: Arg) -> Arg {
+    let id = argument.get_id().as_str();
+    let heading = HEADINGS.iter().find(|(_, ids)| ids.contains(&id)).map(|(heading, _)| *heading);
+    let candidates = match id {
+        "what" => Some(ArgValueCandidates::new(explainable)),
+        "only" | "skip" | "allow" => Some(ArgValueCandidates::new(findings)),
+        "template" => Some(ArgValueCandidates::new(templates)),
+        _ => None,
+    };
+    let is_list_of_backends = id == "backends";
+    let argument = match heading {
+        Some(heading) => argument.help_heading(heading),
+        None => argument,
+    };
+    if is_list_of_backends {
+        return argument.add(ArgValueCompleter::new(backends));
+    }
+    match candidates {
+        Some(candidates) => argument.add(candidates),
+        None => argument,
+    }
+}
+
+/// The backends that continue a list.
+fn backends(current: &OsStr) -> Vec<CompletionCandidate> {
+    let current = current.to_string_lossy();
+    let (before, start) = current.rsplit_once(',').map_or(("", &*current), |(before, start)| (before, start));
+    let before = if before.is_empty() { String::new() } else { format!("{before},") };
+    let known = Backend::ALL.iter().map(|backend| backend.id()).chain(["auto", "all"]);
+    let known = known.filter(|id| id.starts_with(start));
+    known.map(|id| CompletionCandidate::new(format!("{before}{id}"))).collect()
+}
+
+fn findings() -> Vec<CompletionCandidate> {
+    let findings = Findings::embedded();
+    let entries = findings.families().iter().flat_map(|family| &family.findings);
+    entries.map(|(id, entry)| CompletionCandidate::new(id).help(Some(entry.title.clone().into()))).collect()
+}
+
+/// Backends, findings and errors.
+fn explainable() -> Vec<CompletionCandidate> {
+    let errors = diagnostic::errors().into_keys().map(CompletionCandidate::new);
+    let backends = Backend::ALL.iter().map(|backend| CompletionCandidate::new(backend.id()));
+    backends.chain(findings()).chain(errors).collect()
+}
+
+fn templates() -> Vec<CompletionCandidate> {
+    let candidate =
+        |one: &Template| CompletionCandidate::new(one.id).help(Some(one.about.title.clone().into()));
+    crate::new::templates().iter().map(candidate).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_lists_every_command_once() {
+        let command = command_line();
+        let mut known: Vec<&str> =
+            command.get_subcommands().filter(|one| !one.is_hide_set()).map(Command::get_name).collect();
+        let mut listed: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        known.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(listed, known);
+    }
+
+    #[test]
+    fn help_fits_80_columns() {
+        fn check(command: &mut Command, path: &str) {
+            let help = command.clone().term_width(80).render_long_help().to_string();
+            for line in help.lines() {
+                assert!(line.chars().count() <= 80, "{path}: {line}");
+            }
+            for one in command.get_subcommands_mut() {
+                let path = format!("{path} {}", one.get_name());
+                check(one, &path);
+            }
+        }
+        let mut command = command_line();
+        command.build();
+        check(&mut command, "gpubuild");
+    }
+
+    #[test]
+    fn every_command_has_an_example_that_parses() {
+        for (path, example) in EXAMPLES {
+            let arguments = example.split_whitespace();
+            let matches =
+                command_line().try_get_matches_from(arguments).unwrap_or_else(|error| panic!("{error}"));
+            let mut subcommands = Vec::new();
+            let mut current = &matches;
+            while let Some((name, below)) = current.subcommand() {
+                subcommands.push(name);
+                current = below;
+            }
+            assert_eq!(subcommands, path, "{example}");
+        }
+        let command = command_line();
+        for one in command.get_subcommands().filter(|one| !one.is_hide_set() && !one.has_subcommands()) {
+            assert!(
+                EXAMPLES.iter().any(|(path, _)| *path == [one.get_name()]),
+                "{} has no example",
+                one.get_name()
+            );
+        }
+    }
+
+    #[test]
+    fn lists_of_backends_are_completed() {
+        let complete = |text: &str| -> Vec<String> {
+            let candidates = backends(OsStr::new(text));
+            candidates.iter().map(|one| one.get_value().to_string_lossy().into_owned()).collect()
+        };
+        assert_eq!(complete("cuda,vu"), ["cuda,vulkan"]);
+        assert_eq!(complete("a"), ["auto", "all"]);
+        assert!(complete("cpu,x").is_empty());
+    }
+
+    #[test]
+    fn every_option_under_a_heading_exists() {
+        fn ids(command: &Command, known: &mut Vec<String>) {
+            known.extend(command.get_arguments().map(|argument| argument.get_id().to_string()));
+            command.get_subcommands().for_each(|one| ids(one, known));
+        }
+        let mut known = Vec::new();
+        ids(&Arguments::command(), &mut known);
+        for id in HEADINGS.iter().flat_map(|(_, ids)| ids.iter()) {
+            assert!(known.iter().any(|one| one == id), "no option `{id}`");
+        }
+    }
+}

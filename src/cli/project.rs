@@ -1,0 +1,35 @@
+//! The project and the backends that a command works on.
+
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::id;
+use gpubuild_host::HostInfo;
+use gpubuild_plan::plan::request::{self, BackendRequest};
+use gpubuild_plan::project::{self, Project, ProjectError};
+
+use super::{CommandContext, Exit, Failure};
+
+/// Loads the project in `folder`, or in the current folder if that is `None`. Also searches the parent folders.
+pub fn load_project(context: &CommandContext<'_>, folder: Option<&str>) -> Result<Project, Failure> {
+    let start = match folder {
+        Some(folder) => super::absolute(context, folder)?,
+        None => context.host.current_dir()?,
+    };
+    let to_failure = |error: ProjectError| Failure::of(&error, Exit::Usage);
+    let file = project::find(context.host, &start).map_err(to_failure)?;
+    project::load(context.host, &file).map_err(to_failure)
+}
+
+/// The requested backends: from the flag, else the environment of the examined machine, else the project.
+pub fn backend_request(
+    flag: Option<&str>,
+    host: &dyn HostInfo,
+    project: Option<&Project>,
+) -> Result<BackendRequest, Failure> {
+    request::resolve(flag, host.env(), project.map(|project| &project.file.project)).map_err(
+        |(origin, error)| {
+            let known = Backend::ALL.map(Backend::id).join(", ");
+            Failure::usage(id!("backend.unknown"), format!("{error} (from {origin})"))
+                .hint(format!("backends are {known}; `auto` and `all` are selections"))
+        },
+    )
+}
