@@ -120,6 +120,7 @@ enum PatchForm {
     Table(PatchTable),
 }
 
+/// A diff with more settings.
 #[derive(Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
