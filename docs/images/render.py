@@ -14,7 +14,6 @@ from rich.text import Text
 PICTURES = {
     "detect": ["detect", "--host", "tests/hosts/ubuntu-24.04-nouveau.toml"],
     "doctor": ["doctor", "--host", "tests/hosts/ubuntu-24.04-nouveau.toml"],
-    "plan": ["plan", "--host", "tests/hosts/ubuntu-22.04-h200.toml", "--backends", "cpu,cuda"],
 }
 
 # The default format of rich without the fonts that it loads from the network.
