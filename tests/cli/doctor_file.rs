@@ -72,6 +72,48 @@ fn findings_of_several_files_list_errors_first() {
 }
 
 #[test]
+fn unreadable_files_do_not_hide_the_findings_of_others() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a/Dockerfile", ILL);
+    sandbox.write("notes.txt", "hello\n");
+    sandbox.write("compose.yaml", "services: [\n");
+    let files = ["notes.txt", "a/Dockerfile", "missing/Dockerfile", "compose.yaml"];
+    let run = |more: &[&str]| {
+        let mut arguments = vec!["doctor"];
+        arguments.extend(files.iter().flat_map(|file| ["--file", file]));
+        arguments.extend(more);
+        sandbox.run(&arguments)
+    };
+    let ran = run(&["--json"]);
+    assert_eq!(ran.exit, Some(2), "{ran:#?}");
+    let document = ran.json();
+    let seen: Vec<(&str, &str)> = document["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (one["id"].as_str().unwrap(), one["evidence"][0]["where"].as_str().unwrap()))
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            ("cuda.toolkit.runtime-only", "a/Dockerfile:2"),
+            ("file.not-checked", "missing/Dockerfile"),
+            ("file.not-checked", "notes.txt"),
+            ("file.not-checked", "compose.yaml"),
+        ]
+    );
+    for (format, wanted) in [("text", "not a supported kind"), ("sarif", "file.not-checked"), ("github", "::error")]
+    {
+        let ran = run(&["--format", format, "--fail-on", "never"]);
+        assert_eq!(ran.exit, Some(2), "{ran:#?}");
+        assert!(ran.stdout.contains(wanted) && ran.stdout.contains("line 2 needs the CUDA compiler"), "{ran:#?}");
+    }
+    // A file that was not checked can't be filtered.
+    let ran = run(&["--json", "--only", "file.image-*"]);
+    assert_eq!((ran.exit, ran.json()["findings"].as_array().unwrap().len()), (Some(2), 3), "{ran:#?}");
+}
+
+#[test]
 fn unreadable_file_exits_with_2() {
     let sandbox = Sandbox::new();
     sandbox.write("notes.txt", "hello\n");

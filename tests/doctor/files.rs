@@ -30,8 +30,11 @@ fn below(root: &Path) -> Vec<(String, Vec<u8>)> {
 fn examine(files: &[InputFile]) -> Result<Vec<Finding>, UnreadableInput> {
     let catalogue = Catalogue::embedded();
     let findings = Findings::embedded();
-    let drafts = file::examine(files, catalogue.get("cuda").unwrap())?;
-    Ok(drafts.iter().map(|draft| file::to_finding(draft, &findings)).collect())
+    let mut examination = file::examine(files, catalogue.get("cuda").unwrap());
+    if !examination.unreadable.is_empty() {
+        return Err(examination.unreadable.remove(0));
+    }
+    Ok(examination.drafts.iter().map(|draft| file::to_finding(draft, &findings)).collect())
 }
 
 fn one(name: &str, text: &str) -> Result<Vec<Finding>, UnreadableInput> {
@@ -58,7 +61,13 @@ fn faulty_files_report_their_finding_first() {
     let mut wrong = Vec::new();
     for (path, bytes) in files {
         let (id, name) = path.split_once('/').unwrap();
-        let findings = examine(&[InputFile { name: name.to_owned(), bytes }]).unwrap();
+        let findings = match examine(&[InputFile { name: name.to_owned(), bytes }]) {
+            Ok(findings) => findings,
+            Err(error) => vec![file::to_finding(
+                &file::not_checked(error.name(), &error.to_string(), error.hint()),
+                &Findings::embedded(),
+            )],
+        };
         if findings.first().map(|finding| finding.id.as_str()) != Some(id) {
             wrong.push(format!("{path}:\n{}", shown(&findings)));
         }

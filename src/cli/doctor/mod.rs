@@ -53,8 +53,8 @@ pub struct DoctorArguments {
     /// Compile, link and run a small program per backend with the chosen toolchain
     #[arg(long, conflicts_with = "offline")]
     validate: bool,
-    /// Check a Dockerfile, compose file, workflow, Kubernetes manifest or devcontainer.json instead (`-` for
-    /// standard input); may be repeated
+    /// Check a Dockerfile, compose file, workflow, manifest, devcontainer.json, script or CMake file instead (`-`
+    /// for standard input); may be repeated
     #[arg(long, value_name = "FILE", conflicts_with_all = ["fix", "validate", "save", "diff", "backends", "binary", "log", "resolvers"])]
     file: Vec<String>,
     /// Save a snapshot of this machine for `--diff` [default: in the user's cache]

@@ -12,6 +12,7 @@ use super::text::{SourceText, sanitize};
 use super::tools::archs::{self, ArchRequest, UnsupportedArch};
 use super::tools::build::{CmakeInvocation, Tool};
 use super::tools::packages::DriverPackage;
+use super::tools::smi;
 
 /// Where a command runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +76,7 @@ impl CommandChecker<'_> {
                 || lookup(variable).is_some_and(|word| !word.text.is_empty());
             self.check_defaults(command, configuration, names_archs, drafts);
         }
+        drafts.extend(scraped(self.source, command));
         for word in &command.words {
             self.check_flags("", &word.text, word.line, drafts);
         }
@@ -222,6 +224,29 @@ impl CommandChecker<'_> {
                 .fix(fix::replace(self.source, line, flag, portable)),
         );
     }
+}
+
+/// Reports a command that reads the text of `nvidia-smi`.
+#[must_use]
+pub fn scraped(source: &SourceText, command: &ShellCommand) -> Option<FindingDraft> {
+    let found = smi::scraped(command)?;
+    // A file that knows the new heading handles both.
+    if source.mentions("UMD") {
+        return None;
+    }
+    Some(smi_text(source, &found, command.line))
+}
+
+/// The finding about text of `nvidia-smi` that is read by a program.
+#[must_use]
+pub fn smi_text(source: &SourceText, found: &smi::ScrapedText, line: usize) -> FindingDraft {
+    let severity = if found.is_renamed { Severity::Warning } else { Severity::Info };
+    source
+        .draft(id!("file.smi-text"), severity, line)
+        .backend(Backend::Cuda)
+        .affects(Affects::Run)
+        .summary(found.why.clone())
+        .fix(found.fix.clone())
 }
 
 /// Reports the installation of a driver in an image, or on a runner without a GPU.

@@ -1,7 +1,7 @@
 //! Checks of a container's environment and image, shared by compose files, manifests and devcontainer.json.
 
 use gpubuild_core::backend::Backend;
-use gpubuild_detect::finding::FindingDraft;
+use gpubuild_detect::finding::{FindingDraft, Severity};
 
 use super::dockerfile::check::{capabilities, hidden, library_path};
 use super::image::ImageName;
@@ -78,25 +78,45 @@ pub fn uses_vulkan(variables: &[ContainerVariable]) -> Option<&ContainerVariable
     variables.iter().find(|variable| names.contains(&variable.name.as_str()))
 }
 
-/// Checks an environment. `gpu`: whether the container is meant to use a GPU; `vulkan`: the line that shows its use of
-/// Vulkan.
+/// How a container uses Vulkan.
+#[derive(Debug, Clone, Copy)]
+pub struct VulkanUse {
+    /// The line that shows it.
+    pub line: usize,
+    /// The backend that the image is built for, if known.
+    pub backend: Option<Backend>,
+}
+
+impl VulkanUse {
+    /// The severity of a missing driver for Vulkan: an error if the image has no other use for the GPU.
+    #[must_use]
+    pub fn severity(self) -> Severity {
+        match self.backend {
+            Some(Backend::Vulkan) => Severity::Error,
+            Some(_) => Severity::Info,
+            None => Severity::Warning,
+        }
+    }
+}
+
+/// Checks an environment. `gpu`: whether the container is meant to use a GPU; `vulkan`: its use of Vulkan.
 pub fn environment(
     source: &SourceText,
     variables: &[ContainerVariable],
     gpu: bool,
-    vulkan: Option<usize>,
+    vulkan: Option<VulkanUse>,
     drafts: &mut Vec<FindingDraft>,
 ) {
     for variable in variables {
         let Some(value) = &variable.value else { continue };
         match variable.name.as_str() {
-            "LD_LIBRARY_PATH" => drafts.extend(library_path(source, value, variable.line)),
+            "LD_LIBRARY_PATH" => drafts.extend(library_path(source, value, variable.line, None)),
             "CUDA_VISIBLE_DEVICES" | "NVIDIA_VISIBLE_DEVICES" | "HIP_VISIBLE_DEVICES" if gpu => {
                 drafts.extend(hidden(source, &variable.name, value, variable.line));
             }
             "NVIDIA_DRIVER_CAPABILITIES" => {
                 if let Some(used) = vulkan {
-                    drafts.extend(capabilities(source, value, variable.line, used));
+                    drafts.extend(capabilities(source, value, variable.line, used.line, used.severity()));
                 }
             }
             _ => {}

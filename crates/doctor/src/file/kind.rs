@@ -16,6 +16,14 @@ pub enum InputKind {
     Kubernetes,
     /// devcontainer.json.
     Devcontainer,
+    /// A GitLab CI file.
+    Gitlab,
+    /// A shell script.
+    Shell,
+    /// CMakeLists.txt or a CMake module.
+    Cmake,
+    /// A build script of another language, of which only the text is checked.
+    BuildScript,
 }
 
 impl InputKind {
@@ -28,6 +36,10 @@ impl InputKind {
             Self::Workflow => "workflow",
             Self::Kubernetes => "Kubernetes manifest",
             Self::Devcontainer => "devcontainer.json",
+            Self::Gitlab => "GitLab CI file",
+            Self::Shell => "shell script",
+            Self::Cmake => "CMake file",
+            Self::BuildScript => "build script",
         }
     }
 }
@@ -43,6 +55,10 @@ pub fn by_name(path: &str) -> Option<InputKind> {
         if path.contains(".github/workflows/") || matches!(name, "action.yml" | "action.yaml") {
             return Some(InputKind::Workflow);
         }
+        let is_gitlab = name.trim_end_matches(".yaml").trim_end_matches(".yml").ends_with("gitlab-ci");
+        if is_gitlab || path.contains(".gitlab/") || path.contains(".gitlab-ci/") {
+            return Some(InputKind::Gitlab);
+        }
         let is_compose = stem.split(['-', '_']).any(|part| part == "compose");
         return is_compose.then_some(InputKind::Compose);
     }
@@ -50,6 +66,17 @@ pub fn by_name(path: &str) -> Option<InputKind> {
         let is_devcontainer =
             name.trim_start_matches('.').starts_with("devcontainer.") || path.contains(".devcontainer/");
         return is_devcontainer.then_some(InputKind::Devcontainer);
+    }
+    if matches!(name, "build.rs" | "setup.py" | "conanfile.py" | "makefile" | "gnumakefile")
+        || has_extension(name, &["mk", "ps1", "bat", "cmd"])
+    {
+        return Some(InputKind::BuildScript);
+    }
+    if name == "cmakelists.txt" || has_extension(name, &["cmake"]) {
+        return Some(InputKind::Cmake);
+    }
+    if has_extension(name, &["sh", "bash", "zsh", "ksh"]) {
+        return Some(InputKind::Shell);
     }
     let is_docker = |part: &str| matches!(part, "dockerfile" | "containerfile");
     let is_named_so = is_docker(stem)
@@ -66,6 +93,10 @@ fn has_extension(name: &str, extensions: &[&str]) -> bool {
 /// The kind of a file according to its content.
 #[must_use]
 pub fn by_content(text: &str) -> Option<InputKind> {
+    if let Some(interpreter) = text.lines().next().and_then(|line| line.strip_prefix("#!")) {
+        let is_shell = |part: &str| matches!(part, "sh" | "bash" | "dash" | "ash" | "zsh" | "ksh");
+        return interpreter.split(['/', ' ']).any(|part| is_shell(part.trim())).then_some(InputKind::Shell);
+    }
     let first = text
         .lines()
         .map(str::trim)
@@ -101,6 +132,8 @@ pub fn by_content(text: &str) -> Option<InputKind> {
         Some(InputKind::Kubernetes)
     } else if has("jobs") && (has("on") || has("\"on\"") || has("'on'") || has("true")) {
         Some(InputKind::Workflow)
+    } else if has_script(text) && (has("stages") || has("image") || has("default") || has("before_script")) {
+        Some(InputKind::Gitlab)
     } else if has("services") {
         Some(InputKind::Compose)
     } else if has("runs") && text.contains("composite") {
@@ -108,6 +141,11 @@ pub fn by_content(text: &str) -> Option<InputKind> {
     } else {
         None
     }
+}
+
+/// Whether a job with a `script` is among the top-level keys.
+fn has_script(text: &str) -> bool {
+    text.lines().any(|line| line.starts_with(' ') && line.trim_start().starts_with("script:"))
 }
 
 #[cfg(test)]
@@ -131,6 +169,12 @@ mod tests {
             ("action.yml", Some(InputKind::Workflow)),
             (".devcontainer/devcontainer.json", Some(InputKind::Devcontainer)),
             (".devcontainer.json", Some(InputKind::Devcontainer)),
+            (".gitlab-ci.yml", Some(InputKind::Gitlab)),
+            (".gitlab/jobs/gpu.yml", Some(InputKind::Gitlab)),
+            ("scripts/install.sh", Some(InputKind::Shell)),
+            ("src/CMakeLists.txt", Some(InputKind::Cmake)),
+            ("cmake/cuda.cmake", Some(InputKind::Cmake)),
+            ("build.rs", Some(InputKind::BuildScript)),
             ("package.json", None),
             ("deployment.yaml", None),
         ] {
@@ -144,6 +188,10 @@ mod tests {
             ("# x\n\nFROM a\n", Some(InputKind::Dockerfile)),
             ("ARG A\nfrom a\n", Some(InputKind::Dockerfile)),
             ("services:\n  a:\n", Some(InputKind::Compose)),
+            ("#!/usr/bin/env bash\nls\n", Some(InputKind::Shell)),
+            ("#!/bin/sh -e\nls\n", Some(InputKind::Shell)),
+            ("#!/usr/bin/python3\n", None),
+            ("stages: [a]\nb:\n  script: [make]\n", Some(InputKind::Gitlab)),
             ("name: x\non: push\njobs:\n", Some(InputKind::Workflow)),
             ("apiVersion: v1\nkind: Pod\n", Some(InputKind::Kubernetes)),
             ("// x\n{\n \"runArgs\": []\n}", Some(InputKind::Devcontainer)),

@@ -58,7 +58,9 @@ fn container(source: &SourceText, pod: &YamlNode, node: &YamlNode, drafts: &mut 
     let name = sanitize(node.text_of("name").unwrap_or("?"));
     resources(source, node, &name, drafts);
     let gpu = image.as_ref().and_then(ImageName::gpu);
-    let vulkan = container::uses_vulkan(&variables).map(|variable| variable.line);
+    let backend = gpu.as_ref().map(|gpu| gpu.backend);
+    let vulkan = container::uses_vulkan(&variables)
+        .map(|variable| container::VulkanUse { line: variable.line, backend });
     let limits = gpus(node.at(&["resources", "limits"]));
     container::environment(source, &variables, gpu.is_some() || !limits.is_empty(), vulkan, drafts);
     let Some(gpu) = gpu else { return };
@@ -86,9 +88,11 @@ fn container(source: &SourceText, pod: &YamlNode, node: &YamlNode, drafts: &mut 
             node.line
         ),
     };
+    // Overlays of kustomize often add the resources to the manifests in `base`.
+    let severity = if source.is_in_folder("base") { Severity::Info } else { Severity::Error };
     drafts.push(
         source
-            .draft(id!("ctr.no-gpus-flag"), Severity::Error, line)
+            .draft(id!("ctr.no-gpus-flag"), severity, line)
             .backend(gpu.backend)
             .affects(Affects::Run)
             .summary(format!(

@@ -1,9 +1,11 @@
-//! Checks project files for GPU problems: Dockerfiles, compose files, workflows, Kubernetes manifests, devcontainer.json.
+//! Checks project files for GPU problems: Dockerfiles, compose files, workflows, Kubernetes manifests, devcontainer.json, shell
+//! scripts, CMake files and build scripts.
 //!
 //! The checks are pure: text in, finding drafts out. Each kind of file has a parser that keeps the line number of every value,
 //! a model, and checks. The drafts have their own summary and fix, because a fix is usually a corrected line of the file.
 
 pub mod building;
+pub mod cmake;
 pub mod compose;
 pub mod container;
 pub mod devcontainer;
@@ -11,9 +13,11 @@ pub mod dockerfile;
 pub mod expand;
 pub mod finding;
 pub mod fix;
+pub mod gitlab;
 pub mod image;
 pub mod kind;
 pub mod kubernetes;
+pub mod script;
 pub mod shell;
 pub mod tables;
 pub mod tags;
@@ -21,13 +25,14 @@ pub mod text;
 pub mod tools;
 pub mod workflow;
 pub mod yaml;
+mod yaml_repair;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
-use gpubuild_detect::finding::{FindingDraft, Severity};
+use gpubuild_detect::finding::{Evidence, FindingDraft, Severity};
 use gpubuild_detect::id;
 use gpubuild_detect::toolkit::Description;
 
@@ -71,6 +76,16 @@ pub enum UnreadableInput {
     },
 }
 
+impl UnreadableInput {
+    /// The name of the file.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Large(name) | Self::Binary(name) | Self::Unknown(name) | Self::Broken { name, .. } => name,
+        }
+    }
+}
+
 impl Diagnostic for UnreadableInput {
     fn id(&self) -> DiagnosticId {
         match self {
@@ -83,8 +98,8 @@ impl Diagnostic for UnreadableInput {
 
     fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Unknown(_) => "`--file` accepts Dockerfiles, compose files, GitHub workflows and actions, \
-                Kubernetes manifests and devcontainer.json"
+            Self::Unknown(_) => "`--file` accepts Dockerfiles, compose files, GitHub and GitLab workflows, Kubernetes manifests, \
+                devcontainer.json, shell scripts, CMake files and build scripts"
                 .to_owned(),
             Self::Broken { why, .. } if why.contains("{{") => {
                 "render the template first, for example with `helm template`".to_owned()
@@ -103,6 +118,8 @@ impl Diagnostic for UnreadableInput {
 enum FileContent {
     Dockerfile(dockerfile::model::Dockerfile),
     Yaml(Vec<Rc<yaml::YamlNode>>),
+    /// A script or CMake file.
+    Text(String),
 }
 
 struct CheckedFile {
@@ -112,16 +129,46 @@ struct CheckedFile {
     content: FileContent,
 }
 
-/// Checks files and returns all findings, in the order of the files; within a file by severity and line.
+/// The result of checking files.
+#[derive(Debug, Default)]
+pub struct Examination {
+    /// All findings, in the order of the files; within a file by severity and line.
+    pub drafts: Vec<FindingDraft>,
+    /// The files that could not be checked.
+    pub unreadable: Vec<UnreadableInput>,
+}
+
+/// The finding about a file that could not be checked, with the message and the hint of the error.
+#[must_use]
+pub fn not_checked(name: &str, why: &str, hint: Option<String>) -> FindingDraft {
+    let place = text::sanitize(name);
+    FindingDraft::new(id!("file.not-checked"))
+        .severity(Severity::Error)
+        .value("file", place.clone())
+        .evidence(Evidence::file(place, text::sanitize(why)))
+        .summary(text::sanitize(why))
+        .fix(hint.unwrap_or_else(|| "correct the file, or omit it".to_owned()))
+}
+
+/// Checks files. A file that can't be parsed or whose kind is not supported does not prevent the check of the others.
 ///
 /// Files that refer to each other (compose files of a folder, and the Dockerfiles that they build) are checked together.
-///
-/// # Errors
-/// The first file that can't be parsed or whose kind is not supported.
-pub fn examine(inputs: &[InputFile], cuda: &Description) -> Result<Vec<FindingDraft>, UnreadableInput> {
-    let files = inputs.iter().map(parse_input).collect::<Result<Vec<CheckedFile>, UnreadableInput>>()?;
+#[must_use]
+pub fn examine(inputs: &[InputFile], cuda: &Description) -> Examination {
+    let mut files = Vec::new();
+    let mut unreadable = Vec::new();
+    for input in inputs {
+        match parse_input(input) {
+            Ok(file) => files.push(file),
+            Err(error) => unreadable.push(error),
+        }
+    }
+    Examination { drafts: check_all(&files, cuda), unreadable }
+}
+
+fn check_all(files: &[CheckedFile], cuda: &Description) -> Vec<FindingDraft> {
     let mut dockerfiles: BTreeMap<String, Backend> = BTreeMap::new();
-    for file in &files {
+    for file in files {
         if let FileContent::Dockerfile(dockerfile) = &file.content
             && let Some(gpu) = dockerfile
                 .stages
@@ -142,12 +189,16 @@ pub fn examine(inputs: &[InputFile], cuda: &Description) -> Result<Vec<FindingDr
             (FileContent::Yaml(documents), InputKind::Kubernetes) => {
                 kubernetes::check(&file.source, documents)
             }
+            (FileContent::Yaml(documents), InputKind::Gitlab) => gitlab::check(&file.source, documents, cuda),
+            (FileContent::Text(text), InputKind::Cmake) => cmake::check(&file.source, text, cuda),
+            (FileContent::Text(text), InputKind::Shell) => script::check_shell(&file.source, text, cuda),
+            (FileContent::Text(text), _) => script::check_text(&file.source, text),
             (FileContent::Yaml(documents), kind) => {
-                let Some(document) = documents.first() else { continue };
+                let Some(document) = main_document(kind, documents) else { continue };
                 let folder = folder(&file.name);
                 match kind {
                     InputKind::Compose => {
-                        let services_with_gpu = services_with_gpu(&files, index);
+                        let services_with_gpu = services_with_gpu(files, index);
                         let related =
                             compose::RelatedFiles { services_with_gpu, dockerfiles: dockerfiles.clone() };
                         compose::check(&file.source, document, &folder, &related)
@@ -162,7 +213,7 @@ pub fn examine(inputs: &[InputFile], cuda: &Description) -> Result<Vec<FindingDr
         sort_and_dedup(&mut drafts);
         all.extend(drafts);
     }
-    Ok(all)
+    all
 }
 
 /// Sorts drafts by severity and line, and removes duplicates: the combinations of a matrix repeat findings.
@@ -186,8 +237,8 @@ fn services_with_gpu(files: &[CheckedFile], own: usize) -> Vec<String> {
     let siblings = others.filter(|file| file.kind == InputKind::Compose && folder(&file.name) == own_folder);
     siblings
         .filter_map(|file| match &file.content {
-            FileContent::Yaml(documents) => documents.first(),
-            FileContent::Dockerfile(_) => None,
+            FileContent::Yaml(documents) => main_document(file.kind, documents),
+            FileContent::Dockerfile(_) | FileContent::Text(_) => None,
         })
         .flat_map(|document| compose::services_with_gpu(document))
         .collect()
@@ -215,6 +266,7 @@ fn parse_input(input: &InputFile) -> Result<CheckedFile, UnreadableInput> {
         InputKind::Devcontainer => {
             FileContent::Yaml(documents(&devcontainer::without_comments(text)).map_err(broken)?)
         }
+        InputKind::Shell | InputKind::Cmake | InputKind::BuildScript => FileContent::Text(text.to_owned()),
         _ => FileContent::Yaml(documents(text).map_err(broken)?),
     };
     if let FileContent::Yaml(documents) = &content {
@@ -233,19 +285,40 @@ fn documents(text: &str) -> Result<Vec<Rc<yaml::YamlNode>>, String> {
 
 /// Checks that the content has the top-level keys of its kind.
 fn check_structure(kind: InputKind, documents: &[Rc<yaml::YamlNode>]) -> Result<(), String> {
-    let Some(first) = documents.first() else { return Err("it is empty".to_owned()) };
-    if first.pairs().is_empty() {
+    if documents.is_empty() {
+        return Err("it is empty".to_owned());
+    }
+    if documents.iter().all(|document| document.pairs().is_empty()) {
         return Err("the top-level value is not an object".to_owned());
     }
-    let keys: &[&str] = match kind {
-        InputKind::Compose => &["services", "include", "networks", "volumes"],
+    let keys = main_keys(kind);
+    let is_extension =
+        |document: &Rc<yaml::YamlNode>| document.pairs().iter().any(|pair| pair.key.starts_with("x-"));
+    let is_match = keys.is_empty()
+        || documents.iter().any(|document| keys.iter().any(|key| document.get(key).is_some()))
+        || (kind == InputKind::Compose && documents.iter().any(is_extension));
+    if is_match { Ok(()) } else { Err(format!("it has no `{}`", keys[0])) }
+}
+
+/// The top-level keys of a kind of file, of which at least one is required.
+fn main_keys(kind: InputKind) -> &'static [&'static str] {
+    match kind {
+        InputKind::Compose => {
+            &["services", "include", "networks", "volumes", "configs", "secrets", "models", "name"]
+        }
         InputKind::Workflow => &["jobs", "runs"],
         InputKind::Kubernetes => &["kind"],
-        InputKind::Devcontainer | InputKind::Dockerfile => &[],
+        _ => &[],
+    }
+}
+
+/// The document with the content: the first one with a key of its kind, or else the first one that is not empty.
+fn main_document(kind: InputKind, documents: &[Rc<yaml::YamlNode>]) -> Option<&Rc<yaml::YamlNode>> {
+    let has_key = |document: &&Rc<yaml::YamlNode>| {
+        main_keys(kind).iter().take(2).any(|key| document.get(key).is_some())
     };
-    let is_match = keys.is_empty()
-        || documents.iter().any(|document| keys.iter().any(|key| document.get(key).is_some()));
-    if is_match { Ok(()) } else { Err(format!("it has no `{}`", keys[0])) }
+    let is_filled = |document: &&Rc<yaml::YamlNode>| !document.pairs().is_empty();
+    documents.iter().find(has_key).or_else(|| documents.iter().find(is_filled))
 }
 
 /// The folder of a path, normalized; empty for a bare file name.

@@ -23,6 +23,25 @@ impl SourceText {
         number.checked_sub(1).and_then(|index| self.lines.get(index)).map_or("", |line| line.trim())
     }
 
+    /// Whether the path of the file contains a folder.
+    #[must_use]
+    pub fn is_in_folder(&self, folder: &str) -> bool {
+        let mut parts: Vec<&str> = self.name.split(['/', '\\']).collect();
+        parts.pop();
+        parts.contains(&folder)
+    }
+
+    /// Whether any line contains a text.
+    #[must_use]
+    pub fn mentions(&self, text: &str) -> bool {
+        self.lines.iter().any(|line| line.contains(text))
+    }
+
+    /// The lines with their numbers.
+    pub fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.lines.iter().enumerate().map(|(index, line)| (index + 1, line.as_str()))
+    }
+
     /// Evidence with the place `Dockerfile:12` and the text of that line.
     #[must_use]
     pub fn evidence(&self, number: usize) -> Evidence {

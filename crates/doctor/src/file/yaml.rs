@@ -80,7 +80,18 @@ const MAX_VALUES: usize = 500_000;
 /// # Errors
 /// If the text is not valid YAML, or exceeds a limit.
 pub fn parse(text: &str) -> Result<Vec<Rc<YamlNode>>, YamlError> {
-    let lines: Vec<&str> = text.lines().collect();
+    let strict = parse_strictly(text, text);
+    let Err(YamlError::Syntax { .. }) = strict else { return strict };
+    // GitHub, GitLab, Compose and Kubernetes accept more than YAML 1.2 allows.
+    match super::yaml_repair::repaired(text) {
+        Some(repaired) => parse_strictly(&repaired, text).or(strict),
+        None => strict,
+    }
+}
+
+/// Parses a text by the rules of YAML 1.2. `original` is the text with the lines for messages.
+fn parse_strictly(text: &str, original: &str) -> Result<Vec<Rc<YamlNode>>, YamlError> {
+    let lines: Vec<&str> = original.lines().collect();
     let mut builder =
         YamlBuilder { lines, open: Vec::new(), anchors: HashMap::new(), done: Vec::new(), total: 0 };
     for event in Parser::new_from_str(text) {
@@ -97,8 +108,17 @@ pub fn parse(text: &str) -> Result<Vec<Rc<YamlNode>>, YamlError> {
 struct OpenCollection {
     anchor: usize,
     line: usize,
-    is_map: bool,
+    kind: Collection,
     items: Vec<Rc<YamlNode>>,
+}
+
+/// The kind of a list or map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Collection {
+    List,
+    Map,
+    /// A list that refers to a value elsewhere; read as an empty map.
+    Reference,
 }
 
 struct YamlBuilder<'a> {
@@ -127,8 +147,12 @@ impl YamlBuilder<'_> {
                 };
                 self.finish(anchor, node)
             }
-            Event::SequenceStart(anchor, _) => self.start(anchor, line, false),
-            Event::MappingStart(anchor, _) => self.start(anchor, line, true),
+            Event::SequenceStart(anchor, tag) => {
+                // GitLab replaces `!reference [job, key]` with a value of another job, often of another file.
+                let is_reference = tag.is_some_and(|tag| tag.suffix == "reference");
+                self.start(anchor, line, if is_reference { Collection::Reference } else { Collection::List })
+            }
+            Event::MappingStart(anchor, _) => self.start(anchor, line, Collection::Map),
             Event::SequenceEnd | Event::MappingEnd => {
                 let Some(open) = self.open.pop() else { return Ok(()) };
                 let size = open.items.iter().fold(1usize, |sum, item| sum.saturating_add(item.size));
@@ -140,11 +164,11 @@ impl YamlBuilder<'_> {
         }
     }
 
-    fn start(&mut self, anchor: usize, line: usize, is_map: bool) -> Result<(), YamlError> {
+    fn start(&mut self, anchor: usize, line: usize, kind: Collection) -> Result<(), YamlError> {
         if self.open.len() >= MAX_DEPTH {
             return Err(YamlError::Deep(line));
         }
-        self.open.push(OpenCollection { anchor, line, is_map, items: Vec::new() });
+        self.open.push(OpenCollection { anchor, line, kind, items: Vec::new() });
         Ok(())
     }
 
@@ -222,9 +246,11 @@ fn near(rest: &str, word: &str) -> Option<usize> {
 
 /// The node of a complete list or map. Merge keys add only keys that the map does not have itself.
 fn close(open: OpenCollection, size: usize) -> Result<YamlNode, YamlError> {
-    let OpenCollection { line, is_map, items, .. } = open;
-    if !is_map {
-        return Ok(YamlNode { line, value: YamlValue::List(items), size });
+    let OpenCollection { line, kind, items, .. } = open;
+    match kind {
+        Collection::List => return Ok(YamlNode { line, value: YamlValue::List(items), size }),
+        Collection::Reference => return Ok(YamlNode { line, value: YamlValue::Map(Vec::new()), size }),
+        Collection::Map => {}
     }
     let mut pairs: Vec<YamlPair> = Vec::with_capacity(items.len() / 2);
     let mut merged: Vec<Rc<YamlNode>> = Vec::new();

@@ -8,7 +8,7 @@ use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::{Affects, FindingDraft, Severity};
 use gpubuild_detect::id;
 
-use super::container::{self, ContainerVariable};
+use super::container::{self, ContainerVariable, VulkanUse};
 use super::expand::expand;
 use super::image::{GpuImage, ImageName};
 use super::text::{SourceText, sanitize};
@@ -85,6 +85,8 @@ impl ComposeSubject<'_> {
         let vulkan = container::uses_vulkan(&variables).map(|variable| variable.line);
         let vulkan = vulkan
             .or_else(|| need.as_ref().filter(|need| need.backend == Backend::Vulkan).map(|need| need.line));
+        let backend = image.as_ref().and_then(ImageName::gpu).map(|gpu| gpu.backend);
+        let vulkan = vulkan.map(|line| VulkanUse { line, backend });
         container::environment(
             self.source,
             &variables,
@@ -92,11 +94,11 @@ impl ComposeSubject<'_> {
             vulkan,
             drafts,
         );
-        if let (Some(line), Some(_), None) =
+        if let (Some(used), Some(_), None) =
             (vulkan, access.nvidia, container::find(&variables, "NVIDIA_DRIVER_CAPABILITIES"))
             && !access.has_graphics
         {
-            drafts.push(self.missing_graphics(line));
+            drafts.push(self.missing_graphics(used));
         }
         if let Some(line) = access.legacy {
             let is_jetson =
@@ -259,10 +261,10 @@ impl ComposeSubject<'_> {
             .fix(format!("add `devices: [/dev/dri]` to service `{name}` in line {}", self.line))
     }
 
-    fn missing_graphics(&self, line: usize) -> FindingDraft {
+    fn missing_graphics(&self, used: VulkanUse) -> FindingDraft {
         let name = sanitize(self.name);
         self.source
-            .draft(id!("ctr.caps-graphics"), Severity::Warning, line)
+            .draft(id!("ctr.caps-graphics"), used.severity(), used.line)
             .evidence(self.source.evidence(self.line))
             .backend(Backend::Vulkan)
             .affects(Affects::Run)

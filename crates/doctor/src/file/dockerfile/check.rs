@@ -25,7 +25,8 @@ pub fn check(source: &SourceText, file: &Dockerfile, cuda: &Description) -> Vec<
     }
     let releases: Vec<_> = walks.iter().map(|walk| walk.toolkit.version.clone()).collect();
     if let Some(last) = file.stages.len().checked_sub(1) {
-        environment(source, file, last, &mut drafts);
+        let has_toolkit = walks.last().and_then(|walk| walk.toolkit.has_compiler);
+        environment(source, file, last, has_toolkit, &mut drafts);
         graphics(source, file, last, &mut drafts);
         stub_left(source, file, last, &mut drafts);
         devel(source, file, last, &mut drafts);
@@ -57,11 +58,17 @@ fn images(source: &SourceText, stage: &DockerStage, builds: bool, drafts: &mut V
 }
 
 /// Checks the environment variables of the final image.
-fn environment(source: &SourceText, file: &Dockerfile, last: usize, drafts: &mut Vec<FindingDraft>) {
+fn environment(
+    source: &SourceText,
+    file: &Dockerfile,
+    last: usize,
+    has_toolkit: Option<bool>,
+    drafts: &mut Vec<FindingDraft>,
+) {
     let stage = &file.stages[last];
     let gpu = file.image(last).and_then(ImageName::gpu);
     if let Some(path) = stage.setting("LD_LIBRARY_PATH") {
-        drafts.extend(library_path(source, &path.value, path.line));
+        drafts.extend(library_path(source, &path.value, path.line, has_toolkit));
     }
     for name in ["CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"] {
         let Some(setting) = stage.setting(name).filter(|_| gpu.is_some()) else { continue };
@@ -89,17 +96,38 @@ fn environment(source: &SourceText, file: &Dockerfile, last: usize, drafts: &mut
 }
 
 /// Reports an `LD_LIBRARY_PATH` with folders that hide the driver's libcuda. Also used for compose files and manifests.
+///
+/// A folder of stubs contains `libcuda.so` and not `libcuda.so.1`, the name that linked programs load (NVIDIA/nvidia-docker#1139).
+/// Only programs that open `libcuda.so` get the stub (NVIDIA/warp#219), unless something adds the other name.
+/// `has_toolkit`: whether the image contains the toolkit, and with it the stubs.
 #[must_use]
-pub fn library_path(source: &SourceText, value: &str, line: usize) -> Option<FindingDraft> {
+pub fn library_path(
+    source: &SourceText,
+    value: &str,
+    line: usize,
+    has_toolkit: Option<bool>,
+) -> Option<FindingDraft> {
     let entries = || value.split(':').filter(|entry| !entry.is_empty());
     let without =
         |bad: &dyn Fn(&str) -> bool| entries().filter(|entry| !bad(entry)).collect::<Vec<_>>().join(":");
     let is_stub = |entry: &str| entry.split('/').any(|part| part == "stubs");
     let is_compat = |entry: &str| entry.split('/').any(|part| part == "compat") && entry.contains("cuda");
     let (id, severity, bad, why): (_, _, &dyn Fn(&str) -> bool, _) = if entries().any(is_stub) {
-        let why = "the stub library is loaded instead of the driver (error 34, CUDA_ERROR_STUB_LIBRARY)";
-        (id!("cuda.stub-at-runtime"), Severity::Error, &is_stub, why)
-    } else if entries().any(is_compat) {
+        let (severity, why) = if source.mentions("stubs/libcuda.so.1") {
+            (
+                Severity::Error,
+                "the stub library is loaded instead of the driver (error 34, CUDA_ERROR_STUB_LIBRARY)",
+            )
+        } else if has_toolkit == Some(false) {
+            (Severity::Info, "the image does not contain this folder, because the toolkit is not installed")
+        } else {
+            (
+                Severity::Warning,
+                "programs that open `libcuda.so` without a version load the stub and fail with error 34",
+            )
+        };
+        (id!("cuda.stub-at-runtime"), severity, &is_stub, why)
+    } else if entries().any(is_compat) && !is_for_jetson(source) {
         let why = "forward compatibility works on data-centre GPUs only, others fail with error 804";
         (id!("nv.compat-on-geforce"), Severity::Warning, &is_compat, why)
     } else {
@@ -129,6 +157,11 @@ pub fn library_path(source: &SourceText, value: &str, line: usize) -> Option<Fin
             .summary(format!("`LD_LIBRARY_PATH` contains `{found}`: {why}"))
             .fix(fix),
     )
+}
+
+/// Whether a file is for Jetson, where forward compatibility is supported.
+fn is_for_jetson(source: &SourceText) -> bool {
+    ["l4t", "L4T", "tegra", "TEGRA", "jetson", "JETSON"].iter().any(|word| source.mentions(word))
 }
 
 /// The line with one entry of a search path removed.
@@ -167,13 +200,19 @@ fn graphics(source: &SourceText, file: &Dockerfile, last: usize, drafts: &mut Ve
     let started = stage.start.iter().find(|command| matches!(command.program(), "vulkaninfo" | "vkcube"));
     let line = installed.map(|word| word.line).or_else(|| started.map(|command| command.line));
     let Some(line) = line else { return };
+    // Without the capability, CUDA still works, and programs with several backends use it.
+    let severity = match (started, &gpu) {
+        (Some(_), _) => Severity::Error,
+        (None, Some(gpu)) if gpu.backend == Backend::Cuda => Severity::Info,
+        _ => Severity::Warning,
+    };
     let set = stage.setting("NVIDIA_DRIVER_CAPABILITIES");
     if let Some(setting) = set {
-        drafts.extend(capabilities(source, &setting.value, setting.line, line));
+        drafts.extend(capabilities(source, &setting.value, setting.line, line, severity));
     } else if gpu.is_some_and(|gpu| gpu.defaults && !gpu.graphics) {
         drafts.push(
             source
-                .draft(id!("ctr.caps-graphics"), Severity::Warning, line)
+                .draft(id!("ctr.caps-graphics"), severity, line)
                 .evidence(source.evidence(stage.line))
                 .backend(Backend::Vulkan)
                 .affects(Affects::Run)
@@ -185,7 +224,13 @@ fn graphics(source: &SourceText, file: &Dockerfile, last: usize, drafts: &mut Ve
 
 /// Reports driver capabilities without `graphics` for a program that uses Vulkan. `used`: the line that shows its use.
 #[must_use]
-pub fn capabilities(source: &SourceText, value: &str, line: usize, used: usize) -> Option<FindingDraft> {
+pub fn capabilities(
+    source: &SourceText,
+    value: &str,
+    line: usize,
+    used: usize,
+    severity: Severity,
+) -> Option<FindingDraft> {
     let has = |name: &str| value.split(',').any(|part| part.trim() == name);
     if has("all") || has("graphics") || has("display") || value.contains('$') || value.contains("${{") {
         return None;
@@ -193,7 +238,7 @@ pub fn capabilities(source: &SourceText, value: &str, line: usize, used: usize) 
     let new = if value.is_empty() { "all".to_owned() } else { format!("{value},graphics") };
     Some(
         source
-            .draft(id!("ctr.caps-graphics"), Severity::Error, line)
+            .draft(id!("ctr.caps-graphics"), severity, line)
             .evidence(source.evidence(used))
             .backend(Backend::Vulkan)
             .affects(Affects::Run)
@@ -228,12 +273,31 @@ fn stub_left(source: &SourceText, file: &Dockerfile, last: usize, drafts: &mut V
             if is_removed {
                 continue;
             }
+            // In the system's folders, the container runtime's `ldconfig` replaces the link when it adds the driver.
+            let is_replaced = links
+                && words.last().is_some_and(|target| ["/usr/lib/", "/lib/", "/usr/lib64/", "/lib64/"].iter().any(|start| target.starts_with(start)));
+            let is_unused = links
+                && words.last().is_some_and(|target| target.contains("/stubs/"))
+                && !file.chain(last).any(|stage| {
+                    let path = stage.setting("LD_LIBRARY_PATH");
+                    path.is_some_and(|path| path.value.contains("/stubs"))
+                        || stage.runs.iter().any(|(_, text)| text.contains("ld.so.conf") && text.contains("/stubs"))
+                });
+            let severity = match (is_unused, is_replaced) {
+                (true, _) => Severity::Info,
+                (_, true) => Severity::Warning,
+                _ => Severity::Error,
+            };
             drafts.push(
                 source
-                    .draft(id!("cuda.stub-at-runtime"), Severity::Error, command.line)
+                    .draft(id!("cuda.stub-at-runtime"), severity, command.line)
                     .backend(Backend::Cuda)
                     .affects(Affects::Run)
-                    .summary("the libcuda stub stays in the image under the driver's name, and programs fail with error 34")
+                    .summary(match severity {
+                        Severity::Error => "the libcuda stub stays in the image under the driver's name, and programs fail with error 34",
+                        Severity::Warning => "the libcuda stub stays in the image under the driver's name: without a GPU programs fail with error 34, and with one only if the container runtime replaces the link",
+                        Severity::Info => "the libcuda stub stays in the image under the driver's name, in a folder that the loader does not search",
+                    })
                     .fix(format!(
                         "do this only in a build stage, or undo it in the `RUN` of line {}; for linking, `LIBRARY_PATH` is enough",
                         command.line

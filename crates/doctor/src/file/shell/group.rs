@@ -11,6 +11,8 @@ pub(super) struct RawCommand {
     has_here_document: bool,
     input: Option<String>,
     tolerated: bool,
+    /// Whether a `|` follows.
+    is_piped: bool,
 }
 
 /// How many recent commands are searched for the one that a here-document belongs to.
@@ -90,7 +92,15 @@ impl Grouper {
                 self.before_or = Some((self.chain, self.list.len()));
                 self.new_chain();
             }
-            TokenKind::Pipe => self.end(),
+            TokenKind::Pipe => {
+                let before = self.list.len();
+                self.end();
+                // After a group, the last command of the group writes to the pipe.
+                let last = if self.list.len() > before { before } else { before.saturating_sub(1) };
+                if let Some(command) = self.list.get_mut(last) {
+                    command.is_piped = true;
+                }
+            }
             TokenKind::Open => {
                 // `name ()` defines a function; the name is not a command.
                 if self.current.words.len() == 1 {
@@ -209,6 +219,10 @@ impl RawCommand {
             Some([WordPiece::Expandable(text) | WordPiece::Literal(text)]) => text,
             _ => "",
         }
+    }
+
+    pub(super) fn is_piped(&self) -> bool {
+        self.is_piped
     }
 
     fn is_test(&self) -> bool {

@@ -44,6 +44,8 @@ pub struct ShellCommand {
     pub input: Option<String>,
     /// Whether the command is in a substitution: `$(…)`.
     pub is_substituted: bool,
+    /// The text of the first command of the pipeline that this command reads from.
+    pub piped_from: Option<String>,
 }
 
 impl ShellCommand {
@@ -58,6 +60,12 @@ impl ShellCommand {
     /// The arguments.
     pub fn arguments(&self) -> impl Iterator<Item = &str> {
         self.words.iter().skip(1).map(|word| word.text.as_str())
+    }
+
+    /// The words, joined and limited to 200 characters.
+    fn start(&self) -> String {
+        let words: Vec<&str> = self.words.iter().take(20).map(|word| word.text.as_str()).collect();
+        words.join(" ").chars().take(200).collect()
     }
 
     /// Whether one of the arguments is equal to `word`.
@@ -114,7 +122,9 @@ fn inner(
 ) {
     let mut known: Vec<(String, String)> = Vec::new();
     let own_expanded = Cell::new(0);
+    let mut pipeline: Option<String> = None;
     for raw in group::group(lex::tokens(script.text(), dialect)) {
+        let is_piped = raw.is_piped();
         let finished = {
             let script_lookup = |name: &str| {
                 let own = known.iter().rev().find(|(other, _)| other == name);
@@ -135,7 +145,12 @@ fn inner(
                 }
             }
         }
-        let Some(command) = command else { continue };
+        let Some(mut command) = command else {
+            pipeline = None;
+            continue;
+        };
+        command.piped_from.clone_from(&pipeline);
+        pipeline = if is_piped { pipeline.or_else(|| Some(command.start())) } else { None };
         if command.is_assignment() {
             // Limit the time for scripts with thousands of variables.
             if known.len() < 200 {
@@ -193,7 +208,8 @@ mod tests {
             let tolerated = if command.tolerated { "?" } else { "" };
             let inside = if command.is_substituted { "$" } else { "" };
             let input = command.input.map(|input| format!(" <{}>", input.trim_end())).unwrap_or_default();
-            format!("{}{tolerated}{inside} {set}{}{input}", command.line, words.join("|"))
+            let from = command.piped_from.map(|from| format!(" << {from}")).unwrap_or_default();
+            format!("{}{tolerated}{inside} {set}{}{input}{from}", command.line, words.join("|"))
         };
         commands(&script, Dialect::Posix, &lookup).into_iter().map(describe).collect()
     }
@@ -228,13 +244,14 @@ mod tests {
             ("python - <<'EOF'\nimport torch\nEOF\nls", vec!["1 python|- <import torch>", "4 ls"]),
             ("bash -lc 'nvidia-smi && ls'", vec!["1 bash|-lc|nvidia-smi && ls", "1 nvidia-smi", "1 ls"]),
             ("for a in 1 2; do\n nvcc $a\ndone", vec!["2 nvcc|$a"]),
-            ("(cd b && cmake ..) | tee log", vec!["1 cd|b", "1 cmake|..", "1 tee|log"]),
+            ("(cd b && cmake ..) | tee log", vec!["1 cd|b", "1 cmake|..", "1 tee|log << cmake .."]),
             ("x=`nvidia-smi`", vec!["1$ nvidia-smi", "1 [x=`nvidia-smi`]"]),
             ("case $a in\n x) nvcc;;\n *) ls ;;\nesac\npwd", vec!["2? nvcc", "3? ls", "5 pwd"]),
             ("f() { nvcc; }\n! nvidia-smi", vec!["1? nvcc", "2? nvidia-smi"]),
             ("echo a#b \"#c\" # d", vec!["1 echo|a#b|#c"]),
             ("{ nvidia-smi; ls; } || true", vec!["1? nvidia-smi", "1? ls", "1 true"]),
-            ("nvidia-smi | grep x || true", vec!["1? nvidia-smi", "1? grep|x", "1 true"]),
+            ("nvidia-smi | grep x || true", vec!["1? nvidia-smi", "1? grep|x << nvidia-smi", "1 true"]),
+            ("a -x | b $(c | d) | e; f", vec!["1 a|-x", "1$ c", "1$ d << c", "1 b|$(c | d) << a -x", "1 e << a -x", "1 f"]),
             ("while ! nvidia-smi; do sleep 1; done", vec!["1? nvidia-smi", "1? sleep|1"]),
         ] {
             assert_eq!(shown(text), expected, "{text}");

@@ -2,8 +2,10 @@
 
 pub mod archs;
 pub mod build;
+pub mod docker;
 pub mod gpu;
 pub mod packages;
+pub mod smi;
 
 use super::shell::{ShellCommand, ShellWord};
 

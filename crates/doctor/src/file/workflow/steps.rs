@@ -11,6 +11,7 @@ use super::{WorkflowRun, actions};
 use crate::file::building::{self, BuildPlace, CommandChecker};
 use crate::file::container::{self, ContainerVariable};
 use crate::file::fix;
+use crate::file::script;
 use crate::file::shell::{self, Dialect, ShellCommand, ShellWord};
 use crate::file::tables::tables;
 use crate::file::text::{ScriptText, has_extension};
@@ -140,6 +141,7 @@ impl<'a> Steps<'a> {
             self.run.origin(value).or_else(|| variable.map(|variable| variable.line))
         };
         self.checker(&origin).check_command(command, configuration.as_ref(), &lookup, drafts);
+        script::check_docker(self.run.source, command, drafts);
         self.check_gpu_use(command, drafts);
     }
 
