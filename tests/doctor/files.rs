@@ -216,6 +216,61 @@ fn hostile_files_terminate_quickly() {
 }
 
 #[test]
+fn stubs_and_graphics_are_errors_only_if_programs_fail() {
+    let severity = |name: &str, text: &str| -> Vec<(Severity, String)> {
+        let found = one(name, text).unwrap();
+        let ids = ["cuda.stub-at-runtime", "ctr.caps-graphics"];
+        let kept = found.into_iter().filter(|finding| ids.contains(&finding.id.as_str()));
+        kept.map(|finding| (finding.severity, finding.id.to_string())).collect()
+    };
+    let stub = |severity: Severity| vec![(severity, "cuda.stub-at-runtime".to_owned())];
+    let graphics = |severity: Severity| vec![(severity, "ctr.caps-graphics".to_owned())];
+    let path = "ENV LD_LIBRARY_PATH=/usr/local/cuda/lib64/stubs:/opt/lib\nCMD [\"x\"]\n";
+    let devel = "FROM nvidia/cuda:12.4.1-devel-ubuntu22.04\n";
+    let runtime = "FROM nvidia/cuda:12.4.1-runtime-ubuntu22.04\n";
+    assert_eq!(severity("Dockerfile", &format!("{devel}{path}")), stub(Severity::Warning));
+    assert_eq!(severity("Dockerfile", &format!("{runtime}{path}")), stub(Severity::Info));
+    let link = "RUN ln -s /usr/local/cuda/lib64/stubs/libcuda.so /usr/local/cuda/lib64/stubs/libcuda.so.1\n";
+    assert_eq!(severity("Dockerfile", &format!("{devel}{link}{path}"))[0], stub(Severity::Error)[0]);
+    assert_eq!(severity("Dockerfile", &format!("{devel}{link}")), stub(Severity::Info));
+    let system = "RUN ln -s /usr/local/cuda/lib64/stubs/libcuda.so /usr/lib/x86_64-linux-gnu/libcuda.so.1\n";
+    assert_eq!(severity("Dockerfile", &format!("{devel}{system}")), stub(Severity::Warning));
+    let other = "RUN ln -s /usr/local/cuda/lib64/stubs/libcuda.so /usr/local/cuda/lib64/libcuda.so.1\n";
+    assert_eq!(severity("Dockerfile", &format!("{devel}{other}")), stub(Severity::Error));
+
+    let vulkan = "RUN apt-get install -y libvulkan1\nENV NVIDIA_DRIVER_CAPABILITIES=compute,utility\n";
+    assert_eq!(severity("Dockerfile", &format!("{runtime}{vulkan}")), graphics(Severity::Info));
+    assert_eq!(severity("Dockerfile", &format!("FROM ubuntu:24.04\n{vulkan}")), graphics(Severity::Warning));
+    let started = format!("FROM ubuntu:24.04\n{vulkan}CMD [\"vulkaninfo\"]\n");
+    assert_eq!(severity("Dockerfile", &started), graphics(Severity::Error));
+    let service = |image: &str| {
+        format!("services:\n  a:\n    image: {image}\n    gpus: all\n    environment: {{GGML_VK_VISIBLE_DEVICES: 0, NVIDIA_DRIVER_CAPABILITIES: \"compute,utility\"}}\n")
+    };
+    assert_eq!(severity("compose.yaml", &service("example/llm:server-vulkan")), graphics(Severity::Error));
+    assert_eq!(severity("compose.yaml", &service("example/llm:server-cuda")), graphics(Severity::Info));
+    assert_eq!(severity("compose.yaml", &service("example/llm")), graphics(Severity::Warning));
+}
+
+#[test]
+fn one_unreadable_file_does_not_hide_the_others() {
+    let input = |name: &str, text: &str| InputFile { name: name.to_owned(), bytes: text.as_bytes().to_vec() };
+    let files = [
+        input("compose.yaml", "services: [\n"),
+        input("Dockerfile", "FROM nvidia/cuda:latest\n"),
+        input("notes.txt", "x\n"),
+    ];
+    let catalogue = Catalogue::embedded();
+    let examination = file::examine(&files, catalogue.get("cuda").unwrap());
+    assert_eq!(examination.drafts.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), ["file.image-tag"]);
+    let names: Vec<&str> = examination.unreadable.iter().map(UnreadableInput::name).collect();
+    assert_eq!(names, ["compose.yaml", "notes.txt"]);
+    let long = format!("{}/compose.yaml", "folder".repeat(60));
+    let why = format!("failed to parse `{long}` as a compose file: line 3: the cause");
+    let draft = file::not_checked(&long, &why, None);
+    assert!(draft.summary.unwrap().ends_with("line 3: the cause"));
+}
+
+#[test]
 fn severity_depends_on_the_consequence() {
     let found = one("Dockerfile", "FROM nvidia/cuda:12.4.1-devel-ubuntu22.04\nRUN nvidia-smi\nRUN python3 -c 'import torch; print(torch.cuda.is_available())'\nCMD [\"x\"]\n").unwrap();
     let seen: Vec<(Severity, &str)> = found.iter().map(|one| (one.severity, one.id.as_str())).collect();

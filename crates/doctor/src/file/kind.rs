@@ -59,7 +59,7 @@ pub fn by_name(path: &str) -> Option<InputKind> {
         if is_gitlab || path.contains(".gitlab/") || path.contains(".gitlab-ci/") {
             return Some(InputKind::Gitlab);
         }
-        let is_compose = stem.split(['-', '_']).any(|part| part == "compose");
+        let is_compose = name.split(['.', '-', '_']).any(|part| part == "compose");
         return is_compose.then_some(InputKind::Compose);
     }
     if has_extension(name, &["json", "jsonc"]) {
@@ -165,6 +165,7 @@ mod tests {
             ("compose.yaml", Some(InputKind::Compose)),
             ("docker-compose.gpu.yml", Some(InputKind::Compose)),
             ("compose.override.yml", Some(InputKind::Compose)),
+            ("gpu.compose.yaml", Some(InputKind::Compose)),
             (".github/workflows/ci.yml", Some(InputKind::Workflow)),
             ("action.yml", Some(InputKind::Workflow)),
             (".devcontainer/devcontainer.json", Some(InputKind::Devcontainer)),

@@ -142,11 +142,14 @@ pub struct Examination {
 #[must_use]
 pub fn not_checked(name: &str, why: &str, hint: Option<String>) -> FindingDraft {
     let place = text::sanitize(name);
+    // A long path would displace the cause.
+    let short = name.rsplit(['/', '\\']).next().unwrap_or(name);
+    let why = if why.chars().count() > 150 { why.replace(name, short) } else { why.to_owned() };
     FindingDraft::new(id!("file.not-checked"))
         .severity(Severity::Error)
         .value("file", place.clone())
-        .evidence(Evidence::file(place, text::sanitize(why)))
-        .summary(text::sanitize(why))
+        .evidence(Evidence::file(place, text::sanitize(&why)))
+        .summary(text::sanitize(&why))
         .fix(hint.unwrap_or_else(|| "correct the file, or omit it".to_owned()))
 }
 

@@ -159,9 +159,10 @@ pub fn library_path(
     )
 }
 
-/// Whether a file is for Jetson, where forward compatibility is supported.
+/// Whether a file is for Jetson or for servers with Arm processors, where forward compatibility is supported.
 fn is_for_jetson(source: &SourceText) -> bool {
-    ["l4t", "L4T", "tegra", "TEGRA", "jetson", "JETSON"].iter().any(|word| source.mentions(word))
+    let words = ["l4t", "L4T", "tegra", "TEGRA", "jetson", "JETSON", "aarch64-linux", "sbsa"];
+    words.iter().any(|word| source.mentions(word))
 }
 
 /// The line with one entry of a search path removed.

@@ -1,0 +1,2 @@
+#!/bin/sh
+docker pull nvidia/cuda:latest
