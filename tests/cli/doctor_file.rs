@@ -102,11 +102,15 @@ fn unreadable_files_do_not_hide_the_findings_of_others() {
             ("file.not-checked", "compose.yaml"),
         ]
     );
-    for (format, wanted) in [("text", "not a supported kind"), ("sarif", "file.not-checked"), ("github", "::error")]
+    for (format, wanted) in
+        [("text", "not a supported kind"), ("sarif", "file.not-checked"), ("github", "::error")]
     {
         let ran = run(&["--format", format, "--fail-on", "never"]);
         assert_eq!(ran.exit, Some(2), "{ran:#?}");
-        assert!(ran.stdout.contains(wanted) && ran.stdout.contains("line 2 needs the CUDA compiler"), "{ran:#?}");
+        assert!(
+            ran.stdout.contains(wanted) && ran.stdout.contains("line 2 needs the CUDA compiler"),
+            "{ran:#?}"
+        );
     }
     // A file that was not checked can't be filtered.
     let ran = run(&["--json", "--only", "file.image-*"]);

@@ -34,8 +34,14 @@ pub(super) fn run(arguments: &DoctorArguments, context: &CommandContext<'_>) -> 
     if let Some(error) = examination.unreadable.first().filter(|_| is_single) {
         return Err(Failure::of(error, Exit::Usage));
     }
-    not_checked.extend(examination.unreadable.iter().map(|error| file::not_checked(error.name(), &error.to_string(), error.hint())));
-    let mut found: Vec<_> = examination.drafts.iter().map(|draft| file::to_finding(draft, &findings)).collect();
+    not_checked.extend(
+        examination
+            .unreadable
+            .iter()
+            .map(|error| file::not_checked(error.name(), &error.to_string(), error.hint())),
+    );
+    let mut found: Vec<_> =
+        examination.drafts.iter().map(|draft| file::to_finding(draft, &findings)).collect();
     found.retain(|finding| filter.takes(&finding.id));
     // `--only` and `--skip` select checks. A file that was not checked is always reported.
     found.extend(not_checked.iter().map(|draft| file::to_finding(draft, &findings)));

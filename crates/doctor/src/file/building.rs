@@ -164,6 +164,7 @@ impl CommandChecker<'_> {
         let is_portable = configuration.native() == Some(false);
         let has_variants =
             configuration.get("GGML_CPU_ALL_VARIANTS").is_some_and(super::tools::build::Definition::is_on);
+        let has_cpu_code = configuration.get("GGML_CPU").is_none_or(|one| !one.is_off());
         if !configuration.is_ggml() || is_portable || self.place == BuildPlace::Elsewhere || command.tolerated
         {
             return;
@@ -184,7 +185,7 @@ impl CommandChecker<'_> {
                     .summary(format!("`{}` builds for the local GPU unless architectures are specified, but no GPU is available here", sanitize(&cuda.word.text)))
                     .fix(fix::append(self.source, line, &cuda.word.text, flag)),
             );
-        } else if is_distributed && configuration.tool != Tool::Make && !has_variants {
+        } else if is_distributed && has_cpu_code && configuration.tool != Tool::Make && !has_variants {
             let anchor = configuration.definitions.first().map_or("", |one| one.word.text.as_str());
             drafts.push(
                 self.source
@@ -255,6 +256,9 @@ pub fn driver(source: &SourceText, driver: &DriverPackage, place: BuildPlace) ->
     let line = driver.word.line;
     let name = &driver.word.text;
     let (severity, why) = match place {
+        BuildPlace::Image if driver.is_kernel_only => {
+            (Severity::Warning, "kernel modules are part of the host, and they have no effect in an image")
+        }
         BuildPlace::Image => (
             Severity::Error,
             "the container runtime mounts the host's driver, and a second one does not match the kernel module",

@@ -95,10 +95,10 @@ fn late_default(
     policy: Option<&Version>,
     drafts: &mut Vec<FindingDraft>,
 ) {
+    const NAME: &str = "CMAKE_CUDA_ARCHITECTURES";
     if !is_at_least(policy, "3.18") {
         return;
     }
-    const NAME: &str = "CMAKE_CUDA_ARCHITECTURES";
     let mut depth = 0usize;
     let mut enabled: Option<usize> = None;
     for (index, command) in commands.iter().enumerate() {
@@ -228,7 +228,8 @@ impl<'a> CmakeReader<'a> {
             if self.skip() {
                 continue;
             }
-            let end = self.rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(self.rest.len());
+            let end =
+                self.rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(self.rest.len());
             if end == 0 {
                 let length = self.rest.chars().next().map_or(0, char::len_utf8);
                 self.take(length);

@@ -63,7 +63,8 @@ fn check_templates(source: &SourceText, document: &YamlNode, drafts: &mut Vec<Fi
     let templates = document.pairs().iter().filter(|pair| pair.key.starts_with('.')).map(|pair| &*pair.node);
     let variables = declared(document);
     for node in of_default.chain(templates) {
-        if let Some((image, written, line)) = node.get("image").and_then(|node| read_image(node, &variables)) {
+        if let Some((image, written, line)) = node.get("image").and_then(|node| read_image(node, &variables))
+        {
             drafts.extend(container::image(source, &written, &image, line));
         }
     }
@@ -133,7 +134,9 @@ impl<'a> GitlabJob<'a> {
     fn get(&self, key: &str) -> Option<&'a YamlNode> {
         let own = self.chain.iter().find_map(|node| node.get(key));
         own.or_else(|| self.document.at(&["default", key])).or_else(|| {
-            matches!(key, "image" | "before_script" | "after_script").then(|| self.document.get(key)).flatten()
+            matches!(key, "image" | "before_script" | "after_script")
+                .then(|| self.document.get(key))
+                .flatten()
         })
     }
 
@@ -155,8 +158,7 @@ impl<'a> GitlabJob<'a> {
         let mut has_compiler = gpu.as_ref().and_then(|gpu| gpu.has_toolkit);
         let mut release: Option<Version> = gpu.and_then(|gpu| gpu.version);
         let is_hosted = self.is_hosted_without_gpu();
-        let place =
-            if is_hosted { BuildPlace::Job(ArtifactUse::Discarded) } else { BuildPlace::Elsewhere };
+        let place = if is_hosted { BuildPlace::Job(ArtifactUse::Discarded) } else { BuildPlace::Elsewhere };
         let lookup = |name: &str| {
             let variable = container::find(&self.variables, name)?;
             Some(ShellWord { text: variable.value.clone()?, line: variable.line })
@@ -169,7 +171,10 @@ impl<'a> GitlabJob<'a> {
             if let Some(toolkit) = packages::toolkit(&command) {
                 has_compiler = Some(true);
                 release = toolkit.version.filter(|_| !toolkit.is_distribution).or(release);
-            } else if matches!(command.program(), "sh" | "bash" | "source" | "." | "dpkg" | "rpm" | "spack" | "conda") {
+            } else if matches!(
+                command.program(),
+                "sh" | "bash" | "source" | "." | "dpkg" | "rpm" | "spack" | "conda"
+            ) {
                 has_compiler = has_compiler.filter(|has| *has);
             }
             let configuration = build::configuration(&command, &lookup);
@@ -180,8 +185,13 @@ impl<'a> GitlabJob<'a> {
                 drafts.push(self.missing_compiler(image, *line, &word));
                 has_compiler = None;
             }
-            let checker =
-                CommandChecker { source: self.source, cuda, place, release: release.as_ref(), origin: &origin };
+            let checker = CommandChecker {
+                source: self.source,
+                cuda,
+                place,
+                release: release.as_ref(),
+                origin: &origin,
+            };
             checker.check_command(&command, configuration.as_ref(), &lookup, drafts);
             script::check_docker(self.source, &command, drafts);
             if is_hosted && !self.is_incomplete {

@@ -21,7 +21,8 @@ pub fn check_shell(source: &SourceText, text: &str, cuda: &Description) -> Vec<F
         script.push_line(number, line);
     }
     // An unset variable keeps its reference, so nothing is concluded from it.
-    let commands = if text.is_empty() { Vec::new() } else { shell::commands(&script, Dialect::Posix, &|_| None) };
+    let commands =
+        if text.is_empty() { Vec::new() } else { shell::commands(&script, Dialect::Posix, &|_| None) };
     let mut drafts = Vec::new();
     check_commands(source, &commands, cuda, &mut drafts);
     drafts
@@ -72,7 +73,9 @@ pub(super) fn check_docker(source: &SourceText, command: &ShellCommand, drafts: 
             .draft(id!("ctr.no-gpus-flag"), Severity::Warning, line)
             .backend(Backend::Cuda)
             .affects(Affects::Run)
-            .summary("the container runs `nvidia-smi` without a GPU, unless NVIDIA's runtime is Docker's default")
+            .summary(
+                "the container runs `nvidia-smi` without a GPU, unless NVIDIA's runtime is Docker's default",
+            )
             .fix(fix::replace(source, line, " run", " run --gpus all")),
     );
 }

@@ -61,9 +61,8 @@ impl FlowState {
         while let Some((at, c)) = chars.next() {
             let next = chars.peek().map_or('\n', |(_, next)| *next);
             if let Some(quote) = self.quote {
-                if c == '\\' && quote == '"' {
-                    chars.next();
-                } else if c == quote && quote == '\'' && next == '\'' {
+                let is_escape = c == '\\' && quote == '"';
+                if is_escape || (c == quote && quote == '\'' && next == '\'') {
                     chars.next();
                 } else if c == quote {
                     self.quote = None;
@@ -103,9 +102,7 @@ impl FlowState {
                 ':' | '-' | '?' if next.is_whitespace() => starts_token = true,
                 c if c.is_whitespace() => {}
                 // An anchor or a tag precedes the value.
-                '&' | '!' if starts_token => {
-                    while chars.next_if(|(_, c)| !c.is_whitespace()).is_some() {}
-                }
+                '&' | '!' if starts_token => while chars.next_if(|(_, c)| !c.is_whitespace()).is_some() {},
                 _ => starts_token = false,
             }
             before = c;
@@ -142,7 +139,7 @@ mod tests {
         for text in ["a: [1, 2\nb: 3\n", "a: b: c\n", "a:\n\t- b\n", "a: 'x\n"] {
             assert!(parse(text).is_err(), "{text}");
         }
-        assert_eq!(repaired("a: [1,\n  2]\nb:\n  c: d\n"), None);
+        assert_eq!(repaired("a:\n  [1,\n   2]\nb:\n  c: d\n"), None);
         assert_eq!(repaired(&"[".repeat(100_000)), None);
     }
 }

@@ -276,13 +276,20 @@ fn stub_left(source: &SourceText, file: &Dockerfile, last: usize, drafts: &mut V
             }
             // In the system's folders, the container runtime's `ldconfig` replaces the link when it adds the driver.
             let is_replaced = links
-                && words.last().is_some_and(|target| ["/usr/lib/", "/lib/", "/usr/lib64/", "/lib64/"].iter().any(|start| target.starts_with(start)));
+                && words.last().is_some_and(|target| {
+                    ["/usr/lib/", "/lib/", "/usr/lib64/", "/lib64/"]
+                        .iter()
+                        .any(|start| target.starts_with(start))
+                });
             let is_unused = links
                 && words.last().is_some_and(|target| target.contains("/stubs/"))
                 && !file.chain(last).any(|stage| {
                     let path = stage.setting("LD_LIBRARY_PATH");
                     path.is_some_and(|path| path.value.contains("/stubs"))
-                        || stage.runs.iter().any(|(_, text)| text.contains("ld.so.conf") && text.contains("/stubs"))
+                        || stage
+                            .runs
+                            .iter()
+                            .any(|(_, text)| text.contains("ld.so.conf") && text.contains("/stubs"))
                 });
             let severity = match (is_unused, is_replaced) {
                 (true, _) => Severity::Info,

@@ -191,8 +191,7 @@ impl<'a> StageWalk<'a> {
 
     fn check_gpu_use(&self, command: &ShellCommand, drafts: &mut Vec<FindingDraft>) {
         let Some(needed) = gpu::gpu_use(command).filter(|_| !command.tolerated) else { return };
-        let is_certain = needed.is_certain && !command.is_substituted;
-        let severity = if is_certain { Severity::Error } else { Severity::Warning };
+        let severity = needed.severity(command.is_substituted);
         drafts.push(
             self.source
                 .draft(id!("file.gpu-at-build"), severity, command.line)

@@ -251,7 +251,10 @@ mod tests {
             ("echo a#b \"#c\" # d", vec!["1 echo|a#b|#c"]),
             ("{ nvidia-smi; ls; } || true", vec!["1? nvidia-smi", "1? ls", "1 true"]),
             ("nvidia-smi | grep x || true", vec!["1? nvidia-smi", "1? grep|x << nvidia-smi", "1 true"]),
-            ("a -x | b $(c | d) | e; f", vec!["1 a|-x", "1$ c", "1$ d << c", "1 b|$(c | d) << a -x", "1 e << a -x", "1 f"]),
+            (
+                "a -x | b $(c | d) | e; f",
+                vec!["1 a|-x", "1$ c", "1$ d << c", "1 b|$(c | d) << a -x", "1 e << a -x", "1 f"],
+            ),
             ("while ! nvidia-smi; do sleep 1; done", vec!["1? nvidia-smi", "1? sleep|1"]),
         ] {
             assert_eq!(shown(text), expected, "{text}");

@@ -1,5 +1,7 @@
 //! Recognizes commands that need a GPU at run time.
 
+use gpubuild_detect::finding::Severity;
+
 use super::CommandView;
 use crate::file::shell::ShellCommand;
 use crate::file::text::has_extension;
@@ -11,6 +13,20 @@ pub struct GpuUse {
     pub what: String,
     /// Whether the command certainly fails without a GPU.
     pub is_certain: bool,
+    /// Whether the command only prints what it finds.
+    pub is_print: bool,
+}
+
+impl GpuUse {
+    /// The severity of a missing GPU. `is_substituted`: whether the output is used by another command.
+    #[must_use]
+    pub fn severity(&self, is_substituted: bool) -> Severity {
+        match (self.is_certain && !is_substituted, self.is_print) {
+            (true, _) => Severity::Error,
+            (_, true) => Severity::Info,
+            _ => Severity::Warning,
+        }
+    }
 }
 
 /// Programs that fail without a loaded driver.
@@ -21,8 +37,8 @@ const PROGRAMS: &[&str] =
 #[must_use]
 pub fn gpu_use(command: &ShellCommand) -> Option<GpuUse> {
     let view = CommandView::new(command);
-    let certain = |what: String| Some(GpuUse { what, is_certain: true });
-    let likely = |what: String| Some(GpuUse { what, is_certain: false });
+    let certain = |what: String| Some(GpuUse { what, is_certain: true, is_print: false });
+    let likely = |what: String| Some(GpuUse { what, is_certain: false, is_print: false });
     let program = view.program;
     if PROGRAMS.contains(&program) {
         let is_info = view.has("--help") || view.has("-h") || view.has("--version");
@@ -47,7 +63,16 @@ pub fn gpu_use(command: &ShellCommand) -> Option<GpuUse> {
             view.words.iter().rposition(|word| word.text == "-m").and_then(|at| view.words.get(at + 1));
         let marker =
             marker.or_else(|| last.map(|word| word.text.as_str()).filter(|marker| selects_gpu(marker)));
-        let path = view.words.iter().find(|word| is_gpu_path(&word.text));
+        let is_excluded = |index: usize| {
+            let before = index.checked_sub(1).map_or("", |before| view.words[before].text.as_str());
+            matches!(before, "--deselect" | "--ignore" | "--ignore-glob" | "-k")
+        };
+        let path = view
+            .words
+            .iter()
+            .enumerate()
+            .find(|(index, word)| is_gpu_path(&word.text) && !is_excluded(*index))
+            .map(|(_, word)| word);
         return match (marker, path) {
             (Some(marker), _) => certain(format!("`pytest -m {marker}`")),
             (None, Some(path)) => likely(format!("`pytest {}`", path.text)),
@@ -97,7 +122,7 @@ fn of_python(code: &str) -> Option<GpuUse> {
             || line.contains("list_physical_devices(\"GPU\")")
     };
     if let Some(line) = lines().find(|line| line.starts_with("assert") && asks(line)) {
-        return Some(GpuUse { what: format!("`{}`", short(line)), is_certain: true });
+        return Some(GpuUse { what: format!("`{}`", short(line)), is_certain: true, is_print: false });
     }
     let moves = [
         ".cuda()",
@@ -115,11 +140,14 @@ fn of_python(code: &str) -> Option<GpuUse> {
         lines().find(|line| moves.iter().any(|text| line.contains(text)) && !line.contains("is_available()"))
     {
         let is_guarded = code.contains("if torch.cuda.is_available()") || code.contains("try:");
-        return (!is_guarded).then(|| GpuUse { what: format!("`{}`", short(line)), is_certain: true });
+        let what = format!("`{}`", short(line));
+        return (!is_guarded).then_some(GpuUse { what, is_certain: true, is_print: false });
     }
-    lines()
-        .find(|line| asks(line))
-        .map(|line| GpuUse { what: format!("`{}`", short(line)), is_certain: false })
+    lines().find(|line| asks(line)).map(|line| GpuUse {
+        what: format!("`{}`", short(line)),
+        is_certain: false,
+        is_print: line.starts_with("print"),
+    })
 }
 
 fn short(line: &str) -> String {
@@ -171,6 +199,7 @@ mod tests {
             ("pytest -m 'not gpu'", None),
             ("python -m pytest -m gpu tests", Some(true)),
             ("python -m pytest tests/gpu", Some(false)),
+            ("pytest tests --deselect tests/a.py::test_on_cuda_host --ignore tests/gpu", None),
             ("ctest -L cuda", Some(true)),
             ("ctest -LE gpu --test-dir build", None),
             ("cargo test --features cuda", Some(false)),

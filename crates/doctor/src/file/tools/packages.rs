@@ -119,6 +119,8 @@ pub struct DriverPackage {
     pub replacement: Option<String>,
     /// What it installs, for messages.
     pub what: &'static str,
+    /// Whether it contains kernel modules only, and no library that could hide one of the host.
+    pub is_kernel_only: bool,
 }
 
 /// The driver that a command installs, if it does.
@@ -138,20 +140,22 @@ pub fn driver(command: &ShellCommand) -> Option<DriverPackage> {
 fn driver_package(package: &PackageRow<'_>) -> Option<DriverPackage> {
     let name = package.name;
     let word = package.word.clone();
-    let kernel = [
-        "nvidia-driver",
+    let modules = [
         "nvidia-dkms",
         "nvidia-kernel",
-        "nvidia-open",
         "akmod-nvidia",
         "kmod-nvidia",
         "dkms-nvidia",
+        "linux-modules-nvidia",
+        "amdgpu-dkms",
+    ];
+    let kernel = [
+        "nvidia-driver",
+        "nvidia-open",
         "xorg-x11-drv-nvidia",
         "cuda-drivers",
         "nvidia-headless",
         "nvidia-legacy",
-        "linux-modules-nvidia",
-        "amdgpu-dkms",
     ];
     let user = [
         "libnvidia-compute",
@@ -163,11 +167,20 @@ fn driver_package(package: &PackageRow<'_>) -> Option<DriverPackage> {
         "nvidia-gl-G",
     ];
     let begins = |list: &[&str]| list.iter().any(|start| name.starts_with(start));
+    if begins(&modules) {
+        let what = "a GPU driver's kernel modules";
+        return Some(DriverPackage { word, replacement: None, what, is_kernel_only: true });
+    }
     if begins(&kernel) || matches!(name, "nvidia" | "nvidia-lts") {
-        return Some(DriverPackage { word, replacement: None, what: "a GPU driver" });
+        return Some(DriverPackage { word, replacement: None, what: "a GPU driver", is_kernel_only: false });
     }
     if begins(&user) || matches!(name, "libcuda1" | "libnvidia-ml1" | "nvidia-smi") {
-        return Some(DriverPackage { word, replacement: None, what: "the driver's libraries" });
+        return Some(DriverPackage {
+            word,
+            replacement: None,
+            what: "the driver's libraries",
+            is_kernel_only: false,
+        });
     }
     // The meta package `cuda`: toolkit and driver.
     let release = name.strip_prefix("cuda").filter(|rest| rest.is_empty() || is_release(rest))?;
@@ -182,7 +195,12 @@ fn driver_package(package: &PackageRow<'_>) -> Option<DriverPackage> {
         }
         _ => format!("cuda-toolkit{}", release.replace('.', "-")),
     };
-    Some(DriverPackage { word, replacement: Some(replacement), what: "the driver along with the toolkit" })
+    Some(DriverPackage {
+        word,
+        replacement: Some(replacement),
+        what: "the driver along with the toolkit",
+        is_kernel_only: false,
+    })
 }
 
 /// Whether a name ends in a release: `-12-4`, `-12.4`.
@@ -209,6 +227,7 @@ fn run_file(command: &ShellCommand) -> Option<DriverPackage> {
             word: word.clone(),
             replacement: None,
             what: "NVIDIA's driver",
+            is_kernel_only: false,
         });
     }
     let is_toolkit = name.starts_with("cuda_") || name.starts_with("cuda-linux");
@@ -224,6 +243,7 @@ fn run_file(command: &ShellCommand) -> Option<DriverPackage> {
             if has("--silent") { "" } else { " --silent" }
         )),
         what: "the driver as well",
+        is_kernel_only: false,
     })
 }
 
@@ -236,6 +256,7 @@ fn amdgpu_install(command: &ShellCommand) -> Option<DriverPackage> {
         word: word.clone(),
         replacement: Some("amdgpu-install --no-dkms".to_owned()),
         what: "AMD's kernel driver",
+        is_kernel_only: true,
     })
 }
 

@@ -14,8 +14,20 @@ pub struct ScrapedText {
 }
 
 /// Programs that search or cut text.
-const READERS: &[&str] =
-    &["grep", "egrep", "fgrep", "rg", "awk", "gawk", "mawk", "sed", "cut", "perl", "findstr", "Select-String"];
+const READERS: &[&str] = &[
+    "grep",
+    "egrep",
+    "fgrep",
+    "rg",
+    "awk",
+    "gawk",
+    "mawk",
+    "sed",
+    "cut",
+    "perl",
+    "findstr",
+    "Select-String",
+];
 
 /// The text of `nvidia-smi` that a command reads, if any.
 #[must_use]
@@ -25,6 +37,8 @@ pub fn scraped(command: &ShellCommand) -> Option<ScrapedText> {
     }
     let patterns = command.arguments().collect::<Vec<_>>().join(" ");
     match command.piped_from.as_deref().and_then(source) {
+        // `CUDA.*Version` matches both headings.
+        Some(Output::Table) if heading(&patterns).is_none() && patterns.contains("Version") => None,
         Some(Output::Table) => Some(of_patterns(&patterns)),
         Some(Output::Details) if heading(&patterns).is_some() => {
             Some(ScrapedText { is_renamed: false, ..of_patterns(&patterns) })
@@ -137,6 +151,7 @@ mod tests {
             ("nvidia-smi -q | grep 'Addressing Mode'", ""),
             ("nvidia-smi --query-gpu=name --format=csv | grep RTX", ""),
             ("nvidia-smi -L | grep -c GPU", ""),
+            ("nvidia-smi | grep -oE 'CUDA.*Version: *[0-9.]+'", ""),
             ("nvidia-smi | head -3", ""),
             ("nvidia-smi | tee log", ""),
             ("echo \"$info\" | grep -o 'CUDA Version: [0-9.]*'", "! driver_version"),
@@ -159,7 +174,10 @@ mod tests {
 
     #[test]
     fn code_is_recognized() {
-        assert!(scraped_by_code("m = re.search(r'CUDA Version:\\s+(\\d+)', out)").is_some_and(|one| one.is_renamed));
+        assert!(
+            scraped_by_code("m = re.search(r'CUDA Version:\\s+(\\d+)', out)")
+                .is_some_and(|one| one.is_renamed)
+        );
         assert!(scraped_by_code("# CUDA Version: 12").is_none());
         assert!(scraped_by_code("print('CUDA Version')").is_none());
     }

@@ -280,8 +280,7 @@ impl<'a> Steps<'a> {
             self.check_container_options(command, &needed, drafts);
             return;
         }
-        let is_certain = needed.is_certain && !command.is_substituted;
-        let severity = if is_certain { Severity::Error } else { Severity::Warning };
+        let severity = needed.severity(command.is_substituted);
         drafts.push(
             source
                 .draft(id!("file.runner-no-gpu"), severity, command.line)
