@@ -278,8 +278,8 @@ fn severity_depends_on_the_consequence() {
     let seen: Vec<(Severity, &str)> = found.iter().map(|one| (one.severity, one.id.as_str())).collect();
     let expected = [
         (Severity::Error, "file.gpu-at-build"),
-        (Severity::Info, "file.gpu-at-build"),
         (Severity::Info, "file.devel-final"),
+        (Severity::Info, "file.gpu-at-build"),
     ];
     assert_eq!(seen, expected);
 }

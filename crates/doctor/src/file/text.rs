@@ -37,6 +37,12 @@ impl SourceText {
         self.lines.iter().any(|line| line.contains(text))
     }
 
+    /// Whether a line that is not a comment contains a text.
+    #[must_use]
+    pub fn has_code(&self, text: &str) -> bool {
+        self.lines.iter().any(|line| !line.trim_start().starts_with('#') && line.contains(text))
+    }
+
     /// The lines with their numbers.
     pub fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         self.lines.iter().enumerate().map(|(index, line)| (index + 1, line.as_str()))

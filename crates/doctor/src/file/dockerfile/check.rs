@@ -113,7 +113,7 @@ pub fn library_path(
     let is_stub = |entry: &str| entry.split('/').any(|part| part == "stubs");
     let is_compat = |entry: &str| entry.split('/').any(|part| part == "compat") && entry.contains("cuda");
     let (id, severity, bad, why): (_, _, &dyn Fn(&str) -> bool, _) = if entries().any(is_stub) {
-        let (severity, why) = if source.mentions("stubs/libcuda.so.1") {
+        let (severity, why) = if source.has_code("stubs/libcuda.so.1") {
             (
                 Severity::Error,
                 "the stub library is loaded instead of the driver (error 34, CUDA_ERROR_STUB_LIBRARY)",

@@ -196,7 +196,11 @@ impl<'a> StageWalk<'a> {
             self.source
                 .draft(id!("file.gpu-at-build"), severity, command.line)
                 .affects(Affects::Build)
-                .summary(format!("{} needs a GPU, but no GPU is available while the image is built", needed.what))
+                .summary(if needed.is_print {
+                    format!("{} finds no GPU, because none is available while the image is built", needed.what)
+                } else {
+                    format!("{} needs a GPU, but no GPU is available while the image is built", needed.what)
+                })
                 .fix(format!(
                     "remove it from line {} and run it in the container instead: in `CMD`, or in a test with `docker run --gpus all`",
                     command.line

@@ -44,7 +44,7 @@ pub struct ShellCommand {
     pub input: Option<String>,
     /// Whether the command is in a substitution: `$(…)`.
     pub is_substituted: bool,
-    /// The text of the first command of the pipeline that this command reads from.
+    /// The commands of the pipeline that this command reads from, separated by ` | ` and limited to 500 characters.
     pub piped_from: Option<String>,
 }
 
@@ -150,7 +150,11 @@ fn inner(
             continue;
         };
         command.piped_from.clone_from(&pipeline);
-        pipeline = if is_piped { pipeline.or_else(|| Some(command.start())) } else { None };
+        pipeline = is_piped.then(|| match pipeline.take() {
+            Some(before) if before.len() < 500 => format!("{before} | {}", command.start()),
+            Some(before) => before,
+            None => command.start(),
+        });
         if command.is_assignment() {
             // Limit the time for scripts with thousands of variables.
             if known.len() < 200 {
@@ -253,7 +257,14 @@ mod tests {
             ("nvidia-smi | grep x || true", vec!["1? nvidia-smi", "1? grep|x << nvidia-smi", "1 true"]),
             (
                 "a -x | b $(c | d) | e; f",
-                vec!["1 a|-x", "1$ c", "1$ d << c", "1 b|$(c | d) << a -x", "1 e << a -x", "1 f"],
+                vec![
+                    "1 a|-x",
+                    "1$ c",
+                    "1$ d << c",
+                    "1 b|$(c | d) << a -x",
+                    "1 e << a -x | b $(c | d)",
+                    "1 f",
+                ],
             ),
             ("while ! nvidia-smi; do sleep 1; done", vec!["1? nvidia-smi", "1? sleep|1"]),
         ] {

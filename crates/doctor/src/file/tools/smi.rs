@@ -36,7 +36,11 @@ pub fn scraped(command: &ShellCommand) -> Option<ScrapedText> {
         return None;
     }
     let patterns = command.arguments().collect::<Vec<_>>().join(" ");
-    match command.piped_from.as_deref().and_then(source) {
+    let mut before = command.piped_from.as_deref().unwrap_or_default().split(" | ");
+    let first = before.next().unwrap_or_default();
+    // Only the first reader of a pipeline sees the text of `nvidia-smi`.
+    let is_processed = before.any(|one| one.split(' ').next().is_some_and(|name| READERS.contains(&name)));
+    match source(first).filter(|_| !is_processed) {
         // `CUDA.*Version` matches both headings.
         Some(Output::Table) if heading(&patterns).is_none() && patterns.contains("Version") => None,
         Some(Output::Table) => Some(of_patterns(&patterns)),
@@ -45,6 +49,7 @@ pub fn scraped(command: &ShellCommand) -> Option<ScrapedText> {
         }
         Some(Output::Details | Output::Stable) => None,
         // The text may come from a variable or a file. The heading with its colon occurs in no other program's output.
+        None if is_processed => None,
         None => patterns.contains("CUDA Version:").then(|| of_patterns(&patterns)),
     }
 }
@@ -143,7 +148,7 @@ mod tests {
     #[test]
     fn text_of_nvidia_smi_is_recognized() {
         for (text, expected) in [
-            ("nvidia-smi | grep 'CUDA Version' | awk '{print $9}'", "! driver_version . name"),
+            ("nvidia-smi | grep 'CUDA Version' | awk '{print $9}'", "! driver_version"),
             ("nvidia-smi | sed -n 's/.*CUDA Version: \\([0-9.]*\\).*/\\1/p'", "! driver_version"),
             ("nvidia-smi 2>/dev/null | head -4 | grep -oP 'Driver Version: \\K[0-9]+'", "! driver_version"),
             ("/usr/bin/nvidia-smi -i 0 | grep MiB", ". memory.used,memory.total"),
@@ -151,7 +156,7 @@ mod tests {
             ("nvidia-smi -q | grep 'Addressing Mode'", ""),
             ("nvidia-smi --query-gpu=name --format=csv | grep RTX", ""),
             ("nvidia-smi -L | grep -c GPU", ""),
-            ("nvidia-smi | grep -oE 'CUDA.*Version: *[0-9.]+'", ""),
+            ("nvidia-smi | grep -oE 'CUDA.*Version: *[0-9.]+' | head -1 | grep -oE '[0-9.]+'", ""),
             ("nvidia-smi | head -3", ""),
             ("nvidia-smi | tee log", ""),
             ("echo \"$info\" | grep -o 'CUDA Version: [0-9.]*'", "! driver_version"),

@@ -274,7 +274,10 @@ impl<'a> Steps<'a> {
     }
 
     fn check_gpu_use(&self, command: &ShellCommand, drafts: &mut Vec<FindingDraft>) {
-        let Some(needed) = gpu::gpu_use(command).filter(|_| !command.tolerated) else { return };
+        // A job without a GPU may print what it finds.
+        let Some(needed) = gpu::gpu_use(command).filter(|one| !command.tolerated && !one.is_print) else {
+            return;
+        };
         let source = self.run.source;
         if self.place == BuildPlace::Elsewhere {
             self.check_container_options(command, &needed, drafts);
