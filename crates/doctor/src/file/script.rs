@@ -60,6 +60,10 @@ fn check_commands(
 
 /// Checks the image and the GPU of `docker run` and `docker pull`.
 pub(super) fn check_docker(source: &SourceText, command: &ShellCommand, drafts: &mut Vec<FindingDraft>) {
+    let pulled = docker::pulled_cuda(command);
+    if let Some((word, image)) = pulled {
+        drafts.extend(container::image(source, &word.text, &image, word.line));
+    }
     let Some(docker) = docker::docker(command) else { return };
     if let Some(image) = ImageName::parse(&docker.image.text) {
         drafts.extend(container::image(source, &docker.image.text, &image, docker.image.line));

@@ -1,6 +1,7 @@
 //! Recognizes `docker run` and `docker pull`.
 
 use super::CommandView;
+use crate::file::image::ImageName;
 use crate::file::shell::{ShellCommand, ShellWord};
 
 /// A container that a command starts, or an image that it pulls.
@@ -70,6 +71,20 @@ pub fn docker(command: &ShellCommand) -> Option<DockerCommand<'_>> {
     Some(DockerCommand { image, program, may_have_gpu })
 }
 
+/// The image of `nvidia/cuda` that another container tool pulls or runs, as in `apptainer exec docker://nvidia/cuda:…`.
+#[must_use]
+pub fn pulled_cuda(command: &ShellCommand) -> Option<(&ShellWord, ImageName)> {
+    let view = CommandView::new(command);
+    if !matches!(view.program, "ctr" | "crictl" | "apptainer" | "singularity" | "skopeo" | "enroot") {
+        return None;
+    }
+    view.words.iter().find_map(|word| {
+        let name = word.text.strip_prefix("docker://").unwrap_or(&word.text);
+        let image = ImageName::parse(name).filter(ImageName::is_nvidia_cuda)?;
+        Some((word, image))
+    })
+}
+
 /// Whether a word is a group of short options without a value: `-it`, `-d`.
 fn is_short_flags(text: &str) -> bool {
     let letters = text.strip_prefix('-').unwrap_or_default();
@@ -80,6 +95,22 @@ fn is_short_flags(text: &str) -> bool {
 mod tests {
     use super::super::tests::of;
     use super::*;
+
+    #[test]
+    fn images_of_other_tools_are_found() {
+        for (text, expected) in [
+            ("apptainer exec --nv docker://nvidia/cuda:latest nvidia-smi", "nvidia/cuda:latest"),
+            (
+                "ctr --address=/x image pull nvcr.io/nvidia/cuda:11.1.1-base-ubuntu20.04",
+                "nvcr.io/nvidia/cuda:11.1.1-base-ubuntu20.04",
+            ),
+            ("apptainer exec docker://ubuntu ls", ""),
+            ("echo docker://nvidia/cuda:latest", ""),
+        ] {
+            let seen = pulled_cuda(&of(text)[0]).map(|(_, image)| image.to_string());
+            assert_eq!(seen.unwrap_or_default(), expected, "{text}");
+        }
+    }
 
     #[test]
     fn images_and_options_are_found() {
