@@ -89,17 +89,18 @@ pub fn configuration(
                     word: word.clone(),
                 });
             }
-            Tool::Make
+            // `make CMAKE_ARGS="-D…"` passes definitions to CMake.
+            match definitions.iter().find(|one| one.name == "CMAKE_ARGS").cloned() {
+                Some(passed) => {
+                    cmake_words(&split_words(&passed.word, &passed.value), &mut definitions);
+                    Tool::Cmake
+                }
+                None => Tool::Make,
+            }
         }
         program if is_python_builder(program, view.words) => {
             let word = from_env("CMAKE_ARGS")?;
-            let words: Vec<ShellWord> = word
-                .text
-                .split([' ', '\t', '\n'])
-                .filter(|text| !text.is_empty())
-                .map(|text| ShellWord { text: text.trim_matches(['"', '\'']).to_owned(), line: word.line })
-                .collect();
-            cmake_words(&words, &mut definitions);
+            cmake_words(&split_words(&word, &word.text), &mut definitions);
             Tool::Python
         }
         _ => return None,
@@ -110,6 +111,12 @@ pub fn configuration(
         joined.map(str::to_owned).or_else(|| from_env("CMAKE_GENERATOR").map(|word| word.text))
     });
     Some(CmakeInvocation { definitions, tool, line: command.line, generator })
+}
+
+/// The words of a value that contains arguments.
+fn split_words(word: &ShellWord, value: &str) -> Vec<ShellWord> {
+    let words = value.split([' ', '\t', '\n']).filter(|text| !text.is_empty());
+    words.map(|text| ShellWord { text: text.trim_matches(['"', '\'']).to_owned(), line: word.line }).collect()
 }
 
 /// Whether a command builds or installs Python packages.
@@ -226,6 +233,10 @@ mod tests {
         assert_eq!(
             shown("CMAKE_ARGS=\"-DGGML_CUDA=on -DX=1\" pip install llama-cpp-python"),
             ["GGML_CUDA=on", "X=1"]
+        );
+        assert_eq!(
+            shown("make base.en CMAKE_ARGS=\"-DGGML_VULKAN=1\""),
+            ["CMAKE_ARGS=-DGGML_VULKAN=1", "GGML_VULKAN=1"]
         );
         assert_eq!(shown("GGML_CUDA=1 make -j LLAMA_X=2"), ["LLAMA_X=2", "GGML_CUDA=1"]);
         assert!(read("cmake --build b").is_none() && read("pip install x").is_none());
