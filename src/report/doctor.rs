@@ -7,6 +7,7 @@ use gpubuild_detect::matrix::Matrix;
 use gpubuild_doctor::arch_plan::DiagnosedArchs;
 use gpubuild_doctor::snapshot::SnapshotChange;
 use gpubuild_doctor::validate::TrialOutcome;
+use gpubuild_exec::log::LogReading;
 use serde::Serialize;
 
 use super::Schema;
@@ -32,6 +33,9 @@ pub struct DoctorReport {
     /// The audited files (`gpubuild audit`).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<super::audit::AuditedFile>,
+    /// What the log shows besides the findings (`--log`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<LogReport>,
     /// Changes since a snapshot (`--diff`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<Vec<SnapshotChange>>,
@@ -49,6 +53,81 @@ pub struct DoctorReport {
     /// Ids of all findings that were checked for, sorted. Used by formats that also list checks without findings.
     #[serde(skip)]
     pub checked: Vec<String>,
+}
+
+/// What a log shows besides the findings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct LogReport {
+    /// Number of lines.
+    pub lines: usize,
+    /// The machine on which it was written: the commands of the findings are for it. Absent if the log does not show it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub platform: Option<LogPlatformReport>,
+    /// The most probable first error, if no known failure explains it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guess: Option<LogGuessReport>,
+}
+
+/// The machine on which a log was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct LogPlatformReport {
+    /// The operating system: `linux`, `windows` or `macos`.
+    pub os: String,
+    /// The distribution, as `ID` of os-release.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub distro: Option<String>,
+    /// The first line that shows the operating system, from 1.
+    pub line: usize,
+    /// The text in that line.
+    pub text: String,
+}
+
+/// A guess at the first error of a log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct LogGuessReport {
+    /// Its line, from 1.
+    pub line: usize,
+    /// The message.
+    pub text: String,
+    /// Adjacent lines, the line itself included.
+    pub context: Vec<LogLineReport>,
+    /// Words of the message for a search in issue trackers.
+    pub search: String,
+}
+
+/// A line of a log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct LogLineReport {
+    /// Its number, from 1.
+    pub line: usize,
+    /// Its text without escape sequences, shortened.
+    pub text: String,
+}
+
+impl LogReport {
+    /// The report of a log.
+    #[must_use]
+    pub fn new(reading: &LogReading) -> Self {
+        let platform = &reading.platform;
+        let platform = platform.os.zip(platform.evidence.clone()).map(|(os, (line, text))| {
+            LogPlatformReport { os: os.id().to_owned(), distro: platform.distro.clone(), line, text }
+        });
+        let guess = reading.guess.as_ref().map(|guess| LogGuessReport {
+            line: guess.line,
+            text: guess.text.clone(),
+            context: guess
+                .context
+                .iter()
+                .map(|(line, text)| LogLineReport { line: *line, text: text.clone() })
+                .collect(),
+            search: guess.search.clone(),
+        });
+        Self { lines: reading.lines, platform, guess }
+    }
 }
 
 /// Number of findings by severity.
@@ -93,6 +172,7 @@ impl DoctorReport {
             backends: Vec::new(),
             binary: None,
             files: Vec::new(),
+            log: None,
             changes: None,
             validation: None,
             recommended: None,

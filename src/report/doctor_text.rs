@@ -47,6 +47,7 @@ pub fn text(document: &DoctorReport, detail: Detail, paint: &dyn Fn(Tone, &str) 
             page.finding(finding);
         }
     }
+    page.log(document);
     page.matrix(document);
     page.architectures(document);
     page.gap();
@@ -110,6 +111,25 @@ impl DoctorPage<'_> {
         for line in document.files.iter().flat_map(super::audit::lines) {
             self.line(&clean::short(&line, SENTENCE));
         }
+    }
+
+    /// For which machine the commands are, if a log was examined and they depend on it.
+    fn log(&mut self, document: &DoctorReport) {
+        let Some(log) = &document.log else { return };
+        let commands: Vec<&String> =
+            document.findings.iter().flat_map(|finding| &finding.remedy.commands).collect();
+        let are_labelled = commands.iter().any(|command| command.contains("  # "));
+        let text = match &log.platform {
+            _ if commands.is_empty() => return,
+            None if !are_labelled => return,
+            Some(platform) => {
+                let system = platform.distro.as_ref().unwrap_or(&platform.os);
+                format!("the commands are for {system}: line {} contains `{}`", platform.line, platform.text)
+            }
+            None => "the log does not show on which system it was written".to_owned(),
+        };
+        self.gap();
+        self.entry("", None, &clean::short(&text, SENTENCE));
     }
 
     /// Changes since a snapshot (`--diff`).

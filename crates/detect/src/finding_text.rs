@@ -16,13 +16,29 @@ pub struct FindingRenderer<'a> {
     catalogue: &'a Catalogue,
     findings: &'a Findings,
     is_root: bool,
+    candidates: &'a [CandidateMachine],
+}
+
+/// A machine for which commands are rendered if the examined machine is not known.
+#[derive(Debug, Clone)]
+pub struct CandidateMachine {
+    /// Its name beside its commands, such as `Fedora`.
+    pub label: String,
+    /// Its platform and distribution.
+    pub facts: Facts,
 }
 
 impl<'a> FindingRenderer<'a> {
     /// Creates a renderer. If `is_root` is true, commands are rendered without `sudo`.
     #[must_use]
     pub fn new(facts: &'a Facts, catalogue: &'a Catalogue, findings: &'a Findings, is_root: bool) -> Self {
-        Self { facts, catalogue, findings, is_root }
+        Self { facts, catalogue, findings, is_root, candidates: &[] }
+    }
+
+    /// Renders the commands for each of several machines, labelled, because the examined machine is not known.
+    #[must_use]
+    pub fn for_candidates(self, candidates: &'a [CandidateMachine]) -> Self {
+        Self { candidates, ..self }
     }
 
     /// Renders a draft. If the catalogue has no entry for its id, only the draft's own texts are used.
@@ -102,17 +118,8 @@ impl DraftText<'_> {
             return Remedy { text: self.draft.fix.clone().unwrap_or_default(), ..Remedy::default() };
         };
         let quote = ShellFormat { os: self.renderer.facts.platform.os };
-        let commands: Vec<String> = self
-            .renderer
-            .choose(&entry.commands)
-            .into_iter()
-            .flatten()
-            .flat_map(|command| match self.steps(command) {
-                Some(steps) => steps.clone(),
-                None => self.fill(command, &quote).into_iter().collect(),
-            })
-            .map(|command| self.as_user(&command))
-            .collect();
+        let table = if self.draft.commands.is_empty() { &entry.commands } else { &self.draft.commands };
+        let commands = self.commands(table);
         let mut needs = entry.needs.clone();
         let derived = [
             ("host", commands.iter().any(|command| command.ends_with(ON_THE_HOST))),
@@ -124,15 +131,66 @@ impl DraftText<'_> {
                 needs.insert(0, need.to_owned());
             }
         }
-        let text = self.fill(&entry.fix, &PlainFormat).or_else(|| self.draft.fix.clone());
+        let exact = self.draft.exact_fix.clone();
+        let text = exact.or_else(|| self.fill(&entry.fix, &PlainFormat)).or_else(|| self.draft.fix.clone());
         let verify = entry.verify.as_deref().and_then(|text| self.fill(text, &quote));
         Remedy {
-            text: text.unwrap_or_else(|| entry.title.clone()),
-            safe: entry.safe && !commands.is_empty(),
+            text: text.unwrap_or_else(|| self.fill_in_general(&entry.fix)),
+            safe: entry.safe && !commands.is_empty() && self.renderer.candidates.is_empty(),
             commands,
             needs,
             verify,
         }
+    }
+
+    /// The commands for the examined machine, or for each machine that it may be.
+    fn commands(&self, table: &BTreeMap<String, Vec<String>>) -> Vec<String> {
+        let candidates = self.renderer.candidates;
+        if candidates.is_empty() {
+            return self.commands_here(table);
+        }
+        let mut groups: Vec<(Vec<String>, Vec<&CandidateMachine>)> = Vec::new();
+        for candidate in candidates {
+            let renderer = FindingRenderer { facts: &candidate.facts, candidates: &[], ..*self.renderer };
+            let commands = DraftText { renderer: &renderer, ..*self }.commands_here(table);
+            match groups.iter_mut().find(|(known, _)| *known == commands) {
+                Some((_, machines)) => machines.push(candidate),
+                None => groups.push((commands, vec![candidate])),
+            }
+        }
+        if groups.len() == 1 {
+            return groups.remove(0).0;
+        }
+        let labelled = |(commands, machines): &(Vec<String>, Vec<&CandidateMachine>)| {
+            let labels = labels(machines, candidates);
+            commands.iter().map(|command| label(command, &labels)).collect::<Vec<_>>()
+        };
+        groups.iter().flat_map(labelled).collect()
+    }
+
+    /// The commands for the machine of the renderer.
+    fn commands_here(&self, table: &BTreeMap<String, Vec<String>>) -> Vec<String> {
+        let quote = ShellFormat { os: self.renderer.facts.platform.os };
+        let commands = self.renderer.choose(table).into_iter().flatten();
+        commands
+            .flat_map(|command| match self.steps(command) {
+                Some(steps) => steps.clone(),
+                None => self.fill(command, &quote).into_iter().collect(),
+            })
+            .map(|command| self.as_user(&command))
+            .collect()
+    }
+
+    /// Replaces placeholders, and the unknown ones by general words.
+    fn fill_in_general(&self, template: &str) -> String {
+        let general = |name: &str| {
+            let about = self.about.filter(|_| name.starts_with("install"));
+            about.map_or_else(|| format!("<{name}>"), |about| format!("install {}", about.name))
+        };
+        let text = template::fill(template, |name| {
+            Some(self.value(name, &PlainFormat).unwrap_or_else(|| general(name)))
+        });
+        text.unwrap_or_else(|| template.to_owned())
     }
 
     /// The commands that replace a line consisting of a single placeholder.
@@ -173,6 +231,25 @@ impl DraftText<'_> {
 const ON_THE_HOST: &str = "# on the host";
 /// Suffix of commands that are run in Windows, outside of WSL.
 const IN_WINDOWS: &str = "# in Windows";
+
+/// The names of machines: `Linux` if all distributions are among them.
+fn labels(machines: &[&CandidateMachine], all: &[CandidateMachine]) -> String {
+    let is_linux = |machine: &CandidateMachine| machine.facts.platform.os == Os::Linux;
+    let distributions = all.iter().filter(|machine| is_linux(machine)).count();
+    let covers_linux =
+        distributions > 1 && machines.iter().filter(|machine| is_linux(machine)).count() == distributions;
+    let named = machines.iter().filter(|machine| !covers_linux || !is_linux(machine));
+    let named = named.map(|machine| machine.label.as_str());
+    covers_linux.then_some("Linux").into_iter().chain(named).collect::<Vec<_>>().join(", ")
+}
+
+/// Adds the name of a platform to a command as a comment, before the place where it is run.
+fn label(command: &str, label: &str) -> String {
+    match [ON_THE_HOST, IN_WINDOWS].into_iter().find_map(|end| Some((command.strip_suffix(end)?, end))) {
+        Some((command, end)) => format!("{command}# {label}, {}", end.trim_start_matches("# ")),
+        None => format!("{command}  # {label}"),
+    }
+}
 
 /// Whether a command is run outside of the examined machine.
 fn is_outside(command: &str) -> bool {

@@ -63,6 +63,11 @@ pub fn first_recognised<S: AsRef<str>>(lines: &[S]) -> Option<FirstError> {
     (0..lines.len()).find_map(|index| recognise(&lines, index))
 }
 
+/// The error at a line, if the line has a known error format.
+pub(crate) fn recognised_at(lines: &[&str], index: usize) -> Option<FirstError> {
+    recognise(lines, index)
+}
+
 fn recognise(lines: &[&str], index: usize) -> Option<FirstError> {
     let line = lines[index];
     if is_echo(line) {

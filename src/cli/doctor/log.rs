@@ -1,4 +1,4 @@
-//! `gpubuild doctor --log FILE`: finds known failures in a build log and prints the fixes for this machine.
+//! `gpubuild doctor --log FILE`: finds known failures in a build log and prints the fixes for the machine of the log.
 
 use gpubuild_detect::facts;
 use gpubuild_detect::finding::Findings;
@@ -9,9 +9,9 @@ use gpubuild_host::{Host, standard_input};
 
 use super::{DoctorArguments, FailOn};
 use crate::cli::{CommandContext, Exit, Failure, machine};
-use crate::report::doctor::DoctorReport;
+use crate::report::doctor::{DoctorReport, LogReport};
 
-/// Reads the log and reports its causes, with remedies for this machine or a recorded one.
+/// Reads the log and reports its causes, with remedies for the machine that it was written on.
 pub(super) fn run(
     arguments: &DoctorArguments,
     file: &str,
@@ -25,10 +25,17 @@ pub(super) fn run(
     let facts = facts::gather(host);
     let catalogue = arguments.host.catalogue(context)?;
     let findings = Findings::embedded();
-    let is_root = host.identity().uid == Some(0);
-    let renderer = FindingRenderer::new(&facts, &catalogue, &findings, is_root);
+    let platform = &reading.platform;
+    // The log shows for which machine commands are needed; a recorded host is that machine unless the log contradicts.
+    let is_named = recorded.is_some() && platform.os.is_none_or(|os| os == facts.platform.os);
+    let (written_on, candidates) =
+        if is_named { (facts, Vec::new()) } else { (platform.facts(&facts), platform.candidates(&facts)) };
+    let is_root = if is_named { host.identity().uid == Some(0) } else { platform.is_container };
+    let renderer =
+        FindingRenderer::new(&written_on, &catalogue, &findings, is_root).for_candidates(&candidates);
     let found = to_findings(&reading, &place, &renderer, &findings);
-    arguments.output.deliver(&DoctorReport::of_findings(found), context)?;
+    let report = DoctorReport { log: Some(LogReport::new(&reading)), ..DoctorReport::of_findings(found) };
+    arguments.output.deliver(&report, context)?;
     let passed = reading.causes.is_empty() || arguments.fail_on == FailOn::Never;
     Ok(if passed { Exit::Done } else { Exit::Negative })
 }

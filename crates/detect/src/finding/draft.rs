@@ -24,6 +24,10 @@ pub struct FindingDraft {
     pub summary: Option<String>,
     /// The fix, if the catalogue has none.
     pub fix: Option<String>,
+    /// A fix that replaces the catalogue's.
+    pub exact_fix: Option<String>,
+    /// Commands that replace the catalogue's, in the same format; empty to use the catalogue's.
+    pub commands: BTreeMap<String, Vec<String>>,
     /// A fixed severity, independent of the requested backends.
     pub severity: Option<Severity>,
     /// The toolkit whose install instructions replace `{install}`; the backend's if `None`.
@@ -49,6 +53,8 @@ impl FindingDraft {
             evidence: Vec::new(),
             summary: None,
             fix: None,
+            exact_fix: None,
+            commands: BTreeMap::new(),
             severity: None,
             about: None,
             case: None,

@@ -6,11 +6,12 @@
 
 mod clean;
 mod findings;
+mod guess;
 mod index;
 mod literal;
+mod platform;
 mod signature;
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
@@ -18,11 +19,14 @@ use gpubuild_core::backend::Backend;
 use gpubuild_detect::diagnostic::DiagnosticId;
 use memchr::memchr;
 
-use crate::diagnose::first_recognised;
 pub use findings::{UNRECOGNISED, to_findings};
+use guess::GuessSearch;
+pub use guess::LogGuess;
 use index::SignatureIndex;
-use signature::CompiledSignature;
+pub use platform::LogPlatform;
+use platform::PlatformVotes;
 pub use signature::Signature;
+use signature::{CompiledSignature, PlatformCue};
 
 /// Maximum number of bytes of a line that are matched against patterns. Command lines may be longer, but messages are not.
 const LONGEST: usize = 16 * 1024;
@@ -30,6 +34,8 @@ const LONGEST: usize = 16 * 1024;
 const TRIES: u32 = 10_000;
 /// Number of lines at the end of a log in which a doubtful failure counts even if no tool reports a failure.
 const AT_THE_END: usize = 6;
+/// Maximum number of lines, with empty ones, between the first and the last line that a pattern may span on each side.
+const REACH: usize = 24;
 /// Maximum length of a line that is kept as evidence, in characters.
 const EVIDENCE: usize = 240;
 /// Maximum length of a captured value, in characters.
@@ -38,6 +44,9 @@ const VALUE: usize = 160;
 /// The known failures.
 pub struct Signatures {
     list: Vec<CompiledSignature>,
+    cues: Vec<PlatformCue>,
+    /// Row and text of each cue. In the index their numbers follow those of the signatures.
+    cue_texts: Vec<(usize, usize)>,
     index: SignatureIndex,
 }
 
@@ -48,8 +57,11 @@ pub struct LogReading {
     pub causes: Vec<LogCause>,
     /// Number of lines of the log.
     pub lines: usize,
-    /// The first line that looks like an error; only if no failure was recognised.
-    pub first_error: Option<String>,
+    /// The line that is most probably the first error: if no failure was recognised, or if it precedes those that may be its
+    /// consequences, or beside a failure that only reports that something failed.
+    pub guess: Option<LogGuess>,
+    /// The machine on which the log was written.
+    pub platform: LogPlatform,
 }
 
 /// A recognised failure.
@@ -67,8 +79,18 @@ pub struct LogCause {
     pub summary: Option<String>,
     /// The signature's remedy with its placeholders filled, if it has one.
     pub fix: Option<String>,
+    /// The signature's commands.
+    pub commands: BTreeMap<String, Vec<String>>,
     /// The backend, if the signature determines it and the finding does not.
     pub backend: Option<Backend>,
+    /// Number of lines that report it.
+    pub count: usize,
+    /// The last of these lines.
+    pub last: usize,
+    /// Whether it only reports that something failed.
+    pub is_weak: bool,
+    /// Whether an earlier unrecognised error is the more probable cause.
+    pub is_late: bool,
 }
 
 impl Signatures {
@@ -79,17 +101,27 @@ impl Signatures {
     #[must_use]
     pub fn embedded() -> &'static Self {
         static EMBEDDED: OnceLock<Signatures> = OnceLock::new();
-        EMBEDDED.get_or_init(|| Self::new(signature::embedded()))
+        EMBEDDED.get_or_init(|| {
+            let (list, cues) = signature::embedded();
+            Self::new(list, cues)
+        })
     }
 
-    fn new(list: Vec<Signature>) -> Self {
+    fn new(list: Vec<Signature>, cues: Vec<PlatformCue>) -> Self {
         let list: Vec<CompiledSignature> = list.into_iter().map(CompiledSignature::new).collect();
+        let rows = cues.iter().enumerate();
+        let cue_texts: Vec<(usize, usize)> =
+            rows.flat_map(|(row, cue)| (0..cue.cues.len()).map(move |text| (row, text))).collect();
         let literals = list
             .iter()
             .enumerate()
             .flat_map(|(at, one)| one.literals.iter().map(move |literal| (literal.as_bytes(), at)));
-        let index = SignatureIndex::new(literals);
-        Self { list, index }
+        let texts = cue_texts
+            .iter()
+            .enumerate()
+            .map(|(at, (row, text))| (cues[*row].cues[*text].as_bytes(), list.len() + at));
+        let index = SignatureIndex::new(literals.chain(texts));
+        Self { list, cues, cue_texts, index }
     }
 
     /// All signatures in the order in which they are tried.
@@ -100,18 +132,25 @@ impl Signatures {
     /// Finds the known failures in a log. Invalid UTF-8 is accepted.
     #[must_use]
     pub fn read(&self, log: &[u8]) -> LogReading {
-        let mut search = Search { tries: vec![0; self.list.len()], found: Vec::new() };
+        let mut search = Search::new(self.list.len());
+        let mut votes = PlatformVotes::new(self.cues.len());
+        let mut guess = GuessSearch::default();
         let (mut start, mut number) = (0, 0);
         let mut hits = BTreeSet::new();
-        let mut warning = Warning::default();
+        let mut ignored = IgnoredOutput::default();
         while start < log.len() {
             let end = memchr(b'\n', &log[start..]).map_or(log.len(), |length| start + length);
             number += 1;
             let line = clean::plain(&log[start..end]);
-            if !warning.covers(&line) {
-                hits.clear();
-                self.index.scan(&line, &mut hits);
-                search.line(&self.list, &hits, log, start..end, number);
+            hits.clear();
+            self.index.scan(&line, &mut hits);
+            let cues = hits.split_off(&self.list.len());
+            for cue in cues {
+                let (row, text) = self.cue_texts[cue - self.list.len()];
+                votes.add(row, text, number);
+            }
+            if !ignored.covers(&line) && !search.line(&self.list, &hits, log, start..end, number) {
+                guess.line(log, start, &line, number);
             }
             start = end + 1;
         }
@@ -121,8 +160,8 @@ impl Signatures {
             found.retain(|(at, cause)| !self.list[*at].signature.doubtful || cause.line > last);
         }
         let causes = self.rank(found);
-        let first_error = if causes.is_empty() { first_error(log) } else { None };
-        LogReading { causes, lines: number, first_error }
+        let guess = guess.result(log, || has_failed(log)).filter(|guess| is_needed(guess, &causes));
+        LogReading { causes, lines: number, guess, platform: votes.result(&self.cues) }
     }
 
     /// Sorts the failures by line and keeps the first of each id. Weak signatures, which only report that something failed,
@@ -140,14 +179,39 @@ impl Signatures {
     }
 }
 
+/// Whether the most probable first error adds something to the recognised failures.
+fn is_needed(guess: &LogGuess, causes: &[LogCause]) -> bool {
+    causes
+        .first()
+        .is_none_or(|first| first.is_weak || (first.is_late && guess.is_located && guess.line < first.line))
+}
+
 /// The state of a search: the number of tries per signature, and the failures found so far.
 struct Search {
     tries: Vec<u32>,
     found: Vec<(usize, LogCause)>,
+    /// For signatures with `after`: the offset up to which the log was searched for that text, and whether it was found.
+    before: Vec<(usize, bool)>,
 }
 
 impl Search {
+    fn new(signatures: usize) -> Self {
+        Self { tries: vec![0; signatures], found: Vec::new(), before: vec![(0, false); signatures] }
+    }
+
+    /// Whether the text that must precede the match occurs before an offset. The log is searched once per signature.
+    fn follows(&mut self, at: usize, text: &str, log: &[u8], end: usize) -> bool {
+        let (searched, found) = &mut self.before[at];
+        if !*found && end > *searched {
+            let from = searched.saturating_sub(text.len());
+            *found = memchr::memmem::find(&log[from..end], text.as_bytes()).is_some();
+            *searched = end;
+        }
+        *found
+    }
+
     /// Tries the signatures in `hits` on a line. A line has at most one failure: the first match, even if it was found before.
+    /// Returns whether a signature matches.
     fn line(
         &mut self,
         list: &[CompiledSignature],
@@ -155,38 +219,50 @@ impl Search {
         log: &[u8],
         range: std::ops::Range<usize>,
         number: usize,
-    ) {
+    ) -> bool {
         for &at in hits {
-            let is_known = self.found.iter().any(|(known, _)| *known == at);
-            self.tries[at] += 1;
-            if self.tries[at] > TRIES {
-                // A signature that matched before is assumed to match again.
-                if is_known {
-                    return;
-                }
+            if let Some(after) = &list[at].signature.after
+                && !self.follows(at, after, log, range.start)
+            {
                 continue;
             }
-            if let Some(cause) = list[at].matches(log, range.clone(), number) {
-                if !is_known {
-                    self.found.push((at, cause));
+            let known = self.found.iter().position(|(known, _)| *known == at);
+            self.tries[at] += 1;
+            let is_match = if self.tries[at] > TRIES {
+                // A signature that matched before is assumed to match again.
+                known.is_some()
+            } else if known.is_some() {
+                list[at].is_match(log, range.clone(), number)
+            } else if let Some(cause) = list[at].matches(log, range.clone(), number) {
+                self.found.push((at, cause));
+                return true;
+            } else {
+                false
+            };
+            if is_match {
+                if let Some(known) = known {
+                    let cause = &mut self.found[known].1;
+                    cause.count += 1;
+                    cause.last = number;
                 }
-                return;
+                return true;
             }
         }
+        false
     }
 }
 
 impl CompiledSignature {
+    /// Whether the pattern matches the line at `range`, with adjacent lines if it spans several.
+    fn is_match(&self, log: &[u8], range: std::ops::Range<usize>, number: usize) -> bool {
+        self.regex().is_match(&LogWindow::around(log, range, number, self.signature.lines).text)
+    }
+
     /// Matches the line at `range`, with adjacent lines if the pattern spans several.
     fn matches(&self, log: &[u8], range: std::ops::Range<usize>, number: usize) -> Option<LogCause> {
         let signature = &self.signature;
         let window = LogWindow::around(log, range, number, signature.lines);
         let captures = self.regex().captures(&window.text)?;
-        if let Some(before) = &signature.after
-            && memchr::memmem::find(&log[..window.start], before.as_bytes()).is_none()
-        {
-            return None;
-        }
         let names = self.regex().capture_names().flatten();
         let values: BTreeMap<String, String> = names
             .filter_map(|name| Some((name.to_owned(), shorten(captures.name(name)?.as_str().trim(), VALUE))))
@@ -199,7 +275,12 @@ impl CompiledSignature {
             text: shorten(text, EVIDENCE),
             summary: signature.summary.as_ref().and_then(|template| signature::fill(template, &values)),
             fix: signature.fix.as_ref().and_then(|template| signature::fill(template, &values)),
+            commands: signature.commands.clone(),
             backend: signature.backend,
+            count: 1,
+            last: line,
+            is_weak: signature.weak,
+            is_late: signature.late,
             values,
         })
     }
@@ -210,8 +291,6 @@ struct LogWindow {
     text: String,
     /// Offset in `text` and line number of each line.
     starts: Vec<(usize, usize)>,
-    /// Offset of the first line in the log.
-    start: usize,
 }
 
 impl LogWindow {
@@ -220,7 +299,7 @@ impl LogWindow {
     fn around(log: &[u8], line: std::ops::Range<usize>, number: usize, lines: usize) -> Self {
         let mut parts = vec![(number, line.clone())];
         let (mut first, mut at) = (line.start, number);
-        while parts.len() < lines && first > 0 {
+        while parts.len() < lines && first > 0 && number - at < REACH {
             let end = first - 1;
             let start = memchr::memrchr(b'\n', &log[..end]).map_or(0, |found| found + 1);
             at -= 1;
@@ -230,7 +309,7 @@ impl LogWindow {
             first = start;
         }
         let (mut next, mut at, before) = (line.end + 1, number, parts.len());
-        while parts.len() - before + 1 < lines && next < log.len() {
+        while parts.len() - before + 1 < lines && next < log.len() && at - number < REACH {
             let end = memchr(b'\n', &log[next..]).map_or(log.len(), |length| next + length);
             at += 1;
             if is_not_empty(&log[next..end]) {
@@ -238,8 +317,7 @@ impl LogWindow {
             }
             next = end + 1;
         }
-        let start = parts[0].1.start;
-        let mut window = Self { text: String::new(), starts: Vec::new(), start };
+        let mut window = Self { text: String::new(), starts: Vec::new() };
         for (number, range) in parts {
             window.push(number, &log[range]);
         }
@@ -269,14 +347,17 @@ fn is_not_empty(line: &[u8]) -> bool {
     !clean::unprefixed(&clean::plain(line)).is_empty()
 }
 
-/// Detects CMake warnings, which are not failures: `CMake Warning …` and the indented text below it.
+/// Detects output that is not a failure: `CMake Warning …` with the indented text below it, and what compilers print in checks
+/// of CMake that may fail.
 #[derive(Default)]
-struct Warning {
+struct IgnoredOutput {
     /// Indentation of the headline while inside a warning.
     indent: Option<usize>,
+    /// Whether the output of a failed check follows.
+    is_check: bool,
 }
 
-impl Warning {
+impl IgnoredOutput {
     fn covers(&mut self, line: &[u8]) -> bool {
         let line = clean::without_stamps(line);
         let text = line.trim_ascii_start();
@@ -286,13 +367,23 @@ impl Warning {
         } else if !text.is_empty() && self.indent.is_some_and(|headline| indent <= headline) {
             self.indent = None;
         }
-        self.indent.is_some()
+        let is_headline = text.starts_with(b"Determining if ") || text.starts_with(b"Performing C");
+        if is_headline {
+            self.is_check = memchr::memmem::find(text, b"failed with the following output").is_some();
+        } else if self.is_check {
+            let ends: [&[u8]; 4] = [b"Source file was:", b"-- ", b"CMake Error", b"Checking whether "];
+            self.is_check = !ends.iter().any(|end| text.starts_with(end));
+        }
+        self.indent.is_some() || self.is_check
     }
 }
 
 /// Whether a tool reports that a complete command failed.
 fn has_failed(log: &[u8]) -> bool {
-    const WORDS: [&str; 18] = [
+    const WORDS: [&str; 21] = [
+        "Traceback (most recent call last)",
+        "panicked at ",
+        "returned non-zero exit status",
         "CMake Error",
         "errors occurred!",
         "build stopped: ",
@@ -323,15 +414,6 @@ fn shorten(text: &str, limit: usize) -> String {
         short.push('…');
     }
     short
-}
-
-/// The first line in a known error format of any tool.
-fn first_error(log: &[u8]) -> Option<String> {
-    let plain: Vec<Cow<'_, [u8]>> = log.split(|byte| *byte == b'\n').map(clean::plain).collect();
-    // Keeps the indentation, by which continuation lines are recognised.
-    let lines: Vec<Cow<'_, str>> =
-        plain.iter().map(|line| String::from_utf8_lossy(clean::without_stamps(line))).collect();
-    first_recognised(&lines).map(|error| shorten(&error.to_string(), EVIDENCE))
 }
 
 #[cfg(test)]

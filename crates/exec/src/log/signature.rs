@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use gpubuild_core::Os;
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::diagnostic::DiagnosticId;
 use regex_lite::Regex;
@@ -13,7 +14,40 @@ use super::literal::literals;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SignatureFile {
+    #[serde(default)]
     signature: Vec<Signature>,
+    #[serde(default)]
+    platform: Vec<PlatformCue>,
+    /// Commands by id, for findings whose own commands need values that a log does not show.
+    #[serde(default)]
+    commands: BTreeMap<String, BTreeMap<String, Vec<String>>>,
+}
+
+/// Text in a log that shows on which platform it was written.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PlatformCue {
+    /// The operating system.
+    pub(super) os: Os,
+    /// The distribution, as `ID` of os-release, if the text shows it.
+    pub(super) distro: Option<String>,
+    /// Whether the text shows a container build, or WSL.
+    pub(super) inside: Option<Inside>,
+    /// How strongly it counts.
+    #[serde(default = "one")]
+    pub(super) weight: usize,
+    /// The texts, each with at least four characters.
+    pub(super) cues: Vec<String>,
+}
+
+/// An environment inside another system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Inside {
+    /// A container build.
+    Container,
+    /// The Windows Subsystem for Linux.
+    Wsl,
 }
 
 /// A pattern for a failure in the output of tools.
@@ -42,10 +76,20 @@ pub struct Signature {
     pub backend: Option<Backend>,
     /// Replaces the summary of the finding.
     pub summary: Option<String>,
-    /// Replaces the remedy of the finding if a value for that is missing.
+    /// Replaces the remedy of the finding.
     pub fix: Option<String>,
+    /// Replaces the commands of the finding, in the same format.
+    #[serde(default)]
+    pub commands: BTreeMap<String, Vec<String>>,
+    /// An earlier failure may cause this one: a library is missing at the link step because it did not compile. An error before
+    /// the match that nothing recognises is then the more probable cause.
+    #[serde(default)]
+    pub late: bool,
     /// Real output that the pattern matches.
     pub sample: String,
+    /// More real output that the pattern matches, from other sources: other versions, systems and languages.
+    #[serde(default)]
+    pub also: Vec<String>,
     /// Where the sample is from: an issue, or the tool that printed it.
     pub source: String,
 }
@@ -54,15 +98,23 @@ fn one() -> usize {
     1
 }
 
-/// Parses the signatures of all embedded files.
-pub(super) fn embedded() -> Vec<Signature> {
-    let parse = |(name, bytes): &(&str, &[u8])| {
-        let file: SignatureFile = gpubuild_toml::from_bytes(bytes)
-            .unwrap_or_else(|error| panic!("findings/logs/{name}.toml: {error}"));
-        file.signature
+/// Parses the signatures and platform cues of all embedded files.
+pub(super) fn embedded() -> (Vec<Signature>, Vec<PlatformCue>) {
+    let parse = |(name, bytes): &(&str, &[u8])| -> SignatureFile {
+        gpubuild_toml::from_bytes(bytes).unwrap_or_else(|error| panic!("findings/logs/{name}.toml: {error}"))
     };
     // If several signatures match a line, the one in the earlier file wins. Files with general signatures come last.
-    gpubuild_findings::LOG_SIGNATURES.iter().flat_map(parse).collect()
+    let (mut signatures, mut cues): (Vec<Signature>, _) = (Vec::new(), Vec::new());
+    let mut commands = BTreeMap::new();
+    for file in gpubuild_findings::LOG_SIGNATURES.iter().map(parse) {
+        signatures.extend(file.signature);
+        cues.extend(file.platform);
+        commands.extend(file.commands);
+    }
+    for signature in signatures.iter_mut().filter(|signature| signature.commands.is_empty()) {
+        signature.commands = commands.get(signature.id.as_str()).cloned().unwrap_or_default();
+    }
+    (signatures, cues)
 }
 
 /// A signature with its literals, at least one of which occurs in every match.

@@ -1,3 +1,4 @@
+use gpubuild_core::Os;
 use gpubuild_detect::finding::Findings;
 
 use super::*;
@@ -31,8 +32,15 @@ fn every_sample_is_recognised_by_its_own_signature_first() {
                 first.map(|cause| (&cause.id, &cause.text))
             )),
         }
+        for sample in &signature.also {
+            let found = all.read(sample.as_bytes()).causes;
+            if found.first().is_none_or(|first| first.id != signature.id) {
+                let found = found.first().map(|cause| (&cause.id, &cause.text));
+                wrong.push(format!("{at} {}: {found:?} for {sample}", signature.id));
+            }
+        }
         // The signature itself must match, not only another one of the same finding.
-        let alone = Signatures::new(vec![signature.clone()]).read(signature.sample.as_bytes());
+        let alone = Signatures::new(vec![signature.clone()], Vec::new()).read(signature.sample.as_bytes());
         if alone.causes.is_empty() {
             wrong.push(format!("{at} {} does not match its own sample", signature.id));
         }
@@ -175,15 +183,19 @@ fn unknown_failure_is_quoted() {
     let reading =
         read("[1/2] cc a.c\na.c:3:5: error: no member named 'x' in 'struct y'\nmake: *** [all] Error 1\n");
     assert!(reading.causes.is_empty());
-    assert_eq!(reading.first_error.as_deref(), Some("a.c:3:5: no member named 'x' in 'struct y'"));
-    assert_eq!(read("all is well\n").first_error, None);
+    let guess = reading.guess.unwrap();
+    assert_eq!((guess.line, guess.text.as_str()), (2, "a.c:3:5: no member named 'x' in 'struct y'"));
+    assert_eq!(guess.search, "a.c no member named x in struct y");
+    assert_eq!(guess.context.first().map(|(number, _)| *number), Some(1));
+    assert_eq!(read("all is well\n").guess, None);
     assert_eq!(read("all is well\n").lines, 1);
 }
 
 #[test]
 fn captured_values_fill_the_templates_of_signatures() {
     for signature in Signatures::embedded().iter() {
-        let cause = &read(&signature.sample).causes[0];
+        let alone = Signatures::new(vec![signature.clone()], Vec::new());
+        let cause = &alone.read(signature.sample.as_bytes()).causes[0];
         assert_eq!(cause.summary.is_some(), signature.summary.is_some(), "{}", signature.pattern);
         assert_eq!(cause.fix.is_some(), signature.fix.is_some(), "{}", signature.pattern);
     }
@@ -198,4 +210,181 @@ fn large_logs_are_read() {
     let reading = read(&log);
     assert_eq!(reading.lines, 20_001);
     assert_eq!(reading.causes[0].line, 20_001);
+}
+
+#[test]
+fn repeated_errors_are_one_cause_with_a_count() {
+    let error = "a.obj : error LNK2001: unresolved external symbol cublasCreate_v2\n";
+    let log = format!("[1/900] Building\n{}", error.repeat(341));
+    let reading = read(&log);
+    assert_eq!(reading.causes.len(), 1, "{:#?}", reading.causes);
+    let cause = &reading.causes[0];
+    assert_eq!((cause.id.as_str(), cause.line), ("link.cuda-runtime-undefined", 2));
+    assert_eq!((cause.count, cause.last), (341, 342));
+}
+
+#[test]
+fn platform_is_read_from_paths_and_tools() {
+    for (log, os, distro) in [
+        ("LINK : fatal error LNK1181: cannot open input file 'cublas.lib'\n", Some(Os::Windows), None),
+        ("C:\\Users\\ada\\x.cu(3): error: expected a \";\"\n", Some(Os::Windows), None),
+        ("/usr/include/x86_64-linux-gnu/bits/mathcalls.h:83:1: error: no\n", Some(Os::Linux), Some("debian")),
+        (
+            "gcc (Ubuntu 11.4.0-1ubuntu1~22.04) 11.4.0\n/usr/bin/ld: cannot find -lcuda\n",
+            Some(Os::Linux),
+            Some("ubuntu"),
+        ),
+        ("/usr/lib/gcc/x86_64-redhat-linux/13/cc1: error\n", Some(Os::Linux), Some("fedora")),
+        (
+            "-- The C compiler identification is AppleClang 16.0.0\n/opt/homebrew/bin/cmake\n",
+            Some(Os::Macos),
+            Some("macos"),
+        ),
+        ("C:/Users/ada/a.c: error\nC:/Users/ada/b.c: error\n", Some(Os::Windows), None),
+        ("a.c:3:5: error: no\n", None, None),
+    ] {
+        let platform = read(log).platform;
+        assert_eq!((platform.os, platform.distro.as_deref()), (os, distro), "{log}");
+        assert_eq!(platform.evidence.is_some(), os.is_some(), "{log}");
+    }
+    let container = read(
+        "#12 21.64 E: no\nERROR: failed to solve: process \"/bin/sh -c make\" did not complete successfully: exit code: 2\n",
+    );
+    assert!(container.platform.is_container);
+    assert!(
+        read("/mnt/c/Users/ada/llama.cpp/a.c:1:1: error: no\n/home/ada/x\n/home/ada/y\n").platform.is_wsl
+    );
+}
+
+#[test]
+fn messages_in_other_languages_are_recognised() {
+    for (log, id) in [
+        (
+            "a.obj : error LNK2019: Verweis auf nicht aufgelöstes externes Symbol \"cudaMalloc\" in Funktion \"main\".\n",
+            "link.cuda-runtime-undefined",
+        ),
+        ("a.obj : error LNK2001: 无法解析的外部符号 cublasCreate_v2\n", "link.cuda-runtime-undefined"),
+        (
+            "a.obj : error LNK2019: 未解決の外部シンボル cuMemCreate が関数 f で参照されました。\n",
+            "link.cuda-driver-undefined",
+        ),
+        (
+            "a.obj : error LNK2019: symbole externe non résolu vkCreateInstance référencé dans la fonction main\n",
+            "link.vulkan-undefined",
+        ),
+        (
+            "LINK : fatal error LNK1181: Eingabedatei \"cublas.lib\" kann nicht geöffnet werden.\n",
+            "cuda.toolkit.component-missing",
+        ),
+        ("LINK : fatal error LNK1104: 无法打开文件“kernel32.lib”\n", "link.windows-sdk-missing"),
+        ("LINK : fatal error LNK1181: ファイル 'vulkan-1.lib' を開けません。\n", "vk.sdk-missing"),
+        (
+            "a.cpp(3): fatal error C1083: Datei (Include) kann nicht geöffnet werden: \"cuda_runtime.h\": No such file or directory\n",
+            "cuda.toolkit.headers-missing",
+        ),
+        (
+            "a.cpp(3): fatal error C1083: 无法打开包括文件: “Python.h”: No such file or directory\n",
+            "py.headers-missing",
+        ),
+        (
+            "a.cpp(3): fatal error C1083: Impossible d'ouvrir le fichier include : 'cudnn.h' : No such file or directory\n",
+            "cuda.library-missing",
+        ),
+        (
+            "a.c:1:10: schwerwiegender Fehler: cublas_v2.h: Datei oder Verzeichnis nicht gefunden\n",
+            "cuda.toolkit.headers-missing",
+        ),
+        (
+            "a.c:1:10: erreur fatale: vulkan/vulkan.h : Aucun fichier ou dossier de ce type\n",
+            "vk.headers-missing",
+        ),
+        ("a.c:1:10: 致命错误：cuda.h：没有那个文件或目录\n", "cuda.toolkit.headers-missing"),
+        (
+            "a.c:1:10: 致命的エラー: Python.h: そのようなファイルやディレクトリはありません\n",
+            "py.headers-missing",
+        ),
+        ("a.c:1:24: fatal error: Foo.h: 没有那个文件或目录\n", "build.header-missing"),
+        (
+            "/usr/bin/ld: a.o:a.c:(.text+0x11): Nicht definierter Verweis auf `vkCreateInstance'\n",
+            "link.vulkan-undefined",
+        ),
+        ("a.c:(.text+0x11): référence indéfinie vers « cudaMalloc »\n", "link.cuda-runtime-undefined"),
+        ("a.c:(.text+0x11)：对‘cuMemCreate’未定义的引用\n", "link.cuda-driver-undefined"),
+        ("a.c:(.text+0x11): `clGetPlatformIDs' に対する定義されていない参照です\n", "link.opencl-undefined"),
+        ("/usr/bin/ld: 找不到 -lcublas\n", "cuda.toolkit.component-missing"),
+        ("/usr/bin/ld: -lvulkan kann nicht gefunden werden\n", "vk.sdk-missing"),
+    ] {
+        let found = ids(log);
+        assert_eq!(found.first().map(|found| found.as_str()), Some(id), "{log}");
+    }
+}
+
+#[test]
+fn earlier_unknown_error_precedes_a_failed_link_step() {
+    let log = "C:\\src\\ggml\\a.cpp(12,5): error C2440: 'initializing': cannot convert from 'int' to 'X' [C:\\src\\ggml.vcxproj]\nLINK : fatal error LNK1181: cannot open input file 'ggml.lib'\n";
+    let reading = read(log);
+    assert_eq!(reading.causes[0].id, "link.library-missing");
+    let guess = reading.guess.expect("the compiler's error");
+    assert_eq!(guess.line, 1);
+    assert!(guess.text.contains("C2440"), "{guess:?}");
+    // A specific cause needs no guess.
+    assert_eq!(
+        read(
+            "a.cpp(12,5): error C2440: no\nLINK : fatal error LNK1181: cannot open input file 'cublas.lib'\n"
+        )
+        .guess,
+        None
+    );
+}
+
+#[test]
+fn output_of_failed_checks_is_ignored() {
+    let log = "Determining if the function foo exists failed with the following output:\n/usr/bin/ld: x.c:(.text+0x10): undefined reference to `cudaMalloc'\ncollect2: error: ld returned 1 exit status\nSource file was:\nint main() {}\n";
+    assert_eq!(ids(log), Vec::<DiagnosticId>::new());
+    let log = format!("{log}/usr/bin/ld: cannot find -lcuda\n");
+    assert_eq!(ids(&log), ["cuda.stub-missing"]);
+}
+
+#[test]
+fn reading_is_linear_for_signatures_with_a_precondition() {
+    // Many lines that match the pattern without the text that must precede it.
+    let line =
+        "OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA install root.\n";
+    let reading = read(&line.repeat(50_000));
+    assert_eq!(reading.causes[0].id, "cuda.toolkit.not-on-path");
+    assert_eq!(reading.causes[0].count, 50_000);
+    let empty = read(&"\n".repeat(300_000));
+    assert_eq!((empty.causes.len(), empty.guess), (0, None));
+}
+
+#[test]
+fn guess_is_the_first_error_and_not_its_echo() {
+    let log = "[1/3] cc a.c\nerror: could not compile `x` (lib) due to 1 previous error\nTraceback (most recent call last):\n  File \"setup.py\", line 3, in <module>\nValueError: unknown quantisation `q9`\n";
+    let guess = read(log).guess.unwrap();
+    assert_eq!(guess.text, "ValueError: unknown quantisation `q9`");
+    let log = "thread 'main' panicked at build.rs:12:5:\nthe archive has no member `x.o`\nerror: failed to run custom build command for `y`\n";
+    let guess = read(log).guess.unwrap();
+    assert!(guess.text.contains("the archive has no member"), "{guess:?}");
+}
+
+/// Values of a log are quoted when they are inserted into a command, so a placeholder must not be inside quotes.
+#[test]
+fn commands_of_signatures_do_not_quote_placeholders() {
+    for signature in Signatures::embedded().iter() {
+        for command in signature.commands.values().flatten() {
+            let mut quote = None;
+            for (start, c) in command.char_indices() {
+                match quote {
+                    None if matches!(c, '\'' | '"') => quote = Some(c),
+                    Some(open) if open == c => quote = None,
+                    Some(_) if c == '{' => {
+                        let name = command[start + 1..].split('}').next().unwrap_or_default();
+                        let is_name = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+                        assert!(!is_name || name.is_empty(), "{}: {command}", signature.id);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
 }

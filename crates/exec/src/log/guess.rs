@@ -1,0 +1,272 @@
+//! Finds the line of a log that is most probably its first error, for logs in which no failure is known.
+
+use super::{EVIDENCE, clean, shorten};
+use crate::diagnose::recognised_at;
+
+/// Maximum number of lines that are examined as errors.
+const TRIES: u32 = 2_000;
+/// Number of lines after an error line that may belong to its message.
+const MESSAGE: usize = 8;
+/// Number of lines before and after the error that are shown.
+const CONTEXT: (usize, usize) = (3, 5);
+/// Maximum number of search terms.
+const TERMS: usize = 10;
+
+/// The line that is most probably the first error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogGuess {
+    /// Line number in the log, from 1.
+    pub line: usize,
+    /// The message, with the file that it names.
+    pub text: String,
+    /// Adjacent lines and their numbers, the line itself included.
+    pub context: Vec<(usize, String)>,
+    /// Words of the message that do not depend on the machine, for a search in issue trackers.
+    pub search: String,
+    /// Whether the message names a source file, as compilers do.
+    pub is_located: bool,
+}
+
+/// How certain a line is an error. The first line of the most certain kind is the guess.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Certainty {
+    /// The format of a compiler, a linker, CMake or rustc.
+    Format,
+    /// An exception, a panic, or a line that begins with the word for error.
+    Word,
+    /// A tool that repeats that another one failed.
+    Echo,
+}
+
+struct Candidate {
+    certainty: Certainty,
+    line: usize,
+    start: usize,
+    text: String,
+    is_located: bool,
+}
+
+/// Collects the candidates while a log is read.
+#[derive(Default)]
+pub(super) struct GuessSearch {
+    best: Option<Candidate>,
+    tries: u32,
+}
+
+impl GuessSearch {
+    /// Examines a line that no signature matches. `start` is its offset in the log.
+    pub(super) fn line(&mut self, log: &[u8], start: usize, plain: &[u8], number: usize) {
+        let is_final = self.best.as_ref().is_some_and(|best| best.certainty == Certainty::Format);
+        if is_final || self.tries >= TRIES || !may_be_error(plain) {
+            return;
+        }
+        self.tries += 1;
+        let lines = following(log, start, MESSAGE);
+        let Some((certainty, text, is_located)) = classify(&lines) else { return };
+        if self.best.as_ref().is_none_or(|best| certainty < best.certainty) {
+            self.best = Some(Candidate { certainty, line: number, start, text, is_located });
+        }
+    }
+
+    /// The guess. A line that only repeats a failure counts only if `has_failed`.
+    pub(super) fn result(self, log: &[u8], has_failed: impl FnOnce() -> bool) -> Option<LogGuess> {
+        let best = self.best?;
+        if best.certainty > Certainty::Format && !has_failed() {
+            return None;
+        }
+        let text = shorten(&best.text, EVIDENCE);
+        let (mut start, mut first) = (best.start, best.line);
+        while start > 0 && best.line - first < CONTEXT.0 {
+            start = memchr::memrchr(b'\n', &log[..start - 1]).map_or(0, |found| found + 1);
+            first -= 1;
+        }
+        let lines = following(log, start, best.line - first + CONTEXT.1 + 1);
+        let context =
+            lines.iter().enumerate().map(|(at, line)| (first + at, shorten(line.trim_end(), EVIDENCE)));
+        let context = context.filter(|(_, line)| !line.trim().is_empty()).collect();
+        let search = search_terms(&text);
+        Some(LogGuess { line: best.line, text, context, search, is_located: best.is_located })
+    }
+}
+
+/// A fast test that excludes most lines.
+fn may_be_error(line: &[u8]) -> bool {
+    const WORDS: [&str; 22] = [
+        "rror",
+        "RROR",
+        "atal",
+        "FATAL",
+        "ndefined ",
+        "cannot ",
+        "annot open",
+        "not found",
+        "illed",
+        "No space",
+        "xception",
+        "panicked",
+        "ailed",
+        "what():",
+        "rreur",
+        "ehler",
+        "错误",
+        "錯誤",
+        "エラー",
+        "шибка",
+        "multiple definition",
+        "Segmentation",
+    ];
+    WORDS.iter().any(|word| memchr::memmem::find(line, word.as_bytes()).is_some())
+}
+
+/// Cleaned lines from an offset on.
+fn following(log: &[u8], start: usize, count: usize) -> Vec<String> {
+    let lines = log[start..].split(|byte| *byte == b'\n').take(count);
+    lines
+        .map(|line| {
+            let plain = clean::plain(&line[..line.len().min(super::LONGEST)]);
+            String::from_utf8_lossy(clean::without_stamps(&plain)).into_owned()
+        })
+        .collect()
+}
+
+/// Text of tools that only repeat that another one failed.
+const ECHOES: [&str; 16] = [
+    "could not compile",
+    "failed to run custom build command",
+    "subprocess-exited-with-error",
+    "Failed building wheel",
+    "Failed to build",
+    "Could not build wheels",
+    "command 'gcc' failed",
+    "failed with exit",
+    "exited with",
+    "exit code",
+    "exit status",
+    "build stopped",
+    "errors occurred",
+    "aborting due to",
+    "warnings being treated",
+    "Error compiling objects",
+];
+/// Text of lines that contain the word for error and report none.
+const HARMLESS: [&str; 8] =
+    ["0 error", "0 Error", "no error", "-Werror", "error.c", "error.h", "errors.c", "error_"];
+/// Starts of messages of GPU runtimes.
+const RUNTIMES: [&str; 5] = ["CUDA error", "HIP error", "ROCm error", "Vulkan error", "SYCL error"];
+/// Words for error at the start of a line.
+const STARTS: [&str; 20] = [
+    "error",
+    "Error",
+    "ERROR",
+    "fatal",
+    "Fatal",
+    "FATAL",
+    "Fehler",
+    "Schwerwiegender Fehler",
+    "erreur",
+    "Erreur",
+    "错误",
+    "错误:",
+    "致命错误",
+    "錯誤",
+    "エラー",
+    "致命的エラー",
+    "ошибка",
+    "Ошибка",
+    "FAILED",
+    "E: ",
+];
+/// Words for error behind the place of a message.
+const MARKERS: [&str; 12] = [
+    ": error ",
+    ": fatal error ",
+    ": Fehler",
+    ": Schwerwiegender Fehler",
+    ": erreur",
+    ": 错误",
+    ": 致命错误",
+    ": エラー",
+    ": 致命的エラー",
+    "：错误",
+    ": ошибка",
+    " ERROR",
+];
+
+/// Determines whether the first of some lines is an error: how certain that is, its message, and whether it names a place.
+fn classify(lines: &[String]) -> Option<(Certainty, String, bool)> {
+    let contains = |words: &[&str], text: &str| words.iter().any(|word| text.contains(word));
+    let starts = |words: &[&str], text: &str| words.iter().any(|word| text.starts_with(word));
+    let first = lines.first()?;
+    let text = first.trim();
+    let unprefixed = String::from_utf8_lossy(clean::unprefixed(first.as_bytes())).into_owned();
+    if contains(&ECHOES, text) {
+        return Some((Certainty::Echo, unprefixed, false));
+    }
+    // Prefixes of build tools hide the format of the message.
+    let mut bare: Vec<&str> = lines.iter().map(String::as_str).collect();
+    bare[0] = &unprefixed;
+    if let Some(error) = recognised_at(&bare, 0) {
+        return Some((Certainty::Format, error.to_string(), error.file.is_some() && error.line.is_some()));
+    }
+    if contains(&HARMLESS, text) || unprefixed.starts_with("-- ") {
+        return None;
+    }
+    if let Some(message) = exception(&unprefixed, lines.get(1)) {
+        return Some((Certainty::Format, message, false));
+    }
+    let is_marked = starts(&STARTS, &unprefixed) || contains(&MARKERS, &unprefixed);
+    is_marked.then_some((Certainty::Word, unprefixed, false))
+}
+
+/// The message of a panic or an exception. `next` is the following line, in which newer Rust prints the message.
+fn exception(line: &str, next: Option<&String>) -> Option<String> {
+    if let Some((_, after)) = line.split_once("panicked at ") {
+        let message = next.map(|next| next.trim()).unwrap_or_default();
+        return Some(format!("{after} {message}").trim().to_owned());
+    }
+    if let Some(what) = line.strip_prefix("what():") {
+        return Some(what.trim().to_owned());
+    }
+    if RUNTIMES.iter().any(|start| line.starts_with(start)) {
+        return Some(line.to_owned());
+    }
+    let (head, _) = line.split_once(": ")?;
+    let is_exception = !head.contains(' ') && ["Error", "Exception"].iter().any(|end| head.ends_with(end));
+    is_exception.then(|| line.to_owned())
+}
+
+/// The words of a message without paths, numbers and addresses.
+fn search_terms(text: &str) -> String {
+    let words = text.split_whitespace().filter_map(|word| {
+        let inner = word.trim_matches(|c: char| "'\"`‘’“”(),:;[]<>".contains(c));
+        // Of a path only the name, without `:3:5` behind it.
+        let name = inner.rsplit(['/', '\\']).next().unwrap_or(inner);
+        let name = name
+            .split([':', '('])
+            .next()
+            .filter(|name| name.len() > 2 && inner.contains(['/', '\\', '.']))
+            .unwrap_or(name);
+        let is_number = name.starts_with("0x") || !name.chars().any(char::is_alphabetic);
+        (!name.is_empty() && !is_number).then_some(name)
+    });
+    words.take(TERMS).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn search_terms_have_no_paths_and_numbers() {
+        for (text, expected) in [
+            ("/home/ada/x/a.c:3:5: no member named 'x' in 'struct y'", "a.c no member named x in struct y"),
+            (
+                "C:\\Users\\ada\\a.cpp(12): error C2065: 'x': undeclared identifier",
+                "a.cpp error C2065 x undeclared identifier",
+            ),
+            ("failed at 0x7fff12 with 42", "failed at with"),
+        ] {
+            assert_eq!(search_terms(text), expected);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Determines from the text of a log on which machine it was written, so that commands are chosen for that machine.
+
+use gpubuild_core::Os;
+use gpubuild_detect::facts::{Distro, Fact, Facts};
+use gpubuild_detect::finding_text::CandidateMachine;
+
+use super::signature::{Inside, PlatformCue};
+
+/// The machine on which a log was written, as far as its text shows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogPlatform {
+    /// The operating system.
+    pub os: Option<Os>,
+    /// The distribution as `ID` of os-release, such as `ubuntu`.
+    pub distro: Option<String>,
+    /// Whether the log is of a container build.
+    pub is_container: bool,
+    /// Whether it was written in WSL.
+    pub is_wsl: bool,
+    /// The first line that shows the operating system, from 1, and the text in it.
+    pub evidence: Option<(usize, String)>,
+}
+
+/// Lines of a log that show a platform, by row of the cues.
+pub(super) struct PlatformVotes {
+    counts: Vec<usize>,
+    first: Vec<Option<(usize, usize)>>,
+}
+
+impl PlatformVotes {
+    pub(super) fn new(rows: usize) -> Self {
+        Self { counts: vec![0; rows], first: vec![None; rows] }
+    }
+
+    /// Counts a line that contains a text of a row.
+    pub(super) fn add(&mut self, row: usize, text: usize, line: usize) {
+        self.counts[row] += 1;
+        self.first[row].get_or_insert((line, text));
+    }
+
+    /// The platform that most lines show.
+    pub(super) fn result(&self, cues: &[PlatformCue]) -> LogPlatform {
+        let votes = |row: usize| self.counts[row] * cues[row].weight;
+        let total = |os: Os| (0..cues.len()).filter(|row| cues[*row].os == os).map(votes).sum::<usize>();
+        let mut systems = [Os::Linux, Os::Windows, Os::Macos].map(|os| (total(os), os));
+        systems.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+        if systems[0].0 == 0 || systems[0].0 == systems[1].0 {
+            return LogPlatform::default();
+        }
+        let os = systems[0].1;
+        let rows = || (0..cues.len()).filter(|row| cues[*row].os == os && self.counts[*row] > 0);
+        let mut distros: Vec<(usize, &str)> = Vec::new();
+        for row in rows() {
+            let Some(distro) = &cues[row].distro else { continue };
+            match distros.iter_mut().find(|(_, known)| known == distro) {
+                Some((count, _)) => *count += votes(row),
+                None => distros.push((votes(row), distro)),
+            }
+        }
+        let best = distros.iter().map(|(count, _)| *count).max().unwrap_or(0);
+        let inside = |inside: Inside| rows().any(|row| cues[row].inside == Some(inside));
+        let distro = distros.iter().find(|(count, _)| *count == best).map(|(_, distro)| (*distro).to_owned());
+        // Of the lines that show the system, those that show the distribution say more.
+        let shows = |row: &usize| distro.is_none() || cues[*row].distro == distro;
+        let first =
+            rows().filter(shows).filter_map(|row| self.first[row].map(|(line, text)| (line, row, text)));
+        let first = first.min();
+        LogPlatform {
+            os: Some(os),
+            distro,
+            is_container: inside(Inside::Container),
+            is_wsl: inside(Inside::Wsl),
+            evidence: first.map(|(line, row, text)| (line, cues[row].cues[text].clone())),
+        }
+    }
+}
+
+impl LogPlatform {
+    /// Whether package commands can be chosen: the distribution is known, or the system has only one package manager.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.distro.is_some() || matches!(self.os, Some(Os::Windows | Os::Macos))
+    }
+
+    /// Facts of the machine of the log. What the log does not show about it is unknown; `reader` supplies the architecture only.
+    #[must_use]
+    pub fn facts(&self, reader: &Facts) -> Facts {
+        let os = self.os.unwrap_or(Os::Linux);
+        let distro = self.distro.as_deref().or(match os {
+            Os::Windows => Some("windows"),
+            Os::Macos => Some("macos"),
+            Os::Linux => None,
+        });
+        let mut facts = elsewhere(reader, os, distro);
+        facts.container = self.is_container.then(|| fact("docker".to_owned()));
+        facts.wsl = (self.is_wsl && !self.is_container).then(|| fact(2));
+        facts
+    }
+
+    /// The machines that the log may be from, if it does not show that exactly.
+    #[must_use]
+    pub fn candidates(&self, reader: &Facts) -> Vec<CandidateMachine> {
+        const KNOWN: [(&str, Os, &str); 6] = [
+            ("Debian, Ubuntu", Os::Linux, "ubuntu"),
+            ("Fedora, RHEL", Os::Linux, "fedora"),
+            ("Arch", Os::Linux, "arch"),
+            ("openSUSE", Os::Linux, "opensuse-tumbleweed"),
+            ("macOS", Os::Macos, "macos"),
+            ("Windows", Os::Windows, "windows"),
+        ];
+        if self.is_exact() {
+            return Vec::new();
+        }
+        let possible = KNOWN.iter().filter(|(_, os, _)| self.os.is_none_or(|known| known == *os));
+        possible
+            .map(|(label, os, distro)| {
+                let mut facts = elsewhere(reader, *os, Some(distro));
+                if *os == Os::Linux {
+                    facts.container = self.is_container.then(|| fact("docker".to_owned()));
+                    facts.wsl = (self.is_wsl && !self.is_container).then(|| fact(2));
+                }
+                CandidateMachine { label: (*label).to_owned(), facts }
+            })
+            .collect()
+    }
+}
+
+/// Facts of a machine of which only the system and the distribution are known.
+fn elsewhere(reader: &Facts, os: Os, distro: Option<&str>) -> Facts {
+    let mut facts = reader.clone();
+    facts.platform.os = os;
+    facts.distro = distro.map(|id| {
+        let like = match id {
+            "ubuntu" => vec!["debian".to_owned()],
+            "opensuse-tumbleweed" => vec!["opensuse".to_owned(), "suse".to_owned()],
+            _ => Vec::new(),
+        };
+        fact(Distro { id: id.to_owned(), version: String::new(), like, name: id.to_owned() })
+    });
+    facts.kernel = None;
+    facts.libc = None;
+    facts.container = None;
+    facts.wsl = None;
+    facts.gpus.clear();
+    facts.drivers.clear();
+    facts.overrides.clear();
+    facts
+}
+
+fn fact<T>(value: T) -> Fact<T> {
+    Fact { value, found_via: "log".to_owned(), evidence: Vec::new() }
+}
