@@ -60,7 +60,7 @@ pub struct AuditArguments {
     /// Findings to accept: ids separated by commas, or groups such as `audit.rpath.*`
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
     allow: Vec<String>,
-    /// Exit with status 1 from this severity on
+    /// Lowest severity that makes the exit status 1
     #[arg(long, value_enum, default_value_t, value_name = "SEVERITY")]
     fail_on: FailOn,
     #[command(flatten)]

@@ -41,7 +41,7 @@ struct CacheForm {
 
 #[derive(Debug, clap::Args)]
 struct Prune {
-    /// Size to keep at most [default: the limit of the store]
+    /// Maximum size of the store [default: the limit of the store]
     #[arg(long, value_name = "SIZE")]
     max_size: Option<String>,
     /// Remove entries that were not used for this long: `30d`, `12h`

@@ -8,7 +8,7 @@ use super::{CommandContext, Exit, Failure};
 /// Arguments of `completions`.
 #[derive(Debug, clap::Args)]
 pub struct CompletionsArguments {
-    /// Shell to complete in
+    /// Shell that will run the script
     #[arg(value_enum)]
     shell: Shell,
 }

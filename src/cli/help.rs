@@ -1,10 +1,10 @@
 //! The command line as clap parses and prints it: commands grouped by task, rare options under headings, an example for each
-//! command, and values that shells complete.
+//! command, and the values that shells complete.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 
-use clap::{Arg, Command, CommandFactory};
+use clap::{Arg, Command, CommandFactory, ValueHint};
 use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::diagnostic;
@@ -21,21 +21,23 @@ pub(super) const GROUPS: [(&str, &[&str]); 4] = [
     ("Maintain", &["toolkit", "venv", "cache", "completions", "man"]),
 ];
 
-/// Options that are listed under a heading, in every command that has them. All others come first, as `Options`.
-const HEADINGS: [(&str, &[&str]); 6] = [
-    ("Toolkits", &["provision", "toolkit", "toolkits", "find_links", "lock", "wheels"]),
-    ("Compilation", &["cuda_archs", "linkage", "native", "launcher", "no_store", "timings"]),
+/// Headings, the commands that use them (none means all), and the options below them. All others come first, as `Options`.
+const HEADINGS: [(&str, &[&str], &[&str]); 7] = [
+    ("Toolkits", &[], &["provision", "toolkit", "toolkits", "find_links", "lock", "wheels"]),
+    ("Compilation", &[], &["cuda_archs", "linkage", "native", "launcher", "no_store"]),
+    ("Compilation", &["build"], &["timings"]),
     (
         "What to examine instead",
+        &["doctor"],
         &["file", "binary", "log", "resolvers", "packages", "self_check", "list_checks"],
     ),
-    ("Snapshots", &["save", "diff"]),
-    ("Trust", &["key", "name", "unsigned", "insecure_http"]),
-    ("Output", &["json", "format", "message_format", "output"]),
+    ("Snapshots", &["doctor"], &["save", "diff"]),
+    ("Trust", &["resolve", "install"], &["key", "name", "unsigned", "insecure_http"]),
+    ("Output", &[], &["json", "format", "message_format", "output"]),
 ];
 
 /// An example for each command; a test parses all of them.
-pub(super) const EXAMPLES: [(&[&str], &str); 31] = [
+pub(super) const EXAMPLES: [(&[&str], &str); 36] = [
     (&["detect"], "gpubuild detect --backends cuda,vulkan"),
     (&["doctor"], "gpubuild doctor --backends cuda"),
     (&["explain"], "gpubuild explain cuda.toolkit.missing"),
@@ -52,8 +54,10 @@ pub(super) const EXAMPLES: [(&[&str], &str); 31] = [
     (&["clean"], "gpubuild clean --project examples/infer"),
     (&["ci", "matrix"], "gpubuild ci matrix --format github"),
     (&["ci", "init"], "gpubuild ci init --format gitlab"),
+    (&["ci", "verify"], "gpubuild ci verify --format github"),
     (&["ci", "run"], "gpubuild ci run cpu-ubuntu-24.04 --dry-run"),
     (&["ci", "preflight"], "gpubuild ci preflight --backends cuda"),
+    (&["ci", "images"], "gpubuild ci images"),
     (&["pack"], "gpubuild pack --out release --backends cpu,cuda"),
     (&["resolve"], "gpubuild resolve --manifest release --explain"),
     (&["install"], "gpubuild install --manifest release --to ~/.local/opt/infer"),
@@ -62,7 +66,10 @@ pub(super) const EXAMPLES: [(&[&str], &str); 31] = [
     (&["toolkit", "verify"], "gpubuild toolkit verify cuda"),
     (&["toolkit", "remove"], "gpubuild toolkit remove cuda@13.0"),
     (&["toolkit", "env"], "gpubuild toolkit env cuda"),
+    (&["toolkit", "lock"], "gpubuild toolkit lock cuda@13.2"),
     (&["venv"], "gpubuild venv .venv --check"),
+    (&["cache", "list"], "gpubuild cache list"),
+    (&["cache", "size"], "gpubuild cache size"),
     (&["cache", "prune"], "gpubuild cache prune --older-than 30d"),
     (&["cache", "explain"], "gpubuild cache explain"),
     (&["completions"], "gpubuild completions bash"),
@@ -92,9 +99,9 @@ fn template(command: &Command) -> String {
     format!("{{about-with-newline}}\n{{usage-heading}} {{usage}}{groups}\n\n{{options}}{{after-help}}")
 }
 
-/// The command with headings, an example and completions, and so are its subcommands.
+/// Adds headings, an example and completions to the command and its subcommands.
 fn customized(command: Command, path: &mut Vec<String>) -> Command {
-    let mut command = command.mut_args(customized_argument);
+    let mut command = command.mut_args(|argument| customized_argument(argument, path));
     let example = EXAMPLES.iter().find(|(known, _)| known.iter().eq(path.iter()));
     if let Some((_, example)) = example {
         let heading = *command.get_styles().get_header();
@@ -112,22 +119,33 @@ fn customized(command: Command, path: &mut Vec<String>) -> Command {
     command
 }
 
-fn customized_argument(argument: Arg) -> Arg {
+/// The argument of the command `path` with its heading and what shells complete for its value.
+fn customized_argument(argument: Arg, path: &[String]) -> Arg {
     let id = argument.get_id().as_str();
-    let heading = HEADINGS.iter().find(|(_, ids)| ids.contains(&id)).map(|(heading, _)| *heading);
+    let has_heading = |commands: &[&str]| {
+        commands.is_empty() || path.first().is_some_and(|command| commands.contains(&command.as_str()))
+    };
+    let heading = HEADINGS.iter().find(|(_, commands, ids)| has_heading(commands) && ids.contains(&id));
     let candidates = match id {
         "what" => Some(ArgValueCandidates::new(explainable)),
         "only" | "skip" | "allow" => Some(ArgValueCandidates::new(findings)),
         "template" => Some(ArgValueCandidates::new(templates)),
+        "command" => Some(ArgValueCandidates::new(commands)),
         _ => None,
     };
     let is_list_of_backends = id == "backends";
+    let is_file_or_folder = argument.get_value_names().is_some_and(|names| {
+        names.iter().any(|name| ["FILE", "DIR", "PATH", "PLACE", "SNAPSHOT"].contains(&name.as_str()))
+    });
     let argument = match heading {
-        Some(heading) => argument.help_heading(heading),
-        None => argument,
+        Some((heading, ..)) if !argument.is_positional() => argument.help_heading(*heading),
+        _ => argument,
     };
     if is_list_of_backends {
         return argument.add(ArgValueCompleter::new(backends));
+    }
+    if is_file_or_folder {
+        return argument.value_hint(ValueHint::AnyPath);
     }
     match candidates {
         Some(candidates) => argument.add(candidates),
@@ -156,6 +174,11 @@ fn explainable() -> Vec<CompletionCandidate> {
     let errors = diagnostic::errors().into_keys().map(CompletionCandidate::new);
     let backends = Backend::ALL.iter().map(|backend| CompletionCandidate::new(backend.id()));
     backends.chain(findings()).chain(errors).collect()
+}
+
+fn commands() -> Vec<CompletionCandidate> {
+    let names = GROUPS.iter().flat_map(|(_, names)| names.iter());
+    names.map(CompletionCandidate::new).collect()
 }
 
 fn templates() -> Vec<CompletionCandidate> {
@@ -210,14 +233,47 @@ mod tests {
             }
             assert_eq!(subcommands, path, "{example}");
         }
-        let command = command_line();
-        for one in command.get_subcommands().filter(|one| !one.is_hide_set() && !one.has_subcommands()) {
-            assert!(
-                EXAMPLES.iter().any(|(path, _)| *path == [one.get_name()]),
-                "{} has no example",
-                one.get_name()
-            );
+        fn check(command: &Command, path: &mut Vec<String>) {
+            if !command.has_subcommands() {
+                let has_example = EXAMPLES.iter().any(|(known, _)| known.iter().eq(path.iter()));
+                assert!(has_example, "{path:?} has no example");
+            }
+            for one in command.get_subcommands().filter(|one| !one.is_hide_set()) {
+                path.push(one.get_name().to_owned());
+                check(one, path);
+                path.pop();
+            }
         }
+        check(&command_line(), &mut Vec::new());
+    }
+
+    #[test]
+    fn headings_are_limited_to_their_commands() {
+        let command = command_line();
+        let heading = |path: &[&str], id: &str| {
+            let command = path.iter().try_fold(&command, |command, name| command.find_subcommand(name));
+            let mut arguments = command.into_iter().flat_map(Command::get_arguments);
+            arguments.find(|one| one.get_id() == id).and_then(Arg::get_help_heading)
+        };
+        assert_eq!(heading(&["install"], "name"), Some("Trust"));
+        assert_eq!(heading(&["new"], "name"), None);
+        assert_eq!(heading(&["doctor"], "file"), Some("What to examine instead"));
+        assert_eq!(heading(&["host", "record"], "file"), None);
+        assert_eq!(heading(&["report"], "timings"), None);
+    }
+
+    #[test]
+    fn shells_complete_files_and_folders() {
+        fn check(command: &Command) {
+            for argument in command.get_arguments() {
+                let names = argument.get_value_names().unwrap_or_default();
+                if names.iter().any(|name| name == "FILE" || name == "DIR") {
+                    assert_eq!(argument.get_value_hint(), ValueHint::AnyPath, "{}", argument.get_id());
+                }
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&command_line());
     }
 
     #[test]
@@ -239,7 +295,7 @@ mod tests {
         }
         let mut known = Vec::new();
         ids(&Arguments::command(), &mut known);
-        for id in HEADINGS.iter().flat_map(|(_, ids)| ids.iter()) {
+        for id in HEADINGS.iter().flat_map(|(_, _, ids)| ids.iter()) {
             assert!(known.iter().any(|one| one == id), "no option `{id}`");
         }
     }

@@ -1,5 +1,7 @@
 //! `gpubuild man`: the manual pages.
 
+use std::fmt::Write as _;
+
 use clap::Command;
 use clap_mangen::Man;
 use gpubuild_detect::id;
@@ -47,22 +49,66 @@ pub fn run(arguments: &ManArguments, context: &CommandContext<'_>) -> Result<Exi
 }
 
 fn pages() -> Result<Vec<ManualPage>, Failure> {
-    let mut command = command_line();
+    let mut command = command_line().disable_help_subcommand(true);
     command.build();
     let mut pages = Vec::new();
-    add_page(&command, &mut pages)?;
+    add_page(&command, None, &mut pages)?;
     Ok(pages)
 }
 
 /// Adds the pages of a command and its subcommands.
-fn add_page(command: &Command, pages: &mut Vec<ManualPage>) -> Result<(), Failure> {
+fn add_page(command: &Command, parent: Option<&str>, pages: &mut Vec<ManualPage>) -> Result<(), Failure> {
     let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
-    let page = Man::new(command.clone()).title(name.as_str());
+    pages.push(ManualPage { roff: page(command, &name, parent)?, name: name.clone() });
+    let mut visible = command.get_subcommands().filter(|one| !one.is_hide_set());
+    visible.try_for_each(|one| add_page(one, Some(&name), pages))
+}
+
+/// One page. The library's synopsis omits the values of options, and its sections for examples and exit codes are named `EXTRA`.
+fn page(command: &Command, name: &str, parent: Option<&str>) -> Result<Vec<u8>, Failure> {
+    let source = concat!("gpubuild ", env!("CARGO_PKG_VERSION"));
+    let page = Man::new(command.clone()).title(name).source(source).manual("gpubuild manual");
     let mut roff = Vec::new();
-    page.render(&mut roff)?;
-    pages.push(ManualPage { name, roff });
-    let visible = |one: &&Command| !one.is_hide_set() && one.get_name() != "help";
-    command.get_subcommands().filter(visible).try_for_each(|one| add_page(one, pages))
+    page.render_title(&mut roff)?;
+    page.render_name_section(&mut roff)?;
+    let usage = command.clone().render_usage().to_string();
+    roff.extend(section("SYNOPSIS", usage.trim_start_matches("Usage: ")).into_bytes());
+    page.render_description_section(&mut roff)?;
+    page.render_options_section(&mut roff)?;
+    if command.has_subcommands() {
+        page.render_subcommands_section(&mut roff)?;
+    }
+    let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    if let Some((title, body)) = after.split_once(':') {
+        roff.extend(section(&title.to_uppercase(), body.trim()).into_bytes());
+    }
+    if let Some(parent) = parent {
+        roff.extend(section("SEE ALSO", &format!("{parent}(1)")).into_bytes());
+    }
+    Ok(portable(&String::from_utf8_lossy(&roff)).into_bytes())
+}
+
+fn section(title: &str, text: &str) -> String {
+    format!(".SH \"{title}\"\n{}\n", text.replace('\\', "\\e").replace('-', "\\-"))
+}
+
+/// The page with literals in bold instead of backticks, and in ASCII, which every roff program reads.
+fn portable(roff: &str) -> String {
+    let mut text = String::new();
+    let mut is_bold = false;
+    for character in roff.chars() {
+        match character {
+            '`' => {
+                is_bold = !is_bold;
+                text += if is_bold { "\\fB" } else { "\\fR" };
+            }
+            _ if character.is_ascii() => text.push(character),
+            _ => {
+                let _ = write!(text, "\\[u{:04X}]", u32::from(character));
+            }
+        }
+    }
+    text
 }
 
 #[cfg(test)]
@@ -81,5 +127,19 @@ mod tests {
         let text = String::from_utf8_lossy(build.map_or(&[], Vec::as_slice));
         assert!(text.contains("\\-\\-backends"), "{text}");
         assert!(text.contains("gpubuild build \\-\\-backends cuda,vulkan \\-\\-run"), "{text}");
+    }
+    #[test]
+    fn pages_are_portable_and_refer_to_pages_that_exist() {
+        let pages = pages().unwrap_or_default();
+        for page in &pages {
+            let text = String::from_utf8_lossy(&page.roff);
+            assert!(text.is_ascii() && !text.contains('`'), "{}", page.name);
+            assert!(!text.contains("EXTRA"), "{}", page.name);
+            for reference in text.lines().filter_map(|line| line.strip_suffix("(1)")) {
+                let name = reference.replace("\\-", "-");
+                assert!(pages.iter().any(|page| page.name == name), "{}: {name}", page.name);
+            }
+        }
+        assert!(!pages.iter().any(|page| page.name == "gpubuild-help"));
     }
 }

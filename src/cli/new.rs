@@ -13,7 +13,7 @@ use crate::report::new::{self as report, WrittenReport};
 /// Arguments of `new`.
 #[derive(Debug, clap::Args)]
 pub struct NewArguments {
-    /// Folder of the new project, or the workspace folder for templates that extend one [default: here]
+    /// Folder of the new project, or the workspace folder for templates that extend one [default: the current folder]
     #[arg(value_name = "PATH", conflicts_with = "list")]
     path: Option<String>,
     /// Template: an id of `--list`

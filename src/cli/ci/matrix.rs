@@ -19,7 +19,7 @@ pub(super) struct CiMatrixArguments {
     /// Same as `--format json`
     #[arg(long, conflicts_with = "format")]
     json: bool,
-    /// Only the jobs of this variant; may be repeated
+    /// Print only the jobs of this variant; may be repeated
     #[arg(long, value_name = "NAME")]
     variant: Vec<String>,
     /// One part of several, for services that limit the number of jobs: `1/2`

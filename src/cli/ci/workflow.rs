@@ -10,7 +10,7 @@ use super::super::{CommandContext, Exit, Failure};
 /// Arguments of `ci init`.
 #[derive(Debug, clap::Args)]
 pub(super) struct InitArguments {
-    /// For which service
+    /// CI service
     #[arg(long, value_enum, default_value_t, value_name = "SERVICE")]
     format: WorkflowForm,
     /// Replace a file that gpubuild did not write
@@ -27,7 +27,7 @@ pub(super) struct InitArguments {
 /// Arguments of `ci verify`.
 #[derive(Debug, clap::Args)]
 pub(super) struct VerifyArguments {
-    /// For which service [default: each whose file is here]
+    /// CI service [default: every service whose file exists]
     #[arg(long, value_enum, value_name = "SERVICE")]
     format: Option<WorkflowForm>,
     /// Skip jobs that cannot succeed, with a warning, instead of failing

@@ -37,7 +37,7 @@ pub struct DoctorArguments {
     /// Skip these checks
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
     skip: Vec<String>,
-    /// Exit with status 1 from this severity on
+    /// Lowest severity that makes the exit status 1
     #[arg(long, value_enum, default_value_t, value_name = "SEVERITY")]
     fail_on: FailOn,
     /// Read files, registry and environment only: query no driver, start no program
