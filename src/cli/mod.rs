@@ -42,7 +42,7 @@ pub mod venv;
 
 use std::process::ExitCode;
 
-use clap::{FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::CompleteEnv;
 use gpubuild_host::{Host, HostInfo, RealHost};
 
@@ -148,7 +148,9 @@ pub fn main() -> ExitCode {
     // Exits if a shell asks for completions.
     CompleteEnv::with_factory(command_line).complete();
     let host = RealHost::new().with_own_probes();
-    let arguments = Arguments::from_arg_matches(&command_line().get_matches());
+    // Headings, examples and completions take as long as the rest of a short command: only help and errors need them.
+    let matches = Arguments::command().try_get_matches().unwrap_or_else(|_| command_line().get_matches());
+    let arguments = Arguments::from_arg_matches(&matches);
     let arguments = arguments.unwrap_or_else(|error| error.exit());
     let verbosity = match (arguments.quiet, arguments.verbose) {
         (true, _) => Verbosity::Quiet,

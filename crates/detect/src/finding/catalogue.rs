@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use gpubuild_core::backend::Backend;
 use gpubuild_findings::FINDINGS;
+use gpubuild_toml::Lazy;
 use serde::Deserialize;
 
 use super::Affects;
@@ -28,9 +29,9 @@ pub struct FindingFamily {
     /// Default rank of its findings: among errors, those with a lower rank are listed first.
     #[serde(default = "middle")]
     pub rank: u32,
-    /// The findings by id.
+    /// The findings by id, read on first use.
     #[serde(default)]
-    pub findings: BTreeMap<String, FindingEntry>,
+    pub findings: BTreeMap<String, Lazy<FindingEntry>>,
 }
 
 fn middle() -> u32 {
@@ -179,7 +180,7 @@ impl Findings {
     /// Finds an entry and its family by id.
     #[must_use]
     pub fn find(&self, id: &str) -> Option<(&FindingFamily, &FindingEntry)> {
-        self.families.iter().find_map(|family| Some((family, family.findings.get(id)?)))
+        self.families.iter().find_map(|family| Some((family, &**family.findings.get(id)?)))
     }
 
     /// Finds an entry by id.
@@ -192,7 +193,7 @@ impl Findings {
     pub fn iter(&self) -> impl Iterator<Item = (&FindingFamily, &str, &FindingEntry)> {
         self.families
             .iter()
-            .flat_map(|family| family.findings.iter().map(move |(id, entry)| (family, id.as_str(), entry)))
+            .flat_map(|family| family.findings.iter().map(move |(id, entry)| (family, id.as_str(), &**entry)))
     }
 }
 
