@@ -41,7 +41,7 @@ pub fn run(arguments: &ManArguments, context: &CommandContext<'_>) -> Result<Exi
     let name = std::iter::once("gpubuild").chain(arguments.command.iter().map(String::as_str));
     let name = name.collect::<Vec<_>>().join("-");
     let Some(page) = pages.iter().find(|page| page.name == name) else {
-        let message = format!("there is no command `{}`", arguments.command.join(" "));
+        let message = format!("unknown command `{}`", arguments.command.join(" "));
         return Err(Failure::usage(id!("usage.command"), message).hint("`gpubuild help` lists the commands"));
     };
     context.printer.print(&String::from_utf8_lossy(&page.roff))?;
@@ -128,9 +128,11 @@ mod tests {
         assert!(text.contains("\\-\\-backends"), "{text}");
         assert!(text.contains("gpubuild build \\-\\-backends cuda,vulkan \\-\\-run"), "{text}");
     }
+
     #[test]
     fn pages_are_portable_and_refer_to_pages_that_exist() {
         let pages = pages().unwrap_or_default();
+        assert!(pages.iter().any(|page| page.name == "gpubuild-toolkit-install"), "{}", pages.len());
         for page in &pages {
             let text = String::from_utf8_lossy(&page.roff);
             assert!(text.is_ascii() && !text.contains('`'), "{}", page.name);

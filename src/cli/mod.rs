@@ -42,6 +42,7 @@ pub mod venv;
 
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::CompleteEnv;
 use gpubuild_host::{Host, HostInfo, RealHost};
@@ -149,7 +150,10 @@ pub fn main() -> ExitCode {
     CompleteEnv::with_factory(command_line).complete();
     let host = RealHost::new().with_own_probes();
     // Headings, examples and completions take as long as the rest of a short command: only help and errors need them.
-    let matches = Arguments::command().try_get_matches().unwrap_or_else(|_| command_line().get_matches());
+    let matches = Arguments::command().try_get_matches().unwrap_or_else(|error| match error.kind() {
+        ErrorKind::DisplayVersion => error.exit(),
+        _ => command_line().get_matches(),
+    });
     let arguments = Arguments::from_arg_matches(&matches);
     let arguments = arguments.unwrap_or_else(|error| error.exit());
     let verbosity = match (arguments.quiet, arguments.verbose) {

@@ -16,6 +16,7 @@ mod graphics;
 mod machine;
 mod nvidia;
 mod rocm;
+mod unseen;
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -26,7 +27,7 @@ use gpubuild_detect::finding::{Finding, Findings, Severity};
 use gpubuild_detect::toolkit::{self, Catalogue};
 use gpubuild_doctor as doctor;
 use gpubuild_doctor::{DiagnosisCase, Filter};
-use gpubuild_host::HostInfo;
+use gpubuild_host::{HostInfo, RecordedHost};
 
 use machine::Machine;
 
@@ -36,14 +37,17 @@ static FINDINGS: LazyLock<Findings> = LazyLock::new(Findings::embedded);
 
 /// The findings of the doctor.
 fn diagnose(machine: &Machine, asked: Option<&[Backend]>) -> Vec<Finding> {
-    let host = machine.host();
+    diagnose_host(&machine.host(), asked)
+}
+
+fn diagnose_host(host: &RecordedHost, asked: Option<&[Backend]>) -> Vec<Finding> {
     let catalogue = &*CATALOGUE;
-    let facts = facts::gather(&host);
-    let mut inventory = toolkit::probe(&host, catalogue);
-    toolkit::query_programs(&host, catalogue, &mut inventory);
-    let probes = toolkit::probe_drivers(&host, &Backend::ALL);
+    let facts = facts::gather(host);
+    let mut inventory = toolkit::probe(host, catalogue);
+    toolkit::query_programs(host, catalogue, &mut inventory);
+    let probes = toolkit::probe_drivers(host, &Backend::ALL);
     let matrix = gpubuild_plan::offer::evaluate(&facts, &inventory, catalogue, &probes);
-    let signs = doctor::observe(&host, &facts, &inventory, catalogue);
+    let signs = doctor::observe(host, &facts, &inventory, catalogue);
     let case = DiagnosisCase {
         facts: &facts,
         inventory: &inventory,

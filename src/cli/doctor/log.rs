@@ -21,15 +21,19 @@ pub(super) fn run(
     let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
     machine::check_overrides(host)?;
     let (log, place) = read(file, context)?;
-    let reading = Signatures::embedded().read(&log);
+    let signatures = Signatures::embedded();
+    let reading = signatures.read(&log);
     let facts = facts::gather(host);
     let catalogue = arguments.host.catalogue(context)?;
     let findings = Findings::embedded();
     let platform = &reading.platform;
     // The log shows for which machine commands are needed; a recorded host is that machine unless the log contradicts.
     let is_named = recorded.is_some() && platform.os.is_none_or(|os| os == facts.platform.os);
-    let (written_on, candidates) =
-        if is_named { (facts, Vec::new()) } else { (platform.facts(&facts), platform.candidates(&facts)) };
+    let (written_on, candidates) = if is_named {
+        (facts, Vec::new())
+    } else {
+        (signatures.facts(platform, &facts), signatures.candidates(platform, &facts))
+    };
     let is_root = if is_named { host.identity().uid == Some(0) } else { platform.is_container };
     let renderer =
         FindingRenderer::new(&written_on, &catalogue, &findings, is_root).for_candidates(&candidates);

@@ -101,7 +101,7 @@ pub struct FindingEntry {
     /// or `# in Windows` are run outside of the examined container or WSL, and keep their `sudo`.
     #[serde(default)]
     pub commands: BTreeMap<String, Vec<String>>,
-    /// Why there is no command: the fix is a choice, or a change of code.
+    /// The reason if the remedy contains no command: the fix is a choice, or a change of code.
     pub manual: Option<String>,
     /// Additional requirements: `relogin`, `reboot`. `sudo`, `host` (outside of the container) and `windows` are derived from the commands.
     #[serde(default)]

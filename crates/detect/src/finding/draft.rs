@@ -22,7 +22,7 @@ pub struct FindingDraft {
     pub evidence: Vec<Evidence>,
     /// A summary that replaces the catalogue's.
     pub summary: Option<String>,
-    /// The fix, if the catalogue has none.
+    /// The fix, used if the catalogue does not contain one.
     pub fix: Option<String>,
     /// A fix that replaces the catalogue's.
     pub exact_fix: Option<String>,

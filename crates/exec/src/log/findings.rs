@@ -94,7 +94,7 @@ fn consequence(finding: &Finding) -> Consequence {
     Consequence { id: finding.id, backend: finding.backend, summary: finding.summary.clone() }
 }
 
-/// Adds to a remedy without commands why it has none.
+/// Adds the reason to a remedy without commands.
 fn explain_missing_command(finding: &mut Finding, findings: &Findings) {
     if !finding.remedy.commands.is_empty() {
         return;

@@ -26,7 +26,7 @@ use index::SignatureIndex;
 pub use platform::LogPlatform;
 use platform::PlatformVotes;
 pub use signature::Signature;
-use signature::{CompiledSignature, PlatformCue};
+use signature::{CompiledSignature, EmbeddedSignatures, KnownSystem, PlatformCue};
 
 /// Maximum number of bytes of a line that are matched against patterns. Command lines may be longer, but messages are not.
 const LONGEST: usize = 16 * 1024;
@@ -45,6 +45,7 @@ const VALUE: usize = 160;
 pub struct Signatures {
     list: Vec<CompiledSignature>,
     cues: Vec<PlatformCue>,
+    systems: Vec<KnownSystem>,
     /// Row and text of each cue. In the index their numbers follow those of the signatures.
     cue_texts: Vec<(usize, usize)>,
     index: SignatureIndex,
@@ -101,14 +102,12 @@ impl Signatures {
     #[must_use]
     pub fn embedded() -> &'static Self {
         static EMBEDDED: OnceLock<Signatures> = OnceLock::new();
-        EMBEDDED.get_or_init(|| {
-            let (list, cues) = signature::embedded();
-            Self::new(list, cues)
-        })
+        EMBEDDED.get_or_init(|| Self::new(signature::embedded()))
     }
 
-    fn new(list: Vec<Signature>, cues: Vec<PlatformCue>) -> Self {
-        let list: Vec<CompiledSignature> = list.into_iter().map(CompiledSignature::new).collect();
+    fn new(all: EmbeddedSignatures) -> Self {
+        let EmbeddedSignatures { signatures, cues, systems } = all;
+        let list: Vec<CompiledSignature> = signatures.into_iter().map(CompiledSignature::new).collect();
         let rows = cues.iter().enumerate();
         let cue_texts: Vec<(usize, usize)> =
             rows.flat_map(|(row, cue)| (0..cue.cues.len()).map(move |text| (row, text))).collect();
@@ -121,7 +120,7 @@ impl Signatures {
             .enumerate()
             .map(|(at, (row, text))| (cues[*row].cues[*text].as_bytes(), list.len() + at));
         let index = SignatureIndex::new(literals.chain(texts));
-        Self { list, cues, cue_texts, index }
+        Self { list, cues, systems, cue_texts, index }
     }
 
     /// All signatures in the order in which they are tried.

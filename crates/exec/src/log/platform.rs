@@ -4,7 +4,8 @@ use gpubuild_core::Os;
 use gpubuild_detect::facts::{Distro, Fact, Facts};
 use gpubuild_detect::finding_text::CandidateMachine;
 
-use super::signature::{Inside, PlatformCue};
+use super::Signatures;
+use super::signature::{Inside, KnownSystem, PlatformCue};
 
 /// The machine on which a log was written, as far as its text shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -82,69 +83,56 @@ impl LogPlatform {
         self.distro.is_some() || matches!(self.os, Some(Os::Windows | Os::Macos))
     }
 
-    /// Facts of the machine of the log. What the log does not show about it is unknown; `reader` supplies the architecture only.
-    #[must_use]
-    pub fn facts(&self, reader: &Facts) -> Facts {
-        let os = self.os.unwrap_or(Os::Linux);
-        let distro = self.distro.as_deref().or(match os {
-            Os::Windows => Some("windows"),
-            Os::Macos => Some("macos"),
-            Os::Linux => None,
-        });
-        let mut facts = elsewhere(reader, os, distro);
-        facts.container = self.is_container.then(|| fact("docker".to_owned()));
-        facts.wsl = (self.is_wsl && !self.is_container).then(|| fact(2));
-        facts
-    }
-
-    /// The machines that the log may be from, if it does not show that exactly.
-    #[must_use]
-    pub fn candidates(&self, reader: &Facts) -> Vec<CandidateMachine> {
-        const KNOWN: [(&str, Os, &str); 6] = [
-            ("Debian, Ubuntu", Os::Linux, "ubuntu"),
-            ("Fedora, RHEL", Os::Linux, "fedora"),
-            ("Arch", Os::Linux, "arch"),
-            ("openSUSE", Os::Linux, "opensuse-tumbleweed"),
-            ("macOS", Os::Macos, "macos"),
-            ("Windows", Os::Windows, "windows"),
-        ];
-        if self.is_exact() {
-            return Vec::new();
-        }
-        let possible = KNOWN.iter().filter(|(_, os, _)| self.os.is_none_or(|known| known == *os));
-        possible
-            .map(|(label, os, distro)| {
-                let mut facts = elsewhere(reader, *os, Some(distro));
-                if *os == Os::Linux {
-                    facts.container = self.is_container.then(|| fact("docker".to_owned()));
-                    facts.wsl = (self.is_wsl && !self.is_container).then(|| fact(2));
-                }
-                CandidateMachine { label: (*label).to_owned(), facts }
-            })
-            .collect()
+    fn is_here(&self, system: &KnownSystem) -> bool {
+        self.os.is_none_or(|os| os == system.os)
     }
 }
 
-/// Facts of a machine of which only the system and the distribution are known.
-fn elsewhere(reader: &Facts, os: Os, distro: Option<&str>) -> Facts {
-    let mut facts = reader.clone();
-    facts.platform.os = os;
-    facts.distro = distro.map(|id| {
-        let like = match id {
-            "ubuntu" => vec!["debian".to_owned()],
-            "opensuse-tumbleweed" => vec!["opensuse".to_owned(), "suse".to_owned()],
-            _ => Vec::new(),
-        };
-        fact(Distro { id: id.to_owned(), version: String::new(), like, name: id.to_owned() })
-    });
-    facts.kernel = None;
-    facts.libc = None;
-    facts.container = None;
-    facts.wsl = None;
-    facts.gpus.clear();
-    facts.drivers.clear();
-    facts.overrides.clear();
-    facts
+impl Signatures {
+    /// Facts of the machine of a log. What the log does not show about it is unknown; `reader` supplies the architecture only.
+    #[must_use]
+    pub fn facts(&self, platform: &LogPlatform, reader: &Facts) -> Facts {
+        let os = platform.os.unwrap_or(Os::Linux);
+        let mut of_os = self.systems.iter().filter(|system| system.os == os);
+        // Windows and macOS have one row.
+        let only = of_os.next().filter(|_| of_os.next().is_none()).map(|system| system.distro.as_str());
+        self.elsewhere(platform, reader, os, platform.distro.as_deref().or(only))
+    }
+
+    /// The machines that a log may be from, if it does not show that exactly.
+    #[must_use]
+    pub fn candidates(&self, platform: &LogPlatform, reader: &Facts) -> Vec<CandidateMachine> {
+        if platform.is_exact() {
+            return Vec::new();
+        }
+        let possible = self.systems.iter().filter(|system| platform.is_here(system));
+        possible
+            .map(|system| CandidateMachine {
+                label: system.label.clone(),
+                facts: self.elsewhere(platform, reader, system.os, Some(&system.distro)),
+            })
+            .collect()
+    }
+
+    /// Facts of a machine of which only the system and the distribution are known.
+    fn elsewhere(&self, platform: &LogPlatform, reader: &Facts, os: Os, distro: Option<&str>) -> Facts {
+        let mut facts = reader.clone();
+        facts.platform.os = os;
+        facts.distro = distro.map(|id| {
+            let known = self.systems.iter().find(|system| system.distro == id);
+            let like = known.map(|system| system.like.clone()).unwrap_or_default();
+            fact(Distro { id: id.to_owned(), version: String::new(), like, name: id.to_owned() })
+        });
+        let is_linux = os == Os::Linux;
+        facts.container = (is_linux && platform.is_container).then(|| fact("docker".to_owned()));
+        facts.wsl = (is_linux && platform.is_wsl && !platform.is_container).then(|| fact(2));
+        facts.kernel = None;
+        facts.libc = None;
+        facts.gpus.clear();
+        facts.drivers.clear();
+        facts.overrides.clear();
+        facts
+    }
 }
 
 fn fact<T>(value: T) -> Fact<T> {

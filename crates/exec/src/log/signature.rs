@@ -18,6 +18,8 @@ struct SignatureFile {
     signature: Vec<Signature>,
     #[serde(default)]
     platform: Vec<PlatformCue>,
+    #[serde(default)]
+    system: Vec<KnownSystem>,
     /// Commands by id, for findings whose own commands need values that a log does not show.
     #[serde(default)]
     commands: BTreeMap<String, BTreeMap<String, Vec<String>>>,
@@ -38,6 +40,29 @@ pub(super) struct PlatformCue {
     pub(super) weight: usize,
     /// The texts, each with at least four characters.
     pub(super) cues: Vec<String>,
+}
+
+/// A system for which commands are listed if a log does not show where it was written.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct KnownSystem {
+    /// Its name beside its commands.
+    pub(super) label: String,
+    /// The operating system.
+    pub(super) os: Os,
+    /// The distribution, as `ID` of os-release.
+    pub(super) distro: String,
+    /// `ID_LIKE` of os-release.
+    #[serde(default)]
+    pub(super) like: Vec<String>,
+}
+
+/// The embedded data.
+#[derive(Default)]
+pub(super) struct EmbeddedSignatures {
+    pub(super) signatures: Vec<Signature>,
+    pub(super) cues: Vec<PlatformCue>,
+    pub(super) systems: Vec<KnownSystem>,
 }
 
 /// An environment inside another system.
@@ -98,23 +123,24 @@ fn one() -> usize {
     1
 }
 
-/// Parses the signatures and platform cues of all embedded files.
-pub(super) fn embedded() -> (Vec<Signature>, Vec<PlatformCue>) {
+/// Parses all embedded files.
+pub(super) fn embedded() -> EmbeddedSignatures {
     let parse = |(name, bytes): &(&str, &[u8])| -> SignatureFile {
         gpubuild_toml::from_bytes(bytes).unwrap_or_else(|error| panic!("findings/logs/{name}.toml: {error}"))
     };
     // If several signatures match a line, the one in the earlier file wins. Files with general signatures come last.
-    let (mut signatures, mut cues): (Vec<Signature>, _) = (Vec::new(), Vec::new());
+    let mut all = EmbeddedSignatures::default();
     let mut commands = BTreeMap::new();
     for file in gpubuild_findings::LOG_SIGNATURES.iter().map(parse) {
-        signatures.extend(file.signature);
-        cues.extend(file.platform);
+        all.signatures.extend(file.signature);
+        all.cues.extend(file.platform);
+        all.systems.extend(file.system);
         commands.extend(file.commands);
     }
-    for signature in signatures.iter_mut().filter(|signature| signature.commands.is_empty()) {
+    for signature in all.signatures.iter_mut().filter(|signature| signature.commands.is_empty()) {
         signature.commands = commands.get(signature.id.as_str()).cloned().unwrap_or_default();
     }
-    (signatures, cues)
+    all
 }
 
 /// A signature with its literals, at least one of which occurs in every match.

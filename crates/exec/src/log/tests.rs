@@ -12,6 +12,11 @@ fn ids(log: &str) -> Vec<DiagnosticId> {
     read(log).causes.into_iter().map(|cause| cause.id).collect()
 }
 
+/// The data with a single signature.
+fn only(signature: &Signature) -> EmbeddedSignatures {
+    EmbeddedSignatures { signatures: vec![signature.clone()], ..EmbeddedSignatures::default() }
+}
+
 #[test]
 fn every_sample_is_recognised_by_its_own_signature_first() {
     let all = Signatures::embedded();
@@ -40,7 +45,7 @@ fn every_sample_is_recognised_by_its_own_signature_first() {
             }
         }
         // The signature itself must match, not only another one of the same finding.
-        let alone = Signatures::new(vec![signature.clone()], Vec::new()).read(signature.sample.as_bytes());
+        let alone = Signatures::new(only(signature)).read(signature.sample.as_bytes());
         if alone.causes.is_empty() {
             wrong.push(format!("{at} {} does not match its own sample", signature.id));
         }
@@ -194,7 +199,7 @@ fn unknown_failure_is_quoted() {
 #[test]
 fn captured_values_fill_the_templates_of_signatures() {
     for signature in Signatures::embedded().iter() {
-        let alone = Signatures::new(vec![signature.clone()], Vec::new());
+        let alone = Signatures::new(only(signature));
         let cause = &alone.read(signature.sample.as_bytes()).causes[0];
         assert_eq!(cause.summary.is_some(), signature.summary.is_some(), "{}", signature.pattern);
         assert_eq!(cause.fix.is_some(), signature.fix.is_some(), "{}", signature.pattern);

@@ -1,0 +1,190 @@
+//! The evaluation sets in `tests/unseen`: machines and logs from public reports, whose expectations were decided before the doctor
+//! was run on them. The snapshots contain the figures and every case that is not right.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use gpubuild_detect::finding::{Finding, Severity};
+use gpubuild_detect::finding_text::FindingRenderer;
+use gpubuild_exec::log::{Signatures, to_findings};
+use gpubuild_host::RecordedHost;
+use serde::Deserialize;
+
+use crate::machine::Machine;
+use crate::{CATALOGUE, FINDINGS, diagnose_host, facts};
+
+#[derive(Deserialize)]
+struct Expectations {
+    case: BTreeMap<String, ExpectedCase>,
+}
+
+#[derive(Deserialize)]
+struct ExpectedCase {
+    /// The public report: `owner/repository#number`, or addresses.
+    source: String,
+    #[serde(default)]
+    healthy: bool,
+    /// The accepted ids of the first finding. Empty for a log of a successful build.
+    #[serde(default)]
+    first: Vec<String>,
+    /// Text that the remedy contains, in lower case; `a|b` is one of both.
+    #[serde(default)]
+    remedy: Vec<String>,
+    /// Text that it does not contain.
+    #[serde(default)]
+    never: Vec<String>,
+}
+
+/// How often the answers are right, and the cases that are not.
+#[derive(Default)]
+struct Score {
+    faulty: usize,
+    causes: usize,
+    remedies: usize,
+    silent: usize,
+    healthy: usize,
+    alarms: usize,
+    unknown: usize,
+    cited: usize,
+    misses: String,
+}
+
+impl Score {
+    /// Counts the answer to a faulty case. `found` are the errors and warnings.
+    fn faulty(&mut self, name: &str, case: &ExpectedCase, found: &[&Finding]) {
+        self.faulty += 1;
+        let Some(first) = found.first() else {
+            self.silent += 1;
+            let _ = writeln!(self.misses, "{name}: nothing, expected {}", case.first.join(" or "));
+            return;
+        };
+        if !case.first.iter().any(|id| id == first.id.as_str()) {
+            let _ = writeln!(self.misses, "{name}: {}, expected {}", first.id, case.first.join(" or "));
+            return;
+        }
+        self.causes += 1;
+        let remedy = &first.remedy;
+        let text = format!("{} {} {}", first.summary, remedy.text, remedy.commands.join(" ")).to_lowercase();
+        let has = |part: &String| part.split('|').any(|one| text.contains(one));
+        let missing: Vec<&String> = case.remedy.iter().filter(|part| !has(part)).collect();
+        let wrong: Vec<&String> = case.never.iter().filter(|part| text.contains(part.as_str())).collect();
+        if missing.is_empty() && wrong.is_empty() {
+            self.remedies += 1;
+        } else {
+            let _ = writeln!(self.misses, "{name}: remedy of {} lacks {missing:?}, has {wrong:?}", first.id);
+        }
+    }
+
+    /// Counts the answer to a case without a fault.
+    fn healthy(&mut self, name: &str, found: &[&Finding]) {
+        self.healthy += 1;
+        if let Some(first) = found.first() {
+            self.alarms += 1;
+            let _ = writeln!(self.misses, "{name}: {}, expected nothing", first.id);
+        }
+    }
+
+    fn text(&self) -> String {
+        format!(
+            "{} faulty: {} with the right first cause, {} with the right remedy too, {} without an answer\n\
+             {} healthy: {} false alarms\nnot counted: {} without an id for their cause, {} whose report the catalogue cites\n\n{}",
+            self.faulty,
+            self.causes,
+            self.remedies,
+            self.silent,
+            self.healthy,
+            self.alarms,
+            self.unknown,
+            self.cited,
+            self.misses
+        )
+    }
+}
+
+/// Whether the catalogue cites a report, so that the case is not new to it.
+fn is_cited(catalogue: &str, source: &str) -> bool {
+    let plain = source.replace("https://github.com/", "").replace("/issues/", "#").replace("/pull/", "#");
+    let plain = plain.replace("/discussions/", "#");
+    let threads = plain.split([',', ' ']).filter(|word| word.contains('#') && word.contains('/'));
+    threads.map(|thread| format!("{thread}\n")).any(|thread| catalogue.contains(&thread))
+}
+
+/// The threads that the catalogue cites, one per line.
+fn cited() -> String {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("findings");
+    let mut cited = String::new();
+    for folder in [root.clone(), root.join("logs")] {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "toml") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                let text = text.replace("https://github.com/", "").replace("/issues/", "#");
+                let text = text.replace("/pull/", "#").replace("/discussions/", "#");
+                let words = text.split(|c: char| c.is_whitespace() || "\"',()`".contains(c));
+                cited.extend(words.filter(|word| word.contains('#')).map(|word| format!("{word}\n")));
+            }
+        }
+    }
+    cited
+}
+
+fn folder(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/unseen").join(name)
+}
+
+fn expectations(folder: &std::path::Path) -> BTreeMap<String, ExpectedCase> {
+    let text = std::fs::read_to_string(folder.join("expected.toml")).unwrap();
+    let expected: Expectations = gpubuild_toml::from_str(&text).unwrap();
+    expected.case
+}
+
+#[test]
+fn machines_from_reports() {
+    let folder = folder("hosts");
+    let (cited, mut score) = (cited(), Score::default());
+    for (name, case) in expectations(&folder) {
+        if is_cited(&cited, &case.source) {
+            score.cited += 1;
+            continue;
+        }
+        let text = std::fs::read_to_string(folder.join(format!("{name}.toml"))).unwrap();
+        let host = RecordedHost::parse(&name, &text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let findings = diagnose_host(&host, None);
+        let least = if case.healthy { Severity::Error } else { Severity::Warning };
+        let found: Vec<&Finding> = findings.iter().filter(|one| one.severity <= least).collect();
+        if case.healthy { score.healthy(&name, &found) } else { score.faulty(&name, &case, &found) }
+    }
+    insta::assert_snapshot!(score.text());
+}
+
+#[test]
+fn logs_from_reports() {
+    let folder = folder("logs");
+    let reader = Machine::ubuntu("22.04").host();
+    let reader = facts::gather(&reader);
+    let (cited, mut score) = (cited(), Score::default());
+    for (name, case) in expectations(&folder) {
+        if is_cited(&cited, &case.source) {
+            score.cited += 1;
+            continue;
+        }
+        if case.first.first().is_some_and(|id| id == "none-fits") {
+            score.unknown += 1;
+            continue;
+        }
+        let log = std::fs::read(folder.join(format!("{name}.log"))).unwrap();
+        let signatures = Signatures::embedded();
+        let reading = signatures.read(&log);
+        let written_on = signatures.facts(&reading.platform, &reader);
+        let candidates = signatures.candidates(&reading.platform, &reader);
+        let renderer =
+            FindingRenderer::new(&written_on, &CATALOGUE, &FINDINGS, reading.platform.is_container)
+                .for_candidates(&candidates);
+        let findings = to_findings(&reading, &name, &renderer, &FINDINGS);
+        // A guess is information, unless it precedes a known failure.
+        let found: Vec<&Finding> = findings.iter().filter(|one| one.severity <= Severity::Warning).collect();
+        if case.first.is_empty() { score.healthy(&name, &found) } else { score.faulty(&name, &case, &found) }
+    }
+    insta::assert_snapshot!(score.text());
+}
