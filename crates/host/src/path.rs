@@ -97,7 +97,18 @@ impl HostPath {
     /// The path without `.` and `..`, computed without accessing the file system.
     #[must_use]
     pub fn normalized(&self) -> Self {
+        if self.is_normalized() {
+            return self.clone();
+        }
         Self { text: self.typed().normalize().into_string(), rules: self.rules }
+    }
+
+    /// Whether this is certainly a normalized path. Fast, because every run normalizes hundreds of paths.
+    pub(crate) fn is_normalized(&self) -> bool {
+        self.rules == PathRules::Unix
+            && self.text.starts_with('/')
+            && !self.text.ends_with('/')
+            && !self.text.as_bytes().windows(2).any(|pair| matches!(pair, b"//" | b"/."))
     }
 
     /// Whether `folder` is this path or an ancestor of it. Compares text by the platform's case rules.

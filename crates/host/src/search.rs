@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::{Environment, FileKind, HostInfo, HostPath, Os, PathRules, Platform, ReadFiles};
+use super::{Environment, FileKind, HostInfo, HostPath, Os, Platform, ReadFiles};
 
 /// The default value of PATHEXT on Windows.
 const DEFAULT_EXTENSIONS: &str = ".COM;.EXE;.BAT;.CMD";
@@ -93,7 +93,7 @@ pub(super) fn has_extension(path: &HostPath, extensions: &str) -> bool {
 #[must_use]
 pub fn glob(host: &dyn ReadFiles, pattern: &str) -> Vec<HostPath> {
     let pattern = host.path(pattern);
-    if is_plain(&pattern) {
+    if !pattern.as_str().contains('*') && pattern.is_normalized() {
         return if host.exists(&pattern) { vec![pattern] } else { Vec::new() };
     }
     let mut components = Vec::new();
@@ -122,15 +122,6 @@ pub fn glob(host: &dyn ReadFiles, pattern: &str) -> Vec<HostPath> {
         .map(|folder| joined(folder, &fixed))
         .filter(|path| fixed.is_empty() || host.exists(path))
         .collect()
-}
-
-/// Whether a pattern is a normalized path without `*`.
-fn is_plain(pattern: &HostPath) -> bool {
-    let text = pattern.as_str();
-    pattern.rules() == PathRules::Unix
-        && text.starts_with('/')
-        && !text.ends_with('/')
-        && !["*", "//", "/."].iter().any(|special| text.contains(special))
 }
 
 fn joined(folder: &HostPath, relative: &str) -> HostPath {

@@ -236,13 +236,16 @@ impl<'de> ByteReader<'de> {
         std::str::from_utf8(self.take(length)?).map_err(|_| invalid())
     }
 
-    /// Returns the next string without reading it.
-    pub(crate) fn peek_text(&mut self) -> Result<&'de str, TomlError> {
-        let at = self.at;
-        self.tag()?;
-        let text = self.text();
-        self.at = at;
-        text
+    /// The position of the next value.
+    pub(crate) fn position(&self) -> usize {
+        self.at
+    }
+
+    /// Returns the string at a position.
+    pub(crate) fn text_at(&self, position: usize) -> Option<&'de str> {
+        let mut reader = Self { bytes: self.bytes, spans: self.spans, at: position, inserted: None };
+        reader.tag().ok()?;
+        reader.text().ok()
     }
 
     /// Reads the length of an array or table and returns the position of its end.

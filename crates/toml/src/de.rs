@@ -104,7 +104,7 @@ fn items<'de, V: Visitor<'de>>(reader: &mut ByteReader<'de>, visitor: V) -> Resu
 fn entries<'de, V: Visitor<'de>>(reader: &mut ByteReader<'de>, visitor: V) -> Result<V::Value, TomlError> {
     let end = reader.end()?;
     let value =
-        visitor.visit_map(TableEntries { reader: &mut *reader, kind: EntryKind::Table { end, key: "" } })?;
+        visitor.visit_map(TableEntries { reader: &mut *reader, kind: EntryKind::Table { end, key: end } })?;
     reader.skip_to(end);
     Ok(value)
 }
@@ -231,11 +231,15 @@ impl<'de> SeqAccess<'de> for Items<'_, 'de> {
 /// `MapAccess` type.
 struct TableEntries<'a, 'de> {
     reader: &'a mut ByteReader<'de>,
-    kind: EntryKind<'de>,
+    kind: EntryKind,
 }
 
-enum EntryKind<'de> {
-    Table { end: usize, key: &'de str },
+enum EntryKind {
+    /// The positions of the table's end and of the current key.
+    Table {
+        end: usize,
+        key: usize,
+    },
     Spanned(EntryPart),
 }
 
@@ -252,7 +256,7 @@ impl TableEntries<'_, '_> {
     fn advance(&mut self) -> Result<bool, TomlError> {
         match &mut self.kind {
             EntryKind::Table { end, .. } if self.reader.is_at(*end) => return Ok(false),
-            EntryKind::Table { key, .. } => *key = self.reader.peek_text()?,
+            EntryKind::Table { key, .. } => *key = self.reader.position(),
             EntryKind::Spanned(part) => {
                 let name = match part {
                     EntryPart::Start => spanned::START,
@@ -285,8 +289,8 @@ impl TableEntries<'_, '_> {
     }
 
     fn key(&self) -> Option<&str> {
-        match &self.kind {
-            EntryKind::Table { key, .. } => Some(key),
+        match self.kind {
+            EntryKind::Table { key, .. } => self.reader.text_at(key),
             EntryKind::Spanned(_) => None,
         }
     }
