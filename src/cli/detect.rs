@@ -75,6 +75,8 @@ pub fn run(arguments: &DetectArguments, context: &CommandContext<'_>) -> Result<
             .printer
             .detail(&format!("{} files opened, {} processes started", counts.files, counts.processes));
     }
+    // The process ends now: to free thousands of texts first would only take time.
+    std::mem::forget(machine);
     Ok(Exit::Done)
 }
 

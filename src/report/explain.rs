@@ -75,7 +75,7 @@ pub fn description(catalogue: &Catalogue, backend: Backend) -> Option<(&Descript
         Backend::Cpu => catalogue.with_role("host-compiler").find(described),
         _ => catalogue.for_backend(backend),
     };
-    found.and_then(|one| Some((one, one.about.as_ref()?)))
+    found.and_then(|one| Some((one, &**one.about.as_ref()?)))
 }
 
 impl BackendDocument {
@@ -93,7 +93,7 @@ impl BackendDocument {
             requirements: page.requirements(),
             install: page.install(),
             verify: about.verify.clone(),
-            links: description.links.clone(),
+            links: description.links.to_vec(),
         })
     }
 }

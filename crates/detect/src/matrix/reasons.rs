@@ -29,7 +29,7 @@ impl RuleInput<'_> {
     /// Creates a reason with the text that a description has for its id. `values` replace the placeholders. A hint is omitted if one
     /// of its placeholders has no value.
     pub(super) fn reason(&self, id: DiagnosticId, about: &Description, values: &[(&str, String)]) -> Reason {
-        let texts = self.catalogue.reason(&id);
+        let texts = about.reasons.get(id.as_str()).or_else(|| self.catalogue.reason(&id));
         let value = |name: &str| {
             let value = values.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone());
             value.or_else(|| {

@@ -201,7 +201,7 @@ mod tests {
             for need in &description.build.tools {
                 assert!(catalogue.with_role(&need.role).next().is_some(), "{name} needs `{}`", need.role);
             }
-            for part in description.cmake.values().flat_map(|entry| template::placeholders(entry.value())) {
+            for part in description.cmake.values().flat_map(|entry| template::placeholders(entry.text())) {
                 let known = part == "root" || part == "program" || description.parts.contains_key(part);
                 assert!(known, "`cmake` of {name} uses `{part}`, which is not a part");
             }

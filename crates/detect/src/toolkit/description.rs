@@ -4,12 +4,15 @@
 //! `docs/reference/toolkits.md` documents the keys for authors of descriptions.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_host::{Arch, Os, Platform};
 use gpubuild_toml::Lazy;
-use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 pub use super::tables::{
     ArchRow, BranchRow, BundledRow, Compatibility, CompilerRow, DeviceRow, DriverRow, KernelRow, LastRow,
@@ -18,7 +21,7 @@ pub use super::tables::{
 use crate::diagnostic::DiagnosticId;
 use crate::facts::Vendor;
 
-/// The description of a toolkit or tool.
+/// The description of a toolkit or tool. What only a few commands or machines need is read on first use: every command reads all descriptions.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Description {
@@ -49,15 +52,15 @@ pub struct Description {
     pub version: Vec<VersionSource>,
     /// Limits that can be read from an installed copy. They take precedence over the tables.
     #[serde(default)]
-    pub limits: Vec<LimitSource>,
+    pub limits: Lazy<Vec<LimitSource>>,
     /// Files whose names contain the device architectures that an installed copy supports; `*` is the architecture.
     #[serde(default)]
-    pub device_archs: Vec<CandidateRule>,
+    pub device_archs: Lazy<Vec<PlatformText>>,
     /// The command that lists the architectures that its compiler supports.
-    pub list_archs: Option<ArchQuery>,
+    pub list_archs: Option<Lazy<ArchQuery>>,
     /// Texts in an installed copy that show that it contains the fix for a problem in a table.
     #[serde(default)]
-    pub mended: Vec<KnownFix>,
+    pub mended: Lazy<Vec<KnownFix>>,
     /// What a build for its backends requires in addition to its parts.
     #[serde(default)]
     pub build: BuildNeeds,
@@ -68,43 +71,43 @@ pub struct Description {
     pub hardware: HardwareDescription,
     /// CMake cache entries for the chosen copy. `{root}` and `{part-id}` are replaced by the paths of the copy and its parts.
     #[serde(default)]
-    pub cmake: BTreeMap<String, CmakeEntry>,
+    pub cmake: Lazy<BTreeMap<String, PlatformText>>,
     /// Properties of a compiler launcher.
-    pub launcher: Option<LauncherDescription>,
+    pub launcher: Option<Lazy<LauncherDescription>>,
     /// How to install it, by distribution or package manager: a command or a sentence.
     #[serde(default)]
-    pub install: BTreeMap<String, String>,
+    pub install: Lazy<BTreeMap<String, String>>,
     /// How to install the driver of its hardware, in the same format as `install`.
     #[serde(default)]
-    pub install_driver: BTreeMap<String, String>,
+    pub install_driver: Lazy<BTreeMap<String, String>>,
     /// Id of the finding if no copy was found.
     pub missing: Option<DiagnosticId>,
     /// Id of the finding if a variable points to a place without a copy, and no other copy was found.
     pub root_invalid: Option<DiagnosticId>,
     /// Ids of the findings if no host compiler has a supported version, by id of the compiler.
     #[serde(default)]
-    pub compiler_outside: BTreeMap<String, DiagnosticId>,
+    pub compiler_outside: Lazy<BTreeMap<String, DiagnosticId>>,
     /// Id of the finding if all devices are older than the oldest architecture that the chosen copy supports.
     pub devices_dropped: Option<DiagnosticId>,
     /// A description of its backend in prose.
-    pub about: Option<ToolkitAbout>,
+    pub about: Option<Lazy<ToolkitAbout>>,
     /// A test program that verifies that a copy works.
-    pub validate: Option<Validate>,
+    pub validate: Option<Lazy<Validate>>,
     /// The texts of its findings, by id.
     #[serde(default)]
-    pub reasons: BTreeMap<String, ReasonText>,
+    pub reasons: Lazy<BTreeMap<String, ReasonText>>,
     /// Compatibility tables, each row with its source.
     #[serde(default)]
     pub compatibility: Lazy<Compatibility>,
     /// The releases that `gpubuild toolkit install` can install.
-    pub offered: Option<OfferLimits>,
+    pub offered: Option<Lazy<OfferLimits>>,
     /// A pinned wheel that can be installed if the tool is missing.
     pub wheel: Option<WheelName>,
     /// The oldest supported version.
     pub minimum: Option<Version>,
     /// Links to documentation.
     #[serde(default)]
-    pub links: Vec<String>,
+    pub links: Lazy<Vec<String>>,
 }
 
 /// A tool that runs the compiler (`CMAKE_<LANG>_COMPILER_LAUNCHER`).
@@ -277,7 +280,7 @@ pub struct PartDescription {
     #[serde(default)]
     pub marker: bool,
     /// Candidate paths below the root. The first one that exists is used.
-    pub paths: Vec<CandidateRule>,
+    pub paths: Vec<PlatformText>,
     /// Number of folders to go up from the file that was found to the part. For example, a header can identify an include folder.
     #[serde(default)]
     pub up: usize,
@@ -285,39 +288,59 @@ pub struct PartDescription {
     pub missing: Option<DiagnosticId>,
 }
 
-/// A relative path with placeholders, optionally only for some platforms.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(untagged)]
-pub enum CandidateRule {
-    /// The path on every platform.
-    Everywhere(String),
-    /// The path on some platforms.
-    Some(PlatformCandidate),
+/// A path or value with placeholders, optionally only for some platforms. In a description, it is the text alone, or a table.
+#[derive(Debug, Clone)]
+pub struct PlatformText {
+    text: String,
+    on: Vec<Os>,
+    arch: Option<Arch>,
 }
 
-/// A path for some platforms.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PlatformCandidate {
-    /// The path itself.
-    pub path: String,
-    /// Operating systems; all if empty.
-    #[serde(default)]
-    pub on: Vec<Os>,
-    /// The CPU architecture; any if omitted.
-    pub arch: Option<Arch>,
-}
-
-impl CandidateRule {
-    /// The path, if it applies to `platform`.
+impl PlatformText {
+    /// The text, if it applies to `platform`.
     #[must_use]
     pub fn on(&self, platform: Platform) -> Option<&str> {
-        match self {
-            Self::Everywhere(path) => Some(path),
-            Self::Some(one) => (is_on(&one.on, platform.os)
-                && one.arch.is_none_or(|arch| arch == platform.arch))
-            .then_some(one.path.as_str()),
+        let applies = is_on(&self.on, platform.os) && self.arch.is_none_or(|arch| arch == platform.arch);
+        applies.then_some(self.text.as_str())
+    }
+
+    /// The text as written, whether or not it applies to this platform.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+impl<'de> Deserialize<'de> for PlatformText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(PlatformTextVisitor)
+    }
+}
+
+struct PlatformTextVisitor;
+
+impl<'de> Visitor<'de> for PlatformTextVisitor {
+    type Value = PlatformText;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a string, or a table with `path` and optionally `on` and `arch`")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<PlatformText, E> {
+        Ok(PlatformText { text: text.to_owned(), on: Vec::new(), arch: None })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<PlatformText, A::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Table {
+            path: String,
+            #[serde(default)]
+            on: Vec<Os>,
+            arch: Option<Arch>,
         }
+        let Table { path, on, arch } = Table::deserialize(MapAccessDeserializer::new(map))?;
+        Ok(PlatformText { text: path, on, arch })
     }
 }
 
@@ -596,25 +619,4 @@ pub struct ReasonText {
     pub text: String,
     /// How to fix it.
     pub hint: Option<String>,
-}
-
-/// A CMake cache entry.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(untagged)]
-pub enum CmakeEntry {
-    /// The value on every platform.
-    Everywhere(String),
-    /// The value on some platforms.
-    Some(PlatformCandidate),
-}
-
-impl CmakeEntry {
-    /// The value as written, whether or not it applies to this platform.
-    #[must_use]
-    pub fn value(&self) -> &str {
-        match self {
-            Self::Everywhere(value) => value,
-            Self::Some(one) => &one.path,
-        }
-    }
 }

@@ -245,7 +245,7 @@ fn limits(
 ) -> BTreeMap<String, Fact<Version>> {
     let mut limits = BTreeMap::new();
     let mut texts: BTreeMap<String, (HostPath, String)> = BTreeMap::new();
-    for source in &description.limits {
+    for source in description.limits.iter() {
         let text = source.file.iter().filter_map(|file| fill(file, host)).find_map(|file| {
             if let Some(known) = texts.get(&file) {
                 return Some(known.clone());
@@ -272,22 +272,22 @@ fn limits(
 fn fixes(host: &dyn InspectHost, description: &Description, root: &HostPath) -> Vec<String> {
     // Larger than any header that is searched.
     const LIMIT: usize = 1 << 20;
-    let is_present = |one: &&KnownFix| {
-        let file = one.file.iter().filter_map(|file| fill(file, host)).find_map(|file| {
+    let mut texts: BTreeMap<HostPath, Option<Vec<u8>>> = BTreeMap::new();
+    let mut is_present = |one: &&KnownFix| {
+        one.file.iter().filter_map(|file| fill(file, host)).find_map(|file| {
             let path = expand(host, root.join(&file).as_str()).into_iter().next()?;
-            host.read_start(&path, LIMIT).ok()
-        });
-        file.is_some_and(|text| {
-            one.has.iter().any(|has| memchr::memmem::find(&text, has.as_bytes()).is_some())
-        })
+            let text = texts.entry(path).or_insert_with_key(|path| host.read_start(path, LIMIT).ok());
+            let text = text.as_ref()?;
+            Some(one.has.iter().any(|has| memchr::memmem::find(text, has.as_bytes()).is_some()))
+        }) == Some(true)
     };
-    description.mended.iter().filter(is_present).map(|one| one.id.clone()).collect()
+    description.mended.iter().filter(|one| is_present(one)).map(|one| one.id.clone()).collect()
 }
 
 /// The device architectures in file names, which `*` matches.
 fn device_archs(host: &dyn InspectHost, description: &Description, root: &HostPath) -> Vec<String> {
     let mut archs = Vec::new();
-    for candidate in &description.device_archs {
+    for candidate in description.device_archs.iter() {
         let Some(pattern) = candidate
             .on(host.platform())
             .and_then(|relative| fill(relative, host))

@@ -8,8 +8,7 @@ use gpubuild_host::{Os, Platform};
 
 use super::Installation;
 use super::description::{
-    ArchRow, CmakeEntry, CompilerRow, Description, DeviceRow, KernelRow, LastRow, LibcRow, StandInRow,
-    SupportRow,
+    ArchRow, CompilerRow, Description, DeviceRow, KernelRow, LastRow, LibcRow, StandInRow, SupportRow,
 };
 
 /// The versions of a host compiler that a toolkit supports.
@@ -62,17 +61,9 @@ impl Description {
             "root" => Some(copy.root.forward_slashes()),
             part => Some(copy.part(part)?.forward_slashes()),
         };
-        let value = |entry: &CmakeEntry| match entry {
-            CmakeEntry::Everywhere(value) => Some(value.clone()),
-            CmakeEntry::Some(one) => {
-                let here = super::description::is_on(&one.on, platform.os)
-                    && one.arch.is_none_or(|arch| arch == platform.arch);
-                here.then(|| one.path.clone())
-            }
-        };
         self.cmake
             .iter()
-            .filter_map(|(name, entry)| Some((name.clone(), template::fill(&value(entry)?, part)?)))
+            .filter_map(|(name, entry)| Some((name.clone(), template::fill(entry.on(platform)?, part)?)))
             .collect()
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use gpubuild_core::version::Version;
 use gpubuild_host::Os;
+use gpubuild_toml::Lazy;
 use serde::Deserialize;
 
 use crate::diagnostic::DiagnosticId;
@@ -14,46 +15,46 @@ use crate::diagnostic::DiagnosticId;
 pub struct Compatibility {
     /// Device architectures by toolkit release.
     #[serde(default)]
-    pub arch: Vec<ArchRow>,
+    pub arch: Lazy<Vec<ArchRow>>,
     /// The architectures to build for distribution, by toolkit release. For CUDA in CMake's syntax.
     #[serde(default)]
-    pub distribution: Vec<ArchRow>,
+    pub distribution: Lazy<Vec<ArchRow>>,
     /// Supported host compiler versions by toolkit release.
     #[serde(default)]
-    pub host_compiler: Vec<CompilerRow>,
+    pub host_compiler: Lazy<Vec<CompilerRow>>,
     /// The oldest driver by toolkit release.
     #[serde(default)]
-    pub driver: Vec<DriverRow>,
+    pub driver: Lazy<Vec<DriverRow>>,
     /// The newest toolkit release that a driver branch supports.
     #[serde(default)]
-    pub branch: Vec<BranchRow>,
+    pub branch: Lazy<Vec<BranchRow>>,
     /// PTX versions and the releases that introduced them, the oldest first.
     #[serde(default)]
-    pub ptx: Vec<PtxRow>,
+    pub ptx: Lazy<Vec<PtxRow>>,
     /// All known releases, with the driver that their installer contains.
     #[serde(default)]
-    pub bundled: Vec<BundledRow>,
+    pub bundled: Lazy<Vec<BundledRow>>,
     /// C libraries that are incompatible with a release.
     #[serde(default)]
-    pub libc: Vec<LibcRow>,
+    pub libc: Lazy<Vec<LibcRow>>,
     /// Devices that a driver does not support.
     #[serde(default)]
-    pub device: Vec<DeviceRow>,
+    pub device: Lazy<Vec<DeviceRow>>,
     /// Names of GPUs by architecture, used if only the name is known.
     #[serde(default)]
-    pub names: Vec<NameRow>,
+    pub names: Lazy<Vec<NameRow>>,
     /// Architectures that can be used instead of a GPU's own.
     #[serde(default)]
-    pub stand_in: Vec<StandInRow>,
+    pub stand_in: Lazy<Vec<StandInRow>>,
     /// The toolkit releases that a kernel driver supports.
     #[serde(default)]
-    pub kernel: Vec<KernelRow>,
+    pub kernel: Lazy<Vec<KernelRow>>,
     /// Architectures that the vendor supports, by toolkit release.
     #[serde(default)]
-    pub support: Vec<SupportRow>,
+    pub support: Lazy<Vec<SupportRow>>,
     /// The last releases in which the vendor supports architectures.
     #[serde(default)]
-    pub last: Vec<LastRow>,
+    pub last: Lazy<Vec<LastRow>>,
 }
 
 /// Device architectures of toolkit releases from `since` until the next row.

@@ -288,13 +288,8 @@ fn cmake_entries(
 ) -> BTreeMap<String, String> {
     let Some(description) = context.catalogue.get(&family.toolkit) else { return BTreeMap::new() };
     let trial = ResolverTrial { context, family, chosen };
-    let value = |entry: &toolkit::description::CmakeEntry| {
-        let template = match entry {
-            toolkit::description::CmakeEntry::Everywhere(value) => value.as_str(),
-            toolkit::description::CmakeEntry::Some(one) => {
-                is_on(&one.on, context.host.platform().os).then_some(one.path.as_str())?
-            }
-        };
+    let value = |entry: &toolkit::description::PlatformText| {
+        let template = entry.on(context.host.platform())?;
         Some(context.host.path(&trial.fill(template)?).forward_slashes())
     };
     description.cmake.iter().filter_map(|(name, entry)| Some((name.clone(), value(entry)?))).collect()

@@ -1,6 +1,6 @@
 //! Identifies the copy that a folder or a compiler belongs to, whatever path it was reached by.
 
-use gpubuild_detect::toolkit::description::{CandidateRule, Description};
+use gpubuild_detect::toolkit::description::{Description, PlatformText};
 use gpubuild_detect::toolkit::pattern::fill;
 use gpubuild_detect::toolkit::places::go_up;
 use gpubuild_detect::toolkit::versions::{VersionLocation, from_files};
@@ -96,7 +96,7 @@ impl<'a> Identifier<'a> {
 
     fn own_compiler(&self, root: &HostPath) -> Option<HostPath> {
         let part = self.description?.parts.get("compiler")?;
-        let on = |candidate: &CandidateRule| {
+        let on = |candidate: &PlatformText| {
             let relative = fill(candidate.on(self.host.platform())?, self.host)?;
             Some(root.join(&relative)).filter(|path| self.host.is_file(path))
         };

@@ -100,12 +100,12 @@ pub fn launchers(
     // Caches are first: only they have a preference.
     known.sort_by_key(|description| (description.preference == 0, description.preference, &description.id));
     let launcher = |description: &&gpubuild_detect::toolkit::Description| {
-        let table = description.launcher.clone()?;
+        let table = description.launcher.as_ref()?;
         Some(Launcher {
             id: description.id.clone(),
             program: inventory.chosen(&description.id).and_then(|copy| copy.part("program")).cloned(),
             has_hosts: table.hosts_files.iter().any(|file| exists(file)),
-            description: table,
+            description: LauncherDescription::clone(table),
             install: for_distribution(facts, &description.install).cloned(),
         })
     };

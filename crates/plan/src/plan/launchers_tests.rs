@@ -4,7 +4,8 @@ use super::*;
 use crate::plan::Jobs;
 
 fn launcher(id: &str, installed: bool) -> Launcher {
-    let description = Catalogue::embedded().get(id).unwrap().launcher.clone().unwrap();
+    let description =
+        LauncherDescription::clone(Catalogue::embedded().get(id).unwrap().launcher.as_ref().unwrap());
     let program = installed.then(|| HostPath::new(gpubuild_host::PathRules::Unix, &format!("/usr/bin/{id}")));
     Launcher { id: id.into(), program, description, has_hosts: false, install: Some(format!("get {id}")) }
 }
