@@ -102,6 +102,9 @@ fn drafts(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
             merge(&mut drafts, draft);
         }
     }
+    for draft in checks::variables(case, &drafts) {
+        merge(&mut drafts, draft);
+    }
     drafts
 }
 

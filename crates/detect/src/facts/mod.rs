@@ -10,6 +10,7 @@ mod gpu;
 mod libc;
 mod os;
 pub mod overrides;
+pub mod variables;
 #[cfg(test)]
 mod recording_tests;
 
@@ -38,6 +39,7 @@ pub fn gather(host: &dyn InspectHost) -> Facts {
         gpus,
         drivers,
         overrides: overrides::gather(host.env()),
+        variables: variables::probe(host),
     };
     overrides::apply(&mut facts);
     facts
@@ -86,6 +88,8 @@ pub struct Facts {
     pub drivers: Vec<DriverFacts>,
     /// Overrides from `GPUBUILD_SET` and from variables of other tools.
     pub overrides: Vec<EnvironmentOverride>,
+    /// Variables whose value leads nowhere.
+    pub variables: Vec<variables::WrongVariable>,
 }
 
 /// A Linux distribution, or a release of another operating system.

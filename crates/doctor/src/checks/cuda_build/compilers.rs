@@ -148,6 +148,15 @@ fn fitting(case: &DiagnosisCase<'_>, description: &Description, copy: &Installat
     })
 }
 
+/// The C++ compiler that the chosen toolkit supports. Without a toolkit, the first one.
+pub(in crate::checks) fn host_compiler(case: &DiagnosisCase<'_>) -> Option<HostPath> {
+    let description = case.catalogue.get("cuda")?;
+    match chosen(case) {
+        Some(copy) => fitting(case, description, copy),
+        None => case.inventory.of("gcc").iter().find_map(|copy| copy.part("cxx").cloned()),
+    }
+}
+
 /// Evidence of the limit: the toolkit's header, otherwise the table row.
 fn limit(copy: &Installation, family: &str, window: &VersionWindow) -> Evidence {
     let stated = ["max", "below"].iter().find_map(|suffix| copy.limits.get(&format!("{family}-{suffix}")));
