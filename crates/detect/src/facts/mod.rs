@@ -10,6 +10,7 @@ mod gpu;
 mod libc;
 mod os;
 pub mod overrides;
+pub mod systems;
 pub mod variables;
 #[cfg(test)]
 mod recording_tests;
@@ -40,6 +41,7 @@ pub fn gather(host: &dyn InspectHost) -> Facts {
         drivers,
         overrides: overrides::gather(host.env()),
         variables: variables::probe(host),
+        system: systems::probe(host),
     };
     overrides::apply(&mut facts);
     facts
@@ -90,6 +92,8 @@ pub struct Facts {
     pub overrides: Vec<EnvironmentOverride>,
     /// Variables whose value leads nowhere.
     pub variables: Vec<variables::WrongVariable>,
+    /// The system, if it is an image or declared by a configuration.
+    pub system: Option<&'static systems::ImageSystem>,
 }
 
 /// A Linux distribution, or a release of another operating system.

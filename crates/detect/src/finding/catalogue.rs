@@ -121,9 +121,26 @@ pub struct FindingEntry {
     /// that is not loaded are the same finding with different fixes.
     #[serde(default)]
     pub cases: BTreeMap<String, FindingVariant>,
+    /// Remedies for systems of `toolkits/tables/systems.toml` by id (`ostree`, `nixos`), in place of the distribution's commands.
+    #[serde(default)]
+    pub systems: BTreeMap<String, SystemRemedy>,
     /// Links to documentation and discussions.
     #[serde(default)]
     pub links: Vec<String>,
+}
+
+/// How a problem is fixed on a system that is an image or declared by a configuration.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SystemRemedy {
+    /// The fix, in one sentence with `{placeholders}`.
+    pub fix: String,
+    /// The commands.
+    #[serde(default)]
+    pub commands: Vec<String>,
+    /// Additional requirements.
+    #[serde(default)]
+    pub needs: Vec<String>,
 }
 
 /// Replacements for the fields of an entry in one case. Omitted fields keep their value.
@@ -140,6 +157,8 @@ pub struct FindingVariant {
     pub needs: Option<Vec<String>>,
     /// Replaces the verification command.
     pub verify: Option<String>,
+    /// Replaces the remedies for systems that are images.
+    pub systems: Option<BTreeMap<String, SystemRemedy>>,
 }
 
 impl FindingEntry {
@@ -153,6 +172,7 @@ impl FindingEntry {
             commands: variant.commands.unwrap_or_else(|| self.commands.clone()),
             needs: variant.needs.unwrap_or_else(|| self.needs.clone()),
             verify: variant.verify.or_else(|| self.verify.clone()),
+            systems: variant.systems.unwrap_or_else(|| self.systems.clone()),
             ..self.clone()
         }
     }

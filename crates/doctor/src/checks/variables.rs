@@ -45,7 +45,7 @@ fn draft(case: &DiagnosisCase<'_>, id: DiagnosticId, group: &[&WrongVariable]) -
     let first = group.first()?;
     let mut draft = FindingDraft::new(id)
         .affects(first.affects)
-        .kind(if first.blocks { FindingKind::Fault } else { FindingKind::Caution })
+        .kind(kind(case, first))
         .value("variable", &first.name)
         .value("place", &first.part)
         .value("reader", first.reader);
@@ -64,6 +64,19 @@ fn draft(case: &DiagnosisCase<'_>, id: DiagnosticId, group: &[&WrongVariable]) -
         draft = draft.value("right", right.as_str()).case("known");
     }
     Some(draft.steps("repair", commands))
+}
+
+/// A toolkit's variable on a machine without the toolkit is part of its absence.
+fn kind(case: &DiagnosisCase<'_>, wrong: &WrongVariable) -> FindingKind {
+    let toolkit = wrong.right.map(|right| right.split(':').next().unwrap_or(right));
+    let is_toolkit = |id: &&str| case.catalogue.get(id).is_some();
+    if wrong.blocks {
+        FindingKind::Fault
+    } else if toolkit.filter(is_toolkit).is_some_and(|id| case.inventory.of(id).is_empty()) {
+        FindingKind::Absence
+    } else {
+        FindingKind::Caution
+    }
 }
 
 /// The command that corrects a variable: it is set to what it should name, or removed.

@@ -93,6 +93,9 @@ fn suggested(host: &dyn ReadFiles, root: &HostPath) -> Option<HostPath> {
             format!("{home}/VulkanSDK/*/aarch64"),
             format!("{home}/VulkanSDK/*/macOS"),
             "/opt/vulkan-sdk/*/x86_64".to_owned(),
+            "/usr/local/VulkanSDK/*/x86_64".to_owned(),
+            "/usr/local/VulkanSDK/*/aarch64".to_owned(),
+            "/usr/local/VulkanSDK/*/macOS".to_owned(),
             "C:/VulkanSDK/*".to_owned(),
         ];
         let is_for_host =
