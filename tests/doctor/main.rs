@@ -16,7 +16,9 @@ mod graphics;
 mod machine;
 mod nvidia;
 mod rocm;
+mod systems;
 mod unseen;
+mod variables;
 
 use std::path::PathBuf;
 use std::sync::LazyLock;

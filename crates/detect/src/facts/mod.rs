@@ -10,10 +10,10 @@ mod gpu;
 mod libc;
 mod os;
 pub mod overrides;
-pub mod systems;
-pub mod variables;
 #[cfg(test)]
 mod recording_tests;
+pub mod systems;
+pub mod variables;
 
 use gpubuild_core::version::Version;
 use gpubuild_host::{InspectHost, Platform, ReadFiles};

@@ -64,7 +64,9 @@ pub(super) fn probe(host: &dyn InspectHost) -> Option<&'static ImageSystem> {
     if host.platform().os != Os::Linux {
         return None;
     }
-    let release = ["/etc/os-release", "/usr/lib/os-release"].iter().find_map(|path| host.read_text(&host.path(path)).ok());
+    let release = ["/etc/os-release", "/usr/lib/os-release"]
+        .iter()
+        .find_map(|path| host.read_text(&host.path(path)).ok());
     let release = release.unwrap_or_default();
     let value = |wanted: &str| {
         release.lines().find_map(|line| {
@@ -122,7 +124,9 @@ impl ImageSystem {
         if words.first() == Some(&"grubby") {
             let arguments = words.iter().find_map(|word| word.strip_prefix("--args='"))?;
             let rest = words.iter().skip_while(|word| !word.starts_with("--args=")).skip(1).copied();
-            let all = std::iter::once(arguments).chain(rest).map(|word| format!("--append={}", word.trim_matches('\'')));
+            let all = std::iter::once(arguments)
+                .chain(rest)
+                .map(|word| format!("--append={}", word.trim_matches('\'')));
             return Some(format!("{} {}", self.kargs.as_ref()?, all.collect::<Vec<_>>().join(" ")));
         }
         match words.get(1).copied() {
@@ -151,8 +155,26 @@ pub struct TranslatedCommands {
 /// Whether a command changes the installed packages, the initial file system or the kernel's arguments of a mutable system.
 fn is_of_package_manager(command: &str) -> bool {
     const PROGRAMS: [&str; 20] = [
-        "apt", "apt-get", "dnf", "yum", "zypper", "pacman", "yay", "apk", "emerge", "xbps-install", "dpkg", "rpm",
-        "ubuntu-drivers", "akmods", "dracut", "mkinitcpio", "update-initramfs", "grubby", "nvidia-installer", "prime-select",
+        "apt",
+        "apt-get",
+        "dnf",
+        "yum",
+        "zypper",
+        "pacman",
+        "yay",
+        "apk",
+        "emerge",
+        "xbps-install",
+        "dpkg",
+        "rpm",
+        "ubuntu-drivers",
+        "akmods",
+        "dracut",
+        "mkinitcpio",
+        "update-initramfs",
+        "grubby",
+        "nvidia-installer",
+        "prime-select",
     ];
     if command.contains("# on the host") || command.contains("# in Windows") {
         return false;
@@ -194,9 +216,14 @@ mod tests {
     #[test]
     fn commands_are_translated() {
         let row = |id: &str| rows().iter().find(|row| row.id == id).unwrap();
-        let translate = |id: &str, build, command: &str| row(id).translate(&[command.to_owned()], build).commands;
+        let translate =
+            |id: &str, build, command: &str| row(id).translate(&[command.to_owned()], build).commands;
         assert_eq!(
-            translate("ostree", false, "sudo dnf install --allowerasing akmod-nvidia xorg-x11-drv-nvidia-cuda"),
+            translate(
+                "ostree",
+                false,
+                "sudo dnf install --allowerasing akmod-nvidia xorg-x11-drv-nvidia-cuda"
+            ),
             ["sudo rpm-ostree install akmod-nvidia xorg-x11-drv-nvidia-cuda"]
         );
         assert_eq!(
@@ -204,7 +231,11 @@ mod tests {
             ["toolbox create --assumeyes build", "toolbox run --container build sudo dnf install gcc-c++"]
         );
         assert_eq!(
-            translate("ostree", false, "sudo grubby --update-kernel=ALL --args='rd.driver.blacklist=nouveau a=b'"),
+            translate(
+                "ostree",
+                false,
+                "sudo grubby --update-kernel=ALL --args='rd.driver.blacklist=nouveau a=b'"
+            ),
             ["sudo rpm-ostree kargs --append=rd.driver.blacklist=nouveau --append=a=b"]
         );
         assert_eq!(

@@ -232,7 +232,8 @@ fn missing_program(host: &dyn InspectHost, value: &str) -> Option<(String, Strin
     // CMake and cc accept options after the compiler, and a launcher before it.
     let mut words = value.split_whitespace().map(|word| word.trim_matches(['"', '\'']));
     let mut word = words.next()?;
-    let name = |word: &str| word.rsplit(['/', '\\']).next().unwrap_or_default().trim_end_matches(".exe").to_owned();
+    let name =
+        |word: &str| word.rsplit(['/', '\\']).next().unwrap_or_default().trim_end_matches(".exe").to_owned();
     if LAUNCHERS.contains(&name(word).as_str())
         && is_program(host, word)
         && let Some(next) = words.find(|next| !next.starts_with('-'))
@@ -288,7 +289,9 @@ fn generator(host: &dyn InspectHost, value: &str) -> Option<(String, String)> {
     // "Eclipse CDT4 - Ninja" and "Visual Studio 17 2022 Win64": an extra generator, a platform.
     let own = value.rsplit(" - ").next().unwrap_or(value).trim();
     let is_one = |row: &&GeneratorRow| {
-        row.names.iter().any(|name| own == name || own.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with(' ')))
+        row.names.iter().any(|name| {
+            own == name || own.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with(' '))
+        })
     };
     let Some(row) = table().generator.iter().find(is_one) else {
         // A newer CMake may have more generators.
@@ -297,7 +300,8 @@ fn generator(host: &dyn InspectHost, value: &str) -> Option<(String, String)> {
     if !is_on(&row.on, os) {
         return Some((value.to_owned(), "a generator that CMake does not have on this system".to_owned()));
     }
-    if row.programs.is_empty() || row.programs.iter().any(|name| is_program(host, name)) || os == Os::Windows {
+    if row.programs.is_empty() || row.programs.iter().any(|name| is_program(host, name)) || os == Os::Windows
+    {
         return None;
     }
     Some((value.to_owned(), format!("whose program `{}` is not on PATH", row.programs[0])))
@@ -367,7 +371,11 @@ mod tests {
             ("CUDAARCHS", "all-major", None),
             ("CUDAARCHS", "ampere", Some("ampere which is not an architecture of CMake's list")),
             ("CMAKE_GENERATOR", "Ninja", Some("Ninja whose program `ninja` is not on PATH")),
-            ("CMAKE_GENERATOR", "Visual Studio 17 2022", Some("Visual Studio 17 2022 a generator that CMake does not have on this system")),
+            (
+                "CMAKE_GENERATOR",
+                "Visual Studio 17 2022",
+                Some("Visual Studio 17 2022 a generator that CMake does not have on this system"),
+            ),
             ("CMAKE_GENERATOR", "Future Generator", None),
             ("SDKROOT", "/gone", None),
         ] {

@@ -67,8 +67,10 @@ fn architectures(input: &RuleInput<'_>, description: &Description) -> Option<Rea
                 (Some(first), Some(last)) => format!(", which supports sm_{first} to sm_{last}"),
                 _ => String::new(),
             };
-            let text =
-                format!("{} requests {word}, and {} does not support it{supported}", set.origin, range.toolkit);
+            let text = format!(
+                "{} requests {word}, and {} does not support it{supported}",
+                set.origin, range.toolkit
+            );
             let mut reason = Reason::new(id, text).hint(format!("correct or unset {}", set.origin));
             reason.values.insert("variable".to_owned(), set.origin.clone());
             reason.values.insert("place".to_owned(), set.value.clone());

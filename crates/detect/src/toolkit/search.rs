@@ -179,7 +179,8 @@ fn recorded_visual_studio(host: &dyn InspectHost, tool: &str) -> Vec<HostPath> {
         Arch::Aarch64 => "arm64",
     };
     let root = |file: &HostPath| -> Option<String> {
-        let record: serde_json::Value = serde_json::from_str(host.read_text(file).ok()?.trim_start_matches('\u{feff}')).ok()?;
+        let record: serde_json::Value =
+            serde_json::from_str(host.read_text(file).ok()?.trim_start_matches('\u{feff}')).ok()?;
         Some(record.get("installationPath")?.as_str()?.to_owned())
     };
     let roots = expand(host, &records).into_iter().filter_map(|file| root(&file));
@@ -187,9 +188,12 @@ fn recorded_visual_studio(host: &dyn InspectHost, tool: &str) -> Vec<HostPath> {
     let hosts = if native == "arm64" { vec!["arm64", "x64", "x86"] } else { vec![native, "x86"] };
     roots
         .flat_map(|root| {
-            hosts.iter().flat_map(move |own| {
-                expand(host, &format!("{root}/VC/Tools/MSVC/*/bin/Host{own}/{native}/{tool}"))
-            }).collect::<Vec<_>>()
+            hosts
+                .iter()
+                .flat_map(move |own| {
+                    expand(host, &format!("{root}/VC/Tools/MSVC/*/bin/Host{own}/{native}/{tool}"))
+                })
+                .collect::<Vec<_>>()
         })
         .collect()
 }

@@ -109,7 +109,10 @@ fn right(case: &DiagnosisCase<'_>, wrong: &WrongVariable) -> Option<HostPath> {
         named => {
             let (toolkit, part) = named.split_once(':').unwrap_or((named, ""));
             let copies = case.inventory.of(toolkit);
-            let copy = copies.iter().find(|copy| copy.chosen).or_else(|| copies.iter().find(|one| one.is_complete()))?;
+            let copy = copies
+                .iter()
+                .find(|copy| copy.chosen)
+                .or_else(|| copies.iter().find(|one| one.is_complete()))?;
             if part.is_empty() { Some(copy.root.clone()) } else { copy.part(part).cloned() }
         }
     }

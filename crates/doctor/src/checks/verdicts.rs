@@ -79,6 +79,8 @@ fn draft(case: &DiagnosisCase<'_>, verdict: &Verdict, affects: Affects, reason: 
     draft.about.clone_from(&reason.about);
     for (name, value) in &reason.values {
         draft = match name.as_str() {
+            // The value of a variable is not necessarily a path.
+            "place" if reason.id.starts_with("env.") || reason.id.starts_with("cuda.arch.") => draft,
             "node" | "manifest" | "place" | "root" => draft.evidence(Evidence::file(value, "")),
             "variable" => {
                 let place = reason.values.get("place").cloned().unwrap_or_default();

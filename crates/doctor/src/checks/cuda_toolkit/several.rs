@@ -97,12 +97,22 @@ fn disagreement(case: &DiagnosisCase<'_>, id: DiagnosticId, choices: &[ChosenCop
     if !choices.iter().any(|choice| differ(choice.copy, first.copy)) {
         return Vec::new();
     }
-    let Some(chosen) = chosen(case) else { return Vec::new() };
+    let (Some(own), Some(chosen)) = (chosen(case), super::recommended(case)) else { return Vec::new() };
+    // Converge on the copy that fits this machine, even if builds use another one now.
+    let reason = if own.root.key() == chosen.root.key() {
+        chosen.reason.clone()
+    } else {
+        format!(
+            "CUDA {} fits the card, the driver and the compiler, and {} does not",
+            release(chosen),
+            release(own)
+        )
+    };
     let mut draft = FindingDraft::new(id)
         .backend(Backend::Cuda)
         .affects(Affects::Build)
         .value("version", release(chosen))
-        .value("reason", chosen.reason.clone());
+        .value("reason", reason);
     let mut parts: Vec<String> = Vec::new();
     let mut listed: Vec<&str> = Vec::new();
     for choice in choices {

@@ -250,7 +250,9 @@ fn unloaded_flavour(case: &DiagnosisCase<'_>) -> Option<FindingDraft> {
     let archs = view.archs()?;
     let rows: Option<Vec<&DeviceRow>> = archs
         .iter()
-        .map(|arch| description.device_conflict(arch, None, Some(flavour)).filter(|row| row.flavour.is_some()))
+        .map(|arch| {
+            description.device_conflict(arch, None, Some(flavour)).filter(|row| row.flavour.is_some())
+        })
         .collect();
     let row = rows?.first().copied()?;
     let mut draft = view
@@ -261,7 +263,9 @@ fn unloaded_flavour(case: &DiagnosisCase<'_>) -> Option<FindingDraft> {
         .value("module", module.as_str())
         .evidence(Evidence::file(module.as_str(), format!("{flavour} kernel module")))
         .evidence(Evidence::file("/sys/module/nvidia", "absent"));
-    if let Some(branch) = running.version.as_ref().map(|version| version.major().to_string()).or_else(|| view.branch()) {
+    if let Some(branch) =
+        running.version.as_ref().map(|version| version.major().to_string()).or_else(|| view.branch())
+    {
         draft = draft.value("branch", branch);
     }
     Some(draft)

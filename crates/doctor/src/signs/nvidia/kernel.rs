@@ -105,14 +105,16 @@ pub(super) fn gather(context: &SignContext<'_>) -> InstalledKernels {
 /// A field that `modinfo` reports for the module on disk. Recordings contain its output.
 fn module_field(host: &dyn RunPrograms, field: &str) -> Option<String> {
     let run = |arguments: &[&str]| {
-        let command = Command::new("modinfo", std::time::Duration::from_secs(3)).args(arguments.iter().copied());
+        let command =
+            Command::new("modinfo", std::time::Duration::from_secs(3)).args(arguments.iter().copied());
         host.recorded_output(&command).filter(|output| !output.stdout.trim().is_empty())
     };
     if let Some(output) = run(&["-F", field, "nvidia"]) {
         return Some(output.stdout.trim().to_owned());
     }
     let output = run(&["nvidia"])?;
-    let line = output.stdout.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':').map(str::trim))?;
+    let line =
+        output.stdout.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':').map(str::trim))?;
     Some(line.to_owned())
 }
 
@@ -122,9 +124,9 @@ fn own_field(host: &dyn ReadFiles, kernel: &ModuleSigns, field: &str) -> Option<
     let module = kernel.modules.iter().find(|module| module.as_str().ends_with(".ko"))?;
     let bytes = host.read_start(module, LIMIT).ok()?;
     let wanted = format!("{field}=");
-    let text = bytes.split(|byte| *byte == 0 || *byte == b'\n').find_map(|part| {
-        std::str::from_utf8(part).ok()?.trim().strip_prefix(&wanted)
-    })?;
+    let text = bytes
+        .split(|byte| *byte == 0 || *byte == b'\n')
+        .find_map(|part| std::str::from_utf8(part).ok()?.trim().strip_prefix(&wanted))?;
     Some(text.trim().to_owned())
 }
 
