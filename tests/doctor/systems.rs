@@ -1,7 +1,12 @@
 //! Image-based and declared systems, unloaded modules, and libraries outside of the loader's path.
 
-use crate::check;
+use gpubuild_core::Backend;
+use gpubuild_detect::facts::{self, Vendor};
+use gpubuild_detect::matrix::Readiness;
+use gpubuild_plan::machine;
+
 use crate::machine::{GTX_1080, Machine, RTX_4090, RTX_5090};
+use crate::{CATALOGUE, check, check_asked};
 
 fn release(machine: Machine, text: &str) -> Machine {
     machine.without("/etc/os-release").file("/etc/os-release", text)

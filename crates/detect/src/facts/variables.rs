@@ -110,6 +110,9 @@ impl WrongVariable {
     /// The problem, in one line.
     #[must_use]
     pub fn text(&self) -> String {
+        if self.id == "cuda.arch.invalid" {
+            return format!("`{}={}`: `{}` {}", self.name, self.value, self.part, self.why);
+        }
         format!("`{}` names `{}`, {}", self.name, self.part, self.why)
     }
 }
@@ -207,7 +210,7 @@ fn problem(host: &dyn InspectHost, target: Target, value: &str) -> Option<(Strin
         Target::Archs => {
             let wrong = value.split([';', ',', ' ']).map(str::trim).find(|word| !is_cmake_arch(word));
             if let Some(word) = wrong.filter(|word| !word.is_empty()) {
-                return absent(word, "which is not an architecture of CMake's list");
+                return absent(word, "is not an architecture of CMake's list");
             }
             None
         }
@@ -369,7 +372,7 @@ mod tests {
             ("VK_LAYER_PATH", "/opt/cuda:/opt/gone", Some("/opt/gone which does not exist")),
             ("CUDAARCHS", "80;90a-real;120f", None),
             ("CUDAARCHS", "all-major", None),
-            ("CUDAARCHS", "ampere", Some("ampere which is not an architecture of CMake's list")),
+            ("CUDAARCHS", "ampere", Some("ampere is not an architecture of CMake's list")),
             ("CMAKE_GENERATOR", "Ninja", Some("Ninja whose program `ninja` is not on PATH")),
             (
                 "CMAKE_GENERATOR",

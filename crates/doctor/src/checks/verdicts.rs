@@ -21,7 +21,9 @@ pub(crate) fn verdicts(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
                 let draft = draft(case, verdict, affects, reason);
                 match drafts.iter_mut().find(|known| known.id == draft.id) {
                     // Without a backend it concerns every build.
-                    Some(known) if draft.backends.is_empty() => *known = known.clone().affects(affects),
+                    Some(known) if known.id.starts_with("env.") && known.backends.is_empty() => {
+                        *known = known.clone().affects(affects)
+                    }
                     Some(known) => *known = known.clone().backend(verdict.backend).affects(affects),
                     None => drafts.push(draft),
                 }
