@@ -125,7 +125,10 @@ fn planner_and_doctor_agree_on_architectures_of_every_recorded_host() {
             continue;
         }
         let doctor = doctor(&recorded);
-        for request in REQUESTS {
+        // The facts keep the recorded list, so other requests would be compared with it.
+        let is_invalid =
+            facts::gather(&recorded).variables.iter().any(|wrong| wrong.id == "cuda.arch.invalid");
+        for request in REQUESTS.into_iter().filter(|request| request.is_none() || !is_invalid) {
             let env = match request {
                 Some(_) => recorded.env().with("CUDAARCHS", request),
                 None => recorded.env().clone(),

@@ -41,8 +41,8 @@ pub struct ImageSystem {
     pub advice: String,
     /// The commands if those of a package manager were left out.
     pub fallback: Vec<String>,
-    #[serde(rename = "source")]
-    _source: String,
+    /// Where this is documented.
+    pub source: String,
 }
 
 /// The embedded table. A test parses it.
@@ -115,7 +115,9 @@ impl ImageSystem {
     /// The command that has the effect of a package manager's command on the next image.
     fn layered(&self, command: &str) -> Option<String> {
         let words: Vec<&str> = command.split_whitespace().filter(|word| *word != "sudo").collect();
-        let url = words.iter().find(|word| word.contains("https://") && word.ends_with(".repo"));
+        let url = words.iter().find(|word| {
+            word.contains("https://") && word.rsplit_once('.').is_some_and(|(_, end)| end == "repo")
+        });
         if let (Some(url), Some(_)) = (url, &self.kargs) {
             let url = &url[url.find("https://")?..];
             let name = url.rsplit('/').next()?;
@@ -245,7 +247,7 @@ mod tests {
         assert_eq!(translate("nixos", false, "sudo apt install gcc"), ["sudo nixos-rebuild switch"]);
         assert_eq!(translate("steamos", false, "unset CC"), ["unset CC"]);
         for system in rows() {
-            assert!(!system.advice.is_empty() && !system._source.is_empty(), "{}", system.id);
+            assert!(!system.advice.is_empty() && !system.source.is_empty(), "{}", system.id);
             assert_eq!(system.create.is_some(), system.enter.is_some(), "{}", system.id);
         }
     }

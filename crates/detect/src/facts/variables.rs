@@ -47,8 +47,8 @@ pub struct VariableRow {
     finding: Option<DiagnosticId>,
     #[serde(default)]
     on: Vec<Os>,
-    #[serde(rename = "source")]
-    _source: String,
+    /// Where this is documented.
+    pub source: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -336,7 +336,7 @@ mod tests {
         assert!(names.len() > 45, "{}", names.len());
         names.sort();
         assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
-        assert!(rows().iter().all(|row| !row._source.is_empty() && !row.reader.is_empty()));
+        assert!(rows().iter().all(|row| !row.source.is_empty() && !row.reader.is_empty()));
     }
 
     #[test]

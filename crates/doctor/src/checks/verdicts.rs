@@ -22,7 +22,7 @@ pub(crate) fn verdicts(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
                 match drafts.iter_mut().find(|known| known.id == draft.id) {
                     // Without a backend it concerns every build.
                     Some(known) if known.id.starts_with("env.") && known.backends.is_empty() => {
-                        *known = known.clone().affects(affects)
+                        *known = known.clone().affects(affects);
                     }
                     Some(known) => *known = known.clone().backend(verdict.backend).affects(affects),
                     None => drafts.push(draft),

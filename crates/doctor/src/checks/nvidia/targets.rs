@@ -75,7 +75,7 @@ fn with_branch(view: &NvidiaView<'_>, mut draft: FindingDraft, cuda: Option<&Ver
     let branch = floor.map_or(LONG_LIVED, |floor| floor.major().max(LONG_LIVED));
     // The 580 branch is the last one for cards before Turing.
     let is_legacy = archs.iter().any(|arch| (50..75).contains(arch));
-    let can_update = !archs.iter().any(|arch| *arch < 50) && !(is_legacy && branch > LONG_LIVED);
+    let can_update = archs.iter().all(|arch| *arch >= 50) && (!is_legacy || branch <= LONG_LIVED);
     if let Some(cuda) = cuda {
         draft = draft.value("driver_cuda", cuda.release());
     }

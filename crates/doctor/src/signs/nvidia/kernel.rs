@@ -121,7 +121,7 @@ fn module_field(host: &dyn RunPrograms, field: &str) -> Option<String> {
 /// A field of the module's own information, which is text in modules that are not compressed: `version=550.54.14`.
 fn own_field(host: &dyn ReadFiles, kernel: &ModuleSigns, field: &str) -> Option<String> {
     const LIMIT: usize = 1 << 20;
-    let module = kernel.modules.iter().find(|module| module.as_str().ends_with(".ko"))?;
+    let module = kernel.modules.iter().find(|module| module.as_str().rsplit('.').next() == Some("ko"))?;
     let bytes = host.read_start(module, LIMIT).ok()?;
     let wanted = format!("{field}=");
     let text = bytes
