@@ -87,7 +87,8 @@ fn missing_tool(input: &RuleInput<'_>, need: &ToolNeed) -> Option<Reason> {
     }
     let tool =
         input.catalogue.with_role(&need.role).min_by_key(|tool| (tool.id != "gcc", tool.preference))?;
-    let command = input.for_distribution(&tool.install).unwrap_or_else(|| format!("install {}", tool.name));
+    let command = input.for_distribution(&tool.install).map(|command| input.on_system(command, true));
+    let command = command.unwrap_or_else(|| format!("install {}", tool.name));
     Some(input.reason(need.missing, tool, &[("install_tool", command)]))
 }
 

@@ -35,7 +35,7 @@ fn blocking<'a>(input: &RuleInput<'a>) -> impl Iterator<Item = &'a WrongVariable
 
 fn reason(wrong: &WrongVariable) -> Reason {
     let mut reason = Reason::new(wrong.id, wrong.text())
-        .hint(format!("unset {}, or correct it: {} reads it", wrong.name, wrong.reader));
+        .hint(format!("unset {}, or correct it; it is read by {}", wrong.name, wrong.reader));
     for (name, value) in [("variable", &wrong.name), ("place", &wrong.value)] {
         reason.values.insert(name.to_owned(), value.clone());
     }

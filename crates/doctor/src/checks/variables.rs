@@ -70,7 +70,11 @@ fn draft(case: &DiagnosisCase<'_>, id: DiagnosticId, group: &[&WrongVariable]) -
 fn kind(case: &DiagnosisCase<'_>, wrong: &WrongVariable) -> FindingKind {
     let toolkit = wrong.right.map(|right| right.split(':').next().unwrap_or(right));
     let is_toolkit = |id: &&str| case.catalogue.get(id).is_some();
-    if wrong.blocks {
+    let of_backend = wrong.backend.and_then(|backend| case.catalogue.for_backend(backend));
+    let has_no_toolkit = of_backend.is_some_and(|about| case.inventory.of(&about.id).is_empty());
+    if wrong.blocks && has_no_toolkit {
+        FindingKind::Absence
+    } else if wrong.blocks {
         FindingKind::Fault
     } else if toolkit.filter(is_toolkit).is_some_and(|id| case.inventory.of(id).is_empty()) {
         FindingKind::Absence
