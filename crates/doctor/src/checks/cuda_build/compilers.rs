@@ -289,5 +289,12 @@ pub(super) fn glibc(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     }
     let headers = copy.part("headers").map(|folder| folder.join("crt/math_functions.h").to_string());
     let draft = draft.value("header", headers.unwrap_or_default());
-    vec![with_toolkit(case, draft, &AdviceQuery::default())]
+    let query = AdviceQuery::default();
+    if advice::toolkit(case, &query).is_some() {
+        return vec![with_toolkit(case, draft, &query)];
+    }
+    let devices = &case.matrix.verdict(Backend::Cuda).devices;
+    let cards: Vec<&str> = devices.iter().map(|gpu| gpu.name.as_str()).collect();
+    let libc = libc.map(|fact| fact.value.label()).unwrap_or_default();
+    vec![draft.case("none-fits").value("cards", cards.join(", ")).value("libc", libc)]
 }
