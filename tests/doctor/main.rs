@@ -15,6 +15,7 @@ mod files;
 mod graphics;
 mod machine;
 mod nvidia;
+mod remedies;
 mod rocm;
 mod systems;
 mod unseen;

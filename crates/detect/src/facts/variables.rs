@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use gpubuild_core::backend::Backend;
 use gpubuild_host::search::find_program;
 use gpubuild_host::{HostPath, InspectHost, Os};
+use gpubuild_toml::Lazy;
 use gpubuild_toolkits::tables;
 use serde::Deserialize;
 
@@ -20,7 +21,7 @@ const LAUNCHERS: [&str; 5] = ["ccache", "sccache", "distcc", "icecc", "buildcach
 #[serde(deny_unknown_fields)]
 struct VariableTable {
     variable: Vec<VariableRow>,
-    generator: Vec<GeneratorRow>,
+    generator: Lazy<Vec<GeneratorRow>>,
 }
 
 /// A group of variables with the same meaning.

@@ -77,7 +77,7 @@ pub(super) fn toolkit(case: &DiagnosisCase<'_>, query: &AdviceQuery) -> Option<P
 }
 
 /// Whether a release supports the GPUs, the C library and the query. The driver is checked by [`runs`].
-fn suits(
+pub(super) fn suits(
     case: &DiagnosisCase<'_>,
     description: &Description,
     release: &Version,

@@ -150,7 +150,7 @@ fn disagreement(case: &DiagnosisCase<'_>, id: DiagnosticId, choices: &[ChosenCop
 }
 
 /// The lines that make all build systems use a copy: the verified ones of the agreement, otherwise the usual variables.
-fn agreeing(case: &DiagnosisCase<'_>, copy: &Installation) -> Vec<String> {
+pub(super) fn agreeing(case: &DiagnosisCase<'_>, copy: &Installation) -> Vec<String> {
     let os = case.facts.platform.os;
     let agreement = case.signs.resolutions.agreements.get("cuda");
     let tried = agreement.filter(|agreement| agreement.chosen.key() == copy.root.key());

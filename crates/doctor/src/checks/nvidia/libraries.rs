@@ -86,18 +86,22 @@ fn mismatch_draft(view: &NvidiaView<'_>) -> Option<FindingDraft> {
             .evidence(Evidence::file(right.path.as_str(), kernel.to_string()))
             .case(if wrong.origin == DriverOrigin::Compatibility { "compatibility" } else { "shadowed" }),
         None if wrong.origin == DriverOrigin::Compatibility => draft.case("compatibility"),
-        // The module on disk is that of the loaded driver, so a reboot would load the same one.
-        None if module_is_behind(view, kernel) => draft.case("module-behind").evidence(Evidence::file(
-            view.signs.kernels.running.modules[0].as_str(),
-            format!("version {kernel}"),
-        )),
-        None => draft,
+        None => match other_module(view, wrong) {
+            Some(disk) => draft.case("module-behind").value("disk", disk.to_string()).evidence(
+                Evidence::file(view.signs.kernels.running.modules[0].as_str(), format!("version {disk}")),
+            ),
+            None => draft,
+        },
     })
 }
 
-fn module_is_behind(view: &NvidiaView<'_>, loaded: &Version) -> bool {
+/// The version of the module on disk, which a reboot would load, if it is not that of the libraries.
+fn other_module<'a>(view: &'a NvidiaView<'_>, libraries: &DriverLibrary) -> Option<&'a Version> {
+    if view.is_container() || view.case.facts.wsl.is_some() {
+        return None;
+    }
     let on_disk = view.signs.kernels.running.version.as_ref();
-    !view.is_container() && view.case.facts.wsl.is_none() && on_disk == Some(loaded)
+    on_disk.filter(|version| Some(*version) != libraries.version.as_ref())
 }
 
 /// The driver's library is reachable, but the loader does not search its folder.
