@@ -62,6 +62,12 @@ pub mod tables {
     pub const RUNTIME_WHEELS: &[u8] = table!("runtime-wheels");
     /// What the build store includes in its keys.
     pub const STORE: &[u8] = table!("store");
+    /// Packages of distributions, and the files that show that they are installed.
+    pub const SYSTEM_PACKAGES: &[u8] = table!("system-packages");
+    /// Systems that are images, or declared by a configuration.
+    pub const SYSTEMS: &[u8] = table!("systems");
+    /// Variables that build systems and loaders read.
+    pub const VARIABLES: &[u8] = table!("variables");
 }
 
 #[cfg(test)]

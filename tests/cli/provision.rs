@@ -208,8 +208,13 @@ fn nvcc_uses_the_newest_supported_host_compiler() {
     // The variables of CMake and nvcc select a host compiler.
     let home = "HOME = '/home/user'";
     let named = [(home, "HOME = '/home/user'\nCUDAHOSTCXX = '/opt/bin/g++-11'")];
-    let named = variation(&sandbox, "debian-12-own-cuda", &named, "");
-    let found = planned(&plan(&sandbox, &named, &[]));
+    let program = "[[file]]\npath = '/opt/bin/g++-11'\nkind = \"executable\"\n";
+    let there = variation(&sandbox, "debian-12-own-cuda", &named, program);
+    let found = planned(&plan(&sandbox, &there, &[]));
     assert_eq!(cache(&found, "CMAKE_CUDA_HOST_COMPILER"), "/opt/bin/g++-11");
+    // One that does not exist is refused before anything is configured.
+    let gone = variation(&sandbox, "debian-12-own-cuda", &named, "");
+    let ran = sandbox.run(&["plan", "--backends", "cuda", "--host", &gone]);
+    ran.fails(2, "plan.refused").says(&["env.program-missing", "CUDAHOSTCXX"]);
     assert!(found["notes"].to_string().contains("CUDAHOSTCXX"), "{found:#}");
 }

@@ -52,7 +52,7 @@ fn installed_toolkit_is_not_a_fault() {
     // Beside a system toolkit it is a choice, not a fault; a partial installation is ignored.
     let beside = diagnose(&machine.clone().cuda("12.4.1"), None);
     assert!(ids(&beside, Severity::Warning).is_empty(), "{}", lines(&beside));
-    let half = diagnose(&machine.without(seal), None);
+    let half = diagnose(&machine.without(seal), Some(&[Backend::Cuda]));
     assert_eq!(ids(&half, Severity::Error), ["cuda.toolkit.runtime-only"]);
 }
 
@@ -683,7 +683,12 @@ fn wrong_uv_auto_backend_under_wsl_is_diagnosed() {
     let machine =
         wsl().cuda("12.8.1").program("/home/user/.local/bin/uv").path_first("/home/user/.local/bin");
     let findings = check("uv.auto-wrong", &machine, &["uv.auto-wrong"]);
-    let bare = check("cuda.toolkit.runtime-only-wsl", &wsl(), &["cuda.toolkit.runtime-only"]);
+    let bare = check_asked(
+        "cuda.toolkit.runtime-only-wsl",
+        &wsl(),
+        Some(&[Backend::Cuda]),
+        &["cuda.toolkit.runtime-only"],
+    );
     assert!(bare[0].summary.starts_with("the driver works and runs CUDA up to 12.8"), "{bare:?}");
     assert!(commands(&bare)[0].contains("/repos/wsl-ubuntu/x86_64/"), "{bare:?}");
     let expected = ["export UV_TORCH_BACKEND=cu128", "export PATH=$PATH:/usr/lib/wsl/lib"];

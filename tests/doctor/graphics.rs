@@ -202,7 +202,7 @@ fn vulkan_headers_without_loader_are_diagnosed() {
         &machine.without(&format!("{lib}/libvulkan.so.1.3.275")),
         &["vk.loader-missing"],
     );
-    assert_eq!(first(&findings).remedy.commands, ["sudo dnf install vulkan-loader mesa-vulkan-drivers"]);
+    assert_eq!(first(&findings).remedy.commands, ["sudo dnf install vulkan-loader"]);
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn opencl_without_driver_is_diagnosed() {
         .program("/usr/bin/clinfo")
         .folder("/etc/OpenCL/vendors");
     let findings = check("ocl.no-icd", &machine, &["ocl.no-icd"]);
-    assert_eq!(first(&findings).remedy.commands, ["sudo apt install intel-opencl-icd clinfo"]);
+    assert_eq!(first(&findings).remedy.commands, ["sudo apt install intel-opencl-icd"]);
     let broken = Machine::debian("12")
         .amd(RX_6800)
         .opencl_development()
@@ -267,16 +267,13 @@ fn level_zero_without_driver_is_diagnosed() {
     };
     let findings =
         check("sycl.level-zero-missing", &machine(Machine::ubuntu("24.04")), &["sycl.level-zero-missing"]);
-    assert_eq!(
-        first(&findings).remedy.commands,
-        ["sudo apt install libze1 libze-intel-gpu1 intel-opencl-icd"]
-    );
+    assert_eq!(first(&findings).remedy.commands, ["sudo apt install libze-intel-gpu1 intel-opencl-icd"]);
     let findings = check(
         "sycl.level-zero-missing-rocky",
         &machine(Machine::rhel_like("rocky", "9")),
         &["sycl.level-zero-missing"],
     );
-    assert_eq!(first(&findings).remedy.commands, ["sudo dnf install oneapi-level-zero intel-level-zero"]);
+    assert_eq!(first(&findings).remedy.commands, ["sudo dnf install intel-level-zero"]);
     let old = Machine::ubuntu("24.04")
         .intel(UHD_630, "0000:00:02.0", "i915")
         .level_zero_loader()

@@ -15,8 +15,11 @@ mod files;
 mod graphics;
 mod machine;
 mod nvidia;
+mod remedies;
 mod rocm;
+mod systems;
 mod unseen;
+mod variables;
 
 use std::path::PathBuf;
 use std::sync::LazyLock;

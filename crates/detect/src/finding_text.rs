@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gpubuild_core::{Os, shell, template};
 
 use crate::facts::Facts;
-use crate::finding::{Finding, FindingDraft, FindingEntry, Findings, Remedy, Severity};
+use crate::finding::{Affects, Finding, FindingDraft, FindingEntry, Findings, Remedy, Severity};
 use crate::matrix::for_distribution;
 use crate::toolkit::{Catalogue, Description};
 
@@ -119,8 +119,23 @@ impl DraftText<'_> {
         };
         let quote = ShellFormat { os: self.renderer.facts.platform.os };
         let table = if self.draft.commands.is_empty() { &entry.commands } else { &self.draft.commands };
-        let commands = self.commands(table);
-        let mut needs = entry.needs.clone();
+        let system = self.renderer.facts.system.filter(|_| self.renderer.facts.container.is_none());
+        let system = system.filter(|_| self.renderer.candidates.is_empty());
+        let own = system.and_then(|system| entry.systems.get(&system.id));
+        let mut commands = match own {
+            Some(own) => self.rendered(&own.commands),
+            None => self.commands(table),
+        };
+        let mut needs = own.map_or(&entry.needs, |own| &own.needs).clone();
+        let mut advice = None;
+        if let (Some(system), None) = (system, own) {
+            let translated = system.translate(&commands, self.is_build_only(entry));
+            commands = translated.commands;
+            advice = translated.omitted.then(|| format!("{}: {}", system.name, system.advice));
+            if translated.reboot && needs.iter().all(|need| need != "reboot") {
+                needs.push("reboot".to_owned());
+            }
+        }
         let derived = [
             ("host", commands.iter().any(|command| command.ends_with(ON_THE_HOST))),
             ("windows", commands.iter().any(|command| command.ends_with(IN_WINDOWS))),
@@ -131,16 +146,28 @@ impl DraftText<'_> {
                 needs.insert(0, need.to_owned());
             }
         }
-        let exact = self.draft.exact_fix.clone();
-        let text = exact.or_else(|| self.fill(&entry.fix, &PlainFormat)).or_else(|| self.draft.fix.clone());
+        let fix = own.map_or(&entry.fix, |own| &own.fix);
+        let exact = self.draft.exact_fix.clone().filter(|_| own.is_none());
+        let text = exact.or_else(|| self.fill(fix, &PlainFormat)).or_else(|| self.draft.fix.clone());
+        let text = text.unwrap_or_else(|| self.fill_in_general(fix));
+        let text = match advice {
+            Some(advice) => format!("{text}; on {advice}"),
+            None => text,
+        };
         let verify = entry.verify.as_deref().and_then(|text| self.fill(text, &quote));
         Remedy {
-            text: text.unwrap_or_else(|| self.fill_in_general(&entry.fix)),
+            text,
             safe: entry.safe && !commands.is_empty() && self.renderer.candidates.is_empty(),
             commands,
             needs,
             verify,
         }
+    }
+
+    /// Whether the finding concerns builds only, whose tools can be in a container.
+    fn is_build_only(&self, entry: &FindingEntry) -> bool {
+        let affects = if self.draft.affects.is_empty() { &entry.affects } else { &self.draft.affects };
+        *affects == [Affects::Build]
     }
 
     /// The commands for the examined machine, or for each machine that it may be.
@@ -170,9 +197,14 @@ impl DraftText<'_> {
 
     /// The commands for the machine of the renderer.
     fn commands_here(&self, table: &BTreeMap<String, Vec<String>>) -> Vec<String> {
+        self.renderer.choose(table).map(|commands| self.rendered(commands)).unwrap_or_default()
+    }
+
+    /// Fills the placeholders of commands.
+    fn rendered(&self, commands: &[String]) -> Vec<String> {
         let quote = ShellFormat { os: self.renderer.facts.platform.os };
-        let commands = self.renderer.choose(table).into_iter().flatten();
         commands
+            .iter()
             .flat_map(|command| match self.steps(command) {
                 Some(steps) => steps.clone(),
                 None => self.fill(command, &quote).into_iter().collect(),

@@ -1,5 +1,6 @@
 //! Lists consequences under their cause, and root causes first.
 
+use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::{Consequence, Finding, FindingEntry, Severity, catalogue};
 
 /// A rendered finding with its catalogue entry.
@@ -42,7 +43,7 @@ pub(super) fn fold(mut folded: Vec<FoldedFinding>) -> Vec<Finding> {
         .collect()
 }
 
-fn key(folded: &FoldedFinding) -> (Severity, bool, u32, Option<gpubuild_core::backend::Backend>, &str) {
+fn key(folded: &FoldedFinding) -> (Severity, bool, u32, Option<Backend>, &str) {
     (folded.finding.severity, folded.entry.symptom, folded.rank, folded.finding.backend, &folded.finding.id)
 }
 
@@ -66,8 +67,20 @@ fn explains(cause: &FoldedFinding, symptom: &FoldedFinding) -> bool {
     !cause.entry.symptom
         && cause.finding.severity <= symptom.finding.severity
         && cause.finding.severity < Severity::Info
-        && (cause.finding.backend == symptom.finding.backend || cause.is_driver_error())
+        && (cause.finding.backend == symptom.finding.backend
+            || (cause.is_driver_error() && can_share_gpu(cause.finding.backend, symptom.finding.backend)))
         && cause.finding.affects.iter().any(|affects| symptom.finding.affects.contains(affects))
+}
+
+/// Whether one GPU can serve both backends. Those of one vendor each cannot: a fault of NVIDIA's driver does not explain ROCm's.
+fn can_share_gpu(left: Option<Backend>, right: Option<Backend>) -> bool {
+    let of_vendor = |backend: Option<Backend>| {
+        backend.filter(|one| matches!(one, Backend::Cuda | Backend::Rocm | Backend::Sycl | Backend::Metal))
+    };
+    match (of_vendor(left), of_vendor(right)) {
+        (Some(left), Some(right)) => left == right,
+        _ => true,
+    }
 }
 
 /// Follows the chain of causes to its end; `None` for a finding without a cause.

@@ -1,6 +1,7 @@
 //! Assigns severities from the requested backends and the hardware present.
 
 use gpubuild_core::backend::Backend;
+use gpubuild_detect::facts::variables::{self, VariableRow};
 use gpubuild_detect::facts::{Gpu, Vendor};
 use gpubuild_detect::finding::{Affects, FindingDraft, FindingKind, Findings, Severity};
 use gpubuild_detect::matrix::{Presence, Readiness, Verdict};
@@ -101,6 +102,9 @@ fn leaves_a_gpu_idle(
         gpu.integrated != Some(true) && gpu.vendor != Vendor::Software && native(gpu.vendor) == Some(backend)
     };
     let Some(gpu) = verdict.devices.iter().find(is_own) else { return false };
+    if backend == Backend::Cuda && !uses_cuda(case) {
+        return false;
+    }
     let drives = |other: &Verdict| other.devices.iter().any(|device| device.vendor == gpu.vendor);
     // AMD and Intel GPUs are mostly used through Mesa's Vulkan. NVIDIA's Vulkan is part of every driver, so its presence
     // proves nothing.
@@ -119,6 +123,22 @@ fn leaves_a_gpu_idle(
     let is_for_card = |backend: &Backend| *backend != Backend::Cpu && drives(case.matrix.verdict(*backend));
     let is_broken = by_mesa && reported.iter().any(|draft| draft.backends.iter().any(is_for_card));
     works && !is_broken && !case.matrix.verdicts.iter().any(|other| serves(&other))
+}
+
+/// Whether anything beside the driver is for CUDA. The driver alone proves nothing: every NVIDIA card needs it for its display.
+fn uses_cuda(case: &DiagnosisCase<'_>) -> bool {
+    let signs = &case.signs.cuda_toolkit;
+    let is_of_cuda = |row: &&VariableRow| row.backend == Some(Backend::Cuda);
+    case.asked.is_some_and(|asked| asked.contains(&Backend::Cuda))
+        || case.project.is_some_and(|project| project.backends.contains_key(&Backend::Cuda))
+        || !case.inventory.of("cuda").is_empty()
+        || !signs.runtimes.is_empty()
+        || signs.conda.is_some()
+        || variables::rows()
+            .iter()
+            .filter(is_of_cuda)
+            .flat_map(|row| &row.names)
+            .any(|name| case.env.get(name).is_some())
 }
 
 /// Whether an AMD or Intel GPU is useful without a toolkit: in a container, which serves a specific purpose; on Windows, where

@@ -21,7 +21,7 @@ pub mod validate;
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::facts::Facts;
 use gpubuild_detect::finding::{
-    Consequence, Finding, FindingDraft, FindingKind, Findings, Severity, catalogue,
+    Consequence, Finding, FindingDraft, FindingKind, Findings, Remedy, Severity, catalogue,
 };
 use gpubuild_detect::finding_text::FindingRenderer;
 use gpubuild_detect::matrix::{Matrix, Probes};
@@ -102,6 +102,9 @@ fn drafts(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
             merge(&mut drafts, draft);
         }
     }
+    for draft in checks::variables(case, &drafts) {
+        merge(&mut drafts, draft);
+    }
     drafts
 }
 
@@ -116,10 +119,29 @@ fn settle(case: &DiagnosisCase<'_>, findings: &Findings, drafts: &[FindingDraft]
             let known = findings.find(&draft.id);
             let rank = known.map_or(LAST, |(family, entry)| entry.rank.unwrap_or(family.rank));
             let entry = known.map(|(_, entry)| entry.clone()).unwrap_or_default();
-            fold::FoldedFinding { rank, entry, finding: renderer.render(draft, severity) }
+            let mut finding = renderer.render(draft, severity);
+            fit_to_packages(&mut finding.remedy, &case.signs.packages);
+            fold::FoldedFinding { rank, entry, finding }
         })
         .collect();
     fold::fold(folded)
+}
+
+/// Leaves out the packages that are installed, and those that this release of the distribution does not have.
+fn fit_to_packages(remedy: &mut Remedy, packages: &signs::packages::PackageSigns) {
+    let (commands, missing) = signs::packages::without_needless(&remedy.commands, packages);
+    if commands == remedy.commands {
+        return;
+    }
+    if !missing.is_empty() {
+        let names: Vec<String> = missing.iter().map(|name| format!("`{name}`")).collect();
+        remedy.text = format!("{}; {} has no package {}", remedy.text, packages.release, names.join(", "));
+    }
+    remedy.safe &= !commands.is_empty();
+    if !commands.iter().any(|command| command.contains("sudo ")) {
+        remedy.needs.retain(|need| need != "sudo");
+    }
+    remedy.commands = commands;
 }
 
 /// Findings about an examined file, and the machine findings that cause them.

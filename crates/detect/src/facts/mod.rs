@@ -12,6 +12,8 @@ mod os;
 pub mod overrides;
 #[cfg(test)]
 mod recording_tests;
+pub mod systems;
+pub mod variables;
 
 use gpubuild_core::version::Version;
 use gpubuild_host::{InspectHost, Platform, ReadFiles};
@@ -38,6 +40,8 @@ pub fn gather(host: &dyn InspectHost) -> Facts {
         gpus,
         drivers,
         overrides: overrides::gather(host.env()),
+        variables: variables::probe(host),
+        system: systems::probe(host),
     };
     overrides::apply(&mut facts);
     facts
@@ -86,6 +90,10 @@ pub struct Facts {
     pub drivers: Vec<DriverFacts>,
     /// Overrides from `GPUBUILD_SET` and from variables of other tools.
     pub overrides: Vec<EnvironmentOverride>,
+    /// Variables whose value leads nowhere.
+    pub variables: Vec<variables::WrongVariable>,
+    /// The system, if it is an image or declared by a configuration.
+    pub system: Option<&'static systems::ImageSystem>,
 }
 
 /// A Linux distribution, or a release of another operating system.

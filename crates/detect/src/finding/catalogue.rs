@@ -121,9 +121,26 @@ pub struct FindingEntry {
     /// that is not loaded are the same finding with different fixes.
     #[serde(default)]
     pub cases: BTreeMap<String, FindingVariant>,
+    /// Remedies for systems of `toolkits/tables/systems.toml` by id (`ostree`, `nixos`), in place of the distribution's commands.
+    #[serde(default)]
+    pub systems: BTreeMap<String, SystemRemedy>,
     /// Links to documentation and discussions.
     #[serde(default)]
     pub links: Vec<String>,
+}
+
+/// How a problem is fixed on a system that is an image or declared by a configuration.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SystemRemedy {
+    /// The fix, in one sentence with `{placeholders}`.
+    pub fix: String,
+    /// The commands.
+    #[serde(default)]
+    pub commands: Vec<String>,
+    /// Additional requirements.
+    #[serde(default)]
+    pub needs: Vec<String>,
 }
 
 /// Replacements for the fields of an entry in one case. Omitted fields keep their value.
@@ -140,6 +157,8 @@ pub struct FindingVariant {
     pub needs: Option<Vec<String>>,
     /// Replaces the verification command.
     pub verify: Option<String>,
+    /// Replaces the remedies for systems that are images.
+    pub systems: Option<BTreeMap<String, SystemRemedy>>,
 }
 
 impl FindingEntry {
@@ -153,6 +172,7 @@ impl FindingEntry {
             commands: variant.commands.unwrap_or_else(|| self.commands.clone()),
             needs: variant.needs.unwrap_or_else(|| self.needs.clone()),
             verify: variant.verify.or_else(|| self.verify.clone()),
+            systems: variant.systems.unwrap_or_else(|| self.systems.clone()),
             ..self.clone()
         }
     }
@@ -224,6 +244,50 @@ mod tests {
                 assert!(known, "{id} of {} follows `{cause}`, which does not exist", family.family);
             }
             assert!(entry.follows.iter().all(|cause| cause != id), "{id} follows itself");
+        }
+    }
+
+    #[test]
+    fn tables_of_packages_have_a_row_for_every_package_manager() {
+        // An empty row says that the distribution has none.
+        let families: [(&str, &[&str]); 5] =
+            [("apt", &["ubuntu", "debian"]), ("dnf", &[]), ("pacman", &[]), ("zypper", &[]), ("apk", &[])];
+        let findings = Findings::embedded();
+        let mut tables = 0;
+        for (_, id, entry) in findings.iter().filter(|(family, ..)| family.subject == FindingSubject::Machine)
+        {
+            let cases =
+                entry.cases.iter().filter_map(|(name, case)| Some((name.as_str(), case.commands.as_ref()?)));
+            for (case, table) in std::iter::once(("", &entry.commands)).chain(cases) {
+                let has = |key: &str| table.contains_key(key);
+                let is_of_packages =
+                    families.iter().any(|(family, parts)| has(family) || parts.iter().any(|part| has(part)));
+                if !is_of_packages || has("any") || has("linux") {
+                    continue;
+                }
+                tables += 1;
+                for (family, parts) in families {
+                    let complete = has(family) || (!parts.is_empty() && parts.iter().all(|part| has(part)));
+                    assert!(
+                        complete,
+                        "{id} {case}: no row for {family}; write `{family} = []` if it has none"
+                    );
+                }
+            }
+        }
+        assert!(tables > 30, "{tables}");
+    }
+
+    #[test]
+    fn remedies_of_systems_belong_to_known_systems() {
+        let findings = Findings::embedded();
+        for (_, id, entry) in findings.iter() {
+            let cases = entry.cases.values().filter_map(|case| case.systems.as_ref());
+            for (system, remedy) in cases.chain([&entry.systems]).flatten() {
+                assert!(crate::facts::systems::rows().iter().any(|row| row.id == *system), "{id}: {system}");
+                assert!(!remedy.fix.is_empty() && remedy.fix != entry.title, "{id}: {system}");
+            }
+            assert_ne!(entry.fix, entry.title, "{id}: a title is not a remedy");
         }
     }
 }

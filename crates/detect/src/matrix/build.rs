@@ -87,7 +87,8 @@ fn missing_tool(input: &RuleInput<'_>, need: &ToolNeed) -> Option<Reason> {
     }
     let tool =
         input.catalogue.with_role(&need.role).min_by_key(|tool| (tool.id != "gcc", tool.preference))?;
-    let command = input.for_distribution(&tool.install).unwrap_or_else(|| format!("install {}", tool.name));
+    let command = input.for_distribution(&tool.install).map(|command| input.on_system(command, true));
+    let command = command.unwrap_or_else(|| format!("install {}", tool.name));
     Some(input.reason(need.missing, tool, &[("install_tool", command)]))
 }
 
@@ -107,10 +108,23 @@ fn conflicts(
     {
         let values =
             [("version", release.release()), ("libc", libc.label()), ("fixed", row.fixed.to_string())];
-        reasons.push(input.reason(row.id, description, &values));
+        let reason = input.reason(row.id, description, &values);
+        // A release that drops these GPUs is no way out.
+        let builds = description.archs(&row.fixed).is_none_or(|fixed| builds_for(&fixed.archs, devices));
+        reasons.push(if builds {
+            reason
+        } else {
+            let hint = "build in a container with an older distribution: CUDA {fixed} and newer do not build for this GPU";
+            reason.hint(hint.replace("{fixed}", &row.fixed.to_string()))
+        });
     }
     reasons.extend(dropped(input, description, copy, devices));
     reasons
+}
+
+/// Whether a list of architectures contains those of all devices. Unknown ones count as contained.
+fn builds_for(archs: &[String], devices: &[&Gpu]) -> bool {
+    devices.iter().filter_map(|gpu| gpu.arch.as_ref()).all(|arch| archs.contains(arch))
 }
 
 /// The reason if no installed host compiler has a version that this copy supports.

@@ -5,6 +5,7 @@ mod hardware;
 mod probes;
 mod reasons;
 mod run;
+mod variables;
 
 use std::collections::BTreeMap;
 
@@ -19,6 +20,7 @@ pub use probes::Probes;
 use reasons::RuleInput;
 pub use reasons::for_distribution;
 pub use run::is_compatibility;
+pub use variables::is_of_architectures;
 
 /// Whether the hardware of a backend is present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -200,7 +202,8 @@ pub fn evaluate(facts: &Facts, inventory: &Inventory, catalogue: &Catalogue, pro
 }
 
 fn cpu(input: &RuleInput<'_>) -> Verdict {
-    let build_reasons = build::cpu(input);
+    let mut build_reasons = build::cpu(input);
+    build_reasons.extend(variables::general(input));
     let compiler = input.inventory.for_role(input.catalogue, "host-compiler");
     Verdict {
         backend: Backend::Cpu,
@@ -230,7 +233,8 @@ fn verdict(
     let probed = answer.map_or(&[][..], |answer| &answer.devices);
     let hardware = hardware::evaluate(input, description, runtime, gpus, probed);
     let real: Vec<&Gpu> = hardware.real().collect();
-    let build_reasons = build::evaluate(input, description, &real);
+    let mut build_reasons = build::evaluate(input, description, &real);
+    build_reasons.extend(variables::evaluate(input, description, backend));
     let mut run = run::evaluate(input, description, runtime, &hardware, answer);
     if let Some(answer) = answer {
         run::apply(input, description, &mut run, &hardware, answer);

@@ -38,7 +38,9 @@ impl RuleInput<'_> {
                     "install_driver" => &about.install_driver,
                     _ => return None,
                 };
-                self.for_distribution(commands).or_else(|| Some(format!("install {}", about.name)))
+                let command =
+                    self.for_distribution(commands).map(|one| self.on_system(one, name == "install"));
+                command.or_else(|| Some(format!("install {}", about.name)))
             })
         };
         let fill = |text: &str| template::fill(text, value);
@@ -53,6 +55,13 @@ impl RuleInput<'_> {
     /// families without findings.
     pub(super) fn id(about: &Description, problem: &str, general: DiagnosticId) -> DiagnosticId {
         DiagnosticId::find(&format!("{}.{problem}", about.family)).unwrap_or(general)
+    }
+
+    /// The command in the way of a system that is an image; its advice if it has no equivalent.
+    pub(super) fn on_system(&self, command: String, build: bool) -> String {
+        let Some(system) = self.facts.system.filter(|_| !self.in_container()) else { return command };
+        let translated = system.translate(&[command], build);
+        if translated.omitted { system.advice.clone() } else { translated.commands.join(" && ") }
     }
 
     /// Selects the entry of an install table for this distribution.

@@ -209,7 +209,10 @@ impl Rule<'_> {
                 _ => needs.loader_missing.unwrap_or(id!("toolkit.loader-missing")),
             };
             let what = format!("`{library}` was not found");
-            return vec![self.reason(id, &[("library", library), ("what", what)])];
+            let loader = self.reason(id, &[("library", library), ("what", what)]);
+            // On macOS the loader and the driver are separate packages, and the system has neither: both have to be installed.
+            let both = self.input.os() == Os::Macos;
+            return std::iter::once(loader).chain(self.drivers(needs, runtime).filter(|_| both)).collect();
         }
         self.drivers(needs, runtime).into_iter().collect()
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use gpubuild_host::{HostPath, InspectHost, Os, ReadFiles};
+use gpubuild_host::{Arch, HostPath, InspectHost, Os, ReadFiles};
 
 use super::description::{Description, Root, ToolkitKind, is_on};
 use super::pattern::fill;
@@ -89,6 +89,10 @@ impl Searcher<'_> {
         } else if let Some(tool) = &self.root.visual_studio {
             if let Some(place) = self.host.visual_studio_tool(tool) {
                 self.add(&place, "visual-studio", Rank::Known, found);
+            } else {
+                for place in recorded_visual_studio(self.host, tool) {
+                    self.add(&place, "visual-studio", Rank::Known, found);
+                }
             }
         } else {
             self.programs(found);
@@ -164,6 +168,34 @@ impl Searcher<'_> {
             }
         }
     }
+}
+
+/// The tool in each copy of Visual Studio that the installer's records name. The locator of the real host reads the same files.
+fn recorded_visual_studio(host: &dyn InspectHost, tool: &str) -> Vec<HostPath> {
+    let data = host.env().get("ProgramData").unwrap_or(r"C:\ProgramData");
+    let records = format!("{data}/Microsoft/VisualStudio/Packages/_Instances/*/state.json");
+    let native = match host.platform().arch {
+        Arch::X86_64 => "x64",
+        Arch::Aarch64 => "arm64",
+    };
+    let root = |file: &HostPath| -> Option<String> {
+        let record: serde_json::Value =
+            serde_json::from_str(host.read_text(file).ok()?.trim_start_matches('\u{feff}')).ok()?;
+        Some(record.get("installationPath")?.as_str()?.to_owned())
+    };
+    let roots = expand(host, &records).into_iter().filter_map(|file| root(&file));
+    // Windows on ARM runs the x64 programs too, which come with the ARM64 tools of older installers.
+    let hosts = if native == "arm64" { vec!["arm64", "x64", "x86"] } else { vec![native, "x86"] };
+    roots
+        .flat_map(|root| {
+            hosts
+                .iter()
+                .flat_map(move |own| {
+                    expand(host, &format!("{root}/VC/Tools/MSVC/*/bin/Host{own}/{native}/{tool}"))
+                })
+                .collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 /// The folders of PATH in which programs are searched.

@@ -8,6 +8,7 @@ use gpubuild_detect::facts::Facts;
 use gpubuild_detect::matrix::for_distribution;
 use gpubuild_detect::toolkit::Description;
 use gpubuild_detect::toolkit::description::{BranchRow, BundledRow};
+use gpubuild_detect::toolkit::rules::window_number;
 use gpubuild_host::{Arch, Os};
 
 use super::DiagnosisCase;
@@ -49,14 +50,18 @@ pub(super) fn toolkit(case: &DiagnosisCase<'_>, query: &AdviceQuery) -> Option<P
         // The driver is too old for every suitable release and must be updated too: select the oldest release.
         suiting = all.iter().filter(|row| suits(case, description, &row.toolkit, query)).take(1).collect();
     }
-    let newest = suiting.last()?;
     let facts = case.facts;
     let place = AdvicePlace { facts, newest: &description.compatibility.bundled.last()?.toolkit };
+    // The distribution's package brings its host compiler. With others, an installed one is better than one to install as well.
+    let own = place.own(&suiting);
+    let taking: Vec<&BundledRow> =
+        suiting.iter().copied().filter(|row| takes_a_compiler(case, description, &row.toolkit)).collect();
+    let suiting = if taking.is_empty() { suiting } else { taking };
+    let newest = suiting.last()?;
     if facts.libc.as_ref().is_some_and(|libc| libc.value.family == "musl") {
         return Some(PackageOffer { release: newest.toolkit.release(), commands: Vec::new() });
     }
-    let mut offer = place
-        .own(&suiting)
+    let mut offer = own
         .or_else(|| place.other(newest))
         .or_else(|| place.repository(&suiting))
         .or_else(|| place.runfile(newest))
@@ -72,7 +77,7 @@ pub(super) fn toolkit(case: &DiagnosisCase<'_>, query: &AdviceQuery) -> Option<P
 }
 
 /// Whether a release supports the GPUs, the C library and the query. The driver is checked by [`runs`].
-fn suits(
+pub(super) fn suits(
     case: &DiagnosisCase<'_>,
     description: &Description,
     release: &Version,
@@ -101,6 +106,19 @@ fn suits(
         && compiler
         && query.at_least.as_ref().is_none_or(|least| release >= least)
         && query.below.as_ref().is_none_or(|below| release < below)
+}
+
+/// Whether a release supports an installed host compiler.
+fn takes_a_compiler(case: &DiagnosisCase<'_>, description: &Description, release: &Version) -> bool {
+    let families: &[&str] = if case.facts.platform.os == Os::Windows { &["msvc"] } else { &["gcc", "clang"] };
+    families.iter().any(|family| {
+        let copies = case.inventory.of(family).iter().filter(|copy| copy.is_complete());
+        let window = description.compiler_row(release, family);
+        let supports = |version: &Version| {
+            window.as_ref().is_none_or(|window| window.contains(window_number(version, family)))
+        };
+        copies.filter_map(|copy| copy.version()).any(supports)
+    })
 }
 
 /// Whether the installed driver can run programs of a release, PTX included.

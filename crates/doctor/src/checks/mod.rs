@@ -7,6 +7,7 @@ mod general;
 mod graphics;
 mod nvidia;
 mod rocm;
+mod variables;
 mod verdicts;
 
 use gpubuild_detect::diagnostic::DiagnosticId;
@@ -14,6 +15,7 @@ use gpubuild_detect::finding::FindingDraft;
 
 use super::DiagnosisCase;
 
+pub(super) use variables::variables;
 pub(super) use verdicts::verdicts;
 
 /// A check.

@@ -20,6 +20,10 @@ pub(crate) fn verdicts(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
             for reason in reasons.iter().filter(|reason| is_finding(case, verdict, affects, reason)) {
                 let draft = draft(case, verdict, affects, reason);
                 match drafts.iter_mut().find(|known| known.id == draft.id) {
+                    // Without a backend it concerns every build.
+                    Some(known) if known.id.starts_with("env.") && known.backends.is_empty() => {
+                        *known = known.clone().affects(affects);
+                    }
                     Some(known) => *known = known.clone().backend(verdict.backend).affects(affects),
                     None => drafts.push(draft),
                 }
@@ -36,6 +40,12 @@ fn is_finding(case: &DiagnosisCase<'_>, verdict: &Verdict, affects: Affects, rea
     let is_reported_as_hardware = affects == Affects::Run && verdict.hardware == Presence::Absent;
     let works = affects == Affects::Run && verdict.run == Readiness::Ready;
     !absent || (is_requested && !is_reported_as_hardware && !works)
+}
+
+/// Whether a reason comes from a variable that every build reads.
+fn is_of_all_backends(case: &DiagnosisCase<'_>, reason: &Reason) -> bool {
+    let variable = reason.values.get("variable");
+    case.facts.variables.iter().any(|wrong| Some(&wrong.name) == variable && wrong.backend.is_none())
 }
 
 /// Evidence of absent hardware or of another platform: the devices that are present, or the system.
@@ -58,7 +68,8 @@ fn absence(case: &DiagnosisCase<'_>, id: &str) -> Option<Evidence> {
 
 fn draft(case: &DiagnosisCase<'_>, verdict: &Verdict, affects: Affects, reason: &Reason) -> FindingDraft {
     let mut draft = FindingDraft::new(reason.id).summary(&reason.text).affects(affects);
-    if verdict.backend != Backend::Cpu || reason.id.starts_with("cpu.") {
+    let is_general = reason.id.starts_with("env.") && is_of_all_backends(case, reason);
+    if !is_general && (verdict.backend != Backend::Cpu || reason.id.starts_with("cpu.")) {
         draft = draft.backend(verdict.backend);
     }
     // A backend that can be built but has no device, as in CI, only cannot run.
@@ -70,6 +81,8 @@ fn draft(case: &DiagnosisCase<'_>, verdict: &Verdict, affects: Affects, reason: 
     draft.about.clone_from(&reason.about);
     for (name, value) in &reason.values {
         draft = match name.as_str() {
+            // The value of a variable is not necessarily a path.
+            "place" if reason.id.starts_with("env.") || reason.id.starts_with("cuda.arch.") => draft,
             "node" | "manifest" | "place" | "root" => draft.evidence(Evidence::file(value, "")),
             "variable" => {
                 let place = reason.values.get("place").cloned().unwrap_or_default();

@@ -7,6 +7,7 @@ pub mod cuda_build;
 pub mod cuda_toolkit;
 pub mod graphics;
 pub mod nvidia;
+pub mod packages;
 pub mod rocm;
 
 use gpubuild_detect::facts::Facts;
@@ -45,6 +46,8 @@ pub struct MachineSigns {
     pub graphics: graphics::GraphicsSigns,
     /// NVIDIA's driver.
     pub nvidia: nvidia::NvidiaSigns,
+    /// Packages of the distribution that remedies may name.
+    pub packages: packages::PackageSigns,
     /// ROCm and HIP.
     pub rocm: rocm::RocmSigns,
     /// The copies of toolkits that build systems use.
@@ -69,6 +72,7 @@ impl MachineSigns {
             cuda_toolkit: cuda_toolkit::gather(&context),
             graphics: graphics::gather(&context),
             nvidia: nvidia::gather(&context),
+            packages: packages::gather(&context),
             rocm: rocm::gather(&context),
             resolutions: resolve_all(host, inventory, catalogue),
         }

@@ -294,14 +294,21 @@ fn blocked_by(inputs: &PlanInputs<'_>, backend: Backend) -> Vec<Reason> {
         return vec![reason];
     }
     let verdict = inputs.matrix.verdict(backend);
+    // The plan has its own request for architectures, of which a variable is only one source.
+    let own = |reason: &&Reason| !gpubuild_detect::matrix::is_of_architectures(reason);
     if row(inputs, backend).is_some_and(|row| row.toolkit.is_some()) {
-        return verdict.reasons_beside_toolkit().chain(inputs.lacking.get(&backend)).cloned().collect();
+        return verdict
+            .reasons_beside_toolkit()
+            .filter(own)
+            .chain(inputs.lacking.get(&backend))
+            .cloned()
+            .collect();
     }
     match verdict.build {
         Readiness::Blocked if is_self_contained(inputs, backend) => {
-            verdict.reasons_beside_toolkit().cloned().collect()
+            verdict.reasons_beside_toolkit().filter(own).cloned().collect()
         }
-        Readiness::Blocked => verdict.build_reasons.clone(),
+        Readiness::Blocked => verdict.build_reasons.iter().filter(own).cloned().collect(),
         _ => Vec::new(),
     }
 }

@@ -31,7 +31,15 @@ pub(super) fn probe(host: &dyn ReadRegistry) -> (Vec<Gpu>, Vec<DriverFacts>) {
     for number in host.registry_keys(&class) {
         let key = format!(r"{class}\{number}");
         let value = |name: &str| host.registry_value(&key, name).map(|value| value.text);
-        let Some(ids) = value("MatchingDeviceId").as_deref().and_then(parse_ids) else { continue };
+        let matching = value("MatchingDeviceId").unwrap_or_default();
+        let Some(ids) = parse_ids(&matching) else {
+            // Adreno is part of the processor and is not on PCI: `ACPI\VEN_QCOM&DEV_0C36`.
+            if matching.to_uppercase().contains("QCOM") {
+                gpus.push(adreno(&key, &value));
+                drivers.extend(driver(Vendor::Qualcomm, &key, value("DriverVersion").as_deref()));
+            }
+            continue;
+        };
         let device = devices.iter().find(|device| device.driver.as_deref() == Some(number.as_str()));
         // Skip removed GPUs, whose keys remain in the registry.
         if !devices.is_empty() && device.is_none() && !devices.iter().any(|device| device.ids == ids) {
@@ -82,6 +90,18 @@ pub(super) fn probe(host: &dyn ReadRegistry) -> (Vec<Gpu>, Vec<DriverFacts>) {
         });
     }
     (gpus, drivers)
+}
+
+fn adreno(key: &str, value: &dyn Fn(&str) -> Option<String>) -> Gpu {
+    let id = value("MatchingDeviceId").unwrap_or_default();
+    Gpu {
+        name: value("DriverDesc").unwrap_or_else(|| "Qualcomm Adreno".to_owned()),
+        kernel_driver: module(Vendor::Qualcomm).map(str::to_owned),
+        integrated: Some(true),
+        found_via: vec!["registry".to_owned()],
+        evidence: vec![Evidence::new(EvidenceKind::Registry, key, id)],
+        ..Gpu::unknown(Vendor::Qualcomm)
+    }
 }
 
 /// The name of a vendor's driver in messages. Windows has no well-known module names.

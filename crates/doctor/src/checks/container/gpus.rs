@@ -9,6 +9,7 @@ use gpubuild_detect::matrix::{Presence, Readiness, Reason};
 use gpubuild_detect::toolkit::{DeviceNode, NodeState};
 
 use crate::DiagnosisCase;
+use crate::checks::graphics::wants_vulkan;
 use crate::checks::nvidia::NvidiaView;
 
 /// The container has no NVIDIA driver.
@@ -125,7 +126,7 @@ pub(super) fn graphics(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         }
         // Most CUDA containers do not need Vulkan, and CUDA works.
         let cuda = case.matrix.verdict(Backend::Cuda).run == Readiness::Ready;
-        if cuda && !asked(case, Backend::Vulkan) {
+        if cuda && !wants_vulkan(case) {
             draft = draft.severity(Severity::Warning);
         }
         Some(draft)

@@ -148,6 +148,15 @@ fn fitting(case: &DiagnosisCase<'_>, description: &Description, copy: &Installat
     })
 }
 
+/// The C++ compiler that the chosen toolkit supports. Without a toolkit, the first one.
+pub(in crate::checks) fn host_compiler(case: &DiagnosisCase<'_>) -> Option<HostPath> {
+    let description = case.catalogue.get("cuda")?;
+    match chosen(case) {
+        Some(copy) => fitting(case, description, copy),
+        None => case.inventory.of("gcc").iter().find_map(|copy| copy.part("cxx").cloned()),
+    }
+}
+
 /// Evidence of the limit: the toolkit's header, otherwise the table row.
 fn limit(copy: &Installation, family: &str, window: &VersionWindow) -> Evidence {
     let stated = ["max", "below"].iter().find_map(|suffix| copy.limits.get(&format!("{family}-{suffix}")));
@@ -280,5 +289,12 @@ pub(super) fn glibc(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     }
     let headers = copy.part("headers").map(|folder| folder.join("crt/math_functions.h").to_string());
     let draft = draft.value("header", headers.unwrap_or_default());
-    vec![with_toolkit(case, draft, &AdviceQuery::default())]
+    let query = AdviceQuery::default();
+    if advice::toolkit(case, &query).is_some() {
+        return vec![with_toolkit(case, draft, &query)];
+    }
+    let devices = &case.matrix.verdict(Backend::Cuda).devices;
+    let cards: Vec<&str> = devices.iter().map(|gpu| gpu.name.as_str()).collect();
+    let libc = libc.map(|fact| fact.value.label()).unwrap_or_default();
+    vec![draft.case("none-fits").value("cards", cards.join(", ")).value("libc", libc)]
 }

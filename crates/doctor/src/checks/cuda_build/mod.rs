@@ -9,6 +9,8 @@ use gpubuild_detect::id;
 
 use super::DoctorCheck;
 
+pub(super) use compilers::host_compiler;
+
 /// The checks of this family.
 pub(super) const CHECKS: &[DoctorCheck] = &[
     DoctorCheck { id: id!("cuda.host.gcc-too-new"), run: compilers::gcc },

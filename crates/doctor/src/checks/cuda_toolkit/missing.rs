@@ -6,23 +6,51 @@ use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::finding::{Affects, Evidence, FindingDraft};
 use gpubuild_detect::id;
 use gpubuild_detect::matrix::{Presence, Readiness};
+use gpubuild_detect::toolkit::Installation;
 use gpubuild_host::Os;
 use gpubuild_plan::offer::{OfferMachine, which};
 
-use super::{chosen, has_driver_library};
+use super::several::agreeing;
+use super::{chosen, fits, has_driver_library, release};
 use crate::DiagnosisCase;
 use crate::advice::{self, AdviceQuery};
 
-/// Adds the commands that install a suitable toolkit, if one is known.
+/// Adds the commands that install a suitable toolkit, if one is known, or those that select an installed one that suits.
 pub(crate) fn with_toolkit(
     case: &DiagnosisCase<'_>,
-    draft: FindingDraft,
+    mut draft: FindingDraft,
     query: &AdviceQuery,
 ) -> FindingDraft {
+    // A host compiler that can be installed keeps the chosen toolkit.
+    let keeps_toolkit = draft.steps.contains_key("install_gcc");
+    if let Some(copy) = installed(case, query).filter(|_| !keeps_toolkit) {
+        draft.exact_fix = Some(format!(
+            "build with CUDA {} in `{}`, which is installed and fits the card, the driver and the compiler",
+            release(copy),
+            copy.root
+        ));
+        return draft.value("toolkit", release(copy)).steps("install_toolkit", agreeing(case, copy));
+    }
     match advice::toolkit(case, query) {
         Some(offer) => draft.value("toolkit", offer.release).steps("install_toolkit", offer.commands),
         None => draft,
     }
+}
+
+/// The newest installed toolkit besides the chosen one that fits the machine and the query.
+fn installed<'a>(case: &DiagnosisCase<'a>, query: &AdviceQuery) -> Option<&'a Installation> {
+    let description = case.catalogue.get("cuda")?;
+    let own = chosen(case)?;
+    let others = case
+        .inventory
+        .of("cuda")
+        .iter()
+        .filter(|copy| copy.is_complete() && copy.root.key() != own.root.key());
+    let suits = |copy: &&Installation| {
+        copy.version().is_some_and(|version| advice::suits(case, description, version, query))
+            && fits(case, copy)
+    };
+    others.filter(suits).max_by(|left, right| left.version().cmp(&right.version()))
 }
 
 /// Adds the command with which gpubuild installs a toolkit without root.

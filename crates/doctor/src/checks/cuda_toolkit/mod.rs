@@ -16,6 +16,7 @@ use gpubuild_detect::facts::Fact;
 use gpubuild_detect::finding::Evidence;
 use gpubuild_detect::id;
 use gpubuild_detect::toolkit::Installation;
+use gpubuild_detect::toolkit::range::ArchSupport;
 use gpubuild_host::{HostPath, Os};
 
 use super::DoctorCheck;
@@ -46,6 +47,44 @@ const ENVIRONMENTS: [&str; 2] = ["CONDA_PREFIX", "VIRTUAL_ENV"];
 /// The copy that builds use.
 pub(super) fn chosen<'a>(case: &DiagnosisCase<'a>) -> Option<&'a Installation> {
     case.inventory.chosen("cuda")
+}
+
+/// The copy that all builds should use: the chosen one if it fits this machine, otherwise the newest that does.
+pub(super) fn recommended<'a>(case: &DiagnosisCase<'a>) -> Option<&'a Installation> {
+    let chosen = chosen(case);
+    if chosen.is_some_and(|copy| fits(case, copy)) {
+        return chosen;
+    }
+    let fitting = case.inventory.of("cuda").iter().filter(|copy| copy.is_complete() && fits(case, copy));
+    fitting.max_by(|left, right| left.version().cmp(&right.version())).or(chosen)
+}
+
+/// Whether a copy fits the driver, every GPU, and an installed host compiler.
+fn fits(case: &DiagnosisCase<'_>, copy: &Installation) -> bool {
+    let (Some(description), Some(release)) = (case.catalogue.get("cuda"), copy.version()) else {
+        return false;
+    };
+    let verdict = case.matrix.verdict(Backend::Cuda);
+    let os = case.facts.platform.os;
+    let driver = verdict.driver.as_ref().zip(description.driver_floor(release, os));
+    let range = description.cuda_range(copy);
+    let arch = |name: &str| name.parse::<gpubuild_core::arch::CudaArch>().ok();
+    let archs = verdict.devices.iter().filter_map(|gpu| arch(gpu.arch.as_deref()?));
+    let builds = |arch: &gpubuild_core::arch::CudaArch| {
+        matches!(range.support(arch.number), ArchSupport::Yes | ArchSupport::Unknown)
+    };
+    let compilers: Vec<(&str, &Installation)> = ["gcc", "clang", "msvc"]
+        .iter()
+        .flat_map(|family| case.inventory.of(family).iter().map(|compiler| (*family, compiler)))
+        .filter(|(_, compiler)| compiler.is_complete())
+        .collect();
+    let supports = |(family, compiler): &(&str, &Installation)| {
+        let window = description.host_compiler_window(copy, family);
+        window.is_none_or(|window| window.supports(compiler.version(), family))
+    };
+    driver.is_none_or(|(driver, floor)| driver >= floor)
+        && archs.into_iter().all(|arch| builds(&arch))
+        && (compilers.is_empty() || compilers.iter().any(supports))
 }
 
 /// The release of a copy, for messages.

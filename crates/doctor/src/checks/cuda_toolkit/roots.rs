@@ -80,7 +80,7 @@ fn best<'a>(case: &DiagnosisCase<'a>) -> Option<&'a Installation> {
     let copies = case.inventory.of("cuda");
     let inside = case.signs.cuda_toolkit.inside.first();
     let above = inside.and_then(|inside| copies.iter().find(|copy| copy.root.key() == inside.root.key()));
-    above.or_else(|| super::chosen(case)).or_else(|| copies.iter().find(|copy| copy.is_complete()))
+    above.or_else(|| super::recommended(case)).or_else(|| copies.iter().find(|copy| copy.is_complete()))
 }
 
 /// Whether a path is one of Debian's folders that look like a toolkit; other checks report these.

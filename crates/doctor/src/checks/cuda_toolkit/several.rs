@@ -78,11 +78,27 @@ pub(super) fn conda_shadow(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         let changes = vec![ResolverChange::Set { name: "CUDACXX".to_owned(), value: nvcc.to_string() }];
         line_text(&AgreementLine { source: None, changes }, case.facts.platform.os)
     });
+    let other = environment_instead(case, &choices);
     let with_compiler = |mut draft: FindingDraft| {
         draft.steps.entry("agree".to_owned()).or_default().extend(line.clone());
-        draft
+        match &other {
+            Some(other) => draft.case("environment-instead").value("instead", other),
+            None => draft,
+        }
     };
     drafts.into_iter().map(with_compiler).collect()
+}
+
+/// How to take the environment's copy, if the lines take the other one: the environment was activated for a reason.
+fn environment_instead(case: &DiagnosisCase<'_>, choices: &[ChosenCopy<'_>]) -> Option<String> {
+    let conda = case.signs.cuda_toolkit.conda.as_ref()?;
+    let own = choices.iter().find(|choice| choice.copy.root.is_inside(&conda.real))?;
+    if super::recommended(case).is_some_and(|copy| copy.root.key() == own.copy.root.key()) {
+        return None;
+    }
+    // CMake and PyTorch search the headers in `include` of the root, and these are below `targets`.
+    let headers = conda.target.as_ref().map(|target| format!(", with its headers in `{target}/include`"));
+    Some(format!("CUDA {} of `{}`{}", release(own.copy), conda.prefix, headers.unwrap_or_default()))
 }
 
 /// Whether one choice is inside the conda environment and another one outside.
@@ -97,12 +113,22 @@ fn disagreement(case: &DiagnosisCase<'_>, id: DiagnosticId, choices: &[ChosenCop
     if !choices.iter().any(|choice| differ(choice.copy, first.copy)) {
         return Vec::new();
     }
-    let Some(chosen) = chosen(case) else { return Vec::new() };
+    let (Some(own), Some(chosen)) = (chosen(case), super::recommended(case)) else { return Vec::new() };
+    // Converge on the copy that fits this machine, even if builds use another one now.
+    let reason = if own.root.key() == chosen.root.key() {
+        chosen.reason.clone()
+    } else {
+        format!(
+            "CUDA {} fits the card, the driver and the compiler, and {} does not",
+            release(chosen),
+            release(own)
+        )
+    };
     let mut draft = FindingDraft::new(id)
         .backend(Backend::Cuda)
         .affects(Affects::Build)
         .value("version", release(chosen))
-        .value("reason", chosen.reason.clone());
+        .value("reason", reason);
     let mut parts: Vec<String> = Vec::new();
     let mut listed: Vec<&str> = Vec::new();
     for choice in choices {
@@ -124,7 +150,7 @@ fn disagreement(case: &DiagnosisCase<'_>, id: DiagnosticId, choices: &[ChosenCop
 }
 
 /// The lines that make all build systems use a copy: the verified ones of the agreement, otherwise the usual variables.
-fn agreeing(case: &DiagnosisCase<'_>, copy: &Installation) -> Vec<String> {
+pub(super) fn agreeing(case: &DiagnosisCase<'_>, copy: &Installation) -> Vec<String> {
     let os = case.facts.platform.os;
     let agreement = case.signs.resolutions.agreements.get("cuda");
     let tried = agreement.filter(|agreement| agreement.chosen.key() == copy.root.key());

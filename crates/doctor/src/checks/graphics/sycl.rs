@@ -93,10 +93,11 @@ fn answers_through_opencl_only(case: &DiagnosisCase<'_>) -> bool {
 }
 
 /// GPU generations 8 to 11, which Intel's driver no longer supports after release 24.35, by the first digits of the PCI device
-/// id (Broadwell, Skylake, Apollo and Gemini Lake, Kaby to Comet Lake, Ice, Elkhart and Jasper Lake).
+/// id (Broadwell, Braswell, Skylake, Apollo and Gemini Lake, Kaby to Comet Lake, Ice, Elkhart and Jasper Lake).
 /// Source: intel/compute-runtime, `LEGACY_PLATFORMS.md`.
 fn is_legacy(gpu: &Gpu) -> bool {
-    const FIRST: [u16; 13] = [0x16, 0x19, 0x0a, 0x1a, 0x5a, 0x31, 0x59, 0x3e, 0x9b, 0x87, 0x8a, 0x45, 0x4e];
+    const FIRST: [u16; 14] =
+        [0x16, 0x22, 0x19, 0x0a, 0x1a, 0x5a, 0x31, 0x59, 0x3e, 0x9b, 0x87, 0x8a, 0x45, 0x4e];
     gpu.ids.is_some_and(|(_, device)| FIRST.contains(&(device >> 8)))
 }
 

@@ -220,6 +220,19 @@ fn no_driver(case: &DiagnosisCase<'_>, id: DiagnosticId) -> Vec<FindingDraft> {
             None => draft.case("variable"),
         }];
     }
+    if case.facts.platform.os == Os::Macos && id == "vk.icd-missing" {
+        // A Mac without the loader does not use Vulkan.
+        if !has_loader(case, Backend::Vulkan) && !wants(case) {
+            draft = draft.kind(FindingKind::Absence);
+        }
+        return vec![match &case.signs.graphics.vulkan.moltenvk {
+            Some(manifest) => draft
+                .value("icd", manifest.as_str())
+                .evidence(Evidence::file(manifest.as_str(), "not in a folder that the loader searches"))
+                .case("moltenvk-elsewhere"),
+            None => draft.evidence(Evidence::file("MoltenVK_icd.json", "absent")).case("moltenvk"),
+        }];
+    }
     let nvidia = case.facts.gpus.iter().find(|gpu| gpu.vendor == Vendor::Nvidia);
     if nvidia.is_some_and(|gpu| gpu.kernel_driver.as_deref() == Some("nvidia")) {
         draft = draft.case("nvidia");

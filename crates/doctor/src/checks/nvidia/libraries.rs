@@ -1,9 +1,11 @@
 //! Programs load a wrong library of the driver, or find none.
 
+use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Version;
 use gpubuild_detect::facts::Vendor;
-use gpubuild_detect::finding::{Affects, Evidence, EvidenceKind, FindingDraft, Severity};
+use gpubuild_detect::finding::{Affects, Evidence, EvidenceKind, FindingDraft, FindingKind, Severity};
 use gpubuild_detect::id;
-use gpubuild_host::Os;
+use gpubuild_host::{Os, ProbeStatus};
 
 use super::view::NvidiaView;
 use crate::DiagnosisCase;
@@ -84,8 +86,51 @@ fn mismatch_draft(view: &NvidiaView<'_>) -> Option<FindingDraft> {
             .evidence(Evidence::file(right.path.as_str(), kernel.to_string()))
             .case(if wrong.origin == DriverOrigin::Compatibility { "compatibility" } else { "shadowed" }),
         None if wrong.origin == DriverOrigin::Compatibility => draft.case("compatibility"),
-        None => draft,
+        None => match other_module(view, wrong) {
+            Some(disk) => draft.case("module-behind").value("disk", disk.to_string()).evidence(
+                Evidence::file(view.signs.kernels.running.modules[0].as_str(), format!("version {disk}")),
+            ),
+            None => draft,
+        },
     })
+}
+
+/// The version of the module on disk, which a reboot would load, if it is not that of the libraries.
+fn other_module<'a>(view: &'a NvidiaView<'_>, libraries: &DriverLibrary) -> Option<&'a Version> {
+    if view.is_container() || view.case.facts.wsl.is_some() {
+        return None;
+    }
+    let on_disk = view.signs.kernels.running.version.as_ref();
+    on_disk.filter(|version| Some(*version) != libraries.version.as_ref())
+}
+
+/// The driver's library is reachable, but the loader does not search its folder.
+pub(super) fn not_on_path(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let draft = || -> Option<FindingDraft> {
+        let view = NvidiaView::new(case)?;
+        let loader = view.runtime()?.loader.as_ref().filter(|loader| loader.found_via == "folder")?;
+        if case.facts.platform.os != Os::Linux {
+            return None;
+        }
+        let folder = loader.value.parent()?;
+        let failed = case.probes.get(&Backend::Cuda).is_some_and(|probe| probe.status != ProbeStatus::Ok);
+        // Programs built by Nix have the folder in themselves.
+        let is_nix = case.facts.system.is_some_and(|system| system.id == "nixos");
+        let kind = match (failed && !view.works(), is_nix) {
+            (true, _) => FindingKind::Fault,
+            (false, true) => FindingKind::Note,
+            (false, false) => FindingKind::Caution,
+        };
+        Some(
+            view.draft(id!("nv.driver.library-not-on-path"))
+                .affects(Affects::Run)
+                .kind(kind)
+                .value("library", loader.value.as_str())
+                .value("folder", folder.as_str())
+                .evidence(Evidence::file(loader.value.as_str(), "present, and not in the loader's folders")),
+        )
+    };
+    draft().into_iter().collect()
 }
 
 /// NVIDIA's compatibility libraries for older drivers are loaded, which only compute GPUs support.

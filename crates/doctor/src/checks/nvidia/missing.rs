@@ -1,7 +1,7 @@
 //! No NVIDIA driver controls the GPU: the causes.
 
 use gpubuild_detect::diagnostic::DiagnosticId;
-use gpubuild_detect::finding::{Evidence, EvidenceKind, FindingDraft, Severity};
+use gpubuild_detect::finding::{Affects, Evidence, EvidenceKind, FindingDraft, Severity};
 use gpubuild_detect::id;
 use gpubuild_detect::toolkit::description::DeviceRow;
 use gpubuild_host::Os;
@@ -217,6 +217,9 @@ fn vfio_draft(case: &DiagnosisCase<'_>) -> Option<FindingDraft> {
 
 /// The kernel module is of the wrong flavour: open or proprietary.
 pub(super) fn flavour(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    if let Some(draft) = unloaded_flavour(case) {
+        return vec![draft];
+    }
     let draft = |id: DiagnosticId| -> Option<FindingDraft> {
         let view = NvidiaView::new(case)?;
         view.reason(id)?;
@@ -235,6 +238,37 @@ pub(super) fn flavour(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         .into_iter()
         .filter_map(draft)
         .collect()
+}
+
+/// The module on disk is not loaded, and it is of the flavour that supports none of the GPUs.
+fn unloaded_flavour(case: &DiagnosisCase<'_>) -> Option<FindingDraft> {
+    let view = unloaded(case)?;
+    let running = &view.signs.kernels.running;
+    let module = running.modules.first()?;
+    let flavour = if running.open? { "open" } else { "proprietary" };
+    let description = view.description()?;
+    let archs = view.archs()?;
+    let rows: Option<Vec<&DeviceRow>> = archs
+        .iter()
+        .map(|arch| {
+            description.device_conflict(arch, None, Some(flavour)).filter(|row| row.flavour.is_some())
+        })
+        .collect();
+    let row = rows?.first().copied()?;
+    let mut draft = view
+        .draft(row.id)
+        .affects(Affects::Run)
+        .case("unloaded")
+        .value("arch", archs.join(", "))
+        .value("module", module.as_str())
+        .evidence(Evidence::file(module.as_str(), format!("{flavour} kernel module")))
+        .evidence(Evidence::file("/sys/module/nvidia", "absent"));
+    if let Some(branch) =
+        running.version.as_ref().map(|version| version.major().to_string()).or_else(|| view.branch())
+    {
+        draft = draft.value("branch", branch);
+    }
+    Some(draft)
 }
 
 /// A Linux host on which no NVIDIA driver is loaded and the GPUs are not reserved for virtual machines.

@@ -25,6 +25,7 @@ pub(super) const CHECKS: &[DoctorCheck] = &[
     DoctorCheck { id: id!("nv.driver.vfio"), run: missing::vfio },
     DoctorCheck { id: id!("nv.driver.open-required"), run: missing::flavour },
     DoctorCheck { id: id!("nv.driver.library-missing"), run: libraries::library_missing },
+    DoctorCheck { id: id!("nv.driver.library-not-on-path"), run: libraries::not_on_path },
     DoctorCheck { id: id!("nv.driver.lib-mismatch"), run: libraries::mismatch },
     DoctorCheck { id: id!("nv.compat-on-geforce"), run: libraries::compatibility },
     DoctorCheck { id: id!("nv.cudart-mixed"), run: libraries::mixed },

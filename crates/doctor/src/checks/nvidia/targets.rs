@@ -1,6 +1,7 @@
 //! Compares the releases and architectures of builds on this machine with what the driver can run.
 
 use gpubuild_core::arch::{CudaArch, CudaCode};
+use gpubuild_core::version::Version;
 use gpubuild_detect::finding::{Evidence, FindingDraft, Severity};
 use gpubuild_detect::id;
 
@@ -56,8 +57,50 @@ fn too_old_draft(view: &NvidiaView<'_>) -> Option<FindingDraft> {
     draft = view.kernel_version().into_iter().fold(draft, |draft, version| {
         draft.evidence(Evidence::file("/proc/driver/nvidia/version", version.to_string()))
     });
+    draft = with_branch(view, draft, cuda.as_ref().map(|(cuda, _)| cuda));
     draft = cuda.into_iter().fold(draft, |draft, (_, evidence)| draft.evidence(evidence));
     Some(cuda_error.into_iter().fold(draft, |draft, cuda_error| draft.evidence(cuda_error.evidence)))
+}
+
+/// The newest long-lived branch of the driver, which supports Maxwell to Blackwell.
+const LONG_LIVED: u64 = 580;
+
+/// Adds the driver branch that the toolkit needs, the newest release for this driver, and an installed copy that it runs.
+fn with_branch(view: &NvidiaView<'_>, mut draft: FindingDraft, cuda: Option<&Version>) -> FindingDraft {
+    let toolkit = view.toolkit().and_then(|copy| copy.version());
+    let floor =
+        toolkit.and_then(|release| view.description()?.driver_floor(release, view.case.facts.platform.os));
+    let number = |arch: &str| arch.trim_start_matches("sm_").parse::<u64>().ok();
+    let archs: Vec<u64> = view.gpus.iter().filter_map(|gpu| number(gpu.arch.as_deref()?)).collect();
+    let branch = floor.map_or(LONG_LIVED, |floor| floor.major().max(LONG_LIVED));
+    // The 580 branch is the last one for cards before Turing.
+    let is_legacy = archs.iter().any(|arch| (50..75).contains(arch));
+    let can_update = archs.iter().all(|arch| *arch >= 50) && (!is_legacy || branch <= LONG_LIVED);
+    if let Some(cuda) = cuda {
+        draft = draft.value("driver_cuda", cuda.release());
+    }
+    let open = archs.iter().any(|arch| *arch >= 100);
+    if can_update {
+        draft = draft
+            .value("need", branch.to_string())
+            .value("package", format!("nvidia-driver-{branch}{}", if open { "-open" } else { "" }));
+    }
+    let own = view.toolkit().map(|copy| copy.root.key());
+    let other =
+        crate::checks::cuda_toolkit::recommended(view.case).filter(|copy| Some(copy.root.key()) != own);
+    if let Some(other) = other {
+        return draft
+            .value("root", other.root.as_str())
+            .value("bin", other.root.join("bin").as_str())
+            .value("other", other.version().map(Version::release).unwrap_or_default())
+            .evidence(Evidence::file(other.root.as_str(), "fits the driver"))
+            .case("other-toolkit");
+    }
+    match (can_update, cuda) {
+        (true, Some(_)) => draft,
+        (true, None) => draft.case("branch"),
+        (false, _) => draft.case("no-driver"),
+    }
 }
 
 /// The toolkit's PTX is newer than the driver's compiler supports.

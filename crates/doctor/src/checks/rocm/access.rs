@@ -93,6 +93,9 @@ fn denied_draft(case: &DiagnosisCase<'_>, id: DiagnosticId, backend: Backend) ->
     if let Some(names) = &names {
         draft = draft.value("groups", names);
     }
+    if let Some(gid) = lacking.first() {
+        draft = draft.value("gid", gid.to_string());
+    }
     let all_joined = !lacking.is_empty() && lacking.iter().all(|gid| access.is_joined_since(*gid));
     if all_joined {
         draft.case("joined")

@@ -41,7 +41,7 @@ pub(super) fn dangerous(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let suggested =
         gpu.arch.as_deref().and_then(|arch| case.catalogue.for_backend(Backend::Rocm)?.stand_in(arch));
     let suggested = suggested.filter(|row| row.risk < Risk::High).and_then(|row| row.to.as_deref());
-    if let Some(to) = suggested {
+    if let Some(to) = suggested.filter(|to| Some(*to) != parse(value.trim()).as_deref()) {
         draft = draft.value("better", dotted(to)).case("better");
     }
     vec![draft]
@@ -58,7 +58,11 @@ fn problem(case: &DiagnosisCase<'_>, gpu: &Gpu, value: &str) -> Option<String> {
     }
     let row = case.catalogue.for_backend(Backend::Rocm).and_then(|one| one.stand_in(arch));
     match row {
-        Some(row) if row.to.as_deref() == Some(target.as_str()) && row.risk < Risk::High => None,
+        Some(row) if row.to.as_deref() == Some(target.as_str()) && row.risk == Risk::Low => None,
+        Some(row) if row.to.as_deref() == Some(target.as_str()) && row.risk == Risk::Medium => Some(format!(
+            "AMD does not support it, and code for {target} works on some {arch} ({}) and faults on others",
+            row.cards
+        )),
         Some(row) if row.risk == Risk::High => Some(format!(
             "{arch} ({}) is known to hang, fault or compute wrong results with code for {target}",
             row.cards

@@ -18,6 +18,8 @@ pub struct Vulkan {
     pub chosen: Option<Chosen>,
     /// Path of `vulkaninfo`.
     pub vulkaninfo: Option<HostPath>,
+    /// The manifest of MoltenVK in a folder that the loader does not search.
+    pub moltenvk: Option<HostPath>,
 }
 
 /// The value of `VULKAN_SDK`.
@@ -63,7 +65,25 @@ pub(super) fn gather(context: &SignContext<'_>) -> Vulkan {
         loader: loader(context),
         chosen: chosen(host),
         vulkaninfo: program(host, "vulkaninfo"),
+        moltenvk: moltenvk(host),
     }
+}
+
+fn moltenvk(host: &dyn ReadFiles) -> Option<HostPath> {
+    if host.platform().os != Os::Macos {
+        return None;
+    }
+    let home = host.env().get("HOME").unwrap_or("/var/root");
+    let patterns = [
+        "/opt/homebrew/opt/molten-vk/{etc,share}/vulkan/icd.d/MoltenVK_icd.json".to_owned(),
+        "/opt/homebrew/Cellar/molten-vk/*/{etc,share}/vulkan/icd.d/MoltenVK_icd.json".to_owned(),
+        "/usr/local/opt/molten-vk/{etc,share}/vulkan/icd.d/MoltenVK_icd.json".to_owned(),
+        format!("{home}/VulkanSDK/*/macOS/{{etc,share}}/vulkan/icd.d/MoltenVK_icd.json"),
+        "/usr/local/VulkanSDK/*/macOS/{etc,share}/vulkan/icd.d/MoltenVK_icd.json".to_owned(),
+    ];
+    let folders =
+        patterns.iter().flat_map(|pattern| ["etc", "share"].map(|one| pattern.replace("{etc,share}", one)));
+    folders.flat_map(|pattern| glob(host, &pattern)).find(|path| host.is_file(path))
 }
 
 fn sdk(host: &dyn ReadFiles) -> Option<Sdk> {
@@ -93,6 +113,9 @@ fn suggested(host: &dyn ReadFiles, root: &HostPath) -> Option<HostPath> {
             format!("{home}/VulkanSDK/*/aarch64"),
             format!("{home}/VulkanSDK/*/macOS"),
             "/opt/vulkan-sdk/*/x86_64".to_owned(),
+            "/usr/local/VulkanSDK/*/x86_64".to_owned(),
+            "/usr/local/VulkanSDK/*/aarch64".to_owned(),
+            "/usr/local/VulkanSDK/*/macOS".to_owned(),
             "C:/VulkanSDK/*".to_owned(),
         ];
         let is_for_host =

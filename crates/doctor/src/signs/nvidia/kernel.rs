@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use gpubuild_core::version::Version;
 use gpubuild_detect::finding::Evidence;
-use gpubuild_host::{HostPath, ReadFiles, glob};
+use gpubuild_host::{Command, HostPath, InspectHost, ReadFiles, RunPrograms, glob};
 
 use crate::signs::SignContext;
 
@@ -57,6 +58,10 @@ pub struct ModuleSigns {
     pub modules: Vec<HostPath>,
     /// Whether its headers are installed.
     pub has_headers: bool,
+    /// The driver's version of these modules, if it is known. Only for the running kernel.
+    pub version: Option<Version>,
+    /// Whether these modules are NVIDIA's open ones. `None` if it is not known. Only for the running kernel.
+    pub open: Option<bool>,
 }
 
 impl InstalledKernels {
@@ -83,14 +88,94 @@ pub(super) fn gather(context: &SignContext<'_>) -> InstalledKernels {
     }
     releases.remove(&running);
     let others = releases.iter().map(|release| kernel(host, release));
+    let sources = sources(host);
+    let mut running = kernel(host, &running);
+    running.version = module_version(host, &running);
+    running.open = is_open(host, &running, &sources);
     InstalledKernels {
         others: others.filter(|kernel| kernel.has_folder).collect(),
-        running: kernel(host, &running),
-        sources: sources(host),
+        running,
+        sources,
         failures: glob(host, "/var/cache/akmods/nvidia*/*.failed.log"),
         secure_boot: secure_boot(host),
         forbidden: forbidden(host),
     }
+}
+
+/// A field that `modinfo` reports for the module on disk. Recordings contain its output.
+fn module_field(host: &dyn RunPrograms, field: &str) -> Option<String> {
+    let run = |arguments: &[&str]| {
+        let command =
+            Command::new("modinfo", std::time::Duration::from_secs(3)).args(arguments.iter().copied());
+        host.recorded_output(&command).filter(|output| !output.stdout.trim().is_empty())
+    };
+    if let Some(output) = run(&["-F", field, "nvidia"]) {
+        return Some(output.stdout.trim().to_owned());
+    }
+    let output = run(&["nvidia"])?;
+    let line =
+        output.stdout.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':').map(str::trim))?;
+    Some(line.to_owned())
+}
+
+/// A field of the module's own information, which is text in modules that are not compressed: `version=550.54.14`.
+fn own_field(host: &dyn ReadFiles, kernel: &ModuleSigns, field: &str) -> Option<String> {
+    const LIMIT: usize = 1 << 20;
+    let module = kernel.modules.iter().find(|module| module.as_str().rsplit('.').next() == Some("ko"))?;
+    let bytes = host.read_start(module, LIMIT).ok()?;
+    let wanted = format!("{field}=");
+    let text = bytes
+        .split(|byte| *byte == 0 || *byte == b'\n')
+        .find_map(|part| std::str::from_utf8(part).ok()?.trim().strip_prefix(&wanted))?;
+    Some(text.trim().to_owned())
+}
+
+/// The driver's version of the modules on disk for the running kernel.
+fn module_version(host: &dyn InspectHost, kernel: &ModuleSigns) -> Option<Version> {
+    if kernel.modules.is_empty() {
+        return None;
+    }
+    let text = module_field(host, "version").or_else(|| own_field(host, kernel, "version"));
+    if let Some(version) = text.and_then(|text| text.parse().ok()) {
+        return Some(version);
+    }
+    // DKMS has a folder per version, with one per kernel for which the module is installed.
+    let is_dkms = kernel.modules.iter().any(|module| module.as_str().contains("/dkms/"));
+    let built = glob(host, &format!("/var/lib/dkms/nvidia*/*/{}", kernel.release));
+    let versions = built.iter().filter_map(|path| path.parent()?.file_name()?.parse::<Version>().ok());
+    versions.max().filter(|_| is_dkms)
+}
+
+/// Whether the modules on disk are the open ones: by license, folder, sources, or package.
+fn is_open(host: &dyn InspectHost, kernel: &ModuleSigns, sources: &[HostPath]) -> Option<bool> {
+    if kernel.modules.is_empty() {
+        return None;
+    }
+    if let Some(license) = module_field(host, "license").or_else(|| own_field(host, kernel, "license")) {
+        return Some(license.contains("MIT") || license.contains("GPL"));
+    }
+    let has_open = |path: &HostPath| path.as_str().contains("open");
+    // Ubuntu's folders of signed modules: `kernel/nvidia-580srv-open`.
+    if let Some(module) = kernel.modules.iter().find(|module| module.as_str().contains("/kernel/nvidia-")) {
+        return Some(has_open(module));
+    }
+    if kernel.modules.iter().chain(sources).any(has_open) {
+        return Some(true);
+    }
+    let installed = |patterns: &[&str]| {
+        let found = patterns.iter().flat_map(|pattern| glob(host, pattern));
+        found.map(|path| path.file_name().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    let packages = installed(&[
+        "/var/lib/dpkg/info/nvidia-dkms-*.list",
+        "/var/lib/dpkg/info/nvidia-kernel-*dkms.list",
+        "/var/lib/dpkg/info/nvidia-open-kernel-*.list",
+        "/var/lib/dpkg/info/nvidia-kernel-open-*.list",
+        "/var/lib/pacman/local/nvidia-dkms-*",
+        "/var/lib/pacman/local/nvidia-open-*",
+        "/var/lib/pacman/local/nvidia-lts-*",
+    ]);
+    if packages.is_empty() { None } else { Some(packages.iter().any(|name| name.contains("open"))) }
 }
 
 fn kernel(host: &dyn ReadFiles, release: &str) -> ModuleSigns {
