@@ -56,7 +56,8 @@ impl<'a> Events<'a> {
         } else {
             "{prefix:>16} [{bar:24}] {pos}/{len} {wide_msg}"
         };
-        let bars = shows_bars.then(|| Bars { all: MultiProgress::new(), by_tree: Mutex::default(), template });
+        let bars =
+            shows_bars.then(|| Bars { all: MultiProgress::new(), by_tree: Mutex::default(), template });
         Self { printer, format, explain: ExplainMode::No, bars }
     }
 
