@@ -142,8 +142,10 @@ fn check_pattern(pattern: &str, findings: &Findings) -> Result<(), Failure> {
     if ids.any(|id| gpubuild_detect::finding::catalogue::matches(pattern, id)) {
         return Ok(());
     }
-    Err(Failure::usage(id!("audit.allow-unknown"), format!("unknown finding `{pattern}`"))
-        .hint("docs/reference/findings.md lists all findings; those of this command begin with `audit.`"))
+    Err(Failure::usage(id!("audit.allow-unknown"), format!("unknown finding `{pattern}`")).hint_of_finding(
+        pattern,
+        "docs/reference/findings.md lists all findings; those of this command begin with `audit.`",
+    ))
 }
 
 fn allows(allowed: &[&String], id: &str) -> bool {
@@ -173,7 +175,7 @@ fn limits(
                 id!("audit.cpu-unknown"),
                 format!("unknown processor `{name}` (from {from})"),
             )
-            .hint(format!("known processors: {}", names.join(", "))));
+            .hint_of_known(name, "known processors", &names));
         }
     }
     let mut versions = BTreeMap::new();

@@ -390,7 +390,7 @@ fn summary(context: &CommandContext<'_>, outcome: &BuildOutcome) {
     };
     let program =
         outcome.program.as_ref().map(|program| format!(", program {}", program.path)).unwrap_or_default();
-    context.printer.status(&format!("{done} {} ({}{program})", built.join(", "), outcome.path));
+    context.printer.success(done, &format!("{} ({}{program})", built.join(", "), outcome.path));
     if outcome.state != TreeState::Unchanged {
         for (library, code) in outcome.manifest.device_code() {
             context.printer.status(&code_of(&library, &code));

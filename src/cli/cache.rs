@@ -178,8 +178,11 @@ fn explain(arguments: &CacheExplanation, context: &CommandContext<'_>) -> Result
     {
         let known: Vec<&str> = plan.trees.iter().map(|tree| tree.id.as_str()).collect();
         let message = format!("unknown build tree `{name}`");
-        return Err(Failure::usage(id!("cache.no-tree"), message)
-            .hint(format!("available trees: {}", known.join(", "))));
+        return Err(Failure::usage(id!("cache.no-tree"), message).hint_of_known(
+            name,
+            "available trees",
+            &known,
+        ));
     }
     let job = BuildJob {
         host: context.host,

@@ -16,8 +16,15 @@ pub struct CompletionsArguments {
 /// The variable by which the script asks the program for candidates; `clap_complete` reads it.
 const VARIABLE: &str = "COMPLETE";
 
+/// The script for bash. The one of `clap_complete` does not complete `--backends=…` and `cuda@…`, where bash splits words.
+const BASH: &str = include_str!("completions.bash");
+
 /// Prints the completion script. It calls `gpubuild` for candidates, so that ids and templates are those of that version.
 pub fn run(arguments: &CompletionsArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
+    if arguments.shell == Shell::Bash {
+        context.printer.print(BASH)?;
+        return Ok(Exit::Done);
+    }
     let mut script = Vec::new();
     let shells = Shells::builtins();
     let completer = shells.completer(&arguments.shell.to_string());

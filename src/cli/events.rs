@@ -44,12 +44,20 @@ pub(super) struct Events<'a> {
 struct Bars {
     all: MultiProgress,
     by_tree: Mutex<BTreeMap<String, ProgressBar>>,
+    /// Template of a bar.
+    template: &'static str,
 }
 
 impl<'a> Events<'a> {
     pub(super) fn new(printer: &'a Printer, format: MessageFormat) -> Self {
         let shows_bars = format == MessageFormat::Human && printer.shows_progress();
-        let bars = shows_bars.then(|| Bars { all: MultiProgress::new(), by_tree: Mutex::default() });
+        let template = if printer.colors_stderr() {
+            "{prefix:>16.cyan} [{bar:24.green}] {pos}/{len} {wide_msg}"
+        } else {
+            "{prefix:>16} [{bar:24}] {pos}/{len} {wide_msg}"
+        };
+        let bars =
+            shows_bars.then(|| Bars { all: MultiProgress::new(), by_tree: Mutex::default(), template });
         Self { printer, format, explain: ExplainMode::No, bars }
     }
 
@@ -294,7 +302,7 @@ impl Bars {
         let mut bars = self.lock();
         let make = || {
             let bar = self.all.add(ProgressBar::new(0));
-            let style = ProgressStyle::with_template("{prefix:>16} [{bar:24}] {pos}/{len} {wide_msg}");
+            let style = ProgressStyle::with_template(self.template);
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
             bar.set_prefix(tree.to_owned());
             bar

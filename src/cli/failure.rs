@@ -1,7 +1,8 @@
 //! Failures of commands, with a stable id, a message, a hint and an exit code.
 
-use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
-use gpubuild_detect::finding::Finding;
+use gpubuild_core::backend::edit_distance;
+use gpubuild_detect::diagnostic::{self, Diagnostic, DiagnosticId};
+use gpubuild_detect::finding::{Finding, Findings};
 use gpubuild_detect::id;
 use serde::Serialize;
 
@@ -93,6 +94,29 @@ impl Failure {
         self
     }
 
+    /// Sets the hint for a name that is not among `known`: a similar name, if there is one, and all of them. `what` describes them.
+    #[must_use]
+    pub fn hint_of_known(self, name: &str, what: &str, known: &[&str]) -> Self {
+        let all = format!("{what}: {}", known.join(", "));
+        match similar(name, known) {
+            Some(near) => self.hint(format!("did you mean `{near}`? {all}")),
+            None => self.hint(all),
+        }
+    }
+
+    /// Sets the hint for an unknown id of a finding: similar ids, or else `list`, which says where all are listed.
+    #[must_use]
+    pub fn hint_of_finding(self, id: &str, list: &str) -> Self {
+        let findings = Findings::embedded();
+        let mut near = diagnostic::near(id);
+        near.retain(|near| findings.find(near).is_some());
+        match near.as_slice() {
+            [] => self.hint(list),
+            [one] => self.hint(format!("did you mean `{one}`?")),
+            several => self.hint(format!("similar ids: {}", several.join(", "))),
+        }
+    }
+
     /// The document that `--json` prints instead of a result.
     #[must_use]
     pub fn document(&self) -> impl Serialize + '_ {
@@ -151,8 +175,38 @@ struct FailureBody<'a> {
     findings: &'a [Finding],
 }
 
+/// The name that differs from `name` in the fewest characters, at most a third of it.
+pub(in crate::cli) fn similar<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let distances = known.iter().map(|one| (edit_distance(name, one), *one));
+    distances.min().filter(|(distance, _)| *distance <= name.len() / 3).map(|(_, near)| near)
+}
+
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         Self::negative(id!("io.failed"), error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn similar_names_are_suggested() {
+        let jobs = ["cpu-ubuntu-24.04", "cuda-ubuntu-24.04", "metal-macos-15"];
+        assert_eq!(similar("cpu-ubuntu-24.4", &jobs), Some("cpu-ubuntu-24.04"));
+        assert_eq!(similar("windows", &jobs), None);
+        let hint =
+            |name: &str| Failure::usage(id!("ci.unknown-job"), "").hint_of_known(name, "jobs", &jobs).hint;
+        assert_eq!(hint("x").unwrap(), "jobs: cpu-ubuntu-24.04, cuda-ubuntu-24.04, metal-macos-15");
+        assert!(hint("metal-macos-14").unwrap().starts_with("did you mean `metal-macos-15`? jobs: "));
+    }
+
+    #[test]
+    fn similar_findings_are_suggested() {
+        let hint =
+            |id: &str| Failure::usage(id!("doctor.check-unknown"), "").hint_of_finding(id, "the list").hint;
+        assert_eq!(hint("nv.driver.nouveu").unwrap(), "did you mean `nv.driver.nouveau`?");
+        assert_eq!(hint("qqq").unwrap(), "the list");
     }
 }

@@ -1,6 +1,7 @@
 //! The command line as clap parses and prints it: commands grouped by task, rare options under headings, an example for each
 //! command, and the values that shells complete.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 
@@ -9,6 +10,9 @@ use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter, CompletionCan
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::diagnostic;
 use gpubuild_detect::finding::Findings;
+use gpubuild_host::RealHost;
+use gpubuild_plan::wheels::lock;
+use gpubuild_toolchain::provision;
 
 use super::Arguments;
 use crate::new::Template;
@@ -22,18 +26,24 @@ pub(super) const GROUPS: [(&str, &[&str]); 4] = [
 ];
 
 /// Headings, the commands that use them (none means all), and the options below them. All others come first, as `Options`.
-const HEADINGS: [(&str, &[&str], &[&str]); 7] = [
+const HEADINGS: [(&str, &[&str], &[&str]); 13] = [
     ("Toolkits", &[], &["provision", "toolkit", "toolkits", "find_links", "lock", "wheels"]),
-    ("Compilation", &[], &["cuda_archs", "linkage", "native", "launcher", "no_store"]),
+    ("Project", &["plan", "build", "test", "pack"], &["variant", "project", "no_binary"]),
+    ("Manifest", &["pack"], &["label", "release_version", "serial", "expires", "sign"]),
+    ("Selection", &["resolve", "install"], &["variant", "backend", "devices", "strict", "explain"]),
+    ("Compilation", &[], &["cuda_archs", "linkage", "native", "launcher"]),
     ("Compilation", &["build"], &["timings"]),
+    ("Build store", &["build"], &["explain", "no_store"]),
+    ("Checks", &["doctor"], &["only", "skip", "list_checks"]),
     (
         "What to examine instead",
         &["doctor"],
-        &["file", "binary", "log", "resolvers", "packages", "self_check", "list_checks"],
+        &["file", "binary", "log", "resolvers", "packages", "self_check"],
     ),
     ("Snapshots", &["doctor"], &["save", "diff"]),
     ("Trust", &["resolve", "install"], &["key", "name", "unsigned", "insecure_http"]),
     ("Output", &[], &["json", "format", "message_format", "output"]),
+    ("Output", &["doctor", "audit"], &["fail_on"]),
 ];
 
 /// An example for each command; a test parses all of them.
@@ -127,6 +137,8 @@ fn customized_argument(argument: Arg, path: &[String]) -> Arg {
     };
     let heading = HEADINGS.iter().find(|(_, commands, ids)| has_heading(commands) && ids.contains(&id));
     let candidates = match id {
+        "spec" if path.ends_with(&["install".to_owned()]) => Some(ArgValueCandidates::new(offered_toolkits)),
+        "spec" if !path.ends_with(&["lock".to_owned()]) => Some(ArgValueCandidates::new(installed_toolkits)),
         "what" => Some(ArgValueCandidates::new(explainable)),
         "only" | "skip" | "allow" => Some(ArgValueCandidates::new(findings)),
         "template" => Some(ArgValueCandidates::new(templates)),
@@ -137,6 +149,8 @@ fn customized_argument(argument: Arg, path: &[String]) -> Arg {
     let is_file_or_folder = argument.get_value_names().is_some_and(|names| {
         names.iter().any(|name| ["FILE", "DIR", "PATH", "PLACE", "SNAPSHOT"].contains(&name.as_str()))
     });
+    // `--run` is one of the usual options, but the others come first in the definition.
+    let argument = if id == "run" { argument.display_order(0) } else { argument };
     let argument = match heading {
         Some((heading, ..)) if !argument.is_positional() => argument.help_heading(*heading),
         _ => argument,
@@ -176,9 +190,44 @@ fn explainable() -> Vec<CompletionCandidate> {
     backends.chain(findings()).chain(errors).collect()
 }
 
+/// Commands, or the subcommands of the command that `gpubuild man` already names.
 fn commands() -> Vec<CompletionCandidate> {
-    let names = GROUPS.iter().flat_map(|(_, names)| names.iter());
-    names.map(CompletionCandidate::new).collect()
+    // A shell passes the words after `--`; the last one is the word to complete.
+    let words: Vec<String> = std::env::args().skip_while(|word| word != "--").skip(1).collect();
+    let after_man = words.iter().skip_while(|word| *word != "man").skip(1);
+    let before: Vec<&str> = after_man.map(String::as_str).collect();
+    candidates_of_man(before.split_last().map_or(&[], |(_, before)| before))
+}
+
+fn candidates_of_man(before: &[&str]) -> Vec<CompletionCandidate> {
+    let Some(name) = before.first() else {
+        let names = GROUPS.iter().flat_map(|(_, names)| names.iter());
+        return names.map(CompletionCandidate::new).collect();
+    };
+    let command = Arguments::command();
+    let below = command.find_subcommand(name).into_iter().flat_map(Command::get_subcommands);
+    below.filter(|one| before.len() == 1 && !one.is_hide_set()).map(candidate_of_command).collect()
+}
+
+fn candidate_of_command(command: &Command) -> CompletionCandidate {
+    CompletionCandidate::new(command.get_name()).help(command.get_about().cloned())
+}
+
+/// The toolkits that gpubuild has installed, with and without their releases.
+fn installed_toolkits() -> Vec<CompletionCandidate> {
+    let installed = provision::installations(&RealHost::new());
+    toolkits(installed.iter().map(|one| (one.record.toolkit.as_str(), one.record.release.to_string())))
+}
+
+/// The toolkits that gpubuild can install, with and without their releases.
+fn offered_toolkits() -> Vec<CompletionCandidate> {
+    toolkits(lock::embedded().iter().map(|one| (one.toolkit.as_str(), one.release.to_string())))
+}
+
+fn toolkits<'a>(releases: impl Iterator<Item = (&'a str, String)>) -> Vec<CompletionCandidate> {
+    let both = releases.flat_map(|(toolkit, release)| [toolkit.to_owned(), format!("{toolkit}@{release}")]);
+    let unique: BTreeSet<String> = both.collect();
+    unique.into_iter().map(CompletionCandidate::new).collect()
 }
 
 fn templates() -> Vec<CompletionCandidate> {
@@ -285,6 +334,33 @@ mod tests {
         assert_eq!(complete("cuda,vu"), ["cuda,vulkan"]);
         assert_eq!(complete("a"), ["auto", "all"]);
         assert!(complete("cpu,x").is_empty());
+    }
+
+    #[test]
+    fn manual_pages_of_subcommands_are_completed() {
+        let complete = |before: &[&str]| -> Vec<String> {
+            let candidates = candidates_of_man(before);
+            candidates.iter().map(|one| one.get_value().to_string_lossy().into_owned()).collect()
+        };
+        assert!(complete(&[]).contains(&"toolkit".to_owned()));
+        assert_eq!(complete(&["host"]), ["record"]);
+        assert!(complete(&["ci"]).contains(&"matrix".to_owned()));
+        assert!(complete(&["ci", "matrix"]).is_empty());
+        assert!(complete(&["detect"]).is_empty());
+    }
+
+    #[test]
+    fn toolkits_are_completed_with_and_without_releases() {
+        let complete = |all: Vec<CompletionCandidate>| -> Vec<String> {
+            all.iter().map(|one| one.get_value().to_string_lossy().into_owned()).collect()
+        };
+        let offered = complete(offered_toolkits());
+        assert!(
+            offered.contains(&"cuda".to_owned()) && offered.contains(&"cuda@13.0".to_owned()),
+            "{offered:?}"
+        );
+        let two = [("cuda", "13.0".to_owned()), ("cuda", "13.5".to_owned())];
+        assert_eq!(complete(toolkits(two.into_iter())), ["cuda", "cuda@13.0", "cuda@13.5"]);
     }
 
     #[test]

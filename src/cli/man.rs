@@ -6,6 +6,7 @@ use clap::Command;
 use clap_mangen::Man;
 use gpubuild_detect::id;
 
+use super::failure::similar;
 use super::{CommandContext, Exit, Failure, absolute, command_line};
 
 /// Arguments of `man`.
@@ -42,7 +43,11 @@ pub fn run(arguments: &ManArguments, context: &CommandContext<'_>) -> Result<Exi
     let name = name.collect::<Vec<_>>().join("-");
     let Some(page) = pages.iter().find(|page| page.name == name) else {
         let message = format!("unknown command `{}`", arguments.command.join(" "));
-        return Err(Failure::usage(id!("usage.command"), message).hint("`gpubuild help` lists the commands"));
+        let known: Vec<&str> = pages.iter().map(|page| page.name.as_str()).collect();
+        let near = similar(&name, &known).map(|near| near.trim_start_matches("gpubuild-"));
+        let near = near.map(|near| format!("did you mean `gpubuild man {near}`? ")).unwrap_or_default();
+        return Err(Failure::usage(id!("usage.command"), message)
+            .hint(format!("{near}`gpubuild help` lists the commands")));
     };
     context.printer.print(&String::from_utf8_lossy(&page.roff))?;
     Ok(Exit::Done)

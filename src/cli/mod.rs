@@ -55,7 +55,7 @@ pub use printer::{ColorChoice, Printer, TextRole, Verbosity};
 #[derive(Debug, Parser)]
 #[command(name = "gpubuild", version, propagate_version = true, max_term_width = 80)]
 #[command(
-    after_help = "Exit status: 0 success, 1 negative result, 2 usage, configuration or refused plan, 70 internal error, 130 interrupted."
+    after_help = "Exit status: 0 success; 1 failure, or a negative result; 2 invalid usage or configuration, or a build that cannot be planned; 70 internal error; 130 interrupted."
 )]
 pub struct Arguments {
     #[command(subcommand)]
@@ -67,7 +67,7 @@ pub struct Arguments {
     /// Print errors only
     #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Output")]
     quiet: bool,
-    /// Print the evidence too
+    /// Print details such as evidence
     #[arg(short, long, global = true, help_heading = "Output")]
     verbose: bool,
 }

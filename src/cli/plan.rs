@@ -185,7 +185,7 @@ fn selected(
         let Some(found) = variants.iter().find(|variant| variant.name == *name) else {
             let known: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
             return Err(Failure::usage(id!("variant.unknown"), format!("unknown variant `{name}`"))
-                .hint(format!("available variants: {}", known.join(", "))));
+                .hint_of_known(name, "available variants", &known));
         };
         variant::apply(&mut project.file, found);
         origin = Some(BackendRequest {

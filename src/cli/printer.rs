@@ -90,6 +90,12 @@ impl Printer {
         self.progress
     }
 
+    /// Whether messages and progress on stderr are coloured.
+    #[must_use]
+    pub fn colors_stderr(&self) -> bool {
+        self.color_stderr
+    }
+
     /// Styles text for stdout. Returns it unchanged if colour is disabled.
     #[must_use]
     pub fn paint(&self, role: TextRole, text: &str) -> String {
@@ -124,10 +130,23 @@ impl Printer {
         self.print(&clean::json(&text))
     }
 
-    /// Prints a status message on stderr, except with `--quiet`.
+    /// Prints a status message on stderr, except with `--quiet`. A label such as `[cpu]` at its start is coloured.
     pub fn status(&self, text: &str) {
         if self.verbosity >= Verbosity::Normal {
-            self.stderr(text);
+            match text.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
+                Some((label, rest)) => {
+                    let label = self.paint_stderr(TextRole::Hint, &format!("[{label}]"));
+                    self.stderr(&format!("{label} {rest}"));
+                }
+                None => self.stderr(text),
+            }
+        }
+    }
+
+    /// Prints the result of a command on stderr, except with `--quiet`; `word` is coloured as a success.
+    pub fn success(&self, word: &str, text: &str) {
+        if self.verbosity >= Verbosity::Normal {
+            self.stderr(&format!("{} {text}", self.paint_stderr(TextRole::Good, word)));
         }
     }
 

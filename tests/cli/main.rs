@@ -9,6 +9,7 @@ mod binary;
 mod building;
 mod ci;
 mod cleaning;
+mod completing;
 mod doctor;
 mod doctor_file;
 mod doctor_log;

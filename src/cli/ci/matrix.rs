@@ -13,7 +13,7 @@ use crate::report;
 /// Arguments of `ci matrix`.
 #[derive(Debug, clap::Args)]
 pub(super) struct CiMatrixArguments {
-    /// `github`: one line for `fromJSON`; `gitlab`: `parallel:matrix`; `json`: everything
+    /// Format of the jobs on standard output
     #[arg(long, value_enum, default_value_t, value_name = "FORM")]
     format: CiMatrixForm,
     /// Same as `--format json`
@@ -36,10 +36,14 @@ pub(super) struct CiMatrixArguments {
 /// The values of `--format`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 enum CiMatrixForm {
+    /// Human-readable text
     #[default]
     Text,
+    /// One JSON document with all details
     Json,
+    /// One line for `fromJSON` in a GitHub workflow
     Github,
+    /// YAML for `parallel:matrix` in a GitLab CI file
     Gitlab,
 }
 
@@ -90,7 +94,7 @@ fn selected(rows: Rows, arguments: &CiMatrixArguments) -> Result<Rows, Failure> 
             id!("ci.unknown-variant"),
             format!("no job builds the variant `{unknown}`"),
         )
-        .hint(format!("available variants: {}", known.join(", "))));
+        .hint_of_known(unknown, "available variants", &known));
     }
     let mut rows = only(rows, &names);
     if let Some((part, of)) = arguments.part {

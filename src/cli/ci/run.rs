@@ -128,8 +128,11 @@ fn find<'a>(rows: &'a Rows, name: &str) -> Result<&'a CiRow, Failure> {
         return Err(Failure::usage(id!("ci.impossible"), message).hint("fix `[[variants]]` in gpubuild.toml"));
     }
     let known: Vec<&str> = rows.include.iter().map(|row| row.name.as_str()).collect();
-    Err(Failure::usage(id!("ci.unknown-job"), format!("unknown job `{name}`"))
-        .hint(format!("available jobs: {}", known.join(", "))))
+    Err(Failure::usage(id!("ci.unknown-job"), format!("unknown job `{name}`")).hint_of_known(
+        name,
+        "available jobs",
+        &known,
+    ))
 }
 
 fn steps(

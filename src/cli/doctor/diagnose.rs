@@ -242,7 +242,7 @@ pub(super) fn filter(arguments: &DoctorArguments, findings: &Findings) -> Result
             findings.iter().any(|(_, id, _)| gpubuild_detect::finding::catalogue::matches(pattern, id));
         if !known {
             return Err(Failure::usage(id!("doctor.check-unknown"), format!("unknown check `{pattern}`"))
-                .hint("`gpubuild doctor --list-checks` lists all checks"));
+                .hint_of_finding(pattern, "`gpubuild doctor --list-checks` lists all checks"));
         }
     }
     Ok(Filter { only: arguments.only.clone(), skip: arguments.skip.clone() })

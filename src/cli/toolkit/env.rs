@@ -17,12 +17,15 @@ pub(super) struct ToolkitEnvArguments {
     /// Shell [default: `powershell` on Windows, else `sh`]
     #[arg(long, value_enum, value_name = "FORM")]
     format: Option<values::Variables>,
+    /// Print one JSON document (same as `--format json`)
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
 }
 
 impl ToolkitEnvArguments {
     /// Whether standard output is one JSON document.
     pub(super) fn is_json(&self) -> bool {
-        self.format == Some(values::Variables::Json)
+        self.json || self.format == Some(values::Variables::Json)
     }
 }
 
@@ -34,7 +37,9 @@ pub(super) fn run(arguments: &ToolkitEnvArguments, context: &CommandContext<'_>)
     let os = context.host.platform().os;
     let settings = env::settings(&one, os);
     let default = if os == Os::Windows { EnvFormat::Powershell } else { EnvFormat::Sh };
-    match arguments.format.map_or(default, EnvFormat::from) {
+    let format =
+        if arguments.json { EnvFormat::Json } else { arguments.format.map_or(default, EnvFormat::from) };
+    match format {
         EnvFormat::Json => context.printer.json(&report::toolkit::Env::new(&one, &settings))?,
         format => {
             let lines = env::lines(&settings, format, os, context.host.env());
