@@ -7,8 +7,8 @@ use gpubuild_detect::id;
 use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_exec::exec::timings::TimingRecorder;
 use gpubuild_exec::exec::{
-    self, BuildBinary, BuildError, BuildEvent, BuildJob, BuildOutcome, InstalledTools, Printed, TreeState,
-    known,
+    self, BuildBinary, BuildError, BuildEvent, BuildJob, BuildOutcome, InstalledTools, Printed,
+    RuntimeErrorKind, TreeState, known,
 };
 use gpubuild_exec::python::Network;
 use gpubuild_exec::store::settings::Store;
@@ -26,6 +26,7 @@ use super::plan::{self, SelectionArguments};
 use super::provision;
 use super::run;
 use super::timings;
+use super::venv::AfterBuild;
 use super::{CommandContext, Exit, Failure};
 use crate::report;
 
@@ -40,9 +41,12 @@ pub struct BuildArguments {
     selection: SelectionArguments,
     #[command(flatten)]
     network: NetworkArguments,
-    /// Folder with wheels of toolkits to install; may be repeated
+    /// Folder with wheels to install; may be repeated
     #[arg(long, value_name = "DIR")]
     find_links: Vec<String>,
+    /// Do not install run-time libraries into the environment of `[python]` in gpubuild.toml
+    #[arg(long)]
+    no_venv: bool,
     /// Folder with additional toolkit descriptions; a known id replaces the built-in one
     #[arg(long, value_name = "DIR")]
     toolkits: Option<String>,
@@ -96,6 +100,7 @@ impl BuildArguments {
             network,
             find_links,
             toolkits,
+            no_venv: true,
             dry_run: false,
             message_format: MessageFormat::Human,
             json: false,
@@ -221,6 +226,7 @@ fn execute(
         find_links: provision::folders(context, &arguments.find_links)?,
         format: arguments.format(),
     };
+    let find_links = mode.find_links.clone();
     let selection = &arguments.selection;
     let updated =
         provision::install_and_replan(context, selection, catalogue.clone(), (&machine, &plan), &mode)?;
@@ -233,6 +239,7 @@ fn execute(
             .map(|(_, plan)| plan)
             .map_err(|failure| failure.message)
     };
+    let environment = AfterBuild::new(context, (&project, &machine), network, &find_links);
     let work = BuildWork {
         context,
         project: &project,
@@ -242,6 +249,7 @@ fn execute(
         binary: if arguments.no_binary { BuildBinary::No } else { BuildBinary::Yes },
         store: if arguments.store.no_store { None } else { cache::open(context, Some(&project))? },
         explain: if arguments.store.explain { ExplainMode::Yes } else { ExplainMode::No },
+        environment: environment.as_ref().filter(|_| !arguments.no_venv),
         timings: None,
     };
     let outcome = match &arguments.timings {
@@ -297,6 +305,8 @@ pub(super) struct BuildWork<'a> {
     pub(super) binary: BuildBinary,
     pub(super) store: Option<Store>,
     pub(super) explain: ExplainMode,
+    /// Receives the libraries that the build needs at run time.
+    pub(super) environment: Option<&'a AfterBuild<'a>>,
     /// Records the build timings.
     pub(super) timings: Option<&'a TimingRecorder<'a>>,
 }
@@ -325,6 +335,8 @@ impl BuildWork<'_> {
             }
             events.show(event);
         };
+        let environment = self.environment;
+        let provide = || environment.map_or(Ok(()), |environment| environment.provide(&sink));
         let explain = |printed: Printed<'_>| {
             known::explain(self.context.host, &self.machine.facts, &self.machine.catalogue, printed)
         };
@@ -339,6 +351,7 @@ impl BuildWork<'_> {
             replan,
             explain: Some(&explain),
             store: self.store.clone(),
+            runtime: environment.is_some().then_some(&provide),
             sink: &sink,
         };
         let result = exec::build(&job, plan);
@@ -352,6 +365,14 @@ pub(super) fn failure(error: &BuildError) -> Failure {
     let mut failure = Failure::of(error, Exit::Negative);
     failure.findings = error.causes().to_vec();
     failure.notes = notes(error.causes()).into();
+    if let BuildError::Runtime(error) = error {
+        failure.findings.clone_from(&error.findings);
+        failure.exit = match error.kind {
+            RuntimeErrorKind::Refused => Exit::Usage,
+            RuntimeErrorKind::Failed => Exit::Negative,
+            RuntimeErrorKind::Interrupted => Exit::Interrupted,
+        };
+    }
     if matches!(
         error,
         BuildError::Interrupted | BuildError::Fetch(gpubuild_exec::python::WheelFetchError::Interrupted)

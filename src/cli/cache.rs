@@ -194,6 +194,7 @@ fn explain(arguments: &CacheExplanation, context: &CommandContext<'_>) -> Result
         binary: BuildBinary::No,
         replan: None,
         explain: None,
+        runtime: None,
         store: Some(store),
         sink: &|_| {},
     };

@@ -142,8 +142,23 @@ impl<'a> Events<'a> {
             | BuildEvent::Stored { .. }
             | BuildEvent::StoreUnused { .. }
             | BuildEvent::SourcesChanged { .. } => self.store(event),
+            BuildEvent::Environment { path, cuda, wheels, installed } => {
+                self.environment(path, cuda, wheels, installed);
+            }
             BuildEvent::Done { .. } => self.end("cargo"),
         }
+    }
+
+    /// `installed nvidia-cublas-cu12 12.9.2.10 (CUDA 12.9) into /p/.venv`. A current environment is printed only with `--verbose`.
+    fn environment(&self, path: &str, cuda: &str, wheels: &BTreeMap<String, String>, installed: &[String]) {
+        if installed.is_empty() {
+            self.without_bars(|printer| printer.detail(&format!("{path} has the libraries of CUDA {cuda}")));
+            return;
+        }
+        let version = |package: &String| wheels.get(package).map_or("", String::as_str);
+        let names: Vec<String> =
+            installed.iter().map(|package| format!("{package} {}", version(package))).collect();
+        self.status(&format!("installed {} (CUDA {cuda}) into {path}", names.join(", ")));
     }
 
     /// Prints an event of the build store. Hits and misses are printed only with `--explain` or `--verbose`.

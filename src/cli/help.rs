@@ -19,7 +19,7 @@ use crate::new::Template;
 
 /// The commands by task, in the order of the help.
 pub(super) const GROUPS: [(&str, &[&str]); 4] = [
-    ("Look", &["detect", "doctor", "explain", "report", "host"]),
+    ("Look", &["detect", "doctor", "setup", "explain", "report", "host"]),
     ("Build", &["new", "plan", "build", "run", "test", "bench", "link", "audit", "clean"]),
     ("Ship", &["ci", "pack", "resolve", "install"]),
     ("Maintain", &["toolkit", "venv", "cache", "completions", "man"]),
@@ -47,9 +47,10 @@ const HEADINGS: [(&str, &[&str], &[&str]); 13] = [
 ];
 
 /// An example for each command; a test parses all of them.
-pub(super) const EXAMPLES: [(&[&str], &str); 36] = [
+pub(super) const EXAMPLES: [(&[&str], &str); 37] = [
     (&["detect"], "gpubuild detect --backends cuda,vulkan"),
     (&["doctor"], "gpubuild doctor --backends cuda"),
+    (&["setup"], "gpubuild setup --backends cuda --dry-run"),
     (&["explain"], "gpubuild explain cuda.toolkit.missing"),
     (&["report"], "gpubuild report issue.md"),
     (&["host", "record"], "gpubuild host record laptop.toml"),

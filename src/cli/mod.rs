@@ -34,6 +34,7 @@ pub mod release;
 pub mod report;
 pub mod resolve;
 pub mod run;
+pub mod setup;
 pub mod test;
 mod timings;
 pub mod toolkit;
@@ -78,6 +79,8 @@ enum GpubuildCommand {
     Detect(detect::DetectArguments),
     /// Find problems with toolkits and drivers, and print the fix
     Doctor(Box<doctor::DoctorArguments>),
+    /// Do what the doctor recommends, step by step
+    Setup(Box<setup::SetupArguments>),
     /// Explain what a backend needs, or what a finding means
     Explain(explain::ExplainArguments),
     /// Show what would be built and how, without building
@@ -210,6 +213,10 @@ fn dispatch(command: GpubuildCommand, context: &CommandContext<'_>) -> (Result<E
         GpubuildCommand::Doctor(arguments) => {
             let output = OutputKind::document_if(arguments.is_json());
             (doctor::run(&arguments, context), output)
+        }
+        GpubuildCommand::Setup(arguments) => {
+            let lines = if arguments.json { OutputKind::Lines } else { OutputKind::Text };
+            (setup::run(&arguments, context), lines)
         }
         GpubuildCommand::Explain(arguments) => {
             (explain::run(&arguments, context), OutputKind::document_if(arguments.json))

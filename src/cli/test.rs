@@ -73,6 +73,7 @@ pub fn run(arguments: &TestArguments, context: &CommandContext<'_>) -> Result<Ex
         binary: BuildBinary::No,
         store: cache::open(context, Some(&project))?,
         explain: ExplainMode::No,
+        environment: None,
     };
     let replan = |without: &[(Backend, String)]| {
         plan::make_without(&arguments.selection, context, context.host, &machine, without)

@@ -36,6 +36,7 @@ pub mod resolvers;
 pub mod resolvers_text;
 #[cfg(test)]
 mod schemas;
+pub mod setup;
 pub mod test;
 pub mod timings;
 pub mod toolkit;

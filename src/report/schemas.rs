@@ -31,6 +31,7 @@ use super::packages::PackagesReport;
 use super::plan::PlanReport;
 use super::resolve::ResolveReport;
 use super::resolvers::ResolversReport;
+use super::setup::SetupLine;
 use super::test::{BackendTests, TestDocument};
 use super::timings::TimingsReport;
 use super::toolkit;
@@ -47,6 +48,15 @@ use crate::cli::failure::{Failure, FailureLine, FailureReport};
 enum BuildLine<'a> {
     Event(BuildEvent),
     Progress(ProgressLine<'a>),
+    Failure(FailureLine<'a>),
+}
+
+/// A line of `setup --json`.
+#[derive(schemars::JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum SetupEvent<'a> {
+    Line(SetupLine<'a>),
     Failure(FailureLine<'a>),
 }
 
@@ -146,6 +156,7 @@ fn schemas() -> BTreeMap<&'static str, Value> {
         ("resolve", document::<ResolveReport<'_>>(&["resolve"])),
         ("resolvers", document::<ResolversReport>(&["resolvers"])),
         ("self-check", document::<SelfCheckReport>(&["self-check"])),
+        ("setup-events", written::<SetupEvent<'_>>("setup-events")),
         ("templates", document::<TemplateListReport<'_>>(&["templates"])),
         ("test", document::<TestDocument>(&["test"])),
         ("timings", document::<TimingsReport<'_>>(&["timings"])),

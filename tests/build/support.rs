@@ -124,6 +124,7 @@ impl Project {
             binary: BuildBinary::No,
             replan,
             explain: None,
+            runtime: None,
             store: self.store.clone(),
             sink,
         };

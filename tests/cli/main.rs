@@ -28,6 +28,7 @@ mod provision;
 mod resolve;
 mod running;
 mod secrets;
+mod setup;
 mod storing;
 mod support;
 mod together;

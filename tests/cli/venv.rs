@@ -278,7 +278,7 @@ fn programs_find_environment_libraries_from_any_working_directory() {
     }
     let Some(sandbox) = wheels(&[]) else { return };
     project(&sandbox);
-    sandbox.run(&["build", "--backends", "cpu"]).succeeds();
+    sandbox.run(&["build", "--backends", "cpu", "--no-venv"]).succeeds();
     let arguments = ["venv", "--wheels", "table.toml", "--offline", "--find-links", "wheels"];
     let ran = sandbox.run(&[&arguments, ["--json"].as_slice()].concat());
     let needed = &ran.succeeds().json()["needed"];
@@ -317,6 +317,102 @@ fn programs_find_environment_libraries_from_any_working_directory() {
     assert!(!start(&program).is_success());
     assert_eq!(start(&sandbox.path("pack/program")).succeeds().stdout, "12090 12.9.2\n");
     sandbox.run(&["link"]).succeeds().says(&["no longer exists: run `gpubuild venv` again"]);
+}
+
+/// [`project`] whose environment is created by the build, with the test's table of wheels.
+fn project_with_table(sandbox: &Sandbox) {
+    project(sandbox);
+    let table = sandbox.read("gpubuild.toml") + "wheels = \"table.toml\"\n";
+    sandbox.write("gpubuild.toml", &table);
+}
+
+const BUILD: [&str; 6] = ["build", "--backends", "cpu", "--offline", "--find-links", "wheels"];
+
+#[test]
+fn build_installs_the_wheels_that_it_needs() {
+    if !is_on_path("cmake") || !is_on_path("ninja") {
+        skip("cmake", "no CMake or Ninja");
+        return;
+    }
+    let Some(sandbox) = wheels(&[]) else { return };
+    project_with_table(&sandbox);
+    sandbox.run(&[&BUILD, ["--no-venv"].as_slice()].concat()).succeeds();
+    assert!(!sandbox.run(&["link"]).succeeds().stdout.contains("-rpath"), "--no-venv leaves it out");
+    // Without the wheels, the error names both ways out.
+    sandbox
+        .run(&["build", "--backends", "cpu", "--offline"])
+        .fails(1, "fetch.offline")
+        .says(&["--no-venv", "--find-links"]);
+    let first = sandbox.run(&BUILD);
+    let line = "installed nvidia-cuda-runtime-cu12 12.9.79, nvidia-cublas-cu12 12.9.2.10 (CUDA 12.9) into ";
+    first.succeeds().says(&[line, "my env, it's v1"]);
+    assert!(sandbox.run(&["link"]).succeeds().stdout.contains("nvidia/cublas/lib"));
+    let second = sandbox.run(&BUILD);
+    assert!(second.succeeds().stderr.starts_with("up to date:"), "{second:#?}");
+    // The event names what the environment has, and that nothing was installed.
+    let lines = sandbox.run(&[&BUILD, ["--json"].as_slice()].concat()).succeeds().stdout.clone();
+    let events = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let events: Vec<_> = events.filter(|event| event["reason"] == "environment").collect();
+    assert_eq!(events.len(), 1, "{lines}");
+    assert_eq!((&events[0]["cuda"], &events[0]["installed"]), (&"12.9".into(), &serde_json::json!([])));
+    assert_eq!(events[0]["wheels"]["nvidia-cublas-cu12"], "12.9.2.10");
+    // What was removed is installed again.
+    sandbox
+        .start(&[
+            "sh",
+            "-c",
+            "rm \"$1\"/lib/python3*/site-packages/nvidia/cublas/lib/libcublas.so.12",
+            "sh",
+            "my env, it's v1",
+        ])
+        .succeeds();
+    sandbox.run(&BUILD).succeeds().says(&["installed nvidia-cublas-cu12 12.9.2.10 (CUDA 12.9)"]);
+}
+
+#[test]
+fn program_of_the_first_build_finds_its_libraries() {
+    if !is_on_path("cmake") || !is_on_path("ninja") {
+        skip("cmake", "no CMake or Ninja");
+        return;
+    }
+    let Some(sandbox) = wheels(&[]) else { return };
+    project_with_table(&sandbox);
+    let table = sandbox.read("gpubuild.toml") + "[binary]\npackage = \"app\"\nprofile = \"dev\"\n";
+    sandbox.write("gpubuild.toml", &table);
+    let link = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/link");
+    sandbox.write(
+        "app/Cargo.toml",
+        &format!("[package]\nname = \"app\"\nedition = \"2024\"\n[build-dependencies]\ngpubuild-link = {{ path = {link:?} }}\n[workspace]\n"),
+    );
+    sandbox.write("app/build.rs", "fn main() { gpubuild_link::link(); }\n");
+    sandbox.write(
+        "app/src/main.rs",
+        "unsafe extern \"C\" { safe fn asks(part: i32) -> i32; }\nfn main() { println!(\"{}\", asks(-1)); }\n",
+    );
+    sandbox.run(&BUILD).succeeds().says(&["installed nvidia-cuda-runtime-cu12"]);
+    sandbox.start(&["mv", "libs", "away"]).succeeds();
+    let started = sandbox.start(&["sh", "-c", "cd / && exec env -i \"$OLDPWD/app/target/debug/app\""]);
+    assert_eq!(started.succeeds().stdout, "12090\n");
+}
+
+#[test]
+fn refused_wheels_fail_the_build_with_their_finding() {
+    if !is_on_path("cmake") || !is_on_path("ninja") {
+        skip("cmake", "no CMake or Ninja");
+        return;
+    }
+    let Some(sandbox) = wheels(&[]) else { return };
+    project_with_table(&sandbox);
+    sandbox.write("table.toml", "schema = 7\n");
+    sandbox.run(&BUILD).fails(2, "venv.table-invalid").says(&["--no-venv"]);
+    let ran = sandbox.run(&[&BUILD, ["--json"].as_slice()].concat());
+    assert_eq!(ran.exit, Some(2), "{ran:#?}");
+    let last: serde_json::Value = serde_json::from_str(ran.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!(
+        (&last["reason"], &last["error"]["findings"][0]["id"]),
+        (&"error".into(), &"venv.table-invalid".into())
+    );
+    sandbox.run(&[&BUILD, ["--no-venv"].as_slice()].concat()).succeeds();
 }
 
 #[test]

@@ -318,6 +318,7 @@ impl Build {
             binary: BuildBinary::No,
             replan: Some(&replan),
             explain: Some(&explain),
+            runtime: None,
             sink,
         };
         let outcome = exec::build(&job, &planned.plan)?;

@@ -105,6 +105,7 @@ impl Task {
             binary: BuildBinary::No,
             replan: Some(&replan),
             explain: Some(&explain),
+            runtime: None,
             sink,
         };
         exec::build(&job, &plan).map_err(ScriptError::Build)

@@ -14,6 +14,7 @@ mod interest;
 pub mod packages;
 pub mod resolvers;
 pub mod self_check;
+pub mod setup;
 pub mod signs;
 pub mod snapshot;
 pub mod validate;

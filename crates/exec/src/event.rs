@@ -274,6 +274,17 @@ pub enum BuildEvent {
         /// Folder of the cargo package.
         package: String,
     },
+    /// The libraries that the build needs at run time are in the project's Python environment.
+    Environment {
+        /// Folder of the environment.
+        path: String,
+        /// The CUDA release of its wheels.
+        cuda: String,
+        /// Wheel versions by package name.
+        wheels: BTreeMap<String, String>,
+        /// Packages that this build installed; empty if the environment was current.
+        installed: Vec<String>,
+    },
     /// The build is finished.
     Done {
         /// The backends that were built.

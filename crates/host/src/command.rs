@@ -31,6 +31,9 @@ pub enum Stdio {
     Capture,
     /// Inherited from gpubuild, for programs that the user runs through gpubuild.
     Inherit,
+    /// Inherited with standard input, in gpubuild's own process group: the program can read from the terminal, and Ctrl-C reaches it
+    /// there.
+    Terminal,
 }
 
 impl Command {
@@ -101,6 +104,13 @@ impl Command {
     #[must_use]
     pub fn inherit(mut self) -> Self {
         self.stdio = Stdio::Inherit;
+        self
+    }
+
+    /// Lets the program use gpubuild's terminal, for programs that ask the user something.
+    #[must_use]
+    pub fn on_terminal(mut self) -> Self {
+        self.stdio = Stdio::Terminal;
         self
     }
 }

@@ -217,23 +217,36 @@ fn request(
     context: &CommandContext<'_>,
     host: &dyn HostInfo,
 ) -> Result<DoctorRequest, Failure> {
-    let project = match (&arguments.project, &arguments.host.host) {
-        (Some(folder), _) => Some(load_project(context, Some(folder))?),
-        // A recorded machine is unrelated to the project in the current folder.
-        (None, Some(_)) => None,
-        (None, None) => match load_project(context, None) {
-            Ok(project) => Some(project),
-            // A project is optional, but an invalid one is an error.
-            Err(failure) if failure.id == "project.not-found" => None,
-            Err(failure) => return Err(failure),
-        },
-    };
-    let request = backend_request(arguments.backends.as_deref(), host, project.as_ref())?;
-    let backends = match request.selection {
-        BackendSelection::Auto => None,
-        BackendSelection::Named(list) => Some(list),
-    };
-    Ok(DoctorRequest { backends, project })
+    let options =
+        (arguments.backends.as_deref(), arguments.project.as_deref(), arguments.host.host.is_some());
+    DoctorRequest::new(options, context, host)
+}
+
+impl DoctorRequest {
+    /// The request of the options `--backends` and `--project`, and of the project in the current folder unless the host is recorded.
+    pub(in crate::cli) fn new(
+        (backends, project, is_recorded): (Option<&str>, Option<&str>, bool),
+        context: &CommandContext<'_>,
+        host: &dyn HostInfo,
+    ) -> Result<Self, Failure> {
+        let project = match project {
+            Some(folder) => Some(load_project(context, Some(folder))?),
+            // A recorded machine is unrelated to the project in the current folder.
+            None if is_recorded => None,
+            None => match load_project(context, None) {
+                Ok(project) => Some(project),
+                // A project is optional, but an invalid one is an error.
+                Err(failure) if failure.id == "project.not-found" => None,
+                Err(failure) => return Err(failure),
+            },
+        };
+        let request = backend_request(backends, host, project.as_ref())?;
+        let backends = match request.selection {
+            BackendSelection::Auto => None,
+            BackendSelection::Named(list) => Some(list),
+        };
+        Ok(Self { backends, project })
+    }
 }
 
 pub(super) fn filter(arguments: &DoctorArguments, findings: &Findings) -> Result<Filter, Failure> {

@@ -9,15 +9,16 @@ use gpubuild_toolchain::venv::copy::CopiedLibrary;
 use gpubuild_toolchain::venv::provide::{Provided, WheelOutcome};
 
 use super::super::{CommandContext, Failure};
-use super::VenvRequirements;
+use super::work::VenvRequirements;
 use crate::report::Schema;
 use crate::report::venv::{EnvironmentPart, NeededLibrary, VenvDocument, WheelPart};
 
-/// The result to print.
+/// The result of a request.
 pub(super) struct VenvResult<'a> {
-    pub(super) requirements: &'a VenvRequirements,
-    pub(super) choice: Option<&'a VenvChoice<'a>>,
-    pub(super) provided: Option<&'a Provided<'a>>,
+    pub(super) requirements: VenvRequirements,
+    pub(super) choice: Option<VenvChoice<'a>>,
+    pub(super) provided: Option<Provided<'a>>,
+    /// The reason per backend why it needs no wheel.
     pub(super) none: BTreeMap<Backend, String>,
     pub(super) findings: Vec<Finding>,
     pub(super) copied: Vec<CopiedLibrary>,
@@ -26,10 +27,7 @@ pub(super) struct VenvResult<'a> {
 impl VenvResult<'_> {
     /// Prints the findings and the result.
     pub(super) fn print(self, context: &CommandContext<'_>, json: bool) -> Result<(), Failure> {
-        for finding in &self.findings {
-            context.printer.warning(&format!("{} [{}]", finding.summary, finding.id));
-            context.printer.hint(&finding.remedy.text);
-        }
+        self.print_findings(context);
         if json {
             context.printer.json(&self.document(context))?;
             return Ok(());
@@ -38,10 +36,18 @@ impl VenvResult<'_> {
         Ok(())
     }
 
+    /// Prints the findings as warnings.
+    pub(super) fn print_findings(&self, context: &CommandContext<'_>) {
+        for finding in &self.findings {
+            context.printer.warning(&format!("{} [{}]", finding.summary, finding.id));
+            context.printer.hint(&finding.remedy.text);
+        }
+    }
+
     fn text(&self) -> String {
         let mut lines: Vec<String> =
             self.none.iter().map(|(backend, why)| format!("{backend} needs no wheel: {why}")).collect();
-        let Some(provided) = self.provided else { return lines.join("\n") };
+        let Some(provided) = &self.provided else { return lines.join("\n") };
         let environment = &provided.environment;
         let origin = if provided.made { "created" } else { "existing" };
         lines.push(format!("{} (Python {}, {origin})", environment.folder, environment.version));
@@ -69,7 +75,7 @@ impl VenvResult<'_> {
     fn document(&self, context: &CommandContext<'_>) -> VenvDocument {
         let os = context.host.platform().os;
         let package = |library: &str| {
-            let wheel = self.choice.and_then(|choice| choice.release.wheel_of(os, library));
+            let wheel = self.choice.as_ref().and_then(|choice| choice.release.wheel_of(os, library));
             wheel.map(|wheel| wheel.package.clone())
         };
         let needed = self.requirements.needs.libraries.iter().map(|(library, needed)| NeededLibrary {
@@ -81,7 +87,7 @@ impl VenvResult<'_> {
             schema: Schema { name: "venv", version: 1 },
             needed: needed.collect(),
             none: self.none.clone(),
-            environment: self.provided.map(|provided| self.environment(provided)),
+            environment: self.provided.as_ref().map(|provided| self.environment(provided)),
             findings: self.findings.clone(),
         }
     }
@@ -103,7 +109,7 @@ impl VenvResult<'_> {
             python: environment.python.to_string(),
             python_version: environment.version.as_str().to_owned(),
             origin: if provided.made { "made" } else { "adopted" },
-            cuda: self.choice.map(|choice| choice.release.cuda.as_str().to_owned()),
+            cuda: self.choice.as_ref().map(|choice| choice.release.cuda.as_str().to_owned()),
             wheels: provided.wheels.iter().map(wheel).collect(),
             folders,
             answers: provided.answers.versions(),

@@ -152,6 +152,35 @@ pub enum BuildError {
     /// Planning without the failed backend is not possible.
     #[error("{0}")]
     Replan(String),
+    /// The run-time libraries cannot be installed.
+    #[error("{}", .0.message)]
+    Runtime(Box<RuntimeError>),
+}
+
+/// Why the run-time libraries of a build cannot be installed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuntimeError {
+    /// Its id.
+    pub id: DiagnosticId,
+    /// The problem.
+    pub message: String,
+    /// How to fix it.
+    pub hint: Option<String>,
+    /// The findings that describe it.
+    pub findings: Vec<Finding>,
+    /// What stopped the installation.
+    pub kind: RuntimeErrorKind,
+}
+
+/// What stopped the installation of run-time libraries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RuntimeErrorKind {
+    /// The configuration or the machine rules it out; nothing was changed.
+    Refused,
+    /// It failed.
+    Failed,
+    /// The user pressed Ctrl-C.
+    Interrupted,
 }
 
 fn and_more(more: usize) -> String {
@@ -213,6 +242,7 @@ impl Diagnostic for BuildError {
             Self::Io { kind: std::io::ErrorKind::ReadOnlyFilesystem, .. } => id!("disk.read-only"),
             Self::Io { .. } => id!("file.failed"),
             Self::Replan(_) => id!("plan.refused"),
+            Self::Runtime(error) => error.id,
         }
     }
 
@@ -258,6 +288,7 @@ impl Diagnostic for BuildError {
             ),
             Self::Link(error) => error.hint(),
             Self::Together(error) => error.hint(),
+            Self::Runtime(error) => error.hint.clone(),
             Self::NoTool { tool } => {
                 Some(format!("install {tool}, or build without `--offline` to download it"))
             }

@@ -39,11 +39,12 @@ use gpubuild_plan::link;
 use gpubuild_plan::plan::{CmakePackage, Dropped, Plan};
 
 use self::shares::{JobShare, Shares};
+use crate::environment;
 pub use crate::event::{BuildEvent, Sink, TreeState};
 use crate::python::Network;
 use crate::store::settings::Store;
 pub use changed::changed_files;
-pub use error::BuildError;
+pub use error::{BuildError, RuntimeError, RuntimeErrorKind};
 
 /// The inputs of a build in addition to its plan.
 pub struct BuildJob<'a> {
@@ -67,6 +68,8 @@ pub struct BuildJob<'a> {
     pub explain: Option<ExplainFn<'a>>,
     /// The build store, if one is used.
     pub store: Option<Store>,
+    /// Installs the libraries that the build needs at run time.
+    pub runtime: Option<ProvideRuntime<'a>>,
     /// Receives the events.
     pub sink: Sink<'a>,
 }
@@ -93,6 +96,9 @@ impl BuildJob<'_> {
         self.explain.map(|explain| explain(printed)).unwrap_or_default()
     }
 }
+
+/// Installs the libraries that the last build needs at run time, and writes the record of the environment that contains them.
+pub type ProvideRuntime<'a> = &'a (dyn Fn() -> Result<(), RuntimeError> + Sync);
 
 /// Computes a plan without the given backends, each with the reason for its failure. Errors are messages.
 pub type Replan<'a> = &'a (dyn Fn(&[(Backend, String)]) -> Result<Plan, String> + Sync);
@@ -152,9 +158,14 @@ pub fn build(job: &BuildJob<'_>, plan: &Plan) -> Result<BuildOutcome, BuildError
     manifest.cargo = Some(for_cargo(job.host, &manifest));
     publish(job, &path, &manifest)?;
     place(job, &manifest, &stage::runtime_folder(&job.root))?;
+    provide_runtime(job)?;
     let mut program = None;
     if let (Some(binary), BuildBinary::Yes) = (&plan.binary, job.binary) {
-        let (artifact, binary_state) = binary::build(job, binary, &path, &manifest)?;
+        let (mut artifact, binary_state) = binary::build(job, binary, &path, &manifest)?;
+        // Packages of the program can link more libraries of the toolkit than the manifest lists.
+        if binary_state == TreeState::Built && provide_runtime(job)? {
+            (artifact, _) = binary::build(job, binary, &path, &manifest)?;
+        }
         state = any_built(&[state, binary_state]);
         if let Some(folder) = job.host.path(&artifact.path).parent() {
             place(job, &manifest, &folder)?;
@@ -170,6 +181,14 @@ pub fn build(job: &BuildJob<'_>, plan: &Plan) -> Result<BuildOutcome, BuildError
         seconds: job.host.elapsed().saturating_sub(started).as_secs_f64(),
     });
     Ok(BuildOutcome { manifest, path, program, dropped: plan.dropped, state })
+}
+
+/// Installs the libraries that the build needs at run time. Returns whether the search path of the program changed.
+fn provide_runtime(job: &BuildJob<'_>) -> Result<bool, BuildError> {
+    let Some(provide) = job.runtime else { return Ok(false) };
+    let before = environment::search_path(job.host, &job.root);
+    provide().map_err(|error| BuildError::Runtime(Box::new(error)))?;
+    Ok(environment::search_path(job.host, &job.root) != before)
 }
 
 /// How cargo links a program with the built libraries.

@@ -116,10 +116,16 @@ fn start_once(
     }
     let is_captured = command.stdio == Stdio::Capture;
     let output = || if is_captured { process::Stdio::piped() } else { process::Stdio::inherit() };
-    let input = if command.input.is_empty() { process::Stdio::null() } else { process::Stdio::piped() };
+    let input = match command.stdio {
+        Stdio::Terminal => process::Stdio::inherit(),
+        _ if command.input.is_empty() => process::Stdio::null(),
+        _ => process::Stdio::piped(),
+    };
     let mut process = process::Command::new(program.as_std());
     process.args(&command.argv[1..]).stdin(input).stdout(output()).stderr(output());
-    group::lead(&mut process, !is_captured);
+    if command.stdio != Stdio::Terminal {
+        group::lead(&mut process, !is_captured);
+    }
     if let Some(folder) = &command.current_dir {
         process.current_dir(folder.as_std());
     }

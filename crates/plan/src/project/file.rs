@@ -214,8 +214,11 @@ pub struct ToolkitsTable {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PythonTable {
-    /// Folder of the virtual environment, relative to gpubuild.toml.
+    /// Folder of the virtual environment, relative to gpubuild.toml. `gpubuild build` installs the run-time libraries into it
+    /// that the build needs.
     pub venv: String,
+    /// Table of wheels to use instead of the built-in one, relative to gpubuild.toml.
+    pub wheels: Option<String>,
 }
 
 /// `[[with]]`.

@@ -15,9 +15,9 @@ use super::table::{WheelRelease, WheelRow, WheelTable};
 
 /// The inputs of the selection.
 #[derive(Clone, Copy)]
-pub struct VenvQuery<'a> {
+pub struct VenvQuery<'a, 't> {
     /// The table of known wheels.
-    pub table: &'a WheelTable,
+    pub table: &'t WheelTable,
     /// The platform of the machine.
     pub platform: Platform,
     /// The C library of the machine.
@@ -50,7 +50,7 @@ pub struct VenvChoice<'a> {
 /// # Errors
 /// The libraries need two major versions of CUDA, the release has no wheels, the driver or the C library is too old, or the
 /// platform has no wheels.
-pub fn choose<'a>(query: &VenvQuery<'a>) -> Result<VenvChoice<'a>, VenvProblem> {
+pub fn choose<'t>(query: &VenvQuery<'_, 't>) -> Result<VenvChoice<'t>, VenvProblem> {
     let os = query.platform.os;
     let majors = query.majors()?;
     let release = query.release(&majors)?;
@@ -69,7 +69,7 @@ pub fn choose<'a>(query: &VenvQuery<'a>) -> Result<VenvChoice<'a>, VenvProblem> 
     Ok(choice)
 }
 
-impl<'a> VenvQuery<'a> {
+impl<'t> VenvQuery<'_, 't> {
     /// The major versions of CUDA that contain every library.
     fn majors(&self) -> Result<BTreeSet<u64>, VenvProblem> {
         let os = self.platform.os;
@@ -129,7 +129,7 @@ impl<'a> VenvQuery<'a> {
     }
 
     /// Selects a release of these major versions that is not older than the toolkit and that the driver supports.
-    fn release(&self, majors: &BTreeSet<u64>) -> Result<&'a WheelRelease, VenvProblem> {
+    fn release(&self, majors: &BTreeSet<u64>) -> Result<&'t WheelRelease, VenvProblem> {
         let of_majors =
             || self.table.releases.iter().filter(|release| majors.contains(&release.cuda.major()));
         let supported: Vec<&WheelRelease> =
@@ -160,7 +160,7 @@ impl<'a> VenvQuery<'a> {
     }
 
     /// The minimum driver of a release, if the installed driver is older.
-    fn too_old(&self, release: &WheelRelease) -> Option<&'a Version> {
+    fn too_old<'a>(&'a self, release: &WheelRelease) -> Option<&'a Version> {
         let driver = self.driver?;
         self.cuda.driver_floor(&release.cuda, self.platform.os).filter(|floor| driver < *floor)
     }

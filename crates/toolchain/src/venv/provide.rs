@@ -39,7 +39,7 @@ pub struct ProvideJob<'a, 'c> {
     /// The table of known wheels.
     pub table: &'a WheelTable,
     /// The wheels to install; `None` creates an empty environment.
-    pub choice: Option<&'c VenvChoice<'c>>,
+    pub choice: Option<&'a VenvChoice<'c>>,
     /// The C library of the machine.
     pub libc: &'a WheelLibc,
     /// Folder of the environment.
