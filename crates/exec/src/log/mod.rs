@@ -9,6 +9,7 @@ mod findings;
 mod guess;
 mod index;
 mod literal;
+mod names;
 mod platform;
 mod signature;
 
@@ -23,6 +24,8 @@ pub use findings::{UNRECOGNISED, to_findings};
 use guess::GuessSearch;
 pub use guess::LogGuess;
 use index::SignatureIndex;
+pub use names::NameKind;
+use names::NameTable;
 pub use platform::LogPlatform;
 use platform::PlatformVotes;
 pub use signature::Signature;
@@ -36,6 +39,12 @@ const TRIES: u32 = 10_000;
 const AT_THE_END: usize = 6;
 /// Maximum number of lines, with empty ones, between the first and the last line that a pattern may span on each side.
 const REACH: usize = 24;
+/// Minimum length of a line that a terminal or a formatter may have broken, in bytes.
+const BROKEN: usize = 60;
+/// Text of lines that are messages of their own and do not continue a broken line.
+const MESSAGES: [&str; 8] = ["error:", "error :", "fatal ", "error C", "error LNK", "warning", "note:", "make"];
+/// The findings about the end of a resource. They precede all other failures of a log.
+const RESOURCES: [&str; 2] = ["build.out-of-memory", "disk.full"];
 /// Maximum length of a line that is kept as evidence, in characters.
 const EVIDENCE: usize = 240;
 /// Maximum length of a captured value, in characters.
@@ -46,6 +55,7 @@ pub struct Signatures {
     list: Vec<CompiledSignature>,
     cues: Vec<PlatformCue>,
     systems: Vec<KnownSystem>,
+    names: NameTable,
     /// Row and text of each cue. In the index their numbers follow those of the signatures.
     cue_texts: Vec<(usize, usize)>,
     index: SignatureIndex,
@@ -106,7 +116,7 @@ impl Signatures {
     }
 
     fn new(all: EmbeddedSignatures) -> Self {
-        let EmbeddedSignatures { signatures, cues, systems } = all;
+        let EmbeddedSignatures { signatures, cues, systems, names } = all;
         let list: Vec<CompiledSignature> = signatures.into_iter().map(CompiledSignature::new).collect();
         let rows = cues.iter().enumerate();
         let cue_texts: Vec<(usize, usize)> =
@@ -120,7 +130,7 @@ impl Signatures {
             .enumerate()
             .map(|(at, (row, text))| (cues[*row].cues[*text].as_bytes(), list.len() + at));
         let index = SignatureIndex::new(literals.chain(texts));
-        Self { list, cues, systems, cue_texts, index }
+        Self { list, cues, systems, names: NameTable::new(names), cue_texts, index }
     }
 
     /// All signatures in the order in which they are tried.
@@ -148,15 +158,16 @@ impl Signatures {
                 let (row, text) = self.cue_texts[cue - self.list.len()];
                 votes.add(row, text, number);
             }
-            if !ignored.covers(&line) && !search.line(&self.list, &hits, log, start..end, number) {
+            if !ignored.covers(&line) && !search.line(self, &hits, log, start..end, number) {
                 guess.line(log, start, &line, number);
             }
             start = end + 1;
         }
         let mut found = search.found;
-        if found.iter().any(|(at, _)| self.list[*at].signature.doubtful) && !has_failed(log) {
+        let is_doubtful = |one: &Found| self.list[one.signature].signature.doubtful;
+        if found.iter().any(is_doubtful) && !has_failed(log) {
             let last = number.saturating_sub(AT_THE_END);
-            found.retain(|(at, cause)| !self.list[*at].signature.doubtful || cause.line > last);
+            found.retain(|one| !is_doubtful(one) || one.cause.line > last);
         }
         let causes = self.rank(found);
         let guess = guess.result(log, || has_failed(log)).filter(|guess| is_needed(guess, &causes));
@@ -164,17 +175,19 @@ impl Signatures {
     }
 
     /// Sorts the failures by line and keeps the first of each id. Weak signatures, which only report that something failed,
-    /// are used only if no other matches.
-    fn rank(&self, mut found: Vec<(usize, LogCause)>) -> Vec<LogCause> {
-        found.sort_by_key(|(at, cause)| (cause.line, *at));
-        let is_weak = |at: usize| self.list[at].signature.weak;
-        if found.iter().any(|(at, _)| !is_weak(*at)) {
-            found.retain(|(at, _)| !is_weak(*at));
+    /// are used only if no other matches. The end of a resource precedes all others: the compilers of a parallel build report
+    /// its consequences in any order.
+    fn rank(&self, mut found: Vec<Found>) -> Vec<LogCause> {
+        let is_resource = |one: &Found| RESOURCES.contains(&one.cause.id.as_str());
+        found.sort_by_key(|one| (!is_resource(one), one.cause.line, one.signature));
+        let is_weak = |one: &Found| self.list[one.signature].signature.weak;
+        if found.iter().any(|one| !is_weak(one)) {
+            found.retain(|one| !is_weak(one));
         } else {
             found.truncate(1);
         }
         let mut seen = BTreeSet::new();
-        found.into_iter().map(|(_, cause)| cause).filter(|cause| seen.insert(cause.id)).collect()
+        found.into_iter().map(|one| one.cause).filter(|cause| seen.insert(cause.id)).collect()
     }
 }
 
@@ -185,10 +198,17 @@ fn is_needed(guess: &LogGuess, causes: &[LogCause]) -> bool {
         .is_none_or(|first| first.is_weak || (first.is_late && guess.is_located && guess.line < first.line))
 }
 
+/// A recognised failure with the index of its signature and the row of its name.
+struct Found {
+    signature: usize,
+    row: Option<usize>,
+    cause: LogCause,
+}
+
 /// The state of a search: the number of tries per signature, and the failures found so far.
 struct Search {
     tries: Vec<u32>,
-    found: Vec<(usize, LogCause)>,
+    found: Vec<Found>,
     /// For signatures with `after`: the offset up to which the log was searched for that text, and whether it was found.
     before: Vec<(usize, bool)>,
 }
@@ -210,78 +230,137 @@ impl Search {
     }
 
     /// Tries the signatures in `hits` on a line. A line has at most one failure: the first match, even if it was found before.
+    /// If none matches and the line may be broken by a terminal, the line is tried once more together with the next one.
     /// Returns whether a signature matches.
     fn line(
         &mut self,
-        list: &[CompiledSignature],
+        all: &Signatures,
         hits: &BTreeSet<usize>,
         log: &[u8],
         range: std::ops::Range<usize>,
         number: usize,
     ) -> bool {
+        let mut is_refused = false;
         for &at in hits {
-            if let Some(after) = &list[at].signature.after
+            let one = &all.list[at];
+            if let Some(after) = &one.signature.after
                 && !self.follows(at, after, log, range.start)
             {
                 continue;
             }
-            let known = self.found.iter().position(|(known, _)| *known == at);
             self.tries[at] += 1;
-            let is_match = if self.tries[at] > TRIES {
+            if self.tries[at] > TRIES {
                 // A signature that matched before is assumed to match again.
-                known.is_some()
-            } else if known.is_some() {
-                list[at].is_match(log, range.clone(), number)
-            } else if let Some(cause) = list[at].matches(log, range.clone(), number) {
-                self.found.push((at, cause));
-                return true;
-            } else {
-                false
-            };
-            if is_match {
-                if let Some(known) = known {
-                    let cause = &mut self.found[known].1;
-                    cause.count += 1;
-                    cause.last = number;
+                if let Some(known) = self.found.iter_mut().find(|known| known.signature == at) {
+                    known.count(number);
+                    return true;
                 }
+                continue;
+            }
+            let window = LogWindow::around(log, range.clone(), number, one.signature.lines);
+            if self.matches(all, at, &window, number) {
                 return true;
             }
+            is_refused |= one.signature.lines == 1;
         }
-        false
+        is_refused && self.broken_line(all, log, range, number)
+    }
+
+    /// Tries the signatures on a line that is joined with the next one. Literals may be broken too.
+    fn broken_line(
+        &mut self,
+        all: &Signatures,
+        log: &[u8],
+        range: std::ops::Range<usize>,
+        number: usize,
+    ) -> bool {
+        let mut hits = BTreeSet::new();
+        LogWindow::broken(log, range, number).iter().any(|window| {
+            hits.clear();
+            all.index.scan(window.text.as_bytes(), &mut hits);
+            let fit = |at: &usize| {
+                all.list.get(*at).is_some_and(|one| one.signature.lines == 1 && one.signature.after.is_none())
+            };
+            hits.iter().filter(|at| fit(at)).any(|&at| self.matches(all, at, window, number))
+        })
+    }
+
+    /// Tries one signature on a window, and counts or adds the failure.
+    fn matches(&mut self, all: &Signatures, at: usize, window: &LogWindow, number: usize) -> bool {
+        let one = &all.list[at];
+        let has_names = one.signature.names.is_some();
+        if !has_names && let Some(known) = self.found.iter_mut().find(|known| known.signature == at) {
+            let is_match = one.regex().is_match(&window.text);
+            if is_match {
+                known.count(number);
+            }
+            return is_match;
+        }
+        let Some((row, cause)) = one.matches(&all.names, window) else { return false };
+        match self.found.iter_mut().find(|known| known.signature == at && known.row == row) {
+            Some(known) => known.count(number),
+            None => self.found.push(Found { signature: at, row, cause }),
+        }
+        true
+    }
+}
+
+impl Found {
+    fn count(&mut self, line: usize) {
+        self.cause.count += 1;
+        self.cause.last = line;
     }
 }
 
 impl CompiledSignature {
-    /// Whether the pattern matches the line at `range`, with adjacent lines if it spans several.
-    fn is_match(&self, log: &[u8], range: std::ops::Range<usize>, number: usize) -> bool {
-        self.regex().is_match(&LogWindow::around(log, range, number, self.signature.lines).text)
-    }
-
-    /// Matches the line at `range`, with adjacent lines if the pattern spans several.
-    fn matches(&self, log: &[u8], range: std::ops::Range<usize>, number: usize) -> Option<LogCause> {
+    /// Matches the lines of a window. Returns the row of the captured name and the failure.
+    fn matches(&self, names: &NameTable, window: &LogWindow) -> Option<(Option<usize>, LogCause)> {
         let signature = &self.signature;
-        let window = LogWindow::around(log, range, number, signature.lines);
         let captures = self.regex().captures(&window.text)?;
-        let names = self.regex().capture_names().flatten();
-        let values: BTreeMap<String, String> = names
+        let groups = self.regex().capture_names().flatten();
+        let mut values: BTreeMap<String, String> = groups
             .filter_map(|name| Some((name.to_owned(), shorten(captures.name(name)?.as_str().trim(), VALUE))))
             .filter(|(_, value)| !value.is_empty())
             .collect();
+        let row = signature
+            .names
+            .and_then(|kind| names.find(kind, &format!("{}{}", signature.prefix, values.get("name")?)));
+        if signature.listed && row.is_none() {
+            return None;
+        }
+        let of_row = row.map(|row| &names.rows[row]);
+        if let Some(component) = of_row.and_then(|row| row.component.as_ref()) {
+            values.insert("component".to_owned(), component.clone());
+        }
         let (line, text) = window.line_at(captures.get(0).map_or(0, |whole| whole.start()));
-        Some(LogCause {
-            id: signature.id,
+        let own_id = of_row.zip(signature.names).and_then(|(row, kind)| row.id(kind));
+        let is_same = own_id.is_none_or(|id| id == signature.id);
+        // Texts of the signature are for its own id only.
+        let filled = |of_row: Option<&String>, of_component: &Option<String>, own: &Option<String>| {
+            let known = of_component.as_ref().filter(|_| is_same && values.contains_key("component"));
+            let template = of_row.or(known).or(own.as_ref().filter(|_| is_same))?;
+            signature::fill(template, &values)
+        };
+        let summary = of_row.and_then(|row| row.summary.as_ref());
+        let summary = filled(summary, &signature.component_summary, &signature.summary);
+        let fix = of_row.and_then(|row| row.fix.as_ref());
+        let fix = filled(fix, &signature.component_fix, &signature.fix);
+        let commands = of_row.map(|row| &row.commands).filter(|commands| !commands.is_empty() || !is_same);
+        let cause = LogCause {
+            id: own_id.unwrap_or(signature.id),
             line,
             text: shorten(text, EVIDENCE),
-            summary: signature.summary.as_ref().and_then(|template| signature::fill(template, &values)),
-            fix: signature.fix.as_ref().and_then(|template| signature::fill(template, &values)),
-            commands: signature.commands.clone(),
+            summary,
+            fix,
+            commands: commands.unwrap_or(&signature.commands).clone(),
             backend: signature.backend,
             count: 1,
             last: line,
             is_weak: signature.weak,
-            is_late: signature.late,
+            is_late: signature.late && row.is_none(),
             values,
-        })
+        };
+        Some((row, cause))
     }
 }
 
@@ -318,14 +397,36 @@ impl LogWindow {
         }
         let mut window = Self { text: String::new(), starts: Vec::new() };
         for (number, range) in parts {
-            window.push(number, &log[range]);
+            window.push(number, &log[range], " ");
         }
         window
     }
 
-    fn push(&mut self, number: usize, raw: &[u8]) {
+    /// A line that a terminal or a formatter may have broken, joined with the next one: directly, and with a space.
+    fn broken(log: &[u8], line: std::ops::Range<usize>, number: usize) -> Vec<Self> {
+        let next = line.end + 1;
+        if line.len() < BROKEN || next >= log.len() {
+            return Vec::new();
+        }
+        let end = memchr(b'\n', &log[next..]).map_or(log.len(), |length| next + length);
+        let text = clean::plain(&log[next..end]);
+        let text = clean::unprefixed(&text);
+        let is_message = MESSAGES.iter().any(|word| memchr::memmem::find(text, word.as_bytes()).is_some());
+        if text.is_empty() || is_message {
+            return Vec::new();
+        }
+        let joined = |separator: &str| {
+            let mut window = Self { text: String::new(), starts: Vec::new() };
+            window.push(number, &log[line.clone()], "");
+            window.push(number + 1, &log[next..end], separator);
+            window
+        };
+        vec![joined(""), joined(" ")]
+    }
+
+    fn push(&mut self, number: usize, raw: &[u8], separator: &str) {
         if !self.text.is_empty() {
-            self.text.push(' ');
+            self.text.push_str(separator);
         }
         self.starts.push((self.text.len(), number));
         let plain = clean::plain(raw);
@@ -337,8 +438,8 @@ impl LogWindow {
     fn line_at(&self, offset: usize) -> (usize, &str) {
         let at = self.starts.partition_point(|(start, _)| *start <= offset).saturating_sub(1);
         let (start, number) = self.starts[at];
-        let end = self.starts.get(at + 1).map_or(self.text.len(), |(next, _)| next - 1);
-        (number, &self.text[start..end])
+        let end = self.starts.get(at + 1).map_or(self.text.len(), |(next, _)| *next);
+        (number, self.text[start..end].trim_end())
     }
 }
 

@@ -10,6 +10,7 @@ use regex_lite::Regex;
 use serde::Deserialize;
 
 use super::literal::literals;
+use super::names::{NameKind, NameRow};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -20,6 +21,8 @@ struct SignatureFile {
     platform: Vec<PlatformCue>,
     #[serde(default)]
     system: Vec<KnownSystem>,
+    #[serde(default)]
+    name: Vec<NameRow>,
     /// Commands by id, for findings whose own commands need values that a log does not show.
     #[serde(default)]
     commands: BTreeMap<String, BTreeMap<String, Vec<String>>>,
@@ -63,6 +66,7 @@ pub(super) struct EmbeddedSignatures {
     pub(super) signatures: Vec<Signature>,
     pub(super) cues: Vec<PlatformCue>,
     pub(super) systems: Vec<KnownSystem>,
+    pub(super) names: Vec<NameRow>,
 }
 
 /// An environment inside another system.
@@ -110,6 +114,19 @@ pub struct Signature {
     /// the match that nothing recognises is then the more probable cause.
     #[serde(default)]
     pub late: bool,
+    /// The capture `name` is looked up in the table of names of this kind. A row that fits replaces the id, the texts and the
+    /// commands.
+    pub names: Option<NameKind>,
+    /// Text before the name in the table, for names that several runtimes have: `hip ` for `hip out of memory`.
+    #[serde(default)]
+    pub prefix: String,
+    /// The summary and remedy if the row of the name has none. They use its value `component`.
+    pub component_summary: Option<String>,
+    /// See `component_summary`.
+    pub component_fix: Option<String>,
+    /// The signature matches only names that have a row.
+    #[serde(default)]
+    pub listed: bool,
     /// Real output that the pattern matches.
     pub sample: String,
     /// More real output that the pattern matches, from other sources: other versions, systems and languages.
@@ -135,10 +152,14 @@ pub(super) fn embedded() -> EmbeddedSignatures {
         all.signatures.extend(file.signature);
         all.cues.extend(file.platform);
         all.systems.extend(file.system);
+        all.names.extend(file.name);
         commands.extend(file.commands);
     }
     for signature in all.signatures.iter_mut().filter(|signature| signature.commands.is_empty()) {
         signature.commands = commands.get(signature.id.as_str()).cloned().unwrap_or_default();
+    }
+    for row in &mut all.names {
+        row.complete(&commands);
     }
     all
 }

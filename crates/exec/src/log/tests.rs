@@ -14,7 +14,8 @@ fn ids(log: &str) -> Vec<DiagnosticId> {
 
 /// The data with a single signature.
 fn only(signature: &Signature) -> EmbeddedSignatures {
-    EmbeddedSignatures { signatures: vec![signature.clone()], ..EmbeddedSignatures::default() }
+    let names = Signatures::embedded().names.rows.clone();
+    EmbeddedSignatures { signatures: vec![signature.clone()], names, ..EmbeddedSignatures::default() }
 }
 
 #[test]
@@ -57,7 +58,11 @@ fn every_sample_is_recognised_by_its_own_signature_first() {
 #[test]
 fn every_id_is_in_the_catalogue_and_every_entry_has_a_signature() {
     let findings = Findings::embedded();
-    let used: BTreeSet<&str> = Signatures::embedded().iter().map(|signature| signature.id.as_str()).collect();
+    let all = Signatures::embedded();
+    let of_names = all.names.rows.iter().flat_map(|row| {
+        [row.id(NameKind::Header), row.id(NameKind::Loaded)].into_iter().flatten().map(|id| id.as_str())
+    });
+    let used: BTreeSet<&str> = all.iter().map(|signature| signature.id.as_str()).chain(of_names).collect();
     let missing: Vec<&&str> = used.iter().filter(|id| findings.get(id).is_none()).collect();
     assert!(missing.is_empty(), "{missing:?}");
     let build = findings.families().iter().find(|family| family.family == "build").unwrap();
@@ -201,8 +206,14 @@ fn captured_values_fill_the_templates_of_signatures() {
     for signature in Signatures::embedded().iter() {
         let alone = Signatures::new(only(signature));
         let cause = &alone.read(signature.sample.as_bytes()).causes[0];
-        assert_eq!(cause.summary.is_some(), signature.summary.is_some(), "{}", signature.pattern);
-        assert_eq!(cause.fix.is_some(), signature.fix.is_some(), "{}", signature.pattern);
+        let has_component = cause.values.contains_key("component");
+        let filled = |own: &Option<String>, of_component: &Option<String>| {
+            own.is_some() || (has_component && of_component.is_some())
+        };
+        let summary = filled(&signature.summary, &signature.component_summary);
+        assert_eq!(cause.summary.is_some(), summary, "{}", signature.pattern);
+        let fix = filled(&signature.fix, &signature.component_fix);
+        assert_eq!(cause.fix.is_some(), fix, "{}", signature.pattern);
     }
 }
 
@@ -340,6 +351,72 @@ fn earlier_unknown_error_precedes_a_failed_link_step() {
         .guess,
         None
     );
+}
+
+/// Messages whose finding depends on the name in them.
+#[test]
+fn names_decide_the_finding() {
+    for (log, id) in [
+        ("./build.sh: line 12: hipcc: command not found\nmake: *** [all] Error 127\n", "rocm.toolkit.missing"),
+        ("/bin/bash: line 1: /usr/local/cuda/bin/nvcc: not found\n", "cuda.toolkit.not-on-path"),
+        ("make: nvcc: No such file or directory\nmake: *** [a.o] Error 127\n", "cuda.toolkit.not-on-path"),
+        ("Error: spawn nvcc ENOENT\n", "cuda.toolkit.not-on-path"),
+        ("mold: fatal: library not found: nccl\n", "cuda.library-missing"),
+        ("LINK : fatal error LNK1104: cannot open file 'python311.lib'\n", "py.headers-missing"),
+        ("LINK : fatal error LNK1181: cannot open input file 'nvinfer_10.lib'\n", "cuda.library-missing"),
+        (
+            "Could not load dynamic library 'libnvinfer.so.7'; dlerror: libnvinfer.so.7: cannot open shared object file: No such file or directory\n",
+            "cuda.runtime-library-missing",
+        ),
+        ("dyld[500]: Library not loaded: @rpath/libvulkan.1.dylib\n", "vk.loader-missing"),
+        (
+            "Could not load dynamic library 'cudart64_110.dll'; dlerror: cudart64_110.dll not found\n",
+            "cuda.runtime-library-missing",
+        ),
+        ("a.cpp:1:10: fatal error: cutlass/cutlass.h: No such file or directory\n", "build.submodule-missing"),
+        ("a.cpp:1:10: fatal error: rocrand/rocrand.h: No such file or directory\n", "rocm.toolkit.headers-missing"),
+        ("a.cpp:1:10: fatal error: 'GLFW/glfw3.h' file not found\n", "build.header-missing"),
+        ("terminate called\n  what():  CUDA_ERROR_NO_DEVICE\n", "cuda.no-device"),
+        ("CUDA error: all CUDA-capable devices are busy or unavailable\n", "cuda.device-busy"),
+        ("RuntimeError: CUDA error: too many resources requested for launch\n", "cuda.launch-limits"),
+        ("CUDA error: the launch timed out and was terminated\n", "cuda.launch-timeout"),
+        ("RuntimeError: HIP error: out of memory\n", "cuda.out-of-memory"),
+        ("vk::Queue::submit: ErrorDeviceLost\nexit code: 1\n", "vk.device-lost"),
+        ("vkCreateInstance failed -6\nexit code: 1\n", "vk.layer-missing"),
+        ("vkCreateDevice() failed with VK_ERROR_FEATURE_NOT_PRESENT\n", "vk.feature-missing"),
+    ] {
+        let found = ids(log);
+        assert_eq!(found.first().map(|found| found.as_str()), Some(id), "{log}");
+    }
+}
+
+/// A missing header names its component and the packages that have it.
+#[test]
+fn components_have_packages() {
+    let cause = &read("a.cpp:3:10: fatal error: Eigen/Dense: No such file or directory\n").causes[0];
+    assert_eq!(cause.values["component"], "Eigen");
+    assert_eq!(cause.commands["apt"], ["sudo apt install libeigen3-dev"]);
+    assert!(cause.fix.as_ref().is_some_and(|fix| fix.contains("Eigen")), "{cause:?}");
+    // Another header of the same signature is another cause, until one finding has both.
+    let reading = read("a.cpp:3:10: fatal error: Eigen/Dense: No such file or directory\na.cpp:4:10: fatal error: Eigen/Core: No such file or directory\n");
+    assert_eq!((reading.causes.len(), reading.causes[0].count), (1, 2));
+}
+
+#[test]
+fn broken_lines_are_joined() {
+    let log = "C:\\Users\\user\\Desktop\\git\\app\\src\\very\\long\\ggml-x.cpp(7,10): fatal  error C1083: Cannot open include file: 'vulkan/vulkan\n.hpp': No such file or directory [C:\\Users\\user\\app.vcxproj]\n";
+    assert_eq!(ids(log), ["vk.headers-missing"]);
+    // The next line is a message of its own.
+    let log = "/home/user/project/with/a/long/path/source.cpp:7:10: fatal error: something odd that is\n/usr/bin/ld: error: cannot find -lcuda: No such file or directory\n";
+    assert!(!ids(log).contains(&gpubuild_detect::id!("build.header-missing")), "{:?}", ids(log));
+}
+
+#[test]
+fn end_of_memory_precedes_other_failures() {
+    let log = "a.cpp:3:10: fatal error: Eigen/Dense: No such file or directory\nnvcc error   : 'cicc' died due to signal 9 (Kill signal)\nninja: build stopped: subcommand failed.\n";
+    assert_eq!(ids(log), ["build.out-of-memory", "build.header-missing"]);
+    let log = "k.cu(3): error: identifier \"M_PI\" is undefined\nwrite /tmp/x.o: no space left on device\n";
+    assert_eq!(ids(log).first().map(|id| id.as_str()), Some("disk.full"));
 }
 
 #[test]

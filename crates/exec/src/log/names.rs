@@ -1,0 +1,231 @@
+//! The table of names: which component a header, a library, a package of a build system or an error code belongs to.
+
+use std::collections::{BTreeMap, HashMap};
+
+use gpubuild_detect::diagnostic::DiagnosticId;
+use serde::Deserialize;
+
+/// What a name is the name of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NameKind {
+    /// A header as an include names it: `opencv2/core.hpp`.
+    Header,
+    /// A library that the linker does not find, without `lib`, folder, version and ending: `cudart`.
+    Library,
+    /// A library that the loader does not find. The names are those of `Library`.
+    Loaded,
+    /// A package of CMake, Meson or pkg-config.
+    Package,
+    /// An error code of a GPU runtime: `cudaErrorNoDevice`.
+    Code,
+    /// A program.
+    Tool,
+}
+
+/// Names that have the same cause and remedy.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NameRow {
+    /// The names by kind. A `*` at the end stands for any text; case matters for headers and codes only.
+    #[serde(default)]
+    header: Vec<String>,
+    #[serde(default)]
+    library: Vec<String>,
+    #[serde(default)]
+    package: Vec<String>,
+    #[serde(default)]
+    code: Vec<String>,
+    #[serde(default)]
+    tool: Vec<String>,
+    /// Id of the finding, if it is not that of the signature.
+    id: Option<DiagnosticId>,
+    /// Id of the finding if the loader does not find the library.
+    loaded: Option<DiagnosticId>,
+    /// The packages that have it, by package manager.
+    #[serde(default)]
+    packages: BTreeMap<String, String>,
+    /// The component as users know it. It is the value `component` in texts.
+    pub(super) component: Option<String>,
+    /// Replaces the summary of the finding.
+    pub(super) summary: Option<String>,
+    /// Replaces the remedy of the finding.
+    pub(super) fix: Option<String>,
+    /// Replaces the commands of the finding.
+    #[serde(default)]
+    pub(super) commands: BTreeMap<String, Vec<String>>,
+}
+
+/// Package managers, the key of their commands, and how they install packages.
+const MANAGERS: [(&str, &str, &str); 9] = [
+    ("apt", "apt", "sudo apt install "),
+    ("dnf", "dnf", "sudo dnf install "),
+    ("pacman", "pacman", "sudo pacman -S "),
+    ("zypper", "zypper", "sudo zypper install "),
+    ("apk", "apk", "sudo apk add "),
+    ("brew", "brew", "brew install "),
+    ("vcpkg", "windows", "vcpkg install "),
+    ("winget", "winget", "winget install --id "),
+    ("pip", "any", "python3 -m pip install "),
+];
+
+impl NameRow {
+    /// Id of the finding for a name of a kind, unless it is that of the signature.
+    pub(super) fn id(&self, kind: NameKind) -> Option<DiagnosticId> {
+        if kind == NameKind::Loaded { self.loaded } else { self.id }
+    }
+
+    /// Adds the commands that install the packages, and those of the finding if there are none.
+    pub(super) fn complete(&mut self, of_findings: &BTreeMap<String, BTreeMap<String, Vec<String>>>) {
+        for (manager, packages) in &self.packages {
+            let known = MANAGERS.iter().find(|(name, _, _)| name == manager);
+            let Some((_, key, install)) = known else { panic!("unknown package manager `{manager}`") };
+            self.commands.entry((*key).to_owned()).or_insert_with(|| vec![format!("{install}{packages}")]);
+        }
+        if self.commands.is_empty()
+            && let Some(commands) = self.id.and_then(|id| of_findings.get(id.as_str()))
+        {
+            self.commands.clone_from(commands);
+        }
+    }
+
+    /// All names with their kinds.
+    pub(super) fn names(&self) -> impl Iterator<Item = (NameKind, &str)> {
+        let lists = [
+            (NameKind::Header, &self.header),
+            (NameKind::Library, &self.library),
+            (NameKind::Package, &self.package),
+            (NameKind::Code, &self.code),
+            (NameKind::Tool, &self.tool),
+        ];
+        lists.into_iter().flat_map(|(kind, names)| names.iter().map(move |name| (kind, name.as_str())))
+    }
+}
+
+/// The rows, indexed by name.
+#[derive(Default)]
+pub(super) struct NameTable {
+    pub(super) rows: Vec<NameRow>,
+    exact: HashMap<(NameKind, String), usize>,
+    /// Starts of names, the longest first.
+    starts: Vec<(NameKind, String, usize)>,
+}
+
+impl NameTable {
+    pub(super) fn new(rows: Vec<NameRow>) -> Self {
+        let mut table = Self::default();
+        for (at, row) in rows.iter().enumerate() {
+            for (kind, name) in row.names() {
+                let name = folded(kind, name);
+                match name.strip_suffix('*') {
+                    Some(start) => table.starts.push((kind, start.to_owned(), at)),
+                    None => {
+                        table.exact.insert((kind, name), at);
+                    }
+                }
+            }
+        }
+        table.starts.sort_by_key(|(_, start, _)| std::cmp::Reverse(start.len()));
+        table.rows = rows;
+        table
+    }
+
+    /// The index of the row of a name as a message has it. Exact names precede starts, and long starts precede short ones.
+    pub(super) fn find(&self, kind: NameKind, name: &str) -> Option<usize> {
+        let kind = if kind == NameKind::Loaded { NameKind::Library } else { kind };
+        let name = folded(kind, bare(kind, name));
+        let exact = self.exact.get(&(kind, name.clone())).copied();
+        exact.or_else(|| {
+            let mut starts = self.starts.iter();
+            let found = starts.find(|(of, start, _)| *of == kind && name.starts_with(start.as_str()));
+            found.map(|(_, _, row)| *row)
+        })
+    }
+}
+
+fn folded(kind: NameKind, name: &str) -> String {
+    match kind {
+        NameKind::Header | NameKind::Code => name.to_owned(),
+        _ => name.to_ascii_lowercase(),
+    }
+}
+
+/// The name without folder, version and ending.
+fn bare(kind: NameKind, name: &str) -> &str {
+    match kind {
+        NameKind::Header => {
+            let mut name = name;
+            while let Some(rest) = ["./", "../", "/"].iter().find_map(|start| name.strip_prefix(start)) {
+                name = rest;
+            }
+            name
+        }
+        NameKind::Library | NameKind::Loaded => library(name),
+        NameKind::Tool => {
+            let name = name.rsplit(['/', '\\']).next().unwrap_or(name);
+            name.strip_suffix(".exe").unwrap_or(name)
+        }
+        NameKind::Package | NameKind::Code => name,
+    }
+}
+
+fn library(name: &str) -> &str {
+    let name = name.rsplit(['/', '\\']).next().unwrap_or(name);
+    let ends = [".so", ".dylib", ".dll", ".lib", ".a", ".pyd"];
+    let lower = name.to_ascii_lowercase();
+    let end = ends.iter().filter_map(|end| lower.find(end)).min().unwrap_or(name.len());
+    let stem = &name[..end];
+    let stem = if lower[end..].starts_with(".dylib") {
+        stem.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.')
+    } else {
+        stem
+    };
+    stem.strip_prefix("lib").filter(|rest| !rest.is_empty()).unwrap_or(stem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_compared_without_folder_version_and_ending() {
+        for (kind, name, expected) in [
+            (NameKind::Library, "libcudart.so.12", "cudart"),
+            (NameKind::Library, "/usr/lib/libopenblas.so.0", "openblas"),
+            (NameKind::Library, "C:\\x\\cudart64_12.dll", "cudart64_12"),
+            (NameKind::Library, "@rpath/libomp.5.dylib", "omp"),
+            (NameKind::Library, "OpenCL.lib", "OpenCL"),
+            (NameKind::Library, "lib", "lib"),
+            (NameKind::Header, "../../Eigen/Dense", "Eigen/Dense"),
+            (NameKind::Tool, "/usr/bin/nvcc", "nvcc"),
+            (NameKind::Package, "Eigen3", "Eigen3"),
+        ] {
+            assert_eq!(bare(kind, name), expected);
+        }
+    }
+
+    #[test]
+    fn exact_names_precede_starts_and_long_starts_precede_short_ones() {
+        let row = |names: &[&str]| NameRow {
+            library: names.iter().map(|name| (*name).to_owned()).collect(),
+            header: Vec::new(),
+            package: Vec::new(),
+            code: Vec::new(),
+            tool: Vec::new(),
+            id: None,
+            loaded: None,
+            packages: BTreeMap::new(),
+            component: None,
+            summary: None,
+            fix: None,
+            commands: BTreeMap::new(),
+        };
+        let table = NameTable::new(vec![row(&["cu*"]), row(&["cublas*"]), row(&["cuda"])]);
+        let find = |name| table.find(NameKind::Library, name);
+        assert_eq!(find("libcublas.so.12"), Some(1));
+        assert_eq!(find("libcuda.so.1"), Some(2));
+        assert_eq!(find("CUFFT64_11.dll"), Some(0));
+        assert_eq!(find("libz.so.1"), None);
+        assert_eq!(table.find(NameKind::Header, "cuda"), None);
+    }
+}
