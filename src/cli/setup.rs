@@ -9,7 +9,7 @@ use gpubuild_doctor::setup::{
     Attempt, CommandOutputMode, SetupError, SetupGuide, SetupShell, SetupStep, StepMode, StepOutcome,
 };
 use gpubuild_host::overlay::Overlay;
-use gpubuild_host::{Host, InspectHost};
+use gpubuild_host::{Host, InspectHost, Os};
 
 use self::ask::{Answer, Terminal};
 use super::doctor::diagnose::{self, Depth, DoctorRequest};
@@ -56,7 +56,8 @@ pub fn run(arguments: &SetupArguments, context: &CommandContext<'_>) -> Result<E
         context,
         host,
     )?;
-    let work = SetupWork { arguments, context, request: &request, findings: Findings::embedded() };
+    let os = host.platform().os;
+    let work = SetupWork { arguments, context, request: &request, findings: Findings::embedded(), os };
     let terminal = Terminal::of(context);
     if arguments.dry_run {
         let found = work.examine(host)?;
@@ -88,6 +89,8 @@ struct SetupWork<'a> {
     context: &'a CommandContext<'a>,
     request: &'a DoctorRequest,
     findings: Findings,
+    /// The system of the examined machine.
+    os: Os,
 }
 
 impl SetupWork<'_> {
@@ -100,7 +103,7 @@ impl SetupWork<'_> {
     }
 
     fn step(&self, finding: &Finding) -> SetupStep {
-        SetupStep::of(finding, &self.findings, self.context.host.platform().os)
+        SetupStep::of(finding, &self.findings, self.os)
     }
 
     /// Prints all steps that the doctor recommends now.

@@ -36,7 +36,7 @@ pub(crate) fn variables(case: &DiagnosisCase<'_>, drafts: &[FindingDraft]) -> Ve
         .collect()
 }
 
-/// Whether the variable cannot do harm: on Windows, where installers of other programs set it, without its hardware.
+/// Whether the variable does no harm: CMake accepts a value of CUDACXX that this check cannot follow.
 fn is_harmless(case: &DiagnosisCase<'_>, wrong: &WrongVariable) -> bool {
     wrong.name == "CUDACXX" && case.signs.cuda_toolkit.cudacxx_works
 }

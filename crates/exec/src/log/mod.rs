@@ -42,7 +42,8 @@ const REACH: usize = 24;
 /// Minimum length of a line that a terminal or a formatter may have broken, in bytes.
 const BROKEN: usize = 60;
 /// Text of lines that are messages of their own and do not continue a broken line.
-const MESSAGES: [&str; 8] = ["error:", "error :", "fatal ", "error C", "error LNK", "warning", "note:", "make"];
+const MESSAGES: [&str; 8] =
+    ["error:", "error :", "fatal ", "error C", "error LNK", "warning", "note:", "make"];
 /// The findings about the end of a resource. They precede all other failures of a log.
 const RESOURCES: [&str; 2] = ["build.out-of-memory", "disk.full"];
 /// Maximum length of a line that is kept as evidence, in characters.

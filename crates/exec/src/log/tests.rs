@@ -357,7 +357,10 @@ fn earlier_unknown_error_precedes_a_failed_link_step() {
 #[test]
 fn names_decide_the_finding() {
     for (log, id) in [
-        ("./build.sh: line 12: hipcc: command not found\nmake: *** [all] Error 127\n", "rocm.toolkit.missing"),
+        (
+            "./build.sh: line 12: hipcc: command not found\nmake: *** [all] Error 127\n",
+            "rocm.toolkit.missing",
+        ),
         ("/bin/bash: line 1: /usr/local/cuda/bin/nvcc: not found\n", "cuda.toolkit.not-on-path"),
         ("make: nvcc: No such file or directory\nmake: *** [a.o] Error 127\n", "cuda.toolkit.not-on-path"),
         ("Error: spawn nvcc ENOENT\n", "cuda.toolkit.not-on-path"),
@@ -373,8 +376,14 @@ fn names_decide_the_finding() {
             "Could not load dynamic library 'cudart64_110.dll'; dlerror: cudart64_110.dll not found\n",
             "cuda.runtime-library-missing",
         ),
-        ("a.cpp:1:10: fatal error: cutlass/cutlass.h: No such file or directory\n", "build.submodule-missing"),
-        ("a.cpp:1:10: fatal error: rocrand/rocrand.h: No such file or directory\n", "rocm.toolkit.headers-missing"),
+        (
+            "a.cpp:1:10: fatal error: cutlass/cutlass.h: No such file or directory\n",
+            "build.submodule-missing",
+        ),
+        (
+            "a.cpp:1:10: fatal error: rocrand/rocrand.h: No such file or directory\n",
+            "rocm.toolkit.headers-missing",
+        ),
         ("a.cpp:1:10: fatal error: 'GLFW/glfw3.h' file not found\n", "build.header-missing"),
         ("terminate called\n  what():  CUDA_ERROR_NO_DEVICE\n", "cuda.no-device"),
         ("CUDA error: all CUDA-capable devices are busy or unavailable\n", "cuda.device-busy"),
@@ -398,7 +407,9 @@ fn components_have_packages() {
     assert_eq!(cause.commands["apt"], ["sudo apt install libeigen3-dev"]);
     assert!(cause.fix.as_ref().is_some_and(|fix| fix.contains("Eigen")), "{cause:?}");
     // Another header of the same signature is another cause, until one finding has both.
-    let reading = read("a.cpp:3:10: fatal error: Eigen/Dense: No such file or directory\na.cpp:4:10: fatal error: Eigen/Core: No such file or directory\n");
+    let reading = read(
+        "a.cpp:3:10: fatal error: Eigen/Dense: No such file or directory\na.cpp:4:10: fatal error: Eigen/Core: No such file or directory\n",
+    );
     assert_eq!((reading.causes.len(), reading.causes[0].count), (1, 2));
 }
 
