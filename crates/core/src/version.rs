@@ -22,6 +22,13 @@ pub struct Version {
 pub struct NotAVersion(pub String);
 
 impl Version {
+    /// The version that a number of CUDA's interface stands for: 12040 is 12.4.
+    #[must_use]
+    pub fn of_cuda_number(number: u64) -> Self {
+        let numbers = vec![number / 1000, number % 1000 / 10];
+        Self { text: format!("{}.{}", numbers[0], numbers[1]), numbers }
+    }
+
     /// The version as it was written, without a leading `v`.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -12,7 +12,7 @@ pub(crate) fn known_to_driver(case: &DiagnosisCase<'_>) -> Option<Version> {
         let answer: serde_json::Value =
             serde_json::from_str(&case.probes.get(&Backend::Cuda)?.answer).ok()?;
         let number = answer.get("driver_version")?.as_u64()?;
-        format!("{}.{}", number / 1000, number % 1000 / 10).parse().ok()
+        Some(Version::of_cuda_number(number))
     };
     let driver = case.matrix.verdict(Backend::Cuda).driver.as_ref();
     reported().or_else(|| case.catalogue.get("cuda")?.newest_for_driver(driver?).cloned())

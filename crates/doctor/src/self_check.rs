@@ -178,7 +178,7 @@ fn driver_branch(facts: &Facts, catalogue: &Catalogue, probes: &Probes) -> Optio
     let driver = facts.drivers.iter().find(|driver| driver.vendor == Vendor::Nvidia)?.version.as_ref()?;
     let answer: serde_json::Value = serde_json::from_str(&probes.get(&Backend::Cuda)?.answer).ok()?;
     let number = answer.get("driver_version")?.as_u64()?;
-    let reported: Version = format!("{}.{}", number / 1000, number % 1000 / 10).parse().ok()?;
+    let reported = Version::of_cuda_number(number);
     let row = description.compatibility.branch.iter().rfind(|row| row.driver <= driver.value);
     let same = row.is_some_and(|row| row.toolkit == reported);
     Some(SelfCheck {

@@ -57,8 +57,7 @@ pub fn first_error<S: AsRef<str>>(lines: &[S]) -> Option<FirstError> {
 }
 
 /// Finds the first line in a known error format.
-#[must_use]
-pub fn first_recognised<S: AsRef<str>>(lines: &[S]) -> Option<FirstError> {
+fn first_recognised<S: AsRef<str>>(lines: &[S]) -> Option<FirstError> {
     let lines: Vec<&str> = lines.iter().map(AsRef::as_ref).collect();
     (0..lines.len()).find_map(|index| recognise(&lines, index))
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use gpubuild_core::version::Version;
 use gpubuild_host::{HostPath, Os, ReadFiles, WriteFiles};
 use gpubuild_plan::artifacts::manifest_path;
 use serde::{Deserialize, Serialize};
@@ -30,7 +31,7 @@ impl Answers {
     /// Returns the versions as text, by the key of the wheel table.
     #[must_use]
     pub fn versions(&self) -> BTreeMap<&'static str, String> {
-        let cudart = self.cudart.map(|number| format!("{}.{}", number / 1000, number % 1000 / 10));
+        let cudart = self.cudart.map(|number| Version::of_cuda_number(number).to_string());
         let cublas = self.cublas.map(|[major, minor, patch]| format!("{major}.{minor}.{patch}"));
         [("cudart", cudart), ("cublas", cublas)]
             .into_iter()

@@ -79,10 +79,7 @@ fn text_version(text: &str, source: &VersionSource) -> Option<Version> {
         source.text.iter().map(|pattern| extract(pattern, text)).collect::<Option<_>>()?;
     match source.scale {
         Scale::Plain => pieces.iter().map(Version::as_str).collect::<Vec<_>>().join(".").parse().ok(),
-        Scale::Thousands => {
-            let number = pieces.first()?.major();
-            format!("{}.{}", number / 1000, number % 1000 / 10).parse().ok()
-        }
+        Scale::Thousands => Some(Version::of_cuda_number(pieces.first()?.major())),
     }
 }
 

@@ -189,7 +189,7 @@ pub fn choose(
 fn cuda_version(answer: &str) -> Option<Version> {
     let document: serde_json::Value = serde_json::from_str(answer).ok()?;
     let number = document.get("driver_version")?.as_u64().filter(|number| *number >= 1000)?;
-    format!("{}.{}", number / 1000, number % 1000 / 10).parse().ok()
+    Some(Version::of_cuda_number(number))
 }
 
 /// GPUs of vendors that packages exist for, as the drivers report them. For AMD GPUs the facts from files are used, because the

@@ -30,14 +30,18 @@ impl AccessSigns {
     /// The name of the group with this id.
     #[must_use]
     pub fn name_of(&self, gid: u32) -> Option<&str> {
-        self.groups.iter().find(|group| group.gid == gid).map(|group| group.name.as_str())
+        self.group(gid).map(|group| group.name.as_str())
+    }
+
+    fn group(&self, gid: u32) -> Option<&GroupSign> {
+        self.groups.iter().find(|group| group.gid == gid)
     }
 
     /// Whether the group database lists the user in a group that this process does not have, so that logging in again is enough.
     #[must_use]
     pub fn is_joined_since(&self, gid: u32) -> bool {
         let Some(user) = &self.user else { return false };
-        let listed = self.groups.iter().any(|group| group.gid == gid && group.members.contains(user));
+        let listed = self.group(gid).is_some_and(|group| group.members.contains(user));
         listed && !self.process_groups.contains(&gid)
     }
 }

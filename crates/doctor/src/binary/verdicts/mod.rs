@@ -157,7 +157,7 @@ impl BinarySubject<'_> {
             .and_then(|answer| answer.driver_version)
             .filter(|number| (1000..100_000).contains(number));
         if let Some(number) = reported {
-            let release = format!("{}.{}", number / 1000, number % 1000 / 10).parse().ok()?;
+            let release = Version::of_cuda_number(number.into());
             let evidence = Evidence::new(EvidenceKind::Dlopen, "__probe cuda", format!("CUDA {release}"));
             return Some((release, evidence));
         }

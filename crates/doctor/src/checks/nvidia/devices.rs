@@ -43,7 +43,7 @@ fn permission_draft(view: &NvidiaView<'_>) -> Option<FindingDraft> {
     {
         return None;
     }
-    let system = &view.signs.system;
+    let access = &view.case.signs.access;
     let mut draft = view
         .draft(id!("nv.device-permission"))
         .value("node", node.path.as_str())
@@ -54,11 +54,10 @@ fn permission_draft(view: &NvidiaView<'_>) -> Option<FindingDraft> {
     }
     let Some(gid) = node.gid.filter(|gid| *gid != 0) else { return Some(draft.case("root")) };
     draft = draft.value("gid", gid.to_string());
-    let Some(group) = system.group(gid) else { return Some(draft.case("unnamed")) };
-    draft = draft.value("group", &group.name);
-    let listed = system.user.as_ref().is_some_and(|user| group.members.contains(user));
-    Some(if listed {
-        let line = format!("{} contains {}", group.name, system.user.clone().unwrap_or_default());
+    let Some(group) = access.name_of(gid) else { return Some(draft.case("unnamed")) };
+    draft = draft.value("group", group);
+    Some(if access.is_joined_since(gid) {
+        let line = format!("{group} contains {}", access.user.as_deref().unwrap_or_default());
         draft.evidence(Evidence::file("/etc/group", line)).case("relogin")
     } else {
         draft

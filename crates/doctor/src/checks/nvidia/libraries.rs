@@ -254,12 +254,11 @@ fn symbol_draft(view: &NvidiaView<'_>) -> Option<FindingDraft> {
     let variable = "CUDARC_CUDA_VERSION";
     let set = view.case.env.get(variable)?;
     let number: u64 = set.trim().parse().ok()?;
-    let wanted = format!("{}.{}", number / 1000, number % 1000 / 10);
+    let wanted = Version::of_cuda_number(number);
     let (cuda, evidence) = view.driver_cuda()?;
-    let newer = wanted.parse().is_ok_and(|wanted: gpubuild_core::version::Version| wanted > cuda);
-    newer.then(|| {
+    (wanted > cuda).then(|| {
         view.draft(id!("nv.symbol-too-new"))
-            .value("wanted", &wanted)
+            .value("wanted", wanted.as_str())
             .value("driver_cuda", cuda.release())
             .evidence(Evidence::new(EvidenceKind::Env, variable, set))
             .evidence(evidence)

@@ -125,7 +125,7 @@ impl<'a> NvidiaView<'a> {
             .or_else(|| self.cuda_error()?.driver_version)
             .filter(|number| (1000..100_000).contains(number));
         if let Some(number) = reported {
-            let version: Version = format!("{}.{}", number / 1000, number % 1000 / 10).parse().ok()?;
+            let version = Version::of_cuda_number(number);
             let evidence = Evidence::new(EvidenceKind::Dlopen, "cuDriverGetVersion", number.to_string());
             return Some((version, evidence));
         }

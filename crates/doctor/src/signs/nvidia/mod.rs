@@ -11,7 +11,7 @@ use gpubuild_host::Os;
 use super::SignContext;
 pub use kernel::{InstalledKernels, ModuleSigns};
 pub use libraries::{Collision, DriverLibrary, DriverOrigin, Libraries};
-pub use system::{Fabric, System, SystemGroup};
+pub use system::{Fabric, System};
 
 /// Observations about NVIDIA's driver.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -23,10 +23,6 @@ pub struct System {
     pub uvm: Option<Evidence>,
     /// First line of a Jetson's Linux for Tegra release file.
     pub tegra: Option<Evidence>,
-    /// The groups in `/etc/group`.
-    pub groups: Vec<SystemGroup>,
-    /// Name of the current user, from the environment.
-    pub user: Option<String>,
 }
 
 /// NVSwitches and their manager.
@@ -42,38 +38,16 @@ pub struct Fabric {
     pub running: Option<Evidence>,
 }
 
-/// A group.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SystemGroup {
-    /// Name of the group.
-    pub name: String,
-    /// Id of the group.
-    pub gid: u32,
-    /// Its members, without users whose primary group it is.
-    pub members: Vec<String>,
-}
-
-impl System {
-    /// The group with this id.
-    #[must_use]
-    pub fn group(&self, gid: u32) -> Option<&SystemGroup> {
-        self.groups.iter().find(|group| group.gid == gid)
-    }
-}
-
 pub(super) fn gather(context: &SignContext<'_>) -> System {
     let host = context.host;
     let has_gpu = context.facts.gpus.iter().any(|gpu| gpu.vendor == Vendor::Nvidia);
     let fabric = if has_gpu { fabric(host) } else { Fabric::default() };
-    let home = host.env().get("HOME").and_then(|home| home.rsplit('/').next()).map(str::to_owned);
     System {
         fabric,
         suspends: suspends(host),
         keeps_memory: parameter(host, "PreserveVideoMemoryAllocations").map(|value| value == "1"),
         uvm: first(host, &["/sys/module/nvidia_uvm"]),
         tegra: tegra(host),
-        groups: parse_groups(&host.read_text(&host.path("/etc/group")).unwrap_or_default()),
-        user: host.env().get("USER").map(str::to_owned).or(home),
     }
 }
 
@@ -153,21 +127,6 @@ fn tegra(host: &dyn ReadFiles) -> Option<Evidence> {
     Some(Evidence::file(place, line))
 }
 
-fn parse_groups(text: &str) -> Vec<SystemGroup> {
-    text.lines()
-        .filter_map(|line| {
-            let mut fields = line.split(':');
-            let (name, _, gid) = (fields.next()?, fields.next()?, fields.next()?);
-            let members = fields.next().unwrap_or_default().split(',').map(str::trim);
-            Some(SystemGroup {
-                name: name.to_owned(),
-                gid: gid.trim().parse().ok()?,
-                members: members.filter(|member| !member.is_empty()).map(str::to_owned).collect(),
-            })
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -198,14 +157,6 @@ mod tests {
         // A chipset of 2006 with its network device, and a display GPU.
         let old = device(device(linux(), "0000:00:0a.0", "0x068000"), "0000:01:00.0", "0x030000");
         assert_eq!(fabric(&old.build()).switches, []);
-    }
-
-    #[test]
-    fn group_database_is_parsed() {
-        let groups = parse_groups("root:x:0:\nvideo:x:44:user,other\nbroken\nrender:x:nine:\n");
-        assert_eq!(groups.len(), 2);
-        assert_eq!((groups[1].name.as_str(), groups[1].gid), ("video", 44));
-        assert_eq!(groups[1].members, ["user", "other"]);
     }
 
     #[test]
