@@ -280,7 +280,12 @@ fn level_zero_without_driver_is_diagnosed() {
         .oneapi("2025.1")
         .oneapi_sourced("2025.1");
     let findings = check("sycl.level-zero-missing-legacy", &old, &["sycl.level-zero-missing"]);
-    assert!(first(&findings).remedy.text.contains("legacy"));
+    // Ubuntu 24.04 has release 23.43, which supports it.
+    assert_eq!(first(&findings).remedy.commands, ["sudo apt install libze-intel-gpu1 intel-opencl-icd"]);
+    let newer = old.level_zero_driver().opaque("/usr/lib/x86_64-linux-gnu/libze_intel_gpu.so.1.6.33578");
+    let findings = check("sycl.level-zero-left-out", &newer, &["sycl.level-zero-missing"]);
+    let remedy = &first(&findings).remedy;
+    assert!(remedy.commands.iter().any(|one| one.contains("24.35.30872.36")), "{:?}", remedy.commands);
 }
 
 #[test]

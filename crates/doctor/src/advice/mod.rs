@@ -183,7 +183,9 @@ impl AdvicePlace<'_> {
     fn dnf5(&self) -> Option<()> {
         let distro = &self.facts.distro.as_ref()?.value;
         let version: Version = distro.version.parse().ok()?;
-        (distro.id == "fedora" && version.major() >= 41).then_some(())
+        // Universal Blue's images have ids of their own and Fedora's release.
+        let is_fedora = distro.id == "fedora" || self.facts.system.is_some_and(|system| system.id == "ublue");
+        (is_fedora && version.major() >= 41).then_some(())
     }
 
     /// The runfile from NVIDIA's archive.

@@ -27,6 +27,9 @@ fn kind(case: &DiagnosisCase<'_>) -> FindingKind {
 /// The Level Zero loader, its driver, or both are missing.
 pub(super) fn level_zero(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let id = id!("sycl.level-zero-missing");
+    if let Some(draft) = left_out(case, id) {
+        return vec![draft];
+    }
     let Some(known) = reason(case, Backend::Sycl, id) else { return without_driver(case, id) };
     let library = known.values.get("library").cloned().unwrap_or_default();
     let mut draft = FindingDraft::new(id)
@@ -41,6 +44,28 @@ pub(super) fn level_zero(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         draft = draft.value("card", &gpus[0].name).case("legacy");
     }
     vec![draft]
+}
+
+/// The driver is installed, and its release no longer supports the GPUs. 24.35 has build number 30872.
+/// Source: intel/compute-runtime, `LEGACY_PLATFORMS.md`.
+fn left_out(case: &DiagnosisCase<'_>, id: DiagnosticId) -> Option<FindingDraft> {
+    const LAST: u64 = 30872;
+    let (driver, build) = case.signs.graphics.sycl.driver.as_ref().filter(|(_, build)| *build > LAST)?;
+    let gpus = gpus(case, Backend::Sycl);
+    let first = gpus.first().filter(|_| gpus.iter().all(|gpu| is_legacy(gpu)))?;
+    let drivers = &case.inventory.runtimes.get(&Backend::Sycl)?.drivers;
+    if drivers.iter().any(|driver| driver.found && driver.library.contains("legacy")) {
+        return None;
+    }
+    let draft = FindingDraft::new(id)
+        .backend(Backend::Sycl)
+        .affects(Affects::Run)
+        .kind(level_zero_kind(case))
+        .case("left-out")
+        .value("card", &first.name)
+        .value("library", driver.as_str())
+        .evidence(Evidence::file(driver.as_str(), format!("build {build}")));
+    Some(first.evidence.iter().cloned().fold(draft, FindingDraft::evidence))
 }
 
 /// A caution if Level Zero was never installed and oneAPI's environment is not set: the environment comes first.
