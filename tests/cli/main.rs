@@ -15,6 +15,7 @@ mod doctor_log;
 mod doctor_output;
 mod end_to_end;
 #[cfg(target_os = "linux")]
+mod exporting;
 mod hostile;
 mod linkage;
 mod linking;
