@@ -26,6 +26,7 @@ mod plan;
 mod preflight;
 mod provision;
 mod resolve;
+mod resolve_python;
 mod running;
 mod secrets;
 mod setup;
