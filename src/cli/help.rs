@@ -20,7 +20,7 @@ use crate::new::Template;
 /// The commands by task, in the order of the help.
 pub(super) const GROUPS: [(&str, &[&str]); 4] = [
     ("Look", &["detect", "doctor", "setup", "explain", "report", "host"]),
-    ("Build", &["new", "plan", "build", "run", "test", "bench", "link", "audit", "clean"]),
+    ("Build", &["new", "plan", "build", "run", "test", "bench", "link", "export", "audit", "clean"]),
     ("Ship", &["ci", "pack", "resolve", "install"]),
     ("Maintain", &["toolkit", "venv", "cache", "completions", "man"]),
 ];
@@ -47,7 +47,7 @@ const HEADINGS: [(&str, &[&str], &[&str]); 13] = [
 ];
 
 /// An example for each command; a test parses all of them.
-pub(super) const EXAMPLES: [(&[&str], &str); 37] = [
+pub(super) const EXAMPLES: [(&[&str], &str); 38] = [
     (&["detect"], "gpubuild detect --backends cuda,vulkan"),
     (&["doctor"], "gpubuild doctor --backends cuda"),
     (&["setup"], "gpubuild setup --backends cuda --dry-run"),
@@ -61,6 +61,7 @@ pub(super) const EXAMPLES: [(&[&str], &str); 37] = [
     (&["test"], "gpubuild test --backends cpu,vulkan"),
     (&["bench"], "gpubuild bench --rounds 5 --svg bench.svg"),
     (&["link"], "gpubuild link --format pkg-config"),
+    (&["export"], "gpubuild export dist"),
     (&["audit"], "gpubuild audit --glibc 2.28 --cpu x86-64-v3"),
     (&["clean"], "gpubuild clean --project examples/infer"),
     (&["ci", "matrix"], "gpubuild ci matrix --format github"),

@@ -53,8 +53,7 @@ pub fn run(arguments: &LinkArguments, context: &CommandContext<'_>) -> Result<Ex
     let path = manifest_path(&project.build_root);
     let manifest = Manifest::read(context.host, &path).map_err(|error| unreadable(&error))?;
     if let Some(file) = changed_files(context.host, &manifest).first() {
-        let message = format!("`{file}` is missing or was changed after the build");
-        return Err(Failure::negative(id!("manifest.stale"), message).hint("run `gpubuild build` again"));
+        return Err(changed(file));
     }
     let (folders, why) = gpubuild_exec::environment::search_path(context.host, &project.build_root);
     if let Some(why) = why {
@@ -75,6 +74,13 @@ pub fn run(arguments: &LinkArguments, context: &CommandContext<'_>) -> Result<Ex
     Ok(Exit::Done)
 }
 
-fn unreadable(error: &ManifestError) -> Failure {
+/// The failure if a built file is missing or was changed.
+pub(super) fn changed(file: &str) -> Failure {
+    let message = format!("`{file}` is missing or was changed after the build");
+    Failure::negative(id!("manifest.stale"), message).hint("run `gpubuild build` again")
+}
+
+/// The failure if there is no manifest.
+pub(super) fn unreadable(error: &ManifestError) -> Failure {
     Failure::of(error, Exit::Usage).hint("run `gpubuild build`")
 }

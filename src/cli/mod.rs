@@ -14,6 +14,7 @@ pub mod detect;
 pub mod doctor;
 pub mod events;
 pub mod explain;
+pub mod export;
 pub mod failure;
 mod help;
 pub mod host;
@@ -91,6 +92,8 @@ enum GpubuildCommand {
     Audit(audit::AuditArguments),
     /// Print the flags that link the built libraries
     Link(link::LinkArguments),
+    /// Write the libraries, headers and a CMake package into a folder
+    Export(export::ExportArguments),
     /// Run the built program
     Run(run::RunArguments),
     /// Test the kernels of every backend against the reference
@@ -235,6 +238,9 @@ fn dispatch(command: GpubuildCommand, context: &CommandContext<'_>) -> (Result<E
         GpubuildCommand::Link(arguments) => {
             let output = OutputKind::document_if(arguments.is_json());
             (link::run(&arguments, context), output)
+        }
+        GpubuildCommand::Export(arguments) => {
+            (export::run(&arguments, context), OutputKind::document_if(arguments.json))
         }
         GpubuildCommand::Run(arguments) => (run::run(&arguments, context), OutputKind::Text),
         GpubuildCommand::Test(arguments) => {

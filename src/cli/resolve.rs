@@ -1,5 +1,7 @@
 //! `gpubuild resolve`: selects the variant of a release for this machine, and explains why the others do not match.
 
+mod install;
+
 use gpubuild_detect::matrix::Probes;
 use gpubuild_doctor::packages::choose;
 use gpubuild_release::properties::properties;
@@ -22,6 +24,14 @@ pub struct ResolveArguments {
     /// With `--python`: also print the wheel variant properties (PEP 817, 825) that fit this machine
     #[arg(long, requires = "python")]
     properties: bool,
+    /// With `--python`: install the packages into a virtual environment; all that fit, or `torch`, `cupy`, `onnxruntime`
+    #[arg(long, requires = "python", value_enum, value_name = "LIST", value_delimiter = ',', num_args = 0..,
+          require_equals = true, conflicts_with = "host")]
+    install: Option<Vec<install::PythonProduct>>,
+    /// With `--install`: folder of the environment [default: `venv` of `[python]` in gpubuild.toml, else the active
+    /// one, else .venv]
+    #[arg(long, requires = "install", value_name = "DIR")]
+    venv: Option<String>,
     #[command(flatten)]
     release: ReleaseArguments,
     /// Print one JSON document
@@ -51,7 +61,7 @@ pub fn run(arguments: &ResolveArguments, context: &CommandContext<'_>) -> Result
     Ok(Exit::Done)
 }
 
-/// Selects Python packages for this machine. Does not query drivers.
+/// Selects Python packages for this machine. Does not query drivers. With `--install`, installs them.
 fn python(arguments: &ResolveArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let recorded = arguments.release.host.recorded(context)?;
     let host = examined_host(recorded.as_ref(), context);
@@ -62,8 +72,14 @@ fn python(arguments: &ResolveArguments, context: &CommandContext<'_>) -> Result<
         let machine = ReleaseMachine::of(&state.facts, &state.matrix, &state.catalogue);
         document.variant_properties = properties(&machine, &state.catalogue);
     }
+    if let Some(products) = &arguments.install {
+        let target = (products.as_slice(), arguments.venv.as_deref());
+        document.installed = Some(install::run(context, &state, &document.gpus, target)?);
+    }
     if arguments.json {
         context.printer.json(&document)?;
+    } else if let Some(installed) = &document.installed {
+        context.printer.print(&installed.text())?;
     } else {
         let paint = |tone, text: &str| context.printer.paint(role(tone), text);
         context.printer.print(&packages::text(&document, &paint))?;

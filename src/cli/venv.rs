@@ -151,7 +151,7 @@ fn folder(
 }
 
 /// The folder of a project's environment.
-fn project_folder(project: &Project) -> HostPath {
+pub(super) fn project_folder(project: &Project) -> HostPath {
     let named = project.file.python.as_ref().map(|python| python.venv.as_str());
     project.root.join(named.unwrap_or(".venv")).normalized()
 }
@@ -222,7 +222,11 @@ fn read_table(path: &HostPath, context: &CommandContext<'_>) -> Result<WheelTabl
 }
 
 /// Converts a problem into a failure with the text of the finding catalogue.
-fn failure(context: &CommandContext<'_>, machine: &MachineState, problem: &VenvProblem) -> Failure {
+pub(super) fn failure(
+    context: &CommandContext<'_>,
+    machine: &MachineState,
+    problem: &VenvProblem,
+) -> Failure {
     let finding = render(context, machine, &problem.draft, Severity::Error);
     let mut failure = match problem.ending {
         VenvEnding::Refused => Failure::usage(finding.id, finding.summary.clone()),

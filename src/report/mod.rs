@@ -20,6 +20,7 @@ pub mod doctor_text;
 mod doctor_words;
 pub mod explain;
 pub mod explain_text;
+pub mod export;
 #[cfg(test)]
 mod hostile;
 pub mod install;

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use gpubuild_core::clean;
 use gpubuild_doctor::packages::{Advice, PackageChoice};
+use gpubuild_toolchain::venv::packages::InstalledPackage;
 use serde::Serialize;
 
 use super::Schema;
@@ -23,6 +24,56 @@ pub struct PackagesReport {
     /// Properties of wheel variants that fit the machine (`--properties`).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub variant_properties: Vec<String>,
+    /// What was installed (`resolve --python --install`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub installed: Option<InstalledPart>,
+}
+
+/// An environment and the packages that were installed into it.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct InstalledPart {
+    /// Folder of the environment.
+    environment: String,
+    /// The packages.
+    packages: Vec<InstalledEntry>,
+}
+
+/// A package after the installation.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct InstalledEntry {
+    /// Its name.
+    package: String,
+    /// Its version.
+    version: String,
+    /// `present`, `installed` or `replaced`.
+    state: &'static str,
+}
+
+impl InstalledPart {
+    /// The result of an installation.
+    #[must_use]
+    pub fn new(environment: &str, packages: &[InstalledPackage]) -> Self {
+        let entry = |package: &InstalledPackage| InstalledEntry {
+            package: package.name.clone(),
+            version: package.version.clone(),
+            state: match &package.before {
+                None => "installed",
+                Some(before) if *before == package.version => "present",
+                Some(_) => "replaced",
+            },
+        };
+        Self { environment: environment.to_owned(), packages: packages.iter().map(entry).collect() }
+    }
+
+    /// The folder, then one line per package.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let line =
+            |entry: &InstalledEntry| format!("\n  {} {} {}", entry.package, entry.version, entry.state);
+        self.environment.clone() + &self.packages.iter().map(line).collect::<String>()
+    }
 }
 
 impl PackagesReport {
@@ -30,7 +81,7 @@ impl PackagesReport {
     #[must_use]
     pub fn new(gpus: Vec<PackageChoice>) -> Self {
         let schema = Schema { name: "packages", version: 1 };
-        Self { schema, gpus, variant_properties: Vec::new() }
+        Self { schema, gpus, variant_properties: Vec::new(), installed: None }
     }
 }
 

@@ -22,6 +22,7 @@ use super::ci::{CiReport, PreflightDocument};
 use super::detect::DetectReport;
 use super::doctor::DoctorReport;
 use super::explain::{BackendDocument, ErrorDocument, FindingDocument};
+use super::export::ExportReport;
 use super::hostile::{self, HostileValues};
 use super::install::{InstallReport, InstalledListReport};
 use super::link::LinkDocument;
@@ -143,6 +144,7 @@ fn schemas() -> BTreeMap<&'static str, Value> {
         ("explain-backend", document::<BackendDocument>(&["explain"])),
         ("explain-error", document::<ErrorDocument>(&["explain"])),
         ("explain-finding", document::<FindingDocument>(&["explain"])),
+        ("export", document::<ExportReport<'_>>(&["export"])),
         ("gpubuild-toml", project_file()),
         ("install", document::<InstallReport<'_>>(&["install"])),
         ("installed", document::<InstalledListReport>(&["installed"])),

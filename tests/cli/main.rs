@@ -16,6 +16,7 @@ mod doctor_log;
 mod doctor_output;
 mod end_to_end;
 #[cfg(target_os = "linux")]
+mod exporting;
 mod hostile;
 mod linkage;
 mod linking;
@@ -26,6 +27,7 @@ mod plan;
 mod preflight;
 mod provision;
 mod resolve;
+mod resolve_python;
 mod running;
 mod secrets;
 mod setup;

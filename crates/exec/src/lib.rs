@@ -7,6 +7,7 @@ pub mod diagnose;
 pub mod environment;
 pub mod event;
 pub mod exec;
+pub mod export;
 pub mod log;
 pub mod patch;
 pub mod python;

@@ -28,7 +28,7 @@ pub fn needed(host: &dyn ReadFiles, manifest: &Manifest) -> Vec<PlacedLibrary> {
     let mut placed = Vec::new();
     for tree in &manifest.trees {
         for file in &tree.files {
-            let Some(name) = name_of(host, file) else { continue };
+            let Some(name) = loaded_name(host, file) else { continue };
             let name = tree.folder.as_ref().map_or(name.clone(), |folder| format!("{folder}/{name}"));
             placed.push(PlacedLibrary { from: file.path.clone(), name });
         }
@@ -37,7 +37,8 @@ pub fn needed(host: &dyn ReadFiles, manifest: &Manifest) -> Vec<PlacedLibrary> {
 }
 
 /// The name under which a file is loaded at run time; `None` if it is used only for linking.
-fn name_of(host: &dyn ReadFiles, file: &Artifact) -> Option<String> {
+#[must_use]
+pub fn loaded_name(host: &dyn ReadFiles, file: &Artifact) -> Option<String> {
     let own = file.path.rsplit(['/', '\\']).next()?.to_owned();
     match file.kind.as_str() {
         "module" => Some(own),

@@ -11,6 +11,7 @@ pub mod copy;
 pub mod environment;
 pub mod installed;
 pub mod needs;
+pub mod packages;
 pub mod problem;
 pub mod provide;
 pub mod shell;
