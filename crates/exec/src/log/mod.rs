@@ -44,6 +44,8 @@ const BROKEN: usize = 60;
 /// Text of lines that are messages of their own and do not continue a broken line.
 const MESSAGES: [&str; 8] =
     ["error:", "error :", "fatal ", "error C", "error LNK", "warning", "note:", "make"];
+/// Number of lines between a doubtful failure and a certain one from which on they are probably unrelated.
+const FAR: usize = 20;
 /// The findings about the end of a resource. They precede all other failures of a log.
 const RESOURCES: [&str; 2] = ["build.out-of-memory", "disk.full"];
 /// Maximum length of a line that is kept as evidence, in characters.
@@ -180,7 +182,14 @@ impl Signatures {
     /// its consequences in any order.
     fn rank(&self, mut found: Vec<Found>) -> Vec<LogCause> {
         let is_resource = |one: &Found| RESOURCES.contains(&one.cause.id.as_str());
-        found.sort_by_key(|one| (!is_resource(one), one.cause.line, one.signature));
+        let is_doubtful = |one: &Found| self.list[one.signature].signature.doubtful;
+        // A doubtful match far before a certain one is probably the output of an attempt with a fallback.
+        let certain = found.iter().filter(|one| !is_doubtful(one)).map(|one| one.cause.line).min();
+        let place = |one: &Found| match certain {
+            Some(certain) if is_doubtful(one) && one.cause.line + FAR < certain => (certain, true),
+            _ => (one.cause.line, false),
+        };
+        found.sort_by_key(|one| (!is_resource(one), place(one), one.signature));
         let is_weak = |one: &Found| self.list[one.signature].signature.weak;
         if found.iter().any(|one| !is_weak(one)) {
             found.retain(|one| !is_weak(one));
@@ -241,9 +250,17 @@ impl Search {
         range: std::ops::Range<usize>,
         number: usize,
     ) -> bool {
+        if hits.is_empty() {
+            return false;
+        }
         let mut is_refused = false;
+        // CMake prints what it found, and what it does without, as status lines.
+        let is_status = clean::without_stamps(&log[range.clone()]).trim_ascii_start().starts_with(b"-- ");
         for &at in hits {
             let one = &all.list[at];
+            if is_status && !one.signature.doubtful {
+                continue;
+            }
             if let Some(after) = &one.signature.after
                 && !self.follows(at, after, log, range.start)
             {
@@ -481,7 +498,10 @@ impl IgnoredOutput {
 
 /// Whether a tool reports that a complete command failed.
 fn has_failed(log: &[u8]) -> bool {
-    const WORDS: [&str; 21] = [
+    const WORDS: [&str; 24] = [
+        "terminate called after",
+        "(core dumped)",
+        "RuntimeError: ",
         "Traceback (most recent call last)",
         "panicked at ",
         "returned non-zero exit status",

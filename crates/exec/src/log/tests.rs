@@ -122,6 +122,12 @@ fn successful_logs_have_no_causes() {
         "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest NVIDIA driver is installed and running.\n-- The CUDA compiler identification is NVIDIA 12.8.61\n-- Detecting CUDA compiler ABI info\n-- Detecting CUDA compiler ABI info - done\n-- Configuring done\n-- Generating done\n[1/2] Building CUDA object a.cu.o\n[2/2] Linking\n",
         // CMake checks that may fail.
         "-- Performing Test HAVE_AVX512 - Failed\n-- Looking for pthread_create in pthreads - not found\n-- GL_NV_cooperative_matrix2 not supported by glslc\n-- Configuring done\n",
+        "-- app: `glslc` does not compile cooperative matrices, skipping them: matrices.glsl:21: error: '#extension' : extension not supported: GL_KHR_cooperative_matrix\n-- Configuring done\n",
+        // Lines of a runtime that chooses among its providers.
+        "2024-01-01 10:00:00: I tensorflow/core/platform/cpu_feature_guard.cc:182] This TensorFlow binary is optimized\nstep 1 loss 0.5\nstep 2 loss 0.4\nstep 3 loss 0.3\nstep 4 loss 0.2\nstep 5 loss 0.2\nstep 6 loss 0.1\nstep 7 loss 0.1\n",
+        "Collecting torch\n  Downloading torch-2.5.1-cp311-cp311-manylinux1_x86_64.whl (906.4 MB)\nInstalling collected packages: nvidia-cudnn-cu12, torch\nSuccessfully installed nvidia-cudnn-cu12-9.1.0.70 torch-2.5.1\n",
+        "checking for cuda.h... no\nchecking for libnuma... no\nchecking whether gcc accepts -Werror... yes\nconfigure: creating ./config.status\n",
+        "Dependency libdrm found: NO (tried pkgconfig and cmake)\nRun-time dependency vulkan found: YES 1.3.275\nProgram glslangValidator found: NO\nBuild targets in project: 12\n",
         "",
         "\n\n",
     ] {
@@ -206,13 +212,23 @@ fn captured_values_fill_the_templates_of_signatures() {
     for signature in Signatures::embedded().iter() {
         let alone = Signatures::new(only(signature));
         let cause = &alone.read(signature.sample.as_bytes()).causes[0];
-        let has_component = cause.values.contains_key("component");
-        let filled = |own: &Option<String>, of_component: &Option<String>| {
-            own.is_some() || (has_component && of_component.is_some())
+        let row = signature.names.zip(cause.values.get("name")).and_then(|(kind, name)| {
+            alone
+                .names
+                .find(kind, &format!("{}{name}", signature.prefix))
+                .map(|row| (kind, &alone.names.rows[row]))
+        });
+        let id = row.and_then(|(kind, row)| row.id(kind));
+        let is_own = id.is_none_or(|id| id == signature.id);
+        let has_component = row.is_some_and(|(_, row)| row.component.is_some());
+        let filled = |of_row: Option<bool>, own: &Option<String>, of_component: &Option<String>| {
+            of_row == Some(true) || (is_own && (own.is_some() || (has_component && of_component.is_some())))
         };
-        let summary = filled(&signature.summary, &signature.component_summary);
+        let of_row = row.map(|(_, row)| row.summary.is_some());
+        let summary = filled(of_row, &signature.summary, &signature.component_summary);
         assert_eq!(cause.summary.is_some(), summary, "{}", signature.pattern);
-        let fix = filled(&signature.fix, &signature.component_fix);
+        let of_row = row.map(|(_, row)| row.fix.is_some());
+        let fix = filled(of_row, &signature.fix, &signature.component_fix);
         assert_eq!(cause.fix.is_some(), fix, "{}", signature.pattern);
     }
 }
@@ -480,4 +496,51 @@ fn commands_of_signatures_do_not_quote_placeholders() {
             }
         }
     }
+}
+
+/// Short forms of the most frequent messages of each tool, one per line after the id of their finding.
+#[test]
+fn messages_of_the_field_are_recognised() {
+    let mut wrong = Vec::new();
+    for line in include_str!("field.txt").lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
+        let (id, message) = line.split_once('\t').unwrap_or_else(|| panic!("no tab in `{line}`"));
+        let found = ids(&format!("{message}\n"));
+        if found.first().is_none_or(|first| first.as_str() != id) {
+            wrong.push(format!("{id}: {found:?} for {message}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Each name of the table is found in a message of its kind, and gives the finding of its row.
+#[test]
+fn every_name_is_found() {
+    let all = Signatures::embedded();
+    let mut wrong = Vec::new();
+    for row in &all.names.rows {
+        for (kind, name) in row.names() {
+            let name = name.replace('*', if kind == NameKind::Header { "x.h" } else { "x" });
+            let (log, own) = match kind {
+                NameKind::Header => (
+                    format!("a.cpp:1:10: fatal error: {name}: No such file or directory\n"),
+                    "build.header-missing",
+                ),
+                NameKind::Library => (format!("/usr/bin/ld: cannot find -l{name}\n"), "link.library-missing"),
+                NameKind::Package => (
+                    format!(
+                        "CMake Error: Could not find a package configuration file provided by \"{name}\"\n"
+                    ),
+                    "cmake.package-missing",
+                ),
+                NameKind::Tool => (format!("sh: 1: {name}: not found\n"), "build.tool-missing"),
+                NameKind::Code | NameKind::Loaded => continue,
+            };
+            let wanted = row.id(kind).map_or(own, |id| id.as_str());
+            let found = ids(&log);
+            if found.first().is_none_or(|first| first.as_str() != wanted) {
+                wrong.push(format!("{kind:?} {name}: {found:?}, not {wanted}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
