@@ -16,6 +16,7 @@ mod graphics;
 mod machine;
 mod nvidia;
 mod rocm;
+mod states;
 mod unseen;
 
 use std::path::PathBuf;
