@@ -90,8 +90,8 @@ fn shown<'a>(subject: &DetectSubject<'a>) -> impl Iterator<Item = &'a Verdict> {
 /// Whether a backend gets a section in addition to its row of the table.
 fn matters(verdict: &Verdict) -> bool {
     verdict.hardware == Presence::Present
-        || verdict.build == Readiness::Ready
-        || verdict.run == Readiness::Ready
+        || verdict.build.is_possible()
+        || verdict.run.is_possible()
 }
 
 struct DetectPage<'a> {
@@ -306,6 +306,7 @@ pub(super) fn presence(state: Presence) -> (Tone, &'static str, &'static str) {
 pub(super) fn readiness(state: Readiness) -> (Tone, &'static str, &'static str) {
     match state {
         Readiness::Ready => (Tone::Good, "✓", "ready"),
+        Readiness::Limited => (Tone::Caution, "!", "limited"),
         Readiness::Blocked => (Tone::Bad, "✗", "blocked"),
         Readiness::Unknown => (Tone::Caution, "?", "unknown"),
     }

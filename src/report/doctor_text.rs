@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use gpubuild_core::clean;
 use gpubuild_detect::finding::{Finding, Severity};
-use gpubuild_detect::matrix::{Presence, Readiness};
+use gpubuild_detect::matrix::Presence;
 use unicode_width::UnicodeWidthStr;
 
 use super::binary_text;
@@ -93,7 +93,7 @@ impl DoctorPage<'_> {
             || finding.backend.is_some_and(|backend| {
                 let here = |entry: &&BackendEntry| entry.id == backend;
                 document.backends.iter().find(here).is_some_and(|entry| {
-                    entry.hardware.state == Presence::Present || entry.build.state == Readiness::Ready
+                    entry.hardware.state == Presence::Present || entry.build.state.is_possible()
                 })
             })
     }

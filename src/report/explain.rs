@@ -252,7 +252,7 @@ fn state(
     reasons: &[gpubuild_detect::matrix::Reason],
 ) -> ExplainedRequirement {
     let met = match state {
-        Readiness::Ready => Some(true),
+        Readiness::Ready | Readiness::Limited => Some(true),
         Readiness::Blocked => Some(false),
         Readiness::Unknown => None,
     };

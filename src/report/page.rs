@@ -178,6 +178,7 @@ fn built_with(entry: &BackendEntry) -> Option<String> {
 fn ready(state: Readiness, reasons: &[String], with: Option<String>) -> String {
     let (class, words) = match state {
         Readiness::Ready => ("good", "\u{2713} ready"),
+        Readiness::Limited => ("warn", "! limited"),
         Readiness::Blocked => ("bad", "\u{2717} blocked"),
         Readiness::Unknown => ("warn", "? unknown"),
     };

@@ -35,7 +35,7 @@ const REQUESTS: [Option<&str>; 10] = [
 ];
 
 /// All recordings below a folder.
-fn recordings(folder: &Path, found: &mut Vec<PathBuf>) {
+pub(crate) fn recordings(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {

@@ -18,6 +18,7 @@ mod nvidia;
 mod remedies;
 mod rocm;
 mod systems;
+mod states;
 mod unseen;
 mod variables;
 

@@ -19,9 +19,13 @@ impl FoldedFinding {
     }
 }
 
-/// Root causes, errors first, each with its consequences.
-pub(super) fn fold(mut folded: Vec<FoldedFinding>) -> Vec<Finding> {
+/// Sorts findings: errors first, and causes before symptoms.
+pub(super) fn sort(folded: &mut [FoldedFinding]) {
     folded.sort_by(|left, right| key(left).cmp(&key(right)));
+}
+
+/// Root causes of sorted findings, each with its consequences.
+pub(super) fn fold(folded: Vec<FoldedFinding>) -> Vec<Finding> {
     let causes: Vec<Option<usize>> = (0..folded.len()).map(|index| cause_of(&folded, index)).collect();
     let mut consequences: Vec<Vec<Consequence>> = folded.iter().map(|_| Vec::new()).collect();
     for (index, one) in folded.iter().enumerate() {

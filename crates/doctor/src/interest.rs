@@ -34,7 +34,7 @@ fn kind(findings: &Findings, draft: &FindingDraft) -> FindingKind {
     draft.kind.unwrap_or_else(|| findings.get(&draft.id).map_or(FindingKind::Fault, |entry| entry.kind))
 }
 
-fn backends(findings: &Findings, draft: &FindingDraft) -> Vec<Backend> {
+pub(super) fn backends(findings: &Findings, draft: &FindingDraft) -> Vec<Backend> {
     if draft.backends.is_empty() {
         findings.get(&draft.id).and_then(|entry| entry.backend).into_iter().collect()
     } else {

@@ -17,6 +17,7 @@ pub mod self_check;
 pub mod setup;
 pub mod signs;
 pub mod snapshot;
+mod states;
 pub mod validate;
 
 use gpubuild_core::backend::Backend;
@@ -87,12 +88,31 @@ pub fn observe(
     MachineSigns::gather(host, facts, inventory, catalogue)
 }
 
+/// The findings about a machine, and the states of its backends that follow from them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assessment {
+    /// The selected findings, root causes first.
+    pub findings: Vec<Finding>,
+    /// The verdicts of the case. A backend about which any check reports an error is limited or blocked.
+    pub matrix: Matrix,
+}
+
+/// Runs all checks. The filter selects findings; it does not change the states.
+#[must_use]
+pub fn assess(case: &DiagnosisCase<'_>, findings: &Findings, filter: &Filter) -> Assessment {
+    let drafts = drafts(case);
+    let mut list = rendered(case, findings, &drafts);
+    fold::sort(&mut list);
+    let matrix = states::limit(case.matrix, findings, &drafts, &list);
+    let mut list = fold::fold(list);
+    list.retain(|finding| filter.takes(&finding.id));
+    Assessment { findings: list, matrix }
+}
+
 /// All findings, root causes first.
 #[must_use]
 pub fn diagnose(case: &DiagnosisCase<'_>, findings: &Findings, filter: &Filter) -> Vec<Finding> {
-    let mut list = settle(case, findings, &drafts(case));
-    list.retain(|finding| filter.takes(&finding.id));
-    list
+    assess(case, findings, filter).findings
 }
 
 /// Drafts from the verdicts and all checks.
@@ -111,9 +131,20 @@ fn drafts(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
 
 /// Renders drafts, assigns severities, and lists consequences under their cause.
 fn settle(case: &DiagnosisCase<'_>, findings: &Findings, drafts: &[FindingDraft]) -> Vec<Finding> {
+    let mut list = rendered(case, findings, drafts);
+    fold::sort(&mut list);
+    fold::fold(list)
+}
+
+/// The rendered drafts with their severities.
+fn rendered(
+    case: &DiagnosisCase<'_>,
+    findings: &Findings,
+    drafts: &[FindingDraft],
+) -> Vec<fold::FoldedFinding> {
     let renderer = FindingRenderer::new(case.facts, case.catalogue, findings, case.signs.is_root);
     let severities = interest::severities(case, findings, drafts);
-    let folded: Vec<fold::FoldedFinding> = drafts
+    drafts
         .iter()
         .zip(severities)
         .map(|(draft, severity)| {
@@ -124,8 +155,7 @@ fn settle(case: &DiagnosisCase<'_>, findings: &Findings, drafts: &[FindingDraft]
             fit_to_packages(&mut finding.remedy, &case.signs.packages);
             fold::FoldedFinding { rank, entry, finding }
         })
-        .collect();
-    fold::fold(folded)
+        .collect()
 }
 
 /// Leaves out the packages that are installed, and those that this release of the distribution does not have.

@@ -109,6 +109,7 @@ fn toolkits(inventory: &Inventory, values: &mut SnapshotValues) {
 fn verdicts(matrix: &Matrix, values: &mut SnapshotValues) {
     let readiness = |state: Readiness| match state {
         Readiness::Ready => "ready",
+        Readiness::Limited => "limited",
         Readiness::Blocked => "blocked",
         Readiness::Unknown => "unknown",
     };

@@ -9,7 +9,7 @@ use gpubuild_detect::toolkit::{self, Catalogue};
 use gpubuild_doctor as doctor;
 use gpubuild_doctor::snapshot::{self, DoctorSnapshot};
 use gpubuild_doctor::validate::TrialOutcome;
-use gpubuild_doctor::{DiagnosisCase, Filter};
+use gpubuild_doctor::{Assessment, DiagnosisCase, Filter};
 use gpubuild_host::{Clock, Host, HostInfo, InspectHost};
 use gpubuild_plan::plan::request::BackendSelection;
 use gpubuild_plan::project::Project;
@@ -179,11 +179,10 @@ pub(in crate::cli) fn diagnose(
         project: request.project.as_ref().map(|project| &project.file),
         ..inspected.case(host, requested)
     };
-    let found = doctor::diagnose(&case, &findings, filter);
+    let Assessment { findings: found, matrix } = doctor::assess(&case, &findings, filter);
     let arch_plan = doctor::arch_plan::of_case(&case);
     let shown = requested.unwrap_or(&Backend::ALL);
-    let mut document =
-        DoctorReport::of_machine(&inspected.machine.facts, &inspected.machine.matrix, shown, found);
+    let mut document = DoctorReport::of_machine(&inspected.machine.facts, &matrix, shown, found);
     document.arch_plan = arch_plan;
     document.checked = findings
         .iter()

@@ -54,6 +54,10 @@ impl Machine {
         }
     }
 
+    pub fn os(&self) -> Os {
+        self.platform.os
+    }
+
     pub fn arch(&self) -> Arch {
         self.platform.arch
     }

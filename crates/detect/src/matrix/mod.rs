@@ -42,10 +42,20 @@ pub enum Presence {
 pub enum Readiness {
     /// It can.
     Ready,
+    /// gpubuild can, but other build systems, programs or devices cannot, for the reasons given. Only the doctor's checks find this.
+    Limited,
     /// It cannot, for the reasons given.
     Blocked,
     /// It cannot be determined on this machine.
     Unknown,
+}
+
+impl Readiness {
+    /// Whether gpubuild can build for the backend, or run it.
+    #[must_use]
+    pub fn is_possible(self) -> bool {
+        matches!(self, Self::Ready | Self::Limited)
+    }
 }
 
 /// A reason for a verdict.

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::RecordingError;
+use super::read::read;
 use crate::{CommandOutput, Identity, Owner, Platform, ProbeAnswer, RegistryValue};
 
 /// Everything that is recorded of a machine. Anything else does not exist on the recorded host.
@@ -113,6 +115,14 @@ pub struct RecordedKey {
 }
 
 impl HostRecording {
+    /// Parses a recording without checking its entries against each other. `file` is its name in messages.
+    ///
+    /// # Errors
+    /// The first invalid entry, with line and column.
+    pub fn parse(file: &str, text: &str) -> Result<Self, RecordingError> {
+        Ok(read(file, text)?.recording)
+    }
+
     /// An empty recording.
     #[must_use]
     pub fn new(platform: Platform) -> Self {
