@@ -52,11 +52,15 @@ impl<'a> Events<'a> {
     pub(super) fn new(printer: &'a Printer, format: MessageFormat) -> Self {
         let shows_bars = format == MessageFormat::Human && printer.shows_progress();
         let templates = if printer.colors_stderr() {
-            ["{prefix:>16.cyan} {spinner} {wide_msg}", "{prefix:>16.cyan} [{bar:24.green}] {pos}/{len} {wide_msg}"]
+            [
+                "{prefix:>16.cyan} {spinner} {wide_msg}",
+                "{prefix:>16.cyan} [{bar:24.green}] {pos}/{len} {wide_msg}",
+            ]
         } else {
             ["{prefix:>16} {spinner} {wide_msg}", "{prefix:>16} [{bar:24}] {pos}/{len} {wide_msg}"]
         };
-        let bars = shows_bars.then(|| Bars { all: MultiProgress::new(), by_tree: Mutex::default(), templates });
+        let bars =
+            shows_bars.then(|| Bars { all: MultiProgress::new(), by_tree: Mutex::default(), templates });
         Self { printer, format, explain: ExplainMode::No, bars }
     }
 
