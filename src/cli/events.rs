@@ -44,20 +44,23 @@ pub(super) struct Events<'a> {
 struct Bars {
     all: MultiProgress,
     by_tree: Mutex<BTreeMap<String, ProgressBar>>,
-    /// Template of a bar.
-    template: &'static str,
+    /// Templates of a bar: before the number of steps is known, and after.
+    templates: [&'static str; 2],
 }
 
 impl<'a> Events<'a> {
     pub(super) fn new(printer: &'a Printer, format: MessageFormat) -> Self {
         let shows_bars = format == MessageFormat::Human && printer.shows_progress();
-        let template = if printer.colors_stderr() {
-            "{prefix:>16.cyan} [{bar:24.green}] {pos}/{len} {wide_msg}"
+        let templates = if printer.colors_stderr() {
+            [
+                "{prefix:>16.cyan} {spinner} {wide_msg}",
+                "{prefix:>16.cyan} [{bar:24.green}] {pos}/{len} {wide_msg}",
+            ]
         } else {
-            "{prefix:>16} [{bar:24}] {pos}/{len} {wide_msg}"
+            ["{prefix:>16} {spinner} {wide_msg}", "{prefix:>16} [{bar:24}] {pos}/{len} {wide_msg}"]
         };
         let bars =
-            shows_bars.then(|| Bars { all: MultiProgress::new(), by_tree: Mutex::default(), template });
+            shows_bars.then(|| Bars { all: MultiProgress::new(), by_tree: Mutex::default(), templates });
         Self { printer, format, explain: ExplainMode::No, bars }
     }
 
@@ -227,6 +230,9 @@ impl<'a> Events<'a> {
         match &self.bars {
             Some(bars) => {
                 let bar = bars.bar(tree);
+                if bar.length().is_none() {
+                    bar.set_style(bars.style(Bars::KNOWN));
+                }
                 bar.set_length(total.into());
                 bar.set_position(done.into());
                 bar.set_message(what.to_owned());
@@ -309,6 +315,14 @@ impl Drop for Events<'_> {
 }
 
 impl Bars {
+    const UNKNOWN: usize = 0;
+    const KNOWN: usize = 1;
+
+    fn style(&self, template: usize) -> ProgressStyle {
+        let style = ProgressStyle::with_template(self.templates[template]);
+        style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> ")
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, ProgressBar>> {
         self.by_tree.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -316,9 +330,8 @@ impl Bars {
     fn bar(&self, tree: &str) -> ProgressBar {
         let mut bars = self.lock();
         let make = || {
-            let bar = self.all.add(ProgressBar::new(0));
-            let style = ProgressStyle::with_template(self.template);
-            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
+            let bar = self.all.add(ProgressBar::no_length());
+            bar.set_style(self.style(Bars::UNKNOWN));
             bar.set_prefix(tree.to_owned());
             bar
         };

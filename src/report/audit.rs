@@ -72,7 +72,7 @@ pub(super) fn lines(file: &AuditedFile) -> Vec<String> {
         } else {
             format!(" ({})", isa.promised_by.join(", "))
         };
-        page.push(format!("  promised  {}{by}", isa.promised));
+        page.push(format!("  required  {}{by}", isa.promised));
         let sets = [("above it", &isa.above), ("chosen", &isa.dispatched)];
         let sets = sets.iter().filter(|(_, sets)| !sets.is_empty());
         page.extend(sets.map(|(name, sets)| format!("  {name:<9} {}", sets.join(" "))));
@@ -114,7 +114,7 @@ mod tests {
             lines(&file),
             [
                 "/b/libgk.so: shared for x86_64, 2.0 KiB",
-                "  promised  x86-64",
+                "  required  x86-64",
                 "  chosen    avx2",
                 "  at least  GLIBC_2.34"
             ]

@@ -1,5 +1,5 @@
 //! Renders the document of the doctor as JUnit XML: one test case per check, including checks without findings. An error is a failed case,
-//! a note a skipped one, and a warning a passed one with output. There are no times, so the same machine gives the same bytes.
+//! a note a skipped one, and a warning a passed one with output. Times are omitted, so the same machine gives the same bytes.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -19,7 +19,7 @@ const WIDTH: usize = 100;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PackagesReport {
     schema: Schema,
-    /// The packages for each GPU, or for the processor if there is no GPU.
+    /// The packages for each GPU, or for the CPU of a machine without a GPU.
     pub gpus: Vec<PackageChoice>,
     /// Properties of wheel variants that fit the machine (`--properties`).
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -45,7 +45,7 @@ pub struct BackendTests {
     /// The toolkit that compiled the kernels: `CUDA Toolkit 13.0`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub toolkit: Option<String>,
-    /// Why there are no results.
+    /// The reason if no tests were run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Number of cases within their error bounds.
@@ -65,7 +65,7 @@ pub struct BackendTests {
 pub enum TestState {
     /// The tests ran.
     Tested,
-    /// There is no device to test on.
+    /// No device was found.
     NoDevice,
     /// The test program crashed, timed out or printed no report.
     Broken,

@@ -616,12 +616,12 @@ fn renamed_architecture_is_diagnosed() {
     let named = builder("12.9.1").env("CUDAARCHS", "90;110");
     let findings = check("cuda.arch.too-new-for-toolkit-renamed", &named, &["cuda.arch.too-new-for-toolkit"]);
     let text = lines(&findings);
-    assert!(text.contains("asks for sm_110, and CUDA 12.9 knows that chip as sm_101"), "{text}");
-    assert!(findings[0].remedy.text.starts_with("write 101 there"), "{text}");
+    assert!(text.contains("requests sm_110, but CUDA 12.9 calls that chip sm_101"), "{text}");
+    assert!(findings[0].remedy.text.starts_with("write 101 instead"), "{text}");
     assert!(commands(&findings).is_empty(), "{text}");
     // An architecture that is too new under any name is reported first.
     let both = diagnose(&builder("12.9.1").env("CUDAARCHS", "110;130"), None);
-    assert!(lines(&both).contains("asks for sm_130"), "{}", lines(&both));
+    assert!(lines(&both).contains("requests sm_130"), "{}", lines(&both));
 }
 
 #[test]

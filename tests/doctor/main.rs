@@ -17,8 +17,8 @@ mod machine;
 mod nvidia;
 mod remedies;
 mod rocm;
-mod systems;
 mod states;
+mod systems;
 mod unseen;
 mod variables;
 

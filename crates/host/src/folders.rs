@@ -21,7 +21,7 @@ pub fn cache_folder(host: &dyn HostInfo) -> Option<HostPath> {
     base.map(|base| base.join("gpubuild"))
 }
 
-/// The folder in which gpubuild installs toolkits, each in its own subfolder. `None` if there is no cache folder.
+/// The folder in which gpubuild installs toolkits, each in its own subfolder. `None` without a cache folder.
 #[must_use]
 pub fn toolkit_folder(host: &dyn HostInfo) -> Option<HostPath> {
     let folder = cache_folder(host)?.join("toolkits");

@@ -148,7 +148,7 @@ fn set_driver(facts: &mut Facts, vendor: Vendor, module: &str, set: &Environment
     }
 }
 
-/// Sets the architecture of the vendor's devices, or adds a device if there is none.
+/// Sets the architecture of the vendor's devices, or adds a device if the machine has no such device.
 fn set_device(
     facts: &mut Facts,
     vendor: Vendor,

@@ -74,7 +74,7 @@ fn agent(roots: RootCerts) -> Agent {
 }
 
 /// The machine's certificates (including `SSL_CERT_FILE` and `SSL_CERT_DIR`), so that company certificates work. Falls back to the
-/// embedded Mozilla certificates if the machine has none, as in many containers.
+/// embedded Mozilla certificates on machines without certificates, such as many containers.
 fn roots() -> RootCerts {
     let found = load_native_certs().certs;
     if found.is_empty() {

@@ -57,7 +57,7 @@ impl Watchdog {
         }
     }
 
-    /// Does nothing: there is no watchdog.
+    /// Does nothing: this platform has no watchdog.
     #[cfg(not(unix))]
     pub(super) fn stop(self) {
         let Self {} = self;
