@@ -4,13 +4,16 @@ use std::sync::OnceLock;
 
 use gpubuild_host::search::star_matches;
 use gpubuild_host::{InspectHost, Os};
+use gpubuild_toml::Lazy;
 use gpubuild_toolkits::tables;
 use serde::Deserialize;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SystemTable {
-    system: Vec<ImageSystem>,
+    /// Distributions with a package manager.
+    plain: Vec<String>,
+    system: Lazy<Vec<ImageSystem>>,
 }
 
 /// A system into which packages are not installed.
@@ -75,6 +78,10 @@ pub(super) fn probe(host: &dyn InspectHost) -> Option<&'static ImageSystem> {
         })
     };
     let (id, variant) = (value("ID").unwrap_or_default(), value("VARIANT_ID").unwrap_or_default());
+    let is_ostree = || host.exists(&host.path("/run/ostree-booted"));
+    if variant.is_empty() && table().plain.contains(&id) && !is_ostree() {
+        return None;
+    }
     let is_one = |patterns: &[String], text: &str| patterns.iter().any(|pattern| star_matches(pattern, text));
     table().system.iter().find(|system| {
         is_one(&system.ids, &id)
@@ -210,6 +217,11 @@ mod tests {
             ("ID=ubuntu\nVERSION_ID=\"24.04\"\n", None),
         ] {
             assert_eq!(system(release), expected, "{release}");
+        }
+        for row in rows() {
+            let is_plain = |pattern: &String| table().plain.iter().any(|id| star_matches(pattern, id));
+            assert!(!row.ids.iter().any(is_plain), "{}", row.id);
+            assert!(row.files.iter().all(|file| file == "/run/ostree-booted"), "{}", row.id);
         }
         let host = RecordedHost::builder(Os::Linux, Arch::X86_64).file("/run/ostree-booted", "").build();
         assert_eq!(probe(&host).map(|system| system.id.as_str()), Some("ostree"));

@@ -20,7 +20,9 @@ const LAUNCHERS: [&str; 5] = ["ccache", "sccache", "distcc", "icecc", "buildcach
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct VariableTable {
-    variable: Vec<VariableRow>,
+    /// The names of all rows.
+    known: Vec<String>,
+    variable: Lazy<Vec<VariableRow>>,
     generator: Lazy<Vec<GeneratorRow>>,
 }
 
@@ -135,6 +137,9 @@ pub fn rows() -> &'static [VariableRow] {
 /// Examines every variable of the table that is set.
 pub(super) fn probe(host: &dyn InspectHost) -> Vec<WrongVariable> {
     let mut found = Vec::new();
+    if !table().known.iter().any(|name| host.env().get(name).is_some()) {
+        return found;
+    }
     for row in table().variable.iter().filter(|row| is_on(&row.on, host.platform().os)) {
         for name in &row.names {
             let Some(value) = host.env().get(name).map(str::trim).filter(|value| !value.is_empty()) else {
@@ -334,8 +339,11 @@ mod tests {
     #[test]
     fn every_row_has_distinct_names_and_a_source() {
         let mut names: Vec<&String> = rows().iter().flat_map(|row| &row.names).collect();
-        assert!(names.len() > 45, "{}", names.len());
+        assert!(names.len() > 40, "{}", names.len());
+        let mut known: Vec<&String> = table().known.iter().collect();
         names.sort();
+        known.sort();
+        assert_eq!(names, known);
         assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
         assert!(rows().iter().all(|row| !row.source.is_empty() && !row.reader.is_empty()));
     }

@@ -46,7 +46,8 @@ pub(super) fn level_zero(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     vec![draft]
 }
 
-/// The driver is installed, and its release no longer supports the GPUs. 24.35 has build number 30872.
+/// The driver is installed, and its release no longer supports the GPUs. 24.35 has build number 30872. Only a probe proves it, so it is
+/// a caution.
 /// Source: intel/compute-runtime, `LEGACY_PLATFORMS.md`.
 fn left_out(case: &DiagnosisCase<'_>, id: DiagnosticId) -> Option<FindingDraft> {
     const LAST: u64 = 30872;
@@ -60,7 +61,7 @@ fn left_out(case: &DiagnosisCase<'_>, id: DiagnosticId) -> Option<FindingDraft> 
     let draft = FindingDraft::new(id)
         .backend(Backend::Sycl)
         .affects(Affects::Run)
-        .kind(level_zero_kind(case))
+        .kind(FindingKind::Caution)
         .case("left-out")
         .value("card", &first.name)
         .value("library", driver.as_str())
