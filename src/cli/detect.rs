@@ -2,6 +2,7 @@
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::id;
+use gpubuild_detect::summary::summary;
 use gpubuild_detect::toolkit;
 use gpubuild_host::Host;
 use gpubuild_plan::plan::request::BackendSelection;
@@ -22,6 +23,9 @@ pub struct DetectArguments {
     /// Also query the drivers, each in a child process
     #[arg(long)]
     probe: bool,
+    /// Print one line per backend, and the recommended one
+    #[arg(long, conflicts_with = "json")]
+    summary: bool,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -57,6 +61,10 @@ pub fn run(arguments: &DetectArguments, context: &CommandContext<'_>) -> Result<
             &backends,
         );
         context.printer.json(&document)?;
+        return Ok(Exit::Done);
+    }
+    if arguments.summary {
+        context.printer.print(&summary(&machine.facts, &machine.matrix, &backends).to_string())?;
         return Ok(Exit::Done);
     }
     let verbose = context.printer.verbosity() >= Verbosity::Verbose;
