@@ -4,6 +4,7 @@ use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::Findings;
 use gpubuild_detect::id;
 use gpubuild_detect::matrix::{Matrix, Probes};
+use gpubuild_detect::summary::summary;
 use gpubuild_detect::toolkit;
 use gpubuild_doctor as doctor;
 use gpubuild_doctor::{DiagnosisCase, Filter};
@@ -27,6 +28,9 @@ pub struct DetectArguments {
     /// Also query the drivers, each in a child process
     #[arg(long)]
     probe: bool,
+    /// Print one line per backend, and the recommended one
+    #[arg(long, conflicts_with = "json")]
+    summary: bool,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -64,6 +68,10 @@ pub fn run(arguments: &DetectArguments, context: &CommandContext<'_>) -> Result<
             &backends,
         );
         context.printer.json(&document)?;
+        return Ok(Exit::Done);
+    }
+    if arguments.summary {
+        context.printer.print(&summary(&machine.facts, &machine.matrix, &backends).to_string())?;
         return Ok(Exit::Done);
     }
     let verbose = context.printer.verbosity() >= Verbosity::Verbose;

@@ -199,9 +199,10 @@ impl SetupWork<'_> {
 
     /// Runs the commands of a step.
     fn run(&self, step: &SetupStep, shell: &mut SetupShell, on_terminal: bool) -> Result<Attempt, Failure> {
-        let output = match on_terminal && !self.arguments.json {
-            true => CommandOutputMode::Terminal,
-            false => CommandOutputMode::Capture,
+        let output = if on_terminal && !self.arguments.json {
+            CommandOutputMode::Terminal
+        } else {
+            CommandOutputMode::Capture
         };
         for command in &step.commands {
             if self.arguments.json {

@@ -31,6 +31,7 @@ mod prepare;
 mod same;
 mod script;
 mod share;
+mod summary;
 mod task;
 
 #[cfg(feature = "cc")]
@@ -40,9 +41,11 @@ pub use build::Build;
 pub use built::Built;
 pub use error::ScriptError;
 pub use gpubuild_core::Backend;
+pub use gpubuild_detect::summary::{BackendState, BackendSummary, SummaryLine};
 pub use gpubuild_link::{check_symbols, link};
 pub use missing::{MissingCause, MissingRequirement};
 pub use prepare::Planned;
+pub use summary::backend_summary;
 pub use task::Task;
 
 /// The environment variable with the path of a manifest.

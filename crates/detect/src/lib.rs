@@ -8,4 +8,5 @@ pub mod facts;
 pub mod finding;
 pub mod finding_text;
 pub mod matrix;
+pub mod summary;
 pub mod toolkit;

@@ -2,6 +2,7 @@
 //! pkg-config and a CMake package, so that other build systems use them without gpubuild.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::io;
 
 use gpubuild_core::shell::cmake_bracket;
@@ -305,7 +306,9 @@ impl Usage<'_> {
         }
         let mut list = |command: &str, entries: Vec<String>| {
             if !entries.is_empty() {
-                out += &format!("{command}(gpubuild::{name} INTERFACE\n  {})\n", entries.join("\n  "));
+                let entries = entries.join("\n  ");
+                writeln!(out, "{command}(gpubuild::{name} INTERFACE\n  {entries})")
+                    .expect("writing to a string");
             }
         };
         let own = self.has_headers.then(|| "\"${_gpubuild_prefix}/include\"".to_owned());

@@ -29,9 +29,10 @@ impl<'a> Terminal<'a> {
 
     /// Asks until the answer is understood. The end of the input is [`Answer::Quit`].
     pub(super) fn ask(&self, is_manual: bool) -> Result<Answer, Failure> {
-        let prompt = match is_manual {
-            true => "   check again after you did it? [y]es, [s]kip, [q]uit",
-            false => "   run these commands? [y]es, [s]kip, [q]uit",
+        let prompt = if is_manual {
+            "   check again after you did it? [y]es, [s]kip, [q]uit"
+        } else {
+            "   run these commands? [y]es, [s]kip, [q]uit"
         };
         loop {
             self.printer.status(prompt);

@@ -43,7 +43,7 @@ impl<'a> AfterBuild<'a> {
     /// Installs the wheels that the last build needs, and reports them as an event. Does nothing if none is needed.
     pub(in crate::cli) fn provide(&self, sink: Sink<'_>) -> Result<(), RuntimeError> {
         let table = project_table(self.project, self.context).map_err(|problem| self.problem(&problem))?;
-        self.install(&table, sink).map_err(|failure| self.error(failure))
+        self.install(&table, sink).map_err(Self::error)
     }
 
     fn install(&self, table: &WheelTable, sink: Sink<'_>) -> Result<(), Failure> {
@@ -77,10 +77,10 @@ impl<'a> AfterBuild<'a> {
     }
 
     fn problem(&self, problem: &VenvProblem) -> RuntimeError {
-        self.error(failure(self.context, self.machine, problem))
+        Self::error(failure(self.context, self.machine, problem))
     }
 
-    fn error(&self, failure: Failure) -> RuntimeError {
+    fn error(failure: Failure) -> RuntimeError {
         let without = "`--no-venv` builds without the environment";
         let hint = failure.hint.map_or_else(|| without.to_owned(), |hint| format!("{hint}; {without}"));
         RuntimeError {

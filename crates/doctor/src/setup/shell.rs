@@ -141,8 +141,8 @@ fn finish(result: Result<CommandOutput, RunError>) -> Result<CommandOutput, Setu
     match result {
         Ok(output) if output.success() => Ok(output),
         Ok(output) => {
-            let lines = output.stderr.lines().chain(output.stdout.lines());
-            let last = lines.filter(|line| !line.trim().is_empty()).last().map(|line| format!(": {line}"));
+            let mut lines = output.stderr.lines().chain(output.stdout.lines());
+            let last = lines.rfind(|line| !line.trim().is_empty()).map(|line| format!(": {line}"));
             Err(SetupError::Failed(format!("{}{}", output.ending(), last.unwrap_or_default())))
         }
         Err(RunError::Interrupted) => Err(SetupError::Interrupted),

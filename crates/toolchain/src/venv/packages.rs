@@ -111,8 +111,8 @@ impl PackageCall<'_> {
         if output.success() {
             return Ok(());
         }
-        let lines = output.stderr.lines().chain(output.stdout.lines());
-        let last = lines.filter(|line| !line.trim().is_empty()).last().unwrap_or("no output");
+        let mut lines = output.stderr.lines().chain(output.stdout.lines());
+        let last = lines.rfind(|line| !line.trim().is_empty()).unwrap_or("no output");
         Err(failed(self.package, &format!("the installer {}: {}", output.ending(), last.trim())))
     }
 
