@@ -28,8 +28,8 @@ pub use names::NameKind;
 use names::NameTable;
 pub use platform::LogPlatform;
 use platform::PlatformVotes;
-pub use signature::Signature;
 use signature::{CompiledSignature, EmbeddedSignatures, KnownSystem, PlatformCue};
+pub use signature::{Signature, UnlistedNames};
 
 /// Maximum number of bytes of a line that are matched against patterns. Command lines may be longer, but messages are not.
 const LONGEST: usize = 16 * 1024;
@@ -343,7 +343,7 @@ impl CompiledSignature {
         let row = signature
             .names
             .and_then(|kind| names.find(kind, &format!("{}{}", signature.prefix, values.get("name")?)));
-        if signature.listed && row.is_none() {
+        if signature.unlisted == UnlistedNames::Ignored && row.is_none() {
             return None;
         }
         let of_row = row.map(|row| &names.rows[row]);

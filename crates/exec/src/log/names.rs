@@ -75,7 +75,7 @@ impl NameRow {
         if kind == NameKind::Loaded { self.loaded } else { self.id }
     }
 
-    /// Adds the commands that install the packages, and those of the finding if there are none.
+    /// Adds the commands that install the packages, or, without packages, those of the finding.
     pub(super) fn complete(&mut self, of_findings: &BTreeMap<String, BTreeMap<String, Vec<String>>>) {
         for (manager, packages) in &self.packages {
             let known = MANAGERS.iter().find(|(name, _, _)| name == manager);

@@ -124,9 +124,9 @@ pub struct Signature {
     pub component_summary: Option<String>,
     /// See `component_summary`.
     pub component_fix: Option<String>,
-    /// The signature matches only names that have a row.
+    /// What happens with names that have no row.
     #[serde(default)]
-    pub listed: bool,
+    pub unlisted: UnlistedNames,
     /// Real output that the pattern matches.
     pub sample: String,
     /// More real output that the pattern matches, from other sources: other versions, systems and languages.
@@ -134,6 +134,17 @@ pub struct Signature {
     pub also: Vec<String>,
     /// Where the sample is from: an issue, or the tool that printed it.
     pub source: String,
+}
+
+/// What a signature does with names that have no row in the table.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UnlistedNames {
+    /// It keeps its own finding.
+    #[default]
+    General,
+    /// It does not match.
+    Ignored,
 }
 
 fn one() -> usize {

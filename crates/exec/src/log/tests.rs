@@ -60,7 +60,7 @@ fn every_id_is_in_the_catalogue_and_every_entry_has_a_signature() {
     let findings = Findings::embedded();
     let all = Signatures::embedded();
     let of_names = all.names.rows.iter().flat_map(|row| {
-        [row.id(NameKind::Header), row.id(NameKind::Loaded)].into_iter().flatten().map(|id| id.as_str())
+        [row.id(NameKind::Header), row.id(NameKind::Loaded)].into_iter().flatten().map(DiagnosticId::as_str)
     });
     let used: BTreeSet<&str> = all.iter().map(|signature| signature.id.as_str()).chain(of_names).collect();
     let missing: Vec<&&str> = used.iter().filter(|id| findings.get(id).is_none()).collect();
