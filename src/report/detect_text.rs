@@ -89,9 +89,7 @@ fn shown<'a>(subject: &DetectSubject<'a>) -> impl Iterator<Item = &'a Verdict> {
 
 /// Whether a backend gets a section in addition to its row of the table.
 fn matters(verdict: &Verdict) -> bool {
-    verdict.hardware == Presence::Present
-        || verdict.build.is_possible()
-        || verdict.run.is_possible()
+    verdict.hardware == Presence::Present || verdict.build.is_possible() || verdict.run.is_possible()
 }
 
 struct DetectPage<'a> {

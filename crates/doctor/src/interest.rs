@@ -60,7 +60,9 @@ fn severity(case: &DiagnosisCase<'_>, findings: &Findings, draft: &FindingDraft)
     match (kind(findings, draft), matters(case, &backends)) {
         (FindingKind::Fault, true) => Severity::Error,
         (FindingKind::Absence, true) if case.asked.is_some() => Severity::Error,
-        (FindingKind::Note, true) if case.asked.is_some_and(|asked| blocks(case, asked, draft)) => Severity::Error,
+        (FindingKind::Note, true) if case.asked.is_some_and(|asked| blocks(case, asked, draft)) => {
+            Severity::Error
+        }
         (FindingKind::Caution, true) => Severity::Warning,
         (FindingKind::Fault, false)
             if case.asked.is_none()

@@ -130,7 +130,10 @@ fn built() -> Vec<(&'static str, Machine)> {
         ("fedora-41-rx7900", amd(fedora("41"), RX_7900, "6.2.4", ROCM_6_2)),
         ("rocky-9-mi300x", amd(rhel("rocky", "9"), MI300X, "7.0.2", ROCM_7_0)),
         ("leap-15.6-rx6800", amd(Machine::opensuse("15.6"), RX_6800, "6.2.4", ROCM_6_2)),
-        ("docker-rx7900", ubuntu("24.04").docker().amd(RX_7900).rocm("6.2.4", ROCM_6_2).program("/usr/bin/lsmod")),
+        (
+            "docker-rx7900",
+            ubuntu("24.04").docker().amd(RX_7900).rocm("6.2.4", ROCM_6_2).program("/usr/bin/lsmod"),
+        ),
         ("ubuntu-24.04-a770", intel(ubuntu("24.04"), ARC_A770, "xe")),
         ("ubuntu-22.04-a770", intel(ubuntu("22.04"), ARC_A770, "i915")),
         ("fedora-42-b580", intel(fedora("42"), ARC_B580, "xe")),

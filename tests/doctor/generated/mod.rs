@@ -157,7 +157,11 @@ impl Generator {
     /// The backends that the user names: those of the faults, if one of them needs it.
     fn asked(&self, faults: &[usize]) -> BTreeSet<Backend> {
         let faults = faults.iter().map(|&fault| &self.file.fault[fault]);
-        if faults.clone().any(|fault| fault.asked) { faults.map(Fault::backend).collect() } else { BTreeSet::new() }
+        if faults.clone().any(|fault| fault.asked) {
+            faults.map(Fault::backend).collect()
+        } else {
+            BTreeSet::new()
+        }
     }
 
     fn planted(&self, host: usize, faults: &[usize]) -> Option<Machine> {
@@ -200,7 +204,9 @@ impl Generator {
             let key = (faults.to_vec(), asked.clone());
             known
                 .entry(key)
-                .or_insert_with(|| self.planted(host, faults).map(|machine| examine(&machine, asked)).unwrap_or_default())
+                .or_insert_with(|| {
+                    self.planted(host, faults).map(|machine| examine(&machine, asked)).unwrap_or_default()
+                })
                 .clone()
         };
         let mut outcomes = Vec::new();
@@ -212,7 +218,8 @@ impl Generator {
             let found = answer(case.host, &case.faults, &asked);
             let first = found.findings.first().cloned();
             let right = |fault: usize, id: &String| self.file.fault[fault].right.contains(id);
-            let planted = first.as_ref().map(|id| case.faults.iter().copied().filter(|&fault| right(fault, id)));
+            let planted =
+                first.as_ref().map(|id| case.faults.iter().copied().filter(|&fault| right(fault, id)));
             let planted: Vec<usize> = planted.map(Iterator::collect).unwrap_or_default();
             let disappears = planted.iter().all(|fault| {
                 let rest: Vec<usize> = case.faults.iter().copied().filter(|other| other != fault).collect();
@@ -220,9 +227,8 @@ impl Generator {
                 let is_of_rest = |id: &String| rest.iter().any(|&other| right(other, id));
                 first.as_ref().is_none_or(|id| is_of_rest(id) || !is_left(id))
             });
-            let named = |fault: &usize| {
-                found.findings.iter().chain(&found.consequences).any(|id| right(*fault, id))
-            };
+            let named =
+                |fault: &usize| found.findings.iter().chain(&found.consequences).any(|id| right(*fault, id));
             outcomes.push(Outcome {
                 host: self.hosts[case.host].0.clone(),
                 faults: case.faults.clone(),
@@ -290,7 +296,13 @@ impl Generator {
         }
         text.push_str("\nstill reported\n");
         for one in outcomes.iter().filter(|one| !one.disappears) {
-            let _ = writeln!(text, "{} on {}: {}", name(&one.faults), one.host, one.first.as_deref().unwrap_or("-"));
+            let _ = writeln!(
+                text,
+                "{} on {}: {}",
+                name(&one.faults),
+                one.host,
+                one.first.as_deref().unwrap_or("-")
+            );
         }
         text.push_str("\nnot planted\n");
         for (index, fault) in self.file.fault.iter().enumerate().filter(|(index, _)| !used.contains(index)) {

@@ -5,7 +5,9 @@ use gpubuild_host::recorded::{HostRecording, RecordedEntry};
 use gpubuild_host::{Owner, ProbeAnswer, ProbeStatus};
 use serde::Deserialize;
 
-use super::{AmdCard, Card, GTX_970, GTX_1080, Machine, RAPHAEL, RTX_5090, RX_580, RX_5700, RX_6700, cuda_of};
+use super::{
+    AmdCard, Card, GTX_970, GTX_1080, Machine, RAPHAEL, RTX_5090, RX_580, RX_5700, RX_6700, cuda_of,
+};
 
 /// One change of a host. In paths and values, `{name}` is a property of the host and `*` is any text.
 #[derive(Debug, Clone, Deserialize)]
@@ -101,7 +103,8 @@ impl Machine {
         let below = format!("{pattern}/");
         if !pattern.contains('*') {
             let next = self.files.range(below.clone()..).next();
-            return self.files.contains_key(pattern) || next.is_some_and(|(path, _)| path.starts_with(&below));
+            return self.files.contains_key(pattern)
+                || next.is_some_and(|(path, _)| path.starts_with(&below));
         }
         self.files.keys().any(|path| matches(pattern, path))
     }
@@ -136,14 +139,17 @@ impl Machine {
             "cuda" => {
                 let nvcc = self.files.keys().find(|path| {
                     path.ends_with("/bin/nvcc")
-                        && self.files.contains_key(&format!("{}/include/cuda.h", path.trim_end_matches("/bin/nvcc")))
+                        && self
+                            .files
+                            .contains_key(&format!("{}/include/cuda.h", path.trim_end_matches("/bin/nvcc")))
                 })?;
                 Some(nvcc.trim_end_matches("/bin/nvcc").to_owned())
             }
             // Its version: `12.4`.
             "toolkit" => {
                 let header = self.text(&format!("{}/include/cuda.h", self.property("cuda")?))?;
-                let number: u32 = header.split("CUDA_VERSION ").nth(1)?.split_whitespace().next()?.parse().ok()?;
+                let number: u32 =
+                    header.split("CUDA_VERSION ").nth(1)?.split_whitespace().next()?.parse().ok()?;
                 Some(format!("{}.{}", number / 1000, number % 1000 / 10))
             }
             // AMD's ROCm folder.
@@ -240,7 +246,8 @@ impl Machine {
             Step::Unset(name) => self.env.remove(name).map(|_| self),
             Step::StripPath(part) => {
                 let part = fill(part)?;
-                let (name, separator) = if self.env.contains_key("Path") { ("Path", ';') } else { ("PATH", ':') };
+                let (name, separator) =
+                    if self.env.contains_key("Path") { ("Path", ';') } else { ("PATH", ':') };
                 let old = self.env.get(name)?.clone();
                 let kept: Vec<&str> = old.split(separator).filter(|folder| !folder.contains(&part)).collect();
                 let new = kept.join(&separator.to_string());
@@ -253,7 +260,12 @@ impl Machine {
             Step::Fails(id, error) => {
                 self.probes.get(id)?;
                 let error = error.clone();
-                Some(self.answers(id, ProbeAnswer { status: ProbeStatus::Failed, error, answer: String::new() }))
+                Some(
+                    self.answers(
+                        id,
+                        ProbeAnswer { status: ProbeStatus::Failed, error, answer: String::new() },
+                    ),
+                )
             }
             Step::Silence(id) => self.probes.remove(id).map(|_| self),
             Step::Quiet(id) => Some(self.without_probe(id)),
@@ -376,10 +388,16 @@ impl Machine {
         let devices = self.devices("0x1002");
         let [folder] = &devices[..] else { return None };
         let address = folder.rsplit('/').next()?.to_owned();
-        let gfx = |text: String| text.split("gfx_target_version ").nth(1)?.split_whitespace().next()?.parse().ok();
+        let gfx =
+            |text: String| text.split("gfx_target_version ").nth(1)?.split_whitespace().next()?.parse().ok();
         let old: u32 = gfx(self.text("/sys/class/kfd/kfd/topology/nodes/1/properties")?)?;
         let known = [
-            super::RX_6800, super::RX_7900, super::RX_7600, super::RX_9070, super::MI210, super::MI300X,
+            super::RX_6800,
+            super::RX_7900,
+            super::RX_7600,
+            super::RX_9070,
+            super::MI210,
+            super::MI300X,
             super::RX_6700,
         ];
         let card = card.or_else(|| known.into_iter().find(|known| known.gfx == old))?;

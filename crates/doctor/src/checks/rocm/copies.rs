@@ -112,7 +112,8 @@ fn stale(case: &DiagnosisCase<'_>) -> Option<(CopyOrigin, CopyOrigin)> {
     let origins = &case.signs.rocm.copies.origins;
     let leads_nowhere = |origin: &&CopyOrigin| origin.root.is_none();
     let variable = origins.iter().filter(leads_nowhere).find(|origin| origin.is_variable);
-    let origin = variable.or_else(|| origins.iter().filter(leads_nowhere).find(|origin| is_system(origin)))?;
+    let origin =
+        variable.or_else(|| origins.iter().filter(leads_nowhere).find(|origin| is_system(origin)))?;
     let copy = case.inventory.of("rocm").first()?;
     let other = CopyOrigin {
         name: copy.root.to_string(),
