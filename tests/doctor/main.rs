@@ -12,6 +12,7 @@ mod cuda;
 #[cfg(target_os = "linux")]
 mod faults;
 mod files;
+mod generated;
 mod graphics;
 mod machine;
 mod nvidia;

@@ -4,7 +4,7 @@ use gpubuild_core::backend::Backend;
 use gpubuild_detect::facts::variables::{self, VariableRow};
 use gpubuild_detect::facts::{Gpu, Vendor};
 use gpubuild_detect::finding::{Affects, FindingDraft, FindingKind, Findings, Severity};
-use gpubuild_detect::matrix::{Presence, Readiness, Verdict};
+use gpubuild_detect::matrix::{Presence, Readiness, Reason, Verdict};
 use gpubuild_host::Os;
 
 use super::DiagnosisCase;
@@ -61,6 +61,9 @@ fn severity(case: &DiagnosisCase<'_>, findings: &Findings, draft: &FindingDraft)
     match (kind(findings, draft), matters(case, &backends)) {
         (FindingKind::Fault, true) => Severity::Error,
         (FindingKind::Absence, true) if case.asked.is_some() => Severity::Error,
+        (FindingKind::Note, true) if case.asked.is_some_and(|asked| blocks(case, asked, draft)) => {
+            Severity::Error
+        }
         (FindingKind::Caution, true) => Severity::Warning,
         (FindingKind::Fault, false)
             if case.asked.is_none()
@@ -71,6 +74,16 @@ fn severity(case: &DiagnosisCase<'_>, findings: &Findings, draft: &FindingDraft)
         }
         _ => Severity::Info,
     }
+}
+
+/// Whether a draft is the reason for which a requested backend can be neither built nor run here.
+fn blocks(case: &DiagnosisCase<'_>, asked: &[Backend], draft: &FindingDraft) -> bool {
+    asked.iter().any(|backend| {
+        let verdict = case.matrix.verdict(*backend);
+        let is_reason = |reasons: &[Reason]| reasons.iter().any(|reason| reason.id == draft.id);
+        (verdict.build == Readiness::Blocked && is_reason(&verdict.build_reasons))
+            || (verdict.run == Readiness::Blocked && is_reason(&verdict.run_reasons))
+    })
 }
 
 fn affects_build(findings: &Findings, draft: &FindingDraft) -> bool {

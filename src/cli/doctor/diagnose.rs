@@ -190,7 +190,7 @@ pub(in crate::cli) fn diagnose(
         .map(|(_, id, _)| id.to_owned())
         .collect();
     document.checked.sort();
-    Ok(Diagnosis { machine: inspected.machine, document })
+    Ok(Diagnosis { machine: MachineState { matrix, ..inspected.machine }, document })
 }
 
 /// What to diagnose.

@@ -2,7 +2,7 @@
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::id;
-use gpubuild_detect::matrix::{Presence, Readiness};
+use gpubuild_detect::matrix::Presence;
 use gpubuild_detect::toolkit::description::PipelineStage;
 use gpubuild_doctor::validate::{TrialOutcome, ValidationContext, plan, run};
 
@@ -30,7 +30,7 @@ pub(super) fn outcomes(
         })?;
     let is_selected = |backend: &Backend| match requested {
         Some(requested) => requested.contains(backend),
-        None => machine.matrix.verdict(*backend).build == Readiness::Ready,
+        None => machine.matrix.verdict(*backend).build.is_possible(),
     };
     let outcomes = Backend::ALL.into_iter().filter(is_selected).map(|backend| {
         context.printer.status(&format!("{backend}: compiling, linking and running a test program"));

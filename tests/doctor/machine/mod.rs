@@ -7,6 +7,7 @@ mod intel;
 mod linux;
 mod mac;
 mod nvidia;
+mod plant;
 mod vulkan;
 mod windows;
 
@@ -14,6 +15,7 @@ pub use amd::*;
 pub use intel::*;
 pub use linux::{RENDER, VIDEO};
 pub use nvidia::*;
+pub use plant::Step;
 
 use std::collections::BTreeMap;
 

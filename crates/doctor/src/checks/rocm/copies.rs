@@ -45,6 +45,8 @@ pub(super) fn two_installs(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         .collect();
     if let Some(name) = stale.first() {
         draft = draft.value("stale", *name).case("stale");
+    } else if copies.origins.iter().any(|origin| is_system(origin) && origin.root.is_none()) {
+        draft = draft.case("dangling");
     } else if copies.in_usr.is_some() && copies.in_opt.is_some() {
         draft = draft.case("both-packages");
     }
@@ -63,6 +65,11 @@ fn best(case: &DiagnosisCase<'_>) -> Option<HostPath> {
     if is_usr { in_opt.or(chosen) } else { chosen.or(in_opt) }
 }
 
+/// Whether an origin is the link that AMD's packages place for the default release.
+fn is_system(origin: &CopyOrigin) -> bool {
+    origin.name == "/opt/rocm"
+}
+
 fn describe(origin: &CopyOrigin) -> String {
     match &origin.root {
         Some(root) => format!("`{}` leads to `{root}`", origin.name),
@@ -77,7 +84,6 @@ fn disagree(origins: &[CopyOrigin]) -> Option<(CopyOrigin, CopyOrigin)> {
         (None, Some(_)) | (Some(_), None) => true,
         (None, None) => false,
     };
-    let is_system = |origin: &CopyOrigin| origin.name == "/opt/rocm";
     // A variable and the program on PATH that agree are a deliberate choice, whatever `/opt/rocm` is. So is a variable alone.
     let others: Vec<&CopyOrigin> = origins.iter().filter(|origin| !is_system(origin)).collect();
     for (index, left) in others.iter().enumerate() {
@@ -101,10 +107,13 @@ fn differs_from_link(origins: &[CopyOrigin]) -> Option<(CopyOrigin, CopyOrigin)>
     Some((pin.clone(), system.clone()))
 }
 
-/// A variable that leads to no copy, with a copy that gpubuild found elsewhere.
+/// A variable, or the link `/opt/rocm`, that leads to no copy, with a copy that gpubuild found elsewhere.
 fn stale(case: &DiagnosisCase<'_>) -> Option<(CopyOrigin, CopyOrigin)> {
     let origins = &case.signs.rocm.copies.origins;
-    let origin = origins.iter().find(|origin| origin.is_variable && origin.root.is_none())?;
+    let leads_nowhere = |origin: &&CopyOrigin| origin.root.is_none();
+    let variable = origins.iter().filter(leads_nowhere).find(|origin| origin.is_variable);
+    let origin =
+        variable.or_else(|| origins.iter().filter(leads_nowhere).find(|origin| is_system(origin)))?;
     let copy = case.inventory.of("rocm").first()?;
     let other = CopyOrigin {
         name: copy.root.to_string(),

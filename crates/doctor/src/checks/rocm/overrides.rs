@@ -38,6 +38,15 @@ pub(super) fn dangerous(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         .value("arch", gpu.arch.clone().unwrap_or_default())
         .value("problem", problem);
     draft = gpu.evidence.iter().fold(draft, |draft, one| draft.evidence(one.clone()));
+    // The installed libraries contain code for the GPU, and none for the architecture that the variable names.
+    let is_supported = |arch: &str| {
+        case.inventory.chosen("rocm").is_some_and(|copy| copy.device_archs.iter().any(|known| known == arch))
+    };
+    if reason(case, Backend::Rocm, id!("rocm.gfx-unsupported")).is_some()
+        && gpu.arch.as_deref().is_some_and(is_supported)
+    {
+        draft = draft.kind(FindingKind::Fault);
+    }
     let suggested =
         gpu.arch.as_deref().and_then(|arch| case.catalogue.for_backend(Backend::Rocm)?.stand_in(arch));
     let suggested = suggested.filter(|row| row.risk < Risk::High).and_then(|row| row.to.as_deref());

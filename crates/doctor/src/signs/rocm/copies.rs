@@ -84,6 +84,10 @@ pub(super) fn gather(context: &SignContext<'_>) -> Copies {
             is_variable: false,
         };
         origins.push(origin);
+    } else if let Ok(target) = host.read_link(&link) {
+        // The link of a release that was removed.
+        let name = "/opt/rocm".to_owned();
+        origins.push(CopyOrigin { name, place: target, root: None, is_variable: false });
     }
     let in_opt = glob(host, "/opt/rocm*").into_iter().find(|path| is_copy(host, path));
     distribution(host, Copies { origins, in_opt, has_cmake, ..Copies::default() })
