@@ -13,7 +13,7 @@ pub struct CompletionsArguments {
     shell: Shell,
 }
 
-/// The variable by which the script asks the program for candidates; `clap_complete` reads it.
+/// The variable with which the script requests candidates from the program; `clap_complete` reads it.
 const VARIABLE: &str = "COMPLETE";
 
 /// The script for bash. The one of `clap_complete` does not complete `--backends=…` and `cuda@…`, where bash splits words.

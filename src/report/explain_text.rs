@@ -70,7 +70,8 @@ fn entry(label: &str, tone: Option<Tone>, items: &[String], paint: ExplainPaint<
 #[must_use]
 pub fn finding(document: &FindingDocument, paint: ExplainPaint<'_>) -> String {
     let mut text = format!("{}: {}\n\n", paint(Tone::Strong, &document.id), document.title);
-    for part in [&document.meaning, &document.recognised] {
+    let recognised = format!("Recognised: {}", document.recognised);
+    for part in [&document.meaning, &recognised] {
         for line in part.lines().flat_map(|line| wrap(line, WIDTH)) {
             let _ = writeln!(text, "{line}");
         }
@@ -86,11 +87,22 @@ pub fn finding(document: &FindingDocument, paint: ExplainPaint<'_>) -> String {
     for (name, case) in &document.cases {
         fix(&mut text, &format!("fix ({name})"), &case.fix, &case.commands, paint);
     }
+    if has_placeholder(&text) {
+        text += "\nNames in braces are placeholders: `gpubuild doctor` prints the values for the machine.\n";
+    }
     if !document.links.is_empty() {
         text += "\n";
     }
     list(&mut text, &document.links, "", Tone::Dim, paint);
     text
+}
+
+/// Whether a text contains a name in braces, such as `{version}`.
+fn has_placeholder(text: &str) -> bool {
+    text.split('{').skip(1).any(|rest| {
+        let name = rest.split_once('}').map_or("", |(name, _)| name);
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+    })
 }
 
 /// The explanation of an error.
@@ -116,7 +128,7 @@ fn fix(
     for (key, commands) in commands {
         for (index, command) in commands.iter().enumerate() {
             let label = if index == 0 { key.as_str() } else { "" };
-            let _ = writeln!(text, "  {label:<10}{}", paint(Tone::Hint, command));
+            let _ = writeln!(text, "  {label:<11} {}", paint(Tone::Hint, command));
         }
     }
 }
@@ -124,5 +136,27 @@ fn fix(
 fn list(text: &mut String, items: &[String], indent: &str, tone: Tone, paint: ExplainPaint<'_>) {
     for item in items {
         let _ = writeln!(text, "{indent}{}", paint(tone, item));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_are_recognised() {
+        assert!(has_placeholder("install CUDA {toolkit}, or {a} and {b_c}"));
+        for text in ["", "no braces", "${HOME}/x", "find . -exec rm {} ;", "{driver: nvidia}", "open { only"]
+        {
+            assert!(!has_placeholder(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_command_is_separated_from_its_system() {
+        let mut text = String::new();
+        let commands = BTreeMap::from([("singularity".to_owned(), vec!["run".to_owned()])]);
+        fix(&mut text, "fix", "do it", &commands, &|_, text| text.to_owned());
+        assert_eq!(text, "fix: do it\n  singularity run\n");
     }
 }

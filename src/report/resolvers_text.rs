@@ -57,8 +57,8 @@ impl ResolversPage<'_> {
     fn toolkit(&mut self, document: &ResolversReport, chosen: &ChosenEntry, name: &str) {
         let entries: Vec<&ResolverEntry> =
             others(document).filter(|one| one.toolkit == chosen.toolkit).collect();
-        let astray = entries.iter().filter(|one| one.agrees == Some(false)).count();
-        let (tone, words) = match astray {
+        let disagreeing = entries.iter().filter(|one| one.agrees == Some(false)).count();
+        let (tone, words) = match disagreeing {
             0 => (Tone::Good, "all build systems select the same copy".to_owned()),
             1 => (
                 Tone::Caution,
@@ -66,7 +66,7 @@ impl ResolversPage<'_> {
             ),
             _ => (
                 Tone::Caution,
-                format!("{astray} of {} build systems do not select gpubuild's copy", entries.len()),
+                format!("{disagreeing} of {} build systems do not select gpubuild's copy", entries.len()),
             ),
         };
         self.heading(name, tone, &words);

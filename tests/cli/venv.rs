@@ -144,7 +144,7 @@ fn installed_but_broken_libraries_are_reported() {
     let Some(wrong) = wheels(&["-DCUDART=12080"]) else { return };
     venv(&wrong, &[])
         .fails(1, "venv.wrong-version")
-        .says(&["should answer 12.9, and its library answers 12.8"]);
+        .says(&["should report 12.9, but its library reports 12.8"]);
     let Some(crash) = wheels(&["-DCUDART=12090", "-DCRASH"]) else { return };
     venv(&crash, &[]).fails(1, "venv.not-loadable").says(&["crash the program that loads them", "signal 6"]);
 }

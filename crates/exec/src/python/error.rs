@@ -166,7 +166,7 @@ pub enum WheelFetchError {
         message: String,
     },
     /// The cache folder cannot be determined.
-    #[error("there is no cache folder: set GPUBUILD_CACHE or HOME")]
+    #[error("no cache folder is known: set GPUBUILD_CACHE or HOME")]
     NoCache,
     /// The user pressed Ctrl-C.
     #[error("interrupted")]

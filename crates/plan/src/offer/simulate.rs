@@ -164,7 +164,7 @@ fn choose(
     let choice = which(&machine, description, &query, context.locks)
         .map_err(|reasons| reasons.into_iter().map(Reason::from).collect::<Vec<_>>())?;
     let no_folder =
-        || vec![Reason::new(id!("cache.missing"), "there is no cache folder: set GPUBUILD_CACHE or HOME")];
+        || vec![Reason::new(id!("cache.missing"), "no cache folder is known: set GPUBUILD_CACHE or HOME")];
     let root = installed::root(context.host, &description.id, &choice).ok_or_else(no_folder)?;
     let lock =
         context.locks.iter().find(|lock| lock.toolkit == description.id && lock.version == choice.version);

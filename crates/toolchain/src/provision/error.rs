@@ -88,7 +88,7 @@ pub enum ProvisionError {
         folder: String,
     },
     /// The environment does not determine a cache folder.
-    #[error("there is no cache folder: set GPUBUILD_CACHE or HOME")]
+    #[error("no cache folder is known: set GPUBUILD_CACHE or HOME")]
     NoCache,
     /// A file or folder of gpubuild's cache cannot be changed.
     #[error("failed to write the cache: {message}")]

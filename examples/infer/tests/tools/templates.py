@@ -66,7 +66,7 @@ def render(source, conversation):
         try:
             return once(None)
         except TypeError:
-            # A template that iterates over the tools without checking whether there are any. infer has none
+            # A template that iterates over the tools without checking whether there are any. infer passes no tools
             # for an empty list.
             return once([])
     except jinja2.exceptions.TemplateError as error:
