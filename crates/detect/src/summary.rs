@@ -33,6 +33,8 @@ pub struct SummaryLine {
 pub enum BackendState {
     /// It can.
     Ready,
+    /// It can, but other programs or some devices cannot.
+    Limited,
     /// The hardware is there, but it cannot.
     Blocked,
     /// The hardware is absent.
@@ -47,6 +49,7 @@ impl BackendState {
     pub fn id(self) -> &'static str {
         match self {
             Self::Ready => "ready",
+            Self::Limited => "limited",
             Self::Blocked => "blocked",
             Self::Absent => "absent",
             Self::Unknown => "unknown",
@@ -73,6 +76,7 @@ fn line(facts: &Facts, verdict: &Verdict) -> SummaryLine {
         (Readiness::Ready, _) if verdict.backend == Backend::Cpu => (BackendState::Ready, processor(facts)),
         (_, Presence::Absent) => (BackendState::Absent, first(&verdict.hardware_reasons)),
         (Readiness::Ready, _) => (BackendState::Ready, devices(verdict)),
+        (Readiness::Limited, _) => (BackendState::Limited, first(&verdict.run_reasons)),
         (Readiness::Blocked, _) => (BackendState::Blocked, first(&verdict.run_reasons)),
         (Readiness::Unknown, _) => {
             (BackendState::Unknown, first(&verdict.run_reasons).or_else(|| first(&verdict.hardware_reasons)))
