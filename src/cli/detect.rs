@@ -1,14 +1,11 @@
 //! `gpubuild detect`: hardware, toolkits and drivers, and which backends can be built and run.
 
 use gpubuild_core::backend::Backend;
-use gpubuild_detect::finding::Findings;
 use gpubuild_detect::id;
-use gpubuild_detect::matrix::{Matrix, Probes};
+use gpubuild_detect::matrix::Probes;
 use gpubuild_detect::summary::summary;
 use gpubuild_detect::toolkit;
-use gpubuild_doctor as doctor;
-use gpubuild_doctor::{DiagnosisCase, Filter};
-use gpubuild_host::{Host, InspectHost};
+use gpubuild_host::Host;
 use gpubuild_plan::machine::MachineState;
 use gpubuild_plan::plan::request::BackendSelection;
 
@@ -58,7 +55,9 @@ pub fn run(arguments: &DetectArguments, context: &CommandContext<'_>) -> Result<
         machine.matrix =
             gpubuild_plan::offer::evaluate(&machine.facts, &machine.inventory, &machine.catalogue, &probes);
     }
-    machine.matrix = assessed(host, &machine, &probes);
+    let MachineState { facts, catalogue, inventory, matrix } = &machine;
+    // With the errors of the doctor's checks, so that both commands report the same states.
+    machine.matrix = gpubuild_doctor::states(host, facts, inventory, catalogue, matrix, &probes);
     if arguments.json {
         let document = DetectReport::new(
             &machine.facts,
@@ -93,23 +92,6 @@ pub fn run(arguments: &DetectArguments, context: &CommandContext<'_>) -> Result<
     // The process ends now: to free thousands of texts first would only take time.
     std::mem::forget(machine);
     Ok(Exit::Done)
-}
-
-/// The verdicts together with the errors of the doctor's checks, so that both commands report the same states.
-fn assessed(host: &dyn InspectHost, machine: &MachineState, probes: &Probes) -> Matrix {
-    let signs = doctor::observe(host, &machine.facts, &machine.inventory, &machine.catalogue);
-    let case = DiagnosisCase {
-        facts: &machine.facts,
-        inventory: &machine.inventory,
-        catalogue: &machine.catalogue,
-        matrix: &machine.matrix,
-        probes,
-        signs: &signs,
-        env: host.env(),
-        asked: None,
-        project: None,
-    };
-    doctor::assess(&case, &Findings::embedded(), &Filter::default()).matrix
 }
 
 /// The named backends. `auto` selects all of them here, since `detect` also shows backends that cannot be built.

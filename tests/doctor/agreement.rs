@@ -167,7 +167,7 @@ fn detect_and_doctor_report_the_same_states_on_every_recorded_host() {
     let mut files = Vec::new();
     recordings(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hosts"), &mut files);
     let catalogue = &*CATALOGUE;
-    let (mut compared, mut probed) = (0, 0);
+    let (mut compared, mut with_answers) = (0, 0);
     for file in &files {
         let text = std::fs::read_to_string(file).unwrap();
         let host = RecordedHost::parse(&file.display().to_string(), &text).unwrap();
@@ -200,15 +200,15 @@ fn detect_and_doctor_report_the_same_states_on_every_recorded_host() {
                     left.run_reasons,
                     right.run_reasons
                 );
-                probed += 1;
+                with_answers += 1;
             }
             if left.build != right.build {
                 assert_ne!(left.build_reasons, right.build_reasons, "{place}");
-                probed += 1;
+                with_answers += 1;
             }
         }
     }
-    assert!(compared > 1500 && probed > 0, "{compared} states, {probed} changed by probes");
+    assert!(compared > 1500 && with_answers > 0, "{compared} states, {with_answers} changed by probes");
 }
 
 #[test]

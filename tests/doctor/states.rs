@@ -182,12 +182,12 @@ fn contradictions(report: &Report) -> Vec<String> {
             if reasons.is_empty() {
                 found.push(format!("{backend} {affects:?} is {state:?} without a reason"));
             }
-            // Absent hardware and another platform are no findings, because nothing is wrong; the state has the reason.
+            // For absent hardware or another platform there is only a reason, because nothing is wrong.
             let is_absence = |id: &str| id.ends_with(".hardware.absent") || id.ends_with(".platform");
             for reason in reasons.iter().filter(|reason| !is_absence(&reason.id)) {
                 if !named.contains(reason.id.as_str()) {
                     found.push(format!(
-                        "{backend} {affects:?} is {state:?} by {}, which is no finding",
+                        "{backend} {affects:?} is {state:?} by {}, which no finding has",
                         reason.id
                     ));
                 }

@@ -88,6 +88,24 @@ pub fn observe(
     MachineSigns::gather(host, facts, inventory, catalogue)
 }
 
+/// The states of the backends after all checks.
+#[must_use]
+pub fn states(
+    host: &dyn InspectHost,
+    facts: &Facts,
+    inventory: &Inventory,
+    catalogue: &Catalogue,
+    matrix: &Matrix,
+    probes: &Probes,
+) -> Matrix {
+    let signs = MachineSigns::without_packages(&signs::SignContext { host, facts, inventory, catalogue });
+    let env = host.env();
+    let (asked, project) = (None, None);
+    let case =
+        DiagnosisCase { facts, inventory, catalogue, matrix, probes, signs: &signs, env, asked, project };
+    assess(&case, &Findings::embedded(), &Filter::default()).matrix
+}
+
 /// The findings about a machine, and the states of its backends that follow from them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assessment {

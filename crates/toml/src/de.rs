@@ -253,21 +253,21 @@ enum EntryPart {
 
 impl TableEntries<'_, '_> {
     /// Moves to the next key. Returns false at the end.
-    fn advance(&mut self) -> Result<bool, TomlError> {
+    fn advance(&mut self) -> bool {
         match &mut self.kind {
-            EntryKind::Table { end, .. } if self.reader.is_at(*end) => return Ok(false),
+            EntryKind::Table { end, .. } if self.reader.is_at(*end) => return false,
             EntryKind::Table { key, .. } => *key = self.reader.position(),
             EntryKind::Spanned(part) => {
                 let name = match part {
                     EntryPart::Start => spanned::START,
                     EntryPart::End => spanned::END,
                     EntryPart::Value => spanned::VALUE,
-                    EntryPart::Done => return Ok(false),
+                    EntryPart::Done => return false,
                 };
                 self.reader.insert(Inserted::Text(name));
             }
         }
-        Ok(true)
+        true
     }
 
     /// Moves to the value of the current key.
@@ -300,7 +300,7 @@ impl<'de> MapAccess<'de> for TableEntries<'_, 'de> {
     type Error = TomlError;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, TomlError> {
-        if self.advance()? { seed.deserialize(&mut *self.reader).map(Some) } else { Ok(None) }
+        if self.advance() { seed.deserialize(&mut *self.reader).map(Some) } else { Ok(None) }
     }
 
     fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, TomlError> {

@@ -16,10 +16,16 @@ pub mod systems;
 pub mod variables;
 
 use gpubuild_core::version::Version;
-use gpubuild_host::{InspectHost, Platform, ReadFiles};
+use gpubuild_host::{InspectHost, Os, Platform, ReadFiles};
 use serde::{Deserialize, Serialize};
 
 use crate::finding::Evidence;
+
+/// Whether a list of operating systems contains `os`. An empty list contains all.
+#[must_use]
+pub fn is_on(list: &[Os], os: Os) -> bool {
+    list.is_empty() || list.contains(&os)
+}
 
 /// Gathers facts from files, registry and environment. Starts no process and loads no driver library.
 #[must_use]

@@ -10,9 +10,9 @@ use gpubuild_toolkits::tables;
 use serde::Deserialize;
 
 use crate::diagnostic::DiagnosticId;
+use crate::facts::is_on;
 use crate::finding::Affects;
 use crate::id;
-use crate::toolkit::description::is_on;
 
 /// Programs that start a compiler: the word after them is the compiler.
 const LAUNCHERS: [&str; 5] = ["ccache", "sccache", "distcc", "icecc", "buildcache"];

@@ -20,6 +20,7 @@ pub use super::tables::{
 };
 use crate::diagnostic::DiagnosticId;
 use crate::facts::Vendor;
+pub use crate::facts::is_on;
 
 /// The description of a toolkit or tool. What only a few commands or machines need is read on first use: every command reads all descriptions.
 #[derive(Debug, Clone, Deserialize)]
@@ -342,12 +343,6 @@ impl<'de> Visitor<'de> for PlatformTextVisitor {
         let Table { path, on, arch } = Table::deserialize(MapAccessDeserializer::new(map))?;
         Ok(PlatformText { text: path, on, arch })
     }
-}
-
-/// Whether a list of operating systems contains `os`. An empty list contains all.
-#[must_use]
-pub fn is_on(list: &[Os], os: Os) -> bool {
-    list.is_empty() || list.contains(&os)
 }
 
 /// A source of a version.

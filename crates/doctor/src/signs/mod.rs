@@ -64,16 +64,22 @@ impl MachineSigns {
         catalogue: &Catalogue,
     ) -> Self {
         let context = SignContext { host, facts, inventory, catalogue };
+        Self { packages: packages::gather(&context), ..Self::without_packages(&context) }
+    }
+
+    /// All but the packages, which affect remedies only.
+    pub(crate) fn without_packages(context: &SignContext<'_>) -> Self {
+        let SignContext { host, inventory, catalogue, .. } = *context;
         Self {
             is_root: host.identity().uid == Some(0),
-            access: access::gather(&context),
-            container: container::gather(&context),
-            cuda_build: cuda_build::gather(&context),
-            cuda_toolkit: cuda_toolkit::gather(&context),
-            graphics: graphics::gather(&context),
-            nvidia: nvidia::gather(&context),
-            packages: packages::gather(&context),
-            rocm: rocm::gather(&context),
+            access: access::gather(context),
+            container: container::gather(context),
+            cuda_build: cuda_build::gather(context),
+            cuda_toolkit: cuda_toolkit::gather(context),
+            graphics: graphics::gather(context),
+            nvidia: nvidia::gather(context),
+            packages: packages::PackageSigns::default(),
+            rocm: rocm::gather(context),
             resolutions: resolve_all(host, inventory, catalogue),
         }
     }
