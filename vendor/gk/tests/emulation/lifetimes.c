@@ -175,7 +175,7 @@ static void capture(const char *fault, const char *words) {
     if (launched != (*fault ? 0 : 3)) fail(*fault ? fault : "capture", "the number of launched graphs is unexpected");
     if (last_plan.launches != 2) fail(fault, "plan_info does not report two launches");
     if (last_plan.replay != (*fault ? GK_REPLAY_LAUNCHES : GK_REPLAY_GRAPH)) fail(fault, "plan_info reports another kind of replay");
-    if (!strstr(last_plan.note, words) || !*words != !*last_plan.note) fail(last_plan.note, "plan_info does not report why there is no graph");
+    if (!strstr(last_plan.note, words) || !*words != !*last_plan.note) fail(last_plan.note, "plan_info does not report why the graph is missing");
     backend->close(device);
     (void)unsetenv("GK_EMULATE_CAPTURE");
 }
