@@ -172,6 +172,9 @@ pub fn main() -> ExitCode {
     if !arguments.command.is_read_only() {
         listen_for_interrupts(&host);
     }
+    if matches!(arguments.command, GpubuildCommand::Detect(_)) {
+        host.examine_files_once();
+    }
     let context = CommandContext { host: &host, printer: &printer };
     let (outcome, output) = dispatch(arguments.command, &context);
     let exit = match outcome {

@@ -12,7 +12,7 @@ use gpubuild_plan::link;
 use serde::{Deserialize, Serialize};
 
 use crate::exec::stage;
-use crate::store::{self, sha256};
+use crate::store;
 
 /// Stands for the folder of an export in link lines until they are written.
 const PREFIX: &str = "/@gpubuild-prefix@";
@@ -224,10 +224,7 @@ impl Libraries {
 }
 
 fn has_same_content(host: &dyn ReadFiles, one: &HostPath, other: &HostPath) -> bool {
-    match (host.read(one), host.read(other)) {
-        (Ok(one), Ok(other)) => sha256(&one) == sha256(&other),
-        _ => false,
-    }
+    host.read(one).is_ok_and(|one| host.read(other).is_ok_and(|other| one == other))
 }
 
 /// The headers of the project's include folders by their path in the export, and all other include folders. As in a compiler, the

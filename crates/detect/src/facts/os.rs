@@ -11,11 +11,12 @@ const FIRST_BUILD_OF_WINDOWS_11: u32 = 22_000;
 
 pub(super) fn probe_distro(host: &dyn InspectHost) -> Option<Fact<Distro>> {
     match host.platform().os {
-        Os::Linux => ["/etc/os-release", "/usr/lib/os-release"].iter().find_map(|path| {
-            let distro = parse_os_release(&host.read_text(&host.path(path)).ok()?)?;
-            let evidence = Evidence::file(*path, distro.label());
+        Os::Linux => {
+            let (path, text) = release_file(host)?;
+            let distro = parse_os_release(&text)?;
+            let evidence = Evidence::file(path, distro.label());
             Some(Fact { value: distro, found_via: "file".to_owned(), evidence: vec![evidence] })
-        }),
+        }
         Os::Windows => {
             let value = |name: &str| host.registry_value(WINDOWS_KEY, name).map(|value| value.text);
             let build = value("CurrentBuildNumber").or_else(|| value("CurrentBuild"))?;
@@ -70,14 +71,26 @@ fn parse_kernel(text: &str) -> Option<String> {
     text.strip_prefix("Linux version ")?.split_whitespace().next().map(str::to_owned)
 }
 
-/// Parses `os-release`, a file of shell assignments. `None` if it has no `ID`.
+/// The path and text of the first `os-release` that has an `ID`.
+pub(super) fn release_file(host: &dyn InspectHost) -> Option<(&'static str, String)> {
+    ["/etc/os-release", "/usr/lib/os-release"].into_iter().find_map(|path| {
+        let text = host.read_text(&host.path(path)).ok()?;
+        release_value(&text, "ID").filter(|id| !id.is_empty())?;
+        Some((path, text))
+    })
+}
+
+/// A value of `os-release`, a file of shell assignments.
+pub(super) fn release_value(text: &str, wanted: &str) -> Option<String> {
+    text.lines().find_map(|line| {
+        let (name, value) = line.trim().split_once('=')?;
+        (name == wanted).then(|| unquoted(value))
+    })
+}
+
+/// Parses `os-release`. `None` if it has no `ID`.
 fn parse_os_release(text: &str) -> Option<Distro> {
-    let value = |wanted: &str| {
-        text.lines().find_map(|line| {
-            let (name, value) = line.trim().split_once('=')?;
-            (name == wanted).then(|| unquoted(value))
-        })
-    };
+    let value = |wanted: &str| release_value(text, wanted);
     let id = value("ID").filter(|id| !id.is_empty())?.to_lowercase();
     let version = value("VERSION_ID").unwrap_or_default();
     let like = value("ID_LIKE").unwrap_or_default().split_whitespace().map(str::to_owned).collect();

@@ -13,6 +13,8 @@ use serde::Deserialize;
 struct SystemTable {
     /// Distributions with a package manager.
     plain: Vec<String>,
+    /// Programs that change a system with a package manager.
+    programs: Vec<String>,
     system: Lazy<Vec<ImageSystem>>,
 }
 
@@ -67,17 +69,9 @@ pub(super) fn probe(host: &dyn InspectHost) -> Option<&'static ImageSystem> {
     if host.platform().os != Os::Linux {
         return None;
     }
-    let release = ["/etc/os-release", "/usr/lib/os-release"]
-        .iter()
-        .find_map(|path| host.read_text(&host.path(path)).ok());
-    let release = release.unwrap_or_default();
-    let value = |wanted: &str| {
-        release.lines().find_map(|line| {
-            let (name, value) = line.trim().split_once('=')?;
-            (name == wanted).then(|| value.trim_matches(['"', '\'']).to_lowercase())
-        })
-    };
-    let (id, variant) = (value("ID").unwrap_or_default(), value("VARIANT_ID").unwrap_or_default());
+    let release = super::os::release_file(host).map(|(_, text)| text).unwrap_or_default();
+    let value = |name: &str| super::os::release_value(&release, name).unwrap_or_default().to_lowercase();
+    let (id, variant) = (value("ID"), value("VARIANT_ID"));
     let is_ostree = || host.exists(&host.path("/run/ostree-booted"));
     if variant.is_empty() && table().plain.contains(&id) && !is_ostree() {
         return None;
@@ -163,33 +157,11 @@ pub struct TranslatedCommands {
 
 /// Whether a command changes the installed packages, the initial file system or the kernel's arguments of a mutable system.
 fn is_of_package_manager(command: &str) -> bool {
-    const PROGRAMS: [&str; 20] = [
-        "apt",
-        "apt-get",
-        "dnf",
-        "yum",
-        "zypper",
-        "pacman",
-        "yay",
-        "apk",
-        "emerge",
-        "xbps-install",
-        "dpkg",
-        "rpm",
-        "ubuntu-drivers",
-        "akmods",
-        "dracut",
-        "mkinitcpio",
-        "update-initramfs",
-        "grubby",
-        "nvidia-installer",
-        "prime-select",
-    ];
     if command.contains("# on the host") || command.contains("# in Windows") {
         return false;
     }
     let first = command.split_whitespace().find(|word| *word != "sudo").unwrap_or_default();
-    PROGRAMS.contains(&first) || (first == "dkms")
+    table().programs.iter().any(|program| program == first)
 }
 
 #[cfg(test)]

@@ -274,7 +274,8 @@ fn is_program(host: &dyn InspectHost, name: &str) -> bool {
 }
 
 /// The value of `-ccbin` among flags of nvcc.
-fn host_compiler_flag(flags: &str) -> Option<String> {
+#[must_use]
+pub fn host_compiler_flag(flags: &str) -> Option<String> {
     let mut words = flags.split_whitespace().map(|word| word.trim_matches(['"', '\'']));
     while let Some(word) = words.next() {
         let rest = word.strip_prefix("--compiler-bindir").or_else(|| word.strip_prefix("-ccbin"));

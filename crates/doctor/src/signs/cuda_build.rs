@@ -1,6 +1,7 @@
 //! Signs about compiling for CUDA: nvcc's default host compiler, PyTorch, libclang and nvidia-smi.
 
 use gpubuild_core::version::Version;
+use gpubuild_detect::facts::variables::host_compiler_flag;
 use gpubuild_host::{Command, HostPath, Os, ReadFiles, RunPrograms, find_program, glob};
 
 use super::SignContext;
@@ -76,7 +77,7 @@ pub(super) fn gather(context: &SignContext<'_>) -> CudaBuildSigns {
 fn host_compiler(context: &SignContext<'_>) -> Option<HostCompilerSign> {
     let host = context.host;
     let flags = ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"];
-    let flag = flags.iter().find_map(|name| Some((*name, ccbin(host.env().get(name)?)?)));
+    let flag = flags.iter().find_map(|name| Some((*name, host_compiler_flag(host.env().get(name)?)?)));
     let named =
         ["NVCC_CCBIN", "CUDAHOSTCXX"].iter().find_map(|name| Some((*name, host.env().get(name)?.to_owned())));
     if let Some((origin, value)) = named.or(flag) {
@@ -95,20 +96,6 @@ fn host_compiler(context: &SignContext<'_>) -> Option<HostCompilerSign> {
     }
     let (program, real) = program(host, "gcc")?;
     Some(HostCompilerSign { origin: "PATH".to_owned(), program, real })
-}
-
-/// The value of `-ccbin` among flags.
-fn ccbin(flags: &str) -> Option<String> {
-    let mut words = flags.split_whitespace().map(|word| word.trim_matches(['"', '\'']));
-    while let Some(word) = words.next() {
-        let rest = word.strip_prefix("--compiler-bindir").or_else(|| word.strip_prefix("-ccbin"));
-        match rest {
-            Some("") => return words.next().map(str::to_owned),
-            Some(rest) => return Some(rest.trim_start_matches('=').to_owned()),
-            None => {}
-        }
-    }
-    None
 }
 
 /// The `compiler-bindir` in the profile next to the chosen nvcc. Debian's package sets it.
@@ -192,7 +179,7 @@ mod tests {
             ("-O2", None),
             ("-ccbin", None),
         ] {
-            assert_eq!(ccbin(flags).as_deref(), expected, "{flags}");
+            assert_eq!(host_compiler_flag(flags).as_deref(), expected, "{flags}");
         }
     }
 

@@ -3,6 +3,7 @@
 mod files;
 mod group;
 pub mod lines;
+mod memo;
 #[cfg(feature = "command")]
 mod net;
 mod probe;
@@ -17,7 +18,7 @@ mod watch;
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use super::interrupt::Interrupt;
@@ -43,6 +44,8 @@ pub struct RealHost {
     clients: net::Clients,
     /// Acquired lock files; the reference of a released lock is dead.
     locks: Mutex<Vec<(HostPath, Weak<File>)>>,
+    /// Set if files are examined only once.
+    memo: OnceLock<memo::FileMemo>,
 }
 
 impl Default for RealHost {
@@ -77,6 +80,7 @@ impl RealHost {
             #[cfg(feature = "command")]
             clients: net::Clients::default(),
             locks: Mutex::default(),
+            memo: OnceLock::new(),
         }
     }
 
@@ -86,6 +90,12 @@ impl RealHost {
     pub fn with_own_probes(mut self) -> Self {
         self.answers_probes = true;
         self
+    }
+
+    /// From now on, assumes that neither this process nor another one changes files. For a process that examines the machine once:
+    /// the checks ask for the same paths again and again.
+    pub fn examine_files_once(&self) {
+        self.memo.get_or_init(memo::FileMemo::default);
     }
 
     /// The interrupt state, to check for or trigger termination.
@@ -218,11 +228,11 @@ impl HostInfo for RealHost {
 impl ReadFiles for RealHost {
     fn stat(&self, path: &HostPath) -> io::Result<Stat> {
         let extensions = if self.platform.os == Os::Windows { search::extensions(&self.env) } else { "" };
-        files::stat(path, extensions)
+        self.memo.get().map_or_else(|| files::stat(path, extensions), |memo| memo.stat(path, extensions))
     }
 
     fn canonical(&self, path: &HostPath) -> io::Result<HostPath> {
-        files::canonical(path)
+        self.memo.get().map_or_else(|| files::canonical(path), |memo| memo.canonical(path))
     }
 
     fn read_link(&self, path: &HostPath) -> io::Result<String> {
@@ -250,7 +260,7 @@ impl ReadFiles for RealHost {
     }
 
     fn list(&self, folder: &HostPath) -> io::Result<Vec<String>> {
-        files::list(folder)
+        self.memo.get().map_or_else(|| files::list(folder), |memo| memo.list(folder))
     }
 
     fn open_device(&self, path: &HostPath) -> io::Result<()> {

@@ -284,3 +284,35 @@ fn create_fails_for_an_existing_file() {
     host.open(&path).unwrap().read_to_string(&mut text).unwrap();
     assert_eq!(text, "first");
 }
+
+#[test]
+fn files_that_are_examined_once_have_the_same_answers() {
+    let host = RealHost::new();
+    let folder = folder(&host);
+    let real = host.canonical(&folder.path).unwrap();
+    host.write(&real.join("a/b/file"), b"x").unwrap();
+    host.symlink("a/b", &real.join("link")).unwrap();
+    host.symlink("nowhere", &real.join("dangling")).unwrap();
+    let once = RealHost::new();
+    once.examine_files_once();
+    for name in
+        ["a/b/file", "link/file", "link", "a/b/../b/file", "dangling", "missing", "a/b/file/below", "."]
+    {
+        let path = real.join(name);
+        // Twice, so that the remembered answer is compared too.
+        for _ in 0..2 {
+            let answers = |host: &RealHost| {
+                let kind = |error: std::io::Error| (error.kind(), error.raw_os_error());
+                let stat = host.stat(&path).map_err(kind);
+                (
+                    host.canonical(&path).map_err(kind),
+                    stat.map(|stat| stat.kind),
+                    host.list(&path).map_err(kind),
+                )
+            };
+            assert_eq!(answers(&once), answers(&host), "{name}");
+        }
+    }
+    host.remove(&real.join("a/b/file")).unwrap();
+    assert!(once.is_file(&real.join("a/b/file")) && !host.is_file(&real.join("a/b/file")));
+}

@@ -1,0 +1,77 @@
+//! Remembers what was asked about files, for a process that examines the machine once and changes nothing.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use super::files;
+use crate::{HostPath, Stat};
+
+/// The answers so far.
+#[derive(Debug, Default)]
+pub(super) struct FileMemo {
+    stats: Answers<Stat>,
+    canonical: Answers<HostPath>,
+    names: Answers<Vec<String>>,
+}
+
+impl FileMemo {
+    pub(super) fn stat(&self, path: &HostPath, extensions: &str) -> io::Result<Stat> {
+        self.stats.get(path, || files::stat(path, extensions))
+    }
+
+    pub(super) fn list(&self, folder: &HostPath) -> io::Result<Vec<String>> {
+        self.names.get(folder, || files::list(folder))
+    }
+
+    /// Resolves a path through its parent folder, so that each folder is examined once.
+    pub(super) fn canonical(&self, path: &HostPath) -> io::Result<HostPath> {
+        let whole = || files::canonical(path);
+        if !cfg!(target_os = "linux") || !path.is_normalized() {
+            return self.canonical.get(path, whole);
+        }
+        self.canonical.get(path, || {
+            let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return whole() };
+            let folder = if folder.parent().is_none() { folder } else { self.canonical(&folder)? };
+            let place = folder.join(name);
+            match files::read_link(&place) {
+                // It exists and is not a link.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(place),
+                Err(error) => Err(error),
+                Ok(_) => whole(),
+            }
+        })
+    }
+}
+
+/// Answers by path. Errors are remembered by their number.
+#[derive(Debug)]
+struct Answers<T>(Mutex<HashMap<HostPath, Result<T, i32>>>);
+
+impl<T> Default for Answers<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T: Clone> Answers<T> {
+    fn get(&self, path: &HostPath, query: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        if let Some(known) = self.known().get(path) {
+            return known.clone().map_err(io::Error::from_raw_os_error);
+        }
+        // Not locked meanwhile: the query may need answers about other paths.
+        let answer = query();
+        let known = match &answer {
+            Ok(value) => Some(Ok(value.clone())),
+            Err(error) => error.raw_os_error().map(Err),
+        };
+        if let Some(known) = known {
+            self.known().insert(path.clone(), known);
+        }
+        answer
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<HostPath, Result<T, i32>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
