@@ -157,9 +157,7 @@ pub trait ReadFiles: HostInfo {
     }
     /// Lists the names in a folder that match a pattern, sorted. `*` matches any text.
     fn list_matching(&self, folder: &HostPath, pattern: &str) -> io::Result<Vec<String>> {
-        let mut names = self.list(folder)?;
-        names.retain(|name| search::name_matches(self.platform(), pattern, name));
-        Ok(names)
+        Ok(search::matching(self.platform(), pattern, &self.list(folder)?).cloned().collect())
     }
     /// Whether a file of any kind exists.
     fn exists(&self, path: &HostPath) -> bool {

@@ -134,6 +134,24 @@ fn matches(host: &dyn ReadFiles, folder: &HostPath, pattern: &str) -> Vec<HostPa
     names.iter().map(|name| folder.join(name)).collect()
 }
 
+/// The names that match a pattern, of a sorted list.
+pub(super) fn matching<'a>(
+    platform: Platform,
+    pattern: &'a str,
+    names: &'a [String],
+) -> impl Iterator<Item = &'a String> {
+    let head = match platform.os {
+        // Names that differ in case are not neighbours.
+        Os::Windows => "",
+        Os::Linux | Os::Macos => pattern.split('*').next().unwrap_or_default(),
+    };
+    let first = names.partition_point(|name| name.as_str() < head);
+    names[first..]
+        .iter()
+        .take_while(move |name| name.starts_with(head))
+        .filter(move |name| name_matches(platform, pattern, name))
+}
+
 /// Whether a name matches a pattern in which `*` matches any text, by the platform's case rules.
 #[must_use]
 pub fn name_matches(platform: Platform, pattern: &str, name: &str) -> bool {
@@ -209,6 +227,19 @@ mod tests {
         assert_eq!(names(&find_program(&host, "/usr/bin/nvcc")), ["/usr/bin/nvcc"]);
         assert!(find_program(&host, "bin/nvcc").is_empty());
         assert!(find_program(&host, "ninja").is_empty());
+    }
+
+    #[test]
+    fn a_sorted_list_yields_every_name_that_matches() {
+        let list = ["Libz", "a", "lib", "libcuda.so", "libcuda.so.1", "libz.so"].map(str::to_owned);
+        for os in [Os::Linux, Os::Windows] {
+            let platform = Platform { os, arch: Arch::X86_64 };
+            for pattern in ["*", "a", "lib*", "libcuda.so", "libcuda.so*", "l*z*", "z*", "*so", "0*", ""] {
+                let found: Vec<_> = matching(platform, pattern, &list).collect();
+                let all: Vec<_> = list.iter().filter(|name| name_matches(platform, pattern, name)).collect();
+                assert_eq!(found, all, "{pattern}");
+            }
+        }
     }
 
     #[test]

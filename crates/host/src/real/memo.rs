@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::files;
 use crate::{HostPath, Stat};
@@ -12,7 +12,8 @@ use crate::{HostPath, Stat};
 pub(super) struct FileMemo {
     stats: Answers<Stat>,
     canonical: Answers<HostPath>,
-    names: Answers<Vec<String>>,
+    names: Answers<Arc<Vec<String>>>,
+    contents: Answers<Arc<Vec<u8>>>,
 }
 
 impl FileMemo {
@@ -20,8 +21,13 @@ impl FileMemo {
         self.stats.get(path, || files::stat(path, extensions))
     }
 
-    pub(super) fn list(&self, folder: &HostPath) -> io::Result<Vec<String>> {
-        self.names.get(folder, || files::list(folder))
+    pub(super) fn list(&self, folder: &HostPath) -> io::Result<Arc<Vec<String>>> {
+        self.names.get(folder, || files::list(folder).map(Arc::new))
+    }
+
+    /// The content of a file that is read completely: such files are small.
+    pub(super) fn read(&self, path: &HostPath) -> io::Result<Arc<Vec<u8>>> {
+        self.contents.get(path, || files::read(path).map(Arc::new))
     }
 
     /// Resolves a path through its parent folder, so that each folder is examined once.

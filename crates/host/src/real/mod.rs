@@ -241,7 +241,7 @@ impl ReadFiles for RealHost {
 
     fn read(&self, path: &HostPath) -> io::Result<Vec<u8>> {
         self.count_file();
-        files::read(path)
+        self.memo.get().map_or_else(|| files::read(path), |memo| Ok(memo.read(path)?.to_vec()))
     }
 
     fn read_start(&self, path: &HostPath, limit: usize) -> io::Result<Vec<u8>> {
@@ -260,7 +260,15 @@ impl ReadFiles for RealHost {
     }
 
     fn list(&self, folder: &HostPath) -> io::Result<Vec<String>> {
-        self.memo.get().map_or_else(|| files::list(folder), |memo| memo.list(folder))
+        self.memo.get().map_or_else(|| files::list(folder), |memo| Ok(memo.list(folder)?.to_vec()))
+    }
+
+    fn list_matching(&self, folder: &HostPath, pattern: &str) -> io::Result<Vec<String>> {
+        let names = match self.memo.get() {
+            Some(memo) => memo.list(folder)?,
+            None => Arc::new(files::list(folder)?),
+        };
+        Ok(search::matching(self.platform(), pattern, &names).cloned().collect())
     }
 
     fn open_device(&self, path: &HostPath) -> io::Result<()> {

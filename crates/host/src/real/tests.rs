@@ -308,6 +308,8 @@ fn files_that_are_examined_once_have_the_same_answers() {
                     host.canonical(&path).map_err(kind),
                     stat.map(|stat| stat.kind),
                     host.list(&path).map_err(kind),
+                    host.list_matching(&path, "f*").map_err(kind),
+                    host.read(&path).map_err(kind),
                 )
             };
             assert_eq!(answers(&once), answers(&host), "{name}");

@@ -129,6 +129,9 @@ fn suggested(host: &dyn ReadFiles, root: &HostPath) -> Option<HostPath> {
     })
 }
 
+/// Both headers, which are up to megabytes long, name their version in the first 4 KiB.
+const HEAD: usize = 16 << 10;
+
 fn headers(context: &SignContext<'_>) -> Vec<Headers> {
     let host = context.host;
     let chosen = context.inventory.chosen("vulkan").and_then(|copy| copy.part("headers").cloned());
@@ -136,9 +139,9 @@ fn headers(context: &SignContext<'_>) -> Vec<Headers> {
     let usual = usual.into_iter().filter(|_| host.platform().os == Os::Linux);
     let mut found: Vec<Headers> = Vec::new();
     for folder in chosen.into_iter().chain(usual) {
-        let core = host.read(&folder.join("vulkan/vulkan_core.h")).ok();
+        let core = host.read_start(&folder.join("vulkan/vulkan_core.h"), HEAD).ok();
         let core = core.and_then(|bytes| core_version(&String::from_utf8_lossy(&bytes)));
-        let cpp = host.read_start(&folder.join("vulkan/vulkan.hpp"), 1 << 20).ok();
+        let cpp = host.read_start(&folder.join("vulkan/vulkan.hpp"), HEAD).ok();
         let cpp = cpp.and_then(|bytes| cpp_version(&String::from_utf8_lossy(&bytes)));
         let known = found.iter().any(|one| one.folder.key() == folder.key());
         if !known && (core.is_some() || cpp.is_some()) {
