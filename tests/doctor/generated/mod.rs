@@ -22,7 +22,7 @@ const SINGLES: u64 = 2;
 /// One of this many possible pairs of faults is planted.
 const PAIRS: u64 = 110;
 /// One of this many machines is examined by the test that always runs.
-const SLICE: usize = 12;
+const SLICE: usize = 40;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
