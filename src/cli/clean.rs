@@ -53,7 +53,7 @@ pub fn run(arguments: &CleanArguments, context: &CommandContext<'_>) -> Result<E
     // The rest of an interrupted `clean`.
     let rest = folder::content(host, &removed);
     host.remove(&removed).map_err(failed)?;
-    let content = folder::content(host, root);
+    let built = folder::content(host, root);
     match host.rename(root, &removed) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             return done((rest.files > 0).then_some(rest));
@@ -62,5 +62,5 @@ pub fn run(arguments: &CleanArguments, context: &CommandContext<'_>) -> Result<E
         Err(_) => host.remove(root).map_err(failed)?,
         Ok(()) => host.remove(&removed).map_err(failed)?,
     }
-    done(Some(FolderContent { files: rest.files + content.files, bytes: rest.bytes + content.bytes }))
+    done(Some(FolderContent { files: rest.files + built.files, bytes: rest.bytes + built.bytes }))
 }

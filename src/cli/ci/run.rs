@@ -21,6 +21,7 @@ use crate::report::ci_files::{CiRunReport, JobState};
 const DEADLINE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Arguments of `ci run`.
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 #[derive(Debug, clap::Args)]
 pub(super) struct CiRunArguments {
     /// Name of the job, as printed by `gpubuild ci matrix`
