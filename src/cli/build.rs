@@ -53,6 +53,8 @@ pub struct BuildArguments {
     /// Print the plan without running it
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    store: StoreArguments,
     /// Format of progress messages
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
     message_format: MessageFormat,
@@ -62,8 +64,6 @@ pub struct BuildArguments {
     /// Build the libraries only, not the Rust program
     #[arg(long, conflicts_with = "run")]
     no_binary: bool,
-    #[command(flatten)]
-    store: StoreArguments,
     /// Write build timings: a page, data (`.json`), or a trace (`.trace.json`) [default file: timings.html in
     /// the build folder]
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
@@ -145,7 +145,10 @@ pub fn run(arguments: &BuildArguments, context: &CommandContext<'_>) -> Result<E
         return Err(Failure::usage(id!("usage.conflict"), message)
             .hint("build first, then start the program with `gpubuild run`"));
     }
-    let planned = planned(arguments, context)?;
+    let mut planned = planned(arguments, context)?;
+    if arguments.no_venv {
+        planned.plan.environment = None;
+    }
     if arguments.run && planned.plan.binary.is_none() {
         return Err(
             Failure::usage(id!("run.no-binary"), "this project has no program to run").hint(run::NO_BINARY)

@@ -1,11 +1,12 @@
 //! `gpubuild clean`: removes the build folder of a project. Downloaded tools and the build store are kept.
 
 use gpubuild_detect::id;
-use gpubuild_exec::exec::folder;
+use gpubuild_exec::exec::folder::{self, FolderContent};
 use gpubuild_host::Wait;
 
 use super::project::load_project;
 use super::{CommandContext, Exit, Failure};
+use crate::report::clean::CleanReport;
 
 /// Arguments of `clean`.
 #[derive(Debug, clap::Args)]
@@ -13,6 +14,9 @@ pub struct CleanArguments {
     /// Folder of the project [default: the nearest parent folder with gpubuild.toml]
     #[arg(long, value_name = "DIR")]
     project: Option<String>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Removes the project's build folder. The folder is renamed first, so that the next build starts from scratch even if the removal is
@@ -24,12 +28,17 @@ pub fn run(arguments: &CleanArguments, context: &CommandContext<'_>) -> Result<E
     let refuse_links =
         || folder::refuse_links(host, &lock_path, root).map_err(|error| Failure::of(&error, Exit::Negative));
     refuse_links()?;
-    let nothing_to_remove = || {
-        context.printer.status(&format!("nothing to remove: {root} does not exist"));
+    let done = |removed: Option<FolderContent>| {
+        let document = CleanReport::new(root.to_string(), removed);
+        if arguments.json {
+            context.printer.json(&document)?;
+        } else {
+            context.printer.status(&document.text());
+        }
         Ok(Exit::Done)
     };
     if !host.exists(root) && !host.exists(&removed) {
-        return nothing_to_remove();
+        return done(None);
     }
     let Some(_lock) = host.lock(&lock_path, Wait::No)? else {
         let message = format!("`{root}` is in use by a build or another `gpubuild clean`");
@@ -41,13 +50,17 @@ pub fn run(arguments: &CleanArguments, context: &CommandContext<'_>) -> Result<E
     let failed = |error: std::io::Error| {
         Failure::negative(id!("file.failed"), format!("failed to remove `{root}`: {error}"))
     };
+    // The rest of an interrupted `clean`.
+    let rest = folder::content(host, &removed);
     host.remove(&removed).map_err(failed)?;
+    let built = folder::content(host, root);
     match host.rename(root, &removed) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return nothing_to_remove(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return done((rest.files > 0).then_some(rest));
+        }
         // Windows cannot rename a folder that contains an open file.
         Err(_) => host.remove(root).map_err(failed)?,
         Ok(()) => host.remove(&removed).map_err(failed)?,
     }
-    context.printer.status(&format!("removed {root}"));
-    Ok(Exit::Done)
+    done(Some(FolderContent { files: rest.files + built.files, bytes: rest.bytes + built.bytes }))
 }

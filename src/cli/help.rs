@@ -19,9 +19,9 @@ use crate::new::Template;
 
 /// The commands by task, in the order of the help.
 pub(super) const GROUPS: [(&str, &[&str]); 4] = [
-    ("Look", &["detect", "doctor", "setup", "explain", "report", "host"]),
+    ("Inspect", &["detect", "doctor", "setup", "explain", "report", "host"]),
     ("Build", &["new", "plan", "build", "run", "test", "bench", "link", "export", "audit", "clean"]),
-    ("Ship", &["ci", "pack", "resolve", "install"]),
+    ("Release", &["ci", "pack", "resolve", "install"]),
     ("Maintain", &["toolkit", "venv", "cache", "completions", "man"]),
 ];
 

@@ -8,6 +8,7 @@ use gpubuild_host::recorder;
 
 use super::machine::{self, HostArguments};
 use super::{CommandContext, Exit, Failure};
+use crate::report::recording::RecordingReport;
 
 /// Arguments of `host`.
 #[derive(Debug, clap::Args)]
@@ -37,6 +38,18 @@ struct RecordArguments {
     force: bool,
     #[command(flatten)]
     host: HostArguments,
+    /// Print one JSON document that describes the file
+    #[arg(long)]
+    json: bool,
+}
+
+impl HostCommandArguments {
+    /// Whether standard output is one JSON document.
+    #[must_use]
+    pub fn is_json(&self) -> bool {
+        let Action::Record(arguments) = &self.action;
+        arguments.json
+    }
 }
 
 /// Writes the recording.
@@ -66,7 +79,12 @@ pub fn run(arguments: &HostCommandArguments, context: &CommandContext<'_>) -> Re
     context.host.write(&path, text.as_bytes()).map_err(|error| {
         Failure::negative(id!("host.record-unwritable"), format!("failed to write `{path}`: {error}"))
     })?;
-    context.printer.status(&format!("recorded {} entries in `{path}`", recording.files.len()));
+    let document = RecordingReport::new(path.to_string(), recording.files.len(), &redactions);
+    if arguments.json {
+        context.printer.json(&document)?;
+    } else {
+        context.printer.status(&document.text());
+    }
     if !redactions.is_empty() {
         context.printer.status(&redactions.summary());
     }

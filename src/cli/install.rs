@@ -26,9 +26,6 @@ pub struct InstallArguments {
     /// Folder to install into [default: gpubuild/NAME in the user's data folder]
     #[arg(long, value_name = "DIR")]
     to: Option<String>,
-    /// Trust the server: install from the network without a signature
-    #[arg(long)]
-    unsigned: bool,
     /// Time limit of the smoke test in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 180)]
     start_timeout: u64,
@@ -43,6 +40,9 @@ pub struct InstallArguments {
     list: bool,
     #[command(flatten)]
     release: ReleaseArguments,
+    /// Trust the server: install from the network without a signature
+    #[arg(long)]
+    unsigned: bool,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,

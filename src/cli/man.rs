@@ -8,6 +8,7 @@ use gpubuild_detect::id;
 
 use super::failure::similar;
 use super::{CommandContext, Exit, Failure, absolute, command_line};
+use crate::report::man::ManReport;
 
 /// Arguments of `man`.
 #[derive(Debug, clap::Args)]
@@ -18,6 +19,9 @@ pub struct ManArguments {
     /// Write all pages into this folder instead: gpubuild.1, gpubuild-build.1, …
     #[arg(long, value_name = "DIR")]
     out: Option<String>,
+    /// With `--out`: print one JSON document that lists the files
+    #[arg(long, requires = "out", conflicts_with = "command")]
+    pub json: bool,
 }
 
 /// A page of section 1.
@@ -33,10 +37,18 @@ pub fn run(arguments: &ManArguments, context: &CommandContext<'_>) -> Result<Exi
     if let Some(folder) = &arguments.out {
         let folder = absolute(context, folder)?;
         context.host.create_dir_all(&folder)?;
+        let mut files = Vec::new();
         for page in &pages {
-            context.host.write(&folder.join(&format!("{}.1", page.name)), &page.roff)?;
+            let file = format!("{}.1", page.name);
+            context.host.write(&folder.join(&file), &page.roff)?;
+            files.push(file);
         }
-        context.printer.status(&format!("wrote {} pages to {folder}", pages.len()));
+        let document = ManReport::new(folder.to_string(), files);
+        if arguments.json {
+            context.printer.json(&document)?;
+        } else {
+            context.printer.status(&document.text());
+        }
         return Ok(Exit::Done);
     }
     let name = std::iter::once("gpubuild").chain(arguments.command.iter().map(String::as_str));

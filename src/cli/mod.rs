@@ -279,11 +279,20 @@ fn dispatch(command: GpubuildCommand, context: &CommandContext<'_>) -> (Result<E
         GpubuildCommand::New(arguments) => {
             (new::run(&arguments, context), OutputKind::document_if(arguments.json))
         }
-        GpubuildCommand::Clean(arguments) => (clean::run(&arguments, context), OutputKind::Text),
-        GpubuildCommand::Host(arguments) => (host::run(&arguments, context), OutputKind::Text),
-        GpubuildCommand::Report(arguments) => (report::run(&arguments, context), OutputKind::Text),
+        GpubuildCommand::Clean(arguments) => {
+            (clean::run(&arguments, context), OutputKind::document_if(arguments.json))
+        }
+        GpubuildCommand::Host(arguments) => {
+            let output = OutputKind::document_if(arguments.is_json());
+            (host::run(&arguments, context), output)
+        }
+        GpubuildCommand::Report(arguments) => {
+            (report::run(&arguments, context), OutputKind::document_if(arguments.json))
+        }
         GpubuildCommand::Completions(arguments) => (completions::run(&arguments, context), OutputKind::Text),
-        GpubuildCommand::Man(arguments) => (man::run(&arguments, context), OutputKind::Text),
+        GpubuildCommand::Man(arguments) => {
+            (man::run(&arguments, context), OutputKind::document_if(arguments.json))
+        }
         GpubuildCommand::Probe(arguments) => (probe::run(&arguments, context), OutputKind::Text),
     }
 }

@@ -26,13 +26,6 @@ const KEY: &str = "GPUBUILD_KEY";
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 #[derive(Debug, clap::Args)]
 pub struct ReleaseArguments {
-    /// Minisign public key that must have signed the manifest, or a file with one; may be repeated [default:
-    /// GPUBUILD_KEY]
-    #[arg(long, value_name = "KEY")]
-    pub key: Vec<String>,
-    /// Name that the manifest must have
-    #[arg(long, value_name = "NAME")]
-    pub name: Option<String>,
     /// Select this variant only [default: GPUBUILD_VARIANT]
     #[arg(long, value_name = "LABEL")]
     pub variant: Option<String>,
@@ -48,6 +41,13 @@ pub struct ReleaseArguments {
     /// Print why each other variant was not selected
     #[arg(long)]
     pub explain: bool,
+    /// Minisign public key that must have signed the manifest, or a file with one; may be repeated [default:
+    /// GPUBUILD_KEY]
+    #[arg(long, value_name = "KEY")]
+    pub key: Vec<String>,
+    /// Name that the manifest must have
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
     /// Open no connection; use only what was downloaded before [default: GPUBUILD_OFFLINE, CARGO_NET_OFFLINE]
     #[arg(long)]
     pub offline: bool,

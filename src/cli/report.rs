@@ -4,15 +4,18 @@
 use gpubuild_core::secret;
 use gpubuild_detect::id;
 use gpubuild_doctor::Filter;
-use gpubuild_host::{Host, HostPath, RecordedHost, recorder};
+use gpubuild_host::recorder::{self, Redactions};
+use gpubuild_host::{Host, HostPath, RecordedHost};
 
 use super::doctor::diagnose::{Depth, DoctorRequest, diagnose};
 use super::machine::HostArguments;
 use super::project::load_project;
 use super::{CommandContext, Exit, Failure};
 use crate::report::detect_text::Detail;
+use crate::report::doctor::DoctorSummary;
 use crate::report::doctor_text;
 use crate::report::page::{self, Inset};
+use crate::report::recording::{ReportFormat, WrittenReport};
 
 /// Maximum length of a comment on GitHub, in characters.
 const MAX_COMMENT_LENGTH: usize = 65_536;
@@ -40,6 +43,9 @@ pub struct ReportArguments {
     bench: Vec<String>,
     #[command(flatten)]
     host: HostArguments,
+    /// With FILE: print one JSON document that describes the file
+    #[arg(long, requires = "file")]
+    pub json: bool,
 }
 
 /// Records the machine, diagnoses the recording, and writes both.
@@ -68,14 +74,9 @@ pub fn run(arguments: &ReportArguments, context: &CommandContext<'_>) -> Result<
         let text = doctor_text::text(&diagnosis.document, Detail::Everything, &|_, text| text.to_owned());
         markdown(&text, &redactions.lines(), &toml)
     };
-    if let Some(file) = &arguments.file {
-        let path = super::absolute(context, file)?;
-        context.host.write(&path, report.as_bytes()).map_err(|error| {
-            Failure::negative(id!("report.unwritable"), format!("failed to write `{path}`: {error}"))
-        })?;
-        context.printer.status(&format!("wrote `{path}`"));
-    } else {
-        context.printer.print(&report)?;
+    match &arguments.file {
+        Some(file) => write(arguments, context, file, &report, (diagnosis.document.summary, &redactions))?,
+        None => context.printer.print(&report)?,
     }
     if !redactions.is_empty() {
         context.printer.status(&redactions.summary());
@@ -87,6 +88,28 @@ pub fn run(arguments: &ReportArguments, context: &CommandContext<'_>) -> Result<
         context.printer.hint("the report is too long for a comment on GitHub; attach it as a file");
     }
     Ok(Exit::Done)
+}
+
+/// Writes the report to a file, and prints its path or its document.
+fn write(
+    arguments: &ReportArguments,
+    context: &CommandContext<'_>,
+    file: &str,
+    report: &str,
+    (summary, redactions): (DoctorSummary, &Redactions),
+) -> Result<(), Failure> {
+    let path = super::absolute(context, file)?;
+    context.host.write(&path, report.as_bytes()).map_err(|error| {
+        Failure::negative(id!("report.unwritable"), format!("failed to write `{path}`: {error}"))
+    })?;
+    let format = if arguments.html { ReportFormat::Html } else { ReportFormat::Markdown };
+    let document = WrittenReport::new(path.to_string(), format, report, summary, redactions);
+    if arguments.json {
+        context.printer.json(&document)?;
+    } else {
+        context.printer.status(&document.text());
+    }
+    Ok(())
 }
 
 /// The timings page of `--timings`, else the one in the build folder of the current project, if it exists.

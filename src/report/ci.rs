@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use gpubuild_plan::plan::bytes;
 use gpubuild_release::ci::preflight::{Outlook, PreflightCheck};
-use gpubuild_release::ci::{CiRow, DroppedRow, Images, Rows};
+use gpubuild_release::ci::{CiRow, DroppedRow, Rows};
 use serde::Serialize;
 
 use super::Schema;
@@ -126,31 +126,6 @@ fn needs(row: &CiRow) -> String {
         parts.push(format!("about {} s of CPU time", needs.cpu_seconds));
     }
     parts.join(", ")
-}
-
-/// The images as text.
-#[must_use]
-pub fn images(images: &Images) -> String {
-    let width = images.iter().map(|image| image.id.len()).max().unwrap_or_default();
-    let mut text = String::new();
-    for image in images.iter() {
-        let place = match (&image.container, image.runner()) {
-            (Some(container), Some(runner)) => format!("{container} on {runner}"),
-            (Some(container), None) => container.clone(),
-            (None, runner) => runner.unwrap_or_default().to_owned(),
-        };
-        let default = if image.default { ", default" } else { "" };
-        let _ = writeln!(
-            text,
-            "{:width$}  {}, {} processors, {}, {} of disk: {place}{default}",
-            image.id,
-            image.platform(),
-            image.cpus,
-            image.memory,
-            image.disk
-        );
-    }
-    text
 }
 
 /// The document of `ci preflight --json`.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use gpubuild_core::backend::Backend;
 use gpubuild_plan::plan::extra::PlannedExtra;
 use gpubuild_plan::plan::provision::Provision;
-use gpubuild_plan::plan::{Dropped, Fetch, Plan, PlannedBinary, PlannedTree, bytes};
+use gpubuild_plan::plan::{Dropped, Fetch, Plan, PlannedBinary, PlannedEnvironment, PlannedTree, bytes};
 use gpubuild_plan::project::together::With;
 use gpubuild_plan::project::{Linkage, SourceCopy};
 use serde::Serialize;
@@ -44,6 +44,10 @@ pub struct PlanReport<'a> {
     /// The Rust program that links the result.
     #[serde(skip_serializing_if = "Option::is_none")]
     binary: Option<&'a PlannedBinary>,
+    /// The Python environment into which the build installs run-time libraries as wheels. Which ones is known only after the libraries
+    /// are built.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    environment: Option<&'a PlannedEnvironment>,
     /// Notes for the user, one line each.
     notes: &'a [String],
     /// Possible problems that the planner cannot rule out, one line each, ending with the finding's id.
@@ -68,6 +72,7 @@ impl<'a> PlanReport<'a> {
             trees: &plan.trees,
             with: &plan.with,
             binary: plan.binary.as_ref(),
+            environment: plan.environment.as_ref(),
             notes: &plan.notes,
             warnings: &plan.warnings,
         }
@@ -156,6 +161,11 @@ pub fn text(plan: &Plan) -> String {
         if !binary.features.is_empty() {
             let _ = writeln!(out, "            cargo gets {}", binary.features.join(" "));
         }
+    }
+    if let Some(environment) = &plan.environment {
+        let _ = writeln!(out, "\nvenv        {}", environment.path);
+        let _ =
+            writeln!(out, "            receives the wheels of the run-time libraries that the build needs");
     }
     for warning in &plan.warnings {
         let _ = writeln!(out, "warning     {warning}");

@@ -19,6 +19,9 @@ use serde_json::{Value, json};
 use super::bench::{BackendBench, BenchDocument};
 use super::cache::{CacheReport, ExplainDocument, PruneDocument};
 use super::ci::{CiReport, PreflightDocument};
+use super::ci_files::{CiInitReport, CiRunReport, CiVerifyReport};
+use super::ci_images::CiImagesReport;
+use super::clean::CleanReport;
 use super::detect::DetectReport;
 use super::doctor::DoctorReport;
 use super::explain::{BackendDocument, ErrorDocument, FindingDocument};
@@ -26,16 +29,19 @@ use super::export::ExportReport;
 use super::hostile::{self, HostileValues};
 use super::install::{InstallReport, InstalledListReport};
 use super::link::LinkDocument;
+use super::man::ManReport;
 use super::new::{NewReport, TemplateListReport};
 use super::pack::PackReport;
 use super::packages::PackagesReport;
 use super::plan::PlanReport;
+use super::recording::{RecordingReport, WrittenReport};
 use super::resolve::ResolveReport;
 use super::resolvers::ResolversReport;
 use super::setup::SetupLine;
 use super::test::{BackendTests, TestDocument};
 use super::timings::TimingsReport;
 use super::toolkit;
+use super::toolkit_lock::LockReport;
 use super::venv::VenvDocument;
 use crate::cli::build::ProgressLine;
 use crate::cli::doctor::list::CheckListReport;
@@ -138,6 +144,11 @@ fn schemas() -> BTreeMap<&'static str, Value> {
         ("cache-prune", document::<PruneDocument>(&["cache-prune"])),
         ("checks", document::<CheckListReport<'_>>(&["checks"])),
         ("ci", document::<CiReport<'_>>(&["ci"])),
+        ("ci-images", document::<CiImagesReport<'_>>(&["ci-images"])),
+        ("ci-init", document::<CiInitReport>(&["ci-init"])),
+        ("ci-run", document::<CiRunReport<'_>>(&["ci-run"])),
+        ("ci-verify", document::<CiVerifyReport>(&["ci-verify"])),
+        ("clean", document::<CleanReport>(&["clean"])),
         ("detect", document::<DetectReport>(&["detect"])),
         ("doctor", document::<DoctorReport>(&["doctor", "audit"])),
         ("error", document::<FailureReport<'_>>(&["error"])),
@@ -146,15 +157,18 @@ fn schemas() -> BTreeMap<&'static str, Value> {
         ("explain-finding", document::<FindingDocument>(&["explain"])),
         ("export", document::<ExportReport<'_>>(&["export"])),
         ("gpubuild-toml", project_file()),
+        ("host-record", document::<RecordingReport>(&["host-record"])),
         ("install", document::<InstallReport<'_>>(&["install"])),
         ("installed", document::<InstalledListReport>(&["installed"])),
         ("link", document::<LinkDocument<'_>>(&["link"])),
+        ("man", document::<ManReport>(&["man"])),
         ("new", document::<NewReport<'_>>(&["new"])),
         ("pack", document::<PackReport<'_>>(&["pack"])),
         ("packages", document::<PackagesReport>(&["packages"])),
         ("plan", document::<PlanReport<'_>>(&["plan"])),
         ("preflight", document::<PreflightDocument<'_>>(&["preflight"])),
         ("release-manifest", written::<ReleaseManifest>("release-manifest")),
+        ("report", document::<WrittenReport>(&["report"])),
         ("resolve", document::<ResolveReport<'_>>(&["resolve"])),
         ("resolvers", document::<ResolversReport>(&["resolvers"])),
         ("self-check", document::<SelfCheckReport>(&["self-check"])),
@@ -166,6 +180,7 @@ fn schemas() -> BTreeMap<&'static str, Value> {
         ("toolkit-install", document::<toolkit::Install>(&["toolkit-install"])),
         ("toolkit-install-plan", document::<toolkit::DryRun>(&["toolkit-install-plan"])),
         ("toolkit-list", document::<toolkit::ToolkitListReport>(&["toolkit-list"])),
+        ("toolkit-lock", document::<LockReport>(&["toolkit-lock"])),
         ("toolkit-remove", document::<toolkit::Remove>(&["toolkit-remove"])),
         ("toolkit-verify", document::<toolkit::Verify>(&["toolkit-verify"])),
         ("venv", document::<VenvDocument>(&["venv"])),

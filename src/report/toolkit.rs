@@ -117,7 +117,7 @@ pub struct DryRun {
 /// A wheel.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct WheelReport {
+pub(super) struct WheelReport {
     /// Name of its package.
     package: String,
     /// Its version.
@@ -130,19 +130,24 @@ struct WheelReport {
     bytes: u64,
 }
 
+impl WheelReport {
+    /// The files of a package.
+    pub(super) fn of(wheel: &lock::PinnedWheel) -> impl Iterator<Item = Self> {
+        wheel.files.iter().map(|file| Self {
+            package: wheel.package.clone(),
+            version: wheel.version.clone(),
+            file: file.name.clone(),
+            sha256: file.sha256.clone(),
+            bytes: file.size,
+        })
+    }
+}
+
 impl DryRun {
     /// The document of a planned installation.
     #[must_use]
     pub fn new(preview: &Preview, choice: Option<&ReleaseChoice>) -> Self {
-        let wheels = preview.wheels.iter().flat_map(|wheel| {
-            wheel.files.iter().map(|file| WheelReport {
-                package: wheel.package.clone(),
-                version: wheel.version.clone(),
-                file: file.name.clone(),
-                sha256: file.sha256.clone(),
-                bytes: file.size,
-            })
-        });
+        let wheels = preview.wheels.iter().flat_map(WheelReport::of);
         Self {
             schema: Schema { name: "toolkit-install-plan", version: 1 },
             toolkit: preview.lock.toolkit.clone(),

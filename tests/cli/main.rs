@@ -18,6 +18,7 @@ mod end_to_end;
 #[cfg(target_os = "linux")]
 mod exporting;
 mod hostile;
+mod json;
 mod linkage;
 mod linking;
 mod new;

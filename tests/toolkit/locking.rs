@@ -2,6 +2,7 @@
 #![cfg(unix)]
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use crate::sandbox::{RunResult, Sandbox, requires};
 
@@ -60,6 +61,16 @@ fn project_lock_is_created_and_then_offered() {
     sandbox.run(&["toolkit", "install", "cuda@13.2", "--dry-run"]).succeeds();
     let shown = lock(&sandbox, &["cuda@13.2", "--output", "-"]).succeeds().stdout.clone();
     assert_eq!(shown, text);
+    let both = lock(&sandbox, &["cuda@13.2", "--output", "-", "--json"]);
+    assert_eq!((both.exit, both.json()["error"]["id"].as_str()), (Some(2), Some("usage.conflict")));
+    let document = lock(&sandbox, &["cuda@13.2", "--output", "other.toml", "--json"]).succeeds().json();
+    assert_eq!(document["schema"]["name"], "toolkit-lock");
+    assert_eq!(document["version"], "13.2.2");
+    assert_eq!(Path::new(document["file"].as_str().unwrap()), sandbox.path("other.toml"));
+    let base = &document["components"][0];
+    assert_eq!((base["id"].as_str(), base["optional"].as_bool()), (Some("base"), Some(false)));
+    assert_eq!(base["wheels"][0]["sha256"], "ab".repeat(32));
+    assert_eq!(std::fs::read_to_string(sandbox.path("other.toml")).unwrap(), text);
 }
 
 #[test]

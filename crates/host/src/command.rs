@@ -31,6 +31,8 @@ pub enum Stdio {
     Capture,
     /// Inherited from gpubuild, for programs that the user runs through gpubuild.
     Inherit,
+    /// Both streams go to gpubuild's standard error, for programs whose caller prints a document on standard output.
+    InheritAsErrors,
     /// Inherited with standard input, in gpubuild's own process group: the program can read from the terminal, and Ctrl-C reaches it
     /// there.
     Terminal,
@@ -104,6 +106,13 @@ impl Command {
     #[must_use]
     pub fn inherit(mut self) -> Self {
         self.stdio = Stdio::Inherit;
+        self
+    }
+
+    /// Lets the program write both streams directly to gpubuild's standard error.
+    #[must_use]
+    pub fn inherit_as_errors(mut self) -> Self {
+        self.stdio = Stdio::InheritAsErrors;
         self
     }
 

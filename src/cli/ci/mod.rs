@@ -11,7 +11,7 @@ use gpubuild_release::ci::{Images, RowContext, Rows, rows};
 
 use super::project::load_project;
 use super::{CommandContext, Exit, Failure};
-use crate::report;
+use crate::report::ci_images::CiImagesReport;
 
 /// Arguments of `ci`.
 #[derive(Debug, clap::Args)]
@@ -33,7 +33,15 @@ enum CiCommand {
     /// Check whether a build would succeed, before starting it
     Preflight(run::PreflightArguments),
     /// List the images that jobs can run on
-    Images,
+    Images(ImagesArguments),
+}
+
+/// Arguments of `ci images`.
+#[derive(Debug, clap::Args)]
+struct ImagesArguments {
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
 }
 
 impl CiArguments {
@@ -41,8 +49,11 @@ impl CiArguments {
     pub(super) fn is_json(&self) -> bool {
         match &self.command {
             CiCommand::Matrix(arguments) => arguments.is_json(),
+            CiCommand::Init(arguments) => arguments.json,
+            CiCommand::Verify(arguments) => arguments.json,
+            CiCommand::Run(arguments) => arguments.json,
             CiCommand::Preflight(arguments) => arguments.json,
-            _ => false,
+            CiCommand::Images(arguments) => arguments.json,
         }
     }
 
@@ -60,8 +71,13 @@ pub fn run(arguments: &CiArguments, context: &CommandContext<'_>) -> Result<Exit
         CiCommand::Verify(arguments) => workflow::verify(arguments, context),
         CiCommand::Run(arguments) => run::run(arguments, context),
         CiCommand::Preflight(arguments) => run::preflight(arguments, context),
-        CiCommand::Images => {
-            context.printer.print(&report::ci::images(Images::embedded()))?;
+        CiCommand::Images(arguments) => {
+            let document = CiImagesReport::new(Images::embedded());
+            if arguments.json {
+                context.printer.json(&document)?;
+            } else {
+                context.printer.print(&document.text())?;
+            }
             Ok(Exit::Done)
         }
     }

@@ -15,14 +15,17 @@ use super::super::plan::{SelectionArguments, with_request};
 use super::super::run::NO_BINARY;
 use super::super::{CommandContext, Exit, Failure, absolute, machine};
 use crate::report;
+use crate::report::ci_files::{CiRunReport, JobState};
 
 /// One week: jobs have no time limit here, but the host interface requires one.
 const DEADLINE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Arguments of `ci run`.
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 #[derive(Debug, clap::Args)]
 pub(super) struct CiRunArguments {
     /// Name of the job, as printed by `gpubuild ci matrix`
+    #[arg(value_name = "JOB")]
     row: String,
     /// First install the packages that the job's image lacks; for disposable machines
     #[arg(long)]
@@ -39,6 +42,9 @@ pub(super) struct CiRunArguments {
     /// Folder of the project [default: the nearest parent folder with gpubuild.toml]
     #[arg(long, value_name = "DIR")]
     project: Option<String>,
+    /// Print one JSON document; the output of the commands goes to stderr
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 /// Arguments of `ci preflight`.
@@ -74,17 +80,37 @@ pub(super) fn run(arguments: &CiRunArguments, context: &CommandContext<'_>) -> R
     }
     let pack = if arguments.pack { Some(pack_command(&project, &rows, row)?) } else { None };
     let steps = steps(row, pack, arguments, context)?;
+    let commands: Vec<&str> = steps.iter().map(|step| step.shown.as_str()).collect();
     if arguments.dry_run {
-        let lines: Vec<String> = steps.iter().map(|step| step.shown.clone()).collect();
-        context.printer.print(&format!("{}\n", lines.join("\n")))?;
+        if arguments.json {
+            context.printer.json(&CiRunReport::new(&row.name, JobState::Planned, commands))?;
+        } else {
+            context.printer.print(&commands.join("\n"))?;
+        }
         return Ok(Exit::Done);
     }
     print_system_difference(context, row);
+    run_steps(&steps, &row.name, arguments, context)?;
+    if arguments.json {
+        context.printer.json(&CiRunReport::new(&row.name, JobState::Succeeded, commands))?;
+    } else {
+        context.printer.status(&format!("job {} succeeded", row.name));
+    }
+    Ok(Exit::Done)
+}
+
+/// Runs the commands of a job up to the first that fails.
+fn run_steps(
+    steps: &[CiStep],
+    job: &str,
+    arguments: &CiRunArguments,
+    context: &CommandContext<'_>,
+) -> Result<(), Failure> {
     let cache = arguments.cache_dir.as_deref().map(|folder| absolute(context, folder)).transpose()?;
-    for step in &steps {
+    for step in steps {
         context.printer.status(&format!("$ {}", step.shown));
-        let mut command =
-            Command::new(&step.argv[0], DEADLINE).args(step.argv[1..].iter().map(String::as_str)).inherit();
+        let command = Command::new(&step.argv[0], DEADLINE).args(step.argv[1..].iter().map(String::as_str));
+        let mut command = if arguments.json { command.inherit_as_errors() } else { command.inherit() };
         if let Some(folder) = &cache {
             command = command.env("GPUBUILD_CACHE", folder.as_str());
         }
@@ -97,15 +123,14 @@ pub(super) fn run(arguments: &CiRunArguments, context: &CommandContext<'_>) -> R
         })?;
         if !output.success() {
             let code = output.exit.and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
-            let message = format!("job `{}` failed: `{}` exited with status {code}", row.name, step.shown);
+            let message = format!("job `{job}` failed: `{}` exited with status {code}", step.shown);
             return Err(Failure {
                 exit: Exit::Child(code),
                 ..Failure::negative(id!("ci.job-failed"), message)
             });
         }
     }
-    context.printer.status(&format!("job {} succeeded", row.name));
-    Ok(Exit::Done)
+    Ok(())
 }
 
 /// Prints a note if the job's image is another distribution, where the available packages may differ.

@@ -6,6 +6,7 @@ use gpubuild_release::ci::Images;
 use gpubuild_release::ci::workflow::{self, CiService, MARK};
 
 use super::super::{CommandContext, Exit, Failure};
+use crate::report::ci_files::{CiInitReport, CiVerifyReport, VerifiedWorkflow, WorkflowState};
 
 /// Arguments of `ci init`.
 #[derive(Debug, clap::Args)]
@@ -22,6 +23,9 @@ pub(super) struct InitArguments {
     /// Folder of the project [default: the nearest parent folder with gpubuild.toml]
     #[arg(long, value_name = "DIR")]
     project: Option<String>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 /// Arguments of `ci verify`.
@@ -36,6 +40,9 @@ pub(super) struct VerifyArguments {
     /// Folder of the project [default: the nearest parent folder with gpubuild.toml]
     #[arg(long, value_name = "DIR")]
     project: Option<String>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -54,13 +61,20 @@ impl From<WorkflowForm> for CiService {
     }
 }
 
+/// What a workflow file should be.
+struct ExpectedWorkflow {
+    file: HostPath,
+    text: String,
+    jobs: usize,
+}
+
 /// The path and the expected content of a service's workflow file.
 fn expected(
     context: &CommandContext<'_>,
     folder: Option<&str>,
     service: CiService,
     allow: bool,
-) -> Result<(HostPath, String), Failure> {
+) -> Result<ExpectedWorkflow, Failure> {
     let (project, rows) = super::load_rows(context, folder)?;
     super::check_dropped(context, &rows, allow)?;
     if service == CiService::Github && rows.include.len() > service.max_jobs() {
@@ -73,7 +87,8 @@ fn expected(
             .hint("write your own workflow with `gpubuild ci matrix --format github --part 1/2`"));
     }
     let text = workflow::text(service, &project.file.ci, &rows, Images::embedded());
-    Ok((repository_root(context, &project.root).join(service.file()), text))
+    let file = repository_root(context, &project.root).join(service.file());
+    Ok(ExpectedWorkflow { file, text, jobs: rows.include.len() })
 }
 
 /// The root folder of the repository, the only place where services read workflow files.
@@ -90,12 +105,19 @@ fn repository_root(context: &CommandContext<'_>, project: &HostPath) -> HostPath
 
 pub(super) fn init(arguments: &InitArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let service = CiService::from(arguments.format);
-    let (file, text) = expected(context, arguments.project.as_deref(), service, arguments.allow_missing)?;
-    match context.host.read_text(&file) {
-        Ok(found) if found == text => {
-            context.printer.status(&format!("{file} is up to date"));
-            return Ok(Exit::Done);
+    let expected = expected(context, arguments.project.as_deref(), service, arguments.allow_missing)?;
+    let ExpectedWorkflow { file, text, jobs } = expected;
+    let done = |state: WorkflowState| {
+        let document = CiInitReport::new(service, file.to_string(), state, jobs);
+        if arguments.json {
+            context.printer.json(&document)?;
+        } else {
+            document.text().lines().for_each(|line| context.printer.status(line));
         }
+        Ok(Exit::Done)
+    };
+    match context.host.read_text(&file) {
+        Ok(found) if found == text => return done(WorkflowState::UpToDate),
         Ok(found) if !found.starts_with(MARK) && !arguments.force => {
             return Err(Failure::usage(
                 id!("ci.not-ours"),
@@ -108,21 +130,18 @@ pub(super) fn init(arguments: &InitArguments, context: &CommandContext<'_>) -> R
     context.host.write(&file, text.as_bytes()).map_err(|error| {
         Failure::negative(id!("file.failed"), format!("failed to write `{file}`: {error}"))
     })?;
-    context.printer.status(&format!("wrote {file}"));
-    if let Some(note) = service.note() {
-        context.printer.status(note);
-    }
-    Ok(Exit::Done)
+    done(WorkflowState::Written)
 }
 
 pub(super) fn verify(arguments: &VerifyArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let all = [CiService::Github, CiService::Gitlab];
-    let mut checked = 0;
+    let mut verified = Vec::new();
     for service in all {
         if arguments.format.is_some_and(|form| CiService::from(form) != service) {
             continue;
         }
-        let (file, text) = expected(context, arguments.project.as_deref(), service, arguments.allow_missing)?;
+        let expected = expected(context, arguments.project.as_deref(), service, arguments.allow_missing)?;
+        let ExpectedWorkflow { file, text, jobs } = expected;
         let found = match context.host.read_text(&file) {
             Ok(found) => found,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && arguments.format.is_none() => {
@@ -133,17 +152,22 @@ pub(super) fn verify(arguments: &VerifyArguments, context: &CommandContext<'_>) 
                     .hint("write it with `gpubuild ci init`"));
             }
         };
-        checked += 1;
         if let Some(difference) = workflow::drift(&found, &text) {
             let message = format!("`{file}` is out of date:\n{difference}");
             return Err(Failure::negative(id!("ci.drift"), message.trim_end())
                 .hint("update it with `gpubuild ci init`; make changes in gpubuild.toml"));
         }
-        context.printer.status(&format!("{file} is up to date"));
+        verified.push(VerifiedWorkflow::new(service, file.to_string(), jobs));
     }
-    if checked == 0 {
+    if verified.is_empty() {
         return Err(Failure::usage(id!("ci.missing"), "no CI workflow file found")
             .hint("write one with `gpubuild ci init`"));
+    }
+    let document = CiVerifyReport::new(verified);
+    if arguments.json {
+        context.printer.json(&document)?;
+    } else {
+        document.text().lines().for_each(|line| context.printer.status(line));
     }
     Ok(Exit::Done)
 }

@@ -37,9 +37,6 @@ pub struct DoctorArguments {
     /// Skip these checks
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
     skip: Vec<String>,
-    /// Lowest severity that makes the exit status 1
-    #[arg(long, value_enum, default_value_t, value_name = "SEVERITY")]
-    fail_on: FailOn,
     /// Read files, registry and environment only: query no driver, start no program
     #[arg(long)]
     offline: bool,
@@ -81,6 +78,9 @@ pub struct DoctorArguments {
     /// Show which PyTorch and CuPy builds fit this machine's GPUs
     #[arg(long, conflicts_with_all = ["list_checks", "resolvers", "fix", "validate", "save", "diff", "binary", "log", "file", "only", "skip", "backends"])]
     packages: bool,
+    /// Lowest severity that makes the exit status 1
+    #[arg(long, value_enum, default_value_t, value_name = "SEVERITY")]
+    fail_on: FailOn,
     #[command(flatten)]
     output: output::OutputArguments,
 }

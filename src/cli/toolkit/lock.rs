@@ -17,6 +17,7 @@ use crate::cli::machine::{self, HostArguments, MachineState};
 use crate::cli::project::load_project;
 use crate::cli::provision::folders;
 use crate::cli::{CommandContext, Exit, Failure, absolute};
+use crate::report::toolkit_lock::LockReport;
 
 /// Arguments of `toolkit lock`.
 #[derive(Debug, clap::Args)]
@@ -33,10 +34,18 @@ pub(super) struct ToolkitLockArguments {
     find_links: Vec<String>,
     #[command(flatten)]
     network: NetworkArguments,
+    /// Print one JSON document that describes the file
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 /// Resolves the wheels of a release with uv and writes their names and hashes to a lock file.
 pub(super) fn run(arguments: &ToolkitLockArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
+    let is_printed = arguments.output.as_deref() == Some("-");
+    if is_printed && arguments.json {
+        let message = "`--output -` and `--json` both write to standard output";
+        return Err(Failure::usage(id!("usage.conflict"), message).hint("write the lock to a file"));
+    }
     let toolkit = arguments.spec.toolkit.as_str();
     let release = arguments.spec.release.as_ref().ok_or_else(|| {
         Failure::usage(id!("toolkit.unknown-release"), format!("no release of {toolkit} is specified"))
@@ -53,17 +62,18 @@ pub(super) fn run(arguments: &ToolkitLockArguments, context: &CommandContext<'_>
     let printed = resolve(context, &machine, &requirement, &find_links, network)?;
     let lock = pin::lock(kit, toolkit, release, &printed).map_err(|error| failure(&error))?;
     let text = pin::text(&lock, kit);
-    if arguments.output.as_deref() == Some("-") {
+    if is_printed {
         context.printer.print(&text)?;
         return Ok(Exit::Done);
     }
     let path = lock_path(arguments, context, &lock)?;
     write(context.host, &path, &text)?;
-    context.printer.status(&format!(
-        "locked {toolkit} {} for {}: {path}",
-        lock.version,
-        lock.platforms.join(", ")
-    ));
+    let document = LockReport::new(&lock, path.to_string());
+    if arguments.json {
+        context.printer.json(&document)?;
+        return Ok(Exit::Done);
+    }
+    context.printer.status(&document.text());
     let is_found = path.parent().is_some_and(|folder| folder.file_name() == Some(PROJECT_FOLDER));
     let option = if is_found { String::new() } else { format!(" --lock {path}") };
     context

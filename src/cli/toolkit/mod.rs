@@ -47,7 +47,7 @@ impl ToolkitArguments {
             ToolkitCommand::Verify(arguments) => arguments.json,
             ToolkitCommand::Remove(arguments) => arguments.json,
             ToolkitCommand::Env(arguments) => arguments.is_json(),
-            ToolkitCommand::Lock(_) => false,
+            ToolkitCommand::Lock(arguments) => arguments.json,
         }
     }
 }

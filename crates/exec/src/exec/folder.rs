@@ -4,7 +4,7 @@
 //! deletions of `clean`, so gpubuild refuses build folders with links.
 
 use gpubuild_host::links::{LinkRefused, refuse_link, refuse_links_below};
-use gpubuild_host::{HostPath, ReadFiles};
+use gpubuild_host::{FileKind, HostPath, ReadFiles};
 
 use super::stage;
 use crate::cmake;
@@ -67,6 +67,35 @@ pub fn refuse_links(host: &dyn ReadFiles, lock: &HostPath, root: &HostPath) -> R
         }
     }
     Ok(())
+}
+
+/// Number and total size of the files below a folder.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FolderContent {
+    /// Number of files, including links.
+    pub files: u64,
+    /// Total size in bytes; links count as empty.
+    pub bytes: u64,
+}
+
+/// Counts the files below a folder without following links. What cannot be listed counts as empty.
+#[must_use]
+pub fn content(host: &dyn ReadFiles, folder: &HostPath) -> FolderContent {
+    let mut content = FolderContent::default();
+    let mut pending = vec![folder.clone()];
+    while let Some(folder) = pending.pop() {
+        for path in host.list(&folder).unwrap_or_default().iter().map(|name| folder.join(name)) {
+            match (refuse_link(host, &path), host.stat(&path)) {
+                (Ok(()), Ok(stat)) if stat.kind == FileKind::Directory => pending.push(path),
+                (Ok(()), Ok(stat)) => {
+                    content.files += 1;
+                    content.bytes += stat.size;
+                }
+                _ => content.files += 1,
+            }
+        }
+    }
+    content
 }
 
 #[cfg(test)]

@@ -115,14 +115,18 @@ fn start_once(
         return Err(rustix::io::Errno::NOEXEC.into());
     }
     let is_captured = command.stdio == Stdio::Capture;
-    let output = || if is_captured { process::Stdio::piped() } else { process::Stdio::inherit() };
+    let (stdout, stderr) = match command.stdio {
+        Stdio::Capture => (process::Stdio::piped(), process::Stdio::piped()),
+        Stdio::InheritAsErrors => (io::stderr().into(), process::Stdio::inherit()),
+        Stdio::Inherit | Stdio::Terminal => (process::Stdio::inherit(), process::Stdio::inherit()),
+    };
     let input = match command.stdio {
         Stdio::Terminal => process::Stdio::inherit(),
         _ if command.input.is_empty() => process::Stdio::null(),
         _ => process::Stdio::piped(),
     };
     let mut process = process::Command::new(program.as_std());
-    process.args(&command.argv[1..]).stdin(input).stdout(output()).stderr(output());
+    process.args(&command.argv[1..]).stdin(input).stdout(stdout).stderr(stderr);
     if command.stdio != Stdio::Terminal {
         group::lead(&mut process, !is_captured);
     }

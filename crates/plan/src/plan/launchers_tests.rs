@@ -47,6 +47,7 @@ fn plan(backends: &[Backend]) -> Plan {
         fetch: Vec::new(),
         trees: vec![tree],
         binary: None,
+        environment: None,
         notes: Vec::new(),
         warnings: Vec::new(),
     }

@@ -16,7 +16,7 @@ use gpubuild_host::{Environment, HostPath};
 use super::provision::Provision;
 use super::request::{BackendRequest, BackendSelection};
 use super::tree;
-use super::{Dropped, Fetch, Jobs, Plan, PlannedBinary};
+use super::{Dropped, Fetch, Jobs, Plan, PlannedBinary, PlannedEnvironment};
 use crate::artifacts::ModuleLoader;
 use crate::project::Linkage;
 use crate::project::Project;
@@ -190,9 +190,16 @@ pub fn make(inputs: &PlanInputs<'_>) -> Result<Plan, PlanRefusal> {
         packages: Vec::new(),
         trees,
         with: inputs.project.with.clone(),
+        environment: environment(inputs.project),
         notes: remarks.notes,
         warnings: remarks.warnings,
     })
+}
+
+/// The environment of `[python]`.
+fn environment(project: &Project) -> Option<PlannedEnvironment> {
+    let table = project.file.python.as_ref()?;
+    Some(PlannedEnvironment { path: project.root.join(&table.venv).normalized().to_string() })
 }
 
 fn binary(inputs: &PlanInputs<'_>, backends: &[Backend]) -> Option<PlannedBinary> {

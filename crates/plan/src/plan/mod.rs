@@ -57,6 +57,8 @@ pub struct Plan {
     pub with: Vec<crate::project::together::With>,
     /// The Rust program that links the result, if gpubuild.toml names one.
     pub binary: Option<PlannedBinary>,
+    /// The environment that receives the run-time libraries, if gpubuild.toml names one.
+    pub environment: Option<PlannedEnvironment>,
     /// Notes for the user, one line each.
     pub notes: Vec<String>,
     /// Possible problems that the planner cannot rule out, one line each, ending with the finding's id.
@@ -71,6 +73,14 @@ pub struct Dropped {
     pub id: Backend,
     /// The reasons, one line each, ending with the finding's id; the root cause first.
     pub reasons: Vec<String>,
+}
+
+/// A Python environment into which a build installs wheels. Which ones is known only after the libraries are built.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PlannedEnvironment {
+    /// Its folder.
+    pub path: String,
 }
 
 /// A CMake package that is written into the build folder.
