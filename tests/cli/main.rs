@@ -24,6 +24,7 @@ mod new;
 mod pack;
 mod pitfalls;
 mod plan;
+mod prefer;
 mod preflight;
 mod provision;
 mod resolve;
