@@ -21,6 +21,7 @@ use super::cache::{CacheReport, ExplainDocument, PruneDocument};
 use super::ci::{CiReport, PreflightDocument};
 use super::detect::DetectReport;
 use super::doctor::DoctorReport;
+use super::estimate::EstimateReport;
 use super::explain::{BackendDocument, ErrorDocument, FindingDocument};
 use super::export::ExportReport;
 use super::hostile::{self, HostileValues};
@@ -141,6 +142,7 @@ fn schemas() -> BTreeMap<&'static str, Value> {
         ("detect", document::<DetectReport>(&["detect"])),
         ("doctor", document::<DoctorReport>(&["doctor", "audit"])),
         ("error", document::<FailureReport<'_>>(&["error"])),
+        ("estimate", document::<EstimateReport>(&["estimate"])),
         ("explain-backend", document::<BackendDocument>(&["explain"])),
         ("explain-error", document::<ErrorDocument>(&["explain"])),
         ("explain-finding", document::<FindingDocument>(&["explain"])),
