@@ -101,7 +101,7 @@ enum GpubuildCommand {
     Test(test::TestArguments),
     /// Benchmark the program on every built backend
     Bench(bench::BenchArguments),
-    /// Estimate whether a language model fits, on which backend, and how fast
+    /// Estimate which devices fit a language model, and its speed
     Estimate(Box<estimate::EstimateArguments>),
     /// Install runtime libraries into a Python environment
     Venv(Box<venv::VenvArguments>),

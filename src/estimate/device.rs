@@ -2,7 +2,7 @@
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::facts::{Facts, Gpu, Vendor};
-use gpubuild_detect::matrix::{Matrix, PREFERENCE, Readiness, Verdict};
+use gpubuild_detect::matrix::{Matrix, PREFERENCE, Readiness, Reason, Verdict};
 use serde::Serialize;
 
 use super::model::ModelNeeds;
@@ -147,7 +147,7 @@ fn backend(matrix: &Matrix, gpu: &Gpu) -> (Option<Backend>, String) {
             blocked.push(format!("{} {state}", verdict.backend));
             return (Some(verdict.backend), blocked.join("; "));
         }
-        let why = verdict.run_reasons.first().map(|reason| reason.line()).unwrap_or_default();
+        let why = verdict.run_reasons.first().map(Reason::line).unwrap_or_default();
         blocked.push(format!("not {}: {why}", verdict.backend));
     }
     let reason = if blocked.is_empty() { "no backend supports it".to_owned() } else { blocked.join("; ") };

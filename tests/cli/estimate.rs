@@ -1,4 +1,5 @@
 //! `gpubuild estimate`: bytes, devices and bounds, compared with numbers that were computed by hand.
+#![expect(clippy::disallowed_methods, reason = "tests write their own files")]
 
 use gpubuild_gguf::{TensorType, Writer};
 use serde_json::{Value, json};
