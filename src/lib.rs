@@ -3,5 +3,6 @@
 
 pub mod audit;
 pub mod cli;
+pub mod estimate;
 pub mod new;
 pub mod report;

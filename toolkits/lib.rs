@@ -46,6 +46,8 @@ pub mod tables {
     pub const CUDA_FUNCTIONS: &[u8] = table!("cuda-functions");
     /// Package names of distributions.
     pub const DISTRIBUTIONS: &[u8] = table!("distributions");
+    /// Typical language models and published memory bandwidths.
+    pub const ESTIMATE: &[u8] = table!("estimate");
     /// GPUs by PCI number and name.
     pub const GPUS: &[u8] = table!("gpus");
     /// Instruction sets, levels and CPUs.

@@ -19,7 +19,7 @@ use crate::new::Template;
 
 /// The commands by task, in the order of the help.
 pub(super) const GROUPS: [(&str, &[&str]); 4] = [
-    ("Inspect", &["detect", "doctor", "setup", "explain", "report", "host"]),
+    ("Inspect", &["detect", "doctor", "setup", "explain", "estimate", "report", "host"]),
     ("Build", &["new", "plan", "build", "run", "test", "bench", "link", "export", "audit", "clean"]),
     ("Release", &["ci", "pack", "resolve", "install"]),
     ("Maintain", &["toolkit", "venv", "cache", "completions", "man"]),
@@ -47,11 +47,12 @@ const HEADINGS: [(&str, &[&str], &[&str]); 13] = [
 ];
 
 /// An example for each command; a test parses all of them.
-pub(super) const EXAMPLES: [(&[&str], &str); 38] = [
+pub(super) const EXAMPLES: [(&[&str], &str); 39] = [
     (&["detect"], "gpubuild detect --backends cuda,vulkan"),
     (&["doctor"], "gpubuild doctor --backends cuda"),
     (&["setup"], "gpubuild setup --backends cuda --dry-run"),
     (&["explain"], "gpubuild explain cuda.toolkit.missing"),
+    (&["estimate"], "gpubuild estimate 8B --type q4_k --context 8192"),
     (&["report"], "gpubuild report issue.md"),
     (&["host", "record"], "gpubuild host record laptop.toml"),
     (&["new"], "gpubuild new my-kernels --template own-kernels"),

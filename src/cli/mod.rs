@@ -12,6 +12,7 @@ pub mod clean;
 pub mod completions;
 pub mod detect;
 pub mod doctor;
+pub mod estimate;
 pub mod events;
 pub mod explain;
 pub mod export;
@@ -100,6 +101,8 @@ enum GpubuildCommand {
     Test(test::TestArguments),
     /// Benchmark the program on every built backend
     Bench(bench::BenchArguments),
+    /// Estimate which devices fit a language model, and its speed
+    Estimate(Box<estimate::EstimateArguments>),
     /// Install runtime libraries into a Python environment
     Venv(Box<venv::VenvArguments>),
     /// Manage the build store
@@ -251,6 +254,9 @@ fn dispatch(command: GpubuildCommand, context: &CommandContext<'_>) -> (Result<E
         }
         GpubuildCommand::Bench(arguments) => {
             (bench::run(&arguments, context), OutputKind::document_if(arguments.json))
+        }
+        GpubuildCommand::Estimate(arguments) => {
+            (estimate::run(&arguments, context), OutputKind::document_if(arguments.json))
         }
         GpubuildCommand::Toolkit(arguments) => {
             let output = OutputKind::document_if(arguments.is_json());

@@ -9,7 +9,7 @@ use gpubuild_exec::exec::BuildOutcome;
 use gpubuild_host::{Clock, HostPath, Os};
 use gpubuild_plan::plan::archs::ArchSelection;
 use gpubuild_plan::plan::bytes;
-use gpubuild_plan::project::variant;
+use gpubuild_plan::project::{PackTable, variant};
 use gpubuild_release::ReleaseMachine;
 use gpubuild_release::manifest::{self, ProgramStart, ReleaseVariant, RequiredLibc};
 use gpubuild_release::pack::release::{self, PublishOptions, Published, ReleaseEntry, ReleaseWork};
@@ -82,8 +82,8 @@ pub fn run(arguments: &PackArguments, context: &CommandContext<'_>) -> Result<Ex
     let now = now(context.host)?;
     let mut packing = Packing { context, arguments, entries: Vec::new(), packed: Vec::new() };
     let work = ReleaseWork::begin(context.host, &folder).map_err(|error| failure(&error))?;
-    let default = match packing.fill(&selections, &folder, &work) {
-        Ok(default) => default,
+    let table = match packing.fill(&selections, &folder, &work) {
+        Ok(table) => table,
         Err(error) => {
             // A partial release does not affect later runs.
             let _ = work.clear();
@@ -93,12 +93,23 @@ pub fn run(arguments: &PackArguments, context: &CommandContext<'_>) -> Result<Ex
     let options = PublishOptions {
         days: arguments.expires,
         serial: arguments.serial,
-        default: default.as_deref(),
+        default: table.default.as_deref(),
+        prefer: &table.prefer,
         signer: signer.as_ref(),
         now,
     };
     let published = work.publish(packing.entries, &options).map_err(|error| failure(&error))?;
+    warn_of_unpacked(context, &table.prefer, &published);
     print_result(arguments, context, &folder, packing.packed, &published, signer.is_some())
+}
+
+/// Warns of preferred backends that no variant of the release contains.
+fn warn_of_unpacked(context: &CommandContext<'_>, prefer: &[Backend], published: &Published) {
+    let Some(manifest) = &published.manifest else { return };
+    let variants = || manifest.platforms.values().flat_map(|platform| &platform.variants);
+    for backend in prefer.iter().filter(|one| !variants().any(|variant| variant.backends.contains(one))) {
+        context.printer.warning(&format!("`prefer` in [pack] lists {backend}, but no variant contains it"));
+    }
 }
 
 /// The builds to run: the named variant or backends, else all variants of gpubuild.toml, else the backends that this machine can build.
@@ -151,20 +162,20 @@ struct Packing<'a> {
 }
 
 impl Packing<'_> {
-    /// Builds and packs the selections and adds the variants of `--from`. Returns the default variant that gpubuild.toml names.
+    /// Builds and packs the selections and adds the variants of `--from`. Returns `[pack]` of gpubuild.toml.
     fn fill(
         &mut self,
         selections: &[SelectionArguments],
         folder: &HostPath,
         work: &ReleaseWork<'_>,
-    ) -> Result<Option<String>, Failure> {
+    ) -> Result<PackTable, Failure> {
         let mut known = KnownLayers::of(work, folder);
         for selection in selections {
             let (planned, outcome) = build_variant(selection, self.arguments, self.context)?;
             self.pack(&planned, &outcome, work, &mut known)?;
         }
         self.merge(work)?;
-        self.default()
+        self.table()
     }
 
     /// Packs the outputs of one build.
@@ -354,11 +365,13 @@ impl Packing<'_> {
         Ok(())
     }
 
-    /// The default variant in gpubuild.toml. With `--from`, the project is optional.
-    fn default(&self) -> Result<Option<String>, Failure> {
+    /// `[pack]` of gpubuild.toml. With `--from`, the project is optional.
+    fn table(&self) -> Result<PackTable, Failure> {
         match load_project(self.context, self.arguments.selection.project.as_deref()) {
-            Ok(project) => Ok(project.file.pack.default),
-            Err(failure) if failure.id == "project.not-found" && !self.arguments.from.is_empty() => Ok(None),
+            Ok(project) => Ok(project.file.pack),
+            Err(failure) if failure.id == "project.not-found" && !self.arguments.from.is_empty() => {
+                Ok(PackTable::default())
+            }
             Err(failure) => Err(failure),
         }
     }

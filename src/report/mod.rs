@@ -21,6 +21,7 @@ pub mod doctor_sarif;
 mod doctor_tests;
 pub mod doctor_text;
 mod doctor_words;
+pub mod estimate;
 pub mod explain;
 pub mod explain_text;
 pub mod export;

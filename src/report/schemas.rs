@@ -24,6 +24,7 @@ use super::ci_images::CiImagesReport;
 use super::clean::CleanReport;
 use super::detect::DetectReport;
 use super::doctor::DoctorReport;
+use super::estimate::EstimateReport;
 use super::explain::{BackendDocument, ErrorDocument, FindingDocument};
 use super::export::ExportReport;
 use super::hostile::{self, HostileValues};
@@ -152,6 +153,7 @@ fn schemas() -> BTreeMap<&'static str, Value> {
         ("detect", document::<DetectReport>(&["detect"])),
         ("doctor", document::<DoctorReport>(&["doctor", "audit"])),
         ("error", document::<FailureReport<'_>>(&["error"])),
+        ("estimate", document::<EstimateReport>(&["estimate"])),
         ("explain-backend", document::<BackendDocument>(&["explain"])),
         ("explain-error", document::<ErrorDocument>(&["explain"])),
         ("explain-finding", document::<FindingDocument>(&["explain"])),

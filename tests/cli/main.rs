@@ -15,6 +15,7 @@ mod doctor_file;
 mod doctor_log;
 mod doctor_output;
 mod end_to_end;
+mod estimate;
 #[cfg(target_os = "linux")]
 mod exporting;
 mod hostile;
@@ -25,6 +26,7 @@ mod new;
 mod pack;
 mod pitfalls;
 mod plan;
+mod prefer;
 mod preflight;
 mod provision;
 mod resolve;

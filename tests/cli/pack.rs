@@ -215,6 +215,33 @@ fn packing_is_reproducible() {
 }
 
 #[test]
+fn manifest_contains_the_preference_of_the_project() {
+    let Some(project) = project() else { return };
+    let table = project.read("gpubuild.toml");
+    let set = |value: &str| {
+        let table = table.replace("[pack]\n", &format!("[pack]\nprefer = {value}\n"));
+        project.write("gpubuild.toml", &table);
+        pack(&project, &["--out", "release"])
+    };
+    let prefer = || {
+        let manifest = manifest(&project, "release");
+        let platforms = manifest["platforms"].as_object().unwrap();
+        (platforms.values().next().unwrap()["prefer"].clone(), manifest["serial"].as_u64().unwrap())
+    };
+    let ran = set("[\"vulkan\"]");
+    ran.succeeds();
+    assert_eq!(prefer(), (serde_json::json!(["vulkan"]), 1));
+    let warning = "`prefer` in [pack] lists vulkan, but no variant contains it";
+    assert!(ran.stderr.contains(warning), "{}", ran.stderr);
+    // A changed preference is a new manifest, and an empty one is not written.
+    set("[]").succeeds();
+    assert_eq!(prefer(), (Value::Null, 2));
+    let ran = set("[\"vulkan\", \"cpu\"]");
+    assert_eq!(ran.exit, Some(2), "{ran:#?}");
+    assert!(ran.stderr.contains("`cpu` cannot be preferred"), "{}", ran.stderr);
+}
+
+#[test]
 fn variants_share_layers() {
     let Some(project) = project() else { return };
     // Artifacts beside the program are shared too.

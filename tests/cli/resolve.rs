@@ -15,7 +15,7 @@ fn release() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/release")
 }
 
-fn manifest_text() -> String {
+pub(crate) fn manifest_text() -> String {
     read(&release().join("manifest.json"))
 }
 
@@ -319,7 +319,7 @@ fn python_packages_and_variant_properties_are_listed() {
 }
 
 /// Signs a manifest as a publisher does.
-fn signed(pair: &minisign::KeyPair, text: &str) -> String {
+pub(crate) fn signed(pair: &minisign::KeyPair, text: &str) -> String {
     minisign::sign(None, &pair.sk, text.as_bytes(), None, None).unwrap().into_string()
 }
 

@@ -83,6 +83,26 @@ fn most_specific_variant_is_installed_and_layers_are_shared() {
 }
 
 #[test]
+fn preferred_backend_of_the_publisher_is_installed() {
+    let prefer = |release: &mut serde_json::Value| {
+        release["platforms"]["linux-x86_64"]["prefer"] = json!(["vulkan"]);
+    };
+    let host = recorded("ubuntu-22.04-rtx4090");
+    let sandbox = Sandbox::new();
+    Release::wide("cuda", "cuda", "vulkan").write_changed(&sandbox, "release", prefer);
+    let done = sandbox.install(&["--host", &host]).json();
+    assert_eq!((&done["label"], &done["fallback"]), (&json!("vulkan"), &json!(null)), "{done:#}");
+    assert!(done["because"].as_str().unwrap().starts_with("the publisher prefers vulkan to cuda; "));
+    assert_eq!(sandbox.installed(), "vulkan\n");
+    // A preferred variant whose check fails is a reported fallback to the next backend.
+    let sandbox = Sandbox::new();
+    Release::wide("cuda", "cuda", "").write_changed(&sandbox, "release", prefer);
+    let done = sandbox.install(&["--host", &host]).json();
+    assert_eq!(done["label"], "cuda_sm89", "{done:#}");
+    assert_eq!(done["fallback"][0]["backend"], "vulkan", "{done:#}");
+}
+
+#[test]
 fn flags_override_variables_and_configuration() {
     let sandbox = Sandbox::new();
     Release::wide("cuda", "cuda", "vulkan").write(&sandbox, "release");

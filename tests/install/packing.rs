@@ -31,7 +31,14 @@ fn pack(host: &dyn Host, folder: &HostPath, label: &str, files: &[HostPath]) -> 
         ReleaseVariant { label: label.to_owned(), backends: vec![Backend::Cpu], ..ReleaseVariant::default() };
     let variant = pack::with_layers(variant, &layers);
     let entry = ReleaseEntry::new("demo", "1.0", "linux-x86_64", variant, contents);
-    let seal = PublishOptions { days: None, serial: None, default: None, signer: None, now: 1_790_000_000 };
+    let seal = PublishOptions {
+        days: None,
+        serial: None,
+        default: None,
+        prefer: &[],
+        signer: None,
+        now: 1_790_000_000,
+    };
     work.publish(vec![entry], &seal).map(drop)
 }
 

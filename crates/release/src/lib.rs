@@ -21,6 +21,7 @@ pub mod machine;
 pub mod manifest;
 pub mod oci;
 pub mod pack;
+mod preference;
 pub mod properties;
 pub mod resolve;
 pub mod source;

@@ -7,6 +7,7 @@ use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::id;
+use gpubuild_plan::project::check_preference;
 use serde::{Deserialize, Serialize};
 
 /// The schema id of [`ReleaseManifest`].
@@ -42,6 +43,9 @@ pub struct ReleaseManifest {
 pub struct ReleasePlatform {
     /// The label of the default variant, which runs without a GPU.
     pub default: String,
+    /// The GPU backends that the publisher prefers, best first. They precede all others, which keep gpubuild's order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prefer: Vec<Backend>,
     /// All variants, including the default.
     pub variants: Vec<ReleaseVariant>,
 }
@@ -225,6 +229,9 @@ fn check(manifest: &ReleaseManifest) -> Result<(), ManifestProblem> {
 }
 
 fn check_platform(at: &str, platform: &ReleasePlatform) -> Result<(), ManifestProblem> {
+    if let Err(what) = check_preference(&platform.prefer) {
+        return Err(problem(&format!("{at}/prefer"), what));
+    }
     if platform.variants.len() > MAX_VARIANTS {
         return Err(problem(&format!("{at}/variants"), format!("more than {MAX_VARIANTS} variants")));
     }

@@ -156,9 +156,18 @@ fn better(
     a.label < b.label
 }
 
+/// All backends: the publisher's first, then the others in the documented order.
+fn order(platform: &ReleasePlatform) -> Vec<Backend> {
+    let mut backends = ORDER.to_vec();
+    backends.sort_by_key(|backend| {
+        platform.prefer.iter().position(|one| one == backend).unwrap_or(platform.prefer.len())
+    });
+    backends
+}
+
 fn expected(request: &ResolveRequest<'_>) -> Option<(String, Backend)> {
     let platform = request.manifest.platforms.get(&request.machine.platform)?;
-    for backend in ORDER {
+    for backend in order(platform) {
         let eligible: Vec<(&ReleaseVariant, bool)> = platform
             .variants
             .iter()
@@ -235,11 +244,14 @@ fn variants() -> impl Strategy<Value = ReleaseVariant> {
 }
 
 fn manifests() -> impl Strategy<Value = ReleaseManifest> {
-    proptest::collection::vec(variants(), 1..8).prop_map(|mut all| {
+    let gpus: Vec<Backend> = ORDER.into_iter().filter(|backend| *backend != Backend::Cpu).collect();
+    let prefer = proptest::option::weighted(0.4, proptest::sample::subsequence(gpus, 0..=3).prop_shuffle());
+    (proptest::collection::vec(variants(), 1..8), prefer).prop_map(|(mut all, prefer)| {
         for (index, variant) in all.iter_mut().enumerate() {
             variant.label = format!("v{index}");
         }
-        let platform = ReleasePlatform { default: "v0".to_owned(), variants: all };
+        let platform =
+            ReleasePlatform { default: "v0".to_owned(), prefer: prefer.unwrap_or_default(), variants: all };
         ReleaseManifest {
             schema: SCHEMA.to_owned(),
             name: "x".to_owned(),
@@ -347,7 +359,8 @@ fn the_resolver_follows_the_documented_rules() {
             }
             // Every better backend whose hardware is present is reported.
             if let Ok(choice) = &found {
-                for backend in ORDER.into_iter().take_while(|backend| *backend != choice.backend) {
+                let platform = &manifest.platforms["linux-x86_64"];
+                for backend in order(platform).into_iter().take_while(|backend| *backend != choice.backend) {
                     let here =
                         machine.backends.get(&backend).is_some_and(|seen| seen.hardware == Presence::Present);
                     prop_assert_eq!(

@@ -1,15 +1,16 @@
 //! Selects the variant for a machine: the narrowest that covers all devices of the best backend, then a portable one, then the same for
-//! the next backend, and finally the CPU. Pure. Every rejected variant has a reason.
+//! the next backend, and finally the CPU. The publisher can prefer backends. Pure. Every rejected variant has a reason.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::id;
-use gpubuild_detect::matrix::{PREFERENCE, Presence, Readiness};
+use gpubuild_detect::matrix::{Presence, Readiness};
 use serde::Serialize;
 
 use super::cover::{self, VariantCover};
 use super::machine::{ObservedMachine, ReleaseMachine, level};
 use super::manifest::{ReleaseManifest, ReleasePlatform, ReleaseVariant};
+use super::preference::BackendOrder;
 
 /// Which devices a variant has to cover.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -126,7 +127,8 @@ pub fn resolve(request: &ResolveRequest<'_>) -> Result<VariantChoice, NoVariant>
     };
     let fits: Vec<(&ReleaseVariant, VariantFit<'_>)> =
         platform.variants.iter().map(|variant| (variant, fit(request, variant))).collect();
-    for backend in PREFERENCE.into_iter().chain([Backend::Cpu]) {
+    let backends = BackendOrder::of(platform);
+    for backend in backends.iter() {
         if request.backend.is_some_and(|(wanted, _)| wanted != backend) {
             continue;
         }
@@ -142,7 +144,7 @@ pub fn resolve(request: &ResolveRequest<'_>) -> Result<VariantChoice, NoVariant>
         let order = |candidate| order(platform, driver_is_unknown, candidate);
         candidates.sort_by(|left, right| order(*left).cmp(&order(*right)));
         if let Some((variant, cover)) = candidates.first() {
-            return Ok(choice(request, &fits, variant, backend, *cover));
+            return Ok(choice(request, (&fits, &backends), variant, backend, *cover));
         }
     }
     Err(no_variant(request, &fits))
@@ -305,7 +307,7 @@ fn covers(
 
 fn choice(
     request: &ResolveRequest<'_>,
-    fits: &[(&ReleaseVariant, VariantFit<'_>)],
+    (fits, order): (&[(&ReleaseVariant, VariantFit<'_>)], &BackendOrder),
     selected: &ReleaseVariant,
     backend: Backend,
     cover: VariantCover,
@@ -315,14 +317,14 @@ fn choice(
         .filter(|(variant, _)| variant.label != selected.label)
         .map(|(variant, fit)| Rejected {
             label: variant.label.clone(),
-            reason: why_not(fit, selected, backend),
+            reason: why_not(fit, selected, backend, order),
         })
         .collect();
     VariantChoice {
         label: selected.label.clone(),
         backend,
-        because: because(request, selected, backend, cover),
-        fallback: fallback(request, fits, backend),
+        because: because(request, (fits, order), selected, backend, cover),
+        fallback: fallback(request, (fits, order), backend),
         unknown: unknown(request.machine, selected, backend),
         rejected,
     }
@@ -349,28 +351,36 @@ fn unknown(machine: &ReleaseMachine, selected: &ReleaseVariant, backend: Backend
 }
 
 /// Why a variant was not selected: it does not run here, or the selected one is better.
-fn why_not(fit: &VariantFit<'_>, selected: &ReleaseVariant, backend: Backend) -> String {
+fn why_not(
+    fit: &VariantFit<'_>,
+    selected: &ReleaseVariant,
+    backend: Backend,
+    order: &BackendOrder,
+) -> String {
     match fit {
         VariantFit::No(reason) => reason.clone(),
         VariantFit::Yes(served, not, variant) => {
             if served.iter().any(|served| served.backend == backend) {
                 return format!("`{}` matches this machine more closely [resolve.wider]", selected.label);
             }
-            let best =
-                not.iter().min_by_key(|(backend, _)| PREFERENCE.iter().position(|other| other == backend));
-            match best {
-                Some((backend, reason)) => format!("{backend}: {reason}"),
-                None => format!(
-                    "it is for {}, but {backend} is preferred [resolve.preference]",
-                    variant.backends.iter().map(|one| one.id()).collect::<Vec<_>>().join(", ")
-                ),
+            let best = not.iter().min_by_key(|(backend, _)| order.rank(*backend));
+            if let Some((backend, reason)) = best {
+                return format!("{backend}: {reason}");
             }
+            let listed = variant.backends.iter().map(|one| one.id()).collect::<Vec<_>>().join(", ");
+            if served.iter().any(|served| order.publisher_prefers(backend, served.backend)) {
+                return format!(
+                    "it is for {listed}, but the publisher prefers {backend} [resolve.preference]"
+                );
+            }
+            format!("it is for {listed}, but {backend} is preferred [resolve.preference]")
         }
     }
 }
 
 fn because(
     request: &ResolveRequest<'_>,
+    (fits, order): (&[(&ReleaseVariant, VariantFit<'_>)], &BackendOrder),
     selected: &ReleaseVariant,
     backend: Backend,
     cover: VariantCover,
@@ -391,16 +401,35 @@ fn because(
             format!("{kind} {backend} variant that covers {}", names.join(", "))
         }
     };
-    format!("{prefix}{rest}")
+    let publisher = if request.backend.is_some() { String::new() } else { preferred(fits, order, backend) };
+    format!("{prefix}{publisher}{rest}")
+}
+
+/// Names the backends that would be used without the publisher's preference; empty if there are none.
+fn preferred(fits: &[(&ReleaseVariant, VariantFit<'_>)], order: &BackendOrder, backend: Backend) -> String {
+    let is_usable = |other: &Backend| {
+        fits.iter().any(|(_, fit)| {
+            matches!(fit, VariantFit::Yes(served, _, _) if served.iter().any(|served| served.backend == *other))
+        })
+    };
+    let others: Vec<&str> = order
+        .iter()
+        .filter(|other| order.publisher_prefers(backend, *other) && is_usable(other))
+        .map(Backend::id)
+        .collect();
+    if others.is_empty() {
+        return String::new();
+    }
+    format!("the publisher prefers {backend} to {}; ", others.join(", "))
 }
 
 /// Backends that are better than the selected one and whose hardware is present.
 fn fallback(
     request: &ResolveRequest<'_>,
-    fits: &[(&ReleaseVariant, VariantFit<'_>)],
+    (fits, order): (&[(&ReleaseVariant, VariantFit<'_>)], &BackendOrder),
     used: Backend,
 ) -> Vec<Fallback> {
-    let better = PREFERENCE.into_iter().take_while(|backend| *backend != used);
+    let better = order.iter().take_while(|backend| *backend != used);
     better
         .filter_map(|backend| {
             let seen = request.machine.backends.get(&backend)?;

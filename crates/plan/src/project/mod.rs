@@ -28,7 +28,7 @@ pub use file::{
     ProjectFile, ProjectTable, PythonTable, ToolkitsTable, WithTable,
 };
 pub use linkage::Linkage;
-pub use pack::PackTable;
+pub use pack::{PackTable, check_preference};
 pub use sources::{PlannedPatch, SourceCopy};
 
 /// Name of the project file.

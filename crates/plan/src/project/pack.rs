@@ -1,5 +1,8 @@
 //! `[pack]` of gpubuild.toml: additional files of a release, and the check of the program.
 
+use std::collections::BTreeSet;
+
+use gpubuild_core::backend::Backend;
 use serde::Deserialize;
 
 /// `[pack]`.
@@ -21,4 +24,31 @@ pub struct PackTable {
     pub leave: Vec<String>,
     /// Name of the variant for machines that no other variant fits; by default the one with the fewest requirements.
     pub default: Option<String>,
+    /// GPU backends that `gpubuild resolve` and `install` prefer to all others for this program, best first: `["vulkan"]`. A choice of the
+    /// user has precedence.
+    #[serde(default, deserialize_with = "preference")]
+    pub prefer: Vec<Backend>,
+}
+
+fn preference<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Backend>, D::Error> {
+    let backends = Vec::<Backend>::deserialize(from)?;
+    check_preference(&backends).map_err(serde::de::Error::custom)?;
+    Ok(backends)
+}
+
+/// Checks a publisher's order of backends.
+///
+/// # Errors
+/// The list contains a backend twice, or the CPU, which is always the last.
+pub fn check_preference(backends: &[Backend]) -> Result<(), String> {
+    let mut seen = BTreeSet::new();
+    for backend in backends {
+        if *backend == Backend::Cpu {
+            return Err("`cpu` cannot be preferred; it is used if no GPU backend fits".to_owned());
+        }
+        if !seen.insert(*backend) {
+            return Err(format!("`{backend}` is listed twice"));
+        }
+    }
+    Ok(())
 }

@@ -143,6 +143,8 @@ pub struct PublishOptions<'a> {
     pub serial: Option<u64>,
     /// The label of the default variant; `None` for the smallest one that runs without a GPU.
     pub default: Option<&'a str>,
+    /// The GPU backends that the publisher prefers, best first.
+    pub prefer: &'a [Backend],
     /// The key that signs the manifest.
     pub signer: Option<&'a Signer>,
     /// The current time in seconds since 1970.
@@ -284,7 +286,7 @@ impl<'a> ReleaseWork<'a> {
             let path = self.temporary.join(VARIANTS).join(&entry.file());
             self.write(&path, &pretty(entry)?)?;
         }
-        let (platforms, incomplete) = platforms(&entries, options.default)?;
+        let (platforms, incomplete) = platforms(&entries, options)?;
         let mut published = Published { manifest: None, incomplete, dropped, bytes: layers.values().sum() };
         let Some(first) = entries.values().next() else { return Ok(published) };
         if !published.incomplete.is_empty() {
@@ -461,7 +463,7 @@ fn beside(folder: &HostPath, what: &str) -> HostPath {
 /// The platforms of a manifest, and the ids of those without a variant that runs without a GPU.
 fn platforms(
     entries: &BTreeMap<String, ReleaseEntry>,
-    wanted: Option<&str>,
+    options: &PublishOptions<'_>,
 ) -> Result<(BTreeMap<String, ReleasePlatform>, Vec<String>), PackError> {
     let ids: BTreeSet<&String> = entries.values().map(|entry| &entry.platform).collect();
     let (mut platforms, mut incomplete) = (BTreeMap::new(), Vec::new());
@@ -472,7 +474,7 @@ fn platforms(
             .map(|entry| entry.variant.clone())
             .collect();
         let runs_on_cpu = |variant: &&ReleaseVariant| variant.backends.contains(&Backend::Cpu);
-        let named = wanted.and_then(|label| variants.iter().find(|variant| variant.label == label));
+        let named = options.default.and_then(|label| variants.iter().find(|variant| variant.label == label));
         if let Some(named) = named.filter(|named| !runs_on_cpu(named)) {
             return Err(PackError::Default { label: named.label.clone() });
         }
@@ -485,7 +487,8 @@ fn platforms(
             None => incomplete.push(id.clone()),
             Some(default) => {
                 let default = default.label.clone();
-                platforms.insert(id.clone(), ReleasePlatform { default, variants });
+                let prefer = options.prefer.to_vec();
+                platforms.insert(id.clone(), ReleasePlatform { default, prefer, variants });
             }
         }
     }

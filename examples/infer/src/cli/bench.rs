@@ -5,7 +5,7 @@ use super::run::{context, describe, load};
 use super::{DeviceArgs, Failure, Schema, json};
 use crate::Error;
 use crate::bandwidth::Bandwidth;
-use crate::gguf::{Gguf, TensorType};
+use crate::gguf::{self, TensorType};
 use crate::gk::{DeviceInfo, Fusion, Kind, PlanInfo};
 use crate::model::{Model, RandomSize};
 use crate::session::{CHUNK, CacheType, LogitRows, MAX_REPEAT, Options, Output, Session};
@@ -164,7 +164,7 @@ impl BenchArgs {
 pub(super) fn bench(args: &BenchArgs, printer: &mut Printer) -> Result<(), Failure> {
     let model = match (args.random, &args.model) {
         (Some(size), _) => Model::random(size, args.kind),
-        (None, Some(path)) => Model::from_gguf(Gguf::open(path)?)?,
+        (None, Some(path)) => Model::from_gguf(gguf::open(path)?)?,
         (None, None) => Model::from_gguf(crate::default_model::open()?)?,
     };
     let longest = model.config().n_ctx_train;

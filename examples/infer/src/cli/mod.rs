@@ -14,7 +14,7 @@ mod score;
 
 use crate::Error;
 use crate::discovery::{self, Request};
-use crate::gguf::Gguf;
+use crate::gguf::{self, Gguf};
 use crate::gk::{Fusion, Precision};
 use crate::model::Model;
 use crate::session::GpuLayers;
@@ -183,7 +183,7 @@ fn program() -> Result<PathBuf, Error> {
 /// Opens a model file, or the embedded model.
 fn open_model(path: Option<&PathBuf>) -> Result<Gguf, Error> {
     match path {
-        Some(path) => Gguf::open(path),
+        Some(path) => gguf::open(path),
         None => Ok(crate::default_model::open()?),
     }
 }

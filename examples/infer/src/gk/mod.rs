@@ -1,7 +1,7 @@
 //! A safe wrapper of the kernel interface `vendor/gk/include/gk.h`.
 //!
 //! Every C object becomes a value that is released on drop; buffers outlive the plans that use them, and
-//! devices outlive their buffers. Only this module and [`crate::gguf::Bytes`] (the memory map) have `unsafe`
+//! devices outlive their buffers. Only this module and [`crate::gguf`] (the memory map) have `unsafe`
 //! code. It does not depend on models.
 
 #[expect(

@@ -499,12 +499,12 @@ fn file_truncated_anywhere_is_rejected() {
 fn unreadable_files_are_named() {
     let folder = tempfile::tempdir().unwrap();
     for path in [folder.path().join("absent.gguf"), folder.path().to_path_buf()] {
-        let error = infer::gguf::Gguf::open(&path).unwrap_err().to_string();
+        let error = infer::gguf::open(&path).unwrap_err().to_string();
         assert!(error.starts_with(&format!("cannot read `{}`: ", path.display())), "{error}");
     }
     let path = folder.path().join("empty.gguf");
     std::fs::write(&path, b"").unwrap();
-    assert!(infer::gguf::Gguf::open(&path).unwrap_err().to_string().contains("the file ends here"));
+    assert!(infer::gguf::open(&path).unwrap_err().to_string().contains("the file ends here"));
 }
 
 proptest! {

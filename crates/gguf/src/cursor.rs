@@ -4,38 +4,38 @@ use super::error::Problem;
 
 /// A read position in bytes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Cursor<'a> {
+pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
     position: usize,
 }
 
 /// A problem and the offset of the value that has it.
-pub(super) type Located = (u64, Problem);
+pub(crate) type Located = (u64, Problem);
 
 impl<'a> Cursor<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, position: 0 }
     }
 
     /// A reader at `position`, which may be past the end.
-    pub(super) fn at(bytes: &'a [u8], position: usize) -> Self {
+    pub(crate) fn at(bytes: &'a [u8], position: usize) -> Self {
         Self { bytes, position: position.min(bytes.len()) }
     }
 
-    pub(super) fn offset(&self) -> u64 {
+    pub(crate) fn offset(&self) -> u64 {
         self.position as u64
     }
 
-    pub(super) fn position(&self) -> usize {
+    pub(crate) fn position(&self) -> usize {
         self.position
     }
 
-    pub(super) fn remaining(&self) -> u64 {
+    pub(crate) fn remaining(&self) -> u64 {
         (self.bytes.len() - self.position) as u64
     }
 
     /// The next `length` bytes.
-    pub(super) fn take(&mut self, length: u64) -> Result<&'a [u8], Located> {
+    pub(crate) fn take(&mut self, length: u64) -> Result<&'a [u8], Located> {
         let taken = usize::try_from(length)
             .ok()
             .and_then(|length| self.position.checked_add(length))
@@ -47,21 +47,21 @@ impl<'a> Cursor<'a> {
         Ok(bytes)
     }
 
-    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], Located> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Located> {
         let bytes = self.take(N as u64)?;
         Ok(std::array::from_fn(|index| bytes[index]))
     }
 
-    pub(super) fn u32(&mut self) -> Result<u32, Located> {
+    pub(crate) fn u32(&mut self) -> Result<u32, Located> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    pub(super) fn u64(&mut self) -> Result<u64, Located> {
+    pub(crate) fn u64(&mut self) -> Result<u64, Located> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
     /// A length, then that many bytes of UTF-8.
-    pub(super) fn string(&mut self) -> Result<&'a str, Located> {
+    pub(crate) fn string(&mut self) -> Result<&'a str, Located> {
         let start = self.offset();
         let length = self.u64()?;
         let bytes = self.take(length)?;
@@ -69,13 +69,13 @@ impl<'a> Cursor<'a> {
     }
 
     /// A count of entries that take at least `least` bytes each; an error if they exceed the remaining bytes.
-    pub(super) fn count(&mut self, least: u64) -> Result<usize, Located> {
+    pub(crate) fn count(&mut self, least: u64) -> Result<usize, Located> {
         let start = self.offset();
         let count = self.u64()?;
         self.check_count(start, count, least)
     }
 
-    pub(super) fn check_count(&self, start: u64, count: u64, least: u64) -> Result<usize, Located> {
+    pub(crate) fn check_count(&self, start: u64, count: u64, least: u64) -> Result<usize, Located> {
         let remaining = self.remaining();
         let fits = count.checked_mul(least).is_some_and(|bytes| bytes <= remaining);
         match usize::try_from(count) {

@@ -1,8 +1,7 @@
 //! Reads GGUF files, which are untrusted input: every length, count, offset and product is checked against
 //! the available bytes before anything is allocated or read.
 //!
-//! This module handles only the container; [`crate::model`] and [`crate::tokenizer`] interpret keys and
-//! tensors.
+//! This crate handles only the container; its callers interpret keys and tensors.
 
 mod bytes;
 mod cursor;
@@ -20,7 +19,6 @@ pub use writer::Writer;
 use cursor::{Cursor, Located};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::Path;
 
 /// A tensor in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,25 +51,22 @@ struct Header {
 }
 
 impl Gguf {
-    /// Maps and checks a file.
-    ///
-    /// # Errors
-    /// The file cannot be read, or [`Gguf::new`] fails.
-    pub fn open(path: &Path) -> Result<Self, crate::Error> {
-        let bytes = Bytes::map(path).map_err(|source| crate::Error::Read {
-            path: path.display().to_string(),
-            source: source.into(),
-        })?;
-        Ok(Self::new(path.display().to_string(), bytes)?)
-    }
-
     /// Checks the bytes of a file. `name` appears in messages.
     ///
     /// # Errors
     /// The bytes violate the format; the error has file, offset, field and problem.
     pub fn new(name: impl Into<String>, bytes: Bytes) -> Result<Self, Error> {
+        let length = bytes.as_slice().len() as u64;
+        Self::header(name, bytes, length)
+    }
+
+    /// Checks the start of a file of `length` bytes, which contains at least the header. [`Gguf::data`] is empty for tensors beyond it.
+    ///
+    /// # Errors
+    /// Same as [`Gguf::new`].
+    pub fn header(name: impl Into<String>, bytes: Bytes, length: u64) -> Result<Self, Error> {
         let name = name.into();
-        let parsed = Header::parse(bytes.as_slice());
+        let parsed = Header::parse(bytes.as_slice(), length);
         match parsed {
             Ok(header) => Ok(Self { name, bytes, metadata: header.metadata, tensors: header.tensors }),
             Err((field, (offset, problem))) => Err(Error { file: name, offset, field, problem }),
@@ -246,7 +241,7 @@ const LEAST_METADATA: u64 = 13;
 const LEAST_TENSOR: u64 = 32;
 
 impl Header {
-    fn parse(bytes: &[u8]) -> Result<Self, (String, Located)> {
+    fn parse(bytes: &[u8], length: u64) -> Result<Self, (String, Located)> {
         let mut cursor = Cursor::new(bytes);
         let (tensor_count, metadata_count) = Self::preamble(&mut cursor)?;
         let mut header = Self::default();
@@ -261,7 +256,7 @@ impl Header {
         for index in 0..tensor_count {
             offsets.push(header.tensor_entry(&mut cursor, index, alignment)?);
         }
-        header.place(bytes, cursor.offset(), alignment, &offsets)?;
+        header.place(length, cursor.offset(), alignment, &offsets)?;
         Ok(header)
     }
 
@@ -377,12 +372,11 @@ impl Header {
     /// Assigns every tensor its bytes, now that the end of the header is known.
     fn place(
         &mut self,
-        bytes: &[u8],
+        length: u64,
         header_end: u64,
         alignment: u64,
         offsets: &[(String, u64, u64, u64)],
     ) -> Result<(), (String, Located)> {
-        let length = bytes.len() as u64;
         let start = header_end.checked_next_multiple_of(alignment).unwrap_or(u64::MAX);
         let available = length.saturating_sub(start);
         for (name, at, offset, size) in offsets {

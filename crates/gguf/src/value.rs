@@ -52,7 +52,7 @@ impl ValueType {
         Self::F64,
     ];
 
-    pub(super) fn from_id(id: u32) -> Option<Self> {
+    pub(crate) fn from_id(id: u32) -> Option<Self> {
         Self::ALL.get(usize::try_from(id).ok()?).copied()
     }
 
@@ -63,7 +63,7 @@ impl ValueType {
     }
 
     /// Minimum size of a value of this type in bytes.
-    pub(super) fn least_bytes(self) -> u64 {
+    pub(crate) fn least_bytes(self) -> u64 {
         match self {
             Self::U8 | Self::I8 | Self::Bool => 1,
             Self::U16 | Self::I16 => 2,
@@ -111,7 +111,7 @@ pub enum Value<'a> {
 }
 
 /// Reads one value; checks the elements of an array and skips them.
-pub(super) fn read<'a>(cursor: &mut Cursor<'a>, kind: ValueType) -> Result<Value<'a>, Located> {
+pub(crate) fn read<'a>(cursor: &mut Cursor<'a>, kind: ValueType) -> Result<Value<'a>, Located> {
     Ok(match kind {
         ValueType::U8 => Value::Integer(u8::from_le_bytes(cursor.array()?).into()),
         ValueType::I8 => Value::Integer(i8::from_le_bytes(cursor.array()?).into()),
