@@ -96,13 +96,13 @@ fn note(name: &str, machine: &Machine, id: &str) -> Finding {
 
 #[test]
 fn missing_build_tools_are_information() {
-    let machine = with_cuda();
+    let machine = Machine::ubuntu("24.04").nvidia(RTX_4090, "550.144.03").cuda("12.4.1");
     let without_cmake = machine.clone().without("/usr/bin/cmake");
     assert_eq!(
         note("cmake.missing", &without_cmake, "cmake.missing").remedy.commands,
         ["sudo apt install cmake"]
     );
-    let old = machine.clone().without("/usr/share/cmake-3.22").folder("/usr/share/cmake-3.16/Modules");
+    let old = machine.clone().without("/usr/share/cmake-3.28").folder("/usr/share/cmake-3.16/Modules");
     let found = note("cmake.outdated", &old, "cmake.outdated");
     assert!(found.summary.contains("3.16"), "{}", found.summary);
     let tools = machine.clone().without("/usr/bin/ninja");

@@ -217,7 +217,13 @@ impl Generator {
         let mut outcomes = Vec::new();
         for case in cases {
             let asked = self.asked(&case.faults);
-            if !self.is_possible(case) || !answer(case.host, &[], &asked).findings.is_empty() {
+            let healthy = answer(case.host, &[], &asked);
+            let is_noted_anyway = |&fault: &usize| {
+                let fault = &self.file.fault[fault];
+                fault.noted && healthy.notes.iter().any(|id| fault.right.contains(id))
+            };
+            let is_faulty = !healthy.findings.is_empty() || case.faults.iter().any(is_noted_anyway);
+            if is_faulty || !self.is_possible(case) {
                 continue;
             }
             let found = answer(case.host, &case.faults, &asked);

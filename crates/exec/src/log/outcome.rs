@@ -1,5 +1,5 @@
-//! Tells the output of successful builds from failures: what CMake reports without failing, and whether a tool reports success or
-//! failure.
+//! Distinguishes failures from the output of successful builds: what CMake reports without failing, and whether a tool reports
+//! success or failure.
 
 use std::ops::Range;
 
