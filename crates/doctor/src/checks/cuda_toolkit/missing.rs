@@ -94,14 +94,13 @@ fn on_musl(case: &DiagnosisCase<'_>, draft: FindingDraft) -> FindingDraft {
 pub(super) fn headers(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let id = id!("cuda.toolkit.headers-missing");
     let draft = FindingDraft::new(id).backend(Backend::Cuda).affects(Affects::Build);
-    let (draft, copy) = if is_blocked_by(case, id) {
-        (draft, case.inventory.of("cuda").first())
-    } else {
+    if !is_blocked_by(case, id) {
         let Some((copy, name, absent)) = incomplete(case) else { return Vec::new() };
-        let draft = draft.case(name).value("root", copy.root.to_string());
-        (draft.evidence(Evidence::file(absent.as_str(), "absent")), Some(copy))
-    };
-    let Some(copy) = copy else { return vec![draft] };
+        let draft = draft.case(name).value("root", copy.root.to_string()).value("toolkit", release(copy));
+        let draft = draft.value("package", release(copy).replace('.', "-"));
+        return vec![draft.evidence(Evidence::file(absent.as_str(), "absent"))];
+    }
+    let Some(copy) = case.inventory.of("cuda").first() else { return vec![draft] };
     let draft = match copy.part("compiler") {
         Some(compiler) => draft.evidence(Evidence::file(compiler.as_str(), "present")),
         None => draft,
