@@ -36,7 +36,8 @@ const UNSET_VARIABLES: [&str; 8] = [
     "CUDA_PATH",
 ];
 
-const ROOT: &str = "[workspace]\nmembers = [\"*-sys\", \"app\"]\nresolver = \"3\"\n[profile.dev]\ndebug = 0\n";
+const ROOT: &str =
+    "[workspace]\nmembers = [\"*-sys\", \"app\"]\nresolver = \"3\"\n[profile.dev]\ndebug = 0\n";
 
 /// Creates a workspace with these files. Prints why and returns `None` if CMake, Ninja or a C++ compiler is missing.
 pub(crate) fn workspace(files: &[(&str, &str)]) -> Option<Workspace> {

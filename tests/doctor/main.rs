@@ -16,6 +16,7 @@ mod generated;
 mod graphics;
 mod machine;
 mod nvidia;
+mod partial;
 mod remedies;
 mod rocm;
 mod states;

@@ -43,6 +43,9 @@ struct Fault {
     right: Vec<String>,
     #[serde(default)]
     asked: bool,
+    /// The finding is information: gpubuild works without what is missing, and other build systems do not.
+    #[serde(default)]
+    noted: bool,
     #[serde(default)]
     when: Vec<String>,
     #[serde(default)]
@@ -105,13 +108,15 @@ impl Fault {
 struct Answer {
     findings: Vec<String>,
     consequences: Vec<String>,
+    notes: Vec<String>,
 }
 
 fn examine(machine: &Machine, asked: &BTreeSet<Backend>) -> Answer {
     let asked: Vec<Backend> = asked.iter().copied().collect();
     let found = diagnose(machine, (!asked.is_empty()).then_some(&asked[..]));
-    let found = found.iter().filter(|one| one.severity <= Severity::Warning);
     let mut answer = Answer::default();
+    let (found, notes): (Vec<_>, Vec<_>) = found.iter().partition(|one| one.severity <= Severity::Warning);
+    answer.notes.extend(notes.iter().map(|one| one.id.to_string()));
     for one in found {
         answer.findings.push(one.id.to_string());
         answer.consequences.extend(one.consequences.iter().map(|consequence| consequence.id.to_string()));
@@ -212,23 +217,39 @@ impl Generator {
         let mut outcomes = Vec::new();
         for case in cases {
             let asked = self.asked(&case.faults);
-            if !self.is_possible(case) || !answer(case.host, &[], &asked).findings.is_empty() {
+            let healthy = answer(case.host, &[], &asked);
+            let is_noted_anyway = |&fault: &usize| {
+                let fault = &self.file.fault[fault];
+                fault.noted && healthy.notes.iter().any(|id| fault.right.contains(id))
+            };
+            let is_faulty = !healthy.findings.is_empty() || case.faults.iter().any(is_noted_anyway);
+            if is_faulty || !self.is_possible(case) {
                 continue;
             }
             let found = answer(case.host, &case.faults, &asked);
-            let first = found.findings.first().cloned();
             let right = |fault: usize, id: &String| self.file.fault[fault].right.contains(id);
+            let note = |&fault: &usize| {
+                let is_noted = self.file.fault[fault].noted;
+                found.notes.iter().find(|id| is_noted && right(fault, id)).cloned()
+            };
+            let first = found.findings.first().cloned().or_else(|| case.faults.iter().find_map(note));
             let planted =
                 first.as_ref().map(|id| case.faults.iter().copied().filter(|&fault| right(fault, id)));
             let planted: Vec<usize> = planted.map(Iterator::collect).unwrap_or_default();
             let disappears = planted.iter().all(|fault| {
                 let rest: Vec<usize> = case.faults.iter().copied().filter(|other| other != fault).collect();
-                let mut is_left = |id: &String| answer(case.host, &rest, &asked).findings.contains(id);
+                let is_noted = self.file.fault[*fault].noted;
+                let mut is_left = |id: &String| {
+                    let answer = answer(case.host, &rest, &asked);
+                    answer.findings.contains(id) || (is_noted && answer.notes.contains(id))
+                };
                 let is_of_rest = |id: &String| rest.iter().any(|&other| right(other, id));
                 first.as_ref().is_none_or(|id| is_of_rest(id) || !is_left(id))
             });
-            let named =
-                |fault: &usize| found.findings.iter().chain(&found.consequences).any(|id| right(*fault, id));
+            let named = |fault: &usize| {
+                let listed = found.findings.iter().chain(&found.consequences);
+                note(fault).is_some() || listed.into_iter().any(|id| right(*fault, id))
+            };
             outcomes.push(Outcome {
                 host: self.hosts[case.host].0.clone(),
                 faults: case.faults.clone(),

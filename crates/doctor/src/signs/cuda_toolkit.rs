@@ -17,6 +17,10 @@ pub struct CudaToolkitSigns {
     pub inside: Vec<Inside>,
     /// Whether `CUDACXX` names an existing compiler, NVIDIA's or Clang.
     pub cudacxx_works: bool,
+    /// The folder of the chosen copy with `cuda.h` and without `cuda_runtime.h`.
+    pub without_runtime_header: Option<HostPath>,
+    /// Whether the linker can find a shared runtime library of the chosen copy. True without a chosen copy.
+    pub has_runtime_library: bool,
     /// CUDA runtime libraries of any origin.
     pub runtimes: Vec<HostPath>,
     /// Folders with NVIDIA's stubs that the loader searches.
@@ -118,6 +122,8 @@ pub(super) fn gather(context: &SignContext<'_>) -> CudaToolkitSigns {
         link: is_linux.then(|| link(host)).flatten(),
         inside: inside(host, copies),
         cudacxx_works: cudacxx_works(host),
+        without_runtime_header: chosen.and_then(|copy| without_runtime_header(host, copy)),
+        has_runtime_library: chosen.is_none_or(|copy| has_runtime_library(host, copy)),
         runtimes: runtimes(host),
         stubs: if is_linux { stubs(host) } else { Vec::new() },
         links_stubs: has_stubs(host.env().get("LIBRARY_PATH").unwrap_or_default()),
@@ -171,6 +177,26 @@ fn cudacxx_works(host: &dyn ReadFiles) -> bool {
         let path = host.path(name);
         !name.is_empty() && (host.is_file(&path) || !find_program(host, name).is_empty())
     })
+}
+
+fn without_runtime_header(host: &dyn ReadFiles, copy: &Installation) -> Option<HostPath> {
+    // The part is the folder that has one of the headers.
+    let root = copy.part("headers")?;
+    let folders = [root.join("include"), root.clone()];
+    let folder = folders.into_iter().find(|folder| host.is_file(&folder.join("cuda.h")))?;
+    let has_runtime = !glob(host, copy.root.join("targets/*/include/cuda_runtime.h").as_str()).is_empty();
+    (!has_runtime && !host.is_file(&folder.join("cuda_runtime.h"))).then_some(folder)
+}
+
+fn has_runtime_library(host: &dyn ReadFiles, copy: &Installation) -> bool {
+    let multiarch = format!("lib/{}-linux-gnu", host.platform().arch.id());
+    let folders =
+        ["lib64", "lib", "targets/*/lib", "lib/x64", "Library/lib", "Library/lib/x64", multiarch.as_str()];
+    let has = |folder: &&str| {
+        let names = ["libcudart*", "cudart*.lib"];
+        names.iter().any(|name| !glob(host, copy.root.join(&format!("{folder}/{name}")).as_str()).is_empty())
+    };
+    folders.iter().any(has)
 }
 
 fn runtimes(host: &dyn ReadFiles) -> Vec<HostPath> {

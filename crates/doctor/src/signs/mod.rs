@@ -12,7 +12,7 @@ pub mod rocm;
 
 use gpubuild_detect::facts::Facts;
 use gpubuild_detect::toolkit::{Catalogue, Inventory};
-use gpubuild_host::InspectHost;
+use gpubuild_host::{InspectHost, find_program};
 
 use super::resolvers::{Resolutions, resolve_all};
 
@@ -34,6 +34,8 @@ pub struct SignContext<'a> {
 pub struct MachineSigns {
     /// Whether the user is root and does not need `sudo`.
     pub is_root: bool,
+    /// Whether Make is on PATH.
+    pub has_make: bool,
     /// Users and groups.
     pub access: access::AccessSigns,
     /// Containers and WSL.
@@ -72,6 +74,7 @@ impl MachineSigns {
         let SignContext { host, inventory, catalogue, .. } = *context;
         Self {
             is_root: host.identity().uid == Some(0),
+            has_make: ["make", "gmake"].iter().any(|name| !find_program(host, name).is_empty()),
             access: access::gather(context),
             container: container::gather(context),
             cuda_build: cuda_build::gather(context),

@@ -10,6 +10,7 @@ mod guess;
 mod index;
 mod literal;
 mod names;
+mod outcome;
 mod platform;
 mod signature;
 
@@ -26,6 +27,7 @@ pub use guess::LogGuess;
 use index::SignatureIndex;
 pub use names::NameKind;
 use names::NameTable;
+use outcome::{IgnoredOutput, has_failed};
 pub use platform::LogPlatform;
 use platform::PlatformVotes;
 use signature::{CompiledSignature, EmbeddedSignatures, KnownSystem, PlatformCue};
@@ -144,17 +146,27 @@ impl Signatures {
     /// Finds the known failures in a log. Invalid UTF-8 is accepted.
     #[must_use]
     pub fn read(&self, log: &[u8]) -> LogReading {
+        let reading = self.read_lines(log, IgnoredOutput::default());
+        // Checks of CMake may fail, but a log that consists of one failed check is not about anything else.
+        let is_silent = reading.causes.is_empty() && reading.guess.is_none();
+        if is_silent && outcome::is_single_check(log) {
+            return self.read_lines(log, IgnoredOutput::with_checks());
+        }
+        reading
+    }
+
+    fn read_lines(&self, log: &[u8], mut ignored: IgnoredOutput) -> LogReading {
         let mut search = Search::new(self.list.len());
         let mut votes = PlatformVotes::new(self.cues.len());
         let mut guess = GuessSearch::default();
         let (mut start, mut number) = (0, 0);
         let mut hits = BTreeSet::new();
-        let mut ignored = IgnoredOutput::default();
         while start < log.len() {
             let end = memchr(b'\n', &log[start..]).map_or(log.len(), |length| start + length);
             number += 1;
             let line = clean::plain(&log[start..end]);
             hits.clear();
+            votes.add_path(&line, number);
             self.index.scan(&line, &mut hits);
             let cues = hits.split_off(&self.list.len());
             for cue in cues {
@@ -167,14 +179,27 @@ impl Signatures {
             start = end + 1;
         }
         let mut found = search.found;
-        let is_doubtful = |one: &Found| self.list[one.signature].signature.doubtful;
-        if found.iter().any(is_doubtful) && !has_failed(log) {
-            let last = number.saturating_sub(AT_THE_END);
-            found.retain(|one| !is_doubtful(one) || one.cause.line > last);
-        }
+        self.drop_harmless(log, number, &mut found);
         let causes = self.rank(found);
         let guess = guess.result(log, || has_failed(log)).filter(|guess| is_needed(guess, &causes));
         LogReading { causes, lines: number, guess, platform: votes.result(&self.cues) }
+    }
+
+    /// Drops what a successful build prints as well: doubtful failures that no tool reports as one, and everything before the line
+    /// with which a build tool reports success. `lines` is the number of lines.
+    fn drop_harmless(&self, log: &[u8], lines: usize, found: &mut Vec<Found>) {
+        let is_doubtful = |one: &Found| one.is_status || self.list[one.signature].signature.doubtful;
+        if found.is_empty() || has_failed(log) {
+            return;
+        }
+        let end = lines.saturating_sub(AT_THE_END);
+        found.retain(|one| {
+            let is_last = if one.is_status { one.cause.last >= lines } else { one.cause.line > end };
+            !is_doubtful(one) || is_last
+        });
+        if let Some(success) = outcome::success(log, lines) {
+            found.retain(|one| one.cause.last > success);
+        }
     }
 
     /// Sorts the failures by line and keeps the first of each id. Weak signatures, which only report that something failed,
@@ -182,11 +207,13 @@ impl Signatures {
     /// its consequences in any order.
     fn rank(&self, mut found: Vec<Found>) -> Vec<LogCause> {
         let is_resource = |one: &Found| RESOURCES.contains(&one.cause.id.as_str());
-        let is_doubtful = |one: &Found| self.list[one.signature].signature.doubtful;
+        let is_doubtful = |one: &Found| one.is_status || self.list[one.signature].signature.doubtful;
         // A doubtful match far before a certain one is probably the output of an attempt with a fallback.
         let certain = found.iter().filter(|one| !is_doubtful(one)).map(|one| one.cause.line).min();
         let place = |one: &Found| match certain {
-            Some(certain) if is_doubtful(one) && one.cause.line + FAR < certain => (certain, true),
+            Some(certain) if one.is_status || (is_doubtful(one) && one.cause.line + FAR < certain) => {
+                (certain.max(one.cause.line), true)
+            }
             _ => (one.cause.line, false),
         };
         found.sort_by_key(|one| (!is_resource(one), place(one), one.signature));
@@ -213,19 +240,24 @@ struct Found {
     signature: usize,
     row: Option<usize>,
     cause: LogCause,
+    /// Whether all its lines report the result of a check and no error.
+    is_status: bool,
 }
 
 /// The state of a search: the number of tries per signature, and the failures found so far.
 struct Search {
     tries: Vec<u32>,
     found: Vec<Found>,
+    /// Whether the current line reports the result of a check, as CMake's graphical interface prints it: without dashes.
+    is_status: bool,
     /// For signatures with `after`: the offset up to which the log was searched for that text, and whether it was found.
     before: Vec<(usize, bool)>,
 }
 
 impl Search {
     fn new(signatures: usize) -> Self {
-        Self { tries: vec![0; signatures], found: Vec::new(), before: vec![(0, false); signatures] }
+        let before = vec![(0, false); signatures];
+        Self { tries: vec![0; signatures], found: Vec::new(), is_status: false, before }
     }
 
     /// Whether the text that must precede the match occurs before an offset. The log is searched once per signature.
@@ -254,6 +286,7 @@ impl Search {
             return false;
         }
         let mut is_refused = false;
+        self.is_status = outcome::is_check_result(log, range.clone());
         // CMake prints what it found, and what it does without, as status lines.
         let is_status = clean::without_stamps(&log[range.clone()]).trim_ascii_start().starts_with(b"-- ");
         for &at in hits {
@@ -270,7 +303,7 @@ impl Search {
             if self.tries[at] > TRIES {
                 // A signature that matched before is assumed to match again.
                 if let Some(known) = self.found.iter_mut().find(|known| known.signature == at) {
-                    known.count(number);
+                    known.count(number, self.is_status);
                     return true;
                 }
                 continue;
@@ -310,23 +343,28 @@ impl Search {
         if !has_names && let Some(known) = self.found.iter_mut().find(|known| known.signature == at) {
             let is_match = one.regex().is_match(&window.text);
             if is_match {
-                known.count(number);
+                known.count(number, self.is_status);
             }
             return is_match;
         }
         let Some((row, cause)) = one.matches(&all.names, window) else { return false };
         match self.found.iter_mut().find(|known| known.signature == at && known.row == row) {
-            Some(known) => known.count(number),
-            None => self.found.push(Found { signature: at, row, cause }),
+            Some(known) => known.count(number, self.is_status),
+            None => self.found.push(Found { signature: at, row, cause, is_status: self.is_status }),
         }
         true
     }
 }
 
 impl Found {
-    fn count(&mut self, line: usize) {
+    /// Counts one more line. An error replaces the result of a check.
+    fn count(&mut self, line: usize, is_status: bool) {
         self.cause.count += 1;
         self.cause.last = line;
+        if self.is_status && !is_status {
+            self.cause.line = line;
+            self.is_status = false;
+        }
     }
 }
 
@@ -463,68 +501,6 @@ impl LogWindow {
 
 fn is_not_empty(line: &[u8]) -> bool {
     !clean::unprefixed(&clean::plain(line)).is_empty()
-}
-
-/// Detects output that is not a failure: `CMake Warning …` with the indented text below it, and what compilers print in checks
-/// of CMake that may fail.
-#[derive(Default)]
-struct IgnoredOutput {
-    /// Indentation of the headline while inside a warning.
-    indent: Option<usize>,
-    /// Whether the output of a failed check follows.
-    is_check: bool,
-}
-
-impl IgnoredOutput {
-    fn covers(&mut self, line: &[u8]) -> bool {
-        let line = clean::without_stamps(line);
-        let text = line.trim_ascii_start();
-        let indent = line.len() - text.len();
-        if text.starts_with(b"CMake Warning") || text.starts_with(b"CMake Deprecation Warning") {
-            self.indent = Some(indent);
-        } else if !text.is_empty() && self.indent.is_some_and(|headline| indent <= headline) {
-            self.indent = None;
-        }
-        let is_headline = text.starts_with(b"Determining if ") || text.starts_with(b"Performing C");
-        if is_headline {
-            self.is_check = memchr::memmem::find(text, b"failed with the following output").is_some();
-        } else if self.is_check {
-            let ends: [&[u8]; 4] = [b"Source file was:", b"-- ", b"CMake Error", b"Checking whether "];
-            self.is_check = !ends.iter().any(|end| text.starts_with(end));
-        }
-        self.indent.is_some() || self.is_check
-    }
-}
-
-/// Whether a tool reports that a complete command failed.
-fn has_failed(log: &[u8]) -> bool {
-    const WORDS: [&str; 24] = [
-        "terminate called after",
-        "(core dumped)",
-        "RuntimeError: ",
-        "Traceback (most recent call last)",
-        "panicked at ",
-        "returned non-zero exit status",
-        "CMake Error",
-        "errors occurred!",
-        "build stopped: ",
-        ": *** ",
-        "FAILED: ",
-        "Build FAILED",
-        "BUILD FAILED",
-        "error: could not compile",
-        "error: failed to run custom build command",
-        "error: command ",
-        "error: subprocess-exited-with-error",
-        "ERROR: Failed building wheel",
-        "Failed to build",
-        "exited with code 1",
-        "exit code: 1",
-        "did not complete successfully",
-        "returned a non-zero code",
-        "compilation terminated.",
-    ];
-    WORDS.iter().any(|word| memchr::memmem::find(log, word.as_bytes()).is_some())
 }
 
 /// Replaces control characters and limits the text to a number of characters.

@@ -26,11 +26,14 @@ pub struct LogPlatform {
 pub(super) struct PlatformVotes {
     counts: Vec<usize>,
     first: Vec<Option<(usize, usize)>>,
+    /// Number of lines that start with a path of Windows, with the first of them and its drive.
+    drives: usize,
+    drive: Option<(usize, String)>,
 }
 
 impl PlatformVotes {
     pub(super) fn new(rows: usize) -> Self {
-        Self { counts: vec![0; rows], first: vec![None; rows] }
+        Self { counts: vec![0; rows], first: vec![None; rows], drives: 0, drive: None }
     }
 
     /// Counts a line that contains a text of a row.
@@ -39,10 +42,22 @@ impl PlatformVotes {
         self.first[row].get_or_insert((line, text));
     }
 
+    /// Counts a line that starts with a path on a drive, such as `D:/src/main.cpp`.
+    pub(super) fn add_path(&mut self, line: &[u8], number: usize) {
+        let [drive @ b'A'..=b'Z', b':', b'/' | b'\\', next, ..] = line.trim_ascii_start() else { return };
+        if next.is_ascii_alphanumeric() {
+            self.drives += 1;
+            self.drive.get_or_insert_with(|| (number, format!("{}:", char::from(*drive))));
+        }
+    }
+
     /// The platform that most lines show.
     pub(super) fn result(&self, cues: &[PlatformCue]) -> LogPlatform {
         let votes = |row: usize| self.counts[row] * cues[row].weight;
-        let total = |os: Os| (0..cues.len()).filter(|row| cues[*row].os == os).map(votes).sum::<usize>();
+        let total = |os: Os| {
+            let of_cues = (0..cues.len()).filter(|row| cues[*row].os == os).map(votes).sum::<usize>();
+            of_cues + if os == Os::Windows { self.drives } else { 0 }
+        };
         let mut systems = [Os::Linux, Os::Windows, Os::Macos].map(|os| (total(os), os));
         systems.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
         if systems[0].0 == 0 || systems[0].0 == systems[1].0 {
@@ -65,13 +80,14 @@ impl PlatformVotes {
         let shows = |row: &usize| distro.is_none() || cues[*row].distro == distro;
         let first =
             rows().filter(shows).filter_map(|row| self.first[row].map(|(line, text)| (line, row, text)));
-        let first = first.min();
+        let first = first.min().map(|(line, row, text)| (line, cues[row].cues[text].clone()));
+        let first = first.or_else(|| self.drive.clone().filter(|_| os == Os::Windows));
         LogPlatform {
             os: Some(os),
             distro,
             is_container: inside(Inside::Container),
             is_wsl: inside(Inside::Wsl),
-            evidence: first.map(|(line, row, text)| (line, cues[row].cues[text].clone())),
+            evidence: first,
         }
     }
 }

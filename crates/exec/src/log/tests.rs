@@ -126,6 +126,10 @@ fn successful_logs_have_no_causes() {
         // Lines of a runtime that chooses among its providers.
         "2024-01-01 10:00:00: I tensorflow/core/platform/cpu_feature_guard.cc:182] This TensorFlow binary is optimized\nstep 1 loss 0.5\nstep 2 loss 0.4\nstep 3 loss 0.3\nstep 4 loss 0.2\nstep 5 loss 0.2\nstep 6 loss 0.1\nstep 7 loss 0.1\n",
         "Collecting torch\n  Downloading torch-2.5.1-cp311-cp311-manylinux1_x86_64.whl (906.4 MB)\nInstalling collected packages: nvidia-cudnn-cu12, torch\nSuccessfully installed nvidia-cudnn-cu12-9.1.0.70 torch-2.5.1\n",
+        // Results of checks as CMake's graphical interface prints them, and a build tool that reports success.
+        "Could NOT find CUDNN (missing: CUDNN_LIBRARY CUDNN_INCLUDE_DIR)\nCould NOT find PythonInterp (missing: PYTHON_EXECUTABLE)\nFound ZLIB\nConfiguring done\n",
+        "[ 10%] Building CXX object probe.cpp.o\nprobe.cpp:1:10: fatal error: cudnn.h: No such file or directory\nnote: the example without cuDNN is built\n[100%] Built target example\n",
+        "warning: x@0.1.0: /usr/bin/ld: cannot find -lcuda: No such file or directory\n    Finished `release` profile [optimized] target(s) in 12.3s\n",
         "checking for cuda.h... no\nchecking for libnuma... no\nchecking whether gcc accepts -Werror... yes\nconfigure: creating ./config.status\n",
         "Dependency libdrm found: NO (tried pkgconfig and cmake)\nRun-time dependency vulkan found: YES 1.3.275\nProgram glslangValidator found: NO\nBuild targets in project: 12\n",
         "",
@@ -133,6 +137,26 @@ fn successful_logs_have_no_causes() {
     ] {
         assert_eq!(ids(log), Vec::<String>::new(), "{log}");
     }
+}
+
+#[test]
+fn failures_after_success_and_errors_of_cmake_are_reported() {
+    let log = "    Finished `release` profile [optimized] target(s) in 12.3s\n     Running `target/release/infer`\ninfer: CUDA error: an illegal memory access was encountered\n";
+    assert_eq!(ids(log), ["cuda.kernel-fault"]);
+    // The result of a check is the cause only if nothing else is.
+    let status = "Could NOT find CUDNN (missing: CUDNN_LIBRARY)\n";
+    assert_eq!(ids(status), ["cuda.library-missing"]);
+    let log = format!(
+        "{status}CMake Error: The following variables are used in this project, but they are set to NOTFOUND.\nPlease set them or make sure they are set and tested correctly in the CMake files:\nCUDA_nppc_LIBRARY (ADVANCED)\n"
+    );
+    assert_eq!(ids(&log), ["cmake.variable-notfound", "cuda.library-missing"]);
+}
+
+#[test]
+fn drive_at_the_start_of_a_line_shows_windows() {
+    let reading = read("D:/src/base/base.h:52:10: fatal error: 'glm/glm.hpp' file not found\n");
+    assert_eq!(reading.platform.os, Some(Os::Windows));
+    assert_eq!(reading.platform.evidence, Some((1, "D:".to_owned())));
 }
 
 #[test]
@@ -449,6 +473,10 @@ fn end_of_memory_precedes_other_failures() {
 #[test]
 fn output_of_failed_checks_is_ignored() {
     let log = "Determining if the function foo exists failed with the following output:\n/usr/bin/ld: x.c:(.text+0x10): undefined reference to `cudaMalloc'\ncollect2: error: ld returned 1 exit status\nSource file was:\nint main() {}\n";
+    // A log that consists of one failed check is about this check.
+    assert_eq!(ids(log), ["link.cuda-runtime-undefined"]);
+    let log = format!("{log}Determining if the function bar exists passed with the following output:\n");
+    let log = log.as_str();
     assert_eq!(ids(log), Vec::<DiagnosticId>::new());
     let log = format!("{log}/usr/bin/ld: cannot find -lcuda\n");
     assert_eq!(ids(&log), ["cuda.stub-missing"]);

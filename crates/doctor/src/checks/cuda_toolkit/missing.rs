@@ -7,7 +7,7 @@ use gpubuild_detect::finding::{Affects, Evidence, FindingDraft};
 use gpubuild_detect::id;
 use gpubuild_detect::matrix::{Presence, Readiness};
 use gpubuild_detect::toolkit::Installation;
-use gpubuild_host::Os;
+use gpubuild_host::{HostPath, Os};
 use gpubuild_plan::offer::{OfferMachine, which};
 
 use super::several::agreeing;
@@ -90,13 +90,16 @@ fn on_musl(case: &DiagnosisCase<'_>, draft: FindingDraft) -> FindingDraft {
     if is_musl { draft.case("musl") } else { draft }
 }
 
-/// The compiler is installed without its headers.
+/// The compiler is installed without its headers, or without a part of the package that has them.
 pub(super) fn headers(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let id = id!("cuda.toolkit.headers-missing");
-    if !is_blocked_by(case, id) {
-        return Vec::new();
-    }
     let draft = FindingDraft::new(id).backend(Backend::Cuda).affects(Affects::Build);
+    if !is_blocked_by(case, id) {
+        let Some((copy, name, absent)) = incomplete(case) else { return Vec::new() };
+        let draft = draft.case(name).value("root", copy.root.to_string()).value("toolkit", release(copy));
+        let draft = draft.value("package", release(copy).replace('.', "-"));
+        return vec![draft.evidence(Evidence::file(absent.as_str(), "absent"))];
+    }
     let Some(copy) = case.inventory.of("cuda").first() else { return vec![draft] };
     let draft = match copy.part("compiler") {
         Some(compiler) => draft.evidence(Evidence::file(compiler.as_str(), "present")),
@@ -115,6 +118,17 @@ pub(super) fn headers(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         None => AdviceQuery::default(),
     };
     vec![with_toolkit(case, draft, &query)]
+}
+
+/// The chosen copy if it lacks `cuda_runtime.h` or every form of the runtime library, with the name of the case and what is absent.
+fn incomplete<'a>(case: &DiagnosisCase<'a>) -> Option<(&'a Installation, &'static str, HostPath)> {
+    let copy = chosen(case).filter(|copy| copy.part("compiler").is_some())?;
+    let signs = &case.signs.cuda_toolkit;
+    if let Some(folder) = &signs.without_runtime_header {
+        return Some((copy, "runtime-header", folder.join("cuda_runtime.h")));
+    }
+    let has_library = copy.part("runtime-static").is_some() || signs.has_runtime_library;
+    (!has_library).then(|| (copy, "runtime-library", copy.root.join("lib64/libcudart_static.a")))
 }
 
 fn release_of(version: &Version) -> Option<Version> {

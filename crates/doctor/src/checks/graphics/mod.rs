@@ -20,6 +20,8 @@ use crate::DiagnosisCase;
 pub(super) const CHECKS: &[DoctorCheck] = &[
     DoctorCheck { id: id!("vk.sdk-path-wrong"), run: vulkan::sdk_path_wrong },
     DoctorCheck { id: id!("vk.header-mismatch"), run: vulkan::header_mismatch },
+    DoctorCheck { id: id!("vk.headers-missing"), run: vulkan::headers_incomplete },
+    DoctorCheck { id: id!("vk.library-missing"), run: vulkan::library_missing },
     DoctorCheck { id: id!("vk.glslc-missing"), run: vulkan::glslc_missing },
     DoctorCheck { id: id!("vk.loader-missing"), run: vulkan::loader_missing },
     DoctorCheck { id: id!("vk.icd-missing"), run: vulkan::icd_missing },

@@ -76,7 +76,7 @@ pub(super) fn software_only(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     }
     let gpus = gpus(case, Backend::Opencl);
     if gpus.is_empty() {
-        return vec![FindingDraft::new(id).backend(Backend::Opencl).case("no-card")];
+        return vec![FindingDraft::new(id).backend(Backend::Opencl).case("no-card").kind(FindingKind::Note)];
     }
     let is_used = are_used_otherwise(case, &gpus, Backend::Opencl);
     let kind = match (is_asked(case, Backend::Opencl), is_used) {

@@ -97,6 +97,30 @@ pub(super) fn header_mismatch(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     ]
 }
 
+/// The headers without `vulkan_core.h`, which all others include.
+pub(super) fn headers_incomplete(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let Some(absent) = &case.signs.graphics.vulkan.core_header_missing else { return Vec::new() };
+    let draft = FindingDraft::new(id!("vk.headers-missing")).backend(Backend::Vulkan);
+    let draft = draft.affects(Affects::Build).case("core").value("place", absent.to_string());
+    vec![draft.evidence(Evidence::file(absent.as_str(), "absent"))]
+}
+
+/// The headers without the library that linkers use. gpubuild's kernels open the loader when they run and do not need it.
+pub(super) fn library_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let signs = &case.signs.graphics.vulkan;
+    let Some(copy) = case.inventory.chosen("vulkan").filter(|copy| copy.is_complete()) else {
+        return Vec::new();
+    };
+    if signs.is_linkable || signs.core_header_missing.is_some() {
+        return Vec::new();
+    }
+    let place = signs.loader_folder.clone().unwrap_or_else(|| copy.root.join("lib"));
+    let draft = FindingDraft::new(id!("vk.library-missing")).backend(Backend::Vulkan);
+    vec![
+        draft.affects(Affects::Build).evidence(Evidence::file(place.join("libvulkan.so").as_str(), "absent")),
+    ]
+}
+
 /// The version that the loader reports, for a file name without one.
 fn probed_version(case: &DiagnosisCase<'_>) -> Option<(HostPath, Version)> {
     let answer = case.probes.get(&Backend::Vulkan)?;
@@ -199,9 +223,7 @@ fn no_driver(case: &DiagnosisCase<'_>, id: DiagnosticId) -> Vec<FindingDraft> {
     let Some(known) = reason(case, Backend::Vulkan, id) else { return Vec::new() };
     // There is no GPU to install a driver for; the text of the verdict applies.
     if gpus(case, Backend::Vulkan).is_empty() {
-        return vec![
-            FindingDraft::new(id).backend(Backend::Vulkan).case("no-card").kind(FindingKind::Caution),
-        ];
+        return vec![FindingDraft::new(id).backend(Backend::Vulkan).case("no-card").kind(FindingKind::Note)];
     }
     let mut draft = FindingDraft::new(id).backend(Backend::Vulkan).affects(Affects::Run);
     let is_incidental = case.facts.wsl.is_some() || (compute_only(case, Backend::Vulkan) && !wants(case));

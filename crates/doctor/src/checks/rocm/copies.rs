@@ -168,6 +168,26 @@ pub(super) fn distro_layout(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     vec![draft]
 }
 
+/// First major release that keeps its device libraries in `amdgcn/bitcode`.
+const BITCODE_FOLDER: u64 = 4;
+
+/// AMD's packages are installed with the compiler and without the device libraries.
+pub(super) fn device_libraries(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let Some(copy) = case.inventory.chosen("rocm") else { return Vec::new() };
+    let lacks = |part: &str| copy.part(part).is_none();
+    let is_old = copy.version().is_some_and(|version| version.major() < BITCODE_FOLDER);
+    let is_named = case.env.get("HIP_DEVICE_LIB_PATH").is_some();
+    // The distribution's packages in `/usr` have their own finding.
+    let is_own = case.facts.platform.os == Os::Linux && copy.root.as_str() != "/usr";
+    if !is_own || lacks("compiler") || !lacks("device-libraries") || is_old || is_named {
+        return Vec::new();
+    }
+    let folder = copy.root.join("amdgcn/bitcode");
+    let draft = FindingDraft::new(id!("rocm.device-libs-missing")).backend(Backend::Rocm);
+    let draft = draft.affects(Affects::Build).case("absent").value("root", copy.root.to_string());
+    vec![draft.evidence(Evidence::file(folder.as_str(), "absent"))]
+}
+
 /// The compiler and its headers are installed, but CMake's package files are not.
 pub(super) fn cmake_config(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let Some(copy) = case.inventory.chosen("rocm").or_else(|| case.inventory.of("rocm").first()) else {

@@ -30,6 +30,7 @@ pub(super) const CHECKS: &[DoctorCheck] = &[
     DoctorCheck { id: id!("rocm.override-windows"), run: overrides::windows },
     DoctorCheck { id: id!("rocm.two-installs"), run: copies::two_installs },
     DoctorCheck { id: id!("rocm.distro-layout"), run: copies::distro_layout },
+    DoctorCheck { id: id!("rocm.device-libs-missing"), run: copies::device_libraries },
     DoctorCheck { id: id!("rocm.cmake-config"), run: copies::cmake_config },
     DoctorCheck { id: id!("rocm.toolkit.missing"), run: toolkit_missing },
     DoctorCheck { id: id!("rocm.runtime-missing"), run: runtime_missing },

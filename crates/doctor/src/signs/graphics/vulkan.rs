@@ -1,5 +1,6 @@
 //! Vulkan: the SDK's variable, the versions of headers and loader, and variables that select drivers.
 
+use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_host::{HostPath, Os, ReadFiles, glob};
 
@@ -12,6 +13,12 @@ pub struct Vulkan {
     pub sdk: Option<Sdk>,
     /// Folders with headers, in the order of a compiler's search.
     pub headers: Vec<Headers>,
+    /// `vulkan_core.h`, if the folder of the chosen headers does not have it.
+    pub core_header_missing: Option<HostPath>,
+    /// Whether linkers find the loader: `libvulkan.so` in a usual folder or below a Vulkan SDK. True on other systems than Linux.
+    pub is_linkable: bool,
+    /// The folder of the loader.
+    pub loader_folder: Option<HostPath>,
     /// The loader, with the version in its file name.
     pub loader: Option<(HostPath, Version)>,
     /// The variable that selects drivers, if one is set.
@@ -62,6 +69,9 @@ pub(super) fn gather(context: &SignContext<'_>) -> Vulkan {
     Vulkan {
         sdk: sdk(host),
         headers: headers(context),
+        core_header_missing: core_header_missing(context),
+        is_linkable: is_linkable(context),
+        loader_folder: loader_folder(context),
         loader: loader(context),
         chosen: chosen(host),
         vulkaninfo: program(host, "vulkaninfo"),
@@ -127,6 +137,33 @@ fn suggested(host: &dyn ReadFiles, root: &HostPath) -> Option<HostPath> {
             .filter(|path| has_headers(host, path))
             .last()
     })
+}
+
+/// Releases before 1.1.83 have one header for everything.
+fn core_header_missing(context: &SignContext<'_>) -> Option<HostPath> {
+    let folder = context.inventory.chosen("vulkan")?.part("headers")?;
+    let main = context.host.read_start(&folder.join("vulkan/vulkan.h"), 1 << 16).ok()?;
+    let core = folder.join("vulkan/vulkan_core.h");
+    let includes = String::from_utf8_lossy(&main).contains("vulkan_core.h");
+    (includes && !context.host.is_file(&core)).then_some(core)
+}
+
+fn is_linkable(context: &SignContext<'_>) -> bool {
+    let host = context.host;
+    let copies = context.inventory.of("vulkan");
+    let triplet = format!("/usr/lib/{}-linux-gnu", host.platform().arch.id());
+    let folders =
+        [triplet.as_str(), "/usr/lib64", "/usr/lib", "/usr/local/lib", "/usr/local/lib64", "/lib64", "/lib"];
+    let usual = folders.iter().map(|folder| host.path(folder));
+    let mut folders = usual.chain(loader_folder(context));
+    host.platform().os != Os::Linux
+        || copies.iter().any(|copy| copy.part("import-library").is_some())
+        || folders.any(|folder| host.exists(&folder.join("libvulkan.so")))
+}
+
+fn loader_folder(context: &SignContext<'_>) -> Option<HostPath> {
+    let runtime = context.inventory.runtimes.get(&Backend::Vulkan)?;
+    runtime.loader.as_ref()?.value.parent()
 }
 
 /// Both headers, which are up to megabytes long, name their version in the first 4 KiB.

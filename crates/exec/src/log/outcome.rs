@@ -1,0 +1,121 @@
+//! Distinguishes failures from the output of successful builds: what CMake reports without failing, and whether a tool reports
+//! success or failure.
+
+use std::ops::Range;
+
+use super::{AT_THE_END, clean};
+
+/// Number of bytes at the end of a log that are searched for a line that reports success.
+const TAIL: usize = 4096;
+
+/// Detects output that is not a failure: `CMake Warning …` with the indented text below it, and what compilers print in checks
+/// of CMake that may fail.
+#[derive(Default)]
+pub(super) struct IgnoredOutput {
+    /// Indentation of the headline while inside a warning.
+    indent: Option<usize>,
+    /// Whether the output of a failed check follows.
+    is_check: bool,
+    /// Whether the output of failed checks is examined.
+    reads_checks: bool,
+}
+
+impl IgnoredOutput {
+    /// Ignores warnings only.
+    pub(super) fn with_checks() -> Self {
+        Self { reads_checks: true, ..Self::default() }
+    }
+
+    pub(super) fn covers(&mut self, line: &[u8]) -> bool {
+        let line = clean::without_stamps(line);
+        let text = line.trim_ascii_start();
+        let indent = line.len() - text.len();
+        if text.starts_with(b"CMake Warning") || text.starts_with(b"CMake Deprecation Warning") {
+            self.indent = Some(indent);
+        } else if !text.is_empty() && self.indent.is_some_and(|headline| indent <= headline) {
+            self.indent = None;
+        }
+        if is_check_headline(text) {
+            self.is_check = memchr::memmem::find(text, b"failed with the following output").is_some();
+        } else if self.is_check {
+            let ends: [&[u8]; 4] = [b"Source file was:", b"-- ", b"CMake Error", b"Checking whether "];
+            self.is_check = !ends.iter().any(|end| text.starts_with(end));
+        }
+        self.indent.is_some() || (self.is_check && !self.reads_checks)
+    }
+}
+
+/// Whether a tool reports that a complete command failed.
+pub(super) fn has_failed(log: &[u8]) -> bool {
+    const WORDS: [&str; 27] = [
+        "terminate called after",
+        "(core dumped)",
+        "error while loading shared libraries",
+        "ImportError: ",
+        "OSError: ",
+        "RuntimeError: ",
+        "Traceback (most recent call last)",
+        "panicked at ",
+        "returned non-zero exit status",
+        "CMake Error",
+        "errors occurred!",
+        "build stopped: ",
+        ": *** ",
+        "FAILED: ",
+        "Build FAILED",
+        "BUILD FAILED",
+        "error: could not compile",
+        "error: failed to run custom build command",
+        "error: command ",
+        "error: subprocess-exited-with-error",
+        "ERROR: Failed building wheel",
+        "Failed to build",
+        "exited with code 1",
+        "exit code: 1",
+        "did not complete successfully",
+        "returned a non-zero code",
+        "compilation terminated.",
+    ];
+    WORDS.iter().any(|word| memchr::memmem::find(log, word.as_bytes()).is_some())
+}
+
+fn is_check_headline(text: &[u8]) -> bool {
+    text.starts_with(b"Determining if ") || text.starts_with(b"Performing C")
+}
+
+/// Whether a log is the output of a single check of CMake.
+pub(super) fn is_single_check(log: &[u8]) -> bool {
+    let lines = log.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
+    let mut headlines = lines.map(is_check_headline);
+    headlines.next() == Some(true) && !headlines.any(|is_headline| is_headline)
+}
+
+/// Whether a line is the result of a check that CMake prints without dashes, as its graphical interface does. The same text below
+/// `CMake Error` is an error and indented.
+pub(super) fn is_check_result(log: &[u8], line: Range<usize>) -> bool {
+    let is_result = clean::without_stamps(&log[line.clone()]).starts_with(b"Could NOT find ");
+    let mut before = log[..line.start].rsplit(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    is_result && before.find(|line| !line.is_empty()).is_none_or(|line| !line.starts_with(b"CMake Error"))
+}
+
+/// The number of the line near the end of a log with which a build tool reports success. `lines` is the number of lines.
+pub(super) fn success(log: &[u8], lines: usize) -> Option<usize> {
+    const WORDS: [&[u8]; 10] = [
+        b"-- Build files have been written to",
+        b"-- Generating done",
+        b"Build succeeded",
+        b"BUILD SUCCESSFUL",
+        b"[100%] Built target",
+        b"Finished `",
+        b"Finished release",
+        b"Finished dev",
+        b" 0 Error(s)",
+        b"Successfully installed ",
+    ];
+    let log = log.strip_suffix(b"\n").unwrap_or(log);
+    let tail = &log[log.len().saturating_sub(TAIL)..];
+    let last = tail.rsplit(|byte| *byte == b'\n').enumerate();
+    let mut last = last.filter(|(_, line)| !line.trim_ascii().is_empty()).take(AT_THE_END);
+    let found = last.find(|(_, line)| WORDS.iter().any(|word| memchr::memmem::find(line, word).is_some()));
+    found.map(|(after, _)| lines.saturating_sub(after))
+}
