@@ -145,6 +145,7 @@ pub(crate) fn plan(trees: Vec<PlannedTree>) -> Plan {
     let mut backends: Vec<Backend> = trees.iter().flat_map(|tree| tree.backends.clone()).collect();
     backends.sort();
     Plan {
+        environment: None,
         packages: Vec::new(),
         provision: Vec::new(),
         origin: "test".into(),
