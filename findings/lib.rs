@@ -1,7 +1,7 @@
 //! The texts of gpubuild's findings and errors, and the log signatures. The TOML files in this folder are encoded at compile time and
 //! embedded as `(name, bytes)` for `gpubuild_toml::from_bytes`.
 //!
-//! Part of [gpubuild](https://crates.io/crates/gpubuild). The interface is not stable. New files must be added to the lists below; a
+//! Part of gpubuild. The interface is not stable. New files must be added to the lists below; a
 //! test checks this.
 
 use std::cmp::Ordering;

@@ -1,6 +1,6 @@
 //! The files that `gpubuild new` and `gpubuild ci init` write, as text.
 //!
-//! Part of [gpubuild](https://crates.io/crates/gpubuild). The interface is not stable.
+//! Part of gpubuild. The interface is not stable.
 
 /// The workflow for GitHub, with placeholders.
 pub const GITHUB: &str = include_str!("ci/github.yml");

@@ -1,7 +1,7 @@
 //! Data about toolkits, GPUs, build systems and projects, as TOML that is parsed at compile time: `(name,
 //! bytes)` of the files in this folder, for `gpubuild_toml::from_bytes`.
 //!
-//! Part of [gpubuild](https://crates.io/crates/gpubuild). The interface is not stable. New files must be
+//! Part of gpubuild. The interface is not stable. New files must be
 //! listed here; a test verifies this.
 
 /// Embeds files of a folder as a list of `(name, bytes)`.

@@ -2,7 +2,7 @@
 
 use super::NewError;
 
-/// Maximum length of a name on crates.io.
+/// Maximum length of a name in the crates registry.
 const MAX_LENGTH: usize = 64;
 
 /// Strict and reserved keywords of all Rust editions.
@@ -119,7 +119,10 @@ fn problem(name: &str) -> Option<String> {
         return Some("it does not start with a letter".to_owned());
     }
     if name.len() > MAX_LENGTH {
-        return Some(format!("it has {} characters, and crates.io allows {MAX_LENGTH}", name.len()));
+        return Some(format!(
+            "it has {} characters, and the crates registry allows {MAX_LENGTH}",
+            name.len()
+        ));
     }
     let lower = name.to_ascii_lowercase();
     let kinds = [
@@ -169,7 +172,7 @@ mod tests {
             ("deps", "folder with this name"),
             ("install", "CMake project"),
             ("CON", "Windows"),
-            (&"n".repeat(65), "crates.io allows 64"),
+            (&"n".repeat(65), "registry allows 64"),
         ] {
             let error = check(name).unwrap_err();
             assert_eq!(error.id(), "new.name");

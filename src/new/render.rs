@@ -35,7 +35,7 @@ pub struct RenderRequest<'a> {
 /// The source of the gpubuild crates that a project depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CrateDependency {
-    /// crates.io, in the version of this program.
+    /// The crates registry, in the version of this program.
     Published,
     /// The folder of a gpubuild checkout.
     Folder(String),

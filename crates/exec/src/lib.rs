@@ -1,6 +1,6 @@
 //! Executes build plans: drives CMake, Ninja and cargo, manages the build store, downloads tools, and diagnoses build logs.
 //!
-//! Part of [gpubuild](https://crates.io/crates/gpubuild). The interface is not stable.
+//! Part of gpubuild. The interface is not stable.
 
 pub mod cmake;
 pub mod diagnose;

@@ -1,7 +1,7 @@
 //! Helpers for linkers: symbols that static libraries define, static libraries that make a linker print an error message, and options
 //! for library search paths.
 //!
-//! Part of [gpubuild](https://crates.io/crates/gpubuild). The interface is not stable.
+//! Part of gpubuild. The interface is not stable.
 
 pub mod message;
 pub mod symbols;

@@ -1,6 +1,6 @@
 //! Planning: evaluates a machine and a project file, plans the build, and describes built artifacts and how to link them.
 //!
-//! Part of [gpubuild](https://crates.io/crates/gpubuild). The interface is not stable.
+//! Part of gpubuild. The interface is not stable.
 
 pub mod artifacts;
 pub mod glue;

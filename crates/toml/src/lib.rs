@@ -1,6 +1,6 @@
 //! Deserializes TOML: text at run time, or documents that a build script has already parsed.
 //!
-//! Part of [gpubuild](https://crates.io/crates/gpubuild). The interface is not stable.
+//! Part of gpubuild. The interface is not stable.
 //!
 //! Both are converted to the same binary encoding first, so that the code of each type is only compiled for one deserializer. (The
 //! `toml` crate compiles it for three kinds of tables.) Embedded documents are not parsed at run time: a build script calls [`embed`],

@@ -10,13 +10,15 @@ pub(super) fn plain(line: &[u8]) -> Cow<'_, [u8]> {
     if memchr::memchr2(ESCAPE, b'\r', line).is_none() {
         return Cow::Borrowed(line);
     }
+    // A carriage return with nothing but spaces after it overwrites nothing.
+    let blanks = line.len() - line.trim_ascii_end().len();
     let mut text = Vec::with_capacity(line.len());
     let mut rest = line;
     while let Some((&byte, after)) = rest.split_first() {
         rest = after;
         match byte {
             ESCAPE => rest = after_sequence(after),
-            b'\r' if !rest.trim_ascii().is_empty() => text.clear(),
+            b'\r' if rest.len() > blanks => text.clear(),
             b'\r' => {}
             _ => text.push(byte),
         }
@@ -192,6 +194,10 @@ mod tests {
         check("\u{1b}]8;;http://x\u{1b}\\link\u{1b}]8;;\u{1b}\\ text", "link text");
         check("\u{1b}]0;title\u{7}text\u{1b}(B", "text");
         check("cut \u{1b}[", "cut");
+        check("text\r \r\t", "text");
+        // Every carriage return once searched the rest of the line.
+        check(&format!("{}error: no", "\r".repeat(1 << 20)), "error: no");
+        check(&format!("error: no{}", "\r ".repeat(1 << 20)), "error: no");
     }
 
     #[test]

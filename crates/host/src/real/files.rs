@@ -101,7 +101,19 @@ fn owner(_metadata: &fs::Metadata) -> Option<Owner> {
 }
 
 pub(super) fn read(path: &HostPath) -> io::Result<Vec<u8>> {
-    fs::read(path.as_std())
+    /// The most bytes that are read from a pipe or a device, which need not end.
+    const LIMIT: usize = 64 << 20;
+    if fs::metadata(path.as_std())?.is_file() {
+        return fs::read(path.as_std());
+    }
+    let content = read_part(path, 0, LIMIT + 1)?;
+    if content.len() > LIMIT {
+        return Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            "it is not a regular file and has more than 64 MiB",
+        ));
+    }
+    Ok(content)
 }
 
 pub(super) fn read_start(path: &HostPath, limit: usize) -> io::Result<Vec<u8>> {

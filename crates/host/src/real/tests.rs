@@ -286,6 +286,14 @@ fn create_fails_for_an_existing_file() {
 }
 
 #[test]
+fn a_device_that_never_ends_is_an_error() {
+    let host = RealHost::new();
+    let error = host.read(&host.path("/dev/zero")).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::FileTooLarge, "{error}");
+    assert_eq!(host.read(&host.path("/dev/null")).unwrap(), b"");
+}
+
+#[test]
 fn files_that_are_examined_once_have_the_same_answers() {
     let host = RealHost::new();
     let folder = folder(&host);
