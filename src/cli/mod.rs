@@ -43,6 +43,7 @@ pub mod toolkit;
 mod values;
 pub mod venv;
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -158,13 +159,10 @@ pub fn main() -> ExitCode {
     // Exits if a shell asks for completions.
     CompleteEnv::with_factory(command_line).complete();
     let host = RealHost::new().with_own_probes();
-    // Headings, examples and completions take as long as the rest of a short command: only help and errors need them.
-    let matches = Arguments::command().try_get_matches().unwrap_or_else(|error| match error.kind() {
-        ErrorKind::DisplayVersion => error.exit(),
-        _ => command_line().get_matches(),
-    });
-    let arguments = Arguments::from_arg_matches(&matches);
-    let arguments = arguments.unwrap_or_else(|error| error.exit());
+    let (matches, arguments) = match parse() {
+        Ok(parsed) => parsed,
+        Err(error) => return print_usage(&error, &host),
+    };
     let verbosity = match (arguments.quiet, arguments.verbose) {
         (true, _) => Verbosity::Quiet,
         (_, true) => Verbosity::Verbose,
@@ -194,6 +192,28 @@ pub fn main() -> ExitCode {
         }
     };
     ExitCode::from(exit.code())
+}
+
+fn parse() -> Result<(clap::ArgMatches, Arguments), clap::Error> {
+    // Headings, examples and completions take as long as the rest of a short command: only help and errors need them.
+    let matches = Arguments::command().try_get_matches().or_else(|error| match error.kind() {
+        ErrorKind::DisplayVersion => Err(error),
+        _ => command_line().try_get_matches(),
+    })?;
+    let arguments = Arguments::from_arg_matches(&matches)?;
+    Ok((matches, arguments))
+}
+
+/// Prints help, the version or an error in the arguments.
+fn print_usage(error: &clap::Error, host: &RealHost) -> ExitCode {
+    match error.print().and_then(|()| io::stdout().flush()) {
+        Err(cause) if !error.use_stderr() && cause.kind() != io::ErrorKind::BrokenPipe => {
+            let failure = Failure::from(cause);
+            Printer::new(Verbosity::Normal, ColorChoice::Auto, host.env()).failure(&failure);
+            ExitCode::from(failure.exit.code())
+        }
+        _ => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
+    }
 }
 
 /// The form of a command's standard output.

@@ -122,6 +122,29 @@ fn closed_pipe_is_not_an_error() {
     assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), b"".as_slice()));
 }
 
+/// `/dev/full` refuses every write.
+#[cfg(target_os = "linux")]
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let sandbox = Sandbox::new();
+    let commands: [&[&str]; 5] =
+        [&["--help"], &["--version"], &["help", "build"], &["detect"], &["explain", "cuda.toolkit.missing"]];
+    for arguments in commands {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = sandbox.command().args(arguments).stdout(full).output().unwrap();
+        crate::support::RunResult::from(output).fails(1, "io.failed");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn recordings_that_never_end_are_errors() {
+    Sandbox::new()
+        .run(&["detect", "--host", "/dev/zero"])
+        .fails(2, "host.recording-invalid")
+        .says(&["/dev/zero", "not a regular file"]);
+}
+
 #[test]
 fn unknown_option_is_a_usage_error() {
     let ran = Sandbox::new().run(&["plan", "--bakends", "cpu"]);
