@@ -159,8 +159,8 @@ pub fn main() -> ExitCode {
     // Exits if a shell asks for completions.
     CompleteEnv::with_factory(command_line).complete();
     let host = RealHost::new().with_own_probes();
-    let (matches, arguments) = match parse() {
-        Ok(parsed) => parsed,
+    let arguments = match parse() {
+        Ok(arguments) => arguments,
         Err(error) => return print_usage(&error, &host),
     };
     let verbosity = match (arguments.quiet, arguments.verbose) {
@@ -194,14 +194,13 @@ pub fn main() -> ExitCode {
     ExitCode::from(exit.code())
 }
 
-fn parse() -> Result<(clap::ArgMatches, Arguments), clap::Error> {
+fn parse() -> Result<Arguments, clap::Error> {
     // Headings, examples and completions take as long as the rest of a short command: only help and errors need them.
     let matches = Arguments::command().try_get_matches().or_else(|error| match error.kind() {
         ErrorKind::DisplayVersion => Err(error),
         _ => command_line().try_get_matches(),
     })?;
-    let arguments = Arguments::from_arg_matches(&matches)?;
-    Ok((matches, arguments))
+    Arguments::from_arg_matches(&matches)
 }
 
 /// Prints help, the version or an error in the arguments.
