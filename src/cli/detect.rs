@@ -2,11 +2,8 @@
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::id;
-use gpubuild_detect::matrix::Probes;
 use gpubuild_detect::summary::summary;
-use gpubuild_detect::toolkit;
 use gpubuild_host::Host;
-use gpubuild_plan::machine::MachineState;
 use gpubuild_plan::plan::request::BackendSelection;
 
 use super::machine::{self, HostArguments};
@@ -46,18 +43,8 @@ pub fn run(arguments: &DetectArguments, context: &CommandContext<'_>) -> Result<
     let backends = selected(arguments.backends.as_deref())?;
     let recorded = arguments.host.recorded(context)?;
     let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
-    machine::check_overrides(host)?;
-    let mut machine = machine::inspect(host, arguments.host.catalogue(context)?);
-    let mut probes = Probes::new();
-    if arguments.probe {
-        toolkit::query_programs(host, &machine.catalogue, &mut machine.inventory);
-        probes = toolkit::probe_drivers(host, &backends);
-        machine.matrix =
-            gpubuild_plan::offer::evaluate(&machine.facts, &machine.inventory, &machine.catalogue, &probes);
-    }
-    let MachineState { facts, catalogue, inventory, matrix } = &machine;
-    // With the errors of the doctor's checks, so that both commands report the same states.
-    machine.matrix = gpubuild_doctor::states(host, facts, inventory, catalogue, matrix, &probes);
+    let probed = if arguments.probe { backends.as_slice() } else { &[] };
+    let machine = machine::inspect_with_states(host, arguments.host.catalogue(context)?, probed)?;
     if arguments.json {
         let document = DetectReport::new(
             &machine.facts,

@@ -2,8 +2,6 @@
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::id;
-use gpubuild_detect::matrix::Probes;
-use gpubuild_detect::toolkit as detected;
 use gpubuild_gguf::{Bytes, Gguf, TensorType};
 use gpubuild_host::{Host, HostPath};
 
@@ -77,22 +75,8 @@ pub fn run(arguments: &EstimateArguments, context: &CommandContext<'_>) -> Resul
     let measured = measured(arguments, context)?;
     let recorded = arguments.host.recorded(context)?;
     let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
-    machine::check_overrides(host)?;
-    let mut machine = machine::inspect(host, arguments.host.catalogue(context)?);
-    let mut probes = Probes::new();
-    if arguments.probe {
-        probes = detected::probe_drivers(host, &Backend::ALL);
-        machine.matrix =
-            gpubuild_plan::offer::evaluate(&machine.facts, &machine.inventory, &machine.catalogue, &probes);
-    }
-    machine.matrix = gpubuild_doctor::states(
-        host,
-        &machine.facts,
-        &machine.inventory,
-        &machine.catalogue,
-        &machine.matrix,
-        &probes,
-    );
+    let probed: &[Backend] = if arguments.probe { &Backend::ALL } else { &[] };
+    let machine = machine::inspect_with_states(host, arguments.host.catalogue(context)?, probed)?;
     let devices = devices(&needs, &machine.facts, &machine.matrix);
     let report = EstimateReport::new(needs, devices, measured);
     if arguments.json {

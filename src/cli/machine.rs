@@ -1,8 +1,10 @@
 //! The machine that a command examines: this one, or the recording that `--host` names.
 
+use gpubuild_core::backend::Backend;
 use gpubuild_detect::id;
-use gpubuild_detect::toolkit::Catalogue;
-use gpubuild_host::{HostInfo, RecordedHost};
+use gpubuild_detect::matrix::Probes;
+use gpubuild_detect::toolkit::{self, Catalogue};
+use gpubuild_host::{HostInfo, InspectHost, RecordedHost};
 pub use gpubuild_plan::machine::{MachineState, inspect};
 
 use super::{CommandContext, Failure};
@@ -39,6 +41,30 @@ impl HostArguments {
         }
         Ok(catalogue)
     }
+}
+
+/// Inspects a host and adds the errors of the doctor's checks to the verdicts, so that every command reports the same states. Queries
+/// the `drivers` of these backends; if there are any, also programs.
+pub fn inspect_with_states(
+    host: &dyn InspectHost,
+    catalogue: Catalogue,
+    drivers: &[Backend],
+) -> Result<MachineState, Failure> {
+    check_overrides(host)?;
+    let mut machine = inspect(host, catalogue);
+    let probes = if drivers.is_empty() { Probes::new() } else { probe(host, &mut machine, drivers) };
+    let MachineState { facts, catalogue, inventory, matrix } = &machine;
+    machine.matrix = gpubuild_doctor::states(host, facts, inventory, catalogue, matrix, &probes);
+    Ok(machine)
+}
+
+/// Queries programs whose version no file contains, and the drivers of these backends, and evaluates the machine again.
+pub fn probe(host: &dyn InspectHost, machine: &mut MachineState, backends: &[Backend]) -> Probes {
+    toolkit::query_programs(host, &machine.catalogue, &mut machine.inventory);
+    let probes = toolkit::probe_drivers(host, backends);
+    machine.matrix =
+        gpubuild_plan::offer::evaluate(&machine.facts, &machine.inventory, &machine.catalogue, &probes);
+    probes
 }
 
 /// Rejects invalid entries of `GPUBUILD_SET`: ignoring a typo would leave the observed value in place.

@@ -5,26 +5,6 @@ use serde::Serialize;
 
 use super::Schema;
 
-/// A CI service, as `--format` names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-enum ServiceName {
-    /// GitHub Actions.
-    Github,
-    /// GitLab CI/CD.
-    Gitlab,
-}
-
-impl From<CiService> for ServiceName {
-    fn from(service: CiService) -> Self {
-        match service {
-            CiService::Github => Self::Github,
-            CiService::Gitlab => Self::Gitlab,
-        }
-    }
-}
-
 /// What `ci init` did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -42,7 +22,7 @@ pub enum WorkflowState {
 pub struct CiInitReport {
     schema: Schema,
     /// The CI service.
-    service: ServiceName,
+    service: CiService,
     /// Path of the workflow file.
     file: String,
     /// Whether the file was written now.
@@ -60,7 +40,7 @@ impl CiInitReport {
     pub fn new(service: CiService, file: String, state: WorkflowState, jobs: usize) -> Self {
         let note = service.note().filter(|_| state == WorkflowState::Written);
         let schema = Schema { name: "ci-init", version: 1 };
-        Self { schema, service: service.into(), file, state, jobs, note }
+        Self { schema, service, file, state, jobs, note }
     }
 
     /// One line, and one for the note.
@@ -88,7 +68,7 @@ pub struct CiVerifyReport {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct VerifiedWorkflow {
     /// The CI service.
-    service: ServiceName,
+    service: CiService,
     /// Path of the file.
     file: String,
     /// Number of jobs in it.
@@ -99,7 +79,7 @@ impl VerifiedWorkflow {
     /// A file that is up to date.
     #[must_use]
     pub fn new(service: CiService, file: String, jobs: usize) -> Self {
-        Self { service: service.into(), file, jobs }
+        Self { service, file, jobs }
     }
 }
 

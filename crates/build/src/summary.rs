@@ -6,8 +6,8 @@ use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_host::{InspectHost, RealHost};
 use gpubuild_plan::machine;
 
-/// Which backends a program can use on this machine: one line each, with the device or the reason, and the recommended one. The same as
-/// `gpubuild detect --summary`. Reads files and the environment; loads no driver and starts no program.
+/// Which backends a program can use on this machine: one line each, with the device or the reason, and the recommended one, as in
+/// `gpubuild detect --summary`, but without the doctor's checks. Reads files and the environment; loads no driver and starts no program.
 ///
 /// ```no_run
 /// eprintln!("{}", gpubuild_build::backend_summary());

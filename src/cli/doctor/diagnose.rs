@@ -5,7 +5,7 @@ use gpubuild_detect::finding::{Findings, Severity, catalogue::FindingSubject};
 use gpubuild_detect::finding_text::FindingRenderer;
 use gpubuild_detect::id;
 use gpubuild_detect::matrix::Probes;
-use gpubuild_detect::toolkit::{self, Catalogue};
+use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_doctor as doctor;
 use gpubuild_doctor::snapshot::{self, DoctorSnapshot};
 use gpubuild_doctor::validate::TrialOutcome;
@@ -134,10 +134,7 @@ pub(super) fn inspect(
     let mut machine = machine::inspect(host, catalogue);
     let mut probes = Probes::new();
     if depth == Depth::Drivers {
-        toolkit::query_programs(host, &machine.catalogue, &mut machine.inventory);
-        probes = toolkit::probe_drivers(host, &Backend::ALL);
-        machine.matrix =
-            gpubuild_plan::offer::evaluate(&machine.facts, &machine.inventory, &machine.catalogue, &probes);
+        probes = machine::probe(host, &mut machine, &Backend::ALL);
     }
     let signs = doctor::observe(host, &machine.facts, &machine.inventory, &machine.catalogue);
     Ok(InspectedMachine { machine, probes, signs })

@@ -1,5 +1,6 @@
 //! Generates the workflow file of a CI service from a template, and compares an existing file with it.
 
+use serde::Serialize;
 use std::fmt::Write as _;
 
 use gpubuild_plan::project::variant::CiTable;
@@ -16,7 +17,9 @@ pub const GITLAB_MAX_JOBS: usize = 200;
 pub const MARK: &str = "# Written by `gpubuild ci init`.";
 
 /// A CI service.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
 pub enum CiService {
     /// GitHub Actions.
     Github,
