@@ -281,7 +281,7 @@ static void decode(suite *s, model *m, const int32_t *prompt, uint32_t count, bo
     if (case_going(s)) expect_status(s, SIDE_TESTED, d->backend->read(d->device, history->buffer, history->offset, out, 4ull * count), GK_OK, "read");
 }
 
-enum { DECODED = 24 };
+enum { DECODED = 16 };
 
 static void replay(suite *s, model *m, const int32_t *prompt) {
     int32_t kept_ids[DECODED], built_ids[DECODED];

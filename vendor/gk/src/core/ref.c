@@ -14,15 +14,18 @@ typedef struct run_context {
 
 /* ---- elements ---- */
 
+static const unsigned char *row_at(const gk_tensor *t, uint64_t row) {
+    uint64_t row_bytes = gk_is_block_type(t->type) ? gk_row_bytes(t->type, t->ne[0]) : gk_stride(t) * gk_type_block_bytes(t->type);
+    return gk_host_pointer(t) + row * row_bytes;
+}
+
 static double load(const gk_tensor *t, uint64_t row, uint64_t column) {
-    const unsigned char *base = gk_host_pointer(t);
     if (t->type == GK_F32) { /* the most common type */
         float value;
-        memcpy(&value, base + 4 * (row * gk_stride(t) + column), sizeof value);
+        memcpy(&value, gk_host_pointer(t) + 4 * (row * gk_stride(t) + column), sizeof value);
         return (double)value;
     }
-    uint64_t row_bytes = gk_is_block_type(t->type) ? gk_row_bytes(t->type, t->ne[0]) : gk_stride(t) * gk_type_block_bytes(t->type);
-    return gk_row_value(t->type, base + row * row_bytes, column);
+    return gk_row_value(t->type, row_at(t, row), column);
 }
 
 static void store(const gk_tensor *t, uint64_t row, uint64_t column, double value) {
@@ -84,11 +87,12 @@ static double root_of(const gk_op *op, uint32_t t) {
 
 /* Row r of a weight times row t of b, normalised for NORM_MATMUL. */
 static double product(const gk_op *op, const gk_tensor *weight, uint32_t r, uint32_t t, double root) {
+    const unsigned char *values = row_at(weight, r);
     double sum = 0;
     for (uint32_t k = 0; k < weight->ne[0]; k++) {
         double x = load(&op->b, t, k);
         if (op->code == GK_OP_NORM_MATMUL) x = x / root * load(&op->d, 0, k);
-        sum += load(weight, r, k) * x;
+        sum += gk_row_value(weight->type, values, k) * x;
     }
     return sum;
 }

@@ -31,17 +31,22 @@ using place = jmp_buf;
 
 struct fiber {
     ucontext_t first;
-    place jump;
     bool started;
 };
 
-// By thread number. State that other threads read is in separate arrays: a fiber is a kilobyte.
+// What a switch between threads reads and writes: one cache line.
+struct alignas(64) lane {
+    place jump;            // where it waits
+    unsigned int slots[2]; // values that it offers to others
+    unsigned int mask;     // of the shuffle that it has reached
+    int line;              // of the barrier at which it waits
+    unsigned char turn;    // slot of its next shuffle
+};
+
+// By thread number.
 fiber fibers[MOST_THREADS];
-unsigned char now[MOST_THREADS];         // state
-int line_of[MOST_THREADS];               // line of the barrier at which it waits
-unsigned char turns[MOST_THREADS];       // slot of its next shuffle
-unsigned int slots[2][MOST_THREADS];
-unsigned int masks[MOST_THREADS]; // of the shuffle that a thread has reached
+lane lanes[MOST_THREADS];
+unsigned char now[MOST_THREADS]; // state
 unsigned int current;
 place scheduler;            // where run_block() waits
 unsigned int threads;       // of this block
@@ -100,24 +105,27 @@ int next_thread() {
 }
 
 // A separate function: the jump must not be in the function that saved its place.
-__attribute__((noinline)) void enter(unsigned int number) {
+[[noreturn]] __attribute__((noinline)) void enter(unsigned int number) {
     fiber &which = fibers[number];
     current = number;
     threadIdx.x = number;
     threadIdx.y = threadIdx.z = 0;
-    if (which.started) JUMP_TO(which.jump);
+    if (which.started) JUMP_TO(lanes[number].jump);
     which.started = true;
     setcontext(&which.first);
+    abort();
 }
 
-// Called by a thread that has to wait or has ended. Continues directly with the next thread; returns to run_block() if
-// no thread can run.
-__attribute__((noinline)) void pause() {
-    if (SAVE_PLACE(fibers[current].jump) != 0) return;
+// Continues directly with the next thread, or in run_block() if no thread can run.
+[[noreturn]] __attribute__((noinline)) void leave() {
     const int next = next_thread();
     if (next < 0) JUMP_TO(scheduler);
     enter(static_cast<unsigned int>(next));
 }
+
+// For a thread that has to wait or has ended. A macro: a function that saves its place is not inlined, and the processor
+// does not predict where a function returns to on another stack.
+#define PAUSE() do { if (SAVE_PLACE(lanes[current].jump) == 0) leave(); } while (false)
 
 // A fiber is reused for later blocks: starting one costs system calls.
 void fiber_main() {
@@ -125,7 +133,7 @@ void fiber_main() {
         body(arguments);
         now[current] = DONE;
         ++ended;
-        pause();
+        PAUSE();
     }
 }
 
@@ -152,7 +160,7 @@ bool run_block(const kernel &what) {
     ran = false;
     memset(arrived, 0, sizeof arrived);
     memset(now, READY, sizeof now);
-    memset(turns, 0, sizeof turns);
+    for (unsigned int n = 0; n < threads; ++n) lanes[n].turn = 0;
     if (SAVE_PLACE(scheduler) == 0) enter(static_cast<unsigned int>(next_thread()));
     if (ended == threads) return true;
     unsigned int count[4] = {0, 0, 0, 0};
@@ -201,17 +209,17 @@ unsigned int add(unsigned int *to, unsigned int value) {
 }
 
 void barrier(int line) {
-    line_of[current] = line;
+    lanes[current].line = line;
     if (++waiting < threads) {
         now[current] = AT_BARRIER;
-        pause();
+        PAUSE();
         return;
     }
     waiting = 0;
     ++passed;
     for (unsigned int n = 0; n < threads; ++n) {
-        if (line_of[n] != line) { // two barriers at once: hangs or worse on hardware
-            fprintf(stderr, "emulator: threads of a block meet at the barriers of lines %d and %d\n", line, line_of[n]);
+        if (lanes[n].line != line) { // two barriers at once: hangs or worse on hardware
+            fprintf(stderr, "emulator: threads of a block meet at the barriers of lines %d and %d\n", line, lanes[n].line);
             abort();
         }
         now[n] = READY;
@@ -219,25 +227,27 @@ void barrier(int line) {
 }
 
 unsigned int exchange(unsigned int value, unsigned int mask) {
-    const unsigned int lane = current % GK_WARP, first = current - lane, turn = turns[current];
-    turns[current] ^= 1;
-    slots[turn][current] = value;
-    masks[current] = mask;
+    const unsigned int first = current - current % GK_WARP;
+    lanes[current].slots[lanes[current].turn] = value;
+    lanes[current].turn ^= 1;
+    lanes[current].mask = mask;
     if (++arrived[first / GK_WARP] < GK_WARP) { // a warp that the block truncates never completes, and is reported
         now[current] = AT_SHUFFLE;
-        pause();
+        PAUSE();
     } else {
         // Lanes that name different partners are at different shuffles: their results are undefined.
         for (unsigned int n = first; n < first + GK_WARP; ++n) {
-            if (masks[n] == mask && mask < GK_WARP) continue;
-            fprintf(stderr, "emulator: lanes of a warp meet at shuffles by %u and %u\n", mask, masks[n]);
+            if (lanes[n].mask == mask && mask < GK_WARP) continue;
+            fprintf(stderr, "emulator: lanes of a warp meet at shuffles by %u and %u\n", mask, lanes[n].mask);
             abort();
         }
         arrived[first / GK_WARP] = 0;
         memset(now + first, READY, GK_WARP);
+        if (by_order == FORWARD) turn = first; // this warp continues first: its stacks are in the cache
     }
-    // Two slots suffice: no thread starts the shuffle after the next before all have read this one.
-    return slots[turn][first + (lane ^ mask)];
+    // Two slots suffice: no thread starts the shuffle after the next before all have read this one. Nothing is kept in a
+    // variable: another thread ran in between.
+    return lanes[current ^ lanes[current].mask].slots[lanes[current].turn ^ 1];
 }
 
 const char *launch(const kernel &what, index3 grid, index3 block, const gk_gpu_args &args) {
