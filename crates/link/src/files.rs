@@ -172,3 +172,29 @@ pub(crate) fn is_same(left: &Path, right: &Path) -> bool {
     of_left.size == of_right.size
         && matches!((hash(left), hash(right)), (Ok(left), Ok(right)) if left == right)
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_regular_files_up_to_the_limit_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        assert!(std::process::Command::new("mkfifo").arg(path("pipe")).status().unwrap().success());
+        std::os::unix::fs::symlink("/dev/zero", path("zero")).unwrap();
+        let large = File::create(path("large")).unwrap();
+        large.set_len((64 << 20) + 1).unwrap();
+        for (name, message) in
+            [("pipe", "regular"), ("zero", "regular"), ("large", "64 MiB"), (".", "regular")]
+        {
+            let error = read(&path(name)).unwrap_err().to_string();
+            assert!(error.contains(message), "{name}: {error}");
+        }
+        assert!(hash(&path("pipe")).is_err() && hash(&path("zero")).is_err());
+        large.set_len(64 << 20).unwrap();
+        assert_eq!(read(&path("large")).unwrap().len(), 64 << 20);
+        std::fs::write(path("text"), "abc").unwrap();
+        assert!(has_hash(&path("text"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"));
+    }
+}
