@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpubuild_core::isa::{self, AllowedFeatures, Processor};
 use gpubuild_core::version::Version;
 use gpubuild_detect::finding::FindingDraft;
-use gpubuild_host::{HostPath, ReadFiles};
+use gpubuild_host::{HostPath, LIBRARY_LIMIT, ReadFiles};
 use gpubuild_linker::symbols;
 use gpubuild_object as object;
 use gpubuild_object::ObjectFile;
@@ -157,7 +157,7 @@ fn subjects<'a>(
     let named = request.files.iter().map(|path| (path.clone(), None, None));
     let mut subjects = Vec::new();
     for (path, built, tree) in paths.chain(named) {
-        let data = match host.read(&path) {
+        let data = match host.read_up_to(&path, LIBRARY_LIMIT) {
             Ok(data) => data,
             Err(error) => {
                 drafts.push(drafts::unreadable(&path, &error.to_string()));

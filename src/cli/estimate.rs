@@ -15,7 +15,7 @@ use crate::report::estimate::{EstimateReport, MeasuredSpeed};
 /// The most bytes that are read of a file. The header of a model with a large vocabulary has about 10 MiB.
 const HEADER: usize = 64 << 20;
 /// The largest document of `gpubuild bench` that is read, in bytes.
-const MAX_DOCUMENT: usize = 1 << 20;
+const MAX_DOCUMENT: u64 = 1 << 20;
 
 /// Arguments of `estimate`.
 #[derive(Debug, clap::Args)]
@@ -143,7 +143,7 @@ fn measured(
 ) -> Result<Vec<MeasuredSpeed>, Failure> {
     let Some(file) = &arguments.measured else { return Ok(Vec::new()) };
     let path = absolute(context, file)?;
-    let bytes = context.host.read_start(&path, MAX_DOCUMENT).map_err(|error| {
+    let bytes = context.host.read_input(&path, MAX_DOCUMENT).map_err(|error| {
         Failure::usage(id!("estimate.measured-invalid"), format!("failed to read `{path}`: {error}"))
     })?;
     MeasuredSpeed::read(&String::from_utf8_lossy(&bytes)).ok_or_else(|| {

@@ -234,9 +234,8 @@ impl ReleaseArguments {
         let key = |text: &String| {
             let from_file = || {
                 let file = absolute(context, text).ok()?;
-                TrustKey::read(
-                    &String::from_utf8(context.host.read_start(&file, trust::MAX_BYTES).ok()?).ok()?,
-                )
+                let bytes = context.host.read_input(&file, trust::MAX_BYTES as u64).ok()?;
+                TrustKey::read(&String::from_utf8(bytes).ok()?)
             };
             TrustKey::read(text).or_else(from_file).ok_or_else(|| {
                 Failure::usage(

@@ -19,6 +19,10 @@ mod estimate;
 #[cfg(target_os = "linux")]
 mod exporting;
 mod hostile;
+#[cfg(target_os = "linux")]
+mod input_builds;
+#[cfg(target_os = "linux")]
+mod input_files;
 mod json;
 mod linkage;
 mod linking;

@@ -443,6 +443,19 @@ fn archive_beyond_the_file_limit_is_rejected() {
     assert_eq!(run_with(names, &[archive(&[file(b"x", b"x")], 1)]).unwrap_err().id(), "archive.size");
 }
 
+/// Unpacks as many files as are allowed, and then one more. Flushing each file to disk would take minutes.
+#[test]
+fn files_are_not_flushed_one_by_one() {
+    let bytes = |count: usize| {
+        let files = (0..count).map(|n| Head::new(format!("d{}/f{n}", n % 100).as_bytes(), 0).bytes());
+        zstd::encode_all(tar(&files.collect::<Vec<_>>()).as_slice(), 1).unwrap()
+    };
+    let started = std::time::Instant::now();
+    run(&[raw(bytes(MAX_FILES), 0)]).unwrap();
+    assert_eq!(run(&[raw(bytes(MAX_FILES + 1), 0)]).unwrap_err().id(), "archive.size");
+    println!("{:?}", started.elapsed());
+}
+
 #[test]
 fn valid_archive_with_unusual_names_is_unpacked() {
     let name = format!("lib/{}/{}", "a".repeat(90), "b".repeat(90));

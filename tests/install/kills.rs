@@ -84,6 +84,11 @@ impl NewFile for KilledFile {
         step(&self.left)?;
         self.file.take().unwrap().finish()
     }
+
+    fn close(mut self: Box<Self>) -> io::Result<()> {
+        step(&self.left)?;
+        self.file.take().unwrap().close()
+    }
 }
 
 impl HostInfo for KilledHost {
@@ -239,6 +244,11 @@ impl WriteFiles for KilledHost {
     fn duplicate(&self, from: &HostPath, to: &HostPath) -> io::Result<()> {
         self.step()?;
         self.host.duplicate(from, to)
+    }
+
+    fn flush_all(&self, folder: &HostPath) -> io::Result<()> {
+        self.step()?;
+        self.host.flush_all(folder)
     }
 
     fn exchange(&self, one: &HostPath, other: &HostPath) -> io::Result<()> {

@@ -190,6 +190,14 @@ pub enum RunError {
         /// Its time limit.
         deadline: Duration,
     },
+    /// The program printed more than any program that gpubuild runs needs to, and was killed with all its children.
+    #[error("`{program}` was stopped because it printed more than {} MiB", .limit >> 20)]
+    TooMuchOutput {
+        /// The program as written in the command.
+        program: String,
+        /// The limit in bytes.
+        limit: u64,
+    },
     /// The user pressed Ctrl-C, or gpubuild received a termination signal.
     #[error("interrupted")]
     Interrupted,

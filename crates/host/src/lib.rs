@@ -30,6 +30,7 @@ pub mod search;
 pub mod with_program;
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use command::{Command, CommandOutput, OutputLine, RunError, Stream};
@@ -53,6 +54,17 @@ pub fn standard_input() -> io::Result<Vec<u8>> {
     io::Read::read_to_end(&mut io::stdin().lock(), &mut bytes)?;
     Ok(bytes)
 }
+
+/// Reads standard input, up to [`DOCUMENT_LIMIT`]. Fails if its writer does not close it within a minute.
+pub fn standard_input_document() -> io::Result<Vec<u8>> {
+    real::reading::read_standard_input(DOCUMENT_LIMIT)
+}
+
+/// Largest file in bytes that [`ReadFiles::read`] accepts: documents, which are read into memory completely.
+pub const DOCUMENT_LIMIT: u64 = 64 << 20;
+
+/// Largest library or program in bytes that is read into memory, for formats that cannot be read in pieces.
+pub const LIBRARY_LIMIT: u64 = 4 << 30;
 
 /// What [`ReadFiles::stat`] reports about a file, after following links.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,7 +128,8 @@ pub trait HostInfo: Send + Sync {
     }
 }
 
-/// Reads files and folders.
+/// Reads files and folders. The real host reads regular files only: it refuses pipes, sockets and devices at once, because they
+/// can block, or never end.
 ///
 /// The kind of an `io::Error` distinguishes a missing file ([`io::ErrorKind::NotFound`]) from one that this user may not access
 /// ([`io::ErrorKind::PermissionDenied`]).
@@ -127,8 +140,19 @@ pub trait ReadFiles: HostInfo {
     fn canonical(&self, path: &HostPath) -> io::Result<HostPath>;
     /// Returns the target of a link as written. The target may be missing.
     fn read_link(&self, path: &HostPath) -> io::Result<String>;
-    /// Reads a complete file.
+    /// Reads a complete file of at most [`DOCUMENT_LIMIT`] bytes.
     fn read(&self, path: &HostPath) -> io::Result<Vec<u8>>;
+    /// Reads a complete file of at most `limit` bytes, for files that can be larger than a document.
+    fn read_up_to(&self, path: &HostPath, limit: u64) -> io::Result<Vec<u8>> {
+        let mut content = Vec::new();
+        io::Read::read_to_end(&mut io::Read::take(self.open(path)?, limit + 1), &mut content)?;
+        if content.len() as u64 > limit { Err(real::reading::too_large(limit)) } else { Ok(content) }
+    }
+    /// Reads a document that the user named. Unlike with [`ReadFiles::read`], it can be a pipe that this process inherited
+    /// (`/dev/fd/N`, as shells write for `<(command)`), whose writer has a minute to close it.
+    fn read_input(&self, path: &HostPath, limit: u64) -> io::Result<Vec<u8>> {
+        self.read_up_to(path, limit)
+    }
     /// Reads the first `limit` bytes of a file, for large files.
     fn read_start(&self, path: &HostPath, limit: usize) -> io::Result<Vec<u8>>;
     /// Reads at most `limit` bytes from offset `start`, to search large files piece by piece.
@@ -145,6 +169,10 @@ pub trait ReadFiles: HostInfo {
     }
     /// Lists the names in a folder, sorted.
     fn list(&self, folder: &HostPath) -> io::Result<Vec<String>>;
+    /// The absolute folders of a search path such as PATH, in order. A host that knows that a folder does not exist can omit it.
+    fn search_folders(&self, search_path: &str) -> Arc<Vec<HostPath>> {
+        Arc::new(search::folders(self.platform(), search_path))
+    }
     /// Opens a device node for reading and writing and closes it again.
     fn open_device(&self, path: &HostPath) -> io::Result<()>;
     /// Whether two paths are known to be hard links of the same file.
@@ -259,6 +287,10 @@ pub trait WriteFiles: ReadFiles {
     fn duplicate(&self, _from: &HostPath, _to: &HostPath) -> io::Result<()> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
+    /// Flushes all files below a folder to disk at once, for files that were written with [`NewFile::close`].
+    fn flush_all(&self, _folder: &HostPath) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
     /// Flushes a file that another program wrote to disk.
     fn flush(&self, _path: &HostPath) -> io::Result<()> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
@@ -310,6 +342,8 @@ pub trait Host: InspectHost + WriteFiles + NetworkAccess {
 pub trait NewFile: io::Write + Send {
     /// Flushes the file to disk. A file that is dropped without this call is incomplete.
     fn finish(self: Box<Self>) -> io::Result<()>;
+    /// Completes the file without flushing it to disk, which takes milliseconds. [`WriteFiles::flush_all`] has to follow.
+    fn close(self: Box<Self>) -> io::Result<()>;
 }
 
 /// Whether to wait for a lock.

@@ -1,6 +1,7 @@
 //! A host with different environment variables. All other queries are forwarded to the original host.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
@@ -82,6 +83,10 @@ impl ReadFiles for Overlay<'_> {
 
     fn open(&self, path: &HostPath) -> io::Result<Box<dyn io::Read + Send>> {
         self.host.open(path)
+    }
+
+    fn search_folders(&self, search_path: &str) -> Arc<Vec<HostPath>> {
+        self.host.search_folders(search_path)
     }
 
     fn list(&self, folder: &HostPath) -> io::Result<Vec<String>> {

@@ -1,6 +1,7 @@
 //! Finds programs on PATH and files by pattern, following the rules of the host's platform.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use super::{Environment, FileKind, HostInfo, HostPath, Os, Platform, ReadFiles};
 
@@ -19,16 +20,16 @@ pub fn find_program(host: &dyn ReadFiles, name: &str) -> Vec<HostPath> {
 pub fn find_program_in(host: &dyn ReadFiles, name: &str, search_path: &str) -> Vec<HostPath> {
     let path = host.path(name);
     let (folders, file) = if is_bare(host.platform(), name) {
-        (folders(host, search_path), name)
+        (host.search_folders(search_path), name)
     } else {
         match (path.parent(), path.file_name()) {
-            (Some(folder), Some(file)) if path.is_absolute() => (vec![folder], file),
+            (Some(folder), Some(file)) if path.is_absolute() => (Arc::new(vec![folder]), file),
             _ => return Vec::new(),
         }
     };
     let names = names(host, file);
     let mut programs: Vec<HostPath> = Vec::new();
-    for folder in &folders {
+    for folder in folders.iter() {
         for program in names.iter().filter_map(|name| executable(host, folder, name)) {
             if !programs.iter().any(|known| known.key() == program.key()) {
                 programs.push(program);
@@ -39,12 +40,12 @@ pub fn find_program_in(host: &dyn ReadFiles, name: &str, search_path: &str) -> V
 }
 
 /// The absolute folders of a search path.
-fn folders(host: &dyn HostInfo, search_path: &str) -> Vec<HostPath> {
-    let separator = if host.platform().os == Os::Windows { ';' } else { ':' };
+pub(super) fn folders(platform: Platform, search_path: &str) -> Vec<HostPath> {
+    let separator = if platform.os == Os::Windows { ';' } else { ':' };
     let folders = search_path.split(separator).map(|folder| folder.trim_matches('"'));
     folders
         .filter(|folder| !folder.is_empty())
-        .map(|folder| host.path(folder))
+        .map(|folder| HostPath::new(platform.path_rules(), folder))
         .filter(HostPath::is_absolute)
         .collect()
 }

@@ -2,7 +2,8 @@
 #![expect(clippy::disallowed_methods, reason = "this crate has no `Host`: all its I/O is in this file")]
 
 use std::collections::BTreeMap;
-use std::io;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -39,17 +40,44 @@ pub(crate) fn current_folder() -> Option<PathBuf> {
     std::env::current_dir().ok()
 }
 
+/// Opens a regular file. A pipe is refused at once instead of waiting for its writer, and a device because it need not end.
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(any(target_os = "linux", target_os = "macos"))]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        /// `O_NONBLOCK`, which the standard library does not define.
+        const NONBLOCK: i32 = if cfg!(target_os = "linux") { 0o4000 } else { 4 };
+        options.custom_flags(NONBLOCK);
+    }
+    let file = options.open(path)?;
+    if file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
+}
+
+/// Reads a document of at most 64 MiB.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
-    std::fs::read(path)
+    const LIMIT: u64 = 64 << 20;
+    let file = open(path)?;
+    let mut bytes =
+        Vec::with_capacity(usize::try_from(file.metadata()?.len().min(LIMIT)).unwrap_or_default());
+    file.take(LIMIT + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LIMIT {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 64 MiB"));
+    }
+    Ok(bytes)
 }
 
 pub(crate) fn read_text(path: &Path) -> io::Result<String> {
-    std::fs::read_to_string(path)
+    String::from_utf8(read(path)?).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 /// Writes a file of this run unless it already has that content, because cargo compares modification times.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    if std::fs::read(path).is_ok_and(|before| before == bytes) {
+    if read(path).is_ok_and(|before| before == bytes) {
         return Ok(());
     }
     if let Some(folder) = path.parent() {
@@ -98,13 +126,27 @@ fn changed(_: &std::fs::Metadata) -> u128 {
 }
 
 pub(crate) fn has_hash(path: &Path, sha256: &str) -> bool {
-    let Ok(bytes) = read(path) else { return false };
-    let hash = hmac_sha256::Hash::hash(&bytes);
+    let Ok(hash) = hash(path) else { return false };
     let is_byte = |(index, byte): (usize, &u8)| {
         let digits = sha256.get(2 * index..2 * index + 2);
         digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) == Some(*byte)
     };
     sha256.len() == 2 * hash.len() && hash.iter().enumerate().all(is_byte)
+}
+
+/// The SHA-256 hash of a file, which is read in pieces.
+fn hash(path: &Path) -> io::Result<[u8; 32]> {
+    let mut file = open(path)?;
+    let mut hash = hmac_sha256::Hash::new();
+    let mut buffer = vec![0; 128 << 10];
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => return Ok(hash.finalize()),
+            Ok(count) => hash.update(&buffer[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Hard-links a file, or copies it if the two paths are on different disks.
@@ -128,5 +170,31 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
 pub(crate) fn is_same(left: &Path, right: &Path) -> bool {
     let (Some(of_left), Some(of_right)) = (stamp(left), stamp(right)) else { return false };
     of_left.size == of_right.size
-        && matches!((read(left), read(right)), (Ok(left), Ok(right)) if left == right)
+        && matches!((hash(left), hash(right)), (Ok(left), Ok(right)) if left == right)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_regular_files_up_to_the_limit_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        assert!(std::process::Command::new("mkfifo").arg(path("pipe")).status().unwrap().success());
+        std::os::unix::fs::symlink("/dev/zero", path("zero")).unwrap();
+        let large = File::create(path("large")).unwrap();
+        large.set_len((64 << 20) + 1).unwrap();
+        for (name, message) in
+            [("pipe", "regular"), ("zero", "regular"), ("large", "64 MiB"), (".", "regular")]
+        {
+            let error = read(&path(name)).unwrap_err().to_string();
+            assert!(error.contains(message), "{name}: {error}");
+        }
+        assert!(hash(&path("pipe")).is_err() && hash(&path("zero")).is_err());
+        large.set_len(64 << 20).unwrap();
+        assert_eq!(read(&path("large")).unwrap().len(), 64 << 20);
+        std::fs::write(path("text"), "abc").unwrap();
+        assert!(has_hash(&path("text"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"));
+    }
 }

@@ -5,7 +5,7 @@ use gpubuild_detect::finding::Findings;
 use gpubuild_detect::finding_text::FindingRenderer;
 use gpubuild_detect::id;
 use gpubuild_exec::log::{Signatures, to_findings};
-use gpubuild_host::{Host, standard_input};
+use gpubuild_host::{Host, LIBRARY_LIMIT, standard_input};
 
 use super::{DoctorArguments, FailOn};
 use crate::cli::{CommandContext, Exit, Failure, machine};
@@ -49,7 +49,7 @@ fn read(file: &str, context: &CommandContext<'_>) -> Result<(Vec<u8>, String), F
     let (log, place) = if file == "-" {
         (standard_input(), "standard input".to_owned())
     } else {
-        (context.host.read(&crate::cli::absolute(context, file)?), file.to_owned())
+        (context.host.read_input(&crate::cli::absolute(context, file)?, LIBRARY_LIMIT), file.to_owned())
     };
     let log = log.map_err(|error| {
         Failure::usage(id!("doctor.log-unreadable"), format!("failed to read `{place}`: {error}"))

@@ -130,10 +130,13 @@ fn request(
 
 fn read_lock(context: &CommandContext<'_>, file: &str, spec: &ToolkitSpec) -> Result<WheelLock, Failure> {
     let path = absolute(context, file)?;
-    let text = context.host.read_text(&path)?;
-    let lock = WheelLock::parse(&text).map_err(|error| {
-        Failure::usage(id!("toolkit.lock-broken"), format!("`{path}` is not a lock file\n{error}"))
-    })?;
+    let broken = |what: String| Failure::usage(id!("toolkit.lock-broken"), what);
+    let text = context
+        .host
+        .read_text(&path)
+        .map_err(|error| broken(format!("failed to read the lock file `{path}`: {error}")))?;
+    let lock =
+        WheelLock::parse(&text).map_err(|error| broken(format!("`{path}` is not a lock file\n{error}")))?;
     let other_release = spec.release.as_ref().is_some_and(|release| *release != lock.release);
     if lock.toolkit != spec.toolkit || other_release {
         let message = format!("`{path}` is the lock of {} {}", lock.toolkit, lock.release);

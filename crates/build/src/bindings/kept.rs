@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use gpubuild_exec::exec::binary::parse_depfile;
-use gpubuild_exec::store::{self, sha256};
-use gpubuild_host::{HostInfo, HostPath, ReadFiles, WriteFiles};
+use gpubuild_exec::store::{self, hash_file, sha256};
+use gpubuild_host::{HostInfo, HostPath, LIBRARY_LIMIT, ReadFiles, WriteFiles};
 use serde::{Deserialize, Serialize};
 
 use super::{BindgenCall, Bindings, BuildFolders};
@@ -61,7 +61,7 @@ impl Kept {
         let variables: Vec<Option<String>> =
             variables.map(|name| host.env().get(name).map(str::to_owned)).collect();
         let generator = bindings.key.clone().map(|key| format!("key {key}")).or_else(|| {
-            let program = host.read(&host.own_program()?).ok()?;
+            let program = host.read_up_to(&host.own_program()?, LIBRARY_LIMIT).ok()?;
             Some(format!("program {:032x} {}", fingerprint(&program), program.len()))
         });
         let folder = generator.zip(place.store.as_ref()).map(|(generator, store)| {
@@ -181,7 +181,7 @@ fn fingerprint(bytes: &[u8]) -> u128 {
 }
 
 fn hash_of(host: &dyn ReadFiles, path: &str) -> Option<String> {
-    host.read(&host.path(path)).ok().map(|bytes| sha256(&bytes))
+    hash_file(host, &host.path(path)).ok().map(|(hash, _)| hash)
 }
 
 /// Removes all but the `max` most recently written entries. Failures are ignored; the next call tries again.

@@ -16,7 +16,7 @@ use crate::event::FirstError;
 use crate::event::{BuildEvent, TreeState};
 use crate::python::Network;
 use crate::store::files::{self, FileSnapshot};
-use crate::store::{self, sha256};
+use crate::store::{self, hash_file, sha256};
 
 /// Time limit for cargo. Release builds of large programs with link-time optimisation take hours.
 const DEADLINE: Duration = Duration::from_secs(6 * 60 * 60);
@@ -68,13 +68,13 @@ pub(super) fn build(
     (job.sink)(&BuildEvent::Linking { package: binary.package.to_string() });
     let executable = run_cargo(job, binary, manifest_path, manifest)?;
     let path = host.path(&executable);
-    let bytes = host.read(&path).map_err(|error| BuildError::io("read", &path, &error))?;
+    let (sha256, bytes) = hash_file(host, &path).map_err(|error| BuildError::io("read", &path, &error))?;
     let artifact = Artifact {
         target: path.file_name().unwrap_or_default().trim_end_matches(".exe").to_owned(),
         kind: "executable".to_owned(),
         path: executable.clone(),
-        bytes: bytes.len() as u64,
-        sha256: sha256(&bytes),
+        bytes,
+        sha256,
         symbols: None,
         device_code: Vec::new(),
     };

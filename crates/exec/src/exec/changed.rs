@@ -5,7 +5,7 @@ use gpubuild_plan::artifacts::{Artifact, Manifest};
 
 use super::stamp::BuildStamp;
 use crate::store::files::{self, FileSnapshot};
-use crate::store::sha256;
+use crate::store::hash_file;
 
 /// Returns the paths of a manifest's artifacts that are missing or whose content changed since the build. A file with the
 /// size and time stamps recorded in its tree's stamp is not read.
@@ -35,5 +35,5 @@ pub(super) fn is_intact(host: &dyn ReadFiles, file: &Artifact, seen: Option<&Fil
 }
 
 fn has_hash(host: &dyn ReadFiles, path: &HostPath, expected: &str) -> bool {
-    host.read(path).is_ok_and(|bytes| sha256(&bytes) == expected)
+    hash_file(host, path).is_ok_and(|(hash, _)| hash == expected)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::isa::{self, is_machine_flag};
-use gpubuild_host::ReadFiles;
+use gpubuild_host::{LIBRARY_LIMIT, ReadFiles};
 use gpubuild_linker::symbols;
 use gpubuild_object::{KernelKind, embedded};
 use gpubuild_plan::artifacts::{Artifact, BuiltInterface, BuiltTree, CompileGroup, DeviceCode, LinkItem};
@@ -167,7 +167,7 @@ fn artifact(
     path: &str,
 ) -> Result<Artifact, BuildError> {
     let incomplete = |what: String| BuildError::Incomplete { tree: tree.id.clone(), what };
-    let bytes = host.read(&host.path(path)).map_err(|error| match error.kind() {
+    let bytes = host.read_up_to(&host.path(path), LIBRARY_LIMIT).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
             incomplete(format!("`{path}` of target `{}` is missing", target.name))
         }
@@ -299,8 +299,9 @@ pub fn refuse_duplicates(host: &dyn ReadFiles, trees: &[BuiltTree]) -> Result<()
         if file.kind != "static" || !seen.insert((file.target.as_str(), file.sha256.as_str())) {
             continue;
         }
-        let bytes =
-            host.read(&host.path(&file.path)).map_err(|error| BuildError::io("read", &file.path, &error))?;
+        let bytes = host
+            .read_up_to(&host.path(&file.path), LIBRARY_LIMIT)
+            .map_err(|error| BuildError::io("read", &file.path, &error))?;
         libraries.push((file.path.clone(), symbols::defined(&bytes).unwrap_or_default()));
     }
     let mut found = symbols::duplicates(&libraries).into_iter();

@@ -4,6 +4,7 @@ use gpubuild_host::{Command, CommandOutput, Host, HostPath, RunError};
 
 use super::BuildJob;
 use super::error::BuildError;
+use super::kept_lines::KeptLines;
 use crate::cmake::progress;
 use crate::event::{BuildEvent, Sink};
 
@@ -60,9 +61,10 @@ impl<'a> BuildLog<'a> {
     ) -> Result<CommandOutput, BuildError> {
         self.lines.push(format!("$ {}", command.argv.join(" ")));
         self.start = self.lines.len();
-        let (lines, sink, name) = (&mut self.lines, self.sink, self.name);
+        let (sink, name) = (self.sink, self.name);
+        let mut lines = KeptLines::default();
         let result = self.host.run_lines(&command.clone().lock(self.lock.clone()), &mut |line| {
-            lines.push(line.text.to_owned());
+            lines.push(line.text);
             if let Some(step) = progress::parse(line.text) {
                 let what = step.what.to_owned();
                 sink(&BuildEvent::Progress {
@@ -75,6 +77,7 @@ impl<'a> BuildLog<'a> {
                 sink(&BuildEvent::Line { tree: name.to_owned(), text: line.text.to_owned() });
             }
         });
+        lines.move_to(&mut self.lines);
         self.write();
         result.map_err(|error| match error {
             RunError::Interrupted => BuildError::Interrupted,

@@ -7,6 +7,7 @@ mod changed;
 pub mod collect;
 pub mod error;
 pub mod folder;
+mod kept_lines;
 pub mod known;
 pub mod launcher;
 pub mod log;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpubuild_host::ReadFiles;
+use gpubuild_host::{LIBRARY_LIMIT, ReadFiles};
 use gpubuild_plan::artifacts::{Artifact, Manifest};
 use object::{NameOrOrdinal, Object};
 
@@ -107,8 +107,9 @@ fn file_name(file: &Artifact) -> &str {
 
 /// The exported and imported symbols of a library; both are empty for an unknown format.
 fn symbols(host: &dyn ReadFiles, file: &Artifact) -> Result<(Vec<String>, Vec<String>), BuildError> {
-    let bytes =
-        host.read(&host.path(&file.path)).map_err(|error| BuildError::io("read", &file.path, &error))?;
+    let bytes = host
+        .read_up_to(&host.path(&file.path), LIBRARY_LIMIT)
+        .map_err(|error| BuildError::io("read", &file.path, &error))?;
     let Ok(library) = object::File::parse(bytes.as_slice()) else { return Ok((Vec::new(), Vec::new())) };
     let text = |name: NameOrOrdinal<&[u8]>| match name {
         NameOrOrdinal::Name(name) => Some(String::from_utf8_lossy(name).into_owned()),

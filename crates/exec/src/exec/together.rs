@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::id;
-use gpubuild_host::{Command, HostPath, Os, find_program};
+use gpubuild_host::{Command, HostPath, LIBRARY_LIMIT, Os, find_program};
 use gpubuild_linker::symbols;
 use gpubuild_plan::artifacts::{Artifact, BuiltTree, LinkItem, Manifest, ManifestError};
 use gpubuild_plan::project::together::{InterfaceDifference, SameSymbols, With};
@@ -177,7 +177,9 @@ impl OtherProject<'_> {
     }
 
     fn read(&self, path: &str) -> Result<Vec<u8>, BuildError> {
-        self.job.host.read(&self.job.host.path(path)).map_err(|error| BuildError::io("read", &path, &error))
+        let host = self.job.host;
+        host.read_up_to(&host.path(path), LIBRARY_LIMIT)
+            .map_err(|error| BuildError::io("read", &path, &error))
     }
 
     fn same(&self, trees: &[BuiltTree]) -> Result<SharedSymbols, BuildError> {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gpubuild_host::{HostPath, ReadFiles, WriteFiles};
+use gpubuild_host::{HostPath, LIBRARY_LIMIT, ReadFiles, WriteFiles};
 use serde::{Deserialize, Serialize};
 
 use super::files::{FileSnapshot, FileStamp};
@@ -58,7 +58,7 @@ pub struct FileHash {
 
 impl FileHash {
     fn read(host: &dyn ReadFiles, path: &str, stamp: FileStamp) -> Option<Self> {
-        let bytes = host.read(&host.path(path)).ok()?;
+        let bytes = host.read_up_to(&host.path(path), LIBRARY_LIMIT).ok()?;
         let is_script = ["CMakeLists.txt", ".cmake", ".cmake.in"].iter().any(|end| path.ends_with(end));
         let words = &super::table::StampTable::embedded().git_words;
         let asks_git =

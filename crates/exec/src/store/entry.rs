@@ -13,7 +13,7 @@ use super::key::KeyParts;
 use super::outputs::StoredOutput;
 use super::roots::TreeRoots;
 use super::settings::Store;
-use super::{read_json, sha256, write_json};
+use super::{hash_file, read_json, sha256, write_json};
 
 /// Version of the format of entries.
 pub const SCHEMA: u32 = 2;
@@ -246,8 +246,9 @@ impl StoreEntry {
     pub fn verify(&self, host: &dyn ReadFiles, folder: &HostPath) -> Result<(), Miss> {
         for file in &self.files {
             let path = folder.join(&file.name);
-            let bytes = host.read(&path).map_err(|error| Miss::Damaged(format!("`{path}`: {error}")))?;
-            if bytes.len() as u64 != file.bytes || sha256(&bytes) != file.sha256 {
+            let (sha256, bytes) =
+                hash_file(host, &path).map_err(|error| Miss::Damaged(format!("`{path}`: {error}")))?;
+            if bytes != file.bytes || sha256 != file.sha256 {
                 return Err(Miss::Damaged(format!("the hash of `{path}` does not match")));
             }
         }

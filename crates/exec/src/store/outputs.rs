@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use gpubuild_host::{FileKind, HostPath, ReadFiles};
+use gpubuild_host::{FileKind, HostPath, LIBRARY_LIMIT, ReadFiles};
 use gpubuild_plan::artifacts::{BuiltTree, LinkItem};
 use gpubuild_plan::plan::PlannedTree;
 
@@ -140,7 +140,7 @@ fn output(host: &dyn ReadFiles, path: &str, roots: &TreeRoots) -> Option<StoredO
 #[must_use]
 pub fn read(host: &dyn ReadFiles, path: &HostPath, roots: &TreeRoots) -> Option<StoredOutput> {
     let path = path.clone();
-    let bytes = host.read(&path).ok()?;
+    let bytes = host.read_up_to(&path, LIBRARY_LIMIT).ok()?;
     let executable = files::stamp(host, &path)?.executable;
     Some(StoredOutput {
         bytes: bytes.len() as u64,
@@ -162,6 +162,6 @@ pub fn is_for_this_processor(host: &dyn ReadFiles, tree: &PlannedTree, reply: &F
         return true;
     }
     // An unreadable build file may contain such flags.
-    let Ok(text) = host.read(&tree.build.join("build.ninja")) else { return true };
+    let Ok(text) = host.read_up_to(&tree.build.join("build.ninja"), LIBRARY_LIMIT) else { return true };
     table.native_words.iter().any(|word| memchr::memmem::find(&text, word.as_bytes()).is_some())
 }

@@ -2,13 +2,14 @@
 #![expect(clippy::disallowed_methods, reason = "host interface: the only file access")]
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, BufWriter, IntoInnerError, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufWriter, IntoInnerError, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::super::interrupt::Interrupt;
+use super::reading::open_regular;
 use super::temporary::{self, Temporary};
 use crate::{FileKind, FileLock, HostPath, NewFile, Owner, PathRules, Stat, Wait};
 
@@ -100,38 +101,6 @@ fn owner(_metadata: &fs::Metadata) -> Option<Owner> {
     None
 }
 
-pub(super) fn read(path: &HostPath) -> io::Result<Vec<u8>> {
-    /// The most bytes that are read from a pipe or a device, which need not end.
-    const LIMIT: usize = 64 << 20;
-    if fs::metadata(path.as_std())?.is_file() {
-        return fs::read(path.as_std());
-    }
-    let content = read_part(path, 0, LIMIT + 1)?;
-    if content.len() > LIMIT {
-        return Err(io::Error::new(
-            io::ErrorKind::FileTooLarge,
-            "it is not a regular file and has more than 64 MiB",
-        ));
-    }
-    Ok(content)
-}
-
-pub(super) fn read_start(path: &HostPath, limit: usize) -> io::Result<Vec<u8>> {
-    read_part(path, 0, limit)
-}
-
-pub(super) fn read_part(path: &HostPath, start: u64, limit: usize) -> io::Result<Vec<u8>> {
-    /// Initial buffer size in bytes. Files in procfs and sysfs report size zero; without a buffer they would be read in tiny pieces.
-    const BUFFER: usize = 68 << 10;
-    let mut file = File::open(path.as_std())?;
-    if start > 0 {
-        file.seek(SeekFrom::Start(start))?;
-    }
-    let mut content = Vec::with_capacity(limit.min(BUFFER));
-    file.take(limit as u64).read_to_end(&mut content)?;
-    Ok(content)
-}
-
 pub(super) fn list(folder: &HostPath) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder.as_std())? {
@@ -203,6 +172,10 @@ impl NewFile for PartialWrite {
     fn finish(self: Box<Self>) -> io::Result<()> {
         self.0.into_inner().map_err(IntoInnerError::into_error)?.sync_all()
     }
+
+    fn close(self: Box<Self>) -> io::Result<()> {
+        self.0.into_inner().map(drop).map_err(IntoInnerError::into_error)
+    }
 }
 
 pub(super) fn create(path: &HostPath) -> io::Result<Box<dyn NewFile>> {
@@ -219,25 +192,75 @@ pub(super) fn create(path: &HostPath) -> io::Result<Box<dyn NewFile>> {
 pub(super) fn append(path: &HostPath) -> io::Result<Box<dyn NewFile>> {
     let make = || {
         create_parent(path)?;
-        OpenOptions::new().append(true).create(true).open(path.as_std())
+        let mut options = OpenOptions::new();
+        options.append(true).create(true);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::OpenOptionsExt;
+            // Opening a named pipe would wait for a reader.
+            options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+        }
+        let file = options.open(path.as_std())?;
+        if file.metadata()?.is_file() {
+            return Ok(file);
+        }
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
     };
     Ok(Box::new(PartialWrite(BufWriter::with_capacity(128 << 10, make().map_err(with_path("open", path))?))))
 }
 
+/// Flushes the file system that contains the folder: one call for any number of files.
+#[cfg(target_os = "linux")]
+pub(super) fn flush_all(folder: &HostPath) -> io::Result<()> {
+    let flush = || rustix::fs::syncfs(File::open(folder.as_std())?).map_err(io::Error::from);
+    flush().map_err(with_path("flush", folder))
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn flush_all(folder: &HostPath) -> io::Result<()> {
+    for entry in fs::read_dir(folder.as_std())? {
+        let entry = entry?;
+        let (path, kind) = (host_path(folder.rules(), &entry.path()), entry.file_type()?);
+        if kind.is_dir() {
+            flush_all(&path)?;
+        } else if kind.is_file() {
+            flush(&path)?;
+        }
+    }
+    Ok(())
+}
+
 /// Opens the file for writing on Windows, where only files that are open for writing can be flushed.
 pub(super) fn flush(path: &HostPath) -> io::Result<()> {
-    let open = || OpenOptions::new().read(true).write(cfg!(windows)).open(path.as_std());
+    let open = || match cfg!(windows) {
+        true => OpenOptions::new().read(true).write(true).open(path.as_std()),
+        false => open_regular(path),
+    };
     open().and_then(|file| file.sync_all()).map_err(with_path("flush", path))
 }
 
-pub(super) fn open(path: &HostPath) -> io::Result<Box<dyn Read + Send>> {
-    Ok(Box::new(File::open(path.as_std())?))
+/// Copies content and permissions of a regular file into an existing one. `io::copy` shares blocks on Linux if the file system
+/// supports it.
+#[cfg(not(target_os = "macos"))]
+fn copy_content(from: &HostPath, to: &Path) -> io::Result<()> {
+    let mut source = open_regular(from)?;
+    let permissions = source.metadata()?.permissions();
+    let mut target = OpenOptions::new().write(true).create(true).truncate(true).open(to)?;
+    io::copy(&mut source, &mut target)?;
+    target.set_permissions(permissions)
+}
+
+/// Copies content and permissions of a regular file. On macOS only `fs::copy` shares blocks.
+#[cfg(target_os = "macos")]
+fn copy_content(from: &HostPath, to: &Path) -> io::Result<()> {
+    open_regular(from)?;
+    fs::copy(from.as_std(), to).map(drop)
 }
 
 pub(super) fn copy(from: &HostPath, to: &HostPath) -> io::Result<()> {
     let publish = || {
         let mut file = temporary_next_to(to)?;
-        fs::copy(from.as_std(), file.path())?;
+        copy_content(from, file.path())?;
         file.file().sync_all()?;
         file.rename(to.as_std())
     };
@@ -252,7 +275,7 @@ pub(super) fn link(from: &HostPath, to: &HostPath) -> io::Result<()> {
         create_parent(to)?;
         match fs::hard_link(from.as_std(), to.as_std()) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
-            Err(_) => fs::copy(from.as_std(), to.as_std()).map(drop),
+            Err(_) => copy_content(from, to.as_std()),
             Ok(()) => Ok(()),
         }
     };
@@ -261,11 +284,11 @@ pub(super) fn link(from: &HostPath, to: &HostPath) -> io::Result<()> {
     })
 }
 
-/// Does not flush the copy, because callers verify its hash. `fs::copy` shares blocks if the file system supports it.
+/// Does not flush the copy, because callers verify its hash.
 pub(super) fn duplicate(from: &HostPath, to: &HostPath) -> io::Result<()> {
     let make = || {
         let file = temporary_next_to(to)?;
-        fs::copy(from.as_std(), file.path())?;
+        copy_content(from, file.path())?;
         file.rename(to.as_std())
     };
     make().map_err(|error: io::Error| {

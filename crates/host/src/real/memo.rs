@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::files;
-use crate::{HostPath, Stat};
+use super::{files, reading};
+use crate::{DOCUMENT_LIMIT, HostPath, Stat};
 
 /// The answers so far.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ impl FileMemo {
 
     /// The content of a file that is read completely: such files are small.
     pub(super) fn read(&self, path: &HostPath) -> io::Result<Arc<Vec<u8>>> {
-        self.contents.get(path, || files::read(path).map(Arc::new))
+        self.contents.get(path, || reading::read(path, DOCUMENT_LIMIT).map(Arc::new))
     }
 
     /// Resolves a path through its parent folder, so that each folder is examined once.

@@ -2,12 +2,14 @@
 
 mod files;
 mod group;
+mod kept;
 pub mod lines;
 mod memo;
 #[cfg(feature = "command")]
 mod net;
 mod probe;
 mod process;
+pub(crate) mod reading;
 mod registry;
 mod temporary;
 #[cfg(all(test, unix))]
@@ -23,10 +25,10 @@ use std::time::{Duration, Instant};
 
 use super::interrupt::Interrupt;
 use super::{
-    Arch, Clock, Command, CommandOutput, Environment, FileLock, Host, HostCounts, HostInfo, HostPath,
-    Identity, JobPool, NetworkAccess, NewFile, Os, OutputLine, Platform, ProbeAnswer, ProbeLibraries,
-    ProbeStatus, ReadFiles, ReadRegistry, RegistryValue, RunError, RunPrograms, Stat, Wait, WriteFiles,
-    search,
+    Arch, Clock, Command, CommandOutput, DOCUMENT_LIMIT, Environment, FileLock, Host, HostCounts, HostInfo,
+    HostPath, Identity, JobPool, NetworkAccess, NewFile, Os, OutputLine, Platform, ProbeAnswer,
+    ProbeLibraries, ProbeStatus, ReadFiles, ReadRegistry, RegistryValue, RunError, RunPrograms, Stat, Wait,
+    WriteFiles, search,
 };
 
 /// The real host. The environment is read once, when this value is created.
@@ -241,22 +243,33 @@ impl ReadFiles for RealHost {
 
     fn read(&self, path: &HostPath) -> io::Result<Vec<u8>> {
         self.count_file();
-        self.memo.get().map_or_else(|| files::read(path), |memo| Ok(memo.read(path)?.to_vec()))
+        self.memo
+            .get()
+            .map_or_else(|| reading::read(path, DOCUMENT_LIMIT), |memo| Ok(memo.read(path)?.to_vec()))
+    }
+
+    fn read_up_to(&self, path: &HostPath, limit: u64) -> io::Result<Vec<u8>> {
+        self.count_file();
+        reading::read(path, limit)
+    }
+
+    fn read_input(&self, path: &HostPath, limit: u64) -> io::Result<Vec<u8>> {
+        self.count_file();
+        reading::read_input(path, limit)
     }
 
     fn read_start(&self, path: &HostPath, limit: usize) -> io::Result<Vec<u8>> {
-        self.count_file();
-        files::read_start(path, limit)
+        self.read_part(path, 0, limit)
     }
 
     fn read_part(&self, path: &HostPath, start: u64, limit: usize) -> io::Result<Vec<u8>> {
         self.count_file();
-        files::read_part(path, start, limit)
+        reading::read_part(path, start, limit)
     }
 
     fn open(&self, path: &HostPath) -> io::Result<Box<dyn io::Read + Send>> {
         self.count_file();
-        files::open(path)
+        Ok(Box::new(reading::open_regular(path)?))
     }
 
     fn list(&self, folder: &HostPath) -> io::Result<Vec<String>> {
@@ -385,6 +398,10 @@ impl WriteFiles for RealHost {
 
     fn symlink(&self, text: &str, link: &HostPath) -> io::Result<()> {
         files::symlink(text, link)
+    }
+
+    fn flush_all(&self, folder: &HostPath) -> io::Result<()> {
+        files::flush_all(folder)
     }
 
     fn flush(&self, path: &HostPath) -> io::Result<()> {

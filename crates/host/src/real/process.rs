@@ -11,14 +11,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::group::{self, Force, GRACE, ProcessGroup};
+use super::kept::HeadAndTail;
 use super::lines::LineSplitter;
 use super::watch::Watchdog;
 use crate::command::Stdio;
 use crate::interrupt::Interrupt;
 use crate::{Command, CommandOutput, HostPath, OutputLine, RunError, Stream};
 
-/// Maximum number of bytes of each stream in the result. Further output is read and discarded.
-const KEPT: usize = 16 << 20;
+/// Maximum output in bytes of a program whose lines are not passed on. Such programs print versions, settings or symbols.
+const MAX_OUTPUT: u64 = 64 << 20;
+/// Maximum output in bytes of a program whose lines are passed on, such as a build.
+const MAX_LINES: u64 = 256 << 20;
 /// How long to wait for further output after the child has ended, if a descendant keeps a pipe open.
 const DRAIN: Duration = Duration::from_millis(500);
 /// Capacity of the channel, in messages.
@@ -67,7 +70,7 @@ pub(super) fn run(
     let ending = watch.wait(command.deadline);
     match &ending {
         ProcessEnding::Exited(_) => watch.drain(),
-        ProcessEnding::Deadline | ProcessEnding::Interrupted => watch.end_group(),
+        ProcessEnding::Deadline | ProcessEnding::TooMuch(_) | ProcessEnding::Interrupted => watch.end_group(),
     }
     watchdog.stop();
     match ending {
@@ -77,6 +80,9 @@ pub(super) fn run(
         }),
         ProcessEnding::Deadline => {
             Err(RunError::Timeout { program: command.argv[0].clone(), deadline: command.deadline })
+        }
+        ProcessEnding::TooMuch(limit) => {
+            Err(RunError::TooMuchOutput { program: command.argv[0].clone(), limit })
         }
         ProcessEnding::Interrupted => Err(RunError::Interrupted),
     }
@@ -181,6 +187,8 @@ fn forward(stream: Stream, mut pipe: impl Read, sender: &SyncSender<ProcessEvent
 enum ProcessEnding {
     Exited(io::Result<ExitStatus>),
     Deadline,
+    /// It printed more than this number of bytes.
+    TooMuch(u64),
     Interrupted,
 }
 
@@ -217,6 +225,10 @@ impl Watch<'_, '_> {
             }
             if end.is_some_and(|end| now() >= end) {
                 return ProcessEnding::Deadline;
+            }
+            let limit = if self.on_line.is_some() { MAX_LINES } else { MAX_OUTPUT };
+            if self.stdout.total() + self.stderr.total() > limit {
+                return ProcessEnding::TooMuch(limit);
             }
         }
     }
@@ -273,18 +285,21 @@ impl Watch<'_, '_> {
 /// The output of a stream so far.
 struct Collected {
     stream: Stream,
-    kept: Vec<u8>,
+    kept: HeadAndTail,
     lines: LineSplitter,
 }
 
 impl Collected {
     fn new(stream: Stream) -> Self {
-        Self { stream, kept: Vec::new(), lines: LineSplitter::default() }
+        Self { stream, kept: HeadAndTail::default(), lines: LineSplitter::default() }
+    }
+
+    fn total(&self) -> u64 {
+        self.kept.total()
     }
 
     fn add(&mut self, bytes: &[u8], on_line: Option<&mut (dyn FnMut(OutputLine<'_>) + '_)>) {
-        let room = KEPT - self.kept.len();
-        self.kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        self.kept.add(bytes);
         if let Some(on_line) = on_line {
             let stream = self.stream;
             self.lines.feed(bytes, |text| on_line(OutputLine { stream, text }));
@@ -296,7 +311,7 @@ impl Collected {
             let stream = self.stream;
             self.lines.finish(|text| on_line(OutputLine { stream, text }));
         }
-        String::from_utf8_lossy(&self.kept).into_owned()
+        std::mem::take(&mut self.kept).into_text()
     }
 }
 

@@ -285,12 +285,102 @@ fn create_fails_for_an_existing_file() {
     assert_eq!(text, "first");
 }
 
+/// All ways to read a file, by name.
+fn reads(host: &RealHost, path: &HostPath) -> Vec<(&'static str, std::io::Result<()>)> {
+    let copy = path.parent().unwrap().join("copy");
+    vec![
+        ("read", host.read(path).map(drop)),
+        ("read_text", host.read_text(path).map(drop)),
+        ("read_up_to", host.read_up_to(path, 9).map(drop)),
+        ("read_input", host.read_input(path, 9).map(drop)),
+        ("read_start", host.read_start(path, 9).map(drop)),
+        ("read_part", host.read_part(path, 1, 9).map(drop)),
+        ("open", host.open(path).map(drop)),
+        ("copy", host.copy(path, &copy)),
+        ("duplicate", host.duplicate(path, &copy)),
+        ("flush", host.flush(path)),
+        ("append", host.append(path).map(drop)),
+    ]
+}
+
 #[test]
-fn a_device_that_never_ends_is_an_error() {
+fn only_regular_files_are_read() {
     let host = RealHost::new();
-    let error = host.read(&host.path("/dev/zero")).unwrap_err();
-    assert_eq!(error.kind(), std::io::ErrorKind::FileTooLarge, "{error}");
-    assert_eq!(host.read(&host.path("/dev/null")).unwrap(), b"");
+    let folder = folder(&host);
+    let path = |name: &str| folder.path.join(name);
+    let made = host.run(&Command::new("mkfifo", LONG).arg(path("pipe").as_str()));
+    assert!(made.unwrap().success());
+    let _socket = std::os::unix::net::UnixListener::bind(path("socket").as_std()).unwrap();
+    host.symlink("/dev/zero", &path("zero")).unwrap();
+    host.symlink("loop", &path("loop")).unwrap();
+    host.symlink("missing", &path("dangling")).unwrap();
+    host.create_dir_all(&path("folder")).unwrap();
+    let started = host.elapsed();
+    for (name, message) in [
+        ("pipe", "pipe"),
+        ("socket", "socket"),
+        ("zero", "device"),
+        ("loop", "symbolic links"),
+        ("dangling", "No such file"),
+        ("folder", "directory"),
+    ] {
+        for (way, read) in reads(&host, &path(name)) {
+            // A dangling link is created.
+            if (way, name) == ("append", "dangling") {
+                continue;
+            }
+            let error = read.expect_err(&format!("{way} {name}")).to_string();
+            let is_clear = error.contains(message) || way == "append" || way == "flush";
+            assert!(is_clear, "{way} {name}: {error}");
+        }
+        assert!(!host.exists(&path("copy")), "{name}");
+    }
+    assert!(host.elapsed().saturating_sub(started) < Duration::from_secs(10));
+}
+
+#[test]
+fn large_files_are_refused_before_they_are_read() {
+    let host = RealHost::new();
+    let folder = folder(&host);
+    let path = folder.path.join("large");
+    let file = std::fs::File::create(path.as_std()).unwrap();
+    file.set_len(crate::DOCUMENT_LIMIT).unwrap();
+    assert_eq!(host.read(&path).unwrap().len() as u64, crate::DOCUMENT_LIMIT);
+    file.set_len(crate::DOCUMENT_LIMIT + 1).unwrap();
+    let error = host.read(&path).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::FileTooLarge);
+    assert_eq!(error.to_string(), "it is larger than 64 MiB");
+    assert_eq!(host.read_up_to(&path, 1 << 27).unwrap().len() as u64, crate::DOCUMENT_LIMIT + 1);
+    assert_eq!(host.read_up_to(&path, 1000).unwrap_err().to_string(), "it is larger than 1000 bytes");
+}
+
+#[test]
+fn an_inherited_pipe_is_read_with_a_limit_and_a_deadline() {
+    use std::io::Write as _;
+    use std::os::fd::AsRawFd;
+    let host = RealHost::new();
+    let (read, mut write) = std::io::pipe().unwrap();
+    let path = host.path(&format!("/dev/fd/{}", read.as_raw_fd()));
+    write.write_all(b"text").unwrap();
+    let pipe = |limit, deadline| super::reading::pipe::read(&read, limit, deadline);
+    let error = pipe(9, Duration::from_millis(20)).unwrap_err();
+    assert_eq!(error.to_string(), "its writer did not close it within 0.02 s");
+    write.write_all(b"0123456789").unwrap();
+    assert_eq!(pipe(9, LONG).unwrap_err().to_string(), "it is larger than 9 bytes");
+    write.write_all(b"complete").unwrap();
+    drop(write);
+    assert_eq!(host.read_input(&path, 9).unwrap(), b"complete");
+    assert!(host.read(&path).unwrap_err().to_string().contains("pipe"));
+}
+
+#[test]
+fn a_program_that_never_stops_printing_is_killed() {
+    let host = RealHost::new();
+    let endless = shell("exec cat /dev/zero", LONG);
+    let message = |result: Result<CommandOutput, RunError>| result.unwrap_err().to_string();
+    assert_eq!(message(host.run(&endless)), "`/bin/sh` was stopped because it printed more than 64 MiB");
+    let lines = host.run_lines(&endless, &mut |_| {});
+    assert_eq!(message(lines), "`/bin/sh` was stopped because it printed more than 256 MiB");
 }
 
 #[test]

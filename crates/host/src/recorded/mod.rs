@@ -15,16 +15,18 @@ mod tests;
 mod tree;
 pub(super) mod write;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::real::lines::LineSplitter;
 use super::{
-    Arch, Clock, Command, CommandOutput, Environment, FileKind, FileLock, Host, HostCounts, HostInfo,
-    HostPath, Identity, NetworkAccess, Os, OutputLine, Platform, ProbeAnswer, ProbeLibraries, ProbeStatus,
-    ReadFiles, ReadRegistry, RegistryValue, RunError, RunPrograms, Stat, Stream, Wait, WriteFiles, search,
+    Arch, Clock, Command, CommandOutput, DOCUMENT_LIMIT, Environment, FileKind, FileLock, Host, HostCounts,
+    HostInfo, HostPath, Identity, NetworkAccess, Os, OutputLine, Platform, ProbeAnswer, ProbeLibraries,
+    ProbeStatus, ReadFiles, ReadRegistry, RegistryValue, RunError, RunPrograms, Stat, Stream, Wait,
+    WriteFiles, search,
 };
 pub use builder::RecordedHostBuilder;
 pub use error::{RecordingError, RecordingPlace};
@@ -45,6 +47,8 @@ pub struct RecordedHost {
     registry: registry::RecordedRegistry,
     processes: AtomicU64,
     files: AtomicU64,
+    /// The existing folders of PATH.
+    path_folders: OnceLock<Arc<Vec<HostPath>>>,
 }
 
 /// An entry of a recording that contradicts another entry.
@@ -115,6 +119,7 @@ impl RecordedHost {
             registry: keys,
             processes: AtomicU64::new(0),
             files: AtomicU64::new(0),
+            path_folders: OnceLock::new(),
         })
     }
 
@@ -142,7 +147,7 @@ impl RecordedHost {
     /// # Errors
     /// The file cannot be read or is invalid.
     pub fn load(host: &dyn ReadFiles, path: &HostPath) -> Result<Self, RecordingError> {
-        let bytes = host.read(path).map_err(|error| RecordingError {
+        let bytes = host.read_input(path, DOCUMENT_LIMIT).map_err(|error| RecordingError {
             file: path.as_str().to_owned(),
             what: format!("failed to read the recorded host: {error}"),
             place: None,
@@ -300,6 +305,20 @@ impl ReadFiles for RecordedHost {
             RecordedEntry::Directory { .. } => Ok(self.tree.names(&location)),
             _ => Err(ErrorKind::NotADirectory.into()),
         }
+    }
+
+    /// A recording can have a PATH of any length, which every search for a program would walk.
+    fn search_folders(&self, search_path: &str) -> Arc<Vec<HostPath>> {
+        let existing = || {
+            let mut seen = HashSet::new();
+            let mut folders = search::folders(self.platform, search_path);
+            folders.retain(|folder| seen.insert(folder.as_str().to_owned()) && self.is_dir(folder));
+            Arc::new(folders)
+        };
+        if self.env.get("PATH") == Some(search_path) {
+            return Arc::clone(self.path_folders.get_or_init(existing));
+        }
+        existing()
     }
 
     fn open_device(&self, path: &HostPath) -> io::Result<()> {

@@ -169,6 +169,7 @@ pub fn make(inputs: &PlanInputs<'_>) -> Result<Plan, PlanRefusal> {
     if backends.is_empty() {
         return Err(refuse(dropped));
     }
+    super::folders::refuse(inputs, &trees).map_err(refuse_project)?;
     dropped.sort_by_key(|(backend, _)| *backend);
     remarks.notes.extend(option_notes);
     let needed = |one: &&Provision| backends.contains(&one.backend);

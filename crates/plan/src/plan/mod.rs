@@ -6,6 +6,7 @@ pub mod archs;
 pub mod bytes;
 mod entries;
 pub mod extra;
+mod folders;
 mod groups;
 pub mod kits;
 pub mod launchers;

@@ -94,7 +94,8 @@ pub fn find(host: &dyn ReadFiles, start: &HostPath) -> Result<HostPath, ProjectE
     let mut folder = Some(start.clone());
     while let Some(here) = folder {
         let file = here.join(FILE_NAME);
-        if host.is_file(&file) {
+        // Whatever has this name: reading it reports what it is, if it is not a file.
+        if host.exists(&file) {
             return Ok(file);
         }
         folder = here.parent();

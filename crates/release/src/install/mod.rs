@@ -265,7 +265,10 @@ fn unpack_layers(
             Some(ProgramStart { program, .. }) if !names.has_file(program) => {
                 Err(InstallError::NoProgram { label: variant.label.clone(), program: program.clone() })
             }
-            _ => Ok(host.rename(&temporary, folder)?),
+            _ => {
+                host.flush_all(&temporary)?;
+                Ok(host.rename(&temporary, folder)?)
+            }
         }
     };
     fill().inspect_err(|_| {

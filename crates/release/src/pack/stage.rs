@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use gpubuild_core::version::Version;
 use gpubuild_detect::toolkit::libraries;
 use gpubuild_exec::exec::stage;
-use gpubuild_host::{Host, HostInfo, HostPath, Os, ReadFiles, search};
+use gpubuild_host::{Host, HostInfo, HostPath, LIBRARY_LIMIT, Os, ReadFiles, search};
 use gpubuild_object::{self, ObjectFile};
 use gpubuild_plan::artifacts::{Artifact, LinkItem, Manifest};
 use gpubuild_plan::project::PackTable;
@@ -263,7 +263,8 @@ impl Staging<'_> {
                 continue;
             };
             let wrong = |what: String| PackError::Rpath { path: piece.from.to_string(), what };
-            let data = host.read(&piece.from).map_err(|error| wrong(error.to_string()))?;
+            let data =
+                host.read_up_to(&piece.from, LIBRARY_LIMIT).map_err(|error| wrong(error.to_string()))?;
             let changed = rpath::set(&data, &folders).map_err(wrong)?;
             // `write` replaces the file, because the staged file can be a hard link to the built one.
             host.write(&piece.from, &changed).map_err(|error| PackError::io("write", &piece.from, &error))?;

@@ -102,7 +102,8 @@ fn rejected(why: impl Into<RejectReason>) -> RejectedArchive {
     RejectedArchive { entry: None, why: why.into() }
 }
 
-/// Unpacks a layer into `folder`. `names` contains the files of the variant's layers that were unpacked before.
+/// Unpacks a layer into `folder`. `names` contains the files of the variant's layers that were unpacked before. The files are not
+/// flushed to disk: the caller flushes all layers at once.
 ///
 /// # Errors
 /// The first problem of the layer. Files that were already written remain.
@@ -162,7 +163,7 @@ fn write<R: Read>(
         file.write_all(&buffer[..count]).map_err(RejectReason::Write)?;
         left -= count as u64;
     }
-    file.finish().map_err(RejectReason::Write)?;
+    file.close().map_err(RejectReason::Write)?;
     if entry.executable {
         host.set_executable(&path).map_err(RejectReason::Write)?;
     }
