@@ -22,7 +22,7 @@ const BASH: &str = include_str!("completions.bash");
 /// Prints the completion script. It calls `gpubuild` for candidates, so that ids and templates are those of that version.
 pub fn run(arguments: &CompletionsArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     if arguments.shell == Shell::Bash {
-        context.printer.print(BASH)?;
+        context.printer.print_input(BASH)?;
         return Ok(Exit::Done);
     }
     let mut script = Vec::new();
@@ -31,6 +31,6 @@ pub fn run(arguments: &CompletionsArguments, context: &CommandContext<'_>) -> Re
     if let Some(completer) = completer {
         completer.write_registration(VARIABLE, "gpubuild", "gpubuild", "gpubuild", &mut script)?;
     }
-    context.printer.print(&String::from_utf8_lossy(&script))?;
+    context.printer.print_input(&String::from_utf8_lossy(&script))?;
     Ok(Exit::Done)
 }

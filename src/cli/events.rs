@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+use gpubuild_core::clean;
+use gpubuild_core::screen::{Colors, screen};
 use gpubuild_exec::exec::{BuildEvent, TreeState};
 use gpubuild_plan::plan::bytes;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -219,7 +221,7 @@ impl<'a> Events<'a> {
         match &self.bars {
             Some(bars) => {
                 let bar = bars.bar(tree);
-                bar.set_message(what.to_owned());
+                bar.set_message(clean::line(what).into_owned());
                 bar.enable_steady_tick(std::time::Duration::from_millis(120));
             }
             None => self.status(&format!("[{tree}] {what}")),
@@ -235,7 +237,7 @@ impl<'a> Events<'a> {
                 }
                 bar.set_length(total.into());
                 bar.set_position(done.into());
-                bar.set_message(what.to_owned());
+                bar.set_message(clean::line(what).into_owned());
             }
             None => self.status(&format!("[{tree} {done}/{total}] {what}")),
         }
@@ -264,7 +266,9 @@ impl<'a> Events<'a> {
             self.without_bars(|printer| printer.detail(&format!("[{tree}] {text}")));
         } else if tree == "cargo" {
             match &self.bars {
-                Some(bars) => bars.bar(tree).set_message(text.trim().to_owned()),
+                Some(bars) => {
+                    bars.bar(tree).set_message(clean::line(&screen(text.trim(), Colors::Remove)).into_owned())
+                }
                 None => self.status(&format!("[{tree}] {}", text.trim())),
             }
         }
@@ -332,7 +336,7 @@ impl Bars {
         let make = || {
             let bar = self.all.add(ProgressBar::no_length());
             bar.set_style(self.style(Bars::UNKNOWN));
-            bar.set_prefix(tree.to_owned());
+            bar.set_prefix(clean::line(tree).into_owned());
             bar
         };
         bars.entry(tree.to_owned()).or_insert_with(make).clone()

@@ -1,6 +1,7 @@
 //! `gpubuild host record FILE`: records this machine for commands with `--host`.
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::clean;
 use gpubuild_detect::id;
 use gpubuild_detect::toolkit;
 use gpubuild_doctor as doctor;
@@ -74,7 +75,7 @@ pub fn run(arguments: &HostCommandArguments, context: &CommandContext<'_>) -> Re
             let _ = toolkit::probe_drivers(host, &Backend::ALL);
         }
     });
-    let lines = redactions.lines().into_iter().map(|line| format!("# redacted: {line}\n"));
+    let lines = redactions.lines().into_iter().map(|line| format!("# redacted: {}\n", clean::line(&line)));
     let text = lines.chain([recording.to_toml()]).collect::<Vec<_>>().concat();
     context.host.write(&path, text.as_bytes()).map_err(|error| {
         Failure::negative(id!("host.record-unwritable"), format!("failed to write `{path}`: {error}"))

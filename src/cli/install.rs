@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gpubuild_core::clean;
 use gpubuild_detect::diagnostic::Diagnostic;
 use gpubuild_detect::id;
 use gpubuild_host::{HostInfo, HostPath, Os};
@@ -107,7 +108,7 @@ impl Progress {
                 bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
                 bar.set_length(*size);
                 bar.set_position(0);
-                bar.set_prefix(choice.label.clone());
+                bar.set_prefix(clean::line(&choice.label).into_owned());
             }
             InstallEvent::Layer(_) => bar.set_draw_target(ProgressDrawTarget::stderr()),
             InstallEvent::Unpacking(_) | InstallEvent::Starting(_) | InstallEvent::Failed(_) => self.end(),

@@ -70,7 +70,7 @@ pub fn run(arguments: &LinkArguments, context: &CommandContext<'_>) -> Result<Ex
         LinkFormat::Cmake => link::cmake(&directives, &manifest),
         LinkFormat::Plain | LinkFormat::Json => link::plain(&directives),
     };
-    context.printer.print(&text)?;
+    context.printer.print_input(&text)?;
     Ok(Exit::Done)
 }
 

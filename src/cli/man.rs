@@ -61,7 +61,7 @@ pub fn run(arguments: &ManArguments, context: &CommandContext<'_>) -> Result<Exi
         return Err(Failure::usage(id!("usage.command"), message)
             .hint(format!("{near}`gpubuild help` lists the commands")));
     };
-    context.printer.print(&String::from_utf8_lossy(&page.roff))?;
+    context.printer.print_input(&String::from_utf8_lossy(&page.roff))?;
     Ok(Exit::Done)
 }
 

@@ -10,6 +10,7 @@ pub mod cache;
 pub mod ci;
 pub mod clean;
 pub mod completions;
+mod crash;
 pub mod detect;
 pub mod doctor;
 pub mod estimate;
@@ -43,7 +44,6 @@ pub mod toolkit;
 mod values;
 pub mod venv;
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -156,6 +156,7 @@ pub struct CommandContext<'a> {
 /// Runs the command line on the real host.
 #[must_use]
 pub fn main() -> ExitCode {
+    crash::report_panics();
     // Exits if a shell asks for completions.
     CompleteEnv::with_factory(command_line).complete();
     let host = RealHost::new().with_own_probes();
@@ -205,13 +206,14 @@ fn parse() -> Result<Arguments, clap::Error> {
 
 /// Prints help, the version or an error in the arguments.
 fn print_usage(error: &clap::Error, host: &RealHost) -> ExitCode {
-    match error.print().and_then(|()| io::stdout().flush()) {
-        Err(cause) if !error.use_stderr() && cause.kind() != io::ErrorKind::BrokenPipe => {
+    let printer = Printer::new(Verbosity::Normal, ColorChoice::Auto, host.env());
+    match printer.usage(error) {
+        Err(cause) => {
             let failure = Failure::from(cause);
-            Printer::new(Verbosity::Normal, ColorChoice::Auto, host.env()).failure(&failure);
+            printer.failure(&failure);
             ExitCode::from(failure.exit.code())
         }
-        _ => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
+        Ok(()) => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
     }
 }
 

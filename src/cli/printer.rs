@@ -1,10 +1,15 @@
 //! The only writer of standard output and standard error. Results go to stdout, messages and progress to stderr.
+//!
+//! Texts contain names, paths and messages of machines, files, servers and programs. Every text for people is therefore escaped here: it has
+//! no hidden characters, and no line that a CI service executes.
 
 use std::io::{self, Write};
 
 use console::{Style, Term};
 use gpubuild_core::clean;
+use gpubuild_core::screen::{Colors, screen};
 use gpubuild_core::secret;
+use gpubuild_detect::id;
 use serde::Serialize;
 
 use super::failure::Failure;
@@ -106,8 +111,45 @@ impl Printer {
         style(role).force_styling(self.color_stderr).apply_to(text).to_string()
     }
 
-    /// Prints text on stdout and adds a missing final newline. A closed pipe is not an error.
+    /// Prints text for people on stdout, escaped.
     pub fn print(&self, text: &str) -> io::Result<()> {
+        self.write(&screen(text, colors(self.color_stdout)))
+    }
+
+    /// Prints the input of a program on stdout unchanged: a script, a page or a link line.
+    ///
+    /// # Errors
+    /// The text cannot be printed unchanged because a terminal or a CI service would act on it.
+    pub fn print_input(&self, text: &str) -> Result<(), Failure> {
+        if screen(text, Colors::Remove) != text {
+            let message =
+                "a name or path in the output has hidden characters, or is a command of a CI service";
+            return Err(Failure::usage(id!("output.unsafe"), message)
+                .hint("rename the file or folder, or use `--json`, which escapes them"));
+        }
+        Ok(self.write(text)?)
+    }
+
+    /// Prints gpubuild's own commands of a CI service on stdout.
+    pub fn print_annotations(&self, text: &str) -> io::Result<()> {
+        self.write(text)
+    }
+
+    /// Prints help on stdout, or an error in the arguments on stderr.
+    pub fn usage(&self, error: &clap::Error) -> io::Result<()> {
+        let is_colored = if error.use_stderr() { self.color_stderr } else { self.color_stdout };
+        let text = error.render();
+        let text = if is_colored { text.ansi().to_string() } else { text.to_string() };
+        if error.use_stderr() {
+            self.stderr(text.trim_end_matches('\n'));
+            return Ok(());
+        }
+        self.print(&text)
+    }
+
+    /// Writes text to stdout and adds a missing final newline. A closed pipe is not an error.
+    #[expect(clippy::unused_self, reason = "the printer is the only writer")]
+    fn write(&self, text: &str) -> io::Result<()> {
         let mut stdout = io::stdout().lock();
         let written = stdout.write_all(text.as_bytes()).and_then(|()| {
             if text.ends_with('\n') || text.is_empty() { Ok(()) } else { stdout.write_all(b"\n") }
@@ -121,13 +163,13 @@ impl Printer {
     /// Prints an indented JSON document on stdout.
     pub fn json(&self, document: &impl Serialize) -> io::Result<()> {
         let text = serde_json::to_string_pretty(document).map_err(io::Error::other)?;
-        self.print(&clean::json(&text))
+        self.write(&clean::json(&text))
     }
 
     /// Prints a JSON document on one line of stdout, for streams of events.
     pub fn json_line(&self, document: &impl Serialize) -> io::Result<()> {
         let text = serde_json::to_string(document).map_err(io::Error::other)?;
-        self.print(&clean::json(&text))
+        self.write(&clean::json(&text))
     }
 
     /// Prints a status message on stderr, except with `--quiet`. A label such as `[cpu]` at its start is coloured.
@@ -160,7 +202,6 @@ impl Printer {
     /// Prints a warning on stderr, except with `--quiet`.
     pub fn warning(&self, text: &str) {
         if self.verbosity >= Verbosity::Normal {
-            let text = visible(text);
             self.stderr(&format!("{} {text}", self.paint_stderr(TextRole::Caution, "warning:")));
         }
     }
@@ -168,14 +209,14 @@ impl Printer {
     /// Prints a hint on stderr, except with `--quiet`.
     pub fn hint(&self, text: &str) {
         if self.verbosity >= Verbosity::Normal {
-            self.stderr(&format!("{} {}", self.paint_stderr(TextRole::Hint, "hint:"), visible(text)));
+            self.stderr(&format!("{} {}", self.paint_stderr(TextRole::Hint, "hint:"), text));
         }
     }
 
     /// Prints an error on stderr.
     pub fn failure(&self, failure: &Failure) {
         // The id is at the end of the first line, so that following lines, such as a source excerpt, stay together.
-        let message = visible(&failure.message);
+        let message = screen(&failure.message, Colors::Remove);
         let end_of_first = message.find('\n').unwrap_or(message.len());
         let (first, rest) = message.split_at(end_of_first);
         let label = self.paint_stderr(TextRole::Bad, "error:");
@@ -184,20 +225,19 @@ impl Printer {
             self.stderr(note);
         }
         if let Some(hint) = &failure.hint {
-            self.stderr(&format!("{} {}", self.paint_stderr(TextRole::Hint, "hint:"), visible(hint)));
+            self.stderr(&format!("{} {}", self.paint_stderr(TextRole::Hint, "hint:"), hint));
         }
     }
 
     /// Ignores write errors: there is no other stream on which to report them.
-    #[expect(clippy::unused_self, reason = "the printer is the only writer")]
     fn stderr(&self, text: &str) {
-        let _ = writeln!(io::stderr().lock(), "{}", secret::redact(text).text);
+        let text = secret::redact(text).text;
+        let _ = writeln!(io::stderr().lock(), "{}", screen(&text, colors(self.color_stderr)));
     }
 }
 
-/// Removes control characters except line breaks: messages contain paths and names from the machine.
-fn visible(text: &str) -> String {
-    text.split('\n').map(clean::line).collect::<Vec<_>>().join("\n")
+fn colors(is_colored: bool) -> Colors {
+    if is_colored { Colors::Keep } else { Colors::Remove }
 }
 
 fn style(role: TextRole) -> Style {

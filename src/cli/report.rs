@@ -1,6 +1,7 @@
 //! `gpubuild report`: a redacted report for an issue, with the doctor's findings and the recording that they were derived from. The report
 //! is itself a recorded host: `gpubuild doctor --host REPORT` reproduces the findings.
 
+use gpubuild_core::clean;
 use gpubuild_core::secret;
 use gpubuild_detect::id;
 use gpubuild_doctor::Filter;
@@ -11,7 +12,6 @@ use super::doctor::diagnose::{Depth, DoctorRequest, diagnose};
 use super::machine::HostArguments;
 use super::project::load_project;
 use super::{CommandContext, Exit, Failure};
-use crate::report::detect_text::Detail;
 use crate::report::doctor::DoctorSummary;
 use crate::report::doctor_text;
 use crate::report::page::{self, Inset};
@@ -71,12 +71,13 @@ pub fn run(arguments: &ReportArguments, context: &CommandContext<'_>) -> Result<
             arguments.bench.iter().map(|file| inset(context, &super::absolute(context, file)?)).collect();
         page::page(&diagnosis.document, &redactions.lines(), timings.as_ref(), &plots?)
     } else {
-        let text = doctor_text::text(&diagnosis.document, Detail::Everything, &|_, text| text.to_owned());
-        markdown(&text, &redactions.lines(), &toml)
+        let redacted: Vec<String> =
+            redactions.lines().iter().map(|line| clean::line(line).into_owned()).collect();
+        markdown(&doctor_text::plain(&diagnosis.document), &redacted, &toml)
     };
     match &arguments.file {
         Some(file) => write(arguments, context, file, &report, (diagnosis.document.summary, &redactions))?,
-        None => context.printer.print(&report)?,
+        None => context.printer.print_input(&report)?,
     }
     if !redactions.is_empty() {
         context.printer.status(&redactions.summary());

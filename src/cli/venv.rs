@@ -82,7 +82,7 @@ pub fn run(arguments: &VenvArguments, context: &CommandContext<'_>) -> Result<Ex
         let catalogue = host_arguments.catalogue(context)?;
         let machine = machine::inspect(context.host, catalogue);
         let text = print_env(context.host, record.as_ref(), &folder, shell.into());
-        context.printer.print(&text.map_err(|problem| failure(context, &machine, &problem))?)?;
+        context.printer.print_input(&text.map_err(|problem| failure(context, &machine, &problem))?)?;
         return Ok(Exit::Done);
     }
     let machine = machine::inspect(context.host, host_arguments.catalogue(context)?);

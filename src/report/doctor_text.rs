@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use gpubuild_core::clean;
+use gpubuild_core::screen::{Colors, screen};
 use gpubuild_detect::finding::{Finding, Severity};
 use gpubuild_detect::matrix::Presence;
 use unicode_width::UnicodeWidthStr;
@@ -23,6 +24,12 @@ const CELL: usize = 13;
 const WIDEST_NAME: usize = 40;
 /// Width of the first column of the matrix.
 const FIRST: usize = 11;
+
+/// The text with all details and without colours, for files.
+#[must_use]
+pub fn plain(document: &DoctorReport) -> String {
+    screen(&text(document, Detail::Everything, &|_, text| text.to_owned()), Colors::Remove).into_owned()
+}
 
 /// Renders the text; `paint` colours pieces of it.
 #[must_use]

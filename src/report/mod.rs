@@ -27,6 +27,8 @@ pub mod explain_text;
 pub mod export;
 #[cfg(test)]
 mod hostile;
+#[cfg(test)]
+mod hostile_samples;
 pub mod install;
 pub mod link;
 pub mod man;

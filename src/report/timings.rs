@@ -1,5 +1,6 @@
 //! The outputs of `gpubuild build --timings`: a JSON document, an HTML page that shows it, and a trace for Perfetto.
 
+use gpubuild_core::clean::{self, is_hidden};
 use gpubuild_exec::exec::ninja::critical_path;
 use gpubuild_exec::exec::processes::Sample;
 use gpubuild_exec::exec::timings::{
@@ -117,19 +118,21 @@ impl<'a> TimingsReport<'a> {
     pub fn render(&self, form: TimingsForm) -> Result<String, serde_json::Error> {
         match form {
             TimingsForm::Page => self.page(),
-            TimingsForm::Json => serde_json::to_string_pretty(self).map(|text| text + "\n"),
-            TimingsForm::Trace => serde_json::to_string(&self.trace()).map(|text| text + "\n"),
+            TimingsForm::Json => {
+                serde_json::to_string_pretty(self).map(|text| clean::json(&text).into_owned() + "\n")
+            }
+            TimingsForm::Trace => {
+                serde_json::to_string(&self.trace()).map(|text| clean::json(&text).into_owned() + "\n")
+            }
         }
     }
 
     fn page(&self) -> Result<String, serde_json::Error> {
-        // In a script element only `<` must be escaped. Old JavaScript engines treat the two separators as line ends.
-        let data = serde_json::to_string(self)?
+        // In a script element only `<` must be escaped.
+        let data = clean::json(&serde_json::to_string(self)?)
             .replace('<', "\\u003c")
             .replace('>', "\\u003e")
-            .replace('&', "\\u0026")
-            .replace('\u{2028}', "\\u2028")
-            .replace('\u{2029}', "\\u2029");
+            .replace('&', "\\u0026");
         let title = format!("{}: {}", self.project, duration(self.seconds));
         // Every placeholder is replaced once, so that a file named like a placeholder stays unchanged.
         let fill = |name: &str| match name {
@@ -254,6 +257,8 @@ pub(super) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
+            '\n' | '\t' => safe.push(letter),
+            letter if is_hidden(letter) => safe.extend(letter.escape_unicode()),
             '&' => safe.push_str("&amp;"),
             '<' => safe.push_str("&lt;"),
             '>' => safe.push_str("&gt;"),

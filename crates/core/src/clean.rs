@@ -23,30 +23,35 @@ pub fn is_hidden(c: char) -> bool {
         || (u32::from(c) & 0xfffe) == 0xfffe
 }
 
-/// The text as one line of visible characters: escape sequences are removed, line breaks and tabs become spaces, other
-/// hidden characters become `\u{fffd}`, and markers that CI services interpret as commands are split.
+/// The text as one line of visible characters: line breaks and tabs become spaces, other hidden characters are written as escapes
+/// such as `\u{9b}`, and markers that CI services interpret as commands are split.
 #[must_use]
 pub fn line(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_hidden) && !text.contains("##") {
         return Cow::Borrowed(text);
     }
     let mut clean = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        if let Some(after) = escape_sequence(rest) {
-            rest = after;
-            continue;
-        }
-        rest = &rest[c.len_utf8()..];
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
         match c {
-            '\n' if clean.ends_with(' ') && text[..text.len() - rest.len()].ends_with("\r\n") => {}
-            '\t' | '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}' => clean.push(' '),
-            c if is_hidden(c) => clean.push(char::REPLACEMENT_CHARACTER),
-            '#' if clean.ends_with('#') && opens_log_command(rest) => clean.push_str(" #"),
-            c => clean.push(c),
+            '\r' if rest.as_str().starts_with('\n') => {}
+            '\t' | '\n' => clean.push(' '),
+            c => push_visible(&mut clean, c, rest.as_str()),
         }
     }
     Cow::Owned(clean)
+}
+
+/// Appends a character, which `rest` follows: escaped if it is hidden, and with a space before the second `#` of a log command.
+pub(crate) fn push_visible(clean: &mut String, c: char, rest: &str) {
+    if is_hidden(c) {
+        let _ = write!(clean, "{}", c.escape_unicode());
+    } else {
+        if c == '#' && clean.ends_with('#') && opens_log_command(rest) {
+            clean.push(' ');
+        }
+        clean.push(c);
+    }
 }
 
 /// Like [`line()`], but cut after `limit` characters with a note on how many are missing.
@@ -67,8 +72,7 @@ pub fn short(text: &str, limit: usize) -> Cow<'_, str> {
 /// A command that can be shown exactly as it is run; `None` if cleaning would change it.
 #[must_use]
 pub fn command(text: &str) -> Option<&str> {
-    // GitHub's runner interprets a line that begins with two colons as a command.
-    let shown = !text.trim_start().starts_with("::") && text.len() <= LONGEST_COMMAND && line(text) == text;
+    let shown = log_command(text).is_none() && text.len() <= LONGEST_COMMAND && line(text) == text;
     shown.then_some(text)
 }
 
@@ -94,50 +98,21 @@ pub fn json(text: &str) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
-/// Whether `rest` follows `##` as in `##[error]`, `##vso[…]`, `##teamcity[…]`: log readers look for these anywhere in a line.
-fn opens_log_command(rest: &str) -> bool {
-    rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '-').starts_with('[')
+/// The position in a line at which a space stops a CI service from executing the line as a command; `None` if no service does. GitHub
+/// ignores white space before the two colons.
+#[must_use]
+pub fn log_command(line: &str) -> Option<usize> {
+    let text = line.trim_start();
+    let start = line.len() - text.len();
+    let marks =
+        [("::", 1), ("section_start:", 13), ("section_end:", 11), ("travis_fold:", 11), ("travis_time:", 11)];
+    marks.iter().find(|(mark, _)| text.starts_with(mark)).map(|(_, split)| start + split)
 }
 
-/// Returns the text after the escape sequence at the start of `text`. For an unterminated sequence, only the introducer is
-/// skipped, so that the sequence cannot hide the rest of the text.
-fn escape_sequence(text: &str) -> Option<&str> {
-    let mut chars = text.chars();
-    let kind = match chars.next()? {
-        '\u{1b}' => chars.next().unwrap_or(' '),
-        '\u{9b}' => '[',
-        '\u{9d}' => ']',
-        '\u{90}' => 'P',
-        '\u{98}' => 'X',
-        '\u{9e}' => '^',
-        '\u{9f}' => '_',
-        _ => return None,
-    };
-    let body = chars.as_str();
-    match kind {
-        '[' => {
-            let end = body.find(|c: char| !('\u{20}'..='\u{3f}').contains(&c));
-            let last = end.and_then(|end| body[end..].chars().next());
-            match (end, last) {
-                (Some(end), Some(last @ '\u{40}'..='\u{7e}')) => Some(&body[end + last.len_utf8()..]),
-                _ => Some(body),
-            }
-        }
-        ']' | 'P' | 'X' | '^' | '_' => {
-            let end = body.find(['\u{7}', '\u{1b}', '\u{9c}', '\n', '\r']);
-            match end.map(|end| &body[end..]) {
-                Some(tail) if tail.starts_with("\u{1b}\\") => Some(&tail[2..]),
-                Some(tail) if tail.starts_with(['\u{7}', '\u{9c}']) => {
-                    Some(tail.trim_start_matches('\u{7}').trim_start_matches('\u{9c}'))
-                }
-                _ => Some(body),
-            }
-        }
-        // Charset designations have one more character.
-        '(' | ')' | '*' | '+' | '#' | '%' => Some(body.get(1..).unwrap_or(body)),
-        '\u{30}'..='\u{7e}' => Some(body),
-        _ => Some(&text[1..]),
-    }
+/// Whether `rest` follows `##` as in `##[error]`, `##vso[…]`, `##teamcity[…]`: log readers look for these anywhere in a line.
+#[must_use]
+pub fn opens_log_command(rest: &str) -> bool {
+    rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '-').starts_with('[')
 }
 
 #[cfg(test)]
@@ -145,25 +120,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_sequences_are_removed_and_visible_text_is_kept() {
+    fn hidden_characters_are_escaped_and_visible_text_is_kept() {
         for (text, expected) in [
             ("NVIDIA H200", "NVIDIA H200"),
-            ("\u{1b}[31mred\u{1b}[0m", "red"),
-            ("\u{1b}[2J\u{1b}[1;1Htop", "top"),
-            ("\u{1b}]0;title\u{7}after", "after"),
-            ("\u{1b}]8;;https://x.example\u{1b}\\click\u{1b}]8;;\u{1b}\\", "click"),
-            ("\u{1b}]0;no end", "0;no end"),
-            ("\u{1b}[", ""),
-            ("\u{1b}[12", "12"),
-            ("\u{1b}(0x", "x"),
-            ("\u{1b}cx", "x"),
-            ("\u{1b}\u{1b}[1mx", "x"),
-            ("\u{9b}31mred", "red"),
-            ("a\u{7}b\0c\u{7f}", "a\u{fffd}b\u{fffd}c\u{fffd}"),
-            ("a\r\nb\nc\rd\te", "a b c d e"),
-            ("a\u{2028}b\u{2029}c\u{85}d", "a b c d"),
-            ("a\u{202e}b\u{200b}c\u{feff}", "a\u{fffd}b\u{fffd}c\u{fffd}"),
-            ("x\u{ffff}y\u{e0041}", "x\u{fffd}y\u{fffd}"),
+            ("\u{1b}[31mred\u{1b}[0m", r"\u{1b}[31mred\u{1b}[0m"),
+            ("\u{1b}]0;title\u{7}after", r"\u{1b}]0;title\u{7}after"),
+            ("\u{1b}", r"\u{1b}"),
+            ("\u{9b}31mred", r"\u{9b}31mred"),
+            ("a\u{7}b\0c\u{7f}", r"a\u{7}b\u{0}c\u{7f}"),
+            ("a\r\nb\nc\rd\te", r"a b c\u{d}d e"),
+            ("a\u{2028}b\u{2029}c\u{85}d", r"a\u{2028}b\u{2029}c\u{85}d"),
+            ("a\u{202e}b\u{200b}c\u{feff}\u{ad}", r"a\u{202e}b\u{200b}c\u{feff}\u{ad}"),
+            ("x\u{ffff}y\u{e0041}", r"x\u{ffff}y\u{e0041}"),
             ("##[error]x", "# #[error]x"),
             ("a ##vso[task.setvariable]x", "a # #vso[task.setvariable]x"),
             ("###[x", "## #[x"),
@@ -177,28 +145,11 @@ mod tests {
     }
 
     #[test]
-    fn an_escape_sequence_cut_inside_a_wide_character_is_handled() {
-        for text in [
-            "\u{1b}(ü",
-            "\u{1b}ü",
-            "\u{1b}[ü",
-            "\u{9b}",
-            "\u{1b}",
-            "\u{1b}]ü",
-            "\u{1b}]\u{1b}",
-            "\u{9d}\u{9c}",
-        ] {
-            assert!(!line(text).chars().any(is_hidden), "{text:?}");
-        }
-    }
-
-    #[test]
     fn long_text_is_cut_with_a_note() {
         assert_eq!(short("abc", 3), "abc");
         assert_eq!(short("äbcd", 3), "äbc… (and 1 more characters)");
         assert_eq!(short(&"x".repeat(1 << 20), 1), "x… (and 1048575 more characters)");
-        assert_eq!(short(&"\u{1b}[".repeat(100), 10), "… (and 120 more characters)");
-        assert_eq!(short(&"\u{1b}[".repeat(10), 10), "");
+        assert_eq!(short(&"\u{1b}[".repeat(100), 7), r"\u{1b}[… (and 333 more characters)");
     }
 
     #[test]
@@ -213,6 +164,7 @@ mod tests {
             "::error::x",
             "echo '##[set-output name=a]b'",
             "\u{1b}[1m",
+            "section_start:1:x",
         ] {
             assert_eq!(command(text), None, "{text:?}");
         }

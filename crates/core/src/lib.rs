@@ -29,6 +29,7 @@ pub mod backend;
 pub mod clean;
 pub mod isa;
 pub mod platform;
+pub mod screen;
 pub mod secret;
 pub mod shell;
 pub mod template;

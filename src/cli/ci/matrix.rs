@@ -78,7 +78,7 @@ pub(super) fn run(arguments: &CiMatrixArguments, context: &CommandContext<'_>) -
         CiMatrixForm::Gitlab => {
             let jobs: Vec<&CiRow> = rows.include.iter().filter(|row| row.gitlab.is_some()).collect();
             check_job_count(jobs.len(), GITLAB_MAX_JOBS, "GitLab")?;
-            printer.print(&gitlab_matrix(jobs.into_iter(), ""))?;
+            printer.print_input(&gitlab_matrix(jobs.into_iter(), ""))?;
         }
     }
     Ok(Exit::Done)

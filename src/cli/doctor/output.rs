@@ -73,9 +73,12 @@ impl OutputArguments {
             })?;
         }
         let format = if self.json { DoctorFormat::Json } else { self.format };
-        context.printer.print(&render(format, document, Some(context))?)?;
+        let text = render(format, document, Some(context))?;
         if format == DoctorFormat::Github {
+            context.printer.print_annotations(&text)?;
             add_to_step_summary(document, context);
+        } else {
+            context.printer.print(&text)?;
         }
         Ok(())
     }
@@ -115,7 +118,7 @@ fn render(
                     context.printer.paint(detect::role(tone), text)
                 })
             }
-            None => doctor_text::text(document, Detail::Everything, &|_, text| text.to_owned()),
+            None => doctor_text::plain(document),
         },
         DoctorFormat::Json => {
             let text = serde_json::to_string_pretty(document).map_err(std::io::Error::other)?;

@@ -43,7 +43,7 @@ pub(super) fn run(arguments: &ToolkitEnvArguments, context: &CommandContext<'_>)
         EnvFormat::Json => context.printer.json(&report::toolkit::Env::new(&one, &settings))?,
         format => {
             let lines = env::lines(&settings, format, os, context.host.env());
-            context.printer.print(&lines.map_err(|error| failure(&error))?)?;
+            context.printer.print_input(&lines.map_err(|error| failure(&error))?)?;
         }
     }
     Ok(Exit::Done)

@@ -63,7 +63,7 @@ pub(super) fn run(arguments: &ToolkitLockArguments, context: &CommandContext<'_>
     let lock = pin::lock(kit, toolkit, release, &printed).map_err(|error| failure(&error))?;
     let text = pin::text(&lock, kit);
     if is_printed {
-        context.printer.print(&text)?;
+        context.printer.print_input(&text)?;
         return Ok(Exit::Done);
     }
     let path = lock_path(arguments, context, &lock)?;

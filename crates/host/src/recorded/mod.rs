@@ -13,6 +13,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod visible;
 pub(super) mod write;
 
 use std::collections::{BTreeMap, HashSet};

@@ -6,6 +6,7 @@ use base64::Engine as _;
 use serde::Serialize;
 
 use super::format::SCHEMA;
+use super::visible::visible;
 use super::{CommandResult, HostRecording, RecordedCommand, RecordedEntry, RecordedFile, RecordedKey};
 use crate::{Owner, Platform, ProbeAnswer, ProbeStatus, RegistryType};
 
@@ -94,7 +95,7 @@ struct WrittenRegistry<'a> {
 }
 
 impl HostRecording {
-    /// Serializes the recording in format 1.
+    /// Serializes the recording in format 1, without hidden characters and commands of CI services.
     ///
     /// # Panics
     /// Never: every recording can be represented as TOML.
@@ -112,7 +113,8 @@ impl HostRecording {
             probe: self.probes.iter().map(probe).collect(),
             registry: self.registry.iter().map(registry).collect(),
         };
-        toml::to_string_pretty(&document).expect("a recording consists of strings, numbers and tables")
+        let text = toml::to_string_pretty(&document);
+        visible(&text.expect("a recording consists of strings, numbers and tables"))
     }
 }
 
