@@ -49,6 +49,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::CompleteEnv;
+use gpubuild_detect::id;
 use gpubuild_host::{Host, HostInfo, RealHost};
 
 pub use failure::{Exit, Failure};
@@ -169,6 +170,12 @@ pub fn main() -> ExitCode {
         _ => Verbosity::Normal,
     };
     let printer = Printer::new(verbosity, arguments.color, host.env());
+    if !matches!(arguments.command, GpubuildCommand::Probe(_))
+        && let Err(failure) = check_variables(&host)
+    {
+        printer.failure(&failure);
+        return ExitCode::from(failure.exit.code());
+    }
     logging::start(&host);
     if !arguments.command.is_read_only() {
         listen_for_interrupts(&host);
@@ -203,8 +210,62 @@ fn parse() -> Result<Arguments, clap::Error> {
     Arguments::from_arg_matches(&matches)
 }
 
+/// Variables with paths that gpubuild uses, beside its own ones. Without them, it would use other folders or other tools.
+const PATH_VARIABLES: [&str; 30] = [
+    "APPDATA",
+    "CARGO_HOME",
+    "CARGO_TARGET_DIR",
+    "CC",
+    "CMAKE_PREFIX_PATH",
+    "CMAKE_TOOLCHAIN_FILE",
+    "CONDA_PREFIX",
+    "CUDACXX",
+    "CUDAHOSTCXX",
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "CXX",
+    "DOCKER_CONFIG",
+    "HIPCXX",
+    "HIP_PATH",
+    "HOME",
+    "LOCALAPPDATA",
+    "NETRC",
+    "NVCC_CCBIN",
+    "ONEAPI_ROOT",
+    "REGISTRY_AUTH_FILE",
+    "ROCM_PATH",
+    "TMPDIR",
+    "USERPROFILE",
+    "VIRTUAL_ENV",
+    "VULKAN_SDK",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR",
+];
+
+/// Refuses a variable that gpubuild uses and whose value is not UTF-8.
+fn check_variables(host: &RealHost) -> Result<(), Failure> {
+    let is_used = |name: &&String| name.starts_with("GPUBUILD_") || PATH_VARIABLES.contains(&name.as_str());
+    match host.env().not_utf8().iter().find(is_used) {
+        None => Ok(()),
+        Some(name) => {
+            Err(Failure::usage(id!("usage.variable-not-utf8"), format!("the value of {name} is not UTF-8"))
+                .hint("set it to a path in UTF-8, or unset it"))
+        }
+    }
+}
+
 /// Prints help, the version or an error in the arguments.
 fn print_usage(error: &clap::Error, host: &RealHost) -> ExitCode {
+    if error.kind() == ErrorKind::InvalidUtf8 {
+        let message = "an argument is not UTF-8";
+        let failure = Failure::usage(id!("usage.path-not-utf8"), message).hint(
+            "rename the file or folder: gpubuild writes paths into files that must be UTF-8, such as JSON and CMake scripts",
+        );
+        Printer::new(Verbosity::Normal, ColorChoice::Auto, host.env()).failure(&failure);
+        return ExitCode::from(failure.exit.code());
+    }
     match error.print().and_then(|()| io::stdout().flush()) {
         Err(cause) if !error.use_stderr() && cause.kind() != io::ErrorKind::BrokenPipe => {
             let failure = Failure::from(cause);

@@ -262,7 +262,13 @@ impl PipCall<'_> {
     }
 
     fn run(&self, command: &Command) -> Result<CommandOutput, PipInstallError> {
-        self.host.run(command).map_err(|error| match error {
+        // A signal leaves no temporary files of uv and pip, because the caller removes this folder.
+        let folder = self.scratch.join("tmp");
+        self.host.create_dir_all(&folder).map_err(|error| write_error(&folder, &error))?;
+        let command = ["TMPDIR", "TEMP", "TMP"]
+            .into_iter()
+            .fold(command.clone(), |command, name| command.env(name, folder.as_str()));
+        self.host.run(&command).map_err(|error| match error {
             RunError::Interrupted => PipInstallError::Interrupted,
             other => self.failed(PipCause::Other, other.to_string()),
         })
