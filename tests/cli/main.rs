@@ -37,6 +37,7 @@ mod resolve_python;
 mod running;
 mod secrets;
 mod setup;
+mod signals;
 mod storing;
 mod support;
 mod together;
