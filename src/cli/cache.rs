@@ -5,11 +5,12 @@ use gpubuild_exec::exec::{BuildBinary, BuildJob, InstalledTools, folder, reuse};
 use gpubuild_exec::python::Network;
 use gpubuild_exec::store::maintain::{self, StoreLimits};
 use gpubuild_exec::store::settings::{self, SettingsError, Store};
-use gpubuild_plan::project::{self, Project};
+use gpubuild_plan::project::Project;
 use gpubuild_release::layers;
 
 use super::machine::{self, HostArguments};
 use super::plan::{self, SelectionArguments};
+use super::project::load_project;
 use super::{CommandContext, Exit, Failure, build};
 use crate::report::cache::{CacheReport, ExplainDocument, Layers, PruneDocument};
 
@@ -103,9 +104,12 @@ fn invalid_setting(error: &SettingsError) -> Failure {
 
 /// The build store of the project in the current folder or above, else of the user.
 fn store(context: &CommandContext<'_>) -> Result<Store, Failure> {
-    let here = context.host.current_dir().ok();
-    let file = here.and_then(|here| project::find(context.host, &here).ok());
-    let project = file.and_then(|file| project::load(context.host, &file).ok());
+    let project = match load_project(context, None) {
+        Ok(project) => Some(project),
+        // Its `[cache] folder` decides what is removed.
+        Err(failure) if failure.id == "project.other-owner" => return Err(failure),
+        Err(_) => None,
+    };
     open(context, project.as_ref())?.ok_or_else(|| {
         let message = format!("the build store is disabled by `{}` or `[cache] store`", settings::VARIABLE);
         Failure::usage(id!("cache.off"), message).hint(format!("enable it with `{}=on`", settings::VARIABLE))

@@ -222,7 +222,10 @@ impl<'a> Events<'a> {
             Some(bars) => {
                 let bar = bars.bar(tree);
                 bar.set_message(clean::line(what).into_owned());
-                bar.enable_steady_tick(std::time::Duration::from_millis(120));
+                // The bar panics if it cannot create its thread.
+                if std::thread::Builder::new().spawn(|| ()).is_ok() {
+                    bar.enable_steady_tick(std::time::Duration::from_millis(120));
+                }
             }
             None => self.status(&format!("[{tree}] {what}")),
         }

@@ -1,9 +1,12 @@
 //! Failures of commands, with a stable id, a message, a hint and an exit code.
 
+use std::io::ErrorKind;
+
 use gpubuild_core::backend::edit_distance;
 use gpubuild_detect::diagnostic::{self, Diagnostic, DiagnosticId};
 use gpubuild_detect::finding::{Finding, Findings};
 use gpubuild_detect::id;
+use gpubuild_host::path::NotUtf8Path;
 use serde::Serialize;
 
 use crate::report::Schema;
@@ -183,7 +186,19 @@ pub(in crate::cli) fn similar<'a>(name: &str, known: &[&'a str]) -> Option<&'a s
 
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
-        Self::negative(id!("io.failed"), error.to_string())
+        if let Some(path) = NotUtf8Path::cause(&error) {
+            return Self::usage(id!("usage.path-not-utf8"), format!("the path {path} is not UTF-8")).hint(
+                "rename the file or folder: gpubuild writes paths into files that must be UTF-8, such as JSON and CMake scripts",
+            );
+        }
+        match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                Self::negative(id!("disk.full"), error.to_string()).hint(
+                    "free some space; if `df` shows free space, `df -i` shows whether the inodes are used up",
+                )
+            }
+            _ => Self::negative(id!("io.failed"), error.to_string()),
+        }
     }
 }
 

@@ -61,7 +61,8 @@ pub fn run(arguments: &InstallArguments, context: &CommandContext<'_>) -> Result
         return Err(Failure::usage(id!("usage.no-manifest"), "`--manifest` is missing"));
     };
     let signature = if arguments.unsigned { SignaturePolicy::Optional } else { SignaturePolicy::Required };
-    let release = arguments.release.open(manifest, signature, context)?;
+    let installation = |name: &str| folder(arguments, Some(name), context).ok();
+    let release = arguments.release.open(manifest, signature, &installation, context)?;
     let to = folder(arguments, Some(&release.manifest.name), context)?;
     check_platform(arguments, &release, context)?;
     let progress = Progress::new(context.printer);
@@ -174,7 +175,7 @@ fn folder(
 }
 
 /// The folder that contains the releases of a user; `None` if the environment does not define it.
-fn data_folder(host: &dyn HostInfo) -> Option<HostPath> {
+pub(super) fn data_folder(host: &dyn HostInfo) -> Option<HostPath> {
     let env = host.env();
     let home = |below: &str| env.get("HOME").map(|home| host.path(home).join(below));
     Some(match host.platform().os {
@@ -268,11 +269,14 @@ fn list(arguments: &InstallArguments, context: &CommandContext<'_>) -> Result<Ex
         }
         _ => vec![folder(arguments, name, context)?],
     };
-    let found = folders.into_iter().filter_map(|folder| {
-        let installed = InstalledRelease::read(host, &folder).filter(|one| one.pair.current.is_some())?;
-        Some((folder, installed))
-    });
-    show(arguments, &found.collect::<Vec<_>>(), context)?;
+    let mut found = Vec::new();
+    for folder in folders {
+        // A damaged installation is not an absent one.
+        state::newest_serial(host, &folder).map_err(|error| failure(&error))?;
+        let installed = InstalledRelease::read(host, &folder).filter(|one| one.pair.current.is_some());
+        found.extend(installed.map(|installed| (folder, installed)));
+    }
+    show(arguments, &found, context)?;
     Ok(Exit::Done)
 }
 
@@ -297,6 +301,7 @@ fn failure(error: &InstallError) -> Failure {
         InstallError::NoVariant(error) => no_variant_failure(error),
         InstallError::Source(error) => source_failure(error),
         InstallError::Foreign { .. }
+        | InstallError::Damaged(_)
         | InstallError::Link { .. }
         | InstallError::OtherName { .. }
         | InstallError::NotInstalled(_) => Failure::of(error, Exit::Usage),

@@ -42,6 +42,7 @@ pub mod test;
 mod timings;
 pub mod toolkit;
 mod values;
+mod variables;
 pub mod venv;
 
 use std::process::ExitCode;
@@ -49,6 +50,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::CompleteEnv;
+use gpubuild_detect::id;
 use gpubuild_host::{Host, HostInfo, RealHost};
 
 pub use failure::{Exit, Failure};
@@ -170,6 +172,12 @@ pub fn main() -> ExitCode {
         _ => Verbosity::Normal,
     };
     let printer = Printer::new(verbosity, arguments.color, host.env());
+    if !matches!(arguments.command, GpubuildCommand::Probe(_))
+        && let Err(failure) = variables::check(&host)
+    {
+        printer.failure(&failure);
+        return ExitCode::from(failure.exit.code());
+    }
     logging::start(&host);
     if !arguments.command.is_read_only() {
         listen_for_interrupts(&host);
@@ -207,6 +215,14 @@ fn parse() -> Result<Arguments, clap::Error> {
 /// Prints help, the version or an error in the arguments.
 fn print_usage(error: &clap::Error, host: &RealHost) -> ExitCode {
     let printer = Printer::new(Verbosity::Normal, ColorChoice::Auto, host.env());
+    if error.kind() == ErrorKind::InvalidUtf8 {
+        let message = "an argument is not UTF-8";
+        let failure = Failure::usage(id!("usage.path-not-utf8"), message).hint(
+            "rename the file or folder: gpubuild writes paths into files that must be UTF-8, such as JSON and CMake scripts",
+        );
+        printer.failure(&failure);
+        return ExitCode::from(failure.exit.code());
+    }
     match printer.usage(error) {
         Err(cause) => {
             let failure = Failure::from(cause);

@@ -2,9 +2,10 @@
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::id;
-use gpubuild_host::HostInfo;
+use gpubuild_host::{HostInfo, ReadFiles};
 use gpubuild_plan::plan::request::{self, BackendRequest};
 use gpubuild_plan::project::{self, Project, ProjectError};
+use gpubuild_release::user::{self, Settings, UserFileError};
 
 use super::{CommandContext, Exit, Failure};
 
@@ -15,8 +16,22 @@ pub fn load_project(context: &CommandContext<'_>, folder: Option<&str>) -> Resul
         None => context.host.current_dir()?,
     };
     let to_failure = |error: ProjectError| Failure::of(&error, Exit::Usage);
-    let file = project::find(context.host, &start).map_err(to_failure)?;
+    let settings = user_settings(context.host)?;
+    let file = project::find(context.host, &start, &settings.safe_directories).map_err(to_failure)?;
     project::load(context.host, &file).map_err(to_failure)
+}
+
+/// The user's settings: config.toml in the user's configuration folder.
+pub fn user_settings(host: &dyn ReadFiles) -> Result<Settings, Failure> {
+    let user = user::read(host).map_err(|error| invalid_settings(&error))?;
+    Ok(user.settings)
+}
+
+/// The failure for settings that cannot be read.
+pub fn invalid_settings(error: &UserFileError) -> Failure {
+    Failure::usage(UserFileError::ID, error.to_string()).hint(
+        "allowed keys are `variant`, `backend`, `safe_directories`, and `[releases.NAME]` with `variant`, `backend` and `key`",
+    )
 }
 
 /// The requested backends: from the flag, else the environment of the examined machine, else the project.

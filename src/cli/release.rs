@@ -1,18 +1,22 @@
 //! Reads and verifies a release, and combines it with the machine and the requested variant. Shared by `resolve` and `install`.
 
 use gpubuild_core::backend::Backend;
+use gpubuild_detect::diagnostic::Diagnostic as _;
 use gpubuild_detect::id;
 use gpubuild_exec::python::Network;
-use gpubuild_host::{Host, HostInfo, InspectHost, RecordedHost};
+use gpubuild_host::{Host, HostInfo, HostPath, InspectHost, ReadFiles, RecordedHost};
 use gpubuild_release::fetch::{self, Client, PlainHttp};
+use gpubuild_release::history::{self, ReleaseHistory};
+use gpubuild_release::install::state;
 use gpubuild_release::manifest::{self, ManifestProblem};
 use gpubuild_release::resolve::NoVariant;
 use gpubuild_release::source::{Fetched, ReleaseSource, SourceError};
-use gpubuild_release::trust::{self, TrustError, TrustKey};
-use gpubuild_release::user::{self, User, UserFileError};
+use gpubuild_release::trust::{self, InstallationError, OlderPolicy, TrustError, TrustKey, TrustedManifest};
+use gpubuild_release::user::{self, User};
 use gpubuild_release::{Devices, ReleaseMachine, ReleaseManifest, ResolveRequest};
 
 use super::machine::{self, HostArguments, MachineState};
+use super::project::invalid_settings;
 use super::{CommandContext, Exit, Failure, absolute};
 
 /// The variable that names a variant.
@@ -48,6 +52,9 @@ pub struct ReleaseArguments {
     /// Name that the manifest must have
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
+    /// Accept a release that is older than one that was trusted or installed before
+    #[arg(long)]
+    pub allow_older: bool,
     /// Open no connection; use only what was downloaded before [default: GPUBUILD_OFFLINE, CARGO_NET_OFFLINE]
     #[arg(long)]
     pub offline: bool,
@@ -73,6 +80,9 @@ pub enum DevicesArgument {
 type RequestedVariant = Option<(String, String)>;
 /// A requested backend and the origin of the request.
 type RequestedBackend = Option<(Backend, String)>;
+
+/// Returns the folder in which a release is installed or will be; `None` if it is unknown.
+pub type InstallationFolder<'a> = &'a dyn Fn(&str) -> Option<HostPath>;
 
 /// Whether a release from the network must be signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,17 +124,15 @@ impl ReleaseInputs<'_> {
 }
 
 impl ReleaseArguments {
-    /// Reads and verifies the release, and inspects the machine.
+    /// Reads and verifies the release, and inspects the machine. `folder` returns the folder of an installation of the release.
     pub fn open<'a>(
         &self,
         manifest: &str,
         signature: SignaturePolicy,
+        folder: InstallationFolder<'_>,
         context: &CommandContext<'a>,
     ) -> Result<ReleaseInputs<'a>, Failure> {
-        let user = user::read(context.host).map_err(|error| {
-            Failure::usage(UserFileError::ID, error.to_string())
-                .hint("allowed keys are `variant`, `backend` and `[releases.NAME]` with `variant`, `backend` and `key`")
-        })?;
+        let user = user::read(context.host).map_err(|error| invalid_settings(&error))?;
         if let Some((name, expected)) = fetch::bad_setting(context.host) {
             return Err(Failure::usage(id!("net.setting-invalid"), format!("{name} must be {expected}")));
         }
@@ -140,7 +148,7 @@ impl ReleaseArguments {
             return Err(Failure::usage(id!("manifest.no-key"), message)
                 .hint("specify the publisher's key with `--key`, or trust the server with `--unsigned`"));
         }
-        let manifest = self.read(&source, &keys, &client)?;
+        let manifest = self.read(&source, &keys, (folder, context), &client)?;
         let recorded = self.host.recorded(context)?;
         let host = examined_host(recorded.as_ref(), context);
         let state = self.inspect(context, host)?;
@@ -171,17 +179,28 @@ impl ReleaseArguments {
         &self,
         source: &ReleaseSource,
         keys: &[TrustKey],
+        (folder, context): (InstallationFolder<'_>, &CommandContext<'_>),
         client: &Client<'_>,
     ) -> Result<ReleaseManifest, Failure> {
         let host = client.host;
+        let history = |release: &str| history(host, folder(release).as_ref(), release);
         let fetched = source.manifest(client).map_err(|error| source_failure(&error))?;
         let name = source.name();
-        let manifest = if keys.is_empty() {
-            self.read_unsigned(&name, &fetched)?
+        let trusted = if keys.is_empty() {
+            let manifest = self.read_unsigned(&name, &fetched)?;
+            let known = history(&manifest.name);
+            trust::check_age(manifest, known, self.older()).map_err(|error| untrusted(&name, &error))?
         } else {
-            self.verify(&name, keys, &fetched, host)?
+            self.verify(&name, keys, &fetched, (host, &history))?
         };
-        let recorded = if keys.is_empty() { Ok(()) } else { trust::record(host, &fetched.bytes, &manifest) };
+        if let Some(error) = &trusted.allowed {
+            context
+                .printer
+                .warning(&format!("`{name}`: {error} [{}]; accepted because of --allow-older", error.id()));
+        }
+        let manifest = trusted.manifest;
+        let recorded =
+            if keys.is_empty() { Ok(()) } else { history::record(host, &fetched.bytes, &manifest) };
         recorded.and_then(|()| source.keep(host, &fetched)).map_err(|error| {
             Failure::negative(id!("cache.unwritable"), format!("failed to store the manifest: {error}"))
                 .hint("set GPUBUILD_CACHE to a writable folder")
@@ -209,17 +228,21 @@ impl ReleaseArguments {
         source: &str,
         keys: &[TrustKey],
         fetched: &Fetched,
-        host: &dyn InspectHost,
-    ) -> Result<ReleaseManifest, Failure> {
+        (host, history): (&dyn InspectHost, &dyn Fn(&str) -> Result<ReleaseHistory, TrustError>),
+    ) -> Result<TrustedManifest, Failure> {
         let request = trust::TrustRequest {
             bytes: &fetched.bytes,
             signature: fetched.signature.as_deref(),
             keys,
             name: self.name.as_deref(),
             now: host.now(),
+            older: self.older(),
         };
-        trust::verify(&request, |name| trust::last_trusted(host, name))
-            .map_err(|error| untrusted(source, &error))
+        trust::verify(&request, history).map_err(|error| untrusted(source, &error))
+    }
+
+    fn older(&self) -> OlderPolicy {
+        if self.allow_older { OlderPolicy::Allow } else { OlderPolicy::Deny }
     }
 
     /// The trusted keys: of `--key`, else of `GPUBUILD_KEY`, else of the user's configuration. Each is a key or a file with one.
@@ -274,6 +297,21 @@ impl ReleaseArguments {
     }
 }
 
+/// What is known of earlier manifests of a release, from gpubuild's cache and the folder of the installation.
+fn history(
+    host: &dyn ReadFiles,
+    folder: Option<&HostPath>,
+    release: &str,
+) -> Result<ReleaseHistory, TrustError> {
+    let newest = |folder: &HostPath| state::newest_serial(host, folder);
+    let installed = folder.map(newest).transpose().map_err(|error| InstallationError {
+        id: error.id(),
+        message: error.to_string(),
+        hint: error.hint(),
+    })?;
+    Ok(ReleaseHistory { recorded: history::last_trusted(host, release)?, installed: installed.flatten() })
+}
+
 /// The recorded host if there is one, else the real host.
 #[must_use]
 pub fn examined_host<'a>(recorded: Option<&'a RecordedHost>, context: &CommandContext<'a>) -> &'a dyn Host {
@@ -284,6 +322,10 @@ pub fn examined_host<'a>(recorded: Option<&'a RecordedHost>, context: &CommandCo
 }
 
 fn untrusted(source: &str, error: &TrustError) -> Failure {
+    // A damaged record or installation is not a property of the manifest.
+    if matches!(error, TrustError::Record(_) | TrustError::Installed(_)) {
+        return Failure::of(error, Exit::Usage);
+    }
     let message = format!("`{source}` is not trusted: {error}");
     Failure { message, ..Failure::of(error, Exit::Negative) }
 }

@@ -8,6 +8,7 @@ use gpubuild_release::properties::properties;
 use gpubuild_release::{ReleaseMachine, resolve};
 
 use super::detect::role;
+use super::install::data_folder;
 use super::release::{ReleaseArguments, SignaturePolicy, examined_host, no_variant_failure};
 use super::{CommandContext, Exit, Failure};
 use crate::report::{self, packages};
@@ -42,7 +43,8 @@ pub struct ResolveArguments {
 /// Selects a variant, or with `--python` the Python packages.
 pub fn run(arguments: &ResolveArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let Some(manifest) = &arguments.manifest else { return python(arguments, context) };
-    let release = arguments.release.open(manifest, SignaturePolicy::Optional, context)?;
+    let installation = |name: &str| Some(data_folder(context.host)?.join(name));
+    let release = arguments.release.open(manifest, SignaturePolicy::Optional, &installation, context)?;
     let choice = resolve(&release.request()).map_err(|error| no_variant_failure(&error))?;
     if arguments.json {
         let document = report::resolve::ResolveReport::new(&release.manifest, &release.machine, &choice);

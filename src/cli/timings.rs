@@ -25,7 +25,9 @@ pub(super) fn recorded(
     };
     let recorder = TimingRecorder::new(context.host);
     let outcome = std::thread::scope(|scope| {
-        scope.spawn(|| recorder.watch());
+        if let Err(error) = std::thread::Builder::new().spawn_scoped(scope, || recorder.watch()) {
+            log::debug!("the timings have no processors and memory: {error}");
+        }
         let _guard = RecordingGuard(&recorder);
         build(&BuildWork { timings: Some(&recorder), ..work })
     });

@@ -12,6 +12,7 @@ fn with_program() -> Option<Sandbox> {
         "app/src/main.rs",
         "fn main() {\n    let words: Vec<String> = std::env::args().skip(1).collect();\n    \
          println!(\"{}\", words.join(\"|\"));\n    \
+         if words.first().is_some_and(|word| word == \"abort\") { std::process::abort(); }\n    \
          std::process::exit(words.first().and_then(|word| word.parse().ok()).unwrap_or(0));\n}\n",
     );
     Some(project)
@@ -29,6 +30,9 @@ fn arguments_and_exit_code_are_forwarded() {
     assert_eq!(project.run(&["run"]).succeeds().stdout, "\n");
     let ran = project.run(&["build", "--offline", "--run", "--", "3", "x"]);
     assert_eq!((ran.exit, ran.stdout.as_str()), (Some(3), "3|x\n"), "{ran:#?}");
+    // As in shells, 128 + the number of the signal that ended the program.
+    #[cfg(unix)]
+    assert_eq!(project.run(&["run", "--", "abort"]).exit, Some(134));
     project.run(&["clean"]).succeeds();
     project.run(&["run"]).fails(2, "run.nothing-built");
 }

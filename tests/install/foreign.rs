@@ -267,9 +267,6 @@ fn folder_with_invalid_state_or_marker_is_rejected() {
 #[test]
 fn marked_folder_with_conflicting_user_file_is_rejected() {
     let cases: &[Case] = &[
-        ("a broken state", |folder| {
-            folder.marker().file("to/state.json", "{").file(&format!("to/versions/{VERSION}/bin/tool"), "1");
-        }),
         ("the state as a folder", |folder| {
             folder.marker().folder("to/state.json");
         }),

@@ -10,6 +10,7 @@ mod foreign;
 mod hostile;
 mod kills;
 mod net;
+mod older;
 mod packing;
 mod registry;
 mod release;

@@ -270,7 +270,9 @@ impl Build {
         let own = (krate.name.as_str(), Path::new(path.as_str()));
         let (watched, same) = internal::same_symbols(variables(host), own);
         for path in &watched {
-            script.watch(&path.to_string_lossy());
+            if let Some(path) = path.to_str() {
+                script.watch(path);
+            }
         }
         if let Some(message) = same {
             return Err(ScriptError::Same { message });

@@ -119,7 +119,7 @@ impl Task {
                 .map_err(|error| ScriptError::Io { path: self.folder.clone(), message: error.to_string() })?;
             start = here.join(&self.folder).normalized();
         }
-        let file = project::find(host, &start)?;
+        let file = project::find(host, &start, &[])?;
         Ok(project::load(host, &file)?)
     }
 

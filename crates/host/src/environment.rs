@@ -10,6 +10,8 @@ use super::Os;
 pub struct Environment {
     fold_case: bool,
     values: BTreeMap<String, (String, String)>,
+    /// The names of variables whose values are not UTF-8, sorted. They have no value here.
+    not_utf8: Vec<String>,
     /// The names queried since [`Self::record_queries`], shared with clones; `None` before that call.
     queried: Arc<Mutex<Option<BTreeSet<String>>>>,
 }
@@ -35,6 +37,20 @@ impl Environment {
             environment.values.insert(environment.key(&name), (name, value.into()));
         }
         environment
+    }
+
+    /// Adds the names of variables whose values are not UTF-8.
+    #[must_use]
+    pub(crate) fn with_not_utf8(mut self, mut names: Vec<String>) -> Self {
+        names.sort_unstable();
+        self.not_utf8 = names;
+        self
+    }
+
+    /// The names of variables that are set, but omitted here because their values are not UTF-8; sorted.
+    #[must_use]
+    pub fn not_utf8(&self) -> &[String] {
+        &self.not_utf8
     }
 
     /// The value of a variable that is set and not empty.

@@ -312,6 +312,10 @@ pub trait WriteFiles: ReadFiles {
     }
     /// Free disk space in bytes at `path`, or at its nearest existing parent; `None` if unknown.
     fn free_space(&self, path: &HostPath) -> Option<u64>;
+    /// Number of files that can still be created at `path`, or at its nearest existing parent; `None` if unknown or not limited.
+    fn free_files(&self, _path: &HostPath) -> Option<u64> {
+        None
+    }
 }
 
 /// Sends requests to servers.

@@ -1,6 +1,6 @@
 //! Paths of the examined host, whose platform can differ from the machine that gpubuild runs on.
 
-use std::fmt;
+use std::{fmt, io};
 
 use serde::{Serialize, Serializer};
 use typed_path::{Utf8TypedPath, Utf8UnixPath, Utf8WindowsPath};
@@ -16,11 +16,29 @@ pub enum PathRules {
 
 /// A path on a host: text that follows the rules of the host's platform.
 ///
-/// Text that is not UTF-8 is out of scope (docs/guide/first-steps.md).
+/// A path of the real host that is not UTF-8 is refused with [`NotUtf8Path`] (docs/guide/first-steps.md).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HostPath {
     text: String,
     rules: PathRules,
+}
+
+/// A path that is not UTF-8. It has no [`HostPath`], because its text with replaced characters would name another file.
+#[derive(Debug, thiserror::Error)]
+#[error("the path {0} is not UTF-8")]
+pub struct NotUtf8Path(String);
+
+impl NotUtf8Path {
+    /// Refuses a path. The message shows it with escaped bytes.
+    pub(crate) fn of(path: &std::path::Path) -> io::Error {
+        io::Error::new(io::ErrorKind::InvalidData, Self(format!("{path:?}")))
+    }
+
+    /// The path that caused an error, quoted and with escaped bytes.
+    #[must_use]
+    pub fn cause(error: &io::Error) -> Option<&str> {
+        error.get_ref()?.downcast_ref::<Self>().map(|path| path.0.as_str())
+    }
 }
 
 impl HostPath {

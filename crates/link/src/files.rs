@@ -13,8 +13,11 @@ pub(crate) struct Variables(BTreeMap<String, String>);
 
 impl Variables {
     pub(crate) fn read() -> Self {
-        let text = |value: std::ffi::OsString| value.to_string_lossy().into_owned();
-        Self::new(std::env::vars_os().map(|(name, value)| (text(name), text(value))))
+        // A value that is not UTF-8 with replaced characters would be the path of another file.
+        Self::new(
+            std::env::vars_os()
+                .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))),
+        )
     }
 
     pub(crate) fn new(variables: impl IntoIterator<Item = (String, String)>) -> Self {

@@ -145,8 +145,8 @@ impl LinkManifest {
         let stamps: Vec<Value> = self.builds.iter().filter_map(|build| stamps(build)).collect();
         let is_intact = |file: &ManifestFile| {
             let Some(now) = files::stamp(&file.path) else { return false };
-            let name = file.path.to_string_lossy();
-            let left = stamps.iter().find_map(|stamps| stamp(&stamps["outputs"][name.as_ref()]));
+            let name = file.path.to_str().unwrap_or_default();
+            let left = stamps.iter().find_map(|stamps| stamp(&stamps["outputs"][name]));
             left == Some(now) || (now.size == file.bytes && files::has_hash(&file.path, &file.sha256))
         };
         self.files.iter().find(|file| !is_intact(file)).map(|file| file.path.as_path())

@@ -6,6 +6,7 @@
 //! pack             a build -> layers, entries and the manifest of a release
 //! resolve          (pure) -> the variant for a machine, and why the others were rejected
 //! auth             credentials from other tools
+//! history          serials of releases that were trusted before
 //! source, trust    -> a trusted manifest and verified layers
 //! unpack, install  -> a folder with a version that has passed its smoke test
 //! ```
@@ -15,6 +16,7 @@ pub mod ci;
 pub mod cover;
 mod download;
 pub mod fetch;
+pub mod history;
 pub mod install;
 pub mod layers;
 pub mod machine;

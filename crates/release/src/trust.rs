@@ -1,24 +1,20 @@
 //! Decides whether a manifest is trusted: by its signature, its expiry date, and the serials that were trusted before.
 //!
 //! Signatures are made by minisign: `manifest.json.minisig` beside `manifest.json`. A manifest is parsed only after its signature was
-//! verified. The last trusted serial of each release is recorded, so that an older manifest is rejected later.
+//! verified. An older manifest than one that was trusted before ([`ReleaseHistory`]) is rejected.
 
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::id;
 use gpubuild_exec::store::sha256;
-use gpubuild_host::folders::cache_folder;
-use gpubuild_host::{HostInfo, HostPath, ReadFiles, WriteFiles};
 use minisign_verify::{Error, PublicKey, Signature};
-use serde::{Deserialize, Serialize};
 
+use super::history::{RecordError, ReleaseHistory};
 use super::manifest::{self, ManifestProblem, ReleaseManifest};
 
 /// The extension of a signature file.
 pub const SUFFIX: &str = ".minisig";
 /// The largest signature that is read, in bytes.
 pub const MAX_BYTES: usize = 4 << 10;
-/// The folder in gpubuild's cache with the last trusted serials.
-const FOLDER: &str = "releases";
 
 /// A public key that is trusted to sign manifests.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,14 +29,22 @@ impl TrustKey {
     }
 }
 
-/// The last trusted manifest of a release.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TrustedSerial {
-    /// The serial of the manifest.
-    pub serial: u64,
-    /// The sha256 of the manifest.
-    pub sha256: String,
+/// Whether a manifest may be older than one that was trusted before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OlderPolicy {
+    /// It is an error.
+    Deny,
+    /// It is accepted, and so is a damaged record of the last trusted serial.
+    Allow,
+}
+
+/// A trusted manifest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrustedManifest {
+    /// The manifest.
+    pub manifest: ReleaseManifest,
+    /// The error that [`OlderPolicy::Allow`] has turned into a warning.
+    pub allowed: Option<TrustError>,
 }
 
 /// The inputs of a trust decision.
@@ -56,6 +60,20 @@ pub struct TrustRequest<'a> {
     pub name: Option<&'a str>,
     /// The current time in seconds since 1970.
     pub now: u64,
+    /// Whether the manifest may be older than one that was trusted before.
+    pub older: OlderPolicy,
+}
+
+/// The id, message and hint of an installation whose newest serial is unknown.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct InstallationError {
+    /// The id of the error.
+    pub id: DiagnosticId,
+    /// The message.
+    pub message: String,
+    /// How to fix it.
+    pub hint: Option<String>,
 }
 
 /// Why a manifest is not trusted.
@@ -90,14 +108,20 @@ pub enum TrustError {
         /// Full days since then.
         days: u64,
     },
-    /// A newer manifest was trusted before.
+    /// A newer manifest was trusted or installed before.
     #[error("its serial is {found}, which is older than the serial {known} that was trusted before")]
     Older {
         /// The serial of the manifest.
         found: u64,
-        /// The last trusted serial.
+        /// The newest serial that was trusted or installed.
         known: u64,
     },
+    /// The record of the last trusted serial is damaged.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// The state of the installation is damaged.
+    #[error(transparent)]
+    Installed(#[from] InstallationError),
     /// A different manifest with the same serial was trusted before.
     #[error("a different manifest with the same serial {serial} was trusted before")]
     Replaced {
@@ -117,6 +141,8 @@ impl Diagnostic for TrustError {
             Self::OtherName { .. } => id!("manifest.other-name"),
             Self::Expired { .. } => id!("manifest.expired"),
             Self::Older { .. } => id!("manifest.older"),
+            Self::Record(error) => error.id(),
+            Self::Installed(error) => error.id,
             Self::Replaced { .. } => id!("manifest.replaced"),
         }
     }
@@ -134,7 +160,13 @@ impl Diagnostic for TrustError {
             Self::Expired { .. } => {
                 "download a newer one; if none is available, the server withholds it or the publisher has stopped updating it"
             }
-            Self::Older { .. } | Self::Replaced { .. } => {
+            Self::Older { .. } => {
+                "download it again; if the error remains, the server may be sending you a different manifest than others; to use an \
+                 older release on purpose, add `--allow-older`"
+            }
+            Self::Record(error) => return error.hint(),
+            Self::Installed(error) => return error.hint.clone(),
+            Self::Replaced { .. } => {
                 "download it again; if the error remains, the server may be sending you a different manifest than others"
             }
         };
@@ -142,14 +174,14 @@ impl Diagnostic for TrustError {
     }
 }
 
-/// Verifies a manifest and parses it. `last_trusted` returns the last trusted manifest of a release. Pure.
+/// Verifies a manifest and parses it. `history` returns what is known of earlier manifests of a release. Pure.
 ///
 /// # Errors
 /// The first reason not to trust the manifest. It is parsed only after its signature was verified.
 pub fn verify(
     request: &TrustRequest<'_>,
-    last_trusted: impl FnOnce(&str) -> Option<TrustedSerial>,
-) -> Result<ReleaseManifest, TrustError> {
+    history: impl FnOnce(&str) -> Result<ReleaseHistory, TrustError>,
+) -> Result<TrustedManifest, TrustError> {
     verify_signature(request)?;
     let manifest = manifest::read(request.bytes)?;
     if let Some(wanted) = request.name.filter(|wanted| *wanted != manifest.name) {
@@ -158,15 +190,35 @@ pub fn verify(
     if manifest.expires <= request.now {
         return Err(TrustError::Expired { days: (request.now - manifest.expires) / (24 * 60 * 60) });
     }
-    if let Some(known) = last_trusted(&manifest.name) {
-        if manifest.serial < known.serial {
-            return Err(TrustError::Older { found: manifest.serial, known: known.serial });
-        }
-        if manifest.serial == known.serial && sha256(request.bytes) != known.sha256 {
-            return Err(TrustError::Replaced { serial: known.serial });
-        }
+    let history = history(&manifest.name);
+    if let Ok(ReleaseHistory { recorded: Some(known), .. }) = &history
+        && manifest.serial == known.serial
+        && sha256(request.bytes) != known.sha256
+    {
+        return Err(TrustError::Replaced { serial: known.serial });
     }
-    Ok(manifest)
+    check_age(manifest, history, request.older)
+}
+
+/// Checks that a manifest is not older than one that was trusted or installed before. Pure.
+///
+/// # Errors
+/// It is older, or `history` is unknown, and `older` does not allow that.
+pub fn check_age(
+    manifest: ReleaseManifest,
+    history: Result<ReleaseHistory, TrustError>,
+    older: OlderPolicy,
+) -> Result<TrustedManifest, TrustError> {
+    let found = manifest.serial;
+    let problem = match history.map(|history| history.newest()) {
+        Ok(Some(known)) if found < known => TrustError::Older { found, known },
+        Ok(_) => return Ok(TrustedManifest { manifest, allowed: None }),
+        Err(problem) => problem,
+    };
+    match older {
+        OlderPolicy::Deny => Err(problem),
+        OlderPolicy::Allow => Ok(TrustedManifest { manifest, allowed: Some(problem) }),
+    }
 }
 
 fn verify_signature(request: &TrustRequest<'_>) -> Result<(), TrustError> {
@@ -190,28 +242,6 @@ fn verify_signature(request: &TrustRequest<'_>) -> Result<(), TrustError> {
         }
     }
     Err(outcome)
-}
-
-fn path(host: &dyn HostInfo, name: &str) -> Option<HostPath> {
-    Some(cache_folder(host)?.join(FOLDER).join(&format!("{name}.json")))
-}
-
-/// The last trusted manifest of a release. An unreadable record counts as missing, which only disables the check against older
-/// manifests.
-#[must_use]
-pub fn last_trusted(host: &dyn ReadFiles, name: &str) -> Option<TrustedSerial> {
-    serde_json::from_slice(&host.read(&path(host, name)?).ok()?).ok()
-}
-
-/// Records a trusted manifest atomically.
-///
-/// # Errors
-/// The record cannot be written.
-pub fn record(host: &dyn WriteFiles, bytes: &[u8], manifest: &ReleaseManifest) -> std::io::Result<()> {
-    let Some(path) = path(host, &manifest.name) else { return Ok(()) };
-    let known = TrustedSerial { serial: manifest.serial, sha256: sha256(bytes) };
-    let text = serde_json::to_vec(&known).map_err(std::io::Error::other)?;
-    host.write(&path, &text)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use minisign::{KeyPair, sign};
 
 use super::*;
+use crate::history::TrustedSerial;
 
 /// 2026-11-15.
 const NOW: u64 = 1_794_700_000;
@@ -49,12 +50,14 @@ fn outcome(
     keys: &[TrustKey],
     seen: Option<(u64, &[u8])>,
 ) -> Result<u64, &'static str> {
-    let request = TrustRequest { bytes, signature, keys, name: Some("infer"), now: NOW };
-    let last_trusted = |name: &str| {
+    let request =
+        TrustRequest { bytes, signature, keys, name: Some("infer"), now: NOW, older: OlderPolicy::Deny };
+    let history = |name: &str| {
         assert_eq!(name, "infer");
-        seen.map(|(serial, bytes)| TrustedSerial { serial, sha256: sha256(bytes) })
+        let recorded = seen.map(|(serial, bytes)| TrustedSerial { serial, sha256: sha256(bytes) });
+        Ok(ReleaseHistory { recorded, installed: None })
     };
-    verify(&request, last_trusted).map(|manifest| manifest.serial).map_err(|distrust| {
+    verify(&request, history).map(|trusted| trusted.manifest.serial).map_err(|distrust| {
         assert!(!distrust.to_string().is_empty() && distrust.hint().is_some());
         distrust.id().as_str()
     })
@@ -208,4 +211,55 @@ fn old_expired_and_foreign_manifests_are_rejected_despite_valid_signatures() {
         let found = outcome(&bytes, Some(&publisher.sign(&bytes)), &keys, Some((7, &seen)));
         assert_eq!(found, Err(id), "{text}");
     }
+}
+
+#[test]
+fn the_newest_known_serial_counts_and_an_older_manifest_must_be_allowed() {
+    let publisher = Publisher::new();
+    let (bytes, keys) = (good(), [publisher.key()]);
+    let signature = publisher.sign(&bytes);
+    let outcome = |history: Result<(Option<u64>, Option<u64>), TrustError>, older: OlderPolicy| {
+        let request = TrustRequest {
+            bytes: &bytes,
+            signature: Some(&signature),
+            keys: &keys,
+            name: None,
+            now: NOW,
+            older,
+        };
+        let history = history.map(|(recorded, installed)| ReleaseHistory {
+            recorded: recorded.map(|serial| TrustedSerial { serial, sha256: sha256(&bytes) }),
+            installed,
+        });
+        match verify(&request, |_| history) {
+            Ok(TrustedManifest { allowed, .. }) => Ok(allowed.map(|error| error.id().as_str())),
+            Err(error) => Err(error.id().as_str()),
+        }
+    };
+    let damaged = || {
+        let path = gpubuild_host::HostPath::new(gpubuild_host::PathRules::Unix, "/infer.json");
+        TrustError::from(RecordError { path, problem: "is damaged".to_owned() })
+    };
+    for (history, denied) in [
+        (Ok((None, None)), None),
+        (Ok((Some(7), Some(6))), None),
+        (Ok((None, Some(7))), None),
+        (Ok((Some(8), None)), Some("manifest.older")),
+        // The record was lost, or is older than the installation.
+        (Ok((None, Some(8))), Some("manifest.older")),
+        (Ok((Some(7), Some(8))), Some("manifest.older")),
+        (Err(damaged()), Some("manifest.record-damaged")),
+    ] {
+        assert_eq!(outcome(history.clone(), OlderPolicy::Deny), denied.map_or(Ok(None), Err), "{history:?}");
+        assert_eq!(outcome(history.clone(), OlderPolicy::Allow), Ok(denied), "{history:?}");
+    }
+    // A different manifest with the same serial is not an older one.
+    let history = || ReleaseHistory {
+        recorded: Some(TrustedSerial { serial: 7, sha256: "0".repeat(64) }),
+        installed: None,
+    };
+    let older = OlderPolicy::Allow;
+    let request =
+        TrustRequest { bytes: &bytes, signature: Some(&signature), keys: &keys, name: None, now: NOW, older };
+    assert_eq!(verify(&request, |_| Ok(history())), Err(TrustError::Replaced { serial: 7 }));
 }

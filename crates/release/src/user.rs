@@ -1,6 +1,7 @@
-//! The user's settings for all releases or for one: `config.toml` in the user's configuration folder.
+//! The user's settings: `config.toml` in the user's configuration folder.
 //!
 //! ```toml
+//! safe_directories = ["/srv/shared/*"]   # projects of other users that are trusted
 //! backend = "vulkan"
 //! [releases.infer]
 //! variant = "cuda13"
@@ -29,6 +30,9 @@ pub struct Settings {
     /// The backend to use for every release.
     #[serde(default, deserialize_with = "backend")]
     pub backend: Option<Backend>,
+    /// Folders whose gpubuild.toml is used although it belongs to another user: paths, `DIR/*` for all folders below, or `*`.
+    #[serde(default)]
+    pub safe_directories: Vec<String>,
     /// Settings for single releases, by name. They override the general ones.
     #[serde(default)]
     pub releases: BTreeMap<String, UserRelease>,

@@ -16,7 +16,10 @@ pub fn probe_drivers(host: &dyn ProbeLibraries, backends: &[Backend]) -> BTreeMa
         let threads: Vec<_> = backends
             .iter()
             .filter(|backend| **backend != Backend::Cpu)
-            .map(|backend| (*backend, scope.spawn(|| host.probe(backend.id(), DEADLINE))))
+            .map(|backend| {
+                let probe = || host.probe(backend.id(), DEADLINE);
+                (*backend, std::thread::Builder::new().spawn_scoped(scope, probe))
+            })
             .collect();
         threads
             .into_iter()
@@ -26,7 +29,12 @@ pub fn probe_drivers(host: &dyn ProbeLibraries, backends: &[Backend]) -> BTreeMa
                     error: "the probe panicked".to_owned(),
                     answer: String::new(),
                 };
-                (backend, thread.join().unwrap_or_else(crashed))
+                // Without a thread of its own, the driver is probed after the others.
+                let answer = match thread {
+                    Ok(thread) => thread.join().unwrap_or_else(crashed),
+                    Err(_) => host.probe(backend.id(), DEADLINE),
+                };
+                (backend, answer)
             })
             .filter(|(backend, answer)| answer.error != format!("no probe of `{backend}` was recorded"))
             .collect()

@@ -137,6 +137,12 @@ pub enum BuildError {
         /// The path that was being written.
         path: String,
     },
+    /// The file system has free space, but no free inodes.
+    #[error("the file system that holds `{path}` has no free inodes, so no file can be created")]
+    NoInodes {
+        /// The path that was being written.
+        path: String,
+    },
     /// An operation on a file or folder failed.
     #[error("failed to {what} `{path}`: {message}")]
     Io {
@@ -237,7 +243,7 @@ impl Diagnostic for BuildError {
             Self::Fetch(error) => error.id(),
             Self::Offline { .. } => id!("build.offline"),
             Self::Run(_) => id!("build.program-failed"),
-            Self::DiskFull { .. } => id!("disk.full"),
+            Self::DiskFull { .. } | Self::NoInodes { .. } => id!("disk.full"),
             Self::Io { kind: std::io::ErrorKind::PermissionDenied, .. } => id!("file.denied"),
             Self::Io { kind: std::io::ErrorKind::ReadOnlyFilesystem, .. } => id!("disk.read-only"),
             Self::Io { .. } => id!("file.failed"),
@@ -296,8 +302,13 @@ impl Diagnostic for BuildError {
             Self::Offline { extra, .. } => Some(format!(
                 "build once without `--offline` to keep the download in the build folder, or remove `{extra}` from `extra`"
             )),
-            Self::DiskFull { .. } => {
-                Some("free some space and build again; finished files are kept".to_owned())
+            Self::DiskFull { .. } => Some(
+                "free some space and build again; finished files are kept; if `df` shows free space, `df -i` shows whether the inodes \
+                 are used up"
+                    .to_owned(),
+            ),
+            Self::NoInodes { path } => {
+                Some(format!("remove files that are no longer needed; `df -i {path}` shows the use"))
             }
             Self::Io { kind: std::io::ErrorKind::PermissionDenied, path, .. } => {
                 Some(format!("check its owner and mode: `ls -ld {path}`"))

@@ -354,7 +354,12 @@ fn run_all(
     std::thread::scope(|scope| {
         for worker in 1..workers {
             let work = &work;
-            scope.spawn(move || work(worker));
+            let spawned = std::thread::Builder::new().spawn_scoped(scope, move || work(worker));
+            if let Err(error) = spawned {
+                // The other workers build its trees, with its jobs.
+                ::log::debug!("failed to create a thread: {error}");
+                shares.leave();
+            }
         }
         // The current thread is a worker too, because most builds have a single tree that is often up to date.
         if workers > 0 {

@@ -323,10 +323,14 @@ impl TreeRun<'_> {
         // A leftover test file does no harm.
         let _ = self.job.host.remove(&path);
         let full = written.is_err_and(|error| error.kind() == std::io::ErrorKind::StorageFull);
-        if full || log.last().iter().any(|line| is_disk_full(line)) {
-            return Err(BuildError::DiskFull { path: self.tree.build.to_string() });
+        if !full && !log.last().iter().any(|line| is_disk_full(line)) {
+            return Ok(());
         }
-        Ok(())
+        let path = self.tree.build.to_string();
+        Err(match self.job.host.free_files(&self.tree.build) {
+            Some(0) => BuildError::NoInodes { path },
+            _ => BuildError::DiskFull { path },
+        })
     }
 
     /// Runs the build tool. If a compiler runs out of memory, tries again with fewer parallel compilers; finished objects

@@ -95,10 +95,13 @@ pub fn fetch_wanted(
     }
     let (tool, version) = (fetch.tool.clone(), fetch.version.clone());
     sink(&BuildEvent::Fetching { tool, version, into: folder.to_string() });
-    let temporary = host.temporary_dir(&cache).map_err(|error| failed(&cache, &error))?;
+    let scratch = cache.join(&format!(".{name}.tmp"));
+    // A killed process has left its files there.
+    host.remove(&scratch).map_err(|error| failed(&scratch, &error))?;
+    let temporary = host.temporary_dir(&scratch).map_err(|error| failed(&scratch, &error))?;
     let result = install_and_publish(host, fetch, wanted, tools, &temporary, &folder);
-    // A leftover temporary folder does no harm.
-    let _ = host.remove(&temporary);
+    // If this fails, the next call removes the folder.
+    let _ = host.remove(&scratch);
     result
 }
 

@@ -262,7 +262,13 @@ impl PipCall<'_> {
     }
 
     fn run(&self, command: &Command) -> Result<CommandOutput, PipInstallError> {
-        self.host.run(command).map_err(|error| match error {
+        // A signal leaves no temporary files of uv and pip, because the caller removes this folder.
+        let folder = self.scratch.join("tmp");
+        self.host.create_dir_all(&folder).map_err(|error| write_error(&folder, &error))?;
+        let command = ["TMPDIR", "TEMP", "TMP"]
+            .into_iter()
+            .fold(command.clone(), |command, name| command.env(name, folder.as_str()));
+        self.host.run(&command).map_err(|error| match error {
             RunError::Interrupted => PipInstallError::Interrupted,
             other => self.failed(PipCause::Other, other.to_string()),
         })
@@ -336,5 +342,32 @@ mod tests {
         let sizes = |into| groups(&wheels, into).iter().map(|group| group.len()).collect::<Vec<_>>();
         assert_eq!(sizes(InstallTarget::Environment { python: &python }), [2, 1, 1, 1]);
         assert_eq!(sizes(InstallTarget::Folder(&python)), [5]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn temporary_files_of_the_installer_are_removed_whatever_happens_to_it() {
+        let host = gpubuild_host::RealHost::new();
+        let folder = tempfile::tempdir().unwrap();
+        let root = host.path(folder.path().to_str().unwrap());
+        let uv = root.join("bin/uv");
+        // The three variables must name the same folder, in which the installer leaves files and a process.
+        let script = "#!/bin/sh\n[ \"$TMP\" = \"$TMPDIR\" ] && [ \"$TEMP\" = \"$TMPDIR\" ] || exit 9\n\
+                      mkdir \"$TMPDIR/pip-unpack\" && echo \"$TMPDIR\" > \"${0%/*}/seen\"\nkill -s $(cat \"${0%/*}/signal\") $$\nsleep 9\n";
+        host.write(&uv, script.as_bytes()).unwrap();
+        host.set_executable(&uv).unwrap();
+        let tools = InstalledTools { uv: Some(uv), ..InstalledTools::default() };
+        let target = root.join("target/site");
+        let options = Options { network: Network::Allowed, find_links: &[] };
+        for signal in ["TERM", "KILL"] {
+            host.write(&root.join("bin/signal"), signal.as_bytes()).unwrap();
+            let wheels = [pinned("ninja", 0)];
+            let into = InstallTarget::Folder(&target);
+            assert!(install(&host, &tools, &wheels, into, options, &|_| {}).is_err(), "{signal}");
+            let seen = host.read_text(&root.join("bin/seen")).unwrap();
+            assert!(host.path(seen.trim()).is_inside(&root.join("target")), "{seen}");
+            assert!(host.list(&root.join("target")).unwrap().is_empty(), "{signal}");
+            host.remove(&root.join("bin/seen")).unwrap();
+        }
     }
 }

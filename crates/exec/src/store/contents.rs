@@ -144,7 +144,10 @@ fn read_all(host: &dyn ReadFiles, files: &[(&String, FileStamp)]) -> Vec<Option<
     };
     std::thread::scope(|scope| {
         for _ in 1..readers.min(files.len().max(1)) {
-            scope.spawn(work);
+            if let Err(error) = std::thread::Builder::new().spawn_scoped(scope, work) {
+                log::debug!("failed to create a thread: {error}");
+                break;
+            }
         }
         work();
     });

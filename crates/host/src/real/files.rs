@@ -11,6 +11,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use super::super::interrupt::Interrupt;
 use super::reading::open_regular;
 use super::temporary::{self, Temporary};
+use crate::path::NotUtf8Path;
 use crate::{FileKind, FileLock, HostPath, NewFile, Owner, PathRules, Stat, Wait};
 
 /// Adds action and path to errors of write operations, because users see these errors unchanged.
@@ -18,15 +19,15 @@ fn with_path<'a>(action: &'a str, path: &'a HostPath) -> impl Fn(io::Error) -> i
     move |error| io::Error::new(error.kind(), format!("failed to {action} `{path}`: {error}"))
 }
 
-/// Converts a path from the standard library.
-pub(super) fn host_path(rules: PathRules, path: &Path) -> HostPath {
-    let text = path.to_string_lossy();
+/// Converts a path from the standard library. Fails if it is not UTF-8.
+pub(super) fn host_path(rules: PathRules, path: &Path) -> io::Result<HostPath> {
+    let text = path.to_str().ok_or_else(|| NotUtf8Path::of(path))?;
     // On Windows, `canonicalize` adds this prefix, which programs such as CMake do not accept.
     let text = match text.strip_prefix(r"\\?\") {
         Some(rest) if rules == PathRules::Windows && !rest.starts_with("UNC") => rest,
-        _ => &text,
+        _ => text,
     };
-    HostPath::new(rules, text)
+    Ok(HostPath::new(rules, text))
 }
 
 pub(super) fn stat(path: &HostPath, extensions: &str) -> io::Result<Stat> {
@@ -112,7 +113,7 @@ pub(super) fn list(folder: &HostPath) -> io::Result<Vec<String>> {
 }
 
 pub(super) fn canonical(path: &HostPath) -> io::Result<HostPath> {
-    fs::canonicalize(path.as_std()).map(|canonical| host_path(path.rules(), &canonical))
+    host_path(path.rules(), &fs::canonicalize(path.as_std())?)
 }
 
 pub(super) fn read_link(path: &HostPath) -> io::Result<String> {
@@ -394,7 +395,7 @@ pub(super) fn remove(path: &HostPath) -> io::Result<()> {
 pub(super) fn temporary_dir(parent: &HostPath) -> io::Result<HostPath> {
     let make = || {
         fs::create_dir_all(parent.as_std())?;
-        Ok(host_path(parent.rules(), &temporary::folder_in(parent.as_std())?))
+        host_path(parent.rules(), &temporary::folder_in(parent.as_std())?)
     };
     make().map_err(with_path("create a folder in", parent))
 }
@@ -477,11 +478,30 @@ fn is_at(_path: &HostPath, _file: &File) -> bool {
 /// Free space for this user at `path` or its nearest existing parent.
 #[cfg(unix)]
 pub(super) fn free_space(path: &HostPath) -> Option<u64> {
-    let disk = path.as_std().ancestors().find_map(|folder| {
+    let disk = disk(path)?;
+    disk.f_bavail.checked_mul(disk.f_frsize)
+}
+
+#[cfg(unix)]
+fn disk(path: &HostPath) -> Option<rustix::fs::StatVfs> {
+    path.as_std().ancestors().find_map(|folder| {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         rustix::fs::statvfs(folder).ok()
-    })?;
-    disk.f_bavail.checked_mul(disk.f_frsize)
+    })
+}
+
+/// Number of files that this user can still create at `path` or its nearest existing parent. `None` if the file system has no fixed
+/// number of inodes.
+#[cfg(unix)]
+pub(super) fn free_files(path: &HostPath) -> Option<u64> {
+    let disk = disk(path)?;
+    (disk.f_files > 0).then_some(disk.f_favail)
+}
+
+/// Windows file systems have no fixed number of files.
+#[cfg(not(unix))]
+pub(super) fn free_files(_path: &HostPath) -> Option<u64> {
+    None
 }
 
 /// Unknown: determining it needs the Windows API.

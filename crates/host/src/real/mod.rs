@@ -1,5 +1,6 @@
 //! The real host: the machine that gpubuild runs on.
 
+mod decode;
 mod files;
 mod group;
 mod kept;
@@ -57,7 +58,8 @@ impl Default for RealHost {
 }
 
 impl RealHost {
-    /// Creates a host for this machine with its current environment. Variables that are not UTF-8 are omitted.
+    /// Creates a host for this machine with its current environment. Variables that are not UTF-8 are omitted
+    /// ([`Environment::not_utf8`]), and so are such folders on PATH.
     #[must_use]
     pub fn new() -> Self {
         let platform = this_platform();
@@ -66,13 +68,12 @@ impl RealHost {
             reason = "host interface: the only place that reads the environment"
         )]
         let variables = std::env::vars_os();
-        let variables =
-            variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        let (variables, not_utf8) = decode::decode(variables);
         #[expect(clippy::disallowed_methods, reason = "host interface: `Host::elapsed` counts from here")]
         let made = Instant::now();
         Self {
             platform,
-            env: Environment::new(platform.os, variables),
+            env: Environment::new(platform.os, variables).with_not_utf8(not_utf8),
             identity: this_identity(),
             interrupt: Arc::default(),
             answers_probes: false,
@@ -216,7 +217,7 @@ impl HostInfo for RealHost {
     fn current_dir(&self) -> io::Result<HostPath> {
         #[expect(clippy::disallowed_methods, reason = "host interface")]
         let folder = std::env::current_dir()?;
-        Ok(files::host_path(self.platform.path_rules(), &folder))
+        files::host_path(self.platform.path_rules(), &folder)
     }
 
     fn counts(&self) -> HostCounts {
@@ -432,6 +433,10 @@ impl WriteFiles for RealHost {
 
     fn free_space(&self, path: &HostPath) -> Option<u64> {
         files::free_space(path)
+    }
+
+    fn free_files(&self, path: &HostPath) -> Option<u64> {
+        files::free_files(path)
     }
 }
 

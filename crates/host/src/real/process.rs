@@ -1,11 +1,12 @@
 //! Runs programs in a new process group, with a time limit, and with empty standard input unless the command has input.
 //!
-//! One thread reads each stream and one waits for the child; the caller's thread receives their messages. A descendant that
-//! keeps a pipe open after the child has ended blocks the reader thread until it ends, but does not delay the result.
+//! One thread reads each stream and one waits for the child; the caller's thread receives their messages. Descendants that are
+//! left when a child with captured output has ended are terminated after a short grace period, unless they have started a session of
+//! their own, as daemons do. A daemon that keeps a pipe open blocks the reader thread until it ends, but does not delay the result.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::process::{self, ExitStatus};
+use std::process::{self, Child, ChildStdin, ExitStatus};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,6 +25,8 @@ const MAX_OUTPUT: u64 = 64 << 20;
 const MAX_LINES: u64 = 256 << 20;
 /// How long to wait for further output after the child has ended, if a descendant keeps a pipe open.
 const DRAIN: Duration = Duration::from_millis(500);
+/// How long descendants of a child that has ended may take to end after SIGTERM.
+const LEFTOVER_GRACE: Duration = Duration::from_millis(200);
 /// Capacity of the channel, in messages.
 const CHANNEL: usize = 64;
 
@@ -69,8 +72,15 @@ pub(super) fn run(
     };
     let ending = watch.wait(command.deadline);
     match &ending {
-        ProcessEnding::Exited(_) => watch.drain(),
-        ProcessEnding::Deadline | ProcessEnding::TooMuch(_) | ProcessEnding::Interrupted => watch.end_group(),
+        ProcessEnding::Exited(_) => {
+            watch.drain();
+            if command.stdio == Stdio::Capture {
+                watch.end_leftovers();
+            }
+        }
+        ProcessEnding::Deadline | ProcessEnding::TooMuch(_) | ProcessEnding::Interrupted => {
+            watch.end_group(GRACE)
+        }
     }
     watchdog.stop();
     match ending {
@@ -145,25 +155,63 @@ fn start_once(
             None => process.env_remove(name),
         };
     }
+    // All threads are started before the child: if the system refuses one, no program has run.
+    let writer = (!command.input.is_empty() && command.stdio != Stdio::Terminal).then(writer).transpose()?;
+    let stdout = is_captured.then(|| reader(Stream::Stdout, sender.clone())).transpose()?;
+    let stderr = is_captured.then(|| reader(Stream::Stderr, sender.clone())).transpose()?;
+    let waiter = waiter(sender.clone())?;
     let mut child = process.spawn()?;
     let leader = child.id();
-    if let Some(mut pipe) = child.stdin.take() {
-        let input = command.input.clone().into_bytes();
-        // Ignore errors: the child may exit without reading all input.
-        thread::spawn(move || drop(pipe.write_all(&input)));
+    if let (Some(pipe), Some(writer)) = (child.stdin.take(), writer) {
+        let _ = writer.send((pipe, command.input.clone().into_bytes()));
     }
-    let stdout = child.stdout.take().map(|pipe| read(Stream::Stdout, pipe, sender.clone()));
-    let stderr = child.stderr.take().map(|pipe| read(Stream::Stderr, pipe, sender.clone()));
-    let pipes = u32::from(stdout.is_some()) + u32::from(stderr.is_some());
-    let sender = sender.clone();
-    thread::spawn(move || {
-        let _ = sender.send(ProcessEvent::Exited(child.wait()));
-    });
+    let mut pipes = 0;
+    if let (Some(pipe), Some(reader)) = (child.stdout.take(), stdout) {
+        pipes += u32::from(reader.send(pipe).is_ok());
+    }
+    if let (Some(pipe), Some(reader)) = (child.stderr.take(), stderr) {
+        pipes += u32::from(reader.send(pipe).is_ok());
+    }
+    let _ = waiter.send(child);
     Ok(Started { group: ProcessGroup::of(leader), pipes })
 }
 
-fn read(stream: Stream, pipe: impl Read + Send + 'static, sender: SyncSender<ProcessEvent>) {
-    thread::spawn(move || forward(stream, pipe, &sender));
+/// Starts a thread that handles one value. It ends if the sender is dropped without a value.
+fn helper<T: Send + 'static>(handle: impl FnOnce(T) + Send + 'static) -> io::Result<SyncSender<T>> {
+    /// The threads only copy bytes. A small stack leaves room under a limit of address space.
+    const STACK: usize = 256 << 10;
+    let (sender, receiver) = sync_channel(1);
+    let run = move || {
+        if let Ok(value) = receiver.recv() {
+            handle(value);
+        }
+    };
+    thread::Builder::new()
+        .stack_size(STACK)
+        .spawn(run)
+        .map_err(|error| io::Error::new(error.kind(), format!("failed to create a thread: {error}")))?;
+    Ok(sender)
+}
+
+/// Starts the thread that writes the child's input.
+fn writer() -> io::Result<SyncSender<(ChildStdin, Vec<u8>)>> {
+    // Ignore errors: the child may exit without reading all input.
+    helper(|(mut pipe, input): (ChildStdin, Vec<u8>)| drop(pipe.write_all(&input)))
+}
+
+/// Starts the thread that reads one stream of the child.
+fn reader<P: Read + Send + 'static>(
+    stream: Stream,
+    sender: SyncSender<ProcessEvent>,
+) -> io::Result<SyncSender<P>> {
+    helper(move |pipe: P| forward(stream, pipe, &sender))
+}
+
+/// Starts the thread that waits for the child.
+fn waiter(sender: SyncSender<ProcessEvent>) -> io::Result<SyncSender<Child>> {
+    helper(move |mut child: Child| {
+        let _ = sender.send(ProcessEvent::Exited(child.wait()));
+    })
 }
 
 /// Reads a stream to its end, or until the receiver is dropped.
@@ -236,7 +284,8 @@ impl Watch<'_, '_> {
     /// Receives the remaining output after the child has ended.
     fn drain(&mut self) {
         let end = now() + DRAIN;
-        while self.open_pipes > 0 {
+        // A descendant may write without end, so the time is checked after every message.
+        while self.open_pipes > 0 && now() < end {
             match self.receiver.recv_timeout(end.saturating_duration_since(now())) {
                 Ok(event) => self.handle(event),
                 Err(_) => break,
@@ -244,11 +293,20 @@ impl Watch<'_, '_> {
         }
     }
 
+    /// Terminates the descendants of a child that has ended, if there are any.
+    fn end_leftovers(&mut self) {
+        // On Windows, `taskkill` cannot find the descendants of a process that has ended.
+        if cfg!(unix) && !self.group.is_gone() {
+            log::debug!("ending the background processes that a program has left");
+            self.end_group(LEFTOVER_GRACE);
+        }
+    }
+
     /// Requests termination of the group, waits for a grace period, then kills it. A second Ctrl-C skips the grace period.
-    fn end_group(&mut self) {
+    fn end_group(&mut self, grace: Duration) {
         let requests = self.interrupt.requests();
         self.group.end(Force::Terminate);
-        let end = now() + GRACE;
+        let end = now() + grace;
         while !self.group.is_gone() && now() < end && self.interrupt.requests() == requests {
             if let Ok(event) = self.receiver.recv_timeout(Duration::from_millis(5)) {
                 self.handle(event);

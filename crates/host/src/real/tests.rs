@@ -98,13 +98,46 @@ fn a_program_that_ignores_sigterm_is_killed_at_the_deadline() {
     );
 }
 
-#[test]
-fn a_grandchild_that_keeps_the_pipe_open_does_not_delay_the_result() {
+/// Runs a script that prints the process id of a process which it leaves behind. Returns that id and the output.
+fn leave_behind(script: &str) -> (rustix::process::Pid, CommandOutput) {
     let host = RealHost::new();
     let started = host.elapsed();
-    let output = host.run(&shell("sleep 30 & echo $!", LONG)).unwrap();
+    let output = host.run(&shell(script, LONG)).unwrap();
     assert!(host.elapsed().saturating_sub(started) < Duration::from_secs(20));
-    let pid = output.stdout.trim().parse().ok().and_then(rustix::process::Pid::from_raw).unwrap();
+    assert_eq!(output.exit, Some(0));
+    let pid = output.stdout.lines().next().unwrap().trim().parse().ok();
+    (pid.and_then(rustix::process::Pid::from_raw).expect("a process id"), output)
+}
+
+/// Whether a process is running; a zombie is not.
+fn is_running(pid: rustix::process::Pid) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = status.rsplit(')').next().unwrap_or_default().trim_start();
+    rustix::process::test_kill_process(pid).is_ok() && !state.starts_with('Z')
+}
+
+#[test]
+fn background_processes_end_with_the_program_that_started_them() {
+    for script in [
+        "sleep 1000 & echo $!",
+        "sleep 1000 >/dev/null 2>&1 & echo $!",
+        "(trap '' TERM; while :; do sleep 1; done) & echo $!",
+        "(trap '' TERM; while :; do echo noise; done) & echo $!",
+    ] {
+        let (pid, _) = leave_behind(script);
+        let ended = (0..500).any(|_| {
+            thread::sleep(Duration::from_millis(10));
+            !is_running(pid)
+        });
+        assert!(ended, "{script}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_daemon_with_its_own_session_keeps_running_and_delays_nothing() {
+    let (pid, _) = leave_behind("setsid sh -c 'echo $$; exec sleep 1000' & sleep 0.3");
+    assert!(is_running(pid));
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }
 
@@ -269,6 +302,29 @@ fn probes_fail_unless_the_program_supports_them() {
     let host = RealHost::new();
     assert_eq!(host.probe("cuda", LONG).status, ProbeStatus::Failed);
     assert_eq!(host.counts().processes, 0);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn paths_that_are_not_utf8_are_refused_instead_of_replaced() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let host = RealHost::new();
+    let folder = folder(&host);
+    let named = folder.path.as_std().join(std::ffi::OsStr::from_bytes(b"caf\xe9"));
+    std::fs::create_dir(&named).unwrap();
+    let link = folder.path.join("link");
+    std::os::unix::fs::symlink(&named, link.as_std()).unwrap();
+    assert!(host.is_dir(&link));
+    let error = host.canonical(&link).unwrap_err();
+    let cause = crate::path::NotUtf8Path::cause(&error).unwrap();
+    assert!(cause.ends_with("caf\\xE9\""), "{cause}");
+}
+
+#[test]
+fn the_number_of_free_files_is_known_or_not_limited() {
+    let host = RealHost::new();
+    let folder = folder(&host);
+    assert!(host.free_files(&folder.path.join("not/there/yet")).is_none_or(|count| count > 0));
 }
 
 #[test]

@@ -14,6 +14,22 @@ pub enum ProjectError {
         /// The folder where the search started.
         start: String,
     },
+    /// The file or its folder belongs to another user.
+    #[error("`{file}` is not used: `{path}` belongs to user {owner}, and gpubuild runs as user {user}")]
+    OtherOwner {
+        /// The project file.
+        file: String,
+        /// The file or folder of the other user.
+        path: String,
+        /// The id and name of its owner.
+        owner: String,
+        /// The id and name of the user who runs gpubuild.
+        user: String,
+        /// The folder of the project file.
+        folder: String,
+        /// The command that allows the folder; `None` if its name must not be part of a command.
+        allow: Option<String>,
+    },
     /// The file cannot be read.
     #[error("failed to read `{path}`: {message}")]
     Unreadable {
@@ -62,6 +78,7 @@ impl Diagnostic for ProjectError {
     fn id(&self) -> DiagnosticId {
         match self {
             Self::NotFound { .. } => id!("project.not-found"),
+            Self::OtherOwner { .. } => id!("project.other-owner"),
             Self::Unreadable { .. } => id!("project.unreadable"),
             Self::Invalid { .. } => id!("project.invalid"),
             Self::Newer { .. } => id!("project.newer-schema"),
@@ -77,6 +94,11 @@ impl Diagnostic for ProjectError {
                     "run the command in a project, or select one with `--project DIR` (contains {FILE_NAME})"
                 )
             }
+            Self::OtherOwner { folder, allow, .. } => format!(
+                "a project file can run programs; if you trust this one, {}add `{folder}` to `safe_directories` in gpubuild's \
+                 config.toml",
+                allow.as_ref().map(|command| format!("run `{command}`, or ")).unwrap_or_default()
+            ),
             Self::Unreadable { .. } => "check that the file exists and is readable".to_owned(),
             Self::Invalid { .. } => {
                 "correct the marked line; docs/reference/project-file.md lists all keys".to_owned()

@@ -6,6 +6,7 @@ mod error;
 pub mod features;
 mod file;
 mod linkage;
+mod owner;
 mod pack;
 pub mod profile;
 mod sources;
@@ -28,6 +29,7 @@ pub use file::{
     ProjectFile, ProjectTable, PythonTable, ToolkitsTable, WithTable,
 };
 pub use linkage::Linkage;
+pub use owner::SAFE_FOLDERS;
 pub use pack::{PackTable, check_preference};
 pub use sources::{PlannedPatch, SourceCopy};
 
@@ -89,13 +91,15 @@ fn remote_problem(remote: &str) -> Option<&'static str> {
     )
 }
 
-/// Finds `gpubuild.toml` in `start` or the nearest folder above it.
-pub fn find(host: &dyn ReadFiles, start: &HostPath) -> Result<HostPath, ProjectError> {
+/// Finds `gpubuild.toml` in `start` or the nearest folder above it. A file of another user is refused, unless its folder is among
+/// `safe` (paths, `DIR/*` or `*`) or allowed by the environment.
+pub fn find(host: &dyn ReadFiles, start: &HostPath, safe: &[String]) -> Result<HostPath, ProjectError> {
     let mut folder = Some(start.clone());
     while let Some(here) = folder {
         let file = here.join(FILE_NAME);
         // Whatever has this name: reading it reports what it is, if it is not a file.
         if host.exists(&file) {
+            owner::check(host, &file, safe)?;
             return Ok(file);
         }
         folder = here.parent();

@@ -28,6 +28,9 @@ pub enum InstallError {
         /// Why it is not an installation.
         found: String,
     },
+    /// The state of an installation is damaged, so the installed versions are unknown. Nothing was changed.
+    #[error("`{0}`, the state of the installation, is damaged or was written by a newer gpubuild")]
+    Damaged(HostPath),
     /// A symbolic link has the path of a file or folder that gpubuild creates. Neither the link nor its target was changed.
     #[error("`{path}` is a symbolic link to `{target}`, and gpubuild does not install through links")]
     Link {
@@ -56,6 +59,9 @@ pub enum InstallError {
         /// Free space in bytes.
         free: u64,
     },
+    /// The file system has no free inodes.
+    #[error("the file system of `{0}` has no free inodes, so no file can be created")]
+    NoFiles(HostPath),
     /// The manifest or a layer cannot be read or downloaded.
     #[error(transparent)]
     Source(#[from] SourceError),
@@ -117,9 +123,11 @@ impl Diagnostic for InstallError {
             Self::NoVariant(nothing) => nothing.id,
             Self::Fallback(_) => id!("install.fallback"),
             Self::Foreign { .. } => id!("install.not-ours"),
+            Self::Damaged(_) => id!("install.state-damaged"),
             Self::Link { .. } => id!("install.link"),
             Self::OtherName { .. } => id!("install.other-name"),
             Self::NoSpace { .. } => id!("install.no-space"),
+            Self::NoFiles(_) => id!("disk.full"),
             Self::Source(error) => error.id(),
             Self::Rejected { rejected, .. } => rejected.id(),
             Self::NoProgram { .. } => id!("install.no-program"),
@@ -139,11 +147,21 @@ impl Diagnostic for InstallError {
             Self::Foreign { .. } => {
                 "with `--to`, specify a folder that is empty, does not exist, or was created by `gpubuild install`"
             }
+            Self::Damaged(path) => {
+                return Some(format!(
+                    "restore the file from a backup, or remove it and install again: `{path}`"
+                ));
+            }
             Self::Link { .. } => {
                 "with `--to`, specify the target of the link, or replace the link with a copy of its target"
             }
             Self::OtherName { .. } => "each release needs its own folder; specify one with `--to`",
             Self::NoSpace { .. } => "free some space, or specify a folder on another disk with `--to`",
+            Self::NoFiles(folder) => {
+                return Some(format!(
+                    "remove files that are no longer needed; `df -i {folder}` shows the use"
+                ));
+            }
             Self::Source(error) => return error.hint(),
             Self::Rejected { .. } => "nothing was installed; report this to the publisher",
             Self::NoProgram { .. } => "the release is broken; report this to the publisher",

@@ -277,10 +277,13 @@ fn unpack_layers(
     })
 }
 
-/// Checks the free space. If it is unknown, the installation continues.
+/// Checks the free space and inodes. If it is unknown, the installation continues.
 fn check_space(host: &dyn WriteFiles, to: &HostPath, variant: &ReleaseVariant) -> Result<(), InstallError> {
     let bytes = variant.layers.iter().fold(0_u64, |sum, layer| sum.saturating_add(layer.unpacked));
     let needed = bytes.saturating_add(SLACK);
+    if host.free_files(to) == Some(0) {
+        return Err(InstallError::NoFiles(to.clone()));
+    }
     match host.free_space(to) {
         Some(free) if free < needed => Err(InstallError::NoSpace { folder: to.clone(), needed, free }),
         _ => Ok(()),

@@ -42,7 +42,7 @@ pub(super) fn check(host: &dyn ReadFiles, to: &HostPath) -> Result<FolderState, 
     let names = host.list(to).map_err(|error| named_error("list", to, &error))?;
     let Some(first) = names.first() else { return Ok(FolderState::Empty) };
     let has_marker = marker(host, to)?;
-    let state = state(host, to)?;
+    let state = state(host, to, has_marker)?;
     if !has_marker && state.is_none() {
         return Err(foreign(to, &format!("it contains `{first}`, but no `{MARKER}`")));
     }
@@ -101,13 +101,19 @@ fn marker(host: &dyn ReadFiles, to: &HostPath) -> Result<bool, InstallError> {
 }
 
 /// The state of a folder, if it has one.
-fn state(host: &dyn ReadFiles, to: &HostPath) -> Result<Option<InstallState>, InstallError> {
+fn state(
+    host: &dyn ReadFiles,
+    to: &HostPath,
+    has_marker: bool,
+) -> Result<Option<InstallState>, InstallError> {
     if !expect(host, to, state::FILE, FileKind::File)? {
         return Ok(None);
     }
-    let state = InstallState::read(host, to);
-    let invalid = || foreign(to, &format!("`{}` in it is not the state of an installation", state::FILE));
-    state.map(Some).ok_or_else(invalid)
+    match InstallState::read(host, to) {
+        None if has_marker => Err(InstallError::Damaged(to.join(state::FILE))),
+        None => Err(foreign(to, &format!("`{}` in it is not the state of an installation", state::FILE))),
+        state => Ok(state),
+    }
 }
 
 /// Whether an entry of this kind exists. An entry of another kind is an error.

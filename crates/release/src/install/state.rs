@@ -7,11 +7,12 @@
 use std::io;
 
 use gpubuild_core::backend::Backend;
-use gpubuild_exec::store::{read_json, write_json};
+use gpubuild_exec::store::{read_json, sha256, write_json};
 use gpubuild_host::{FileKind, HostPath, Os, ReadFiles, WriteFiles};
 use serde::{Deserialize, Serialize};
 
-use super::ownership::FolderEntry;
+use super::InstallError;
+use super::ownership::{self, FolderEntry, FolderState};
 use crate::manifest::{is_inner_path, is_label, is_plain_name};
 
 /// The schema id of [`InstallState`].
@@ -84,6 +85,13 @@ pub struct InstallState {
     pub now: VersionPair,
     /// The versions until then.
     pub before: VersionPair,
+    /// The newest serial that was ever installed in the folder. Protects against older manifests.
+    #[serde(default)]
+    pub newest: u64,
+    /// The sha256 of the other values, because a changed digit of a serial would be valid otherwise. Older versions of gpubuild wrote
+    /// none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checksum: Option<String>,
 }
 
 impl InstallState {
@@ -98,7 +106,21 @@ impl InstallState {
         let is_inside = |version: &InstalledVersion| {
             is_version(&version.folder) && version.program.as_deref().is_none_or(is_inner_path)
         };
-        self.schema == SCHEMA && versions.flatten().all(is_inside)
+        self.schema == SCHEMA
+            && self.checksum.as_ref().is_none_or(|checksum| self.sum().ok().as_ref() == Some(checksum))
+            && versions.flatten().all(is_inside)
+    }
+
+    /// The sha256 of all values except the checksum.
+    fn sum(&self) -> io::Result<String> {
+        let content = serde_json::to_vec(&Self { checksum: None, ..self.clone() })?;
+        Ok(sha256(&content))
+    }
+
+    /// The newest serial that is known to have been installed.
+    fn newest(&self) -> u64 {
+        let versions = [&self.now, &self.before].into_iter().flat_map(|pair| [&pair.current, &pair.previous]);
+        versions.flatten().map(|version| version.serial).chain([self.newest]).max().unwrap_or_default()
     }
 }
 
@@ -136,6 +158,27 @@ impl InstalledRelease {
     }
 }
 
+/// The newest serial that was installed in a folder: of its state, or of the names of the versions' folders if the state is missing.
+///
+/// # Errors
+/// The state is damaged.
+pub fn newest_serial(host: &dyn ReadFiles, to: &HostPath) -> Result<Option<u64>, InstallError> {
+    match ownership::check(host, to) {
+        Ok(FolderState::Installation(_)) => {
+            Ok(InstallState::read(host, to).map(|state| state.newest()).or_else(|| newest_folder(host, to)))
+        }
+        Err(error @ InstallError::Damaged(_)) => Err(error),
+        // The installation reports what else is wrong with the folder.
+        Ok(FolderState::Empty) | Err(_) => Ok(None),
+    }
+}
+
+/// The newest serial in the names of the versions' folders.
+fn newest_folder(host: &dyn ReadFiles, to: &HostPath) -> Option<u64> {
+    let names = host.list(&to.join(VERSIONS)).unwrap_or_default();
+    names.iter().filter_map(|name| version_serial(name)).max()
+}
+
 /// The folder of a version.
 #[must_use]
 pub fn folder(to: &HostPath, name: &str) -> HostPath {
@@ -158,7 +201,17 @@ fn current(host: &dyn ReadFiles, to: &HostPath) -> Option<String> {
 /// The folder cannot be written. The old version is still current.
 pub fn switch(host: &dyn WriteFiles, to: &HostPath, name: &str, now: &VersionPair) -> io::Result<()> {
     let before = InstalledRelease::read(host, to).map(|installed| installed.pair).unwrap_or_default();
-    let state = InstallState { schema: SCHEMA.to_owned(), name: name.to_owned(), now: now.clone(), before };
+    let known = InstallState::read(host, to).map(|state| state.newest());
+    let mut state = InstallState {
+        schema: SCHEMA.to_owned(),
+        name: name.to_owned(),
+        now: now.clone(),
+        before,
+        newest: known.max(newest_folder(host, to)).unwrap_or_default(),
+        checksum: None,
+    };
+    state.newest = state.newest();
+    state.checksum = Some(state.sum()?);
     write_json(host, &to.join(FILE), &state)?;
     let Some(version) = &now.current else { return Ok(()) };
     let text = format!("{VERSIONS}/{}", version.folder);
@@ -191,20 +244,24 @@ fn is_temporary(name: &str) -> bool {
     })
 }
 
-/// Whether a name has the form of a version's folder, VERSION-SERIAL-LABEL-HASH. Only the version may contain a `-`.
+/// Whether a name has the form of a version's folder.
 pub(super) fn is_version(name: &str) -> bool {
+    version_serial(name).is_some()
+}
+
+/// The serial in the name of a version's folder, VERSION-SERIAL-LABEL-HASH. Only the version may contain a `-`. `None` if the name
+/// has another form.
+fn version_serial(name: &str) -> Option<u64> {
     let mut parts = name.rsplitn(4, '-');
     let (Some(hash), Some(label), Some(serial), Some(version)) =
         (parts.next(), parts.next(), parts.next(), parts.next())
     else {
-        return false;
+        return None;
     };
     let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    hash.len() == 8
-        && hash.bytes().all(is_hex)
-        && is_label(label)
-        && serial.parse::<u64>().is_ok_and(|number| number.to_string() == serial)
-        && is_plain_name(version)
+    let number = serial.parse::<u64>().ok().filter(|number| number.to_string() == serial)?;
+    let is_valid = hash.len() == 8 && hash.bytes().all(is_hex) && is_label(label) && is_plain_name(version);
+    is_valid.then_some(number)
 }
 
 /// Removes the remains of killed installations, and all versions except the two in `keep`. The caller holds the lock.
