@@ -54,6 +54,11 @@ pub fn standard_input() -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Opens standard input of the real process as a stream, for input that does not fit into memory.
+pub fn standard_input_stream() -> impl io::Read {
+    io::stdin().lock()
+}
+
 /// What [`ReadFiles::stat`] reports about a file, after following links.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stat {
