@@ -48,13 +48,6 @@ pub use recorder::record;
 pub use registry::{RegistryType, RegistryValue};
 pub use search::{find_program, glob};
 
-/// Reads standard input to its end. It always belongs to the real process, even if a recorded host is examined.
-pub fn standard_input() -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    io::Read::read_to_end(&mut io::stdin().lock(), &mut bytes)?;
-    Ok(bytes)
-}
-
 /// Reads standard input, up to [`DOCUMENT_LIMIT`]. Fails if its writer does not close it within a minute.
 pub fn standard_input_document() -> io::Result<Vec<u8>> {
     real::reading::read_standard_input(DOCUMENT_LIMIT)
@@ -65,6 +58,11 @@ pub const DOCUMENT_LIMIT: u64 = 64 << 20;
 
 /// Largest library or program in bytes that is read into memory, for formats that cannot be read in pieces.
 pub const LIBRARY_LIMIT: u64 = 4 << 30;
+
+/// Opens standard input of the real process as a stream, for input that does not fit into memory.
+pub fn standard_input_stream() -> impl io::Read {
+    io::stdin().lock()
+}
 
 /// What [`ReadFiles::stat`] reports about a file, after following links.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -166,6 +164,10 @@ pub trait ReadFiles: HostInfo {
     /// Opens a file as a stream, for files that do not fit into memory.
     fn open(&self, path: &HostPath) -> io::Result<Box<dyn io::Read + Send>> {
         Ok(Box::new(io::Cursor::new(self.read(path)?)))
+    }
+    /// Opens a file that the user named as a stream. It can be a pipe as with [`ReadFiles::read_input`], but without a deadline.
+    fn open_input(&self, path: &HostPath) -> io::Result<Box<dyn io::Read + Send>> {
+        self.open(path)
     }
     /// Lists the names in a folder, sorted.
     fn list(&self, folder: &HostPath) -> io::Result<Vec<String>>;

@@ -2,45 +2,108 @@
 
 use std::borrow::Cow;
 
+use super::LONGEST;
+
 const ESCAPE: u8 = 0x1b;
 
-/// Returns the line without escape sequences. If carriage returns overwrite parts of it, returns the text that stays visible.
+/// Returns the line without escape sequences and zero bytes. If carriage returns overwrite parts of it, returns the text that stays
+/// visible.
 pub(super) fn plain(line: &[u8]) -> Cow<'_, [u8]> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
-    if memchr::memchr2(ESCAPE, b'\r', line).is_none() {
+    if memchr::memchr3(ESCAPE, b'\r', 0, line).is_none() {
         return Cow::Borrowed(line);
     }
-    // A carriage return with nothing but spaces after it overwrites nothing.
-    let blanks = line.len() - line.trim_ascii_end().len();
-    let mut text = Vec::with_capacity(line.len());
-    let mut rest = line;
-    while let Some((&byte, after)) = rest.split_first() {
-        rest = after;
-        match byte {
-            ESCAPE => rest = after_sequence(after),
-            b'\r' if rest.len() > blanks => text.clear(),
-            b'\r' => {}
-            _ => text.push(byte),
-        }
-    }
-    Cow::Owned(text)
+    let mut cleaner = LineCleaner::default();
+    cleaner.push(line);
+    Cow::Owned(cleaner.finish())
 }
 
-/// Returns the text after an escape sequence: colours (`ESC [ … m`), titles and links (`ESC ] … BEL`), single letters.
-fn after_sequence(rest: &[u8]) -> &[u8] {
-    match rest.split_first() {
-        Some((b'[', body)) => {
-            let end = body.iter().position(|byte| (0x40..=0x7e).contains(byte));
-            end.map_or(&[], |end| &body[end + 1..])
+/// Collects the visible text of one line from its parts, up to the maximum length.
+#[derive(Default)]
+pub(super) struct LineCleaner {
+    text: Vec<u8>,
+    sequence: Sequence,
+    /// The length of the text at the last carriage return, as long as only spaces follow: they overwrite nothing.
+    returned: Option<usize>,
+}
+
+/// Position inside an escape sequence.
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
+enum Sequence {
+    #[default]
+    Outside,
+    /// After the escape character.
+    Start,
+    /// `ESC [ …` up to a letter: colours.
+    Control,
+    /// `ESC ] …` up to a bell character or another escape sequence: titles and links.
+    Title,
+    /// Before its last character.
+    Last,
+}
+
+impl LineCleaner {
+    /// Appends a part of the line.
+    pub(super) fn push(&mut self, mut part: &[u8]) {
+        while let Some((&byte, rest)) = part.split_first() {
+            if self.sequence != Sequence::Outside {
+                self.sequence = self.sequence.after(byte);
+            } else if self.is_full() {
+                // Only a carriage return or an escape sequence changes the text.
+                let Some(next) = memchr::memchr2(ESCAPE, b'\r', part) else { return };
+                self.visible(part[next]);
+                part = &part[next + 1..];
+                continue;
+            } else {
+                self.visible(byte);
+            }
+            part = rest;
         }
-        Some((b']', body)) => match body.iter().position(|byte| matches!(*byte, 0x07 | ESCAPE)) {
-            Some(end) if body[end] == ESCAPE => body.get(end + 2..).unwrap_or(&[]),
-            Some(end) => &body[end + 1..],
-            None => &[],
-        },
-        Some((b'(' | b')', body)) => body.get(1..).unwrap_or(&[]),
-        Some((_, body)) => body,
-        None => &[],
+    }
+
+    fn is_full(&self) -> bool {
+        self.returned.is_none() && self.text.len() >= LONGEST
+    }
+
+    /// Appends a byte outside of escape sequences.
+    fn visible(&mut self, byte: u8) {
+        match byte {
+            b'\r' => self.returned = Some(self.text.len()),
+            0 => {}
+            _ => {
+                if let Some(start) = self.returned
+                    && !byte.is_ascii_whitespace()
+                {
+                    self.text.drain(..start);
+                    self.returned = None;
+                }
+                if byte == ESCAPE {
+                    self.sequence = Sequence::Start;
+                } else if self.text.len() < LONGEST + self.returned.unwrap_or(0) {
+                    self.text.push(byte);
+                }
+            }
+        }
+    }
+
+    /// The visible text.
+    pub(super) fn finish(mut self) -> Vec<u8> {
+        self.text.truncate(LONGEST);
+        self.text
+    }
+}
+
+impl Sequence {
+    fn after(self, byte: u8) -> Self {
+        match (self, byte) {
+            (Self::Start, b'[') => Self::Control,
+            (Self::Start, b']') => Self::Title,
+            (Self::Start, b'(' | b')') | (Self::Title, ESCAPE) => Self::Last,
+            (Self::Control, 0x40..=0x7e)
+            | (Self::Title, 0x07)
+            | (Self::Start | Self::Last | Self::Outside, _) => Self::Outside,
+            (Self::Control | Self::Title, _) => self,
+        }
     }
 }
 
@@ -81,8 +144,8 @@ fn stamp(line: &[u8]) -> Option<&[u8]> {
         0xef => line.strip_prefix(ORDER_MARK),
         // `gh run view --log` prints job, step and time separated by tabs.
         _ => {
-            let mut parts = line.splitn(3, |byte| *byte == b'\t');
-            let last = parts.nth(2)?;
+            let mut tabs = memchr::memchr_iter(b'\t', line);
+            let last = &line[tabs.nth(1)? + 1..];
             date(last.strip_prefix(ORDER_MARK).unwrap_or(last))
         }
     }
@@ -195,6 +258,8 @@ mod tests {
         check("\u{1b}]0;title\u{7}text\u{1b}(B", "text");
         check("cut \u{1b}[", "cut");
         check("text\r \r\t", "text");
+        check("first\r \rsecond\r \u{1b}[Kthird", "third");
+        check("te\0xt\0", "text");
         // Every carriage return once searched the rest of the line.
         check(&format!("{}error: no", "\r".repeat(1 << 20)), "error: no");
         check(&format!("error: no{}", "\r ".repeat(1 << 20)), "error: no");

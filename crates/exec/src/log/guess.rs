@@ -1,5 +1,6 @@
 //! Finds the line of a log that is most probably its first error, for logs in which no failure is known.
 
+use super::lines::LogLines;
 use super::{EVIDENCE, clean, shorten};
 use crate::diagnose::recognised_at;
 
@@ -11,6 +12,32 @@ const MESSAGE: usize = 8;
 const CONTEXT: (usize, usize) = (3, 5);
 /// Maximum number of search terms.
 const TERMS: usize = 10;
+
+/// Words for errors; lines without any of them are not examined.
+pub(super) const ERRORS: [&str; 22] = [
+    "rror",
+    "RROR",
+    "atal",
+    "FATAL",
+    "ndefined ",
+    "cannot ",
+    "annot open",
+    "not found",
+    "illed",
+    "No space",
+    "xception",
+    "panicked",
+    "ailed",
+    "what():",
+    "rreur",
+    "ehler",
+    "错误",
+    "錯誤",
+    "エラー",
+    "шибка",
+    "multiple definition",
+    "Segmentation",
+];
 
 /// The line that is most probably the first error.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,10 +67,7 @@ enum Certainty {
 
 struct Candidate {
     certainty: Certainty,
-    line: usize,
-    start: usize,
-    text: String,
-    is_located: bool,
+    guess: LogGuess,
 }
 
 /// Collects the candidates while a log is read.
@@ -54,76 +78,48 @@ pub(super) struct GuessSearch {
 }
 
 impl GuessSearch {
-    /// Examines a line that no signature matches. `start` is its offset in the log.
-    pub(super) fn line(&mut self, log: &[u8], start: usize, plain: &[u8], number: usize) {
+    /// Examines a line with a word for error that no signature matches.
+    pub(super) fn line(&mut self, lines: &LogLines, at: usize) {
         let is_final = self.best.as_ref().is_some_and(|best| best.certainty == Certainty::Format);
-        if is_final || self.tries >= TRIES || !may_be_error(plain) {
+        if is_final || self.tries >= TRIES {
             return;
         }
         self.tries += 1;
-        let lines = following(log, start, MESSAGE);
-        let Some((certainty, text, is_located)) = classify(&lines) else { return };
+        let message = cleaned(lines, at..at + MESSAGE);
+        let Some((certainty, text, is_located)) = classify(&message) else { return };
         if self.best.as_ref().is_none_or(|best| certainty < best.certainty) {
-            self.best = Some(Candidate { certainty, line: number, start, text, is_located });
+            let text = shorten(&text, EVIDENCE);
+            let search = search_terms(&text);
+            let context = context(lines, at);
+            let guess = LogGuess { line: lines.number(at), text, context, search, is_located };
+            self.best = Some(Candidate { certainty, guess });
         }
     }
 
-    /// The guess. A line that only repeats a failure counts only if `has_failed`.
-    pub(super) fn result(self, log: &[u8], has_failed: impl FnOnce() -> bool) -> Option<LogGuess> {
-        let best = self.best?;
-        if best.certainty > Certainty::Format && !has_failed() {
-            return None;
-        }
-        let text = shorten(&best.text, EVIDENCE);
-        let (mut start, mut first) = (best.start, best.line);
-        while start > 0 && best.line - first < CONTEXT.0 {
-            start = memchr::memrchr(b'\n', &log[..start - 1]).map_or(0, |found| found + 1);
-            first -= 1;
-        }
-        let lines = following(log, start, best.line - first + CONTEXT.1 + 1);
-        let context =
-            lines.iter().enumerate().map(|(at, line)| (first + at, shorten(line.trim_end(), EVIDENCE)));
-        let context = context.filter(|(_, line)| !line.trim().is_empty()).collect();
-        let search = search_terms(&text);
-        Some(LogGuess { line: best.line, text, context, search, is_located: best.is_located })
+    /// The guess. A line that only repeats a failure counts only if a tool reports that a command failed.
+    pub(super) fn result(self, has_failed: bool) -> Option<LogGuess> {
+        let best = self.best.filter(|best| best.certainty == Certainty::Format || has_failed)?;
+        Some(best.guess)
     }
 }
 
-/// A fast test that excludes most lines.
-fn may_be_error(line: &[u8]) -> bool {
-    const WORDS: [&str; 22] = [
-        "rror",
-        "RROR",
-        "atal",
-        "FATAL",
-        "ndefined ",
-        "cannot ",
-        "annot open",
-        "not found",
-        "illed",
-        "No space",
-        "xception",
-        "panicked",
-        "ailed",
-        "what():",
-        "rreur",
-        "ehler",
-        "错误",
-        "錯誤",
-        "エラー",
-        "шибка",
-        "multiple definition",
-        "Segmentation",
-    ];
-    WORDS.iter().any(|word| memchr::memmem::find(line, word.as_bytes()).is_some())
+/// The lines around an error that are not empty, with their numbers.
+fn context(lines: &LogLines, at: usize) -> Vec<(usize, String)> {
+    let start = at.saturating_sub(CONTEXT.0);
+    let texts = cleaned(lines, start..at + CONTEXT.1 + 1);
+    let texts = texts
+        .iter()
+        .enumerate()
+        .map(|(place, line)| (lines.number(start + place), shorten(line.trim_end(), EVIDENCE)));
+    texts.filter(|(_, line)| !line.trim().is_empty()).collect()
 }
 
-/// Cleaned lines from an offset on.
-fn following(log: &[u8], start: usize, count: usize) -> Vec<String> {
-    let lines = log[start..].split(|byte| *byte == b'\n').take(count);
-    lines
-        .map(|line| {
-            let plain = clean::plain(&line[..line.len().min(super::LONGEST)]);
+/// Cleaned lines.
+fn cleaned(lines: &LogLines, range: std::ops::Range<usize>) -> Vec<String> {
+    let range = range.start..range.end.min(lines.len());
+    range
+        .map(|at| {
+            let plain = clean::plain(lines.line(at));
             String::from_utf8_lossy(clean::without_stamps(&plain)).into_owned()
         })
         .collect()

@@ -1,9 +1,42 @@
 //! Distinguishes failures from the output of successful builds: what CMake reports without failing, and whether a tool reports
 //! success or failure.
 
-use std::ops::Range;
-
+use super::lines::LogLines;
 use super::{AT_THE_END, clean};
+
+/// Texts with which a tool reports that a complete command failed.
+pub(super) const FAILURES: [&str; 27] = [
+    "terminate called after",
+    "(core dumped)",
+    "error while loading shared libraries",
+    "ImportError: ",
+    "OSError: ",
+    "RuntimeError: ",
+    "Traceback (most recent call last)",
+    "panicked at ",
+    "returned non-zero exit status",
+    "CMake Error",
+    "errors occurred!",
+    "build stopped: ",
+    ": *** ",
+    "FAILED: ",
+    "Build FAILED",
+    "BUILD FAILED",
+    "error: could not compile",
+    "error: failed to run custom build command",
+    "error: command ",
+    "error: subprocess-exited-with-error",
+    "ERROR: Failed building wheel",
+    "Failed to build",
+    "exited with code 1",
+    "exit code: 1",
+    "did not complete successfully",
+    "returned a non-zero code",
+    "compilation terminated.",
+];
+/// Texts of the lines after which output may not be a failure.
+pub(super) const HEADLINES: [&str; 4] =
+    ["CMake Warning", "CMake Deprecation Warning", "Determining if ", "Performing C"];
 
 /// Number of bytes at the end of a log that are searched for a line that reports success.
 const TAIL: usize = 4096;
@@ -26,6 +59,12 @@ impl IgnoredOutput {
         Self { reads_checks: true, ..Self::default() }
     }
 
+    /// Whether the current line may be ignored because of an earlier one.
+    pub(super) fn is_active(&self) -> bool {
+        self.indent.is_some() || self.is_check
+    }
+
+    /// Whether a line is ignored. Needed only for headlines and while active.
     pub(super) fn covers(&mut self, line: &[u8]) -> bool {
         let line = clean::without_stamps(line);
         let text = line.trim_ascii_start();
@@ -45,60 +84,20 @@ impl IgnoredOutput {
     }
 }
 
-/// Whether a tool reports that a complete command failed.
-pub(super) fn has_failed(log: &[u8]) -> bool {
-    const WORDS: [&str; 27] = [
-        "terminate called after",
-        "(core dumped)",
-        "error while loading shared libraries",
-        "ImportError: ",
-        "OSError: ",
-        "RuntimeError: ",
-        "Traceback (most recent call last)",
-        "panicked at ",
-        "returned non-zero exit status",
-        "CMake Error",
-        "errors occurred!",
-        "build stopped: ",
-        ": *** ",
-        "FAILED: ",
-        "Build FAILED",
-        "BUILD FAILED",
-        "error: could not compile",
-        "error: failed to run custom build command",
-        "error: command ",
-        "error: subprocess-exited-with-error",
-        "ERROR: Failed building wheel",
-        "Failed to build",
-        "exited with code 1",
-        "exit code: 1",
-        "did not complete successfully",
-        "returned a non-zero code",
-        "compilation terminated.",
-    ];
-    WORDS.iter().any(|word| memchr::memmem::find(log, word.as_bytes()).is_some())
-}
-
-fn is_check_headline(text: &[u8]) -> bool {
+pub(super) fn is_check_headline(text: &[u8]) -> bool {
     text.starts_with(b"Determining if ") || text.starts_with(b"Performing C")
-}
-
-/// Whether a log is the output of a single check of CMake.
-pub(super) fn is_single_check(log: &[u8]) -> bool {
-    let lines = log.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
-    let mut headlines = lines.map(is_check_headline);
-    headlines.next() == Some(true) && !headlines.any(|is_headline| is_headline)
 }
 
 /// Whether a line is the result of a check that CMake prints without dashes, as its graphical interface does. The same text below
 /// `CMake Error` is an error and indented.
-pub(super) fn is_check_result(log: &[u8], line: Range<usize>) -> bool {
-    let is_result = clean::without_stamps(&log[line.clone()]).starts_with(b"Could NOT find ");
-    let mut before = log[..line.start].rsplit(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+pub(super) fn is_check_result(lines: &LogLines, at: usize) -> bool {
+    let is_result = clean::without_stamps(lines.line(at)).starts_with(b"Could NOT find ");
+    let mut before = (0..at).rev().map(|before| lines.line(before).trim_ascii());
     is_result && before.find(|line| !line.is_empty()).is_none_or(|line| !line.starts_with(b"CMake Error"))
 }
 
-/// The number of the line near the end of a log with which a build tool reports success. `lines` is the number of lines.
+/// The number of the line near the end of a log with which a build tool reports success. `log` is at least the end of the log,
+/// `lines` the number of its lines.
 pub(super) fn success(log: &[u8], lines: usize) -> Option<usize> {
     const WORDS: [&[u8]; 10] = [
         b"-- Build files have been written to",

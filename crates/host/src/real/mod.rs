@@ -273,6 +273,11 @@ impl ReadFiles for RealHost {
         Ok(Box::new(reading::open_regular(path)?))
     }
 
+    fn open_input(&self, path: &HostPath) -> io::Result<Box<dyn io::Read + Send>> {
+        self.count_file();
+        Ok(Box::new(reading::open_input(path)?))
+    }
+
     fn list(&self, folder: &HostPath) -> io::Result<Vec<String>> {
         self.memo.get().map_or_else(|| files::list(folder), |memo| Ok(memo.list(folder)?.to_vec()))
     }

@@ -87,21 +87,44 @@ pub(super) fn read_part(path: &HostPath, start: u64, limit: usize) -> io::Result
     Ok(content)
 }
 
-/// Reads a file that the user named. A pipe is read only if it is one of this process's own descriptors, as in `--host <(command)`.
+/// Opens a file that the user named. A pipe is accepted only if it is one of this process's own descriptors, as in
+/// `--host <(command)`.
 #[cfg(unix)]
-pub(super) fn read_input(path: &HostPath, limit: u64) -> io::Result<Vec<u8>> {
+fn open_named(path: &HostPath) -> io::Result<(File, std::fs::Metadata)> {
     use std::os::unix::fs::FileTypeExt;
     let file = open_now(path)?;
     let metadata = file.metadata()?;
-    if metadata.is_file() {
-        return read_open(file, metadata.len(), limit);
-    }
     let is_own =
         ["/dev/fd/", "/dev/stdin", "/proc/self/fd/"].iter().any(|own| path.as_str().starts_with(own));
-    if !is_own || !metadata.file_type().is_fifo() {
-        return Err(not_regular(&metadata));
+    if metadata.is_file() || is_own && metadata.file_type().is_fifo() {
+        Ok((file, metadata))
+    } else {
+        Err(not_regular(&metadata))
     }
-    pipe::read(&file, limit, pipe::DEADLINE)
+}
+
+/// Reads a file that the user named, see [`open_named`].
+#[cfg(unix)]
+pub(super) fn read_input(path: &HostPath, limit: u64) -> io::Result<Vec<u8>> {
+    let (file, metadata) = open_named(path)?;
+    match metadata.is_file() {
+        true => read_open(file, metadata.len(), limit),
+        false => pipe::read(&file, limit, pipe::DEADLINE),
+    }
+}
+
+/// Opens a file that the user named as a stream, see [`open_named`]. Reading a pipe waits for its writer.
+#[cfg(unix)]
+pub(super) fn open_input(path: &HostPath) -> io::Result<File> {
+    let (file, _) = open_named(path)?;
+    let flags = rustix::fs::fcntl_getfl(&file)?;
+    rustix::fs::fcntl_setfl(&file, flags - rustix::fs::OFlags::NONBLOCK)?;
+    Ok(file)
+}
+
+#[cfg(not(unix))]
+pub(super) fn open_input(path: &HostPath) -> io::Result<File> {
+    open_regular(path)
 }
 
 #[cfg(not(unix))]

@@ -1,0 +1,253 @@
+//! Reads a log part by part, in memory that does not depend on its size.
+
+use super::decode::LogDecoder;
+use super::guess::{self, GuessSearch, LogGuess};
+use super::lines::LogLines;
+use super::outcome::{self, IgnoredOutput};
+use super::platform::PlatformVotes;
+use super::search::{ExaminedLine, Search};
+use super::{LogCause, LogReading, REACH, Signatures, clean};
+
+/// Reads a log. Each line is examined as soon as the lines that may belong to its message are complete.
+pub struct LogReader<'a> {
+    all: &'a Signatures,
+    decoder: LogDecoder,
+    state: ReaderState<'a>,
+}
+
+struct ReaderState<'a> {
+    all: &'a Signatures,
+    lines: LogLines,
+    /// The line that is examined next.
+    next: usize,
+    hits: LineHits,
+    /// For each signature: whether the text that must precede it was found.
+    preceded: Vec<bool>,
+    votes: PlatformVotes,
+    /// Whether a tool reports that a complete command failed.
+    has_failed: bool,
+    search: LogSearch,
+    check: CheckSearch,
+}
+
+/// The search for known failures and for the most probable first error.
+struct LogSearch {
+    ignored: IgnoredOutput,
+    known: Search,
+    guess: GuessSearch,
+}
+
+/// The search in the output of failed checks of CMake, for a log that consists of one check.
+enum CheckSearch {
+    /// Before the first line that is not empty.
+    Undecided,
+    /// All lines so far belong to one check.
+    Single(Box<LogSearch>),
+    /// The log has other lines or more checks.
+    Unneeded,
+}
+
+/// What a line contains.
+#[derive(Default)]
+struct LineHits {
+    all: Vec<usize>,
+    signatures: Vec<usize>,
+    preceding: Vec<usize>,
+    has_failure: bool,
+    has_error: bool,
+    has_headline: bool,
+}
+
+/// The meaning of the numbers in the index: signatures, cues, three kinds of words, and texts that must precede a signature.
+#[derive(Clone, Copy)]
+pub(super) struct HitNumbers {
+    pub(super) signatures: usize,
+    pub(super) cues: usize,
+}
+
+impl HitNumbers {
+    fn words(self) -> usize {
+        self.signatures + self.cues
+    }
+
+    /// All words with their numbers.
+    pub(super) fn all_words<'a>(self) -> impl Iterator<Item = (&'a [u8], usize)> {
+        let kinds = [&outcome::FAILURES[..], &guess::ERRORS[..], &outcome::HEADLINES[..]];
+        let numbered = kinds.into_iter().zip(self.words()..);
+        numbered.flat_map(|(words, number)| words.iter().map(move |word| (word.as_bytes(), number)))
+    }
+
+    /// The number of the text that must precede a signature.
+    pub(super) fn preceding(self, signature: usize) -> usize {
+        self.words() + 3 + signature
+    }
+}
+
+impl<'a> LogReader<'a> {
+    pub(super) fn new(all: &'a Signatures) -> Self {
+        let state = ReaderState {
+            all,
+            lines: LogLines::default(),
+            next: 0,
+            hits: LineHits::default(),
+            preceded: vec![false; all.list.len()],
+            votes: PlatformVotes::new(all.cues.len()),
+            has_failed: false,
+            search: LogSearch::new(all, IgnoredOutput::default()),
+            check: CheckSearch::Undecided,
+        };
+        Self { all, decoder: LogDecoder::default(), state }
+    }
+
+    /// Reads the next part of the log. A part may end anywhere in a line.
+    pub fn push(&mut self, part: &[u8]) {
+        /// Number of bytes that are examined at a time.
+        const PART: usize = 64 << 10;
+        for part in part.chunks(PART) {
+            self.decoder.push(part, &mut |text| self.state.push(text));
+        }
+    }
+
+    /// Ends the log, and returns what was recognised.
+    #[must_use]
+    pub fn finish(mut self) -> LogReading {
+        let state = &mut self.state;
+        self.decoder.finish(&mut |text| state.push(text));
+        state.lines.finish();
+        state.examine_up_to(state.lines.len());
+        self.state.result()
+    }
+}
+
+impl ReaderState<'_> {
+    fn push(&mut self, text: &[u8]) {
+        self.lines.push(text);
+        self.examine_up_to(self.lines.len().saturating_sub(REACH));
+        self.next -= self.lines.drop_before(self.next, REACH);
+    }
+
+    fn examine_up_to(&mut self, end: usize) {
+        while self.next < end {
+            self.examine(self.next);
+            self.next += 1;
+        }
+    }
+
+    fn examine(&mut self, at: usize) {
+        let raw = self.lines.line(at);
+        let line = clean::plain(raw);
+        let number = self.lines.number(at);
+        self.votes.add_path(&line, number);
+        self.hits.find(self.all, &line, number, &mut self.votes);
+        self.has_failed |= self.hits.has_failure;
+        if !matches!(self.check, CheckSearch::Unneeded) {
+            self.check.line(self.all, raw.trim_ascii());
+        }
+        let hits = &self.hits;
+        let examined =
+            ExaminedLine { lines: &self.lines, at, signatures: &hits.signatures, preceded: &self.preceded };
+        self.search.line(self.all, &line, &examined, hits);
+        if let CheckSearch::Single(search) = &mut self.check {
+            search.line(self.all, &line, &examined, hits);
+        }
+        for &signature in &hits.preceding {
+            self.preceded[signature] = true;
+        }
+    }
+
+    fn result(self) -> LogReading {
+        let last = self.lines.number(self.lines.len()) - 1;
+        let platform = self.votes.result(&self.all.cues);
+        let result = |search: LogSearch| {
+            let mut found = search.known.found;
+            if !self.has_failed {
+                self.all.drop_harmless(self.lines.bytes(), last, &mut found);
+            }
+            let causes = self.all.rank(found);
+            let guess = search.guess.result(self.has_failed).filter(|guess| is_needed(guess, &causes));
+            LogReading { causes, lines: last, guess, platform: platform.clone() }
+        };
+        let reading = result(self.search);
+        // Checks of CMake may fail, but a log that consists of one failed check is not about anything else.
+        match self.check {
+            CheckSearch::Single(search) if reading.causes.is_empty() && reading.guess.is_none() => {
+                result(*search)
+            }
+            _ => reading,
+        }
+    }
+}
+
+/// Whether the most probable first error adds something to the recognised failures.
+fn is_needed(guess: &LogGuess, causes: &[LogCause]) -> bool {
+    causes
+        .first()
+        .is_none_or(|first| first.is_weak || (first.is_late && guess.is_located && guess.line < first.line))
+}
+
+impl LogSearch {
+    fn new(all: &Signatures, ignored: IgnoredOutput) -> Self {
+        Self { ignored, known: Search::new(all.list.len()), guess: GuessSearch::default() }
+    }
+
+    fn line(&mut self, all: &Signatures, line: &[u8], examined: &ExaminedLine<'_>, hits: &LineHits) {
+        let is_ignored = (hits.has_headline || self.ignored.is_active()) && self.ignored.covers(line);
+        if !is_ignored && !self.known.line(all, examined) && hits.has_error {
+            self.guess.line(examined.lines, examined.at);
+        }
+    }
+}
+
+impl CheckSearch {
+    /// Decides whether the log still consists of one check.
+    fn line(&mut self, all: &Signatures, line: &[u8]) {
+        let is_headline = outcome::is_check_headline(line);
+        match self {
+            Self::Undecided if is_headline => {
+                *self = Self::Single(Box::new(LogSearch::new(all, IgnoredOutput::with_checks())));
+            }
+            Self::Undecided if line.is_empty() => {}
+            Self::Single(_) if !is_headline => {}
+            _ => *self = Self::Unneeded,
+        }
+    }
+}
+
+impl LineHits {
+    /// Finds the literals of a line and sorts them by their meaning. Cues of a platform are counted.
+    fn find(&mut self, all: &Signatures, line: &[u8], number: usize, votes: &mut PlatformVotes) {
+        self.clear();
+        all.index.scan(line, &mut self.all);
+        self.all.sort_unstable();
+        self.all.dedup();
+        let numbers = all.numbers;
+        for &hit in &self.all {
+            if hit < numbers.signatures {
+                self.signatures.push(hit);
+            } else if hit < numbers.words() {
+                let (row, text) = all.cue_texts[hit - numbers.signatures];
+                votes.add(row, text, number);
+            } else {
+                match hit - numbers.words() {
+                    0 => self.has_failure = true,
+                    1 => self.has_error = true,
+                    2 => self.has_headline = true,
+                    preceding => self.preceding.push(preceding - 3),
+                }
+            }
+        }
+    }
+
+    fn clear(&mut self) {
+        self.all.clear();
+        self.signatures.clear();
+        self.preceding.clear();
+        self.has_failure = false;
+        self.has_error = false;
+        self.has_headline = false;
+    }
+}
+
+#[cfg(test)]
+#[path = "reader_tests.rs"]
+mod tests;

@@ -1,0 +1,100 @@
+use super::*;
+
+/// Bytes of patterns' text, bytes in memory, and the result.
+fn read(log: impl Iterator<Item = Vec<u8>>) -> (usize, usize, LogReading) {
+    let mut reader = Signatures::embedded().reader();
+    let mut peak = 0;
+    for part in log {
+        reader.push(&part);
+        peak = peak.max(reader.state.lines.capacity());
+    }
+    let tried = reader.state.search.known.tried.iter().map(|tried| tried.bytes).sum();
+    (tried, peak, reader.finish())
+}
+
+/// The beginning of an endless repetition, in parts that end anywhere.
+fn repeated(block: &[u8], size: usize) -> impl Iterator<Item = Vec<u8>> {
+    let bytes: Vec<u8> = block.iter().copied().cycle().take(size).collect();
+    bytes.chunks(10_007).map(<[u8]>::to_vec).collect::<Vec<_>>().into_iter()
+}
+
+#[test]
+fn work_is_linear_and_memory_is_bounded() {
+    const SIZE: usize = 256 << 10;
+    let long_error = format!("ld: cannot find -lx{}\n", "x".repeat(15_000));
+    let spread = format!("Could NOT find CUDNN (missing: x){}", "\n".repeat(30));
+    let prefixed = format!("{}error: no\n", "[1/2] ".repeat(500));
+    let shapes: [&[u8]; 16] = [
+        b"x",
+        b"\r",
+        b"\n",
+        b"\0",
+        b"\x1b",
+        b"\x1b]0;",
+        b"\xff\xfe\x00\xd8",
+        b"\rDownloading 10%",
+        b"error: foo\n",
+        b"error: foo\r\n",
+        b"a.obj : error LNK2001: unresolved external symbol cublasCreate_v2\n",
+        b"CMake Error at CMakeLists.txt:9 (find_package):\n  Could not find a package configuration file\n\n",
+        b"CMake Warning at x:\n  error: cannot find -lcuda\nDetermining if x failed with the following output:\n",
+        long_error.as_bytes(),
+        spread.as_bytes(),
+        prefixed.as_bytes(),
+    ];
+    for shape in shapes {
+        let name = String::from_utf8_lossy(&shape[..shape.len().min(80)]);
+        let (once, memory, _) = read(repeated(shape, SIZE));
+        let (four, same_memory, reading) = read(repeated(shape, 4 * SIZE));
+        assert!(four <= 5 * once + (64 << 10), "{name:?}: {once} and {four} bytes");
+        assert!(four <= 64 * SIZE, "{name:?}: {four} bytes");
+        assert!(memory.max(same_memory) <= 3 << 20, "{name:?}: {memory} and {same_memory} bytes in memory");
+        let breaks = shape.iter().filter(|byte| **byte == b'\n').count();
+        assert!(reading.lines.abs_diff(breaks * 4 * SIZE / shape.len()) <= 30, "{name:?}: {}", reading.lines);
+    }
+}
+
+#[test]
+fn a_pattern_is_tried_on_a_limited_part_of_the_log() {
+    // The literal of a pattern that does not match.
+    let line = format!("/usr/bin/ld: cannot find -l{}\n", " ".repeat(12_000));
+    let (tried, _, reading) = read(repeated(line.as_bytes(), 4 << 20));
+    assert!(tried < 40 << 20, "{tried}");
+    assert_eq!(reading.lines, (4 << 20) / line.len() + 1);
+}
+
+#[test]
+fn result_does_not_depend_on_the_parts() {
+    let samples: Vec<&str> =
+        Signatures::embedded().iter().map(|signature| signature.sample.as_str()).collect();
+    let log = samples.concat();
+    let whole = Signatures::embedded().read(log.as_bytes());
+    assert!(whole.causes.len() > 100);
+    for size in [997, 64 << 10] {
+        let (_, _, reading) = read(log.as_bytes().chunks(size).map(<[u8]>::to_vec));
+        assert!(reading == whole, "{size}");
+    }
+}
+
+/// `gpubuild doctor --log` of a file that PowerShell wrote with `>`, and of one to which it appended with `>>`.
+#[test]
+fn logs_of_powershell_are_read() {
+    let text = "[1/2] cl a.cpp\r\nLINK : fatal error LNK1181: \u{65e0}\u{6cd5}\u{6253}\u{5f00}\u{8f93}\u{5165}\u{6587}\u{4ef6}\u{201c}cublas.lib\u{201d}\r\n";
+    let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    let marked = [b"\xff\xfe".to_vec(), utf16(text)].concat();
+    let reading = Signatures::embedded().read(&marked);
+    assert_eq!(
+        (reading.causes[0].id.as_str(), reading.causes[0].line),
+        ("cuda.toolkit.component-missing", 2)
+    );
+    assert!(reading.causes[0].text.contains("\u{65e0}\u{6cd5}"), "{:?}", reading.causes[0].text);
+    let text = "LINK : fatal error LNK1181: cannot open input file 'cublas.lib'\r\n";
+    let appended = [b"first line\r\n".to_vec(), utf16(text)].concat();
+    let reading = Signatures::embedded().read(&appended);
+    assert_eq!(
+        (reading.causes[0].id.as_str(), reading.causes[0].line),
+        ("cuda.toolkit.component-missing", 2)
+    );
+    let lone = [b"\xff\xfe".to_vec(), vec![0, 0xd8], utf16(text), vec![0, 0xdc, b'x']].concat();
+    assert_eq!(Signatures::embedded().read(&lone).causes[0].line, 1);
+}

@@ -1,0 +1,198 @@
+//! The search for known failures while a log is read.
+
+use std::collections::BTreeMap;
+
+use super::lines::LogLines;
+use super::names::NameTable;
+use super::signature::{self, CompiledSignature, UnlistedNames};
+use super::window::LogWindow;
+use super::{EVIDENCE, LogCause, Signatures, VALUE, clean, outcome, shorten};
+
+/// Maximum number of lines on which a pattern is tried. If none of them matches, its literal has another meaning in this log.
+const TRIES: u32 = 10_000;
+/// Maximum number of bytes on which a pattern is tried.
+const TRIED_BYTES: usize = 8 << 20;
+
+/// A recognised failure with the index of its signature and the row of its name.
+pub(super) struct Found {
+    pub(super) signature: usize,
+    row: Option<usize>,
+    pub(super) cause: LogCause,
+    /// Whether all its lines report the result of a check and no error.
+    pub(super) is_status: bool,
+}
+
+/// The lines and bytes on which a signature was tried.
+#[derive(Clone, Copy, Default)]
+pub(super) struct TriedText {
+    lines: u32,
+    pub(super) bytes: usize,
+}
+
+/// The state of a search: what the signatures were tried on, and the failures found so far.
+pub(super) struct Search {
+    pub(super) tried: Vec<TriedText>,
+    pub(super) found: Vec<Found>,
+    /// Whether the current line reports the result of a check, as CMake's graphical interface prints it: without dashes.
+    is_status: bool,
+}
+
+/// The line that is examined.
+pub(super) struct ExaminedLine<'a> {
+    pub(super) lines: &'a LogLines,
+    pub(super) at: usize,
+    /// The signatures of which the line contains a literal, in their order.
+    pub(super) signatures: &'a [usize],
+    /// For each signature: whether the text that must precede it was found.
+    pub(super) preceded: &'a [bool],
+}
+
+impl Search {
+    pub(super) fn new(signatures: usize) -> Self {
+        Self { tried: vec![TriedText::default(); signatures], found: Vec::new(), is_status: false }
+    }
+
+    /// Tries signatures on a line. A line has at most one failure: the first match, even if it was found before. If none matches
+    /// and the line may be broken by a terminal, the line is tried once more together with the next one. Returns whether a
+    /// signature matches.
+    pub(super) fn line(&mut self, all: &Signatures, line: &ExaminedLine<'_>) -> bool {
+        if line.signatures.is_empty() {
+            return false;
+        }
+        let number = line.lines.number(line.at);
+        let mut is_refused = false;
+        self.is_status = outcome::is_check_result(line.lines, line.at);
+        // CMake prints what it found, and what it does without, as status lines.
+        let raw = line.lines.line(line.at);
+        let is_status = clean::without_stamps(raw).trim_ascii_start().starts_with(b"-- ");
+        for &at in line.signatures {
+            let one = &all.list[at];
+            let is_early = one.signature.after.is_some() && !line.preceded[at];
+            if is_early || (is_status && !one.signature.doubtful) {
+                continue;
+            }
+            self.tried[at].lines += 1;
+            if self.is_exhausted(at) {
+                // A signature that matched before is assumed to match again.
+                if let Some(known) = self.found.iter_mut().find(|known| known.signature == at) {
+                    known.count(number, self.is_status);
+                    return true;
+                }
+                continue;
+            }
+            let window = LogWindow::around(line.lines, line.at, one.signature.lines);
+            if self.matches(all, at, &window, number) {
+                return true;
+            }
+            is_refused |= one.signature.lines == 1;
+        }
+        is_refused && self.broken_line(all, line.lines, line.at)
+    }
+
+    fn is_exhausted(&mut self, signature: usize) -> bool {
+        let tried = &mut self.tried[signature];
+        tried.lines = tried.lines.min(TRIES + 1);
+        tried.lines > TRIES || tried.bytes > TRIED_BYTES
+    }
+
+    /// Tries the signatures on a line that is joined with the next one. Literals may be broken too.
+    fn broken_line(&mut self, all: &Signatures, lines: &LogLines, at: usize) -> bool {
+        let mut hits = Vec::new();
+        LogWindow::broken(lines, at).iter().any(|window| {
+            hits.clear();
+            all.index.scan(window.text.as_bytes(), &mut hits);
+            hits.sort_unstable();
+            hits.dedup();
+            let fit = |at: &usize| {
+                all.list.get(*at).is_some_and(|one| one.signature.lines == 1 && one.signature.after.is_none())
+            };
+            hits.iter()
+                .filter(|signature| fit(signature))
+                .any(|&one| !self.is_exhausted(one) && self.matches(all, one, window, lines.number(at)))
+        })
+    }
+
+    /// Tries one signature on a window, and counts or adds the failure.
+    fn matches(&mut self, all: &Signatures, at: usize, window: &LogWindow, number: usize) -> bool {
+        self.tried[at].bytes += window.text.len();
+        let one = &all.list[at];
+        let has_names = one.signature.names.is_some();
+        if !has_names && let Some(known) = self.found.iter_mut().find(|known| known.signature == at) {
+            let is_match = one.regex().is_match(&window.text);
+            if is_match {
+                known.count(number, self.is_status);
+            }
+            return is_match;
+        }
+        let Some((row, cause)) = one.matches(&all.names, window) else { return false };
+        match self.found.iter_mut().find(|known| known.signature == at && known.row == row) {
+            Some(known) => known.count(number, self.is_status),
+            None => self.found.push(Found { signature: at, row, cause, is_status: self.is_status }),
+        }
+        true
+    }
+}
+
+impl Found {
+    /// Counts one more line. An error replaces the result of a check.
+    fn count(&mut self, line: usize, is_status: bool) {
+        self.cause.count += 1;
+        self.cause.last = line;
+        if self.is_status && !is_status {
+            self.cause.line = line;
+            self.is_status = false;
+        }
+    }
+}
+
+impl CompiledSignature {
+    /// Matches the lines of a window. Returns the row of the captured name and the failure.
+    fn matches(&self, names: &NameTable, window: &LogWindow) -> Option<(Option<usize>, LogCause)> {
+        let signature = &self.signature;
+        let captures = self.regex().captures(&window.text)?;
+        let groups = self.regex().capture_names().flatten();
+        let mut values: BTreeMap<String, String> = groups
+            .filter_map(|name| Some((name.to_owned(), shorten(captures.name(name)?.as_str().trim(), VALUE))))
+            .filter(|(_, value)| !value.is_empty())
+            .collect();
+        let row = signature
+            .names
+            .and_then(|kind| names.find(kind, &format!("{}{}", signature.prefix, values.get("name")?)));
+        if signature.unlisted == UnlistedNames::Ignored && row.is_none() {
+            return None;
+        }
+        let of_row = row.map(|row| &names.rows[row]);
+        if let Some(component) = of_row.and_then(|row| row.component.as_ref()) {
+            values.insert("component".to_owned(), component.clone());
+        }
+        let (line, text) = window.line_at(captures.get(0).map_or(0, |whole| whole.start()));
+        let own_id = of_row.zip(signature.names).and_then(|(row, kind)| row.id(kind));
+        let is_same = own_id.is_none_or(|id| id == signature.id);
+        // Texts of the signature are for its own id only.
+        let filled = |of_row: Option<&String>, of_component: &Option<String>, own: &Option<String>| {
+            let known = of_component.as_ref().filter(|_| is_same && values.contains_key("component"));
+            let template = of_row.or(known).or(own.as_ref().filter(|_| is_same))?;
+            signature::fill(template, &values)
+        };
+        let summary = of_row.and_then(|row| row.summary.as_ref());
+        let summary = filled(summary, &signature.component_summary, &signature.summary);
+        let fix = of_row.and_then(|row| row.fix.as_ref());
+        let fix = filled(fix, &signature.component_fix, &signature.fix);
+        let commands = of_row.map(|row| &row.commands).filter(|commands| !commands.is_empty() || !is_same);
+        let cause = LogCause {
+            id: own_id.unwrap_or(signature.id),
+            line,
+            text: shorten(text, EVIDENCE),
+            summary,
+            fix,
+            commands: commands.unwrap_or(&signature.commands).clone(),
+            backend: signature.backend,
+            count: 1,
+            last: line,
+            is_weak: signature.weak,
+            is_late: signature.late && row.is_none(),
+            values,
+        };
+        Some((row, cause))
+    }
+}
