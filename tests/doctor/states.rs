@@ -23,6 +23,7 @@ fn files() -> Vec<PathBuf> {
     let mut files = Vec::new();
     recordings(&root.join("tests/hosts"), &mut files);
     recordings(&root.join("tests/unseen/hosts"), &mut files);
+    recordings(&root.join("tests/unseen/hosts-2"), &mut files);
     files.retain(|file| !file.ends_with("expected.toml"));
     files.sort();
     assert!(files.len() > 300, "{} recordings", files.len());
