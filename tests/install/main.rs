@@ -5,13 +5,21 @@
 mod credentials;
 mod failures;
 mod faults;
+#[path = "../common/faulty/mod.rs"]
+mod faulty;
 mod folder;
 mod foreign;
 mod hostile;
+#[path = "../common/kills.rs"]
+mod kill;
 mod kills;
 mod net;
 mod packing;
 mod registry;
 mod release;
+mod reliability;
+#[path = "../common/requirements.rs"]
+mod requirements;
 mod server;
 mod support;
+mod syncing;
