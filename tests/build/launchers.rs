@@ -10,10 +10,11 @@ use gpubuild_core::Backend;
 use gpubuild_detect::facts;
 use gpubuild_detect::toolkit;
 use gpubuild_exec::exec::{BuildEvent, TreeState};
-use gpubuild_host::{Environment, HostInfo, Os, ReadFiles, RunPrograms, WriteFiles, find_program};
+use gpubuild_host::{Environment, Os, ReadFiles, RunPrograms, WriteFiles, find_program};
 use gpubuild_plan::plan::PlannedTree;
 use gpubuild_plan::plan::launchers::{self, LauncherContext};
 
+use crate::requirements::{requires, skip};
 use crate::support::{Project, plan, project};
 
 const MIXED: &[(&str, &str)] = &[
@@ -32,10 +33,7 @@ const MIXED: &[(&str, &str)] = &[
 fn have(project: &Project, programs: &[(&str, &str)]) -> bool {
     for (requirement, program) in programs {
         if find_program(&project.host, program).is_empty() {
-            let required = project.host.env().get("GPUBUILD_REQUIRE");
-            let required = required.is_some_and(|list| list.split(',').any(|one| one == *requirement));
-            assert!(!required, "GPUBUILD_REQUIRE names {requirement}, but {program} is missing");
-            println!("skipped: no {program}");
+            skip(requirement, &format!("no {program}"));
             return false;
         }
     }
@@ -211,9 +209,8 @@ const KERNELS: &[(&str, &str)] = &[
 
 /// Installs nvcc from NVIDIA's wheels if `GPUBUILD_REQUIRE` names `cuda-wheels`.
 fn nvcc(project: &Project) -> Option<String> {
-    let required = project.host.env().get("GPUBUILD_REQUIRE").unwrap_or_default();
-    if !required.split(',').any(|one| one == "cuda-wheels") {
-        println!("skipped: GPUBUILD_REQUIRE does not name cuda-wheels");
+    if !requires("cuda-wheels") {
+        skip("cuda-wheels", "GPUBUILD_REQUIRE does not name cuda-wheels");
         return None;
     }
     let cache = project.path("cache");
@@ -290,7 +287,7 @@ fn sccache_shares_results_through_redis_if_supported() {
             let what = dropped(&project);
             assert!(what.iter().all(|(_, why)| why.contains("cache type is not enabled")), "{what:?}");
             assert_eq!(what.iter().map(|(language, _)| language.as_str()).collect::<Vec<_>>(), ["C", "CXX"]);
-            println!("skipped: this sccache does not support Redis");
+            skip("sccache-redis", "this sccache does not support Redis");
             return;
         }
         assert_eq!(built(&project, tree), expected);

@@ -70,7 +70,7 @@ fn c_and_cxx_libraries_link_with_the_c_driver_in_one_pass() {
         assert!(link_and_run(&project, &outcome.manifest, None).starts_with("11.0"));
         let bfd = gpubuild_host::find_program(&project.host, "ld.bfd");
         if bfd.is_empty() {
-            println!("skipped: no ld.bfd");
+            crate::requirements::skip("cmake", "no ld.bfd");
         } else {
             assert!(link_and_run(&project, &outcome.manifest, Some("bfd")).starts_with("11.0"));
         }

@@ -3,6 +3,9 @@
 
 mod damaged;
 mod failing;
+#[cfg(target_os = "linux")]
+#[path = "../common/faulty/mod.rs"]
+mod faulty;
 mod launchers;
 mod linking;
 mod memory;
@@ -10,6 +13,10 @@ mod modules;
 mod page;
 mod patching;
 mod rebuilding;
+#[cfg(target_os = "linux")]
+mod reliability;
+#[path = "../common/requirements.rs"]
+mod requirements;
 mod storing;
 mod support;
 mod timings;

@@ -3,8 +3,9 @@
 use gpubuild_core::Backend;
 use gpubuild_detect::diagnostic::Diagnostic;
 use gpubuild_exec::exec::{BuildEvent, TreeState};
-use gpubuild_host::{HostInfo, HostPath, ReadFiles, WriteFiles, find_program};
+use gpubuild_host::{HostPath, ReadFiles, WriteFiles, find_program};
 
+use crate::requirements::{requires, skip};
 use crate::support::{Project, project};
 
 const UNITS: &[(&str, &str)] = &[
@@ -107,10 +108,9 @@ fn new_ninja(project: &Project) -> Option<HostPath> {
         (numbers.next(), numbers.next()) >= (Some(1), Some(13))
     };
     let found = find_program(&project.host, "ninja").into_iter().find(is_new);
-    let required = project.host.env().get("GPUBUILD_REQUIRE").unwrap_or_default();
-    if found.is_some() || !required.split(',').any(|one| one == "network") {
+    if found.is_some() || !requires("network") {
         if found.is_none() {
-            println!("skipped: no Ninja from 1.13 on, and GPUBUILD_REQUIRE does not name network");
+            skip("network", "no Ninja from 1.13 on, and GPUBUILD_REQUIRE does not name network");
         }
         return found;
     }

@@ -225,7 +225,7 @@ fn program_loads_modules_from_any_working_directory() {
         );
     }
     let Some(program) = rust_program(&project, &outcome.path, MAIN) else {
-        println!("skipped: no rustc");
+        crate::requirements::skip("rustc", "no rustc");
         return;
     };
     // The module of the later toolkit cannot be loaded here, so the other one is used.

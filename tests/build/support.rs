@@ -9,9 +9,11 @@ use gpubuild_exec::exec::{
 };
 use gpubuild_exec::python::Network;
 use gpubuild_exec::store::settings::Store;
-use gpubuild_host::{HostInfo, HostPath, ReadFiles, RealHost, RunPrograms, WriteFiles, find_program};
+use gpubuild_host::{Host, HostInfo, HostPath, ReadFiles, RealHost, RunPrograms, WriteFiles, find_program};
 use gpubuild_plan::plan::{Jobs, Plan, PlannedTree};
 use gpubuild_plan::project::CacheAccess;
+
+use crate::requirements::skip;
 
 /// A project in a temporary folder.
 pub(crate) struct Project {
@@ -31,9 +33,7 @@ pub(crate) fn project(files: &[(&str, &str)]) -> Option<Project> {
     let found = |name: &str| find_program(&host, name).into_iter().next();
     let (cmake, ninja, cc) = (found("cmake"), found("ninja"), found("cc"));
     if cmake.is_none() || ninja.is_none() || cc.is_none() {
-        let required = host.env().get("GPUBUILD_REQUIRE").is_some_and(|list| list.contains("cmake"));
-        assert!(!required, "GPUBUILD_REQUIRE names cmake, and CMake, Ninja or cc is missing");
-        println!("skipped: no CMake, Ninja or C compiler");
+        skip("cmake", "no CMake, Ninja or C compiler");
         return None;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -114,8 +114,19 @@ impl Project {
         replan: Option<Replan<'_>>,
         sink: Sink<'_>,
     ) -> Result<BuildOutcome, BuildError> {
+        self.build_on(&self.host, plan, replan, sink)
+    }
+
+    /// Builds on another host.
+    pub(crate) fn build_on(
+        &self,
+        host: &dyn Host,
+        plan: &Plan,
+        replan: Option<Replan<'_>>,
+        sink: Sink<'_>,
+    ) -> Result<BuildOutcome, BuildError> {
         let job = BuildJob {
-            host: &self.host,
+            host,
             project: "test".into(),
             root: self.path("build"),
             lock: exec::folder::lock_path(&self.path("build")),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use gpubuild::report::timings::{TimingsForm, TimingsReport, TimingsSubject};
 use gpubuild_core::Backend;
 use gpubuild_exec::exec::timings::{TimedMessage, TimedUnit, TimingRecorder, TimingRecording};
-use gpubuild_host::{Command, CommandOutput, HostInfo, ReadFiles, RunPrograms, WriteFiles, find_program};
+use gpubuild_host::{Command, CommandOutput, ReadFiles, RunPrograms, WriteFiles, find_program};
 
 use crate::support::{Project, plan, project};
 
@@ -76,10 +76,7 @@ pub(crate) fn browse(project: &Project, arguments: &[String]) -> Option<CommandO
     let names = ["chromium", "chromium-browser", "google-chrome"];
     let Some(browser) = names.iter().find_map(|name| find_program(&project.host, name).into_iter().next())
     else {
-        let required = project.host.env().get("GPUBUILD_REQUIRE");
-        let required = required.is_some_and(|list| list.split(',').any(|name| name == "chromium"));
-        assert!(!required, "GPUBUILD_REQUIRE names chromium, but it is not installed");
-        println!("skipped: no Chromium");
+        crate::requirements::skip("chromium", "no Chromium");
         return None;
     };
     let profile = format!("--user-data-dir={}", project.path("profile"));

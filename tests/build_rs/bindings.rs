@@ -2,6 +2,7 @@
 
 use gpubuild_host::{HostInfo, RealHost};
 
+use crate::requirements::{requires, skip};
 use crate::support::{SMALL, Workspace, workspace};
 
 const CARGO: &str = "[package]\nname = \"x-sys\"\nversion = \"0.1.0\"\nedition = \"2024\"\nlinks = \"x\"\n[build-dependencies]\nbindgen = { version = \"0.73\", default-features = false, features = [\"runtime\"] }\ngpubuild-build = { path = \"@GPUBUILD@/crates/build\" }\n";
@@ -36,9 +37,7 @@ const MAIN: &str = "fn main() {\n    println!(\"{} {} {}\", unsafe { x_sys::x_an
 fn with_bindings() -> Option<Workspace> {
     let host = RealHost::new();
     if gpubuild_detect::toolkit::libclang::find(&host).0.is_none() {
-        let required = host.env().get("GPUBUILD_REQUIRE").is_some_and(|list| list.contains("libclang"));
-        assert!(!required, "GPUBUILD_REQUIRE names libclang, but it is not installed");
-        println!("skipped: no libclang");
+        skip("libclang", "no libclang");
         return None;
     }
     bound()
@@ -113,12 +112,12 @@ fn prebuilt_bindings_are_the_fallback() {
 #[test]
 fn pinned_libclang_is_fetched_once() {
     let host = RealHost::new();
-    if !host.env().get("GPUBUILD_REQUIRE").is_some_and(|list| list.contains("network")) {
-        println!("skipped: GPUBUILD_REQUIRE does not name network");
+    if !requires("network") {
+        skip("network", "GPUBUILD_REQUIRE does not name network");
         return;
     }
     if host.env().get("LIBCLANG_PATH").is_some() {
-        println!("skipped: LIBCLANG_PATH selects a libclang");
+        skip("no-libclang-path", "LIBCLANG_PATH selects a libclang");
         return;
     }
     let Some(workspace) = bound() else { return };

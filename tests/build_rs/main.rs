@@ -7,6 +7,8 @@ mod crossing;
 mod llama;
 mod missing;
 mod placing;
+#[path = "../common/requirements.rs"]
+mod requirements;
 mod same;
 mod sharing;
 mod support;

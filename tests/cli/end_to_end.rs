@@ -78,7 +78,7 @@ fn bundled_kernels_match_the_reference() {
 #[test]
 fn missing_cmake_and_ninja_are_fetched() {
     if !requires("network") {
-        println!("skipped: GPUBUILD_REQUIRE does not name network");
+        skip("network", "GPUBUILD_REQUIRE does not name network");
         return;
     }
     let Some(project) = Sandbox::with_c_library() else { return };
@@ -93,7 +93,7 @@ fn missing_cmake_and_ninja_are_fetched() {
     let fetched: Vec<&str> =
         planned["fetch"].as_array().unwrap().iter().map(|fetch| fetch["tool"].as_str().unwrap()).collect();
     if fetched != ["cmake", "ninja"] {
-        println!("skipped: this machine has CMake or Ninja outside PATH");
+        skip("tools-on-path-only", "this machine has CMake or Ninja outside PATH");
         return;
     }
     let built = run(&["build"]);

@@ -36,6 +36,11 @@ mod plan;
 mod prefer;
 mod preflight;
 mod provision;
+#[cfg(target_os = "linux")]
+mod reliability;
+mod required;
+#[path = "../common/requirements.rs"]
+mod requirements;
 mod resolve;
 mod resolve_python;
 mod running;

@@ -4,8 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -13,10 +12,10 @@ use sha2::{Digest, Sha256};
 use crate::support::{RunResult, Sandbox, is_on_path, skip};
 
 /// September 2026.
-const EPOCH: &str = "1790000000";
+pub(crate) const EPOCH: &str = "1790000000";
 
 /// A project whose program links a third-party library, which depends on another one.
-fn project() -> Option<Sandbox> {
+pub(crate) fn project() -> Option<Sandbox> {
     if !is_on_path("zstd") && !is_on_path("tar") {
         skip("cmake", "no tar");
         return None;
@@ -52,7 +51,7 @@ fn project() -> Option<Sandbox> {
 }
 
 /// A program that succeeds if the third-party libraries return this number.
-fn program(project: &Sandbox, number: u32) {
+pub(crate) fn program(project: &Sandbox, number: u32) {
     project.write(
         "app/src/main.rs",
         &format!(
@@ -71,7 +70,7 @@ fn library(project: &Sandbox, source: &str, name: &str, more: &[&str]) {
     project.start(&argv).succeeds();
 }
 
-fn pack(project: &Sandbox, arguments: &[&str]) -> RunResult {
+pub(crate) fn pack(project: &Sandbox, arguments: &[&str]) -> RunResult {
     let all = [&["pack", "--offline"], arguments].concat();
     RunResult::from(project.command().env("SOURCE_DATE_EPOCH", EPOCH).args(all).output().unwrap())
 }
@@ -90,7 +89,7 @@ fn sha256(bytes: &[u8]) -> String {
 }
 
 /// All files of a folder with their SHA-256 sums.
-fn files(folder: &Path) -> BTreeMap<PathBuf, String> {
+pub(crate) fn files(folder: &Path) -> BTreeMap<PathBuf, String> {
     let entries = walkdir::WalkDir::new(folder).into_iter().map(Result::unwrap);
     let files = entries.filter(|entry| entry.file_type().is_file());
     let hash = |path: &Path| sha256(&std::fs::read(path).unwrap());
@@ -408,50 +407,6 @@ fn ci_jobs_pack_and_one_job_merges() {
     assert_eq!(manifest["serial"], 7);
     let labels: Vec<_> = variants(&manifest).iter().map(|variant| variant["label"].clone()).collect();
     assert_eq!(labels, ["cpu", "plain"]);
-}
-
-#[test]
-#[ignore = "takes long: `cargo test -- --ignored`"]
-fn killed_pack_leaves_the_old_or_new_release() {
-    let Some(project) = project() else { return };
-    pack(&project, &["--out", "one", "--label", "first"]).succeeds();
-    program(&project, 46);
-    pack(&project, &["--out", "two", "--label", "second"]).succeeds();
-    let start = |from: &str| {
-        let mut command = project.command();
-        command.env("SOURCE_DATE_EPOCH", EPOCH).args(["pack", "--out", "release", "--from", from]);
-        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
-    };
-    let began = std::time::Instant::now();
-    assert!(start("one").wait().unwrap().success());
-    let whole = began.elapsed();
-    let old = files(&project.path("release"));
-    assert!(start("two").wait().unwrap().success());
-    let new = files(&project.path("release"));
-    let reset = || {
-        std::fs::remove_dir_all(project.path("release")).unwrap();
-        assert!(start("one").wait().unwrap().success());
-    };
-    let (mut is_new, mut killed) = (true, [0_u32; 2]);
-    for point in 0..60_u32 {
-        if is_new {
-            reset();
-        }
-        let mut child = start("two");
-        std::thread::sleep(whole.mul_f64(f64::from(point) / 48.0).min(Duration::from_secs(2)));
-        let _ = child.kill();
-        child.wait().unwrap();
-        let now = files(&project.path("release"));
-        assert!(now == old || now == new, "point {point}: neither the old release nor the new one");
-        is_new = now == new;
-        killed[usize::from(is_new)] += 1;
-    }
-    assert!(killed[0] > 5, "{killed:?}");
-    // Leftovers of killed calls do not matter.
-    assert!(start("two").wait().unwrap().success());
-    assert_eq!(files(&project.path("release")), new);
-    let names = std::fs::read_dir(project.path("")).unwrap().map(|entry| entry.unwrap().file_name());
-    assert!(names.into_iter().all(|name| !name.to_string_lossy().contains("gpubuild-new")));
 }
 
 /// The libraries of libc and the compiler that a program maps, including the loader.

@@ -1,7 +1,7 @@
-//! The build store on the command line: its commands, killed builds and full disks.
+//! The build store on the command line: its commands, a killed build and full disks.
 #![expect(clippy::disallowed_methods, reason = "tests start the program and write their own files")]
 
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
 use serde_json::Value;
 
@@ -80,82 +80,6 @@ fn project_file_selects_the_store() {
     assert!(sandbox.exists("mine/v1/trees"));
     sandbox.write("gpubuild.toml", &format!("{text}[cache]\nmax_size = \"huge\"\n"));
     run(&["build"]).fails(2, "cache.setting-invalid");
-}
-
-/// Deterministic pseudorandom delays.
-struct Delays(u64);
-
-impl Delays {
-    /// A number below `end`.
-    fn next(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
-    }
-}
-
-fn start(sandbox: &Sandbox) -> Child {
-    with_store(sandbox, &["build"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
-}
-
-#[cfg(unix)]
-#[test]
-#[ignore = "takes long: `cargo test -- --ignored`"]
-fn next_build_recovers_from_a_kill_at_any_time() {
-    let Some(sandbox) = Sandbox::with_library() else { return };
-    // Several files, so that the build takes long enough to be interrupted.
-    let units: Vec<String> = (0..6).map(|index| format!("u{index}.c")).collect();
-    for (index, unit) in units.iter().enumerate() {
-        sandbox.write(&format!("vendor/{unit}"), &format!("int unit{index}(void) {{ return {index}; }}\n"));
-    }
-    let list = format!(
-        "cmake_minimum_required(VERSION 3.24)\nproject(adder C)\nadd_library(adder STATIC adder.c {})\ntarget_link_libraries(adder PUBLIC m)\n",
-        units.join(" ")
-    );
-    sandbox.write("vendor/CMakeLists.txt", &list);
-    let started = std::time::Instant::now();
-    run(&sandbox, &["build"]).succeeds();
-    let duration = u64::try_from(started.elapsed().as_millis()).unwrap().max(50);
-    let mut delays = Delays(0x9e37_79b9_7f4a_7c15);
-    for round in 0..50_u32 {
-        // New content in every second round, with and without the outputs of the previous round.
-        sandbox.write("vendor/u0.c", &format!("int unit0(void) {{ return {}; }}\n", round / 2));
-        if delays.next(2) == 0 {
-            clean(&sandbox);
-        }
-        let mut child = start(&sandbox);
-        std::thread::sleep(std::time::Duration::from_millis(delays.next(duration)));
-        child.kill().unwrap();
-        child.wait().unwrap();
-        if round % 5 == 0 {
-            run(&sandbox, &["build"]).succeeds();
-            answers(&sandbox, round / 2);
-        }
-        all_entries_are_complete(&sandbox);
-    }
-    for content in [0, 24] {
-        sandbox.write("vendor/u0.c", &format!("int unit0(void) {{ return {content}; }}\n"));
-        clean(&sandbox);
-        run(&sandbox, &["build"]).succeeds();
-        answers(&sandbox, content);
-    }
-    run(&sandbox, &["cache", "prune"]).succeeds();
-    let trees = std::fs::read_dir(sandbox.path("store/v1/trees")).unwrap();
-    let left: Vec<_> = trees.map(|entry| entry.unwrap().file_name()).collect();
-    assert!(left.iter().all(|name| !name.to_string_lossy().starts_with('.')), "{left:?}");
-}
-
-/// Removes build outputs, after the processes of a killed build have ended.
-#[cfg(unix)]
-fn clean(sandbox: &Sandbox) {
-    for _ in 0..200 {
-        if run(sandbox, &["clean"]).is_success() {
-            return;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
-    run(sandbox, &["clean"]).succeeds();
 }
 
 /// A compiler that logs its start and end, waits for a signal file, and ignores SIGTERM.
@@ -285,19 +209,6 @@ fn processes_of_a_killed_build_end_before_the_next_build() {
     assert_eq!(before.iter().filter(|line| line.starts_with("end 1")).count(), 2, "{notes}");
     assert!(after.iter().all(|line| line.contains(" 2 ")) && started(&after.join("\n")) == 4, "{notes}");
     answers(&sandbox, 0);
-}
-
-/// Verifies that all store entries have files with the recorded hashes.
-#[cfg(unix)]
-fn all_entries_are_complete(sandbox: &Sandbox) {
-    use gpubuild_exec::store::{maintain, settings};
-    use gpubuild_host::{HostInfo, RealHost};
-    let host = RealHost::new();
-    let root = host.path(sandbox.path("store/v1").to_str().unwrap());
-    let store = settings::Store { root, access: gpubuild_plan::project::CacheAccess::Readonly, limit: 0 };
-    for item in maintain::items(&host, &store) {
-        item.entry.as_ref().unwrap().verify(&host, &item.folder).unwrap();
-    }
 }
 
 /// Checks that a program linked with the outputs returns the value in the sources.

@@ -6,6 +6,8 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
+pub(crate) use crate::requirements::{requires, skip};
+
 /// The source of `add` in [`Sandbox::with_library`].
 pub(crate) const ADDER: &str = "#include <math.h>\ndouble add(double x) { return cbrt(x) + 1.0; }\n";
 
@@ -226,17 +228,6 @@ impl RunResult {
 pub(crate) fn recorded(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hosts").join(format!("{name}.toml"));
     path.to_str().unwrap().to_owned()
-}
-
-/// Prints why a test is skipped, or panics if `GPUBUILD_REQUIRE` names the requirement.
-pub(crate) fn skip(what: &str, why: &str) {
-    assert!(!requires(what), "GPUBUILD_REQUIRE names {what}: {why}");
-    println!("skipped: {why}");
-}
-
-/// Whether `GPUBUILD_REQUIRE`, a comma-separated list, names a requirement.
-pub(crate) fn requires(what: &str) -> bool {
-    std::env::var("GPUBUILD_REQUIRE").is_ok_and(|list| list.split(',').any(|item| item.trim() == what))
 }
 
 /// Whether a program is in a folder of PATH.

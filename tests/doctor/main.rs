@@ -18,6 +18,8 @@ mod machine;
 mod nvidia;
 mod partial;
 mod remedies;
+#[path = "../common/requirements.rs"]
+mod requirements;
 mod rocm;
 mod states;
 mod systems;

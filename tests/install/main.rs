@@ -5,14 +5,22 @@
 mod credentials;
 mod failures;
 mod faults;
+#[path = "../common/faulty/mod.rs"]
+mod faulty;
 mod folder;
 mod foreign;
 mod hostile;
+#[path = "../common/kills.rs"]
+mod kill;
 mod kills;
 mod net;
 mod older;
 mod packing;
 mod registry;
 mod release;
+mod reliability;
+#[path = "../common/requirements.rs"]
+mod requirements;
 mod server;
 mod support;
+mod syncing;

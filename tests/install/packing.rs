@@ -12,11 +12,16 @@ use gpubuild_release::pack::layer::{LayerKind, LayerPiece};
 use gpubuild_release::pack::release::{PublishOptions, ReleaseEntry, ReleaseWork};
 use gpubuild_release::pack::{self, KnownLayers, PackError};
 
-use crate::kills::KilledHost;
+use crate::faulty::{Fault, FaultyHost};
 use crate::support::Sandbox;
 
 /// Packs a variant with these files into the folder.
-fn pack(host: &dyn Host, folder: &HostPath, label: &str, files: &[HostPath]) -> Result<(), PackError> {
+pub(crate) fn pack(
+    host: &dyn Host,
+    folder: &HostPath,
+    label: &str,
+    files: &[HostPath],
+) -> Result<(), PackError> {
     let work = ReleaseWork::begin(host, folder)?;
     let mut known = KnownLayers::of(&work, folder);
     let piece = |(index, from): (usize, &HostPath)| LayerPiece {
@@ -42,7 +47,7 @@ fn pack(host: &dyn Host, folder: &HostPath, label: &str, files: &[HostPath]) -> 
     work.publish(vec![entry], &seal).map(drop)
 }
 
-fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+pub(crate) fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let entries = walkdir::WalkDir::new(folder).into_iter().filter_map(Result::ok);
     let files = entries.filter(|entry| entry.file_type().is_file());
     files
@@ -57,8 +62,9 @@ fn every_point(exchanges: bool) -> usize {
     let sandbox = Sandbox::new();
     let env = Environment::new(Os::Linux, [("GPUBUILD_CACHE", sandbox.at("cache"))]);
     let dying = |count: usize| {
-        let host = KilledHost::at(count).with_environment(env.clone());
-        if exchanges { host } else { host.without_exchange() }
+        let mut host = FaultyHost::new(Fault::Kill, count).knows(&[sandbox.path("")]);
+        (host.env, host.exchanges) = (env.clone(), exchanges);
+        host
     };
     let host = dying(usize::MAX);
     let files: Vec<HostPath> = (0..46)
@@ -86,6 +92,7 @@ fn every_point(exchanges: bool) -> usize {
         }
         let killed = dying(point);
         let done = pack(&killed, &folder, "second", &files);
+        killed.lose_unsynced(&[sandbox.path("")]);
         let now = contents(&release);
         // Without atomic exchange the release is briefly renamed: the next call restores it.
         let is_aside =

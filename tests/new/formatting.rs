@@ -5,7 +5,7 @@ use crate::support::{Workspace, is_on_path};
 #[test]
 fn templates_are_formatted_for_short_and_long_names() {
     if !is_on_path("rustfmt") {
-        println!("skipped: no rustfmt");
+        crate::requirements::skip("rustfmt", "no rustfmt");
         return;
     }
     let Some(workspace) = Workspace::new(&[]) else { return };

@@ -6,4 +6,6 @@
 mod bindings;
 mod building;
 mod formatting;
+#[path = "../common/requirements.rs"]
+mod requirements;
 mod support;

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::requirements::skip;
+
 /// A folder in which cargo uses this repository instead of the published crate.
 pub(crate) struct Workspace {
     folder: tempfile::TempDir,
@@ -42,8 +44,7 @@ impl Workspace {
     pub(crate) fn new(further: &[&str]) -> Option<Self> {
         for program in ["cmake", "ninja", "c++"].iter().chain(further) {
             if !is_on_path(program) {
-                assert!(!requires("cmake"), "GPUBUILD_REQUIRE names cmake, but {program} is missing");
-                println!("skipped: no {program}");
+                skip("cmake", &format!("no {program}"));
                 return None;
             }
         }
@@ -178,10 +179,6 @@ pub(crate) fn toml_text(text: &str) -> String {
     toml::Value::from(text).to_string()
 }
 
-pub(crate) fn requires(what: &str) -> bool {
-    std::env::var("GPUBUILD_REQUIRE").is_ok_and(|list| list.split(',').any(|item| item.trim() == what))
-}
-
 pub(crate) fn is_on_path(program: &str) -> bool {
     let name = format!("{program}{}", std::env::consts::EXE_SUFFIX);
     std::env::var_os("PATH")
@@ -192,9 +189,8 @@ pub(crate) fn is_on_path(program: &str) -> bool {
 pub(crate) fn has_libclang() -> bool {
     let host = gpubuild_host::RealHost::new();
     let found = gpubuild_detect::toolkit::libclang::find(&host).0.is_some();
-    assert!(found || !requires("libclang"), "GPUBUILD_REQUIRE names libclang, but it is not installed");
     if !found {
-        println!("skipped: no libclang");
+        skip("libclang", "no libclang");
     }
     found
 }

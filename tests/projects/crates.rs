@@ -69,7 +69,7 @@ fn crates_build_llama_from_a_build_script() {
     std::fs::copy(root.join("Cargo.lock"), bound.join("Cargo.lock")).unwrap();
     let host = gpubuild_host::RealHost::new();
     if gpubuild_detect::toolkit::libclang::find(&host).0.is_none() {
-        println!("skipped: no libclang for bindings of llama.h");
+        crate::requirements::skip("libclang", "no libclang for bindings of llama.h");
         return;
     }
     let ran = cargo(&bound, &["run"], &[]);

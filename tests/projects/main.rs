@@ -11,6 +11,8 @@ mod gguf;
 mod golden;
 mod new;
 mod options;
+#[path = "../common/requirements.rs"]
+mod requirements;
 mod running;
 mod sdist;
 mod sources;

@@ -1,6 +1,7 @@
 //! The sources of llama.cpp, fetched once by pinned hash into the target folder or the folder in `GPUBUILD_PROJECTS`.
 //! The tests of the examples also include this file.
 
+use crate::requirements::{requires, skip};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -22,9 +23,9 @@ pub(crate) static FETCHING: Mutex<()> = Mutex::new(());
 
 /// Whether these tests run; prints why if they do not.
 pub(crate) fn wanted() -> bool {
-    let wanted = std::env::var("GPUBUILD_REQUIRE").is_ok_and(|list| list.contains("projects"));
+    let wanted = requires("projects");
     if !wanted {
-        println!("skipped: GPUBUILD_REQUIRE does not name projects");
+        skip("projects", "GPUBUILD_REQUIRE does not name projects");
     }
     wanted
 }

@@ -185,7 +185,7 @@ pub(crate) fn has_vulkan() -> bool {
     let found =
         has("/usr/include/vulkan/vulkan.hpp") && has("/usr/bin/glslc") && has("/usr/share/vulkan/icd.d");
     if !found {
-        println!("skipped: no Vulkan headers, glslc or driver");
+        crate::requirements::skip("vulkan", "no Vulkan headers, glslc or driver");
     }
     found
 }

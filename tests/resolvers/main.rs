@@ -21,6 +21,8 @@ mod command;
 mod machine;
 mod machines;
 mod recorded;
+#[path = "../common/requirements.rs"]
+mod requirements;
 #[cfg(unix)]
 mod torch;
 
@@ -49,10 +51,5 @@ fn outcome(resolution: &Resolution) -> String {
 
 /// Prints why a test is skipped, or panics if `GPUBUILD_REQUIRE` names the requirement.
 fn skip(what: &str) {
-    let list = std::env::var("GPUBUILD_REQUIRE").unwrap_or_default();
-    assert!(
-        !list.split(',').any(|item| item.trim() == what),
-        "GPUBUILD_REQUIRE names {what}, which is missing"
-    );
-    println!("skipped: no {what}");
+    requirements::skip(what, &format!("no {what}"));
 }

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::sandbox::{RunResult, Sandbox, requires};
+use crate::sandbox::{RunResult, Sandbox, requires, skip};
 
 /// A uv that prints this text and exits with this code.
 fn uv(sandbox: &Sandbox, text: &str, exit: i32) {
@@ -93,7 +93,7 @@ fn failed_lock_reports_why_and_writes_nothing() {
 #[test]
 fn real_index_matches_the_embedded_locks() {
     if !requires("network") {
-        println!("skipped: GPUBUILD_REQUIRE does not name network");
+        skip("network", "GPUBUILD_REQUIRE does not name network");
         return;
     }
     let Some(sandbox) = Sandbox::new() else { return };

@@ -10,8 +10,15 @@
 
 mod building;
 mod faults;
+#[cfg(target_os = "linux")]
+#[path = "../common/kills.rs"]
+mod kill;
 mod locking;
 mod real;
+#[cfg(target_os = "linux")]
+mod reliability;
+#[path = "../common/requirements.rs"]
+mod requirements;
 mod sandbox;
 mod usual;
 mod wheels;

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::sandbox::{on_path, requires};
+use crate::sandbox::{on_path, requires, skip};
 
 const LISTS: &str = "\
 cmake_minimum_required(VERSION 3.24)
@@ -51,7 +51,7 @@ fn output(command: &mut Command) -> String {
 #[test]
 fn cmake_builds_with_wheels_only() {
     if !requires("cuda-wheels") || !cfg!(target_os = "linux") {
-        println!("skipped: GPUBUILD_REQUIRE does not name cuda-wheels");
+        skip("cuda-wheels", "GPUBUILD_REQUIRE does not name cuda-wheels");
         return;
     }
     assert!(on_path("cmake").is_some() && on_path("ninja").is_some() && on_path("c++").is_some());

@@ -5,6 +5,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
+pub(crate) use crate::requirements::{requires, skip};
 use crate::wheels::{self, Wheel};
 
 /// The temporary folders of a test.
@@ -12,7 +13,7 @@ pub(crate) struct Sandbox {
     folder: tempfile::TempDir,
     pub(crate) wheels: [Wheel; 3],
     /// The Python that has pip, and the variable that selects uv, if the test uses it.
-    python: PathBuf,
+    pub(crate) python: PathBuf,
     uv: Option<PathBuf>,
 }
 
@@ -22,17 +23,6 @@ pub(crate) struct RunResult {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
     pub(crate) exit: Option<i32>,
-}
-
-/// Prints why a test is skipped, or panics if `GPUBUILD_REQUIRE` names the requirement.
-pub(crate) fn skip(what: &str, why: &str) {
-    assert!(!requires(what), "GPUBUILD_REQUIRE names {what}: {why}");
-    println!("skipped: {why}");
-}
-
-/// Whether `GPUBUILD_REQUIRE`, a comma-separated list, names a requirement.
-pub(crate) fn requires(what: &str) -> bool {
-    std::env::var("GPUBUILD_REQUIRE").is_ok_and(|list| list.split(',').any(|item| item.trim() == what))
 }
 
 /// The first program with this name on PATH.

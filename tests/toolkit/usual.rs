@@ -1,7 +1,5 @@
 //! The life of an installation: install, find, verify, remove.
 
-use std::process::Stdio;
-
 use crate::sandbox::{RunResult, Sandbox};
 
 #[test]
@@ -103,18 +101,8 @@ fn concurrent_installs_create_one_installation() {
 }
 
 #[test]
-fn killed_install_leaves_nothing_partial() {
+fn install_killed_between_two_renames_is_completed() {
     let Some(sandbox) = Sandbox::new() else { return };
-    for milliseconds in [100, 700, 1400, 2100] {
-        let mut child =
-            sandbox.command(&Sandbox::INSTALL).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(milliseconds));
-        child.kill().unwrap();
-        child.wait().unwrap();
-        if sandbox.exists("cache/toolkits/cuda-13.0") {
-            sandbox.run(&["toolkit", "verify"]).succeeds();
-        }
-    }
     sandbox.install(&["--with", "cublas"]).succeeds();
     sandbox.run(&["toolkit", "verify"]).succeeds();
     // The state between the two renames of a replacement.
@@ -130,15 +118,13 @@ fn killed_install_leaves_nothing_partial() {
 #[test]
 fn driver_stub_is_created_once_a_c_compiler_exists() {
     let Some(sandbox) = Sandbox::new() else { return };
-    let python =
-        sandbox.command(&[]).get_envs().find(|(name, _)| *name == "PATH").unwrap().1.unwrap().to_owned();
-    let bin = std::env::split_paths(&python).next().unwrap();
-    if ["cc", "gcc", "clang"].iter().any(|name| bin.join(name).exists())
-        || crate::sandbox::on_path("cc").is_none()
-    {
-        crate::sandbox::skip("cc", "a C compiler is beside Python, or missing");
+    if crate::sandbox::on_path("cc").is_none() {
+        crate::sandbox::skip("cc", "no cc");
         return;
     }
+    // A folder with Python only.
+    let python = format!("#!/bin/sh\nexec '{}' \"$@\"\n", sandbox.python.display());
+    let bin = sandbox.script("bare/python3", &python).parent().unwrap().to_owned();
     let bare = RunResult::from(sandbox.command(&Sandbox::INSTALL).env("PATH", &bin).output().unwrap());
     bare.succeeds().says(&["the stub library `lib/stubs/libcuda.so` was not built", "install a C compiler"]);
     assert!(!sandbox.prefix("lib/stubs/libcuda.so").exists());

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use gpubuild_exec::store::maintain::remove_temporary;
 use gpubuild_host::folders::cache_folder;
 use gpubuild_host::{FileLock, Host, HostInfo, HostPath, ReadFiles, Stat, Wait, WriteFiles};
 
@@ -100,12 +101,15 @@ pub fn usage(host: &dyn ReadFiles) -> LayerUsage {
     usage
 }
 
-/// Deletes layers that were downloaded more than `age` seconds ago, or all layers. Returns what was deleted.
+/// Removes temporary files of killed processes. Deletes layers that were downloaded more than `age` seconds ago, or all layers. Returns what was deleted.
 ///
 /// # Errors
 /// The first file that cannot be deleted.
 pub fn prune(host: &dyn Host, age: Option<u64>, all: bool) -> io::Result<LayerUsage> {
     let mut deleted = LayerUsage::default();
+    if let Some(cache) = cache_folder(host) {
+        remove_temporary(host, &cache.join(crate::source::CACHED))?;
+    }
     for (path, stat) in files(host) {
         let fetched =
             stat.modified.and_then(|time| u64::try_from(time / 1_000_000_000).ok()).unwrap_or_default();

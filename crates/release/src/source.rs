@@ -26,7 +26,7 @@ pub const FILE: &str = "manifest.json";
 /// The folder of the layers, beside the manifest.
 const BLOBS: &str = "blobs/sha256";
 /// The folder in gpubuild's cache with trusted manifests, for use without a network.
-const CACHED: &str = "releases/fetched";
+pub(crate) const CACHED: &str = "releases/fetched";
 
 /// Where a release is.
 #[derive(Debug, Clone, PartialEq, Eq)]

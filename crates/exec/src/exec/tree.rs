@@ -17,7 +17,7 @@ use super::reuse::{Reuse, ReuseResult};
 use super::shares::JobShare;
 use super::stamp::{self, BuildStamp};
 use super::{BuildJob, InstalledTools, changed, collect};
-use crate::cmake::file_api::{self, FileApiReply};
+use crate::cmake::file_api::{self, FileApiError, FileApiReply};
 use crate::cmake::{self, ConfigureStart, Parallelism, unused};
 use crate::diagnose::first_error;
 use crate::event::FirstError;
@@ -37,6 +37,9 @@ struct Configured {
     key: String,
     /// Hash of the names of all files below the source folder. A new file may match a glob in the project.
     files: String,
+    /// The start of the system in which CMake ran, on Linux.
+    #[serde(default)]
+    boot: String,
 }
 
 /// Configures and builds a tree unless it is up to date.
@@ -98,6 +101,9 @@ impl TreeRun<'_> {
             }
             return Ok((stamp.built.clone(), TreeState::Unchanged));
         }
+        if stamp.is_none() {
+            self.remove_if_not_flushed()?;
+        }
         self.remove_damaged(stamp.as_ref())?;
         let tools = [("cmake", Some(self.cmake)), ("ninja", self.ninja)];
         let mut reuse = Reuse::begin(self.job, self.tree, sources.clone(), &tools);
@@ -152,6 +158,30 @@ impl TreeRun<'_> {
         self.write_stamp(&stamp)?;
         reuse.publish(lock, self.ninja, &reply, &stamp, seconds);
         Ok((stamp.built, TreeState::Built))
+    }
+
+    /// Removes what an interrupted build left if the system has been restarted since CMake ran: after a power failure,
+    /// files that CMake and compilers wrote may be empty, and Ninja would treat them as up to date.
+    fn remove_if_not_flushed(&self) -> Result<(), BuildError> {
+        let last: Option<Configured> = crate::store::read_json(self.job.host, &self.configured_path());
+        if last.is_none_or(|last| last.boot == self.boot()) {
+            return Ok(());
+        }
+        let own = cmake::own_folder(self.tree);
+        let names = self.job.host.list(&self.tree.build).unwrap_or_default();
+        let paths = names.iter().map(|name| self.tree.build.join(name));
+        paths.filter(|path| *path != own).try_for_each(|path| self.remove(&path))
+    }
+
+    fn configured_path(&self) -> HostPath {
+        cmake::own_folder(self.tree).join("configured.json")
+    }
+
+    /// Identifies the start of the system. Empty on other systems than Linux.
+    fn boot(&self) -> String {
+        let host = self.job.host;
+        let id = host.read_text(&host.path("/proc/sys/kernel/random/boot_id"));
+        id.map(|id| id.trim().to_owned()).unwrap_or_default()
     }
 
     fn outputs(&self, built: &BuiltTree) -> FileSnapshot {
@@ -218,12 +248,21 @@ impl TreeRun<'_> {
     fn configure(&self, key: &str, sources: &FileSnapshot, log: &mut BuildLog<'_>) -> Result<(), BuildError> {
         let (host, tree) = (self.job.host, self.tree);
         let names: Vec<&str> = sources.keys().map(String::as_str).collect();
-        let wanted =
-            Configured { key: key.to_owned(), files: crate::store::sha256(names.join("\n").as_bytes()) };
-        let path = cmake::own_folder(tree).join("configured.json");
+        let wanted = Configured {
+            key: key.to_owned(),
+            files: crate::store::sha256(names.join("\n").as_bytes()),
+            boot: self.boot(),
+        };
+        let path = self.configured_path();
         let last: Option<Configured> = crate::store::read_json(host, &path);
-        if last.as_ref() == Some(&wanted) && self.reply().is_ok() {
+        let is_same = |last: &Configured| last.key == wanted.key && last.files == wanted.files;
+        let reply = self.reply();
+        if last.as_ref().is_some_and(is_same) && reply.is_ok() {
             return Ok(());
+        }
+        if matches!(&reply, Err(BuildError::FileApi(FileApiError::Broken { .. }))) {
+            // CMake keeps a reply whose name, a hash of its content, exists.
+            self.remove(&tree.build.join(".cmake/api/v1/reply"))?;
         }
         self.refuse_download()?;
         let started = host.elapsed();

@@ -146,12 +146,31 @@ const MAX_HASHES_AGE: u64 = 60 * 24 * 3600;
 
 fn remove_old_hashes(host: &dyn Host, store: &Store, all: bool) -> std::io::Result<()> {
     let folder = store.root.join(contents::SOURCE_HASHES);
+    remove_temporary(host, &folder)?;
     for name in host.list(&folder).unwrap_or_default() {
         let hashes = folder.join(&name);
         let written = host.stat(&hashes).ok().and_then(|stat| stat.modified);
         let written = written.and_then(|time| u64::try_from(time / 1_000_000_000).ok()).unwrap_or_default();
         if all || host.now().saturating_sub(written) > MAX_HASHES_AGE {
             host.remove(&hashes)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes temporary files that killed processes left in a folder.
+///
+/// # Errors
+/// A file cannot be removed.
+pub fn remove_temporary(host: &dyn Host, folder: &HostPath) -> std::io::Result<()> {
+    /// A file is written within seconds. A younger temporary file may belong to a running process.
+    const MIN_AGE: u64 = 60;
+    for name in host.list(folder).unwrap_or_default().iter().filter(|name| name.starts_with(".gpubuild-")) {
+        let path = folder.join(name);
+        let written = host.stat(&path).ok().and_then(|stat| stat.modified);
+        let written = written.and_then(|time| u64::try_from(time / 1_000_000_000).ok());
+        if written.is_some_and(|written| host.now().saturating_sub(written) > MIN_AGE) {
+            host.remove(&path)?;
         }
     }
     Ok(())

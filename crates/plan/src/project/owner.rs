@@ -85,7 +85,7 @@ fn named(host: &dyn ReadFiles, uid: u32) -> String {
 mod tests {
     use gpubuild_detect::diagnostic::Diagnostic as _;
     use gpubuild_host::recorded::{RecordedEntry, RecordedHostBuilder};
-    use gpubuild_host::{Arch, Owner, RecordedHost};
+    use gpubuild_host::{Arch, HostInfo as _, Owner, RecordedHost};
 
     use super::*;
     use crate::project::find;

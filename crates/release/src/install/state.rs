@@ -223,7 +223,10 @@ pub fn switch(host: &dyn WriteFiles, to: &HostPath, name: &str, now: &VersionPai
             let beside = to.join(NEXT);
             remove_link(host, &beside)?;
             host.symlink(&text, &beside)?;
-            host.rename(&beside, &link)
+            host.rename(&beside, &link)?;
+            // Some file systems cannot flush a folder. They lose the switch in a power failure, but not its order.
+            let _ = host.flush(to);
+            Ok(())
         }
     }
 }

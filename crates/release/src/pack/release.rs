@@ -431,8 +431,17 @@ impl<'a> ReleaseWork<'a> {
         self.host.write(path, bytes).map_err(|error| PackError::io("write", path, &error))
     }
 
-    /// Replaces the release folder by the new one.
+    /// Replaces the release folder by the new one, so that it survives a power failure.
     fn switch(&self) -> Result<(), PackError> {
+        self.replace()?;
+        if let Some(parent) = self.folder.parent() {
+            // Not every file system can flush a folder.
+            let _ = self.host.flush(&parent);
+        }
+        Ok(())
+    }
+
+    fn replace(&self) -> Result<(), PackError> {
         let io = |error: std::io::Error| PackError::io("replace", &self.folder, &error);
         if !self.host.exists(&self.folder) {
             return self.host.rename(&self.temporary, &self.folder).map_err(io);

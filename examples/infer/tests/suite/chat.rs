@@ -1,6 +1,7 @@
 //! `infer chat`, `infer score` and `--json`, through the command line.
 
 use crate::common::{devices, read, session, tiny};
+use crate::requirements::skip;
 use infer::gguf::TensorType;
 use infer::gk;
 use infer::model::Model;
@@ -42,7 +43,7 @@ fn run(args: &[&str], input: &str) -> (Option<i32>, String, String) {
 
 fn ready() -> bool {
     if gk::linked().next().is_none() {
-        eprintln!("skipped: no kernels are linked");
+        skip("cpu", "no kernels are linked");
         return false;
     }
     true

@@ -1,5 +1,6 @@
 //! A tiny random Llama model, written with the library's own writer.
 
+use crate::requirements::{requires, skip};
 use infer::discovery::{Answer, examine};
 use infer::gguf::{Bytes, Gguf, TensorType, Writer};
 use infer::gk::{self, Backend, Device, OpenOptions};
@@ -147,8 +148,7 @@ pub(crate) fn devices_with(options: OpenOptions) -> Vec<Device> {
         let id = answer.backend.as_str();
         let working = answer.devices.iter().find(|device| device.why.is_none());
         let Some(working) = working else {
-            assert!(!crate::required(id), "`{id}` is required here: {:?}", answer.why);
-            eprintln!("skipped: no {id}: {}", answer.why.as_deref().unwrap_or_default());
+            skip(id, &format!("no {id}: {}", answer.why.as_deref().unwrap_or_default()));
             continue;
         };
         let device = Backend::named(id).unwrap().open(working.index, working.info.clone(), options).unwrap();
@@ -156,12 +156,12 @@ pub(crate) fn devices_with(options: OpenOptions) -> Vec<Device> {
     }
     for id in gk::PREFERENCE {
         assert!(
-            gk::linked().any(|linked| linked == id) || !crate::required(id),
+            gk::linked().any(|linked| linked == id) || !requires(id),
             "`{id}` is required and not linked"
         );
     }
     if devices.is_empty() {
-        eprintln!("skipped: no kernels are linked");
+        skip("cpu", "no kernels are linked");
     }
     devices
 }

@@ -1,7 +1,7 @@
 //! Runs the program in a root with only itself and the C library: no drivers, no `/proc`, no `/dev`, no
 //! `/tmp`.
 
-use crate::required;
+use crate::requirements;
 use infer::gk;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,16 +42,13 @@ fn inside(way: &[&str], root: &Path, args: &[&str]) -> std::io::Result<Output> {
 
 #[test]
 fn program_starts_in_an_empty_root() {
-    let skip = |why: &str| {
-        assert!(!required("chroot"), "an empty root is required here: {why}");
-        eprintln!("skipped: {why}");
-    };
+    let no_root = |why: &str| requirements::skip("chroot", why);
     let program = Path::new(env!("CARGO_BIN_EXE_infer"));
-    let Some(libraries) = libraries(program) else { return skip("no ldd") };
+    let Some(libraries) = libraries(program) else { return no_root("no ldd") };
     let root = root_with(program, &libraries);
     let works =
         |way: &&&[&str]| inside(way, root.path(), &["--version"]).is_ok_and(|output| output.status.success());
-    let Some(way) = WAYS.iter().find(works) else { return skip("no permission to change the root") };
+    let Some(way) = WAYS.iter().find(works) else { return no_root("no permission to change the root") };
 
     let output = inside(way, root.path(), &["devices", "--json"]).unwrap();
     assert!(output.status.success(), "{output:?}");

@@ -2,6 +2,7 @@
 //! and every backend with the reference.
 
 use crate::common::{devices_of_one_thread as devices, reference_device};
+use crate::requirements::skip;
 use crate::truth::Truth;
 use infer::check::nmse;
 use infer::gguf::{Bytes, Gguf, TensorType};
@@ -100,7 +101,7 @@ pub(crate) fn small(recipe: &Recipe) -> Recipe {
 
 fn check(name: &str, recipe: &Recipe) {
     let Some(device) = reference_device() else {
-        eprintln!("skipped: no kernels are linked");
+        skip("cpu", "no kernels are linked");
         return;
     };
     let model = model(recipe);

@@ -27,6 +27,8 @@ mod offload;
 mod oracle;
 #[cfg(unix)]
 mod progress;
+#[path = "../../../../tests/common/requirements.rs"]
+mod requirements;
 #[path = "../../../../tests/projects/sdist.rs"]
 mod sdist;
 mod seeds;
@@ -34,11 +36,6 @@ mod templates;
 mod tokenizer;
 mod truth;
 mod vocabularies;
-
-/// True if `GPUBUILD_REQUIRE`, a comma-separated list, contains something that tests may otherwise skip.
-fn required(what: &str) -> bool {
-    std::env::var("GPUBUILD_REQUIRE").is_ok_and(|list| list.split(',').any(|item| item.trim() == what))
-}
 
 /// Bytes as lowercase hexadecimal digits.
 fn hex(bytes: &[u8]) -> String {

@@ -2,6 +2,7 @@
 
 use crate::common::{answers, devices_of_one_thread as devices};
 use crate::forward::{model, recipes};
+use crate::requirements::skip;
 use infer::discovery::Probed;
 use infer::gguf::TensorType;
 use infer::gk::Kind;
@@ -99,7 +100,7 @@ fn number(text: &str, words: &str) -> u32 {
 #[test]
 fn a_random_model_is_written_and_its_context_lowered() {
     if infer::gk::linked().next().is_none() {
-        eprintln!("skipped: no kernels are linked");
+        skip("cpu", "no kernels are linked");
         return;
     }
     let folder = tempfile::tempdir().unwrap();

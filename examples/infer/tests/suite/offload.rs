@@ -4,6 +4,7 @@
 use crate::common::{answers, devices_with};
 use crate::forward::{all_logits, bound, model, recipes, session, small, tokens, wide};
 use crate::oracle::compare_texts;
+use crate::requirements::skip;
 use infer::check::nmse;
 use infer::estimate_memory_split;
 use infer::gguf::TensorType;
@@ -246,7 +247,7 @@ fn infer(args: &[&str]) -> (Option<i32>, String, String) {
 #[test]
 fn command_line_rejects_meaningless_layer_counts() {
     if infer::gk::linked().next().is_none() {
-        eprintln!("skipped: no kernels are linked");
+        skip("cpu", "no kernels are linked");
         return;
     }
     for (args, code, expected) in [
@@ -272,7 +273,7 @@ fn command_line_splits_the_embedded_model() {
     for answer in answers().iter().filter(|answer| !["cpu", "ref"].contains(&answer.backend.as_str())) {
         let id = answer.backend.as_str();
         if !answer.devices.iter().any(|device| device.why.is_none()) {
-            eprintln!("skipped: no {id}");
+            skip(id, &format!("no {id}"));
             continue;
         }
         let run = ["run", "--backend", id, "--tokens", "12"];

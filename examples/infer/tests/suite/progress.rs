@@ -1,5 +1,6 @@
 //! The progress bar for loading a model: shown on a terminal, and nowhere else.
 
+use crate::requirements::skip;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use std::fs::{File, OpenOptions};
@@ -52,7 +53,7 @@ fn has_bar(stderr: &[u8]) -> bool {
 #[test]
 fn progress_bar_is_drawn_on_a_terminal_only() {
     if infer::gk::linked().next().is_none() {
-        eprintln!("skipped: no kernels are linked");
+        skip("cpu", "no kernels are linked");
         return;
     }
     let run = ["run", "--backend", "ref", "--tokens", "2"];
