@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::io;
 
 use gpubuild_core::shell::cmake_bracket;
-use gpubuild_host::{HostPath, Os, ReadFiles, WriteFiles};
+use gpubuild_host::{Host, HostPath, Os, ReadFiles, WriteFiles};
 use gpubuild_plan::artifacts::{Artifact, BuiltTree, LinkItem, Manifest};
 use gpubuild_plan::link;
 use serde::{Deserialize, Serialize};
@@ -105,13 +105,17 @@ impl Export {
         })
     }
 
-    /// Writes the export into a folder, and removes what an earlier export of the project wrote there and this one does not contain.
+    /// Writes the export into a folder, and removes temporary files of a killed export and what an earlier export of the project wrote there and this one does not contain.
     /// Files with the same content are not written again.
     ///
     /// # Errors
     /// A file cannot be read or written. The next call completes the export.
-    pub fn write(&self, host: &dyn WriteFiles, folder: &HostPath) -> io::Result<()> {
+    pub fn write(&self, host: &dyn Host, folder: &HostPath) -> io::Result<()> {
         let record = folder.join(&format!("share/gpubuild/{}.json", self.name));
+        let paths = self.paths().map(|path| folder.join(path)).chain([record.clone()]);
+        let folders: BTreeMap<String, HostPath> =
+            paths.filter_map(|path| path.parent()).map(|folder| (folder.to_string(), folder)).collect();
+        folders.values().try_for_each(|folder| store::maintain::remove_temporary(host, folder))?;
         let before: ExportRecord = store::read_json(host, &record).unwrap_or_default();
         let files: BTreeSet<String> = self.paths().map(str::to_owned).collect();
         let all = ExportRecord { files: before.files.union(&files).cloned().collect() };

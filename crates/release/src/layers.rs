@@ -9,6 +9,9 @@ use gpubuild_host::{FileLock, Host, HostInfo, HostPath, ReadFiles, Stat, Wait, W
 use super::manifest::Layer;
 use super::unpack::hash_file;
 
+/// The folder in gpubuild's cache with trusted manifests, for use without a network.
+pub(crate) const TRUSTED: &str = "releases/fetched";
+
 /// The folder in gpubuild's cache.
 const FOLDER: &str = "layers/sha256";
 
@@ -108,7 +111,7 @@ pub fn usage(host: &dyn ReadFiles) -> LayerUsage {
 pub fn prune(host: &dyn Host, age: Option<u64>, all: bool) -> io::Result<LayerUsage> {
     let mut deleted = LayerUsage::default();
     if let Some(cache) = cache_folder(host) {
-        remove_temporary(host, &cache.join(crate::source::CACHED))?;
+        remove_temporary(host, &cache.join(TRUSTED))?;
     }
     for (path, stat) in files(host) {
         let fetched =

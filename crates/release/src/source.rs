@@ -25,8 +25,6 @@ use super::url::Url;
 pub const FILE: &str = "manifest.json";
 /// The folder of the layers, beside the manifest.
 const BLOBS: &str = "blobs/sha256";
-/// The folder in gpubuild's cache with trusted manifests, for use without a network.
-pub(crate) const CACHED: &str = "releases/fetched";
 
 /// Where a release is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -175,7 +173,7 @@ impl ReleaseSource {
             Self::Address(url) => url.to_string(),
             other => other.name(),
         };
-        Some(cache_folder(host)?.join(CACHED).join(&format!("{}.json", sha256(location.as_bytes()))))
+        Some(cache_folder(host)?.join(layers::TRUSTED).join(&format!("{}.json", sha256(location.as_bytes()))))
     }
 
     /// Reads or downloads a layer and verifies it. `on_bytes` receives the size of each downloaded piece.
