@@ -272,7 +272,7 @@ fn list(arguments: &InstallArguments, context: &CommandContext<'_>) -> Result<Ex
     let mut found = Vec::new();
     for folder in folders {
         // A damaged installation is not an absent one.
-        state::newest_serial(host, &folder).map_err(|error| failure(&error))?;
+        state::newest_serial(host, &folder, None).map_err(|error| failure(&error))?;
         let installed = InstalledRelease::read(host, &folder).filter(|one| one.pair.current.is_some());
         found.extend(installed.map(|installed| (folder, installed)));
     }

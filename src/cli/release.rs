@@ -303,7 +303,7 @@ fn history(
     folder: Option<&HostPath>,
     release: &str,
 ) -> Result<ReleaseHistory, TrustError> {
-    let newest = |folder: &HostPath| state::newest_serial(host, folder);
+    let newest = |folder: &HostPath| state::newest_serial(host, folder, Some(release));
     let installed = folder.map(newest).transpose().map_err(|error| InstallationError {
         id: error.id(),
         message: error.to_string(),

@@ -158,12 +158,18 @@ impl InstalledRelease {
     }
 }
 
-/// The newest serial that was installed in a folder: of its state, or of the names of the versions' folders if the state is missing.
+/// The newest serial of a release that was installed in a folder: of its state, or of the names of the versions' folders if the state is
+/// missing. Without `name`, the serial of any release.
 ///
 /// # Errors
 /// The state is damaged.
-pub fn newest_serial(host: &dyn ReadFiles, to: &HostPath) -> Result<Option<u64>, InstallError> {
+pub fn newest_serial(
+    host: &dyn ReadFiles,
+    to: &HostPath,
+    name: Option<&str>,
+) -> Result<Option<u64>, InstallError> {
     match ownership::check(host, to) {
+        Ok(FolderState::Installation(Some(found))) if name.is_some_and(|name| name != found) => Ok(None),
         Ok(FolderState::Installation(_)) => {
             Ok(InstallState::read(host, to).map(|state| state.newest()).or_else(|| newest_folder(host, to)))
         }
