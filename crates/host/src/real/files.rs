@@ -235,7 +235,7 @@ pub(super) fn flush_all(folder: &HostPath) -> io::Result<()> {
 pub(super) fn flush(path: &HostPath) -> io::Result<()> {
     let open = || match cfg!(windows) {
         true => OpenOptions::new().read(true).write(true).open(path.as_std()),
-        false => open_regular(path),
+        false => super::reading::open_regular_or_folder(path),
     };
     open().and_then(|file| file.sync_all()).map_err(with_path("flush", path))
 }

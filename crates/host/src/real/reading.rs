@@ -11,6 +11,13 @@ pub(super) fn open_regular(path: &HostPath) -> io::Result<File> {
     open_checked(path).map(|(file, _)| file)
 }
 
+/// As [`open_regular`], but accepts a folder, which is flushed after a rename in it.
+pub(super) fn open_regular_or_folder(path: &HostPath) -> io::Result<File> {
+    let file = open_now(path)?;
+    let metadata = file.metadata()?;
+    if metadata.is_file() || metadata.is_dir() { Ok(file) } else { Err(not_regular(&metadata)) }
+}
+
 fn open_checked(path: &HostPath) -> io::Result<(File, u64)> {
     let file = open_now(path)?;
     let metadata = file.metadata()?;
