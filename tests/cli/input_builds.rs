@@ -12,9 +12,9 @@ fn own_files(project: &Sandbox) -> Vec<String> {
     let files = walkdir::WalkDir::new(project.path(".gpubuild")).into_iter().map(|entry| entry.unwrap());
     let files = files.filter(|entry| entry.file_type().is_file()).filter(|entry| {
         let path = entry.path().to_str().unwrap();
-        let is_own = [".json", ".a", "/log", ".txt", ".toml", ".log"].iter().any(|end| path.ends_with(end));
-        // CMake and Ninja read these, too, and would wait.
-        is_own && !path.ends_with("CMakeCache.txt") && !path.contains("/CMakeFiles/")
+        let is_own = [".json", ".a", ".log"].iter().any(|end| path.ends_with(end));
+        // CMake reads and writes its own files, and would wait.
+        is_own && !path.contains("/CMakeFiles/")
     });
     files.map(|entry| entry.path().strip_prefix(&root).unwrap().to_str().unwrap().to_owned()).collect()
 }
@@ -40,13 +40,14 @@ fn replaced_files_of_a_build_are_reported_or_written_again() {
         }
     }
     for fault in [Fault::Pipe, Fault::Endless] {
-        for file in &files {
-            project.remove(file);
-            assert!(fault.create(&project.path(file)));
+        // The names of CMake's replies change with every build.
+        for file in own_files(&project) {
+            project.remove(&file);
+            assert!(fault.create(&project.path(&file)));
         }
         let ran = run(&project, &["build"]);
         assert!(matches!(ran.exit, Some(0..=2)), "{fault:?}: {ran:#?}");
-        project.run(&["clean"]).succeeds();
+        std::fs::remove_dir_all(project.path(".gpubuild")).unwrap();
         project.run(&["build"]).succeeds();
     }
 }
@@ -64,7 +65,7 @@ fn cmake_that_never_stops_printing_is_stopped() {
     let ran = RunResult::from(project.command().env("PATH", path).arg("build").output().unwrap());
     ran.fails(1, "build.program-failed")
         .says(&["bin/cmake` was stopped because it printed more than 256 MiB"]);
-    let logs = project.files_outside("none").into_iter().filter(|path| path.ends_with("log"));
+    let logs = project.files_outside("none").into_iter().filter(|path| path.ends_with("build.log"));
     let log = std::fs::read_to_string(logs.last().unwrap()).unwrap();
     assert!(log.contains("[gpubuild omitted ") && log.len() < 9 << 20, "{} bytes", log.len());
 }
@@ -72,7 +73,7 @@ fn cmake_that_never_stops_printing_is_stopped() {
 #[test]
 fn folders_that_cmake_cannot_handle_are_refused() {
     let Some(project) = Sandbox::with_library() else { return };
-    for name in ["a;b", "a\"b", "a|b", "a\\b", "a$<1:x>b", "a\nb"] {
+    for name in ["a;b", "a\"b", "a|b", "a\\b", "a$<1:x>b", "a${X}b", "a\nb"] {
         let file = |file: &str| format!("{name}/{file}");
         for copied in ["gpubuild.toml", "vendor/CMakeLists.txt", "vendor/adder.c"] {
             project.write(&file(copied), &project.read(copied));
@@ -82,7 +83,7 @@ fn folders_that_cmake_cannot_handle_are_refused() {
         ran.fails(2, "plan.folder-unsupported").says(&["source folder", "hint: move or rename the folder"]);
         assert_eq!(project.files_outside("none"), before, "{name:?}");
     }
-    for name in ["a b", "a${X}b", "a'b", "a#b", "é"] {
+    for name in ["a b", "a$b", "a'b", "a#b", "é"] {
         for copied in ["gpubuild.toml", "vendor/CMakeLists.txt", "vendor/adder.c"] {
             project.write(&format!("{name}/{copied}"), &project.read(copied));
         }

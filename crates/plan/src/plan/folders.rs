@@ -43,6 +43,7 @@ fn unsupported(path: &HostPath) -> Option<&'static str> {
         ("\"", "`\"`"),
         ("|", "`|`"),
         ("$<", "`$<`"),
+        ("${", "`${`"),
         ("\n", "a line break"),
         ("\r", "a line break"),
     ];
@@ -65,12 +66,13 @@ mod tests {
             ("/a|b", "`|`"),
             ("/a\\b", "`\\`"),
             ("/a$<1:x>b", "`$<`"),
+            ("/a${X}b", "`${`"),
             ("/a\nb", "a line break"),
             ("/a\rb", "a line break"),
         ] {
             assert_eq!(found(PathRules::Unix, path), Some(expected), "{path:?}");
         }
-        for path in ["/a b", "/a${X}b", "/a$b", "/a#b", "/a'b", "/a@X@b", "/a,b", "/a%b", "/a(b)", "/é"] {
+        for path in ["/a b", "/a$b", "/a#b", "/a'b", "/a@X@b", "/a,b", "/a%b", "/a(b)", "/é"] {
             assert_eq!(found(PathRules::Unix, path), None, "{path:?}");
         }
         assert_eq!(found(PathRules::Windows, r"C:\a\b"), None);
