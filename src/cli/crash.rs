@@ -7,6 +7,7 @@ use std::panic::{self, PanicHookInfo};
 
 use gpubuild_core::screen::{Colors, screen};
 use gpubuild_core::secret;
+use gpubuild_detect::id;
 
 use super::Exit;
 
@@ -31,7 +32,7 @@ fn report(info: &PanicHookInfo<'_>, backtrace: &Backtrace) -> String {
     let message = info.payload_as_str().unwrap_or("a panic without a message");
     let place =
         info.location().map_or_else(String::new, |place| format!(" at {}:{}", place.file(), place.line()));
-    let mut text = format!("error: internal error: {message} [internal.panic]\n");
+    let mut text = format!("error: internal error: {message} [{}]\n", id!("internal.panic"));
     let thread = std::thread::current();
     let thread = thread.name().unwrap_or("without a name");
     let version = env!("CARGO_PKG_VERSION");

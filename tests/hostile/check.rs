@@ -197,3 +197,36 @@ fn html(text: &str) -> Result<(), String> {
     }
     if open.is_empty() { Ok(()) } else { Err(format!("not closed: {open:?}")) }
 }
+
+#[test]
+fn wrong_outputs_are_rejected() {
+    for (form, text) in [
+        (Form::Text, "a\n  ::error::x\n"),
+        (Form::Text, "a\r::error::x\n"),
+        (Form::Text, "a ##[error]x\n"),
+        (Form::Text, "section_start:1:x\n"),
+        (Form::Text, "\u{9b}31m"),
+        (Form::Text, "\u{202e}"),
+        (Form::Github, "::add-mask::x\n"),
+        (Form::Github, "::error ::x\n"),
+        (Form::Json, "{}\n{}\n"),
+        (Form::Sarif, "{}"),
+        (Form::Markdown, "<script>\n"),
+        (Form::Markdown, "[x](javascript:a)\n"),
+        (Form::Junit, "<testsuite><x/></testsuite>"),
+        (Form::Junit, "<testsuite>"),
+        (Form::Report, "text\n"),
+        (Form::Html, "<p><b></p>"),
+        (Form::Html, "<p><img src=x></p>"),
+    ] {
+        assert!(output(form, text).is_err(), "{form:?} {text:?}");
+    }
+    for (form, text) in [
+        (Form::Text, ": :error::x\n\ta ::b\n"),
+        (Form::Github, "::error file=a,line=1,title=b.c::d%0Ae\n"),
+        (Form::Report, "```toml\nschema = \"gpubuild.host/1\"\n```\n"),
+        (Form::Html, "<!DOCTYPE html><p>a<br>b</p>"),
+    ] {
+        assert_eq!(output(form, text), Ok(()), "{form:?} {text:?}");
+    }
+}

@@ -71,7 +71,7 @@ fn recorded_hosts(extent: Extent) {
             write_toml(runs, "host.toml", &plant(&document, spot, payload));
         });
     }
-    runs.finish(50);
+    runs.finish(10);
 }
 
 /// A project with every table and most keys.
@@ -83,7 +83,6 @@ profile = "cmake"
 backends = ["cpu"]
 headers = ["a.h"]
 targets = ["demo"]
-extra = ["rpc"]
 options = { DEMO = "ON" }
 patches = [{ file = "a.diff", optional = true }]
 [audit]
@@ -117,9 +116,9 @@ images = ["debian-12"]
 
 fn project_files(extent: Extent) {
     let calls = [
-        call(Form::Text, "plan"),
-        call(Form::Json, "plan --json"),
-        call(Form::Text, "plan -v"),
+        call(Form::Text, "plan --host host.toml"),
+        call(Form::Json, "plan --host host.toml --json"),
+        call(Form::Text, "plan --host host.toml -v"),
         call(Form::Text, "ci matrix"),
         call(Form::Json, "ci matrix --format github"),
         call(Form::Text, "ci matrix --format gitlab"),
@@ -137,6 +136,7 @@ fn project_files(extent: Extent) {
     ];
     let mut runs = Runs::new("gpubuild.toml");
     runs.write("vendor/CMakeLists.txt", "cmake_minimum_required(VERSION 3.24)\nproject(demo C)\n");
+    runs.write("host.toml", &repository("tests/hosts/ubuntu-22.04-rtx4090.toml"));
     let document: Value = toml::from_str(PROJECT).unwrap();
     runs.plant(extent, &spots(&document), &calls, &|runs, spot, payload| {
         write_toml(runs, "gpubuild.toml", &plant(&document, spot, payload));
@@ -203,7 +203,7 @@ fn container_and_ci_files(extent: Extent) {
         "faulty/file.gpu-at-build/smi.Dockerfile",
         "faulty/file.smi-text/.gitlab-ci.yml",
     ];
-    for name in names {
+    for name in names.iter().step_by(if extent == Extent::Full { 1 } else { 3 }) {
         let text = repository(&format!("tests/files/{name}"));
         let file = name.split_once('/').unwrap().1;
         let calls = reports(&format!("--file {file}"));
@@ -213,7 +213,7 @@ fn container_and_ci_files(extent: Extent) {
             runs.write(file, &in_line(&text, *line, payload)[*kind]);
         });
     }
-    runs.finish(20);
+    runs.finish(5);
 }
 
 fn logs(extent: Extent) {

@@ -16,6 +16,9 @@ pub(crate) enum Extent {
     Full,
 }
 
+/// The number of places of a document that are tested by default.
+const QUICK: usize = 16;
+
 /// A command line, the format of its standard output, and the files that it writes.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
@@ -140,7 +143,7 @@ impl Runs {
         calls: &[Call],
         plant: &dyn Fn(&Self, &S, &str),
     ) {
-        let step = if extent == Extent::Full { 1 } else { spots.len().div_ceil(24).max(1) };
+        let step = if extent == Extent::Full { 1 } else { spots.len().div_ceil(QUICK).max(1) };
         for (index, spot) in spots.iter().enumerate().step_by(step) {
             for (turn, payload) in self.payloads(extent).iter().enumerate() {
                 if extent == Extent::Quick && (index / step + turn) % 2 == 1 {
