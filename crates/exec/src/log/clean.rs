@@ -48,41 +48,39 @@ impl LineCleaner {
         while let Some((&byte, rest)) = part.split_first() {
             if self.sequence != Sequence::Outside {
                 self.sequence = self.sequence.after(byte);
-            } else if self.is_full() {
-                // Only a carriage return or an escape sequence changes the text.
-                let Some(next) = memchr::memchr2(ESCAPE, b'\r', part) else { return };
-                self.visible(part[next]);
-                part = &part[next + 1..];
+                part = rest;
                 continue;
-            } else {
-                self.visible(byte);
             }
-            part = rest;
+            let special = memchr::memchr3(ESCAPE, b'\r', 0, part).unwrap_or(part.len());
+            self.visible(&part[..special]);
+            part = &part[special..];
+            match part.first() {
+                Some(&ESCAPE) => {
+                    self.overwrite();
+                    self.sequence = Sequence::Start;
+                    part = &part[1..];
+                }
+                Some(b'\r') => self.returned = Some(self.text.len()),
+                _ => {}
+            }
+            let skipped = part.iter().position(|byte| !matches!(byte, b'\r' | 0));
+            part = &part[skipped.unwrap_or(part.len())..];
         }
     }
 
-    fn is_full(&self) -> bool {
-        self.returned.is_none() && self.text.len() >= LONGEST
+    /// Appends visible text.
+    fn visible(&mut self, text: &[u8]) {
+        if self.returned.is_some() && !text.trim_ascii().is_empty() {
+            self.overwrite();
+        }
+        let room = (LONGEST + self.returned.unwrap_or(0)).saturating_sub(self.text.len());
+        self.text.extend_from_slice(&text[..text.len().min(room)]);
     }
 
-    /// Appends a byte outside of escape sequences.
-    fn visible(&mut self, byte: u8) {
-        match byte {
-            b'\r' => self.returned = Some(self.text.len()),
-            0 => {}
-            _ => {
-                if let Some(start) = self.returned
-                    && !byte.is_ascii_whitespace()
-                {
-                    self.text.drain(..start);
-                    self.returned = None;
-                }
-                if byte == ESCAPE {
-                    self.sequence = Sequence::Start;
-                } else if self.text.len() < LONGEST + self.returned.unwrap_or(0) {
-                    self.text.push(byte);
-                }
-            }
+    /// Removes the text before the last carriage return.
+    fn overwrite(&mut self) {
+        if let Some(start) = self.returned.take() {
+            self.text.drain(..start);
         }
     }
 

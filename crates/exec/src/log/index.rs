@@ -1,80 +1,110 @@
 //! Finds which of many literals a line contains, in one pass over every second of its bytes.
 
+use std::collections::{BTreeMap, HashMap};
+
 /// Number of bytes by which literals are indexed.
 const KEY: usize = 4;
 /// Number of bits of a hash.
 const BITS: u32 = 17;
 
-/// Literals indexed by their first four bytes and by the four bytes after the first, one of which begins at an even offset.
+/// Number of words of the filter, with one bit per hash.
+const WORDS: usize = 1 << (BITS - 6);
+
+/// Literals indexed by four of their bytes and by the four bytes after the first of these: one of the two begins at an even offset
+/// of the line.
 pub(super) struct SignatureIndex {
-    /// One bit per hash: whether its bucket has literals. Small enough for the fastest cache.
-    filter: Vec<u64>,
+    /// Whether the bucket of a hash has literals. Small enough for the fastest cache.
+    filter: Box<[u64; WORDS]>,
     /// Number of the bucket by hash, starting at 1; 0 if the bucket is empty.
     slots: Vec<u16>,
-    buckets: Vec<Vec<IndexedLiteral>>,
+    buckets: Vec<Vec<LiteralPlace>>,
+    /// The literals, each with its numbers.
+    literals: Vec<(Box<[u8]>, Vec<usize>)>,
 }
 
-struct IndexedLiteral {
-    text: Box<[u8]>,
+/// A literal in a bucket.
+#[derive(Clone, Copy)]
+struct LiteralPlace {
+    literal: usize,
     /// Number of bytes from the start of the literal to its key. A literal of four bytes may start one byte after its key.
     offset: isize,
-    number: usize,
 }
 
 impl SignatureIndex {
     /// Builds an index of literals, each with a number. Literals shorter than four bytes are ignored.
     pub(super) fn new<'a>(literals: impl Iterator<Item = (&'a [u8], usize)>) -> Self {
-        let mut index =
-            Self { filter: vec![0; 1 << (BITS - 6)], slots: vec![0; 1 << BITS], buckets: vec![Vec::new()] };
-        for (text, number) in literals {
-            let Some(first) = text.first_chunk::<KEY>() else { continue };
-            index.add(*first, text, 0, number);
-            if let Some(second) = text[1..].first_chunk::<KEY>() {
-                index.add(*second, text, 1, number);
+        let mut numbers: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
+        for (text, number) in literals.filter(|(text, _)| text.len() >= KEY) {
+            numbers.entry(text).or_default().push(number);
+        }
+        let mut counts: HashMap<&[u8], usize> = HashMap::new();
+        for key in numbers.keys().flat_map(|text| text.windows(KEY)) {
+            *counts.entry(key).or_default() += 1;
+        }
+        let mut index = Self {
+            filter: Box::new([0; WORDS]),
+            slots: vec![0; 1 << BITS],
+            buckets: vec![Vec::new()],
+            literals: Vec::new(),
+        };
+        for (literal, text) in numbers.keys().enumerate() {
+            let key = |at: usize| [text[at], text[at + 1], text[at + 2], text[at + 3]];
+            // The bytes that fewest other literals have.
+            let rarest =
+                (0..text.len() - KEY).min_by_key(|at| counts[&key(*at)[..]] + counts[&key(at + 1)[..]]);
+            if let Some(at) = rarest {
+                index.add(key(at), LiteralPlace { literal, offset: at.cast_signed() });
+                index.add(key(at + 1), LiteralPlace { literal, offset: at.cast_signed() + 1 });
             } else {
+                let [first, second, third, _] = key(0);
+                index.add(key(0), LiteralPlace { literal, offset: 0 });
                 for before in 0..=u8::MAX {
-                    index.add([before, first[0], first[1], first[2]], text, -1, number);
+                    index.add([before, first, second, third], LiteralPlace { literal, offset: -1 });
                 }
             }
         }
+        index.literals = numbers.into_iter().map(|(text, numbers)| (text.into(), numbers)).collect();
         index
     }
 
-    fn add(&mut self, key: [u8; KEY], text: &[u8], offset: isize, number: usize) {
-        let hash = hash(key);
+    fn add(&mut self, key: [u8; KEY], place: LiteralPlace) {
+        let hash = hash(u32::from_le_bytes(key));
         self.filter[hash / 64] |= 1 << (hash % 64);
         let slot = &mut self.slots[hash];
         if *slot == 0 {
             *slot = u16::try_from(self.buckets.len()).unwrap_or(u16::MAX);
             self.buckets.push(Vec::new());
         }
-        let bucket = &mut self.buckets[usize::from(*slot)];
-        bucket.push(IndexedLiteral { text: text.into(), offset, number });
+        self.buckets[usize::from(*slot)].push(place);
     }
 
     /// Adds the numbers of the literals that occur in a line to `hits`, each at least once.
     pub(super) fn scan(&self, line: &[u8], hits: &mut Vec<usize>) {
-        for (half, window) in line.windows(KEY).step_by(2).enumerate() {
-            let hash = hash([window[0], window[1], window[2], window[3]]);
+        let mut key = 0;
+        for (half, pair) in line.as_chunks::<2>().0.iter().enumerate() {
+            key = (key >> 16) | (u32::from(u16::from_le_bytes(*pair)) << 16);
+            let hash = hash(key);
             if self.filter[hash / 64] & (1 << (hash % 64)) != 0 {
                 self.verify(line, half * 2, hash, hits);
             }
         }
     }
 
-    fn verify(&self, line: &[u8], at: usize, hash: usize, hits: &mut Vec<usize>) {
-        for literal in &self.buckets[usize::from(self.slots[hash])] {
-            let start = at.checked_add_signed(-literal.offset);
-            if start.and_then(|start| line.get(start..)).is_some_and(|rest| rest.starts_with(&literal.text)) {
-                hits.push(literal.number);
+    /// Compares the literals of a hash with the line. `end` is the offset of the last two bytes of the key.
+    fn verify(&self, line: &[u8], end: usize, hash: usize, hits: &mut Vec<usize>) {
+        for place in &self.buckets[usize::from(self.slots[hash])] {
+            let (text, numbers) = &self.literals[place.literal];
+            let start = end.checked_add_signed(-2 - place.offset);
+            if start.and_then(|start| line.get(start..)).is_some_and(|rest| rest.starts_with(text)) {
+                hits.extend_from_slice(numbers);
             }
         }
     }
 }
 
 /// A hash of four bytes.
-fn hash(key: [u8; KEY]) -> usize {
-    (u32::from_le_bytes(key).wrapping_mul(0x9E37_79B1) >> (32 - BITS)) as usize
+fn hash(key: u32) -> usize {
+    (key.wrapping_mul(0x9E37_79B1) >> (32 - BITS)) as usize
 }
 
 #[cfg(test)]

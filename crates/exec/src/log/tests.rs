@@ -453,6 +453,66 @@ fn components_have_packages() {
     assert_eq!((reading.causes.len(), reading.causes[0].count), (1, 2));
 }
 
+/// Each form of the message that a package of pkg-config is missing, and headers without an ending, lead to a command.
+#[test]
+fn missing_packages_and_headers_without_ending_have_commands() {
+    for (log, name, apt) in [
+        (
+            "-- Checking for module 'libuv'\n--   No package 'libuv' found\nCMake Error at /usr/share/cmake-3.25/Modules/FindPkgConfig.cmake:607 (message):\n  A required package was not found\n",
+            "libuv",
+            "libuv1-dev",
+        ),
+        (
+            "CMake Error at /usr/share/cmake-3.25/Modules/FindPkgConfig.cmake:607 (message):\n  The following required packages were not found:\n\n   - wayland-client\n   - xkbcommon\n\nCall Stack (most recent call first):\n",
+            "wayland-client",
+            "libwayland-dev wayland-protocols",
+        ),
+        (
+            "Package harfbuzz was not found in the pkg-config search path.\nPerhaps you should add the directory containing `harfbuzz.pc'\nto the PKG_CONFIG_PATH environment variable\nNo package 'harfbuzz' found\nmake: *** [Makefile:4: all] Error 1\n",
+            "harfbuzz",
+            "libharfbuzz-dev",
+        ),
+        (
+            "Package 'liburing', required by 'virtual:world', not found\nmake: *** [Makefile:4: all] Error 1\n",
+            "liburing",
+            "liburing-dev",
+        ),
+        (
+            "Run-time dependency epoxy found: NO (tried pkgconfig and cmake)\n\n../meson.build:93:12: ERROR: Dependency \"epoxy\" not found, tried pkgconfig and cmake\n",
+            "epoxy",
+            "libepoxy-dev",
+        ),
+        ("ERROR: dav1d >= 0.5.0 not found using pkg-config\n", "dav1d", "libdav1d-dev"),
+        ("a.cc:1:10: fatal error: Eigen/Core: No such file or directory\n", "Eigen/Core", "libeigen3-dev"),
+        (
+            "a.cc:1:10: fatal error: 'unsupported/Eigen/CXX11/Tensor' file not found\n",
+            "unsupported/Eigen/CXX11/Tensor",
+            "libeigen3-dev",
+        ),
+        (
+            "a.cc:1:10: fatal error: eigen3/Eigen/Dense: No such file or directory\n",
+            "eigen3/Eigen/Dense",
+            "libeigen3-dev",
+        ),
+        ("a.cc:1:10: fatal error: QtCore: No such file or directory\n", "QtCore", "qt6-base-dev"),
+        (
+            "C:\\src\\a.cpp(3,10): fatal error C1083: Cannot open include file: 'QApplication': No such file or directory\n",
+            "QApplication",
+            "qt6-base-dev",
+        ),
+        ("a.cc:1:10: fatal error: armadillo: No such file or directory\n", "armadillo", "libarmadillo-dev"),
+    ] {
+        let reading = read(log);
+        let cause = &reading.causes[0];
+        assert_eq!(cause.values.get("name").map(String::as_str), Some(name), "{log}: {cause:?}");
+        assert_eq!(
+            cause.commands.get("apt"),
+            Some(&vec![format!("sudo apt install {apt}")]),
+            "{log}: {cause:?}"
+        );
+    }
+}
+
 #[test]
 fn broken_lines_are_joined() {
     let log = "C:\\Users\\user\\Desktop\\git\\app\\src\\very\\long\\ggml-x.cpp(7,10): fatal  error C1083: Cannot open include file: 'vulkan/vulkan\n.hpp': No such file or directory [C:\\Users\\user\\app.vcxproj]\n";
