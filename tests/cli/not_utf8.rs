@@ -24,7 +24,11 @@ fn tree(folder: &Path) -> Vec<PathBuf> {
 /// The command lines of all commands that end in one option with a value or one argument, without that value.
 fn command_lines() -> Vec<Vec<String>> {
     fn add(command: &clap::Command, above: &[String], lines: &mut Vec<Vec<String>>) {
-        for argument in command.get_arguments().filter(|argument| argument.get_action().takes_values()) {
+        // A fixed set of values cannot be a path; clap lists it in its error.
+        let is_free = |argument: &&clap::Arg| {
+            argument.get_action().takes_values() && argument.get_possible_values().is_empty()
+        };
+        for argument in command.get_arguments().filter(is_free) {
             let option = match (argument.get_long(), argument.get_short()) {
                 (Some(long), _) => vec![format!("--{long}")],
                 (None, Some(short)) => vec![format!("-{short}")],
@@ -49,7 +53,7 @@ fn every_option_of_every_command_refuses_a_path_that_is_not_utf8() {
     std::fs::create_dir(sandbox.path("").join(name())).unwrap();
     let before = tree(&sandbox.path(""));
     let lines = command_lines();
-    assert!(lines.len() > 150, "{}", lines.len());
+    assert!(lines.len() > 120, "{}", lines.len());
     for line in lines {
         let path = sandbox.path("").join(name());
         // Some options require `=`.
@@ -94,7 +98,6 @@ fn no_command_writes_to_a_similar_name_of_the_current_folder() {
         &["report", "--json", "report.toml"],
         &["host", "record", "machine.toml", "--json"],
         &["man", "--out", "man", "--json"],
-        &["toolkit", "lock", "cuda@13.2", "--json", "--offline"],
         &["doctor", "--json", "--host", &host, "--save", "state.json"],
         &["ci", "init", "github", "--json"],
         &["venv", "--json", "--venv", "env"],

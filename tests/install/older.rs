@@ -50,8 +50,10 @@ fn an_older_release_is_refused_by_each_memory_alone_and_installed_on_request() {
     // An unsigned release is not an exception.
     sandbox.install(&["--manifest", "old"]).refused(1, "manifest.older");
     // The names of the versions' folders, if the state is lost too.
+    let state = sandbox.read(STATE);
     sandbox.remove(STATE);
     offer.refused(1, "manifest.older");
+    sandbox.write(STATE, state);
     let ran = offer.install(&["--allow-older"]);
     ran.done();
     ran.says(&["its serial is 7, which is older than the serial 8", "[manifest.older]", "--allow-older"]);
