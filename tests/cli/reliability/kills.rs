@@ -19,7 +19,7 @@ fn is_tidy(sandbox: &Sandbox, at: &str) {
     assert_eq!(temporary_names(&folders(sandbox)), Vec::<PathBuf>::new(), "{at}");
 }
 
-/// The library is as it was before the kill or complete, or the manifest says that there is none.
+/// The library is as it was before the kill or complete, or the manifest is missing or stale.
 fn is_usable(sandbox: &Sandbox, allowed: &[usize], at: &str) {
     let linked = run(sandbox, &["link", "--format", "plain"]);
     if linked.is_success() {
