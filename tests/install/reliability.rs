@@ -152,8 +152,8 @@ fn fault_packs(count: usize) {
 
 #[test]
 fn disk_faults_leave_the_old_or_new_release() {
-    fault_installations(14);
-    fault_packs(14);
+    fault_installations(7);
+    fault_packs(7);
 }
 
 #[test]
