@@ -94,7 +94,9 @@ fn markdown(text: &str) -> Result<(), String> {
             Event::Html(html) | Event::InlineHtml(html) => {
                 let own = ["<details>", "</details>", "<summary>", "</summary>", "<code>", "</code>", "<br>"];
                 let mut rest = html.to_string();
-                own.iter().for_each(|tag| rest = rest.replace(tag, ""));
+                for tag in own {
+                    rest = rest.replace(tag, "");
+                }
                 if rest.contains('<') {
                     return Err(format!("HTML in Markdown: {html:?}"));
                 }

@@ -191,12 +191,8 @@ impl Runs {
                 problems.extend(checked(call, *form, &content).err().map(|why| format!("{file}: {why}")));
             }
         }
-        for problem in problems {
-            self.problems.push(format!(
-                "gpubuild {:.400}\n  {problem}",
-                call.arguments.join(" ").escape_debug().to_string()
-            ));
-        }
+        let words: String = call.arguments.join(" ").escape_debug().take(400).collect();
+        self.problems.extend(problems.iter().map(|problem| format!("gpubuild {words}\n  {problem}")));
     }
 
     /// Prints what was run. Fails if an output was wrong, or if too few commands succeeded to test more than errors.
