@@ -10,7 +10,6 @@ use super::{LogCause, LogReading, REACH, Signatures, clean};
 
 /// Reads a log. Each line is examined as soon as the lines that may belong to its message are complete.
 pub struct LogReader<'a> {
-    all: &'a Signatures,
     decoder: LogDecoder,
     state: ReaderState<'a>,
 }
@@ -96,7 +95,7 @@ impl<'a> LogReader<'a> {
             search: LogSearch::new(all, IgnoredOutput::default()),
             check: CheckSearch::Undecided,
         };
-        Self { all, decoder: LogDecoder::default(), state }
+        Self { decoder: LogDecoder::default(), state }
     }
 
     /// Reads the next part of the log. A part may end anywhere in a line.
