@@ -132,7 +132,7 @@ fn output_that_cannot_be_written_is_an_error() {
     for arguments in commands {
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
         let output = sandbox.command().args(arguments).stdout(full).output().unwrap();
-        crate::support::RunResult::from(output).fails(1, "io.failed");
+        crate::support::RunResult::from(output).fails(1, "disk.full");
     }
 }
 

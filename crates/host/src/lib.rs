@@ -60,6 +60,7 @@ pub const DOCUMENT_LIMIT: u64 = 64 << 20;
 pub const LIBRARY_LIMIT: u64 = 4 << 30;
 
 /// Opens standard input of the real process as a stream, for input that does not fit into memory.
+#[must_use]
 pub fn standard_input_stream() -> impl io::Read {
     io::stdin().lock()
 }

@@ -233,9 +233,12 @@ pub(super) fn flush_all(folder: &HostPath) -> io::Result<()> {
 
 /// Opens the file for writing on Windows, where only files that are open for writing can be flushed.
 pub(super) fn flush(path: &HostPath) -> io::Result<()> {
-    let open = || match cfg!(windows) {
-        true => OpenOptions::new().read(true).write(true).open(path.as_std()),
-        false => super::reading::open_regular_or_folder(path),
+    let open = || {
+        if cfg!(windows) {
+            OpenOptions::new().read(true).write(true).open(path.as_std())
+        } else {
+            super::reading::open_regular_or_folder(path)
+        }
     };
     open().and_then(|file| file.sync_all()).map_err(with_path("flush", path))
 }

@@ -79,7 +79,7 @@ pub(super) fn run(
             }
         }
         ProcessEnding::Deadline | ProcessEnding::TooMuch(_) | ProcessEnding::Interrupted => {
-            watch.end_group(GRACE)
+            watch.end_group(GRACE);
         }
     }
     watchdog.stop();

@@ -35,9 +35,10 @@ fn open_now(path: &HostPath) -> io::Result<File> {
             .custom_flags((rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY).bits().cast_signed());
         let opened = options.open(path.as_std());
         let no_peer = Some(rustix::io::Errno::NXIO.raw_os_error());
-        opened.map_err(|error| match error.raw_os_error() == no_peer {
-            true => io::Error::new(io::ErrorKind::InvalidInput, "it is a socket, not a regular file"),
-            false => error,
+        opened.map_err(|error| if error.raw_os_error() == no_peer {
+            io::Error::new(io::ErrorKind::InvalidInput, "it is a socket, not a regular file")
+        } else {
+            error
         })
     }
     #[cfg(not(unix))]
@@ -114,9 +115,10 @@ fn open_named(path: &HostPath) -> io::Result<(File, std::fs::Metadata)> {
 #[cfg(unix)]
 pub(super) fn read_input(path: &HostPath, limit: u64) -> io::Result<Vec<u8>> {
     let (file, metadata) = open_named(path)?;
-    match metadata.is_file() {
-        true => read_open(file, metadata.len(), limit),
-        false => pipe::read(&file, limit, pipe::DEADLINE),
+    if metadata.is_file() {
+        read_open(file, metadata.len(), limit)
+    } else {
+        pipe::read(&file, limit, pipe::DEADLINE)
     }
 }
 
