@@ -30,6 +30,7 @@ pub struct NotUtf8Path(String);
 
 impl NotUtf8Path {
     /// Refuses a path. The message shows it with escaped bytes.
+    #[expect(clippy::unnecessary_debug_formatting, reason = "it escapes bytes, which Display replaces")]
     pub(crate) fn of(path: &std::path::Path) -> io::Error {
         io::Error::new(io::ErrorKind::InvalidData, Self(format!("{path:?}")))
     }
