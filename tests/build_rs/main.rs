@@ -1,5 +1,5 @@
 //! Build scripts under cargo: crates in temporary folders with the documented build.rs.
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests print why they skip")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod adapting;
 mod bindings;

@@ -1,5 +1,5 @@
 //! The command-line interface: output and exit codes.
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests print why they skip")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod audit;

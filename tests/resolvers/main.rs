@@ -2,7 +2,6 @@
 //! installed build systems.
 
 #![expect(
-    clippy::print_stdout,
     clippy::unwrap_used,
     clippy::disallowed_methods,
     reason = "a test reads its own files and starts programs"

@@ -4,7 +4,6 @@
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
-    clippy::print_stdout,
     reason = "a test reads and writes its own files and prints why it skips"
 )]
 

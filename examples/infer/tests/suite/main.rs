@@ -3,7 +3,6 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::print_stderr,
     clippy::print_stdout,
     clippy::cast_precision_loss,
     reason = "test helpers panic and print like tests; small numbers are exact"
