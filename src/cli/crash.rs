@@ -29,7 +29,10 @@ pub(super) fn report_panics() {
 
 /// What happened, the version, and where to report it. The backtrace is captured only if `RUST_BACKTRACE` asks for it.
 fn report(info: &PanicHookInfo<'_>, backtrace: &Backtrace) -> String {
-    let message = info.payload_as_str().unwrap_or("a panic without a message");
+    let payload = info.payload();
+    let message =
+        payload.downcast_ref::<&str>().copied().or(payload.downcast_ref::<String>().map(String::as_str));
+    let message = message.unwrap_or("a panic without a message");
     let place =
         info.location().map_or_else(String::new, |place| format!(" at {}:{}", place.file(), place.line()));
     let mut text = format!("error: internal error: {message} [{}]\n", id!("internal.panic"));

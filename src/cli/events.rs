@@ -270,7 +270,8 @@ impl<'a> Events<'a> {
         } else if tree == "cargo" {
             match &self.bars {
                 Some(bars) => {
-                    bars.bar(tree).set_message(clean::line(&screen(text.trim(), Colors::Remove)).into_owned())
+                    bars.bar(tree)
+                        .set_message(clean::line(&screen(text.trim(), Colors::Remove)).into_owned());
                 }
                 None => self.status(&format!("[{tree}] {}", text.trim())),
             }

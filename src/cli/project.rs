@@ -28,6 +28,7 @@ pub fn user_settings(host: &dyn ReadFiles) -> Result<Settings, Failure> {
 }
 
 /// The failure for settings that cannot be read.
+#[must_use]
 pub fn invalid_settings(error: &UserFileError) -> Failure {
     Failure::usage(UserFileError::ID, error.to_string()).hint(
         "allowed keys are `variant`, `backend`, `safe_directories`, and `[releases.NAME]` with `variant`, `backend` and `key`",

@@ -19,6 +19,9 @@ use super::machine::{self, HostArguments, MachineState};
 use super::project::invalid_settings;
 use super::{CommandContext, Exit, Failure, absolute};
 
+/// Reads what is remembered about the releases of a name.
+type ReadHistory<'a> = dyn Fn(&str) -> Result<ReleaseHistory, TrustError> + 'a;
+
 /// The variable that names a variant.
 const VARIANT: &str = "GPUBUILD_VARIANT";
 /// The variable that names a backend.
@@ -228,7 +231,7 @@ impl ReleaseArguments {
         source: &str,
         keys: &[TrustKey],
         fetched: &Fetched,
-        (host, history): (&dyn InspectHost, &dyn Fn(&str) -> Result<ReleaseHistory, TrustError>),
+        (host, history): (&dyn InspectHost, &ReadHistory<'_>),
     ) -> Result<TrustedManifest, Failure> {
         let request = trust::TrustRequest {
             bytes: &fetched.bytes,

@@ -50,7 +50,7 @@ impl Fault {
             Self::Loop => symlink(path.file_name().unwrap(), path).unwrap(),
             Self::Unreadable => {
                 std::fs::write(path, "x").unwrap();
-                std::fs::set_permissions(path, std::fs::Permissions::from_mode(0)).unwrap();
+                std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o0)).unwrap();
                 return std::fs::read(path).is_err();
             }
         }

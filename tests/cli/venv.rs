@@ -221,6 +221,7 @@ fn next_call_recovers_a_half_created_environment() {
         ["venv", "fresh", "--cuda", "12", "--wheels", "table.toml", "--offline", "--find-links", "wheels"];
     let mut command = sandbox.command();
     // Without uv: the script replaces Python's venv module.
+    #[expect(clippy::disallowed_methods, reason = "a test reads its own PATH")]
     let path = std::env::var_os("PATH").unwrap();
     let without_uv = std::env::split_paths(&path).filter(|folder| !folder.join("uv").is_file());
     command.env("PATH", std::env::join_paths(without_uv).unwrap());

@@ -53,21 +53,22 @@ fn fingerprint(folders: &[PathBuf]) -> u64 {
     hash.finish()
 }
 
+/// Starts a command whose descendants can be found by their environment.
+fn start(command: &mut Command) -> Child {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let mark = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::SeqCst));
+    command.env(MARK, mark).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().unwrap()
+}
+
 impl Victim {
     /// Runs the command to its end to count the changes.
     pub(crate) fn new(seed: u64, folders: Vec<PathBuf>, command: &mut Command) -> Self {
         let mut victim = Self { folders, random: Random::new(seed), changes: 0, kills: 0 };
-        let mut child = victim.start(command);
+        let mut child = start(command);
         victim.changes = victim.watch(&mut child, usize::MAX);
         assert!(child.wait().unwrap().success(), "{command:?}");
         victim
-    }
-
-    fn start(&self, command: &mut Command) -> Child {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let mark = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::SeqCst));
-        command.env(MARK, mark).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        command.spawn().unwrap()
     }
 
     /// Waits for a number of changes, or for the end, and returns the number of changes.
@@ -87,7 +88,7 @@ impl Victim {
     pub(crate) fn kill(&mut self, command: &mut Command) -> bool {
         let after = self.random.below(self.changes + 1);
         let pause = Duration::from_micros(self.random.below(3000) as u64);
-        let mut child = self.start(command);
+        let mut child = start(command);
         self.watch(&mut child, after);
         std::thread::sleep(pause);
         let _ = child.kill();
@@ -133,7 +134,7 @@ fn arguments(process: &Path) -> String {
 pub(crate) fn temporary_names(folders: &[PathBuf]) -> Vec<PathBuf> {
     let is_temporary = |name: &str| {
         ["gpubuild-", ".gpubuild-", ".tmp", "pip-"].iter().any(|start| name.starts_with(start))
-            && !name.ends_with(".json")
+            && Path::new(name).extension().is_none_or(|end| end != "json")
             || name.starts_with("tmp") && name.len() == "tmp".len() + 8
             || [".partial", ".removed", ".old", ".new", ".tmp"].iter().any(|end| name.ends_with(end))
     };

@@ -1,6 +1,6 @@
 //! What a test needs beside Rust, and what happens where it is missing: the test is skipped with a line on standard error, or
 //! fails if `GPUBUILD_REQUIRE` names the requirement. `tests/cli/requirements.rs` compares the names with `.ci/run`.
-#![expect(clippy::disallowed_methods, reason = "a test reads its own settings")]
+#![allow(clippy::disallowed_methods, reason = "a test reads its own settings")]
 
 use std::io::Write as _;
 

@@ -84,7 +84,6 @@ fn flushed_before_renames(calls: &[Call], folder: &str) -> usize {
                 written.insert(path.as_str());
                 flushed.remove(path.as_str());
             }
-            Call::Written(_) => {}
             Call::Flushed(path) => {
                 flushed.insert(path.as_str());
             }
@@ -99,7 +98,7 @@ fn flushed_before_renames(calls: &[Call], folder: &str) -> usize {
                     count += 1;
                 }
             }
-            Call::Renamed(..) => {}
+            Call::Written(_) | Call::Renamed(..) => {}
         }
     }
     count

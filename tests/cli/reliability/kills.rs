@@ -78,7 +78,9 @@ fn kill_builds(kills: usize, store: &str) {
 
 /// Removes temporary files that no running process can be using.
 fn prune(sandbox: &Sandbox) {
-    temporary_names(&folders(sandbox)).iter().for_each(|path| make_old(path));
+    for path in &temporary_names(&folders(sandbox)) {
+        make_old(path);
+    }
     run(sandbox, &["cache", "prune"]).succeeds();
 }
 
@@ -137,7 +139,9 @@ fn kill_exports(kills: usize) {
             let answer = usize::try_from(sandbox.start(&["./main"]).exit.unwrap()).unwrap();
             assert!([old, new].contains(&answer), "round {round}: {answer}");
         }
-        temporary_names(&folders(&sandbox)).iter().for_each(|path| make_old(path));
+        for path in &temporary_names(&folders(&sandbox)) {
+            make_old(path);
+        }
         run(&sandbox, &["export", "dist"]).succeeds();
         answers(&sandbox, "dist/lib/libadder.a", new);
         assert!(sandbox.read("dist/include/adder.h").contains(&format!("ADDER {new}\n")));

@@ -64,7 +64,7 @@ fn damage(path: &Path, damage: Damage, random: &mut Random) {
         }
         Damage::Older => fs::write(path, with_version(&text(), "0")).unwrap(),
         Damage::Newer => fs::write(path, with_version(&text(), "99")).unwrap(),
-        Damage::Mode => fs::set_permissions(path, fs::Permissions::from_mode(0)).unwrap(),
+        Damage::Mode => fs::set_permissions(path, fs::Permissions::from_mode(0o0)).unwrap(),
         // Only root may give a file away.
         Damage::Owner => drop(std::os::unix::fs::chown(path, Some(65534), Some(65534))),
         Damage::Folder => {
@@ -83,7 +83,7 @@ fn state_files(sandbox: &Sandbox) -> Vec<PathBuf> {
     let is_state = |path: &Path| {
         let text = path.to_str().unwrap();
         let own = ["/gpubuild/", "/.cmake/api/", "/cache/"].iter().any(|part| text.contains(part));
-        own || text.ends_with(".json") || text.ends_with(".lock")
+        own || path.extension().is_some_and(|end| end == "json" || end == "lock")
     };
     let folders = [".gpubuild", "store", "cache"].map(|name| sandbox.path(name));
     let entries = folders.iter().flat_map(|folder| walkdir::WalkDir::new(folder).sort_by_file_name());
@@ -112,10 +112,10 @@ fn mutate(count: usize) {
         }
         let number = if case % 3 == 1 { number + 1 } else { number };
         for call in [&["link"][..], &["cache", "list"], &["cache", "explain"]] {
-            is_sound(&run(&sandbox, call).exit, &at);
+            is_sound(run(&sandbox, call).exit, &at);
         }
         let built = run(&sandbox, &["build"]);
-        is_sound(&built.exit, &at);
+        is_sound(built.exit, &at);
         if built.is_success() {
             answers(&sandbox, LIBRARY, number);
         } else {
@@ -144,7 +144,7 @@ fn remove(path: &Path) {
 
 /// Neither a crash nor an internal error.
 #[track_caller]
-fn is_sound(exit: &Option<i32>, at: &str) {
+fn is_sound(exit: Option<i32>, at: &str) {
     assert!(matches!(exit, Some(0..=2)), "{at}: {exit:?}");
 }
 

@@ -35,10 +35,12 @@ fn open_now(path: &HostPath) -> io::Result<File> {
             .custom_flags((rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY).bits().cast_signed());
         let opened = options.open(path.as_std());
         let no_peer = Some(rustix::io::Errno::NXIO.raw_os_error());
-        opened.map_err(|error| if error.raw_os_error() == no_peer {
-            io::Error::new(io::ErrorKind::InvalidInput, "it is a socket, not a regular file")
-        } else {
-            error
+        opened.map_err(|error| {
+            if error.raw_os_error() == no_peer {
+                io::Error::new(io::ErrorKind::InvalidInput, "it is a socket, not a regular file")
+            } else {
+                error
+            }
         })
     }
     #[cfg(not(unix))]

@@ -5,6 +5,24 @@ use gpubuild_detect::id;
 
 use super::{FILE_NAME, SCHEMA};
 
+/// A project of another user.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{file}` is not used: `{path}` belongs to user {owner}, and gpubuild runs as user {user}")]
+pub struct ForeignProject {
+    /// The project file.
+    pub file: String,
+    /// The file or folder of the other user.
+    pub path: String,
+    /// The id and name of its owner.
+    pub owner: String,
+    /// The id and name of the user who runs gpubuild.
+    pub user: String,
+    /// The folder of the project file.
+    pub folder: String,
+    /// The command that allows the folder; `None` if its name must not be part of a command.
+    pub allow: Option<String>,
+}
+
 /// A project that cannot be found or loaded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProjectError {
@@ -15,21 +33,8 @@ pub enum ProjectError {
         start: String,
     },
     /// The file or its folder belongs to another user.
-    #[error("`{file}` is not used: `{path}` belongs to user {owner}, and gpubuild runs as user {user}")]
-    OtherOwner {
-        /// The project file.
-        file: String,
-        /// The file or folder of the other user.
-        path: String,
-        /// The id and name of its owner.
-        owner: String,
-        /// The id and name of the user who runs gpubuild.
-        user: String,
-        /// The folder of the project file.
-        folder: String,
-        /// The command that allows the folder; `None` if its name must not be part of a command.
-        allow: Option<String>,
-    },
+    #[error(transparent)]
+    OtherOwner(Box<ForeignProject>),
     /// The file cannot be read.
     #[error("failed to read `{path}`: {message}")]
     Unreadable {
@@ -78,7 +83,7 @@ impl Diagnostic for ProjectError {
     fn id(&self) -> DiagnosticId {
         match self {
             Self::NotFound { .. } => id!("project.not-found"),
-            Self::OtherOwner { .. } => id!("project.other-owner"),
+            Self::OtherOwner(_) => id!("project.other-owner"),
             Self::Unreadable { .. } => id!("project.unreadable"),
             Self::Invalid { .. } => id!("project.invalid"),
             Self::Newer { .. } => id!("project.newer-schema"),
@@ -94,10 +99,11 @@ impl Diagnostic for ProjectError {
                     "run the command in a project, or select one with `--project DIR` (contains {FILE_NAME})"
                 )
             }
-            Self::OtherOwner { folder, allow, .. } => format!(
-                "a project file can run programs; if you trust this one, {}add `{folder}` to `safe_directories` in gpubuild's \
+            Self::OtherOwner(project) => format!(
+                "a project file can run programs; if you trust this one, {}add `{}` to `safe_directories` in gpubuild's \
                  config.toml",
-                allow.as_ref().map(|command| format!("run `{command}`, or ")).unwrap_or_default()
+                project.allow.as_ref().map(|command| format!("run `{command}`, or ")).unwrap_or_default(),
+                project.folder
             ),
             Self::Unreadable { .. } => "check that the file exists and is readable".to_owned(),
             Self::Invalid { .. } => {

@@ -23,7 +23,7 @@ use self::features::Features;
 use self::profile::{Profile, declared};
 use self::together::With;
 pub use cache::{CacheAccess, CacheTable};
-pub use error::ProjectError;
+pub use error::{ForeignProject, ProjectError};
 pub use file::{
     Archs, AuditTable, BackendList, BackendTable, BinaryTable, LauncherTable, LimitsTable, Patch,
     ProjectFile, ProjectTable, PythonTable, ToolkitsTable, WithTable,

@@ -7,7 +7,7 @@
 use gpubuild_core::shell;
 use gpubuild_host::{HostPath, Os, ReadFiles};
 
-use super::ProjectError;
+use super::{ForeignProject, ProjectError};
 
 /// The variable with folders whose project files are used whoever owns them.
 pub const SAFE_FOLDERS: &str = "GPUBUILD_SAFE_DIRECTORY";
@@ -38,15 +38,17 @@ pub(super) fn check(host: &dyn ReadFiles, file: &HostPath, safe: &[String]) -> R
         (!is_trusted(owner)).then_some((path, owner))
     });
     match foreign {
-        Some((path, owner)) if !is_allowed(host, &folder, safe) => Err(ProjectError::OtherOwner {
-            file: file.to_string(),
-            path: path.to_string(),
-            owner: named(host, owner),
-            user: named(host, user),
-            allow: shell::quote(host.platform().os, folder.as_str())
-                .map(|folder| format!("export {SAFE_FOLDERS}={folder}")),
-            folder: folder.to_string(),
-        }),
+        Some((path, owner)) if !is_allowed(host, &folder, safe) => {
+            Err(ProjectError::OtherOwner(Box::new(ForeignProject {
+                file: file.to_string(),
+                path: path.to_string(),
+                owner: named(host, owner),
+                user: named(host, user),
+                allow: shell::quote(host.platform().os, folder.as_str())
+                    .map(|folder| format!("export {SAFE_FOLDERS}={folder}")),
+                folder: folder.to_string(),
+            })))
+        }
         _ => Ok(()),
     }
 }
@@ -65,8 +67,7 @@ fn is_allowed(host: &dyn ReadFiles, folder: &HostPath, safe: &[String]) -> bool 
         let workspace = host.env().get(name).map(|text| host.path(text)).filter(HostPath::is_absolute);
         workspace.map(real).is_some_and(|path| path.parent().is_some() && folder.is_inside(&path))
     };
-    safe.iter().map(String::as_str).chain(listed).any(is_named)
-        || WORKSPACES.iter().any(|name| is_workspace(&name))
+    safe.iter().map(String::as_str).chain(listed).any(is_named) || WORKSPACES.iter().any(is_workspace)
 }
 
 /// The id of a user, with the name if it is known.
