@@ -79,12 +79,12 @@ fn a_file_system_without_inodes_is_reported_as_a_full_disk() {
         sandbox.start(&["unshare", "--mount", "--map-root-user", "sh", "-c", &script(command)])
     };
     if !is_on_path("unshare") {
-        skip("unshare", "no unshare");
+        skip("mount", "no unshare");
         return;
     }
     let ran = run("build --backends cpu --json");
     if ran.exit == Some(99) || ran.stderr.contains("unshare") {
-        skip("unshare", "no file system can be mounted");
+        skip("mount", "no file system can be mounted");
         return;
     }
     assert_eq!(ran.exit, Some(1), "{ran:#?}");
