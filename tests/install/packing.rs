@@ -118,6 +118,10 @@ fn every_point(exchanges: bool) -> usize {
 
 #[test]
 fn kill_during_pack_leaves_the_old_or_new_release() {
-    let (one, other) = (every_point(true), every_point(false));
-    assert!(one + other >= 200, "{one} and {other} points");
+    assert!(every_point(true) >= 100);
+}
+
+#[test]
+fn kill_during_pack_without_atomic_exchange_leaves_the_old_or_new_release() {
+    assert!(every_point(false) >= 100);
 }
