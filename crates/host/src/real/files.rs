@@ -221,7 +221,7 @@ pub(super) fn flush_all(folder: &HostPath) -> io::Result<()> {
 pub(super) fn flush_all(folder: &HostPath) -> io::Result<()> {
     for entry in fs::read_dir(folder.as_std())? {
         let entry = entry?;
-        let (path, kind) = (host_path(folder.rules(), &entry.path()), entry.file_type()?);
+        let (path, kind) = (host_path(folder.rules(), &entry.path())?, entry.file_type()?);
         if kind.is_dir() {
             flush_all(&path)?;
         } else if kind.is_file() {
