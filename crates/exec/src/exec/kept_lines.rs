@@ -60,7 +60,9 @@ mod tests {
     /// The lines that are kept if each part has room for two lines of one character.
     fn kept(all: &[&str]) -> Vec<String> {
         let mut kept = KeptLines::default();
-        all.iter().for_each(|line| kept.push_to(line, 2 * (OVERHEAD + 1)));
+        for line in &all {
+            kept.push_to(line, 2 * (OVERHEAD + 1));
+        }
         let mut lines = Vec::new();
         kept.move_to(&mut lines);
         lines

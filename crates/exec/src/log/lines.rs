@@ -124,8 +124,8 @@ mod tests {
 
     #[test]
     fn lines_do_not_depend_on_the_size_of_the_parts() {
-        let long = format!("{}\rvisible\u{1b}[0m", "x".repeat(LONGEST));
-        let log = format!("a\n\n{long}\r\nb\0c\n{}", "y".repeat(LONGEST + 1));
+        let progress = format!("{}\rvisible\u{1b}[0m", "x".repeat(LONGEST));
+        let log = format!("a\n\n{progress}\r\nb\0c\n{}", "y".repeat(LONGEST + 1));
         let read = |size: usize| {
             let mut lines = LogLines::default();
             log.as_bytes().chunks(size).for_each(|part| lines.push(part));

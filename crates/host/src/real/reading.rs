@@ -1,5 +1,5 @@
 //! Reads of files on the real host. Only regular files are read: a pipe, a socket or a device can block, or never end.
-#![expect(clippy::disallowed_methods, reason = "host interface: the only file access")]
+#![cfg_attr(unix, expect(clippy::disallowed_methods, reason = "host interface: the only file access"))]
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
