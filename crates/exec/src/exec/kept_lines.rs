@@ -60,7 +60,7 @@ mod tests {
     /// The lines that are kept if each part has room for two lines of one character.
     fn kept(all: &[&str]) -> Vec<String> {
         let mut kept = KeptLines::default();
-        for line in &all {
+        for line in all {
             kept.push_to(line, 2 * (OVERHEAD + 1));
         }
         let mut lines = Vec::new();
