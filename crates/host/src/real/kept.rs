@@ -57,7 +57,9 @@ mod tests {
     fn short_output_is_complete_and_long_output_has_both_ends() {
         let text = |pieces: &[&str]| {
             let mut kept = HeadAndTail::default();
-            pieces.iter().for_each(|piece| kept.add_to(piece.as_bytes(), 4));
+            for piece in pieces {
+                kept.add_to(piece.as_bytes(), 4);
+            }
             assert_eq!(kept.total(), pieces.concat().len() as u64);
             kept.text(4)
         };

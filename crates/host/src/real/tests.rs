@@ -1,3 +1,4 @@
+#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests make the files that they read")]
 use std::io::ErrorKind;
 use std::thread;
 
