@@ -66,7 +66,7 @@ fn without_threads_the_command_works_or_names_the_reason() {
 #[test]
 fn a_file_system_without_inodes_is_reported_as_a_full_disk() {
     let Some(sandbox) = Sandbox::with_library() else { return };
-    // A mount of its own that ends with the process.
+    // A private mount that ends with the process.
     let program = env!("CARGO_BIN_EXE_gpubuild");
     let script = |command: &str| {
         format!(

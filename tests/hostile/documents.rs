@@ -91,7 +91,7 @@ pub(crate) fn lines(text: &str, payload: &str) -> String {
     text.lines().map(one).collect()
 }
 
-/// Variants of a text of lines: a payload at the end of line `index`, instead of its last word, and as a line of its own.
+/// Variants of a text of lines: a payload at the end of line `index`, instead of its last word, and as a separate line.
 pub(crate) fn in_line(text: &str, index: usize, payload: &str) -> [String; 3] {
     let change = |change: &dyn Fn(&str) -> String| {
         let numbered = text.lines().enumerate();

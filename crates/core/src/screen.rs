@@ -87,7 +87,7 @@ fn without_styles(text: &str) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
-/// The style at the start of a text; `None` if there is none, or if it conceals text.
+/// The style at the start of a text; `None` if the text begins otherwise, or if the style conceals text.
 fn style(text: &str) -> Option<&str> {
     let parameters = text.strip_prefix("\u{1b}[")?;
     let end = parameters.find(|c: char| !c.is_ascii_digit() && c != ';' && c != ':')?;

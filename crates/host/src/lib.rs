@@ -172,7 +172,7 @@ pub trait ReadFiles: HostInfo {
     }
     /// Lists the names in a folder, sorted.
     fn list(&self, folder: &HostPath) -> io::Result<Vec<String>>;
-    /// The absolute folders of a search path such as PATH, in order. A host that knows that a folder does not exist can omit it.
+    /// The absolute folders of a search path such as PATH, in order, without duplicates. A host that knows that a folder does not exist can omit it.
     fn search_folders(&self, search_path: &str) -> Arc<Vec<HostPath>> {
         Arc::new(search::folders(self.platform(), search_path))
     }

@@ -1,6 +1,7 @@
 //! Finds programs on PATH and files by pattern, following the rules of the host's platform.
 
 use std::cmp::Ordering;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::{Environment, FileKind, HostInfo, HostPath, Os, Platform, ReadFiles};
@@ -39,14 +40,15 @@ pub fn find_program_in(host: &dyn ReadFiles, name: &str, search_path: &str) -> V
     programs
 }
 
-/// The absolute folders of a search path.
+/// The absolute folders of a search path, in order, without duplicates.
 pub(super) fn folders(platform: Platform, search_path: &str) -> Vec<HostPath> {
     let separator = if platform.os == Os::Windows { ';' } else { ':' };
+    let mut seen = HashSet::new();
     let folders = search_path.split(separator).map(|folder| folder.trim_matches('"'));
     folders
         .filter(|folder| !folder.is_empty())
         .map(|folder| HostPath::new(platform.path_rules(), folder))
-        .filter(HostPath::is_absolute)
+        .filter(|folder| folder.is_absolute() && seen.insert(folder.key()))
         .collect()
 }
 

@@ -47,10 +47,16 @@ pub(crate) fn current_folder() -> Option<PathBuf> {
 fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
-    #[cfg(any(target_os = "linux", target_os = "macos"))]
+    #[cfg(any(
+        all(
+            target_os = "linux",
+            any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
+        ),
+        target_os = "macos"
+    ))]
     {
         use std::os::unix::fs::OpenOptionsExt;
-        /// `O_NONBLOCK`, which the standard library does not define.
+        /// `O_NONBLOCK`, which the standard library does not define and other processors number differently.
         const NONBLOCK: i32 = if cfg!(target_os = "linux") { 0o4000 } else { 4 };
         options.custom_flags(NONBLOCK);
     }

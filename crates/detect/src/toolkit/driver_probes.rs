@@ -29,7 +29,7 @@ pub fn probe_drivers(host: &dyn ProbeLibraries, backends: &[Backend]) -> BTreeMa
                     error: "the probe panicked".to_owned(),
                     answer: String::new(),
                 };
-                // Without a thread of its own, the driver is probed after the others.
+                // If the system refuses a thread, the driver is probed after the others.
                 let answer = match thread {
                     Ok(thread) => thread.join().unwrap_or_else(crashed),
                     Err(_) => host.probe(backend.id(), DEADLINE),

@@ -4,19 +4,11 @@ use std::io;
 
 use gpubuild_host::search::find_program_in;
 pub use gpubuild_host::search::glob as expand;
-use gpubuild_host::{FileKind, HostInfo, HostPath, Os, ReadFiles};
+use gpubuild_host::{FileKind, HostPath, Os, ReadFiles};
 
 /// The absolute folders on PATH, in order, without duplicates.
-pub fn path_folders(host: &dyn HostInfo) -> Vec<HostPath> {
-    let separator = if host.platform().os == Os::Windows { ';' } else { ':' };
-    let mut folders: Vec<HostPath> = Vec::new();
-    for text in host.env().get("PATH").unwrap_or_default().split(separator) {
-        let folder = host.path(text.trim_matches('"'));
-        if folder.is_absolute() && folders.iter().all(|known| known.key() != folder.key()) {
-            folders.push(folder);
-        }
-    }
-    folders
+pub fn path_folders(host: &dyn ReadFiles) -> Vec<HostPath> {
+    host.search_folders(host.env().get("PATH").unwrap_or_default()).to_vec()
 }
 
 /// Finds all programs with a name in these folders, in order.

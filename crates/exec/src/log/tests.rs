@@ -517,7 +517,7 @@ fn missing_packages_and_headers_without_ending_have_commands() {
 fn broken_lines_are_joined() {
     let log = "C:\\Users\\user\\Desktop\\git\\app\\src\\very\\long\\ggml-x.cpp(7,10): fatal  error C1083: Cannot open include file: 'vulkan/vulkan\n.hpp': No such file or directory [C:\\Users\\user\\app.vcxproj]\n";
     assert_eq!(ids(log), ["vk.headers-missing"]);
-    // The next line is a message of its own.
+    // The next line is a separate message.
     let log = "/home/user/project/with/a/long/path/source.cpp:7:10: fatal error: something odd that is\n/usr/bin/ld: error: cannot find -lcuda: No such file or directory\n";
     assert!(!ids(log).contains(&gpubuild_detect::id!("build.header-missing")), "{:?}", ids(log));
 }

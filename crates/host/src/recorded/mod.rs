@@ -16,7 +16,7 @@ mod tree;
 mod visible;
 pub(super) mod write;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -311,9 +311,8 @@ impl ReadFiles for RecordedHost {
     /// A recording can have a PATH of any length, which every search for a program would walk.
     fn search_folders(&self, search_path: &str) -> Arc<Vec<HostPath>> {
         let existing = || {
-            let mut seen = HashSet::new();
             let mut folders = search::folders(self.platform, search_path);
-            folders.retain(|folder| seen.insert(folder.as_str().to_owned()) && self.is_dir(folder));
+            folders.retain(|folder| self.is_dir(folder));
             Arc::new(folders)
         };
         if self.env.get("PATH") == Some(search_path) {

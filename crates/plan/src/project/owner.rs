@@ -9,7 +9,7 @@ use gpubuild_host::{HostPath, Os, ReadFiles};
 
 use super::{ForeignProject, ProjectError};
 
-/// The variable with folders whose project files are used whoever owns them.
+/// The variable with folders whose project files are used, whatever their owner.
 pub const SAFE_FOLDERS: &str = "GPUBUILD_SAFE_DIRECTORY";
 /// The variable in which sudo passes the id of the user who called it.
 const SUDO_UID: &str = "SUDO_UID";
