@@ -113,6 +113,8 @@ fn files_are_flushed_before_the_rename_and_folders_after_it() {
     let Some(calls) = calls(&sandbox, &arguments) else { return };
     let files = flushed_before_renames(&calls, &to);
     assert!(files >= 5, "four files of the version and the state: {calls:#?}");
+    let is_alone = |call: &Call| matches!(call, Call::Flushed(path) if path.contains("/versions/"));
+    assert!(!calls.iter().any(is_alone), "the files of a version are flushed at once: {calls:#?}");
     let is_switch = |call: &Call| matches!(call, Call::Renamed(_, path) if path.ends_with("/to/current"));
     let switch = calls.iter().position(is_switch).unwrap();
     let is_state = |call: &Call| matches!(call, Call::Renamed(_, path) if path.ends_with("/to/state.json"));

@@ -115,7 +115,7 @@ class Run(Case):
         self.assertTrue(result["stages"][1]["result"]["text"]["equal"])
 
     def test_hang_between_rounds_keeps_measurements(self):
-        result, states, _ = self.run_kit(*(f"--share={name}=2" for name in STAGES[:5]), fault="infer --turns=hang")
+        result, states, _ = self.run_kit(*(f"--share={name}=6" for name in STAGES[:5]), fault="infer --turns=hang")
         self.only(states, "speed", "stopped")
         self.assertEqual(len(result["stages"][4]["result"]["models"]), 1)
 
