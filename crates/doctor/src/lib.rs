@@ -98,7 +98,9 @@ pub fn states(
     matrix: &Matrix,
     probes: &Probes,
 ) -> Matrix {
-    let signs = MachineSigns::without_packages(&signs::SignContext { host, facts, inventory, catalogue });
+    let resolutions = resolvers::resolve_without_remedies(host, inventory, catalogue);
+    let context = signs::SignContext { host, facts, inventory, catalogue };
+    let signs = MachineSigns::for_states(&context, resolutions);
     let env = host.env();
     let (asked, project) = (None, None);
     let case =

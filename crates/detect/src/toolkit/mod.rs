@@ -32,7 +32,7 @@ use crate::facts::Fact;
 pub use catalogue::{Catalogue, CatalogueError};
 pub use description::Description;
 pub use driver_probes::probe_drivers;
-pub use probe::probe_one;
+pub use probe::probe_again;
 pub use probe::{probe, query_archs, query_programs};
 pub use search::OWN;
 pub use tools::InstalledTools;
@@ -66,6 +66,11 @@ pub struct Installation {
 }
 
 impl Installation {
+    /// The copy as examined, without how it was found and whether it is used.
+    fn before_choice(&self) -> Self {
+        Self { found_via: Vec::new(), chosen: false, reason: String::new(), ..self.clone() }
+    }
+
     /// The path of a part, if it was found.
     #[must_use]
     pub fn part(&self, id: &str) -> Option<&HostPath> {

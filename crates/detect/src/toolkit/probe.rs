@@ -29,7 +29,7 @@ pub fn probe(host: &dyn InspectHost, catalogue: &Catalogue) -> Inventory {
     let mut inventory = Inventory::default();
     for description in catalogue.iter() {
         let found = search(host, description, &path);
-        let (copies, mut dead_ends) = collect(host, description, found);
+        let (copies, mut dead_ends) = collect(host, description, found, &[]);
         inventory.dead_ends.append(&mut dead_ends);
         if !copies.is_empty() {
             inventory.installations.insert(description.id.clone(), choose(copies));
@@ -39,11 +39,16 @@ pub fn probe(host: &dyn InspectHost, catalogue: &Catalogue) -> Inventory {
     inventory
 }
 
-/// Finds all copies of one toolkit, the chosen one first.
+/// Finds all copies of one toolkit in another environment of a host, the chosen one first. `known` are the copies that were found
+/// before; they are not examined again.
 #[must_use]
-pub fn probe_one(host: &dyn InspectHost, description: &Description) -> Vec<Installation> {
+pub fn probe_again(
+    host: &dyn InspectHost,
+    description: &Description,
+    known: &[Installation],
+) -> Vec<Installation> {
     let path = program_folders(host);
-    choose(collect(host, description, search(host, description, &path)).0)
+    choose(collect(host, description, search(host, description, &path), known).0)
 }
 
 /// Runs programs to determine versions that no file contains. This is a separate step because it starts processes.
@@ -84,6 +89,7 @@ fn collect(
     host: &dyn InspectHost,
     description: &Description,
     found: SearchResult,
+    examined: &[Installation],
 ) -> (Vec<ProbedCopy>, Vec<DeadEnd>) {
     let mut dead_ends: Vec<DeadEnd> = found
         .absent
@@ -104,7 +110,8 @@ fn collect(
         let key = real.key();
         let known = copies.contains_key(&key);
         if !known {
-            let Some(installation) = examine(host, description, &candidate, &real) else {
+            let again = examined.iter().find(|copy| copy.root == real).map(Installation::before_choice);
+            let Some(installation) = again.or_else(|| examine(host, description, &candidate, &real)) else {
                 missed.push(candidate);
                 continue;
             };

@@ -214,7 +214,7 @@ impl ResolverTrial<'_> {
         let overlay = Overlay::new(host, env);
         let mut inventory = self.context.inventory.clone();
         if let Some(description) = self.context.catalogue.get(&self.family.toolkit) {
-            let copies = toolkit::probe_one(&overlay, description);
+            let copies = toolkit::probe_again(&overlay, description, inventory.of(&description.id));
             inventory.installations.insert(description.id.clone(), copies);
         }
         resolve(

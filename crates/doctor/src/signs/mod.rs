@@ -66,12 +66,13 @@ impl MachineSigns {
         catalogue: &Catalogue,
     ) -> Self {
         let context = SignContext { host, facts, inventory, catalogue };
-        Self { packages: packages::gather(&context), ..Self::without_packages(&context) }
+        let resolutions = resolve_all(host, inventory, catalogue);
+        Self { packages: packages::gather(&context), ..Self::for_states(&context, resolutions) }
     }
 
-    /// All but the packages, which affect remedies only.
-    pub(crate) fn without_packages(context: &SignContext<'_>) -> Self {
-        let SignContext { host, inventory, catalogue, .. } = *context;
+    /// All that affects states. Packages and the lines that make build systems agree affect remedies only.
+    pub(crate) fn for_states(context: &SignContext<'_>, resolutions: Resolutions) -> Self {
+        let host = context.host;
         Self {
             is_root: host.identity().uid == Some(0),
             has_make: ["make", "gmake"].iter().any(|name| !find_program(host, name).is_empty()),
@@ -83,7 +84,7 @@ impl MachineSigns {
             nvidia: nvidia::gather(context),
             packages: packages::PackageSigns::default(),
             rocm: rocm::gather(context),
-            resolutions: resolve_all(host, inventory, catalogue),
+            resolutions,
         }
     }
 }
