@@ -46,7 +46,10 @@ fn any<'de, V: Visitor<'de>>(reader: &mut ByteReader<'de>, visitor: V) -> Result
         Tag::Float => visitor.visit_f64(reader.float()?),
         Tag::String => visitor.visit_borrowed_str(reader.text()?),
         Tag::Array => items(reader, visitor),
-        Tag::Table => entries(reader, visitor),
+        Tag::Table => {
+            let kind = table_end(reader)?;
+            entries(reader, kind, visitor)
+        }
     }
 }
 
@@ -88,10 +91,21 @@ fn array<'de, V: Visitor<'de>>(reader: &mut ByteReader<'de>, visitor: V) -> Resu
 }
 
 fn table<'de, V: Visitor<'de>>(reader: &mut ByteReader<'de>, visitor: V) -> Result<V::Value, TomlError> {
+    let kind = table_start(reader, &visitor)?;
+    entries(reader, kind, visitor)
+}
+
+/// Reads the start of a table. Not generic, so that it is compiled only once.
+fn table_start(reader: &mut ByteReader<'_>, expected: &dyn Expected) -> Result<EntryKind, TomlError> {
     match reader.tag()? {
-        Tag::Table => entries(reader, visitor),
-        tag => Err(mismatch(reader, tag, &visitor)),
+        Tag::Table => table_end(reader),
+        tag => Err(mismatch(reader, tag, expected)),
     }
+}
+
+fn table_end(reader: &mut ByteReader<'_>) -> Result<EntryKind, TomlError> {
+    let end = reader.end()?;
+    Ok(EntryKind::Table { end, key: end })
 }
 
 fn items<'de, V: Visitor<'de>>(reader: &mut ByteReader<'de>, visitor: V) -> Result<V::Value, TomlError> {
@@ -101,11 +115,16 @@ fn items<'de, V: Visitor<'de>>(reader: &mut ByteReader<'de>, visitor: V) -> Resu
     Ok(value)
 }
 
-fn entries<'de, V: Visitor<'de>>(reader: &mut ByteReader<'de>, visitor: V) -> Result<V::Value, TomlError> {
-    let end = reader.end()?;
-    let value =
-        visitor.visit_map(TableEntries { reader: &mut *reader, kind: EntryKind::Table { end, key: end } })?;
-    reader.skip_to(end);
+/// The only call of `visit_map`, in which the compiler places the code of each structure.
+fn entries<'de, V: Visitor<'de>>(
+    reader: &mut ByteReader<'de>,
+    kind: EntryKind,
+    visitor: V,
+) -> Result<V::Value, TomlError> {
+    let value = visitor.visit_map(TableEntries { reader: &mut *reader, kind })?;
+    if let EntryKind::Table { end, .. } = kind {
+        reader.skip_to(end);
+    }
     Ok(value)
 }
 
@@ -172,11 +191,13 @@ impl<'de> Deserializer<'de> for &mut ByteReader<'de> {
         _fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, TomlError> {
-        if name == spanned::NAME {
-            return visitor
-                .visit_map(TableEntries { reader: self, kind: EntryKind::Spanned(EntryPart::Start) });
-        }
-        self.deserialize_map(visitor)
+        let span = self.span();
+        let kind = if name == spanned::NAME {
+            Ok(EntryKind::Spanned(EntryPart::Start))
+        } else {
+            table_start(self, &visitor)
+        };
+        kind.and_then(|kind| entries(self, kind, visitor)).map_err(|error| error.at(span))
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -234,6 +255,7 @@ struct TableEntries<'a, 'de> {
     kind: EntryKind,
 }
 
+#[derive(Clone, Copy)]
 enum EntryKind {
     /// The positions of the table's end and of the current key.
     Table {
