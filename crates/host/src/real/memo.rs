@@ -22,7 +22,9 @@ impl FileMemo {
     }
 
     pub(super) fn list(&self, folder: &HostPath) -> io::Result<Arc<Vec<String>>> {
-        self.names.get(folder, || files::list(folder).map(Arc::new))
+        // `/lib` is a link to `/usr/lib` on most systems: its folders are read once.
+        let real = self.canonical(folder)?;
+        self.names.get(&real, || files::list(&real).map(Arc::new))
     }
 
     /// The content of a file that is read completely: such files are small.

@@ -42,7 +42,7 @@ pub(super) fn gather(context: &SignContext<'_>) -> Sycl {
 
 fn driver(host: &dyn ReadFiles) -> Option<(HostPath, u64)> {
     let patterns = [
-        "/usr/lib/*/libze_intel_gpu.so.*",
+        "/usr/lib/*-linux-gnu/libze_intel_gpu.so.*",
         "/usr/lib64/libze_intel_gpu.so.*",
         "/usr/lib/libze_intel_gpu.so.*",
     ];
