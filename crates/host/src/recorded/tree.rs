@@ -1,5 +1,6 @@
 //! An in-memory file system with links that follows the rules of the recorded platform.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind};
 
@@ -42,13 +43,13 @@ impl RecordedTree {
     fn make_root(&mut self, root: &str) {
         let node =
             || (root.to_owned(), TreeNode { entry: RecordedEntry::folder(), children: BTreeMap::new() });
-        self.roots.entry(self.fold(root)).or_insert_with(node);
+        self.roots.entry(self.fold(root).into_owned()).or_insert_with(node);
     }
 
-    fn fold(&self, name: &str) -> String {
+    fn fold<'n>(&self, name: &'n str) -> Cow<'n, str> {
         match self.rules {
-            PathRules::Unix => name.to_owned(),
-            PathRules::Windows => name.to_lowercase(),
+            PathRules::Unix => name.into(),
+            PathRules::Windows => name.to_lowercase().into(),
         }
     }
 
@@ -64,14 +65,15 @@ impl RecordedTree {
             };
         };
         let parent = self.resolve_making(&root, folders)?;
-        let key = self.fold(name);
+        let key = self.fold(name).into_owned();
         let node = self.node_mut(&parent).ok_or("its parent folder is missing")?;
         if !matches!(node.entry, RecordedEntry::Directory { .. }) {
             return Err("a path above it is a file".to_owned());
         }
         match node.children.get_mut(&key) {
             None => {
-                node.children.insert(key, (name.clone(), TreeNode { entry, children: BTreeMap::new() }));
+                node.children
+                    .insert(key, ((*name).to_owned(), TreeNode { entry, children: BTreeMap::new() }));
                 Ok(())
             }
             // The folder was created implicitly; add its properties.
@@ -91,7 +93,7 @@ impl RecordedTree {
     }
 
     /// Resolves names below a root, creating missing folders.
-    fn resolve_making(&mut self, root: &str, names: &[String]) -> Result<TreeLocation, String> {
+    fn resolve_making(&mut self, root: &str, names: &[&str]) -> Result<TreeLocation, String> {
         for _ in 0..=MAX_LINKS + names.len() {
             match self.walk(root, names) {
                 Ok(location) => return Ok(location),
@@ -99,7 +101,7 @@ impl RecordedTree {
                 Err(WalkStop::NotAFolder) => return Err("a path above it is a file".to_owned()),
                 Err(WalkStop::Missing(at, name)) => {
                     self.make_root(&at.root);
-                    let key = self.fold(&name);
+                    let key = self.fold(&name).into_owned();
                     if let Some(node) = self.node_mut(&at) {
                         node.children.insert(
                             key,
@@ -130,7 +132,7 @@ impl RecordedTree {
             return Err(not_found(path));
         };
         let folder = self.node(&self.resolve(&parent)?).ok_or_else(|| not_found(path))?;
-        folder.children.get(&self.fold(name)).map(|(_, node)| &node.entry).ok_or_else(|| not_found(path))
+        folder.children.get(&*self.fold(name)).map(|(_, node)| &node.entry).ok_or_else(|| not_found(path))
     }
 
     /// The entry at a resolved path.
@@ -157,42 +159,45 @@ impl RecordedTree {
         HostPath::new(self.rules, &format!("{}{}", location.root, location.names.join(separator)))
     }
 
-    fn walk(&self, root: &str, names: &[String]) -> Result<TreeLocation, WalkStop> {
+    fn walk(&self, root: &str, names: &[&str]) -> Result<TreeLocation, WalkStop> {
         let mut at = TreeLocation { root: root.to_owned(), names: Vec::new() };
-        let mut pending: VecDeque<String> = names.iter().cloned().collect();
+        let mut node = self.node(&at);
+        let mut pending: VecDeque<Cow<'_, str>> = names.iter().map(|name| Cow::Borrowed(*name)).collect();
         let mut links = 0;
         while let Some(name) = pending.pop_front() {
             if name == ".." {
                 at.names.pop();
+                node = self.node(&at);
                 continue;
             }
-            let Some(folder) = self.node(&at) else { return Err(WalkStop::Missing(at, name)) };
+            let Some(folder) = node else { return Err(WalkStop::Missing(at, name.into_owned())) };
             if !matches!(folder.entry, RecordedEntry::Directory { .. }) {
                 return Err(WalkStop::NotAFolder);
             }
-            let Some((written, child)) = folder.children.get(&self.fold(&name)) else {
-                return Err(WalkStop::Missing(at, name));
+            let Some((written, child)) = folder.children.get(&*self.fold(&name)) else {
+                return Err(WalkStop::Missing(at, name.into_owned()));
             };
-            match &child.entry {
-                RecordedEntry::Link(target) => {
-                    links += 1;
-                    if links > MAX_LINKS {
-                        return Err(WalkStop::Loop);
-                    }
-                    let target = HostPath::new(self.rules, target);
-                    let relative = match split(&target) {
-                        Some((root, names)) => {
-                            at = TreeLocation { root, names: Vec::new() };
-                            names
-                        }
-                        None => pieces(self.rules, target.as_str()),
-                    };
-                    relative.into_iter().rev().for_each(|name| pending.push_front(name));
-                }
-                _ => at.names.push(written.clone()),
+            let RecordedEntry::Link(target) = &child.entry else {
+                at.names.push(written.clone());
+                node = Some(child);
+                continue;
+            };
+            links += 1;
+            if links > MAX_LINKS {
+                return Err(WalkStop::Loop);
             }
+            let target = HostPath::new(self.rules, target);
+            let relative = match split(&target) {
+                Some((root, names)) => {
+                    at = TreeLocation { root, names: Vec::new() };
+                    node = self.node(&at);
+                    names
+                }
+                None => pieces(self.rules, target.as_str()),
+            };
+            relative.into_iter().rev().for_each(|name| pending.push_front(name.to_owned().into()));
         }
-        if self.node(&at).is_none() {
+        if node.is_none() {
             // The root does not exist.
             return Err(WalkStop::Missing(at, String::new()));
         }
@@ -200,16 +205,16 @@ impl RecordedTree {
     }
 
     fn node(&self, location: &TreeLocation) -> Option<&TreeNode> {
-        let mut node = &self.roots.get(&self.fold(&location.root))?.1;
+        let mut node = &self.roots.get(&*self.fold(&location.root))?.1;
         for name in &location.names {
-            node = &node.children.get(&self.fold(name))?.1;
+            node = &node.children.get(&*self.fold(name))?.1;
         }
         Some(node)
     }
 
     fn node_mut(&mut self, location: &TreeLocation) -> Option<&mut TreeNode> {
-        let root = self.fold(&location.root);
-        let keys: Vec<String> = location.names.iter().map(|name| self.fold(name)).collect();
+        let root = self.fold(&location.root).into_owned();
+        let keys: Vec<String> = location.names.iter().map(|name| self.fold(name).into_owned()).collect();
         let mut node = &mut self.roots.get_mut(&root)?.1;
         for key in &keys {
             node = &mut node.children.get_mut(key)?.1;
@@ -230,7 +235,7 @@ fn not_found(path: &HostPath) -> io::Error {
 }
 
 /// Splits an absolute path into its root and names. `None` for a relative path.
-fn split(path: &HostPath) -> Option<(String, Vec<String>)> {
+fn split(path: &HostPath) -> Option<(String, Vec<&str>)> {
     let rules = path.rules();
     let text = path.as_str();
     match rules {
@@ -254,12 +259,12 @@ fn split(path: &HostPath) -> Option<(String, Vec<String>)> {
 }
 
 /// Splits a text at separators, omitting `.` and empty names.
-fn pieces(rules: PathRules, text: &str) -> Vec<String> {
-    let separators: &[char] = match rules {
-        PathRules::Unix => &['/'],
-        PathRules::Windows => &['\\', '/'],
+fn pieces(rules: PathRules, text: &str) -> Vec<&str> {
+    let names: Vec<&str> = match rules {
+        PathRules::Unix => text.split('/').collect(),
+        PathRules::Windows => text.split(['\\', '/']).collect(),
     };
-    text.split(separators).filter(|name| !name.is_empty() && *name != ".").map(str::to_owned).collect()
+    names.into_iter().filter(|name| !name.is_empty() && *name != ".").collect()
 }
 
 /// Whether a path is absolute, which is required for entries.
