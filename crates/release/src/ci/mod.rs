@@ -15,9 +15,11 @@
 pub mod image;
 pub mod pack;
 pub mod preflight;
+pub mod row;
 pub mod rows;
 pub mod workflow;
 
 pub use gpubuild_plan::project::variant::{CiTable, VariantTable};
 pub use image::{CiImage, Images};
-pub use rows::{CiRow, DroppedRow, RowContext, Rows, rows};
+pub use row::{CiRow, RowContext};
+pub use rows::{DroppedRow, Rows, rows};

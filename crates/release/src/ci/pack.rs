@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use gpubuild_plan::project::variant::{MAX_NAME_LENGTH, VariantTable};
 
-use super::rows::{CiRow, Rows};
+use super::row::CiRow;
+use super::rows::Rows;
 use crate::manifest;
 
 /// The prefix of warnings about rows that do not pack.

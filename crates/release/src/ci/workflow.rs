@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use gpubuild_plan::project::variant::CiTable;
 
 use super::image::Images;
-use super::rows::{CiRow, Rows};
+use super::row::CiRow;
+use super::rows::Rows;
 
 /// The maximum number of jobs in a matrix at GitHub (docs.github.com, "Usage limits").
 pub const GITHUB_MAX_JOBS: usize = 256;
