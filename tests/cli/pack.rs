@@ -36,7 +36,8 @@ pub(crate) fn project() -> Option<Sandbox> {
     std::os::unix::fs::symlink("libext.so.2", project.path("ext/libext.so")).unwrap();
     project.write(
         "app/Cargo.toml",
-        "[package]\nname = \"app\"\nversion = \"0.3.1\"\nedition = \"2024\"\n[workspace]\n",
+        // What is packed is compressed at the highest level, so the program is small.
+        "[package]\nname = \"app\"\nversion = \"0.3.1\"\nedition = \"2024\"\n[workspace]\n[profile.dev]\nstrip = true\n",
     );
     project.write(
         "app/build.rs",
