@@ -49,6 +49,13 @@ fn newer_project_file_version_is_reported() {
 fn missing_project_is_reported() {
     let empty = Sandbox::new();
     empty.run(&["plan"]).fails(2, "project.not-found").says(&["gpubuild.toml", "--project"]);
+    // A link that leads nowhere is not the same as no file.
+    #[cfg(unix)]
+    {
+        let linked = Sandbox::new();
+        std::os::unix::fs::symlink("gone.toml", linked.path("gpubuild.toml")).unwrap();
+        linked.run(&["plan"]).fails(2, "project.unreadable").says(&["gpubuild.toml"]);
+    }
     let project = Sandbox::with_project("gk");
     project.write(
         "gpubuild.toml",

@@ -97,8 +97,8 @@ pub fn find(host: &dyn ReadFiles, start: &HostPath, safe: &[String]) -> Result<H
     let mut folder = Some(start.clone());
     while let Some(here) = folder {
         let file = here.join(FILE_NAME);
-        // Whatever has this name: reading it reports what it is, if it is not a file.
-        if host.exists(&file) {
+        // Whatever has this name, even a link that leads nowhere: reading it reports what it is, if it is not a file.
+        if host.exists(&file) || host.read_link(&file).is_ok() {
             owner::check(host, &file, safe)?;
             return Ok(file);
         }
@@ -145,7 +145,10 @@ pub fn assemble(
     let root = path.parent().unwrap_or_else(|| host.path("."));
     let source = root.join(&file.project.source);
     if !host.is_file(&source.join("CMakeLists.txt")) {
-        return Err(ProjectError::NoSource { path: path.to_string(), source_folder: source.to_string() });
+        return Err(ProjectError::NoSource {
+            path: path.to_string(),
+            source_folder: source.normalized().to_string(),
+        });
     }
     let without_kernels = profile
         .backends
