@@ -100,9 +100,10 @@ fn write(
     (summary, redactions): (DoctorSummary, &Redactions),
 ) -> Result<(), Failure> {
     let path = super::absolute(context, file)?;
-    context.host.write(&path, report.as_bytes()).map_err(|error| {
-        Failure::negative(id!("report.unwritable"), format!("failed to write `{path}`: {error}"))
-    })?;
+    context
+        .host
+        .write(&path, report.as_bytes())
+        .map_err(|error| Failure::negative(id!("report.unwritable"), error.to_string()))?;
     let format = if arguments.html { ReportFormat::Html } else { ReportFormat::Markdown };
     let document = WrittenReport::new(path.to_string(), format, report, summary, redactions);
     if arguments.json {

@@ -216,7 +216,9 @@ impl HostInfo for RealHost {
 
     fn current_dir(&self) -> io::Result<HostPath> {
         #[expect(clippy::disallowed_methods, reason = "host interface")]
-        let folder = std::env::current_dir()?;
+        let folder = std::env::current_dir().map_err(|error| {
+            io::Error::new(error.kind(), format!("failed to find the current folder: {error}"))
+        })?;
         files::host_path(self.platform.path_rules(), &folder)
     }
 
