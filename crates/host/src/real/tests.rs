@@ -4,6 +4,7 @@ use std::thread;
 
 use super::*;
 use crate::Stream;
+use crate::interrupt::SIGINT;
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -179,15 +180,15 @@ fn an_interrupt_terminates_running_children_and_prevents_new_ones() {
     let started = host.elapsed();
     let ended = host.run_lines(&shell("echo started; sleep 1000", LONG), &mut |_| {
         let interrupt = Arc::clone(&interrupt);
-        handle = Some(thread::spawn(move || interrupt.trigger()));
+        handle = Some(thread::spawn(move || interrupt.trigger(15)));
     });
     assert_eq!(ended, Err(RunError::Interrupted));
     assert!(host.elapsed().saturating_sub(started) < Duration::from_secs(20));
     assert!(handle.unwrap().join().unwrap(), "a child was running");
     assert_eq!(host.run(&shell("true", LONG)), Err(RunError::Interrupted));
     assert_eq!(host.counts().processes, 2);
-    assert!(!interrupt.trigger());
-    assert_eq!(interrupt.requests(), 2);
+    assert!(!interrupt.trigger(SIGINT));
+    assert_eq!((interrupt.requests(), interrupt.signal()), (2, Some(15)), "the first signal counts");
 }
 
 #[test]
@@ -249,7 +250,7 @@ fn a_lock_is_exclusive_until_it_is_dropped() {
     let path = folder.path.join("lock");
     let lock = host.lock(&path, Wait::No).unwrap().unwrap();
     assert!(host.lock(&path, Wait::No).unwrap().is_none());
-    host.interrupt().trigger();
+    host.interrupt().trigger(SIGINT);
     assert_eq!(host.lock(&path, Wait::Yes).unwrap_err().kind(), ErrorKind::Interrupted);
     drop(lock);
     assert!(host.lock(&path, Wait::Yes).unwrap().is_some());
