@@ -68,7 +68,9 @@ fn pipes_and_devices_that_a_tool_would_open_are_refused() {
     project.run(&["build"]).succeeds();
     let source = project.read("vendor/adder.c");
     for (index, file) in OPENED_BY_TOOLS.iter().enumerate() {
-        for fault in [Fault::Pipe, Fault::Socket, Fault::Endless] {
+        // A link in the build folder is refused in any case.
+        let last = if file.starts_with("vendor/") { Fault::Endless } else { Fault::Socket };
+        for fault in [Fault::Pipe, last] {
             // Without a change, no program would run.
             project.write("vendor/adder.c", &format!("{source}/* {index} {fault:?} */\n"));
             let is_kept = project.exists(file);
