@@ -382,7 +382,7 @@ pub(super) fn failure(error: &BuildError) -> Failure {
     ) {
         failure.exit = Exit::Interrupted;
     }
-    if matches!(error, BuildError::UnusedEntries { .. }) {
+    if matches!(error, BuildError::UnusedEntries { .. } | BuildError::NotRegular { .. }) {
         failure.exit = Exit::Usage;
     }
     failure

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::panic::{self, PanicHookInfo};
 
-use gpubuild_core::screen::{Colors, screen};
+use gpubuild_core::screen::{self, Colors};
 use gpubuild_core::secret;
 use gpubuild_detect::id;
 
@@ -17,7 +17,7 @@ use super::Exit;
 pub(super) fn report_panics() {
     panic::set_hook(Box::new(|info| {
         let text = secret::redact(&report(info, &Backtrace::capture())).text.into_owned();
-        let _ = std::io::stderr().write_all(screen(&text, Colors::Remove).as_bytes());
+        let _ = std::io::stderr().write_all(screen::screen(&text, Colors::Remove).as_bytes());
         #[expect(
             clippy::exit,
             clippy::disallowed_methods,
@@ -32,10 +32,11 @@ fn report(info: &PanicHookInfo<'_>, backtrace: &Backtrace) -> String {
     let payload = info.payload();
     let message =
         payload.downcast_ref::<&str>().copied().or(payload.downcast_ref::<String>().map(String::as_str));
-    let message = message.unwrap_or("a panic without a message");
+    let message = format!("internal error: {}", message.unwrap_or("a panic without a message"));
+    let message = screen::message(&message, Colors::Remove);
     let place =
         info.location().map_or_else(String::new, |place| format!(" at {}:{}", place.file(), place.line()));
-    let mut text = format!("error: internal error: {message} [{}]\n", id!("internal.panic"));
+    let mut text = format!("error: {message} [{}]\n", id!("internal.panic"));
     let thread = std::thread::current();
     let thread = thread.name().unwrap_or("without a name");
     let version = env!("CARGO_PKG_VERSION");
@@ -88,7 +89,7 @@ mod tests {
             let stderr = String::from_utf8(output.stderr).unwrap();
             assert_eq!(output.status.code(), Some(70), "{stderr}");
             assert!(
-                stderr.starts_with("error: internal error: lost\n: :error::\\u{9b}31m [internal.panic]\n"),
+                stderr.starts_with("error: internal error: lost\n  : :error::\\u{9b}31m [internal.panic]\n"),
                 "{stderr}"
             );
             assert!(

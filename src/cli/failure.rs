@@ -6,6 +6,7 @@ use gpubuild_core::backend::edit_distance;
 use gpubuild_detect::diagnostic::{self, Diagnostic, DiagnosticId};
 use gpubuild_detect::finding::{Finding, Findings};
 use gpubuild_detect::id;
+use gpubuild_host::interrupt::SIGINT;
 use gpubuild_host::path::NotUtf8Path;
 use serde::Serialize;
 
@@ -22,8 +23,10 @@ pub enum Exit {
     Usage,
     /// An internal error: 70.
     Internal,
-    /// Interrupted with Ctrl-C: 130, as in shells.
+    /// Interrupted, by Ctrl-C if no other signal is known: 130, as in shells.
     Interrupted,
+    /// Interrupted by this signal: 128 + N.
+    Signal(u8),
     /// The exit code of the program that the command ran.
     Child(u8),
 }
@@ -37,8 +40,18 @@ impl Exit {
             Self::Negative => 1,
             Self::Usage => 2,
             Self::Internal => 70,
-            Self::Interrupted => 130,
+            Self::Interrupted => Self::Signal(SIGINT).code(),
+            Self::Signal(number) => 128 + number,
             Self::Child(code) => code,
+        }
+    }
+
+    /// The exit code of an interrupted command, with the signal that this process has received.
+    #[must_use]
+    pub fn with_signal(self, received: Option<u8>) -> Self {
+        match (self, received) {
+            (Self::Interrupted, Some(number)) => Self::Signal(number),
+            _ => self,
         }
     }
 }

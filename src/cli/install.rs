@@ -9,7 +9,7 @@ use gpubuild_host::{HostInfo, HostPath, Os};
 use gpubuild_plan::plan::bytes;
 use gpubuild_release::install::{
     self, FallbackPolicy, InstallError, InstallEvent, InstallRequest, InstallResult, InstalledRelease,
-    InstalledVersion, SmokeTest, state,
+    InstalledVersion, SmokeTest, state, versions,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -70,6 +70,7 @@ pub fn run(arguments: &InstallArguments, context: &CommandContext<'_>) -> Result
         host: context.host,
         to: &to,
         resolve: release.request(),
+        newest: release.newest,
         fallback: if arguments.release.strict { FallbackPolicy::Deny } else { FallbackPolicy::Warn },
         smoke_test: smoke_test(arguments),
         layers: &|layer| {
@@ -243,7 +244,7 @@ fn print_result(
 /// The path of the program, through the link `current` except on Windows. The version's folder if it has no program.
 fn program(host: &dyn HostInfo, to: &HostPath, version: &InstalledVersion) -> HostPath {
     let folder = match host.platform().os {
-        Os::Windows => state::folder(to, &version.folder),
+        Os::Windows => versions::folder(to, &version.folder),
         Os::Linux | Os::Macos => to.join(state::CURRENT),
     };
     version.program.as_ref().map_or_else(|| folder.clone(), |program| folder.join(program))

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use gpubuild_core::screen::{Colors, screen};
+use gpubuild_core::screen::{Colors, message};
 use gpubuild_core::secret::Redacting;
 use gpubuild_host::HostInfo;
 use log::{LevelFilter, Log, Metadata, Record};
@@ -30,7 +30,7 @@ impl Log for Stderr {
         if self.enabled(record.metadata()) {
             let line = format!("{:5} {}: {}\n", record.level(), record.target(), record.args());
             // A single write, so that no secret is split across two writes.
-            let _ = Redacting(std::io::stderr()).write_all(screen(&line, Colors::Remove).as_bytes());
+            let _ = Redacting(std::io::stderr()).write_all(message(&line, Colors::Remove).as_bytes());
         }
     }
 

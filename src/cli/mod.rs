@@ -51,7 +51,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::CompleteEnv;
 use gpubuild_detect::id;
-use gpubuild_host::{Host, HostInfo, RealHost};
+use gpubuild_host::{Host, HostInfo, RealHost, signals};
 
 pub use failure::{Exit, Failure};
 pub use help::command_line;
@@ -61,7 +61,7 @@ pub use printer::{ColorChoice, Printer, TextRole, Verbosity};
 #[derive(Debug, Parser)]
 #[command(name = "gpubuild", version, propagate_version = true, max_term_width = 80)]
 #[command(
-    after_help = "Exit status: 0 success; 1 failure, or a negative result; 2 invalid usage or configuration, or a build that cannot be planned; 70 internal error; 130 interrupted."
+    after_help = "Exit status: 0 success; 1 failure, or a negative result; 2 invalid usage or configuration, or a build that cannot be planned; 70 internal error; 128+N ended by signal N: 130 Ctrl-C, 143 SIGTERM."
 )]
 pub struct Arguments {
     #[command(subcommand)]
@@ -180,7 +180,9 @@ pub fn main() -> ExitCode {
     }
     logging::start(&host);
     if !arguments.command.is_read_only() {
-        listen_for_interrupts(&host);
+        if let Err(error) = signals::listen(&host) {
+            log::debug!("failed to install a handler for signals: {error}");
+        }
     }
     if matches!(arguments.command, GpubuildCommand::Detect(_)) {
         host.examine_files_once();
@@ -189,7 +191,8 @@ pub fn main() -> ExitCode {
     let (outcome, output) = dispatch(arguments.command, &context);
     let exit = match outcome {
         Ok(exit) => exit,
-        Err(failure) => {
+        Err(mut failure) => {
+            failure.exit = failure.exit.with_signal(host.interrupt().signal());
             printer.failure(&failure);
             // The error is already printed to stderr, so a closed stdout does not matter.
             let _ = match output {
@@ -337,25 +340,6 @@ fn dispatch(command: GpubuildCommand, context: &CommandContext<'_>) -> (Result<E
             (man::run(&arguments, context), OutputKind::document_if(arguments.json))
         }
         GpubuildCommand::Probe(arguments) => (probe::run(&arguments, context), OutputKind::Text),
-    }
-}
-
-/// Stops every child process on Ctrl-C or SIGTERM. A second signal, or one while no child is running, exits immediately.
-fn listen_for_interrupts(host: &RealHost) {
-    let interrupt = host.interrupt_handle();
-    let installed = ctrlc::set_handler(move || {
-        let waiting = interrupt.trigger();
-        if !waiting || interrupt.requests() > 1 {
-            #[expect(
-                clippy::exit,
-                clippy::disallowed_methods,
-                reason = "no child is running, or the user insists"
-            )]
-            std::process::exit(Exit::Interrupted.code().into());
-        }
-    });
-    if let Err(error) = installed {
-        log::debug!("failed to install a handler for Ctrl-C: {error}");
     }
 }
 

@@ -1,13 +1,14 @@
 //! The only writer of standard output and standard error. Results go to stdout, messages and progress to stderr.
 //!
 //! Texts contain names, paths and messages of machines, files, servers and programs. Every text for people is therefore escaped here: it has
-//! no hidden characters, and no line that a CI service executes.
+//! no hidden characters, and no line that a CI service executes. The lines of a message after the first one are indented, so that a line
+//! break in a value cannot begin another message.
 
 use std::io::{self, Write};
 
 use console::{Style, Term};
 use gpubuild_core::clean;
-use gpubuild_core::screen::{Colors, screen};
+use gpubuild_core::screen::{Colors, message, screen, without_labels};
 use gpubuild_core::secret;
 use gpubuild_detect::id;
 use serde::Serialize;
@@ -141,7 +142,8 @@ impl Printer {
         let text = error.render();
         let text = if is_colored { text.ansi().to_string() } else { text.to_string() };
         if error.use_stderr() {
-            self.stderr(text.trim_end_matches('\n'));
+            let text = secret::redact(text.trim_end_matches('\n')).text;
+            write_error(&without_labels(&screen(&text, colors(self.color_stderr))));
             return Ok(());
         }
         self.print(&text)
@@ -229,11 +231,15 @@ impl Printer {
         }
     }
 
-    /// Ignores write errors: there is no other stream on which to report them.
+    /// Prints a message.
     fn stderr(&self, text: &str) {
-        let text = secret::redact(text).text;
-        let _ = writeln!(io::stderr().lock(), "{}", screen(&text, colors(self.color_stderr)));
+        write_error(&message(&secret::redact(text).text, colors(self.color_stderr)));
     }
+}
+
+/// Ignores write errors: there is no other stream on which to report them.
+fn write_error(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
 fn colors(is_colored: bool) -> Colors {

@@ -1,17 +1,15 @@
 //! Reads and verifies a release, and combines it with the machine and the requested variant. Shared by `resolve` and `install`.
 
+mod manifest;
+
 use gpubuild_core::backend::Backend;
-use gpubuild_detect::diagnostic::Diagnostic as _;
 use gpubuild_detect::id;
 use gpubuild_exec::python::Network;
-use gpubuild_host::{Host, HostInfo, HostPath, InspectHost, ReadFiles, RecordedHost};
+use gpubuild_host::{Host, HostInfo, HostPath, InspectHost, RecordedHost};
 use gpubuild_release::fetch::{self, Client, PlainHttp};
-use gpubuild_release::history::{self, ReleaseHistory};
-use gpubuild_release::install::state;
-use gpubuild_release::manifest::{self, ManifestProblem};
 use gpubuild_release::resolve::NoVariant;
-use gpubuild_release::source::{Fetched, ReleaseSource, SourceError};
-use gpubuild_release::trust::{self, InstallationError, OlderPolicy, TrustError, TrustKey, TrustedManifest};
+use gpubuild_release::source::{ReleaseSource, SourceError};
+use gpubuild_release::trust::TrustedManifest;
 use gpubuild_release::user::{self, User};
 use gpubuild_release::{Devices, ReleaseMachine, ReleaseManifest, ResolveRequest};
 
@@ -19,15 +17,10 @@ use super::machine::{self, HostArguments, MachineState};
 use super::project::invalid_settings;
 use super::{CommandContext, Exit, Failure, absolute};
 
-/// Reads what is remembered about the releases of a name.
-type ReadHistory<'a> = dyn Fn(&str) -> Result<ReleaseHistory, TrustError> + 'a;
-
 /// The variable that names a variant.
 const VARIANT: &str = "GPUBUILD_VARIANT";
 /// The variable that names a backend.
 const BACKEND: &str = "GPUBUILD_BACKEND";
-/// The variable that names a key.
-const KEY: &str = "GPUBUILD_KEY";
 
 /// Options that select a variant of a release and the keys to trust.
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
@@ -104,6 +97,8 @@ pub struct ReleaseInputs<'a> {
     pub source: ReleaseSource,
     /// The verified manifest.
     pub manifest: ReleaseManifest,
+    /// The newest serial of the release that is known.
+    pub newest: u64,
     /// The properties of the machine.
     pub machine: ReleaseMachine,
     devices: Devices,
@@ -151,14 +146,15 @@ impl ReleaseArguments {
             return Err(Failure::usage(id!("manifest.no-key"), message)
                 .hint("specify the publisher's key with `--key`, or trust the server with `--unsigned`"));
         }
-        let manifest = self.read(&source, &keys, (folder, context), &client)?;
+        let TrustedManifest { manifest, newest, .. } =
+            self.read(&source, &keys, (folder, context), &client)?;
         let recorded = self.host.recorded(context)?;
         let host = examined_host(recorded.as_ref(), context);
         let state = self.inspect(context, host)?;
         let machine = ReleaseMachine::of(&state.facts, &state.matrix, &state.catalogue);
         let (variant, backend) = self.requested(context.host, &user, &manifest.name)?;
         let devices = if self.devices == DevicesArgument::Any { Devices::Any } else { Devices::All };
-        Ok(ReleaseInputs { client, source, manifest, machine, devices, variant, backend })
+        Ok(ReleaseInputs { client, source, manifest, newest, machine, devices, variant, backend })
     }
 
     /// Inspects the machine.
@@ -176,102 +172,6 @@ impl ReleaseArguments {
         let plain = if self.insecure_http { PlainHttp::Anywhere } else { PlainHttp::Loopback };
         let printer = context.printer;
         Client::new(context.host, network, plain, Box::new(|text| printer.warning(text)))
-    }
-
-    fn read(
-        &self,
-        source: &ReleaseSource,
-        keys: &[TrustKey],
-        (folder, context): (InstallationFolder<'_>, &CommandContext<'_>),
-        client: &Client<'_>,
-    ) -> Result<ReleaseManifest, Failure> {
-        let host = client.host;
-        let history = |release: &str| history(host, folder(release).as_ref(), release);
-        let fetched = source.manifest(client).map_err(|error| source_failure(&error))?;
-        let name = source.name();
-        let trusted = if keys.is_empty() {
-            let manifest = self.read_unsigned(&name, &fetched)?;
-            let known = history(&manifest.name);
-            trust::check_age(manifest, known, self.older()).map_err(|error| untrusted(&name, &error))?
-        } else {
-            self.verify(&name, keys, &fetched, (host, &history))?
-        };
-        if let Some(error) = &trusted.allowed {
-            context
-                .printer
-                .warning(&format!("`{name}`: {error} [{}]; accepted because of --allow-older", error.id()));
-        }
-        let manifest = trusted.manifest;
-        let recorded =
-            if keys.is_empty() { Ok(()) } else { history::record(host, &fetched.bytes, &manifest) };
-        recorded.and_then(|()| source.keep(host, &fetched)).map_err(|error| {
-            Failure::negative(id!("cache.unwritable"), format!("failed to store the manifest: {error}"))
-                .hint("set GPUBUILD_CACHE to a writable folder")
-        })?;
-        Ok(manifest)
-    }
-
-    /// Reads a manifest without a signature. It must be valid and have the name of `--name`.
-    fn read_unsigned(&self, source: &str, fetched: &Fetched) -> Result<ReleaseManifest, Failure> {
-        let manifest = manifest::read(&fetched.bytes).map_err(|problem| {
-            Failure::usage(ManifestProblem::ID, format!("`{source}` is not a manifest: {problem}"))
-                .hint("use a manifest that this version of gpubuild wrote")
-        })?;
-        match self.name.as_ref().filter(|expected| **expected != manifest.name) {
-            None => Ok(manifest),
-            Some(expected) => {
-                let error = TrustError::OtherName { found: manifest.name, wanted: expected.clone() };
-                Err(untrusted(source, &error))
-            }
-        }
-    }
-
-    fn verify(
-        &self,
-        source: &str,
-        keys: &[TrustKey],
-        fetched: &Fetched,
-        (host, history): (&dyn InspectHost, &ReadHistory<'_>),
-    ) -> Result<TrustedManifest, Failure> {
-        let request = trust::TrustRequest {
-            bytes: &fetched.bytes,
-            signature: fetched.signature.as_deref(),
-            keys,
-            name: self.name.as_deref(),
-            now: host.now(),
-            older: self.older(),
-        };
-        trust::verify(&request, history).map_err(|error| untrusted(source, &error))
-    }
-
-    fn older(&self) -> OlderPolicy {
-        if self.allow_older { OlderPolicy::Allow } else { OlderPolicy::Deny }
-    }
-
-    /// The trusted keys: of `--key`, else of `GPUBUILD_KEY`, else of the user's configuration. Each is a key or a file with one.
-    fn keys(&self, user: &User, context: &CommandContext<'_>) -> Result<Vec<TrustKey>, Failure> {
-        let from_env = context.host.env().get(KEY).map(str::to_owned);
-        let configured = || user.key(self.name.as_ref()?);
-        let texts = if self.key.is_empty() {
-            from_env.or_else(configured).into_iter().collect()
-        } else {
-            self.key.clone()
-        };
-        let key = |text: &String| {
-            let from_file = || {
-                let file = absolute(context, text).ok()?;
-                let bytes = context.host.read_input(&file, trust::MAX_BYTES as u64).ok()?;
-                TrustKey::read(&String::from_utf8(bytes).ok()?)
-            };
-            TrustKey::read(text).or_else(from_file).ok_or_else(|| {
-                Failure::usage(
-                    id!("manifest.key-invalid"),
-                    format!("`{text}` is neither a minisign key nor a file with one"),
-                )
-                .hint("a public key is a line in minisign's `.pub` file that begins with `RW`")
-            })
-        };
-        texts.iter().map(key).collect()
     }
 
     /// The requested variant and backend: of the options, else of the variables, else of the user's configuration.
@@ -300,21 +200,6 @@ impl ReleaseArguments {
     }
 }
 
-/// What is known of earlier manifests of a release, from gpubuild's cache and the folder of the installation.
-fn history(
-    host: &dyn ReadFiles,
-    folder: Option<&HostPath>,
-    release: &str,
-) -> Result<ReleaseHistory, TrustError> {
-    let newest = |folder: &HostPath| state::newest_serial(host, folder, Some(release));
-    let installed = folder.map(newest).transpose().map_err(|error| InstallationError {
-        id: error.id(),
-        message: error.to_string(),
-        hint: error.hint(),
-    })?;
-    Ok(ReleaseHistory { recorded: history::last_trusted(host, release)?, installed: installed.flatten() })
-}
-
 /// The recorded host if there is one, else the real host.
 #[must_use]
 pub fn examined_host<'a>(recorded: Option<&'a RecordedHost>, context: &CommandContext<'a>) -> &'a dyn Host {
@@ -322,15 +207,6 @@ pub fn examined_host<'a>(recorded: Option<&'a RecordedHost>, context: &CommandCo
         Some(recorded) => recorded,
         None => context.host,
     }
-}
-
-fn untrusted(source: &str, error: &TrustError) -> Failure {
-    // A damaged record or installation is not a property of the manifest.
-    if matches!(error, TrustError::Record(_) | TrustError::Installed(_)) {
-        return Failure::of(error, Exit::Usage);
-    }
-    let message = format!("`{source}` is not trusted: {error}");
-    Failure { message, ..Failure::of(error, Exit::Negative) }
 }
 
 /// The failure for a release that cannot be read. A wrong path or URL is a usage error.

@@ -103,7 +103,7 @@ fn next_build_completes_an_interrupted_one() {
             while !project.host.is_file(&started) {
                 std::thread::sleep(std::time::Duration::from_millis(20));
             }
-            interrupt.trigger();
+            interrupt.trigger(gpubuild_host::interrupt::SIGINT);
         });
         assert_eq!(project.build(vec![tree("60")]).unwrap_err(), BuildError::Interrupted);
     });

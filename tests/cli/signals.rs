@@ -1,22 +1,24 @@
-//! Exit codes after signals: 130 if gpubuild was asked to end, and 128 + N if signal N ended the program that it ran.
+//! Exit codes after signals: 128 + N, whether signal N reached gpubuild or ended the program that it ran.
 #![cfg(unix)]
+#![expect(clippy::disallowed_methods, reason = "tests start programs")]
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::support::{RunResult, Sandbox};
 
 #[test]
-fn every_termination_signal_ends_a_build_with_130() {
+fn every_termination_signal_ends_a_build_with_its_exit_code() {
     let Some(project) = Sandbox::with_library() else { return };
     let text = project.read("vendor/CMakeLists.txt");
     let slow = "add_custom_command(OUTPUT slow.h COMMAND ${CMAKE_COMMAND} -E touch started COMMAND \
                 ${CMAKE_COMMAND} -E sleep 120 VERBATIM)\ntarget_sources(adder PRIVATE slow.h)\n";
     project.write("vendor/CMakeLists.txt", &format!("{text}{slow}"));
     let started = ".gpubuild/adder/cpu/started";
-    for signal in ["INT", "TERM", "HUP"] {
+    for (signal, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
         let mut command = project.command();
-        let child = command.arg("build").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let arguments = ["build", "--message-format", "json"];
+        let child = command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         for _ in 0..3000 {
             if project.exists(started) {
                 break;
@@ -25,7 +27,40 @@ fn every_termination_signal_ends_a_build_with_130() {
         }
         assert!(project.exists(started), "{signal}: the slow step did not start within a minute");
         project.send(signal, child.id());
-        RunResult::from(child.wait_with_output().unwrap()).fails(130, "build.interrupted");
+        let ran = RunResult::from(child.wait_with_output().unwrap());
+        assert_eq!(ran.exit, Some(code), "{signal}: {ran:#?}");
+        let last = ran.json_lines().pop().unwrap();
+        assert_eq!((&last["exit"], &last["error"]["id"]), (&code.into(), &"build.interrupted".into()));
         project.remove(started);
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_build_that_nohup_started_survives_the_end_of_the_terminal() {
+    let Some(project) = Sandbox::with_library() else { return };
+    let text = project.read("vendor/CMakeLists.txt");
+    let wait = "execute_process(COMMAND sh -c \"touch started; while ! [ -e proceed ]; do sleep 0.02; done\" \
+                WORKING_DIRECTORY ${CMAKE_BINARY_DIR})\n";
+    project.write("vendor/CMakeLists.txt", &format!("{text}{wait}"));
+    let direct = project.command();
+    let mut command = Command::new("nohup");
+    command.arg(direct.get_program()).arg("build").current_dir(project.path("."));
+    for (name, value) in direct.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let folder = ".gpubuild/adder/cpu";
+    for _ in 0..3000 {
+        if project.exists(&format!("{folder}/started")) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    project.send("HUP", child.id());
+    project.write(&format!("{folder}/proceed"), "");
+    RunResult::from(child.wait_with_output().unwrap()).succeeds();
 }

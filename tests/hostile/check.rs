@@ -5,6 +5,8 @@ use quick_xml::Reader;
 use quick_xml::events::Event as Xml;
 use serde_json::Value;
 
+use crate::payloads::FORGED;
+
 /// The format of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
@@ -29,6 +31,10 @@ pub(crate) fn output(form: Form, text: &str) -> Result<(), String> {
     visible(text)?;
     if form != Form::Html {
         commands(form, text)?;
+    }
+    // Reports for people, and recordings in them, show a value with line breaks on several lines.
+    if !matches!(form, Form::Html | Form::Text | Form::Report) {
+        messages(text)?;
     }
     match form {
         Form::Text | Form::Github => Ok(()),
@@ -81,6 +87,15 @@ fn commands(form: Form, text: &str) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// No line begins like a message of gpubuild.
+pub(crate) fn messages(text: &str) -> Result<(), String> {
+    let is_forged = |line: &&str| FORGED.iter().any(|forged| line.starts_with(forged));
+    match text.lines().find(is_forged) {
+        None => Ok(()),
+        Some(line) => Err(format!("a forged message: {line:?} in {:?}", &text[..text.len().min(400)])),
+    }
 }
 
 fn json(text: &str) -> Result<Value, String> {
@@ -207,6 +222,7 @@ fn wrong_outputs_are_rejected() {
         (Form::Text, "a\r::error::x\n"),
         (Form::Text, "a ##[error]x\n"),
         (Form::Text, "section_start:1:x\n"),
+        (Form::Markdown, "x\nwarning: forged\n"),
         (Form::Text, "\u{9b}31m"),
         (Form::Text, "\u{202e}"),
         (Form::Github, "::add-mask::x\n"),
@@ -223,6 +239,8 @@ fn wrong_outputs_are_rejected() {
     ] {
         assert!(output(form, text).is_err(), "{form:?} {text:?}");
     }
+    assert!(messages("error: x\nerror: forged\n").is_err());
+    assert_eq!(messages("error: x\n  error: forged\n"), Ok(()));
     for (form, text) in [
         (Form::Text, ": :error::x\n\ta ::b\n"),
         (Form::Github, "::error file=a,line=1,title=b.c::d%0Ae\n"),

@@ -10,6 +10,9 @@ mod environment;
 mod inputs;
 mod payloads;
 mod programs;
+#[path = "../common/requirements.rs"]
+mod requirements;
 mod runs;
 #[path = "../../src/report/hostile_samples.rs"]
 mod samples;
+mod state;

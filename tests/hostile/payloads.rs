@@ -42,6 +42,9 @@ const BREAKS: [&str; 14] = [
     "%0A",
 ];
 
+/// The beginnings of messages of gpubuild. [`check`](crate::check) looks for lines with these.
+pub(crate) const FORGED: [&str; 3] = ["error: forged", "warning: forged", "hint: forged"];
+
 /// Text with a special meaning in another place.
 const OTHERS: [&str; 24] = [
     "\u{1b}[31mred\u{1b}[0m",
@@ -76,6 +79,9 @@ pub(crate) fn payloads() -> Vec<String> {
     for command in COMMANDS {
         list.push(command.to_owned());
         list.extend(BREAKS.iter().map(|end| format!("x{end}{command}")));
+    }
+    for forged in FORGED {
+        list.extend(BREAKS.iter().map(|end| format!("x{end}{forged}")));
     }
     list.extend(OTHERS.map(str::to_owned));
     // Samples of 1 MiB are in the tests of the renderings; a file name or an argument of that length is not accepted anywhere.

@@ -186,6 +186,8 @@ impl Runs {
                 .extend(checked(call, call.form, &output.stdout).err().map(|why| format!("stdout: {why}")));
         }
         problems.extend(checked(call, Form::Text, &output.stderr).err().map(|why| format!("stderr: {why}")));
+        let messages = String::from_utf8_lossy(&output.stderr);
+        problems.extend(check::messages(&messages).err().map(|why| format!("stderr: {why}")));
         for (file, form) in &call.files {
             if let Ok(content) = std::fs::read(self.path(file)) {
                 problems.extend(checked(call, *form, &content).err().map(|why| format!("{file}: {why}")));

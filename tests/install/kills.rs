@@ -54,6 +54,7 @@ pub(crate) fn act(host: &dyn Host, sandbox: &Sandbox, release: &str) -> Result<(
             variant: None,
             excluded: &[],
         },
+        newest: manifest.serial,
         fallback: FallbackPolicy::Deny,
         smoke_test: SmokeTest::Within(Duration::from_secs(60)),
         layers: &|layer| source.layer(&client, layer, &|_| {}),

@@ -80,6 +80,35 @@ fn the_record_alone_refuses_an_older_release() {
 }
 
 #[test]
+fn an_older_release_on_request_does_not_make_the_newest_one_forgotten() {
+    let offer = OlderOffer::new();
+    let sandbox = &offer.sandbox;
+    // Both memories are lost, and the folders of the versions are left.
+    sandbox.remove_folder("cache");
+    sandbox.remove(STATE);
+    let ran = offer.install(&["--allow-older"]);
+    ran.done();
+    ran.says(&["serial 8", "[manifest.older]"]);
+    assert_eq!(sandbox.installed(), "7.0.0\n");
+    offer.install(&[]).refused(1, "manifest.older");
+    let record = sandbox.read(RECORD);
+    // The installation alone, and the record alone.
+    sandbox.remove_folder("cache");
+    offer.install(&[]).refused(1, "manifest.older");
+    sandbox.write(RECORD, record);
+    sandbox.remove_folder("to");
+    offer.install(&[]).refused(1, "manifest.older");
+    // A new folder learns the serial of the record.
+    offer.install(&["--allow-older"]).done();
+    sandbox.remove_folder("cache");
+    offer.install(&[]).refused(1, "manifest.older");
+    // The newest release is accepted again, although its content was not recorded.
+    offer.install(&["--allow-older"]).done();
+    sandbox.install(&["--manifest", "new", "--key", &offer.key]).done();
+    assert_eq!(sandbox.installed(), "8.0.0\n");
+}
+
+#[test]
 fn resolve_knows_the_installation_in_the_data_folder() {
     let offer = OlderOffer::new();
     let host = recorded("debian-12-bare");

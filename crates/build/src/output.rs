@@ -1,6 +1,6 @@
 //! The output of a build script: lines for cargo, and progress on standard error, which cargo shows if the script fails or with `-vv`.
 
-use gpubuild_core::screen::{Colors, screen};
+use gpubuild_core::screen::{Colors, message};
 use gpubuild_exec::exec::{BuildEvent, TreeState};
 use gpubuild_plan::plan::bytes;
 
@@ -14,7 +14,7 @@ pub(super) fn print(text: &str) {
 #[expect(clippy::print_stderr, reason = "cargo shows a build script's standard error to the user")]
 pub(super) fn report(event: &BuildEvent) {
     if let Some(line) = line(event) {
-        eprintln!("{}", screen(&line, Colors::Remove));
+        eprintln!("{}", message(&line, Colors::Remove));
     }
 }
 

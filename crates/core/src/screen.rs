@@ -13,6 +13,9 @@ pub enum Colors {
     Remove,
 }
 
+/// What the lines of a message after the first one begin with.
+const CONTINUATION: &str = "  ";
+
 const RESET: &str = "\u{1b}[0m";
 
 /// Escapes all lines of a text. Hidden characters except tabs are escaped as in [`clean::line`](crate::clean::line()), and a space splits
@@ -40,6 +43,47 @@ pub fn screen(text: &str, colors: Colors) -> Cow<'_, str> {
         screened.push_str(RESET);
     }
     Cow::Owned(screened)
+}
+
+/// Escapes a message as [`screen`] does. All lines after the first one are indented, so that a line break in a name or value cannot begin
+/// a line such as `error: …`, which looks like another message. Lines that are already indented keep their form.
+#[must_use]
+pub fn message(text: &str, colors: Colors) -> Cow<'_, str> {
+    let screened = screen(text, colors);
+    let is_indented =
+        |line: &str| line.is_empty() || line.starts_with(CONTINUATION) || line.starts_with('\t');
+    if screened.split('\n').skip(1).all(is_indented) {
+        return screened;
+    }
+    let mut lines = screened.split('\n');
+    let mut message = lines.next().unwrap_or_default().to_owned();
+    for line in lines {
+        message.push('\n');
+        if !line.is_empty() {
+            message.push_str(CONTINUATION);
+            message.push_str(line);
+        }
+    }
+    Cow::Owned(message)
+}
+
+/// Indents lines after the first one that look like a message of gpubuild. An error in the arguments has several paragraphs, and may quote
+/// an argument with line breaks.
+#[must_use]
+pub fn without_labels(text: &str) -> String {
+    const LABELS: [&str; 3] = ["error:", "warning:", "hint:"];
+    let is_label = |line: &str| {
+        let plain = screen(line, Colors::Remove);
+        LABELS.iter().any(|label| plain.trim_start().starts_with(label))
+    };
+    let mut plain = String::with_capacity(text.len());
+    for (index, line) in text.split('\n').enumerate() {
+        if index > 0 {
+            plain.push_str(if is_label(line) { "\n  " } else { "\n" });
+        }
+        plain.push_str(line);
+    }
+    plain
 }
 
 /// Appends a line with its styles. Returns whether a style is in effect at its end.
@@ -131,6 +175,35 @@ mod tests {
             assert_eq!(screen(text, Colors::Remove), removed, "{text:?}");
             assert_eq!(screen(kept, Colors::Keep), kept, "applied twice: {text:?}");
         }
+    }
+
+    #[test]
+    fn a_message_has_no_second_line_without_indentation() {
+        for (text, expected) in [
+            ("a", "a"),
+            ("a\n", "a\n"),
+            ("a\n  b\n\n\tc", "a\n  b\n\n\tc"),
+            ("a\nerror: b", "a\n  error: b"),
+            ("a\r\nerror: b", "a\n  error: b"),
+            ("a\n error: b\n  c\n", "a\n   error: b\n    c\n"),
+            ("a\n\u{3000}error: b", "a\n  \u{3000}error: b"),
+            ("a\n  |\n3 | x\n  | ^", "a\n    |\n  3 | x\n    | ^"),
+            ("a\rerror: b\u{2028}error: c", r"a\u{d}error: b\u{2028}error: c"),
+            ("a\n\u{1b}[31merror: b\u{1b}[0m", "a\n  error: b"),
+            ("a\n::error::b", "a\n  : :error::b"),
+        ] {
+            assert_eq!(message(text, Colors::Remove), expected, "{text:?}");
+            assert_eq!(message(expected, Colors::Remove), expected, "applied twice: {text:?}");
+        }
+        let styled = message("a\n\u{1b}[31merror: b", Colors::Keep);
+        assert_eq!(styled, "a\n  \u{1b}[31merror: b\u{1b}[0m");
+    }
+
+    #[test]
+    fn only_the_first_line_of_several_paragraphs_has_a_label() {
+        let text = "error: invalid value 'a\nerror: b\n \u{1b}[1mhint: c\nerrors' for x\n\nUsage: y";
+        let expected = "error: invalid value 'a\n  error: b\n   \u{1b}[1mhint: c\nerrors' for x\n\nUsage: y";
+        assert_eq!(without_labels(text), expected);
     }
 
     #[test]

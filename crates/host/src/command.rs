@@ -190,7 +190,7 @@ pub enum RunError {
         /// Its time limit.
         deadline: Duration,
     },
-    /// The program printed more than any program that gpubuild runs needs to, and was killed with all its children.
+    /// The program printed more than any query needs to, and was killed with all its children.
     #[error("`{program}` was stopped because it printed more than {} MiB", .limit >> 20)]
     TooMuchOutput {
         /// The program as written in the command.

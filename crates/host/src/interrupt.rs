@@ -2,13 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The number of the signal of Ctrl-C, also for Ctrl-C on Windows, which has no signals.
+pub const SIGINT: u8 = 2;
 
 /// The running children and the number of termination requests so far. Each [`RealHost`](super::RealHost) has one.
 #[derive(Debug, Default)]
 pub struct Interrupt {
     requests: AtomicU32,
+    /// The first signal; 0 before it.
+    signal: AtomicU8,
     running: Mutex<Running>,
 }
 
@@ -51,9 +56,16 @@ impl Interrupt {
         self.requests() > 0
     }
 
+    /// The signal of the first request: [`SIGINT`] for Ctrl-C.
+    #[must_use]
+    pub fn signal(&self) -> Option<u8> {
+        Some(self.signal.load(Ordering::SeqCst)).filter(|signal| *signal > 0)
+    }
+
     /// Counts a request and terminates all children. Returns whether a child was running; the caller then waits for it.
-    pub fn trigger(&self) -> bool {
+    pub fn trigger(&self, signal: u8) -> bool {
         let running = self.lock();
+        let _ = self.signal.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
         self.requests.fetch_add(1, Ordering::SeqCst);
         running.wakers.values().for_each(|waker| waker());
         !running.wakers.is_empty()
@@ -74,28 +86,4 @@ impl Interrupt {
     fn lock(&self) -> MutexGuard<'_, Running> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Installs a handler for Ctrl-C, SIGTERM and SIGHUP that terminates every child of `host`. Call it once at startup.
-///
-/// The first request terminates the children and makes [`RunPrograms::run`](super::RunPrograms::run) return
-/// [`RunError::Interrupted`](super::RunError::Interrupted). A second request, if no child is running,
-/// exits with status 130.
-///
-/// # Errors
-/// A handler is already installed.
-#[cfg(feature = "command")]
-pub fn install(host: &super::RealHost) -> std::io::Result<()> {
-    let interrupt = host.interrupt_handle();
-    ctrlc::try_set_handler(move || {
-        if !interrupt.trigger() && interrupt.requests() > 1 {
-            #[expect(
-                clippy::exit,
-                clippy::disallowed_methods,
-                reason = "second termination request; state on disk is safe at any point"
-            )]
-            std::process::exit(130);
-        }
-    })
-    .map_err(std::io::Error::other)
 }

@@ -26,6 +26,8 @@ pub mod recorded;
 pub mod recorder;
 pub mod registry;
 pub mod search;
+#[cfg(feature = "command")]
+pub mod signals;
 #[cfg(feature = "recorded")]
 pub mod with_program;
 

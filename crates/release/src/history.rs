@@ -28,8 +28,16 @@ const MAX_BYTES: usize = 4 << 10;
 pub struct TrustedSerial {
     /// The serial of the manifest.
     pub serial: u64,
-    /// The sha256 of the manifest.
+    /// The sha256 of the manifest; empty if only its serial is known.
     pub sha256: String,
+}
+
+impl TrustedSerial {
+    /// Whether `other` says nothing that this does not say.
+    fn covers(&self, other: &Self) -> bool {
+        self.serial > other.serial
+            || (self.serial == other.serial && (other.sha256.is_empty() || !self.sha256.is_empty()))
+    }
 }
 
 /// The content of a record.
@@ -116,18 +124,28 @@ fn read(host: &dyn ReadFiles, path: &HostPath, name: &str) -> Result<Option<Trus
     if record == TrustRecord::new(name, &known) { Ok(Some(known)) } else { Err(damaged()) }
 }
 
-/// Records a trusted manifest atomically, unless a newer one is recorded. A damaged record is replaced, because the caller has accepted
-/// the manifest nevertheless.
+/// Records a trusted manifest atomically, unless a newer one is recorded. If the manifest is older than `newest`, which the folder of an
+/// installation knows, that serial is recorded instead. A damaged record is replaced, because the caller has accepted the manifest
+/// nevertheless.
 ///
 /// # Errors
 /// The record cannot be written.
-pub fn record(host: &dyn WriteFiles, bytes: &[u8], manifest: &ReleaseManifest) -> io::Result<()> {
-    let known = TrustedSerial { serial: manifest.serial, sha256: sha256(bytes) };
+pub fn record(
+    host: &dyn WriteFiles,
+    bytes: &[u8],
+    manifest: &ReleaseManifest,
+    newest: u64,
+) -> io::Result<()> {
+    let known = if manifest.serial < newest {
+        TrustedSerial { serial: newest, sha256: String::new() }
+    } else {
+        TrustedSerial { serial: manifest.serial, sha256: sha256(bytes) }
+    };
     path(host, &manifest.name).map_or(Ok(()), |path| write(host, &path, &manifest.name, &known))
 }
 
 fn write(host: &dyn WriteFiles, path: &HostPath, name: &str, known: &TrustedSerial) -> io::Result<()> {
-    let is_known = || matches!(read(host, path, name), Ok(Some(before)) if before.serial >= known.serial);
+    let is_known = || matches!(read(host, path, name), Ok(Some(before)) if before.covers(known));
     if is_known() {
         return Ok(());
     }
@@ -207,6 +225,15 @@ mod tests {
         let newer = record.write(8);
         record.write(6);
         assert_eq!(record.read(), Ok(Some(newer)));
+        // Only the serial of the next one is known, until it is trusted itself.
+        let serial_only = TrustedSerial { serial: 9, sha256: String::new() };
+        write(&record.host, &record.path, "infer", &serial_only).unwrap();
+        assert_eq!(record.read(), Ok(Some(serial_only.clone())));
+        record.write(8);
+        assert_eq!(record.read(), Ok(Some(serial_only.clone())));
+        let complete = record.write(9);
+        write(&record.host, &record.path, "infer", &serial_only).unwrap();
+        assert_eq!(record.read(), Ok(Some(complete)));
         record.host.write(&record.path, b"damaged").unwrap();
         let replaced = record.write(6);
         assert_eq!(record.read(), Ok(Some(replaced)));

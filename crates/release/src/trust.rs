@@ -43,6 +43,8 @@ pub enum OlderPolicy {
 pub struct TrustedManifest {
     /// The manifest.
     pub manifest: ReleaseManifest,
+    /// The newest serial that is known: of the manifest, or of an earlier one.
+    pub newest: u64,
     /// The error that [`OlderPolicy::Allow`] has turned into a warning.
     pub allowed: Option<TrustError>,
 }
@@ -193,6 +195,7 @@ pub fn verify(
     let history = history(&manifest.name);
     if let Ok(ReleaseHistory { recorded: Some(known), .. }) = &history
         && manifest.serial == known.serial
+        && !known.sha256.is_empty()
         && sha256(request.bytes) != known.sha256
     {
         return Err(TrustError::Replaced { serial: known.serial });
@@ -210,14 +213,14 @@ pub fn check_age(
     older: OlderPolicy,
 ) -> Result<TrustedManifest, TrustError> {
     let found = manifest.serial;
-    let problem = match history.map(|history| history.newest()) {
-        Ok(Some(known)) if found < known => TrustError::Older { found, known },
-        Ok(_) => return Ok(TrustedManifest { manifest, allowed: None }),
-        Err(problem) => problem,
+    let (problem, newest) = match history.map(|history| history.newest()) {
+        Ok(Some(known)) if found < known => (TrustError::Older { found, known }, known),
+        Ok(_) => return Ok(TrustedManifest { manifest, newest: found, allowed: None }),
+        Err(problem) => (problem, found),
     };
     match older {
         OlderPolicy::Deny => Err(problem),
-        OlderPolicy::Allow => Ok(TrustedManifest { manifest, allowed: Some(problem) }),
+        OlderPolicy::Allow => Ok(TrustedManifest { manifest, newest, allowed: Some(problem) }),
     }
 }
 

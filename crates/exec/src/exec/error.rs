@@ -105,6 +105,14 @@ pub enum BuildError {
     /// The build folder contains a symbolic link.
     #[error("{0}")]
     Link(#[from] gpubuild_host::links::LinkRefused),
+    /// A pipe, socket or device in the place of a file that a program of the build opens.
+    #[error(
+        "`{path}` is a pipe, a socket or a device, not a regular file; the build would wait for it without end"
+    )]
+    NotRegular {
+        /// Its path.
+        path: String,
+    },
     /// Two projects cannot be combined in one program.
     #[error("{0}")]
     Together(#[from] super::together::TogetherError),
@@ -237,6 +245,7 @@ impl Diagnostic for BuildError {
             Self::ModuleCalled { .. } => id!("build.module-called"),
             Self::Together(error) => error.id(),
             Self::Link(error) => error.id(),
+            Self::NotRegular { .. } => id!("build.not-regular"),
             Self::Incomplete { .. } => id!("build.incomplete"),
             Self::FileApi(_) => id!("cmake.file-api"),
             Self::NoTool { .. } => id!("build.tool-missing"),
@@ -293,6 +302,7 @@ impl Diagnostic for BuildError {
                     .to_owned(),
             ),
             Self::Link(error) => error.hint(),
+            Self::NotRegular { .. } => Some("remove it, or move it out of the folder".to_owned()),
             Self::Together(error) => error.hint(),
             Self::Runtime(error) => error.hint.clone(),
             Self::NoTool { tool } => {

@@ -19,6 +19,7 @@ pub mod processes;
 pub mod reuse;
 mod shares;
 mod sources;
+mod special;
 pub mod stage;
 pub mod stamp;
 pub mod timings;

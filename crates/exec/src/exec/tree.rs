@@ -16,7 +16,7 @@ use super::memory::{self, MemorySign};
 use super::reuse::{Reuse, ReuseResult};
 use super::shares::JobShare;
 use super::stamp::{self, BuildStamp};
-use super::{BuildJob, InstalledTools, changed, collect};
+use super::{BuildJob, InstalledTools, changed, collect, special};
 use crate::cmake::file_api::{self, FileApiError, FileApiReply};
 use crate::cmake::{self, ConfigureStart, Parallelism, unused};
 use crate::diagnose::first_error;
@@ -90,8 +90,11 @@ impl TreeRun<'_> {
     fn unless_unchanged(&self) -> Result<(BuiltTree, TreeState), BuildError> {
         let host = self.job.host;
         let key = stamp::key(self.tree, host.env());
-        let sources = files::walk(host, &self.tree.source, &self.tree.build)
+        let (sources, special) = files::walk_sources(host, &self.tree.source, &self.tree.build)
             .map_err(|(path, error)| BuildError::io("read the folder", &path, &error))?;
+        if let Some(path) = special.first() {
+            return Err(BuildError::NotRegular { path: path.to_string() });
+        }
         let stamp = BuildStamp::read(host, self.tree);
         if let Some(stamp) = &stamp
             && stamp.is_up_to_date(host, &key, &sources)
@@ -123,6 +126,7 @@ impl TreeRun<'_> {
             }
             ReuseResult::Miss(lock) => lock,
         };
+        special::refuse(host, &self.tree.build, &cmake::own_folder(self.tree))?;
         let started = host.elapsed();
         let log_path = cmake::own_folder(self.tree).join("build.log");
         let mut log = BuildLog::new(self.job, &self.tree.id, log_path);

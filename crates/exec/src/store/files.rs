@@ -64,7 +64,35 @@ pub fn walk(
     folder: &HostPath,
     without: &HostPath,
 ) -> Result<FileSnapshot, (HostPath, std::io::Error)> {
-    walk_skipping(host, folder, without, &SKIPPED)
+    walk_skipping(host, folder, without, &SKIPPED, &mut |_| ())
+}
+
+/// Like [`walk`]. Also returns the paths that have the name of a source or of a script and are not regular files.
+///
+/// # Errors
+/// The first folder that cannot be listed.
+pub fn walk_sources(
+    host: &dyn ReadFiles,
+    folder: &HostPath,
+    without: &HostPath,
+) -> Result<(FileSnapshot, Vec<HostPath>), (HostPath, std::io::Error)> {
+    let mut special = Vec::new();
+    let files = walk_skipping(host, folder, without, &SKIPPED, &mut |path| {
+        if is_source_name(path.file_name().unwrap_or_default()) {
+            special.push(path);
+        }
+    })?;
+    Ok((files, special))
+}
+
+/// Whether CMake, a generator or a compiler opens a file with this name. Sockets of databases and editors have other names.
+fn is_source_name(name: &str) -> bool {
+    const ENDINGS: [&str; 24] = [
+        "asm", "c", "cc", "cl", "cmake", "comp", "cpp", "cu", "cuh", "cxx", "def", "glsl", "h", "hip", "hpp",
+        "hxx", "in", "inc", "inl", "json", "m", "mm", "py", "s",
+    ];
+    let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
+    name == "CMakeLists.txt" || ENDINGS.iter().any(|known| ending.eq_ignore_ascii_case(known))
 }
 
 /// Returns the stamps of all files below a folder that belong in a copy of it, except those in `without`.
@@ -76,7 +104,7 @@ pub fn walk_all(
     folder: &HostPath,
     without: &HostPath,
 ) -> Result<FileSnapshot, (HostPath, std::io::Error)> {
-    let mut found = walk_skipping(host, folder, without, &[".git", ".gpubuild"])?;
+    let mut found = walk_skipping(host, folder, without, &[".git", ".gpubuild"], &mut |_| ())?;
     // Cargo and other tools mark cache folders with this file.
     let caches: Vec<String> =
         found.keys().filter_map(|path| path.strip_suffix("CACHEDIR.TAG")).map(str::to_owned).collect();
@@ -89,6 +117,7 @@ fn walk_skipping(
     folder: &HostPath,
     without: &HostPath,
     skipped: &[&str],
+    special: &mut dyn FnMut(HostPath),
 ) -> Result<FileSnapshot, (HostPath, std::io::Error)> {
     let mut found = FileSnapshot::new();
     let mut pending = vec![folder.clone()];
@@ -107,7 +136,8 @@ fn walk_skipping(
                 FileKind::Directory if path.as_str().matches(['/', '\\']).count() < DEEPEST => {
                     pending.push(path);
                 }
-                _ => {}
+                FileKind::Directory => {}
+                FileKind::Device | FileKind::Other => special(path),
             }
         }
     }

@@ -19,10 +19,9 @@ use crate::command::Stdio;
 use crate::interrupt::Interrupt;
 use crate::{Command, CommandOutput, HostPath, OutputLine, RunError, Stream};
 
-/// Maximum output in bytes of a program whose lines are not passed on. Such programs print versions, settings or symbols.
+/// Maximum output in bytes of a program whose lines are not passed on. Such programs print versions, settings or symbols. A program whose
+/// lines are passed on, such as a build, may print any amount until its deadline: the beginning and the end are kept.
 const MAX_OUTPUT: u64 = 64 << 20;
-/// Maximum output in bytes of a program whose lines are passed on, such as a build.
-const MAX_LINES: u64 = 256 << 20;
 /// How long to wait for further output after the child has ended, if a descendant keeps a pipe open.
 const DRAIN: Duration = Duration::from_millis(500);
 /// How long descendants of a child that has ended may take to end after SIGTERM.
@@ -78,7 +77,7 @@ pub(super) fn run(
                 watch.end_leftovers();
             }
         }
-        ProcessEnding::Deadline | ProcessEnding::TooMuch(_) | ProcessEnding::Interrupted => {
+        ProcessEnding::Deadline | ProcessEnding::TooMuch | ProcessEnding::Interrupted => {
             watch.end_group(GRACE);
         }
     }
@@ -91,8 +90,8 @@ pub(super) fn run(
         ProcessEnding::Deadline => {
             Err(RunError::Timeout { program: command.argv[0].clone(), deadline: command.deadline })
         }
-        ProcessEnding::TooMuch(limit) => {
-            Err(RunError::TooMuchOutput { program: command.argv[0].clone(), limit })
+        ProcessEnding::TooMuch => {
+            Err(RunError::TooMuchOutput { program: command.argv[0].clone(), limit: MAX_OUTPUT })
         }
         ProcessEnding::Interrupted => Err(RunError::Interrupted),
     }
@@ -235,8 +234,8 @@ fn forward(stream: Stream, mut pipe: impl Read, sender: &SyncSender<ProcessEvent
 enum ProcessEnding {
     Exited(io::Result<ExitStatus>),
     Deadline,
-    /// It printed more than this number of bytes.
-    TooMuch(u64),
+    /// It printed more than [`MAX_OUTPUT`].
+    TooMuch,
     Interrupted,
 }
 
@@ -274,9 +273,8 @@ impl Watch<'_, '_> {
             if end.is_some_and(|end| now() >= end) {
                 return ProcessEnding::Deadline;
             }
-            let limit = if self.on_line.is_some() { MAX_LINES } else { MAX_OUTPUT };
-            if self.stdout.total() + self.stderr.total() > limit {
-                return ProcessEnding::TooMuch(limit);
+            if self.on_line.is_none() && self.stdout.total() + self.stderr.total() > MAX_OUTPUT {
+                return ProcessEnding::TooMuch;
             }
         }
     }

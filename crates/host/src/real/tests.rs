@@ -4,6 +4,7 @@ use std::thread;
 
 use super::*;
 use crate::Stream;
+use crate::interrupt::SIGINT;
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -179,15 +180,15 @@ fn an_interrupt_terminates_running_children_and_prevents_new_ones() {
     let started = host.elapsed();
     let ended = host.run_lines(&shell("echo started; sleep 1000", LONG), &mut |_| {
         let interrupt = Arc::clone(&interrupt);
-        handle = Some(thread::spawn(move || interrupt.trigger()));
+        handle = Some(thread::spawn(move || interrupt.trigger(15)));
     });
     assert_eq!(ended, Err(RunError::Interrupted));
     assert!(host.elapsed().saturating_sub(started) < Duration::from_secs(20));
     assert!(handle.unwrap().join().unwrap(), "a child was running");
     assert_eq!(host.run(&shell("true", LONG)), Err(RunError::Interrupted));
     assert_eq!(host.counts().processes, 2);
-    assert!(!interrupt.trigger());
-    assert_eq!(interrupt.requests(), 2);
+    assert!(!interrupt.trigger(SIGINT));
+    assert_eq!((interrupt.requests(), interrupt.signal()), (2, Some(15)), "the first signal counts");
 }
 
 #[test]
@@ -249,7 +250,7 @@ fn a_lock_is_exclusive_until_it_is_dropped() {
     let path = folder.path.join("lock");
     let lock = host.lock(&path, Wait::No).unwrap().unwrap();
     assert!(host.lock(&path, Wait::No).unwrap().is_none());
-    host.interrupt().trigger();
+    host.interrupt().trigger(SIGINT);
     assert_eq!(host.lock(&path, Wait::Yes).unwrap_err().kind(), ErrorKind::Interrupted);
     drop(lock);
     assert!(host.lock(&path, Wait::Yes).unwrap().is_some());
@@ -431,13 +432,17 @@ fn an_inherited_pipe_is_read_with_a_limit_and_a_deadline() {
 }
 
 #[test]
-fn a_program_that_never_stops_printing_is_killed() {
+fn a_query_that_never_stops_printing_is_killed_and_a_build_that_prints_much_is_not() {
     let host = RealHost::new();
     let endless = shell("exec cat /dev/zero", LONG);
     let message = |result: Result<CommandOutput, RunError>| result.unwrap_err().to_string();
     assert_eq!(message(host.run(&endless)), "`/bin/sh` was stopped because it printed more than 64 MiB");
-    let lines = host.run_lines(&endless, &mut |_| {});
-    assert_eq!(message(lines), "`/bin/sh` was stopped because it printed more than 256 MiB");
+    let much = shell("echo first; head -c 300000000 /dev/zero; echo; echo last", LONG);
+    let mut last = String::new();
+    let output = host.run_lines(&much, &mut |line| line.text.clone_into(&mut last)).unwrap();
+    assert!(output.success() && last == "last", "{last}");
+    assert!(output.stdout.starts_with("first\n") && output.stdout.ends_with("\nlast\n"));
+    assert!(output.stdout.contains(" bytes omitted]\n") && output.stdout.len() < 17 << 20);
 }
 
 #[test]

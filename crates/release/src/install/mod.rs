@@ -11,6 +11,7 @@ mod error;
 mod ownership;
 mod start;
 pub mod state;
+pub mod versions;
 
 pub use error::InstallError;
 pub use state::{InstalledRelease, InstalledVersion, Proof, VersionPair};
@@ -43,6 +44,8 @@ pub struct InstallRequest<'a> {
     pub to: &'a HostPath,
     /// Selects the variant.
     pub resolve: ResolveRequest<'a>,
+    /// The newest serial of the release that is known. It is remembered even if an older one is installed.
+    pub newest: u64,
     /// Whether a better backend whose hardware is present may be left unused.
     pub fallback: FallbackPolicy,
     /// Whether the variant is smoke-tested before it is used.
@@ -122,8 +125,9 @@ pub fn install(request: &InstallRequest<'_>) -> Result<InstallResult, InstallErr
     // Another installation may have changed the folder since.
     check_folder(host, to, &manifest.name)?;
     ownership::complete(host, to)?;
-    let before = InstalledRelease::read(host, to).map(|installed| installed.pair).unwrap_or_default();
-    state::tidy(host, to, &before)?;
+    let installed = InstalledRelease::read(host, to).map(|installed| installed.pair);
+    versions::tidy(host, to, installed.as_ref())?;
+    let before = installed.unwrap_or_default();
     let mut tried: Vec<Rejected> = Vec::new();
     loop {
         let choice = choose(request, &tried)?;
@@ -212,7 +216,7 @@ fn install_variant(
     let host = request.host;
     (request.sink)(&InstallEvent::Chosen(choice, variant.size()));
     let name = folder_name(request.resolve.manifest, variant)?;
-    let folder = state::folder(request.to, &name);
+    let folder = versions::folder(request.to, &name);
     let mut placed = PlacedVersion { folder: name, proof: Proof::NotStarted, fetched: 0, reused: 0 };
     if !host.is_dir(&folder) {
         unpack_layers(request, variant, &folder, &mut placed)?;
@@ -250,7 +254,7 @@ fn unpack_layers(
         placed.reused += layer.size.saturating_sub(verified.fetched);
         layers.push((layer, verified.path));
     }
-    let temporary = host.temporary_dir(&request.to.join(state::VERSIONS))?;
+    let temporary = host.temporary_dir(&request.to.join(versions::VERSIONS))?;
     let fill = || {
         let mut names = Names::default();
         for (layer, path) in &layers {
@@ -312,8 +316,8 @@ fn switch(
     let was_there = before.current.as_ref().is_some_and(|current| current.folder == version.folder);
     let previous = if was_there { before.previous } else { before.current };
     let now = VersionPair { current: Some(version.clone()), previous: previous.clone() };
-    state::switch(host, to, &manifest.name, &now)?;
-    state::tidy(host, to, &now)?;
+    state::switch(host, to, (&manifest.name, request.newest), &now)?;
+    versions::tidy(host, to, Some(&now))?;
     let (fetched, reused) = (placed.fetched, placed.reused);
     Ok(InstallResult { choice, tried, version, previous, was_there, fetched, reused })
 }
@@ -342,11 +346,11 @@ pub fn rollback(
     if let (Some(program), SmokeTest::Within(deadline)) = (previous.program.clone(), smoke_test) {
         sink(&InstallEvent::Starting(&program));
         let start = ProgramStart { program, check: previous.check.clone() };
-        let folder = state::folder(to, &previous.folder);
+        let folder = versions::folder(to, &previous.folder);
         previous.proof =
             start::smoke_test(host, &folder, &previous.label, previous.backend, &start, deadline)?;
     }
     let pair = VersionPair { current: Some(previous), previous: installed.pair.current };
-    state::switch(host, to, &installed.name, &pair)?;
+    state::switch(host, to, (&installed.name, 0), &pair)?;
     Ok(InstalledRelease { name: installed.name, pair })
 }

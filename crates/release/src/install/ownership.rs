@@ -10,6 +10,7 @@ use gpubuild_host::{FileKind, HostPath, Os, ReadFiles, WriteFiles};
 
 use super::InstallError;
 use super::state::{self, InstallState};
+use super::versions;
 
 /// The file that makes a folder an installation.
 pub(super) const MARKER: &str = "gpubuild-install.json";
@@ -47,17 +48,17 @@ pub(super) fn check(host: &dyn ReadFiles, to: &HostPath) -> Result<FolderState, 
         return Err(foreign(to, &format!("it contains `{first}`, but no `{MARKER}`")));
     }
     expect(host, to, LOCK, FileKind::File)?;
-    expect(host, to, state::VERSIONS, FileKind::Directory)?;
+    expect(host, to, versions::VERSIONS, FileKind::Directory)?;
     match host.platform().os {
         Os::Windows => drop(expect(host, to, state::CURRENT, FileKind::File)?),
         Os::Linux | Os::Macos => {
             expect_link(host, to, state::CURRENT)?;
-            expect_link(host, to, state::NEXT)?;
+            expect_link(host, to, versions::NEXT)?;
         }
     }
-    let versions = to.join(state::VERSIONS);
-    for name in host.list(&versions).unwrap_or_default().iter().filter(|name| state::is_version(name)) {
-        let path = versions.join(name);
+    let folder = to.join(versions::VERSIONS);
+    for name in host.list(&folder).unwrap_or_default().iter().filter(|name| versions::is_version(name)) {
+        let path = folder.join(name);
         if let FolderEntry::Link(target) = FolderEntry::read(host, &path)? {
             return Err(InstallError::Link { path, target });
         }

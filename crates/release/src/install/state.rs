@@ -13,14 +13,13 @@ use serde::{Deserialize, Serialize};
 
 use super::InstallError;
 use super::ownership::{self, FolderEntry, FolderState};
-use crate::manifest::{is_inner_path, is_label, is_plain_name};
+use super::versions::{self, NEXT, VERSIONS, is_version, remove_link};
+use crate::manifest::is_inner_path;
 
 /// The schema id of [`InstallState`].
 pub const SCHEMA: &str = "gpubuild.installed/1";
 /// The file with the [`InstallState`].
 pub(super) const FILE: &str = "state.json";
-/// The folder that contains all versions.
-pub const VERSIONS: &str = "versions";
 /// The link to the version in use.
 pub const CURRENT: &str = "current";
 
@@ -102,13 +101,16 @@ impl InstallState {
 
     /// Whether all folders and programs, which are used as paths, are inside `versions/`.
     fn is_valid(&self) -> bool {
-        let versions = [&self.now, &self.before].into_iter().flat_map(|pair| [&pair.current, &pair.previous]);
         let is_inside = |version: &InstalledVersion| {
             is_version(&version.folder) && version.program.as_deref().is_none_or(is_inner_path)
         };
         self.schema == SCHEMA
             && self.checksum.as_ref().is_none_or(|checksum| self.sum().ok().as_ref() == Some(checksum))
-            && versions.flatten().all(is_inside)
+            && self.versions().all(is_inside)
+    }
+
+    fn versions(&self) -> impl Iterator<Item = &InstalledVersion> {
+        [&self.now, &self.before].into_iter().flat_map(|pair| [&pair.current, &pair.previous]).flatten()
     }
 
     /// The sha256 of all values except the checksum.
@@ -119,8 +121,7 @@ impl InstallState {
 
     /// The newest serial that is known to have been installed.
     fn newest(&self) -> u64 {
-        let versions = [&self.now, &self.before].into_iter().flat_map(|pair| [&pair.current, &pair.previous]);
-        versions.flatten().map(|version| version.serial).chain([self.newest]).max().unwrap_or_default()
+        self.versions().map(|version| version.serial).max().unwrap_or_default().max(self.newest)
     }
 }
 
@@ -149,7 +150,7 @@ impl InstalledRelease {
             VersionPair::default()
         };
         let exists = |version: &InstalledVersion| {
-            FolderEntry::read(host, &folder(to, &version.folder)).ok()
+            FolderEntry::read(host, &versions::folder(to, &version.folder)).ok()
                 == Some(FolderEntry::Is(FileKind::Directory))
         };
         let pair =
@@ -170,25 +171,13 @@ pub fn newest_serial(
 ) -> Result<Option<u64>, InstallError> {
     match ownership::check(host, to) {
         Ok(FolderState::Installation(Some(found))) if name.is_some_and(|name| name != found) => Ok(None),
-        Ok(FolderState::Installation(_)) => {
-            Ok(InstallState::read(host, to).map(|state| state.newest()).or_else(|| newest_folder(host, to)))
-        }
+        Ok(FolderState::Installation(_)) => Ok(InstallState::read(host, to)
+            .map(|state| state.newest())
+            .or_else(|| versions::newest_serial(host, to))),
         Err(error @ InstallError::Damaged(_)) => Err(error),
         // The installation reports what else is wrong with the folder.
         Ok(FolderState::Empty) | Err(_) => Ok(None),
     }
-}
-
-/// The newest serial in the names of the versions' folders.
-fn newest_folder(host: &dyn ReadFiles, to: &HostPath) -> Option<u64> {
-    let names = host.list(&to.join(VERSIONS)).unwrap_or_default();
-    names.iter().filter_map(|name| version_serial(name)).max()
-}
-
-/// The folder of a version.
-#[must_use]
-pub fn folder(to: &HostPath, name: &str) -> HostPath {
-    to.join(VERSIONS).join(name)
 }
 
 /// The name of the folder that `current` refers to.
@@ -201,11 +190,17 @@ fn current(host: &dyn ReadFiles, to: &HostPath) -> Option<String> {
     text.trim().strip_prefix(VERSIONS)?.strip_prefix('/').map(str::to_owned)
 }
 
-/// Makes another version the current one. If the process is killed, either the old or the new version is current.
+/// Makes another version the current one. If the process is killed, either the old or the new version is current. `newest` is the newest
+/// serial that is known otherwise.
 ///
 /// # Errors
 /// The folder cannot be written. The old version is still current.
-pub fn switch(host: &dyn WriteFiles, to: &HostPath, name: &str, now: &VersionPair) -> io::Result<()> {
+pub fn switch(
+    host: &dyn WriteFiles,
+    to: &HostPath,
+    (name, newest): (&str, u64),
+    now: &VersionPair,
+) -> io::Result<()> {
     let before = InstalledRelease::read(host, to).map(|installed| installed.pair).unwrap_or_default();
     let known = InstallState::read(host, to).map(|state| state.newest());
     let mut state = InstallState {
@@ -213,7 +208,7 @@ pub fn switch(host: &dyn WriteFiles, to: &HostPath, name: &str, now: &VersionPai
         name: name.to_owned(),
         now: now.clone(),
         before,
-        newest: known.max(newest_folder(host, to)).unwrap_or_default(),
+        newest: known.max(versions::newest_serial(host, to)).unwrap_or_default().max(newest),
         checksum: None,
     };
     state.newest = state.newest();
@@ -233,131 +228,6 @@ pub fn switch(host: &dyn WriteFiles, to: &HostPath, name: &str, now: &VersionPai
             // Some file systems cannot flush a folder. They lose the switch in a power failure, but not its order.
             let _ = host.flush(to);
             Ok(())
-        }
-    }
-}
-
-/// The new link, before it is renamed to [`CURRENT`].
-pub(super) const NEXT: &str = ".next";
-/// The prefix of names that the host gives to temporary files and folders.
-const TEMPORARY: &str = ".gpubuild-";
-/// The number of random characters after [`TEMPORARY`].
-const RANDOM: usize = 6;
-/// The prefix of a version that is being removed.
-const REMOVED: &str = ".gpubuild-gone-";
-
-/// Whether a name has the form of a temporary file or folder: `.gpubuild-Ab3xY9`.
-fn is_temporary(name: &str) -> bool {
-    name.strip_prefix(TEMPORARY).is_some_and(|random| {
-        random.len() == RANDOM && random.bytes().all(|byte| byte.is_ascii_alphanumeric())
-    })
-}
-
-/// Whether a name has the form of a version's folder.
-pub(super) fn is_version(name: &str) -> bool {
-    version_serial(name).is_some()
-}
-
-/// The serial in the name of a version's folder, VERSION-SERIAL-LABEL-HASH. Only the version may contain a `-`. `None` if the name
-/// has another form.
-fn version_serial(name: &str) -> Option<u64> {
-    let mut parts = name.rsplitn(4, '-');
-    let (Some(hash), Some(label), Some(serial), Some(version)) =
-        (parts.next(), parts.next(), parts.next(), parts.next())
-    else {
-        return None;
-    };
-    let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    let number = serial.parse::<u64>().ok().filter(|number| number.to_string() == serial)?;
-    let is_valid = hash.len() == 8 && hash.bytes().all(is_hex) && is_label(label) && is_plain_name(version);
-    is_valid.then_some(number)
-}
-
-/// Removes the remains of killed installations, and all versions except the two in `keep`. The caller holds the lock.
-///
-/// Entries whose name or kind gpubuild does not create there are kept, and links are not followed.
-///
-/// # Errors
-/// A file or folder cannot be removed.
-pub fn tidy(host: &dyn WriteFiles, to: &HostPath, keep: &VersionPair) -> io::Result<()> {
-    remove_link(host, &to.join(NEXT))?;
-    for name in host.list(to).unwrap_or_default().iter().filter(|name| is_temporary(name)) {
-        let path = to.join(name);
-        if FolderEntry::read(host, &path)? == FolderEntry::Is(FileKind::File) {
-            host.remove(&path)?;
-        }
-    }
-    let versions = to.join(VERSIONS);
-    if FolderEntry::read(host, &versions)? != FolderEntry::Is(FileKind::Directory) {
-        return Ok(());
-    }
-    let is_kept = |name: &str| {
-        [&keep.current, &keep.previous].into_iter().flatten().any(|version| version.folder == name)
-    };
-    for name in host.list(&versions).unwrap_or_default() {
-        let path = versions.join(&name);
-        if FolderEntry::read(host, &path)? != FolderEntry::Is(FileKind::Directory) {
-            continue;
-        }
-        if is_temporary(&name) || name.strip_prefix(REMOVED).is_some_and(is_version) {
-            host.remove(&path)?;
-        } else if is_version(&name) && !is_kept(&name) {
-            remove_version(host, &versions, &name)?;
-        }
-    }
-    Ok(())
-}
-
-/// Removes a link; an entry of another kind is kept.
-fn remove_link(host: &dyn WriteFiles, path: &HostPath) -> io::Result<()> {
-    match FolderEntry::read(host, path)? {
-        FolderEntry::Link(_) => host.remove(path),
-        FolderEntry::Absent | FolderEntry::Is(_) => Ok(()),
-    }
-}
-
-/// Renames the folder of a version before removing its files, so that an incomplete version never has its valid name.
-fn remove_version(host: &dyn WriteFiles, versions: &HostPath, name: &str) -> io::Result<()> {
-    let removed = versions.join(&format!("{REMOVED}{name}"));
-    host.remove(&removed)?;
-    host.rename(&versions.join(name), &removed)?;
-    host.remove(&removed)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_complete_names_of_versions_and_temporary_files_are_recognized() {
-        for good in ["1.2.0-7-cuda12_sm89-3fa1b2c4", "1.0-rc-1-12-cpu-00000000", "1+a-0-a.b-ffffffff"] {
-            assert!(is_version(good), "{good}");
-        }
-        for bad in [
-            "",
-            "photos",
-            "1.0-1-cpu",
-            "1.0-1-cpu-3fa1b2c",
-            "1.0-1-cpu-3FA1B2C4",
-            "1.0-1-cpu-3fa1b2c45",
-            "1.0-x-cpu-3fa1b2c4",
-            "1.0--cpu-3fa1b2c4",
-            "-1-cpu-3fa1b2c4",
-            ".1-1-cpu-3fa1b2c4",
-            "1.0-1-CPU-3fa1b2c4",
-            "1.0-1--3fa1b2c4",
-            "../1.0-1-cpu-3fa1b2c4",
-            "a/1.0-1-cpu-3fa1b2c4",
-            "a\\1.0-1-cpu-3fa1b2c4",
-            "2024-05-holiday-20240501",
-        ] {
-            assert!(!is_version(bad), "{bad}");
-        }
-        assert!(is_temporary(".gpubuild-Ab3xY9"));
-        for bad in
-            [".gpubuild-", ".gpubuild-notes", ".gpubuild-notes12", ".gpubuild-a.b.c", "gpubuild-abc123"]
-        {
-            assert!(!is_temporary(bad), "{bad}");
         }
     }
 }

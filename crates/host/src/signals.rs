@@ -1,0 +1,66 @@
+//! Handles Ctrl-C and termination signals.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::RealHost;
+use crate::interrupt::Interrupt;
+
+/// Installs a handler for Ctrl-C, SIGTERM and SIGHUP that terminates every child of `host`. Call it once at startup.
+///
+/// The first signal terminates the children and makes [`RunPrograms::run`](crate::RunPrograms::run) return
+/// [`RunError::Interrupted`](crate::RunError::Interrupted). A second signal, or one while no child is running, exits at once with the
+/// code 128 + N, where N is the number of the first signal.
+///
+/// # Errors
+/// The system refuses the handler or its thread.
+pub fn listen(host: &RealHost) -> io::Result<()> {
+    let interrupt = host.interrupt_handle();
+    start(move |signal| handle(&interrupt, signal))
+}
+
+fn handle(interrupt: &Arc<Interrupt>, signal: u8) {
+    let is_waiting = interrupt.trigger(signal);
+    if !is_waiting || interrupt.requests() > 1 {
+        #[expect(
+            clippy::exit,
+            clippy::disallowed_methods,
+            reason = "no child is running, or the user insists; state on disk is safe at any point"
+        )]
+        std::process::exit(128 + i32::from(interrupt.signal().unwrap_or(signal)));
+    }
+}
+
+#[cfg(unix)]
+fn start(handle: impl Fn(u8) + Send + 'static) -> io::Result<()> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    use signal_hook::iterator::Signals;
+
+    let mut listed = vec![SIGINT, SIGTERM];
+    if !is_ignored(SIGHUP) {
+        listed.push(SIGHUP);
+    }
+    let mut signals = Signals::new(listed)?;
+    let wait = move || {
+        for signal in signals.forever() {
+            handle(u8::try_from(signal).unwrap_or_default());
+        }
+    };
+    std::thread::Builder::new().name("signals".to_owned()).spawn(wait).map(drop)
+}
+
+/// Whether the process was started with the signal ignored, as by `nohup`. Only Linux says so.
+#[cfg(unix)]
+#[expect(clippy::disallowed_methods, reason = "host interface")]
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+/// Ctrl-C, Ctrl-Break and the end of the session count as Ctrl-C.
+#[cfg(windows)]
+fn start(handle: impl Fn(u8) + Send + 'static) -> io::Result<()> {
+    ctrlc::try_set_handler(move || handle(crate::interrupt::SIGINT)).map_err(io::Error::other)
+}
