@@ -93,7 +93,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     for entry in fs::read_dir(folder).expect("the folder exists") {
         let entry = entry.expect("the folder can be read");
         let kind = entry.file_type().expect("the entry was just listed");
-        assert!(kind.is_dir() || kind.is_file(), "{:?} is {kind:?}", entry.path());
+        assert!(kind.is_dir() || kind.is_file(), "{} is {kind:?}", entry.path().display());
         if kind.is_dir() { found.extend(files(&entry.path())) } else { found.push(entry.path()) }
     }
     found.sort();
