@@ -179,10 +179,10 @@ pub fn main() -> ExitCode {
         return ExitCode::from(failure.exit.code());
     }
     logging::start(&host);
-    if !arguments.command.is_read_only() {
-        if let Err(error) = signals::listen(&host) {
-            log::debug!("failed to install a handler for signals: {error}");
-        }
+    if !arguments.command.is_read_only()
+        && let Err(error) = signals::listen(&host)
+    {
+        log::debug!("failed to install a handler for signals: {error}");
     }
     if matches!(arguments.command, GpubuildCommand::Detect(_)) {
         host.examine_files_once();

@@ -2,7 +2,7 @@
 
 use gpubuild_detect::diagnostic::Diagnostic as _;
 use gpubuild_detect::id;
-use gpubuild_host::{HostInfo as _, HostPath, InspectHost, ReadFiles};
+use gpubuild_host::{HostPath, InspectHost, ReadFiles};
 use gpubuild_release::ReleaseManifest;
 use gpubuild_release::fetch::Client;
 use gpubuild_release::history::{self, ReleaseHistory};

@@ -1,4 +1,4 @@
-//! Runs the kept fuzzing corpus (`fuzz/corpus`) through the fuzzed functions: nothing may panic or be slow.
+//! Runs the kept fuzzing corpus (`fuzz/corpus` at the top) through the fuzzed functions: nothing may panic or be slow.
 
 use crate::common::reference_device;
 use crate::loading;
@@ -12,7 +12,7 @@ const LONGEST: Duration = Duration::from_secs(20);
 
 /// Every file of a target, with its name.
 fn files(target: &str) -> Vec<(String, Vec<u8>)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let mut files: Vec<(String, Vec<u8>)> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| {

@@ -3,7 +3,7 @@
 #![no_main]
 
 #[allow(dead_code)]
-#[path = "../../tests/suite/loading.rs"]
+#[path = "../../examples/infer/tests/suite/loading.rs"]
 mod loading;
 
 use infer::gk::{Backend, Device, OpenOptions};

@@ -1,0 +1,7 @@
+//! Fuzzes `src/file.rs`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    gpubuild_fuzz::file::run(data);
+});

@@ -1,0 +1,7 @@
+//! Fuzzes `src/log.rs`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    gpubuild_fuzz::log::run(data);
+});
