@@ -6,7 +6,7 @@ use super::lines::LogLines;
 use super::names::NameTable;
 use super::signature::{self, CompiledSignature, UnlistedNames};
 use super::window::LogWindow;
-use super::{EVIDENCE, LogCause, Signatures, VALUE, clean, outcome, shorten};
+use super::{EVIDENCE, LogCause, Signatures, VALUE, outcome, prefix, shorten};
 
 /// Maximum number of lines on which a pattern is tried. If none of them matches, its literal has another meaning in this log.
 const TRIES: u32 = 10_000;
@@ -64,7 +64,7 @@ impl Search {
         self.is_status = outcome::is_check_result(line.lines, line.at);
         // CMake prints what it found, and what it does without, as status lines.
         let raw = line.lines.line(line.at);
-        let is_status = clean::without_stamps(raw).trim_ascii_start().starts_with(b"-- ");
+        let is_status = prefix::without_stamps(raw).trim_ascii_start().starts_with(b"-- ");
         for &at in line.signatures {
             let one = &all.list[at];
             let is_early = one.signature.after.is_some() && !line.preceded[at];
