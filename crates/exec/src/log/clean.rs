@@ -63,8 +63,7 @@ impl LineCleaner {
                 Some(b'\r') => self.returned = Some(self.text.len()),
                 _ => {}
             }
-            let skipped = part.iter().position(|byte| !matches!(byte, b'\r' | 0));
-            part = &part[skipped.unwrap_or(part.len())..];
+            part = without_invisible(part);
         }
     }
 
@@ -89,6 +88,18 @@ impl LineCleaner {
         self.text.truncate(LONGEST);
         self.text
     }
+}
+
+/// Removes carriage returns and zero bytes from the start of a text. Files may begin with millions of them, so many are compared at once.
+fn without_invisible(mut text: &[u8]) -> &[u8] {
+    const MANY: [[u8; 512]; 2] = [[b'\r'; 512], [0; 512]];
+    for same in &MANY {
+        while let Some(rest) = text.strip_prefix(same) {
+            text = rest;
+        }
+    }
+    let end = text.iter().position(|byte| !matches!(byte, b'\r' | 0));
+    &text[end.unwrap_or(text.len())..]
 }
 
 impl Sequence {
