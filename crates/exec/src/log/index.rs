@@ -85,7 +85,9 @@ impl SignatureIndex {
         let mut at = 0;
         // Eight bytes have three keys, most of which no literal has.
         while let Some(bytes) = line[at..].first_chunk::<8>() {
-            let keys = [0, 2, 4].map(|at| key([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]));
+            let key_at = |at: usize| key([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+            // Not `map`, which the compiler does not inline.
+            let keys = [key_at(0), key_at(2), key_at(4)];
             if self.has(keys[0]) | self.has(keys[1]) | self.has(keys[2]) {
                 for (key, at) in keys.into_iter().zip([at, at + 2, at + 4]) {
                     self.verify(line, at, key, hits);
@@ -102,7 +104,7 @@ impl SignatureIndex {
     /// Whether a literal may have a key.
     fn has(&self, key: u32) -> bool {
         let hash = hash(key);
-        self.filter[hash / 64] >> (hash % 64) & 1 != 0
+        self.filter[hash / 64] & (1 << (hash % 64)) != 0
     }
 
     /// Compares the literals of a key with the line. `at` is the offset of the key.
