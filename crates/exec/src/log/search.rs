@@ -153,12 +153,11 @@ impl Search {
             return is_match;
         }
         let Some((row, cause)) = one.matches(regex, &all.names, window) else { return false };
-        match self.found.iter_mut().find(|known| known.signature == at && known.row == row) {
-            Some(known) => known.count(number, self.is_status),
-            None => {
-                self.tried[at].found.get_or_insert(self.found.len());
-                self.found.push(Found { signature: at, row, cause, is_status: self.is_status });
-            }
+        if let Some(known) = self.found.iter_mut().find(|known| known.signature == at && known.row == row) {
+            known.count(number, self.is_status);
+        } else {
+            self.tried[at].found.get_or_insert(self.found.len());
+            self.found.push(Found { signature: at, row, cause, is_status: self.is_status });
         }
         true
     }
