@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Measures `gpubuild doctor --log` and grep on generated logs: CPU time, wall time and peak memory.
 
-    benches/log.py target/release/gpubuild [--size 1000000000] [SHAPE ...]
+    benches/log.py target/release/gpubuild [--size 300000000] [SHAPE or FILE ...]
 
-Each log is written to a temporary folder, read by each command once, and removed. `endless` is standard input that does not end: the
-command is ended after ten seconds, and only its memory is measured.
+A shape is generated; a file, such as the log of a build, is repeated. Each log is written to a temporary folder, read by each command once,
+and removed. `endless` is standard input that does not end: the command is ended after ten seconds, and only its memory is measured.
 """
 
 import argparse
@@ -39,19 +39,22 @@ SHAPES = {
     "errors": errors,
     "one line": lambda: b"x" * 1_000_000,
     "carriage returns": lambda: b"\r" * 1_000_000,
+    "short lines": lambda: b"x\n" * 500_000,
     "zero bytes": lambda: b"\0" * 1_000_000,
     "progress": lambda: b"".join(b"\rDownloading %d%%" % (step % 101) for step in range(60_000)),
     "utf-16": lambda: ninja().decode().encode("utf-16-le"),
 }
 
 
-def measure(command: list[str]) -> str:
+def measure(command: list[str]) -> tuple[float, str]:
+    """The CPU time in seconds, and all figures."""
     started = time.perf_counter()
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     child.stdout.read()
     _, _, used = os.wait4(child.pid, 0)
     wall = time.perf_counter() - started
-    return f"wall {wall:.2f} s, cpu {used.ru_utime + used.ru_stime:.2f} s, peak {used.ru_maxrss / 1024:.0f} MiB"
+    cpu = used.ru_utime + used.ru_stime
+    return cpu, f"wall {wall:.2f} s, cpu {cpu:.2f} s, peak {used.ru_maxrss / 1024:.0f} MiB"
 
 
 def endless(program: str) -> str:
@@ -65,11 +68,23 @@ def endless(program: str) -> str:
     return peak.strip()
 
 
+def write(path: str, name: str, size: int) -> None:
+    if name in SHAPES:
+        block = SHAPES[name]()
+    else:
+        with open(name, "rb") as file:
+            block = file.read()
+    with open(path, "wb") as log:
+        log.write(b"\xff\xfe" if name == "utf-16" else b"")
+        for _ in range(-(-size // len(block))):
+            log.write(block)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
     parser.add_argument("shapes", nargs="*")
-    parser.add_argument("--size", type=int, default=1_000_000_000)
+    parser.add_argument("--size", type=int, default=300_000_000)
     arguments = parser.parse_args()
     for name in arguments.shapes or [*SHAPES, "endless"]:
         if name == "endless":
@@ -77,18 +92,12 @@ def main() -> None:
             continue
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "build.log")
-            block = SHAPES[name]()
-            with open(path, "wb") as log:
-                log.write(b"\xff\xfe" if name == "utf-16" else b"")
-                for _ in range(arguments.size // len(block)):
-                    log.write(block)
-            commands = {
-                "gpubuild": [arguments.program, "doctor", "--log", path],
-                "grep -c": ["grep", "-a", "-c", "error", path],
-                "grep -E": ["grep", "-a", "-c", "-E", "error|fatal", path],
-            }
-            for label, command in commands.items():
-                print(f"{name}: {label}: {measure(command)}", flush=True)
+            write(path, name, arguments.size)
+            own, figures = measure([arguments.program, "doctor", "--log", path])
+            print(f"{name}: gpubuild: {figures}", flush=True)
+            for pattern in ["error", "error|fatal"]:
+                cpu, figures = measure(["grep", "-a", "-c", "-E", pattern, path])
+                print(f"{name}: grep -E {pattern}: {figures}; gpubuild needs {own / cpu:.1f} times its CPU time", flush=True)
 
 
 if __name__ == "__main__":

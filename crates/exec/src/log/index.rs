@@ -25,6 +25,7 @@ pub(super) struct SignatureIndex {
 /// A literal in a bucket.
 #[derive(Clone, Copy)]
 struct LiteralPlace {
+    key: u32,
     literal: usize,
     /// Number of bytes from the start of the literal to its key. A literal of four bytes may start one byte after its key.
     offset: isize,
@@ -53,13 +54,13 @@ impl SignatureIndex {
             let rarest =
                 (0..text.len() - KEY).min_by_key(|at| counts[&key(*at)[..]] + counts[&key(at + 1)[..]]);
             if let Some(at) = rarest {
-                index.add(key(at), LiteralPlace { literal, offset: at.cast_signed() });
-                index.add(key(at + 1), LiteralPlace { literal, offset: at.cast_signed() + 1 });
+                index.add(key(at), literal, at.cast_signed());
+                index.add(key(at + 1), literal, at.cast_signed() + 1);
             } else {
                 let [first, second, third, _] = key(0);
-                index.add(key(0), LiteralPlace { literal, offset: 0 });
+                index.add(key(0), literal, 0);
                 for before in 0..=u8::MAX {
-                    index.add([before, first, second, third], LiteralPlace { literal, offset: -1 });
+                    index.add([before, first, second, third], literal, -1);
                 }
             }
         }
@@ -67,39 +68,65 @@ impl SignatureIndex {
         index
     }
 
-    fn add(&mut self, key: [u8; KEY], place: LiteralPlace) {
-        let hash = hash(u32::from_le_bytes(key));
+    fn add(&mut self, key: [u8; KEY], literal: usize, offset: isize) {
+        let key = self::key(key);
+        let hash = hash(key);
         self.filter[hash / 64] |= 1 << (hash % 64);
         let slot = &mut self.slots[hash];
         if *slot == 0 {
             *slot = u16::try_from(self.buckets.len()).unwrap_or(u16::MAX);
             self.buckets.push(Vec::new());
         }
-        self.buckets[usize::from(*slot)].push(place);
+        self.buckets[usize::from(*slot)].push(LiteralPlace { key, literal, offset });
     }
 
     /// Adds the numbers of the literals that occur in a line to `hits`, each at least once.
     pub(super) fn scan(&self, line: &[u8], hits: &mut Vec<usize>) {
-        let mut key = 0;
-        for (half, pair) in line.as_chunks::<2>().0.iter().enumerate() {
-            key = (key >> 16) | (u32::from(u16::from_le_bytes(*pair)) << 16);
-            let hash = hash(key);
-            if self.filter[hash / 64] & (1 << (hash % 64)) != 0 {
-                self.verify(line, half * 2, hash, hits);
+        let mut at = 0;
+        // Eight bytes have three keys, most of which no literal has.
+        while let Some(bytes) = line[at..].first_chunk::<8>() {
+            let key_at = |at: usize| key([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+            // Not `map`, which the compiler does not inline.
+            let keys = [key_at(0), key_at(2), key_at(4)];
+            if self.has(keys[0]) | self.has(keys[1]) | self.has(keys[2]) {
+                for (key, at) in keys.into_iter().zip([at, at + 2, at + 4]) {
+                    self.verify(line, at, key, hits);
+                }
             }
+            at += 6;
+        }
+        while let Some(bytes) = line.get(at..).and_then(|rest| rest.first_chunk::<KEY>()) {
+            self.verify(line, at, key(*bytes), hits);
+            at += 2;
         }
     }
 
-    /// Compares the literals of a hash with the line. `end` is the offset of the last two bytes of the key.
-    fn verify(&self, line: &[u8], end: usize, hash: usize, hits: &mut Vec<usize>) {
-        for place in &self.buckets[usize::from(self.slots[hash])] {
+    /// Whether a literal may have a key.
+    fn has(&self, key: u32) -> bool {
+        let hash = hash(key);
+        self.filter[hash / 64] & (1 << (hash % 64)) != 0
+    }
+
+    /// Compares the literals of a key with the line. `at` is the offset of the key.
+    fn verify(&self, line: &[u8], at: usize, key: u32, hits: &mut Vec<usize>) {
+        if !self.has(key) {
+            return;
+        }
+        for place in &self.buckets[usize::from(self.slots[hash(key)])] {
+            if place.key != key {
+                continue;
+            }
             let (text, numbers) = &self.literals[place.literal];
-            let start = end.checked_add_signed(-2 - place.offset);
+            let start = at.checked_add_signed(-place.offset);
             if start.and_then(|start| line.get(start..)).is_some_and(|rest| rest.starts_with(text)) {
                 hits.extend_from_slice(numbers);
             }
         }
     }
+}
+
+fn key(bytes: [u8; KEY]) -> u32 {
+    u32::from_le_bytes(bytes)
 }
 
 /// A hash of four bytes.

@@ -1,32 +1,37 @@
-//! Extracts literals from a regular expression such that every match contains at least one of them. Lines without any of the
-//! literals need not be matched.
+//! Extracts literals from a regular expression: sets of which every match contains at least one literal each. A line without a
+//! literal of one of the sets need not be matched.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// Returns literals such that every match contains at least one; `None` if the pattern has no such set.
-pub(super) fn literals(pattern: &str) -> Option<Vec<String>> {
+/// Returns the set whose shortest literal is longest; empty if the pattern has no set.
+pub(super) fn best(sets: Vec<Vec<String>>) -> Vec<String> {
+    let length = |texts: &Vec<String>| texts.iter().map(String::len).min().unwrap_or(0);
+    // The first of equally good sets.
+    sets.into_iter().rev().max_by_key(length).unwrap_or_default()
+}
+
+/// Returns sets of literals such that every match contains at least one literal of each.
+pub(super) fn required(pattern: &str) -> Vec<Vec<String>> {
     alternatives(&mut pattern.chars().peekable())
 }
 
-/// Parses `a|b|c` up to the end or the closing parenthesis. Returns literals for each branch.
-fn alternatives(rest: &mut Peekable<Chars<'_>>) -> Option<Vec<String>> {
-    let mut all = Some(Vec::new());
-    loop {
-        let branch = sequence(rest);
-        all = all.zip(branch).map(|(mut all, branch)| {
-            all.extend(branch);
-            all
-        });
-        if rest.next_if_eq(&'|').is_none() {
-            return all;
-        }
+/// Parses `a|b|c` up to the end or the closing parenthesis. Of several branches, returns the union of the best set of each.
+fn alternatives(rest: &mut Peekable<Chars<'_>>) -> Vec<Vec<String>> {
+    let first = sequence(rest);
+    if rest.peek() != Some(&'|') {
+        return first;
     }
+    let mut branches = vec![best(first)];
+    while rest.next_if_eq(&'|').is_some() {
+        branches.push(best(sequence(rest)));
+    }
+    if branches.iter().any(Vec::is_empty) { Vec::new() } else { vec![branches.concat()] }
 }
 
-/// Parses one branch. Returns the best of its runs of plain characters and its groups.
-fn sequence(rest: &mut Peekable<Chars<'_>>) -> Option<Vec<String>> {
-    let mut best: Option<Vec<String>> = None;
+/// Parses one branch. Returns its runs of plain characters and the sets of its groups.
+fn sequence(rest: &mut Peekable<Chars<'_>>) -> Vec<Vec<String>> {
+    let mut sets = Vec::new();
     let mut run = String::new();
     while let Some(c) = rest.next_if(|c| !matches!(c, '|' | ')')) {
         let plain = match c {
@@ -39,7 +44,7 @@ fn sequence(rest: &mut Peekable<Chars<'_>>) -> Option<Vec<String>> {
             '(' => {
                 let group = group(rest);
                 if !is_optional(rest) {
-                    best = better(best, group);
+                    sets.extend(group);
                 }
                 None
             }
@@ -47,22 +52,25 @@ fn sequence(rest: &mut Peekable<Chars<'_>>) -> Option<Vec<String>> {
         };
         let optional = is_optional(rest);
         let repeated = rest.next_if_eq(&'+').is_some();
-        match plain {
-            Some(c) if !optional => {
-                run.push(c);
-                if !repeated {
-                    continue;
-                }
-            }
-            _ => {}
+        if repeated {
+            // A lazy quantifier, such as `+?`.
+            rest.next_if_eq(&'?');
         }
-        best = better(best, Some(vec![std::mem::take(&mut run)]));
+        if let Some(c) = plain.filter(|_| !optional) {
+            run.push(c);
+            if !repeated {
+                continue;
+            }
+        }
+        sets.push(vec![std::mem::take(&mut run)]);
     }
-    better(best, Some(vec![run]))
+    sets.push(vec![run]);
+    sets.retain(|set| set.iter().all(|literal| !literal.is_empty()));
+    sets
 }
 
 /// Parses a group after its opening parenthesis, including the closing one.
-fn group(rest: &mut Peekable<Chars<'_>>) -> Option<Vec<String>> {
+fn group(rest: &mut Peekable<Chars<'_>>) -> Vec<Vec<String>> {
     let mut folds_case = false;
     if rest.next_if_eq(&'?').is_some() {
         // `(?:`, `(?i:` or `(?<name>`.
@@ -71,7 +79,7 @@ fn group(rest: &mut Peekable<Chars<'_>>) -> Option<Vec<String>> {
     }
     let inner = alternatives(rest);
     rest.next_if_eq(&')');
-    inner.filter(|_| !folds_case)
+    if folds_case { Vec::new() } else { inner }
 }
 
 /// Parses `?`, `*` or `{…}` after an expression. Returns whether the expression is optional.
@@ -104,24 +112,13 @@ fn skip_class(rest: &mut Peekable<Chars<'_>>) {
     }
 }
 
-/// Returns the candidate whose shortest literal is longer.
-fn better(left: Option<Vec<String>>, right: Option<Vec<String>>) -> Option<Vec<String>> {
-    let length = |texts: &Vec<String>| texts.iter().map(String::len).min().unwrap_or(0);
-    match (left, right) {
-        (Some(left), Some(right)) if length(&left) >= length(&right) => Some(left),
-        (_, Some(right)) if length(&right) > 0 => Some(right),
-        (left, _) => left,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[track_caller]
     fn check(pattern: &str, expected: &[&str]) {
-        let found = literals(pattern).unwrap_or_default();
-        assert_eq!(found, expected, "{pattern}");
+        assert_eq!(best(required(pattern)), expected, "{pattern}");
     }
 
     #[test]
@@ -133,6 +130,7 @@ mod tests {
         check(r"file\.c: [^']]+ gone", &["file.c: "]);
         check(r"ab+c", &["ab"]);
         check(r"abc{2,3}d", &["ab"]);
+        check(r"a.+?bc", &["bc"]);
         check(r"one|three", &["one", "three"]);
         check(r"one|\d+", &[]);
         check(r"(?i:error) of it", &[" of it"]);
@@ -142,5 +140,11 @@ mod tests {
         check(r"(a(b)c\))long text", &["long text"]);
         check(r"[^\]x]*tail[]a]b", &["tail"]);
         check(r"(?<symbol>cu(?:Mem|Ctx)\w*)", &["Mem", "Ctx"]);
+    }
+
+    #[test]
+    fn every_match_contains_a_literal_of_each_set() {
+        let sets = required(r"^ab(?:cd|ef(?:gh)+)[xy]ij+k(?:l|\d)(?<name>m.n)?o\.p");
+        assert_eq!(sets, [vec!["cd", "gh"], vec!["ab"], vec!["ij"], vec!["k"], vec!["o.p"]]);
     }
 }

@@ -6,14 +6,17 @@
 
 mod clean;
 mod decode;
+mod error_line;
 mod findings;
 mod guess;
+mod hits;
 mod index;
 mod lines;
 mod literal;
 mod names;
 mod outcome;
 mod platform;
+mod prefix;
 mod reader;
 mod search;
 mod signature;
@@ -27,11 +30,11 @@ use gpubuild_detect::diagnostic::DiagnosticId;
 
 pub use findings::{UNRECOGNISED, to_findings};
 pub use guess::LogGuess;
+use hits::HitNumbers;
 use index::SignatureIndex;
 pub use names::NameKind;
 use names::NameTable;
 pub use platform::LogPlatform;
-use reader::HitNumbers;
 pub use reader::LogReader;
 use search::Found;
 use signature::{CompiledSignature, EmbeddedSignatures, KnownSystem, PlatformCue};

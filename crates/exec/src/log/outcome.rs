@@ -2,7 +2,7 @@
 //! success or failure.
 
 use super::lines::LogLines;
-use super::{AT_THE_END, clean};
+use super::{AT_THE_END, prefix};
 
 /// Texts with which a tool reports that a complete command failed.
 pub(super) const FAILURES: [&str; 27] = [
@@ -66,7 +66,7 @@ impl IgnoredOutput {
 
     /// Whether a line is ignored. Needed only for headlines and while active.
     pub(super) fn covers(&mut self, line: &[u8]) -> bool {
-        let line = clean::without_stamps(line);
+        let line = prefix::without_stamps(line);
         let text = line.trim_ascii_start();
         let indent = line.len() - text.len();
         if text.starts_with(b"CMake Warning") || text.starts_with(b"CMake Deprecation Warning") {
@@ -91,7 +91,7 @@ pub(super) fn is_check_headline(text: &[u8]) -> bool {
 /// Whether a line is the result of a check that CMake prints without dashes, as its graphical interface does. The same text below
 /// `CMake Error` is an error and indented.
 pub(super) fn is_check_result(lines: &LogLines, at: usize) -> bool {
-    let is_result = clean::without_stamps(lines.line(at)).starts_with(b"Could NOT find ");
+    let is_result = prefix::without_stamps(lines.line(at)).starts_with(b"Could NOT find ");
     let mut before = (0..at).rev().map(|before| lines.line(before).trim_ascii());
     is_result && before.find(|line| !line.is_empty()).is_none_or(|line| !line.starts_with(b"CMake Error"))
 }

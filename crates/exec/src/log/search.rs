@@ -2,16 +2,23 @@
 
 use std::collections::BTreeMap;
 
+use regex_lite::Regex;
+
 use super::lines::LogLines;
 use super::names::NameTable;
 use super::signature::{self, CompiledSignature, UnlistedNames};
 use super::window::LogWindow;
-use super::{EVIDENCE, LogCause, Signatures, VALUE, clean, outcome, shorten};
+use super::{EVIDENCE, LogCause, Signatures, VALUE, outcome, prefix, shorten};
 
 /// Maximum number of lines on which a pattern is tried. If none of them matches, its literal has another meaning in this log.
 const TRIES: u32 = 10_000;
 /// Maximum number of bytes on which a pattern is tried.
-const TRIED_BYTES: usize = 8 << 20;
+const TRIED_BYTES: usize = 1 << 20;
+/// Number of bytes on which all patterns together are tried, after which each has a smaller maximum.
+const ALL_TRIED_BYTES: usize = 32 << 20;
+const FEW_TRIED_BYTES: usize = 64 << 10;
+/// A byte that is only searched for literals takes this fraction of the time of one on which a pattern is tried.
+const LITERALS: usize = 8;
 
 /// A recognised failure with the index of its signature and the row of its name.
 pub(super) struct Found {
@@ -22,17 +29,19 @@ pub(super) struct Found {
     pub(super) is_status: bool,
 }
 
-/// The lines and bytes on which a signature was tried.
+/// The lines and bytes on which a signature was tried, and its first failure in the list of failures.
 #[derive(Clone, Copy, Default)]
 pub(super) struct TriedText {
     lines: u32,
     pub(super) bytes: usize,
+    found: Option<usize>,
 }
 
 /// The state of a search: what the signatures were tried on, and the failures found so far.
 pub(super) struct Search {
     pub(super) tried: Vec<TriedText>,
     pub(super) found: Vec<Found>,
+    tried_bytes: usize,
     /// Whether the current line reports the result of a check, as CMake's graphical interface prints it: without dashes.
     is_status: bool,
 }
@@ -49,7 +58,12 @@ pub(super) struct ExaminedLine<'a> {
 
 impl Search {
     pub(super) fn new(signatures: usize) -> Self {
-        Self { tried: vec![TriedText::default(); signatures], found: Vec::new(), is_status: false }
+        Self {
+            tried: vec![TriedText::default(); signatures],
+            found: Vec::new(),
+            tried_bytes: 0,
+            is_status: false,
+        }
     }
 
     /// Tries signatures on a line. A line has at most one failure: the first match, even if it was found before. If none matches
@@ -61,10 +75,11 @@ impl Search {
         }
         let number = line.lines.number(line.at);
         let mut is_refused = false;
+        let mut single = None;
         self.is_status = outcome::is_check_result(line.lines, line.at);
         // CMake prints what it found, and what it does without, as status lines.
         let raw = line.lines.line(line.at);
-        let is_status = clean::without_stamps(raw).trim_ascii_start().starts_with(b"-- ");
+        let is_status = prefix::without_stamps(raw).trim_ascii_start().starts_with(b"-- ");
         for &at in line.signatures {
             let one = &all.list[at];
             let is_early = one.signature.after.is_some() && !line.preceded[at];
@@ -74,14 +89,18 @@ impl Search {
             self.tried[at].lines += 1;
             if self.is_exhausted(at) {
                 // A signature that matched before is assumed to match again.
-                if let Some(known) = self.found.iter_mut().find(|known| known.signature == at) {
-                    known.count(number, self.is_status);
+                if let Some(known) = self.tried[at].found {
+                    self.found[known].count(number, self.is_status);
                     return true;
                 }
                 continue;
             }
-            let window = LogWindow::around(line.lines, line.at, one.signature.lines);
-            if self.matches(all, at, &window, number) {
+            let around = |count| LogWindow::around(line.lines, line.at, count);
+            let is_match = match one.signature.lines {
+                1 => self.matches(all, at, single.get_or_insert_with(|| around(1)), number),
+                count => self.matches(all, at, &around(count), number),
+            };
+            if is_match {
                 return true;
             }
             is_refused |= one.signature.lines == 1;
@@ -90,9 +109,10 @@ impl Search {
     }
 
     fn is_exhausted(&mut self, signature: usize) -> bool {
+        let limit = if self.tried_bytes > ALL_TRIED_BYTES { FEW_TRIED_BYTES } else { TRIED_BYTES };
         let tried = &mut self.tried[signature];
         tried.lines = tried.lines.min(TRIES + 1);
-        tried.lines > TRIES || tried.bytes > TRIED_BYTES
+        tried.lines > TRIES || tried.bytes > limit
     }
 
     /// Tries the signatures on a line that is joined with the next one. Literals may be broken too.
@@ -112,22 +132,32 @@ impl Search {
         })
     }
 
+    fn count_tried(&mut self, signature: usize, bytes: usize) {
+        self.tried[signature].bytes += bytes;
+        self.tried_bytes += bytes;
+    }
+
     /// Tries one signature on a window, and counts or adds the failure.
     fn matches(&mut self, all: &Signatures, at: usize, window: &LogWindow, number: usize) -> bool {
-        self.tried[at].bytes += window.text.len();
         let one = &all.list[at];
-        let has_names = one.signature.names.is_some();
-        if !has_names && let Some(known) = self.found.iter_mut().find(|known| known.signature == at) {
-            let is_match = one.regex().is_match(&window.text);
+        self.count_tried(at, window.text.len() / LITERALS);
+        let Some(regex) = one.regex_for(&window.text) else { return false };
+        self.count_tried(at, window.text.len());
+        if one.signature.names.is_none()
+            && let Some(known) = self.tried[at].found
+        {
+            let is_match = regex.is_match(&window.text);
             if is_match {
-                known.count(number, self.is_status);
+                self.found[known].count(number, self.is_status);
             }
             return is_match;
         }
-        let Some((row, cause)) = one.matches(&all.names, window) else { return false };
-        match self.found.iter_mut().find(|known| known.signature == at && known.row == row) {
-            Some(known) => known.count(number, self.is_status),
-            None => self.found.push(Found { signature: at, row, cause, is_status: self.is_status }),
+        let Some((row, cause)) = one.matches(regex, &all.names, window) else { return false };
+        if let Some(known) = self.found.iter_mut().find(|known| known.signature == at && known.row == row) {
+            known.count(number, self.is_status);
+        } else {
+            self.tried[at].found.get_or_insert(self.found.len());
+            self.found.push(Found { signature: at, row, cause, is_status: self.is_status });
         }
         true
     }
@@ -147,10 +177,15 @@ impl Found {
 
 impl CompiledSignature {
     /// Matches the lines of a window. Returns the row of the captured name and the failure.
-    fn matches(&self, names: &NameTable, window: &LogWindow) -> Option<(Option<usize>, LogCause)> {
+    fn matches(
+        &self,
+        regex: &Regex,
+        names: &NameTable,
+        window: &LogWindow,
+    ) -> Option<(Option<usize>, LogCause)> {
         let signature = &self.signature;
-        let captures = self.regex().captures(&window.text)?;
-        let groups = self.regex().capture_names().flatten();
+        let captures = regex.captures(&window.text)?;
+        let groups = regex.capture_names().flatten();
         let mut values: BTreeMap<String, String> = groups
             .filter_map(|name| Some((name.to_owned(), shorten(captures.name(name)?.as_str().trim(), VALUE))))
             .filter(|(_, value)| !value.is_empty())

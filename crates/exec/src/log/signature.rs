@@ -6,10 +6,11 @@ use std::sync::OnceLock;
 use gpubuild_core::Os;
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::diagnostic::DiagnosticId;
+use memchr::memmem::Finder;
 use regex_lite::Regex;
 use serde::Deserialize;
 
-use super::literal::literals;
+use super::literal;
 use super::names::{NameKind, NameRow};
 
 #[derive(Deserialize)]
@@ -179,25 +180,38 @@ pub(super) fn embedded() -> EmbeddedSignatures {
 pub(super) struct CompiledSignature {
     pub(super) signature: Signature,
     pub(super) literals: Vec<String>,
-    regex: OnceLock<Regex>,
+    matcher: OnceLock<Matcher>,
+}
+
+/// A regular expression with sets of literals. Every match contains a literal of each set, which is faster to find out.
+struct Matcher {
+    required: Vec<Vec<Finder<'static>>>,
+    regex: Regex,
 }
 
 impl CompiledSignature {
     pub(super) fn new(signature: Signature) -> Self {
-        let mut literals = literals(&signature.pattern).unwrap_or_default();
+        let mut literals = literal::best(literal::required(&signature.pattern));
         if signature.lines > 1 {
             // A space in the pattern may be a line break in the log, so literals must not start or end with one.
             literals = literals.iter().map(|literal| literal.trim().to_owned()).collect();
         }
-        Self { signature, literals, regex: OnceLock::new() }
+        Self { signature, literals, matcher: OnceLock::new() }
     }
 
-    /// The regular expression, compiled at first use.
-    pub(super) fn regex(&self) -> &Regex {
-        self.regex.get_or_init(|| {
+    /// The regular expression, compiled at first use, if a text has the literals of a match.
+    pub(super) fn regex_for(&self, text: &str) -> Option<&Regex> {
+        let matcher = self.matcher.get_or_init(|| {
             let pattern = &self.signature.pattern;
-            Regex::new(pattern).unwrap_or_else(|error| panic!("{}: `{pattern}`: {error}", self.signature.id))
-        })
+            let regex = Regex::new(pattern)
+                .unwrap_or_else(|error| panic!("{}: `{pattern}`: {error}", self.signature.id));
+            let finders = |set: Vec<String>| {
+                set.iter().map(|literal| Finder::new(literal.as_bytes()).into_owned()).collect()
+            };
+            Matcher { required: literal::required(pattern).into_iter().map(finders).collect(), regex }
+        });
+        let has_one = |set: &Vec<Finder<'_>>| set.iter().any(|finder| finder.find(text.as_bytes()).is_some());
+        matcher.required.iter().all(has_one).then_some(&matcher.regex)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Lines of a log that are matched together.
 
 use super::lines::LogLines;
-use super::{LONGEST, REACH, clean};
+use super::{LONGEST, REACH, clean, prefix};
 
 /// Minimum length of a line that a terminal or a formatter may have broken, in bytes.
 const BROKEN: usize = 60;
@@ -20,7 +20,7 @@ impl LogWindow {
     /// Joins a line with up to `count - 1` lines that are not empty on each side, because the literal may be in any line of
     /// the match.
     pub(super) fn around(lines: &LogLines, at: usize, count: usize) -> Self {
-        let is_full = |line: &usize| !clean::unprefixed(&clean::plain(lines.line(*line))).is_empty();
+        let is_full = |line: &usize| !prefix::unprefixed(&clean::plain(lines.line(*line))).is_empty();
         let before = (at.saturating_sub(REACH)..at).rev().filter(is_full).take(count - 1);
         let mut parts: Vec<usize> = before.collect();
         parts.reverse();
@@ -40,7 +40,7 @@ impl LogWindow {
             return Vec::new();
         }
         let text = clean::plain(lines.line(at + 1));
-        let text = clean::unprefixed(&text);
+        let text = prefix::unprefixed(&text);
         let is_message = MESSAGES.iter().any(|word| memchr::memmem::find(text, word.as_bytes()).is_some());
         if text.is_empty() || is_message {
             return Vec::new();
@@ -60,7 +60,7 @@ impl LogWindow {
         }
         self.starts.push((self.text.len(), lines.number(at)));
         let plain = clean::plain(lines.line(at));
-        let bytes = clean::unprefixed(&plain);
+        let bytes = prefix::unprefixed(&plain);
         self.text.push_str(&String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST)]));
     }
 
