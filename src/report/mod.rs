@@ -43,6 +43,7 @@ pub mod reference;
 pub mod resolve;
 pub mod resolvers;
 pub mod resolvers_text;
+mod rows;
 #[cfg(test)]
 mod schemas;
 pub mod setup;

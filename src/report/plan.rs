@@ -1,7 +1,5 @@
 //! The document of `gpubuild plan`, and its text.
 
-use std::fmt::Write as _;
-
 use gpubuild_core::backend::Backend;
 use gpubuild_plan::plan::extra::PlannedExtra;
 use gpubuild_plan::plan::provision::Provision;
@@ -11,6 +9,7 @@ use gpubuild_plan::project::{Linkage, SourceCopy};
 use serde::Serialize;
 
 use super::Schema;
+use super::rows::Rows;
 
 /// The document of `plan --json` and `build --dry-run --json`.
 #[derive(Debug, Serialize)]
@@ -82,96 +81,99 @@ impl<'a> PlanReport<'a> {
 /// The plan as text.
 #[must_use]
 pub fn text(plan: &Plan) -> String {
-    let mut out = String::new();
+    let mut out = Rows::default();
     let ids =
         |backends: &[Backend]| backends.iter().map(|backend| backend.id()).collect::<Vec<_>>().join(", ");
-    let _ = writeln!(out, "backends    {}  (requested by {})", ids(&plan.backends), plan.origin);
+    out.row(format_args!("backends    {}  (requested by {})", ids(&plan.backends), plan.origin));
     if plan.linkage != Linkage::Static {
-        let _ = writeln!(out, "linkage     {}", plan.linkage.id());
+        out.row(format_args!("linkage     {}", plan.linkage.id()));
     }
     for dropped in &plan.dropped {
         for (index, reason) in dropped.reasons.iter().enumerate() {
             let label = if index == 0 { format!("not {}", dropped.id.id()) } else { String::new() };
-            let _ = writeln!(out, "{label:<12}{reason}");
+            out.row(format_args!("{label:<12}{reason}"));
         }
     }
     for one in &plan.provision {
         let size = bytes::show_if_known(one.download_bytes);
-        let _ = writeln!(out, "install     {} {}, {size} to download", one.toolkit, one.choice.version);
-        let _ = writeln!(out, "            into {}", one.root);
+        out.row(format_args!("install     {} {}, {size} to download", one.toolkit, one.choice.version));
+        out.row(format_args!("            into {}", one.root));
         for line in one.choice.lines() {
-            let _ = writeln!(out, "            {line}");
+            out.row(format_args!("            {line}"));
         }
     }
     for fetch in &plan.fetch {
-        let _ = writeln!(out, "fetch       {} {}, into gpubuild's cache", fetch.tool, fetch.version);
+        out.row(format_args!("fetch       {} {}, into gpubuild's cache", fetch.tool, fetch.version));
     }
     if let Some(copy) = &plan.copy {
-        let _ = writeln!(out, "copy        {} to {}", copy.from, copy.to);
+        out.row(format_args!("copy        {} to {}", copy.from, copy.to));
         for patch in &copy.patches {
             let optional = if patch.optional { " (optional)" } else { "" };
-            let _ = writeln!(out, "            patched with {}{optional}", patch.path);
+            out.row(format_args!("            patched with {}{optional}", patch.path));
         }
     }
     for extra in &plan.extra {
-        let _ = writeln!(out, "extra       {}", extra.id);
+        out.row(format_args!("extra       {}", extra.id));
         let needs = extra.needs.iter().map(|need| format!("needs {need}"));
         let link = (!extra.link.is_empty()).then(|| format!("links {}", extra.link.join(", ")));
         let network = extra.network.iter().map(|what| format!("downloads {what}"));
         for line in needs.chain(link).chain(network).chain(extra.note.clone()) {
-            let _ = writeln!(out, "            {line}");
+            out.row(format_args!("            {line}"));
         }
     }
     for tree in &plan.trees {
-        let _ = writeln!(
-            out,
-            "\ntree {}  ({}, {} jobs: {})",
+        out.blank();
+        out.row(format_args!(
+            "tree {}  ({}, {} jobs: {})",
             tree.id, tree.generator, tree.jobs.total, tree.jobs.reason
-        );
-        let _ = writeln!(out, "  source   {}", tree.source);
-        let _ = writeln!(out, "  build    {}", tree.build);
+        ));
+        out.row(format_args!("  source   {}", tree.source));
+        out.row(format_args!("  build    {}", tree.build));
         let choices = tree.choices.iter().map(ToString::to_string);
         let targets: Vec<String> = tree.targets.iter().cloned().chain(choices).collect();
         if !targets.is_empty() {
-            let _ = writeln!(out, "  targets  {}", targets.join("  "));
+            out.row(format_args!("  targets  {}", targets.join("  ")));
         }
         if !tree.modules.is_empty() {
             let folder = tree.folder.as_ref().map(|folder| format!("  (in {folder}/)")).unwrap_or_default();
-            let _ = writeln!(out, "  modules  {}{folder}", tree.modules.join(" "));
+            out.row(format_args!("  modules  {}{folder}", tree.modules.join(" ")));
         }
         let width = tree.cache.keys().map(String::len).max().unwrap_or(0);
         for (name, value) in &tree.cache {
-            let _ = writeln!(out, "  -D {name:<width$} = {value}");
+            out.row(format_args!("  -D {name:<width$} = {value}"));
         }
     }
     for with in &plan.with {
-        let _ = writeln!(
-            out,
-            "\nwith        {} ({}), same symbols: {}",
+        out.blank();
+        out.row(format_args!(
+            "with        {} ({}), same symbols: {}",
             with.name,
             with.folder,
             with.same_symbols.id()
-        );
+        ));
         for difference in &with.differences {
-            let _ = writeln!(out, "            {difference}");
+            out.row(format_args!("            {difference}"));
         }
     }
     if let Some(binary) = &plan.binary {
-        let _ = writeln!(out, "\nbinary      {} ({} profile)", binary.package, binary.profile);
+        out.blank();
+        out.row(format_args!("binary      {} ({} profile)", binary.package, binary.profile));
         if !binary.features.is_empty() {
-            let _ = writeln!(out, "            cargo gets {}", binary.features.join(" "));
+            out.row(format_args!("            cargo gets {}", binary.features.join(" ")));
         }
     }
     if let Some(environment) = &plan.environment {
-        let _ = writeln!(out, "\nvenv        {}", environment.path);
-        let _ =
-            writeln!(out, "            receives the wheels of the run-time libraries that the build needs");
+        out.blank();
+        out.row(format_args!("venv        {}", environment.path));
+        out.row(format_args!(
+            "            receives the wheels of the run-time libraries that the build needs"
+        ));
     }
     for warning in &plan.warnings {
-        let _ = writeln!(out, "warning     {warning}");
+        out.row(format_args!("warning     {warning}"));
     }
     for note in &plan.notes {
-        let _ = writeln!(out, "note        {note}");
+        out.row(format_args!("note        {note}"));
     }
-    out
+    out.into_text()
 }

@@ -1,7 +1,5 @@
 //! The documents of `gpubuild toolkit`, and their text.
 
-use std::fmt::Write as _;
-
 use gpubuild_core::version::Version;
 use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_host::Platform;
@@ -15,6 +13,7 @@ use gpubuild_toolchain::provision::{InstallChange, InstalledToolkit, Prefix, Pre
 use serde::Serialize;
 
 use super::Schema;
+use super::rows::Rows;
 
 /// A toolkit that gpubuild installed.
 #[derive(Debug, Serialize)]
@@ -167,32 +166,31 @@ impl DryRun {
     /// The document as text.
     #[must_use]
     pub fn text(&self) -> String {
-        let mut text = format!("{} {} ({})", self.toolkit, self.version, self.components.join(", "));
+        let mut text = Rows::default();
         let state = if self.installed { "is installed in" } else { "would be installed into" };
-        let _ = writeln!(text, " {state} {}", self.into);
+        let components = self.components.join(", ");
+        text.row(format_args!("{} {} ({components}) {state} {}", self.toolkit, self.version, self.into));
         if !self.installed {
             let download = bytes::show_if_known(self.download_bytes);
             let disk = bytes::show_if_known(self.disk_bytes);
             let free = self.free_bytes.map(|free| format!(", {} free", bytes::show(free)));
-            let _ = writeln!(
-                text,
+            text.row(format_args!(
                 "{download} to download, up to {disk} of disk space{}",
                 free.unwrap_or_default()
-            );
+            ));
         }
         for line in self.choice.iter().flat_map(ReleaseChoice::lines) {
-            let _ = writeln!(text, "{line}");
+            text.row(format_args!("{line}"));
         }
         for wheel in &self.wheels {
-            let _ = writeln!(
-                text,
+            text.row(format_args!(
                 "  {:<24} {:<12} {:>10}",
                 wheel.package,
                 wheel.version,
                 bytes::show(wheel.bytes)
-            );
+            ));
         }
-        text
+        text.into_text()
     }
 }
 
@@ -281,16 +279,17 @@ impl ToolkitListReport {
     /// The document as text.
     #[must_use]
     pub fn text(&self) -> String {
-        let mut text = String::from("installed\n");
+        let mut text = Rows::default();
+        text.row(format_args!("installed"));
         if self.installed.is_empty() {
-            text.push_str("  none\n");
+            text.row(format_args!("  none"));
         }
         for one in &self.installed {
             let (name, size) = (format!("{}@{}", one.toolkit, one.release), bytes::show(one.bytes));
             let components = one.components.join(", ");
-            let _ = writeln!(text, "  {name:<12} {:<10} {size:>10}  {components}  {}", one.version, one.root);
+            text.row(format_args!("  {name:<12} {:<10} {size:>10}  {components}  {}", one.version, one.root));
         }
-        text.push_str("offered\n");
+        text.row(format_args!("offered"));
         for offer in &self.offered {
             let name = format!("{}@{}", offer.toolkit, offer.release);
             let size = offer.download_bytes.map_or_else(|| "unsupported".to_owned(), bytes::show_if_known);
@@ -300,9 +299,9 @@ impl ToolkitListReport {
                 format!("--with {}{}", one.id, size.unwrap_or_default())
             });
             let details: Vec<String> = driver.into_iter().chain(more).collect();
-            let _ = writeln!(text, "  {name:<12} {:<10} {size:>10}  {}", offer.version, details.join(", "));
+            text.row(format_args!("  {name:<12} {:<10} {size:>10}  {}", offer.version, details.join(", ")));
         }
-        text
+        text.into_text()
     }
 }
 
@@ -356,23 +355,23 @@ impl Verify {
     pub fn text(&self) -> String {
         /// Maximum number of listed problems per toolkit.
         const SHOWN: usize = 20;
-        let mut text = String::new();
+        let mut text = Rows::default();
         if self.toolkits.is_empty() {
-            text.push_str("no toolkit is installed\n");
+            text.row(format_args!("no toolkit is installed"));
         }
         for one in &self.toolkits {
             let name = format!("{} {}", one.entry.toolkit, one.entry.release);
             let count = one.problems.len();
             let outcome = if count == 0 { "no problems".to_owned() } else { format!("{count} problems") };
-            let _ = writeln!(text, "{name}: {} files compared, {outcome}  {}", one.compared, one.entry.root);
+            text.row(format_args!("{name}: {} files compared, {outcome}  {}", one.compared, one.entry.root));
             for problem in one.problems.iter().take(SHOWN) {
-                let _ = writeln!(text, "  {}: {} [{}]", problem.path, problem.message, problem.id);
+                text.row(format_args!("  {}: {} [{}]", problem.path, problem.message, problem.id));
             }
             if count > SHOWN {
-                let _ = writeln!(text, "  and {} more (`--json` has all)", count - SHOWN);
+                text.row(format_args!("  and {} more (`--json` has all)", count - SHOWN));
             }
         }
-        text
+        text.into_text()
     }
 }
 

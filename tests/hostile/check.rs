@@ -32,8 +32,8 @@ pub(crate) fn output(form: Form, text: &str) -> Result<(), String> {
     if form != Form::Html {
         commands(form, text)?;
     }
-    // Reports for people, and recordings in them, show a value with line breaks on several lines.
-    if !matches!(form, Form::Html | Form::Text | Form::Report) {
+    // The recording in a report has files of several lines.
+    if !matches!(form, Form::Html | Form::Report) {
         messages(text)?;
     }
     match form {
