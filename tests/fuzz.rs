@@ -1,5 +1,5 @@
-//! Runs the kept fuzzing corpus (`fuzz/corpus`) through the functions that the fuzz targets run: none may panic or be slow. Also checks
-//! the size of the corpus.
+//! Runs the kept fuzzing corpus (`fuzz/corpus`) through the functions that the fuzz targets run: none may panic. Also checks the size of
+//! the corpus. `fuzz/run` limits the time.
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test reads and writes its own files")]
 #![expect(unreachable_pub, reason = "the files of another crate")]
 
@@ -8,10 +8,7 @@ mod inputs;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
-/// Far more than any input takes in a debug build on a busy machine; more is a hang.
-const LONGEST: Duration = Duration::from_secs(20);
 /// The maximum number of files of all targets of this test together.
 const MOST_FILES: usize = 120;
 /// The targets of this test. The others belong to `examples/infer`.
@@ -34,9 +31,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 fn replay(target: &str, run: fn(&[u8]) -> bool, accepted: usize) {
     let mut count = 0;
     for file in files(&corpus().join(target)) {
-        let start = Instant::now();
         count += usize::from(run(&fs::read(&file).unwrap()));
-        assert!(start.elapsed() < LONGEST, "{} took {:?}", file.display(), start.elapsed());
     }
     assert!(count >= accepted, "only {count} files of `{target}` are valid");
 }

@@ -84,7 +84,8 @@ impl FromStr for Backend {
     }
 }
 
-/// The Levenshtein distance in bytes. Words of more than 256 bytes are not compared: they differ in every byte.
+/// The Levenshtein distance in bytes. Words of more than 256 bytes are not compared, and count as different in
+/// every byte.
 #[must_use]
 pub fn edit_distance(left: &str, right: &str) -> usize {
     let longest = left.len().max(right.len());
