@@ -80,12 +80,13 @@ typedef struct copier {
     double best;  /* seconds */
 } copier;
 
-static const char *copier_new(const gk_backend *b, gk_device *d, uint64_t bytes, copier *c) {
+static const char *copier_new(const gk_backend *b, gk_device *d, uint64_t bytes, uint64_t largest, copier *c) {
     enum { WIDTH = 1 << 14 };
     uint64_t available = 0, total = 0;
     if (b->memory(d, &available, &total) != GK_OK) return "querying memory failed";
     /* Large enough that launching and waiting, some 20 microseconds, do not matter. */
-    const uint64_t least = 2048ull << 20, most = available / 4;
+    const uint64_t least = 2048ull << 20, quarter = available / 4;
+    const uint64_t most = largest == 0 || quarter < largest / 2 ? quarter : largest / 2;
     uint64_t half = bytes / 4 > least ? bytes / 4 : least;
     half = (half < most ? half : most) / (4 * WIDTH) * (4 * WIDTH);
     if (half == 0) return "out of memory";
@@ -102,7 +103,8 @@ static const char *copier_new(const gk_backend *b, gk_device *d, uint64_t bytes,
 
 /* ---- matrix times vector, and times many ---- */
 
-enum { MANY = 64, MOST_MATRICES = 512, ROUNDS = 7 };
+/* Rows of a prompt that are computed at once: on a CPU, on a GPU. */
+enum { MANY_CPU = 64, MANY_GPU = 512, MOST_MATRICES = 512, ROUNDS = 7 };
 
 /* Width and rows of the matrices in a layer of a model with 8 billion weights. */
 static const uint32_t SHAPES[][2] = {{4096, 4096}, {4096, 14336}, {14336, 4096}};
@@ -111,10 +113,10 @@ enum { SHAPE_COUNT = sizeof SHAPES / sizeof *SHAPES, WIDEST = 14336 };
 /* As many matrices as fit in `--bytes`, in one plan: together they exceed the caches, and each has the size of a
  * real model's. */
 typedef struct products {
-    uint32_t type, count;
+    uint32_t type, many, count;
     gk_buffer *weights[MOST_MATRICES], *state;
-    gk_plan *one, *many;
-    double bytes, multiplications; /* read for one row of activations; for MANY rows */
+    gk_plan *one, *several;
+    double bytes, multiplications; /* read for one row of activations; for `many` rows */
     double best_one, best_many;    /* seconds */
 } products;
 
@@ -155,7 +157,7 @@ static const char *plan_new(const gk_backend *b, gk_device *d, const products *p
         const gk_tensor *w = &weights[n];
         ops[n] = (gk_op){.code = GK_OP_MATMUL, .a = *w};
         ops[n].b = (gk_tensor){.buffer = p->state, .type = GK_F32, .ne = {w->ne[0], rows, 1, 1}};
-        ops[n].dst = (gk_tensor){.buffer = p->state, .offset = 4ull * WIDEST * MANY, .type = GK_F32, .ne = {w->ne[1], rows, 1, 1}};
+        ops[n].dst = (gk_tensor){.buffer = p->state, .offset = 4ull * WIDEST * p->many, .type = GK_F32, .ne = {w->ne[1], rows, 1, 1}};
     }
     return b->plan_build(d, ops, p->count, out) == GK_OK ? NULL : "plan_build failed";
 }
@@ -173,24 +175,25 @@ static const char *products_new(const gk_backend *b, gk_device *d, uint64_t byte
         const char *error = weight_fill(b, d, w);
         if (error) return error;
         p->bytes += (double)gk_row_bytes(p->type, shape[0]) * rows;
-        p->multiplications += (double)shape[0] * rows * MANY;
+        p->multiplications += (double)shape[0] * rows * p->many;
     }
     if (p->count == 0) return "--bytes is too small";
-    if (b->alloc(d, 8ull * MANY * WIDEST, GK_USAGE_STATE, &p->state) != GK_OK) return "out of memory";
-    float *x = must_alloc(sizeof *x * WIDEST * MANY);
-    for (int n = 0; n < WIDEST * MANY; n++) x[n] = (float)(n % 17) - 8;
-    const bool written = b->write(d, p->state, 0, x, sizeof *x * WIDEST * MANY) == GK_OK;
+    const uint32_t count = WIDEST * p->many;
+    if (b->alloc(d, 8ull * count, GK_USAGE_STATE, &p->state) != GK_OK) return "out of memory";
+    float *x = must_alloc(sizeof *x * count);
+    for (uint32_t n = 0; n < count; n++) x[n] = (float)(n % 17) - 8;
+    const bool written = b->write(d, p->state, 0, x, sizeof *x * count) == GK_OK;
     free(x);
     if (!written) return "write failed";
     p->best_one = p->best_many = 1e30;
     const char *error = plan_new(b, d, p, weights, 1, &p->one);
-    return error ? error : plan_new(b, d, p, weights, MANY, &p->many);
+    return error ? error : plan_new(b, d, p, weights, p->many, &p->several);
 }
 
 /* Frees the memory for the next type. */
 static void products_free(const gk_backend *b, gk_device *d, products *p) {
     b->plan_free(d, p->one);
-    b->plan_free(d, p->many);
+    b->plan_free(d, p->several);
     for (uint32_t n = 0; n < p->count; n++) b->release(d, p->weights[n]);
     b->release(d, p->state);
 }
@@ -212,10 +215,10 @@ typedef struct reference {
     char name[64];
 } reference;
 
-static const char *reference_new(const gk_backend *b, gk_device *d, uint64_t bytes, uint32_t kind, reference *r) {
-    if (kind != GK_KIND_CPU && kind != GK_KIND_SOFTWARE) {
+static const char *reference_new(const gk_backend *b, gk_device *d, uint64_t bytes, const gk_device_info *info, reference *r) {
+    if (info->kind != GK_KIND_CPU && info->kind != GK_KIND_SOFTWARE) {
         gk_text(r->name, sizeof r->name, "copy on the device");
-        return copier_new(b, d, bytes, &r->copier);
+        return copier_new(b, d, bytes, info->max_buffer, &r->copier);
     }
     r->reader = reader_new(bytes);
     if (r->reader == NULL) return "out of memory";
@@ -238,18 +241,18 @@ static const char *replay_name(const gk_backend *b, gk_device *d, gk_plan *plan)
 
 /* Measures one type and prints its figures after `comma`; prints nothing if the backend does not have the type. */
 static const char *bench_type(const gk_backend *b, gk_device *d, uint64_t bytes, reference *r, uint32_t type, const char *comma) {
-    products p = {.type = type};
+    products p = {.type = type, .many = r->reader ? MANY_CPU : MANY_GPU};
     const char *error = products_new(b, d, bytes, &p);
     /* Interleaved, so that a machine that slows down affects both. */
-    for (int round = 0; round < ROUNDS && p.one && p.many; round++) {
+    for (int round = 0; round < ROUNDS && p.one && p.several; round++) {
         reference_measure(b, d, r);
         measure(b, d, p.one, 1, &p.best_one);
-        if (round % 3 == 0) measure(b, d, p.many, MANY, &p.best_many);
+        if (round % 3 == 0) measure(b, d, p.several, p.many, &p.best_many);
     }
     if (error == NULL && p.one) {
         const double speed = p.bytes / p.best_one;
-        printf("%s\"%s\":{\"bytes_per_s\":%.4g,\"fraction\":%.3f,\"multiplications_per_s_of_%d_rows\":%.4g,\"matrices\":%u,\"replay\":\"%s\"}",
-               comma, gk_type_name(type), speed, speed / r->best, (int)MANY, p.multiplications / p.best_many, p.count, replay_name(b, d, p.one));
+        printf("%s\"%s\":{\"bytes_per_s\":%.4g,\"fraction\":%.3f,\"multiplications_per_s_of_%u_rows\":%.4g,\"matrices\":%u,\"replay\":\"%s\"}",
+               comma, gk_type_name(type), speed, speed / r->best, p.many, p.multiplications / p.best_many, p.count, replay_name(b, d, p.one));
     }
     products_free(b, d, &p);
     return error;
@@ -279,7 +282,7 @@ int bench(const gk_backend *b, int index, uint64_t bytes, uint32_t flags) {
         return 3;
     }
     reference r = {.best = 0};
-    const char *error = reference_new(b, d, bytes, infos[index].kind, &r);
+    const char *error = reference_new(b, d, bytes, &infos[index], &r);
     if (error == NULL) {
         printf("{\"backend\":\"%s\",\"device\":%d,\"name\":", b->id, index);
         print_json_text(infos[index].name);

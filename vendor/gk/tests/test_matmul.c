@@ -8,15 +8,18 @@ static double exact_bound(const suite *s, const matmul_case *c) {
     return c->type == GK_F32 ? 1e-7 : 1e-6;
 }
 
-/* Were the activations rounded? The cpu backend always rounds for block types, and for bf16 from four rows on if the
- * processor has its dot products; the vulkan backend may round for block types if the device has integer dot
- * products, which the result shows. Other backends must not round. */
+/* Were the activations rounded to int8 or bf16? The cpu backend always rounds for block types, and for bf16 from four
+ * rows on if the processor has its dot products. The vulkan and cuda backends may round for block types, and cuda for
+ * bf16 from nine rows on, if the device can use it, which the result shows. Other backends must not round. (cuda also
+ * rounds to f16 from nine rows on, which the bound of exact results allows.) */
 static bool rounds_activations(suite *s, const matmul_case *c, const mirror *dst, uint32_t rows) {
     const bool blocks = gk_is_block_type(c->type), cpu = strcmp(s->sides[SIDE_TESTED].backend->id, "cpu") == 0;
     const bool vulkan = strcmp(s->sides[SIDE_TESTED].backend->id, "vulkan") == 0;
+    const bool cuda = strcmp(s->sides[SIDE_TESTED].backend->id, "cuda") == 0;
     if (s->exact || !case_going(s)) return false;
     if (cpu && blocks) return true;
-    if (!(vulkan && blocks) && !(cpu && c->type == GK_BF16 && rows >= 4)) return false;
+    const bool bf16 = c->type == GK_BF16 && ((cpu && rows >= 4) || (cuda && c->rows >= 9));
+    if (!((vulkan || cuda) && blocks) && !bf16) return false;
     float *got = tensor_get(s, SIDE_TESTED, dst), *wanted = tensor_get(s, SIDE_REF, dst);
     const bool rounds = nmse_of(got, wanted, (size_t)c->n * rows) > exact_bound(s, c);
     free(got);
@@ -241,6 +244,14 @@ void test_matmul(suite *s) {
             c.padded = 1, c.n = 18, matmul(s, c);
         }
         c = base, c.padded = 1, c.rows = 33, matmul(s, c);
+        for (c.n = 4096; c.n <= 4100; c.n += 4) { /* kernels for large products */
+            c = (matmul_case){.type = type, .k = 64, .n = c.n, .rows = 65, .kind = WEIGHT_GAUSS, .scale = 1}, matmul(s, c);
+            c.rows = 129, c.n_tok = 100, c.flags = GK_ACCUMULATE | GK_BIAS, matmul(s, c);
+        }
+        for (double scale = 1e-20; scale < 1e21; scale *= 1e20) { /* beyond the range of f16 */
+            c = base, c.rows = 17, c.scale = scale, matmul(s, c);
+            c.kind = WEIGHT_TINY, matmul(s, c);
+        }
         for (uint32_t rows = 1; rows <= 33; rows += 8) c = base, c.padded = 2, c.k = 256, c.rows = rows, matmul(s, c);
         c.n_tok = 1, matmul(s, c);
         c = base, c.one_hot = true, c.rows = 96, matmul(s, c);
@@ -250,7 +261,7 @@ void test_matmul(suite *s) {
         for (int kind = WEIGHT_ZERO; kind <= WEIGHT_NEGATIVE; kind++) {
             c = base, c.kind = (weight_kind)kind, matmul(s, c);
             c.rows = 1, matmul(s, c);
-            c.scale = 1e4, c.rows = 9, matmul(s, c);
+            c.scale = 1e4, c.rows = 8, matmul(s, c); /* with more rows, cuda uses f16, in which such blocks are infinite */
             c.scale = 1e-20, c.rows = 2, matmul(s, c);
         }
     }

@@ -8,7 +8,7 @@ use crate::bandwidth::Bandwidth;
 use crate::gguf::{self, TensorType};
 use crate::gk::{DeviceInfo, Fusion, Kind, PlanInfo};
 use crate::model::{Model, RandomSize};
-use crate::session::{CHUNK, CacheType, LogitRows, MAX_REPEAT, Options, Output, Session};
+use crate::session::{CacheType, LogitRows, MAX_REPEAT, Options, Output, Session};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::io::BufRead;
@@ -273,7 +273,7 @@ impl<'a> Bench<'a> {
         if self.fusion.replace(fusion) != Some(fusion) {
             self.session.set_fusion(fusion);
         }
-        for rows in [1, CHUNK] {
+        for rows in [1, self.session.chunk()] {
             self.session.prepare(rows, Output::Best)?;
             self.session.prepare(rows, Output::Nothing)?;
         }

@@ -8,8 +8,10 @@ use crate::model::tensors::Role;
 use crate::model::{Config, Model};
 use std::fmt;
 
-/// Rows of a prefill plan: prompts go through the model in pieces of this many tokens.
+/// Prompts go through the model in pieces of this many tokens.
 pub const CHUNK: u32 = 64;
+/// The same on a GPU with its own memory: fewer rows leave most of it idle.
+const DISCRETE_CHUNK: u32 = 512;
 
 /// Context size and outputs of a session.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +25,16 @@ pub struct Options {
 }
 
 impl Options {
+    /// Tokens that a plan for prompts computes at once on a device.
+    pub(super) fn chunk(self, kind: Kind) -> u32 {
+        match (kind, self.logits) {
+            (Kind::Discrete, LogitRows::Last) => {
+                DISCRETE_CHUNK.min(self.n_ctx.next_multiple_of(CHUNK)).max(CHUNK)
+            }
+            _ => CHUNK,
+        }
+    }
+
     /// The same options with the context lowered to the available memory; 0 if no context fits.
     ///
     /// # Errors
@@ -172,7 +184,9 @@ impl Needs {
         let cache = layer.saturating_mul(2 * span.layers(config).len() as u64).saturating_add(rotations);
         let overhead =
             OVERHEAD.iter().find(|(id, _)| *id == device.backend_id()).map_or(0, |(_, bytes)| *bytes);
-        Ok(Self { weights, cache, work: buffers(config, span, options), scratch: scratch(config), overhead })
+        let chunk = options.chunk(device.info().kind);
+        let (work, scratch) = (buffers(config, span, options, chunk), scratch(config, chunk));
+        Ok(Self { weights, cache, work, scratch, overhead })
     }
 
     /// Bytes that a session allocates: everything but the estimates for kernels and drivers.
@@ -235,15 +249,15 @@ impl Needs {
 const STEP_OF_CONTEXT: u32 = 64;
 
 /// Bytes of activations, logits and ids that a part allocates.
-fn buffers(config: &Config, span: Span, options: Options) -> u64 {
-    let row = |width: u32| product(&[width.into(), CHUNK.into(), 4]);
+fn buffers(config: &Config, span: Span, options: Options, chunk: u32) -> u64 {
+    let row = |width: u32| product(&[width.into(), chunk.into(), 4]);
     let small = |count: u32| product(&[count.into(), 4]);
     let activations = [
         2_u64.saturating_mul(row(config.n_embd)),
         2_u64.saturating_mul(row(config.q_width())),
         2_u64.saturating_mul(row(config.kv_width())),
         2_u64.saturating_mul(row(config.n_ff)),
-        small(CHUNK),
+        small(chunk),
     ];
     let results = [
         product(&[config.n_vocab.into(), options.logits.rows().into(), 4]),
@@ -255,12 +269,12 @@ fn buffers(config: &Config, span: Span, options: Options) -> u64 {
     activations.iter().chain(results).copied().fold(0, u64::saturating_add)
 }
 
-/// Scratch memory, the maximum over all backends: activations rounded to eight bits with a scale per 32 of
-/// them, and partial results of split attention.
-fn scratch(config: &Config) -> u64 {
+/// Scratch memory, the maximum over all backends: activations rounded to 16 bits, and partial results of split
+/// attention.
+fn scratch(config: &Config, chunk: u32) -> u64 {
     const SPLITS: u64 = 64;
     let widest = u64::from(config.n_embd.max(config.n_ff).max(config.q_width()));
-    let rounded = u64::from(CHUNK).saturating_mul(widest + widest / 8);
+    let rounded = u64::from(chunk).saturating_mul(2 * widest + 4);
     let partial =
         u64::from(config.n_head).saturating_mul(SPLITS).saturating_mul(u64::from(config.d_head) + 2);
     round(rounded).saturating_add(round(partial.saturating_mul(4)))

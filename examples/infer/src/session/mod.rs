@@ -167,7 +167,7 @@ impl Session {
                 self.config.n_vocab
             )));
         }
-        let chunks = tokens.chunks(CHUNK as usize);
+        let chunks = tokens.chunks(self.chunk() as usize);
         let last = chunks.len() - 1;
         for (index, chunk) in chunks.enumerate() {
             self.parts[0].state.tokens.write(chunk)?;
@@ -177,8 +177,9 @@ impl Session {
     }
 
     fn run(&mut self, tokens: usize, output: Output) -> Result<(), Error> {
-        let rows = if tokens == 1 { 1 } else { CHUNK };
-        let step = Step { tokens: u32::try_from(tokens).unwrap_or(CHUNK), position: self.position, run: 0 };
+        let count = u32::try_from(tokens).unwrap_or(u32::MAX);
+        let rows = self.rows_for(count);
+        let step = Step { tokens: count, position: self.position, run: 0 };
         let last = self.parts.len() - 1;
         for index in 0..=last {
             let output = if index == last { output } else { Output::Nothing };
@@ -195,6 +196,18 @@ impl Session {
         }
         self.advance(step.tokens);
         Ok(())
+    }
+
+    /// Tokens of a prompt that are computed at once.
+    #[must_use]
+    pub fn chunk(&self) -> u32 {
+        let chunks = self.parts.iter().map(|part| self.options.chunk(part.device.info().kind));
+        chunks.min().unwrap_or(CHUNK)
+    }
+
+    /// Rows of the plan for this many tokens: a plan with many rows is slow for few.
+    fn rows_for(&self, tokens: u32) -> u32 {
+        [1, 8, CHUNK].into_iter().find(|rows| tokens <= *rows).unwrap_or_else(|| self.chunk())
     }
 
     /// Builds the plans for an output unless they exist. Calling it early excludes this from measured times.

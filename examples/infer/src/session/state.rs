@@ -1,6 +1,6 @@
 //! Device memory of a part of a model other than the weights: caches, activations, token ids.
 
-use super::memory::{CHUNK, CacheType, Options};
+use super::memory::{CacheType, Options};
 use super::placement::Span;
 use crate::Error;
 use crate::gguf::TensorType;
@@ -51,7 +51,8 @@ impl State {
             let bytes = bytes.ok_or_else(|| Error::message("the size of a buffer overflows"))?;
             Ok(Tensor::new(&device.alloc(bytes, usage)?, 0, kind, width, rows))
         };
-        let activation = |width: u32| matrix(width, CHUNK, TensorType::F32, Usage::State);
+        let chunk = options.chunk(device.info().kind);
+        let activation = |width: u32| matrix(width, chunk, TensorType::F32, Usage::State);
         let small = |width: u32, kind: TensorType| matrix(width, 1, kind, Usage::Staging);
         let cache_kind = match options.cache {
             CacheType::F16 => TensorType::F16,
@@ -77,7 +78,7 @@ impl State {
             })
         };
         Ok(Self {
-            tokens: small(CHUNK, TensorType::I32)?,
+            tokens: small(chunk, TensorType::I32)?,
             rope: angles,
             caches,
             stream: activation(config.n_embd)?,

@@ -17,6 +17,24 @@
 #include "gk_internal.h"
 #include "results.h"
 
+/* CUlaunchAttribute and CUlaunchConfig. */
+typedef struct gpu_launch_attribute {
+    int id;
+    int unused;
+    union {
+        char pad[64];
+        int flag;
+    } value;
+} gpu_launch_attribute;
+enum { GPU_LAUNCH_MAY_START_EARLY = 6 }; /* CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION */
+
+typedef struct gpu_launch_config {
+    unsigned grid[3], block[3], shared_bytes;
+    void *stream;
+    gpu_launch_attribute *attributes;
+    unsigned attribute_count;
+} gpu_launch_config;
+
 /* X(field, parameters, name in CUDA, in HIP, in gk's SYCL driver, required). An empty name: that driver has no such
  * function. Device addresses are 64-bit numbers, handles are pointers; a result is an int. */
 #define GPU_FUNCTIONS(X) \
@@ -59,6 +77,7 @@
     X(launch, (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \
                unsigned block_z, unsigned shared_bytes, void *stream, void **parameters, void **extra), \
       "cuLaunchKernel", "hipModuleLaunchKernel", "gk_sycl_launch", 1) \
+    X(launch_with, (const gpu_launch_config *config, void *function, void **parameters, void **extra), "cuLaunchKernelEx", "", "", 0) \
     X(capture_begin, (void *stream, int mode), "cuStreamBeginCapture_v2", "hipStreamBeginCapture", "gk_sycl_capture_begin", 0) \
     X(capture_end, (void *stream, void **graph), "cuStreamEndCapture", "hipStreamEndCapture", "gk_sycl_capture_end", 0) \
     X(graph_nodes, (void *graph, void **nodes, size_t *count), \

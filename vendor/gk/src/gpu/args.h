@@ -8,7 +8,7 @@
 /* Every kernel receives this block by value. Fields that a kernel does not use are 0. */
 typedef struct gk_gpu_args {
     uint64_t dst, a, b, c, d; /* device addresses of the operands */
-    uint64_t aux;          /* scratch of split attention */
+    uint64_t aux;          /* scratch: parts of split attention, or activations as f16 or bf16 */
     uint64_t step;         /* address of the gk_step on this device */
     uint32_t dst_stride, a_stride, b_stride, c_stride, d_stride; /* elements from row to row; 0 repeats one row */
     uint32_t width;        /* elements in a row of dst; matmul: n_out */
@@ -29,11 +29,14 @@ typedef struct gk_gpu_description {
     uint32_t magic; /* GK_GPU_MAGIC */
     uint32_t args_bytes;
     uint32_t warp;  /* threads per warp: 32 or 64 */
-    uint32_t reserved;
+    uint32_t features; /* GK_GPU_HAS_... */
 } gk_gpu_description;
 
 enum {
     GK_GPU_MAGIC = 0x676b3031,
+    GK_GPU_HAS_DOT = 1, /* the kernels dot_* */
+    GK_GPU_HAS_MMA = 2, /* the kernels mma_* */
+    GK_GPU_HAS_OVERLAP = 4, /* kernels wait for the one before, so they may be started early */
     GK_GPU_THREADS = 256,        /* row and element kernels */
 #ifdef GK_GPU_SYCL
     GK_GPU_SELECT_THREADS = 256, /* many Intel GPUs have no larger work-groups */
@@ -41,8 +44,12 @@ enum {
     GK_GPU_SELECT_THREADS = 1024, /* argmax, topk: one block processes a whole vocabulary */
 #endif
     GK_GPU_MATVEC_THREADS = 128,
+    GK_GPU_DOT_THREADS = 256,
+    GK_GPU_DOT_TRIP = 4096,      /* elements of k that a block of dot_* rounds at once */
+    GK_GPU_DOT_ROWS = 2,         /* rows of weights that one warp of dot_* reads */
     GK_GPU_TILE = 64,            /* matmul_tile: n_out x tokens of one block */
     GK_GPU_ATTENTION_THREADS = 128,
+    GK_GPU_MMA_QUERIES = 64,     /* attention_mma: tokens of one block */
     GK_GPU_MAX_HEAD = 256,       /* largest d_head */
     GK_GPU_SPLIT_LEAST = 64,     /* minimum number of positions for a separate block */
     GK_GPU_SPLITS_MOST = 64,
@@ -63,6 +70,11 @@ enum {
     X(kind##_q4_0_1) X(kind##_q4_0_2) X(kind##_q4_0_4) X(kind##_q4_0_8) \
     X(kind##_q4_k_1) X(kind##_q4_k_2) X(kind##_q4_k_4) X(kind##_q4_k_8) \
     X(kind##_q6_k_1) X(kind##_q6_k_2) X(kind##_q6_k_4) X(kind##_q6_k_8)
+#define GK_GPU_DOTS(X, kind) \
+    X(kind##_q8_0_1) X(kind##_q8_0_2) X(kind##_q8_0_4) X(kind##_q8_0_8) \
+    X(kind##_q4_0_1) X(kind##_q4_0_2) X(kind##_q4_0_4) X(kind##_q4_0_8) \
+    X(kind##_q4_k_1) X(kind##_q4_k_2) X(kind##_q4_k_4) X(kind##_q4_k_8) \
+    X(kind##_q6_k_1) X(kind##_q6_k_2) X(kind##_q6_k_4) X(kind##_q6_k_8)
 #define GK_GPU_KERNELS(X) \
     X(describe) X(set_step) X(next_step) \
     X(embed_f32) X(embed_f16) X(embed_bf16) \
@@ -71,6 +83,10 @@ enum {
     X(copy_f32_f32) X(copy_f32_f16) X(copy_f16_f32) X(copy_f16_f16) \
     X(kv_write_f32) X(kv_write_f16) X(rope_kv_f32) X(rope_kv_f16) \
     GK_GPU_MATVECS(X, matvec) GK_GPU_MATVECS(X, norm_matvec) GK_GPU_MATVECS(X, gate_up) \
+    GK_GPU_DOTS(X, dot) GK_GPU_DOTS(X, norm_dot) GK_GPU_DOTS(X, gate_up_dot) \
+    X(sixteen_rows_f16) X(sixteen_rows_bf16) \
+    X(mma_f16_64) X(mma_f16_128) X(mma_bf16_64) X(mma_bf16_128) X(mma_q8_0_64) X(mma_q8_0_128) \
+    X(mma_q4_0_64) X(mma_q4_0_128) X(mma_q4_k_64) X(mma_q4_k_128) X(mma_q6_k_64) X(mma_q6_k_128) \
     X(matmul_tile_f32) X(matmul_tile_f16) X(matmul_tile_bf16) \
     X(matmul_tile_q8_0) X(matmul_tile_q4_0) X(matmul_tile_q4_k) X(matmul_tile_q6_k) \
     X(split_f32_1_64) X(split_f32_1_128) X(split_f32_1_256) \
@@ -82,6 +98,7 @@ enum {
     X(split_f16_4_64) X(split_f16_4_128) X(split_f16_4_256) \
     X(split_f16_8_64) X(split_f16_8_128) X(split_f16_8_256) \
     X(split_merge) \
-    X(attention_f32_128) X(attention_f32_256) X(attention_f16_128) X(attention_f16_256)
+    X(attention_f32_128) X(attention_f32_256) X(attention_f16_128) X(attention_f16_256) \
+    X(attention_mma_64) X(attention_mma_128)
 
 #endif

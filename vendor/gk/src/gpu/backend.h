@@ -9,8 +9,7 @@ static gk_status backend_enumerate(gk_device_info *out, int capacity, int *count
 }
 
 static gk_status backend_open(int index, const gk_open_options *options, gk_device **out, char *why, size_t why_capacity) {
-    (void)options; /* no threads and no cache: the image holds compiled code */
-    return gpu_open(&vendor, index, out, why, why_capacity);
+    return gpu_open(&vendor, index, options, out, why, why_capacity);
 }
 
 static const gk_backend gpu_backend = {

@@ -35,6 +35,9 @@ struct gk_device {
     void *functions[GPU_KERNEL_COUNT];
     uint64_t step; /* the gk_step on the device */
     uint32_t warp;
+    bool exact;        /* opened with GK_OPEN_EXACT */
+    uint32_t features; /* GK_GPU_HAS_... that products may use */
+    bool overlap;      /* launches may start before the one before has ended */
     gk_traffic traffic;
     gk_buffer *buffers;
     gk_plan *plans;
@@ -136,6 +139,8 @@ static gk_status gpu_meet_kernels(gk_device *device) {
     if (seen.magic != GK_GPU_MAGIC || seen.args_bytes != sizeof args || (seen.warp != 32 && seen.warp != 64))
         return gpu_fail(device, GK_FAILED, "a first kernel returned a wrong result");
     device->warp = seen.warp;
+    if (!device->exact) device->features = seen.features;
+    device->overlap = device->api.launch_with && (seen.features & GK_GPU_HAS_OVERLAP);
     return GK_OK;
 }
 
@@ -196,7 +201,8 @@ static void gpu_close(gk_device *device) {
     free(device);
 }
 
-static gk_status gpu_open(const gpu_vendor *vendor, int index, gk_device **out, char *why, size_t why_capacity) {
+static gk_status gpu_open(const gpu_vendor *vendor, int index, const gk_open_options *options, gk_device **out, char *why,
+                          size_t why_capacity) {
     int count = 0;
     int before;
     gk_text(why, why_capacity, "%s", "");
@@ -211,6 +217,7 @@ static gk_status gpu_open(const gpu_vendor *vendor, int index, gk_device **out, 
         return GK_OUT_OF_MEMORY;
     }
     device->vendor = vendor;
+    device->exact = options && (options->flags & GK_OPEN_EXACT) != 0;
     gk_status status = gpu_start(vendor, &device->api, &count, why, why_capacity);
     if (status == GK_OK && (index < 0 || index >= count)) {
         gk_text(why, why_capacity, "device %d was requested, but there are only %d", index, count);

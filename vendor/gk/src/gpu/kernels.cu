@@ -13,4 +13,10 @@
 
 #include "kernels/matmul.cuh"
 
+#include "kernels/dot.cuh"
+
+#include "kernels/mma.cuh"
+
 #include "kernels/attention.cuh"
+
+#include "kernels/attention_mma.cuh"

@@ -16,6 +16,8 @@ enum {
     GPU_MOST_LAUNCHES = 2,   /* of one op */
     GPU_MOST_OPS = 1 << 20,  /* of one plan */
     GPU_MATVEC_TOKENS = 16,  /* above this, the tiled kernel */
+    GPU_DOT_TOKENS = 8,      /* above this, matrix units if the device has them */
+    GPU_MMA_WIDE = 4096,     /* from this many outputs on, and more than 64 tokens, tiles of 128 x 128 */
     GPU_FUSED_TOKENS = 8,    /* above this, products are not fused: their weights would be read twice */
     GPU_SPLIT_TOKENS = 8,
     GPU_GRID_Y_MOST = 65535, /* limit of all devices; z has the same */
@@ -72,12 +74,12 @@ static void gpu_cover(gpu_launch *launch, uint32_t elements) {
     launch->grid[1] = gpu_least(launch->args.rows, GPU_GRID_Y_MOST);
 }
 
-/* The first kernel of a matvec family. */
-static int gpu_matvec_family(uint16_t code) {
+/* The first kernel of a family for few tokens. */
+static int gpu_matvec_family(uint16_t code, bool dot) {
     switch (code) {
-    case GK_OP_NORM_MATMUL: return GPU_KERNEL_norm_matvec_f32_1;
-    case GK_OP_GATE_UP: return GPU_KERNEL_gate_up_f32_1;
-    default: return GPU_KERNEL_matvec_f32_1;
+    case GK_OP_NORM_MATMUL: return dot ? GPU_KERNEL_norm_dot_q8_0_1 : GPU_KERNEL_norm_matvec_f32_1;
+    case GK_OP_GATE_UP: return dot ? GPU_KERNEL_gate_up_dot_q8_0_1 : GPU_KERNEL_gate_up_f32_1;
+    default: return dot ? GPU_KERNEL_dot_q8_0_1 : GPU_KERNEL_matvec_f32_1;
     }
 }
 
@@ -85,6 +87,36 @@ static int gpu_is_fused_product(const gk_op *op) { return op->code == GK_OP_NORM
 
 /* Tokens that a product computes. */
 static uint32_t gpu_tokens(const gk_op *op) { return (op->flags & GK_LAST_ROW) ? 1 : op->b.ne[1]; }
+
+/* Does a product use matrix units? They compute with f16, or bf16 for bf16 weights. */
+static bool gpu_uses_mma(const gk_device *device, const gk_op *op) {
+    return op->code == GK_OP_MATMUL && (device->features & GK_GPU_HAS_MMA) && gpu_tokens(op) > GPU_DOT_TOKENS && op->a.type != GK_F32 &&
+           op->a.ne[0] % 8 == 0 && gk_stride(&op->b) % 4 == 0;
+}
+
+/* Bytes of scratch: the activations, and a factor for each token. */
+static uint64_t gpu_mma_scratch(const gk_op *op) { return (uint64_t)op->b.ne[1] * (op->a.ne[0] * (uint64_t)2 + sizeof(float)); }
+
+/* Do two ops in sequence, which begin with these launches, convert the same activations? A product does not change its
+ * own input, so the second finds them in the scratch memory. */
+static bool gpu_same_conversion(const gpu_launch *x, const gpu_launch *y) {
+    return (x->kernel == GPU_KERNEL_sixteen_rows_f16 || x->kernel == GPU_KERNEL_sixteen_rows_bf16) && x->kernel == y->kernel &&
+           x->args.b == y->args.b && x->args.b_stride == y->args.b_stride && x->args.depth == y->args.depth && x->args.rows == y->args.rows;
+}
+
+static uint32_t gpu_matmul_mma(const gk_op *op, gpu_launch launch, gpu_launch *out) {
+    const uint32_t tokens = gpu_tokens(op), wide = op->a.ne[1] >= GPU_MMA_WIDE && tokens > 64, tile = wide ? 128 : 64;
+    launch.uses_scratch = 1;
+    launch.kernel = op->a.type == GK_BF16 ? GPU_KERNEL_sixteen_rows_bf16 : GPU_KERNEL_sixteen_rows_f16;
+    launch.grid[0] = tokens;
+    out[0] = launch;
+    launch.kernel = GPU_KERNEL_mma_f16_64 + (gpu_type_index(op->a.type) - 1) * 2 + (int)wide;
+    launch.block = tile * 2;
+    launch.grid[0] = gpu_divide_up(op->a.ne[1], tile);
+    launch.grid[1] = gpu_divide_up(tokens, tile);
+    out[1] = launch;
+    return 2;
+}
 
 /* MATMUL, NORM_MATMUL, GATE_UP. */
 static uint32_t gpu_matmul(const gk_device *device, const gk_op *op, gpu_launch *out) {
@@ -95,12 +127,15 @@ static uint32_t gpu_matmul(const gk_device *device, const gk_op *op, gpu_launch 
     launch.args.scale = op->f[0];
     launch.args.vector = op->a.ne[0] % (op->a.type == GK_F32 ? 4 : 8) == 0 && launch.args.b_stride % 4 == 0;
     gpu_set_planes(op, &launch);
+    if (gpu_uses_mma(device, op)) return gpu_matmul_mma(op, launch, out);
     if (tokens <= GPU_MATVEC_TOKENS) {
+        const bool dot = (device->features & GK_GPU_HAS_DOT) && gk_is_block_type(op->a.type);
         const uint32_t size = tokens == 1 ? 0 : tokens == 2 ? 1 : tokens <= 4 ? 2 : 3; /* 2^size columns */
-        const uint32_t warps = GK_GPU_MATVEC_THREADS / device->warp;
-        const uint32_t lines = GK_GPU_MATVEC_ROWS(gk_is_block_type(op->a.type), 1u << size);
-        launch.kernel = gpu_matvec_family(op->code) + type * 4 + (int)size;
-        launch.block = GK_GPU_MATVEC_THREADS;
+        const uint32_t threads = dot ? GK_GPU_DOT_THREADS : GK_GPU_MATVEC_THREADS;
+        const uint32_t warps = threads / device->warp;
+        const uint32_t lines = dot ? GK_GPU_DOT_ROWS : GK_GPU_MATVEC_ROWS(gk_is_block_type(op->a.type), 1u << size);
+        launch.kernel = gpu_matvec_family(op->code, dot) + (dot ? type - 3 : type) * 4 + (int)size;
+        launch.block = threads;
         launch.grid[0] = gpu_divide_up(op->a.ne[1], warps * (op->code == GK_OP_GATE_UP ? lines / 2 : lines));
         launch.grid[1] = gpu_divide_up(tokens, 1u << size);
     } else {
@@ -118,9 +153,15 @@ static uint32_t gpu_splits(const gk_op *op) {
 
 /* Bytes of scratch that a supported op needs: maximum, sum and values of each split. All factors but n_head are
  * below 2^9, so the product fits. */
-static uint64_t gpu_scratch_bytes(const gk_op *op) {
+static uint64_t gpu_scratch_bytes(const gk_device *device, const gk_op *op) {
+    if (gpu_uses_mma(device, op)) return gpu_mma_scratch(op);
     if (op->code != GK_OP_ATTENTION || op->a.ne[1] > GPU_SPLIT_TOKENS) return 0;
     return (uint64_t)op->a.ne[1] * gpu_splits(op) * ((uint32_t)op->i[2] + 2) * sizeof(float) * (uint32_t)op->i[0];
+}
+
+/* Does attention use matrix units? They round queries and weights to f16, as the cache is. */
+static bool gpu_uses_attention_mma(const gk_device *device, const gk_op *op) {
+    return (device->features & GK_GPU_HAS_MMA) && op->a.ne[1] > GPU_SPLIT_TOKENS && op->b.type == GK_F16 && op->i[2] % 8 == 0 && op->i[2] <= 128;
 }
 
 static uint32_t gpu_attention(const gk_device *device, const gk_op *op, gpu_launch *out) {
@@ -134,6 +175,13 @@ static uint32_t gpu_attention(const gk_device *device, const gk_op *op, gpu_laun
     launch.args.d_head = d_head;
     launch.args.n_ctx = op->b.ne[1];
     launch.args.scale = op->f[0];
+    if (gpu_uses_attention_mma(device, op)) {
+        launch.kernel = d_head > 64 ? GPU_KERNEL_attention_mma_128 : GPU_KERNEL_attention_mma_64;
+        launch.grid[0] = launch.args.n_head;
+        launch.grid[1] = gpu_divide_up(tokens, GK_GPU_MMA_QUERIES);
+        *out = launch;
+        return 1;
+    }
     if (tokens > GPU_SPLIT_TOKENS) {
         const int wide = d_head > 128;
         launch.kernel = GPU_KERNEL_attention_f32_128 + type * 2 + wide;
@@ -207,7 +255,9 @@ static void gpu_elementwise(const gk_op *op, gpu_launch *launch) {
     }
     if (op->code == GK_OP_ADD || op->code == GK_OP_MUL)
         if (op->b.ne[1] == 1) launch->args.b_stride = 0; /* one row for all */
-    gpu_cover(launch, op->dst.ne[0]);
+    const bool wide = op->code == GK_OP_COPY ? launch->kernel == GPU_KERNEL_copy_f32_f32 : op->code != GK_OP_SILU;
+    launch->args.vector = wide && (launch->args.width | launch->args.a_stride | launch->args.b_stride | launch->args.dst_stride) % 4 == 0;
+    gpu_cover(launch, op->dst.ne[0] / (launch->args.vector ? 4 : 1));
 }
 
 static void gpu_select(const gk_op *op, gpu_launch *launch) {

@@ -48,6 +48,13 @@ static gk_status gpu_launch_one(gk_device *device, const gpu_launch *launch) {
     void *parameters[1];
     gk_gpu_args args = launch->args; /* the driver copies it before it returns */
     parameters[0] = &args;
+    if (device->overlap) {
+        gpu_launch_attribute early = {.id = GPU_LAUNCH_MAY_START_EARLY, .value = {.flag = 1}};
+        const gpu_launch_config config = {.grid = {launch->grid[0], launch->grid[1], launch->grid[2]}, .block = {launch->block, 1, 1},
+                                          .stream = device->stream, .attributes = &early, .attribute_count = 1};
+        return gpu_check(device, device->api.launch_with(&config, device->functions[launch->kernel], parameters, NULL),
+                         gpu_kernel_names[launch->kernel]);
+    }
     return gpu_check(device,
                      device->api.launch(device->functions[launch->kernel], launch->grid[0], launch->grid[1], launch->grid[2],
                                         launch->block, 1, 1, 0, device->stream, parameters, NULL),
@@ -123,7 +130,7 @@ static gk_status gpu_plan_check(gk_device *device, const gk_op *ops, uint32_t co
     for (uint32_t n = 0; n < count; n++) {
         const gk_status status = gpu_op_check(device, &ops[n], n);
         if (status != GK_OK) return status;
-        const uint64_t need = gpu_scratch_bytes(&ops[n]);
+        const uint64_t need = gpu_scratch_bytes(device, &ops[n]);
         if (need > *scratch) *scratch = need;
     }
     return GK_OK;
@@ -147,13 +154,19 @@ static gk_status gpu_plan_build(gk_device *device, const gk_op *ops, uint32_t co
         return status;
     }
     if (scratch) {
-        status = gpu_check(device, device->api.memory_alloc(&plan->scratch, (size_t)scratch), "allocating scratch of attention");
+        status = gpu_check(device, device->api.memory_alloc(&plan->scratch, (size_t)scratch), "allocating the scratch of a plan");
         if (status != GK_OK) plan->scratch = 0;
     }
     if (status == GK_OK) {
+        gpu_launch converted = {.kernel = -1}; /* the conversion that the op before used */
         for (uint32_t n = 0; n < count; n++) {
             gpu_launch *launches = &plan->launches[plan->count];
-            const uint32_t made = gpu_launches_of(device, &ops[n], launches);
+            uint32_t made = gpu_launches_of(device, &ops[n], launches);
+            const gpu_launch first = launches[0];
+            if (gpu_same_conversion(&first, &converted)) {
+                memmove(launches, launches + 1, --made * sizeof *launches);
+            }
+            converted = first;
             for (uint32_t m = 0; m < made; m++)
                 if (launches[m].uses_scratch) launches[m].args.aux = plan->scratch;
             plan->count += made;

@@ -7,6 +7,8 @@
 #include "image.h"
 
 #define GK_HIP 1
+#define GK_DOT 0
+#define GK_MMA 0
 #define GK_WARP GK_SYCL_SUB_GROUP // each kernel requires this size
 #define GK_DEVICE static inline __attribute__((always_inline))
 // Functions instead of lambdas: they keep their names in SPIR-V, and the argument is passed by value without changes.

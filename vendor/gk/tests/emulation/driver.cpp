@@ -570,6 +570,13 @@ ALIAS(cuModuleGetFunction, (void **out, void *module, const char *name), emulate
 ALIAS(cuLaunchKernel, (void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
                        void *on, void **parameters, void **extra),
       emulate_launch(f, gx, gy, gz, bx, by, bz, shared, on, parameters, extra))
+// CUlaunchConfig up to the attributes; a launch that may start early starts in order here.
+struct launch_config {
+    unsigned gx, gy, gz, bx, by, bz, shared;
+    void *on;
+};
+ALIAS(cuLaunchKernelEx, (const launch_config *c, void *f, void **parameters, void **extra),
+      emulate_launch(f, c->gx, c->gy, c->gz, c->bx, c->by, c->bz, c->shared, c->on, parameters, extra))
 ALIAS(cuStreamBeginCapture_v2, (void *on, int mode), emulate_capture_begin(on, mode))
 ALIAS(cuStreamEndCapture, (void *on, void **out), emulate_capture_end(on, out))
 ALIAS(cuGraphGetNodes, (void *from, void **nodes, size_t *count), emulate_graph_nodes(from, nodes, count))

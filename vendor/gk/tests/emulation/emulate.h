@@ -71,6 +71,71 @@ GK_DEVICE uint4 load_stream(const void *address) {
     return value;
 }
 
+#if !GK_HIP
+// Launches may start early; here they never do.
+#define GK_OVERLAP 1
+#define GK_EARLY_KERNEL GK_KERNEL
+GK_DEVICE void wait_for_kernel_before() {}
+GK_DEVICE void let_next_kernel_start() {}
+#endif
+
+#define GK_DOT !GK_HIP
+GK_DEVICE int dot4(unsigned int x, unsigned int y, int sum) {
+    for (int i = 0; i < 4; ++i) sum += static_cast<signed char>(x >> (8 * i)) * static_cast<signed char>(y >> (8 * i));
+    return sum;
+}
+
+#define GK_MMA !GK_HIP
+// Two f16 in each word.
+GK_DEVICE unsigned int multiply_add_two(unsigned int x, unsigned int y, unsigned int z) {
+    unsigned int result = 0;
+    for (int shift = 0; shift < 32; shift += 16) {
+        const float product = half_to_float(static_cast<unsigned short>(x >> shift)) * half_to_float(static_cast<unsigned short>(y >> shift));
+        result |= static_cast<unsigned int>(float_to_half(product + half_to_float(static_cast<unsigned short>(z >> shift)))) << shift;
+    }
+    return result;
+}
+GK_DEVICE unsigned int add_two(unsigned int x, unsigned int y) { return multiply_add_two(x, 0x3c003c00u, y); }
+GK_DEVICE unsigned int multiply_two(unsigned int x, unsigned int y) { return multiply_add_two(x, y, 0x80008000u); }
+
+// LDMATRIX: each lane reads its own elements here; on a device, it reads a row of 16 bytes for the others.
+GK_DEVICE void load_matrix(const unsigned short *at, unsigned int pitch, unsigned int lane, unsigned int (&out)[4]) {
+    if (reinterpret_cast<uintptr_t>(at) % 16 != 0 || pitch % 8 != 0) abort();
+    for (unsigned int i = 0; i < 4; ++i)
+        out[i] = *reinterpret_cast<const unsigned int *>(at + (i % 2 * 8 + lane / 4) * pitch + i / 2 * 8 + lane % 4 * 2);
+}
+
+GK_DEVICE void load_matrix_right(const unsigned short *at, unsigned int pitch, unsigned int lane, unsigned int (&out)[4]) {
+    if (reinterpret_cast<uintptr_t>(at) % 16 != 0 || pitch % 8 != 0) abort();
+    for (unsigned int i = 0; i < 4; ++i)
+        out[i] = *reinterpret_cast<const unsigned int *>(at + (i / 2 * 8 + lane / 4) * pitch + i % 2 * 8 + lane % 4 * 2);
+}
+GK_DEVICE void load_matrix_transposed(const unsigned short *at, unsigned int pitch, unsigned int lane, unsigned int (&out)[4]) {
+    if (reinterpret_cast<uintptr_t>(at) % 16 != 0 || pitch % 8 != 0) abort();
+    for (unsigned int i = 0; i < 4; ++i) {
+        const unsigned short *two = at + (i % 2 * 8 + lane % 4 * 2) * pitch + i / 2 * 8 + lane / 4;
+        out[i] = two[0] | static_cast<unsigned int>(two[pitch]) << 16;
+    }
+}
+
+// MMA of 16 x 16 and 16 x 8 elements: lanes 4 * n to 4 * n + 3 have rows n and n + 8 of a and column n of b.
+template <bool BF16> GK_DEVICE float widen_sixteen(unsigned int word, unsigned int which) {
+    const unsigned short bits = static_cast<unsigned short>(word >> (16 * which));
+    return BF16 ? __uint_as_float(static_cast<unsigned int>(bits) << 16) : gk_f32_of_f16(bits);
+}
+template <bool BF16> GK_DEVICE void multiply_add(float (&sum)[4], const unsigned int (&a)[4], unsigned int b0, unsigned int b1) {
+    const unsigned int mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
+    const emulator::offer *lanes = emulator::gather(mine);
+    const unsigned int lane = threadIdx.x % GK_WARP;
+    for (unsigned int e = 0; e < 4; ++e) {
+        const emulator::offer *row = lanes + lane / 4 * 4, *column = lanes + (lane % 4 * 2 + e % 2) * 4;
+        for (unsigned int k = 0; k < 16; ++k) {
+            const unsigned int word = k / 8 * 2 + e / 2, of = k % 8 / 2;
+            sum[e] += widen_sixteen<BF16>(row[of].words[word], k % 2) * widen_sixteen<BF16>(column[of].words[4 + k / 8], k % 2);
+        }
+    }
+}
+
 GK_DEVICE unsigned int atomicAdd(unsigned int *to, unsigned int value) { return emulator::add(to, value); }
 
 #endif

@@ -46,6 +46,7 @@ struct alignas(64) lane {
 // By thread number.
 fiber fibers[MOST_THREADS];
 lane lanes[MOST_THREADS];
+offer offers[2][MOST_THREADS];
 unsigned char now[MOST_THREADS]; // state
 unsigned int current;
 place scheduler;            // where run_block() waits
@@ -248,6 +249,13 @@ unsigned int exchange(unsigned int value, unsigned int mask) {
     // Two slots suffice: no thread starts the shuffle after the next before all have read this one. Nothing is kept in a
     // variable: another thread ran in between.
     return lanes[current ^ lanes[current].mask].slots[lanes[current].turn ^ 1];
+}
+
+const offer *gather(const unsigned int (&words)[6]) {
+    offer *slot = offers[lanes[current].turn]; // as for exchange(): two suffice
+    memcpy(slot[current].words, words, sizeof words);
+    exchange(0, 0);
+    return slot + (current - current % GK_WARP);
 }
 
 const char *launch(const kernel &what, index3 grid, index3 block, const gk_gpu_args &args) {

@@ -38,6 +38,7 @@ template <class T, int EACH> GK_DEVICE void load_part(const gk_gpu_args &g, cons
 // grid: kv heads, splits, tokens x groups of QUERIES. SIZE: d_head <= SIZE.
 template <class T, int QUERIES, int SIZE> GK_DEVICE void attention_split(const gk_gpu_args &g) {
     enum { EACH = (SIZE + GK_WARP - 1) / GK_WARP, WARPS = GK_GPU_ATTENTION_THREADS / GK_WARP };
+    enum { FLIGHT = QUERIES * EACH <= 16 ? 4 : 2 }; // positions of a warp whose keys and values are read at once
     GK_SHARED(float, shared_value, WARPS * QUERIES * SIZE);
     GK_SHARED(float, shared_most, WARPS * QUERIES);
     GK_SHARED(float, shared_sum, WARPS * QUERIES);
@@ -70,24 +71,45 @@ template <class T, int QUERIES, int SIZE> GK_DEVICE void attention_split(const g
     }
     const T *keys = pointer<const T>(g.b) + static_cast<size_t>(blockIdx.x) * g.n_ctx * g.d_head;
     const T *values = pointer<const T>(g.c) + static_cast<size_t>(blockIdx.x) * g.n_ctx * g.d_head;
-    for (unsigned int p = begin + warp; p < end; p += WARPS) {
-        float key[EACH], add[EACH];
-        load_part<T, EACH>(g, keys + static_cast<size_t>(p) * g.d_head, lane, key);
-        load_part<T, EACH>(g, values + static_cast<size_t>(p) * g.d_head, lane, add);
+    for (unsigned int p = begin + warp * FLIGHT; p < end; p += WARPS * FLIGHT) {
+        float key[FLIGHT][EACH], add[FLIGHT][EACH];
+#pragma unroll
+        for (int n = 0; n < FLIGHT; ++n) { // past the end, the last position, which then has no weight
+            const size_t at = static_cast<size_t>(p + n < end ? p + n : end - 1) * g.d_head;
+            load_part<T, EACH>(g, keys + at, lane, key[n]);
+            load_part<T, EACH>(g, values + at, lane, add[n]);
+        }
 #pragma unroll
         for (int q = 0; q < QUERIES; ++q) {
-            float score = 0.0f;
+            float score[FLIGHT], now = most[q];
 #pragma unroll
-            for (int i = 0; i < EACH; ++i) score += query[q][i] * key[i];
-            score = warp_sum(score);
-            const float now = fmaxf(most[q], score);
+            for (int n = 0; n < FLIGHT; ++n) {
+                score[n] = 0.0f;
+#pragma unroll
+                for (int i = 0; i < EACH; ++i) score[n] += query[q][i] * key[n][i];
+            }
+            for (int mask = GK_WARP / 2; mask > 0; mask >>= 1) { // the sums of all positions together
+#pragma unroll
+                for (int n = 0; n < FLIGHT; ++n) score[n] += shuffle_xor(score[n], mask);
+            }
+#pragma unroll
+            for (int n = 0; n < FLIGHT; ++n) {
+                if (p + n >= end) score[n] = -INFINITY;
+                now = fmaxf(now, score[n]);
+            }
             // Both are -inf only while every score was: there is nothing to add yet.
             const float keep = now == -INFINITY ? 1.0f : expf(most[q] - now);
-            const float weight = now == -INFINITY ? 0.0f : expf(score - now);
             most[q] = now;
-            sum[q] = sum[q] * keep + weight;
+            sum[q] *= keep;
 #pragma unroll
-            for (int i = 0; i < EACH; ++i) value[q][i] = value[q][i] * keep + weight * add[i];
+            for (int i = 0; i < EACH; ++i) value[q][i] *= keep;
+#pragma unroll
+            for (int n = 0; n < FLIGHT; ++n) {
+                const float weight = score[n] == -INFINITY ? 0.0f : expf(score[n] - now);
+                sum[q] += weight;
+#pragma unroll
+                for (int i = 0; i < EACH; ++i) value[q][i] += weight * add[n][i];
+            }
         }
     }
 #pragma unroll
@@ -138,16 +160,26 @@ GK_KERNEL(split_merge, GK_GPU_ATTENTION_THREADS) {
     const unsigned int positions = position(g) + token + 1;
     const unsigned int length = split_length(g, positions);
     const unsigned int splits = (positions + length - 1) / length;
+    GK_SHARED(float, factor, GK_GPU_SPLITS_MOST);
     float top = -INFINITY;
-    for (unsigned int split = 0; split < splits; ++split) top = fmaxf(top, split_place(g, token, head, split)[0]);
+    for (unsigned int split = threadIdx.x; split < splits; split += blockDim.x) {
+        factor[split] = split_place(g, token, head, split)[0];
+    }
+    __syncthreads();
+    for (unsigned int split = 0; split < splits; ++split) top = fmaxf(top, factor[split]);
+    __syncthreads();
+    for (unsigned int split = threadIdx.x; split < splits; split += blockDim.x) {
+        factor[split] = factor[split] == -INFINITY ? 0.0f : expf(factor[split] - top);
+    }
+    __syncthreads();
     float *out = pointer<float>(g.dst) + static_cast<size_t>(token) * g.dst_stride + static_cast<size_t>(head) * g.d_head;
     for (unsigned int element = threadIdx.x; element < g.d_head; element += blockDim.x) {
         float total = 0.0f, result = 0.0f;
+#pragma unroll 8
         for (unsigned int split = 0; split < splits; ++split) {
             const float *part = split_place(g, token, head, split);
-            const float factor = part[0] == -INFINITY ? 0.0f : expf(part[0] - top);
-            total += factor * part[1];
-            result += factor * part[2 + element];
+            total += factor[split] * part[1];
+            result += factor[split] * part[2 + element];
         }
         out[element] = result / total;
     }

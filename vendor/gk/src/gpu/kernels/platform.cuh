@@ -24,7 +24,26 @@
 #endif
 
 #define GK_DEVICE static __device__ __forceinline__
-#define GK_KERNEL(name, threads) extern "C" __global__ void __launch_bounds__(threads) name(const gk_gpu_args g)
+#if !GK_HIP && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define GK_OVERLAP 1
+// A kernel may start before the one before it has ended, and has to wait before it touches anything which that one
+// reads or writes.
+GK_DEVICE void wait_for_kernel_before() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+GK_DEVICE void let_next_kernel_start() { asm volatile("griddepcontrol.launch_dependents;"); }
+#else
+#define GK_OVERLAP 0
+GK_DEVICE void wait_for_kernel_before() {}
+GK_DEVICE void let_next_kernel_start() {}
+#endif
+#define GK_EARLY_KERNEL(name, ...) extern "C" __global__ void __launch_bounds__(__VA_ARGS__) name(const gk_gpu_args g)
+#define GK_KERNEL(name, ...) \
+    static __device__ __forceinline__ void name##_body(const gk_gpu_args &g); \
+    GK_EARLY_KERNEL(name, __VA_ARGS__) { \
+        let_next_kernel_start(); \
+        wait_for_kernel_before(); \
+        name##_body(g); \
+    } \
+    static __device__ __forceinline__ void name##_body(const gk_gpu_args &g)
 
 GK_DEVICE float half_to_float(unsigned short bits) {
 #if GK_HIP
@@ -63,11 +82,97 @@ GK_DEVICE uint4 load_stream(const void *address) {
 #endif
     return value;
 }
+
+// The sum of four products of signed bytes, added to `sum`.
+#if GK_HIP
+#define GK_DOT 0
+#else
+#define GK_DOT 1
+GK_DEVICE int dot4(unsigned int x, unsigned int y, int sum) { return __dp4a(static_cast<int>(x), static_cast<int>(y), sum); }
+#endif
+
+// Matrix units with the shapes of mma.cuh.
+#if !GK_HIP && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#define GK_MMA 1
+// Two f16 in each word.
+GK_DEVICE unsigned int add_two(unsigned int x, unsigned int y) {
+    unsigned int result;
+    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(result) : "r"(x), "r"(y));
+    return result;
+}
+GK_DEVICE unsigned int multiply_two(unsigned int x, unsigned int y) {
+    unsigned int result;
+    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(result) : "r"(x), "r"(y));
+    return result;
+}
+GK_DEVICE unsigned int multiply_add_two(unsigned int x, unsigned int y, unsigned int z) {
+    unsigned int result;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(result) : "r"(x), "r"(y), "r"(z));
+    return result;
+}
+
+// Lane l receives, in out[0] to out[3], elements (l / 4, l % 4 * 2), and the next, of the four 8 x 8 matrices of a
+// 16 x 16 one in shared memory: the upper left, lower left, upper right and lower right one.
+GK_DEVICE void load_matrix(const unsigned short *at, unsigned int pitch, unsigned int lane, unsigned int (&out)[4]) {
+    const unsigned int place = static_cast<unsigned int>(__cvta_generic_to_shared(at + lane % 16 * pitch + lane / 16 * 8));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+                 : "r"(place)
+                 : "memory");
+}
+
+// The same, with the upper right matrix second and the lower left one third: the right factor of multiply_add.
+GK_DEVICE void load_matrix_right(const unsigned short *at, unsigned int pitch, unsigned int lane, unsigned int (&out)[4]) {
+    const unsigned int place = static_cast<unsigned int>(__cvta_generic_to_shared(at + (lane % 8 + lane / 16 * 8) * pitch + lane / 8 % 2 * 8));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+                 : "r"(place)
+                 : "memory");
+}
+
+// As load_matrix, with rows and columns of each of the four matrices exchanged.
+GK_DEVICE void load_matrix_transposed(const unsigned short *at, unsigned int pitch, unsigned int lane, unsigned int (&out)[4]) {
+    const unsigned int place = static_cast<unsigned int>(__cvta_generic_to_shared(at + lane % 16 * pitch + lane / 16 * 8));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+                 : "r"(place)
+                 : "memory");
+}
+
+// sum += a 16 x 16 matrix times a 16 x 8 one. Element (row, column) of the sum is in lane row % 8 * 4 + column / 2.
+template <bool BF16> GK_DEVICE void multiply_add(float (&sum)[4], const unsigned int (&a)[4], unsigned int b0, unsigned int b1) {
+    if (BF16)
+        asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+            : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    else
+        asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+            : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+#else
+#define GK_MMA 0
+#endif
 #endif
 
 #ifndef GK_SHARED
 #define GK_SHARED(type, name, count) alignas(16) __shared__ type name[count]
 #define GK_SHARED_ONE(type, name) __shared__ type name
+#endif
+
+// Only CUDA has kernels that may start early.
+#ifndef GK_EARLY_KERNEL
+#define GK_EARLY_KERNEL GK_KERNEL
+#define GK_OVERLAP 0
+GK_DEVICE void wait_for_kernel_before() {}
+GK_DEVICE void let_next_kernel_start() {}
+#endif
+
+// Threads of a kernel, and how many of its blocks a multiprocessor of CUDA has to hold: a limit for registers.
+#if defined(__CUDACC__) && !GK_HIP
+#define GK_BLOCKS(threads, blocks) threads, blocks
+#else
+#define GK_BLOCKS(threads, blocks) threads
 #endif
 
 // Common to all platforms from here on.
@@ -94,9 +199,24 @@ GK_DEVICE float quant_to_float(unsigned int word, int index, int offset) {
 #endif
 }
 
+// Two floats as f16 or bf16, rounded to the nearest, the first in the lower half.
+template <bool BF16> GK_DEVICE unsigned int pack_sixteen(float low, float high) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    unsigned int packed;
+    if (BF16) asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+    else asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+    return packed;
+#else
+    if (!BF16) return float_to_half(low) | static_cast<unsigned int>(float_to_half(high)) << 16;
+    const unsigned int x = float_to_bits(low), y = float_to_bits(high);
+    return (x + 0x7fffu + (x >> 16 & 1u)) >> 16 | ((y + 0x7fffu + (y >> 16 & 1u)) & 0xffff0000u);
+#endif
+}
+
 template <class T> GK_DEVICE T *pointer(uint64_t address) { return reinterpret_cast<T *>(address); }
 
-GK_DEVICE unsigned int tokens(const gk_gpu_args &g) { return pointer<const gk_step>(g.step)->n_tok; }
+// A plan of one row runs for one token: reading that from memory would delay every kernel of a token.
+GK_DEVICE unsigned int tokens(const gk_gpu_args &g) { return g.rows == 1 ? 1 : pointer<const gk_step>(g.step)->n_tok; }
 GK_DEVICE unsigned int position(const gk_gpu_args &g) { return pointer<const gk_step>(g.step)->pos; }
 
 // Rows to compute: those of this run, at most those of the plan.

@@ -8,7 +8,7 @@ GK_KERNEL(describe, GK_WARP) {
     out->magic = GK_GPU_MAGIC;
     out->args_bytes = sizeof(gk_gpu_args);
     out->warp = GK_WARP;
-    out->reserved = 0;
+    out->features = (GK_DOT ? GK_GPU_HAS_DOT : 0) | (GK_MMA ? GK_GPU_HAS_MMA : 0) | (GK_OVERLAP ? GK_GPU_HAS_OVERLAP : 0);
 }
 
 // The step is a kernel argument, so no copy has to stay alive.
@@ -50,6 +50,7 @@ GK_KERNEL(next_step, GK_WARP) {
 GK_GPU_WEIGHTS(GK_EMBED)
 
 GK_KERNEL(rmsnorm, GK_GPU_THREADS) {
+    enum { KEPT = 16 };
     GK_SHARED(float, shared, GK_GPU_THREADS / 32);
     const unsigned int rows = active_rows(g);
     for (unsigned int row = blockIdx.y; row < rows; row += gridDim.y) {
@@ -57,11 +58,25 @@ GK_KERNEL(rmsnorm, GK_GPU_THREADS) {
         const float *in = pointer<const float>(g.a) + static_cast<size_t>(row) * g.a_stride + first;
         float *out = pointer<float>(g.dst) + static_cast<size_t>(row) * g.dst_stride + first;
         const float *weight = pointer<const float>(g.b);
-        float sum = 0.0f;
-        for (unsigned int i = threadIdx.x; i < g.depth; i += blockDim.x) sum += in[i] * in[i];
+        // A thread keeps its first elements and their weights: the second loop then waits for no memory.
+        float kept[KEPT], factors[KEPT], sum = 0.0f;
+#pragma unroll
+        for (int n = 0; n < KEPT; ++n) {
+            const unsigned int i = n * blockDim.x + threadIdx.x;
+            kept[n] = i < g.depth ? in[i] : 0.0f;
+            factors[n] = i < g.depth ? weight[i] : 0.0f;
+        }
+#pragma unroll
+        for (int n = 0; n < KEPT; ++n) sum += kept[n] * kept[n];
+        for (unsigned int i = KEPT * blockDim.x + threadIdx.x; i < g.depth; i += blockDim.x) sum += in[i] * in[i];
         sum = block_sum(sum, shared);
         const float factor = 1.0f / sqrtf(sum / static_cast<float>(g.depth) + g.scale);
-        for (unsigned int i = threadIdx.x; i < g.depth; i += blockDim.x) out[i] = in[i] * factor * weight[i];
+#pragma unroll
+        for (int n = 0; n < KEPT; ++n) {
+            const unsigned int i = n * blockDim.x + threadIdx.x;
+            if (i < g.depth) out[i] = kept[n] * factor * factors[n];
+        }
+        for (unsigned int i = KEPT * blockDim.x + threadIdx.x; i < g.depth; i += blockDim.x) out[i] = in[i] * factor * weight[i];
     }
 }
 
@@ -150,14 +165,27 @@ GK_KERNEL(rope_kv_f16, GK_GPU_THREADS) { rope_kv<unsigned short>(g); }
 
 GK_DEVICE float silu_of(float x) { return x / (1.0f + expf(-x)); }
 
-// dst = expression of x (from a) and y (from b, with stride 0 if one row serves all).
+// dst = expression of x (from a) and y (from b, with stride 0 if one row serves all), four at a time if `vector` is set.
 #define GK_ELEMENTWISE(name, expression) \
+    GK_DEVICE float name##_of(float x, float y) { return expression; } \
     GK_KERNEL(name, GK_GPU_THREADS) { \
         const unsigned int rows = active_rows(g); \
+        if (g.vector) { \
+            for (unsigned int row = blockIdx.y; row < rows; row += gridDim.y) { \
+                const float4 *a = reinterpret_cast<const float4 *>(pointer<const float>(g.a) + static_cast<size_t>(row) * g.a_stride); \
+                const float4 *b = reinterpret_cast<const float4 *>(pointer<const float>(g.b) + static_cast<size_t>(row) * g.b_stride); \
+                float4 *out = reinterpret_cast<float4 *>(pointer<float>(g.dst) + static_cast<size_t>(row) * g.dst_stride); \
+                for (unsigned int i = blockIdx.x * blockDim.x + threadIdx.x; i < g.width / 4; i += gridDim.x * blockDim.x) { \
+                    const float4 x = a[i], y = b[i]; \
+                    out[i] = float4{name##_of(x.x, y.x), name##_of(x.y, y.y), name##_of(x.z, y.z), name##_of(x.w, y.w)}; \
+                } \
+            } \
+            return; \
+        } \
         GK_FOR_ELEMENTS(row, column, rows) { \
             const float x = pointer<const float>(g.a)[static_cast<size_t>(row) * g.a_stride + column]; \
             const float y = pointer<const float>(g.b)[static_cast<size_t>(row) * g.b_stride + column]; \
-            pointer<float>(g.dst)[static_cast<size_t>(row) * g.dst_stride + column] = (expression); \
+            pointer<float>(g.dst)[static_cast<size_t>(row) * g.dst_stride + column] = name##_of(x, y); \
         } \
     }
 GK_ELEMENTWISE(swiglu, silu_of(x) * y)
@@ -180,7 +208,19 @@ GK_KERNEL(silu, GK_GPU_THREADS) {
                 convert(pointer<const from>(g.a)[static_cast<size_t>(row) * g.a_stride + column]); \
         } \
     }
-GK_COPY(copy_f32_f32, float, float, float)
+// With 16-byte accesses if `vector` is set: then the width is a multiple of 4, and the rows are aligned.
+GK_KERNEL(copy_f32_f32, GK_GPU_THREADS) {
+    if (!g.vector) {
+        GK_FOR_ELEMENTS(row, column, g.rows)
+            pointer<float>(g.dst)[static_cast<size_t>(row) * g.dst_stride + column] = pointer<const float>(g.a)[static_cast<size_t>(row) * g.a_stride + column];
+        return;
+    }
+    for (unsigned int row = blockIdx.y; row < g.rows; row += gridDim.y) {
+        const float4 *in = reinterpret_cast<const float4 *>(pointer<const float>(g.a) + static_cast<size_t>(row) * g.a_stride);
+        float4 *out = reinterpret_cast<float4 *>(pointer<float>(g.dst) + static_cast<size_t>(row) * g.dst_stride);
+        for (unsigned int i = blockIdx.x * blockDim.x + threadIdx.x; i < g.width / 4; i += gridDim.x * blockDim.x) out[i] = in[i];
+    }
+}
 GK_COPY(copy_f32_f16, float, unsigned short, float_to_half)
 GK_COPY(copy_f16_f32, unsigned short, float, half_to_float)
 GK_COPY(copy_f16_f16, unsigned short, unsigned short, static_cast<unsigned short>)

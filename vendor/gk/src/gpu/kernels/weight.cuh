@@ -5,6 +5,7 @@
 // 0), and so on. Elements are numbered through the whole weight: row * k + column.
 //   load(w, element, piece)    element: first of an aligned piece
 //   quad(piece, q, out)        q is a compile-time constant; without the factor `scale`
+//   sixteen(piece, q)          quads q and q + 1 as f16 (bf16 for bf16 weights), with the factor; q is even
 //   load4(w, element, out)     element: a multiple of 4 in an aligned row
 //   one(w, element)            any element
 #ifndef GK_GPU_WEIGHT_CUH
@@ -84,6 +85,10 @@ template <class T> struct weight_of_sixteen {
         pair(p.bits[2 * q], out);
         pair(p.bits[2 * q + 1], out + 2);
     }
+    GK_DEVICE uint4 sixteen(const piece &p, int) {
+        const uint4 out = {p.bits[0], p.bits[1], p.bits[2], p.bits[3]};
+        return out;
+    }
     GK_DEVICE void load4(const weight_place &w, size_t element, float *out) {
         const uint2 bits = *reinterpret_cast<const uint2 *>(at(w, element));
         pair(bits.x, out);
@@ -116,6 +121,9 @@ struct block_piece {
 // a quad, word4(w, element), those of a quad in memory, and factor(w, element, minimum).
 template <class T, int QUADS_, int SCALES_, int OFFSET> struct weight_of_blocks {
     enum { QUADS = QUADS_, SCALES = SCALES_ };
+    // For products of integers: signed bytes, what is subtracted from each, and whether pieces have a minimum.
+    enum { DOT_OFFSET = OFFSET, MINIMUM = 0 };
+    GK_DEVICE unsigned int signed_word(const block_piece &p, int q) { return T::word(p, q); }
     typedef block_piece piece;
     GK_DEVICE void load(const weight_place &w, size_t element, piece &p) {
         const uint4 bits = load_stream(plane(w, 0) + element * 4 / QUADS);
@@ -131,6 +139,22 @@ template <class T, int QUADS_, int SCALES_, int OFFSET> struct weight_of_blocks 
 #pragma unroll
         for (int i = 0; i < 4; ++i) out[i] = quant_to_float(word, i, OFFSET);
     }
+#if GK_MMA
+    // A byte b in the lower half of 0x6400 is 1024 + b as f16; the difference is exact.
+    GK_DEVICE unsigned int two(unsigned int word, unsigned int selector, unsigned int scale, unsigned int minimum) {
+        const unsigned int bytes = add_two(__byte_perm(word, 0x64u, selector), 0xe400e400u + OFFSET * 0x10001u);
+        return T::MINIMUM ? multiply_add_two(bytes, scale, minimum) : multiply_two(bytes, scale);
+    }
+    GK_DEVICE uint4 sixteen(const piece &p, int q) {
+        const float factor = p.scale[q * SCALES / QUADS];
+        const unsigned int scale = pack_sixteen<false>(factor, factor);
+        const unsigned int minimum = T::MINIMUM ? pack_sixteen<false>(-p.minimum, -p.minimum) : 0u;
+        const unsigned int low = T::word(p, q), high = T::word(p, q + 1);
+        const uint4 out = {two(low, 0x4140u, scale, minimum), two(low, 0x4342u, scale, minimum), two(high, 0x4140u, scale, minimum),
+                           two(high, 0x4342u, scale, minimum)};
+        return out;
+    }
+#endif
     GK_DEVICE void load4(const weight_place &w, size_t element, float *out) {
         const unsigned int word = T::word4(w, element);
         float minimum = 0.0f;
@@ -148,6 +172,8 @@ template <class T, int QUADS_, int SCALES_, int OFFSET> struct weight_of_blocks 
 
 // Signed bytes, made unsigned by flipping the highest bit.
 struct weight_of_q8_0 : weight_of_blocks<weight_of_q8_0, 4, 1, 128> {
+    enum { DOT_OFFSET = 0 };
+    GK_DEVICE unsigned int signed_word(const block_piece &p, int q) { return p.bits[q]; }
     GK_DEVICE unsigned int biased(unsigned int word) { return word ^ 0x80808080u; }
     GK_DEVICE float factor(const weight_place &w, size_t element, float &) {
         return half_at(plane(w, 1) + element / 32 * 2);
@@ -181,6 +207,7 @@ struct weight_of_q4_0 : weight_of_blocks<weight_of_q4_0, 8, 1, 8> {
 };
 
 struct weight_of_q4_k : weight_of_blocks<weight_of_q4_k, 8, 1, 0> {
+    enum { MINIMUM = 1 };
     GK_DEVICE float factor(const weight_place &w, size_t element, float &minimum) {
         const uint4 all = *reinterpret_cast<const uint4 *>(plane(w, 1) + element / 256 * 16);
         const unsigned int j = static_cast<unsigned int>(element % 256 / 32);
