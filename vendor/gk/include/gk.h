@@ -78,7 +78,9 @@ enum {
     /* Results as exact as f32 allows, for backends that would otherwise round the activations of a matmul. cpu
      * stores weights of block types (q8_0, q4_0, q4_k, q6_k) as f32, which takes four to seven times the memory (see
      * weight_bytes), and does not use BF16 dot products for bf16 weights. vulkan does not use integer dot products,
-     * nor cooperative matrices for f16 weights. Backends that round nothing ignore this flag. */
+     * nor cooperative matrices for f16 weights. cuda otherwise rounds to int8 with weights of block types and up to
+     * eight rows, and with more rows to f16 (bf16 with bf16 weights), also queries of attention; weights of blocks
+     * above 65504 are infinite then. Backends that round nothing ignore this flag. */
     GK_OPEN_EXACT = 1
 };
 

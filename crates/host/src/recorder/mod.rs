@@ -285,9 +285,11 @@ impl Cleaner {
             RecordedEntry::Link(target) => RecordedEntry::Link(self.path(&target)),
             RecordedEntry::File { content: Some(content), executable, open_error, owner } => {
                 let mut content = self.content(place, &content);
-                if path == "/etc/group" {
-                    content = content.map(|content| redact::groups(&content));
-                }
+                content = content.map(|content| match path {
+                    "/etc/group" => redact::groups(&content),
+                    "/proc/cmdline" => redact::kernel_parameters(&content),
+                    _ => content,
+                });
                 RecordedEntry::File { content, executable, open_error, owner }
             }
             other => other,

@@ -126,10 +126,29 @@ pub(super) fn groups(content: &[u8]) -> Arc<[u8]> {
     Arc::from(text.lines().filter_map(line).collect::<String>().into_bytes())
 }
 
+/// Keeps only the parameters of the kernel that concern GPUs: others can contain addresses, disks and passwords.
+pub(super) fn kernel_parameters(content: &[u8]) -> Arc<[u8]> {
+    const ABOUT_GPUS: [&str; 10] =
+        ["amdgpu", "blacklist", "drm", "i915", "iommu", "modeset", "nouveau", "nvidia", "pci", "vfio"];
+    let text = String::from_utf8_lossy(content);
+    let is_kept = |parameter: &&str| ABOUT_GPUS.iter().any(|word| parameter.contains(word));
+    let mut kept = text.split_whitespace().filter(is_kept).collect::<Vec<_>>().join(" ");
+    kept.push('\n');
+    Arc::from(kept.into_bytes())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{Arch, RecordedHost};
+
+    #[test]
+    fn parameters_of_the_kernel_that_concern_no_gpu_are_removed() {
+        let line =
+            b"root=UUID=1234 console=ttyS0 modprobe.blacklist=nouveau,nvidia token=abc nomodeset quiet\n";
+        assert_eq!(&*kernel_parameters(line), b"modprobe.blacklist=nouveau,nvidia nomodeset\n");
+        assert_eq!(&*kernel_parameters(b""), b"\n");
+    }
 
     #[test]
     fn other_users_are_removed_from_groups() {

@@ -71,9 +71,9 @@ struct DeviceArgs {
     /// Threads of the cpu backend [default: all cores]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     threads: u32,
-    /// Products with q8_0, q4_0, q4_k and q6_k weights on the cpu backend, and of prompts on vulkan: `exact`
-    /// computes in f32, `fast` rounds activations to eight bits (with bf16 weights, on CPUs with BF16:
-    /// prompts to bf16), `auto` is exact for models so small that it costs nothing
+    /// `exact` multiplies in f32. `fast` rounds activations: with q8_0, q4_0, q4_k and q6_k weights to eight bits
+    /// on cpu and cuda, and for prompts on vulkan; prompts on cuda to 16 bits; with bf16 weights on CPUs with
+    /// BF16, prompts to bf16. `auto` is exact for models so small that it costs nothing
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = parse_precision)]
     precision: PrecisionChoice,
     /// Layers on the GPU, the last ones, counting the output as one; the CPU computes the others. A number,

@@ -23,8 +23,8 @@ impl Evidence {
     #[must_use]
     pub fn of(backend: &str, arch: &str) -> Option<Self> {
         match (backend, arch) {
-            ("cpu", "neon") | ("cuda" | "rocm", _) => Some(Self::CompiledOnly),
-            ("cpu" | "ref", _) => Some(Self::Hardware),
+            ("cpu", "neon") | ("rocm", _) => Some(Self::CompiledOnly),
+            ("cpu" | "ref" | "cuda", _) => Some(Self::Hardware),
             ("vulkan" | "opencl" | "sycl", _) => Some(Self::CpuImplementation),
             ("metal", _) => Some(Self::SourceOnly),
             _ => None,

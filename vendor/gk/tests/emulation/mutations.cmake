@@ -28,15 +28,19 @@ set(build "${CMAKE_COMMAND}" --build "${WORK}/build" --target gk-emulated-cuda g
 run("building" ${build})
 set(folder "${WORK}/build/tests/emulation")
 
-# suite(<part> <order> <output variable>): 0 if it passes. Order `watched` checks every access.
+# suite(<part> <order> <output variable>): 0 if it passes. Order `watched` checks every access, `exact` uses the kernels
+# of f32.
 function(suite part order output)
   set(drivers drivers)
+  set(exact "")
   if(order STREQUAL "watched")
     set(drivers watched)
+  elseif(order STREQUAL "exact")
+    set(exact --exact)
   endif()
   execute_process(
     COMMAND "${CMAKE_COMMAND}" -E env "LD_LIBRARY_PATH=${folder}/${drivers}" "GK_EMULATE_ORDER=${order}"
-            "${folder}/gk-test-emulated" --backend cuda --only ${part}
+            "${folder}/gk-test-emulated" --backend cuda --only ${part} ${exact}
     RESULT_VARIABLE code OUTPUT_QUIET ERROR_QUIET TIMEOUT 400)
   set(${output} "${code}" PARENT_SCOPE)
 endfunction()
@@ -64,7 +68,7 @@ function(mutate file part from to)
   string(REPLACE "${from}" "${to}" mutated "${original}")
   file(WRITE "${path}" "${mutated}")
   run("building `${to}`" ${build})
-  foreach(order IN ITEMS forward reverse watched)
+  foreach(order IN ITEMS forward exact reverse watched)
     suite(${part} ${order} code)
     if(NOT code EQUAL 0)
       break()
@@ -111,6 +115,19 @@ mutate(kernels/matmul.cuh matmul "k = whole + lane; k < g.depth;" "k = whole + l
 mutate(kernels/matmul.cuh matmul "last ? tokens(g) - 1 : blockIdx.y * COLUMNS" "last ? g.rows - 1 : blockIdx.y * COLUMNS")
 mutate(kernels/matmul.cuh matmul "if (t < used && r < g.width)" "if (r < g.width)")
 mutate(kernels/matmul.cuh matmul "        __syncthreads();\n    }" "    }")
+# Products in integers, and on matrix units: rounding, offsets, the end of k, factors, fragments.
+mutate(kernels/dot.cuh matmul "rintf(v[i] * inverse)" "floorf(v[i] * inverse)")
+mutate(kernels/dot.cuh matmul "int total = -W::DOT_OFFSET * ones;" "int total = 0;")
+mutate(kernels/dot.cuh matmul "if (W::MINIMUM) value -=" "if (false) value -=")
+mutate(kernels/dot.cuh matmul "if (k0 + at >= g.depth) continue;" "if (k0 + at > g.depth) continue;")
+mutate(kernels/dot.cuh fused "v[1] *= factor.y;" "")
+mutate(kernels/mma.cuh matmul "exponent > 240u ? 240u : exponent" "127u")
+mutate(kernels/mma.cuh matmul "k0 + k < g.depth ? W::sixteen(part.piece[i], q) : zero" "W::sixteen(part.piece[i], q)")
+mutate(kernels/mma.cuh matmul "part::store(next, g, k0, weights, inputs);
+        __syncthreads();" "part::store(next, g, k0, weights, inputs);")
+mutate(kernels/mma.cuh matmul "wide[i], tall[j][2], tall[j][3]" "wide[i], tall[j][3], tall[j][2]")
+mutate(kernels/attention_mma.cuh attention "lane % 4 * 2 + e > seen" "lane % 4 * 2 + e > seen + 1")
+mutate(kernels/attention_mma.cuh attention "value[d][e] *= keep[e / 2];" "value[d][e] *= keep[0];")
 # Fused ops: the norm and its factor, the second weight, the gate, rows per warp; the row of the table, elements that
 # are not rotated.
 mutate(kernels/matmul.cuh fused "squares[c] += v[c] * v[c];" "")

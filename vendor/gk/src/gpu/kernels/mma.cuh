@@ -3,6 +3,7 @@
 #ifndef GK_GPU_MMA_CUH
 #define GK_GPU_MMA_CUH
 
+#if GK_MMA
 // The 16-bit activations are at the start of the scratch memory, followed by a factor for each token.
 GK_DEVICE unsigned short *sixteen_place(const gk_gpu_args &g, unsigned int token) {
     return pointer<unsigned short>(g.aux) + static_cast<size_t>(token) * g.depth;
@@ -43,7 +44,6 @@ template <bool BF16> GK_DEVICE void sixteen_rows(const gk_gpu_args &g) {
     if (threadIdx.x == 0) *factor_place(g, token) = factor;
 }
 
-#if GK_MMA
 // The part of a tile that a thread moves from memory to shared memory, and its way there: registers.
 template <class W, bool BF16, int TILE> struct mma_part {
     enum {
@@ -172,8 +172,8 @@ template <class W, bool BF16, int TILE> GK_DEVICE void matmul_mma(const gk_gpu_a
 #define GK_MMA_BODY(...) (void)g
 #endif
 
-GK_KERNEL(sixteen_rows_f16, GK_GPU_THREADS) { sixteen_rows<false>(g); }
-GK_KERNEL(sixteen_rows_bf16, GK_GPU_THREADS) { sixteen_rows<true>(g); }
+GK_KERNEL(sixteen_rows_f16, GK_GPU_THREADS) { GK_MMA_BODY(sixteen_rows<false>(g)); }
+GK_KERNEL(sixteen_rows_bf16, GK_GPU_THREADS) { GK_MMA_BODY(sixteen_rows<true>(g)); }
 
 #define GK_MMAS(type, bf16) \
     GK_KERNEL(mma_##type##_64, 128) { GK_MMA_BODY(matmul_mma<weight_of_##type, bf16, 64>(g)); } \
