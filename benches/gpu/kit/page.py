@@ -84,7 +84,8 @@ def correctness_lines(result):
             rows.append([f"compute-sanitizer, {name}", f"no result: {tool['state']}"])
     for backend, programs in stage(result, "validate").items():
         for program in programs or []:
-            rows.append([f"validation program, {backend}", "works" if program.get("ok") else "does not work"])
+            failed = f"does not work: {program.get('message', 'no message')}"
+            rows.append([f"validation program, {backend}", "works" if program.get("ok") else failed])
     return table(["check", "result"], rows) if rows else ""
 
 

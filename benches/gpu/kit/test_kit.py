@@ -67,7 +67,7 @@ class Case(unittest.TestCase):
         self.work = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         # A copy, because some tests remove a fake tool.
         self.kit = self.work / "repository" / "benches" / "gpu"
-        shutil.copytree(HERE, self.kit, ignore=shutil.ignore_patterns(".gpubuild", "__pycache__"))
+        shutil.copytree(HERE, self.kit, ignore=shutil.ignore_patterns(".gpubuild", "__pycache__", "results"))
         self.programs, self.out = self.work / "programs", self.work / "out"
         self.programs.mkdir()
         for name in ("gpubuild", "infer", "gk-test"):
