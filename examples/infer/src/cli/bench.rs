@@ -273,7 +273,7 @@ impl<'a> Bench<'a> {
         if self.fusion.replace(fusion) != Some(fusion) {
             self.session.set_fusion(fusion);
         }
-        for rows in [1, self.session.chunk()] {
+        for rows in self.session.plan_rows() {
             self.session.prepare(rows, Output::Best)?;
             self.session.prepare(rows, Output::Nothing)?;
         }

@@ -205,9 +205,16 @@ impl Session {
         chunks.min().unwrap_or(CHUNK)
     }
 
-    /// Rows of the plan for this many tokens: a plan with many rows is slow for few.
+    /// Rows of the plans for prompts and single tokens: a plan with many rows is slow for few tokens.
+    #[must_use]
+    pub fn plan_rows(&self) -> [u32; 4] {
+        [1, 8, CHUNK, self.chunk()]
+    }
+
+    /// Rows of the plan for this many tokens.
     fn rows_for(&self, tokens: u32) -> u32 {
-        [1, 8, CHUNK].into_iter().find(|rows| tokens <= *rows).unwrap_or_else(|| self.chunk())
+        let [.., most] = self.plan_rows();
+        self.plan_rows().into_iter().find(|rows| tokens <= *rows).unwrap_or(most)
     }
 
     /// Builds the plans for an output unless they exist. Calling it early excludes this from measured times.

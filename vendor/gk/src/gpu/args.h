@@ -56,25 +56,25 @@ enum {
     GK_GPU_TOPK_MOST = 256
 };
 
-/* Rows of a weight that one warp of matvec computes. */
+/* Rows of a weight that one warp of matvec computes, for one or for eight tokens (columns). */
 #define GK_GPU_MATVEC_ROWS(type_is_block, columns) ((type_is_block) && (columns) == 1 ? 4u : 2u)
 
 /* X(name) for every kernel, in the order of their numbers. Families are laid out so that the host can compute a
  * number: matvec_<type>_<columns>, likewise its fused forms norm_matvec and gate_up; split_<cache
  * type>_<queries>_<head size class>. */
 #define GK_GPU_MATVECS(X, kind) \
-    X(kind##_f32_1) X(kind##_f32_2) X(kind##_f32_4) X(kind##_f32_8) \
-    X(kind##_f16_1) X(kind##_f16_2) X(kind##_f16_4) X(kind##_f16_8) \
-    X(kind##_bf16_1) X(kind##_bf16_2) X(kind##_bf16_4) X(kind##_bf16_8) \
-    X(kind##_q8_0_1) X(kind##_q8_0_2) X(kind##_q8_0_4) X(kind##_q8_0_8) \
-    X(kind##_q4_0_1) X(kind##_q4_0_2) X(kind##_q4_0_4) X(kind##_q4_0_8) \
-    X(kind##_q4_k_1) X(kind##_q4_k_2) X(kind##_q4_k_4) X(kind##_q4_k_8) \
-    X(kind##_q6_k_1) X(kind##_q6_k_2) X(kind##_q6_k_4) X(kind##_q6_k_8)
+    X(kind##_f32_1) X(kind##_f32_8) \
+    X(kind##_f16_1) X(kind##_f16_8) \
+    X(kind##_bf16_1) X(kind##_bf16_8) \
+    X(kind##_q8_0_1) X(kind##_q8_0_8) \
+    X(kind##_q4_0_1) X(kind##_q4_0_8) \
+    X(kind##_q4_k_1) X(kind##_q4_k_8) \
+    X(kind##_q6_k_1) X(kind##_q6_k_8)
 #define GK_GPU_DOTS(X, kind) \
-    X(kind##_q8_0_1) X(kind##_q8_0_2) X(kind##_q8_0_4) X(kind##_q8_0_8) \
-    X(kind##_q4_0_1) X(kind##_q4_0_2) X(kind##_q4_0_4) X(kind##_q4_0_8) \
-    X(kind##_q4_k_1) X(kind##_q4_k_2) X(kind##_q4_k_4) X(kind##_q4_k_8) \
-    X(kind##_q6_k_1) X(kind##_q6_k_2) X(kind##_q6_k_4) X(kind##_q6_k_8)
+    X(kind##_q8_0_1) X(kind##_q8_0_8) \
+    X(kind##_q4_0_1) X(kind##_q4_0_8) \
+    X(kind##_q4_k_1) X(kind##_q4_k_8) \
+    X(kind##_q6_k_1) X(kind##_q6_k_8)
 #define GK_GPU_KERNELS(X) \
     X(describe) X(set_step) X(next_step) \
     X(embed_f32) X(embed_f16) X(embed_bf16) \

@@ -110,7 +110,7 @@ static uint32_t gpu_matmul_mma(const gk_op *op, gpu_launch launch, gpu_launch *o
     launch.kernel = op->a.type == GK_BF16 ? GPU_KERNEL_sixteen_rows_bf16 : GPU_KERNEL_sixteen_rows_f16;
     launch.grid[0] = tokens;
     out[0] = launch;
-    launch.kernel = GPU_KERNEL_mma_f16_64 + (gpu_type_index(op->a.type) - 1) * 2 + (int)wide;
+    launch.kernel = GPU_KERNEL_mma_f16_64 + (gpu_type_index(op->a.type) - gpu_type_index(GK_F16)) * 2 + (int)wide;
     launch.block = tile * 2;
     launch.grid[0] = gpu_divide_up(op->a.ne[1], tile);
     launch.grid[1] = gpu_divide_up(tokens, tile);
@@ -130,14 +130,15 @@ static uint32_t gpu_matmul(const gk_device *device, const gk_op *op, gpu_launch 
     if (gpu_uses_mma(device, op)) return gpu_matmul_mma(op, launch, out);
     if (tokens <= GPU_MATVEC_TOKENS) {
         const bool dot = (device->features & GK_GPU_HAS_DOT) && gk_is_block_type(op->a.type);
-        const uint32_t size = tokens == 1 ? 0 : tokens == 2 ? 1 : tokens <= 4 ? 2 : 3; /* 2^size columns */
+        const bool many = tokens > 1;
+        const uint32_t columns = many ? 8 : 1;
         const uint32_t threads = dot ? GK_GPU_DOT_THREADS : GK_GPU_MATVEC_THREADS;
         const uint32_t warps = threads / device->warp;
-        const uint32_t lines = dot ? GK_GPU_DOT_ROWS : GK_GPU_MATVEC_ROWS(gk_is_block_type(op->a.type), 1u << size);
-        launch.kernel = gpu_matvec_family(op->code, dot) + (dot ? type - 3 : type) * 4 + (int)size;
+        const uint32_t lines = dot ? GK_GPU_DOT_ROWS : GK_GPU_MATVEC_ROWS(gk_is_block_type(op->a.type), columns);
+        launch.kernel = gpu_matvec_family(op->code, dot) + (dot ? type - gpu_type_index(GK_Q8_0) : type) * 2 + (int)many;
         launch.block = threads;
         launch.grid[0] = gpu_divide_up(op->a.ne[1], warps * (op->code == GK_OP_GATE_UP ? lines / 2 : lines));
-        launch.grid[1] = gpu_divide_up(tokens, 1u << size);
+        launch.grid[1] = gpu_divide_up(tokens, columns);
     } else {
         launch.grid[0] = gpu_divide_up(op->a.ne[1], GK_GPU_TILE);
         launch.grid[1] = gpu_divide_up(tokens, GK_GPU_TILE);

@@ -1,5 +1,5 @@
 // matmul with weights of block types for a few tokens: activations are rounded to int8 in blocks of 32 with an f32 scale,
-// and multiplied in integers, four at a time. Decoding is memory-bound; this leaves the memory as its only limit.
+// and multiplied in integers, four at a time: in f32, products of one token take more time than reading the weights.
 #ifndef GK_GPU_DOT_CUH
 #define GK_GPU_DOT_CUH
 
@@ -175,7 +175,7 @@ template <class W, int LINES, int COLUMNS, int KIND> GK_DEVICE void dot_matvec(c
     GK_DOT_KERNEL(norm_dot, type, columns, MATVEC_NORM, blocks) \
     GK_DOT_KERNEL(gate_up_dot, type, columns, MATVEC_GATE_UP, blocks)
 // `most`: blocks of a multiprocessor for one token, so that enough bytes are on their way.
-#define GK_DOTS(type, most) GK_DOT_KERNELS(type, 1, most) GK_DOT_KERNELS(type, 2, 2) GK_DOT_KERNELS(type, 4, 2) GK_DOT_KERNELS(type, 8, 1)
+#define GK_DOTS(type, most) GK_DOT_KERNELS(type, 1, most) GK_DOT_KERNELS(type, 8, 1)
 GK_DOTS(q8_0, 2)
 GK_DOTS(q4_0, 4)
 GK_DOTS(q4_k, 3)

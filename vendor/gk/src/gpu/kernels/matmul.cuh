@@ -139,7 +139,7 @@ template <class W, int LINES, int COLUMNS, int KIND> GK_DEVICE void matvec(const
         matvec<weight_of_##type, static_cast<int>(GK_GPU_MATVEC_ROWS(is_block, columns)), columns, MATVEC_GATE_UP>(g); \
     }
 #define GK_MATVECS(type, is_block) \
-    GK_MATVEC(type, is_block, 1) GK_MATVEC(type, is_block, 2) GK_MATVEC(type, is_block, 4) GK_MATVEC(type, is_block, 8)
+    GK_MATVEC(type, is_block, 1) GK_MATVEC(type, is_block, 8)
 GK_GPU_WEIGHTS(GK_MATVECS)
 
 // 256 threads as 16 x 16, each with 4 x 4 outputs; 16 elements of k at a time. Thread x walks n_out, so that
