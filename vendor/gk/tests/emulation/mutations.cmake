@@ -122,7 +122,7 @@ mutate(kernels/dot.cuh matmul "if (W::MINIMUM) value -=" "if (false) value -=")
 mutate(kernels/dot.cuh matmul "if (k0 + at >= g.depth) continue;" "if (k0 + at > g.depth) continue;")
 mutate(kernels/dot.cuh fused "v[1] *= factor.y;" "")
 mutate(kernels/mma.cuh matmul "exponent > 240u ? 240u : exponent" "127u")
-mutate(kernels/mma.cuh matmul "k0 + k < g.depth ? W::sixteen(part.piece[i], q) : zero" "W::sixteen(part.piece[i], q)")
+mutate(kernels/mma.cuh matmul "if (k0 + k < g.depth) W::sixteen" "W::sixteen")
 mutate(kernels/mma.cuh matmul "part::store(next, g, k0, weights, inputs);
         __syncthreads();" "part::store(next, g, k0, weights, inputs);")
 mutate(kernels/mma.cuh matmul "wide[i], tall[j][2], tall[j][3]" "wide[i], tall[j][3], tall[j][2]")

@@ -86,7 +86,11 @@ template <class W, bool BF16, int TILE> struct mma_part {
             if (ALL_PIECES % THREADS != 0 && item >= ALL_PIECES) continue;
             uint4 *to = reinterpret_cast<uint4 *>(weights + item / (STEP / PIECE) * PITCH + k);
 #pragma unroll
-            for (int q = 0; q < W::QUADS; q += 2) to[q / 2] = k0 + k < g.depth ? W::sixteen(part.piece[i], q) : zero;
+            for (int q = 0; q < W::QUADS; q += 2) {
+                uint4 eight = zero;
+                if (k0 + k < g.depth) W::sixteen(part.piece[i], q, eight);
+                to[q / 2] = eight;
+            }
         }
 #pragma unroll
         for (int i = 0; i < CHUNKS; ++i) {

@@ -5,7 +5,7 @@
 // 0), and so on. Elements are numbered through the whole weight: row * k + column.
 //   load(w, element, piece)    element: first of an aligned piece
 //   quad(piece, q, out)        q is a compile-time constant; without the factor `scale`
-//   sixteen(piece, q)          quads q and q + 1 as f16 (bf16 for bf16 weights), with the factor; q is even
+//   sixteen(piece, q, out)     quads q and q + 1 as f16 (bf16 for bf16 weights), with the factor; q is even
 //   load4(w, element, out)     element: a multiple of 4 in an aligned row
 //   one(w, element)            any element
 #ifndef GK_GPU_WEIGHT_CUH
@@ -85,9 +85,11 @@ template <class T> struct weight_of_sixteen {
         pair(p.bits[2 * q], out);
         pair(p.bits[2 * q + 1], out + 2);
     }
-    GK_DEVICE uint4 sixteen(const piece &p, int) {
-        const uint4 out = {p.bits[0], p.bits[1], p.bits[2], p.bits[3]};
-        return out;
+    GK_DEVICE void sixteen(const piece &p, int, uint4 &out) {
+        out.x = p.bits[0];
+        out.y = p.bits[1];
+        out.z = p.bits[2];
+        out.w = p.bits[3];
     }
     GK_DEVICE void load4(const weight_place &w, size_t element, float *out) {
         const uint2 bits = *reinterpret_cast<const uint2 *>(at(w, element));
@@ -145,14 +147,15 @@ template <class T, int QUADS_, int SCALES_, int OFFSET> struct weight_of_blocks 
         const unsigned int bytes = add_two(__byte_perm(word, 0x64u, selector), 0xe400e400u + OFFSET * 0x10001u);
         return T::MINIMUM ? multiply_add_two(bytes, scale, minimum) : multiply_two(bytes, scale);
     }
-    GK_DEVICE uint4 sixteen(const piece &p, int q) {
+    GK_DEVICE void sixteen(const piece &p, int q, uint4 &out) {
         const float factor = p.scale[q * SCALES / QUADS];
         const unsigned int scale = pack_sixteen<false>(factor, factor);
         const unsigned int minimum = T::MINIMUM ? pack_sixteen<false>(-p.minimum, -p.minimum) : 0u;
         const unsigned int low = T::word(p, q), high = T::word(p, q + 1);
-        const uint4 out = {two(low, 0x4140u, scale, minimum), two(low, 0x4342u, scale, minimum), two(high, 0x4140u, scale, minimum),
-                           two(high, 0x4342u, scale, minimum)};
-        return out;
+        out.x = two(low, 0x4140u, scale, minimum);
+        out.y = two(low, 0x4342u, scale, minimum);
+        out.z = two(high, 0x4140u, scale, minimum);
+        out.w = two(high, 0x4342u, scale, minimum);
     }
 #endif
     GK_DEVICE void load4(const weight_place &w, size_t element, float *out) {
