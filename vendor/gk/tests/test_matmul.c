@@ -76,8 +76,7 @@ static void norm_rows(float *x, const float *norm, uint32_t k, uint32_t rows, fl
     }
 }
 
-/* The same for a row that is normalised first, by changing the norm's weights: only this row is compared if anything
- * rounds. */
+/* The same for a row that is normalised first, by changing the norm's weights, so for one row only. */
 static void keep_norm_from_ties(const float *row, float *norm, uint32_t k, float eps) {
     float *normed = must_alloc(k * sizeof *normed), *moved = must_alloc(k * sizeof *moved);
     memcpy(normed, row, k * sizeof *normed);
@@ -175,7 +174,8 @@ static void run_case(suite *s, const matmul_case *c) {
             float *wanted = tensor_get(s, SIDE_REF, &op.dst);
             if (case_going(s)) {
                 double tier_a = s->now.nmse;
-                compare_values(s, got, wanted, (size_t)c->n * compared, 1e-9);
+                /* Of rows that are normalised first, only the last has no values near the middle of two steps. */
+                compare_values(s, got, wanted, (size_t)c->n * compared, norm && compared > 1 ? 1e-5 : 1e-9);
                 if (case_going(s)) s->now.nmse = tier_a;
             }
             free(got);
