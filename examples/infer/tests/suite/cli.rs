@@ -245,7 +245,8 @@ fn devices_are_listed_with_reasons() {
         let evidence =
             match (backend["backend"].as_str().unwrap(), devices.first().map(|first| &first["arch"])) {
                 ("cpu", arch) if arch.is_none_or(|arch| arch != "neon") => "hardware".into(),
-                ("cpu" | "cuda" | "rocm", _) => "compiled-only".into(),
+                ("cuda", _) => "hardware".into(),
+                ("cpu" | "rocm", _) => "compiled-only".into(),
                 ("vulkan" | "opencl" | "sycl", _) => "cpu-implementation".into(),
                 ("metal", _) => "source-only".into(),
                 _ => serde_json::Value::Null,
