@@ -46,7 +46,8 @@ static void products(suite *s, uint16_t code, uint32_t type) {
     c.rows = 40, product(&f, c);
     c = base, c.scale = 0, product(&f, c);
     c.kind = WEIGHT_ZERO, c.scale = 1, product(&f, c);
-    c = base, c.scale = code == GK_OP_GATE_UP ? 1e-16 : 1e-20, product(&f, c); /* no denormal results: a device may flush them */
+    const bool flushes = strcmp(s->sides[SIDE_TESTED].backend->id, "vulkan") == 0; /* denormal results may become zero */
+    c = base, c.scale = flushes && code == GK_OP_GATE_UP ? 1e-16 : 1e-20, product(&f, c);
     if (code != GK_OP_NORM_MATMUL) return;
     c = base, c.scale = 1e-3, product(&f, c); /* eps is as large as the values */
     c = base, c.scale = 1e4, product(&f, c);

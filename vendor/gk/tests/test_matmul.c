@@ -175,7 +175,9 @@ static void run_case(suite *s, const matmul_case *c) {
             if (case_going(s)) {
                 double tier_a = s->now.nmse;
                 /* Of rows that are normalised first, only the last has no values near the middle of two steps. */
-                compare_values(s, got, wanted, (size_t)c->n * compared, norm && compared > 1 ? 1e-5 : 1e-9);
+                if (norm) compare_values(s, got, wanted, (size_t)c->n * compared, 1e-5);
+                const size_t from = norm ? (size_t)c->n * (compared - 1) : 0;
+                if (case_going(s)) compare_values(s, got + from, wanted + from, (size_t)c->n * compared - from, 1e-9);
                 if (case_going(s)) s->now.nmse = tier_a;
             }
             free(got);
@@ -259,7 +261,9 @@ void test_matmul(suite *s) {
         for (int kind = WEIGHT_ZERO; kind <= WEIGHT_NEGATIVE; kind++) {
             c = base, c.kind = (weight_kind)kind, matmul(s, c);
             c.rows = 1, matmul(s, c);
-            c.scale = 1e4, c.rows = 8, matmul(s, c); /* with more rows, cuda uses f16, in which such blocks are infinite */
+            /* With more than eight rows, cuda uses f16, in which such blocks are infinite. */
+            const bool cuda = strcmp(s->sides[SIDE_TESTED].backend->id, "cuda") == 0;
+            c.scale = 1e4, c.rows = cuda && !s->exact ? 8 : 9, matmul(s, c);
             c.scale = 1e-20, c.rows = 2, matmul(s, c);
         }
     }

@@ -28,9 +28,7 @@ impl Options {
     /// Tokens that a plan for prompts computes at once on a device.
     pub(super) fn chunk(self, kind: Kind) -> u32 {
         match (kind, self.logits) {
-            (Kind::Discrete, LogitRows::Last) => {
-                DISCRETE_CHUNK.min(self.n_ctx.next_multiple_of(CHUNK)).max(CHUNK)
-            }
+            (Kind::Discrete, LogitRows::Last) => self.n_ctx.clamp(CHUNK, DISCRETE_CHUNK),
             _ => CHUNK,
         }
     }
