@@ -10,6 +10,7 @@
 #define Q6_QUADS 2 /* quads of q6_k that a sum of 16 bits can hold */
 #define PLAIN_TILE 6
 #define PLAIN_GROUPS 1
+#define QUADS_UNROLLED 8
 /* Compilers that see the fully unrolled loop multiply first and add later, and run out of registers. PIN forces the
  * sums of one step before the next. */
 #if defined(__GNUC__) || defined(__clang__)

@@ -10,6 +10,7 @@
 #define Q6_QUADS 4 /* all quads with one scale */
 #define PLAIN_TILE 4
 #define PLAIN_GROUPS 1
+#define QUADS_UNROLLED 1
 #define PIN(sums) ((void)(sums))
 #define ISA_NAME "generic"
 #define ISA_TABLE gk_cpu_generic

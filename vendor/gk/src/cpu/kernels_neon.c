@@ -11,6 +11,7 @@
 #define Q6_QUADS 4 /* all quads with one scale */
 #define PLAIN_TILE 6
 #define PLAIN_GROUPS 1
+#define QUADS_UNROLLED 8
 #define PIN(sums) ((void)(sums))
 #define ISA_NAME "neon"
 #define ISA_TABLE gk_cpu_neon
