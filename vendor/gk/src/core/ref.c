@@ -9,7 +9,7 @@ typedef struct run_context {
     const gk_op *op;
     gk_step *step;
     uint32_t rows; /* rows that this op computes in this run */
-    double *scores;
+    double *scratch; /* as much as any op of the plan needs */
 } run_context;
 
 /* ---- elements ---- */
@@ -85,31 +85,42 @@ static double root_of(const gk_op *op, uint32_t t) {
     return sqrt(sum / op->b.ne[0] + (double)op->f[0]);
 }
 
-/* Row r of a weight times row t of b, normalised for NORM_MATMUL. */
-static double product(const gk_op *op, const gk_tensor *weight, uint32_t r, uint32_t t, double root) {
-    const unsigned char *values = row_at(weight, r);
-    double sum = 0;
-    for (uint32_t k = 0; k < weight->ne[0]; k++) {
-        double x = load(&op->b, t, k);
-        if (op->code == GK_OP_NORM_MATMUL) x = x / root * load(&op->d, 0, k);
-        sum += gk_row_value(weight->type, values, k) * x;
+/* Row t of b, normalised for NORM_MATMUL. */
+static void load_input(const gk_op *op, uint32_t t, double *x) {
+    double root = op->code == GK_OP_NORM_MATMUL ? root_of(op, t) : 1;
+    for (uint32_t k = 0; k < op->b.ne[0]; k++) {
+        x[k] = load(&op->b, t, k);
+        if (op->code == GK_OP_NORM_MATMUL) x[k] = x[k] / root * load(&op->d, 0, k);
     }
+}
+
+static double dot(const double *x, const double *y, uint32_t count) {
+    double sum = 0;
+    for (uint32_t k = 0; k < count; k++) sum += x[k] * y[k];
     return sum;
 }
+
+/* Scratch: the inputs, and a row of each weight. Decoding a weight takes longer than a product with it. */
+static bool matmul_scratch(const gk_op *op, uint64_t *count) { return gk_mul_u64((uint64_t)gk_op_rows(op) + 2, op->b.ne[0], count); }
 
 /* MATMUL and its fused forms. */
 static void run_matmul(const run_context *run) {
     const gk_op *op = run->op;
-    bool last = (op->flags & GK_LAST_ROW) != 0;
-    for (uint32_t t = last ? run->rows - 1 : 0; t < run->rows; t++) {
-        uint32_t row = last ? 0 : t;
-        double root = op->code == GK_OP_NORM_MATMUL ? root_of(op, t) : 1;
-        for (uint32_t r = 0; r < op->a.ne[1]; r++) {
-            double sum = product(op, &op->a, r, t, root);
-            if (op->code == GK_OP_GATE_UP) sum = silu(sum) * product(op, &op->d, r, t, root);
+    uint32_t size = op->b.ne[0], first = op->flags & GK_LAST_ROW ? run->rows - 1 : 0, count = run->rows - first;
+    double *weights = run->scratch, *up = weights + size, *inputs = up + size;
+    for (uint32_t t = 0; t < count; t++) load_input(op, first + t, inputs + (uint64_t)t * size);
+    for (uint32_t r = 0; r < op->a.ne[1]; r++) {
+        for (uint32_t k = 0; k < size; k++) {
+            weights[k] = load(&op->a, r, k);
+            if (op->code == GK_OP_GATE_UP) up[k] = load(&op->d, r, k);
+        }
+        for (uint32_t t = 0; t < count; t++) {
+            const double *x = inputs + (uint64_t)t * size;
+            double sum = dot(weights, x, size);
+            if (op->code == GK_OP_GATE_UP) sum = silu(sum) * dot(up, x, size);
             if (op->flags & GK_BIAS) sum += load(&op->c, 0, r);
-            if (op->flags & GK_ACCUMULATE) sum += load(&op->dst, row, r);
-            store(&op->dst, row, r, sum);
+            if (op->flags & GK_ACCUMULATE) sum += load(&op->dst, t, r);
+            store(&op->dst, t, r, sum);
         }
     }
 }
@@ -151,7 +162,7 @@ static void run_kv_write(const run_context *run) {
 static void attend(const run_context *run, uint32_t t, uint32_t query, uint32_t key, uint32_t last) {
     const gk_op *op = run->op;
     uint32_t d_head = (uint32_t)op->i[2];
-    double *scores = run->scores, largest = -INFINITY, sum = 0;
+    double *scores = run->scratch, largest = -INFINITY, sum = 0;
     for (uint32_t p = 0; p <= last; p++) {
         double score = 0;
         for (uint32_t k = 0; k < d_head; k++) score += load(&op->a, t, query + k) * load(&op->b, p, key + k);
@@ -282,10 +293,17 @@ static void ref_weight_put(void *state, unsigned char *weight, const gk_tensor *
     memcpy(weight + first * row, rows, (size_t)(count * row));
 }
 
-/* Scores for the longest run of positions possible. */
+/* Scores of all positions, or what the largest product needs. */
 static void *ref_prepare(void *state, const gk_op *ops, uint32_t count, const gk_plan_limits *limits) {
-    (void)state, (void)ops, (void)count;
-    return calloc(limits->n_ctx == UINT32_MAX ? 1 : limits->n_ctx, sizeof(double));
+    (void)state;
+    uint64_t most = limits->n_ctx == UINT32_MAX ? 1 : limits->n_ctx;
+    for (uint32_t n = 0; n < count; n++) {
+        uint64_t needed;
+        if (ops[n].code != GK_OP_MATMUL && ops[n].code != GK_OP_GATE_UP && ops[n].code != GK_OP_NORM_MATMUL) continue;
+        if (!matmul_scratch(&ops[n], &needed) || needed > SIZE_MAX / sizeof(double)) return NULL;
+        most = needed > most ? needed : most;
+    }
+    return calloc((size_t)most, sizeof(double));
 }
 
 static void ref_run(void *state, void *prepared, const gk_op *ops, uint32_t count, gk_step *step) {

@@ -124,14 +124,16 @@ template <bool BF16> GK_DEVICE float widen_sixteen(unsigned int word, unsigned i
     return BF16 ? __uint_as_float(static_cast<unsigned int>(bits) << 16) : gk_f32_of_f16(bits);
 }
 template <bool BF16> GK_DEVICE void multiply_add(float (&sum)[4], const unsigned int (&a)[4], unsigned int b0, unsigned int b1) {
-    const unsigned int mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
+    const unsigned int words[6] = {a[0], a[1], a[2], a[3], b0, b1};
+    float mine[12];
+    for (unsigned int i = 0; i < 12; ++i) mine[i] = widen_sixteen<BF16>(words[i / 2], i % 2);
     const emulator::offer *lanes = emulator::gather(mine);
     const unsigned int lane = threadIdx.x % GK_WARP;
     for (unsigned int e = 0; e < 4; ++e) {
         const emulator::offer *row = lanes + lane / 4 * 4, *column = lanes + (lane % 4 * 2 + e % 2) * 4;
         for (unsigned int k = 0; k < 16; ++k) {
-            const unsigned int word = k / 8 * 2 + e / 2, of = k % 8 / 2;
-            sum[e] += widen_sixteen<BF16>(row[of].words[word], k % 2) * widen_sixteen<BF16>(column[of].words[4 + k / 8], k % 2);
+            const unsigned int of = k % 8 / 2, half = k / 8, which = k % 2;
+            sum[e] += row[of].values[half * 4 + e / 2 * 2 + which] * column[of].values[8 + half * 2 + which];
         }
     }
 }

@@ -251,9 +251,9 @@ unsigned int exchange(unsigned int value, unsigned int mask) {
     return lanes[current ^ lanes[current].mask].slots[lanes[current].turn ^ 1];
 }
 
-const offer *gather(const unsigned int (&words)[6]) {
+const offer *gather(const float (&values)[12]) {
     offer *slot = offers[lanes[current].turn]; // as for exchange(): two suffice
-    memcpy(slot[current].words, words, sizeof words);
+    memcpy(slot[current].values, values, sizeof values);
     exchange(0, 0);
     return slot + (current - current % GK_WARP);
 }

@@ -33,9 +33,9 @@ void barrier(int line);
 unsigned int exchange(unsigned int value, unsigned int other_lane_mask);
 // What every lane of the warp offers: for instructions of a whole warp.
 struct offer {
-    unsigned int words[6];
+    float values[12];
 };
-const offer *gather(const unsigned int (&words)[6]);
+const offer *gather(const float (&values)[12]);
 unsigned int add(unsigned int *to, unsigned int value); // atomic: fibers do not preempt each other
 
 // The range that is filled before each launch; set by kernels.cpp.
