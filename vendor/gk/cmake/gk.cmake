@@ -52,14 +52,18 @@ endfunction()
 # gk_embed(<target> NAME <symbol> INPUT <file> [DEPENDS <file or target>...])
 # Adds the bytes of a (generated) file to a target:
 #   extern const unsigned char <symbol>[];  extern const size_t <symbol>_size;
-# The array is aligned to 64 bytes.
+# The array is aligned to 64 bytes and followed by a byte that is 0.
 function(gk_embed target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "NAME;INPUT" "DEPENDS")
   set(output "${CMAKE_CURRENT_BINARY_DIR}/embed/${arg_NAME}.c")
+  set(strings OFF)
+  if(CMAKE_C_COMPILER_ID MATCHES "GNU|Clang")
+    set(strings ON)
+  endif()
   add_custom_command(
     OUTPUT "${output}"
     COMMAND "${CMAKE_COMMAND}" "-DINPUT=${arg_INPUT}" "-DOUTPUT=${output}" "-DNAME=${arg_NAME}"
-            -P "${GK_EMBED_SCRIPT}"
+            "-DSTRINGS=${strings}" -P "${GK_EMBED_SCRIPT}"
     DEPENDS "${arg_INPUT}" "${GK_EMBED_SCRIPT}" ${arg_DEPENDS}
     COMMENT "Embedding ${arg_NAME}"
     VERBATIM)
