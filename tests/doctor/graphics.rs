@@ -244,6 +244,17 @@ fn opencl_without_driver_is_diagnosed() {
     let variable =
         arc(Machine::fedora("41")).opencl_development().env("OCL_ICD_VENDORS", "/home/user/vendors");
     check("ocl.no-icd-variable", &variable, &["ocl.no-icd"]);
+    let library = "/usr/local/nvidia/lib64/libnvidia-opencl.so.1";
+    let in_pod = Machine::ubuntu("24.04")
+        .nvidia(RTX_3060, "550.144.03")
+        .opencl_development()
+        .without("/etc/OpenCL/vendors/nvidia.icd")
+        .file("/etc/OpenCL/vendors/pocl.icd", "libpocl.so.2\n")
+        .opaque("/usr/lib/x86_64-linux-gnu/libpocl.so.2")
+        .opaque(library);
+    check_asked("ocl.software-only-in-pod", &in_pod, Some(&[Backend::Opencl]), &["ocl.software-only"]);
+    let named = in_pod.env("OCL_ICD_FILENAMES", library);
+    check_asked("ocl.driver-named-by-variable", &named, Some(&[Backend::Opencl]), &[]);
     let conda = "/home/user/miniforge3/envs/cl";
     let in_conda = Machine::ubuntu("24.04")
         .nvidia(RTX_3060, "550.144.03")

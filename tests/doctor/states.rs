@@ -244,7 +244,7 @@ fn printed(file: &Path, arguments: &[&str]) -> Vec<String> {
 #[test]
 fn commands_print_the_same_states() {
     let mut limited = 0;
-    for file in files().iter().step_by(20) {
+    for file in files().iter().step_by(10) {
         let detect = printed(file, &["detect"]);
         assert_eq!(detect, printed(file, &["doctor", "--offline"]), "{}", file.display());
         assert_eq!(printed(file, &["detect", "--probe"]), printed(file, &["doctor"]), "{}", file.display());

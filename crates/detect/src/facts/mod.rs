@@ -48,6 +48,7 @@ pub fn gather(host: &dyn InspectHost) -> Facts {
         overrides: overrides::gather(host.env()),
         variables: variables::probe(host),
         system: systems::probe(host),
+        is_root: host.identity().uid == Some(0),
     };
     overrides::apply(&mut facts);
     facts
@@ -100,6 +101,8 @@ pub struct Facts {
     pub variables: Vec<variables::WrongVariable>,
     /// The system, if it is an image or declared by a configuration.
     pub system: Option<&'static systems::ImageSystem>,
+    /// Whether the user is root and does not need `sudo`.
+    pub is_root: bool,
 }
 
 /// A Linux distribution, or a release of another operating system.

@@ -57,9 +57,11 @@ impl RuleInput<'_> {
         DiagnosticId::find(&format!("{}.{problem}", about.family)).unwrap_or(general)
     }
 
-    /// The command in the way of a system that is an image; its advice if it has no equivalent.
+    /// The command in the way of a system that is an image, or its advice if it has no equivalent; without `sudo` for root.
     pub(super) fn on_system(&self, command: String, build: bool) -> String {
-        let Some(system) = self.facts.system.filter(|_| !self.in_container()) else { return command };
+        let Some(system) = self.facts.system.filter(|_| !self.in_container()) else {
+            return if self.facts.is_root { command.replace("sudo ", "") } else { command };
+        };
         let translated = system.translate(&[command], build);
         if translated.omitted { system.advice.clone() } else { translated.commands.join(" && ") }
     }

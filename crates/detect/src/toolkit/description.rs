@@ -550,6 +550,8 @@ pub struct DriverDescription {
     pub add_env: Vec<String>,
     /// A variable with a folder that replaces the default folders.
     pub folder_env: Option<String>,
+    /// A variable with a list of additional drivers, as libraries without a manifest.
+    pub library_env: Option<String>,
     /// Folders with manifests, by operating system; may contain placeholders.
     #[serde(default)]
     pub folders: BTreeMap<Os, Vec<String>>,

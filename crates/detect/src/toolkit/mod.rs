@@ -204,6 +204,9 @@ pub struct Inventory {
     pub runtimes: BTreeMap<Backend, ToolkitRuntime>,
     /// Variables that point to a place without the toolkit.
     pub dead_ends: Vec<DeadEnd>,
+    /// Where the toolkits were searched, by description id: folders that do not exist, and the file that identifies a copy in those
+    /// that do.
+    pub searched: BTreeMap<String, Vec<String>>,
 }
 
 impl Inventory {

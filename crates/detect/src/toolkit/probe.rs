@@ -28,7 +28,8 @@ pub fn probe(host: &dyn InspectHost, catalogue: &Catalogue) -> Inventory {
     let path = program_folders(host);
     let mut inventory = Inventory::default();
     for description in catalogue.iter() {
-        let found = search(host, description, &path);
+        let mut found = search(host, description, &path);
+        inventory.searched.insert(description.id.clone(), std::mem::take(&mut found.searched));
         let (copies, mut dead_ends) = collect(host, description, found, &[]);
         inventory.dead_ends.append(&mut dead_ends);
         if !copies.is_empty() {

@@ -109,7 +109,13 @@ fn drivers(
     description: &DriverDescription,
 ) -> Vec<RuntimeDriver> {
     let os = host.platform().os;
-    let mut found: Vec<RuntimeDriver> = Vec::new();
+    let named = description.library_env.as_ref().and_then(|name| host.env().get(name)).unwrap_or_default();
+    let mut found: Vec<RuntimeDriver> = paths_in(host, named)
+        .map(|path| {
+            let is_found = is_present(host, libraries, None, path.as_str());
+            driver(description, path.clone(), path.to_string(), is_found)
+        })
+        .collect();
     for manifest in manifests(host, description) {
         let known = found.iter().any(|driver| driver.manifest.key() == manifest.key());
         if !known && let Some(driver) = read_manifest(host, libraries, description, &manifest) {
@@ -146,13 +152,14 @@ fn manifests(host: &dyn InspectHost, description: &DriverDescription) -> Vec<Hos
 
 /// The manifests in a variable: files, or folders with manifests.
 fn listed(host: &dyn ReadFiles, description: &DriverDescription, value: &str) -> Vec<HostPath> {
-    let separator = if host.platform().os == Os::Windows { ';' } else { ':' };
-    value
-        .split(separator)
-        .filter(|text| !text.is_empty())
-        .map(|text| host.path(text))
+    paths_in(host, value)
         .flat_map(|path| if host.is_dir(&path) { in_folder(host, description, &path) } else { vec![path] })
         .collect()
+}
+
+fn paths_in<'a>(host: &'a dyn ReadFiles, value: &'a str) -> impl Iterator<Item = HostPath> + 'a {
+    let separator = if host.platform().os == Os::Windows { ';' } else { ':' };
+    value.split(separator).filter(|text| !text.is_empty()).map(|text| host.path(text))
 }
 
 fn in_folder(host: &dyn ReadFiles, description: &DriverDescription, folder: &HostPath) -> Vec<HostPath> {
@@ -201,16 +208,26 @@ fn read_manifest(
             ManifestForm::Library => return None,
         }
     };
-    let path = host.path(&library);
+    let found = is_present(host, libraries, manifest.parent().as_ref(), &library);
+    Some(driver(description, manifest.clone(), library, found))
+}
+
+/// Whether a library exists: a path, absolute or relative to a folder, or a name that the loader finds.
+fn is_present(
+    host: &dyn ReadFiles,
+    libraries: &LibraryLoader<'_>,
+    folder: Option<&HostPath>,
+    library: &str,
+) -> bool {
+    let path = host.path(library);
     let has_folder = library.contains('/') || (host.platform().os == Os::Windows && library.contains('\\'));
-    let found = if path.is_absolute() {
+    if path.is_absolute() {
         host.is_file(&path)
     } else if has_folder {
-        manifest.parent().is_some_and(|folder| host.is_file(&folder.join(path.as_str()).normalized()))
+        folder.is_some_and(|folder| host.is_file(&folder.join(path.as_str()).normalized()))
     } else {
-        find_library(host, libraries, &library, &[]).is_some()
-    };
-    Some(driver(description, manifest.clone(), library, found))
+        find_library(host, libraries, library, &[]).is_some()
+    }
 }
 
 fn driver(

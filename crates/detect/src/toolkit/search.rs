@@ -49,13 +49,15 @@ pub(super) struct SearchResult {
     pub candidates: Vec<CandidatePath>,
     /// Names and values of variables for this toolkit whose path does not exist.
     pub absent: Vec<(String, HostPath)>,
+    /// Folders that do not exist, and the file that identifies a copy in those that do.
+    pub searched: Vec<String>,
 }
 
 /// Finds all candidates of a description on a host.
 pub(super) fn search(host: &dyn InspectHost, description: &Description, path: &[HostPath]) -> SearchResult {
     let mut found = SearchResult::default();
     for root in description.roots.iter().filter(|root| is_on(&root.on, host.platform().os)) {
-        let searcher = Searcher { host, kind: description.kind, root, path };
+        let searcher = Searcher { host, description, root, path };
         searcher.run(&mut found);
     }
     found.candidates.sort_by_key(|candidate| candidate.rank);
@@ -64,7 +66,7 @@ pub(super) fn search(host: &dyn InspectHost, description: &Description, path: &[
 
 struct Searcher<'a> {
     host: &'a dyn InspectHost,
-    kind: ToolkitKind,
+    description: &'a Description,
     root: &'a Root,
     path: &'a [HostPath],
 }
@@ -80,8 +82,13 @@ impl Searcher<'_> {
         } else if let Some(pattern) = &self.root.known {
             let rank = if self.root.default { Rank::Default } else { Rank::Known };
             if let Some(filled) = fill(pattern, self.host) {
-                for place in expand(self.host, &filled) {
+                let places = expand(self.host, &filled);
+                if places.is_empty() {
+                    found.searched.push(filled);
+                }
+                for place in places {
                     self.add(&place, &format!("known:{place}"), rank, found);
+                    found.searched.push(self.marker(&place).unwrap_or_else(|| place.to_string()));
                 }
             }
         } else if let (Some(key), Some(value)) = (&self.root.registry, &self.root.value) {
@@ -97,6 +104,13 @@ impl Searcher<'_> {
         } else {
             self.programs(found);
         }
+    }
+
+    /// The file that identifies a copy in this folder.
+    fn marker(&self, place: &HostPath) -> Option<String> {
+        let part = self.description.parts.values().find(|part| part.marker)?;
+        let relative = part.paths.iter().find_map(|path| path.on(self.host.platform()))?;
+        Some(place.join(&fill(&relative.replace("{suffix}", ""), self.host)?).to_string())
     }
 
     fn variable(&self, name: &str, rank: Rank, found: &mut SearchResult) {
@@ -139,7 +153,7 @@ impl Searcher<'_> {
             for program in programs(self.host, self.path, name) {
                 // Do not resolve links of tools, because programs such as `clang++` depend on the name by which they are called. The root
                 // of an SDK is derived from the real path.
-                if self.kind == ToolkitKind::Tool {
+                if self.description.kind == ToolkitKind::Tool {
                     self.add(&program, "path", Rank::Path, found);
                 } else if let Ok(real) = self.host.canonical(&program) {
                     self.add(&real, "path", Rank::Path, found);

@@ -107,14 +107,14 @@ fn toolkit_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
 
 /// Adds the places where a backend's toolkit was searched, as evidence of its absence.
 pub(super) fn looked_for(case: &DiagnosisCase<'_>, draft: FindingDraft, backend: Backend) -> FindingDraft {
+    let draft = draft.backend(backend);
+    let Some(toolkit) = case.catalogue.for_backend(backend) else { return draft };
     let os = case.facts.platform.os;
-    let roots = case.catalogue.for_backend(backend).map_or(&[][..], |one| &one.roots);
-    let roots = roots.iter().filter(|root| root.on.is_empty() || root.on.contains(&os));
-    roots.fold(draft.backend(backend), |draft, root| match (&root.env, &root.known) {
-        (Some(name), _) if case.env.get(name).is_none() => draft.evidence(Evidence::env(name, "not set")),
-        (_, Some(place)) => draft.evidence(Evidence::file(place, "absent")),
-        _ => draft,
-    })
+    let roots = toolkit.roots.iter().filter(|root| root.on.is_empty() || root.on.contains(&os));
+    let unset = roots.filter_map(|root| root.env.as_ref()).filter(|name| case.env.get(name).is_none());
+    let draft = unset.fold(draft, |draft, name| draft.evidence(Evidence::env(name, "not set")));
+    let searched = case.inventory.searched.get(&toolkit.id).map_or(&[][..], Vec::as_slice);
+    searched.iter().fold(draft, |draft, place| draft.evidence(Evidence::file(place, "absent")))
 }
 
 /// Images and machines that only run programs set the variable too; a missing compiler is not a fault there.

@@ -30,7 +30,8 @@ pub(super) fn gather(context: &SignContext<'_>) -> Opencl {
     let chosen =
         ["OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH"].into_iter().find_map(|name| {
             let value = host.env().get(name)?;
-            let leads = value.split(':').any(|part| host.exists(&host.path(part)));
+            // A name without a folder is searched by the dynamic loader.
+            let leads = value.split(':').any(|part| !part.contains('/') || host.exists(&host.path(part)));
             Some((name.to_owned(), value.to_owned(), leads))
         });
     let loader = context.inventory.runtimes.get(&gpubuild_core::backend::Backend::Opencl);
