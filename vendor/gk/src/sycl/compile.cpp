@@ -8,6 +8,7 @@
 #include <cstring>
 #include <exception>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -63,17 +64,22 @@ std::vector<std::string> entry_points(const std::vector<std::byte> &module) {
     return names;
 }
 
+// Sorted by name: the compiler's order changes from run to run.
 void write(const char *path, const std::vector<std::vector<std::byte>> &modules) {
-    std::ofstream file(path, std::ios::binary | std::ios::trunc);
+    std::map<std::string, const std::vector<std::byte> *> by_name;
     for (const std::vector<std::byte> &module : modules) {
         const std::vector<std::string> names = entry_points(module);
-        gk_sycl_entry entry{};
         if (names.size() != 1) throw failure{"a module with " + std::to_string(names.size()) + " kernels instead of one"};
-        if (names[0].size() >= sizeof entry.name) throw failure{"the name of a kernel is too long: " + names[0]};
-        std::memcpy(entry.name, names[0].data(), names[0].size());
-        entry.bytes = static_cast<uint32_t>(module.size());
+        if (names[0].size() >= sizeof gk_sycl_entry::name) throw failure{"the name of a kernel is too long: " + names[0]};
+        by_name[names[0]] = &module;
+    }
+    std::ofstream file(path, std::ios::binary | std::ios::trunc);
+    for (const auto &[name, module] : by_name) {
+        gk_sycl_entry entry{};
+        std::memcpy(entry.name, name.data(), name.size());
+        entry.bytes = static_cast<uint32_t>(module->size());
         file.write(reinterpret_cast<const char *>(&entry), sizeof entry);
-        file.write(reinterpret_cast<const char *>(module.data()), static_cast<std::streamsize>(module.size()));
+        file.write(reinterpret_cast<const char *>(module->data()), static_cast<std::streamsize>(module->size()));
     }
     file.close();
     if (!file) throw failure{std::string("cannot write ") + path};
