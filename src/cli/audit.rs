@@ -102,8 +102,7 @@ pub fn run(arguments: &AuditArguments, context: &CommandContext<'_>) -> Result<E
     let facts = gpubuild_detect::facts::gather(context.host);
     let catalogue = Catalogue::embedded();
     let findings = Findings::embedded();
-    let is_root = context.host.identity().uid == Some(0);
-    let renderer = FindingRenderer::new(&facts, &catalogue, &findings, is_root);
+    let renderer = FindingRenderer::new(&facts, &catalogue, &findings, facts.is_root);
     let allowed: Vec<&String> = arguments.allow.iter().chain(&table.allow).collect();
     for pattern in &allowed {
         check_pattern(pattern, &findings)?;

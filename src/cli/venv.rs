@@ -82,12 +82,12 @@ pub fn run(arguments: &VenvArguments, context: &CommandContext<'_>) -> Result<Ex
         let catalogue = host_arguments.catalogue(context)?;
         let machine = machine::inspect(context.host, catalogue);
         let text = print_env(context.host, record.as_ref(), &folder, shell.into());
-        context.printer.print_input(&text.map_err(|problem| failure(context, &machine, &problem))?)?;
+        context.printer.print_input(&text.map_err(|problem| failure(&machine, &problem))?)?;
         return Ok(Exit::Done);
     }
     let machine = machine::inspect(context.host, host_arguments.catalogue(context)?);
     let table = table(arguments, project.as_ref(), context).map_err(|error| match error {
-        Ok(problem) => failure(context, &machine, &problem),
+        Ok(problem) => failure(&machine, &problem),
         Err(failure) => failure,
     })?;
     let events = Events::new(context.printer, MessageFormat::Human);
@@ -222,12 +222,8 @@ fn read_table(path: &HostPath, context: &CommandContext<'_>) -> Result<WheelTabl
 }
 
 /// Converts a problem into a failure with the text of the finding catalogue.
-pub(super) fn failure(
-    context: &CommandContext<'_>,
-    machine: &MachineState,
-    problem: &VenvProblem,
-) -> Failure {
-    let finding = render(context, machine, &problem.draft, Severity::Error);
+pub(super) fn failure(machine: &MachineState, problem: &VenvProblem) -> Failure {
+    let finding = render(machine, &problem.draft, Severity::Error);
     let mut failure = match problem.ending {
         VenvEnding::Refused => Failure::usage(finding.id, finding.summary.clone()),
         VenvEnding::Failed => Failure::negative(finding.id, finding.summary.clone()),
@@ -247,13 +243,8 @@ pub(super) fn failure(
     failure
 }
 
-fn render(
-    context: &CommandContext<'_>,
-    machine: &MachineState,
-    draft: &FindingDraft,
-    severity: Severity,
-) -> Finding {
+fn render(machine: &MachineState, draft: &FindingDraft, severity: Severity) -> Finding {
     let findings = Findings::embedded();
-    let is_root = context.host.identity().uid == Some(0);
-    FindingRenderer::new(&machine.facts, &machine.catalogue, &findings, is_root).render(draft, severity)
+    FindingRenderer::new(&machine.facts, &machine.catalogue, &findings, machine.facts.is_root)
+        .render(draft, severity)
 }

@@ -102,6 +102,10 @@ fn missing_shader_compiler_is_diagnosed() {
         &["vk.sdk-missing", "vk.loader-missing"],
     );
     assert_eq!(folded(&findings), ["vk.glslc-missing"]);
+    let evidence: Vec<&str> = first(&findings).evidence.iter().map(|one| one.place.as_str()).collect();
+    for place in ["VULKAN_SDK", "/usr/include/vulkan/vulkan.h", "/home/user/VulkanSDK/*/x86_64"] {
+        assert!(evidence.contains(&place), "{evidence:?}");
+    }
 }
 
 #[test]

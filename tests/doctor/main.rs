@@ -31,7 +31,7 @@ use std::sync::LazyLock;
 
 use gpubuild_core::Backend;
 use gpubuild_detect::facts;
-use gpubuild_detect::finding::{Finding, Findings, Severity};
+use gpubuild_detect::finding::{EvidenceKind, Finding, Findings, Severity};
 use gpubuild_detect::toolkit::{self, Catalogue};
 use gpubuild_doctor as doctor;
 use gpubuild_doctor::{DiagnosisCase, Filter};
@@ -109,6 +109,10 @@ fn check_asked(name: &str, machine: &Machine, asked: Option<&[Backend]>, causes:
     check_recording(name, machine);
     let findings = diagnose(machine, asked);
     assert_eq!(ids(&findings, Severity::Warning), causes, "{name}:\n{}", lines(&findings));
+    let evidence = findings.iter().flat_map(|one| &one.evidence).filter(|one| one.kind == EvidenceKind::File);
+    let unfilled: Vec<&str> =
+        evidence.map(|one| one.place.as_str()).filter(|place| place.contains('{')).collect();
+    assert!(unfilled.is_empty(), "{name}: {unfilled:?}");
     for finding in findings.iter().filter(|one| one.severity <= Severity::Warning) {
         assert!(!finding.remedy.text.is_empty(), "{name}: no fix for {}", finding.id);
         assert!(!finding.summary.contains('{') && !finding.remedy.text.contains('{'), "{name}: {finding:?}");

@@ -162,7 +162,7 @@ fn rendered(
     findings: &Findings,
     drafts: &[FindingDraft],
 ) -> Vec<fold::FoldedFinding> {
-    let renderer = FindingRenderer::new(case.facts, case.catalogue, findings, case.signs.is_root);
+    let renderer = FindingRenderer::new(case.facts, case.catalogue, findings, case.facts.is_root);
     let severities = interest::severities(case, findings, drafts);
     drafts
         .iter()

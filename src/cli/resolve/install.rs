@@ -53,7 +53,7 @@ pub(super) fn run(
     choices: &[PackageChoice],
     (products, folder): (&[PythonProduct], Option<&str>),
 ) -> Result<InstalledPart, Failure> {
-    let failure = |problem: &VenvProblem| venv::failure(context, machine, problem);
+    let failure = |problem: &VenvProblem| venv::failure(machine, problem);
     let named = !products.is_empty();
     let products = if named { products } else { &PythonProduct::ALL };
     let mut wanted = Vec::new();

@@ -77,7 +77,7 @@ impl<'a> AfterBuild<'a> {
     }
 
     fn problem(&self, problem: &VenvProblem) -> RuntimeError {
-        Self::error(failure(self.context, self.machine, problem))
+        Self::error(failure(self.machine, problem))
     }
 
     fn error(failure: Failure) -> RuntimeError {

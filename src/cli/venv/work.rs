@@ -111,7 +111,7 @@ impl<'t> VenvWork<'_, 't> {
     }
 
     fn failure(&self, problem: &VenvProblem) -> Failure {
-        failure(self.context, self.machine, problem)
+        failure(self.machine, problem)
     }
 
     /// Combines the requirements of the last build with the command line.
@@ -254,7 +254,7 @@ impl<'t> VenvWork<'_, 't> {
             let draft = FindingDraft::new(id!("venv.no-wheel-for-library"))
                 .value("library", library)
                 .value("by", libraries.get(library).map_or("something", String::as_str));
-            render(self.context, self.machine, &draft, Severity::Warning)
+            render(self.machine, &draft, Severity::Warning)
         };
         unknown.iter().map(finding).collect()
     }
@@ -275,7 +275,7 @@ impl<'t> VenvWork<'_, 't> {
             let draft = FindingDraft::new(id!("venv.shadowed"))
                 .value("folder", folder.as_str())
                 .value("library", library);
-            Some(render(self.context, self.machine, &draft, Severity::Warning))
+            Some(render(self.machine, &draft, Severity::Warning))
         };
         foreign.filter_map(hit).collect()
     }

@@ -88,7 +88,7 @@ impl Searcher<'_> {
                 }
                 for place in places {
                     self.add(&place, &format!("known:{place}"), rank, found);
-                    found.searched.push(self.marker(&place).unwrap_or_else(|| place.to_string()));
+                    found.searched.extend(self.marker(&place));
                 }
             }
         } else if let (Some(key), Some(value)) = (&self.root.registry, &self.root.value) {

@@ -32,8 +32,6 @@ pub struct SignContext<'a> {
 /// All observations that the checks use besides facts and toolkits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MachineSigns {
-    /// Whether the user is root and does not need `sudo`.
-    pub is_root: bool,
     /// Whether Make is on PATH.
     pub has_make: bool,
     /// Users and groups.
@@ -74,7 +72,6 @@ impl MachineSigns {
     pub(crate) fn for_states(context: &SignContext<'_>, resolutions: Resolutions) -> Self {
         let host = context.host;
         Self {
-            is_root: host.identity().uid == Some(0),
             has_make: ["make", "gmake"].iter().any(|name| !find_program(host, name).is_empty()),
             access: access::gather(context),
             container: container::gather(context),

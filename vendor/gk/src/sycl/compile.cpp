@@ -71,7 +71,7 @@ void write(const char *path, const std::vector<std::vector<std::byte>> &modules)
         const std::vector<std::string> names = entry_points(module);
         if (names.size() != 1) throw failure{"a module with " + std::to_string(names.size()) + " kernels instead of one"};
         if (names[0].size() >= sizeof gk_sycl_entry::name) throw failure{"the name of a kernel is too long: " + names[0]};
-        by_name[names[0]] = &module;
+        if (!by_name.emplace(names[0], &module).second) throw failure{"two kernels are named " + names[0]};
     }
     std::ofstream file(path, std::ios::binary | std::ios::trunc);
     for (const auto &[name, module] : by_name) {

@@ -34,7 +34,7 @@ fn permission_draft(view: &NvidiaView<'_>) -> Option<FindingDraft> {
         view.runtime()?.nodes.iter().filter(|node| node.state == NodeState::Denied).collect();
     let node = *denied.first()?;
     // In a container, a node without restrictions is blocked by the container itself, which has its own finding.
-    let restricted = !view.case.signs.is_root && node.gid.is_some_and(|gid| gid != 0);
+    let restricted = !view.case.facts.is_root && node.gid.is_some_and(|gid| gid != 0);
     if view.is_container() && !restricted {
         return None;
     }

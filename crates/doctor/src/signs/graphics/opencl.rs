@@ -27,13 +27,11 @@ pub(super) fn gather(context: &SignContext<'_>) -> Opencl {
         return Opencl::default();
     }
     let folder = host.path("/etc/OpenCL/vendors");
-    let chosen =
-        ["OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH"].into_iter().find_map(|name| {
-            let value = host.env().get(name)?;
-            // A name without a folder is searched by the dynamic loader.
-            let leads = value.split(':').any(|part| !part.contains('/') || host.exists(&host.path(part)));
-            Some((name.to_owned(), value.to_owned(), leads))
-        });
+    let chosen = ["OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH"].into_iter().find_map(|name| {
+        let value = host.env().get(name)?;
+        let leads = value.split(':').any(|part| host.exists(&host.path(part)));
+        Some((name.to_owned(), value.to_owned(), leads))
+    });
     let loader = context.inventory.runtimes.get(&gpubuild_core::backend::Backend::Opencl);
     let loader = loader.and_then(|runtime| runtime.loader.as_ref()).map(|fact| fact.value.clone());
     Opencl {
