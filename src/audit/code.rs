@@ -1,6 +1,6 @@
 //! Disassembles machine code and collects the instruction sets that each function uses. No I/O.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::OnceLock;
 
 use gpubuild_core::isa::{self, Processor};
@@ -8,7 +8,9 @@ use iced_x86::{
     CpuidFeature, Decoder, DecoderOptions, Formatter, GasFormatter, Instruction, Mnemonic, OpKind,
 };
 use object::read::archive::ArchiveFile;
-use object::{Architecture, Object, ObjectSection, ObjectSymbol, SectionKind, SymbolFlags, SymbolKind};
+use object::{
+    Architecture, Object, ObjectSection, ObjectSymbol, SectionIndex, SectionKind, SymbolFlags, SymbolKind,
+};
 
 /// `STT_GNU_IFUNC`: the ELF symbol type of a function whose implementation is selected when the program starts.
 const IFUNC: u8 = 10;
@@ -95,25 +97,41 @@ fn of_file(file: &object::File<'_>, member: Option<String>) -> Code {
         }
     }
     let Some(processor) = machine.and_then(|name| isa::table().processor(name)) else { return code };
+    let encodings: Vec<_> = encodings(processor).collect();
+    let mut by_section = by_section(&symbols);
     for section in file.sections().filter(|section| section.kind() == SectionKind::Text) {
         let Ok(bytes) = section.data() else { continue };
-        let named: Vec<(u64, u64, &str)> = symbols
-            .iter()
-            .filter(|symbol| symbol.section_index() == Some(section.index()))
-            .filter_map(|symbol| Some((symbol.address(), symbol.size(), symbol.name().ok()?)))
-            .collect();
-        let functions: Vec<_> = symbols
-            .iter()
-            .filter(|symbol| {
-                symbol.kind() == SymbolKind::Text && symbol.section_index() == Some(section.index())
-            })
-            .filter_map(|symbol| Some((symbol.address(), symbol.size(), symbol.name().ok()?)))
-            .collect();
-        let part =
-            CodePart { bytes, start: section.address(), name: section.name().unwrap_or_default(), processor };
-        part.read(machine == Some("x86_64"), functions, &named, &mut code);
+        let symbols = by_section.remove(&section.index()).unwrap_or_default();
+        let name = section.name().unwrap_or_default();
+        let part = CodePart { bytes, start: section.address(), name, encodings: &encodings };
+        part.read(machine == Some("x86_64"), symbols, &mut code);
     }
     code
+}
+
+/// The symbols of a section with code.
+#[derive(Default)]
+struct SectionSymbols<'a> {
+    /// Address, size and name.
+    functions: Vec<(u64, u64, &'a str)>,
+    /// Mapping symbols of AArch64: where code (`$x`, true) and data (`$d`) start.
+    marks: Vec<(u64, bool)>,
+}
+
+/// Objects have as many sections as functions, so all symbols are sorted into their sections at once.
+fn by_section<'a>(symbols: &[object::Symbol<'a, '_>]) -> HashMap<SectionIndex, SectionSymbols<'a>> {
+    let mut sections: HashMap<_, SectionSymbols<'a>> = HashMap::new();
+    for symbol in symbols {
+        let (Some(section), Ok(name)) = (symbol.section_index(), symbol.name()) else { continue };
+        let section = sections.entry(section).or_default();
+        if symbol.kind() == SymbolKind::Text {
+            section.functions.push((symbol.address(), symbol.size(), name));
+        }
+        if name.starts_with("$d") || name.starts_with("$x") {
+            section.marks.push((symbol.address(), name.starts_with("$x")));
+        }
+    }
+    sections
 }
 
 /// A section with code.
@@ -121,18 +139,13 @@ struct CodePart<'a> {
     bytes: &'a [u8],
     start: u64,
     name: &'a str,
-    processor: &'a Processor,
+    encodings: &'a [(&'a str, u32, u32)],
 }
 
 impl<'a> CodePart<'a> {
-    fn read(
-        &self,
-        is_x86: bool,
-        functions: Vec<(u64, u64, &'a str)>,
-        named: &[(u64, u64, &str)],
-        code: &mut Code,
-    ) {
-        let mut functions = functions;
+    fn read(&self, is_x86: bool, symbols: SectionSymbols<'a>, code: &mut Code) {
+        let SectionSymbols { mut functions, mut marks } = symbols;
+        marks.sort_unstable();
         functions.sort_unstable();
         // Keep one name per address.
         functions.dedup_by_key(|(address, _, _)| *address);
@@ -152,7 +165,7 @@ impl<'a> CodePart<'a> {
             if is_x86 {
                 x86(bytes, *address, &mut function, &mut code.cpu_query);
             } else {
-                self.aarch64(bytes, *address, named, &mut function);
+                self.aarch64(bytes, *address, &marks, &mut function);
             }
             code.vector += usize::from(function.vector);
             if !function.features.is_empty() {
@@ -161,14 +174,7 @@ impl<'a> CodePart<'a> {
         }
     }
 
-    fn aarch64(&self, bytes: &[u8], address: u64, named: &[(u64, u64, &str)], function: &mut Function) {
-        // Mapping symbols mark the start of data (`$d`) and code (`$x`).
-        let mut marks: Vec<(u64, bool)> = named
-            .iter()
-            .filter(|(_, _, name)| name.starts_with("$d") || name.starts_with("$x"))
-            .map(|(at, _, name)| (*at, name.starts_with("$x")))
-            .collect();
-        marks.sort_unstable();
+    fn aarch64(&self, bytes: &[u8], address: u64, marks: &[(u64, bool)], function: &mut Function) {
         for (index, word) in bytes.chunks_exact(4).enumerate() {
             let at = address + 4 * index as u64;
             let before = marks.partition_point(|(mark, _)| *mark <= at);
@@ -176,7 +182,7 @@ impl<'a> CodePart<'a> {
                 continue;
             }
             let word = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
-            for (id, mask, value) in encodings(self.processor) {
+            for &(id, mask, value) in self.encodings {
                 if word & mask == value && !function.features.contains_key(id) {
                     let first = FirstUse { address: at, text: format!(".inst 0x{word:08x}") };
                     function.features.insert(id.to_owned(), first);
