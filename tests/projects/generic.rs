@@ -1,7 +1,7 @@
 //! Projects without a profile, built with the generic one, as a binding's maintainer would.
 
 use crate::sources;
-use crate::support::{Probe, ProjectFolder};
+use crate::support::{Probe, ProjectFolder, UNITY};
 
 fn targets(project: &ProjectFolder) -> Vec<String> {
     let manifest = project.manifest();
@@ -17,7 +17,7 @@ fn zlib_ng_builds_with_the_generic_profile() {
     let source = sources::vendored("libz-ng-sys").join("src/zlib-ng");
     // An alias target works like the target it names.
     let rest =
-        "targets = [\"zlib-ng::zlib\"]\noptions = { ZLIB_COMPAT = \"OFF\", BUILD_TESTING = \"OFF\" }\n";
+        "targets = [\"zlib-ng::zlib\"]\noptions.ZLIB_COMPAT = \"OFF\"\noptions.BUILD_TESTING = \"OFF\"\n";
     let project = ProjectFolder::new("zlib-ng", "cmake", &source, rest);
     project.build("cpu");
     let build = project.folder.join(".gpubuild/zlib-ng/cpu");
@@ -33,8 +33,8 @@ fn highs_builds_with_the_generic_profile() {
         return;
     }
     let source = sources::vendored("highs-sys").join("HiGHS");
-    let rest = "targets = [\"highs\"]\noptions = { BUILD_CXX_EXE = \"OFF\", ZLIB = \"OFF\" }\n";
-    let project = ProjectFolder::new("highs", "cmake", &source, rest);
+    let rest = "targets = [\"highs\"]\noptions.BUILD_CXX_EXE = \"OFF\"\noptions.ZLIB = \"OFF\"\n";
+    let project = ProjectFolder::new("highs", "cmake", &source, &format!("{UNITY}{rest}"));
     project.build("cpu");
     assert!(targets(&project).contains(&"highs".to_owned()), "{:?}", targets(&project));
     let build = project.folder.join(".gpubuild/highs/cpu");
@@ -49,7 +49,7 @@ fn snmalloc_builds_with_the_generic_profile() {
         return;
     }
     let source = sources::vendored("snmalloc-sys").join("upstream");
-    let rest = "targets = [\"snmallocshim-static\"]\noptions = { SNMALLOC_BUILD_TESTING = \"OFF\" }\n";
+    let rest = "targets = [\"snmallocshim-static\"]\noptions.SNMALLOC_BUILD_TESTING = \"OFF\"\n";
     let project = ProjectFolder::new("snmalloc", "cmake", &source, rest);
     project.build("cpu");
     assert_eq!(targets(&project), ["snmallocshim-static"]);

@@ -60,7 +60,7 @@ fn plan_uses_the_option_names_of_the_project_version() {
         "old-names",
         "llama",
         &sources::llama(),
-        "options = { LLAMA_AVX2 = \"OFF\", LLAMA_CUDA_F16 = \"1\" }\n",
+        "options.LLAMA_AVX2 = \"OFF\"\noptions.LLAMA_CUDA_F16 = \"1\"\n",
     );
     let ran = project.gpubuild(&["plan", "--backends", "cpu", "--native"]);
     assert!(ran.ok, "{}", ran.stderr);
@@ -91,12 +91,8 @@ fn unknown_option_suggests_the_nearest_one() {
     if !sources::wanted() {
         return;
     }
-    let project = ProjectFolder::new(
-        "wrong-option",
-        "whisper",
-        &sources::whisper(),
-        "options = { GGML_OPENPM = \"OFF\" }\n",
-    );
+    let project =
+        ProjectFolder::new("wrong-option", "whisper", &sources::whisper(), "options.GGML_OPENPM = \"OFF\"\n");
     let ran = project.gpubuild(&["build", "--backends", "cpu", "--no-binary"]);
     assert!(!ran.ok, "{}", ran.stdout);
     for line in ["does not know `GGML_OPENPM`", "`GGML_OPENMP` for `GGML_OPENPM`", "project.option-unused"] {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::support::{Probe, ProjectFolder, has_vulkan, run};
+use crate::support::{Probe, ProjectFolder, UNITY, has_vulkan, run};
 use crate::{gguf, sources, whisper_model};
 
 /// ggml-vulkan hides software devices unless the variable names them.
@@ -155,7 +155,7 @@ fn llama_and_whisper_link_into_one_program() {
         return;
     }
     let (llama, whisper) = (sources::llama(), sources::whisper());
-    let talk = ProjectFolder::new("both-llama", "llama", &llama, "");
+    let talk = ProjectFolder::new("both-llama", "llama", &llama, UNITY);
     let hear = ProjectFolder::new("both-whisper", "whisper", &whisper, "copy = true\n");
     hear.build("cpu");
     let models = [
@@ -170,7 +170,7 @@ fn llama_and_whisper_link_into_one_program() {
         ]
     };
     let with = |folder: &ProjectFolder, how: &str| {
-        format!("[[with]]\nproject = \"{}\"\nsame_symbols = \"{how}\"\n", folder.folder.display())
+        format!("{UNITY}[[with]]\nproject = \"{}\"\nsame_symbols = \"{how}\"\n", folder.folder.display())
     };
 
     talk.describe("llama", &llama, &with(&hear, "refuse"));
@@ -197,7 +197,7 @@ fn llama_and_whisper_link_into_one_program() {
         agree(&talk.run_rust(&probes(&whisper), &[]));
     }
     // whisper.cpp with the newer ggml of llama.cpp: one copy in the program.
-    talk.describe("llama", &llama, "");
+    talk.describe("llama", &llama, UNITY);
     talk.build("cpu");
     let promised = talk.gpubuild(&["audit"]);
     assert!(promised.ok && promised.stdout.contains("GGML_AVX2=ON"), "{promised:?}");

@@ -9,6 +9,18 @@ use gpubuild_plan::artifacts::Manifest;
 use gpubuild_plan::glue;
 use gpubuild_plan::link;
 
+/// What is compiled and linked is tested, not how fast it runs.
+const QUICK: &str = "\
+options.CMAKE_C_FLAGS_RELEASE = \"-O0 -DNDEBUG\"
+options.CMAKE_CXX_FLAGS_RELEASE = \"-O0 -DNDEBUG\"
+";
+
+/// Keys that compile several sources as one, because most of the time goes into headers. Not every project allows it.
+pub(crate) const UNITY: &str = "\
+options.CMAKE_UNITY_BUILD = \"ON\"
+options.CMAKE_UNITY_BUILD_BATCH_SIZE = \"12\"
+";
+
 /// A folder with a gpubuild.toml. It is kept between test runs, so that a second run only checks that everything is
 /// up to date.
 pub(crate) struct ProjectFolder {
@@ -35,7 +47,7 @@ impl ProjectFolder {
 
     pub(crate) fn describe(&self, profile: &str, source: &Path, rest: &str) {
         let text = format!(
-            "schema = 1\n[project]\nname = \"{}\"\nsource = \"{}\"\nprofile = \"{profile}\"\n{rest}",
+            "schema = 1\n[project]\nname = \"{}\"\nsource = \"{}\"\nprofile = \"{profile}\"\n{QUICK}{rest}",
             self.name,
             source.display()
         );
