@@ -96,20 +96,50 @@ fn release_without_the_right_signature_changes_nothing() {
     assert!(before == installed.sandbox.tree("to"), "the installation has changed");
 }
 
+/// A copy of gpubuild with the record of another installer beside it.
+fn update_copy(program: &str, records: &[(&str, &str)]) -> RunResult {
+    let sandbox = Sandbox::new();
+    for (path, text) in records {
+        sandbox.write(path, text);
+    }
+    let path = sandbox.path(program);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let own = env!("CARGO_BIN_EXE_gpubuild");
+    std::fs::hard_link(own, &path).or_else(|_| std::fs::copy(own, &path).map(drop)).unwrap();
+    let mut command = Command::new(&path);
+    command.args(["self", "update", "--json"]).env("HOME", sandbox.path("home")).env_remove("CARGO_HOME");
+    let result = RunResult::from(command.output().unwrap());
+    let shown = |text: String| text.replace(&sandbox.at(""), "/");
+    RunResult { stdout: shown(result.stdout), stderr: shown(result.stderr), exit: result.exit }
+}
+
 #[test]
 fn copies_of_other_installers_are_refused_with_their_command() {
-    let sandbox = Sandbox::new();
-    let update = |program: &str| {
-        let path = sandbox.path(program);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::copy(env!("CARGO_BIN_EXE_gpubuild"), &path).unwrap();
-        let output =
-            Command::new(path).args(["self", "update", "--json"]).env("HOME", sandbox.path("home")).output();
-        RunResult::from(output.unwrap())
-    };
-    update("usr/bin/gpubuild").refused(2, "self.not-installed");
-    sandbox.write("root/.crates.toml", "[v1]\n\"gpubuild 0.1.0 (registry+x)\" = [\"gpubuild\"]\n");
-    update("root/bin/gpubuild").refused(2, "self.other-installer").says(&["cargo install --root"]);
-    sandbox.write("venv/lib/python3.12/site-packages/gpubuild-0.1.0.dist-info/INSTALLER", "pip\n");
-    update("venv/bin/gpubuild").refused(2, "self.other-installer").says(&["pip install --upgrade gpubuild"]);
+    const CARGO: &str = "[v1]\n\"gpubuild 0.1.0 (registry+x)\" = [\"gpubuild\"]\n";
+    const INSTALLER: &str = "v/lib/python3.12/site-packages/gpubuild-0.1.0.dist-info/INSTALLER";
+    let (venv, python) = ("v/bin/gpubuild", ("v/bin/python3", ""));
+    for (program, records, command) in [
+        (
+            "home/.cargo/bin/gpubuild",
+            [("home/.cargo/.crates.toml", CARGO), python],
+            "`cargo install gpubuild`",
+        ),
+        ("r/bin/gpubuild", [("r/.crates.toml", CARGO), python], "`cargo install --root /r gpubuild`"),
+        (venv, [(INSTALLER, "pip\n"), python], "`/v/bin/python3 -m pip install --upgrade gpubuild`"),
+        (venv, [(INSTALLER, "uv"), python], "`uv pip install --python /v/bin/python3 --upgrade gpubuild`"),
+        (venv, [(INSTALLER, "uv"), ("v/uv-receipt.toml", "")], "`uv tool upgrade gpubuild`"),
+        (venv, [(INSTALLER, "pip"), ("v/pipx_metadata.json", "")], "`pipx upgrade gpubuild`"),
+    ] {
+        update_copy(program, &records).refused(2, "self.other-installer").says(&[command]);
+    }
+}
+
+#[test]
+fn copies_without_a_record_are_refused() {
+    update_copy("usr/bin/gpubuild", &[]).refused(2, "self.not-installed");
+    let other = "[v1]\n\"gpubuild-extra 0.1.0 (registry+x)\" = [\"gpubuild\"]\n";
+    update_copy("r/bin/gpubuild", &[("r/.crates.toml", other)]).refused(2, "self.not-installed");
+    // The names of folders alone do not make an installation.
+    update_copy("o/versions/1/bin/gpubuild", &[]).refused(2, "self.not-installed");
+    update_copy("o/versions/1/bin/gpubuild", &[("o/state.json", "{}")]).refused(2, "self.not-installed");
 }
