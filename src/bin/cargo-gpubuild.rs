@@ -9,6 +9,8 @@ use std::process::{Command, ExitCode};
 
 /// Both programs failed to start, as in shells.
 const NOT_STARTED: u8 = 127;
+/// The id of that error.
+const ID: &str = "cargo.not-started";
 
 fn main() -> ExitCode {
     let program = program();
@@ -23,7 +25,7 @@ fn main() -> ExitCode {
         Err(error) => {
             use io::Write as _;
             let text = format!(
-                "error: failed to start `{}`: {error} [cargo.not-started]\nhint: `cargo install gpubuild` installs both programs\n",
+                "error: failed to start `{}`: {error} [{ID}]\nhint: `cargo install gpubuild` installs both programs\n",
                 program.display()
             );
             // Without standard error, the exit code remains.
