@@ -2,14 +2,14 @@
 # Merges what the jobs of .github/workflows/release.yml built, and signs it: sign.sh BUILT OUT
 #
 # BUILT has a folder for each target with `archives`, `packed`, `programs` and wheels. OUT gets `release` (an OCI layout for
-# `gpubuild install`), `files` (archives, sums, install scripts) and `wheels`. Needs minisign, and GPUBUILD_SIGN_KEY,
-# GPUBUILD_SIGN_PASSWORD and the public GPUBUILD_RELEASE_KEY in the environment.
+# `gpubuild install`), `files` (archives, sums, install scripts) and `wheels`. Needs minisign, and in the environment
+# GPUBUILD_SIGN_KEY, GPUBUILD_SIGN_PASSWORD if that key has one, and the public GPUBUILD_RELEASE_KEY.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 built=$(cd "$1" && pwd)
 mkdir "$2"
 out=$(cd "$2" && pwd)
-: "${GPUBUILD_SIGN_KEY:?}" "${GPUBUILD_SIGN_PASSWORD:?}"
+: "${GPUBUILD_SIGN_KEY:?}"
 case ${GPUBUILD_RELEASE_KEY-} in
   RW*) ;;
   *) echo "GPUBUILD_RELEASE_KEY is not a minisign public key" >&2; exit 1 ;;
@@ -37,7 +37,7 @@ export SOURCE_DATE_EPOCH
 python3 "$root/.ci/archive" --sums "$out/files"
 (umask 077 && printf '%s\n' "$GPUBUILD_SIGN_KEY" > "$work/key")
 sign() { # FILE SIGNATURE
-  printf '%s\n' "$GPUBUILD_SIGN_PASSWORD" | minisign -S -s "$work/key" -m "$1" -x "$2" >/dev/null
+  minisign -S -s "$work/key" -m "$1" -x "$2" <<< "${GPUBUILD_SIGN_PASSWORD-}" >/dev/null
   minisign -V -q -P "$GPUBUILD_RELEASE_KEY" -m "$1" -x "$2"
 }
 sign "$out/files/SHA256SUMS" "$out/files/SHA256SUMS.minisig"

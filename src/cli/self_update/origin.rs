@@ -103,8 +103,7 @@ fn by_cargo(host: &dyn ReadFiles, root: &HostPath) -> Option<Origin> {
     let env = host.env();
     let home = env.get("HOME").or_else(|| env.get("USERPROFILE")).map(|home| host.path(home).join(".cargo"));
     let usual = env.get("CARGO_HOME").map(|folder| host.path(folder)).or(home);
-    Some(match usual.is_some_and(|usual| host.is_same_file(&usual, root)) {
-        true => Origin::other("cargo", "cargo install gpubuild"),
-        false => Origin::other("cargo", format!("cargo install --root {root} gpubuild")),
-    })
+    let is_usual = usual.is_some_and(|usual| host.is_same_file(&usual, root));
+    let from = if is_usual { String::new() } else { format!("--root {root} ") };
+    Some(Origin::other("cargo", format!("cargo install {from}gpubuild")))
 }
