@@ -11,7 +11,7 @@ use gpubuild_detect::finding_text::FindingRenderer;
 use gpubuild_detect::id;
 use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_exec::exec;
-use gpubuild_host::HostInfo;
+use gpubuild_host::{HostInfo, HostPath};
 use gpubuild_plan::artifacts::manifest_path;
 use gpubuild_plan::artifacts::{BuiltTree, Manifest};
 use gpubuild_plan::plan::bytes;
@@ -223,6 +223,19 @@ fn render(
         audit.drafts.iter().filter(|draft| !allows(allowed, &draft.id)).collect();
     drafts.sort_by_key(|draft| (severity(draft), rank(draft)));
     drafts.into_iter().map(|draft| renderer.render(draft, severity(draft))).collect()
+}
+
+/// Audits programs that are packed without a build.
+pub(super) fn of_programs(
+    context: &CommandContext<'_>,
+    machine: &MachineState,
+    programs: &[HostPath],
+) -> Vec<Finding> {
+    let request = AuditRequest { files: programs.to_vec(), depth: Depth::Build, ..AuditRequest::default() };
+    let result = audit::examine(context.host, &request);
+    let findings = Findings::embedded();
+    let renderer = FindingRenderer::new(&machine.facts, &machine.catalogue, &findings, false);
+    render(&result, &renderer, &findings, &[])
 }
 
 /// Audits the outputs of a build for problems that would keep them from starting on other machines.

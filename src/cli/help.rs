@@ -22,7 +22,7 @@ pub(super) const GROUPS: [(&str, &[&str]); 4] = [
     ("Inspect", &["detect", "doctor", "setup", "explain", "estimate", "report", "host"]),
     ("Build", &["new", "plan", "build", "run", "test", "bench", "link", "export", "audit", "clean"]),
     ("Release", &["ci", "pack", "resolve", "install"]),
-    ("Maintain", &["toolkit", "venv", "cache", "completions", "man"]),
+    ("Maintain", &["toolkit", "venv", "cache", "self", "completions", "man"]),
 ];
 
 /// Headings, the commands that use them (none means all), and the options below them. All others come first, as `Options`.
@@ -41,13 +41,13 @@ const HEADINGS: [(&str, &[&str], &[&str]); 13] = [
         &["file", "binary", "log", "resolvers", "packages", "self_check"],
     ),
     ("Snapshots", &["doctor"], &["save", "diff"]),
-    ("Trust", &["resolve", "install"], &["key", "name", "unsigned", "insecure_http"]),
+    ("Trust", &["resolve", "install", "self"], &["key", "name", "unsigned", "insecure_http"]),
     ("Output", &[], &["json", "format", "message_format", "output"]),
     ("Output", &["doctor", "audit"], &["fail_on"]),
 ];
 
 /// An example for each command; a test parses all of them.
-pub(super) const EXAMPLES: [(&[&str], &str); 39] = [
+pub(super) const EXAMPLES: [(&[&str], &str); 40] = [
     (&["detect"], "gpubuild detect --backends cuda,vulkan"),
     (&["doctor"], "gpubuild doctor --backends cuda"),
     (&["setup"], "gpubuild setup --backends cuda --dry-run"),
@@ -85,6 +85,7 @@ pub(super) const EXAMPLES: [(&[&str], &str); 39] = [
     (&["cache", "size"], "gpubuild cache size"),
     (&["cache", "prune"], "gpubuild cache prune --older-than 30d"),
     (&["cache", "explain"], "gpubuild cache explain"),
+    (&["self", "update"], "gpubuild self update"),
     (&["completions"], "gpubuild completions bash"),
     (&["man"], "gpubuild man --out man1"),
 ];

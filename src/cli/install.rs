@@ -17,6 +17,9 @@ use super::release::{ReleaseArguments, ReleaseInputs, SignaturePolicy, no_varian
 use super::{CommandContext, Exit, Failure, Printer, absolute};
 use crate::report::install::{InstallReport, InstalledListReport};
 
+/// The time limit of the smoke test in seconds.
+const START_TIMEOUT: u64 = 180;
+
 /// Arguments of `install`.
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 #[derive(Debug, clap::Args)]
@@ -28,7 +31,7 @@ pub struct InstallArguments {
     #[arg(long, value_name = "DIR")]
     to: Option<String>,
     /// Time limit of the smoke test in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 180)]
+    #[arg(long, value_name = "SECONDS", default_value_t = START_TIMEOUT)]
     start_timeout: u64,
     /// Skip the smoke test
     #[arg(long)]
@@ -49,6 +52,28 @@ pub struct InstallArguments {
     pub json: bool,
 }
 
+/// Installs the release at `manifest` into an existing installation. A key must have signed it, wherever it is located.
+pub(super) fn update(
+    manifest: &str,
+    to: &HostPath,
+    release: ReleaseArguments,
+    json: bool,
+    context: &CommandContext<'_>,
+) -> Result<Exit, Failure> {
+    let arguments = InstallArguments {
+        manifest: None,
+        to: Some(to.to_string()),
+        start_timeout: START_TIMEOUT,
+        no_start: false,
+        rollback: false,
+        list: false,
+        release,
+        unsigned: false,
+        json,
+    };
+    install_release(&arguments, manifest, SignaturePolicy::Always, context)
+}
+
 /// Installs a release, returns to the previous version, or lists the installed versions.
 pub fn run(arguments: &InstallArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     if arguments.list {
@@ -61,6 +86,16 @@ pub fn run(arguments: &InstallArguments, context: &CommandContext<'_>) -> Result
         return Err(Failure::usage(id!("usage.no-manifest"), "`--manifest` is missing"));
     };
     let signature = if arguments.unsigned { SignaturePolicy::Optional } else { SignaturePolicy::Required };
+    install_release(arguments, manifest, signature, context)
+}
+
+/// Installs a release and prints the result.
+fn install_release(
+    arguments: &InstallArguments,
+    manifest: &str,
+    signature: SignaturePolicy,
+    context: &CommandContext<'_>,
+) -> Result<Exit, Failure> {
     let installation = |name: &str| folder(arguments, Some(name), context).ok();
     let release = arguments.release.open(manifest, signature, &installation, context)?;
     let to = folder(arguments, Some(&release.manifest.name), context)?;

@@ -37,6 +37,7 @@ pub mod release;
 pub mod report;
 pub mod resolve;
 pub mod run;
+pub mod self_update;
 pub mod setup;
 pub mod test;
 mod timings;
@@ -118,6 +119,9 @@ enum GpubuildCommand {
     Resolve(Box<resolve::ResolveArguments>),
     /// Install the matching variant of a release and smoke-test it
     Install(Box<install::InstallArguments>),
+    /// Update gpubuild itself
+    #[command(name = "self")]
+    Own(self_update::SelfArguments),
     /// Create a project from a template
     New(new::NewArguments),
     /// Remove the build folder
@@ -321,6 +325,10 @@ fn dispatch(command: GpubuildCommand, context: &CommandContext<'_>) -> (Result<E
         }
         GpubuildCommand::Install(arguments) => {
             (install::run(&arguments, context), OutputKind::document_if(arguments.json))
+        }
+        GpubuildCommand::Own(arguments) => {
+            let output = OutputKind::document_if(arguments.is_json());
+            (self_update::run(&arguments, context), output)
         }
         GpubuildCommand::New(arguments) => {
             (new::run(&arguments, context), OutputKind::document_if(arguments.json))

@@ -1,26 +1,24 @@
 //! `gpubuild pack`: builds variants and packs them into a release for `gpubuild install`.
 
-use gpubuild_core::backend::Backend;
-use gpubuild_core::version::Version;
-use gpubuild_detect::finding::Severity;
-use gpubuild_detect::id;
-use gpubuild_exec::environment::VenvRecord;
-use gpubuild_exec::exec::BuildOutcome;
-use gpubuild_host::{Clock, HostPath, Os};
-use gpubuild_plan::plan::archs::ArchSelection;
-use gpubuild_plan::plan::bytes;
-use gpubuild_plan::project::{PackTable, variant};
-use gpubuild_release::ReleaseMachine;
-use gpubuild_release::manifest::{self, ProgramStart, ReleaseVariant, RequiredLibc};
-use gpubuild_release::pack::release::{self, PublishOptions, Published, ReleaseEntry, ReleaseWork};
-use gpubuild_release::pack::sign::Signer;
-use gpubuild_release::pack::stage::{self, Staged};
-use gpubuild_release::pack::{self, KnownLayers, PackError, describe, licences};
+mod packing;
+mod program;
+mod requirements;
 
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::id;
+use gpubuild_exec::exec::BuildOutcome;
+use gpubuild_host::{Clock, HostPath};
+use gpubuild_plan::plan::bytes;
+use gpubuild_plan::project::variant;
+use gpubuild_release::pack::PackError;
+use gpubuild_release::pack::release::{self, PublishOptions, Published, ReleaseWork};
+use gpubuild_release::pack::sign::Signer;
+
+use self::packing::Packing;
 use super::build::{self, NetworkArguments, PlannedBuild};
 use super::plan::SelectionArguments;
 use super::project::load_project;
-use super::{CommandContext, Exit, Failure, absolute, audit, run};
+use super::{CommandContext, Exit, Failure, absolute, run};
 use crate::report::pack::{PackReport, Packed};
 
 /// The variable that contains the secret key.
@@ -29,8 +27,6 @@ const KEY: &str = "GPUBUILD_SIGN_KEY";
 const PASSWORD: &str = "GPUBUILD_SIGN_PASSWORD";
 /// The variable that sets the time of the release, for reproducible output.
 const EPOCH: &str = "SOURCE_DATE_EPOCH";
-/// Findings about instructions that some of the processors of a variant lack.
-const ISA_FINDINGS: &str = "audit.isa.*";
 
 /// Arguments of `pack`.
 #[derive(Debug, clap::Args)]
@@ -41,6 +37,12 @@ pub struct PackArguments {
     /// Add the variants of another release folder instead of building; may be repeated
     #[arg(long, value_name = "DIR")]
     from: Vec<String>,
+    /// Pack this finished program of a cargo package instead of building; may be repeated, the first one is smoke-tested
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["from", "variant", "backends", "project"])]
+    program: Vec<String>,
+    /// Folder of the cargo package of `--program` [default: the current folder]
+    #[arg(long, value_name = "DIR", requires = "program")]
+    package: Option<String>,
     /// Name of the variant [default: that of `--variant`, else its backends]
     #[arg(long, value_name = "NAME", conflicts_with = "from")]
     label: Option<String>,
@@ -78,7 +80,8 @@ pub fn run(arguments: &PackArguments, context: &CommandContext<'_>) -> Result<Ex
     // Check the output folder before the build, which may take long.
     release::refuse_links(context.host, &folder).map_err(|error| failure(&error))?;
     release::read(context.host, &folder).map_err(|error| failure(&error))?;
-    let selections = if arguments.from.is_empty() { selections(arguments, context)? } else { Vec::new() };
+    let builds = arguments.from.is_empty() && arguments.program.is_empty();
+    let selections = if builds { selections(arguments, context)? } else { Vec::new() };
     let now = now(context.host)?;
     let mut packing = Packing { context, arguments, entries: Vec::new(), packed: Vec::new() };
     let work = ReleaseWork::begin(context.host, &folder).map_err(|error| failure(&error))?;
@@ -152,244 +155,6 @@ fn build_variant(
     let (network, toolkits) = (arguments.network, arguments.toolkits.clone());
     let build = build::BuildArguments::of(selection.clone(), network, arguments.find_links.clone(), toolkits);
     build::make(&build, context)
-}
-
-struct Packing<'a> {
-    context: &'a CommandContext<'a>,
-    arguments: &'a PackArguments,
-    entries: Vec<ReleaseEntry>,
-    packed: Vec<Packed>,
-}
-
-impl Packing<'_> {
-    /// Builds and packs the selections and adds the variants of `--from`. Returns `[pack]` of gpubuild.toml.
-    fn fill(
-        &mut self,
-        selections: &[SelectionArguments],
-        folder: &HostPath,
-        work: &ReleaseWork<'_>,
-    ) -> Result<PackTable, Failure> {
-        let mut known = KnownLayers::of(work, folder);
-        for selection in selections {
-            let (planned, outcome) = build_variant(selection, self.arguments, self.context)?;
-            self.pack(&planned, &outcome, work, &mut known)?;
-        }
-        self.merge(work)?;
-        self.table()
-    }
-
-    /// Packs the outputs of one build.
-    fn pack(
-        &mut self,
-        planned: &PlannedBuild,
-        outcome: &BuildOutcome,
-        work: &ReleaseWork<'_>,
-        known: &mut KnownLayers,
-    ) -> Result<(), Failure> {
-        let host = self.context.host;
-        let PlannedBuild { project, plan, .. } = planned;
-        let (Some(program), Some(binary)) = (&outcome.program, &plan.binary) else {
-            return Err(Failure::usage(id!("run.no-binary"), "this project has no program to pack")
-                .hint(run::NO_BINARY));
-        };
-        let label = self.label(planned, outcome)?;
-        if self.entries.iter().any(|entry| entry.variant.label == label) {
-            return Err(Failure::usage(
-                id!("pack.label-twice"),
-                format!("two variants have the name `{label}`"),
-            ));
-        }
-        self.check_instructions(planned, outcome)?;
-        let network = self.arguments.network.network(host);
-        let cargo = licences::query(host, &binary.package, network).map_err(|error| failure(&error))?;
-        let requirements = self.requirements(planned, outcome)?;
-        let gfx = requirements.rocm.as_ref().map(|rocm| rocm.gfx.clone()).unwrap_or_default();
-        let environment =
-            VenvRecord::read(host, &project.build_root).map(|record| record.folders).unwrap_or_default();
-        let request = stage::StageRequest {
-            name: &project.file.project.name,
-            root: &project.root,
-            source: &project.source,
-            package: &binary.package,
-            cargo: &cargo,
-            manifest: &outcome.manifest,
-            program,
-            environment: &environment,
-            table: &project.file.pack,
-            gfx: &gfx,
-        };
-        let copy = host.temporary_dir(&project.build_root)?;
-        let result = stage::stage(host, &request, &copy).and_then(|staged| {
-            let layers = pack::layers(host, work, &staged.pieces, known)?;
-            Ok((staged, layers))
-        });
-        host.remove(&copy)?;
-        let (staged, (layers, contents)) = result.map_err(|error| failure(&error))?;
-        let variant = ReleaseVariant {
-            label,
-            libc: libc(planned, &staged),
-            os: staged.system.clone(),
-            start: Some(ProgramStart {
-                program: staged.program.clone(),
-                check: project.file.pack.check.clone(),
-            }),
-            ..requirements
-        };
-        let variant = pack::with_layers(variant, &layers);
-        let platform = host.platform();
-        let platform = format!("{}-{}", platform.os.id(), platform.arch.id());
-        let version = self.arguments.release_version.clone().unwrap_or(cargo.version);
-        self.packed.push(Packed::new(&platform, &variant, layers, &staged));
-        self.entries.push(ReleaseEntry::new(
-            &project.file.project.name,
-            &version,
-            &platform,
-            variant,
-            contents,
-        ));
-        Ok(())
-    }
-
-    fn label(&self, planned: &PlannedBuild, outcome: &BuildOutcome) -> Result<String, Failure> {
-        let named = self.arguments.label.clone().or_else(|| planned.variant.clone());
-        let label = named.unwrap_or_else(|| {
-            let backends = &outcome.manifest.backends;
-            let gpus: Vec<&str> =
-                backends.iter().filter(|backend| **backend != Backend::Cpu).map(|one| one.id()).collect();
-            if gpus.is_empty() { Backend::Cpu.id().to_owned() } else { gpus.join("_") }
-        });
-        if manifest::is_label(&label) {
-            return Ok(label);
-        }
-        let max = variant::MAX_NAME_LENGTH;
-        Err(Failure::usage(id!("pack.label"), format!("`{label}` is not a valid variant name")).hint(
-            format!("set a name with `--label`: up to {max} characters of a to z, digits, `_` and `.`"),
-        ))
-    }
-
-    /// Fails if the program contains instructions that some of the processors of the variant lack.
-    fn check_instructions(&self, planned: &PlannedBuild, outcome: &BuildOutcome) -> Result<(), Failure> {
-        let findings = audit::after_build(self.context, &planned.project, &planned.machine, outcome);
-        let error = findings.into_iter().find(|finding| {
-            finding.severity == Severity::Error
-                && gpubuild_detect::finding::catalogue::matches(ISA_FINDINGS, &finding.id)
-        });
-        let Some(error) = error else { return Ok(()) };
-        let mut failure = Failure::negative(id!("pack.audit"), format!("{} [{}]", error.summary, error.id))
-            .hint("`gpubuild audit` shows the evidence and the fixes; `[audit] allow` accepts the finding");
-        failure.findings = vec![error];
-        Err(failure)
-    }
-
-    /// The requirements of the variant that can be derived from the build.
-    fn requirements(
-        &self,
-        planned: &PlannedBuild,
-        outcome: &BuildOutcome,
-    ) -> Result<ReleaseVariant, Failure> {
-        let host = self.context.host;
-        let unknown = |error: describe::UnknownRequirement| failure(&PackError::Requirement(error));
-        let built = &outcome.manifest;
-        let os = host.platform().os;
-        let cuda = planned.machine.catalogue.for_backend(Backend::Cuda);
-        let floor = |release: &Version| cuda?.driver_floor(release, os).cloned();
-        let toolkit = |compiler: &str| {
-            let copies = planned.machine.inventory.of(Backend::Cuda.id());
-            let path = host.path(compiler);
-            let own = copies.iter().find(|copy| path.is_inside(&copy.root));
-            own.and_then(|copy| copy.version()).cloned()
-        };
-        Ok(ReleaseVariant {
-            backends: built.backends.clone(),
-            portable: self.is_portable(planned, outcome),
-            cuda: describe::cuda(built, toolkit, floor).map_err(unknown)?,
-            rocm: describe::rocm(built).map_err(unknown)?,
-            cpu: describe::cpu(built, host.platform().arch.id(), planned.project.file.audit.cpu.as_deref())
-                .map_err(unknown)?,
-            ..ReleaseVariant::default()
-        })
-    }
-
-    /// Whether the variant supports all devices: `portable` in gpubuild.toml, else whether its device code covers all architectures of the
-    /// toolkit instead of the GPUs of this machine.
-    fn is_portable(&self, planned: &PlannedBuild, outcome: &BuildOutcome) -> bool {
-        let file = &planned.project.file;
-        let table =
-            planned.variant.as_ref().and_then(|name| file.variants.iter().find(|table| table.name == *name));
-        if let Some(portable) = table.and_then(|table| table.portable) {
-            return portable;
-        }
-        let host = self.context.host;
-        let machine =
-            ReleaseMachine::of(&planned.machine.facts, &planned.machine.matrix, &planned.machine.catalogue);
-        let covers_all = |backend: Backend| {
-            let archs = file.backends.get(&backend).and_then(|table| table.archs.as_ref());
-            let flag = self.arguments.selection.cuda_archs.as_deref();
-            let selection = match backend {
-                Backend::Cuda => ArchSelection::cuda(flag, host.env(), archs),
-                _ => ArchSelection::resolve(host.env(), &[], archs),
-            };
-            let has_devices =
-                machine.backends.get(&backend).is_some_and(|backend| !backend.devices.is_empty());
-            matches!(selection.text.as_str(), "all" | "all-major")
-                || (selection.text == "auto" && !has_devices)
-        };
-        let with_device_code: Vec<Backend> = [Backend::Cuda, Backend::Rocm]
-            .into_iter()
-            .filter(|one| outcome.manifest.backends.contains(one))
-            .collect();
-        !with_device_code.is_empty() && with_device_code.into_iter().all(covers_all)
-    }
-
-    /// Adds the variants of the `--from` folders.
-    fn merge(&mut self, work: &ReleaseWork<'_>) -> Result<(), Failure> {
-        let host = self.context.host;
-        for from in &self.arguments.from {
-            let from = absolute(self.context, from)?.normalized();
-            let release = release::read(host, &from).map_err(|error| failure(&error))?;
-            if release.entries.is_empty() {
-                return Err(Failure::usage(
-                    id!("pack.nothing-there"),
-                    format!("`{from}` contains no packed variant"),
-                )
-                .hint("specify a folder that `gpubuild pack --out DIR` wrote"));
-            }
-            for entry in release.entries {
-                for layer in &entry.variant.layers {
-                    work.add_blob(&from, &layer.sha256, layer.size).map_err(|error| failure(&error))?;
-                }
-                self.packed.push(Packed::taken(&entry));
-                self.entries.push(entry);
-            }
-        }
-        Ok(())
-    }
-
-    /// `[pack]` of gpubuild.toml. With `--from`, the project is optional.
-    fn table(&self) -> Result<PackTable, Failure> {
-        match load_project(self.context, self.arguments.selection.project.as_deref()) {
-            Ok(project) => Ok(project.file.pack),
-            Err(failure) if failure.id == "project.not-found" && !self.arguments.from.is_empty() => {
-                Ok(PackTable::default())
-            }
-            Err(failure) => Err(failure),
-        }
-    }
-}
-
-/// The required C library; `None` if it is unknown or the system is not Linux.
-fn libc(planned: &PlannedBuild, staged: &Staged) -> Option<RequiredLibc> {
-    let facts = &planned.machine.facts;
-    if facts.platform.os != Os::Linux {
-        return None;
-    }
-    let musl = staged.interpreter.as_ref().is_some_and(|loader| loader.contains("ld-musl"));
-    if musl {
-        let version =
-            facts.libc.as_ref().filter(|libc| libc.value.family == "musl")?.value.version.clone()?;
-        return Some(RequiredLibc { family: "musl".to_owned(), version });
-    }
-    Some(RequiredLibc { family: "glibc".to_owned(), version: staged.glibc.clone()? })
 }
 
 fn signer(arguments: &PackArguments, context: &CommandContext<'_>) -> Result<Option<Signer>, Failure> {

@@ -24,7 +24,7 @@ const BACKEND: &str = "GPUBUILD_BACKEND";
 
 /// Options that select a variant of a release and the keys to trust.
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub struct ReleaseArguments {
     /// Select this variant only [default: GPUBUILD_VARIANT]
     #[arg(long, value_name = "LABEL")]
@@ -83,7 +83,9 @@ pub type InstallationFolder<'a> = &'a dyn Fn(&str) -> Option<HostPath>;
 /// Whether a release from the network must be signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SignaturePolicy {
-    /// Always, because its program will be started.
+    /// Always, also in a local folder.
+    Always,
+    /// Yes, because its program will be started.
     Required,
     /// Only if a key is configured.
     Optional,
@@ -141,10 +143,18 @@ impl ReleaseArguments {
                 None => ReleaseSource::at(context.host, absolute(context, manifest)?),
             };
         let keys = self.keys(&user, context)?;
-        if keys.is_empty() && source.is_remote() && signature == SignaturePolicy::Required {
+        let needs_key = match signature {
+            SignaturePolicy::Always => true,
+            SignaturePolicy::Required => source.is_remote(),
+            SignaturePolicy::Optional => false,
+        };
+        if keys.is_empty() && needs_key {
             let message = format!("no key is configured for `{}`", source.name());
-            return Err(Failure::usage(id!("manifest.no-key"), message)
-                .hint("specify the publisher's key with `--key`, or trust the server with `--unsigned`"));
+            let hint = match signature {
+                SignaturePolicy::Always => "specify the publisher's key with `--key`",
+                _ => "specify the publisher's key with `--key`, or trust the server with `--unsigned`",
+            };
+            return Err(Failure::usage(id!("manifest.no-key"), message).hint(hint));
         }
         let TrustedManifest { manifest, newest, .. } =
             self.read(&source, &keys, (folder, context), &client)?;

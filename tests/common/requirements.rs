@@ -24,6 +24,7 @@ pub(crate) const IN_CI: &[&str] = &[
     "mingw",
     "network",
     "opencl",
+    "openssl",
     "pip",
     "pkg-config",
     "python",

@@ -21,6 +21,8 @@ mod release;
 mod reliability;
 #[path = "../common/requirements.rs"]
 mod requirements;
+mod script;
+mod self_update;
 mod server;
 mod support;
 mod syncing;

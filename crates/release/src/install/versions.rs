@@ -9,7 +9,7 @@ use super::ownership::FolderEntry;
 use crate::manifest::{is_label, is_plain_name};
 
 /// The folder that contains all versions.
-pub(super) const VERSIONS: &str = "versions";
+pub const VERSIONS: &str = "versions";
 /// The new link to the current version, before it is renamed.
 pub(super) const NEXT: &str = ".next";
 /// The prefix of names that the host gives to temporary files and folders.

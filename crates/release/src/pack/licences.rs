@@ -23,6 +23,8 @@ const MAX_LEVELS: usize = 6;
 /// The package of a program, from `cargo metadata`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CargoPackage {
+    /// The name of the package.
+    pub name: String,
     /// The version of the package.
     pub version: String,
     /// All crates that are linked into the program.
@@ -132,7 +134,7 @@ fn package(host: &dyn ReadFiles, manifest: &HostPath, metadata: Metadata) -> Opt
         })
         .collect();
     crates.sort_by(|one, other| (&one.name, &one.version).cmp(&(&other.name, &other.version)));
-    Some(CargoPackage { version: root.version.clone(), crates })
+    Some(CargoPackage { name: root.name.clone(), version: root.version.clone(), crates })
 }
 
 /// The collected licence files.

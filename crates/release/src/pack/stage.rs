@@ -8,7 +8,7 @@ use gpubuild_detect::toolkit::libraries;
 use gpubuild_exec::exec::stage;
 use gpubuild_host::{Host, HostInfo, HostPath, LIBRARY_LIMIT, Os, ReadFiles, search};
 use gpubuild_object::{self, ObjectFile};
-use gpubuild_plan::artifacts::{Artifact, LinkItem, Manifest};
+use gpubuild_plan::artifacts::{LinkItem, Manifest};
 use gpubuild_plan::project::PackTable;
 
 use super::PackError;
@@ -27,16 +27,16 @@ pub struct StageRequest<'a> {
     pub name: &'a str,
     /// The folder of gpubuild.toml.
     pub root: &'a HostPath,
-    /// The folder of the native sources.
-    pub source: &'a HostPath,
+    /// The folder of the native sources; `None` for a program without any.
+    pub source: Option<&'a HostPath>,
     /// The folder of the cargo package.
     pub package: &'a HostPath,
     /// The cargo package.
     pub cargo: &'a CargoPackage,
-    /// The manifest of the build.
-    pub manifest: &'a Manifest,
-    /// The program to pack.
-    pub program: &'a Artifact,
+    /// The manifest of the build; `None` for programs without native libraries.
+    pub manifest: Option<&'a Manifest>,
+    /// The programs to pack. `gpubuild install` smoke-tests the first one.
+    pub programs: &'a [HostPath],
     /// The library folders of the project's environment from `gpubuild venv`.
     pub environment: &'a [String],
     /// `[pack]` of gpubuild.toml.
@@ -74,11 +74,12 @@ pub struct Staged {
 /// See [`PackError`].
 pub fn stage(host: &dyn Host, request: &StageRequest<'_>, into: &HostPath) -> Result<Staged, PackError> {
     let mut staging = Staging { host, into, staged: Staged::default(), names: Names::default() };
-    let program = host.path(&request.program.path);
-    let name = format!("bin/{}", program.file_name().unwrap_or(request.name));
-    staging.staged.program.clone_from(&name);
-    let mut built = vec![(name, program)];
-    for placed in stage::needed(host, request.manifest) {
+    let in_bin = |program: &HostPath| {
+        (format!("bin/{}", program.file_name().unwrap_or(request.name)), program.clone())
+    };
+    let mut built: Vec<(String, HostPath)> = request.programs.iter().map(in_bin).collect();
+    staging.staged.program = built.first().map(|(name, _)| name.clone()).unwrap_or_default();
+    for placed in request.manifest.map(|manifest| stage::needed(host, manifest)).into_iter().flatten() {
         let from = host.path(&placed.from);
         let real = host.canonical(&from).unwrap_or(from);
         built.push((format!("bin/{}", placed.name.replace('\\', "/")), real));
@@ -106,7 +107,7 @@ pub fn stage(host: &dyn Host, request: &StageRequest<'_>, into: &HostPath) -> Re
 /// The folders of linked libraries: first those of the project's environment, then those of toolkits, without stub folders.
 fn linked_folders(host: &dyn HostInfo, request: &StageRequest<'_>) -> Vec<HostPath> {
     let mut folders: Vec<HostPath> = request.environment.iter().map(|folder| host.path(folder)).collect();
-    for item in request.manifest.trees.iter().flat_map(|tree| &tree.link) {
+    for item in request.manifest.iter().flat_map(|manifest| &manifest.trees).flat_map(|tree| &tree.link) {
         let folder = match item {
             LinkItem::Search { path } => Some(host.path(path)),
             LinkItem::Shared { path } => host.path(path).parent(),
@@ -213,8 +214,9 @@ impl Staging<'_> {
         let mut licences = Licences::default();
         licences.of_folder(host, request.package, request.name);
         licences.of_folder(host, request.root, request.name);
-        let source = request.source.file_name().unwrap_or("source").to_owned();
-        licences.of_folder(host, request.source, &source);
+        if let Some(source) = request.source {
+            licences.of_folder(host, source, source.file_name().unwrap_or("source"));
+        }
         let list = self.into.join("crates.txt");
         licences.of_crates(host, request.cargo, &list)?;
         for (name, from) in &closure.packed {

@@ -1,0 +1,214 @@
+//! Makes the copies of variants and collects their entries.
+
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::facts::Libc;
+use gpubuild_detect::finding::{Finding, Severity};
+use gpubuild_detect::id;
+use gpubuild_exec::environment::VenvRecord;
+use gpubuild_exec::exec::BuildOutcome;
+use gpubuild_host::{HostPath, Os};
+use gpubuild_plan::project::{PackTable, variant};
+use gpubuild_release::manifest::{self, ProgramStart, ReleaseVariant, RequiredLibc};
+use gpubuild_release::pack::release::{self, ReleaseEntry, ReleaseWork};
+use gpubuild_release::pack::stage::{self, Staged};
+use gpubuild_release::pack::{self, KnownLayers, licences};
+
+use super::super::build::PlannedBuild;
+use super::super::plan::SelectionArguments;
+use super::super::project::load_project;
+use super::super::{CommandContext, Failure, absolute, audit, run};
+use super::{PackArguments, build_variant, failure};
+use crate::report::pack::Packed;
+
+/// Findings about instructions that some of the processors of a variant lack.
+const ISA_FINDINGS: &str = "audit.isa.*";
+
+/// A release that is being packed.
+pub(super) struct Packing<'a> {
+    pub(super) context: &'a CommandContext<'a>,
+    pub(super) arguments: &'a PackArguments,
+    pub(super) entries: Vec<ReleaseEntry>,
+    pub(super) packed: Vec<Packed>,
+}
+
+impl Packing<'_> {
+    /// Builds and packs the selections and adds the variants of `--from`. Returns `[pack]` of gpubuild.toml.
+    pub(super) fn fill(
+        &mut self,
+        selections: &[SelectionArguments],
+        folder: &HostPath,
+        work: &ReleaseWork<'_>,
+    ) -> Result<PackTable, Failure> {
+        let mut known = KnownLayers::of(work, folder);
+        if !self.arguments.program.is_empty() {
+            self.pack_programs(work, &mut known)?;
+            return Ok(PackTable::default());
+        }
+        for selection in selections {
+            let (planned, outcome) = build_variant(selection, self.arguments, self.context)?;
+            self.pack(&planned, &outcome, work, &mut known)?;
+        }
+        self.merge(work)?;
+        self.table()
+    }
+
+    /// Packs the outputs of one build.
+    fn pack(
+        &mut self,
+        planned: &PlannedBuild,
+        outcome: &BuildOutcome,
+        work: &ReleaseWork<'_>,
+        known: &mut KnownLayers,
+    ) -> Result<(), Failure> {
+        let host = self.context.host;
+        let PlannedBuild { project, plan, .. } = planned;
+        let (Some(program), Some(binary)) = (&outcome.program, &plan.binary) else {
+            return Err(Failure::usage(id!("run.no-binary"), "this project has no program to pack")
+                .hint(run::NO_BINARY));
+        };
+        let label = self.label(planned.variant.as_deref(), &outcome.manifest.backends)?;
+        let findings = audit::after_build(self.context, project, &planned.machine, outcome);
+        check_instructions(findings)?;
+        let network = self.arguments.network.network(host);
+        let cargo = licences::query(host, &binary.package, network).map_err(|error| failure(&error))?;
+        let requirements = ReleaseVariant { label, ..self.requirements(planned, outcome)? };
+        let gfx = requirements.rocm.as_ref().map(|rocm| rocm.gfx.clone()).unwrap_or_default();
+        let environment =
+            VenvRecord::read(host, &project.build_root).map(|record| record.folders).unwrap_or_default();
+        let request = stage::StageRequest {
+            name: &project.file.project.name,
+            root: &project.root,
+            source: Some(&project.source),
+            package: &binary.package,
+            cargo: &cargo,
+            manifest: Some(&outcome.manifest),
+            programs: &[host.path(&program.path)],
+            environment: &environment,
+            table: &project.file.pack,
+            gfx: &gfx,
+        };
+        let copy = host.temporary_dir(&project.build_root)?;
+        self.add(
+            &request,
+            requirements,
+            &copy,
+            planned.machine.facts.libc.as_ref().map(|libc| &libc.value),
+            (work, known),
+        )
+    }
+
+    /// Makes the copy of a variant in the empty folder `copy`, which is removed, and adds its layers to the release.
+    pub(super) fn add(
+        &mut self,
+        request: &stage::StageRequest<'_>,
+        requirements: ReleaseVariant,
+        copy: &HostPath,
+        libc: Option<&Libc>,
+        (work, known): (&ReleaseWork<'_>, &mut KnownLayers),
+    ) -> Result<(), Failure> {
+        let host = self.context.host;
+        let result = stage::stage(host, request, copy).and_then(|staged| {
+            let layers = pack::layers(host, work, &staged.pieces, known)?;
+            Ok((staged, layers))
+        });
+        host.remove(copy)?;
+        let (staged, (layers, contents)) = result.map_err(|error| failure(&error))?;
+        let variant = ReleaseVariant {
+            libc: required_libc(host.platform().os, libc, &staged),
+            os: staged.system.clone(),
+            start: Some(ProgramStart { program: staged.program.clone(), check: request.table.check.clone() }),
+            ..requirements
+        };
+        let variant = pack::with_layers(variant, &layers);
+        let platform = host.platform();
+        let platform = format!("{}-{}", platform.os.id(), platform.arch.id());
+        let version = self.arguments.release_version.clone();
+        let version = version.unwrap_or_else(|| request.cargo.version.clone());
+        self.packed.push(Packed::new(&platform, &variant, layers, &staged));
+        self.entries.push(ReleaseEntry::new(request.name, &version, &platform, variant, contents));
+        Ok(())
+    }
+
+    /// The label of a variant: of `--label`, else its name in gpubuild.toml, else its backends.
+    pub(super) fn label(&self, name: Option<&str>, backends: &[Backend]) -> Result<String, Failure> {
+        let named = self.arguments.label.clone().or_else(|| name.map(str::to_owned));
+        let label = named.unwrap_or_else(|| {
+            let gpus: Vec<&str> =
+                backends.iter().filter(|backend| **backend != Backend::Cpu).map(|one| one.id()).collect();
+            if gpus.is_empty() { Backend::Cpu.id().to_owned() } else { gpus.join("_") }
+        });
+        if !manifest::is_label(&label) {
+            let max = variant::MAX_NAME_LENGTH;
+            return Err(Failure::usage(id!("pack.label"), format!("`{label}` is not a valid variant name"))
+                .hint(format!(
+                    "set a name with `--label`: up to {max} characters of a to z, digits, `_` and `.`"
+                )));
+        }
+        if self.entries.iter().any(|entry| entry.variant.label == label) {
+            let message = format!("two variants have the name `{label}`");
+            return Err(Failure::usage(id!("pack.label-twice"), message));
+        }
+        Ok(label)
+    }
+
+    /// Adds the variants of the `--from` folders.
+    fn merge(&mut self, work: &ReleaseWork<'_>) -> Result<(), Failure> {
+        let host = self.context.host;
+        for from in &self.arguments.from {
+            let from = absolute(self.context, from)?.normalized();
+            let release = release::read(host, &from).map_err(|error| failure(&error))?;
+            if release.entries.is_empty() {
+                return Err(Failure::usage(
+                    id!("pack.nothing-there"),
+                    format!("`{from}` contains no packed variant"),
+                )
+                .hint("specify a folder that `gpubuild pack --out DIR` wrote"));
+            }
+            for entry in release.entries {
+                for layer in &entry.variant.layers {
+                    work.add_blob(&from, &layer.sha256, layer.size).map_err(|error| failure(&error))?;
+                }
+                self.packed.push(Packed::taken(&entry));
+                self.entries.push(entry);
+            }
+        }
+        Ok(())
+    }
+
+    /// `[pack]` of gpubuild.toml. With `--from`, the project is optional.
+    fn table(&self) -> Result<PackTable, Failure> {
+        match load_project(self.context, self.arguments.selection.project.as_deref()) {
+            Ok(project) => Ok(project.file.pack),
+            Err(failure) if failure.id == "project.not-found" && !self.arguments.from.is_empty() => {
+                Ok(PackTable::default())
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+}
+
+/// Fails if a finding is about instructions that some of the processors of the variant lack.
+pub(super) fn check_instructions(findings: Vec<Finding>) -> Result<(), Failure> {
+    let error = findings.into_iter().find(|finding| {
+        finding.severity == Severity::Error
+            && gpubuild_detect::finding::catalogue::matches(ISA_FINDINGS, &finding.id)
+    });
+    let Some(error) = error else { return Ok(()) };
+    let mut failure = Failure::negative(id!("pack.audit"), format!("{} [{}]", error.summary, error.id))
+        .hint("`gpubuild audit` shows the evidence and the fixes; `[audit] allow` accepts the finding");
+    failure.findings = vec![error];
+    Err(failure)
+}
+
+/// The required C library; `None` if it is unknown or the system is not Linux. `known` is the one of this machine.
+fn required_libc(os: Os, known: Option<&Libc>, staged: &Staged) -> Option<RequiredLibc> {
+    if os != Os::Linux {
+        return None;
+    }
+    let musl = staged.interpreter.as_ref().is_some_and(|loader| loader.contains("ld-musl"));
+    if musl {
+        let version = known.filter(|libc| libc.family == "musl")?.version.clone()?;
+        return Some(RequiredLibc { family: "musl".to_owned(), version });
+    }
+    Some(RequiredLibc { family: "glibc".to_owned(), version: staged.glibc.clone()? })
+}
