@@ -132,6 +132,7 @@ fn successful_logs_have_no_causes() {
         "warning: x@0.1.0: /usr/bin/ld: cannot find -lcuda: No such file or directory\n    Finished `release` profile [optimized] target(s) in 12.3s\n",
         "checking for cuda.h... no\nchecking for libnuma... no\nchecking whether gcc accepts -Werror... yes\nconfigure: creating ./config.status\n",
         "Dependency libdrm found: NO (tried pkgconfig and cmake)\nRun-time dependency vulkan found: YES 1.3.275\nProgram glslangValidator found: NO\nBuild targets in project: 12\n",
+        "    *** WARNING: Cannot find nvToolsExt. nvtx was disabled.\n    a.cpp:1:10: fatal error: cudnn.h: No such file or directory\nSuccessfully built cupy\nSuccessfully installed cupy-4.0.0\n",
         // Another processor's library that the linker ignores without consequence, and a module that compiled.
         "ld: warning: ignoring file '/usr/local/lib/libomp.dylib': found architecture 'x86_64', required architecture 'arm64'\n[100%] Built target app\n",
         "Building module:\ncleaning build area...\nmake -j16 modules... done.\nnvidia/550.54.14: installed in /lib/modules/6.5.0/updates/dkms\n",
@@ -141,6 +142,13 @@ fn successful_logs_have_no_causes() {
     ] {
         assert_eq!(ids(log), Vec::<String>::new(), "{log}");
     }
+}
+
+/// The console of a French Windows writes the no-break space as another letter.
+#[test]
+fn french_headers_in_the_code_page_of_the_console_are_recognised() {
+    let log = "1>d:\\darknet\\src\\cuda.h(33): fatal error C1083: Impossible d'ouvrir le fichier includeá: 'cudnn.h'á: No such file or directory\n";
+    assert_eq!(ids(log), ["cuda.library-missing"]);
 }
 
 /// Users copy Visual Studio's Error List, whose columns are separated by tabs, instead of the output.
