@@ -2,14 +2,17 @@
 
 use std::borrow::Cow;
 
-use super::LONGEST;
+use super::{LONGEST, error_list};
 
 const ESCAPE: u8 = 0x1b;
 
 /// Returns the line without escape sequences and zero bytes. If carriage returns overwrite parts of it, returns the text that stays
-/// visible.
+/// visible. A row of Visual Studio's Error List gets the format of the compiler.
 pub(super) fn plain(line: &[u8]) -> Cow<'_, [u8]> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
+    if let Some(row) = error_list::row(line) {
+        return Cow::Owned(row);
+    }
     if memchr::memchr3(ESCAPE, b'\r', 0, line).is_none() {
         return Cow::Borrowed(line);
     }

@@ -7,6 +7,7 @@
 mod clean;
 mod decode;
 mod error_line;
+mod error_list;
 mod findings;
 mod guess;
 mod hits;

@@ -5,7 +5,7 @@ use super::lines::LogLines;
 use super::{AT_THE_END, prefix};
 
 /// Texts with which a tool reports that a complete command failed.
-pub(super) const FAILURES: [&str; 27] = [
+pub(super) const FAILURES: [&str; 28] = [
     "terminate called after",
     "(core dumped)",
     "error while loading shared libraries",
@@ -19,6 +19,7 @@ pub(super) const FAILURES: [&str; 27] = [
     "errors occurred!",
     "build stopped: ",
     ": *** ",
+    "make (e=",
     "FAILED: ",
     "Build FAILED",
     "BUILD FAILED",

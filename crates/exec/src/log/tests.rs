@@ -132,11 +132,33 @@ fn successful_logs_have_no_causes() {
         "warning: x@0.1.0: /usr/bin/ld: cannot find -lcuda: No such file or directory\n    Finished `release` profile [optimized] target(s) in 12.3s\n",
         "checking for cuda.h... no\nchecking for libnuma... no\nchecking whether gcc accepts -Werror... yes\nconfigure: creating ./config.status\n",
         "Dependency libdrm found: NO (tried pkgconfig and cmake)\nRun-time dependency vulkan found: YES 1.3.275\nProgram glslangValidator found: NO\nBuild targets in project: 12\n",
+        "    *** WARNING: Cannot find nvToolsExt. nvtx was disabled.\n    a.cpp:1:10: fatal error: cudnn.h: No such file or directory\nSuccessfully built cupy\nSuccessfully installed cupy-4.0.0\n",
+        // Another processor's library that the linker ignores without consequence, and a module that compiled.
+        "ld: warning: ignoring file '/usr/local/lib/libomp.dylib': found architecture 'x86_64', required architecture 'arm64'\n[100%] Built target app\n",
+        "Building module:\ncleaning build area...\nmake -j16 modules... done.\nnvidia/550.54.14: installed in /lib/modules/6.5.0/updates/dkms\n",
+        "ptxas info    : 56 bytes stack frame, 52 bytes spill stores, 52 bytes spill loads\nvulkan.cpp:12: note: IncompatibleDrivers is tested\n[2/2] Linking CXX executable app\n",
         "",
         "\n\n",
     ] {
         assert_eq!(ids(log), Vec::<String>::new(), "{log}");
     }
+}
+
+/// The console of a French Windows writes the no-break space as another letter.
+#[test]
+fn french_headers_in_the_code_page_of_the_console_are_recognised() {
+    let log = "1>d:\\darknet\\src\\cuda.h(33): fatal error C1083: Impossible d'ouvrir le fichier includeá: 'cudnn.h'á: No such file or directory\n";
+    assert_eq!(ids(log), ["cuda.library-missing"]);
+}
+
+/// Users copy Visual Studio's Error List, whose columns are separated by tabs, instead of the output.
+#[test]
+fn rows_of_the_error_list_are_recognised() {
+    let log = "Severity\tCode\tDescription\tProject\tFile\tLine\nError\tC1083\tCannot open include file: 'cuda_runtime.h': No such file or directory\tapp\tD:\\src\\a.cpp\t3\nWarning\tC4244\tconversion from 'double' to 'float'\tapp\tD:\\src\\a.cpp\t9\n";
+    let cause = &read(log).causes[0];
+    assert_eq!((cause.id.as_str(), cause.line), ("cuda.toolkit.headers-missing", 2));
+    let log = "错误\tLNK1181\t无法打开输入文件“cudart.lib”\tapp\tD:\\src\\LINK\t1\n";
+    assert_eq!(read(log).causes[0].id.as_str(), "cuda.toolkit.component-missing");
 }
 
 #[test]
