@@ -110,7 +110,7 @@ impl StatReport {
         let access = if self.write { "read and write" } else { "read only" };
         let entries = self.entries.map_or_else(
             || "the server does not list its entries".to_owned(),
-            |entries| format!("{entries} entries"),
+            |entries| if entries == 1 { "1 entry".to_owned() } else { format!("{entries} entries") },
         );
         format!("{}: {entries}, {access}, a lookup takes {:.0} ms", self.store, self.seconds * 1e3)
     }
@@ -152,6 +152,6 @@ impl RemotePruneReport {
     pub fn text(&self) -> String {
         let bytes = bytes::show(self.removed_bytes);
         let (files, left) = (self.removed_files, self.left);
-        format!("removed {} entries and {files} files, {bytes}; {left} entries remain", self.removed)
+        format!("removed {} entries and {files} files ({bytes}), {left} entries left", self.removed)
     }
 }

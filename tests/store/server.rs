@@ -121,13 +121,18 @@ fn serve(connection: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
         }
         let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
         let others = state.objects.iter().find(|(other, _)| other.starts_with(folder) && **other != path);
-        (fault.map(|(_, fault)| fault), state.objects.get(&path).cloned(), others.map(|(_, body)| body.clone()))
+        (
+            fault.map(|(_, fault)| fault),
+            state.objects.get(&path).cloned(),
+            others.map(|(_, body)| body.clone()),
+        )
     };
     let stream = connection.get_mut();
     let content = found.clone().unwrap_or_default();
     let mut send = |status: u16, length: usize, body: &[u8], header: &str| {
-        let head =
-            format!("HTTP/1.1 {status} Status\r\nConnection: close\r\nContent-Length: {length}\r\n{header}\r\n");
+        let head = format!(
+            "HTTP/1.1 {status} Status\r\nConnection: close\r\nContent-Length: {length}\r\n{header}\r\n"
+        );
         stream.write_all(head.as_bytes())?;
         stream.write_all(if method == "HEAD" { &[] } else { body })?;
         stream.flush()

@@ -66,7 +66,10 @@ fn commands_copy_and_explain() {
     assert_eq!(missing["trees"][0]["state"], "missing");
     first.build();
     let explained = first.run(&["cache", "explain", "--json"]).succeeds().json();
-    assert_eq!((&explained["trees"][0]["hit"], &explained["trees"][0]["level"]), (&true.into(), &"local".into()));
+    assert_eq!(
+        (&explained["trees"][0]["hit"], &explained["trees"][0]["level"]),
+        (&true.into(), &"local".into())
+    );
     let pulled = second.run(&["cache", "pull", "--json"]).succeeds().json();
     assert_eq!(pulled["trees"][0]["state"], "missing", "{pulled}");
     let pushed = first.run(&["cache", "push", "--json"]).succeeds().json();

@@ -113,3 +113,23 @@ impl Diagnostic for RemoteError {
         Some(hint.to_owned())
     }
 }
+
+/// An invalid setting.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the setting `{setting}` of the shared store is not valid: {what}")]
+pub struct InvalidRemote {
+    /// The key in `[cache]`, or the variable.
+    pub setting: &'static str,
+    /// The problem.
+    pub what: String,
+}
+
+impl Diagnostic for InvalidRemote {
+    fn id(&self) -> DiagnosticId {
+        id!("remote.setting-invalid")
+    }
+
+    fn hint(&self) -> Option<String> {
+        Some("the URL of a shared store is `s3://BUCKET/PREFIX`, `https://HOST/PATH` or `oci://REGISTRY/REPOSITORY`".to_owned())
+    }
+}

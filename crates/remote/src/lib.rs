@@ -7,6 +7,7 @@
 //! http, s3, oci    the kinds
 //! content          compressed files: sha256, size, zstd
 //! pull, push       an entry from the server into the local store, and back
+//! session          a store during one command: its limits, and what was transferred
 //! level            the interface that builds use
 //! ```
 //!
@@ -23,10 +24,11 @@ mod pull;
 mod push;
 mod s3;
 mod server;
+mod session;
 pub mod settings;
 
-pub use error::RemoteError;
-pub use level::{RemotePruned, RemoteStore, RemoteUsage};
+pub use error::{InvalidRemote, RemoteError};
 pub use manifest::id;
 pub use server::ListedEntry;
+pub use session::{RemotePruned, RemoteStore, RemoteUsage};
 pub use settings::{RemoteAccess, RemoteSettings};

@@ -13,10 +13,10 @@ use gpubuild_host::HostPath;
 
 use super::content::{Blob, Content, decompress, is_same};
 use super::error::RemoteError;
-use super::level::RemoteStore;
 use super::manifest::{RemoteManifest, TREES};
 use super::parallel;
 use super::server::{Call, Object};
+use super::session::RemoteStore;
 
 /// Why an entry was not copied.
 pub(crate) enum PullError {
@@ -141,7 +141,7 @@ fn receive(
 ) -> Result<u64, RemoteError> {
     let missing = |url: String| RemoteError::Damaged { url, what: "a file is missing".to_owned() };
     let blob: &Blob = manifest.blob(&content.sha256).ok_or_else(|| missing(content.sha256.clone()))?;
-    let found = remote.server.get(Object::Blob(blob), call)?;
+    let found = remote.settings.server.get(Object::Blob(blob), call)?;
     let (url, response) = found.ok_or_else(|| missing(remote.settings.url.clone()))?;
     decompress((&url, response.body), blob, content, target)
 }

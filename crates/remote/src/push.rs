@@ -6,17 +6,17 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
 use gpubuild_exec::store::entry::{ENTRY, INPUTS, StoreEntry};
+use gpubuild_exec::store::hash_file;
 use gpubuild_exec::store::settings::Store;
-use gpubuild_exec::store::{hash_file, maintain};
 use gpubuild_host::{Host, HostPath};
 use gpubuild_plan::plan::bytes;
 
 use super::content::{Blob, Content, compress};
 use super::error::RemoteError;
-use super::level::RemoteStore;
 use super::manifest::{RemoteManifest, check_shareable, id};
 use super::parallel;
 use super::server::Call;
+use super::session::RemoteStore;
 
 /// Folder of the local store for compressed files.
 const FOLDER: &str = "uploads";
@@ -52,7 +52,7 @@ pub(crate) fn entry(
     }
     let uploads = store.root.join(FOLDER);
     host.create_dir_all(&uploads).map_err(RemoteError::Disk)?;
-    maintain::remove_temporary(host, &uploads).map_err(RemoteError::Disk)?;
+    remove_leftovers(host, &uploads).map_err(RemoteError::Disk)?;
     let folder_of_blobs = host.temporary_dir(&uploads).map_err(RemoteError::Disk)?;
     let temporary = Temporary { host, folder: folder_of_blobs };
     let (sha256, size) = hash_file(host, &folder.join(INPUTS)).map_err(RemoteError::Disk)?;
@@ -69,15 +69,29 @@ pub(crate) fn entry(
         )));
     }
     parallel::for_each(&missing, |content| {
-        remote.server.put_blob(&blobs[*content], &temporary.folder.join(content), call)
+        remote.settings.server.put_blob(&blobs[*content], &temporary.folder.join(content), call)
     })?;
     let name = gpubuild_exec::store::entry::name(&entry.key, entry.place.as_deref());
     let manifest = RemoteManifest { name, entry, inputs, blobs: blobs.clone() };
     let sealed = manifest.seal(remote.settings.signer.as_ref());
     let sealed = sealed.map_err(|error| RemoteError::Disk(std::io::Error::other(error)))?;
     let all: Vec<Blob> = blobs.values().cloned().collect();
-    remote.server.put_manifest(&id(&manifest.name), sealed, &all, call)?;
+    remote.settings.server.put_manifest(&id(&manifest.name), sealed, &all, call)?;
     Ok(Ok((total, missing.len())))
+}
+
+/// Removes the files of uploads that were killed long ago. Younger ones may belong to a running process.
+fn remove_leftovers(host: &dyn Host, uploads: &HostPath) -> std::io::Result<()> {
+    const MIN_AGE: u64 = 24 * 3600;
+    for name in host.list(uploads).unwrap_or_default() {
+        let folder = uploads.join(&name);
+        let written = host.stat(&folder).ok().and_then(|stat| stat.modified).unwrap_or_default();
+        let written = u64::try_from(written / 1_000_000_000).unwrap_or_default();
+        if host.now().saturating_sub(written) > MIN_AGE {
+            host.remove(&folder)?;
+        }
+    }
+    Ok(())
 }
 
 /// Compresses the inputs and every different file into a folder, where each file has the sha256 of its content as its name.
@@ -110,7 +124,7 @@ fn missing<'a>(
     let found = Mutex::new(Vec::new());
     let all: Vec<(&String, &Blob)> = blobs.iter().collect();
     parallel::for_each(&all, |(content, blob)| {
-        if !remote.server.has(blob, call)? {
+        if !remote.settings.server.has(blob, call)? {
             found.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(content.as_str());
         }
         Ok(())

@@ -12,10 +12,9 @@ use rusty_s3::actions::ListObjectsV2;
 use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
 
 use super::content::Blob;
-use super::error::RemoteError;
+use super::error::{InvalidRemote, RemoteError};
 use super::http::path;
 use super::server::{Call, ListedEntry, Object, Server, ServerRequest, document};
-use super::settings::InvalidRemote;
 
 /// How long a signed URL is valid.
 const VALID: Duration = Duration::from_secs(3600);

@@ -142,7 +142,12 @@ impl<'a> Call<'a> {
         let response = self.send(request)?;
         match response.status {
             200 => Ok(Some(response)),
-            404 | 410 => Ok(None),
+            404 | 410 => match failed(request, response) {
+                error @ RemoteError::Status { code: Some(_), .. } if error.to_string().contains("Bucket") => {
+                    Err(error)
+                }
+                _ => Ok(None),
+            },
             _ => Err(failed(request, response)),
         }
     }

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
-use gpubuild_detect::id;
 use gpubuild_exec::store::settings::{age, size};
 use gpubuild_host::HostInfo;
 use gpubuild_plan::project::CacheTable;
@@ -12,7 +10,11 @@ use gpubuild_release::pack::sign::Signer;
 use gpubuild_release::trust::TrustKey;
 use gpubuild_release::url::{PlainHttp, Url};
 
+use super::error::InvalidRemote;
+use super::http::HttpServer;
+use super::oci::OciServer;
 use super::s3::S3Server;
+use super::server::Server;
 
 /// The variable that selects or disables the shared store.
 pub const VARIABLE: &str = "GPUBUILD_REMOTE";
@@ -35,18 +37,9 @@ pub enum RemoteAccess {
     Write,
 }
 
-/// Where the store is.
-pub(crate) enum RemoteKind {
-    Http(Url),
-    S3(Box<S3Server>),
-    Oci(Reference),
-    /// The server of the store has been created.
-    None,
-}
-
 /// A shared store and its limits.
 pub struct RemoteSettings {
-    pub(crate) kind: RemoteKind,
+    pub(crate) server: Box<dyn Server>,
     /// The URL as the user wrote it.
     pub url: String,
     /// Whether results are saved.
@@ -62,26 +55,6 @@ pub struct RemoteSettings {
     /// The keys of which one has to have signed an entry; `None` if unsigned entries are accepted.
     pub(crate) keys: Option<Vec<TrustKey>>,
     pub(crate) signer: Option<Signer>,
-}
-
-/// An invalid setting.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the setting `{setting}` of the shared store is not valid: {what}")]
-pub struct InvalidRemote {
-    /// The key in `[cache]`, or the variable.
-    pub setting: &'static str,
-    /// The problem.
-    pub what: String,
-}
-
-impl Diagnostic for InvalidRemote {
-    fn id(&self) -> DiagnosticId {
-        id!("remote.setting-invalid")
-    }
-
-    fn hint(&self) -> Option<String> {
-        Some("the URL of a shared store is `s3://BUCKET/PREFIX`, `https://HOST/PATH` or `oci://REGISTRY/REPOSITORY`".to_owned())
-    }
 }
 
 /// What a command asks for.
@@ -125,7 +98,7 @@ impl RemoteSettings {
         };
         let max_upload = table.max_upload.as_deref().map(size).transpose();
         Ok(Some(Self {
-            kind: kind(host, table, setting, &url, plain)?,
+            server: server(host, table, setting, &url, plain)?,
             url,
             access,
             timeout: seconds("timeout", &table.timeout, DEFAULT_TIMEOUT)?,
@@ -140,22 +113,25 @@ impl RemoteSettings {
     }
 }
 
-fn kind(
+/// The server of a URL.
+fn server(
     host: &dyn HostInfo,
     table: &CacheTable,
     setting: &'static str,
     url: &str,
     plain: PlainHttp,
-) -> Result<RemoteKind, InvalidRemote> {
+) -> Result<Box<dyn Server>, InvalidRemote> {
     let invalid = |what: String| InvalidRemote { setting, what };
     match url.split_once("://") {
-        Some(("s3", rest)) => S3Server::new(host, table, rest).map(|server| RemoteKind::S3(Box::new(server))),
+        Some(("s3", rest)) => Ok(Box::new(S3Server::new(host, table, rest)?)),
         Some(("oci", rest)) => {
             let repository = Reference::repository(rest.trim_end_matches('/'), plain);
-            repository.map(RemoteKind::Oci).map_err(|error| invalid(error.to_string()))
+            let repository = repository.map_err(|error| invalid(error.to_string()))?;
+            Ok(Box::new(OciServer { repository }))
         }
         Some(("https" | "http", _)) => {
-            Url::parse(url).map(RemoteKind::Http).map_err(|error| invalid(error.to_string()))
+            let root = Url::parse(url).map_err(|error| invalid(error.to_string()))?;
+            Ok(Box::new(HttpServer { root }))
         }
         Some((scheme, _)) => Err(invalid(format!("no kind of store has the scheme `{scheme}`"))),
         None => Err(invalid("it is not a URL".to_owned())),
