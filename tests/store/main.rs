@@ -1,4 +1,5 @@
 //! The shared store: several machines, and every fault of a server.
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod faults;
 mod real;

@@ -37,6 +37,14 @@ impl Running {
     }
 }
 
+/// Servers of a busy machine start slowly.
+const PATIENT: &str = "timeout = \"100s\"\nbudget = \"200s\"\n";
+
+fn patient(machine: Machine) -> Machine {
+    machine.setting(PATIENT);
+    machine
+}
+
 /// A second machine uses the result of the first.
 fn share(url: &str, change: impl Fn(Machine) -> Machine) -> Option<(Machine, Machine)> {
     let first = change(Machine::new(url)?).writing();
@@ -81,7 +89,7 @@ fn nginx_with_dav_stores_results() {
         command.arg("-p").arg(folder).arg("-c").arg(folder.join("nginx.conf"));
         command
     });
-    let Some((_, second)) = share(&format!("http://127.0.0.1:{}/team/store", server.port), |one| one) else {
+    let Some((_, second)) = share(&format!("http://127.0.0.1:{}/team/store", server.port), patient) else {
         return;
     };
     // A file that was cut on the server's disk.
@@ -110,7 +118,7 @@ fn registry_stores_results() {
         command
     });
     let url = format!("oci://127.0.0.1:{}/team/store", server.port);
-    let Some((_, second)) = share(&url, |one| one) else { return };
+    let Some((_, second)) = share(&url, patient) else { return };
     prunes(&second);
 }
 
@@ -125,17 +133,17 @@ fn moto_stores_results_as_s3() {
     let endpoint = format!("http://127.0.0.1:{}", server.port);
     let with_keys = |machine: Machine| {
         let machine = machine.with("AWS_ACCESS_KEY_ID", "writer").with("AWS_SECRET_ACCESS_KEY", "secret");
-        machine.setting(&format!("endpoint = \"{endpoint}\"\nregion = \"eu-central-1\""));
+        machine.setting(&format!("{PATIENT}endpoint = \"{endpoint}\"\nregion = \"eu-central-1\""));
         machine
     };
-    let Some(machine) = Machine::new("s3://results/gpubuild") else { return };
-    let missing = with_keys(machine).build().says("NoSuchBucket) [remote.status]");
-    assert!(missing.compiled() && missing.warnings() == 1, "{missing:?}");
     let created = Command::new("curl").args(["-sf", "-X", "PUT", &format!("{endpoint}/results")]).status();
     if !created.is_ok_and(|status| status.success()) {
         crate::requirements::skip("moto", "curl cannot create a bucket");
         return;
     }
+    let Some(machine) = Machine::new("s3://missing/gpubuild") else { return };
+    let missing = with_keys(machine).build().says("NoSuchBucket) [remote.status]");
+    assert!(missing.compiled() && missing.warnings() == 1, "{missing:?}");
     let Some((_, second)) = share("s3://results/gpubuild", with_keys) else { return };
     prunes(&second);
 }
