@@ -11,11 +11,13 @@ use gpubuild_exec::exec::{
     RuntimeErrorKind, TreeState, known,
 };
 use gpubuild_exec::python::Network;
+use gpubuild_exec::store::remote::RemoteLevel;
 use gpubuild_exec::store::settings::Store;
 use gpubuild_host::HostInfo;
 use gpubuild_plan::artifacts::DeviceCode;
 use gpubuild_plan::plan::{Plan, bytes};
 use gpubuild_plan::project::Project;
+use gpubuild_remote::RemoteStore;
 use serde::Serialize;
 
 use super::audit;
@@ -243,6 +245,8 @@ fn execute(
             .map_err(|failure| failure.message)
     };
     let environment = AfterBuild::new(context, (&project, &machine), network, &find_links);
+    let remote =
+        if arguments.store.no_store { None } else { cache::remote(context, Some(&project), network)? };
     let work = BuildWork {
         context,
         project: &project,
@@ -251,6 +255,7 @@ fn execute(
         format: arguments.format(),
         binary: if arguments.no_binary { BuildBinary::No } else { BuildBinary::Yes },
         store: if arguments.store.no_store { None } else { cache::open(context, Some(&project))? },
+        remote: remote.as_ref(),
         explain: if arguments.store.explain { ExplainMode::Yes } else { ExplainMode::No },
         environment: environment.as_ref().filter(|_| !arguments.no_venv),
         timings: None,
@@ -259,6 +264,11 @@ fn execute(
         Some(file) => timings::recorded(work, file, &|work| work.build(&plan, Some(&replan)))?,
         None => work.build(&plan, Some(&replan))?,
     };
+    if let Some(line) = remote.as_ref().and_then(|remote| report::remote::summary(&remote.usage())) {
+        if arguments.format() == MessageFormat::Human {
+            context.printer.status(&line);
+        }
+    }
     Ok((PlannedBuild { project, machine, plan, variant, catalogue }, outcome))
 }
 
@@ -307,6 +317,8 @@ pub(super) struct BuildWork<'a> {
     pub(super) format: MessageFormat,
     pub(super) binary: BuildBinary,
     pub(super) store: Option<Store>,
+    /// The second level of the store.
+    pub(super) remote: Option<&'a RemoteStore<'a>>,
     pub(super) explain: ExplainMode,
     /// Receives the libraries that the build needs at run time.
     pub(super) environment: Option<&'a AfterBuild<'a>>,
@@ -354,6 +366,7 @@ impl BuildWork<'_> {
             replan,
             explain: Some(&explain),
             store: self.store.clone(),
+            remote: self.remote.map(|remote| remote as &dyn RemoteLevel),
             runtime: environment.is_some().then_some(&provide),
             sink: &sink,
         };

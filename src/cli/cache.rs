@@ -4,7 +4,9 @@ use gpubuild_detect::id;
 use gpubuild_exec::exec::{BuildBinary, BuildJob, InstalledTools, folder, reuse};
 use gpubuild_exec::python::Network;
 use gpubuild_exec::store::maintain::{self, StoreLimits};
+use gpubuild_exec::store::remote::RemoteLevel;
 use gpubuild_exec::store::settings::{self, SettingsError, Store};
+use gpubuild_plan::plan::{Plan, PlannedTree};
 use gpubuild_plan::project::Project;
 use gpubuild_release::layers;
 
@@ -13,6 +15,10 @@ use super::plan::{self, SelectionArguments};
 use super::project::load_project;
 use super::{CommandContext, Exit, Failure, build};
 use crate::report::cache::{CacheReport, ExplainDocument, Layers, PruneDocument};
+
+mod remote;
+
+pub(super) use remote::open as remote;
 
 /// Arguments of `cache`.
 #[derive(Debug, clap::Args)]
@@ -30,7 +36,13 @@ enum CacheCommand {
     /// Remove entries: damaged ones, old ones, then the least recently used
     Prune(Prune),
     /// Print for each build tree whether the store has it, and what differs
-    Explain(CacheExplanation),
+    Explain(TreeArguments),
+    /// Copy the results of this project into the shared store
+    Push(remote::TransferArguments),
+    /// Copy the results of this project from the shared store
+    Pull(remote::TransferArguments),
+    /// Show whether the shared store can be used, and how many entries it has
+    Stat(remote::StatArguments),
 }
 
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -52,11 +64,14 @@ struct Prune {
     #[arg(long, conflicts_with_all = ["max_size", "older_than"])]
     all: bool,
     #[command(flatten)]
+    address: remote::RemoteAddress,
+    #[command(flatten)]
     form: CacheForm,
 }
 
+/// The trees of a command.
 #[derive(Debug, clap::Args)]
-struct CacheExplanation {
+struct TreeArguments {
     /// Build tree of the plan [default: all]
     tree: Option<String>,
     #[command(flatten)]
@@ -73,6 +88,8 @@ impl CacheArguments {
             CacheCommand::List(form) | CacheCommand::Size(form) => form.json,
             CacheCommand::Prune(prune) => prune.form.json,
             CacheCommand::Explain(explain) => explain.form.json,
+            CacheCommand::Push(transfer) | CacheCommand::Pull(transfer) => transfer.trees.form.json,
+            CacheCommand::Stat(stat) => stat.form.json,
         }
     }
 }
@@ -83,7 +100,10 @@ pub fn run(arguments: &CacheArguments, context: &CommandContext<'_>) -> Result<E
         CacheCommand::List(form) => show(context, *form, true)?,
         CacheCommand::Size(form) => show(context, *form, false)?,
         CacheCommand::Prune(arguments) => prune(arguments, context)?,
-        CacheCommand::Explain(arguments) => return explain(arguments, context),
+        CacheCommand::Explain(arguments) => explain(arguments, context)?,
+        CacheCommand::Push(arguments) => remote::push(arguments, context)?,
+        CacheCommand::Pull(arguments) => remote::pull(arguments, context)?,
+        CacheCommand::Stat(arguments) => remote::stat(arguments, context)?,
     }
     Ok(Exit::Done)
 }
@@ -135,7 +155,6 @@ fn show(context: &CommandContext<'_>, form: CacheForm, with_entries: bool) -> Re
 }
 
 fn prune(arguments: &Prune, context: &CommandContext<'_>) -> Result<(), Failure> {
-    let store = store(context)?;
     let size = arguments
         .max_size
         .as_deref()
@@ -148,6 +167,10 @@ fn prune(arguments: &Prune, context: &CommandContext<'_>) -> Result<(), Failure>
         .map(settings::age)
         .transpose()
         .map_err(|error| invalid_setting(&error))?;
+    if let Some(url) = &arguments.address.remote {
+        return remote::prune(url, (age, arguments.all), arguments.form, context);
+    }
+    let store = store(context)?;
     let limits = StoreLimits { size: size.or(Some(store.limit)), age, all: arguments.all };
     let refused = |error: std::io::Error| {
         Failure::negative(id!("cache.not-pruned"), format!("failed to prune `{}`: {error}", store.root))
@@ -168,48 +191,71 @@ fn layer_totals(layers::LayerUsage { count, bytes }: layers::LayerUsage) -> Laye
     Layers { count, bytes }
 }
 
-fn explain(arguments: &CacheExplanation, context: &CommandContext<'_>) -> Result<Exit, Failure> {
-    let host_arguments = HostArguments::default();
-    machine::check_overrides(context.host)?;
-    let machine = machine::inspect(context.host, host_arguments.catalogue(context)?);
-    let (project, plan) = plan::make(&arguments.selection, context, context.host, &machine)?;
-    let Some(store) = open(context, Some(&project))? else {
-        return Err(Failure::usage(id!("cache.off"), "the build store is disabled")
-            .hint("enable it with `GPUBUILD_STORE=on`"));
-    };
-    if let Some(name) = &arguments.tree
-        && plan.trees.iter().all(|tree| tree.id != *name)
-    {
-        let known: Vec<&str> = plan.trees.iter().map(|tree| tree.id.as_str()).collect();
-        let message = format!("unknown build tree `{name}`");
-        return Err(Failure::usage(id!("cache.no-tree"), message).hint_of_known(
-            name,
-            "available trees",
-            &known,
-        ));
-    }
-    let job = BuildJob {
-        host: context.host,
-        project: project.file.project.name.clone(),
-        root: project.build_root.clone(),
-        lock: folder::lock_path(&project.build_root),
-        tools: InstalledTools::of(&machine.inventory),
-        network: Network::Offline,
-        binary: BuildBinary::No,
-        replan: None,
-        explain: None,
-        runtime: None,
-        store: Some(store),
-        sink: &|_| {},
-    };
-    let selected =
-        plan.trees.iter().filter(|tree| arguments.tree.as_ref().is_none_or(|name| *name == tree.id));
-    let trees: Result<Vec<_>, _> = selected.map(|tree| reuse::explain(&job, tree)).collect();
-    let document = ExplainDocument::new(trees.map_err(|error| build::failure(&error))?);
+fn explain(arguments: &TreeArguments, context: &CommandContext<'_>) -> Result<(), Failure> {
+    let trees = Trees::of(arguments, context)?;
+    let network = Network::from_env(context.host.env());
+    let remote = remote(context, Some(&trees.project), network)?;
+    let job =
+        BuildJob { remote: remote.as_ref().map(|remote| remote as &dyn RemoteLevel), ..trees.job(context) };
+    let explained: Result<Vec<_>, _> =
+        trees.selected(arguments).map(|tree| reuse::explain(&job, tree)).collect();
+    let document = ExplainDocument::new(explained.map_err(|error| build::failure(&error))?);
     if arguments.form.json {
         context.printer.json(&document)?;
     } else {
         context.printer.print(&document.text())?;
     }
-    Ok(Exit::Done)
+    Ok(())
+}
+
+/// The build trees of a project, for commands that look them up in the store.
+struct Trees {
+    project: Project,
+    plan: Plan,
+    tools: InstalledTools,
+    store: Store,
+}
+
+impl Trees {
+    fn of(arguments: &TreeArguments, context: &CommandContext<'_>) -> Result<Self, Failure> {
+        machine::check_overrides(context.host)?;
+        let machine = machine::inspect(context.host, HostArguments::default().catalogue(context)?);
+        let (project, plan) = plan::make(&arguments.selection, context, context.host, &machine)?;
+        let Some(store) = open(context, Some(&project))? else {
+            return Err(Failure::usage(id!("cache.off"), "the build store is disabled")
+                .hint("enable it with `GPUBUILD_STORE=on`"));
+        };
+        if let Some(name) = &arguments.tree
+            && plan.trees.iter().all(|tree| tree.id != *name)
+        {
+            let known: Vec<&str> = plan.trees.iter().map(|tree| tree.id.as_str()).collect();
+            let message = format!("unknown build tree `{name}`");
+            let failure = Failure::usage(id!("cache.no-tree"), message);
+            return Err(failure.hint_of_known(name, "available trees", &known));
+        }
+        Ok(Self { project, plan, tools: InstalledTools::of(&machine.inventory), store })
+    }
+
+    fn selected<'a>(&'a self, arguments: &'a TreeArguments) -> impl Iterator<Item = &'a PlannedTree> {
+        self.plan.trees.iter().filter(|tree| arguments.tree.as_ref().is_none_or(|name| *name == tree.id))
+    }
+
+    /// A job that looks results up and builds nothing.
+    fn job<'a>(&self, context: &'a CommandContext<'_>) -> BuildJob<'a> {
+        BuildJob {
+            host: context.host,
+            project: self.project.file.project.name.clone(),
+            root: self.project.build_root.clone(),
+            lock: folder::lock_path(&self.project.build_root),
+            tools: self.tools.clone(),
+            network: Network::Offline,
+            binary: BuildBinary::No,
+            replan: None,
+            explain: None,
+            runtime: None,
+            store: Some(self.store.clone()),
+            remote: None,
+            sink: &|_| {},
+        }
+    }
 }

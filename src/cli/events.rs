@@ -146,6 +146,10 @@ impl<'a> Events<'a> {
             | BuildEvent::NotStored { .. }
             | BuildEvent::Stored { .. }
             | BuildEvent::StoreUnused { .. }
+            | BuildEvent::Pulled { .. }
+            | BuildEvent::Pushed { .. }
+            | BuildEvent::NotPulled { .. }
+            | BuildEvent::RemoteUnused { .. }
             | BuildEvent::SourcesChanged { .. } => self.store(event),
             BuildEvent::Environment { path, cuda, wheels, installed } => {
                 self.environment(path, cuda, wheels, installed);
@@ -199,6 +203,21 @@ impl<'a> Events<'a> {
             }
             BuildEvent::Stored { tree, key, bytes } => {
                 explain(format!("[{tree}] stored {} under key {}", bytes::show(*bytes), short(key)));
+            }
+            BuildEvent::Pulled { tree, remote, bytes, seconds, .. } => {
+                let bytes = bytes::show(*bytes);
+                explain(format!("[{tree}] downloaded {bytes} from {remote} in {seconds:.1} s"));
+            }
+            BuildEvent::Pushed { tree, remote, bytes, seconds, .. } => {
+                let bytes = bytes::show(*bytes);
+                explain(format!("[{tree}] uploaded {bytes} to {remote} in {seconds:.1} s"));
+            }
+            BuildEvent::NotPulled { tree, remote, why } => explain(format!("[{tree}] {remote}: {why}")),
+            BuildEvent::RemoteUnused { tree, id, why } => {
+                self.without_bars(|printer| {
+                    let why = clean::line(why);
+                    printer.warning(&format!("[{tree}] the shared store is not used: {why} [{id}]"));
+                });
             }
             BuildEvent::StoreUnused { tree, why } => {
                 self.without_bars(|printer| printer.warning(&format!("[{tree}] {why}")));

@@ -63,6 +63,7 @@ pub fn run(arguments: &TestArguments, context: &CommandContext<'_>) -> Result<Ex
     let tests = tests_of(&project)?;
     let root = project.build_root.join(TEST_FOLDER);
     let plan = with_tests(&plan, &tests, &root);
+    let remote = cache::remote(context, Some(&project), network)?;
     let work = BuildWork {
         context,
         project: &project,
@@ -72,6 +73,7 @@ pub fn run(arguments: &TestArguments, context: &CommandContext<'_>) -> Result<Ex
         timings: None,
         binary: BuildBinary::No,
         store: cache::open(context, Some(&project))?,
+        remote: remote.as_ref(),
         explain: ExplainMode::No,
         environment: None,
     };

@@ -219,6 +219,13 @@ impl ExplainDocument {
             let word = if tree.hit { "hit" } else { "miss" };
             let key = tree.key.as_deref().and_then(|key| key.get(..12)).unwrap_or("none");
             lines.push(format!("{}  {word}: {} (key {key})", tree.tree, tree.what));
+            match &tree.remote {
+                Some(remote) if remote.hit => {
+                    lines.push(format!("  shared store: {} to download", bytes::show(remote.bytes)));
+                }
+                Some(remote) => lines.push(format!("  shared store {}: {}", remote.store, remote.what)),
+                None => {}
+            }
             if !tree.since.is_empty() && !tree.different.is_empty() {
                 lines.push(format!("  compared with {}:", tree.since));
             }

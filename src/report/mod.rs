@@ -40,6 +40,7 @@ pub mod page;
 pub mod plan;
 pub mod recording;
 pub mod reference;
+pub mod remote;
 pub mod resolve;
 pub mod resolvers;
 pub mod resolvers_text;

@@ -36,6 +36,7 @@ use super::pack::PackReport;
 use super::packages::PackagesReport;
 use super::plan::PlanReport;
 use super::recording::{RecordingReport, WrittenReport};
+use super::remote::{RemotePruneReport, StatReport, TransferReport};
 use super::resolve::ResolveReport;
 use super::resolvers::ResolversReport;
 use super::setup::SetupLine;
@@ -142,6 +143,9 @@ fn schemas() -> BTreeMap<&'static str, Value> {
         ("build-events", written::<BuildLine<'_>>("build-events")),
         ("cache", document::<CacheReport>(&["cache"])),
         ("cache-explain", document::<ExplainDocument>(&["cache-explain"])),
+        ("cache-prune-remote", document::<RemotePruneReport>(&["cache-prune-remote"])),
+        ("cache-stat", document::<StatReport>(&["cache-stat"])),
+        ("cache-transfer", document::<TransferReport>(&["cache-push", "cache-pull"])),
         ("cache-prune", document::<PruneDocument>(&["cache-prune"])),
         ("checks", document::<CheckListReport<'_>>(&["checks"])),
         ("ci", document::<CiReport<'_>>(&["ci"])),

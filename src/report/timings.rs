@@ -4,7 +4,7 @@ use gpubuild_core::clean::{self, is_hidden};
 use gpubuild_exec::exec::ninja::critical_path;
 use gpubuild_exec::exec::processes::Sample;
 use gpubuild_exec::exec::timings::{
-    LauncherTotals, TimedMessage, TimedStep, TimedUnit, TimingRecording, TreeTime,
+    LauncherTotals, SharedStoreTotals, TimedMessage, TimedStep, TimedUnit, TimingRecording, TreeTime,
 };
 use gpubuild_plan::plan::bytes;
 use serde::Serialize;
@@ -38,6 +38,8 @@ pub struct TimingsReport<'a> {
     critical_path: CriticalPath,
     /// Statistics of compiler caches.
     caches: &'a [LauncherTotals],
+    /// What was transferred from and to the shared store.
+    shared_store: SharedStoreTotals,
     /// Messages that were reported during the build.
     messages: &'a [TimedMessage],
     /// Memory use and parallelism over time.
@@ -106,6 +108,7 @@ impl<'a> TimingsReport<'a> {
             units: &recording.units,
             critical_path: CriticalPath { seconds, units: path },
             caches: &recording.caches,
+            shared_store: recording.shared_store,
             messages: &recording.messages,
             samples: &recording.samples,
         }
@@ -174,6 +177,12 @@ impl<'a> TimingsReport<'a> {
         for cache in self.caches {
             let text = format!("{} of {} from {}", cache.hits, cache.hits + cache.misses, cache.launcher);
             rows.push(("Compiler cache", text));
+        }
+        let SharedStoreTotals { hits, saved, downloaded, uploaded, seconds } = self.shared_store;
+        if hits + saved > 0 {
+            let (down, up) = (bytes::show(downloaded), bytes::show(uploaded));
+            let text = format!("{hits} hits ({down}), {saved} saved ({up}), {}", duration(seconds));
+            rows.push(("Shared store", text));
         }
         let row =
             |(name, value): &(&str, String)| format!("<div><dt>{name}</dt><dd>{}</dd></div>", escaped(value));

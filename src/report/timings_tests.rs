@@ -34,6 +34,13 @@ pub(super) fn recording() -> TimingRecording {
             misses: 1,
             other: 0,
         }],
+        shared_store: SharedStoreTotals {
+            hits: 1,
+            saved: 2,
+            downloaded: 1 << 20,
+            uploaded: 1 << 21,
+            seconds: 1.5,
+        },
         messages: vec![TimedMessage { time: 1.0, text: "<img src=x onerror=alert(1)>".into() }],
         samples: vec![
             Sample { time: 0.0, bytes: 0, active: 0 },

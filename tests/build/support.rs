@@ -137,6 +137,7 @@ impl Project {
             explain: None,
             runtime: None,
             store: self.store.clone(),
+            remote: None,
             sink,
         };
         exec::build(&job, plan)

@@ -317,6 +317,8 @@ impl Build {
             tools: InstalledTools::of(&planned.machine.inventory),
             network: Network::from_env(host.env()),
             store: planned.store.clone(),
+            // A network client would make every build script slower to compile.
+            remote: None,
             binary: BuildBinary::No,
             replan: Some(&replan),
             explain: Some(&explain),

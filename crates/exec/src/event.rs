@@ -55,6 +55,50 @@ pub enum BuildEvent {
         /// Folder of the entry.
         entry: String,
     },
+    /// The result of a tree was copied from the shared store into the build store.
+    Pulled {
+        /// Id of the tree.
+        tree: String,
+        /// Store key of the tree.
+        key: String,
+        /// The shared store.
+        remote: String,
+        /// Downloaded bytes, compressed.
+        bytes: u64,
+        /// Duration in seconds.
+        seconds: f64,
+    },
+    /// The result of a tree was copied into the shared store.
+    Pushed {
+        /// Id of the tree.
+        tree: String,
+        /// Store key of the tree.
+        key: String,
+        /// The shared store.
+        remote: String,
+        /// Uploaded bytes, compressed; 0 if the store had all files.
+        bytes: u64,
+        /// Duration in seconds.
+        seconds: f64,
+    },
+    /// The shared store has no result for a tree that can be used here.
+    NotPulled {
+        /// Id of the tree.
+        tree: String,
+        /// The shared store.
+        remote: String,
+        /// Why.
+        why: String,
+    },
+    /// The shared store is not used for a tree; the build continues without it.
+    RemoteUnused {
+        /// Id of the tree.
+        tree: String,
+        /// The id of the warning: `remote.unreachable`.
+        id: String,
+        /// Why.
+        why: String,
+    },
     /// The objects of some targets of a tree were copied from the build store instead of being compiled.
     ObjectsTaken {
         /// Id of the tree.

@@ -4,6 +4,8 @@ use std::fmt;
 use std::io::Read;
 use std::time::Duration;
 
+use crate::HostPath;
+
 /// An HTTP request.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HttpRequest {
@@ -11,15 +13,61 @@ pub struct HttpRequest {
     pub url: String,
     /// Names and values of the headers.
     pub headers: Vec<(String, String)>,
-    /// Form data, `name=value&…`, sent with POST. `None` sends a GET request.
-    pub form: Option<String>,
+    /// The method.
+    pub method: Method,
+    /// The body.
+    pub body: RequestBody,
     /// Time limit for each phase: connecting, sending, the start of the response, and every read of the body.
     pub timeout: Duration,
+    /// Time limit for the complete request, with the response's body.
+    pub total: Option<Duration>,
     /// Whether the proxy settings in the environment are used.
     pub proxy: ProxyUse,
 }
 
-/// Prints only the names of headers and omits form data, because both can contain secrets.
+/// The method of a request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Method {
+    /// Reads a resource.
+    #[default]
+    Get,
+    /// Reads the headers of a resource.
+    Head,
+    /// Replaces a resource.
+    Put,
+    /// Creates a resource, or sends a form.
+    Post,
+    /// Removes a resource.
+    Delete,
+}
+
+/// The body of a request.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub enum RequestBody {
+    /// No body.
+    #[default]
+    Empty,
+    /// Form data, `name=value&…`.
+    Form(String),
+    /// Bytes.
+    Bytes(Vec<u8>),
+    /// The content of a file, which is streamed.
+    File(HostPath),
+}
+
+/// Omits the content, which can contain secrets.
+impl fmt::Debug for RequestBody {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => formatter.write_str("Empty"),
+            Self::Form(_) => formatter.write_str("Form(…)"),
+            Self::Bytes(bytes) => write!(formatter, "Bytes({} bytes)", bytes.len()),
+            Self::File(path) => write!(formatter, "File({path})"),
+        }
+    }
+}
+
+/// Prints only the names of headers, because their values can contain secrets.
 impl fmt::Debug for HttpRequest {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let headers: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
@@ -27,7 +75,8 @@ impl fmt::Debug for HttpRequest {
             .debug_struct("Request")
             .field("url", &self.url)
             .field("headers", &headers)
-            .field("has_form", &self.form.is_some())
+            .field("method", &self.method)
+            .field("body", &self.body)
             .finish_non_exhaustive()
     }
 }

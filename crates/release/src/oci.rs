@@ -84,6 +84,39 @@ impl Reference {
         Ok(Self { root, registry, name, version, text: text.to_owned() })
     }
 
+    /// Parses the text after `oci://` that names a repository, without a tag.
+    ///
+    /// # Errors
+    /// The text is not the name of a repository.
+    pub fn repository(text: &str, plain: super::url::PlainHttp) -> Result<Self, BadReference> {
+        let bad = |why| BadReference { text: without_password(text), why };
+        let name = text.split_once('/').map(|(_, name)| name).unwrap_or_default();
+        if name.contains([':', '@']) {
+            return Err(bad("write `oci://HOST/NAME`, without a tag"));
+        }
+        let reference = Self::parse(&format!("{text}:latest"), plain)
+            .map_err(|error| BadReference { text: without_password(text), ..error })?;
+        Ok(Self { text: text.to_owned(), ..reference })
+    }
+
+    /// The same image with another tag or digest.
+    #[must_use]
+    pub fn with_version(&self, version: &str) -> Self {
+        Self { version: version.to_owned(), ..self.clone() }
+    }
+
+    /// The URL that starts the upload of a blob.
+    #[must_use]
+    pub fn uploads(&self) -> Url {
+        self.root.below("blobs/uploads/")
+    }
+
+    /// The URL of the list of tags.
+    #[must_use]
+    pub fn tags(&self) -> Url {
+        self.root.below("tags/list")
+    }
+
     /// The reference as written, with `oci://`.
     #[must_use]
     pub fn shown(&self) -> String {

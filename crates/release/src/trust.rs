@@ -184,7 +184,10 @@ pub fn verify(
     request: &TrustRequest<'_>,
     history: impl FnOnce(&str) -> Result<ReleaseHistory, TrustError>,
 ) -> Result<TrustedManifest, TrustError> {
-    verify_signature(request)?;
+    if request.signature.is_some() && request.bytes.len() > manifest::MAX_BYTES {
+        return Err(TrustError::Changed);
+    }
+    verify_signature(request.bytes, request.signature, request.keys)?;
     let manifest = manifest::read(request.bytes)?;
     if let Some(wanted) = request.name.filter(|wanted| *wanted != manifest.name) {
         return Err(TrustError::OtherName { found: manifest.name, wanted: wanted.to_owned() });
@@ -224,11 +227,12 @@ pub fn check_age(
     }
 }
 
-fn verify_signature(request: &TrustRequest<'_>) -> Result<(), TrustError> {
-    let signature = request.signature.ok_or(TrustError::Unsigned)?;
-    if request.bytes.len() > manifest::MAX_BYTES {
-        return Err(TrustError::Changed);
-    }
+/// Checks that one of the keys has signed bytes. Pure.
+///
+/// # Errors
+/// There is no signature, or it is of another key or of other bytes.
+pub fn verify_signature(bytes: &[u8], signature: Option<&[u8]>, keys: &[TrustKey]) -> Result<(), TrustError> {
+    let signature = signature.ok_or(TrustError::Unsigned)?;
     if signature.len() > MAX_BYTES {
         return Err(TrustError::Unreadable(format!("it is larger than {MAX_BYTES} bytes")));
     }
@@ -236,8 +240,8 @@ fn verify_signature(request: &TrustRequest<'_>) -> Result<(), TrustError> {
     let text = std::str::from_utf8(signature).map_err(|error| unreadable(&error))?;
     let signature = Signature::decode(text).map_err(|error| unreadable(&error))?;
     let mut outcome = TrustError::OtherKey;
-    for key in request.keys {
-        match key.0.verify(request.bytes, &signature, false) {
+    for key in keys {
+        match key.0.verify(bytes, &signature, false) {
             Ok(()) => return Ok(()),
             Err(Error::UnexpectedKeyId) => {}
             Err(Error::InvalidSignature) => outcome = TrustError::Changed,

@@ -44,6 +44,7 @@ use self::shares::{JobShare, Shares};
 use crate::environment;
 pub use crate::event::{BuildEvent, Sink, TreeState};
 use crate::python::Network;
+use crate::store::remote::RemoteLevel;
 use crate::store::settings::Store;
 pub use changed::changed_files;
 pub use error::{BuildError, RuntimeError, RuntimeErrorKind};
@@ -70,6 +71,8 @@ pub struct BuildJob<'a> {
     pub explain: Option<ExplainFn<'a>>,
     /// The build store, if one is used.
     pub store: Option<Store>,
+    /// The second level behind the build store, if one is used.
+    pub remote: Option<&'a dyn RemoteLevel>,
     /// Installs the libraries that the build needs at run time.
     pub runtime: Option<ProvideRuntime<'a>>,
     /// Receives the events.

@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use gpubuild_host::{HostPath, InspectHost};
+use gpubuild_plan::plan::bytes;
 use serde::Serialize;
 
 use super::launcher::{self, LauncherOutcome};
@@ -32,6 +33,8 @@ pub struct TimingRecording {
     pub units: Vec<TimedUnit>,
     /// Statistics of compiler caches.
     pub caches: Vec<LauncherTotals>,
+    /// What was transferred from and to the shared store.
+    pub shared_store: SharedStoreTotals,
     /// Messages that were reported during the build.
     pub messages: Vec<TimedMessage>,
     /// Memory use and parallelism over time.
@@ -100,6 +103,22 @@ impl TimedUnit {
     pub fn seconds(&self) -> f64 {
         (self.end - self.start).max(0.0)
     }
+}
+
+/// What a build has transferred from and to the shared store.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SharedStoreTotals {
+    /// Trees whose results were downloaded.
+    pub hits: u64,
+    /// Trees whose results were uploaded.
+    pub saved: u64,
+    /// Downloaded bytes, compressed.
+    pub downloaded: u64,
+    /// Uploaded bytes, compressed.
+    pub uploaded: u64,
+    /// Duration of all transfers in seconds.
+    pub seconds: f64,
 }
 
 /// Statistics of a compiler cache for one tree.
@@ -199,6 +218,25 @@ impl<'a> TimingRecorder<'a> {
             BuildEvent::Taken { tree, .. } => {
                 inner.tree(tree);
                 inner.message(now, format!("{tree} was restored from the build store"));
+            }
+            BuildEvent::Pulled { tree, remote, bytes, seconds, .. } => {
+                let totals = &mut inner.recording.shared_store;
+                totals.hits += 1;
+                totals.downloaded += bytes;
+                totals.seconds += seconds;
+                let bytes = bytes::show(*bytes);
+                inner.message(now, format!("{tree}: downloaded {bytes} from {remote} in {seconds:.1} s"));
+            }
+            BuildEvent::Pushed { tree, remote, bytes, seconds, .. } => {
+                let totals = &mut inner.recording.shared_store;
+                totals.saved += 1;
+                totals.uploaded += bytes;
+                totals.seconds += seconds;
+                let bytes = bytes::show(*bytes);
+                inner.message(now, format!("{tree}: uploaded {bytes} to {remote} in {seconds:.1} s"));
+            }
+            BuildEvent::RemoteUnused { tree, id, why } => {
+                inner.message(now, format!("{tree}: the shared store is not used: {why} [{id}]"));
             }
             BuildEvent::StoreUnused { tree, why } => {
                 inner.message(now, format!("{tree}: the build store is not used: {why}"));

@@ -21,7 +21,8 @@ pub const SCHEMA: u32 = 2;
 /// Name of the file that describes an entry. It is written last before the entry is published.
 pub const ENTRY: &str = "entry.json";
 
-const INPUTS: &str = "inputs.json";
+/// Name of the file with the inputs of an entry.
+pub const INPUTS: &str = "inputs.json";
 
 /// File whose modification time is the time of the last use of an entry.
 pub const USED: &str = "used";
@@ -47,7 +48,6 @@ pub struct StoreEntry {
     pub bytes: u64,
     /// Hash of the source and build folder if the entry can be used only there; `None` if it is relocatable.
     pub place: Option<String>,
-    /// Its files.
     /// The files.
     pub files: Vec<Stored>,
     /// Symbolic links: path and target.
@@ -373,26 +373,40 @@ pub fn publish(
     roots: &TreeRoots,
     draft: EntryDraft<'_>,
 ) -> std::io::Result<StoreEntry> {
-    let all = folder(store, &draft.entry.kind);
+    let kind = draft.entry.kind.clone();
     let name = name(&draft.entry.key, draft.entry.place.as_deref());
-    let (partial, old) = (all.join(&format!(".{name}.partial")), all.join(&format!(".{name}.old")));
+    let partial = partial(store, &kind, &name);
     host.remove(&partial)?;
     let written = write_partial(host, &partial, roots, draft);
-    let published = written.and_then(|entry| {
-        let target = all.join(&name);
-        host.remove(&old)?;
-        if host.exists(&target) {
-            host.rename(&target, &old)?;
-        }
-        host.rename(&partial, &target)?;
-        Ok(entry)
-    });
-    // Leftover folders do no harm, and the next attempt removes them.
-    let _ = host.remove(&old);
+    let published = written.and_then(|entry| publish_partial(host, store, &kind, &name).map(|()| entry));
     if published.is_err() {
+        // A leftover folder does no harm, and the next attempt removes it.
         let _ = host.remove(&partial);
     }
     published
+}
+
+/// The folder in which an entry is written before it is published.
+#[must_use]
+pub fn partial(store: &Store, kind: &str, name: &str) -> HostPath {
+    folder(store, kind).join(&format!(".{name}.partial"))
+}
+
+/// Publishes the complete entry in its [`partial`] folder by a rename. The caller must hold the key's lock.
+///
+/// # Errors
+/// The folder cannot be renamed.
+pub fn publish_partial(host: &dyn WriteFiles, store: &Store, kind: &str, name: &str) -> std::io::Result<()> {
+    let all = folder(store, kind);
+    let (target, old) = (all.join(name), all.join(&format!(".{name}.old")));
+    host.remove(&old)?;
+    if host.exists(&target) {
+        host.rename(&target, &old)?;
+    }
+    let renamed = host.rename(&partial(store, kind, name), &target);
+    // A leftover folder does no harm, and the next attempt removes it.
+    let _ = host.remove(&old);
+    renamed
 }
 
 fn write_partial(

@@ -6,6 +6,21 @@ use serde::Serialize;
 
 use super::key::KeyDifference;
 
+/// Whether the shared store has a usable result for a tree, and why not.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RemoteExplanation {
+    /// The shared store.
+    pub store: String,
+    /// Whether a build would download the result.
+    pub hit: bool,
+    /// Why not; empty for a hit.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub what: String,
+    /// Bytes that a build would download, compressed.
+    pub bytes: u64,
+}
+
 /// Whether the store has a usable result for a tree, and why not.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -19,6 +34,12 @@ pub struct TreeExplanation {
     pub hit: bool,
     /// Folder of the entry, or why no entry can be used.
     pub what: String,
+    /// The level of the store that has a usable result: `local` or `remote`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub level: Option<&'static str>,
+    /// The shared store and what it has, if it was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remote: Option<RemoteExplanation>,
     /// The build whose key is compared; empty without such a build.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub since: String,

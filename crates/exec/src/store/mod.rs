@@ -11,6 +11,7 @@ pub mod implicit_inputs;
 pub mod key;
 pub mod maintain;
 pub mod outputs;
+pub mod remote;
 pub mod roots;
 pub mod settings;
 pub mod table;

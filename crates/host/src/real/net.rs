@@ -5,9 +5,10 @@ use std::sync::OnceLock;
 
 use rustls_native_certs::load_native_certs;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use ureq::typestate::WithBody;
 use ureq::{Agent, RequestBuilder};
 
-use crate::net::{HttpRequest, NetError, ProxyUse, Response};
+use crate::net::{HttpRequest, Method, NetError, ProxyUse, RequestBody, Response};
 
 /// Connection pools. The pool for plain HTTP is separate, so that certificates are only read for HTTPS.
 #[derive(Debug, Default)]
@@ -23,11 +24,13 @@ impl Clients {
         } else {
             self.plain.get_or_init(|| agent(RootCerts::WebPki))
         };
-        let response = match &request.form {
-            None => configured(agent.get(&request.url), request).call(),
-            Some(form) => configured(agent.post(&request.url), request)
-                .content_type("application/x-www-form-urlencoded")
-                .send(form.as_bytes()),
+        let url = &request.url;
+        let response = match request.method {
+            Method::Get => configured(agent.get(url), request).call(),
+            Method::Head => configured(agent.head(url), request).call(),
+            Method::Delete => configured(agent.delete(url), request).call(),
+            Method::Put => send(configured(agent.put(url), request), &request.body),
+            Method::Post => send(configured(agent.post(url), request), &request.body),
         };
         let response = response.map_err(|error| classify(&error))?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -43,17 +46,36 @@ impl Clients {
     }
 }
 
+fn send(
+    builder: RequestBuilder<WithBody>,
+    body: &RequestBody,
+) -> Result<ureq::http::Response<ureq::Body>, ureq::Error> {
+    match body {
+        RequestBody::Empty => builder.send_empty(),
+        RequestBody::Form(form) => {
+            builder.content_type("application/x-www-form-urlencoded").send(form.as_bytes())
+        }
+        RequestBody::Bytes(bytes) => builder.send(&bytes[..]),
+        // With its length, because some servers refuse a body without one.
+        RequestBody::File(path) => builder.send(std::fs::File::open(path.as_str())?),
+    }
+}
+
 /// Applies timeouts, proxy setting and headers of a request.
 fn configured<Any>(builder: RequestBuilder<Any>, request: &HttpRequest) -> RequestBuilder<Any> {
     let timeout = Some(request.timeout);
     let mut builder = builder
         .config()
+        .timeout_global(request.total)
         .timeout_resolve(timeout)
         .timeout_connect(timeout)
         .timeout_send_request(timeout)
         .timeout_send_body(timeout)
         .timeout_recv_response(timeout)
         .timeout_per_read(timeout);
+    if matches!(request.body, RequestBody::File(_)) {
+        builder = builder.timeout_send_body(request.total);
+    }
     if request.proxy == ProxyUse::Never {
         builder = builder.proxy(None);
     }

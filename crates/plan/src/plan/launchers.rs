@@ -315,10 +315,10 @@ fn environment(
                     set(base, context.root.to_string());
                 }
             }
-            Some(_) => {
+            Some(_) if context.table.shared_store().is_none() => {
                 notes.push(format!("{} does not support shared storage with `{scheme}` URLs", first.id));
             }
-            None => {}
+            _ => {}
         }
     }
     for one in [Some(first), choice.behind].into_iter().flatten() {

@@ -143,8 +143,12 @@ fn cache_is_combined_with_distributor_and_shared_storage() {
     assert!(!env.contains_key("CCACHE_REMOTE_STORAGE"), "variables of the user are kept: {env:?}");
     assert!(notes.iter().any(|note| note.contains("DISTCC_HOSTS is not set")), "{notes:?}");
     let (_, _, notes) =
+        run(&["ccache"], None, &[], "launcher = \"ccache\"\nremote = \"ftp://cache\"\n").unwrap();
+    assert!(notes.iter().any(|note| note.contains("`ftp`")), "{notes:?}");
+    let (_, env, notes) =
         run(&["ccache"], None, &[], "launcher = \"ccache\"\nremote = \"s3://bucket\"\n").unwrap();
-    assert!(notes.iter().any(|note| note.contains("`s3`")), "{notes:?}");
+    assert!(notes.iter().all(|note| !note.contains("s3")), "it is the shared build store: {notes:?}");
+    assert!(!env.contains_key("CCACHE_REMOTE_STORAGE"), "{env:?}");
 }
 
 #[test]

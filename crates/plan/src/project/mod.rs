@@ -82,12 +82,12 @@ impl Project {
 /// The problem with a URL of shared storage, as the end of a sentence.
 fn remote_problem(remote: &str) -> Option<&'static str> {
     let Some((_, rest)) = remote.split_once("://") else {
-        return Some("is not a URL such as `redis://build-cache:6379`");
+        return Some("is not a URL such as `s3://bucket/prefix` or `redis://build-cache:6379`");
     };
     let authority = rest.split('/').next().unwrap_or_default();
     authority.contains('@').then_some(
-        "contains credentials, which do not belong in this file: set CCACHE_REMOTE_STORAGE or SCCACHE_REDIS in the environment \
-                instead",
+        "contains credentials, which do not belong in this file: use AWS_ACCESS_KEY_ID, ~/.netrc or `docker login` for a shared build \
+                store, and CCACHE_REMOTE_STORAGE or SCCACHE_REDIS for a launcher",
     )
 }
 

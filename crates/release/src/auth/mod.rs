@@ -38,6 +38,8 @@ pub enum CredentialScope<'a> {
     Server,
     /// A registry: the files and helpers of container tools, by registry and image name.
     Registry(&'a Reference),
+    /// Object storage whose URLs are signed: the caller has the credentials, from this place.
+    Signed(&'a str),
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -134,13 +136,16 @@ pub(super) fn find(
         CredentialScope::Registry(image) => {
             files::find(host, &files::registry(image.registry()), image.name(), timeout)
         }
+        CredentialScope::Signed(from) => {
+            CredentialLookup { searched: vec![from.to_owned()], ..CredentialLookup::default() }
+        }
     }
 }
 
 /// The host or registry, as shown to the user.
 pub(super) fn subject(scope: CredentialScope<'_>, url: &Url) -> String {
     match scope {
-        CredentialScope::Server => url.host(),
+        CredentialScope::Server | CredentialScope::Signed(_) => url.host(),
         CredentialScope::Registry(image) => files::registry(image.registry()),
     }
 }
@@ -155,6 +160,10 @@ pub(super) fn advice(host: &dyn HostInfo, scope: CredentialScope<'_>, url: &Url)
         }
         CredentialScope::Registry(_) => {
             format!("run `docker login {subject}` or `podman login {subject}`")
+        }
+        CredentialScope::Signed(_) => {
+            "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and AWS_SESSION_TOKEN for temporary credentials"
+                .to_owned()
         }
     }
 }

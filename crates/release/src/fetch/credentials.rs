@@ -142,12 +142,12 @@ impl Client<'_> {
         let query = challenge.query();
         let url = if query.is_empty() { realm.clone() } else { realm.with_query(&query) };
         let response = match found.map(|found| &found.secret) {
-            Some(Secret::Identity(token)) => self.send(realm, Vec::new(), Some(challenge.refresh(token)))?,
+            Some(Secret::Identity(token)) => self.ask(realm, Vec::new(), Some(challenge.refresh(token)))?,
             Some(secret) => {
                 let header = secret.basic().map(|header| ("authorization".to_owned(), header));
-                self.send(&url, header.into_iter().collect(), None)?
+                self.ask(&url, header.into_iter().collect(), None)?
             }
-            None => self.send(&url, Vec::new(), None)?,
+            None => self.ask(&url, Vec::new(), None)?,
         };
         match (response.status, found) {
             (200, _) => {}

@@ -60,6 +60,14 @@ pub enum FetchError {
         /// The target of the redirect.
         to: String,
     },
+    /// A redirect that is not followed.
+    #[error("`{from}` redirects to `{to}`")]
+    Redirected {
+        /// The URL that redirects.
+        from: String,
+        /// The target of the redirect.
+        to: String,
+    },
     /// Too many redirects, possibly a loop.
     #[error("`{0}` redirects more than {MAX_REDIRECTS} times")]
     Redirects(String),
@@ -144,7 +152,7 @@ impl Diagnostic for FetchError {
             Self::Offline(_) => id!("net.offline"),
             Self::NotEncrypted(_) => id!("net.not-encrypted"),
             Self::Downgrade { .. } => id!("net.downgrade"),
-            Self::Redirects(_) => id!("net.redirects"),
+            Self::Redirects(_) | Self::Redirected { .. } => id!("net.redirects"),
             Self::Url(_) => id!("net.address-invalid"),
             Self::Net { error, .. } => match error {
                 NetError::Unreachable(_) | NetError::None => id!("net.unreachable"),
@@ -179,9 +187,11 @@ impl Diagnostic for FetchError {
             Self::NotEncrypted(_) => {
                 "use `https://`; with `--insecure-http`, third parties can modify the data"
             }
-            Self::Downgrade { .. } | Self::Redirects(_) | Self::Length { .. } | Self::Registry { .. } => {
-                "report this to the operator of the server"
-            }
+            Self::Downgrade { .. }
+            | Self::Redirects(_)
+            | Self::Redirected { .. }
+            | Self::Length { .. }
+            | Self::Registry { .. } => "report this to the operator of the server",
             Self::Url(_) => "a URL starts with `https://` or `oci://`",
             Self::Net { error: NetError::Tls(_), .. } => {
                 "if a company proxy intercepts TLS, set SSL_CERT_FILE to the file with its certificates"

@@ -4,18 +4,20 @@
 
 mod credentials;
 mod error;
+mod exchange;
 
 use std::io::Read;
 use std::time::Duration;
 
 use gpubuild_exec::python::Network;
-use gpubuild_host::net::{HttpRequest, NetError, ProxyUse, Response};
+use gpubuild_host::net::{HttpRequest, Method, NetError, ProxyUse, RequestBody, Response};
 use gpubuild_host::{Host, HostInfo};
 
 use super::auth::CredentialScope;
 pub use super::url::PlainHttp;
 use super::url::{Scheme, Url};
 pub use error::{FetchError, MissingCredentials, RejectedCredentials};
+pub use exchange::{Exchange, RedirectPolicy};
 
 /// The variable with the time limit for an unresponsive server, in seconds.
 const TIMEOUT: &str = "GPUBUILD_HTTP_TIMEOUT";
@@ -39,7 +41,7 @@ pub struct Client<'a> {
     /// The hosts that may be contacted without encryption.
     pub plain: PlainHttp,
     /// Receives warnings about credentials that cannot be used.
-    warn: Box<dyn Fn(&str) + 'a>,
+    warn: Box<dyn Fn(&str) + Sync + 'a>,
     credentials: credentials::ClientCredentials,
     timeout: Duration,
     retries: u32,
@@ -97,7 +99,12 @@ impl From<FetchError> for AttemptError {
 impl<'a> Client<'a> {
     /// A client with the time limit and number of retries from the host's environment.
     #[must_use]
-    pub fn new(host: &'a dyn Host, network: Network, plain: PlainHttp, warn: Box<dyn Fn(&str) + 'a>) -> Self {
+    pub fn new(
+        host: &'a dyn Host,
+        network: Network,
+        plain: PlainHttp,
+        warn: Box<dyn Fn(&str) + Sync + 'a>,
+    ) -> Self {
         let timeout = host.env().get(TIMEOUT).and_then(seconds).unwrap_or(30.0);
         let retries = host.env().get(RETRIES).and_then(retries).unwrap_or(3);
         let timeout = Duration::from_secs_f64(timeout);
@@ -110,6 +117,12 @@ impl<'a> Client<'a> {
             timeout,
             retries,
         }
+    }
+
+    /// The same client with another time limit, and without retries.
+    #[must_use]
+    pub fn impatient(self, timeout: Duration) -> Self {
+        Self { timeout, retries: 0, ..self }
     }
 
     /// Downloads a document of at most `max` bytes; one byte more is returned for larger documents. `None` if it does not exist
@@ -185,77 +198,15 @@ impl<'a> Client<'a> {
         target: FetchTarget<'_>,
         headers: &[(String, String)],
     ) -> Result<FetchedBody, AttemptError> {
-        let url = target.url;
-        let mut at = url.clone();
-        let mut has_authenticated = false;
-        let mut redirects = 0;
-        self.authenticate_preemptively(target);
-        loop {
-            let response = self.request_once(url, &at, headers)?;
-            match response.status {
-                200 | 206 => return Ok(FetchedBody { response, url: at }),
-                301 | 302 | 303 | 307 | 308 => {
-                    redirects += 1;
-                    if redirects > MAX_REDIRECTS {
-                        return Err(FetchError::Redirects(url.shown()).into());
-                    }
-                    let Some(location) = response.header("location") else {
-                        return Err(FetchError::Status { url: at.shown(), status: response.status }.into());
-                    };
-                    let next = at.join(location).map_err(FetchError::Url)?;
-                    if at.scheme() == Scheme::Https && next.scheme() == Scheme::Http {
-                        return Err(FetchError::Downgrade { from: at.shown(), to: next.shown() }.into());
-                    }
-                    at = next;
-                }
-                401 if !has_authenticated && at.is_same_server(url) => {
-                    has_authenticated = true;
-                    self.answer_challenge(target, &at, &response)?;
-                }
-                status @ (401 | 403) if at.is_same_server(url) => {
-                    return Err(self.denied(target, &at, status).into());
-                }
-                status => {
-                    let seconds = response.header("retry-after").and_then(|text| text.trim().parse().ok());
-                    let error = FetchError::Status { url: at.shown(), status };
-                    let retry_after = seconds.map(Duration::from_secs);
-                    return Err(AttemptError { error, retry_after, progress: false });
-                }
-            }
+        let exchange = Exchange { headers, redirects: RedirectPolicy::Follow, ..Exchange::get(target) };
+        let body = self.answered(&exchange)?;
+        let status = body.response.status;
+        if matches!(status, 200 | 206) {
+            return Ok(body);
         }
-    }
-
-    /// One request. Credentials are sent only to the server that they are for.
-    fn request_once(
-        &self,
-        first: &Url,
-        at: &Url,
-        headers: &[(String, String)],
-    ) -> Result<Response, AttemptError> {
-        let authorization = if at.is_same_server(first) { self.credentials.header(at) } else { None };
-        self.send(at, [headers, authorization.as_slice()].concat(), None)
-    }
-
-    /// One request with exactly these headers.
-    fn send(
-        &self,
-        at: &Url,
-        headers: Vec<(String, String)>,
-        form: Option<String>,
-    ) -> Result<Response, AttemptError> {
-        if at.scheme() == Scheme::Http && !at.is_loopback() && self.plain == PlainHttp::Loopback {
-            return Err(FetchError::NotEncrypted(at.shown()).into());
-        }
-        let proxy = if at.is_loopback() { ProxyUse::Never } else { ProxyUse::Allowed };
-        let request = HttpRequest { url: at.to_string(), headers, form, timeout: self.timeout, proxy };
-        let response =
-            self.host.fetch(&request).map_err(|error| FetchError::Net { url: at.shown(), error })?;
-        let encoding = response.header("content-encoding").unwrap_or("identity");
-        if !encoding.trim().eq_ignore_ascii_case("identity") {
-            let what = format!("its content encoding is `{encoding}`");
-            return Err(FetchError::Length { url: at.shown(), what }.into());
-        }
-        Ok(response)
+        let seconds = body.response.header("retry-after").and_then(|text| text.trim().parse().ok());
+        let error = FetchError::Status { url: body.url.shown(), status };
+        Err(AttemptError { error, retry_after: seconds.map(Duration::from_secs), progress: false })
     }
 
     /// Passes the body to `take` in pieces, until it ends or `take` returns `false`.

@@ -11,17 +11,23 @@ use crate::store::entry::{self, Miss};
 use crate::store::explain::TreeExplanation;
 use crate::store::files;
 
-/// Looks up the store entry for a tree. Changes nothing except cached file hashes.
-pub fn explain(job: &BuildJob<'_>, tree: &PlannedTree) -> Result<TreeExplanation, BuildError> {
-    let host = job.host;
-    let sources = files::walk(host, &tree.source, &tree.build)
+/// Hashes the sources of a tree and computes its key.
+pub(super) fn begin<'a>(job: &'a BuildJob<'a>, tree: &'a PlannedTree) -> Result<Reuse<'a>, BuildError> {
+    let sources = files::walk(job.host, &tree.source, &tree.build)
         .map_err(|(path, error)| BuildError::io("read the folder", &path, &error))?;
     let tools = [("cmake", job.tools.cmake.as_ref()), ("ninja", job.tools.ninja.as_ref())];
-    let mut reuse = Reuse::begin(job, tree, sources, &tools);
+    Ok(Reuse::begin(job, tree, sources, &tools))
+}
+
+/// Looks up the store entry for a tree. Changes nothing except cached file hashes.
+pub fn explain(job: &BuildJob<'_>, tree: &PlannedTree) -> Result<TreeExplanation, BuildError> {
+    let mut reuse = begin(job, tree)?;
     let mut explanation = TreeExplanation {
         tree: tree.id.clone(),
         key: reuse.key(),
         hit: false,
+        level: None,
+        remote: None,
         what: "its dependencies cannot be determined, so it is always built".to_owned(),
         since: String::new(),
         different: Vec::new(),
@@ -35,10 +41,18 @@ pub fn explain(job: &BuildJob<'_>, tree: &PlannedTree) -> Result<TreeExplanation
     let mut why = Miss::Absent;
     for folder in entry::candidates(store, TREES, &key, &reuse.roots) {
         match reuse.usable_entry(&folder) {
-            Ok(_) => return Ok(TreeExplanation { hit: true, what: folder.to_string(), ..explanation }),
+            Ok(_) => {
+                let (what, level) = (folder.to_string(), Some("local"));
+                return Ok(TreeExplanation { hit: true, what, level, ..explanation });
+            }
             Err(Miss::Absent) => {}
             Err(miss) => why = miss,
         }
+    }
+    explanation.remote = reuse.explain_remote(&key);
+    if let Some(remote) = explanation.remote.as_ref().filter(|remote| remote.hit) {
+        let (what, level) = (remote.store.clone(), Some("remote"));
+        return Ok(TreeExplanation { hit: true, what, level, ..explanation });
     }
     if why == Miss::Absent {
         (explanation.since, explanation.different) = reuse.compared(store, &parts);

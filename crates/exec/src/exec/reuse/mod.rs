@@ -2,6 +2,7 @@
 
 mod explain;
 mod publish;
+mod remote;
 mod report;
 mod restore;
 mod stale;
@@ -29,6 +30,7 @@ use crate::store::roots::TreeRoots;
 use crate::store::settings::Store;
 use crate::store::tree_key;
 pub use explain::explain;
+pub use remote::pull;
 
 /// Kind of the store entries that contain complete trees.
 const TREES: &str = "trees";

@@ -38,10 +38,13 @@ impl Reuse<'_> {
         if !self.writable || !self.contents.trusted {
             return;
         }
+        let mut stored = None;
         let objects = self.publish_objects(store, ninja, seconds);
         match objects.and_then(|()| self.draft(store, &parts, reply, stamp, seconds)) {
             Ok(Some(entry)) => {
                 let (tree, key) = (self.tree.id.clone(), entry.key.clone());
+                let name = entry::name(&entry.key, entry.place.as_deref());
+                stored = Some((store, entry::folder(store, TREES).join(&name), entry.key.clone()));
                 (self.job.sink)(&BuildEvent::Stored { tree, key, bytes: entry.bytes });
                 self.external.write();
             }
@@ -49,6 +52,9 @@ impl Reuse<'_> {
             Err(error) => self.report_unused(format!("the result is not stored: {error}")),
         }
         drop(lock);
+        if let Some((store, folder, key)) = stored {
+            self.push(store, &folder, &key);
+        }
     }
 
     fn draft(

@@ -12,6 +12,13 @@ use crate::store::entry::{self, EntryInputs, Miss, StoreEntry};
 use crate::store::maintain;
 use crate::store::settings::Store;
 
+/// An entry of the local store that has passed all checks.
+pub(super) struct UsableEntry {
+    entry: StoreEntry,
+    inputs: EntryInputs,
+    built: BuiltTree,
+}
+
 impl Reuse<'_> {
     /// Restores the result if the store has a usable entry.
     pub(in crate::exec) fn restore(&mut self) -> Result<ReuseResult, BuildError> {
@@ -21,20 +28,35 @@ impl Reuse<'_> {
         let host = self.job.host;
         let key = parts.key();
         let lock = if self.writable { self.lock(store, &key)? } else { None };
+        let mut found = self.find_local(store, &key);
+        if found.is_err() && self.pull(store, &key) {
+            found = self.find_local(store, &key);
+        }
+        let (folder, UsableEntry { entry, inputs, built }) = match found {
+            Ok(found) => found,
+            Err(why) => {
+                self.report_miss(store, &key, &parts, &why);
+                return Ok(ReuseResult::Miss(lock));
+            }
+        };
+        self.restore_files(&folder, &entry)?;
+        let read = inputs.read.iter().map(|path| self.roots.path(path).to_string()).collect();
+        if self.writable {
+            entry::record_use(host, &folder);
+        }
+        self.external.write();
+        self.report_hit(&key, &folder);
+        self.save_parts(&parts);
+        Ok(ReuseResult::Hit(Box::new(built), read))
+    }
+
+    /// Finds a usable entry in the local store. Removes damaged ones.
+    pub(super) fn find_local(&mut self, store: &Store, key: &str) -> Result<(HostPath, UsableEntry), Miss> {
+        let host = self.job.host;
         let mut why = Miss::Absent;
-        for folder in entry::candidates(store, TREES, &key, &self.roots) {
+        for folder in entry::candidates(store, TREES, key, &self.roots) {
             match self.usable_entry(&folder) {
-                Ok((found, inputs, built)) => {
-                    self.restore_files(&folder, &found)?;
-                    let read = inputs.read.iter().map(|path| self.roots.path(path).to_string()).collect();
-                    if self.writable {
-                        entry::record_use(host, &folder);
-                    }
-                    self.external.write();
-                    self.report_hit(&key, &folder);
-                    self.save_parts(&parts);
-                    return Ok(ReuseResult::Hit(Box::new(built), read));
-                }
+                Ok(found) => return Ok((folder, found)),
                 Err(Miss::Absent) => {}
                 Err(miss) => {
                     if let (Miss::Damaged(_), true) = (&miss, self.writable) {
@@ -48,12 +70,11 @@ impl Reuse<'_> {
                 }
             }
         }
-        self.report_miss(store, &key, &parts, &why);
-        Ok(ReuseResult::Miss(lock))
+        Err(why)
     }
 
     /// Locks the key. Waits for another build that produces the same result, which is then in the store.
-    fn lock(&mut self, store: &Store, key: &str) -> Result<Option<FileLock>, BuildError> {
+    pub(super) fn lock(&mut self, store: &Store, key: &str) -> Result<Option<FileLock>, BuildError> {
         let (sink, tree) = (self.job.sink, &self.tree.id);
         let waiting = |path: &HostPath| {
             sink(&BuildEvent::WaitingForStore { tree: tree.clone(), lock: path.to_string() });
@@ -70,14 +91,11 @@ impl Reuse<'_> {
     }
 
     /// Reads the entry in a folder and checks that it is usable.
-    pub(super) fn usable_entry(
-        &mut self,
-        folder: &HostPath,
-    ) -> Result<(StoreEntry, EntryInputs, BuiltTree), Miss> {
+    pub(super) fn usable_entry(&mut self, folder: &HostPath) -> Result<UsableEntry, Miss> {
         let (entry, inputs) =
             StoreEntry::read_usable(self.job.host, folder, &self.roots, &mut self.external)?;
         let built = self.built(&inputs)?;
-        Ok((entry, inputs, built))
+        Ok(UsableEntry { entry, inputs, built })
     }
 
     /// Copies the files of an entry into the build folder.

@@ -1,0 +1,144 @@
+//! Compressed content: files of entries and their inputs.
+
+use std::io::{self, Read, Write};
+
+use gpubuild_host::net::NetError;
+use gpubuild_host::{Host, HostPath, ReadFiles};
+use gpubuild_release::fetch::FetchError;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::error::RemoteError;
+
+/// The level of compression, which compresses faster than most networks transfer.
+const LEVEL: i32 = 3;
+
+/// Compressed content on a server.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Blob {
+    /// The sha256 of the compressed bytes, which is its name on the server.
+    pub(crate) sha256: String,
+    /// The number of compressed bytes.
+    pub(crate) bytes: u64,
+}
+
+/// The expected content after decompression.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Content {
+    pub(crate) sha256: String,
+    pub(crate) bytes: u64,
+}
+
+pub(crate) fn digits(digest: &[u8]) -> String {
+    use std::fmt::Write as _;
+    digest.iter().fold(String::with_capacity(64), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Hashes and counts what passes through it.
+struct Counted<T> {
+    inner: T,
+    hash: Sha256,
+    bytes: u64,
+}
+
+impl<T> Counted<T> {
+    fn new(inner: T) -> Self {
+        Self { inner, hash: Sha256::new(), bytes: 0 }
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        self.hash.update(bytes);
+        self.bytes += bytes.len() as u64;
+    }
+
+    fn sha256(&self) -> String {
+        digits(&self.hash.clone().finalize())
+    }
+}
+
+impl<T: Write> Write for Counted<T> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        let count = self.inner.write(buffer)?;
+        self.add(&buffer[..count]);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+impl<T: Read> Read for Counted<T> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.add(&buffer[..count]);
+        Ok(count)
+    }
+}
+
+/// Compresses a file. The same content always becomes the same blob.
+///
+/// # Errors
+/// A file cannot be read or written.
+pub(crate) fn compress(host: &dyn Host, from: &HostPath, to: &HostPath) -> io::Result<Blob> {
+    let mut source = host.open(from)?;
+    let mut target = Counted::new(host.create(to)?);
+    let mut encoder = zstd::stream::write::Encoder::new(&mut target, LEVEL)?;
+    io::copy(&mut source, &mut encoder)?;
+    encoder.finish()?;
+    let blob = Blob { sha256: target.sha256(), bytes: target.bytes };
+    target.inner.close()?;
+    Ok(blob)
+}
+
+/// Decompresses a response into `target` and verifies it. Returns the number of compressed bytes.
+///
+/// # Errors
+/// The transfer failed, the content is not the expected one, or `target` cannot be written.
+pub(crate) fn decompress(
+    (url, body): (&str, Box<dyn Read + Send>),
+    blob: &Blob,
+    content: &Content,
+    target: &mut dyn Write,
+) -> Result<u64, RemoteError> {
+    let damaged = |what: String| RemoteError::Damaged { url: url.to_owned(), what };
+    let transfer = |error: &io::Error| match error.get_ref().and_then(|one| one.downcast_ref::<NetError>()) {
+        Some(error) => FetchError::Net { url: url.to_owned(), error: error.clone() }.into(),
+        None => damaged(error.to_string()),
+    };
+    // One byte more than expected shows that the server sends too much.
+    let mut source = Counted::new(body.take(blob.bytes + 1));
+    let decoder = zstd::stream::read::Decoder::new(&mut source).map_err(|error| transfer(&error))?;
+    let mut decoded = Counted::new(decoder.take(content.bytes + 1));
+    let mut buffer = vec![0; 128 << 10];
+    loop {
+        let count = match decoded.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(transfer(&error)),
+        };
+        target.write_all(&buffer[..count]).map_err(RemoteError::Disk)?;
+    }
+    let (sha256, bytes) = (decoded.sha256(), decoded.bytes);
+    drop(decoded);
+    if bytes != content.bytes {
+        let more = if bytes > content.bytes { "more" } else { "fewer" };
+        return Err(damaged(format!("a file has {more} than {} bytes", content.bytes)));
+    }
+    if sha256 != content.sha256 {
+        return Err(damaged(format!("the hash of a file is {sha256}, not {}", content.sha256)));
+    }
+    Ok(source.bytes)
+}
+
+/// Whether a file has this content.
+pub(crate) fn is_same(host: &dyn ReadFiles, path: &HostPath, content: &Content) -> bool {
+    gpubuild_exec::store::hash_file(host, path)
+        .is_ok_and(|(sha256, bytes)| (&sha256, bytes) == (&content.sha256, content.bytes))
+}

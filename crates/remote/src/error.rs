@@ -1,0 +1,135 @@
+//! Why the shared store is not used.
+
+use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
+use gpubuild_detect::id;
+use gpubuild_exec::store::remote::RemoteProblem;
+use gpubuild_host::net::NetError;
+use gpubuild_release::fetch::FetchError;
+
+/// A failure of a transfer, or of a check of what was transferred.
+#[derive(Debug, thiserror::Error)]
+pub enum RemoteError {
+    /// The request failed.
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    /// The server reports an error status.
+    #[error("`{url}` returned status {status}{}", .code.as_ref().map(|code| format!(" ({code})")).unwrap_or_default())]
+    Status {
+        /// The URL.
+        url: String,
+        /// The HTTP status.
+        status: u16,
+        /// The server's error code.
+        code: Option<String>,
+    },
+    /// What the server sent is not what it has to be.
+    #[error("`{url}` sent a damaged entry: {what}")]
+    Damaged {
+        /// The URL.
+        url: String,
+        /// The problem.
+        what: String,
+    },
+    /// The entry has no valid signature, although one is required.
+    #[error("the entry in `{url}` is not trusted: {what}")]
+    Unsigned {
+        /// The URL.
+        url: String,
+        /// The problem.
+        what: String,
+    },
+    /// A limit of the user was reached.
+    #[error("{0}")]
+    Budget(String),
+    /// The server has no list of its entries.
+    #[error("`{0}` has no list of its entries")]
+    NotListable(String),
+    /// A local file cannot be read or written.
+    #[error("the local store cannot be used: {0}")]
+    Disk(std::io::Error),
+}
+
+impl RemoteError {
+    /// Whether further requests would probably fail too.
+    #[must_use]
+    pub fn is_lasting(&self) -> bool {
+        !matches!(self, Self::Damaged { .. } | Self::Unsigned { .. })
+    }
+
+    /// The warning of a build.
+    #[must_use]
+    pub fn problem(&self) -> RemoteProblem {
+        RemoteProblem { id: self.id(), message: self.to_string() }
+    }
+}
+
+impl Diagnostic for RemoteError {
+    fn id(&self) -> DiagnosticId {
+        match self {
+            Self::Fetch(error) => match error {
+                FetchError::NoCredentials(_)
+                | FetchError::CredentialsRejected(_)
+                | FetchError::CredentialsNotEncrypted { .. }
+                | FetchError::Status { status: 401 | 403, .. } => id!("remote.denied"),
+                FetchError::Redirects(_) | FetchError::Redirected { .. } | FetchError::Downgrade { .. } => {
+                    id!("remote.redirected")
+                }
+                FetchError::Net { error: NetError::Garbage(_), .. }
+                | FetchError::Length { .. }
+                | FetchError::Registry { .. } => id!("remote.damaged"),
+                FetchError::Status { .. } => id!("remote.status"),
+                _ => id!("remote.unreachable"),
+            },
+            Self::Status { status: 401 | 403, .. } => id!("remote.denied"),
+            // S3 reports credentials that are no longer valid with status 400.
+            Self::Status { status: 400, code: Some(code), .. } if code.contains("Token") => {
+                id!("remote.denied")
+            }
+            Self::Status { .. } => id!("remote.status"),
+            Self::Damaged { .. } => id!("remote.damaged"),
+            Self::Unsigned { .. } => id!("remote.unsigned"),
+            Self::Budget(_) => id!("remote.budget"),
+            Self::NotListable(_) => id!("remote.not-listable"),
+            Self::Disk(_) => id!("cache.failed"),
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Self::Fetch(error) => return error.hint(),
+            Self::Status { .. } => "check the URL of the store, and that its server accepts this request",
+            Self::Damaged { .. } => {
+                "build with `write = true` to replace the entry, or remove it from the server"
+            }
+            Self::Unsigned { .. } => {
+                "name the public key of the builds that write the store in `[cache] keys`"
+            }
+            Self::Budget(_) => "`[cache] budget` and `max_upload` set the limits",
+            Self::NotListable(_) => {
+                "let the server expire old files; S3 and OCI registries can be pruned from here"
+            }
+            Self::Disk(_) => "check the free space and the permissions of the build store",
+        };
+        Some(hint.to_owned())
+    }
+}
+
+/// An invalid setting.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the setting `{setting}` of the shared store is not valid: {what}")]
+pub struct InvalidRemote {
+    /// The key in `[cache]`, or the variable.
+    pub setting: &'static str,
+    /// The problem.
+    pub what: String,
+}
+
+impl Diagnostic for InvalidRemote {
+    fn id(&self) -> DiagnosticId {
+        id!("remote.setting-invalid")
+    }
+
+    fn hint(&self) -> Option<String> {
+        Some("the URL of a shared store is `s3://BUCKET/PREFIX`, `https://HOST/PATH` or `oci://REGISTRY/REPOSITORY`".to_owned())
+    }
+}

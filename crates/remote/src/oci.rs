@@ -1,0 +1,156 @@
+//! OCI registries: each entry is an image whose tag is its id, whose config is its manifest and whose layers are its blobs. With the
+//! credentials of container tools, as for `gpubuild install`.
+
+use gpubuild_exec::store::sha256;
+use gpubuild_host::HostPath;
+use gpubuild_host::net::{Method, RequestBody, Response};
+use gpubuild_release::auth::CredentialScope;
+use gpubuild_release::fetch::{FetchError, FetchTarget, RedirectPolicy};
+use gpubuild_release::oci::{ACCEPT, Reference};
+use gpubuild_release::url::Url;
+use serde::{Deserialize, Serialize};
+
+use super::content::Blob;
+use super::error::RemoteError;
+use super::server::{Call, ListedEntry, Object, Server, ServerRequest, document};
+
+const CONFIG: &str = "application/vnd.gpubuild.store.entry.v1+json";
+const LAYER: &str = "application/vnd.gpubuild.store.file.v1+zstd";
+
+/// A repository of a registry.
+pub(crate) struct OciServer {
+    pub(crate) repository: Reference,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Image {
+    schema_version: u32,
+    media_type: Option<String>,
+    config: Descriptor,
+    layers: Vec<Descriptor>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Descriptor {
+    media_type: String,
+    digest: String,
+    size: u64,
+}
+
+#[derive(Deserialize)]
+struct Tags {
+    tags: Option<Vec<String>>,
+}
+
+impl Descriptor {
+    fn new(media_type: &str, blob: &Blob) -> Self {
+        Self {
+            media_type: media_type.to_owned(),
+            digest: format!("sha256:{}", blob.sha256),
+            size: blob.bytes,
+        }
+    }
+}
+
+impl OciServer {
+    fn target<'a>(&'a self, url: &'a Url) -> FetchTarget<'a> {
+        FetchTarget { url, scope: CredentialScope::Registry(&self.repository) }
+    }
+
+    /// A blob. Registries redirect to their storage; the content is verified, and credentials stay here.
+    fn blob(&self, sha256: &str, call: &Call<'_>) -> Result<Option<(String, Response)>, RemoteError> {
+        let url = self.repository.blob(sha256);
+        let mut request = ServerRequest::new(Method::Get, self.target(&url));
+        request.redirects = RedirectPolicy::Follow;
+        Ok(call.find(&request)?.map(|response| (url.shown(), response)))
+    }
+
+    fn upload(&self, blob: &Blob, body: RequestBody, call: &Call<'_>) -> Result<(), RemoteError> {
+        let start = self.repository.uploads();
+        let response = call.succeed(&ServerRequest::new(Method::Post, self.target(&start)))?;
+        let location = response.header("location").unwrap_or_default().to_owned();
+        let to = start.join(&location).map_err(FetchError::Url)?;
+        if !to.is_same_server(&start) {
+            return Err(FetchError::Redirected { from: start.shown(), to: to.shown() }.into());
+        }
+        let to = to.with_query(&format!("digest=sha256:{}", blob.sha256));
+        let request = ServerRequest::new(Method::Put, self.target(&to)).body(body);
+        call.succeed(&request.header("content-type", "application/octet-stream")).map(drop)
+    }
+}
+
+impl Server for OciServer {
+    fn get(&self, object: Object<'_>, call: &Call<'_>) -> Result<Option<(String, Response)>, RemoteError> {
+        let id = match object {
+            Object::Blob(blob) => return self.blob(&blob.sha256, call),
+            Object::Manifest(id) => id,
+        };
+        let url = self.repository.with_version(id).manifest();
+        let request = ServerRequest::new(Method::Get, self.target(&url)).header("accept", ACCEPT);
+        let Some(response) = call.find(&request)? else { return Ok(None) };
+        let damaged = |what: &str| RemoteError::Damaged { url: url.shown(), what: what.to_owned() };
+        let image: Image = serde_json::from_slice(&document(&url.shown(), response)?)
+            .map_err(|error| damaged(&error.to_string()))?;
+        if image.schema_version != 2 || image.config.media_type != CONFIG {
+            return Err(damaged("it is another image"));
+        }
+        let hash = image.config.digest.strip_prefix("sha256:");
+        let hash = hash.filter(|hash| hash.len() == 64 && hash.chars().all(|c| c.is_ascii_hexdigit()));
+        self.blob(hash.ok_or_else(|| damaged("its digest is not a sha256"))?, call)
+    }
+
+    fn has(&self, blob: &Blob, call: &Call<'_>) -> Result<bool, RemoteError> {
+        let url = self.repository.blob(&blob.sha256);
+        let mut request = ServerRequest::new(Method::Head, self.target(&url));
+        request.redirects = RedirectPolicy::Follow;
+        Ok(call.find(&request)?.is_some())
+    }
+
+    fn put_blob(&self, blob: &Blob, file: &HostPath, call: &Call<'_>) -> Result<(), RemoteError> {
+        self.upload(blob, RequestBody::File(file.clone()), call)
+    }
+
+    fn put_manifest(
+        &self,
+        id: &str,
+        bytes: Vec<u8>,
+        blobs: &[Blob],
+        call: &Call<'_>,
+    ) -> Result<(), RemoteError> {
+        let config = Blob { sha256: sha256(&bytes), bytes: bytes.len() as u64 };
+        self.upload(&config, RequestBody::Bytes(bytes), call)?;
+        let image = Image {
+            schema_version: 2,
+            media_type: Some(ACCEPT.to_owned()),
+            config: Descriptor::new(CONFIG, &config),
+            layers: blobs.iter().map(|blob| Descriptor::new(LAYER, blob)).collect(),
+        };
+        let image = serde_json::to_vec(&image).map_err(|error| RemoteError::Disk(error.into()))?;
+        let url = self.repository.with_version(id).manifest();
+        let request = ServerRequest::new(Method::Put, self.target(&url)).body(RequestBody::Bytes(image));
+        call.succeed(&request.header("content-type", ACCEPT)).map(drop)
+    }
+
+    fn list(&self, call: &Call<'_>) -> Result<Vec<ListedEntry>, RemoteError> {
+        let url = self.repository.tags();
+        let Some(response) = call.find(&ServerRequest::new(Method::Get, self.target(&url)))? else {
+            return Ok(Vec::new());
+        };
+        let tags: Tags = serde_json::from_slice(&document(&url.shown(), response)?)
+            .map_err(|error| RemoteError::Damaged { url: url.shown(), what: error.to_string() })?;
+        let tags = tags.tags.unwrap_or_default().into_iter();
+        Ok(tags.filter(|tag| tag.len() == 64).map(|id| ListedEntry { id, modified: None }).collect())
+    }
+
+    fn remove(&self, id: &str, call: &Call<'_>) -> Result<(), RemoteError> {
+        // The API removes images by digest only.
+        let url = self.repository.with_version(id).manifest();
+        let request = ServerRequest::new(Method::Get, self.target(&url)).header("accept", ACCEPT);
+        let Some(response) = call.find(&request)? else { return Ok(()) };
+        let digest = sha256(&document(&url.shown(), response)?);
+        let url = self.repository.with_version(&format!("sha256:{digest}")).manifest();
+        call.succeed(&ServerRequest::new(Method::Delete, self.target(&url))).map(drop)
+    }
+}

@@ -1,0 +1,133 @@
+//! Copies an entry of the local store to the server: first its blobs, then its manifest. A kill in between leaves blobs that no manifest
+//! names.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+
+use gpubuild_exec::store::entry::{ENTRY, INPUTS, StoreEntry};
+use gpubuild_exec::store::hash_file;
+use gpubuild_exec::store::settings::Store;
+use gpubuild_host::{Host, HostPath};
+use gpubuild_plan::plan::bytes;
+
+use super::content::{Blob, Content, compress};
+use super::error::RemoteError;
+use super::manifest::{RemoteManifest, check_shareable, id};
+use super::parallel;
+use super::server::Call;
+use super::session::RemoteStore;
+
+/// Folder of the local store for compressed files.
+const FOLDER: &str = "uploads";
+
+/// Removes its folder when it is dropped.
+struct Temporary<'a> {
+    host: &'a dyn Host,
+    folder: HostPath,
+}
+
+impl Drop for Temporary<'_> {
+    fn drop(&mut self) {
+        // A leftover folder does no harm, and a later upload removes it.
+        let _ = self.host.remove(&self.folder);
+    }
+}
+
+/// Saves the entry in a folder. Returns the bytes and blobs that were sent, or why the entry cannot be shared.
+pub(crate) fn entry(
+    remote: &RemoteStore<'_>,
+    store: &Store,
+    folder: &HostPath,
+    call: &Call<'_>,
+) -> Result<Result<(u64, usize), String>, RemoteError> {
+    let host = call.host();
+    let entry =
+        match StoreEntry::read(host, folder).and_then(|entry| entry.verify(host, folder).map(|()| entry)) {
+            Ok(entry) => entry,
+            Err(miss) => return Ok(Err(format!("`{}`: {miss}", folder.join(ENTRY)))),
+        };
+    if let Err(why) = check_shareable(&entry) {
+        return Ok(Err(format!("the result is not shared: {why}")));
+    }
+    let uploads = store.root.join(FOLDER);
+    host.create_dir_all(&uploads).map_err(RemoteError::Disk)?;
+    remove_leftovers(host, &uploads).map_err(RemoteError::Disk)?;
+    let folder_of_blobs = host.temporary_dir(&uploads).map_err(RemoteError::Disk)?;
+    let temporary = Temporary { host, folder: folder_of_blobs };
+    let (sha256, size) = hash_file(host, &folder.join(INPUTS)).map_err(RemoteError::Disk)?;
+    let inputs = Content { sha256, bytes: size };
+    let blobs = compressed(host, folder, &entry, &inputs, &temporary.folder)?;
+    let missing = missing(remote, &blobs, call)?;
+    let total: u64 = missing.iter().map(|content| blobs[*content].bytes).sum();
+    let before = remote.uploaded.fetch_add(total, Ordering::Relaxed);
+    if before + total > remote.settings.max_upload {
+        return Err(RemoteError::Budget(format!(
+            "a result is not saved in the shared store: it has {}, and `max_upload` is {}",
+            bytes::show(total),
+            bytes::show(remote.settings.max_upload)
+        )));
+    }
+    parallel::for_each(&missing, |content| {
+        remote.settings.server.put_blob(&blobs[*content], &temporary.folder.join(content), call)
+    })?;
+    let name = gpubuild_exec::store::entry::name(&entry.key, entry.place.as_deref());
+    let manifest = RemoteManifest { name, entry, inputs, blobs: blobs.clone() };
+    let sealed = manifest.seal(remote.settings.signer.as_ref());
+    let sealed = sealed.map_err(|error| RemoteError::Disk(std::io::Error::other(error)))?;
+    let all: Vec<Blob> = blobs.values().cloned().collect();
+    remote.settings.server.put_manifest(&id(&manifest.name), sealed, &all, call)?;
+    Ok(Ok((total, missing.len())))
+}
+
+/// Removes the files of uploads that were killed long ago. Younger ones may belong to a running process.
+fn remove_leftovers(host: &dyn Host, uploads: &HostPath) -> std::io::Result<()> {
+    const MIN_AGE: u64 = 24 * 3600;
+    for name in host.list(uploads).unwrap_or_default() {
+        let folder = uploads.join(&name);
+        let written = host.stat(&folder).ok().and_then(|stat| stat.modified).unwrap_or_default();
+        let written = u64::try_from(written / 1_000_000_000).unwrap_or_default();
+        if host.now().saturating_sub(written) > MIN_AGE {
+            host.remove(&folder)?;
+        }
+    }
+    Ok(())
+}
+
+/// Compresses the inputs and every different file into a folder, where each file has the sha256 of its content as its name.
+fn compressed(
+    host: &dyn Host,
+    folder: &HostPath,
+    entry: &StoreEntry,
+    inputs: &Content,
+    to: &HostPath,
+) -> Result<BTreeMap<String, Blob>, RemoteError> {
+    let files = entry.files.iter().map(|file| (file.sha256.clone(), folder.join(&file.name)));
+    let sources: BTreeMap<String, HostPath> =
+        files.chain([(inputs.sha256.clone(), folder.join(INPUTS))]).collect();
+    let sources: Vec<(String, HostPath)> = sources.into_iter().collect();
+    let blobs = Mutex::new(BTreeMap::new());
+    parallel::for_each(&sources, |(content, path)| {
+        let blob = compress(host, path, &to.join(content)).map_err(RemoteError::Disk)?;
+        blobs.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(content.clone(), blob);
+        Ok(())
+    })?;
+    Ok(blobs.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+}
+
+/// The contents whose blobs the server does not have.
+fn missing<'a>(
+    remote: &RemoteStore<'_>,
+    blobs: &'a BTreeMap<String, Blob>,
+    call: &Call<'_>,
+) -> Result<Vec<&'a str>, RemoteError> {
+    let found = Mutex::new(Vec::new());
+    let all: Vec<(&String, &Blob)> = blobs.iter().collect();
+    parallel::for_each(&all, |(content, blob)| {
+        if !remote.settings.server.has(blob, call)? {
+            found.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(content.as_str());
+        }
+        Ok(())
+    })?;
+    Ok(found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+}

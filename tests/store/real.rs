@@ -1,0 +1,147 @@
+//! Real servers: nginx with DAV, docker-registry, and moto for S3.
+#![expect(clippy::disallowed_methods, reason = "tests start servers and write their settings")]
+
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::support::{Machine, installed};
+
+/// A server that is ended with the test.
+struct Running {
+    child: Child,
+    port: u16,
+    folder: tempfile::TempDir,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Running {
+    /// Starts a server that `command` configures for a folder and a port, and waits until it accepts connections.
+    fn start(command: impl Fn(&std::path::Path, u16) -> Command) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut command = command(folder.path(), port);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let started = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(started.elapsed() < Duration::from_secs(120), "{command:?} does not listen");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Self { child, port, folder }
+    }
+}
+
+/// Servers of a busy machine start slowly.
+
+fn patient(machine: Machine) -> Machine {
+    machine
+}
+
+/// A second machine uses the result of the first.
+fn share(url: &str, change: impl Fn(Machine) -> Machine) -> Option<(Machine, Machine)> {
+    let first = change(Machine::new(url)?).writing();
+    let second = change(Machine::new(url)?);
+    first.build().says("uploaded");
+    let built = second.build().says("downloaded");
+    assert!(!built.compiled() && built.warnings() == 0, "{built:?}");
+    assert_eq!(second.libraries(), first.libraries());
+    Some((first, second))
+}
+
+fn count(machine: &Machine) -> u64 {
+    machine.run(&["cache", "stat", "--json"]).succeeds().json()["entries"].as_u64().unwrap()
+}
+
+fn prunes(machine: &Machine) {
+    assert_eq!(count(machine), 1);
+    let kept = machine.run(&["cache", "prune", "--remote", "--older-than", "30d", "--json"]);
+    assert_eq!(kept.succeeds().json()["left"], 1);
+    let pruned = machine.run(&["cache", "prune", "--remote", "--all", "--json"]).succeeds().json();
+    assert_eq!(pruned["removed"], 1);
+    assert_eq!(count(machine), 0);
+    machine.forget();
+    assert!(machine.build().compiled());
+}
+
+#[test]
+fn nginx_with_dav_stores_results() {
+    let Some(nginx) = installed("nginx", "nginx") else { return };
+    let server = Running::start(|folder, port| {
+        let root = folder.display();
+        std::fs::create_dir_all(folder.join("data")).unwrap();
+        std::fs::create_dir_all(folder.join("temporary")).unwrap();
+        let settings = format!(
+            "daemon off; master_process off; error_log {root}/error.log; pid {root}/pid;\nevents {{}}\n\
+             http {{ access_log off; client_max_body_size 0; client_body_temp_path {root}/temporary;\n\
+             server {{ listen 127.0.0.1:{port}; root {root}/data;\n\
+             location / {{ dav_methods PUT DELETE; create_full_put_path on; }} }} }}\n"
+        );
+        std::fs::write(folder.join("nginx.conf"), settings).unwrap();
+        let mut command = Command::new(&nginx);
+        command.arg("-p").arg(folder).arg("-c").arg(folder.join("nginx.conf"));
+        command
+    });
+    let Some((_, second)) = share(&format!("http://127.0.0.1:{}/team/store", server.port), patient) else {
+        return;
+    };
+    // A file that was cut on the server's disk.
+    let blobs = server.folder.path().join("data/team/store/cas");
+    for blob in std::fs::read_dir(blobs).unwrap().flatten() {
+        let bytes = std::fs::read(blob.path()).unwrap();
+        std::fs::write(blob.path(), &bytes[..bytes.len() / 2]).unwrap();
+    }
+    second.forget();
+    let built = second.build().says("[remote.damaged]");
+    assert!(built.compiled() && built.warnings() == 1, "{built:?}");
+}
+
+#[test]
+fn registry_stores_results() {
+    let Some(program) = installed("docker-registry", "docker-registry") else { return };
+    let server = Running::start(|folder, port| {
+        let settings = format!(
+            "version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {}}}, delete: {{enabled: true}}}}\n\
+             http: {{addr: 127.0.0.1:{port}}}\n",
+            folder.display()
+        );
+        std::fs::write(folder.join("registry.yml"), settings).unwrap();
+        let mut command = Command::new(&program);
+        command.arg("serve").arg(folder.join("registry.yml"));
+        command
+    });
+    let url = format!("oci://127.0.0.1:{}/team/store", server.port);
+    let Some((_, second)) = share(&url, patient) else { return };
+    prunes(&second);
+}
+
+#[test]
+fn moto_stores_results_as_s3() {
+    let Some(moto) = installed("moto_server", "moto") else { return };
+    let server = Running::start(|_, port| {
+        let mut command = Command::new(&moto);
+        command.args(["-H", "127.0.0.1", "-p", &port.to_string()]);
+        command
+    });
+    let endpoint = format!("http://127.0.0.1:{}", server.port);
+    let with_keys = |machine: Machine| {
+        let machine = machine.with("AWS_ACCESS_KEY_ID", "writer").with("AWS_SECRET_ACCESS_KEY", "secret");
+        machine.setting(&format!("endpoint = \"{endpoint}\"\nregion = \"eu-central-1\""));
+        machine
+    };
+    let created = Command::new("curl").args(["-sf", "-X", "PUT", &format!("{endpoint}/results")]).status();
+    if !created.is_ok_and(|status| status.success()) {
+        crate::requirements::skip("moto", "curl cannot create a bucket");
+        return;
+    }
+    let Some(machine) = Machine::new("s3://missing/gpubuild") else { return };
+    let missing = with_keys(machine).build().says("NoSuchBucket) [remote.status]");
+    assert!(missing.compiled() && missing.warnings() == 1, "{missing:?}");
+    let Some((_, second)) = share("s3://results/gpubuild", with_keys) else { return };
+    prunes(&second);
+}
