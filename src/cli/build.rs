@@ -264,10 +264,10 @@ fn execute(
         Some(file) => timings::recorded(work, file, &|work| work.build(&plan, Some(&replan)))?,
         None => work.build(&plan, Some(&replan))?,
     };
-    if let Some(line) = remote.as_ref().and_then(|remote| report::remote::summary(&remote.usage())) {
-        if arguments.format() == MessageFormat::Human {
-            context.printer.status(&line);
-        }
+    if arguments.format() == MessageFormat::Human
+        && let Some(line) = remote.as_ref().and_then(|remote| report::remote::summary(&remote.usage()))
+    {
+        context.printer.status(&line);
     }
     Ok((PlannedBuild { project, machine, plan, variant, catalogue }, outcome))
 }

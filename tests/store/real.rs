@@ -37,12 +37,6 @@ impl Running {
     }
 }
 
-/// Servers of a busy machine start slowly.
-
-fn patient(machine: Machine) -> Machine {
-    machine
-}
-
 /// A second machine uses the result of the first.
 fn share(url: &str, change: impl Fn(Machine) -> Machine) -> Option<(Machine, Machine)> {
     let first = change(Machine::new(url)?).writing();
@@ -87,7 +81,8 @@ fn nginx_with_dav_stores_results() {
         command.arg("-p").arg(folder).arg("-c").arg(folder.join("nginx.conf"));
         command
     });
-    let Some((_, second)) = share(&format!("http://127.0.0.1:{}/team/store", server.port), patient) else {
+    let Some((_, second)) = share(&format!("http://127.0.0.1:{}/team/store", server.port), |machine| machine)
+    else {
         return;
     };
     // A file that was cut on the server's disk.
@@ -116,7 +111,7 @@ fn registry_stores_results() {
         command
     });
     let url = format!("oci://127.0.0.1:{}/team/store", server.port);
-    let Some((_, second)) = share(&url, patient) else { return };
+    let Some((_, second)) = share(&url, |machine| machine) else { return };
     prunes(&second);
 }
 

@@ -102,6 +102,7 @@ impl Task {
             tools: InstalledTools::of(&machine.inventory),
             network: Network::from_env(host.env()),
             store,
+            remote: None,
             binary: BuildBinary::No,
             replan: Some(&replan),
             explain: Some(&explain),

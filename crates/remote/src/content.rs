@@ -113,8 +113,8 @@ pub(crate) fn decompress(
     };
     // One byte more than expected shows that the server sends too much.
     let mut source = Counted::new(body.take(blob.bytes + 1));
-    let decoder = zstd::stream::read::Decoder::new(&mut source).map_err(|error| transfer(&error))?;
-    let mut decoded = Counted::new(decoder.take(content.bytes + 1));
+    let stream = zstd::stream::read::Decoder::new(&mut source).map_err(|error| transfer(&error))?;
+    let mut decoded = Counted::new(stream.take(content.bytes + 1));
     let mut buffer = vec![0; 128 << 10];
     loop {
         let count = match decoded.read(&mut buffer) {

@@ -32,7 +32,8 @@ impl RemoteLevel for RemoteStore<'_> {
             Ok(None) => PullOutcome::Absent,
             Ok(Some((bytes, blobs))) => {
                 self.count(|usage| {
-                    (usage.hits, usage.downloaded) = (usage.hits + 1, usage.downloaded + bytes)
+                    usage.hits += 1;
+                    usage.downloaded += bytes;
                 });
                 let seconds = host.elapsed().saturating_sub(started).as_secs_f64();
                 PullOutcome::Pulled(TransferCost { bytes, blobs, seconds })

@@ -101,9 +101,9 @@ fn inconsistent_manifests_are_refused() {
         ("inputs", |one| one.inputs.bytes = u64::MAX),
     ];
     for (what, change) in changes {
-        let mut changed = manifest();
-        change(&mut changed);
-        assert!(matches!(opened(&changed), Err(Rejected::Damaged(_))), "{what}");
+        let mut damaged = manifest();
+        change(&mut damaged);
+        assert!(matches!(opened(&damaged), Err(Rejected::Damaged(_))), "{what}");
     }
     for text in ["", "{}", "[]", "null", "{\"schema\":\"gpubuild.store/2\",\"manifest\":\"{}\"}"] {
         let opened = RemoteManifest::open(text.as_bytes(), "x", None);

@@ -46,6 +46,7 @@ impl Clients {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "host interface: a file that is sent")]
 fn send(
     builder: RequestBuilder<WithBody>,
     body: &RequestBody,
