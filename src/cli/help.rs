@@ -47,7 +47,7 @@ const HEADINGS: [(&str, &[&str], &[&str]); 13] = [
 ];
 
 /// An example for each command; a test parses all of them.
-pub(super) const EXAMPLES: [(&[&str], &str); 40] = [
+pub(super) const EXAMPLES: [(&[&str], &str); 43] = [
     (&["detect"], "gpubuild detect --backends cuda,vulkan"),
     (&["doctor"], "gpubuild doctor --backends cuda"),
     (&["setup"], "gpubuild setup --backends cuda --dry-run"),
@@ -85,6 +85,9 @@ pub(super) const EXAMPLES: [(&[&str], &str); 40] = [
     (&["cache", "size"], "gpubuild cache size"),
     (&["cache", "prune"], "gpubuild cache prune --older-than 30d"),
     (&["cache", "explain"], "gpubuild cache explain"),
+    (&["cache", "push"], "gpubuild cache push --backends cpu"),
+    (&["cache", "pull"], "gpubuild cache pull"),
+    (&["cache", "stat"], "gpubuild cache stat --json"),
     (&["self", "update"], "gpubuild self update"),
     (&["completions"], "gpubuild completions bash"),
     (&["man"], "gpubuild man --out man1"),
