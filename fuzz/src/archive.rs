@@ -4,11 +4,12 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use gpubuild_exec::store::hash_file;
 use gpubuild_host::{HostInfo as _, RealHost};
 use gpubuild_release::manifest::Layer;
 use gpubuild_release::unpack::entries::{ArchiveEntries, ArchiveEntry};
 use gpubuild_release::unpack::names::Names;
-use gpubuild_release::unpack::{hash_file, unpack};
+use gpubuild_release::unpack::unpack;
 
 use super::output::check_text;
 

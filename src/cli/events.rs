@@ -149,6 +149,7 @@ impl<'a> Events<'a> {
             | BuildEvent::Pulled { .. }
             | BuildEvent::Pushed { .. }
             | BuildEvent::NotPulled { .. }
+            | BuildEvent::NotPushed { .. }
             | BuildEvent::RemoteUnused { .. }
             | BuildEvent::SourcesChanged { .. } => self.store(event),
             BuildEvent::Environment { path, cuda, wheels, installed } => {
@@ -212,7 +213,9 @@ impl<'a> Events<'a> {
                 let bytes = bytes::show(*bytes);
                 explain(format!("[{tree}] uploaded {bytes} to {remote} in {seconds:.1} s"));
             }
-            BuildEvent::NotPulled { tree, remote, why } => explain(format!("[{tree}] {remote}: {why}")),
+            BuildEvent::NotPulled { tree, remote, why } | BuildEvent::NotPushed { tree, remote, why } => {
+                explain(format!("[{tree}] {remote}: {why}"));
+            }
             BuildEvent::RemoteUnused { tree, id, why } => {
                 self.without_bars(|printer| {
                     let why = clean::line(why);

@@ -90,6 +90,15 @@ pub enum BuildEvent {
         /// Why.
         why: String,
     },
+    /// The result of a tree is not copied into the shared store.
+    NotPushed {
+        /// Id of the tree.
+        tree: String,
+        /// The shared store.
+        remote: String,
+        /// Why.
+        why: String,
+    },
     /// The shared store is not used for a tree; the build continues without it.
     RemoteUnused {
         /// Id of the tree.

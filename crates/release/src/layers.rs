@@ -7,7 +7,7 @@ use gpubuild_host::folders::cache_folder;
 use gpubuild_host::{FileLock, Host, HostInfo, HostPath, ReadFiles, Stat, Wait, WriteFiles};
 
 use super::manifest::Layer;
-use super::unpack::hash_file;
+use gpubuild_exec::store::hash_file;
 
 /// The folder in gpubuild's cache with trusted manifests, for use without a network.
 pub(crate) const TRUSTED: &str = "releases/fetched";

@@ -16,6 +16,7 @@ pub mod ci;
 pub mod cover;
 mod download;
 pub mod fetch;
+pub mod hashed;
 pub mod history;
 pub mod install;
 pub mod layers;

@@ -2,11 +2,12 @@
 
 use std::io::{self, Read, Write};
 
+use gpubuild_exec::store::hash_file;
 use gpubuild_host::net::NetError;
 use gpubuild_host::{Host, HostPath, ReadFiles};
 use gpubuild_release::fetch::FetchError;
+use gpubuild_release::hashed::Hashed;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use super::error::RemoteError;
 
@@ -31,67 +32,17 @@ pub(crate) struct Content {
     pub(crate) bytes: u64,
 }
 
-pub(crate) fn digits(digest: &[u8]) -> String {
-    use std::fmt::Write as _;
-    digest.iter().fold(String::with_capacity(64), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-/// Hashes and counts what passes through it.
-struct Counted<T> {
-    inner: T,
-    hash: Sha256,
-    bytes: u64,
-}
-
-impl<T> Counted<T> {
-    fn new(inner: T) -> Self {
-        Self { inner, hash: Sha256::new(), bytes: 0 }
-    }
-
-    fn add(&mut self, bytes: &[u8]) {
-        self.hash.update(bytes);
-        self.bytes += bytes.len() as u64;
-    }
-
-    fn sha256(&self) -> String {
-        digits(&self.hash.clone().finalize())
-    }
-}
-
-impl<T: Write> Write for Counted<T> {
-    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        let count = self.inner.write(buffer)?;
-        self.add(&buffer[..count]);
-        Ok(count)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.inner.flush()
-    }
-}
-
-impl<T: Read> Read for Counted<T> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.inner.read(buffer)?;
-        self.add(&buffer[..count]);
-        Ok(count)
-    }
-}
-
 /// Compresses a file. The same content always becomes the same blob.
 ///
 /// # Errors
 /// A file cannot be read or written.
 pub(crate) fn compress(host: &dyn Host, from: &HostPath, to: &HostPath) -> io::Result<Blob> {
     let mut source = host.open(from)?;
-    let mut target = Counted::new(host.create(to)?);
+    let mut target = Hashed::new(host.create(to)?);
     let mut encoder = zstd::stream::write::Encoder::new(&mut target, LEVEL)?;
     io::copy(&mut source, &mut encoder)?;
     encoder.finish()?;
-    let blob = Blob { sha256: target.sha256(), bytes: target.bytes };
+    let blob = Blob { sha256: target.sha256(), bytes: target.size() };
     target.inner.close()?;
     Ok(blob)
 }
@@ -112,9 +63,9 @@ pub(crate) fn decompress(
         None => damaged(error.to_string()),
     };
     // One byte more than expected shows that the server sends too much.
-    let mut source = Counted::new(body.take(blob.bytes + 1));
+    let mut source = Hashed::new(body.take(blob.bytes + 1));
     let stream = zstd::stream::read::Decoder::new(&mut source).map_err(|error| transfer(&error))?;
-    let mut decoded = Counted::new(stream.take(content.bytes + 1));
+    let mut decoded = Hashed::new(stream.take(content.bytes + 1));
     let mut buffer = vec![0; 128 << 10];
     loop {
         let count = match decoded.read(&mut buffer) {
@@ -125,7 +76,7 @@ pub(crate) fn decompress(
         };
         target.write_all(&buffer[..count]).map_err(RemoteError::Disk)?;
     }
-    let (sha256, bytes) = (decoded.sha256(), decoded.bytes);
+    let (sha256, bytes) = (decoded.sha256(), decoded.size());
     drop(decoded);
     if bytes != content.bytes {
         let more = if bytes > content.bytes { "more" } else { "fewer" };
@@ -134,11 +85,10 @@ pub(crate) fn decompress(
     if sha256 != content.sha256 {
         return Err(damaged(format!("the hash of a file is {sha256}, not {}", content.sha256)));
     }
-    Ok(source.bytes)
+    Ok(source.size())
 }
 
 /// Whether a file has this content.
 pub(crate) fn is_same(host: &dyn ReadFiles, path: &HostPath, content: &Content) -> bool {
-    gpubuild_exec::store::hash_file(host, path)
-        .is_ok_and(|(sha256, bytes)| (&sha256, bytes) == (&content.sha256, content.bytes))
+    hash_file(host, path).is_ok_and(|(sha256, bytes)| (&sha256, bytes) == (&content.sha256, content.bytes))
 }

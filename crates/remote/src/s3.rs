@@ -18,6 +18,8 @@ use super::server::{Call, ListedEntry, Object, Server, ServerRequest, document};
 
 /// How long a signed URL is valid.
 const VALID: Duration = Duration::from_secs(3600);
+/// Where the credentials are.
+const VARIABLES: &str = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY";
 
 /// A bucket and a prefix.
 pub(crate) struct S3Server {
@@ -25,7 +27,10 @@ pub(crate) struct S3Server {
     /// Empty, or it ends with `/`.
     prefix: String,
     credentials: Option<Credentials>,
-    from: &'static str,
+}
+
+fn target(url: &Url) -> FetchTarget<'_> {
+    FetchTarget { url, scope: CredentialScope::Signed(VARIABLES) }
 }
 
 /// The objects of one folder of a bucket: key, size, modification time.
@@ -64,7 +69,6 @@ impl S3Server {
             bucket: bucket.map_err(|error| invalid("endpoint", &error.to_string()))?,
             prefix: if prefix.is_empty() { String::new() } else { format!("{prefix}/") },
             credentials,
-            from: "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
         })
     }
 
@@ -84,18 +88,14 @@ impl S3Server {
         Ok(Url::parse(url.as_str()).map_err(FetchError::Url)?)
     }
 
-    fn target<'a>(&self, url: &'a Url) -> FetchTarget<'a> {
-        FetchTarget { url, scope: CredentialScope::Signed(self.from) }
-    }
-
     fn put(&self, object: Object<'_>, body: RequestBody, call: &Call<'_>) -> Result<(), RemoteError> {
         let url = self.signed(Method::Put, &self.key(object))?;
-        call.succeed(&ServerRequest::new(Method::Put, self.target(&url)).body(body)).map(drop)
+        call.succeed(&ServerRequest::new(Method::Put, target(&url)).body(body)).map(drop)
     }
 
     fn delete(&self, key: &str, call: &Call<'_>) -> Result<(), RemoteError> {
         let url = self.signed(Method::Delete, key)?;
-        call.succeed(&ServerRequest::new(Method::Delete, self.target(&url))).map(drop)
+        call.succeed(&ServerRequest::new(Method::Delete, target(&url))).map(drop)
     }
 
     /// Lists the objects in a folder below the prefix.
@@ -110,7 +110,7 @@ impl S3Server {
                 list.with_continuation_token(token);
             }
             let url = Url::parse(list.sign(VALID).as_str()).map_err(FetchError::Url)?;
-            let response = call.succeed(&ServerRequest::new(Method::Get, self.target(&url)))?;
+            let response = call.succeed(&ServerRequest::new(Method::Get, target(&url)))?;
             let bytes = document(&url.shown(), response)?;
             let page = ListObjectsV2::parse_response(&String::from_utf8_lossy(&bytes))
                 .map_err(|error| RemoteError::Damaged { url: url.shown(), what: error.to_string() })?;
@@ -130,13 +130,13 @@ impl S3Server {
 impl Server for S3Server {
     fn get(&self, object: Object<'_>, call: &Call<'_>) -> Result<Option<(String, Response)>, RemoteError> {
         let url = self.signed(Method::Get, &self.key(object))?;
-        let found = call.find(&ServerRequest::new(Method::Get, self.target(&url)))?;
+        let found = call.find(&ServerRequest::new(Method::Get, target(&url)))?;
         Ok(found.map(|response| (url.shown(), response)))
     }
 
     fn has(&self, blob: &Blob, call: &Call<'_>) -> Result<bool, RemoteError> {
         let url = self.signed(Method::Head, &self.key(Object::Blob(blob)))?;
-        Ok(call.find(&ServerRequest::new(Method::Head, self.target(&url)))?.is_some())
+        Ok(call.find(&ServerRequest::new(Method::Head, target(&url)))?.is_some())
     }
 
     fn put_blob(&self, blob: &Blob, file: &HostPath, call: &Call<'_>) -> Result<(), RemoteError> {

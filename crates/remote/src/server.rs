@@ -14,6 +14,9 @@ use super::manifest;
 /// How many times longer than for other responses a server may take to confirm an upload.
 const UPLOAD_PATIENCE: u32 = 10;
 
+/// S3's error code if not only the object is missing.
+const NO_BUCKET: &str = "NoSuchBucket";
+
 /// A manifest on a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ListedEntry {
@@ -143,8 +146,8 @@ impl<'a> Call<'a> {
         match response.status {
             200 => Ok(Some(response)),
             404 | 410 => match failed(request, response) {
-                error @ RemoteError::Status { code: Some(_), .. } if error.to_string().contains("Bucket") => {
-                    Err(error)
+                RemoteError::Status { code: Some(code), url, status } if code == NO_BUCKET => {
+                    Err(RemoteError::Status { url, status, code: Some(code) })
                 }
                 _ => Ok(None),
             },

@@ -120,7 +120,7 @@ impl<'a> RemoteStore<'a> {
         })
     }
 
-    /// The blobs of an entry and its creation time, whoever has signed it. Entries that cannot be read have no blobs.
+    /// The blobs of an entry and its creation time. Its signature does not matter. Entries that cannot be read have no blobs.
     fn manifest(&self, id: &str, call: &Call<'_>) -> Result<Option<(Vec<String>, u64)>, RemoteError> {
         let Some((url, response)) = self.settings.server.get(Object::Manifest(id), call)? else {
             return Ok(None);

@@ -67,7 +67,7 @@ pub struct RemoteRequest<'a> {
 }
 
 impl RemoteSettings {
-    /// Selects the store. `None` if there is none, or if it is disabled.
+    /// Selects the store. `None` if none is configured, or if it is disabled.
     ///
     /// # Errors
     /// A setting is not valid.

@@ -3,6 +3,11 @@
 /// Maximum number of bytes before the code of a message.
 const BEFORE_CODE: usize = 32;
 
+/// Prefixes of the codes that Visual Studio's compilers, linker and build engine use.
+const PREFIXES: [&[u8]; 9] = [b"C", b"D", b"LNK", b"MSB", b"CVT", b"RC", b"CS", b"NU", b"U"];
+/// How the severity of a row starts that is not an error, in lowercase: English, German, French, Spanish, Russian, Chinese, Japanese.
+const NO_ERRORS: [&str; 8] = ["warn", "message", "avert", "adver", "предуп", "警告", "消息", "メッセージ"];
+
 /// Converts a row to the format of the compiler: `Error<tab>C1083<tab>no file<tab>project` to `error C1083: no file [project]`.
 /// Returns `None` for any other line.
 pub(super) fn row(line: &[u8]) -> Option<Vec<u8>> {
@@ -13,6 +18,10 @@ pub(super) fn row(line: &[u8]) -> Option<Vec<u8>> {
     let last_word = first.rsplit(|byte| *byte == b' ').next()?;
     let code =
         if is_code(last_word) { last_word } else { columns.next().filter(|column| is_code(column))? };
+    let severity = String::from_utf8_lossy(first).to_lowercase();
+    if NO_ERRORS.iter().any(|start| severity.starts_with(start)) {
+        return None;
+    }
     let message = columns.next().map(<[u8]>::trim_ascii).filter(|message| !message.is_empty())?;
     let place: Vec<&[u8]> = columns.collect();
     let mut row = [b"error ", code, b": ", message].concat();
@@ -22,12 +31,10 @@ pub(super) fn row(line: &[u8]) -> Option<Vec<u8>> {
     Some(row)
 }
 
-/// Whether a text is the code of a message: letters and four digits.
+/// Whether a text is the code of a message: a known prefix and four digits.
 fn is_code(text: &[u8]) -> bool {
     let (letters, digits) = text.split_at(text.len().saturating_sub(4));
-    (1..=4).contains(&letters.len())
-        && letters.iter().all(u8::is_ascii_uppercase)
-        && digits.iter().all(u8::is_ascii_digit)
+    PREFIXES.contains(&letters) && digits.iter().all(u8::is_ascii_digit)
 }
 
 #[cfg(test)]
@@ -55,6 +62,10 @@ mod tests {
             "int\tmain",
             "a\tC1083x\tb",
             "no tab C1083",
+            "GPU\tRTX4090\t24 GB",
+            "RTX4090\t24 GB",
+            "Warning\tC4244\tconversion\tapp",
+            "警告\tLNK4098\t默认库冲突",
         ] {
             assert_eq!(converted(line), None, "{line:?}");
         }

@@ -79,7 +79,9 @@ pub fn hash_file(host: &dyn ReadFiles, path: &HostPath) -> std::io::Result<(Stri
     Ok((digits(&digest), size))
 }
 
-fn digits(digest: &[u8]) -> String {
+/// A digest in lowercase hexadecimal digits.
+#[must_use]
+pub fn digits(digest: &[u8]) -> String {
     use std::fmt::Write as _;
     digest.iter().fold(String::with_capacity(64), |mut text, byte| {
         write!(text, "{byte:02x}").expect("writing to a string");

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use gpubuild_exec::store::{digits, hash_file};
 use gpubuild_host::{HostPath, NewFile, ReadFiles, WriteFiles};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -10,6 +11,7 @@ use zstd::Encoder;
 use zstd::bulk::Compressor;
 
 use super::PackError;
+use crate::hashed::Hashed;
 use crate::manifest::Layer;
 
 /// The compression level for programs and other small layers.
@@ -23,8 +25,6 @@ const LARGE: u64 = 64 << 20;
 const LARGE_LEVEL: i32 = 9;
 /// The window size as a power of two. Every decoder accepts this size by default.
 const WINDOW_LOG: u32 = 27;
-/// The maximum number of bytes per read.
-const MAX_READ: usize = 1 << 20;
 
 /// A file to pack.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,10 +75,9 @@ pub struct HashedPiece<'a> {
 pub fn hash<'a>(host: &dyn ReadFiles, pieces: &[&'a LayerPiece]) -> io::Result<Vec<HashedPiece<'a>>> {
     let mut hashed = Vec::new();
     for piece in pieces {
-        let mut sum = HashingWriter::new(io::sink());
+        let mut sum = Hashed::new(io::sink());
         io::copy(&mut host.open(&piece.from)?, &mut sum)?;
-        let (size, sha256) = sum.result();
-        hashed.push(HashedPiece { piece, size, sha256 });
+        hashed.push(HashedPiece { piece, size: sum.size(), sha256: sum.sha256() });
     }
     hashed.sort_by(|one, other| one.piece.path.cmp(&other.piece.path));
     Ok(hashed)
@@ -89,10 +88,7 @@ pub fn hash<'a>(host: &dyn ReadFiles, pieces: &[&'a LayerPiece]) -> io::Result<V
 /// # Errors
 /// The file cannot be read.
 pub fn sum(host: &dyn ReadFiles, path: &HostPath) -> Result<String, PackError> {
-    let mut sum = HashingWriter::new(io::sink());
-    let read = host.open(path).and_then(|mut file| io::copy(&mut file, &mut sum));
-    read.map_err(|error| PackError::io("read", path, &error))?;
-    Ok(sum.result().1)
+    hash_file(host, path).map(|(sha256, _)| sha256).map_err(|error| PackError::io("read", path, &error))
 }
 
 /// A hash of everything that determines a layer's bytes: files, modes and compression settings. If it is known, the layer need not be
@@ -105,7 +101,7 @@ pub fn contents(files: &[HashedPiece<'_>]) -> String {
         let mode = mode(file.piece);
         sum.update(format!("{mode:o} {} {} {}\n", file.size, file.sha256, file.piece.path));
     }
-    hexadecimal(&sum.finalize())
+    digits(&sum.finalize())
 }
 
 /// Writes a layer into a folder. The file name is the sha256 of the archive.
@@ -115,15 +111,15 @@ pub fn contents(files: &[HashedPiece<'_>]) -> String {
 pub fn write(host: &dyn WriteFiles, files: &[HashedPiece<'_>], folder: &HostPath) -> io::Result<Layer> {
     let temporary = folder.join(".layer");
     host.remove(&temporary)?;
-    let out = HashingWriter::new(host.create(&temporary)?);
+    let out = Hashed::new(host.create(&temporary)?);
     let sum = if bytes(files) < SMALL { in_memory(host, files, out)? } else { streamed(host, files, out)? };
-    let (size, sha256) = sum.result();
+    let (size, sha256) = (sum.size(), sum.sha256());
     sum.inner.finish()?;
     host.rename(&temporary, &folder.join(&sha256))?;
     Ok(Layer { sha256, size, unpacked: bytes(files) })
 }
 
-type Out = HashingWriter<Box<dyn NewFile>>;
+type Out = Hashed<Box<dyn NewFile>>;
 
 /// Compresses a small layer in memory: with a known size, zstd adapts its memory and time to it.
 fn in_memory(host: &dyn ReadFiles, files: &[HashedPiece<'_>], mut out: Out) -> io::Result<Out> {
@@ -172,9 +168,9 @@ fn append<W: Write>(
     header.set_gid(0);
     header.set_mtime(0);
     header.set_size(file.size);
-    let mut sum = LayerReader { inner: host.open(&file.piece.from)?, sum: Sha256::new(), bytes: 0 };
+    let mut sum = Hashed::new(host.open(&file.piece.from)?);
     archive.append_data(&mut header, &file.piece.path, &mut io::Read::take(&mut sum, file.size))?;
-    if sum.bytes != file.size || hexadecimal(&sum.sum.finalize()) != file.sha256 {
+    if sum.size() != file.size || sum.sha256() != file.sha256 {
         return Err(io::Error::other(format!("`{}` was changed while it was packed", file.piece.from)));
     }
     Ok(())
@@ -186,59 +182,4 @@ fn mode(piece: &LayerPiece) -> u32 {
 
 fn threads() -> u32 {
     std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1).min(8))
-}
-
-/// A writer that hashes and counts the bytes that pass through it.
-struct HashingWriter<W> {
-    inner: W,
-    hash: Sha256,
-    bytes: u64,
-}
-
-impl<W> HashingWriter<W> {
-    fn new(inner: W) -> Self {
-        Self { inner, hash: Sha256::new(), bytes: 0 }
-    }
-
-    /// Size and sha256 of the bytes so far.
-    fn result(&self) -> (u64, String) {
-        (self.bytes, hexadecimal(&self.hash.clone().finalize()))
-    }
-}
-
-impl<W: Write> Write for HashingWriter<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let count = self.inner.write(bytes)?;
-        self.hash.update(&bytes[..count]);
-        self.bytes += count as u64;
-        Ok(count)
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        self.inner.flush()
-    }
-}
-
-/// A reader that hashes and counts the bytes that pass through it.
-struct LayerReader {
-    inner: Box<dyn io::Read + Send>,
-    sum: Sha256,
-    bytes: u64,
-}
-
-impl io::Read for LayerReader {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let max = into.len().min(MAX_READ);
-        let count = self.inner.read(&mut into[..max])?;
-        self.sum.update(&into[..count]);
-        self.bytes += count as u64;
-        Ok(count)
-    }
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(64), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("writing to a string");
-        text
-    })
 }

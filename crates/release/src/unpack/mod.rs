@@ -8,12 +8,12 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::id;
-use gpubuild_host::{HostPath, ReadFiles, WriteFiles};
-use sha2::{Digest, Sha256};
+use gpubuild_host::{HostPath, WriteFiles};
 use zstd::stream::read::Decoder;
 
 use self::entries::{ArchiveEntries, ArchiveEntry, BadArchive};
 use self::names::{InvalidName, Names};
+use super::hashed::Hashed;
 use super::manifest::Layer;
 
 /// The largest accepted window size as a power of two: 128 MiB, the default limit of `zstd`.
@@ -115,7 +115,7 @@ pub fn unpack(
     names: &mut Names,
 ) -> Result<(), RejectedArchive> {
     let file = host.open(archive).map_err(|error| rejected(RejectReason::Read(error)))?;
-    let hashed = HashingReader { from: file, hash: Sha256::new() };
+    let hashed = Hashed::new(file);
     let mut decoder = Decoder::with_buffer(BufReader::with_capacity(BUFFER, hashed))
         .map_err(|error| rejected(RejectReason::Read(error)))?
         .single_frame();
@@ -141,7 +141,7 @@ pub fn unpack(
         return Err(rejected(RejectReason::TrailingData));
     }
     // The file must not have been replaced between verification and unpacking.
-    if hex(rest.into_inner().hash) != layer.sha256 {
+    if rest.get_ref().sha256() != layer.sha256 {
         return Err(rejected(RejectReason::Changed));
     }
     Ok(())
@@ -168,44 +168,4 @@ fn write<R: Read>(
         host.set_executable(&path).map_err(RejectReason::Write)?;
     }
     Ok(())
-}
-
-/// A reader that hashes the bytes that pass through it.
-struct HashingReader<R> {
-    from: R,
-    hash: Sha256,
-}
-
-impl<R: Read> Read for HashingReader<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.from.read(buffer)?;
-        self.hash.update(&buffer[..count]);
-        Ok(count)
-    }
-}
-
-/// The sha256 and the size of a file, without loading the file into memory.
-///
-/// # Errors
-/// The file cannot be read.
-pub fn hash_file(host: &dyn ReadFiles, path: &HostPath) -> io::Result<(String, u64)> {
-    let mut hashed = HashingReader { from: host.open(path)?, hash: Sha256::new() };
-    let mut buffer = vec![0; BUFFER];
-    let mut size = 0;
-    loop {
-        match hashed.read(&mut buffer) {
-            Ok(0) => return Ok((hex(hashed.hash), size)),
-            Ok(count) => size += count as u64,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-fn hex(hash: Sha256) -> String {
-    use std::fmt::Write as _;
-    hash.finalize().iter().fold(String::with_capacity(64), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

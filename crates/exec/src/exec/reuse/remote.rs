@@ -73,13 +73,11 @@ impl Reuse<'_> {
                 bytes: cost.bytes,
                 seconds: cost.seconds,
             }),
-            PushOutcome::NotShared(why) => {
-                (self.job.sink)(&BuildEvent::NotPulled {
-                    tree: self.tree.id.clone(),
-                    remote: remote.name(),
-                    why,
-                });
-            }
+            PushOutcome::NotShared(why) => (self.job.sink)(&BuildEvent::NotPushed {
+                tree: self.tree.id.clone(),
+                remote: remote.name(),
+                why,
+            }),
             PushOutcome::Failed(problem) => self.report_remote(problem),
         }
     }
