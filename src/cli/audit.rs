@@ -137,8 +137,7 @@ fn add_build(
 }
 
 fn check_pattern(pattern: &str, findings: &Findings) -> Result<(), Failure> {
-    let mut ids = findings.iter().map(|(_, id, _)| id);
-    if ids.any(|id| gpubuild_detect::finding::catalogue::matches(pattern, id)) {
+    if findings.ids().any(|id| gpubuild_detect::finding::catalogue::matches(pattern, id)) {
         return Ok(());
     }
     Err(Failure::usage(id!("audit.allow-unknown"), format!("unknown finding `{pattern}`")).hint_of_finding(

@@ -379,7 +379,7 @@ fn github_gets_ten_annotations_of_a_kind_and_the_rest_is_counted() {
     let values = HostileValues::all(HARMLESS);
     let mut document = file(&values);
     let findings = Findings::embedded();
-    let ids = findings.iter().filter_map(|(_, id, _)| DiagnosticId::find(id)).take(25);
+    let ids = findings.ids().filter_map(DiagnosticId::find).take(25);
     document.findings = ids
         .enumerate()
         .map(|(index, id)| finding(id, if index < 12 { Severity::Error } else { Severity::Warning }, &values))

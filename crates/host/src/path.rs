@@ -14,6 +14,17 @@ pub enum PathRules {
     Windows,
 }
 
+impl PathRules {
+    /// The separator of normalized paths.
+    #[must_use]
+    pub fn separator(self) -> char {
+        match self {
+            Self::Unix => '/',
+            Self::Windows => '\\',
+        }
+    }
+}
+
 /// A path on a host: text that follows the rules of the host's platform.
 ///
 /// A path of the real host that is not UTF-8 is refused with [`NotUtf8Path`] (docs/guide/first-steps.md).
@@ -83,24 +94,42 @@ impl HostPath {
     /// Joins this path with `relative`, which may use `/` on every platform. An absolute `relative` replaces this path.
     #[must_use]
     pub fn join(&self, relative: &str) -> Self {
-        let ordinary = !self.text.is_empty() && !self.text.ends_with('/');
-        if self.rules == PathRules::Unix && ordinary && !relative.is_empty() && !relative.starts_with('/') {
-            // Fast path: every run joins hundreds of paths.
-            return Self { text: [self.as_str(), relative].join("/"), rules: self.rules };
-        }
-        let relative = Self::new(self.rules, relative);
-        Self { text: self.typed().join(relative.text).into_string(), rules: self.rules }
+        // Fast path: every run joins thousands of paths.
+        let plain = match self.rules {
+            PathRules::Unix => {
+                !self.text.is_empty() && !self.text.ends_with('/') && !relative.starts_with('/')
+            }
+            // The library resolves `.` and `..` on Windows.
+            PathRules::Windows => {
+                self.is_normalized()
+                    && !relative.starts_with(['/', '\\', '.'])
+                    && ![":", "/.", r"\."].iter().any(|part| relative.contains(part))
+            }
+        };
+        let relative = Self::new(self.rules, relative).text;
+        let text = if plain && !relative.is_empty() {
+            format!("{self}{}{relative}", self.rules.separator())
+        } else {
+            self.typed().join(relative).into_string()
+        };
+        Self { text, rules: self.rules }
     }
 
     /// The parent folder; `None` for the root.
     #[must_use]
     pub fn parent(&self) -> Option<Self> {
+        if let Some((folder, _)) = self.split_name() {
+            return Some(Self { text: folder.to_owned(), rules: self.rules });
+        }
         self.typed().parent().map(|parent| Self { text: parent.as_str().to_owned(), rules: self.rules })
     }
 
     /// The last component.
     #[must_use]
     pub fn file_name(&self) -> Option<&str> {
+        if let Some((_, name)) = self.split_name() {
+            return Some(name);
+        }
         match self.rules {
             PathRules::Unix => Utf8UnixPath::new(&self.text).file_name(),
             PathRules::Windows => Utf8WindowsPath::new(&self.text).file_name(),
@@ -122,17 +151,39 @@ impl HostPath {
         Self { text: self.typed().normalize().into_string(), rules: self.rules }
     }
 
-    /// Whether this is certainly a normalized path. Fast, because every run normalizes hundreds of paths.
+    /// Whether this is certainly a normalized absolute path below a root. Fast, because every run normalizes thousands of paths.
     pub(crate) fn is_normalized(&self) -> bool {
-        self.rules == PathRules::Unix
-            && self.text.starts_with('/')
-            && !self.text.ends_with('/')
-            && !self.text.as_bytes().windows(2).any(|pair| matches!(pair, b"//" | b"/."))
+        let text = self.text.as_str();
+        let has_none = |parts: [&str; 2]| parts.iter().all(|part| !text.contains(part));
+        match self.rules {
+            PathRules::Unix => text.starts_with('/') && !text.ends_with('/') && has_none(["//", "/."]),
+            PathRules::Windows => {
+                text.starts_with(|first: char| first.is_ascii_alphabetic())
+                    && text[1..].starts_with(r":\")
+                    && !text.ends_with('\\')
+                    && has_none([r"\\", r"\."])
+            }
+        }
+    }
+
+    /// The parent folder and the last name of a path that is certainly normalized.
+    fn split_name(&self) -> Option<(&str, &str)> {
+        let root = match self.rules {
+            PathRules::Unix => "/".len(),
+            PathRules::Windows => r"C:\".len(),
+        };
+        let last = self.is_normalized().then(|| self.text.rfind(self.rules.separator()))??;
+        Some((&self.text[..last.max(root)], &self.text[last + 1..]))
     }
 
     /// Whether `folder` is this path or an ancestor of it. Compares text by the platform's case rules.
     #[must_use]
     pub fn is_inside(&self, folder: &Self) -> bool {
+        if self.is_normalized() && folder.is_normalized() {
+            let (path, folder) = (self.key(), folder.key());
+            let rest = path.strip_prefix(folder.as_str());
+            return rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(self.rules.separator()));
+        }
         match self.rules {
             PathRules::Unix => Utf8UnixPath::new(&self.text).starts_with(&folder.text),
             PathRules::Windows => {
@@ -191,6 +242,45 @@ mod tests {
         assert!(root.is_inside(&HostPath::new(PathRules::Windows, r"c:\program files")));
         assert!(!root.is_inside(&HostPath::new(PathRules::Windows, r"c:\program")));
         assert_eq!(root.parent().unwrap().file_name(), Some("CUDA"));
+    }
+
+    /// The fast paths give what `typed_path` gives.
+    #[test]
+    fn fast_paths_agree_with_the_library() {
+        let texts = [
+            "", "/", "/a", "/a/b", "/a/b/", "/a//b", "/a/./b", "/a/../b", "/.a", "/a/.b", "a/b", "C:", "C:/",
+            "C:/a",
+        ];
+        let more = [
+            "C:/a/b",
+            "c:/a/../b",
+            "C:/a/",
+            "C:/a//b",
+            "C:a",
+            "//server/share/a",
+            "//?/C:/a",
+            "C:/.a",
+            "é:/a",
+            "1:/a",
+        ];
+        for (rules, text) in [PathRules::Unix, PathRules::Windows]
+            .into_iter()
+            .flat_map(|rules| texts.iter().chain(&more).map(move |text| (rules, *text)))
+        {
+            let path = HostPath::new(rules, text);
+            let typed = path.typed();
+            assert_eq!(path.normalized().as_str(), typed.normalize().as_str(), "{path}");
+            assert_eq!(
+                path.parent().as_ref().map(HostPath::as_str),
+                typed.parent().as_ref().map(typed_path::Utf8TypedPath::as_str),
+                "{path}"
+            );
+            assert_eq!(path.file_name(), typed.file_name(), "{path}");
+            for relative in ["", "a", "a/b", "/a", "..", ".", "C:/b", "C:b", "a:b", "//server/share"] {
+                let text = HostPath::new(rules, relative).text;
+                assert_eq!(path.join(relative).as_str(), typed.join(text).as_str(), "{path} and {relative}");
+            }
+        }
     }
 
     #[test]

@@ -102,7 +102,7 @@ fn diagnose_with_filter(
     let filter = filter(arguments, &findings)?;
     let depth = if arguments.offline { Depth::Files } else { Depth::Drivers };
     let mut diagnosis = diagnose(host, arguments.host.catalogue(context)?, request, &filter, depth)?;
-    let checked = findings.iter().map(|(_, id, _)| id.to_owned()).filter(|id| filter.takes(id));
+    let checked = findings.ids().filter(|id| filter.takes(id)).map(str::to_owned);
     diagnosis.document.checked = checked.collect();
     diagnosis.document.checked.sort();
     Ok(diagnosis)
@@ -247,8 +247,7 @@ impl DoctorRequest {
 
 pub(super) fn filter(arguments: &DoctorArguments, findings: &Findings) -> Result<Filter, Failure> {
     for pattern in arguments.only.iter().chain(&arguments.skip) {
-        let known =
-            findings.iter().any(|(_, id, _)| gpubuild_detect::finding::catalogue::matches(pattern, id));
+        let known = findings.ids().any(|id| gpubuild_detect::finding::catalogue::matches(pattern, id));
         if !known {
             return Err(Failure::usage(id!("doctor.check-unknown"), format!("unknown check `{pattern}`"))
                 .hint_of_finding(pattern, "`gpubuild doctor --list-checks` lists all checks"));

@@ -209,6 +209,11 @@ impl Findings {
         self.find(id).map(|(_, entry)| entry)
     }
 
+    /// All ids, in the order of the documentation. Reads no entry.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        self.families.iter().flat_map(|family| family.findings.keys().map(String::as_str))
+    }
+
     /// All entries with family and id, in the order of the documentation.
     pub fn iter(&self) -> impl Iterator<Item = (&FindingFamily, &str, &FindingEntry)> {
         self.families

@@ -93,7 +93,7 @@ pub fn takes(resolution: &Resolution, copy: &HostPath) -> bool {
         && resolution
             .takes
             .as_ref()
-            .is_some_and(|takes| takes.copy.key() == copy.key() && takes.compiler_copy.is_none())
+            .is_some_and(|takes| takes.compiler_copy.is_none() && takes.copy.key() == copy.key())
 }
 
 /// The agreement on a family's toolkit; `None` if gpubuild found no copy to use.
@@ -124,6 +124,10 @@ pub(super) fn agree(
         then = now.to_vec();
     }
     for index in (0..lines.len()).rev() {
+        // Without any line the result is `now`, which is not as good.
+        if lines.len() == 1 {
+            break;
+        }
         let mut fewer = lines.clone();
         fewer.remove(index);
         let without = trial.with(&fewer);

@@ -106,11 +106,8 @@ impl<'a> Identifier<'a> {
 
 /// First folder below `root` on the path to `path`, in lowercase.
 fn below(path: &HostPath, root: &HostPath) -> Option<String> {
-    let mut last = None;
-    let mut rest = path.clone();
-    while rest.key() != root.key() {
-        last = rest.file_name().map(str::to_lowercase);
-        rest = rest.parent()?;
-    }
-    last
+    let separator = path.rules().separator();
+    let (path, root) = (path.key(), root.key());
+    let rest = path.strip_prefix(root.trim_end_matches(separator))?.strip_prefix(separator)?;
+    rest.split(separator).next().map(str::to_lowercase).filter(|name| !name.is_empty())
 }

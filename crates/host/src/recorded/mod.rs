@@ -34,7 +34,7 @@ pub use error::{RecordingError, RecordingPlace};
 pub use recording::{
     CommandResult, HostRecording, RecordedCommand, RecordedEntry, RecordedFile, RecordedKey,
 };
-use tree::{RecordedTree, TreeLocation};
+use tree::RecordedTree;
 
 /// A recorded host.
 #[derive(Debug)]
@@ -166,12 +166,6 @@ impl RecordedHost {
         Self::parse(path.as_str(), text.strip_prefix('\u{feff}').unwrap_or(&text))
     }
 
-    fn find(&self, path: &HostPath) -> io::Result<(TreeLocation, &RecordedEntry)> {
-        let location = self.tree.resolve(path)?;
-        let entry = self.tree.entry(&location)?;
-        Ok((location, entry))
-    }
-
     /// The key that identifies a program: its path with all links resolved, or its name if no such file exists.
     fn program_key(&self, name: &str) -> String {
         let found = search::find_program(self, name).into_iter().next();
@@ -251,13 +245,13 @@ impl HostInfo for RecordedHost {
 
 impl ReadFiles for RecordedHost {
     fn stat(&self, path: &HostPath) -> io::Result<Stat> {
-        let (location, entry) = self.find(path)?;
-        let (kind, size, executable, owner) = match entry {
+        let found = self.tree.find(path)?;
+        let (kind, size, executable, owner) = match found.entry() {
             RecordedEntry::Directory { owner, .. } => (FileKind::Directory, 0, false, *owner),
             RecordedEntry::Device { owner, .. } => (FileKind::Device, 0, false, *owner),
             RecordedEntry::File { content, executable, owner, .. } => {
                 let by_name = self.platform.os == Os::Windows
-                    && search::has_extension(&self.tree.path(&location), search::extensions(&self.env));
+                    && search::has_extension(&self.path(found.name), search::extensions(&self.env));
                 let size = content.as_ref().map_or(0, |content| content.len() as u64);
                 (FileKind::File, size, *executable || by_name, *owner)
             }
@@ -284,7 +278,7 @@ impl ReadFiles for RecordedHost {
 
     fn read_start(&self, path: &HostPath, limit: usize) -> io::Result<Vec<u8>> {
         self.files.fetch_add(1, Ordering::Relaxed);
-        match self.find(path)?.1 {
+        match self.tree.find(path)?.entry() {
             RecordedEntry::File { open_error: Some(error), .. }
             | RecordedEntry::Device { open_error: Some(error), .. } => Err(open_error(error, path)),
             RecordedEntry::File { content: Some(content), .. } => {
@@ -300,10 +294,10 @@ impl ReadFiles for RecordedHost {
     }
 
     fn list(&self, folder: &HostPath) -> io::Result<Vec<String>> {
-        let (location, entry) = self.find(folder)?;
-        match entry {
+        let found = self.tree.find(folder)?;
+        match found.entry() {
             RecordedEntry::Directory { open_error: Some(error), .. } => Err(open_error(error, folder)),
-            RecordedEntry::Directory { .. } => Ok(self.tree.names(&location)),
+            RecordedEntry::Directory { .. } => Ok(found.names()),
             _ => Err(ErrorKind::NotADirectory.into()),
         }
     }
@@ -323,7 +317,7 @@ impl ReadFiles for RecordedHost {
 
     fn open_device(&self, path: &HostPath) -> io::Result<()> {
         self.files.fetch_add(1, Ordering::Relaxed);
-        match self.find(path)?.1 {
+        match self.tree.find(path)?.entry() {
             RecordedEntry::Device { open_error: Some(error), .. }
             | RecordedEntry::File { open_error: Some(error), .. } => Err(open_error(error, path)),
             RecordedEntry::Device { .. } | RecordedEntry::File { .. } | RecordedEntry::Link(_) => Ok(()),

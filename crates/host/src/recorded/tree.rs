@@ -24,6 +24,27 @@ struct TreeNode {
     children: BTreeMap<String, (String, TreeNode)>,
 }
 
+/// What a path leads to, after all links.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TreeEntry<'tree> {
+    /// Its name, as it was recorded.
+    pub(super) name: &'tree str,
+    node: &'tree TreeNode,
+}
+
+impl<'tree> TreeEntry<'tree> {
+    pub(super) fn entry(self) -> &'tree RecordedEntry {
+        &self.node.entry
+    }
+
+    /// Names in this folder, sorted.
+    pub(super) fn names(self) -> Vec<String> {
+        let mut names: Vec<String> = self.node.children.values().map(|(name, _)| name.clone()).collect();
+        names.sort_unstable();
+        names
+    }
+}
+
 /// A resolved path: its root and the names below it, none of which is a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TreeLocation {
@@ -135,28 +156,39 @@ impl RecordedTree {
         folder.children.get(&*self.fold(name)).map(|(_, node)| &node.entry).ok_or_else(|| not_found(path))
     }
 
-    /// The entry at a resolved path.
-    pub(super) fn entry(&self, location: &TreeLocation) -> io::Result<&RecordedEntry> {
-        self.node(location).map(|node| &node.entry).ok_or_else(|| ErrorKind::NotFound.into())
+    /// What a path leads to, following all links.
+    pub(super) fn find(&self, path: &HostPath) -> io::Result<TreeEntry<'_>> {
+        if let Some(found) = self.find_without_links(path) {
+            return found;
+        }
+        let location = self.resolve(path)?;
+        let (name, node) = self.named(&location).ok_or_else(|| not_found(path))?;
+        Ok(TreeEntry { name, node })
     }
 
-    /// Names in a folder, sorted.
-    pub(super) fn names(&self, location: &TreeLocation) -> Vec<String> {
-        let mut names: Vec<String> = self
-            .node(location)
-            .map(|node| node.children.values().map(|(name, _)| name.clone()).collect())
-            .unwrap_or_default();
-        names.sort_unstable();
-        names
+    /// What a path leads to, or that it does not exist. `None` if a link, `..` or a file is on the way. Fast, because a run asks for
+    /// thousands of paths, most of which do not exist.
+    fn find_without_links(&self, path: &HostPath) -> Option<io::Result<TreeEntry<'_>>> {
+        let (root, names) = split(path)?;
+        let mut found = self.roots.get(&*self.fold(&root))?;
+        for name in names {
+            let is_folder = matches!(found.1.entry, RecordedEntry::Directory { .. });
+            if name == ".." || !is_folder {
+                return None;
+            }
+            let Some(child) = found.1.children.get(&*self.fold(name)) else {
+                return Some(Err(not_found(path)));
+            };
+            found = child;
+        }
+        let is_link = matches!(found.1.entry, RecordedEntry::Link(_));
+        (!is_link).then_some(Ok(TreeEntry { name: &found.0, node: &found.1 }))
     }
 
     /// Converts a resolved path to text, with names as they were recorded.
     pub(super) fn path(&self, location: &TreeLocation) -> HostPath {
-        let separator = match self.rules {
-            PathRules::Unix => "/",
-            PathRules::Windows => "\\",
-        };
-        HostPath::new(self.rules, &format!("{}{}", location.root, location.names.join(separator)))
+        let names = location.names.join(&self.rules.separator().to_string());
+        HostPath::new(self.rules, &format!("{}{names}", location.root))
     }
 
     fn walk(&self, root: &str, names: &[&str]) -> Result<TreeLocation, WalkStop> {
@@ -205,11 +237,15 @@ impl RecordedTree {
     }
 
     fn node(&self, location: &TreeLocation) -> Option<&TreeNode> {
-        let mut node = &self.roots.get(&*self.fold(&location.root))?.1;
+        self.named(location).map(|(_, node)| node)
+    }
+
+    fn named(&self, location: &TreeLocation) -> Option<(&str, &TreeNode)> {
+        let mut named = self.roots.get(&*self.fold(&location.root))?;
         for name in &location.names {
-            node = &node.children.get(&*self.fold(name))?.1;
+            named = named.1.children.get(&*self.fold(name))?;
         }
-        Some(node)
+        Some((&named.0, &named.1))
     }
 
     fn node_mut(&mut self, location: &TreeLocation) -> Option<&mut TreeNode> {
@@ -260,11 +296,11 @@ fn split(path: &HostPath) -> Option<(String, Vec<&str>)> {
 
 /// Splits a text at separators, omitting `.` and empty names.
 fn pieces(rules: PathRules, text: &str) -> Vec<&str> {
-    let names: Vec<&str> = match rules {
-        PathRules::Unix => text.split('/').collect(),
-        PathRules::Windows => text.split(['\\', '/']).collect(),
+    let separators: &[char] = match rules {
+        PathRules::Unix => &['/'],
+        PathRules::Windows => &['\\', '/'],
     };
-    names.into_iter().filter(|name| !name.is_empty() && *name != ".").collect()
+    text.split(separators).filter(|name| !name.is_empty() && *name != ".").collect()
 }
 
 /// Whether a path is absolute, which is required for entries.
