@@ -142,12 +142,24 @@ fn packed_program_runs_without_its_build_environment() {
             "lib/libext.so.2",
             "share/adder/data/words.txt",
             "share/licences/adder/LICENSE",
-            "share/licences/crates.txt"
+            "share/licences/crates.txt",
+            "share/sbom.cdx.json"
         ]
     );
     let program = target.join("bin/app");
     let output = Command::new(&program).env("LD_LIBRARY_PATH", "/nowhere").output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "42\n", "{output:?}");
+    // The libraries have no package, so only their hashes are known.
+    let bill: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(target.join("share/sbom.cdx.json")).unwrap()).unwrap();
+    let components = bill["components"].as_array().unwrap();
+    let names: Vec<_> = components.iter().filter_map(|one| one["name"].as_str()).collect();
+    assert!(names.ends_with(&["lib/libdeep.so.1", "lib/libext.so.2"]), "{names:?}");
+    let built = &bill["metadata"]["component"]["components"][0];
+    for file in components[components.len() - 2..].iter().chain([built]) {
+        let packed = std::fs::read(target.join(file["name"].as_str().unwrap())).unwrap();
+        assert_eq!(file["hashes"][0]["content"], sha256(&packed), "{file}");
+    }
     // `install` reads the packed release.
     let ran = project.run(&["install", "--manifest", "release", "--to", "installed", "--json"]);
     let installed = ran.succeeds().json();
@@ -255,7 +267,7 @@ fn variants_share_layers() {
     let layers = second["variants"][0]["layers"].as_array().unwrap();
     let new: Vec<&Value> =
         layers.iter().filter(|layer| layer["shared"] == false).map(|layer| &layer["part"]).collect();
-    assert_eq!(new, ["program"], "{second:#}");
+    assert_eq!(new, ["program", "sbom"], "{second:#}");
     assert!(layers.iter().any(|layer| layer["part"]["built"] == "bin/libadder.so"), "{second:#}");
     let manifest = manifest(&project, "release");
     assert_eq!((variants(&manifest).len(), manifest["serial"].as_u64()), (2, Some(2)));

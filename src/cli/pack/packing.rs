@@ -11,7 +11,7 @@ use gpubuild_plan::project::{PackTable, variant};
 use gpubuild_release::manifest::{self, ProgramStart, ReleaseVariant, RequiredLibc};
 use gpubuild_release::pack::release::{self, ReleaseEntry, ReleaseWork};
 use gpubuild_release::pack::stage::{self, Staged};
-use gpubuild_release::pack::{self, KnownLayers, licences};
+use gpubuild_release::pack::{self, KnownLayers, package};
 
 use super::super::build::PlannedBuild;
 use super::super::plan::SelectionArguments;
@@ -70,7 +70,7 @@ impl Packing<'_> {
         let findings = audit::after_build(self.context, project, &planned.machine, outcome);
         check_instructions(findings)?;
         let network = self.arguments.network.network(host);
-        let cargo = licences::query(host, &binary.package, network).map_err(|error| failure(&error))?;
+        let cargo = package::query(host, &binary.package, network).map_err(|error| failure(&error))?;
         let requirements = ReleaseVariant { label, ..self.requirements(planned, outcome)? };
         let gfx = requirements.rocm.as_ref().map(|rocm| rocm.gfx.clone()).unwrap_or_default();
         let environment =

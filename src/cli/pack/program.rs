@@ -9,7 +9,7 @@ use gpubuild_plan::project::PackTable;
 use gpubuild_release::manifest::ReleaseVariant;
 use gpubuild_release::pack::release::ReleaseWork;
 use gpubuild_release::pack::stage::StageRequest;
-use gpubuild_release::pack::{KnownLayers, licences};
+use gpubuild_release::pack::{KnownLayers, package};
 
 use super::super::{CommandContext, Failure, absolute, audit, machine};
 use super::failure;
@@ -33,7 +33,7 @@ impl Packing<'_> {
         let machine = machine::inspect(host, Catalogue::embedded());
         check_instructions(audit::of_programs(self.context, &machine, &programs))?;
         let network = self.arguments.network.network(host);
-        let cargo = licences::query(host, &package, network).map_err(|error| failure(&error))?;
+        let cargo = package::query(host, &package, network).map_err(|error| failure(&error))?;
         let request = StageRequest {
             name: &cargo.name,
             root: &package,

@@ -52,6 +52,8 @@ pub enum LayerKind {
     Files,
     /// Licence files.
     Licences,
+    /// The software bill of materials.
+    Sbom,
     /// A third-party library, by name.
     Library(String),
     /// Data files of a third-party library, by its name.

@@ -11,8 +11,11 @@ pub mod closure;
 pub mod describe;
 pub mod layer;
 pub mod licences;
+pub mod origin;
+pub mod package;
 pub mod release;
 pub mod rpath;
+pub mod sbom;
 pub mod sign;
 pub mod stage;
 

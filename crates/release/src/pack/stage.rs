@@ -1,7 +1,7 @@
 //! A copy of a program with its dependencies, as it will be installed: `bin/` with built files, `lib/` with third-party libraries,
 //! `share/` with other files and licences.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_core::version::Version;
 use gpubuild_detect::toolkit::libraries;
@@ -13,9 +13,12 @@ use gpubuild_plan::project::PackTable;
 
 use super::PackError;
 use super::closure::{self, Closure, ClosureError, ClosureRules};
-use super::layer::{LayerKind, LayerPiece};
-use super::licences::{CargoPackage, Licences};
+use super::layer::{self, LayerKind, LayerPiece};
+use super::licences::Licences;
+use super::origin::LibraryPackage;
+use super::package::CargoPackage;
 use super::rpath;
+use super::sbom::{self, SbomFile};
 use crate::unpack::names::Names;
 
 /// The maximum depth of subfolders in a library's data folder.
@@ -73,7 +76,7 @@ pub struct Staged {
 /// # Errors
 /// See [`PackError`].
 pub fn stage(host: &dyn Host, request: &StageRequest<'_>, into: &HostPath) -> Result<Staged, PackError> {
-    let mut staging = Staging { host, into, staged: Staged::default(), names: Names::default() };
+    let mut staging = Staging::new(host, into);
     let in_bin = |program: &HostPath| {
         (format!("bin/{}", program.file_name().unwrap_or(request.name)), program.clone())
     };
@@ -99,6 +102,7 @@ pub fn stage(host: &dyn Host, request: &StageRequest<'_>, into: &HostPath) -> Re
     staging.licences(&closure, request)?;
     staging.set_search_paths()?;
     staging.verify(&closure, &request.table.leave)?;
+    staging.sbom(request)?;
     staging.staged.left = closure.left;
     staging.staged.not_found.extend(closure.not_found);
     Ok(staging.staged)
@@ -134,9 +138,15 @@ struct Staging<'a> {
     into: &'a HostPath,
     staged: Staged,
     names: Names,
+    /// The packages of third-party libraries, by the names of the libraries.
+    packages: BTreeMap<String, LibraryPackage>,
 }
 
-impl Staging<'_> {
+impl<'a> Staging<'a> {
+    fn new(host: &'a dyn Host, into: &'a HostPath) -> Self {
+        Self { host, into, staged: Staged::default(), names: Names::default(), packages: BTreeMap::new() }
+    }
+
     /// Adds a file to the copy.
     fn add(
         &mut self,
@@ -220,7 +230,9 @@ impl Staging<'_> {
         let list = self.into.join("crates.txt");
         licences.of_crates(host, request.cargo, &list)?;
         for (name, from) in &closure.packed {
-            licences.of_library(host, name, from);
+            let package = LibraryPackage::of(host, from);
+            licences.of_library(name, package.as_ref());
+            self.packages.extend(package.map(|package| (name.clone(), package)));
         }
         for pattern in &request.table.licences {
             for from in matches(host, request.root, pattern)? {
@@ -232,6 +244,28 @@ impl Staging<'_> {
         }
         self.staged.without_licence = licences.without;
         host.remove(&list).map_err(|error| PackError::io("remove", &list, &error))
+    }
+
+    /// Adds the bill of materials, with the hashes of the files as they are packed.
+    fn sbom(&mut self, request: &StageRequest<'_>) -> Result<(), PackError> {
+        let host = self.host;
+        let mut files = Vec::new();
+        for piece in &self.staged.pieces {
+            let package = match &piece.part {
+                LayerKind::Program | LayerKind::Built(_) => None,
+                LayerKind::Library(name) => self.packages.get(name),
+                LayerKind::Files | LayerKind::Licences | LayerKind::Sbom | LayerKind::Data(_) => continue,
+            };
+            let sha256 = layer::sum(host, &piece.from)?;
+            let is_built = !matches!(piece.part, LayerKind::Library(_));
+            files.push(SbomFile { path: &piece.path, sha256, is_built, package });
+        }
+        let source = request.source.map(|source| source.file_name().unwrap_or("source"));
+        let text = sbom::text(request.cargo, source, &files);
+        let file = self.into.join(sbom::NAME);
+        host.write(&file, text.as_bytes()).map_err(|error| PackError::io("write", &file, &error))?;
+        self.add(&format!("share/{}", sbom::NAME), &file, false, LayerKind::Sbom)?;
+        host.remove(&file).map_err(|error| PackError::io("remove", &file, &error))
     }
 
     /// Sets the library search path of every file to folders of the copy, instead of those of the build machine.
@@ -407,8 +441,7 @@ mod tests {
         let packed = packed.map(|(name, file)| (name.to_owned(), rocm.join(file)));
         let closure = Closure { packed: packed.into(), ..Closure::default() };
         let into = root.join("copy");
-        let mut staging =
-            Staging { host: &host, into: &into, staged: Staged::default(), names: Names::default() };
+        let mut staging = Staging::new(&host, &into);
         staging.libraries(&closure, &["gfx90a".to_owned()]).unwrap();
         let mut paths: Vec<&str> = staging.staged.pieces.iter().map(|piece| piece.path.as_str()).collect();
         paths.sort_unstable();

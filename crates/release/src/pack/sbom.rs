@@ -1,0 +1,171 @@
+//! The software bill of materials of a variant, in [CycloneDX](https://cyclonedx.org/docs/1.6/json/) 1.6: the program's crates, its native
+//! sources, and the third-party libraries that are packed with it. The same inputs always give the same bytes.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::origin::LibraryPackage;
+use super::package::{CargoPackage, LinkedCrate};
+
+/// Name of the file in `share/`.
+pub const NAME: &str = "sbom.cdx.json";
+
+/// A program or library of the variant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SbomFile<'a> {
+    /// Its path in the variant.
+    pub path: &'a str,
+    /// Its sha256.
+    pub sha256: String,
+    /// Whether the project built it.
+    pub is_built: bool,
+    /// The package that a third-party library comes from, if it is known.
+    pub package: Option<&'a LibraryPackage>,
+}
+
+/// The text of the document. `source` is the name of the folder with the native sources.
+#[must_use]
+pub fn text(cargo: &CargoPackage, source: Option<&str>, files: &[SbomFile<'_>]) -> String {
+    let root = format!("{}@{}", cargo.name, cargo.version);
+    let references: BTreeMap<&str, String> =
+        cargo.crates.iter().map(|one| (one.id.as_str(), reference(one))).collect();
+    let named = |ids: &[String]| -> Vec<String> {
+        ids.iter().filter_map(|id| references.get(id.as_str()).cloned()).collect()
+    };
+    let (built, libraries): (Vec<&SbomFile<'_>>, Vec<_>) = files.iter().partition(|file| file.is_built);
+    let source =
+        source.map(|name| json!({ "type": "library", "bom-ref": format!("source:{name}"), "name": name }));
+
+    let mut of_root = named(&cargo.depends);
+    let mut components: Vec<Value> = cargo.crates.iter().map(of_crate).collect();
+    for component in source.into_iter().chain(libraries.iter().map(|file| of_library(file))) {
+        of_root.extend(component["bom-ref"].as_str().map(str::to_owned));
+        components.push(component);
+    }
+    let mut depends = vec![json!({ "ref": root, "dependsOn": of_root })];
+    depends.extend(
+        cargo.crates.iter().map(|one| json!({ "ref": reference(one), "dependsOn": named(&one.depends) })),
+    );
+    let document = json!({
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {
+            "tools": { "components": [{ "type": "application", "name": "gpubuild", "version": env!("CARGO_PKG_VERSION") }] },
+            "component": {
+                "type": "application",
+                "bom-ref": root,
+                "name": cargo.name,
+                "version": cargo.version,
+                "components": built.iter().map(|file| of_file(file)).collect::<Vec<_>>(),
+            },
+        },
+        "components": components,
+        "dependencies": depends,
+    });
+    format!("{document:#}\n")
+}
+
+/// The reference to a crate: its package URL if it is from crates.io, else its name and version.
+fn reference(one: &LinkedCrate) -> String {
+    let kind = if one.is_published { "pkg:cargo/" } else { "crate:" };
+    format!("{kind}{}@{}", one.name, one.version)
+}
+
+fn of_crate(one: &LinkedCrate) -> Value {
+    let mut component = Map::new();
+    component.insert("type".to_owned(), "library".into());
+    component.insert("bom-ref".to_owned(), reference(one).into());
+    component.insert("name".to_owned(), one.name.as_str().into());
+    component.insert("version".to_owned(), one.version.as_str().into());
+    if let Some(licence) = &one.licence {
+        // Old crates separate alternatives by `/`.
+        component.insert("licenses".to_owned(), json!([{ "expression": licence.replace('/', " OR ") }]));
+    }
+    if one.is_published {
+        component.insert("purl".to_owned(), reference(one).into());
+    }
+    component.into()
+}
+
+fn of_library(file: &SbomFile<'_>) -> Value {
+    let mut component = of_file(file);
+    component["type"] = "library".into();
+    component["bom-ref"] = file.path.into();
+    if let Some(package) = file.package {
+        component["purl"] = package.url.as_str().into();
+        if let Some(version) = &package.version {
+            component["version"] = version.as_str().into();
+        }
+    }
+    component
+}
+
+fn of_file(file: &SbomFile<'_>) -> Value {
+    json!({
+        "type": "file",
+        "bom-ref": file.path,
+        "name": file.path,
+        "hashes": [{ "alg": "SHA-256", "content": file.sha256 }],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpubuild_host::{HostPath, PathRules};
+
+    fn linked(id: &str, licence: Option<&str>, is_published: bool, depends: &[&str]) -> LinkedCrate {
+        LinkedCrate {
+            id: id.to_owned(),
+            name: id.to_owned(),
+            version: "1.0.0".to_owned(),
+            licence: licence.map(str::to_owned),
+            is_published,
+            depends: depends.iter().map(|&id| id.to_owned()).collect(),
+            folder: HostPath::new(PathRules::Unix, "/"),
+        }
+    }
+
+    #[test]
+    fn every_part_has_a_component_and_every_reference_exists() {
+        let cargo = CargoPackage {
+            name: "app".to_owned(),
+            version: "2.0.0".to_owned(),
+            crates: vec![linked("a", Some("MIT/Apache-2.0"), true, &["b"]), linked("b", None, false, &[])],
+            depends: vec!["a".to_owned()],
+        };
+        let package = LibraryPackage {
+            name: "nvidia-cuda-runtime".to_owned(),
+            version: Some("13.0.96".to_owned()),
+            url: "pkg:pypi/nvidia-cuda-runtime@13.0.96".to_owned(),
+            licences: Vec::new(),
+            folder: String::new(),
+        };
+        let sha256 = "0".repeat(64);
+        let file = |path, package| SbomFile { path, sha256: sha256.clone(), is_built: false, package };
+        let files = [
+            SbomFile { is_built: true, ..file("bin/app", None) },
+            file("lib/libcudart.so.13", Some(&package)),
+            file("lib/libother.so.1", None),
+        ];
+        let document: Value = serde_json::from_str(&text(&cargo, Some("gk"), &files)).unwrap();
+        let components = document["components"].as_array().unwrap();
+        let names: Vec<&str> = components.iter().filter_map(|one| one["name"].as_str()).collect();
+        assert_eq!(names, ["a", "b", "gk", "lib/libcudart.so.13", "lib/libother.so.1"]);
+        assert_eq!(components[0]["licenses"][0]["expression"], "MIT OR Apache-2.0");
+        assert_eq!(components[0]["purl"], "pkg:cargo/a@1.0.0");
+        assert!(components[1].get("purl").is_none() && components[1].get("licenses").is_none());
+        assert_eq!(components[3]["purl"], package.url);
+        let built = &document["metadata"]["component"]["components"];
+        assert_eq!(built[0]["hashes"][0]["content"], sha256);
+        let known: Vec<&Value> = components.iter().map(|one| &one["bom-ref"]).collect();
+        for dependency in document["dependencies"].as_array().unwrap() {
+            for reference in dependency["dependsOn"].as_array().unwrap() {
+                assert!(known.contains(&reference), "{reference}");
+            }
+        }
+        assert_eq!(document["dependencies"][0]["dependsOn"].as_array().unwrap().len(), 4);
+    }
+}
