@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use gpubuild_host::Os;
+use gpubuild_plan::packages::LayoutVariable;
 use gpubuild_plan::plan::provision::Provision;
 use gpubuild_toolkits::tables;
 use serde::Deserialize;
@@ -72,19 +73,6 @@ pub struct LayoutLink {
     pub to: String,
     /// Operating systems on which it is created.
     pub on: Vec<Os>,
-}
-
-/// An environment variable by which programs find an installation.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LayoutVariable {
-    /// Name of the variable.
-    pub name: String,
-    /// Path in the prefix (`{exe}` is `.exe` on Windows); empty for the prefix itself.
-    pub path: String,
-    /// Whether to prepend the path to the variable instead of replacing its value.
-    #[serde(default)]
-    pub prepend: bool,
 }
 
 /// A stub library for linking, generated from the declarations in headers.

@@ -26,6 +26,7 @@ pub mod verify;
 
 pub use error::ProvisionError;
 pub use gpubuild_plan::offer::PREFIX;
+pub(crate) use install::runs;
 pub use install::{InstallChange, InstalledToolkit, Preview, install, preview};
 pub use kit::disk_bytes;
 pub use state::{Prefix, find, installations, remove};

@@ -13,6 +13,7 @@ use super::install::runs;
 use super::kit;
 use super::prefix;
 use super::state::Prefix;
+use crate::packages;
 
 /// Bytes per read.
 const CHUNK_SIZE: usize = 4 << 20;
@@ -41,6 +42,9 @@ pub struct Verification {
 /// Verifies an installation. Reads every file.
 #[must_use]
 pub fn verify(host: &dyn InspectHost, installation: &Prefix) -> Verification {
+    if !installation.record.packages.is_empty() {
+        return packages::verify(host, installation);
+    }
     let mut result = Verification::default();
     let Some(kit) = kit::embedded().kits.get(&installation.record.toolkit) else { return result };
     for wheel in &installation.record.wheels {
@@ -63,7 +67,7 @@ pub fn verify(host: &dyn InspectHost, installation: &Prefix) -> Verification {
     {
         result.problem(id!("toolkit.file-missing"), &installation.root.join(&file.path), "is missing");
     }
-    if let Err(message) = runs(host, kit, &installation.root) {
+    if let Err(message) = runs(host, &kit.verify, &installation.root) {
         let program = kit.verify.first().map_or("", String::as_str);
         let path = installation.root.join(&kit::on(program, host.platform().os));
         result.problem(id!("toolkit.does-not-run"), &path, &message);
@@ -72,7 +76,7 @@ pub fn verify(host: &dyn InspectHost, installation: &Prefix) -> Verification {
 }
 
 impl Verification {
-    fn problem(&mut self, id: DiagnosticId, path: &HostPath, message: &str) {
+    pub(crate) fn problem(&mut self, id: DiagnosticId, path: &HostPath, message: &str) {
         self.problems.push(PrefixProblem { id, path: path.to_string(), message: message.to_owned() });
     }
 }
