@@ -28,7 +28,7 @@ pub const DESCRIPTIONS: &[(&str, &[u8])] = files!("",
 pub const LOCKS: &[(&str, &[u8])] = files!("locks/", "cuda-13.0" "cuda-13.5");
 
 /// Packages of distributions that make up a toolkit, and how they become a prefix.
-pub const PACKAGE_SETS: &[(&str, &[u8])] = files!("packages/", "vulkan");
+pub const PACKAGE_SETS: &[(&str, &[u8])] = files!("packages/", "opencl" "rocm" "vulkan");
 
 /// How build systems find a toolkit, step by step.
 pub const RESOLVERS: &[(&str, &[u8])] = files!("resolvers/", "cuda" "rocm" "vulkan" "oneapi");

@@ -61,7 +61,7 @@ pub(super) fn run(
     let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
     let machine = machine::inspect(host, host_arguments.catalogue(context)?);
     if arguments.lock.is_none() && gpubuild_plan::packages::set_of(&arguments.spec.toolkit).is_some() {
-        return packages::run(arguments, context, host, &machine.facts);
+        return packages::run(arguments, context, host, &machine);
     }
     let (request, choice) = request(arguments, context, host, &machine)?;
     let to_failure = |error: ProvisionError| failure(&with_command(error, &machine));

@@ -1,6 +1,6 @@
 //! `gpubuild toolkit install` with the packages of the distribution.
 
-use gpubuild_detect::facts::Facts;
+use gpubuild_detect::matrix::for_distribution;
 use gpubuild_exec::exec::BuildEvent;
 use gpubuild_host::Host;
 use gpubuild_toolchain::packages::{self, PackageError, PackageRequest};
@@ -9,6 +9,7 @@ use gpubuild_toolchain::provision::ProvisionError;
 use super::failure;
 use super::install::{ToolkitInstallArguments, finish};
 use crate::cli::events::{Events, MessageFormat};
+use crate::cli::machine::MachineState;
 use crate::cli::provision::folders;
 use crate::cli::{CommandContext, Exit, Failure};
 use crate::report;
@@ -18,10 +19,11 @@ pub(super) fn run(
     arguments: &ToolkitInstallArguments,
     context: &CommandContext<'_>,
     host: &dyn Host,
-    facts: &Facts,
+    machine: &MachineState,
 ) -> Result<Exit, Failure> {
     let toolkit = arguments.spec.toolkit.clone();
-    let to_failure = |error: ProvisionError| failure(&error);
+    let facts = &machine.facts;
+    let to_failure = |error: ProvisionError| failure(&with_command(error, &arguments.spec.toolkit, machine));
     if arguments.spec.release.is_some() {
         return Err(to_failure(PackageError::NoRelease { toolkit }.into()));
     }
@@ -48,4 +50,20 @@ pub(super) fn run(
     let result = packages::install(host, facts, &request, &sink);
     drop(events);
     finish(arguments, context, &result.map_err(to_failure)?, None)
+}
+
+/// Adds what else to do on a distribution that no set describes: its own command, or another distribution.
+fn with_command(error: ProvisionError, toolkit: &str, machine: &MachineState) -> ProvisionError {
+    match error {
+        ProvisionError::Packages(PackageError::NotHere(mut objection)) if objection.hint.is_none() => {
+            let description = machine.catalogue.get(toolkit);
+            let command = description.and_then(|one| for_distribution(&machine.facts, &one.install));
+            objection.hint = Some(match command {
+                Some(command) => format!("run `{command}`"),
+                None => "build in a container of one of these distributions".to_owned(),
+            });
+            PackageError::NotHere(objection).into()
+        }
+        other => other,
+    }
 }

@@ -1,5 +1,6 @@
 //! Packages from apt: it resolves dependencies, and checks downloads with the hashes in the signed Release files.
 
+use gpubuild_core::clean;
 use gpubuild_host::{Command, CommandOutput, HostPath};
 
 use super::error::PackageError;
@@ -37,7 +38,7 @@ pub(super) fn resolve(
     // `--reinstall` also lists the packages that the system has, because the prefix must contain all of them.
     let query = source::query(context, "apt-get")?.args([
         "install",
-        "-qq",
+        "-q",
         "-y",
         "--print-uris",
         "--reinstall",
@@ -132,6 +133,8 @@ fn failure(output: &CommandOutput) -> ProvisionError {
         return PackageError::Missing { message, update: None }.into();
     }
     if has(&["unmet dependencies", "held broken packages", "dpkg was interrupted"]) {
+        let detail = text.lines().filter(|line| line.contains(": Depends: ")).map(str::trim).next();
+        let message = detail.map_or(message, |detail| clean::line(detail).into_owned());
         return PackageError::Conflict { message }.into();
     }
     PackageError::Download { message }.into()

@@ -85,6 +85,57 @@ fn failure(output: &CommandOutput) -> ProvisionError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gpubuild_detect::diagnostic::Diagnostic as _;
+    use gpubuild_host::recorded::CommandResult;
+    use gpubuild_host::{Arch, HostInfo as _, Os, RecordedHost};
+
+    const LOADER: &str = "vulkan-loader-1.3.296.0-1.fc41.x86_64.rpm";
+
+    /// A Fedora whose tools answer as documented.
+    fn fedora(download: CommandResult, signatures: CommandResult) -> RecordedHost {
+        let url = format!("https://x/f/{LOADER}\nhttps://x/f/glibc-2.40-3.fc41.x86_64.rpm\n");
+        let stem = LOADER.strip_suffix(".rpm").unwrap();
+        let file = format!("/packages/{LOADER}");
+        RecordedHost::builder(Os::Linux, Arch::X86_64)
+            .env("PATH", "/usr/bin")
+            .file("/etc/os-release", "ID=fedora\nVERSION_ID=41\n")
+            .executable("/usr/bin/dnf")
+            .executable("/usr/bin/rpmkeys")
+            .command(&["/usr/bin/dnf", "download", "-q", "--resolve", "--url", "vulkan-loader"], &url)
+            .command_result(&["/usr/bin/dnf", "download", "-q", "--destdir", "/packages", stem], download)
+            .command_result(&["/usr/bin/rpmkeys", "--checksig", &file], signatures)
+            .build()
+    }
+
+    fn answer(stderr: &str, exit: i32) -> CommandResult {
+        let stderr = stderr.to_owned();
+        CommandResult::Ended(CommandOutput { stderr, exit: Some(exit), ..CommandOutput::default() })
+    }
+
+    /// Resolves and downloads the loader.
+    fn outcome(host: &RecordedHost) -> Result<Vec<UnpackedPackage>, ProvisionError> {
+        let manager = gpubuild_plan::packages::manager("dnf").unwrap();
+        let context = SourceContext { host, manager, lock: None, lists: None };
+        let found = resolve(&context, &["vulkan-loader".to_owned()])?;
+        download(&context, &[&found[0]], &host.path("/packages"))?;
+        Ok(found)
+    }
+
+    #[test]
+    fn packages_are_resolved_downloaded_and_their_signatures_checked() {
+        let found = outcome(&fedora(answer("", 0), answer("", 0))).unwrap();
+        let names: Vec<&str> = found.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, ["vulkan-loader", "glibc"]);
+        for (download, signatures, id) in [
+            (answer("Error: Unable to find a match: x", 1), answer("", 0), "toolkit.package-missing"),
+            (answer("Error: nothing provides y", 1), answer("", 0), "toolkit.package-conflict"),
+            (answer("Error: No space left on device", 1), answer("", 0), "disk.full"),
+            (answer("Error: Failed to download metadata", 1), answer("", 0), "toolkit.package-download"),
+            (answer("", 0), answer("digests SIGNATURES NOT OK", 1), "toolkit.package-unsigned"),
+        ] {
+            assert_eq!(outcome(&fedora(download, signatures)).unwrap_err().id(), id);
+        }
+    }
 
     #[test]
     fn addresses_are_parsed() {

@@ -153,6 +153,18 @@ fn version_of(offer: &PackageOffer<'_>, packages: &[UnpackedPackage]) -> Option<
     upstream[..end].trim_end_matches('.').parse().ok()
 }
 
+/// The name of a package's file in the distribution's archive, where names lack the epoch that apt adds:
+/// `libpci3_3.9.0-4_amd64.deb` for `libpci3_1%3a3.9.0-4_amd64.deb`.
+fn archive_name(file: &str) -> String {
+    match file.split_once('_') {
+        Some((name, rest)) => {
+            let rest = rest.split_once("%3a").map_or(rest, |(_epoch, rest)| rest);
+            format!("{name}_{rest}")
+        }
+        None => file.to_owned(),
+    }
+}
+
 /// A running installation.
 struct PackageInstall<'a> {
     host: &'a dyn Host,
@@ -293,7 +305,9 @@ impl PackageInstall<'_> {
         let mut missing = Vec::new();
         for one in packages {
             let own = folder.join(&one.file);
-            let given = self.request.find_links.iter().map(|links| links.join(&one.file));
+            let names = [one.file.clone(), archive_name(&one.file)];
+            let given = (self.request.find_links.iter())
+                .flat_map(|links| names.each_ref().map(|name| links.join(name)));
             let mut usable = std::iter::once(own.clone()).chain(given).filter(|path| is_good(one, path));
             match usable.next() {
                 Some(path) if path == own => {}
@@ -426,5 +440,7 @@ mod tests {
         ] {
             assert_eq!(of(version).as_deref(), expected, "{version}");
         }
+        assert_eq!(archive_name("libpci3_1%3a3.9.0-4_amd64.deb"), "libpci3_3.9.0-4_amd64.deb");
+        assert_eq!(archive_name("glslc_2023.2-1_amd64.deb"), "glslc_2023.2-1_amd64.deb");
     }
 }
