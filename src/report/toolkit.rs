@@ -8,10 +8,9 @@ use gpubuild_plan::plan::bytes;
 use gpubuild_plan::plan::provision::ReleaseChoice;
 use gpubuild_plan::wheels::lock;
 use gpubuild_plan::wheels::tag::WheelLibc;
-use gpubuild_toolchain::packages::UnpackedPackage;
 use gpubuild_toolchain::provision::env::EnvSetting;
 use gpubuild_toolchain::provision::verify::{PrefixProblem, Verification};
-use gpubuild_toolchain::provision::{InstallChange, InstalledToolkit, Prefix, Preview};
+use gpubuild_toolchain::provision::{InstallChange, InstalledToolkit, Prefix, Preview, UnpackedPackage};
 use serde::Serialize;
 
 use super::Schema;

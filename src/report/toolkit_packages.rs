@@ -4,8 +4,8 @@ use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::facts::Facts;
 use gpubuild_plan::packages::{self, PackageSet};
 use gpubuild_plan::plan::bytes;
-use gpubuild_toolchain::packages::{PackagePreview, UnpackedPackage};
-use gpubuild_toolchain::provision::Prefix;
+use gpubuild_toolchain::packages::PackagePreview;
+use gpubuild_toolchain::provision::{Prefix, UnpackedPackage};
 use serde::Serialize;
 
 use super::Schema;

@@ -3,8 +3,8 @@
 use gpubuild_detect::matrix::for_distribution;
 use gpubuild_exec::exec::BuildEvent;
 use gpubuild_host::Host;
-use gpubuild_toolchain::packages::{self, PackageError, PackageRequest};
-use gpubuild_toolchain::provision::ProvisionError;
+use gpubuild_toolchain::packages::{self, PackageRequest};
+use gpubuild_toolchain::provision::{PackageError, ProvisionError};
 
 use super::failure;
 use super::install::{ToolkitInstallArguments, finish};

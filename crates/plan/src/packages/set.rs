@@ -170,10 +170,10 @@ impl PackageRow {
             if self.instead.is_some() {
                 return Err("`instead` belongs to `why`".to_owned());
             }
-            return match self.packages.contains(version) {
-                true => Ok(()),
-                false => Err("`version` is not among `packages`".to_owned()),
-            };
+            if !self.packages.contains(version) {
+                return Err("`version` is not among `packages`".to_owned());
+            }
+            return Ok(());
         };
         let is_complete = !why.is_empty() && self.instead.is_some();
         let installs = self.manager.is_some() || !self.packages.is_empty() || self.version.is_some();

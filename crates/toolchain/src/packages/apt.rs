@@ -3,9 +3,8 @@
 use gpubuild_core::clean;
 use gpubuild_host::{Command, CommandOutput, HostPath};
 
-use super::error::PackageError;
-use super::source::{self, SourceContext, UnpackedPackage};
-use crate::provision::ProvisionError;
+use super::source::{self, SourceContext};
+use crate::provision::{PackageError, ProvisionError, UnpackedPackage};
 
 /// Options of every call: no write access to the system's caches, and no unsigned packages.
 const OPTIONS: [&str; 5] = [

@@ -2,9 +2,8 @@
 
 use gpubuild_host::{Command, CommandOutput, HostPath};
 
-use super::error::PackageError;
-use super::source::{self, SourceContext, UnpackedPackage};
-use crate::provision::ProvisionError;
+use super::source::{self, SourceContext};
+use crate::provision::{PackageError, ProvisionError, UnpackedPackage};
 
 /// The files of packages and of their dependencies that are not installed.
 pub(super) fn resolve(

@@ -12,12 +12,13 @@ use gpubuild_host::{Host, HostPath, ReadFiles, Wait};
 use gpubuild_plan::packages::{self, PackageOffer};
 use gpubuild_plan::plan::bytes;
 
-use super::error::PackageError;
-use super::source::{self, SourceContext, UnpackedPackage};
-use super::{relocate, verify};
+use super::relocate;
+use super::source::{self, SourceContext};
+use crate::provision::files;
 use crate::provision::state::{self, PrefixPlace, PrefixRecord};
 use crate::provision::{
-    InstallChange, InstalledToolkit, PREFIX, Prefix, ProvisionError, installations, runs,
+    InstallChange, InstalledToolkit, PREFIX, PackageError, Prefix, ProvisionError, UnpackedPackage,
+    installations, runs,
 };
 
 /// The folder of downloaded packages in an incomplete installation.
@@ -210,7 +211,7 @@ impl PackageInstall<'_> {
         }
     }
 
-    /// Tries again with package lists of our own: the system has none, as in many containers, or old ones.
+    /// Tries again with separate package lists: those of the system are missing, as in many containers, or old.
     fn with_new_lists(&self, error: PackageError) -> Result<InstalledToolkit, ProvisionError> {
         if self.request.network == Network::Offline || self.offer.manager_id() != "apt" {
             return Err(error.into());
@@ -371,8 +372,8 @@ impl PackageInstall<'_> {
             let _ = host.remove(&place.partial);
             ProvisionError::Broken { what: self.request.toolkit.clone(), message }
         })?;
-        let (files, bytes) = verify::hash(host, &prefix).map_err(of_io)?;
-        store::write_json(host, &place.partial.join(verify::FILES), &files).map_err(of_io)?;
+        let (hashes, bytes) = files::hash(host, &prefix).map_err(of_io)?;
+        store::write_json(host, &place.partial.join(files::FILES), &hashes).map_err(of_io)?;
         Ok(PrefixRecord {
             schema: state::SCHEMA.to_owned(),
             toolkit: self.request.toolkit.clone(),
@@ -382,7 +383,7 @@ impl PackageInstall<'_> {
             wheels: Vec::new(),
             stub: false,
             bytes,
-            files: files.files.len() as u64,
+            files: hashes.files.len() as u64,
             distribution: Some(self.distribution.clone()),
             lib: Some(relocate::path_of(host, self.offer.manager, "{lib}").map_err(of_io)?),
             packages,

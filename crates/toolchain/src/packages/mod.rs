@@ -14,14 +14,9 @@
 
 mod apt;
 mod dnf;
-mod error;
 mod install;
 mod relocate;
 mod source;
 mod tree;
-mod verify;
 
-pub use error::PackageError;
 pub use install::{PackagePreview, PackageRequest, install, preview};
-pub use source::UnpackedPackage;
-pub(crate) use verify::verify;

@@ -8,6 +8,7 @@ use gpubuild_host::{HostPath, WriteFiles, glob};
 use gpubuild_plan::packages::{PackageManager, PackageSet, PrefixProgram, PrefixText};
 
 use super::tree;
+use crate::provision::files;
 
 /// The folder of programs that a script starts.
 const PROGRAMS: &str = "libexec/gpubuild";
@@ -32,7 +33,7 @@ pub(super) fn make(
             host.remove(&path)?;
         }
     }
-    for (path, target) in tree::walk(host, prefix)?.links {
+    for (path, target) in files::walk(host, prefix)?.links {
         fix_link(host, prefix, &path, &target)?;
     }
     for text in &set.texts {

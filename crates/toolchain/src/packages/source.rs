@@ -5,33 +5,14 @@ use std::time::Duration;
 use gpubuild_core::clean;
 use gpubuild_host::{Command, CommandOutput, Host, HostPath, RunError, find_program};
 use gpubuild_plan::packages::{PackageManager, PackageOffer};
-use serde::{Deserialize, Serialize};
 
-use super::error::PackageError;
 use super::{apt, dnf};
-use crate::provision::ProvisionError;
+use crate::provision::{PackageError, ProvisionError, UnpackedPackage};
 
 /// Time limit of queries.
 const QUERY: Duration = Duration::from_secs(120);
 /// Time limit of downloads, which print nothing while they run.
 const TRANSFER: Duration = Duration::from_secs(3600);
-
-/// A package of an installation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct UnpackedPackage {
-    /// Its name.
-    pub name: String,
-    /// Its version as the distribution writes it.
-    pub version: String,
-    /// Name of its file.
-    pub file: String,
-    /// The sha256 of the file, from the signed package lists or of the downloaded file. Empty before the download if the lists
-    /// cannot be queried for it.
-    pub sha256: String,
-    /// Size of the file in bytes; 0 before the download if unknown.
-    pub size: u64,
-}
 
 /// What every step of a package manager needs.
 pub(super) struct SourceContext<'a> {

@@ -4,7 +4,7 @@ use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::id;
 use gpubuild_exec::python::PipInstallError;
 
-use crate::packages::PackageError;
+use super::package_error::PackageError;
 
 /// A toolkit that cannot be installed, found or removed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

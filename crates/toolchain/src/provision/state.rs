@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 
 use super::PREFIX;
 use super::error::ProvisionError;
-use crate::packages::UnpackedPackage;
 
 /// Value of `schema` in a record.
 pub const SCHEMA: &str = "gpubuild.installed/1";
@@ -44,6 +43,23 @@ pub struct PrefixRecord {
     /// The packages that were unpacked. Empty for wheels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<UnpackedPackage>,
+}
+
+/// A package of an installation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct UnpackedPackage {
+    /// Its name.
+    pub name: String,
+    /// Its version as the distribution writes it.
+    pub version: String,
+    /// Name of its file.
+    pub file: String,
+    /// The sha256 of the file, from the signed package lists or of the downloaded file. Empty before the download if the lists
+    /// cannot be queried for it.
+    pub sha256: String,
+    /// Size of the file in bytes; 0 before the download if unknown.
+    pub size: u64,
 }
 
 /// A complete installation.
