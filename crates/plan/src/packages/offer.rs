@@ -80,16 +80,17 @@ pub fn offer(facts: &Facts, toolkit: &str) -> Result<PackageOffer<'static>, Obje
     manager.map(|manager| PackageOffer { set, row, manager }).ok_or_else(|| refused(distributions(), None))
 }
 
-/// The command that resolves a finding without root. `None` if the user is root and can run the package manager itself, or if no
-/// set of this machine resolves it.
+/// The command that resolves a finding without root. `None` if the user is root and can run the package manager itself, if no set of
+/// this machine resolves it, or if no installation with its package manager was ever tried.
 #[must_use]
 pub fn command(facts: &Facts, finding: &str) -> Option<String> {
     if facts.is_root {
         return None;
     }
     let set = set::all().iter().find(|set| set.fixes.iter().any(|id| *id == *finding))?;
-    offer(facts, &set.toolkit).ok()?;
-    Some(format!("gpubuild toolkit install {}", set.toolkit))
+    let manager = offer(facts, &set.toolkit).ok()?.row.manager.as_ref();
+    let is_tried = |row: &PackageRow| row.manager.as_ref() == manager && !row.tried.is_empty();
+    set.distributions.iter().any(is_tried).then(|| format!("gpubuild toolkit install {}", set.toolkit))
 }
 
 #[cfg(test)]
@@ -139,6 +140,9 @@ mod tests {
         assert_eq!(command(&debian, "sycl.toolkit.missing"), None);
         let old = facts_of("ID=ubuntu\nVERSION_ID=\"22.04\"\n", 1000);
         assert_eq!(command(&old, "vk.glslc-missing"), None);
+        // Installations with dnf were never tried.
+        let fedora = facts_of("ID=fedora\nVERSION_ID=41\n", 1000);
+        assert_eq!(command(&fedora, "vk.glslc-missing"), None);
         // Root runs apt itself.
         let root = facts_of("ID=debian\nVERSION_ID=\"12\"\n", 0);
         assert_eq!(command(&root, "vk.glslc-missing"), None);

@@ -248,7 +248,10 @@ impl PackageInstall<'_> {
         })?;
         let place = PrefixPlace::new(&self.all, &self.request.toolkit, &version);
         let _lock = place.lock(host, &|| {})?;
-        place.recover(host).map_err(|error| ProvisionError::of_io(&error))?;
+        place
+            .recover(host)
+            .and_then(|()| self.keep_downloads(&place.partial))
+            .map_err(|error| ProvisionError::of_io(&error))?;
         let download = packages.iter().map(|one| one.size).sum::<u64>();
         let disk = download * (self.offer.set.grows + 1);
         let free = host.free_space(&self.all);
@@ -278,6 +281,18 @@ impl PackageInstall<'_> {
             wheel_bytes: download,
             notes: Vec::new(),
         })
+    }
+
+    /// Removes what an earlier attempt left, except for its downloads.
+    fn keep_downloads(&self, partial: &HostPath) -> io::Result<()> {
+        if !self.host.is_dir(partial) {
+            return Ok(());
+        }
+        let names = self.host.list(partial)?;
+        names
+            .iter()
+            .filter(|name| *name != DOWNLOADED)
+            .try_for_each(|name| self.host.remove(&partial.join(name)))
     }
 
     fn refuse_full_disk(&self, disk: u64, free: Option<u64>) -> Result<(), ProvisionError> {

@@ -20,7 +20,7 @@ pub(super) struct SourceContext<'a> {
     pub(super) manager: &'a PackageManager,
     /// The lock that is held until the programs have ended.
     pub(super) lock: Option<&'a HostPath>,
-    /// Package lists of our own, which replace the system's.
+    /// Separate package lists, which replace the system's.
     pub(super) lists: Option<HostPath>,
 }
 
