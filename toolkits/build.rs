@@ -1,5 +1,5 @@
 //! Parses the data at compile time, so that no program has to.
 
 fn main() -> std::io::Result<()> {
-    gpubuild_toml::embed(&["", "locks", "profiles", "resolvers", "tables"])
+    gpubuild_toml::embed(&["", "locks", "packages", "profiles", "resolvers", "tables"])
 }

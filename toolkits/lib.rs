@@ -27,6 +27,9 @@ pub const DESCRIPTIONS: &[(&str, &[u8])] = files!("",
 /// Wheels of toolkit releases.
 pub const LOCKS: &[(&str, &[u8])] = files!("locks/", "cuda-13.0" "cuda-13.5");
 
+/// Packages of distributions that make up a toolkit, and how they become a prefix.
+pub const PACKAGE_SETS: &[(&str, &[u8])] = files!("packages/", "opencl" "rocm" "vulkan");
+
 /// How build systems find a toolkit, step by step.
 pub const RESOLVERS: &[(&str, &[u8])] = files!("resolvers/", "cuda" "rocm" "vulkan" "oneapi");
 
@@ -56,6 +59,8 @@ pub mod tables {
     pub const LIBCLANG: &[u8] = table!("libclang");
     /// Properties of shared libraries, by name.
     pub const LIBRARIES: &[u8] = table!("libraries");
+    /// Package managers whose packages gpubuild unpacks.
+    pub const PACKAGE_MANAGERS: &[u8] = table!("package-managers");
     /// Builds of PyTorch, CuPy and others, with the drivers that they need.
     pub const PACKAGES: &[u8] = table!("packages");
     /// How to create an installation from the wheels of a toolkit.
@@ -91,6 +96,7 @@ mod tests {
         for (folder, files) in [
             ("", super::DESCRIPTIONS),
             ("locks", super::LOCKS),
+            ("packages", super::PACKAGE_SETS),
             ("resolvers", super::RESOLVERS),
             ("profiles", super::PROFILES),
         ] {

@@ -22,7 +22,7 @@ pub enum MessageFormat {
 }
 
 /// Name of the progress bar of wheel installations.
-const WHEELS: &str = "wheels";
+const DOWNLOAD: &str = "download";
 
 /// Whether to print hits and misses of the build store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -268,18 +268,18 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// Download progress of all wheels in MiB. Installers do not report the progress within one wheel.
+    /// Download progress of all wheels or packages in MiB. Installers do not report the progress within one wheel.
     fn installing(&self, what: &str, done: u64, total: u64) {
         const MEBIBYTE: u64 = 1 << 20;
         if what.is_empty() {
-            self.end(WHEELS);
+            self.end(DOWNLOAD);
             return;
         }
         let steps = |bytes: u64| u32::try_from(bytes / MEBIBYTE).unwrap_or(u32::MAX);
         match &self.bars {
-            Some(_) => self.step(WHEELS, steps(done), steps(total), &format!("MiB {what}")),
+            Some(_) => self.step(DOWNLOAD, steps(done), steps(total), &format!("MiB {what}")),
             None if total > 0 => {
-                self.status(&format!("[{WHEELS} {}/{} MiB] {what}", steps(done), steps(total)));
+                self.status(&format!("[{DOWNLOAD} {}/{} MiB] {what}", steps(done), steps(total)));
             }
             None => {}
         }

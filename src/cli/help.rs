@@ -228,7 +228,10 @@ fn installed_toolkits() -> Vec<CompletionCandidate> {
 
 /// The toolkits that gpubuild can install, with and without their releases.
 fn offered_toolkits() -> Vec<CompletionCandidate> {
-    toolkits(lock::embedded().iter().map(|one| (one.toolkit.as_str(), one.release.to_string())))
+    let mut offered =
+        toolkits(lock::embedded().iter().map(|one| (one.toolkit.as_str(), one.release.to_string())));
+    offered.extend(gpubuild_plan::packages::all().iter().map(|set| CompletionCandidate::new(&set.toolkit)));
+    offered
 }
 
 fn toolkits<'a>(releases: impl Iterator<Item = (&'a str, String)>) -> Vec<CompletionCandidate> {

@@ -52,6 +52,7 @@ pub mod test;
 pub mod timings;
 pub mod toolkit;
 pub mod toolkit_lock;
+pub mod toolkit_packages;
 pub mod venv;
 pub mod words;
 

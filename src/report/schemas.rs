@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use gpubuild_core::backend::Backend;
-use gpubuild_detect::id;
 use gpubuild_detect::toolkit::Catalogue;
+use gpubuild_detect::{facts, id};
 use gpubuild_exec::exec::BuildEvent;
-use gpubuild_host::{Arch, Os, Platform};
+use gpubuild_host::{Arch, Os, RecordedHost};
 use gpubuild_plan::artifacts::Manifest;
 use gpubuild_plan::project::{self, ProjectFile};
 use gpubuild_release::ReleaseManifest;
@@ -44,6 +44,7 @@ use super::test::{BackendTests, TestDocument};
 use super::timings::TimingsReport;
 use super::toolkit;
 use super::toolkit_lock::LockReport;
+use super::toolkit_packages::PackageDryRun;
 use super::venv::VenvDocument;
 use crate::cli::build::ProgressLine;
 use crate::cli::doctor::list::CheckListReport;
@@ -186,6 +187,7 @@ fn schemas() -> BTreeMap<&'static str, Value> {
         ("toolkit-install", document::<toolkit::Install>(&["toolkit-install"])),
         ("toolkit-install-plan", document::<toolkit::DryRun>(&["toolkit-install-plan"])),
         ("toolkit-list", document::<toolkit::ToolkitListReport>(&["toolkit-list"])),
+        ("toolkit-packages-plan", document::<PackageDryRun>(&["toolkit-packages-plan"])),
         ("toolkit-lock", document::<LockReport>(&["toolkit-lock"])),
         ("toolkit-remove", document::<toolkit::Remove>(&["toolkit-remove"])),
         ("toolkit-verify", document::<toolkit::Verify>(&["toolkit-verify"])),
@@ -317,8 +319,8 @@ fn documents_match_their_schemas() {
     check("build-events", json!(BuildEvent::Compiled { tree: "cpu".to_owned(), success: true }));
     check("doctor", json!(hostile::machine(&HostileValues::all("value"))));
     check("templates", json!(TemplateListReport::new(crate::new::templates())));
-    let platform = Platform { os: Os::Linux, arch: Arch::X86_64 };
-    check("toolkit-list", json!(toolkit::ToolkitListReport::new(&[], &Catalogue::embedded(), platform)));
+    let facts = facts::gather(&RecordedHost::builder(Os::Linux, Arch::X86_64).build());
+    check("toolkit-list", json!(toolkit::ToolkitListReport::new(&[], &Catalogue::embedded(), &facts)));
     let reason = "no device";
     check("bench", json!(BenchDocument::new(vec![BackendBench::without(Backend::Cuda, reason.to_owned())])));
     check("test", json!(TestDocument::new(vec![BackendTests::broken(Backend::Cuda, reason)])));

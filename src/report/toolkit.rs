@@ -1,19 +1,21 @@
 //! The documents of `gpubuild toolkit`, and their text.
 
 use gpubuild_core::version::Version;
+use gpubuild_detect::facts::Facts;
 use gpubuild_detect::toolkit::Catalogue;
-use gpubuild_host::Platform;
+use gpubuild_plan::packages;
 use gpubuild_plan::plan::bytes;
 use gpubuild_plan::plan::provision::ReleaseChoice;
 use gpubuild_plan::wheels::lock;
 use gpubuild_plan::wheels::tag::WheelLibc;
 use gpubuild_toolchain::provision::env::EnvSetting;
 use gpubuild_toolchain::provision::verify::{PrefixProblem, Verification};
-use gpubuild_toolchain::provision::{InstallChange, InstalledToolkit, Prefix, Preview};
+use gpubuild_toolchain::provision::{InstallChange, InstalledToolkit, Prefix, Preview, UnpackedPackage};
 use serde::Serialize;
 
 use super::Schema;
 use super::rows::Rows;
+use super::toolkit_packages::PackageToolkit;
 
 /// A toolkit that gpubuild installed.
 #[derive(Debug, Serialize)]
@@ -33,6 +35,12 @@ pub struct InstalledEntry {
     bytes: u64,
     /// Number of files.
     files: u64,
+    /// The distribution and release whose packages were unpacked: `debian-12`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    distribution: Option<String>,
+    /// The packages that were unpacked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    packages: Vec<UnpackedPackage>,
 }
 
 impl InstalledEntry {
@@ -45,6 +53,8 @@ impl InstalledEntry {
             root: one.root.to_string(),
             bytes: one.record.bytes,
             files: one.record.files,
+            distribution: one.record.distribution.clone(),
+            packages: one.record.packages.clone(),
         }
     }
 }
@@ -58,7 +68,7 @@ pub struct Install {
     state: InstallChange,
     /// The toolkit.
     installed: InstalledEntry,
-    /// Total size in bytes of the installed wheels, whether downloaded or from a cache.
+    /// Total size in bytes of the installed wheels or packages, whether downloaded or from a cache.
     taken_bytes: u64,
     /// The selected release, if none was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -203,6 +213,8 @@ pub struct ToolkitListReport {
     installed: Vec<InstalledEntry>,
     /// Releases that gpubuild can install.
     offered: Vec<OfferedRelease>,
+    /// Toolkits from the packages of distributions.
+    packages: Vec<PackageToolkit>,
 }
 
 /// A release of a toolkit that gpubuild can install.
@@ -241,9 +253,10 @@ struct Optional {
 }
 
 impl ToolkitListReport {
-    /// The document of the installed toolkits, and of the releases for a platform.
+    /// The document of the installed toolkits, and of what a machine can install.
     #[must_use]
-    pub fn new(installed: &[Prefix], catalogue: &Catalogue, platform: Platform) -> Self {
+    pub fn new(installed: &[Prefix], catalogue: &Catalogue, facts: &Facts) -> Self {
+        let platform = facts.platform;
         let offer = |lock: &lock::WheelLock| {
             let size = |with: &[String]| {
                 let wheels = lock.select(with, platform, &WheelLibc::Other).ok()?;
@@ -273,6 +286,7 @@ impl ToolkitListReport {
             schema: Schema { name: "toolkit-list", version: 1 },
             installed: installed.iter().map(InstalledEntry::new).collect(),
             offered: lock::embedded().iter().map(offer).collect(),
+            packages: packages::all().iter().map(|set| PackageToolkit::new(set, facts, installed)).collect(),
         }
     }
 
@@ -300,6 +314,10 @@ impl ToolkitListReport {
             });
             let details: Vec<String> = driver.into_iter().chain(more).collect();
             text.row(format_args!("  {name:<12} {:<10} {size:>10}  {}", offer.version, details.join(", ")));
+        }
+        text.row(format_args!("from the packages of the distribution"));
+        for one in &self.packages {
+            text.row(format_args!("  {:<12} {}", one.toolkit, one.line()));
         }
         text.into_text()
     }

@@ -88,7 +88,11 @@ fn missing_shader_compiler_is_diagnosed() {
     let machine =
         |base: Machine| base.amd(RX_7600).vulkan_development().mesa("radeon").without("/usr/bin/glslc");
     let findings = check("vk.glslc-missing", &machine(Machine::ubuntu("24.04")), &["vk.glslc-missing"]);
-    assert_eq!(first(&findings).remedy.commands, ["sudo apt install glslc"]);
+    let remedy = &first(&findings).remedy;
+    assert_eq!(remedy.commands, ["gpubuild toolkit install vulkan"]);
+    assert!(remedy.text.ends_with("or for all users with `sudo apt install glslc`"), "{}", remedy.text);
+    assert!(remedy.needs.is_empty(), "{:?}", remedy.needs);
+    // Ubuntu 22.04 has no package of it.
     let findings = check("vk.glslc-missing-jammy", &machine(Machine::ubuntu("22.04")), &["vk.glslc-missing"]);
     assert!(first(&findings).remedy.commands.last().unwrap().ends_with("sudo apt install shaderc"));
     let findings = check("vk.glslc-missing-arch", &machine(Machine::arch_linux()), &["vk.glslc-missing"]);

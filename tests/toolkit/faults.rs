@@ -211,7 +211,6 @@ fn unknown_release_lists_available_ones() {
         .fails(2, "toolkit.unknown-component")
         .says(&["offered: cublas, nvrtc"]);
     run(&["cudda"]).fails(2, "toolkit.unknown").says(&["offered: cuda"]);
-    run(&["rocm"]).fails(2, "toolkit.not-in-wheels").says(&["AMD's compilers are not available as wheels"]);
     run(&["cuda", "--find-links", "absent"]).fails(2, "usage.no-folder");
     sandbox.write("bad.toml", "schema = 1\n");
     run(&["cuda", "--lock", "bad.toml"]).fails(2, "toolkit.lock-broken");
@@ -246,8 +245,4 @@ fn unsupported_hosts_fail_before_download() {
     machine("macos", "aarch64", &[])
         .fails(2, "toolkit.no-wheels-here")
         .says(&["no wheels for macOS on aarch64"]);
-    let debian = [("/etc/os-release", "ID=debian\nVERSION_ID=12\n")];
-    machine("linux", "x86_64", &debian);
-    let rocm = ["toolkit", "install", "rocm", "--dry-run", "--host", "machine.toml"];
-    sandbox.run(&rocm).fails(2, "toolkit.not-in-wheels").says(&["sudo apt install hipcc libamdhip64-dev"]);
 }

@@ -1,5 +1,5 @@
-//! `gpubuild toolkit`: toolkits installed from wheels that the tests create, and from NVIDIA's own if
-//! `GPUBUILD_REQUIRE` names `cuda-wheels`.
+//! `gpubuild toolkit`: toolkits installed from wheels and packages that the tests create, from NVIDIA's own wheels if
+//! `GPUBUILD_REQUIRE` names `cuda-wheels`, and from Debian's own packages if it names `network`.
 
 #![expect(
     clippy::unwrap_used,
@@ -13,9 +13,13 @@ mod faults;
 #[path = "../common/kills.rs"]
 mod kill;
 mod locking;
+#[cfg(target_os = "linux")]
+mod packages;
 mod real;
 #[cfg(target_os = "linux")]
 mod reliability;
+#[cfg(target_os = "linux")]
+mod repository;
 #[path = "../common/requirements.rs"]
 mod requirements;
 mod sandbox;

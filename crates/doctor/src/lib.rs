@@ -173,6 +173,9 @@ fn rendered(
             let entry = known.map(|(_, entry)| entry.clone()).unwrap_or_default();
             let mut finding = renderer.render(draft, severity);
             fit_to_packages(&mut finding.remedy, &case.signs.packages);
+            if draft.case.is_none() {
+                prefer_without_root(case, &mut finding);
+            }
             fold::FoldedFinding { rank, entry, finding }
         })
         .collect()
@@ -193,6 +196,24 @@ fn fit_to_packages(remedy: &mut Remedy, packages: &signs::packages::PackageSigns
         remedy.needs.retain(|need| need != "sudo");
     }
     remedy.commands = commands;
+}
+
+/// Replaces the commands of a finding by the one that unpacks the distribution's packages without root, if it resolves the finding
+/// on this machine. The commands that need root become part of the text.
+fn prefer_without_root(case: &DiagnosisCase<'_>, finding: &mut Finding) {
+    let Some(command) = gpubuild_plan::packages::command(case.facts, &finding.id) else { return };
+    let remedy = &mut finding.remedy;
+    if remedy.commands.is_empty() {
+        return;
+    }
+    let other: Vec<String> = remedy.commands.iter().map(|command| format!("`{command}`")).collect();
+    remedy.text = format!(
+        "{}: without root with `{command}`, or for all users with {}",
+        remedy.text,
+        other.join(" and ")
+    );
+    remedy.commands = vec![command];
+    remedy.needs.retain(|need| need != "sudo");
 }
 
 /// Findings about an examined file, and the machine findings that cause them.

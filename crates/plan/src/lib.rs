@@ -7,6 +7,7 @@ pub mod glue;
 pub mod link;
 pub mod machine;
 pub mod offer;
+pub mod packages;
 pub mod plan;
 pub mod planning;
 pub mod project;

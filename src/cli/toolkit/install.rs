@@ -1,4 +1,4 @@
-//! `gpubuild toolkit install`: installs a toolkit from wheels.
+//! `gpubuild toolkit install`: installs a toolkit from wheels, or from the packages of the distribution.
 
 use gpubuild_core::version::Version;
 use gpubuild_detect::id;
@@ -7,10 +7,10 @@ use gpubuild_exec::exec::{BuildEvent, InstalledTools};
 use gpubuild_host::{Host, HostInfo};
 use gpubuild_plan::plan::provision::ReleaseChoice;
 use gpubuild_plan::wheels::WheelLock;
-use gpubuild_toolchain::provision::{self, InstallChange, InstallRequest, ProvisionError};
+use gpubuild_toolchain::provision::{self, InstallChange, InstallRequest, InstalledToolkit, ProvisionError};
 
 use super::choose::{RequestedRelease, choose};
-use super::{ToolkitSpec, failure};
+use super::{ToolkitSpec, failure, packages};
 use crate::cli::build::NetworkArguments;
 use crate::cli::events::{Events, MessageFormat};
 use crate::cli::machine::{self, HostArguments, MachineState};
@@ -21,15 +21,15 @@ use crate::report;
 /// Arguments of `toolkit install`.
 #[derive(Debug, clap::Args)]
 pub(super) struct ToolkitInstallArguments {
-    /// Toolkit and release: `cuda`, `cuda@13.0`
+    /// Toolkit and release: `cuda`, `cuda@13.0`, `vulkan`
     #[arg(value_name = "TOOLKIT[@RELEASE]")]
-    spec: ToolkitSpec,
+    pub(super) spec: ToolkitSpec,
     /// Components to add: `cublas`
     #[arg(long, value_delimiter = ',', value_name = "COMPONENTS")]
-    with: Vec<String>,
-    /// Folder with wheels; may be repeated
+    pub(super) with: Vec<String>,
+    /// Folder with wheels or packages; may be repeated
     #[arg(long, value_name = "DIR")]
-    find_links: Vec<String>,
+    pub(super) find_links: Vec<String>,
     /// CUDA architectures that the release must support: `80,90a` [default: CUDAARCHS, else gpubuild.toml,
     /// else this machine's GPUs]
     #[arg(long, value_name = "LIST")]
@@ -38,10 +38,10 @@ pub(super) struct ToolkitInstallArguments {
     #[arg(long, value_name = "FILE")]
     lock: Option<String>,
     #[command(flatten)]
-    network: NetworkArguments,
+    pub(super) network: NetworkArguments,
     /// Print what would be downloaded and installed where, without doing it
     #[arg(long)]
-    dry_run: bool,
+    pub(super) dry_run: bool,
     /// With `--dry-run`: use a recorded machine instead of this one
     #[arg(long, value_name = "FILE", requires = "dry_run")]
     host: Option<String>,
@@ -60,6 +60,9 @@ pub(super) fn run(
     let recorded = host_arguments.recorded(context)?;
     let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
     let machine = machine::inspect(host, host_arguments.catalogue(context)?);
+    if arguments.lock.is_none() && gpubuild_plan::packages::set_of(&arguments.spec.toolkit).is_some() {
+        return packages::run(arguments, context, host, &machine);
+    }
     let (request, choice) = request(arguments, context, host, &machine)?;
     let to_failure = |error: ProvisionError| failure(&with_command(error, &machine));
     if arguments.dry_run {
@@ -81,12 +84,21 @@ pub(super) fn run(
         &sink,
     );
     drop(events);
-    let installed = result.map_err(to_failure)?;
+    finish(arguments, context, &result.map_err(to_failure)?, choice.as_ref())
+}
+
+/// Prints the result of an installation.
+pub(super) fn finish(
+    arguments: &ToolkitInstallArguments,
+    context: &CommandContext<'_>,
+    installed: &InstalledToolkit,
+    choice: Option<&ReleaseChoice>,
+) -> Result<Exit, Failure> {
     for note in &installed.notes {
         context.printer.warning(note);
     }
     if arguments.json {
-        context.printer.json(&report::toolkit::Install::new(&installed, choice.as_ref()))?;
+        context.printer.json(&report::toolkit::Install::new(installed, choice))?;
         return Ok(Exit::Done);
     }
     let label = installed.installation.label();
@@ -97,7 +109,7 @@ pub(super) fn run(
     context.printer.status(&format!("{label} {done} {}", installed.installation.root));
     context.printer.hint(&format!(
         "`gpubuild build --backends {0}` finds it; for other programs, run `gpubuild toolkit env {0}`",
-        request.toolkit
+        installed.installation.record.toolkit
     ));
     Ok(Exit::Done)
 }

@@ -17,8 +17,8 @@ pub(super) struct ToolkitListArguments {
 /// Prints the list.
 pub(super) fn run(arguments: &ToolkitListArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let installed = provision::installations(context.host);
-    let document =
-        report::toolkit::ToolkitListReport::new(&installed, &Catalogue::embedded(), context.host.platform());
+    let facts = gpubuild_detect::facts::gather(context.host);
+    let document = report::toolkit::ToolkitListReport::new(&installed, &Catalogue::embedded(), &facts);
     if arguments.json {
         context.printer.json(&document)?;
     } else {

@@ -1,10 +1,11 @@
-//! `gpubuild toolkit`: toolkits that gpubuild installs from wheels, without root.
+//! `gpubuild toolkit`: toolkits that gpubuild installs without root.
 
 mod choose;
 mod env;
 mod install;
 mod list;
 mod lock;
+mod packages;
 mod remove;
 mod verify;
 
@@ -23,7 +24,7 @@ pub struct ToolkitArguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum ToolkitCommand {
-    /// Install a toolkit from Python wheels, pinned by sha256
+    /// Install a toolkit from Python wheels, or from the distribution's packages
     Install(install::ToolkitInstallArguments),
     /// List installed and available toolkits
     List(list::ToolkitListArguments),

@@ -201,7 +201,8 @@ mod tests {
             for need in &description.build.tools {
                 assert!(catalogue.with_role(&need.role).next().is_some(), "{name} needs `{}`", need.role);
             }
-            for part in description.cmake.values().flat_map(|entry| template::placeholders(entry.text())) {
+            let entries = description.cmake.values().chain(description.cmake_own.values());
+            for part in entries.flat_map(|entry| template::placeholders(entry.text())) {
                 let known = part == "root" || part == "program" || description.parts.contains_key(part);
                 assert!(known, "`cmake` of {name} uses `{part}`, which is not a part");
             }

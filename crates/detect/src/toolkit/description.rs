@@ -73,6 +73,9 @@ pub struct Description {
     /// CMake cache entries for the chosen copy. `{root}` and `{part-id}` are replaced by the paths of the copy and its parts.
     #[serde(default)]
     pub cmake: Lazy<BTreeMap<String, PlatformText>>,
+    /// Additional entries for a copy that gpubuild installed, whose folder CMake does not search.
+    #[serde(default)]
+    pub cmake_own: Lazy<BTreeMap<String, PlatformText>>,
     /// Properties of a compiler launcher.
     pub launcher: Option<Lazy<LauncherDescription>>,
     /// How to install it, by distribution or package manager: a command or a sentence.

@@ -61,8 +61,9 @@ impl Description {
             "root" => Some(copy.root.forward_slashes()),
             part => Some(copy.part(part)?.forward_slashes()),
         };
-        self.cmake
-            .iter()
+        let own = self.cmake_own.iter().filter(|_| copy.is_own());
+        (self.cmake.iter())
+            .chain(own)
             .filter_map(|(name, entry)| Some((name.clone(), template::fill(entry.on(platform)?, part)?)))
             .collect()
     }

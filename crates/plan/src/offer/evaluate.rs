@@ -7,6 +7,7 @@ use gpubuild_detect::matrix::{self, Matrix, Probes, Reason};
 use gpubuild_detect::toolkit::{Catalogue, Description, Inventory};
 
 use super::which::{self, OfferMachine};
+use crate::packages;
 
 /// [`matrix::evaluate`], with the hint `gpubuild toolkit install` for each missing toolkit of which a release suits the
 /// machine.
@@ -15,6 +16,7 @@ pub fn evaluate(facts: &Facts, inventory: &Inventory, catalogue: &Catalogue, pro
     let mut matrix = matrix::evaluate(facts, inventory, catalogue, probes);
     for verdict in matrix.verdicts.iter_mut().filter(|verdict| verdict.backend != Backend::Cpu) {
         let Some(description) = catalogue.for_backend(verdict.backend) else { continue };
+        offer_packages(facts, description, &mut verdict.build_reasons);
         if inventory.chosen(&description.id).is_some() {
             continue;
         }
@@ -35,7 +37,20 @@ fn offer(machine: &OfferMachine<'_>, description: &Description, reasons: &mut [R
     let ids: Vec<&DiagnosticId> = ids.collect();
     let Some(reason) = reasons.iter_mut().find(|reason| ids.contains(&&reason.id)) else { return };
     if which::command(machine, description).is_some() {
-        let other = reason.hint.take().map(|hint| format!(", or {hint}")).unwrap_or_default();
-        reason.hint = Some(format!("{}{other}", which::install_hint(description)));
+        prepend(reason, description);
     }
+}
+
+/// Prepends the installation command to the hints of the reasons that packages of this distribution resolve.
+fn offer_packages(facts: &Facts, description: &Description, reasons: &mut [Reason]) {
+    for reason in reasons {
+        if packages::command(facts, &reason.id).is_some() {
+            prepend(reason, description);
+        }
+    }
+}
+
+fn prepend(reason: &mut Reason, description: &Description) {
+    let other = reason.hint.take().map(|hint| format!(", or {hint}")).unwrap_or_default();
+    reason.hint = Some(format!("{}{other}", which::install_hint(description)));
 }

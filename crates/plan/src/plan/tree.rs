@@ -47,6 +47,9 @@ pub(super) fn group(
     Ok(trees)
 }
 
+/// The entry that is a list: each toolkit adds its folder, after those of gpubuild.toml.
+const PREFIX_PATH: &str = "CMAKE_PREFIX_PATH";
+
 fn tree(
     inputs: &PlanInputs<'_>,
     (part, extra): (&TreePart, &[String]),
@@ -59,12 +62,18 @@ fn tree(
     let mut entries = entries(inputs, part, extra);
     let mut cache = common(inputs);
     cache.extend(linkage::entries(inputs, part));
+    let mut prefixes: Vec<String> = entries.cache.get(PREFIX_PATH).cloned().into_iter().collect();
     for backend in backends {
-        cache
-            .extend(settings(inputs, *backend, requirement, remarks).map_err(|reasons| (*backend, reasons))?);
+        let settings =
+            settings(inputs, *backend, requirement, remarks).map_err(|reasons| (*backend, reasons))?;
+        prefixes.extend(settings.get(PREFIX_PATH).filter(|one| !prefixes.contains(one)).cloned());
+        cache.extend(settings);
     }
     // Options of gpubuild.toml have precedence over those of toolkits.
     cache.append(&mut entries.cache);
+    if !prefixes.is_empty() {
+        cache.insert(PREFIX_PATH.to_owned(), prefixes.join(";"));
+    }
     let (targets, choices) = CacheEntries::split_targets(entries.targets);
     Ok(PlannedTree {
         build: project.build_root.join(&part.id),

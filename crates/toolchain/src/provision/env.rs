@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use gpubuild_core::shell::{fish, powershell};
 use gpubuild_core::{clean, shell};
 use gpubuild_host::{Environment, HostPath, Os};
+use gpubuild_plan::packages::{self, LayoutVariable};
 
 use super::error::ProvisionError;
 use super::kit;
@@ -40,16 +41,22 @@ pub struct EnvSetting {
 /// The variables of an installation.
 #[must_use]
 pub fn settings(installation: &Prefix, os: Os) -> Vec<EnvSetting> {
-    let Some(kit) = kit::embedded().kits.get(&installation.record.toolkit) else { return Vec::new() };
-    let value = |path: &str| -> HostPath {
-        if path.is_empty() { installation.root.clone() } else { installation.root.join(&kit::on(path, os)) }
+    let toolkit = &installation.record.toolkit;
+    let of_packages = || packages::set_of(toolkit).map(|set| &set.env);
+    let Some(env) = kit::embedded().kits.get(toolkit).map(|kit| &kit.env).or_else(of_packages) else {
+        return Vec::new();
     };
-    let setting = |variable: &kit::LayoutVariable| EnvSetting {
+    let lib = installation.record.lib.as_deref().unwrap_or("lib");
+    let value = |path: &str| -> HostPath {
+        let path = kit::on(path, os).replace("{lib}", lib);
+        if path.is_empty() { installation.root.clone() } else { installation.root.join(&path) }
+    };
+    let setting = |variable: &LayoutVariable| EnvSetting {
         name: variable.name.clone(),
         value: value(&variable.path).to_string(),
         prepend: variable.prepend,
     };
-    kit.env.iter().map(setting).collect()
+    env.iter().map(setting).collect()
 }
 
 /// Formats the variables. `env` is the current environment; it is needed for `GITHUB_ENV`, which has no expansion.

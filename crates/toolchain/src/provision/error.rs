@@ -4,6 +4,8 @@ use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::id;
 use gpubuild_exec::python::PipInstallError;
 
+use super::package_error::PackageError;
+
 /// A toolkit that cannot be installed, found or removed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProvisionError {
@@ -119,6 +121,9 @@ pub enum ProvisionError {
         /// Installed toolkits, separated by commas.
         installed: String,
     },
+    /// The toolkit cannot be installed from packages.
+    #[error(transparent)]
+    Packages(#[from] PackageError),
     /// A value that cannot be quoted safely in a shell.
     #[error("`{path}` cannot be quoted for a shell")]
     Unsafe {
@@ -134,6 +139,9 @@ impl ProvisionError {
     /// Whether the request itself is invalid, which is a usage error.
     #[must_use]
     pub fn is_usage(&self) -> bool {
+        if let Self::Packages(error) = self {
+            return error.is_usage();
+        }
         matches!(
             self,
             Self::UnknownToolkit { .. }
@@ -177,6 +185,7 @@ impl Diagnostic for ProvisionError {
             Self::Cache { read_only: true, .. } => id!("cache.read-only"),
             Self::Cache { .. } => id!("cache.failed"),
             Self::Install(error) => error.id(),
+            Self::Packages(error) => error.id(),
             Self::Broken { .. } => id!("toolkit.broken"),
             Self::NotInstalled { .. } => id!("toolkit.not-installed"),
             Self::Unsafe { .. } => id!("toolkit.unsafe-path"),
@@ -204,6 +213,7 @@ impl Diagnostic for ProvisionError {
             }
             Self::Cache { .. } => Some("set GPUBUILD_CACHE to a writable folder".to_owned()),
             Self::Install(error) => error.hint(),
+            Self::Packages(error) => error.hint(),
             Self::NotInstalled { installed, .. } if installed.is_empty() => {
                 Some("run `gpubuild toolkit install cuda`".to_owned())
             }

@@ -335,20 +335,22 @@ impl InstallWork<'_> {
             stub: has_stub,
             bytes,
             files,
+            distribution: None,
+            lib: None,
+            packages: Vec::new(),
         };
         Ok((notes, record))
     }
 
     fn verify(&self, root: &HostPath) -> Result<(), ProvisionError> {
-        runs(self.host, self.kit, root).map_err(|message| {
+        runs(self.host, &self.kit.verify, root).map_err(|message| {
             // Remove everything, including the wheels, so that the next attempt starts from scratch.
             let _ = self.host.remove(&self.place.partial);
             ProvisionError::Broken { what: self.what(), message }
         })
     }
 
-    /// Renames the partial folder to the final name, which therefore always refers to a complete installation. If the process
-    /// is killed between the two renames of a replacement, the next call recovers.
+    /// Removes the wheels that the installation does not need, and publishes it.
     fn publish(&self) -> io::Result<()> {
         let (host, place) = (self.host, self.place);
         host.remove(&place.partial.join("unpacking"))?;
@@ -359,12 +361,7 @@ impl InstallWork<'_> {
                 host.remove(&wheels.join(&name))?;
             }
         }
-        host.remove(&place.old)?;
-        if host.exists(&place.published) {
-            host.rename(&place.published, &place.old)?;
-        }
-        host.rename(&place.partial, &place.published)?;
-        host.remove(&place.old)
+        place.publish(host)
     }
 }
 
@@ -380,9 +377,9 @@ fn size(host: &dyn ReadFiles, folders: &[HostPath]) -> io::Result<(u64, u64)> {
     Ok((count, bytes))
 }
 
-/// Runs the kit's verification program. An error contains its output.
-pub(super) fn runs(host: &dyn RunPrograms, kit: &ToolkitLayout, root: &HostPath) -> Result<(), String> {
-    let Some((program, arguments)) = kit.verify.split_first() else { return Ok(()) };
+/// Runs the verification program of a toolkit. An error contains its output.
+pub(crate) fn runs(host: &dyn RunPrograms, verify: &[String], root: &HostPath) -> Result<(), String> {
+    let Some((program, arguments)) = verify.split_first() else { return Ok(()) };
     let program = root.join(&kit::on(program, host.platform().os));
     let command = Command::new(program.as_str(), Duration::from_secs(60)).args(arguments.iter().cloned());
     let output = host.run(&command).map_err(|error| error.to_string())?;

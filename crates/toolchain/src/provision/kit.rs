@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use gpubuild_host::Os;
+use gpubuild_plan::packages::{self, LayoutVariable};
 use gpubuild_plan::plan::provision::Provision;
 use gpubuild_toolkits::tables;
 use serde::Deserialize;
@@ -72,19 +73,6 @@ pub struct LayoutLink {
     pub to: String,
     /// Operating systems on which it is created.
     pub on: Vec<Os>,
-}
-
-/// An environment variable by which programs find an installation.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LayoutVariable {
-    /// Name of the variable.
-    pub name: String,
-    /// Path in the prefix (`{exe}` is `.exe` on Windows); empty for the prefix itself.
-    pub path: String,
-    /// Whether to prepend the path to the variable instead of replacing its value.
-    #[serde(default)]
-    pub prepend: bool,
 }
 
 /// A stub library for linking, generated from the declarations in headers.
@@ -166,11 +154,14 @@ pub fn of(toolkit: &str) -> Result<&'static ToolkitLayout, ProvisionError> {
             why: elsewhere.why.clone(),
             command: None,
         },
-        None => ProvisionError::UnknownToolkit {
-            asked: toolkit.to_owned(),
-            offered: kits.kits.keys().map(String::as_str).collect::<Vec<_>>().join(", "),
-        },
+        None => ProvisionError::UnknownToolkit { asked: toolkit.to_owned(), offered: offered(kits) },
     })
+}
+
+/// The toolkits that can be installed on some machine, separated by commas.
+fn offered(kits: &Kits) -> String {
+    let sets = packages::all().iter().map(|set| set.toolkit.as_str());
+    kits.kits.keys().map(String::as_str).chain(sets).collect::<Vec<_>>().join(", ")
 }
 
 /// Upper estimate of the disk space of installations in bytes.

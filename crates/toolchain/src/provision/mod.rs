@@ -15,9 +15,11 @@
 
 pub mod env;
 pub mod error;
+pub(crate) mod files;
 pub mod install;
 pub mod kit;
 pub mod locks;
+mod package_error;
 pub mod pin;
 mod prefix;
 pub mod state;
@@ -26,9 +28,11 @@ pub mod verify;
 
 pub use error::ProvisionError;
 pub use gpubuild_plan::offer::PREFIX;
+pub(crate) use install::runs;
 pub use install::{InstallChange, InstalledToolkit, Preview, install, preview};
 pub use kit::disk_bytes;
-pub use state::{Prefix, find, installations, remove};
+pub use package_error::PackageError;
+pub use state::{Prefix, UnpackedPackage, find, installations, remove};
 pub use verify::verify;
 
 use gpubuild_core::version::Version;

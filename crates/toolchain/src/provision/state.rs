@@ -32,8 +32,34 @@ pub struct PrefixRecord {
     pub stub: bool,
     /// Size on disk in bytes.
     pub bytes: u64,
-    /// Number of files in the wheels.
+    /// Number of files in the wheels or the prefix.
     pub files: u64,
+    /// The distribution and release whose packages were unpacked: `debian-12`. Absent for wheels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distribution: Option<String>,
+    /// The folder of libraries in the prefix. Absent for wheels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lib: Option<String>,
+    /// The packages that were unpacked. Empty for wheels.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub packages: Vec<UnpackedPackage>,
+}
+
+/// A package of an installation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct UnpackedPackage {
+    /// Its name.
+    pub name: String,
+    /// Its version as the distribution writes it.
+    pub version: String,
+    /// Name of its file.
+    pub file: String,
+    /// The sha256 of the file, from the signed package lists or of the downloaded file. Empty before the download if the lists
+    /// cannot be queried for it.
+    pub sha256: String,
+    /// Size of the file in bytes; 0 before the download if unknown.
+    pub size: u64,
 }
 
 /// A complete installation.
@@ -113,19 +139,19 @@ pub fn find(
 }
 
 /// Paths of one installation.
-pub(super) struct PrefixPlace {
+pub(crate) struct PrefixPlace {
     /// The final folder.
-    pub(super) published: HostPath,
+    pub(crate) published: HostPath,
     /// The folder of an incomplete installation.
-    pub(super) partial: HostPath,
+    pub(crate) partial: HostPath,
     /// The previous installation while it is being replaced.
-    pub(super) old: HostPath,
+    pub(crate) old: HostPath,
     /// The lock file.
-    pub(super) lock: HostPath,
+    pub(crate) lock: HostPath,
 }
 
 impl PrefixPlace {
-    pub(super) fn new(all: &HostPath, toolkit: &str, release: &Version) -> Self {
+    pub(crate) fn new(all: &HostPath, toolkit: &str, release: &Version) -> Self {
         let name = format!("{toolkit}-{release}");
         Self {
             published: all.join(&name),
@@ -136,7 +162,7 @@ impl PrefixPlace {
     }
 
     /// Acquires the lock. Calls `waiting` first if another process holds it.
-    pub(super) fn lock(&self, host: &dyn WriteFiles, waiting: &dyn Fn()) -> Result<FileLock, ProvisionError> {
+    pub(crate) fn lock(&self, host: &dyn WriteFiles, waiting: &dyn Fn()) -> Result<FileLock, ProvisionError> {
         let failed = |error: std::io::Error| ProvisionError::of_io(&error);
         if let Some(lock) = host.lock(&self.lock, Wait::No).map_err(failed)? {
             return Ok(lock);
@@ -146,7 +172,7 @@ impl PrefixPlace {
     }
 
     /// Recovers from a kill between the two renames of a replacement. The caller must hold the lock.
-    pub(super) fn recover(&self, host: &dyn WriteFiles) -> std::io::Result<()> {
+    pub(crate) fn recover(&self, host: &dyn WriteFiles) -> std::io::Result<()> {
         if host.exists(&self.published) {
             return host.remove(&self.old);
         }
@@ -154,6 +180,17 @@ impl PrefixPlace {
             return host.rename(&self.old, &self.published);
         }
         Ok(())
+    }
+
+    /// Renames the partial folder to the final name, which therefore always refers to a complete installation. If the process
+    /// is killed between the two renames of a replacement, the next call recovers. The caller must hold the lock.
+    pub(crate) fn publish(&self, host: &dyn WriteFiles) -> std::io::Result<()> {
+        host.remove(&self.old)?;
+        if host.exists(&self.published) {
+            host.rename(&self.published, &self.old)?;
+        }
+        host.rename(&self.partial, &self.published)?;
+        host.remove(&self.old)
     }
 }
 

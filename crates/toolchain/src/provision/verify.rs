@@ -4,11 +4,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::id;
+use gpubuild_exec::store;
 use gpubuild_host::{HostPath, InspectHost, ReadFiles};
+use gpubuild_plan::packages;
 use gpubuild_plan::wheels::PinnedWheel;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
+use super::files;
 use super::install::runs;
 use super::kit;
 use super::prefix;
@@ -41,6 +44,9 @@ pub struct Verification {
 /// Verifies an installation. Reads every file.
 #[must_use]
 pub fn verify(host: &dyn InspectHost, installation: &Prefix) -> Verification {
+    if !installation.record.packages.is_empty() {
+        return of_packages(host, installation);
+    }
     let mut result = Verification::default();
     let Some(kit) = kit::embedded().kits.get(&installation.record.toolkit) else { return result };
     for wheel in &installation.record.wheels {
@@ -63,7 +69,7 @@ pub fn verify(host: &dyn InspectHost, installation: &Prefix) -> Verification {
     {
         result.problem(id!("toolkit.file-missing"), &installation.root.join(&file.path), "is missing");
     }
-    if let Err(message) = runs(host, kit, &installation.root) {
+    if let Err(message) = runs(host, &kit.verify, &installation.root) {
         let program = kit.verify.first().map_or("", String::as_str);
         let path = installation.root.join(&kit::on(program, host.platform().os));
         result.problem(id!("toolkit.does-not-run"), &path, &message);
@@ -75,6 +81,40 @@ impl Verification {
     fn problem(&mut self, id: DiagnosticId, path: &HostPath, message: &str) {
         self.problems.push(PrefixProblem { id, path: path.to_string(), message: message.to_owned() });
     }
+}
+
+/// Verifies an installation from packages.
+fn of_packages(host: &dyn InspectHost, installation: &Prefix) -> Verification {
+    let mut result = Verification::default();
+    let list = installation.folder.join(files::FILES);
+    let Some(recorded) = store::read_json::<files::PrefixFiles>(host, &list) else {
+        result.problem(id!("toolkit.file-missing"), &list, "is missing or damaged");
+        return result;
+    };
+    for (path, expected) in &recorded.files {
+        result.files += 1;
+        let full = installation.root.join(path);
+        match store::hash_file(host, &full) {
+            Ok((found, _)) if found == *expected => {}
+            Ok(_) => result.problem(id!("toolkit.file-changed"), &full, "was changed after the installation"),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                result.problem(id!("toolkit.file-missing"), &full, "is missing");
+            }
+            Err(error) => result.problem(id!("toolkit.file-unreadable"), &full, &error.to_string()),
+        }
+    }
+    for (path, target) in &recorded.links {
+        let full = installation.root.join(path);
+        if host.read_link(&full).ok().as_deref() != Some(target.as_str()) {
+            result.problem(id!("toolkit.link-wrong"), &full, &format!("is not a link to `{target}`"));
+        }
+    }
+    let command = packages::set_of(&installation.record.toolkit).map(|set| set.verify.as_slice());
+    if let Err(message) = runs(host, command.unwrap_or_default(), &installation.root) {
+        let program = command.and_then(<[String]>::first).map_or("", String::as_str);
+        result.problem(id!("toolkit.does-not-run"), &installation.root.join(program), &message);
+    }
+    result
 }
 
 fn wheel_files(

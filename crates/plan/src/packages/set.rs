@@ -1,0 +1,266 @@
+//! The format of package sets, and the embedded ones.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use gpubuild_core::version::Version;
+use gpubuild_detect::diagnostic::DiagnosticId;
+use gpubuild_toolkits::{PACKAGE_SETS, tables};
+use serde::Deserialize;
+
+/// How a toolkit is made from the packages of distributions.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PackageSet {
+    /// Id of the toolkit's description.
+    pub toolkit: String,
+    /// Ids of findings that the installation resolves.
+    pub fixes: Vec<DiagnosticId>,
+    /// Disk space per byte of a package, rounded up.
+    pub grows: u64,
+    /// A program in the prefix with its arguments. It must run successfully in a complete installation. Empty if the set
+    /// contains no program.
+    pub verify: Vec<String>,
+    /// Environment variables by which programs find the installation.
+    pub env: Vec<LayoutVariable>,
+    /// Programs that need libraries or variables from the prefix: a script with their name sets these.
+    #[serde(default)]
+    pub programs: Vec<PrefixProgram>,
+    /// Texts in files that contain the path of the system's prefix.
+    #[serde(default)]
+    pub texts: Vec<PrefixText>,
+    /// Packages of this set that are not unpacked, as patterns.
+    #[serde(default)]
+    pub never: Vec<String>,
+    /// The packages, by distribution and release.
+    pub distributions: Vec<PackageRow>,
+}
+
+/// An environment variable by which programs find an installation.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LayoutVariable {
+    /// Name of the variable.
+    pub name: String,
+    /// Path in the prefix (`{exe}` is `.exe` on Windows); empty for the prefix itself.
+    pub path: String,
+    /// Whether to prepend the path to the variable instead of replacing its value.
+    #[serde(default)]
+    pub prepend: bool,
+}
+
+/// A program that is started by a script.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrefixProgram {
+    /// Path of the script in the prefix. If a program has this path, it is moved to `libexec/gpubuild/`.
+    pub path: String,
+    /// The program that the script starts, if it is not the one that was moved.
+    pub runs: Option<String>,
+    /// Additional variables; `{prefix}` is the prefix.
+    #[serde(default)]
+    pub set: BTreeMap<String, String>,
+}
+
+/// A text to replace in files.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrefixText {
+    /// Patterns of paths in the prefix.
+    pub files: Vec<String>,
+    /// The text.
+    pub from: String,
+    /// Its replacement; `{up}` leads from the file's folder to the prefix.
+    pub to: String,
+}
+
+/// The packages of a distribution, from a release on.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PackageRow {
+    /// `ID` of os-release.
+    pub id: String,
+    /// The first release; the row applies up to the next row of the distribution.
+    pub since: Version,
+    /// The package manager, an entry of the table of managers.
+    pub manager: Option<String>,
+    /// The packages; the package manager adds the missing ones that they depend on.
+    #[serde(default)]
+    pub packages: Vec<String>,
+    /// The package whose version is the version of the toolkit.
+    pub version: Option<String>,
+    /// The releases on which an installation was tried.
+    #[serde(default)]
+    pub tried: Vec<String>,
+    /// Why the set cannot be installed.
+    pub why: Option<String>,
+    /// What to do instead.
+    pub instead: Option<String>,
+    /// Where the package names are from.
+    pub source: String,
+}
+
+/// A package manager whose packages gpubuild unpacks.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PackageManager {
+    /// The programs that gpubuild starts.
+    pub programs: Vec<ManagerProgram>,
+    /// Packages that are never unpacked, as patterns.
+    pub never: Vec<String>,
+    /// The folder of libraries in the prefix.
+    pub lib: String,
+    /// Paths in the prefix that are not kept, as patterns.
+    pub leave_out: Vec<String>,
+}
+
+/// A program of a package manager.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ManagerProgram {
+    /// Its name on PATH.
+    pub name: String,
+    /// What installs it.
+    pub from: String,
+}
+
+impl PackageSet {
+    /// Checks what the format alone does not require.
+    ///
+    /// # Errors
+    /// What is missing or contradictory.
+    pub fn check(&self) -> Result<(), String> {
+        if self.fixes.is_empty() || self.grows == 0 || self.distributions.is_empty() {
+            return Err("`fixes`, `grows` and `distributions` must not be empty".to_owned());
+        }
+        let outside = |path: &str| path.starts_with('/') || path.split('/').any(|part| part == "..");
+        let paths = (self.programs.iter().map(|one| &one.path))
+            .chain(self.programs.iter().filter_map(|one| one.runs.as_ref()))
+            .chain(self.texts.iter().flat_map(|one| &one.files))
+            .chain(self.env.iter().map(|one| &one.path))
+            .chain(self.verify.first());
+        if let Some(path) = paths.into_iter().find(|path| outside(path)) {
+            return Err(format!("`{path}` is not a path in the prefix"));
+        }
+        if let Some(text) = self.texts.iter().find(|text| text.from.is_empty() || text.files.is_empty()) {
+            return Err(format!("the replacement `{}` has no `from` or no `files`", text.to));
+        }
+        for (index, row) in self.distributions.iter().enumerate() {
+            row.check().map_err(|message| format!("{} {}: {message}", row.id, row.since))?;
+            let earlier = self.distributions.iter().take(index).rfind(|earlier| earlier.id == row.id);
+            if earlier.is_some_and(|earlier| earlier.since >= row.since) {
+                return Err(format!("the rows of {} are not sorted by `since`", row.id));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl PackageRow {
+    fn check(&self) -> Result<(), String> {
+        if self.source.is_empty() {
+            return Err("`source` is missing".to_owned());
+        }
+        let Some(why) = &self.why else {
+            let manager = self.manager.as_ref().ok_or("neither `manager` nor `why`")?;
+            if !managers().contains_key(manager) {
+                return Err(format!("unknown package manager `{manager}`"));
+            }
+            let version = self.version.as_ref().ok_or("`version` is missing")?;
+            if self.instead.is_some() {
+                return Err("`instead` belongs to `why`".to_owned());
+            }
+            if !self.packages.contains(version) {
+                return Err("`version` is not among `packages`".to_owned());
+            }
+            return Ok(());
+        };
+        let is_complete = !why.is_empty() && self.instead.is_some();
+        let installs = self.manager.is_some() || !self.packages.is_empty() || self.version.is_some();
+        match (is_complete, installs) {
+            (true, false) => Ok(()),
+            (false, _) => Err("`why` or `instead` is missing".to_owned()),
+            (_, true) => Err("`why` contradicts `manager`, `packages` and `version`".to_owned()),
+        }
+    }
+}
+
+/// The embedded sets.
+///
+/// # Panics
+/// Panics if one is invalid, which tests rule out.
+#[must_use]
+pub fn all() -> &'static [PackageSet] {
+    static SETS: OnceLock<Vec<PackageSet>> = OnceLock::new();
+    SETS.get_or_init(|| {
+        let parsed = PACKAGE_SETS.iter().map(|(_, bytes)| gpubuild_toml::from_bytes(bytes));
+        parsed.map(|set| set.expect("toolkits/packages is tested")).collect()
+    })
+}
+
+/// The set of a toolkit.
+#[must_use]
+pub fn set_of(toolkit: &str) -> Option<&'static PackageSet> {
+    all().iter().find(|set| set.toolkit == toolkit)
+}
+
+fn managers() -> &'static BTreeMap<String, PackageManager> {
+    static MANAGERS: OnceLock<BTreeMap<String, PackageManager>> = OnceLock::new();
+    MANAGERS.get_or_init(|| {
+        gpubuild_toml::from_bytes(tables::PACKAGE_MANAGERS)
+            .expect("toolkits/tables/package-managers.toml is tested")
+    })
+}
+
+/// A package manager of the table.
+#[must_use]
+pub fn manager(id: &str) -> Option<&'static PackageManager> {
+    managers().get(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpubuild_detect::toolkit::Catalogue;
+
+    #[test]
+    fn every_set_is_complete_and_belongs_to_a_description() {
+        let catalogue = Catalogue::embedded();
+        for set in all() {
+            set.check().unwrap_or_else(|message| panic!("{}: {message}", set.toolkit));
+            assert!(catalogue.get(&set.toolkit).is_some(), "{}", set.toolkit);
+            for row in set.distributions.iter().filter_map(|row| row.manager.as_ref()) {
+                assert!(!manager(row).unwrap().programs.is_empty(), "{row}");
+            }
+        }
+    }
+
+    #[test]
+    fn incomplete_rows_are_rejected() {
+        let head = "toolkit = 'vulkan'\nfixes = ['vk.sdk-missing']\ngrows = 2\nverify = []\nenv = []\n";
+        let row = "[[distributions]]\nid = 'debian'\nsince = '12'\nsource = 's'\n";
+        let checked = |text: &str| -> Result<(), String> {
+            let set: PackageSet =
+                gpubuild_toml::from_str(&format!("{head}{text}")).map_err(|error| error.to_string())?;
+            set.check()
+        };
+        let good = format!("{row}manager = 'apt'\npackages = ['a']\nversion = 'a'\n");
+        assert_eq!(checked(&good), Ok(()));
+        for (text, part) in [
+            (row.to_owned(), "neither"),
+            (format!("{row}manager = 'apt'\npackages = ['a']\n"), "`version` is missing"),
+            (format!("{row}manager = 'apt'\npackages = ['a']\nversion = 'b'\n"), "not among"),
+            (format!("{row}manager = 'brew'\npackages = ['a']\nversion = 'a'\n"), "unknown package manager"),
+            (format!("{row}why = 'x'\n"), "`instead` is missing"),
+            (format!("{row}why = 'x'\ninstead = 'y'\nmanager = 'apt'\n"), "contradicts"),
+            (format!("{good}{good}"), "not sorted"),
+            (format!("{good}[[programs]]\npath = '../x'\n"), "not a path in the prefix"),
+            (format!("{good}[[texts]]\nfiles = ['a']\nfrom = ''\nto = 'x'\n"), "no `from`"),
+            (good.replace("source = 's'\n", ""), "source"),
+            ("distributions = []\n".to_owned(), "must not be empty"),
+        ] {
+            let message = checked(&text).unwrap_err();
+            assert!(message.contains(part), "{text}: {message}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Packages from apt: it resolves dependencies, and checks downloads with the hashes in the signed Release files.
+
+use gpubuild_core::clean;
+use gpubuild_host::{Command, CommandOutput, HostPath};
+
+use super::source::{self, SourceContext};
+use crate::provision::{PackageError, ProvisionError, UnpackedPackage};
+
+/// Options of every call: no write access to the system's caches, and no unsigned packages.
+const OPTIONS: [&str; 5] = [
+    "Dir::Cache::pkgcache=",
+    "Dir::Cache::srcpkgcache=",
+    "APT::Get::AllowUnauthenticated=false",
+    "Acquire::AllowInsecureRepositories=false",
+    "Acquire::ForceHash=SHA256",
+];
+
+fn with_options(context: &SourceContext<'_>, mut command: Command) -> Command {
+    for option in OPTIONS {
+        command = command.args(["-o", option]);
+    }
+    if let Some(lists) = &context.lists {
+        command = command.arg("-o").arg(format!("Dir::State::lists={lists}"));
+    }
+    if context.host.identity().uid == Some(0) {
+        // The user `_apt` cannot write to folders of root's cache.
+        command = command.args(["-o", "APT::Sandbox::User=root"]);
+    }
+    command
+}
+
+/// The files of packages and of their dependencies that are not installed. Changes nothing and needs no network.
+pub(super) fn resolve(
+    context: &SourceContext<'_>,
+    packages: &[String],
+) -> Result<Vec<UnpackedPackage>, ProvisionError> {
+    // `--reinstall` also lists the packages that the system has, because the prefix must contain all of them.
+    let query = source::query(context, "apt-get")?.args([
+        "install",
+        "-q",
+        "-y",
+        "--print-uris",
+        "--reinstall",
+        "--no-install-recommends",
+    ]);
+    let output = source::run(context, with_options(context, query).args(packages.iter().cloned()))?;
+    if !output.success() {
+        return Err(failure(&output));
+    }
+    Ok(output.stdout.lines().filter_map(parse_uri).collect())
+}
+
+/// A line of `--print-uris`: `'URI' FILE SIZE SHA256:HASH`. The file is called `NAME_VERSION_ARCHITECTURE.deb`.
+fn parse_uri(line: &str) -> Option<UnpackedPackage> {
+    let rest = line.strip_prefix('\'')?;
+    let (_, rest) = rest.split_once("' ")?;
+    let mut words = rest.split(' ');
+    let (file, size, hash) = (words.next()?, words.next()?, words.next().unwrap_or_default());
+    if file.contains('/') || file.starts_with('.') {
+        return None;
+    }
+    let mut parts = file.strip_suffix(".deb")?.splitn(3, '_');
+    let (name, version) = (parts.next()?, parts.next()?);
+    parts.next()?;
+    Some(UnpackedPackage {
+        name: name.to_owned(),
+        version: version.replace("%3a", ":").replace("%3A", ":"),
+        file: file.to_owned(),
+        sha256: hash.strip_prefix("SHA256:").unwrap_or_default().to_owned(),
+        size: size.parse().ok()?,
+    })
+}
+
+/// Downloads the package lists into `lists`.
+pub(super) fn update(context: &SourceContext<'_>) -> Result<(), ProvisionError> {
+    if let Some(lists) = &context.lists {
+        let partial = lists.join("partial");
+        context.host.create_dir_all(&partial).map_err(|error| ProvisionError::of_io(&error))?;
+    }
+    let command = source::transfer(context, "apt-get")?.args(["update", "-q"]);
+    let output = source::run(context, with_options(context, command))?;
+    if output.success() { Ok(()) } else { Err(failure(&output)) }
+}
+
+/// Downloads exactly these packages. apt keeps complete files in the folder and resumes partial ones.
+pub(super) fn download(
+    context: &SourceContext<'_>,
+    packages: &[&UnpackedPackage],
+    folder: &HostPath,
+) -> Result<(), ProvisionError> {
+    let exact = packages.iter().map(|one| {
+        let arch = one.file.strip_suffix(".deb").and_then(|file| file.rsplit('_').next()).unwrap_or("all");
+        let arch = if arch == "all" { String::new() } else { format!(":{arch}") };
+        format!("{}{arch}={}", one.name, one.version)
+    });
+    let command = source::transfer(context, "apt-get")?.args(["download", "-q"]);
+    let command = with_options(context, command).args(exact.collect::<Vec<_>>());
+    let output = source::run(context, command.current_dir(folder.clone()))?;
+    if output.success() { Ok(()) } else { Err(failure(&output)) }
+}
+
+/// The command that unpacks a package.
+pub(super) fn unpack(
+    context: &SourceContext<'_>,
+    file: &HostPath,
+    folder: &HostPath,
+) -> Result<Command, PackageError> {
+    Ok(source::transfer(context, "dpkg-deb")?.args(["-x", file.as_str(), folder.as_str()]))
+}
+
+/// Classifies a failure by the messages, which are not translated (`LC_ALL=C`).
+fn failure(output: &CommandOutput) -> ProvisionError {
+    let text = format!("{}\n{}", output.stdout, output.stderr);
+    let message = source::summary(output);
+    let has = |parts: &[&str]| parts.iter().any(|part| text.contains(part));
+    if source::is_full(&text) {
+        return source::full(output);
+    }
+    if has(&["Hash Sum mismatch", "unexpected size"]) {
+        return PackageError::Changed { file: message }.into();
+    }
+    if has(&[
+        "unauthenticated packages",
+        "cannot be authenticated",
+        "is not signed",
+        "signatures couldn't be verified",
+    ]) {
+        return PackageError::Unsigned { message }.into();
+    }
+    if has(&["Unable to locate package", "has no installation candidate", "Can't find a source to download"])
+    {
+        return PackageError::Missing { message, update: None }.into();
+    }
+    if has(&["unmet dependencies", "held broken packages", "dpkg was interrupted"]) {
+        let detail = text.lines().filter(|line| line.contains(": Depends: ")).map(str::trim).next();
+        let message = detail.map_or(message, |detail| clean::line(detail).into_owned());
+        return PackageError::Conflict { message }.into();
+    }
+    PackageError::Download { message }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpubuild_detect::diagnostic::Diagnostic as _;
+
+    #[test]
+    fn lines_of_print_uris_are_parsed() {
+        let line = "'http://x/pool/p/libpci3_1%3a3.9.0-4_amd64.deb' libpci3_1%3a3.9.0-4_amd64.deb 67432 SHA256:50071ab7";
+        let one = parse_uri(line).unwrap();
+        assert_eq!((one.name.as_str(), one.version.as_str(), one.size), ("libpci3", "1:3.9.0-4", 67432));
+        assert_eq!((one.file.as_str(), one.sha256.as_str()), ("libpci3_1%3a3.9.0-4_amd64.deb", "50071ab7"));
+        for broken in [
+            "",
+            "Reading package lists...",
+            "'http://x/a.deb' a.deb 12 SHA256:00",
+            "'http://x/a' ../a_1_all.deb 12 SHA256:00",
+            "'http://x/a_1_all.deb' a_1_all.deb many SHA256:00",
+        ] {
+            assert_eq!(parse_uri(broken), None, "{broken}");
+        }
+    }
+
+    #[test]
+    fn failures_have_ids() {
+        for (text, id) in [
+            ("E: Unable to locate package glslc", "toolkit.package-missing"),
+            ("E: Package 'glslc' has no installation candidate", "toolkit.package-missing"),
+            ("E: Failed to fetch http://x/a.deb  Hash Sum mismatch", "toolkit.package-changed"),
+            (
+                "E: There were unauthenticated packages and -y was used without --allow-unauthenticated",
+                "toolkit.package-unsigned",
+            ),
+            ("E: You don't have enough free space in /x/.", "disk.full"),
+            (
+                "The following packages have unmet dependencies:\nE: Unable to correct problems",
+                "toolkit.package-conflict",
+            ),
+            ("E: Failed to fetch http://x/a.deb  404  Not Found", "toolkit.package-download"),
+            ("", "toolkit.package-download"),
+        ] {
+            let output = CommandOutput {
+                stdout: String::new(),
+                stderr: text.to_owned(),
+                exit: Some(100),
+                signal: None,
+            };
+            assert_eq!(failure(&output).id(), id, "{text}");
+        }
+    }
+}

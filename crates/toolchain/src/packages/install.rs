@@ -1,0 +1,462 @@
+//! Installs a toolkit from packages into a temporary folder, then renames it to its final name.
+
+use std::io;
+
+use gpubuild_core::version::Version;
+use gpubuild_detect::facts::Facts;
+use gpubuild_exec::event::{BuildEvent, Sink};
+use gpubuild_exec::python::Network;
+use gpubuild_exec::store;
+use gpubuild_host::folders::{INSTALLED, toolkit_folder};
+use gpubuild_host::{Host, HostPath, ReadFiles, Wait};
+use gpubuild_plan::packages::{self, PackageOffer};
+use gpubuild_plan::plan::bytes;
+
+use super::relocate;
+use super::source::{self, SourceContext};
+use crate::provision::files;
+use crate::provision::state::{self, PrefixPlace, PrefixRecord};
+use crate::provision::{
+    InstallChange, InstalledToolkit, PREFIX, PackageError, Prefix, ProvisionError, UnpackedPackage,
+    installations, runs,
+};
+
+/// The folder of downloaded packages in an incomplete installation.
+const DOWNLOADED: &str = "packages";
+
+/// A request to install a toolkit from packages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackageRequest {
+    /// Id of the toolkit: `vulkan`.
+    pub toolkit: String,
+    /// Folders with packages, which are used if their hashes are those of the signed lists.
+    pub find_links: Vec<HostPath>,
+    /// Whether packages and lists may be downloaded.
+    pub network: Network,
+}
+
+/// A preview of an installation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackagePreview {
+    /// Id of the toolkit.
+    pub toolkit: String,
+    /// The distribution and release: `debian-12`.
+    pub distribution: String,
+    /// The packages that make up the toolkit, without their dependencies.
+    pub names: Vec<String>,
+    /// All packages to unpack. Empty if the package manager could not be queried, or on a recorded host.
+    pub packages: Vec<UnpackedPackage>,
+    /// Why the package manager could not be queried.
+    pub unresolved: Option<String>,
+    /// The final folder; unknown without the packages.
+    pub into: Option<HostPath>,
+    /// Size in bytes of the packages.
+    pub download: u64,
+    /// Required disk space in bytes, estimated.
+    pub disk: u64,
+    /// Free disk space in bytes, if known.
+    pub free: Option<u64>,
+    /// The existing installation, if it already satisfies the request.
+    pub installed: Option<Prefix>,
+}
+
+/// Computes what an installation would do. Changes nothing; also works on recorded hosts.
+///
+/// # Errors
+/// The toolkit cannot be installed on this machine.
+pub fn preview(
+    host: &dyn Host,
+    facts: &Facts,
+    request: &PackageRequest,
+) -> Result<PackagePreview, ProvisionError> {
+    let offer = packages::offer(facts, &request.toolkit).map_err(PackageError::NotHere)?;
+    let distribution = distribution(facts);
+    let all = toolkit_folder(host).ok_or(ProvisionError::NoCache)?;
+    let context = SourceContext { host, manager: offer.manager, lock: None, lists: None };
+    let (packages, unresolved) = match source::resolve(&context, &offer) {
+        Ok(packages) => (packages, None),
+        Err(error) => (Vec::new(), Some(error.to_string())),
+    };
+    let version = version_of(&offer, &packages);
+    let download: u64 = packages.iter().map(|one| one.size).sum();
+    Ok(PackagePreview {
+        toolkit: request.toolkit.clone(),
+        names: offer.row.packages.clone(),
+        into: version.map(|version| PrefixPlace::new(&all, &request.toolkit, &version).published),
+        disk: download * (offer.set.grows + 1),
+        free: host.free_space(&all),
+        installed: existing(host, &offer, &distribution),
+        distribution,
+        packages,
+        unresolved,
+        download,
+    })
+}
+
+/// Installs a toolkit unless it is already installed. If another process installs one from packages, waits for that process.
+///
+/// # Errors
+/// See [`ProvisionError`]. A failed installation leaves only the partial folder, whose downloads the next call uses.
+pub fn install(
+    host: &dyn Host,
+    facts: &Facts,
+    request: &PackageRequest,
+    sink: Sink<'_>,
+) -> Result<InstalledToolkit, ProvisionError> {
+    let offer = packages::offer(facts, &request.toolkit).map_err(PackageError::NotHere)?;
+    let distribution = distribution(facts);
+    if let Some(installation) = existing(host, &offer, &distribution) {
+        return Ok(unchanged(installation));
+    }
+    let all = toolkit_folder(host).ok_or(ProvisionError::NoCache)?;
+    let lock_file = all.join(".packages.lock");
+    let tools = SourceContext { host, manager: offer.manager, lock: None, lists: None };
+    source::check_tools(&tools)?;
+    host.create_dir_all(&all).map_err(|error| ProvisionError::of_io(&error))?;
+    let failed = |error: io::Error| ProvisionError::of_io(&error);
+    let lock = host.lock(&lock_file, Wait::No).map_err(failed)?;
+    let _lock = if let Some(lock) = lock {
+        lock
+    } else {
+        sink(&BuildEvent::WaitingForInstall { what: request.toolkit.clone(), lock: lock_file.to_string() });
+        host.lock(&lock_file, Wait::Yes).map_err(failed)?.ok_or(ProvisionError::Interrupted)?
+    };
+    if let Some(installation) = existing(host, &offer, &distribution) {
+        return Ok(unchanged(installation));
+    }
+    PackageInstall { host, offer, request, distribution, all, lock: lock_file, sink }.run()
+}
+
+fn unchanged(installation: Prefix) -> InstalledToolkit {
+    InstalledToolkit { installation, change: InstallChange::Unchanged, wheel_bytes: 0, notes: Vec::new() }
+}
+
+fn distribution(facts: &Facts) -> String {
+    facts.distro.as_ref().map(|distro| distro.value.label()).unwrap_or_default()
+}
+
+/// The installation of all packages of an offer from the same release of the distribution.
+fn existing(host: &dyn ReadFiles, offer: &PackageOffer<'_>, distribution: &str) -> Option<Prefix> {
+    installations(host).into_iter().rfind(|one| {
+        let has = |name: &String| one.record.packages.iter().any(|package| package.name == *name);
+        one.record.toolkit == offer.set.toolkit
+            && one.record.distribution.as_deref() == Some(distribution)
+            && offer.row.packages.iter().all(has)
+    })
+}
+
+/// The version of the toolkit: that of one of its packages, without what the distribution adds.
+fn version_of(offer: &PackageOffer<'_>, packages: &[UnpackedPackage]) -> Option<Version> {
+    let name = offer.row.version.as_ref()?;
+    let version = &packages.iter().find(|one| one.name == *name)?.version;
+    let upstream = version.split_once(':').map_or(version.as_str(), |(_epoch, rest)| rest);
+    let end = upstream.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(upstream.len());
+    upstream[..end].trim_end_matches('.').parse().ok()
+}
+
+/// The name of a package's file in the distribution's archive, where names lack the epoch that apt adds:
+/// `libpci3_3.9.0-4_amd64.deb` for `libpci3_1%3a3.9.0-4_amd64.deb`.
+fn archive_name(file: &str) -> String {
+    match file.split_once('_') {
+        Some((name, rest)) => {
+            let rest = rest.split_once("%3a").map_or(rest, |(_epoch, rest)| rest);
+            format!("{name}_{rest}")
+        }
+        None => file.to_owned(),
+    }
+}
+
+/// A running installation.
+struct PackageInstall<'a> {
+    host: &'a dyn Host,
+    offer: PackageOffer<'a>,
+    request: &'a PackageRequest,
+    distribution: String,
+    all: HostPath,
+    lock: HostPath,
+    sink: Sink<'a>,
+}
+
+impl PackageInstall<'_> {
+    fn run(&self) -> Result<InstalledToolkit, ProvisionError> {
+        let system = self.context(None);
+        match self.resolved(&system) {
+            Ok(packages) => match self.install(&system, packages) {
+                // A mirror no longer has the packages that old lists name.
+                Err(ProvisionError::Packages(PackageError::Download { message }))
+                    if message.contains("404") =>
+                {
+                    self.with_new_lists(PackageError::Download { message })
+                }
+                done => done,
+            },
+            Err(ProvisionError::Packages(error @ PackageError::Missing { .. })) => self.with_new_lists(error),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn context(&self, lists: Option<HostPath>) -> SourceContext<'_> {
+        SourceContext { host: self.host, manager: self.offer.manager, lock: Some(&self.lock), lists }
+    }
+
+    fn resolved(&self, context: &SourceContext<'_>) -> Result<Vec<UnpackedPackage>, ProvisionError> {
+        let packages = source::resolve(context, &self.offer)?;
+        let lacks = |name: &&String| packages.iter().all(|one| one.name != **name);
+        match self.offer.row.packages.iter().find(lacks) {
+            Some(name) => {
+                let message = format!("the package manager offers no file of the package `{name}`");
+                Err(PackageError::Missing { message, update: None }.into())
+            }
+            None => Ok(packages),
+        }
+    }
+
+    /// Tries again with separate package lists: those of the system are missing, as in many containers, or old.
+    fn with_new_lists(&self, error: PackageError) -> Result<InstalledToolkit, ProvisionError> {
+        if self.request.network == Network::Offline || self.offer.manager_id() != "apt" {
+            return Err(error.into());
+        }
+        let what = "package lists".to_owned();
+        (self.sink)(&BuildEvent::Installing { what, done: 0, total: 0 });
+        let own = self.context(Some(self.all.join(".apt-lists")));
+        let updated = source::update(&own, self.offer.manager_id());
+        if let Err(ProvisionError::Interrupted) = updated {
+            return Err(ProvisionError::Interrupted);
+        }
+        // apt reports an error if one of several sources fails; the others may have the packages.
+        let packages = self.resolved(&own).map_err(|error| match (error, &updated) {
+            (ProvisionError::Packages(PackageError::Missing { message, .. }), Err(update)) => {
+                PackageError::Missing { message, update: Some(update.to_string()) }.into()
+            }
+            (error, _) => error,
+        })?;
+        self.install(&own, packages)
+    }
+
+    fn install(
+        &self,
+        context: &SourceContext<'_>,
+        mut packages: Vec<UnpackedPackage>,
+    ) -> Result<InstalledToolkit, ProvisionError> {
+        let host = self.host;
+        let version = version_of(&self.offer, &packages).ok_or_else(|| {
+            let name = self.offer.row.version.clone().unwrap_or_default();
+            PackageError::Missing {
+                message: format!("the version of `{name}` is not a number"),
+                update: None,
+            }
+        })?;
+        let place = PrefixPlace::new(&self.all, &self.request.toolkit, &version);
+        let _lock = place.lock(host, &|| {})?;
+        place
+            .recover(host)
+            .and_then(|()| self.keep_downloads(&place.partial))
+            .map_err(|error| ProvisionError::of_io(&error))?;
+        let download = packages.iter().map(|one| one.size).sum::<u64>();
+        let disk = download * (self.offer.set.grows + 1);
+        let free = host.free_space(&self.all);
+        self.refuse_full_disk(disk, free)?;
+        (self.sink)(&BuildEvent::Provisioning {
+            toolkit: self.request.toolkit.clone(),
+            version: version.to_string(),
+            into: place.published.to_string(),
+            download,
+            disk,
+            free,
+        });
+        let folder = place.partial.join(DOWNLOADED);
+        host.create_dir_all(&folder).map_err(|error| ProvisionError::of_io(&error))?;
+        self.fetch(context, &packages, &folder)?;
+        self.check(&mut packages, &folder)?;
+        let record = self.make_prefix(context, &place, version, packages)?;
+        self.publish(&place, &record)?;
+        let installation = Prefix::read(host, &place.published).ok_or_else(|| ProvisionError::Broken {
+            what: self.request.toolkit.clone(),
+            message: "its record cannot be read".to_owned(),
+        })?;
+        (self.sink)(&BuildEvent::Installing { what: String::new(), done: download, total: download });
+        Ok(InstalledToolkit {
+            installation,
+            change: InstallChange::Installed,
+            wheel_bytes: download,
+            notes: Vec::new(),
+        })
+    }
+
+    /// Removes what an earlier attempt left, except for its downloads.
+    fn keep_downloads(&self, partial: &HostPath) -> io::Result<()> {
+        if !self.host.is_dir(partial) {
+            return Ok(());
+        }
+        let names = self.host.list(partial)?;
+        names
+            .iter()
+            .filter(|name| *name != DOWNLOADED)
+            .try_for_each(|name| self.host.remove(&partial.join(name)))
+    }
+
+    fn refuse_full_disk(&self, disk: u64, free: Option<u64>) -> Result<(), ProvisionError> {
+        match free {
+            Some(free) if free < disk => Err(ProvisionError::NoRoom {
+                what: self.request.toolkit.clone(),
+                needs: bytes::show(disk),
+                free: bytes::show(free),
+                folder: self.all.to_string(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Uses packages of earlier attempts and of the folders of `--find-links`, and downloads the missing ones.
+    fn fetch(
+        &self,
+        context: &SourceContext<'_>,
+        packages: &[UnpackedPackage],
+        folder: &HostPath,
+    ) -> Result<(), ProvisionError> {
+        let host = self.host;
+        let is_good = |one: &UnpackedPackage, path: &HostPath| {
+            !one.sha256.is_empty() && store::hash_file(host, path).is_ok_and(|(found, _)| found == one.sha256)
+        };
+        let mut missing = Vec::new();
+        for one in packages {
+            let own = folder.join(&one.file);
+            let names = [one.file.clone(), archive_name(&one.file)];
+            let given = (self.request.find_links.iter())
+                .flat_map(|links| names.each_ref().map(|name| links.join(name)));
+            let mut usable = std::iter::once(own.clone()).chain(given).filter(|path| is_good(one, path));
+            match usable.next() {
+                Some(path) if path == own => {}
+                Some(path) => host.copy(&path, &own).map_err(|error| ProvisionError::of_io(&error))?,
+                None => missing.push(one),
+            }
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let names =
+            |separator: &str| missing.iter().map(|one| one.name.as_str()).collect::<Vec<_>>().join(separator);
+        if self.request.network == Network::Offline {
+            let files = missing.iter().map(|one| one.file.as_str()).collect::<Vec<_>>().join(", ");
+            return Err(PackageError::Offline { files }.into());
+        }
+        let total = missing.iter().map(|one| one.size).sum();
+        (self.sink)(&BuildEvent::Installing { what: names(", "), done: 0, total });
+        source::download(context, self.offer.manager_id(), &missing, folder)
+    }
+
+    /// Compares every file with the hash in the lists, and notes its hash and size.
+    fn check(&self, packages: &mut [UnpackedPackage], folder: &HostPath) -> Result<(), ProvisionError> {
+        for one in packages {
+            let path = folder.join(&one.file);
+            let (found, size) = store::hash_file(self.host, &path).map_err(|error| {
+                PackageError::Download { message: format!("`{}` was not downloaded: {error}", one.file) }
+            })?;
+            if !one.sha256.is_empty() && one.sha256 != found {
+                let _ = self.host.remove(&path);
+                return Err(PackageError::Changed { file: one.file.clone() }.into());
+            }
+            (one.sha256, one.size) = (found, size);
+        }
+        Ok(())
+    }
+
+    fn make_prefix(
+        &self,
+        context: &SourceContext<'_>,
+        place: &PrefixPlace,
+        version: Version,
+        packages: Vec<UnpackedPackage>,
+    ) -> Result<PrefixRecord, ProvisionError> {
+        let host = self.host;
+        let (unpacked, prefix) = (place.partial.join("unpacked"), place.partial.join(PREFIX));
+        let of_io = |error: io::Error| ProvisionError::of_io(&error);
+        host.remove(&unpacked).and_then(|()| host.remove(&prefix)).map_err(of_io)?;
+        host.create_dir_all(&unpacked).map_err(of_io)?;
+        for one in &packages {
+            let file = place.partial.join(DOWNLOADED).join(&one.file);
+            source::unpack(context, self.offer.manager_id(), &file, &unpacked)?;
+        }
+        if !host.is_dir(&unpacked.join("usr")) {
+            let message = "the packages have no folder `usr`".to_owned();
+            return Err(PackageError::Unpack { file: unpacked.to_string(), message }.into());
+        }
+        relocate::make(host, self.offer.set, self.offer.manager, &unpacked, &prefix).map_err(of_io)?;
+        runs(host, &self.offer.set.verify, &prefix).map_err(|message| {
+            // Remove the packages too, so that the next attempt starts from scratch.
+            let _ = host.remove(&place.partial);
+            ProvisionError::Broken { what: self.request.toolkit.clone(), message }
+        })?;
+        let (hashes, bytes) = files::hash(host, &prefix).map_err(of_io)?;
+        store::write_json(host, &place.partial.join(files::FILES), &hashes).map_err(of_io)?;
+        Ok(PrefixRecord {
+            schema: state::SCHEMA.to_owned(),
+            toolkit: self.request.toolkit.clone(),
+            release: version.clone(),
+            version,
+            components: vec!["base".to_owned()],
+            wheels: Vec::new(),
+            stub: false,
+            bytes,
+            files: hashes.files.len() as u64,
+            distribution: Some(self.distribution.clone()),
+            lib: Some(relocate::path_of(host, self.offer.manager, "{lib}").map_err(of_io)?),
+            packages,
+        })
+    }
+
+    fn publish(&self, place: &PrefixPlace, record: &PrefixRecord) -> Result<(), ProvisionError> {
+        let (host, partial) = (self.host, &place.partial);
+        let done = host
+            .remove(&partial.join("unpacked"))
+            .and_then(|()| host.remove(&partial.join(DOWNLOADED)))
+            .and_then(|()| store::write_json(host, &partial.join(INSTALLED), record))
+            .and_then(|()| place.publish(host))
+            .and_then(|()| self.remove_leftovers());
+        done.map_err(|error| ProvisionError::of_io(&error))
+    }
+
+    /// Removes incomplete installations of other versions: this process holds the lock of all of them.
+    fn remove_leftovers(&self) -> io::Result<()> {
+        let start = format!(".{}-", self.request.toolkit);
+        for name in self.host.list(&self.all)? {
+            if name.starts_with(&start) && name.ends_with(".partial") {
+                self.host.remove(&self.all.join(&name))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_upstreams() {
+        let set = packages::set_of("vulkan").unwrap();
+        let row = &set.distributions[0];
+        let offer = PackageOffer { set, row, manager: packages::manager("apt").unwrap() };
+        let of = |version: &str| {
+            let one = UnpackedPackage {
+                name: "libvulkan-dev".to_owned(),
+                version: version.to_owned(),
+                file: String::new(),
+                sha256: String::new(),
+                size: 0,
+            };
+            version_of(&offer, &[one]).map(|version| version.to_string())
+        };
+        for (version, expected) in [
+            ("1.3.239.0-1", Some("1.3.239.0")),
+            ("1:15.0.6-4+b1", Some("15.0.6")),
+            ("3.0~2023.02.06-1", Some("3.0")),
+            ("5.2.3+dfsg-1", Some("5.2.3")),
+            ("git", None),
+        ] {
+            assert_eq!(of(version).as_deref(), expected, "{version}");
+        }
+        assert_eq!(archive_name("libpci3_1%3a3.9.0-4_amd64.deb"), "libpci3_3.9.0-4_amd64.deb");
+        assert_eq!(archive_name("glslc_2023.2-1_amd64.deb"), "glslc_2023.2-1_amd64.deb");
+    }
+}

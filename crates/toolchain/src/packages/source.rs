@@ -1,0 +1,154 @@
+//! Package managers as sources of packages.
+
+use std::time::Duration;
+
+use gpubuild_core::clean;
+use gpubuild_host::{Command, CommandOutput, Host, HostPath, RunError, find_program};
+use gpubuild_plan::packages::{PackageManager, PackageOffer};
+
+use super::{apt, dnf};
+use crate::provision::{PackageError, ProvisionError, UnpackedPackage};
+
+/// Time limit of queries.
+const QUERY: Duration = Duration::from_secs(120);
+/// Time limit of downloads, which print nothing while they run.
+const TRANSFER: Duration = Duration::from_secs(3600);
+
+/// What every step of a package manager needs.
+pub(super) struct SourceContext<'a> {
+    pub(super) host: &'a dyn Host,
+    pub(super) manager: &'a PackageManager,
+    /// The lock that is held until the programs have ended.
+    pub(super) lock: Option<&'a HostPath>,
+    /// Separate package lists, which replace the system's.
+    pub(super) lists: Option<HostPath>,
+}
+
+/// The packages that `packages` consist of: these and their dependencies that the system lacks.
+pub(super) fn resolve(
+    context: &SourceContext<'_>,
+    offer: &PackageOffer<'_>,
+) -> Result<Vec<UnpackedPackage>, ProvisionError> {
+    let mut found = match offer.manager_id() {
+        "dnf" => dnf::resolve(context, &offer.row.packages)?,
+        _ => apt::resolve(context, &offer.row.packages)?,
+    };
+    let never = || offer.manager.never.iter().chain(&offer.set.never);
+    found.retain(|one| !never().any(|pattern| gpubuild_host::search::star_matches(pattern, &one.name)));
+    found.sort_by(|left, right| left.file.cmp(&right.file));
+    if found.is_empty() {
+        let message = "the package manager named no packages".to_owned();
+        return Err(PackageError::Missing { message, update: None }.into());
+    }
+    Ok(found)
+}
+
+/// Fills `lists` with the current package lists. Managers that do so on their own are not started.
+pub(super) fn update(context: &SourceContext<'_>, manager: &str) -> Result<(), ProvisionError> {
+    if manager == "apt" { apt::update(context) } else { Ok(()) }
+}
+
+/// Downloads packages into a folder. Complete files in it are kept.
+pub(super) fn download(
+    context: &SourceContext<'_>,
+    manager: &str,
+    packages: &[&UnpackedPackage],
+    folder: &HostPath,
+) -> Result<(), ProvisionError> {
+    if manager == "dnf" {
+        dnf::download(context, packages, folder)
+    } else {
+        apt::download(context, packages, folder)
+    }
+}
+
+/// Unpacks a package into a folder.
+pub(super) fn unpack(
+    context: &SourceContext<'_>,
+    manager: &str,
+    file: &HostPath,
+    folder: &HostPath,
+) -> Result<(), ProvisionError> {
+    let command =
+        if manager == "dnf" { dnf::unpack(context, file)? } else { apt::unpack(context, file, folder)? };
+    let output = run(context, command.current_dir(folder.clone()))?;
+    if output.success() {
+        return Ok(());
+    }
+    if is_full(&output.stderr) {
+        return Err(full(&output));
+    }
+    let message = summary(&output);
+    Err(PackageError::Unpack { file: file.to_string(), message }.into())
+}
+
+/// Checks that every program of the manager is installed.
+pub(super) fn check_tools(context: &SourceContext<'_>) -> Result<(), PackageError> {
+    for tool in &context.manager.programs {
+        program(context, &tool.name)?;
+    }
+    Ok(())
+}
+
+fn program(context: &SourceContext<'_>, name: &str) -> Result<HostPath, PackageError> {
+    find_program(context.host, name).into_iter().next().ok_or_else(|| {
+        let known = context.manager.programs.iter().find(|tool| tool.name == name);
+        PackageError::NoTool {
+            name: name.to_owned(),
+            from: known.map_or_else(|| format!("`{name}`"), |tool| tool.from.clone()),
+        }
+    })
+}
+
+/// A query of the package manager.
+pub(super) fn query(context: &SourceContext<'_>, name: &str) -> Result<Command, PackageError> {
+    command(context, name, QUERY)
+}
+
+/// A command that uses the network or unpacks.
+pub(super) fn transfer(context: &SourceContext<'_>, name: &str) -> Result<Command, PackageError> {
+    command(context, name, TRANSFER)
+}
+
+fn command(context: &SourceContext<'_>, name: &str, deadline: Duration) -> Result<Command, PackageError> {
+    let program = program(context, name)?;
+    let command =
+        Command::new(program.as_str(), deadline).env("LC_ALL", "C").env("DEBIAN_FRONTEND", "noninteractive");
+    Ok(match context.lock {
+        Some(lock) => command.lock(lock.clone()),
+        None => command,
+    })
+}
+
+/// Runs a command of the package manager.
+pub(super) fn run(context: &SourceContext<'_>, command: Command) -> Result<CommandOutput, ProvisionError> {
+    context.host.run(&command).map_err(|error| match error {
+        RunError::Interrupted => ProvisionError::Interrupted,
+        other => PackageError::Download { message: other.to_string() }.into(),
+    })
+}
+
+/// The error lines of a program, or its last line.
+pub(super) fn summary(output: &CommandOutput) -> String {
+    let text = format!("{}\n{}", output.stdout, output.stderr);
+    let error = |line: &&str| {
+        ["E: ", "Error: ", "error: ", "dpkg-deb: error"].iter().any(|start| line.starts_with(start))
+    };
+    let lines: Vec<&str> = text.lines().filter(error).take(3).collect();
+    let last = text.lines().rev().find(|line| !line.trim().is_empty());
+    let shown = if lines.is_empty() { last.into_iter().collect() } else { lines };
+    if shown.is_empty() {
+        return output.ending();
+    }
+    clean::line(&shown.join("; ")).into_owned()
+}
+
+/// Whether the output reports a full disk.
+pub(super) fn is_full(text: &str) -> bool {
+    text.contains("No space left on device") || text.contains("enough free space")
+}
+
+/// The error for a full disk.
+pub(super) fn full(output: &CommandOutput) -> ProvisionError {
+    ProvisionError::Cache { message: summary(output), read_only: false, full: true }
+}
