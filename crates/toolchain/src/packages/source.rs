@@ -121,7 +121,7 @@ fn command(context: &SourceContext<'_>, name: &str, deadline: Duration) -> Resul
 }
 
 /// Runs a command of the package manager.
-pub(super) fn run(context: &SourceContext<'_>, command: Command) -> Result<CommandOutput, ProvisionError> {
+pub(super) fn run(context: &SourceContext<'_>, command: &Command) -> Result<CommandOutput, ProvisionError> {
     context.host.run(&command).map_err(|error| match error {
         RunError::Interrupted => ProvisionError::Interrupted,
         other => PackageError::Download { message: other.to_string() }.into(),
