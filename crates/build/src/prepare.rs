@@ -68,7 +68,9 @@ impl Build {
             return Err(ScriptError::Override(bad).into());
         }
         let mut project = match self.assemble(host, &krate, script, source) {
-            Err(ScriptError::Project(error @ ProjectError::NoSource { .. })) => {
+            Err(ScriptError::Project(
+                error @ (ProjectError::NoSource { .. } | ProjectError::SourceNotFetched { .. }),
+            )) => {
                 let backends = krate.backends().unwrap_or_default();
                 let missing = MissingRequirement::one(
                     "has no sources to build",

@@ -9,6 +9,7 @@ mod linkage;
 mod owner;
 mod pack;
 pub mod profile;
+pub mod source;
 mod sources;
 pub mod together;
 pub mod variant;
@@ -143,7 +144,7 @@ pub fn assemble(
     profile: Profile,
 ) -> Result<Project, ProjectError> {
     let root = path.parent().unwrap_or_else(|| host.path("."));
-    let source = root.join(&file.project.source);
+    let source = source::locate::folder(host, &root, &file.project)?;
     if !host.is_file(&source.join("CMakeLists.txt")) {
         return Err(ProjectError::NoSource {
             path: path.to_string(),
