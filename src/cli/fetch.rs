@@ -6,9 +6,9 @@ use gpubuild_sources::LockPolicy;
 
 use super::build::NetworkArguments;
 use super::project::project_file;
-use super::sources::{self, ProjectSource};
+use super::sources;
 use super::{CommandContext, Exit, Failure, absolute};
-use crate::report::fetch::FetchReport;
+use crate::report::fetch::{FetchReport, ProjectSource};
 
 /// Arguments of `fetch`.
 #[derive(Debug, clap::Args)]

@@ -4,7 +4,7 @@ use gpubuild_core::backend::Backend;
 use gpubuild_detect::id;
 use gpubuild_host::{HostInfo, HostPath, ReadFiles};
 use gpubuild_plan::plan::request::{self, BackendRequest};
-use gpubuild_plan::project::{self, Project};
+use gpubuild_plan::project::{self, Project, SourceNeed};
 use gpubuild_release::user::{self, Settings, UserFileError};
 
 use super::{CommandContext, Exit, Failure};
@@ -13,6 +13,13 @@ use super::{CommandContext, Exit, Failure};
 pub fn load_project(context: &CommandContext<'_>, folder: Option<&str>) -> Result<Project, Failure> {
     let file = project_file(context, folder)?;
     project::load(context.host, &file).map_err(|error| Failure::of(&error, Exit::Usage))
+}
+
+/// Like [`load_project`], for commands that neither plan nor build: the sources may not have been fetched yet.
+pub fn open_project(context: &CommandContext<'_>, folder: Option<&str>) -> Result<Project, Failure> {
+    let file = project_file(context, folder)?;
+    project::load_for(context.host, &file, SourceNeed::Optional)
+        .map_err(|error| Failure::of(&error, Exit::Usage))
 }
 
 /// The project file in `folder`, or in the current folder if that is `None`, or in the nearest parent folder.

@@ -10,16 +10,7 @@ use gpubuild_sources::{LockPolicy, ReadySource, SourceRequest};
 
 use super::project::project_file;
 use super::{CommandContext, Exit, Failure};
-
-/// A project whose sources were made available.
-pub struct ProjectSource {
-    /// Folder of gpubuild.toml.
-    pub root: HostPath,
-    /// Name of the project.
-    pub name: String,
-    /// Its sources; `None` if they are in a folder of the project.
-    pub ready: Option<ReadySource>,
-}
+use crate::report::fetch::ProjectSource;
 
 /// Makes the sources of a project, and of the projects under `[[with]]`, available.
 pub fn ensure(

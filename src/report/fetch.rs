@@ -1,12 +1,22 @@
 //! The document of `gpubuild fetch` and `gpubuild update`, and its text.
 
+use gpubuild_host::HostPath;
 use gpubuild_plan::project::source::SourceOrigin;
 use gpubuild_plan::project::source::lock::LockedSource;
-use gpubuild_sources::SourceState;
+use gpubuild_sources::{ReadySource, SourceState};
 use serde::Serialize;
 
 use super::Schema;
-use crate::cli::sources::ProjectSource;
+
+/// A project whose sources were made available.
+pub struct ProjectSource {
+    /// Folder of gpubuild.toml.
+    pub root: HostPath,
+    /// Name of the project.
+    pub name: String,
+    /// Its sources; `None` if they are in a folder of the project.
+    pub ready: Option<ReadySource>,
+}
 
 /// The document of `fetch --json` and `update --json`.
 #[derive(Debug, Serialize)]

@@ -20,7 +20,7 @@ pub struct SourceMarker {
     pub identity: String,
 }
 
-/// The folder of the sources in the cache, whether or not it exists. `None` if there is no cache.
+/// The folder of the sources in the cache, whether or not it exists. `None` without a cache folder.
 #[must_use]
 pub fn cached(host: &dyn HostInfo, locked: &LockedSource) -> Option<HostPath> {
     Some(cache_folder(host)?.join(SOURCES).join(&locked.folder()))
@@ -101,7 +101,7 @@ pub fn folder(host: &dyn ReadFiles, root: &HostPath, table: &ProjectTable) -> Re
     let Some(locked) = pinned(host, root, source)? else {
         let why = match read_lock(host, root)? {
             Some(_) => format!("`{LOCK_NAME}` pins other sources"),
-            None => format!("there is no `{LOCK_NAME}`"),
+            None => format!("`{LOCK_NAME}` does not exist"),
         };
         return Err(missing(why));
     };
@@ -191,7 +191,7 @@ mod tests {
     fn sources_that_are_not_there_are_reported_with_the_command() {
         let (lock, other) = (lock(), "f".repeat(64));
         for (lock, cached, expected) in [
-            (None, Some(SHA), "there is no `gpubuild.lock`"),
+            (None, Some(SHA), "`gpubuild.lock` does not exist"),
             (Some(lock.as_str()), None, "not in gpubuild's cache nor in `/w/third/x-sys-0.1.3`"),
             (Some(&lock), Some(other.as_str()), "not in gpubuild's cache"),
             (Some(&lock.replace("x-sys", "y-sys")), Some(SHA), "pins other sources"),
