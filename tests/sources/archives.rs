@@ -44,7 +44,7 @@ fn archive_is_fetched_once_and_pinned() {
     let folder = one["folder"].as_str().unwrap();
     assert_eq!(plan["trees"][0]["source"].as_str(), Some(folder));
     assert_eq!(project.names("cache/sources").len(), 1);
-    // Another project uses the same folder.
+    // The lock file belongs to one source.
     let other =
         format!("{{ url = \"http://127.0.0.1:1/y.tar.gz\", sha256 = \"{}\", strip = 1 }}", sha256(&bytes));
     project.set_source(&other);

@@ -100,7 +100,7 @@ impl Project {
         let entries = std::fs::read_dir(self.path(folder)).into_iter().flatten();
         let mut names: Vec<String> =
             entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        names.retain(|name| !name.ends_with(".lock"));
+        names.retain(|name| name.rsplit('.').next() != Some("lock"));
         names.sort();
         names
     }

@@ -78,5 +78,5 @@ pub(crate) fn unpack(
     host.create_dir_all(tree).map_err(|error| SourceError::write(tree, &error))?;
     unpack_tree(host, archive, TreeRequest { sha256, strip }, tree)
         .map(drop)
-        .map_err(|error| SourceError::Rejected { name: locked.name(), error })
+        .map_err(|error| SourceError::Rejected { name: locked.name(), error: Box::new(error) })
 }

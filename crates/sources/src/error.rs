@@ -34,7 +34,7 @@ pub enum SourceError {
     },
     /// A download failed.
     #[error(transparent)]
-    Fetch(#[from] FetchError),
+    Fetch(#[from] Box<FetchError>),
     /// An address in the configuration or in an index is invalid.
     #[error(transparent)]
     Address(#[from] BadUrl),
@@ -114,7 +114,7 @@ pub enum SourceError {
         /// The sources.
         name: String,
         /// The broken rule.
-        error: RejectedArchive,
+        error: Box<RejectedArchive>,
     },
     /// git is not installed.
     #[error("fetching `{url}` requires git, which was not found")]
@@ -162,6 +162,12 @@ fn others(files: &[String]) -> String {
     if files.is_empty() { String::new() } else { format!("; it has {}", files.join(", ")) }
 }
 
+impl From<FetchError> for SourceError {
+    fn from(error: FetchError) -> Self {
+        Self::Fetch(Box::new(error))
+    }
+}
+
 impl SourceError {
     pub(crate) fn write(path: &HostPath, error: &io::Error) -> Self {
         Self::Write { path: path.to_string(), message: error.to_string() }
@@ -169,7 +175,7 @@ impl SourceError {
 
     pub(crate) fn download(path: &HostPath, error: DownloadError) -> Self {
         match error {
-            DownloadError::Fetch(error) => Self::Fetch(error),
+            DownloadError::Fetch(error) => error.into(),
             DownloadError::Disk(error) => Self::write(path, &error),
         }
     }

@@ -100,7 +100,7 @@ pub fn ensure(request: &SourceRequest<'_>) -> Result<ReadySource, SourceError> {
     if policy == LockPolicy::Locked && matching.is_none() {
         return Err(SourceError::Locked { exists: old.is_some(), lock: root.join(LOCK_NAME).to_string() });
     }
-    let locked = match matching.clone().filter(|_| policy != LockPolicy::Update) {
+    let locked = match matching.filter(|_| policy != LockPolicy::Update) {
         Some(locked) => locked,
         None => resolve(request)?,
     };

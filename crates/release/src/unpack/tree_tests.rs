@@ -17,7 +17,7 @@ fn header(entry: &Entry<'_>) -> Header {
     header.as_old_mut().linkname[..target.len()].copy_from_slice(target.as_bytes());
     header.set_entry_type(*kind);
     header.set_size(content.len() as u64);
-    header.set_mode(if name.ends_with(".sh") { 0o775 } else { 0o664 });
+    header.set_mode(if name.rsplit('.').next() == Some("sh") { 0o775 } else { 0o664 });
     header.set_cksum();
     header
 }
