@@ -126,26 +126,22 @@ fn named(host: &dyn ReadFiles, files: &[(HostPath, CargoConfig)], name: &str) ->
     let index = |(file, config): &(HostPath, CargoConfig)| {
         Some((file.to_string(), config.registries.get(name)?.index.clone()?))
     };
-    match files.iter().find_map(index) {
-        Some((file, url)) => sparse(&file, &url),
-        None => {
-            let file = files.first().map(|(file, _)| file.to_string()).unwrap_or_default();
-            Err(SourceError::Registry { file, what: format!("`{name}`, which is not defined,") })
-        }
+    if let Some((file, url)) = files.iter().find_map(index) {
+        return sparse(&file, &url);
     }
+    let file = files.first().map(|(file, _)| file.to_string()).unwrap_or_default();
+    Err(SourceError::Registry { file, what: format!("`{name}`, which is not defined,") })
 }
 
 fn sparse(file: &str, url: &str) -> Result<String, SourceError> {
     if url == FORMER {
         return Ok(DEFAULT.to_owned());
     }
-    match url.strip_prefix("sparse+") {
-        Some(index) => Ok(format!("{}/", index.trim_end_matches('/'))),
-        None => {
-            let what = format!("the git index `{url}`");
-            Err(SourceError::Registry { file: file.to_owned(), what })
-        }
-    }
+    let Some(index) = url.strip_prefix("sparse+") else {
+        let what = format!("the git index `{url}`");
+        return Err(SourceError::Registry { file: file.to_owned(), what });
+    };
+    Ok(format!("{}/", index.trim_end_matches('/')))
 }
 
 #[cfg(test)]

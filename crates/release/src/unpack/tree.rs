@@ -94,11 +94,11 @@ impl Tree<'_> {
             if self.bytes > LARGEST {
                 return Err(at_entry(RejectReason::Large { limit: LARGEST }));
             }
-            let Some(path) = stripped(path, self.strip) else {
+            let Some(path) = stripped(path, self.strip).map(str::to_owned) else {
                 skip(&mut entries, entry.size, &mut buffer).map_err(at_entry)?;
                 continue;
             };
-            entry.path = path.to_owned();
+            entry.path = path;
             self.names.add(&entry.path).map_err(|invalid| at_entry(invalid.into()))?;
             if let Some(target) = entry.link.take() {
                 if !stays_inside(&entry.path, &target) {
