@@ -38,11 +38,11 @@ pub const PROJECTS: &[TemplateProject] = table! {
         "kernels/src/vulkan.cpp", "src/kernels.rs", "src/main.rs",
     ],
     "llama": [
-        "Cargo.toml.in", "README.md", "build.rs", "gitignore.in", "gpubuild.toml", "src/lib.rs",
+        "Cargo.toml.in", "README.md", "build.rs", "gitignore.in", "gpubuild.lock", "gpubuild.toml", "src/lib.rs",
         "src/main.rs",
     ],
     "whisper": [
-        "Cargo.toml.in", "README.md", "build.rs", "gitignore.in", "gpubuild.toml", "src/lib.rs",
+        "Cargo.toml.in", "README.md", "build.rs", "gitignore.in", "gpubuild.lock", "gpubuild.toml", "src/lib.rs",
         "src/main.rs",
     ],
     "cpp-library": [

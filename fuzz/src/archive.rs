@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use gpubuild_exec::store::hash_file;
 use gpubuild_host::{HostInfo as _, RealHost};
 use gpubuild_release::manifest::Layer;
-use gpubuild_release::unpack::entries::{ArchiveEntries, ArchiveEntry};
+use gpubuild_release::unpack::entries::{ArchiveEntries, ArchiveEntry, ArchiveRules};
 use gpubuild_release::unpack::names::Names;
 use gpubuild_release::unpack::unpack;
 
@@ -43,7 +43,7 @@ fn decompressed(bytes: &[u8]) -> Vec<u8> {
 
 /// The entries that the reader finds, until the first error.
 fn listed(tar: &[u8]) -> Vec<ArchiveEntry> {
-    let mut entries = ArchiveEntries::new(tar);
+    let mut entries = ArchiveEntries::new(tar, ArchiveRules::Layer);
     let mut found = Vec::new();
     while let Ok(Some(entry)) = entries.next_file() {
         let size = usize::try_from(entry.size).ok().filter(|size| *size <= tar.len());

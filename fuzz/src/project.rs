@@ -7,6 +7,7 @@ use gpubuild_host::{HostInfo as _, HostPath, Os, RecordedHost};
 use gpubuild_plan::plan::make::MissingBackend;
 use gpubuild_plan::plan::request;
 use gpubuild_plan::planning::{PlanRequest, plan};
+use gpubuild_plan::project::source::Source;
 use gpubuild_plan::project::{self, FILE_NAME, Project};
 
 use super::machine::ExaminedMachine;
@@ -24,7 +25,12 @@ pub fn run(bytes: &[u8]) -> bool {
     };
     let mut is_planned = false;
     for machine in ExaminedMachine::all() {
-        if let Some(project) = load(&machine.host, text, &file.project.source) {
+        // Fetched sources are not on these machines.
+        let source = match &file.project.source {
+            Source::Folder(folder) => folder,
+            Source::Fetched(_) => ".",
+        };
+        if let Some(project) = load(&machine.host, text, source) {
             is_planned |= make(machine, &project);
         }
     }

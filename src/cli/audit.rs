@@ -20,7 +20,7 @@ use gpubuild_plan::project::{AuditTable, Project};
 use super::doctor::FailOn;
 use super::doctor::output::OutputArguments;
 use super::machine::MachineState;
-use super::project::load_project;
+use super::project::open_project;
 use super::{CommandContext, Exit, Failure};
 use crate::audit::{self, Audit, AuditLimits, AuditRequest, Depth};
 use crate::report::Schema;
@@ -78,7 +78,7 @@ impl AuditArguments {
 /// Audits the files and prints a report.
 pub fn run(arguments: &AuditArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     arguments.output.check()?;
-    let project = match load_project(context, arguments.project.as_deref()) {
+    let project = match open_project(context, arguments.project.as_deref()) {
         Ok(project) => Some(project),
         Err(failure)
             if failure.id == "project.not-found"

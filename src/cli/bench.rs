@@ -9,7 +9,7 @@ use gpubuild_host::{Command, RunError};
 use gpubuild_plan::artifacts::Manifest;
 use gpubuild_plan::artifacts::manifest_path;
 
-use super::project::load_project;
+use super::project::open_project;
 use super::run::{NO_BINARY, windows_folders, with_folders};
 use super::{CommandContext, Exit, Failure, absolute};
 use crate::report::bench::{BackendBench, BenchDocument};
@@ -42,7 +42,7 @@ pub struct BenchArguments {
 
 /// Measures every backend.
 pub fn run(arguments: &BenchArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
-    let project = load_project(context, arguments.project.as_deref())?;
+    let project = open_project(context, arguments.project.as_deref())?;
     let Some(table) = &project.file.binary else {
         return Err(Failure::usage(id!("bench.no-binary"), "this project has no program to benchmark")
             .hint(NO_BINARY));

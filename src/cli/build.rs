@@ -18,6 +18,7 @@ use gpubuild_plan::artifacts::DeviceCode;
 use gpubuild_plan::plan::{Plan, bytes};
 use gpubuild_plan::project::Project;
 use gpubuild_remote::RemoteStore;
+use gpubuild_sources::LockPolicy;
 use serde::Serialize;
 
 use super::audit;
@@ -27,6 +28,7 @@ use super::machine::{self, HostArguments, MachineState};
 use super::plan::{self, SelectionArguments};
 use super::provision;
 use super::run;
+use super::sources;
 use super::timings;
 use super::venv::AfterBuild;
 use super::{CommandContext, Exit, Failure};
@@ -43,6 +45,9 @@ pub struct BuildArguments {
     selection: SelectionArguments,
     #[command(flatten)]
     network: NetworkArguments,
+    /// Fail if gpubuild.lock would have to be changed
+    #[arg(long)]
+    locked: bool,
     /// Folder with wheels to install; may be repeated
     #[arg(long, value_name = "DIR")]
     find_links: Vec<String>,
@@ -100,6 +105,7 @@ impl BuildArguments {
         Self {
             selection,
             network,
+            locked: false,
             find_links,
             toolkits,
             no_venv: true,
@@ -128,7 +134,7 @@ impl BuildArguments {
 /// `--offline`, shared by the commands that build.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct NetworkArguments {
-    /// Download nothing: neither tools nor crates
+    /// Download nothing: neither tools nor crates nor sources
     #[arg(long)]
     offline: bool,
 }
@@ -212,6 +218,11 @@ fn planned(arguments: &BuildArguments, context: &CommandContext<'_>) -> Result<P
     let host_arguments = HostArguments { host: None, toolkits: arguments.toolkits.clone() };
     machine::check_overrides(context.host)?;
     let catalogue = host_arguments.catalogue(context)?;
+    if !arguments.dry_run {
+        let policy = if arguments.locked { LockPolicy::Locked } else { LockPolicy::Keep };
+        let network = arguments.network.network(context.host);
+        sources::ensure(context, arguments.selection.project.as_deref(), network, policy)?;
+    }
     let machine = machine::inspect(context.host, catalogue.clone());
     let (project, plan) = plan::make(&arguments.selection, context, context.host, &machine)?;
     Ok(PlannedBuild { project, machine, plan, variant: arguments.selection.variant.clone(), catalogue })

@@ -12,7 +12,7 @@ use gpubuild_release::layers;
 
 use super::machine::{self, HostArguments};
 use super::plan::{self, SelectionArguments};
-use super::project::load_project;
+use super::project::open_project;
 use super::{CommandContext, Exit, Failure, build};
 use crate::report::cache::{CacheReport, ExplainDocument, Layers, PruneDocument};
 
@@ -124,7 +124,7 @@ fn invalid_setting(error: &SettingsError) -> Failure {
 
 /// The build store of the project in the current folder or above, else of the user.
 fn store(context: &CommandContext<'_>) -> Result<Store, Failure> {
-    let project = match load_project(context, None) {
+    let project = match open_project(context, None) {
         Ok(project) => Some(project),
         // Its `[cache] folder` decides what is removed.
         Err(failure) if failure.id == "project.other-owner" => return Err(failure),

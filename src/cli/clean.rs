@@ -4,7 +4,7 @@ use gpubuild_detect::id;
 use gpubuild_exec::exec::folder::{self, FolderContent};
 use gpubuild_host::Wait;
 
-use super::project::load_project;
+use super::project::open_project;
 use super::{CommandContext, Exit, Failure};
 use crate::report::clean::CleanReport;
 
@@ -22,7 +22,7 @@ pub struct CleanArguments {
 /// Removes the project's build folder. The folder is renamed first, so that the next build starts from scratch even if the removal is
 /// interrupted.
 pub fn run(arguments: &CleanArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
-    let project = load_project(context, arguments.project.as_deref())?;
+    let project = open_project(context, arguments.project.as_deref())?;
     let (host, root) = (context.host, &project.build_root);
     let (lock_path, removed) = (folder::lock_path(root), folder::removed_path(root));
     let refuse_links =

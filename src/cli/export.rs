@@ -7,7 +7,7 @@ use gpubuild_host::HostPath;
 use gpubuild_plan::artifacts::{Manifest, manifest_path};
 
 use super::link::{changed, unreadable};
-use super::project::load_project;
+use super::project::open_project;
 use super::{CommandContext, Exit, Failure, absolute};
 use crate::report::export::ExportReport;
 
@@ -27,7 +27,7 @@ pub struct ExportArguments {
 
 /// Exports the last build.
 pub fn run(arguments: &ExportArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
-    let project = load_project(context, arguments.project.as_deref())?;
+    let project = open_project(context, arguments.project.as_deref())?;
     let to = absolute(context, &arguments.to)?;
     let manifest = Manifest::read(context.host, &manifest_path(&project.build_root))
         .map_err(|error| unreadable(&error))?;

@@ -20,7 +20,13 @@ use crate::new::Template;
 /// The commands by task, in the order of the help.
 pub(super) const GROUPS: [(&str, &[&str]); 4] = [
     ("Inspect", &["detect", "doctor", "setup", "explain", "estimate", "report", "host"]),
-    ("Build", &["new", "plan", "build", "run", "test", "bench", "link", "export", "audit", "clean"]),
+    (
+        "Build",
+        &[
+            "new", "plan", "fetch", "update", "build", "run", "test", "bench", "link", "export", "audit",
+            "clean",
+        ],
+    ),
     ("Release", &["ci", "pack", "resolve", "install"]),
     ("Maintain", &["toolkit", "venv", "cache", "self", "completions", "man"]),
 ];
@@ -47,7 +53,7 @@ const HEADINGS: [(&str, &[&str], &[&str]); 13] = [
 ];
 
 /// An example for each command; a test parses all of them.
-pub(super) const EXAMPLES: [(&[&str], &str); 43] = [
+pub(super) const EXAMPLES: [(&[&str], &str); 45] = [
     (&["detect"], "gpubuild detect --backends cuda,vulkan"),
     (&["doctor"], "gpubuild doctor --backends cuda"),
     (&["setup"], "gpubuild setup --backends cuda --dry-run"),
@@ -57,6 +63,8 @@ pub(super) const EXAMPLES: [(&[&str], &str); 43] = [
     (&["host", "record"], "gpubuild host record laptop.toml"),
     (&["new"], "gpubuild new my-kernels --template own-kernels"),
     (&["plan"], "gpubuild plan --backends cuda --json"),
+    (&["fetch"], "gpubuild fetch --vendor third_party"),
+    (&["update"], "gpubuild update"),
     (&["build"], "gpubuild build --backends cuda,vulkan --run"),
     (&["run"], "gpubuild run -- --help"),
     (&["test"], "gpubuild test --backends cpu,vulkan"),

@@ -6,7 +6,7 @@ use gpubuild_plan::artifacts::manifest_path;
 use gpubuild_plan::artifacts::{Manifest, ManifestError};
 use gpubuild_plan::link;
 
-use super::project::load_project;
+use super::project::open_project;
 use super::{CommandContext, Exit, Failure};
 use crate::report::link::LinkDocument;
 
@@ -49,7 +49,7 @@ impl LinkArguments {
 
 /// Prints the link line.
 pub fn run(arguments: &LinkArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
-    let project = load_project(context, arguments.project.as_deref())?;
+    let project = open_project(context, arguments.project.as_deref())?;
     let path = manifest_path(&project.build_root);
     let manifest = Manifest::read(context.host, &path).map_err(|error| unreadable(&error))?;
     if let Some(file) = changed_files(context.host, &manifest).first() {

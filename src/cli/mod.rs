@@ -18,6 +18,7 @@ pub mod events;
 pub mod explain;
 pub mod export;
 pub mod failure;
+pub mod fetch;
 mod help;
 pub mod host;
 pub mod install;
@@ -39,6 +40,7 @@ pub mod resolve;
 pub mod run;
 pub mod self_update;
 pub mod setup;
+pub mod sources;
 pub mod test;
 mod timings;
 pub mod toolkit;
@@ -91,6 +93,10 @@ enum GpubuildCommand {
     Explain(explain::ExplainArguments),
     /// Show what would be built and how, without building
     Plan(plan::PlanArguments),
+    /// Download the sources that gpubuild.toml names
+    Fetch(fetch::FetchArguments),
+    /// Pin the newest sources that gpubuild.toml allows in gpubuild.lock
+    Update(fetch::UpdateArguments),
     /// Build the backends and the program that links them
     Build(build::BuildArguments),
     /// Check build outputs against declared requirements
@@ -276,6 +282,12 @@ fn dispatch(command: GpubuildCommand, context: &CommandContext<'_>) -> (Result<E
         }
         GpubuildCommand::Plan(arguments) => {
             (plan::run(&arguments, context), OutputKind::document_if(arguments.json))
+        }
+        GpubuildCommand::Fetch(arguments) => {
+            (fetch::run(&arguments, context), OutputKind::document_if(arguments.json))
+        }
+        GpubuildCommand::Update(arguments) => {
+            (fetch::update(&arguments, context), OutputKind::document_if(arguments.json))
         }
         GpubuildCommand::Build(arguments) => {
             let lines = if arguments.is_json() { OutputKind::Lines } else { OutputKind::Text };

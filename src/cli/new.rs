@@ -1,16 +1,19 @@
 //! `gpubuild new`: creates a project from a template.
 
 use gpubuild_core::shell;
+use gpubuild_exec::python::Network;
 use gpubuild_host::HostPath;
 use gpubuild_plan::plan::request::BackendSelection;
+use gpubuild_sources::LockPolicy;
 
-use super::{CommandContext, Exit, Failure, absolute};
+use super::{CommandContext, Exit, Failure, absolute, sources};
 use crate::new::{
     CrateDependency, NewError, PlacedProject, RenderRequest, name, place, template, templates, workspace,
 };
 use crate::report::new::{self as report, WrittenReport};
 
 /// Arguments of `new`.
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 #[derive(Debug, clap::Args)]
 pub struct NewArguments {
     /// Folder of the new project, or the workspace folder for templates that extend one [default: the current folder]
@@ -29,6 +32,9 @@ pub struct NewArguments {
     /// Use the libraries of this gpubuild checkout instead of the published ones
     #[arg(long, value_name = "DIR", conflicts_with = "list")]
     gpubuild_path: Option<String>,
+    /// Do not download the sources of the template
+    #[arg(long, conflicts_with = "list")]
+    offline: bool,
     /// Print what would be written without writing it
     #[arg(long, conflicts_with = "list")]
     dry_run: bool,
@@ -68,6 +74,7 @@ pub fn run(arguments: &NewArguments, context: &CommandContext<'_>) -> Result<Exi
     let written = if arguments.dry_run { WrittenReport::No } else { WrittenReport::Yes };
     if written == WrittenReport::Yes {
         place::write(context.host, &project)?;
+        fetch(arguments, context, &project);
         print_summary(arguments, context, &project);
     }
     if arguments.json {
@@ -112,6 +119,17 @@ fn checkout(context: &CommandContext<'_>, folder: &HostPath) -> Result<String, N
         Ok(folder.forward_slashes())
     } else {
         Err(invalid("its Cargo.toml belongs to another package".to_owned()))
+    }
+}
+
+/// Downloads the sources that the project needs. The project is complete without them, so a failure is a warning.
+fn fetch(arguments: &NewArguments, context: &CommandContext<'_>, project: &PlacedProject) {
+    let network = if arguments.offline { Network::Offline } else { Network::from_env(context.host.env()) };
+    if let Err(failure) = sources::ensure(context, Some(project.root.as_str()), network, LockPolicy::Keep) {
+        context
+            .printer
+            .warning(&format!("the sources were not downloaded: {} [{}]", failure.message, failure.id));
+        context.printer.hint("run `gpubuild fetch` in the folder of the project");
     }
 }
 

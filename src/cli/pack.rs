@@ -13,11 +13,13 @@ use gpubuild_plan::project::variant;
 use gpubuild_release::pack::PackError;
 use gpubuild_release::pack::release::{self, PublishOptions, Published, ReleaseWork};
 use gpubuild_release::pack::sign::Signer;
+use gpubuild_sources::LockPolicy;
 
 use self::packing::Packing;
 use super::build::{self, NetworkArguments, PlannedBuild};
 use super::plan::SelectionArguments;
 use super::project::load_project;
+use super::sources;
 use super::{CommandContext, Exit, Failure, absolute, run};
 use crate::report::pack::{PackReport, Packed};
 
@@ -120,7 +122,9 @@ fn selections(
     arguments: &PackArguments,
     context: &CommandContext<'_>,
 ) -> Result<Vec<SelectionArguments>, Failure> {
-    let project = load_project(context, arguments.selection.project.as_deref())?;
+    let folder = arguments.selection.project.as_deref();
+    sources::ensure(context, folder, arguments.network.network(context.host), LockPolicy::Keep)?;
+    let project = load_project(context, folder)?;
     if project.file.binary.is_none() {
         return Err(
             Failure::usage(id!("run.no-binary"), "this project has no program to pack").hint(run::NO_BINARY)

@@ -2,23 +2,35 @@
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::id;
-use gpubuild_host::{HostInfo, ReadFiles};
+use gpubuild_host::{HostInfo, HostPath, ReadFiles};
 use gpubuild_plan::plan::request::{self, BackendRequest};
-use gpubuild_plan::project::{self, Project, ProjectError};
+use gpubuild_plan::project::{self, Project, SourceNeed};
 use gpubuild_release::user::{self, Settings, UserFileError};
 
 use super::{CommandContext, Exit, Failure};
 
 /// Loads the project in `folder`, or in the current folder if that is `None`. Also searches the parent folders.
 pub fn load_project(context: &CommandContext<'_>, folder: Option<&str>) -> Result<Project, Failure> {
+    let file = project_file(context, folder)?;
+    project::load(context.host, &file).map_err(|error| Failure::of(&error, Exit::Usage))
+}
+
+/// Like [`load_project`], for commands that neither plan nor build: the sources may not have been fetched yet.
+pub fn open_project(context: &CommandContext<'_>, folder: Option<&str>) -> Result<Project, Failure> {
+    let file = project_file(context, folder)?;
+    project::load_for(context.host, &file, SourceNeed::Optional)
+        .map_err(|error| Failure::of(&error, Exit::Usage))
+}
+
+/// The project file in `folder`, or in the current folder if that is `None`, or in the nearest parent folder.
+pub fn project_file(context: &CommandContext<'_>, folder: Option<&str>) -> Result<HostPath, Failure> {
     let start = match folder {
         Some(folder) => super::absolute(context, folder)?,
         None => context.host.current_dir()?,
     };
-    let to_failure = |error: ProjectError| Failure::of(&error, Exit::Usage);
     let settings = user_settings(context.host)?;
-    let file = project::find(context.host, &start, &settings.safe_directories).map_err(to_failure)?;
-    project::load(context.host, &file).map_err(to_failure)
+    project::find(context.host, &start, &settings.safe_directories)
+        .map_err(|error| Failure::of(&error, Exit::Usage))
 }
 
 /// The user's settings: config.toml in the user's configuration folder.

@@ -10,7 +10,7 @@ use gpubuild_host::{Host, HostPath, RecordedHost};
 
 use super::doctor::diagnose::{Depth, DoctorRequest, diagnose};
 use super::machine::HostArguments;
-use super::project::load_project;
+use super::project::open_project;
 use super::{CommandContext, Exit, Failure};
 use crate::report::doctor::DoctorSummary;
 use crate::report::doctor_text;
@@ -119,7 +119,7 @@ fn timings(arguments: &ReportArguments, context: &CommandContext<'_>) -> Result<
     if let Some(file) = &arguments.timings {
         return inset(context, &super::absolute(context, file)?).map(Some);
     }
-    let project = load_project(context, None).ok();
+    let project = open_project(context, None).ok();
     let file = project.map(|project| project.build_root.join(super::timings::PAGE));
     file.filter(|file| context.host.is_file(file)).map(|file| inset(context, &file)).transpose()
 }

@@ -7,7 +7,7 @@ use gpubuild_exec::environment::VenvRecord;
 use gpubuild_exec::exec::binary;
 use gpubuild_host::{Command, HostPath, Os, RunError};
 
-use super::project::load_project;
+use super::project::open_project;
 use super::{CommandContext, Exit, Failure};
 
 /// Ten years: the program has no time limit, but the host interface requires one.
@@ -29,7 +29,7 @@ pub struct RunArguments {
 
 /// Runs the program of the last build.
 pub fn run(arguments: &RunArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
-    let project = load_project(context, arguments.project.as_deref())?;
+    let project = open_project(context, arguments.project.as_deref())?;
     let built = binary::last_built(context.host, &project.build_root)
         .filter(|program| context.host.is_file(&context.host.path(&program.path)));
     let Some(program) = built else {

@@ -10,6 +10,7 @@ use gpubuild_host::{Command, HostPath, RunError};
 use gpubuild_plan::plan::Plan;
 use gpubuild_plan::project::Project;
 use gpubuild_plan::project::profile::Tests;
+use gpubuild_sources::LockPolicy;
 
 use super::build::{BuildWork, NetworkArguments};
 use super::cache;
@@ -17,6 +18,7 @@ use super::events::{ExplainMode, MessageFormat};
 use super::machine::{self, HostArguments, MachineState};
 use super::plan::{self, SelectionArguments};
 use super::provision;
+use super::sources;
 use super::{CommandContext, Exit, Failure, TextRole};
 use crate::report::test::{BackendTests, TestDocument, TestState};
 
@@ -45,9 +47,10 @@ pub struct TestArguments {
 pub fn run(arguments: &TestArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     machine::check_overrides(context.host)?;
     let catalogue = HostArguments::default().catalogue(context)?;
+    let network = arguments.network.network(context.host);
+    sources::ensure(context, arguments.selection.project.as_deref(), network, LockPolicy::Keep)?;
     let mut machine = machine::inspect(context.host, catalogue.clone());
     let (mut project, mut plan) = plan::make(&arguments.selection, context, context.host, &machine)?;
-    let network = arguments.network.network(context.host);
     let mode = provision::ProvisionMode {
         locks: &plan::locks(context, Some(&project))?,
         network,

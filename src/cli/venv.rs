@@ -20,7 +20,7 @@ use self::work::{VenvRequest, VenvWork};
 use super::build::NetworkArguments;
 use super::events::{Events, MessageFormat};
 use super::machine::{self, HostArguments, MachineState};
-use super::project::load_project;
+use super::project::open_project;
 use super::{CommandContext, Exit, Failure, absolute};
 use crate::cli::values;
 
@@ -129,7 +129,7 @@ impl VenvArguments {
 
 /// The project in the current folder or above. It is optional unless `--project` is given.
 fn project(arguments: &VenvArguments, context: &CommandContext<'_>) -> Result<Option<Project>, Failure> {
-    match load_project(context, arguments.project.as_deref()) {
+    match open_project(context, arguments.project.as_deref()) {
         Ok(project) => Ok(Some(project)),
         Err(failure) if failure.id == "project.not-found" && arguments.project.is_none() => Ok(None),
         Err(failure) => Err(failure),

@@ -7,6 +7,8 @@ use gpubuild_core::backend::Backend;
 use gpubuild_detect::diagnostic::Diagnostic;
 use gpubuild_plan::plan::request::BackendSelection;
 use gpubuild_plan::project;
+use gpubuild_plan::project::source::Source;
+use gpubuild_plan::project::source::lock::LockedSource;
 
 use super::render::files;
 use super::workspace::{WorkspaceProblem, accepts_member, with_alias, with_members};
@@ -54,7 +56,12 @@ fn all_placeholders_are_filled_in_and_all_project_files_are_valid() {
                 assert!(file.text.ends_with('\n') && !file.text.contains('\r'), "{}", file.path);
             }
             let file = |name: &str| files.iter().find(|file| file.path == name).unwrap();
-            project::parse("gpubuild.toml", &file("gpubuild.toml").text).unwrap();
+            let (parsed, _) = project::parse("gpubuild.toml", &file("gpubuild.toml").text).unwrap();
+            if let Source::Fetched(source) = parsed.project.source {
+                let text = &file("gpubuild.lock").text;
+                let locked = LockedSource::parse(text).unwrap();
+                assert_eq!((&locked.text(), locked.origin), (text, source.origin), "{}", template.id);
+            }
             for cargo in files.iter().filter(|file| file.path.ends_with("Cargo.toml")) {
                 let table: toml::Table = cargo.text.parse().unwrap();
                 let all = ["dependencies", "build-dependencies"].into_iter().filter_map(|key| table.get(key));

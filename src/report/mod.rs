@@ -25,6 +25,7 @@ pub mod estimate;
 pub mod explain;
 pub mod explain_text;
 pub mod export;
+pub mod fetch;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]

@@ -27,6 +27,7 @@ use super::doctor::DoctorReport;
 use super::estimate::EstimateReport;
 use super::explain::{BackendDocument, ErrorDocument, FindingDocument};
 use super::export::ExportReport;
+use super::fetch::FetchReport;
 use super::hostile::{self, HostileValues};
 use super::install::{InstallReport, InstalledListReport};
 use super::link::LinkDocument;
@@ -163,6 +164,7 @@ fn schemas() -> BTreeMap<&'static str, Value> {
         ("explain-error", document::<ErrorDocument>(&["explain"])),
         ("explain-finding", document::<FindingDocument>(&["explain"])),
         ("export", document::<ExportReport<'_>>(&["export"])),
+        ("fetch", document::<FetchReport>(&["fetch", "update"])),
         ("gpubuild-toml", project_file()),
         ("host-record", document::<RecordingReport>(&["host-record"])),
         ("install", document::<InstallReport<'_>>(&["install"])),

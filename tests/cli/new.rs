@@ -239,7 +239,7 @@ fn project_inside_a_workspace_becomes_a_member() {
 fn local_checkout_replaces_the_published_crate() {
     let sandbox = Sandbox::new();
     let make = |folder: &str, checkout: &str| {
-        sandbox.run(&["new", folder, "--template", "llama", "--gpubuild-path", checkout])
+        sandbox.run(&["new", folder, "--template", "llama", "--offline", "--gpubuild-path", checkout])
     };
     make("a", "nowhere").fails(2, "new.gpubuild-path");
     sandbox.write("other/Cargo.toml", "[package]\nname = \"other\"\n");

@@ -18,6 +18,7 @@ pub(crate) const IN_CI: &[&str] = &[
     "docker-registry",
     "flock",
     "gcc",
+    "git",
     "glibc",
     "hip",
     "libclang",

@@ -1,6 +1,9 @@
 //! The templates with bindings, with small libraries in place of llama.cpp and whisper.cpp.
 
-use crate::support::{Workspace, has_libclang, line, publish};
+use std::path::Path;
+
+use crate::server::{Server, files};
+use crate::support::{Workspace, has_libclang, line};
 
 const CMAKE: &str = "\
 cmake_minimum_required(VERSION 3.16)
@@ -121,9 +124,34 @@ int whisper_model_n_text_layer(struct whisper_context *context) { (void)context;
 void whisper_free(struct whisper_context *context) { free(context); }
 ";
 
-/// The sources of a project with this name, and the project that the template creates.
-fn workspace(name: &str, header: &str, source: &str) -> Option<Workspace> {
-    let mut workspace = Workspace::new(&["git"]).filter(|_| has_libclang())?;
+/// Serves a folder as an archive, and makes it the source of a project of this workspace. The server lives as long as the value.
+fn publish(workspace: &Workspace, folder: &str, project: &str) -> Server {
+    let mut builder = tar::Builder::new(Vec::new());
+    for entry in walkdir::WalkDir::new(workspace.path(folder)).sort_by_file_name() {
+        let entry = entry.unwrap();
+        if entry.file_type().is_file() {
+            let name = entry.path().strip_prefix(workspace.path(folder)).unwrap();
+            builder.append_path_with_name(entry.path(), Path::new("top").join(name)).unwrap();
+        }
+    }
+    let tar = builder.into_inner().unwrap();
+    let archive = zstd::encode_all(&tar[..], 1).unwrap();
+    let sha256 = gpubuild_exec::store::sha256(&archive);
+    let server = Server::start(files(vec![("sources.tar.zst".to_owned(), archive)]));
+    let source =
+        format!("{{ url = \"{}\", sha256 = \"{sha256}\", strip = 1 }}", server.url("sources.tar.zst"));
+    let file = format!("{project}/gpubuild.toml");
+    let changed = workspace.read(&file).lines().map(|line| match line.strip_prefix("source = ") {
+        Some(_) => format!("source = {source}\n"),
+        None => format!("{line}\n"),
+    });
+    workspace.write(&file, &changed.collect::<String>());
+    server
+}
+
+/// The project that the template creates, with small sources on a server.
+fn workspace(name: &str, header: &str, source: &str) -> Option<(Workspace, Server)> {
+    let workspace = Workspace::new(&[]).filter(|_| has_libclang())?;
     let files = [
         ("CMakeLists.txt", CMAKE.replace('@', name)),
         ("ggml/include/ggml-backend.h", BACKEND_H.to_owned()),
@@ -140,17 +168,20 @@ fn workspace(name: &str, header: &str, source: &str) -> Option<Workspace> {
     for (file, text) in files {
         workspace.write(&format!("sources/{file}"), &text);
     }
-    publish(&mut workspace, "sources", &format!("https://github.com/ggml-org/{name}.cpp"));
-    workspace.make(&[&format!("new-{name}"), "--template", name]);
-    Some(workspace)
+    let project = format!("new-{name}");
+    workspace.make(&[&project, "--template", name, "--offline"]);
+    let server = publish(&workspace, "sources", &project);
+    Some((workspace, server))
 }
 
 #[test]
-fn llama_template_is_cloned_built_and_run() {
-    let Some(workspace) = workspace("llama", LLAMA_H, LLAMA_C) else { return };
-    // Without sources the project can be checked, and the error names them.
+fn llama_template_is_fetched_built_and_run() {
+    let Some((workspace, server)) = workspace("llama", LLAMA_H, LLAMA_C) else { return };
+    // A build script downloads nothing, and its error has the command that does.
     let missing = workspace.start("new-llama", "cargo", &["build"]);
-    assert!(!missing.ok && missing.stderr.contains("[project.source-missing]"), "{missing:#?}");
+    assert!(!missing.ok && missing.stderr.contains("[source.not-fetched]"), "{missing:#?}");
+    assert!(missing.stderr.contains("gpubuild fetch --project "), "{missing:#?}");
+    assert!(server.requests().is_empty());
 
     let done = workspace.follow("new-llama", "README.md");
     assert_eq!(done[1].1.stdout, "system: PLAYED = 1 |\ndevice: CPU: played\n");
@@ -169,21 +200,21 @@ fn llama_template_is_cloned_built_and_run() {
     let built = workspace.gpubuild("new-llama", &["build", "--backends", "cpu", "--run"]);
     assert!(built.ok, "{built:#?}");
     assert_eq!(built.stdout, "system: PLAYED = 1 |\ndevice: CPU: played\n");
-    // The README's command turns the clone into a submodule.
-    assert!(workspace.start("new-llama", "git", &["init", "--quiet"]).ok);
-    let readme = workspace.read("new-llama/README.md");
-    let command = readme.lines().find(|line| line.starts_with("git submodule add")).unwrap();
-    let arguments: Vec<&str> = command.split_whitespace().collect();
-    let added = workspace.start("new-llama", arguments[0], &arguments[1..]);
-    assert!(added.ok && workspace.read("new-llama/.gitmodules").contains("path = llama.cpp\n"), "{added:#?}");
+    // The sources in the repository replace those in the cache.
+    let vendored = workspace.start("new-llama", "gpubuild", &["fetch", "--vendor", "third_party"]);
+    assert!(vendored.ok, "{vendored:#?}");
+    std::fs::remove_dir_all(workspace.path("cache/sources")).unwrap();
+    let ran = workspace.start("new-llama", "cargo", &["run", "--quiet"]);
+    assert_eq!(ran.stdout, "system: PLAYED = 1 |\ndevice: CPU: played\n", "{ran:#?}");
+    assert_eq!(server.requests().len(), 1);
     // A feature whose backend cannot be built here does not prevent `cargo check`.
     let named = workspace.start("new-llama", "cargo", &["check", "--features", "metal"]);
     assert!(named.ok, "{named:#?}");
 }
 
 #[test]
-fn whisper_template_is_cloned_built_and_run() {
-    let Some(workspace) = workspace("whisper", WHISPER_H, WHISPER_C) else { return };
+fn whisper_template_is_fetched_built_and_run() {
+    let Some((workspace, _server)) = workspace("whisper", WHISPER_H, WHISPER_C) else { return };
     let done = workspace.follow("new-whisper", "README.md");
     assert_eq!(done[1].1.stdout, "system: PLAYED = 1 |\nlanguages: 2\n");
     let ran = workspace.start("new-whisper", "cargo", &["run", "--quiet", "--", "/model.bin"]);

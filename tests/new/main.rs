@@ -8,4 +8,7 @@ mod building;
 mod formatting;
 #[path = "../common/requirements.rs"]
 mod requirements;
+#[path = "../install/server.rs"]
+#[expect(dead_code, reason = "the installation needs more faults")]
+mod server;
 mod support;

@@ -94,14 +94,16 @@ impl Workspace {
 
     /// Runs a program, isolated from the user's cache and network.
     pub(crate) fn start(&self, folder: &str, program: &str, arguments: &[&str]) -> RunResult {
-        let mut command = Command::new(program);
+        let is_gpubuild = program == "gpubuild";
+        let mut command = Command::new(if is_gpubuild { env!("CARGO_BIN_EXE_gpubuild") } else { program });
         command.args(arguments).current_dir(self.path(folder));
         for name in UNSET_VARIABLES {
             command.env_remove(name);
         }
         command
             .env("CARGO_TARGET_DIR", target())
-            .env("CARGO_NET_OFFLINE", "true")
+            // A command of a README may download sources; a build script must not.
+            .env("CARGO_NET_OFFLINE", if is_gpubuild { "false" } else { "true" })
             .env("CARGO_TERM_COLOR", "never")
             // Build dependencies and dependencies are compiled once if both have no debug information.
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
@@ -193,20 +195,4 @@ pub(crate) fn has_libclang() -> bool {
         skip("libclang", "no libclang");
     }
     found
-}
-
-/// Makes a folder a Git repository that `git clone` finds at an address.
-pub(crate) fn publish(workspace: &mut Workspace, folder: &str, address: &str) {
-    let who = ["-c", "user.name=test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false"];
-    for arguments in
-        [&["init", "--quiet"][..], &["add", "--all", "--force"], &["commit", "--quiet", "-m", "all"]]
-    {
-        let ran = workspace.start(folder, "git", &[&who, arguments].concat());
-        assert!(ran.ok, "{ran:#?}");
-    }
-    let here = workspace.path(folder);
-    let config = format!("[url \"{}\"]\n\tinsteadOf = {address}\n", here.display());
-    workspace.write("gitconfig", &config);
-    let config = workspace.path("gitconfig");
-    workspace.set("GIT_CONFIG_GLOBAL", config.to_str().unwrap());
 }

@@ -1,23 +1,17 @@
-//! The templates with bindings and the real llama.cpp and whisper.cpp: created, cloned, built and run with the two
-//! commands of their READMEs, with a model.
+//! The templates with bindings and the real llama.cpp and whisper.cpp: created, fetched, built and run with the
+//! two commands of their READMEs, with a model.
 
 use std::path::Path;
-use std::process::Command;
 
 #[path = "../new/support.rs"]
 mod support;
 
 use crate::{gguf, sources, whisper_model};
-use support::{Workspace, has_libclang, line, publish};
+use support::{Workspace, has_libclang, line};
 
-/// Creates the template's project, with these sources at the address in its README.
-fn workspace(name: &str, source: &Path) -> Option<Workspace> {
-    let mut workspace = Workspace::new(&["git"]).filter(|_| has_libclang())?;
-    let copied = Command::new("cp").arg("-r").arg(source).arg(workspace.path("sources")).status().unwrap();
-    assert!(copied.success());
-    // In a submodule, `.git` names a repository that does not exist here.
-    let _ = std::fs::remove_file(workspace.path("sources/.git"));
-    publish(&mut workspace, "sources", &format!("https://github.com/ggml-org/{name}.cpp"));
+/// Creates the template's project. Its sources are downloaded from the registry.
+fn workspace(name: &str) -> Option<Workspace> {
+    let mut workspace = Workspace::new(&[]).filter(|_| has_libclang())?;
     // The shared store has the compiled libraries of earlier runs.
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("places/crates/cache");
     workspace.set("GPUBUILD_CACHE", cache.to_str().unwrap());
@@ -30,7 +24,7 @@ fn new_llama_lists_devices_and_models() {
     if !sources::wanted() {
         return;
     }
-    let Some(workspace) = workspace("llama", &sources::llama()) else { return };
+    let Some(workspace) = workspace("llama") else { return };
     let done = workspace.follow("new-llama", "README.md");
     let stdout = &done[1].1.stdout;
     assert!(line(stdout, "system: ").contains("AVX2 = 1") && stdout.contains("device: CPU: "), "{stdout}");
@@ -48,7 +42,7 @@ fn new_whisper_lists_languages_and_models() {
     if !sources::wanted() {
         return;
     }
-    let Some(workspace) = workspace("whisper", &sources::whisper()) else { return };
+    let Some(workspace) = workspace("whisper") else { return };
     let done = workspace.follow("new-whisper", "README.md");
     let stdout = &done[1].1.stdout;
     assert!(line(stdout, "system: ").contains("AVX2 = 1"), "{stdout}");

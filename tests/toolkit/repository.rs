@@ -143,7 +143,10 @@ impl Repository {
         names.sort();
         for path in names.iter().filter(|path| path.extension().is_some_and(|end| end == "deb")) {
             let bytes = std::fs::read(path).unwrap();
-            let hash: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+            let mut hash = String::new();
+            for byte in Sha256::digest(&bytes) {
+                let _ = write!(hash, "{byte:02x}");
+            }
             let control = output(Command::new("dpkg-deb").arg("-f").arg(path));
             let name = path.file_name().unwrap().to_str().unwrap();
             let _ = writeln!(text, "{control}\nFilename: ./{name}\nSize: {}\nSHA256: {hash}\n", bytes.len());

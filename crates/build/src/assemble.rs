@@ -7,6 +7,8 @@ use gpubuild_host::{HostInfo, ReadFiles};
 use gpubuild_plan::plan::request::{self, BackendRequest};
 use gpubuild_plan::project::features::Features;
 use gpubuild_plan::project::profile::{Profile, WantedOption};
+use gpubuild_plan::project::source::Source;
+use gpubuild_plan::project::source::lock::LOCK_NAME;
 use gpubuild_plan::project::{self, Project, ProjectError, ProjectFile};
 
 use super::cargo::BuildingCrate;
@@ -47,10 +49,10 @@ impl Build {
         };
         let table = &mut file.project;
         if let Some(folder) = &self.source {
-            table.source = krate.folder.join(folder).normalized().to_string();
+            table.source = Source::Folder(krate.folder.join(folder).normalized().to_string());
         }
         if let Some(folder) = self.source_variable.as_ref().and_then(|name| host.env().get(name)) {
-            folder.clone_into(&mut table.source);
+            table.source = Source::Folder(folder.to_owned());
         }
         table.profile = self.profile.clone().unwrap_or_else(|| table.profile.clone());
         table.targets.extend(self.targets.iter().map(|target| WantedOption::new(target)));
@@ -87,6 +89,9 @@ impl Build {
                 without_kernels: BTreeSet::new(),
                 features: Features::default(),
             });
+        }
+        if matches!(file.project.source, Source::Fetched(_)) {
+            script.watch(folder.normalized().join(LOCK_NAME).as_str());
         }
         Ok(project::assemble(host, &path, file, profile)?)
     }

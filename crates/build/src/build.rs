@@ -15,7 +15,7 @@ use gpubuild_host::{Host, HostInfo, HostPath, ReadFiles, RealHost, WriteFiles};
 use gpubuild_link::internal;
 use gpubuild_plan::artifacts::Manifest;
 use gpubuild_plan::plan::Plan;
-use gpubuild_plan::project;
+use gpubuild_plan::project::{self, source::locate};
 
 use super::assemble::HeaderSource;
 use super::built::{BuildFolders, Built};
@@ -353,7 +353,9 @@ impl Build {
         let source = match (named, &self.source, &file) {
             (Some(named), _, _) => Some(folder.join(named).normalized()),
             (None, Some(source), _) => Some(krate.folder.join(source).normalized()),
-            (None, None, Some(file)) => Some(folder.join(&file.project.source).normalized()),
+            (None, None, Some(file)) => {
+                locate::folder(host, &folder, &file.project).ok().map(|folder| folder.normalized())
+            }
             (None, None, None) => None,
         };
         let cache = file.as_ref().map(|file| file.cache.clone()).unwrap_or_default();

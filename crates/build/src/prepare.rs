@@ -68,14 +68,16 @@ impl Build {
             return Err(ScriptError::Override(bad).into());
         }
         let mut project = match self.assemble(host, &krate, script, source) {
-            Err(ScriptError::Project(error @ ProjectError::NoSource { .. })) => {
-                let backends = krate.backends().unwrap_or_default();
-                let missing = MissingRequirement::one(
-                    "has no sources to build",
-                    error.id(),
-                    error.to_string(),
-                    error.hint(),
-                );
+            Err(ScriptError::Project(
+                error @ (ProjectError::NoSource { .. } | ProjectError::SourceNotFetched { .. }),
+            )) => {
+                let (backends, fix) = (krate.backends().unwrap_or_default(), error.hint());
+                let mut text = error.to_string();
+                // The warning of a crate that only generates bindings has to contain the command as well.
+                if let (ProjectError::SourceNotFetched { .. }, Some(fix)) = (&error, &fix) {
+                    text = format!("{text}; {fix}");
+                }
+                let missing = MissingRequirement::one("has no sources to build", error.id(), text, fix);
                 return Err(PrepareStop::Missing(missing, backends));
             }
             other => other?,

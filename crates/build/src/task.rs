@@ -188,6 +188,10 @@ mod tests {
         assert!(message(&task, "schema = 1\n[project\n").contains("[project.invalid]"));
         let unknown = message(&task.clone().backends("cpu,vulcan"), GOOD);
         assert!(unknown.contains("[backend.unknown]") && unknown.contains("--backends"), "{unknown}");
+        let source = "source = { crate = \"x-sys\", version = \"=0.1.0\" }";
+        let fetched = message(&task, &GOOD.replace("source = \"native\"", source));
+        assert!(fetched.contains("[source.not-fetched]"), "{fetched}");
+        assert!(fetched.contains("run `gpubuild fetch --project /w`"), "{fetched}");
         let file = format!("{GOOD}[backends.cuda]\noptions = {{ X_CUDA = \"ON\" }}\n");
         let missing = message(&task.backends("cuda"), &file);
         assert!(missing.contains("cannot build cuda, which --backends requests"), "{missing}");

@@ -273,6 +273,15 @@ pub trait WriteFiles: ReadFiles {
     }
     /// Makes a file executable.
     fn set_executable(&self, path: &HostPath) -> io::Result<()>;
+    /// Removes the permission to write a file, for files that only gpubuild may replace. Windows has no such permission that still
+    /// allows to remove the file, so it stays writable there.
+    fn set_read_only(&self, _path: &HostPath) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+    /// Allows the owner to write a file, such as a copy of a file that was read-only.
+    fn set_writable(&self, _path: &HostPath) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
     /// Creates a folder and its parents.
     fn create_dir_all(&self, path: &HostPath) -> io::Result<()>;
     /// Moves a file or folder, replacing an existing file.

@@ -12,7 +12,7 @@ use gpubuild_remote::settings::{self, RemoteRequest};
 use gpubuild_remote::{RemoteError, RemoteSettings, RemoteStore};
 
 use super::{CacheForm, CommandContext, Exit, Failure, Trees, build};
-use crate::cli::project::load_project;
+use crate::cli::project::open_project;
 use crate::report::remote::{RemotePruneReport, StatReport, TransferReport, TransferState, TransferredTree};
 
 /// Arguments of the commands that copy results.
@@ -172,7 +172,7 @@ fn transfer(
 }
 
 pub(super) fn stat(arguments: &StatArguments, context: &CommandContext<'_>) -> Result<(), Failure> {
-    let project = load_project(context, None).ok();
+    let project = open_project(context, None).ok();
     let request = RemoteRequest { url: arguments.address.url(), write: false };
     let remote = needed(context, project.as_ref(), request)?;
     let time = remote.check().map_err(|error| failure(&error))?;
@@ -197,7 +197,7 @@ pub(super) fn prune(
     form: CacheForm,
     context: &CommandContext<'_>,
 ) -> Result<(), Failure> {
-    let project = load_project(context, None).ok();
+    let project = open_project(context, None).ok();
     let url = Some(url).filter(|url| !url.is_empty());
     let remote = needed(context, project.as_ref(), RemoteRequest { url, write: false })?;
     let pruned = remote.prune(age, all).map_err(|error| failure(&error))?;

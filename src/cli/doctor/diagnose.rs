@@ -16,7 +16,7 @@ use gpubuild_plan::project::Project;
 
 use super::{DoctorArguments, FailOn, compare, fix, validate};
 use crate::cli::machine::{self, MachineState};
-use crate::cli::project::{backend_request, load_project};
+use crate::cli::project::{backend_request, open_project};
 use crate::cli::{CommandContext, Exit, Failure};
 use crate::report::doctor::DoctorReport;
 
@@ -226,10 +226,10 @@ impl DoctorRequest {
         host: &dyn HostInfo,
     ) -> Result<Self, Failure> {
         let project = match project {
-            Some(folder) => Some(load_project(context, Some(folder))?),
+            Some(folder) => Some(open_project(context, Some(folder))?),
             // A recorded machine is unrelated to the project in the current folder.
             None if is_recorded => None,
-            None => match load_project(context, None) {
+            None => match open_project(context, None) {
                 Ok(project) => Some(project),
                 // A project is optional, but an invalid one is an error.
                 Err(failure) if failure.id == "project.not-found" => None,

@@ -11,7 +11,7 @@ use gpubuild_toolchain::venv::packages::{self, IndexedPackage, InstalledPackage}
 use gpubuild_toolchain::venv::{VenvProblem, WheelTable};
 
 use crate::cli::machine::MachineState;
-use crate::cli::project::load_project;
+use crate::cli::project::open_project;
 use crate::cli::{CommandContext, Failure, absolute, venv};
 use crate::report::packages::InstalledPart;
 
@@ -109,7 +109,7 @@ fn environment_folder(context: &CommandContext<'_>, named: Option<&str>) -> Resu
     if let Some(folder) = named {
         return absolute(context, folder);
     }
-    let project = match load_project(context, None) {
+    let project = match open_project(context, None) {
         Ok(project) => Some(project),
         Err(failure) if failure.id == "project.not-found" => None,
         Err(failure) => return Err(failure),

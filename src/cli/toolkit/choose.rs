@@ -10,7 +10,7 @@ use gpubuild_plan::project::Project;
 use gpubuild_plan::wheels::WheelLock;
 
 use crate::cli::machine::MachineState;
-use crate::cli::project::load_project;
+use crate::cli::project::open_project;
 use crate::cli::{CommandContext, Failure, plan};
 
 /// The release as requested on the command line.
@@ -65,7 +65,7 @@ pub(super) fn choose(
 
 /// The project in the current folder or above, if there is one.
 fn current_project(context: &CommandContext<'_>) -> Result<Option<Project>, Failure> {
-    match load_project(context, None) {
+    match open_project(context, None) {
         Ok(project) => Ok(Some(project)),
         Err(failure) if failure.id == "project.not-found" => Ok(None),
         Err(failure) => Err(failure),

@@ -14,7 +14,7 @@ use super::ToolkitSpec;
 use crate::cli::build::NetworkArguments;
 use crate::cli::events::{Events, MessageFormat};
 use crate::cli::machine::{self, HostArguments, MachineState};
-use crate::cli::project::load_project;
+use crate::cli::project::open_project;
 use crate::cli::provision::folders;
 use crate::cli::{CommandContext, Exit, Failure, absolute};
 use crate::report::toolkit_lock::LockReport;
@@ -122,7 +122,7 @@ fn lock_path(
         return absolute(context, file);
     }
     let name = format!("{}-{}.toml", lock.toolkit, lock.release);
-    match load_project(context, None) {
+    match open_project(context, None) {
         Ok(project) => Ok(project.root.join(PROJECT_FOLDER).join(&name)),
         Err(failure) if failure.id == "project.not-found" => absolute(context, &name),
         Err(failure) => Err(failure),

@@ -3,9 +3,8 @@
 fn main() {
     let build = gpubuild_build::Build::new().source_from_env("LLAMA_CPP_SOURCE");
     let Ok(built) = build.run() else { return };
-    let source = std::env::var("LLAMA_CPP_SOURCE").unwrap_or("llama.cpp".to_owned());
     // If a toolkit is missing and nothing was built, `cargo check` still works.
-    let bindings = built.bindings().include(source + "/ggml/include");
+    let bindings = built.bindings().include_source("ggml/include");
     bindings.write(|call| {
         bindgen::Builder::default()
             .headers(&call.headers)

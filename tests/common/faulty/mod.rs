@@ -224,6 +224,14 @@ impl WriteFiles for FaultyHost {
         self.change()?;
         self.host.set_executable(path)
     }
+    fn set_read_only(&self, path: &HostPath) -> io::Result<()> {
+        self.change()?;
+        self.host.set_read_only(path)
+    }
+    fn set_writable(&self, path: &HostPath) -> io::Result<()> {
+        self.change()?;
+        self.host.set_writable(path)
+    }
 
     fn create_dir_all(&self, path: &HostPath) -> io::Result<()> {
         self.change()?;

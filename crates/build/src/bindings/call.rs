@@ -26,7 +26,10 @@ pub struct BindgenCall {
 impl Bindings {
     pub(super) fn call(&self, host: &dyn Host, place: &BuildFolders) -> Result<BindgenCall, ScriptError> {
         let own = self.includes.iter().map(|folder| place.krate.folder.join(folder).normalized().to_string());
-        let mut folders: Vec<String> = own.collect();
+        let of_sources = place.source.iter().flat_map(|source| {
+            self.source_includes.iter().map(|folder| source.join(folder).normalized().to_string())
+        });
+        let mut folders: Vec<String> = own.chain(of_sources).collect();
         let interface = self.manifest.as_ref().map(Manifest::interface).unwrap_or_default();
         folders.extend(interface.includes.iter().cloned());
         let below = [place.source.as_ref(), Some(&place.krate.folder)].into_iter().flatten();

@@ -44,6 +44,8 @@ pub struct Bindings {
     missing: Option<MissingRequirement>,
     headers: Vec<String>,
     includes: Vec<String>,
+    /// Include folders below the project's sources.
+    source_includes: Vec<String>,
     file: String,
     prebuilt: Option<String>,
     pinned_libclang: bool,
@@ -60,6 +62,7 @@ impl Built {
             missing: self.missing.clone(),
             headers: self.place.as_ref().map(|place| place.headers.clone()).unwrap_or_default(),
             includes: Vec::new(),
+            source_includes: Vec::new(),
             file: "bindings.rs".to_owned(),
             prebuilt: None,
             pinned_libclang: false,
@@ -81,6 +84,13 @@ impl Bindings {
     #[must_use]
     pub fn include(mut self, folder: impl Into<String>) -> Self {
         self.includes.push(folder.into());
+        self
+    }
+
+    /// Like [`Bindings::include`], relative to the project's sources, wherever gpubuild.toml takes them from.
+    #[must_use]
+    pub fn include_source(mut self, folder: impl Into<String>) -> Self {
+        self.source_includes.push(folder.into());
         self
     }
 

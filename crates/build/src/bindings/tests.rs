@@ -40,11 +40,18 @@ fn machine(more: &[(&str, &str)]) -> RecordedHost {
 #[test]
 fn bindgen_gets_the_settings_of_the_libraries() {
     let host = machine(&[("/c/native/include/x.h", HEADER)]);
-    let bindings = built(&host, MANIFEST).bindings().header("x.h").include("more");
+    let bindings = built(&host, MANIFEST).bindings().header("x.h").include("more").include_source("extra");
     let call = bindings.call(&host, bindings.place.as_ref().unwrap()).unwrap();
     assert_eq!(call.headers, ["/c/native/include/x.h"]);
     // Default values of the header are not passed, so that bindgen generates constants for them.
-    let expected = ["-I/c/more", "-I/c/native/include", "-DX_SHARED", "-DX_NAME=32", "-DX_WIDE=128"];
+    let expected = [
+        "-I/c/more",
+        "-I/c/native/extra",
+        "-I/c/native/include",
+        "-DX_SHARED",
+        "-DX_NAME=32",
+        "-DX_WIDE=128",
+    ];
     assert_eq!(call.arguments, expected);
     assert_eq!(call.depfile, "/t/out/bindings.rs.d");
 }

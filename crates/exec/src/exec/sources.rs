@@ -52,7 +52,9 @@ pub(super) fn prepare(job: &BuildJob<'_>, copy: &SourceCopy) -> Result<(), Build
             if let Some(parent) = target.parent() {
                 host.create_dir_all(&parent).map_err(|error| BuildError::io("create", &parent, &error))?;
             }
+            // Downloaded sources are read-only, but a project may write into its copy.
             host.copy(&copy.from.join(name), &target)
+                .and_then(|()| host.set_writable(&target))
                 .map_err(|error| BuildError::io("write", &target, &error))?;
         }
         kept.insert(name.clone());

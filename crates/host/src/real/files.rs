@@ -15,7 +15,7 @@ use crate::path::NotUtf8Path;
 use crate::{FileKind, FileLock, HostPath, NewFile, Owner, PathRules, Stat, Wait};
 
 /// Adds action and path to errors of write operations, because users see these errors unchanged.
-fn with_path<'a>(action: &'a str, path: &'a HostPath) -> impl Fn(io::Error) -> io::Error + 'a {
+pub(super) fn with_path<'a>(action: &'a str, path: &'a HostPath) -> impl Fn(io::Error) -> io::Error + 'a {
     move |error| io::Error::new(error.kind(), format!("failed to {action} `{path}`: {error}"))
 }
 
@@ -324,22 +324,6 @@ pub(super) fn symlink(text: &str, link: &HostPath) -> io::Result<()> {
 #[cfg(not(unix))]
 pub(super) fn symlink(_text: &str, link: &HostPath) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into()).map_err(with_path("create the link", link))
-}
-
-#[cfg(unix)]
-pub(super) fn set_executable(path: &HostPath) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    let add = || {
-        let mut permissions = fs::metadata(path.as_std())?.permissions();
-        permissions.set_mode(permissions.mode() | 0o111);
-        fs::set_permissions(path.as_std(), permissions)
-    };
-    add().map_err(with_path("make executable", path))
-}
-
-#[cfg(not(unix))]
-pub(super) fn set_executable(path: &HostPath) -> io::Result<()> {
-    fs::metadata(path.as_std()).map(drop).map_err(with_path("make executable", path))
 }
 
 pub(super) fn create_dir_all(path: &HostPath) -> io::Result<()> {

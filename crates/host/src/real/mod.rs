@@ -8,6 +8,7 @@ pub mod lines;
 mod memo;
 #[cfg(feature = "command")]
 mod net;
+mod permissions;
 mod probe;
 mod process;
 pub(crate) mod reading;
@@ -377,7 +378,13 @@ impl WriteFiles for RealHost {
     }
 
     fn set_executable(&self, path: &HostPath) -> io::Result<()> {
-        files::set_executable(path)
+        permissions::set_executable(path)
+    }
+    fn set_read_only(&self, path: &HostPath) -> io::Result<()> {
+        permissions::set_read_only(path)
+    }
+    fn set_writable(&self, path: &HostPath) -> io::Result<()> {
+        permissions::set_writable(path)
     }
 
     fn create_dir_all(&self, path: &HostPath) -> io::Result<()> {

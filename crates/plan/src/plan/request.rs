@@ -117,13 +117,15 @@ fn backend_variables(env: &Environment) -> (BackendVariables, BackendVariables) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::project::source::Source;
     use gpubuild_host::Os;
 
     fn request(flag: Option<&str>, env: &[(&str, &str)], file: Option<FileRequest>) -> BackendRequest {
         let environment = Environment::new(Os::Linux, env.iter().copied());
         let table = file.map(|backends| ProjectTable {
             name: "x".into(),
-            source: ".".into(),
+            source: Source::Folder(".".into()),
+            vendor: None,
             profile: "gk".into(),
             backends: Some(backends),
             extra: Vec::new(),

@@ -1,7 +1,9 @@
 //! Errors while a project is found and loaded.
 
+use gpubuild_core::shell;
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::id;
+use gpubuild_host::Os;
 
 use super::{FILE_NAME, SCHEMA};
 
@@ -77,6 +79,34 @@ pub enum ProjectError {
         /// The folder.
         source_folder: String,
     },
+    /// The downloaded sources are not on this machine.
+    #[error("the sources of this project, {source_name}, were not fetched: {why}")]
+    SourceNotFetched {
+        /// The sources.
+        source_name: String,
+        /// What is missing.
+        why: String,
+        /// The folder of the project.
+        folder: String,
+    },
+    /// The downloaded sources lack the folder that `path` names.
+    #[error("{source_name} has no folder `{path}`")]
+    SourcePath {
+        /// The sources.
+        source_name: String,
+        /// The path as written.
+        path: String,
+        /// Folders at its top.
+        folders: Vec<String>,
+    },
+    /// The lock file is invalid.
+    #[error("`{path}` is not valid: {message}")]
+    SourceLock {
+        /// The file.
+        path: String,
+        /// The problem.
+        message: String,
+    },
 }
 
 impl Diagnostic for ProjectError {
@@ -89,6 +119,9 @@ impl Diagnostic for ProjectError {
             Self::Newer { .. } => id!("project.newer-schema"),
             Self::UnknownProfile { .. } => id!("project.unknown-profile"),
             Self::NoSource { .. } => id!("project.source-missing"),
+            Self::SourceNotFetched { .. } => id!("source.not-fetched"),
+            Self::SourcePath { .. } => id!("source.path-missing"),
+            Self::SourceLock { .. } => id!("source.lock-invalid"),
         }
     }
 
@@ -112,6 +145,16 @@ impl Diagnostic for ProjectError {
             Self::Newer { .. } => "update gpubuild: `cargo install gpubuild`".to_owned(),
             Self::UnknownProfile { .. } => "use `cmake` for any other CMake project".to_owned(),
             Self::NoSource { .. } => "correct `source`, or fetch the submodule".to_owned(),
+            // A folder whose name does not belong in a command.
+            Self::SourceNotFetched { folder, .. } => match shell::quote(Os::Linux, folder) {
+                Some(folder) => format!("run `gpubuild fetch --project {folder}`"),
+                None => "run `gpubuild fetch` in the folder of the project".to_owned(),
+            },
+            Self::SourcePath { folders, .. } if folders.is_empty() => "correct `path`".to_owned(),
+            Self::SourcePath { folders, .. } => {
+                format!("correct `path`; it contains the folders `{}`", folders.join("`, `"))
+            }
+            Self::SourceLock { .. } => "run `gpubuild update`, which writes it again".to_owned(),
         })
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use gpubuild_core::backend::Backend;
 use serde::Deserialize;
 
+use super::source::Source;
 use super::variant::{CiTable, VariantTable};
 use super::{CacheTable, PackTable};
 use crate::project::Linkage;
@@ -63,8 +64,11 @@ pub struct ProjectTable {
     /// Name of the project, used for folders and archives: letters, digits, `-`, `_` and `.`.
     #[cfg_attr(feature = "schema", schemars(regex(pattern = "^[A-Za-z0-9_-][A-Za-z0-9_.-]*$")))]
     pub name: String,
-    /// Folder with the top-level CMakeLists.txt, relative to gpubuild.toml.
-    pub source: String,
+    /// Folder with the top-level CMakeLists.txt, relative to gpubuild.toml, or a table of sources that `gpubuild fetch` downloads.
+    #[cfg_attr(feature = "schema", schemars(with = "super::source::SourceForm"))]
+    pub source: Source,
+    /// Folder with copies of downloaded sources, relative to gpubuild.toml. `gpubuild fetch` keeps it up to date.
+    pub vendor: Option<String>,
     /// Id of the profile, which describes the options and targets of the project; `cmake` for projects without one.
     #[serde(default = "default_profile")]
     #[cfg_attr(feature = "schema", schemars(schema_with = "profile_id"))]

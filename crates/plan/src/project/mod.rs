@@ -9,6 +9,7 @@ mod linkage;
 mod owner;
 mod pack;
 pub mod profile;
+pub mod source;
 mod sources;
 pub mod together;
 pub mod variant;
@@ -107,13 +108,28 @@ pub fn find(host: &dyn ReadFiles, start: &HostPath, safe: &[String]) -> Result<H
     Err(ProjectError::NotFound { start: start.to_string() })
 }
 
-/// Loads a project and the projects under `[[with]]`.
+/// Whether a command needs the sources of a project.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SourceNeed {
+    /// It plans or builds.
+    Required,
+    /// It uses the settings or the outputs of the project. Sources that were not fetched are not an error.
+    Optional,
+}
+
+/// Loads a project with its sources, and the projects under `[[with]]`.
 pub fn load(host: &dyn ReadFiles, path: &HostPath) -> Result<Project, ProjectError> {
-    let mut project = load_alone(host, path)?;
+    load_for(host, path, SourceNeed::Required)
+}
+
+/// Loads a project and the projects under `[[with]]`.
+pub fn load_for(host: &dyn ReadFiles, path: &HostPath, need: SourceNeed) -> Result<Project, ProjectError> {
+    let mut project = load_alone(host, path, need)?;
     let interface =
         |project: &Project| together::interface(host, &project.source, project.profile.abi.as_ref());
     for table in &project.file.with {
-        let other = load_alone(host, &project.root.join(&table.project).join(FILE_NAME).normalized())?;
+        let file = project.root.join(&table.project).join(FILE_NAME).normalized();
+        let other = load_alone(host, &file, need)?;
         project.with.push(With {
             name: other.file.project.name.clone(),
             manifest: crate::artifacts::manifest_path(&other.build_root),
@@ -127,12 +143,19 @@ pub fn load(host: &dyn ReadFiles, path: &HostPath) -> Result<Project, ProjectErr
 }
 
 /// Loads a project without the projects under `[[with]]`.
-fn load_alone(host: &dyn ReadFiles, path: &HostPath) -> Result<Project, ProjectError> {
+fn load_alone(host: &dyn ReadFiles, path: &HostPath, need: SourceNeed) -> Result<Project, ProjectError> {
     let text = host
         .read_text(path)
         .map_err(|error| ProjectError::Unreadable { path: path.to_string(), message: error.to_string() })?;
     let (file, profile) = parse(path.as_str(), &text)?;
-    assemble(host, path, file, profile)
+    match assemble(host, path, file.clone(), profile.clone()) {
+        Err(ProjectError::SourceNotFetched { .. }) if need == SourceNeed::Optional => {
+            let root = path.parent().unwrap_or_else(|| host.path("."));
+            let source = root.join("sources-not-fetched");
+            Ok(assemble_at(host, root, file, profile, source))
+        }
+        other => other,
+    }
 }
 
 /// Completes a parsed file to a [`Project`]: checks that the sources exist, and reads the CMake scripts and Cargo.toml.
@@ -143,17 +166,32 @@ pub fn assemble(
     profile: Profile,
 ) -> Result<Project, ProjectError> {
     let root = path.parent().unwrap_or_else(|| host.path("."));
-    let source = root.join(&file.project.source);
+    let source = source::locate::folder(host, &root, &file.project)?;
     if !host.is_file(&source.join("CMakeLists.txt")) {
         return Err(ProjectError::NoSource {
             path: path.to_string(),
             source_folder: source.normalized().to_string(),
         });
     }
+    Ok(assemble_at(host, root, file, profile, source))
+}
+
+/// Completes a parsed file to a project whose sources are in this folder, if it exists.
+fn assemble_at(
+    host: &dyn ReadFiles,
+    root: HostPath,
+    file: ProjectFile,
+    profile: Profile,
+    source: HostPath,
+) -> Project {
+    let has_sources = host.is_dir(&source);
     let without_kernels = profile
         .backends
         .iter()
-        .filter(|(_, row)| row.kernels.as_ref().is_some_and(|place| !host.exists(&source.join(place))))
+        .filter(|(_, row)| {
+            let kernels = row.kernels.as_ref();
+            has_sources && kernels.is_some_and(|place| !host.exists(&source.join(place)))
+        })
         .map(|(backend, _)| *backend)
         .collect();
     let scripts = profile.scripts.iter().filter_map(|script| host.read_text(&source.join(script)).ok());
@@ -171,17 +209,7 @@ pub fn assemble(
     let binary = file.binary.as_ref().map(|binary| root.join(&binary.package).join("Cargo.toml"));
     let features = binary.and_then(|path| host.read_text(&path).ok());
     let features = features.map(|text| Features::parse(&text)).unwrap_or_default();
-    Ok(Project {
-        root,
-        file,
-        profile,
-        source,
-        known,
-        without_kernels,
-        build_root,
-        with: Vec::new(),
-        features,
-    })
+    Project { root, file, profile, source, known, without_kernels, build_root, with: Vec::new(), features }
 }
 
 /// Parses and validates the text of a project file. `path` is used in errors only.

@@ -5,6 +5,7 @@
 mod credentials;
 mod error;
 mod exchange;
+mod file;
 
 use std::io::Read;
 use std::time::Duration;
@@ -18,6 +19,7 @@ pub use super::url::PlainHttp;
 use super::url::{Scheme, Url};
 pub use error::{FetchError, MissingCredentials, RejectedCredentials};
 pub use exchange::{Exchange, RedirectPolicy};
+pub use file::{DownloadError, FileDownload};
 
 /// The variable with the time limit for an unresponsive server, in seconds.
 const TIMEOUT: &str = "GPUBUILD_HTTP_TIMEOUT";

@@ -1,9 +1,14 @@
 //! Reads the subset of tar that layers use: regular files, with GNU long names. All other extensions are rejected, because programs
 //! interpret them differently, so that a file could differ from the one that was checked.
+//!
+//! Archives of sources come from other programs, so that they may also contain folders, which are skipped, symbolic links, and names in
+//! pax headers.
 
 use std::io::{self, Read};
 
 use tar::{EntryType, Header};
+
+use super::pax::{self, PaxHeader};
 
 /// The block size of the format in bytes.
 const BLOCK: usize = 512;
@@ -21,6 +26,17 @@ pub struct ArchiveEntry {
     pub size: u64,
     /// Whether any execute bit is set in its mode.
     pub executable: bool,
+    /// The target of a symbolic link; `None` for a file.
+    pub link: Option<String>,
+}
+
+/// Which entries an archive may contain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ArchiveRules {
+    /// Regular files only, as gpubuild packs them.
+    Layer,
+    /// Files, folders and symbolic links.
+    Sources,
 }
 
 /// Why an archive is invalid.
@@ -49,12 +65,20 @@ fn form(what: impl Into<String>) -> BadArchive {
 pub struct ArchiveEntries<R> {
     from: R,
     padding: usize,
+    rules: ArchiveRules,
+}
+
+/// Names from the entries before a file, which override those in its header.
+#[derive(Debug, Default)]
+struct Extensions {
+    long: Option<String>,
+    pax: Option<PaxHeader>,
 }
 
 impl<R: Read> ArchiveEntries<R> {
     /// Starts to read an archive.
-    pub fn new(from: R) -> Self {
-        Self { from, padding: 0 }
+    pub fn new(from: R, rules: ArchiveRules) -> Self {
+        Self { from, padding: 0, rules }
     }
 
     /// The underlying reader.
@@ -67,24 +91,62 @@ impl<R: Read> ArchiveEntries<R> {
     /// # Errors
     /// The entry is not a regular file, or the archive is malformed. Includes the path of the entry, if it is known.
     pub fn next_file(&mut self) -> Result<Option<ArchiveEntry>, (Option<String>, BadArchive)> {
-        let mut long = None;
+        let mut extensions = Extensions::default();
         loop {
             let header = match self.header() {
                 Ok(Some(header)) => header,
-                Ok(None) if long.is_some() => return Err((long, form("it ends after a long name"))),
+                Ok(None) if extensions.long.is_some() || extensions.pax.is_some() => {
+                    return Err((extensions.long, form("it ends after a long name")));
+                }
                 Ok(None) => return self.end().map(|()| None).map_err(|bad| (None, bad)),
-                Err(bad) => return Err((long, bad)),
+                Err(bad) => return Err((extensions.long, bad)),
             };
-            if header.entry_type() == EntryType::GNULongName && long.is_none() {
-                long = Some(self.long_name(&header).map_err(|bad| (None, bad))?);
+            if self.extension(&header, &mut extensions).map_err(|bad| (None, bad))? {
                 continue;
             }
             let own = header.path_bytes().into_owned();
+            let pax = extensions.pax.take().unwrap_or_default();
+            let long = extensions.long.take().or(pax.path);
             let name = long.clone().unwrap_or_else(|| String::from_utf8_lossy(&own).into_owned());
-            let entry = entry(&header, long, own).map_err(|bad| (Some(name), bad))?;
+            let is_folder =
+                header.entry_type() == EntryType::Directory && self.rules == ArchiveRules::Sources;
+            if is_folder {
+                // Folders are created with their files.
+                let size =
+                    header.entry_size().map_err(|error| (Some(name.clone()), form(error.to_string())))?;
+                if size > 0 {
+                    return Err((Some(name), form("it is a folder with content")));
+                }
+                continue;
+            }
+            let names = EntryNames { own, long, link: pax.link };
+            let entry = entry(&header, names, self.rules).map_err(|bad| (Some(name), bad))?;
             self.padding = padding(entry.size);
             return Ok(Some(entry));
         }
+    }
+
+    /// Reads an entry that describes the next one. Returns whether it is one.
+    fn extension(&mut self, header: &Header, extensions: &mut Extensions) -> Result<bool, BadArchive> {
+        let is_first = extensions.long.is_none() && extensions.pax.is_none();
+        match header.entry_type() {
+            EntryType::GNULongName if is_first => {
+                let name = self.long_entry(header, LONGEST_NAME, "a name")?;
+                extensions.long = Some(String::from_utf8(name).map_err(|_| form("a name is not UTF-8"))?);
+            }
+            EntryType::XHeader if is_first && self.rules == ArchiveRules::Sources => {
+                let records = self.long_entry(header, pax::LARGEST, "a pax header")?;
+                extensions.pax = Some(pax::parse(&records).map_err(form)?);
+            }
+            EntryType::XGlobalHeader if is_first && self.rules == ArchiveRules::Sources => {
+                let records = self.long_entry(header, pax::LARGEST, "a pax header")?;
+                if pax::parse(&records).map_err(form)? != PaxHeader::default() {
+                    return Err(form("a pax header names all files"));
+                }
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
     }
 
     /// Reads content of the current file.
@@ -124,18 +186,19 @@ impl<R: Read> ArchiveEntries<R> {
         Ok(())
     }
 
-    fn long_name(&mut self, header: &Header) -> Result<String, BadArchive> {
+    /// Reads the content of an entry that describes others, without the zero byte at its end.
+    fn long_entry(&mut self, header: &Header, limit: u64, what: &str) -> Result<Vec<u8>, BadArchive> {
         let size = header.entry_size().map_err(|error| form(error.to_string()))?;
-        if size > LONGEST_NAME {
-            return Err(form(format!("a name has {size} bytes, but the limit is {LONGEST_NAME}")));
+        if size > limit {
+            return Err(form(format!("{what} has {size} bytes, but the limit is {limit}")));
         }
-        let mut name = vec![0; usize::try_from(size).unwrap_or_default()];
-        self.content(&mut name)?;
+        let mut content = vec![0; usize::try_from(size).unwrap_or_default()];
+        self.content(&mut content)?;
         self.padding = padding(size);
-        if name.last() == Some(&0) {
-            name.pop();
+        if content.last() == Some(&0) {
+            content.pop();
         }
-        String::from_utf8(name).map_err(|_| form("a name is not UTF-8"))
+        Ok(content)
     }
 
     /// Checks that the first zero block is followed by a second one and nothing but zeros.
@@ -162,10 +225,22 @@ impl<R: Read> ArchiveEntries<R> {
     }
 }
 
-fn entry(header: &Header, long: Option<String>, own: Vec<u8>) -> Result<ArchiveEntry, BadArchive> {
-    let is_long = long.is_some();
+/// The names of an entry.
+struct EntryNames {
+    /// The name in its header.
+    own: Vec<u8>,
+    /// The name in an extension.
+    long: Option<String>,
+    /// The target of a link in an extension.
+    link: Option<String>,
+}
+
+fn entry(header: &Header, names: EntryNames, rules: ArchiveRules) -> Result<ArchiveEntry, BadArchive> {
+    let is_long = names.long.is_some();
+    let is_link = header.entry_type() == EntryType::Symlink && rules == ArchiveRules::Sources;
     let kind = match header.entry_type() {
         EntryType::Regular => None,
+        EntryType::Symlink if is_link => None,
         EntryType::Link => Some("a hard link"),
         EntryType::Symlink => Some("a symbolic link"),
         EntryType::Char | EntryType::Block => Some("a device"),
@@ -179,7 +254,8 @@ fn entry(header: &Header, long: Option<String>, own: Vec<u8>) -> Result<ArchiveE
     if let Some(kind) = kind {
         return Err(BadArchive::Kind(format!("it is {kind}")));
     }
-    if header.link_name_bytes().is_some_and(|name| !name.is_empty()) {
+    let target = header.link_name_bytes().filter(|name| !name.is_empty());
+    if !is_link && (target.is_some() || names.link.is_some()) {
         return Err(BadArchive::Kind("it has a link target".to_owned()));
     }
     let malformed = |error: io::Error| form(error.to_string());
@@ -188,15 +264,25 @@ fn entry(header: &Header, long: Option<String>, own: Vec<u8>) -> Result<ArchiveE
         return Err(BadArchive::Mode(mode));
     }
     let size = header.entry_size().map_err(malformed)?;
-    let path = match long {
+    let utf8 = |bytes: Vec<u8>| String::from_utf8(bytes).map_err(|_| form("its name is not UTF-8"));
+    let path = match names.long {
         Some(long) => long,
-        None => String::from_utf8(own).map_err(|_| form("its name is not UTF-8"))?,
+        None => utf8(names.own)?,
     };
-    // A name that fits into the header field is stored there; a long name would override it.
-    if is_long && path.len() < 100 {
+    // A name that fits into the header field is stored there; a long name would override it. Other programs write short names into pax
+    // headers as well.
+    if is_long && path.len() < 100 && rules == ArchiveRules::Layer {
         return Err(form("it has two names"));
     }
-    Ok(ArchiveEntry { path, size, executable: mode & 0o111 != 0 })
+    let link = match (is_link, names.link) {
+        (false, _) => None,
+        (true, Some(link)) => Some(link),
+        (true, None) => Some(utf8(target.map(std::borrow::Cow::into_owned).unwrap_or_default())?),
+    };
+    if is_link && size > 0 {
+        return Err(form("it is a link with content"));
+    }
+    Ok(ArchiveEntry { path, size, executable: mode & 0o111 != 0, link })
 }
 
 fn padding(size: u64) -> usize {

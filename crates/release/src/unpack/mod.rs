@@ -3,6 +3,8 @@
 
 pub mod entries;
 pub mod names;
+mod pax;
+pub mod tree;
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 
@@ -11,7 +13,7 @@ use gpubuild_detect::id;
 use gpubuild_host::{HostPath, WriteFiles};
 use zstd::stream::read::Decoder;
 
-use self::entries::{ArchiveEntries, ArchiveEntry, BadArchive};
+use self::entries::{ArchiveEntries, ArchiveEntry, ArchiveRules, BadArchive};
 use self::names::{InvalidName, Names};
 use super::hashed::Hashed;
 use super::manifest::Layer;
@@ -54,6 +56,15 @@ pub enum RejectReason {
         /// The unpacked size in the manifest, in bytes.
         declared: u64,
     },
+    /// The unpacked size exceeds the limit for archives of sources.
+    #[error("it has more than {limit} bytes")]
+    Large {
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// The archive is not compressed tar.
+    #[error("it is {0}, but only tar archives compressed with gzip or zstd are supported")]
+    Format(&'static str),
     /// There is data after the compressed archive.
     #[error("data follows the compressed archive")]
     TrailingData,
@@ -71,9 +82,11 @@ pub enum RejectReason {
 impl Diagnostic for RejectedArchive {
     fn id(&self) -> DiagnosticId {
         match &self.why {
-            RejectReason::Name(InvalidName::Many) | RejectReason::More { .. } | RejectReason::Less { .. } => {
-                id!("archive.size")
-            }
+            RejectReason::Name(InvalidName::Many)
+            | RejectReason::More { .. }
+            | RejectReason::Less { .. }
+            | RejectReason::Large { .. } => id!("archive.size"),
+            RejectReason::Format(_) => id!("archive.format"),
             RejectReason::Name(InvalidName::Twice | InvalidName::Case(_) | InvalidName::Both(_)) => {
                 id!("archive.same-name")
             }
@@ -120,7 +133,7 @@ pub fn unpack(
         .map_err(|error| rejected(RejectReason::Read(error)))?
         .single_frame();
     decoder.window_log_max(WINDOW_LOG).map_err(|error| rejected(RejectReason::Read(error)))?;
-    let mut entries = ArchiveEntries::new(decoder);
+    let mut entries = ArchiveEntries::new(decoder, ArchiveRules::Layer);
     let mut left = layer.unpacked;
     let mut buffer = vec![0; BUFFER];
     while let Some(entry) =

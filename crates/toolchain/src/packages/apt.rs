@@ -43,7 +43,7 @@ pub(super) fn resolve(
         "--reinstall",
         "--no-install-recommends",
     ]);
-    let output = source::run(context, with_options(context, query).args(packages.iter().cloned()))?;
+    let output = source::run(context, &with_options(context, query).args(packages.iter().cloned()))?;
     if !output.success() {
         return Err(failure(&output));
     }
@@ -78,7 +78,7 @@ pub(super) fn update(context: &SourceContext<'_>) -> Result<(), ProvisionError> 
         context.host.create_dir_all(&partial).map_err(|error| ProvisionError::of_io(&error))?;
     }
     let command = source::transfer(context, "apt-get")?.args(["update", "-q"]);
-    let output = source::run(context, with_options(context, command))?;
+    let output = source::run(context, &with_options(context, command))?;
     if output.success() { Ok(()) } else { Err(failure(&output)) }
 }
 
@@ -95,7 +95,7 @@ pub(super) fn download(
     });
     let command = source::transfer(context, "apt-get")?.args(["download", "-q"]);
     let command = with_options(context, command).args(exact.collect::<Vec<_>>());
-    let output = source::run(context, command.current_dir(folder.clone()))?;
+    let output = source::run(context, &command.current_dir(folder.clone()))?;
     if output.success() { Ok(()) } else { Err(failure(&output)) }
 }
 

@@ -11,7 +11,7 @@ pub(super) fn resolve(
     packages: &[String],
 ) -> Result<Vec<UnpackedPackage>, ProvisionError> {
     let query = source::query(context, "dnf")?.args(["download", "-q", "--resolve", "--url"]);
-    let output = source::run(context, query.args(packages.iter().cloned()))?;
+    let output = source::run(context, &query.args(packages.iter().cloned()))?;
     if !output.success() {
         return Err(failure(&output));
     }
@@ -43,13 +43,13 @@ pub(super) fn download(
 ) -> Result<(), ProvisionError> {
     let exact = packages.iter().filter_map(|one| one.file.strip_suffix(".rpm"));
     let command = source::transfer(context, "dnf")?.args(["download", "-q", "--destdir", folder.as_str()]);
-    let output = source::run(context, command.args(exact.collect::<Vec<_>>()))?;
+    let output = source::run(context, &command.args(exact.collect::<Vec<_>>()))?;
     if !output.success() {
         return Err(failure(&output));
     }
     let files = packages.iter().map(|one| folder.join(&one.file).to_string());
     let check = source::transfer(context, "rpmkeys")?.arg("--checksig").args(files.collect::<Vec<_>>());
-    let output = source::run(context, check)?;
+    let output = source::run(context, &check)?;
     if output.success() {
         return Ok(());
     }

@@ -71,7 +71,7 @@ pub(super) fn unpack(
 ) -> Result<(), ProvisionError> {
     let command =
         if manager == "dnf" { dnf::unpack(context, file)? } else { apt::unpack(context, file, folder)? };
-    let output = run(context, command.current_dir(folder.clone()))?;
+    let output = run(context, &command.current_dir(folder.clone()))?;
     if output.success() {
         return Ok(());
     }
@@ -122,7 +122,7 @@ fn command(context: &SourceContext<'_>, name: &str, deadline: Duration) -> Resul
 
 /// Runs a command of the package manager.
 pub(super) fn run(context: &SourceContext<'_>, command: &Command) -> Result<CommandOutput, ProvisionError> {
-    context.host.run(&command).map_err(|error| match error {
+    context.host.run(command).map_err(|error| match error {
         RunError::Interrupted => ProvisionError::Interrupted,
         other => PackageError::Download { message: other.to_string() }.into(),
     })

@@ -1,0 +1,129 @@
+//! Commits of git repositories, fetched with the git of the machine: its credentials, proxies and SSH keys apply.
+
+use std::time::Duration;
+
+use gpubuild_host::{Command, CommandOutput, FileKind, HostPath, RunError};
+
+use crate::{SourceError, SourceRequest};
+
+/// Time limit of one git command. Repositories can have gigabytes.
+const DEADLINE: Duration = Duration::from_secs(60 * 60);
+/// Variables that would make git use another repository, as in a hook.
+const REPOSITORY: [&str; 6] = [
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+];
+/// Settings that make the files the same on every machine, and run no program of the repository.
+const SETTINGS: [&str; 6] = [
+    "core.autocrlf=false",
+    "core.eol=lf",
+    "core.hooksPath=/dev/null",
+    "core.longpaths=true",
+    "advice.detachedHead=false",
+    "gc.auto=0",
+];
+/// Maximum length of git's message, in lines.
+const LINES: usize = 4;
+
+/// Fetches a commit into `tree`, without git's own files. Git verifies all objects by their hashes.
+pub(crate) fn fetch(
+    request: &SourceRequest<'_>,
+    url: &str,
+    rev: &str,
+    submodules: bool,
+    tree: &HostPath,
+) -> Result<(), SourceError> {
+    let git = Git { request, url, tree };
+    (request.progress)(&format!("fetching {url} at {}", &rev[..12]));
+    request.host.create_dir_all(tree).map_err(|error| SourceError::write(tree, &error))?;
+    git.run(&["init", "--quiet"])?;
+    // Not every server allows to fetch a commit by its hash.
+    if !git.output(&["fetch", "--quiet", "--depth=1", "--no-tags", "--", url, rev])?.success() {
+        let all = ["+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"];
+        git.run(&["fetch", "--quiet", "--", url, all[0], all[1]])?;
+    }
+    // A tag is an object with another hash than its commit.
+    let commit = git.output(&["rev-parse", "--verify", "--quiet", &format!("{rev}^{{commit}}")])?;
+    if !commit.success() || commit.stdout.trim() != rev {
+        return Err(SourceError::NoRev { url: url.to_owned(), rev: rev.to_owned() });
+    }
+    git.run(&["checkout", "--quiet", "--detach", rev])?;
+    if submodules {
+        // Submodules can have relative URLs.
+        git.run(&["remote", "add", "origin", url])?;
+        let update = ["submodule", "--quiet", "update", "--init", "--recursive"];
+        let shallow = [&update[..], &["--depth=1"]].concat();
+        if !git.output(&shallow)?.success() {
+            git.run(&update)?;
+        }
+    }
+    clean(request, tree).map_err(|error| SourceError::write(tree, &error))
+}
+
+/// Removes git's own files, and makes all others read-only.
+fn clean(request: &SourceRequest<'_>, tree: &HostPath) -> std::io::Result<()> {
+    let host = request.host;
+    let mut pending = vec![tree.clone()];
+    while let Some(folder) = pending.pop() {
+        for name in host.list(&folder)? {
+            let path = folder.join(&name);
+            if name == ".git" {
+                host.remove(&path)?;
+                continue;
+            }
+            if host.read_link(&path).is_ok() {
+                continue;
+            }
+            match host.stat(&path)?.kind {
+                FileKind::Directory => pending.push(path),
+                FileKind::File => host.set_read_only(&path)?,
+                FileKind::Device | FileKind::Other => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+struct Git<'a> {
+    request: &'a SourceRequest<'a>,
+    url: &'a str,
+    tree: &'a HostPath,
+}
+
+impl Git<'_> {
+    fn output(&self, arguments: &[&str]) -> Result<CommandOutput, SourceError> {
+        let settings = SETTINGS.iter().flat_map(|setting| ["-c", setting]);
+        let command = Command::new("git", DEADLINE)
+            .args(settings)
+            .args(arguments.iter().copied())
+            .current_dir(self.tree.clone())
+            // A question would wait for an answer that nobody sees.
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .env("LC_ALL", "C");
+        let command = REPOSITORY.iter().fold(command, |command, name| command.env_remove(*name));
+        self.request.host.run(&command).map_err(|error| match error {
+            RunError::NotFound { .. } => SourceError::NoGit { url: self.url.to_owned() },
+            RunError::Interrupted => SourceError::Interrupted,
+            other => self.failed(other.to_string()),
+        })
+    }
+
+    fn run(&self, arguments: &[&str]) -> Result<(), SourceError> {
+        let output = self.output(arguments)?;
+        if output.success() {
+            return Ok(());
+        }
+        let lines: Vec<&str> = output.stderr.lines().filter(|line| !line.trim().is_empty()).collect();
+        let last = lines[lines.len().saturating_sub(LINES)..].join("; ");
+        let message = if last.is_empty() { format!("git {}", output.ending()) } else { last };
+        Err(self.failed(message))
+    }
+
+    fn failed(&self, message: String) -> SourceError {
+        SourceError::Git { url: self.url.to_owned(), message }
+    }
+}

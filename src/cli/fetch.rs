@@ -1,0 +1,105 @@
+//! `gpubuild fetch` and `gpubuild update`: download the sources of a project, and pin their version.
+
+use gpubuild_detect::id;
+use gpubuild_host::HostPath;
+use gpubuild_sources::LockPolicy;
+
+use super::build::NetworkArguments;
+use super::project::project_file;
+use super::sources;
+use super::{CommandContext, Exit, Failure, absolute};
+use crate::report::fetch::{FetchReport, ProjectSource};
+
+/// Arguments of `fetch`.
+#[derive(Debug, clap::Args)]
+pub struct FetchArguments {
+    /// Copy the sources into a folder of the project, and set `vendor` in gpubuild.toml to it
+    #[arg(long, value_name = "DIR")]
+    vendor: Option<String>,
+    #[command(flatten)]
+    network: NetworkArguments,
+    /// Fail if gpubuild.lock would have to be changed
+    #[arg(long)]
+    locked: bool,
+    /// Folder of the project [default: the nearest parent folder with gpubuild.toml]
+    #[arg(long, value_name = "DIR")]
+    project: Option<String>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `update`.
+#[derive(Debug, clap::Args)]
+pub struct UpdateArguments {
+    /// Fail if gpubuild.lock would have to be changed
+    #[arg(long)]
+    locked: bool,
+    /// Folder of the project [default: the nearest parent folder with gpubuild.toml]
+    #[arg(long, value_name = "DIR")]
+    project: Option<String>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Downloads the sources that gpubuild.lock pins.
+pub fn run(arguments: &FetchArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
+    let policy = if arguments.locked { LockPolicy::Locked } else { LockPolicy::Keep };
+    let network = arguments.network.network(context.host);
+    let folder = arguments.project.as_deref();
+    if let Some(vendor) = &arguments.vendor {
+        let file = project_file(context, folder)?;
+        // The sources must be available before the file refers to a copy of them.
+        sources::ensure(context, folder, network, policy)?;
+        set_vendor(context, &file, &absolute(context, vendor)?)?;
+    }
+    print(&sources::ensure(context, folder, network, policy)?, arguments.json, context)
+}
+
+/// Pins the newest versions that gpubuild.toml allows, and downloads them.
+pub fn update(arguments: &UpdateArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
+    if arguments.locked {
+        let message = "`gpubuild update` changes gpubuild.lock, which `--locked` forbids";
+        return Err(Failure::usage(id!("source.locked"), message)
+            .hint("`gpubuild fetch --locked` checks that it is up to date"));
+    }
+    let network = gpubuild_exec::python::Network::from_env(context.host.env());
+    let done = sources::ensure(context, arguments.project.as_deref(), network, LockPolicy::Update)?;
+    print(&done, arguments.json, context)
+}
+
+fn print(done: &[ProjectSource], json: bool, context: &CommandContext<'_>) -> Result<Exit, Failure> {
+    let document = FetchReport::new(done);
+    if json {
+        context.printer.json(&document)?;
+    } else {
+        context.printer.print(&document.text())?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Sets `vendor` in a project file, and keeps everything else as it is written.
+fn set_vendor(context: &CommandContext<'_>, file: &HostPath, folder: &HostPath) -> Result<(), Failure> {
+    let root = file.parent().unwrap_or_else(|| file.clone());
+    let (folder, host) = (folder.normalized(), context.host);
+    if folder.key() == root.key() || !folder.is_inside(&root) {
+        let message = format!("`{folder}` is not a folder below `{root}`");
+        return Err(Failure::usage(id!("usage.no-folder"), message)
+            .hint("vendored sources belong to the project: use a folder such as `third_party`"));
+    }
+    let relative = folder.forward_slashes()[root.forward_slashes().len()..].trim_matches('/').to_owned();
+    let failed = |error: String| {
+        Failure::negative(id!("source.write-failed"), format!("failed to change `{file}`: {error}"))
+    };
+    let text = host.read_text(file).map_err(|error| failed(error.to_string()))?;
+    let mut document: toml_edit::DocumentMut =
+        text.parse().map_err(|error: toml_edit::TomlError| failed(error.to_string()))?;
+    if document["project"].get("vendor").and_then(toml_edit::Item::as_str) == Some(&relative) {
+        return Ok(());
+    }
+    document["project"]["vendor"] = toml_edit::value(&relative);
+    host.write(file, document.to_string().as_bytes()).map_err(|error| failed(error.to_string()))?;
+    context.printer.status(&format!("set `vendor = \"{relative}\"` in {file}"));
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! Commits of git repositories, from local ones.
+#![expect(clippy::disallowed_methods, reason = "tests start git")]
+
+use std::process::Command;
+
+use crate::requirements::skip;
+use crate::support::{Project, library};
+
+/// Runs git in a folder of the project. Returns its output.
+fn git(project: &Project, folder: &str, arguments: &[&str]) -> String {
+    let mut command = Command::new("git");
+    command.args(["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "protocol.file.allow=always"]);
+    command.args(arguments).current_dir(project.path(folder)).env("HOME", project.path("home"));
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// Commits a library to a new repository. Returns the hash.
+fn commit(project: &Project, folder: &str, value: u32) -> String {
+    for (name, text) in library(folder, value) {
+        project.write(&name, text);
+    }
+    git(project, folder, &["init", "--quiet", "--initial-branch=main"]);
+    git(project, folder, &["add", "."]);
+    git(project, folder, &["commit", "--quiet", "-m", "one"]);
+    git(project, folder, &["rev-parse", "HEAD"])
+}
+
+fn has_git() -> bool {
+    let found = Command::new("git").arg("--version").output().is_ok_and(|output| output.status.success());
+    if !found {
+        skip("git", "no git");
+    }
+    found
+}
+
+#[test]
+fn commit_is_fetched_without_gits_own_files() {
+    if !has_git() {
+        return;
+    }
+    let project = Project::new("\".\"");
+    let first = commit(&project, "repo", 1);
+    let second = commit(&project, "repo", 2);
+    git(&project, "repo", &["tag", "-a", "v1", "-m", "v1"]);
+    let tag = git(&project, "repo", &["rev-parse", "v1"]);
+    let url = format!("file://{}", project.path("repo").display());
+    let source = |rev: &str| format!("{{ git = \"{url}\", rev = \"{rev}\" }}");
+    for (rev, text) in [(&first, "x + 1"), (&second, "x + 2")] {
+        project.set_source(&source(rev));
+        // A variable of a hook must not redirect git into another repository.
+        let output = project.command(&["fetch", "--json"]).env("GIT_DIR", "/nowhere").output().unwrap();
+        let report = crate::support::Finished::from(output).succeeds().json();
+        let folder = report["projects"][0]["folder"].as_str().unwrap().to_owned();
+        let name = folder.strip_prefix(project.path("").to_str().unwrap()).unwrap();
+        assert!(project.read(&format!("{name}/adder.c")).contains(text));
+        assert_eq!(project.names(name), [".gpubuild-source.json", "CMakeLists.txt", "adder.c"]);
+    }
+    assert!(project.read("app/gpubuild.lock").contains(&format!("rev = \"{second}\"")));
+    project.run(&["fetch", "--offline", "--locked"]).succeeds();
+    for rev in [&"0".repeat(40), &tag] {
+        project.set_source(&source(rev));
+        project.run(&["fetch"]).fails(1, "source.rev-missing").says(rev);
+    }
+    project.remove("cache");
+    project.set_source(&source(&first).replace("/repo", "/other"));
+    project.run(&["fetch"]).fails(1, "source.git-failed").says("/other");
+    let output = project.command(&["fetch"]).env("PATH", "/nowhere").output().unwrap();
+    crate::support::Finished::from(output).fails(1, "source.git-missing");
+    assert!(project.names("cache/sources").is_empty());
+}
+
+#[test]
+fn submodules_are_fetched_on_request() {
+    if !has_git() {
+        return;
+    }
+    let project = Project::new("\".\"");
+    commit(&project, "inner", 3);
+    project.write("repo/README", "outer\n");
+    git(&project, "repo", &["init", "--quiet", "--initial-branch=main"]);
+    git(&project, "repo", &["submodule", "--quiet", "add", "../inner", "native"]);
+    git(&project, "repo", &["add", "."]);
+    git(&project, "repo", &["commit", "--quiet", "-m", "outer"]);
+    let rev = git(&project, "repo", &["rev-parse", "HEAD"]);
+    let url = format!("file://{}", project.path("repo").display());
+    let fetch = || {
+        let mut command = project.command(&["fetch"]);
+        // Git allows submodules in local folders only with this setting.
+        command.env("GIT_CONFIG_COUNT", "1").env("GIT_CONFIG_KEY_0", "protocol.file.allow");
+        crate::support::Finished::from(command.env("GIT_CONFIG_VALUE_0", "always").output().unwrap())
+    };
+    project.set_source(&format!("{{ git = \"{url}\", rev = \"{rev}\", path = \"native/x\" }}"));
+    fetch().fails(2, "source.path-missing");
+    project
+        .set_source(&format!("{{ git = \"{url}\", rev = \"{rev}\", submodules = true, path = \"native\" }}"));
+    fetch().succeeds();
+    project.run(&["plan", "--backends", "cpu"]).succeeds();
+    let folders = project.names("cache/sources");
+    let with: Vec<&String> = folders.iter().filter(|name| name.ends_with("-s")).collect();
+    assert_eq!(with.len(), 1, "{folders:?}");
+    let native = project.names(&format!("cache/sources/{}/native", with[0]));
+    assert_eq!(native, ["CMakeLists.txt", "adder.c"]);
+}
