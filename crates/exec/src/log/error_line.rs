@@ -68,7 +68,7 @@ const HARMLESS: [&str; 8] =
 /// Starts of messages of GPU runtimes.
 const RUNTIMES: [&str; 5] = ["CUDA error", "HIP error", "ROCm error", "Vulkan error", "SYCL error"];
 /// Words for error at the start of a line.
-const STARTS: [&str; 20] = [
+const STARTS: [&str; 24] = [
     "error",
     "Error",
     "ERROR",
@@ -89,9 +89,13 @@ const STARTS: [&str; 20] = [
     "Ошибка",
     "FAILED",
     "E: ",
+    "[E]",
+    "[ERROR",
+    "CRITICAL",
+    "!!!",
 ];
 /// Words for error behind the place of a message.
-const MARKERS: [&str; 12] = [
+const MARKERS: [&str; 17] = [
     ": error ",
     ": fatal error ",
     ": Fehler",
@@ -104,6 +108,11 @@ const MARKERS: [&str; 12] = [
     "：错误",
     ": ошибка",
     " ERROR",
+    " [E] ",
+    "[error]",
+    "level=ERROR",
+    "level=error",
+    ": E ",
 ];
 
 /// Determines whether the first of some lines is an error: how certain that is, its message, and whether it names a place.
@@ -130,6 +139,45 @@ pub(super) fn classify(lines: &[String]) -> Option<(Certainty, String, bool)> {
     }
     let is_marked = starts(&STARTS, &unprefixed) || contains(&MARKERS, &unprefixed);
     is_marked.then_some((Certainty::Word, unprefixed, false))
+}
+
+/// Words of lines that report what a program does without something, and no error.
+const ASIDES: [&str; 27] = [
+    "warning",
+    "warn:",
+    "[warn",
+    "note:",
+    "[info",
+    "info:",
+    "level=info",
+    "level=warn",
+    "debug",
+    "falling back",
+    "fall back",
+    "fallback",
+    "using cpu",
+    "use cpu",
+    "on cpu",
+    "skipping",
+    "skip ",
+    "ignoring",
+    "optional",
+    "instead",
+    "continuing",
+    "deprecat",
+    "disabled by",
+    "will not be",
+    " -o ",
+    " -c ",
+    "ignore above",
+];
+
+/// Whether a line without the format of an error probably reports none.
+pub(super) fn is_aside(text: &str) -> bool {
+    let lower = text.to_lowercase();
+    // CMake reports so what is optional, with dashes or in its window without them.
+    let is_status = text.starts_with("-- ") || text.starts_with("Could NOT find ");
+    is_status || ASIDES.iter().any(|aside| lower.contains(aside))
 }
 
 /// The message of a panic or an exception. `next` is the following line, in which newer Rust prints the message.

@@ -16,6 +16,7 @@ mod lines;
 mod literal;
 mod names;
 mod outcome;
+mod phrases;
 mod platform;
 mod prefix;
 mod reader;
@@ -35,6 +36,7 @@ use hits::HitNumbers;
 use index::SignatureIndex;
 pub use names::NameKind;
 use names::NameTable;
+use phrases::PhraseTable;
 pub use platform::LogPlatform;
 pub use reader::LogReader;
 use search::Found;
@@ -62,6 +64,9 @@ pub struct Signatures {
     cues: Vec<PlatformCue>,
     systems: Vec<KnownSystem>,
     names: NameTable,
+    phrases: PhraseTable,
+    /// Commands by id of a finding.
+    commands: BTreeMap<String, BTreeMap<String, Vec<String>>>,
     /// Row and text of each cue.
     cue_texts: Vec<(usize, usize)>,
     numbers: HitNumbers,
@@ -123,7 +128,7 @@ impl Signatures {
     }
 
     fn new(all: EmbeddedSignatures) -> Self {
-        let EmbeddedSignatures { signatures, cues, systems, names } = all;
+        let EmbeddedSignatures { signatures, cues, systems, names, subjects, complaints, commands } = all;
         let list: Vec<CompiledSignature> = signatures.into_iter().map(CompiledSignature::new).collect();
         let rows = cues.iter().enumerate();
         let cue_texts: Vec<(usize, usize)> =
@@ -141,7 +146,9 @@ impl Signatures {
             Some((one.signature.after.as_deref()?.as_bytes(), numbers.preceding(at)))
         });
         let index = SignatureIndex::new(literals.chain(texts).chain(preceding).chain(numbers.all_words()));
-        Self { list, cues, systems, names: NameTable::new(names), cue_texts, numbers, index }
+        let names = NameTable::new(names);
+        let phrases = PhraseTable::new(subjects, complaints);
+        Self { list, cues, systems, names, phrases, commands, cue_texts, numbers, index }
     }
 
     /// All signatures in the order in which they are tried.

@@ -21,6 +21,10 @@ pub enum NameKind {
     Code,
     /// A program.
     Tool,
+    /// A module of Python.
+    Module,
+    /// A function, type or constant of a programming interface.
+    Identifier,
 }
 
 /// Names that have the same cause and remedy.
@@ -38,6 +42,10 @@ pub(super) struct NameRow {
     code: Vec<String>,
     #[serde(default)]
     tool: Vec<String>,
+    #[serde(default)]
+    module: Vec<String>,
+    #[serde(default)]
+    identifier: Vec<String>,
     /// Id of the finding, if it is not that of the signature.
     id: Option<DiagnosticId>,
     /// Id of the finding if the loader does not find the library.
@@ -97,6 +105,8 @@ impl NameRow {
             (NameKind::Package, &self.package),
             (NameKind::Code, &self.code),
             (NameKind::Tool, &self.tool),
+            (NameKind::Module, &self.module),
+            (NameKind::Identifier, &self.identifier),
         ];
         lists.into_iter().flat_map(|(kind, names)| names.iter().map(move |name| (kind, name.as_str())))
     }
@@ -145,7 +155,7 @@ impl NameTable {
 
 fn folded(kind: NameKind, name: &str) -> String {
     match kind {
-        NameKind::Header | NameKind::Code => name.to_owned(),
+        NameKind::Header | NameKind::Code | NameKind::Module | NameKind::Identifier => name.to_owned(),
         _ => name.to_ascii_lowercase(),
     }
 }
@@ -165,7 +175,7 @@ fn bare(kind: NameKind, name: &str) -> &str {
             let name = name.rsplit(['/', '\\']).next().unwrap_or(name);
             name.strip_suffix(".exe").unwrap_or(name)
         }
-        NameKind::Package | NameKind::Code => name,
+        NameKind::Package | NameKind::Code | NameKind::Module | NameKind::Identifier => name,
     }
 }
 
@@ -212,6 +222,8 @@ mod tests {
             package: Vec::new(),
             code: Vec::new(),
             tool: Vec::new(),
+            module: Vec::new(),
+            identifier: Vec::new(),
             id: None,
             loaded: None,
             packages: BTreeMap::new(),

@@ -89,9 +89,32 @@ pub(super) fn is_check_headline(text: &[u8]) -> bool {
     text.starts_with(b"Determining if ") || text.starts_with(b"Performing C")
 }
 
-/// Whether a line is the result of a check that CMake prints without dashes, as its graphical interface does. The same text below
-/// `CMake Error` is an error and indented.
+/// Names in the paths of the files that autoconf, distutils, Meson and CuPy compile to find out what there is. An error in such a
+/// file is the result of a check, after which the build goes on or reports what it lacks.
+const CHECKED_FILES: [&[u8]; 7] =
+    [b"conftest.c", b"conftest.C", b"_configtest.c", b"/testfile.c", b"\\testfile.c", b"/a.cpp:", b"/a.cu"];
+
+/// Whether a line is the result of a check: an error in a file that is compiled only to find out what there is.
+pub(super) fn is_failed_check(line: &[u8]) -> bool {
+    let Some(error) = memchr::memmem::find(line, b"error") else { return false };
+    let place = &line[..error];
+    let has = |text: &[u8]| memchr::memmem::find(place, text).is_some();
+    let name = CHECKED_FILES.iter().position(|name| has(name));
+    // The names of CuPy's files are common.
+    name.is_some_and(|name| name < 5 || has(b"tmp/tmp") || has(b"Temp\\tmp"))
+}
+
+/// Whether a line ends the output of a check that failed, as GCC does for every failure.
+pub(super) fn is_end_of_check(line: &[u8]) -> bool {
+    memchr::memmem::find(line, b"compilation terminated.").is_some()
+}
+
+/// Whether a line is the result of a check: that of a failed one, or that which CMake prints without dashes, as its graphical
+/// interface does. The same text below `CMake Error` is an error and indented.
 pub(super) fn is_check_result(lines: &LogLines, at: usize) -> bool {
+    if is_failed_check(lines.line(at)) {
+        return true;
+    }
     let is_result = prefix::without_stamps(lines.line(at)).starts_with(b"Could NOT find ");
     let mut before = (0..at).rev().map(|before| lines.line(before).trim_ascii());
     is_result && before.find(|line| !line.is_empty()).is_none_or(|line| !line.starts_with(b"CMake Error"))
@@ -100,7 +123,7 @@ pub(super) fn is_check_result(lines: &LogLines, at: usize) -> bool {
 /// The number of the line near the end of a log with which a build tool reports success. `log` is at least the end of the log,
 /// `lines` the number of its lines.
 pub(super) fn success(log: &[u8], lines: usize) -> Option<usize> {
-    const WORDS: [&[u8]; 10] = [
+    const WORDS: [&[u8]; 13] = [
         b"-- Build files have been written to",
         b"-- Generating done",
         b"Build succeeded",
@@ -111,6 +134,9 @@ pub(super) fn success(log: &[u8], lines: usize) -> Option<usize> {
         b"Finished dev",
         b" 0 Error(s)",
         b"Successfully installed ",
+        b"Successfully built ",
+        b"Finished processing dependencies for ",
+        b"config.status: creating ",
     ];
     let log = log.strip_suffix(b"\n").unwrap_or(log);
     let tail = &log[log.len().saturating_sub(TAIL)..];

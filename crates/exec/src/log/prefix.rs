@@ -76,10 +76,16 @@ fn prefix(line: &[u8]) -> Option<&[u8]> {
         return Some(rest);
     }
     match line.first()? {
-        b'[' => step(line),
+        b'[' => step(line).or_else(|| rank(line)),
+        b'(' => process(line),
+        // Quotes in issues.
+        b'>' => line.strip_prefix(b"> "),
         b'0'..=b'9' => digits(line)?.strip_prefix(b">"),
         // Box-drawing characters around the output of another tool.
         0xe2 => ["│", "├─▶", "╰─▶"].iter().find_map(|bar| line.strip_prefix(bar.as_bytes())),
+        // Errors in reports of pytest.
+        b'E' if line.starts_with(b"E   ") => Some(&line[4..]),
+        b'A'..=b'Z' => syslog(line),
         _ => crate_name(line).or_else(|| service(line)),
     }
 }
@@ -92,6 +98,34 @@ fn step(line: &[u8]) -> Option<&[u8]> {
         None => inner.strip_prefix(b"%")?,
     };
     inner.strip_prefix(b"] ")
+}
+
+/// Skips `[rank0]: ` of PyTorch and `[1,0]<stderr>:` of Open MPI.
+fn rank(line: &[u8]) -> Option<&[u8]> {
+    if let Some(rest) = line.strip_prefix(b"[rank") {
+        return digits(rest)?.strip_prefix(b"]: ");
+    }
+    let rest = digits(digits(&line[1..])?.strip_prefix(b",")?)?.strip_prefix(b"]<std")?;
+    [b"err>:", b"out>:"].iter().find_map(|end| rest.strip_prefix(*end))
+}
+
+/// Skips `(EngineCore_0 pid=123) ` of vLLM and Ray.
+fn process(line: &[u8]) -> Option<&[u8]> {
+    let end = memchr::memchr(b')', &line[..line.len().min(64)])?;
+    let is_process = memchr::memmem::find(&line[..end], b"pid=").is_some();
+    is_process.then(|| line[end + 1..].strip_prefix(b" "))?
+}
+
+/// Skips `Mar 09 21:00:13 host program[123]: ` of the system's log.
+fn syslog(line: &[u8]) -> Option<&[u8]> {
+    let (month, rest) = line.split_at_checked(4)?;
+    let is_month = month[3] == b' ' && month[1..3].iter().all(u8::is_ascii_lowercase);
+    let rest = is_month.then(|| digits(rest.trim_ascii_start()))??.strip_prefix(b" ")?;
+    let rest = shaped(rest, b"dd:dd:dd")?.strip_prefix(b" ")?;
+    let host = memchr::memchr(b' ', rest)?;
+    let rest = &rest[host + 1..];
+    let end = memchr::memmem::find(&rest[..rest.len().min(64)], b": ")?;
+    (!rest[..end].contains(&b' ')).then(|| &rest[end + 2..])
 }
 
 /// Skips `warning: name@1.2.3: `, which cargo prints before the output of a build script.
@@ -152,6 +186,19 @@ mod tests {
         check("21.64 nvcc fatal", "nvcc fatal");
         check("app-1  | a", "a");
         check("section_end:1:x\r\u{1b}[0Ka", "a");
+    }
+
+    #[test]
+    fn prefixes_of_processes_are_removed() {
+        check("[rank0]: RuntimeError: no", "RuntimeError: no");
+        check("[1,12]<stderr>:RuntimeError: no", "RuntimeError: no");
+        check("(EngineCore_0 pid=123) RuntimeError: no", "RuntimeError: no");
+        check("(no process) a", "(no process) a");
+        check("Mar 09 21:00:13 host ollama[98459]: no GPU", "no GPU");
+        check("Mar 9 21:00:13 host kernel: no GPU", "no GPU");
+        check("Mar was here", "Mar was here");
+        check("E   RuntimeError: no", "RuntimeError: no");
+        check("> > quoted", "quoted");
     }
 
     #[test]

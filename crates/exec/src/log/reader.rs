@@ -9,6 +9,9 @@ use super::platform::PlatformVotes;
 use super::search::{ExaminedLine, Search};
 use super::{LogCause, LogReading, REACH, Signatures, clean};
 
+/// Maximum number of lines that a compiler prints about an error after its first line.
+const CHECK: usize = 8;
+
 /// Reads a log. Each line is examined as soon as the lines that may belong to its message are complete.
 pub struct LogReader<'a> {
     decoder: LogDecoder,
@@ -26,6 +29,8 @@ struct ReaderState<'a> {
     votes: PlatformVotes,
     /// Whether a tool reports that a complete command failed.
     has_failed: bool,
+    /// The line up to which the output of a failed check may reach.
+    check_end: usize,
     search: LogSearch,
     check: CheckSearch,
 }
@@ -57,6 +62,7 @@ impl<'a> LogReader<'a> {
             preceded: vec![false; all.list.len()],
             votes: PlatformVotes::new(all.cues.len()),
             has_failed: false,
+            check_end: 0,
             search: LogSearch::new(all, IgnoredOutput::default()),
             check: CheckSearch::Undecided,
         };
@@ -103,7 +109,12 @@ impl ReaderState<'_> {
         let number = self.lines.number(at);
         self.votes.add_path(&line, number);
         self.hits.find(self.all, &line, number, &mut self.votes);
-        self.has_failed |= self.hits.has_failure;
+        if self.hits.has_error && outcome::is_failed_check(&line) {
+            self.check_end = number + CHECK;
+        }
+        if self.hits.has_failure {
+            self.has_failed |= number > self.check_end || !outcome::is_end_of_check(&line);
+        }
         if !matches!(self.check, CheckSearch::Unneeded) {
             self.check.line(self.all, raw.trim_ascii());
         }
@@ -122,13 +133,18 @@ impl ReaderState<'_> {
     fn result(self) -> LogReading {
         let last = self.lines.number(self.lines.len()) - 1;
         let platform = self.votes.result(&self.all.cues);
-        let result = |search: LogSearch| {
+        let result = |mut search: LogSearch| {
             let mut found = search.known.found;
             if !self.has_failed {
                 self.all.drop_harmless(self.lines.bytes(), last, &mut found);
             }
-            let causes = self.all.rank(found);
-            let guess = search.guess.result(self.has_failed).filter(|guess| is_needed(guess, &causes));
+            let mut causes = self.all.rank(found);
+            if causes.iter().all(|cause| cause.is_weak) {
+                let meaning = search.guess.meaning(self.all, &self.lines, self.has_failed);
+                let is_known = |meaning: &LogCause| causes.iter().any(|cause| cause.id == meaning.id);
+                causes = meaning.filter(|meaning| !is_known(meaning)).map_or(causes, |meaning| vec![meaning]);
+            }
+            let guess = search.guess.result(self.has_failed, last).filter(|guess| is_needed(guess, &causes));
             LogReading { causes, lines: last, guess, platform: platform.clone() }
         };
         let reading = result(self.search);
@@ -157,7 +173,7 @@ impl LogSearch {
     fn line(&mut self, all: &Signatures, line: &[u8], examined: &ExaminedLine<'_>, hits: &LineHits) {
         let is_ignored = (hits.has_headline || self.ignored.is_active()) && self.ignored.covers(line);
         if !is_ignored && !self.known.line(all, examined) && hits.has_error {
-            self.guess.line(examined.lines, examined.at);
+            self.guess.line(all, examined.lines, examined.at);
         }
     }
 }

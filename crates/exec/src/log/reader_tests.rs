@@ -89,3 +89,20 @@ fn logs_of_powershell_are_read() {
     let lone = [b"\xff\xfe".to_vec(), vec![0, 0xd8], utf16(text), vec![0, 0xdc, b'x']].concat();
     assert_eq!(Signatures::embedded().read(&lone).causes[0].line, 1);
 }
+
+/// Checks of setuptools, Autoconf and Meson compile a small program that may fail.
+#[test]
+fn failed_checks_are_no_causes() {
+    for log in [
+        "  gcc -fPIC -I/usr/local/cuda/include -c /tmp/tmpab12cd3e/a.cpp -o /tmp/tmpab12cd3e/a.o\n  /tmp/tmpab12cd3e/a.cpp:1:10: fatal error: cudnn.h: No such file or directory\n      1 | #include <cudnn.h>\n        |          ^~~~~~~~~\n  compilation terminated.\n  *** WARNING: Include files not found: ['cudnn.h']\n  *** Skip installing cudnn support\n  building 'cupy.cuda.common' extension\n",
+        "configure:4125: gcc -c -g -O2 conftest.c >&5\nconftest.c:11:10: fatal error: nccl.h: No such file or directory\ncompilation terminated.\nconfigure:4125: $? = 1\nchecking for nccl... no\nconfigure: creating ./config.status\n",
+        "Running compile:\n/src/build/meson-private/tmpk2b8/testfile.c:2:10: fatal error: CL/cl.h: No such file or directory\ncompilation terminated.\nHas header \"CL/cl.h\" : NO\nBuild targets in project: 12\n",
+    ] {
+        let reading = Signatures::embedded().read(log.as_bytes());
+        let names: Vec<&str> = reading.causes.iter().map(|cause| cause.text.as_str()).collect();
+        assert!(names.is_empty(), "{names:?} in\n{log}");
+    }
+    // The same header in a source of the program is a cause.
+    let log = "src/nccl.c:11:10: fatal error: nccl.h: No such file or directory\ncompilation terminated.\n";
+    assert!(!Signatures::embedded().read(log.as_bytes()).causes.is_empty());
+}

@@ -643,7 +643,10 @@ fn every_name_is_found() {
                     "cmake.package-missing",
                 ),
                 NameKind::Tool => (format!("sh: 1: {name}: not found\n"), "build.tool-missing"),
-                NameKind::Code | NameKind::Loaded => continue,
+                NameKind::Module => {
+                    (format!("ModuleNotFoundError: No module named '{name}'\n"), "py.module-missing")
+                }
+                NameKind::Code | NameKind::Loaded | NameKind::Identifier => continue,
             };
             let wanted = row.id(kind).map_or(own, |id| id.as_str());
             let found = ids(&log);
