@@ -141,45 +141,6 @@ pub(super) fn classify(lines: &[String]) -> Option<(Certainty, String, bool)> {
     is_marked.then_some((Certainty::Word, unprefixed, false))
 }
 
-/// Words of lines that report what a program does without something, and no error.
-const ASIDES: [&str; 27] = [
-    "warning",
-    "warn:",
-    "[warn",
-    "note:",
-    "[info",
-    "info:",
-    "level=info",
-    "level=warn",
-    "debug",
-    "falling back",
-    "fall back",
-    "fallback",
-    "using cpu",
-    "use cpu",
-    "on cpu",
-    "skipping",
-    "skip ",
-    "ignoring",
-    "optional",
-    "instead",
-    "continuing",
-    "deprecat",
-    "disabled by",
-    "will not be",
-    " -o ",
-    " -c ",
-    "ignore above",
-];
-
-/// Whether a line without the format of an error probably reports none.
-pub(super) fn is_aside(text: &str) -> bool {
-    let lower = text.to_lowercase();
-    // CMake reports so what is optional, with dashes or in its window without them.
-    let is_status = text.starts_with("-- ") || text.starts_with("Could NOT find ");
-    is_status || ASIDES.iter().any(|aside| lower.contains(aside))
-}
-
 /// The message of a panic or an exception. `next` is the following line, in which newer Rust prints the message.
 fn exception(line: &str, next: Option<&String>) -> Option<String> {
     if let Some((_, after)) = line.split_once("panicked at ") {

@@ -16,7 +16,6 @@ mod lines;
 mod literal;
 mod names;
 mod outcome;
-mod phrases;
 mod platform;
 mod prefix;
 mod reader;
@@ -36,7 +35,6 @@ use hits::HitNumbers;
 use index::SignatureIndex;
 pub use names::NameKind;
 use names::NameTable;
-use phrases::PhraseTable;
 pub use platform::LogPlatform;
 pub use reader::LogReader;
 use search::Found;
@@ -64,9 +62,6 @@ pub struct Signatures {
     cues: Vec<PlatformCue>,
     systems: Vec<KnownSystem>,
     names: NameTable,
-    phrases: PhraseTable,
-    /// Commands by id of a finding.
-    commands: BTreeMap<String, BTreeMap<String, Vec<String>>>,
     /// Row and text of each cue.
     cue_texts: Vec<(usize, usize)>,
     numbers: HitNumbers,
@@ -128,7 +123,7 @@ impl Signatures {
     }
 
     fn new(all: EmbeddedSignatures) -> Self {
-        let EmbeddedSignatures { signatures, cues, systems, names, subjects, complaints, commands } = all;
+        let EmbeddedSignatures { signatures, cues, systems, names } = all;
         let list: Vec<CompiledSignature> = signatures.into_iter().map(CompiledSignature::new).collect();
         let rows = cues.iter().enumerate();
         let cue_texts: Vec<(usize, usize)> =
@@ -146,9 +141,7 @@ impl Signatures {
             Some((one.signature.after.as_deref()?.as_bytes(), numbers.preceding(at)))
         });
         let index = SignatureIndex::new(literals.chain(texts).chain(preceding).chain(numbers.all_words()));
-        let names = NameTable::new(names);
-        let phrases = PhraseTable::new(subjects, complaints);
-        Self { list, cues, systems, names, phrases, commands, cue_texts, numbers, index }
+        Self { list, cues, systems, names: NameTable::new(names), cue_texts, numbers, index }
     }
 
     /// All signatures in the order in which they are tried.

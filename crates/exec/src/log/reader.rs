@@ -133,17 +133,12 @@ impl ReaderState<'_> {
     fn result(self) -> LogReading {
         let last = self.lines.number(self.lines.len()) - 1;
         let platform = self.votes.result(&self.all.cues);
-        let result = |mut search: LogSearch| {
+        let result = |search: LogSearch| {
             let mut found = search.known.found;
             if !self.has_failed {
                 self.all.drop_harmless(self.lines.bytes(), last, &mut found);
             }
-            let mut causes = self.all.rank(found);
-            if causes.iter().all(|cause| cause.is_weak) {
-                let meaning = search.guess.meaning(self.all, &self.lines, self.has_failed);
-                let is_known = |meaning: &LogCause| causes.iter().any(|cause| cause.id == meaning.id);
-                causes = meaning.filter(|meaning| !is_known(meaning)).map_or(causes, |meaning| vec![meaning]);
-            }
+            let causes = self.all.rank(found);
             let guess = search.guess.result(self.has_failed, last).filter(|guess| is_needed(guess, &causes));
             LogReading { causes, lines: last, guess, platform: platform.clone() }
         };
@@ -173,7 +168,7 @@ impl LogSearch {
     fn line(&mut self, all: &Signatures, line: &[u8], examined: &ExaminedLine<'_>, hits: &LineHits) {
         let is_ignored = (hits.has_headline || self.ignored.is_active()) && self.ignored.covers(line);
         if !is_ignored && !self.known.line(all, examined) && hits.has_error {
-            self.guess.line(all, examined.lines, examined.at);
+            self.guess.line(examined.lines, examined.at);
         }
     }
 }

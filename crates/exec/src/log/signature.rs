@@ -12,7 +12,6 @@ use serde::Deserialize;
 
 use super::literal;
 use super::names::{NameKind, NameRow};
-use super::phrases::{ComplaintRow, SubjectRow};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -25,10 +24,6 @@ struct SignatureFile {
     system: Vec<KnownSystem>,
     #[serde(default)]
     name: Vec<NameRow>,
-    #[serde(default)]
-    subject: Vec<SubjectRow>,
-    #[serde(default)]
-    complaint: Vec<ComplaintRow>,
     /// Commands by id, for findings whose own commands need values that a log does not show.
     #[serde(default)]
     commands: BTreeMap<String, BTreeMap<String, Vec<String>>>,
@@ -73,10 +68,6 @@ pub(super) struct EmbeddedSignatures {
     pub(super) cues: Vec<PlatformCue>,
     pub(super) systems: Vec<KnownSystem>,
     pub(super) names: Vec<NameRow>,
-    pub(super) subjects: Vec<SubjectRow>,
-    pub(super) complaints: Vec<ComplaintRow>,
-    /// Commands by id.
-    pub(super) commands: BTreeMap<String, BTreeMap<String, Vec<String>>>,
 }
 
 /// An environment inside another system.
@@ -168,20 +159,19 @@ pub(super) fn embedded() -> EmbeddedSignatures {
     };
     // If several signatures match a line, the one in the earlier file wins. Files with general signatures come last.
     let mut all = EmbeddedSignatures::default();
+    let mut commands = BTreeMap::new();
     for file in gpubuild_findings::LOG_SIGNATURES.iter().map(parse) {
         all.signatures.extend(file.signature);
         all.cues.extend(file.platform);
         all.systems.extend(file.system);
         all.names.extend(file.name);
-        all.subjects.extend(file.subject);
-        all.complaints.extend(file.complaint);
-        all.commands.extend(file.commands);
+        commands.extend(file.commands);
     }
     for signature in all.signatures.iter_mut().filter(|signature| signature.commands.is_empty()) {
-        signature.commands = all.commands.get(signature.id.as_str()).cloned().unwrap_or_default();
+        signature.commands = commands.get(signature.id.as_str()).cloned().unwrap_or_default();
     }
     for row in &mut all.names {
-        row.complete(&all.commands);
+        row.complete(&commands);
     }
     all
 }
