@@ -7,6 +7,7 @@ use gpubuild_detect::id;
 use gpubuild_exec::environment::VenvRecord;
 use gpubuild_exec::exec::BuildOutcome;
 use gpubuild_host::{HostPath, Os};
+use gpubuild_plan::project::source::{Source, locate};
 use gpubuild_plan::project::{PackTable, variant};
 use gpubuild_release::manifest::{self, ProgramStart, ReleaseVariant, RequiredLibc};
 use gpubuild_release::pack::release::{self, ReleaseEntry, ReleaseWork};
@@ -16,7 +17,7 @@ use gpubuild_release::pack::{self, KnownLayers, package};
 use super::super::build::PlannedBuild;
 use super::super::plan::SelectionArguments;
 use super::super::project::load_project;
-use super::super::{CommandContext, Failure, absolute, audit, run};
+use super::super::{CommandContext, Exit, Failure, absolute, audit, run};
 use super::{PackArguments, build_variant, failure};
 use crate::report::pack::Packed;
 
@@ -75,10 +76,17 @@ impl Packing<'_> {
         let gfx = requirements.rocm.as_ref().map(|rocm| rocm.gfx.clone()).unwrap_or_default();
         let environment =
             VenvRecord::read(host, &project.build_root).map(|record| record.folders).unwrap_or_default();
+        let locked = match project.file.project.source {
+            Source::Fetched(_) => {
+                locate::read_lock(host, &project.root).map_err(|error| Failure::of(&error, Exit::Usage))?
+            }
+            Source::Folder(_) => None,
+        };
         let request = stage::StageRequest {
             name: &project.file.project.name,
             root: &project.root,
             source: Some(&project.source),
+            locked: locked.as_ref(),
             package: &binary.package,
             cargo: &cargo,
             manifest: Some(&outcome.manifest),

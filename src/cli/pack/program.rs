@@ -38,6 +38,7 @@ impl Packing<'_> {
             name: &cargo.name,
             root: &package,
             source: None,
+            locked: None,
             package: &package,
             cargo: &cargo,
             manifest: None,

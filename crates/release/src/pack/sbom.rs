@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use gpubuild_plan::project::source::lock::LockedSource;
 use serde_json::{Map, Value, json};
 
 use super::origin::LibraryPackage;
@@ -24,9 +25,18 @@ pub struct SbomFile<'a> {
     pub package: Option<&'a LibraryPackage>,
 }
 
-/// The text of the document. `source` is the name of the folder with the native sources.
+/// The native sources.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SbomSource<'a> {
+    /// The name of their folder.
+    pub name: &'a str,
+    /// Where gpubuild downloaded them from.
+    pub locked: Option<&'a LockedSource>,
+}
+
+/// The text of the document.
 #[must_use]
-pub fn text(cargo: &CargoPackage, source: Option<&str>, files: &[SbomFile<'_>]) -> String {
+pub fn text(cargo: &CargoPackage, source: Option<SbomSource<'_>>, files: &[SbomFile<'_>]) -> String {
     let root = format!("{}@{}", cargo.name, cargo.version);
     let references: BTreeMap<&str, String> =
         cargo.crates.iter().map(|one| (one.id.as_str(), reference(one))).collect();
@@ -34,8 +44,7 @@ pub fn text(cargo: &CargoPackage, source: Option<&str>, files: &[SbomFile<'_>]) 
         ids.iter().filter_map(|id| references.get(id.as_str()).cloned()).collect()
     };
     let (built, libraries): (Vec<&SbomFile<'_>>, Vec<_>) = files.iter().partition(|file| file.is_built);
-    let source =
-        source.map(|name| json!({ "type": "library", "bom-ref": format!("source:{name}"), "name": name }));
+    let source = source.map(of_source);
 
     let mut of_root = named(&cargo.depends);
     let mut components: Vec<Value> = cargo.crates.iter().map(of_crate).collect();
@@ -89,6 +98,18 @@ fn of_crate(one: &LinkedCrate) -> Value {
     component.into()
 }
 
+fn of_source(source: SbomSource<'_>) -> Value {
+    let name = source.locked.map_or_else(|| source.name.to_owned(), LockedSource::name);
+    let mut component = json!({ "type": "library", "bom-ref": format!("source:{name}"), "name": name });
+    if let Some(url) = source.locked.and_then(LockedSource::package_url) {
+        component["purl"] = url.into();
+    }
+    if let Some(sha256) = source.locked.and_then(|locked| locked.sha256.as_deref()) {
+        component["hashes"] = json!([{ "alg": "SHA-256", "content": sha256 }]);
+    }
+    component
+}
+
 fn of_library(file: &SbomFile<'_>) -> Value {
     let mut component = of_file(file);
     component["type"] = "library".into();
@@ -115,6 +136,7 @@ fn of_file(file: &SbomFile<'_>) -> Value {
 mod tests {
     use super::*;
     use gpubuild_host::{HostPath, PathRules};
+    use gpubuild_plan::project::source::SourceOrigin;
 
     fn linked(id: &str, licence: Option<&str>, is_published: bool, depends: &[&str]) -> LinkedCrate {
         LinkedCrate {
@@ -150,7 +172,8 @@ mod tests {
             file("lib/libcudart.so.13", Some(&package)),
             file("lib/libother.so.1", None),
         ];
-        let document: Value = serde_json::from_str(&text(&cargo, Some("gk"), &files)).unwrap();
+        let gk = SbomSource { name: "gk", locked: None };
+        let document: Value = serde_json::from_str(&text(&cargo, Some(gk), &files)).unwrap();
         let components = document["components"].as_array().unwrap();
         let names: Vec<&str> = components.iter().filter_map(|one| one["name"].as_str()).collect();
         assert_eq!(names, ["a", "b", "gk", "lib/libcudart.so.13", "lib/libother.so.1"]);
@@ -167,5 +190,23 @@ mod tests {
             }
         }
         assert_eq!(document["dependencies"][0]["dependsOn"].as_array().unwrap().len(), 4);
+    }
+
+    #[test]
+    fn downloaded_sources_have_their_package_and_hash() {
+        let origin = SourceOrigin::Crate { name: "x-sys".to_owned(), requirement: "=1.2.3".to_owned() };
+        let sha256 = Some("1".repeat(64));
+        let mut locked = LockedSource { origin, version: Some("1.2.3".to_owned()), file: None, sha256 };
+        let of = |locked: &LockedSource| of_source(SbomSource { name: "native", locked: Some(locked) });
+        let component = of(&locked);
+        assert_eq!(component["name"], "x-sys-1.2.3");
+        assert_eq!(component["purl"], "pkg:cargo/x-sys@1.2.3");
+        assert_eq!(component["hashes"][0]["content"], "1".repeat(64));
+        let rev = "a".repeat(40);
+        let url = "https://github.com/Org/Name.git".to_owned();
+        locked =
+            LockedSource::exact(&SourceOrigin::Git { url, rev: rev.clone(), submodules: false }).unwrap();
+        assert_eq!(of(&locked)["purl"], format!("pkg:github/org/name@{rev}"));
+        assert!(of(&locked).get("hashes").is_none());
     }
 }

@@ -10,6 +10,7 @@ use gpubuild_host::{Host, HostInfo, HostPath, LIBRARY_LIMIT, Os, ReadFiles, sear
 use gpubuild_object::{self, ObjectFile};
 use gpubuild_plan::artifacts::{LinkItem, Manifest};
 use gpubuild_plan::project::PackTable;
+use gpubuild_plan::project::source::lock::LockedSource;
 
 use super::PackError;
 use super::closure::{self, Closure, ClosureError, ClosureRules};
@@ -18,7 +19,7 @@ use super::licences::Licences;
 use super::origin::LibraryPackage;
 use super::package::CargoPackage;
 use super::rpath;
-use super::sbom::{self, SbomFile};
+use super::sbom::{self, SbomFile, SbomSource};
 use crate::unpack::names::Names;
 
 /// The maximum depth of subfolders in a library's data folder.
@@ -32,6 +33,8 @@ pub struct StageRequest<'a> {
     pub root: &'a HostPath,
     /// The folder of the native sources; `None` for a program without any.
     pub source: Option<&'a HostPath>,
+    /// Where the sources were downloaded from, if gpubuild did that.
+    pub locked: Option<&'a LockedSource>,
     /// The folder of the cargo package.
     pub package: &'a HostPath,
     /// The cargo package.
@@ -260,7 +263,10 @@ impl<'a> Staging<'a> {
             let is_built = !matches!(piece.part, LayerKind::Library(_));
             files.push(SbomFile { path: &piece.path, sha256, is_built, package });
         }
-        let source = request.source.map(|source| source.file_name().unwrap_or("source"));
+        let source = request.source.map(|source| SbomSource {
+            name: source.file_name().unwrap_or("source"),
+            locked: request.locked,
+        });
         let text = sbom::text(request.cargo, source, &files);
         let file = self.into.join(sbom::NAME);
         host.write(&file, text.as_bytes()).map_err(|error| PackError::io("write", &file, &error))?;

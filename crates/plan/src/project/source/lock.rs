@@ -98,6 +98,23 @@ impl LockedSource {
         name.trim_start_matches(['.', '-']).to_owned()
     }
 
+    /// The [package URL](https://github.com/package-url/purl-spec) of a crate, a Python package, or a commit at github.com.
+    #[must_use]
+    pub fn package_url(&self) -> Option<String> {
+        let version = self.version.as_deref().unwrap_or_default();
+        match &self.origin {
+            SourceOrigin::Crate { name, .. } => Some(format!("pkg:cargo/{name}@{version}")),
+            SourceOrigin::Pypi { name, .. } => {
+                Some(format!("pkg:pypi/{}@{version}", name.to_lowercase().replace('_', "-")))
+            }
+            SourceOrigin::Git { url, rev, .. } => {
+                let path = url.strip_prefix("https://github.com/")?.trim_end_matches('/');
+                Some(format!("pkg:github/{}@{rev}", path.strip_suffix(".git").unwrap_or(path).to_lowercase()))
+            }
+            SourceOrigin::Url { .. } => None,
+        }
+    }
+
     /// Name of the folder in the cache.
     #[must_use]
     pub fn folder(&self) -> String {
