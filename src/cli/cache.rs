@@ -9,12 +9,13 @@ use gpubuild_exec::store::settings::{self, SettingsError, Store};
 use gpubuild_plan::plan::{Plan, PlannedTree};
 use gpubuild_plan::project::Project;
 use gpubuild_release::layers;
+use gpubuild_sources::cache as sources;
 
 use super::machine::{self, HostArguments};
 use super::plan::{self, SelectionArguments};
 use super::project::open_project;
 use super::{CommandContext, Exit, Failure, build};
-use crate::report::cache::{CacheReport, ExplainDocument, Layers, PruneDocument};
+use crate::report::cache::{CacheReport, Downloads, ExplainDocument, PruneDocument};
 
 mod remote;
 
@@ -143,7 +144,7 @@ fn show(context: &CommandContext<'_>, form: CacheForm, with_entries: bool) -> Re
         store.root.to_string(),
         store.limit,
         &items,
-        layer_totals(layers::usage(context.host)),
+        (of_layers(layers::usage(context.host)), of_sources(sources::usage(context.host))),
         with_entries,
     );
     if form.json {
@@ -178,7 +179,8 @@ fn prune(arguments: &Prune, context: &CommandContext<'_>) -> Result<(), Failure>
     };
     let pruned = maintain::prune(context.host, &store, limits).map_err(refused)?;
     let removed = layers::prune(context.host, age, arguments.all).map_err(refused)?;
-    let document = PruneDocument::new(&pruned, layer_totals(removed));
+    let sources = sources::prune(context.host, age, arguments.all).map_err(refused)?;
+    let document = PruneDocument::new(&pruned, (of_layers(removed), of_sources(sources)));
     if arguments.form.json {
         context.printer.json(&document)?;
     } else {
@@ -187,8 +189,12 @@ fn prune(arguments: &Prune, context: &CommandContext<'_>) -> Result<(), Failure>
     Ok(())
 }
 
-fn layer_totals(layers::LayerUsage { count, bytes }: layers::LayerUsage) -> Layers {
-    Layers { count, bytes }
+fn of_layers(layers::LayerUsage { count, bytes }: layers::LayerUsage) -> Downloads {
+    Downloads { count, bytes }
+}
+
+fn of_sources(sources::SourceUsage { count, bytes }: sources::SourceUsage) -> Downloads {
+    Downloads { count, bytes }
 }
 
 fn explain(arguments: &TreeArguments, context: &CommandContext<'_>) -> Result<(), Failure> {

@@ -23,20 +23,32 @@ pub struct CacheReport {
     /// Number of entries.
     count: usize,
     /// Layers of releases in the download cache.
-    layers: Layers,
+    layers: Downloads,
+    /// Sources of projects in the download cache.
+    sources: Downloads,
     /// The entries; absent for `cache size`.
     #[serde(skip_serializing_if = "Option::is_none")]
     entries: Option<Vec<EntryDocument>>,
 }
 
-/// Downloaded layers of releases.
+/// Downloads of one kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Layers {
-    /// Number of layers.
+pub struct Downloads {
+    /// Their number.
     pub count: usize,
     /// Their total size in bytes.
     pub bytes: u64,
+}
+
+impl Downloads {
+    /// A line of text after others; empty if there are none.
+    fn line(self, start: &str, what: &str) -> String {
+        match self {
+            Self { count: 0, .. } => String::new(),
+            Self { count, bytes } => format!("\n{start}{count} {what}, {}", bytes::show(bytes)),
+        }
+    }
 }
 
 /// An entry of the build store.
@@ -114,7 +126,13 @@ fn age(seconds: u64) -> String {
 impl CacheReport {
     /// The document of these entries; without `with_entries`, only their number.
     #[must_use]
-    pub fn new(folder: String, limit: u64, items: &[StoreItem], layers: Layers, with_entries: bool) -> Self {
+    pub fn new(
+        folder: String,
+        limit: u64,
+        items: &[StoreItem],
+        (layers, sources): (Downloads, Downloads),
+        with_entries: bool,
+    ) -> Self {
         Self {
             schema: Schema { name: "cache", version: 1 },
             folder,
@@ -122,6 +140,7 @@ impl CacheReport {
             limit,
             count: items.len(),
             layers,
+            sources,
             entries: with_entries.then(|| items.iter().map(EntryDocument::new).collect()),
         }
     }
@@ -138,11 +157,7 @@ impl CacheReport {
         }
         let (bytes, limit) = (bytes::show(self.bytes), bytes::show(self.limit));
         let _ = write!(out, "{} entries, {bytes} of {limit}, in {}", self.count, self.folder);
-        if self.layers.count > 0 {
-            let Layers { count, bytes } = self.layers;
-            let _ = write!(out, "\n{count} layers of releases, {}", bytes::show(bytes));
-        }
-        out
+        out + &self.layers.line("", "layers of releases") + &self.sources.line("", "downloaded sources")
     }
 }
 
@@ -160,13 +175,15 @@ pub struct PruneDocument {
     /// Total size of the remaining entries in bytes.
     left_bytes: u64,
     /// Layers of releases that were removed from the download cache.
-    removed_layers: Layers,
+    removed_layers: Downloads,
+    /// Sources that were removed from the download cache.
+    removed_sources: Downloads,
 }
 
 impl PruneDocument {
     /// The document of a cleanup.
     #[must_use]
-    pub fn new(pruned: &Pruned, removed_layers: Layers) -> Self {
+    pub fn new(pruned: &Pruned, (removed_layers, removed_sources): (Downloads, Downloads)) -> Self {
         Self {
             schema: Schema { name: "cache-prune", version: 1 },
             removed: pruned.removed.iter().map(EntryDocument::new).collect(),
@@ -174,6 +191,7 @@ impl PruneDocument {
             in_use: pruned.in_use.iter().map(EntryDocument::new).collect(),
             left_bytes: pruned.left,
             removed_layers,
+            removed_sources,
         }
     }
 
@@ -185,13 +203,9 @@ impl PruneDocument {
             count => format!("; {count} in use were kept"),
         };
         let (gone, left) = (bytes::show(self.removed_bytes), bytes::show(self.left_bytes));
-        let layers = match self.removed_layers {
-            Layers { count: 0, .. } => String::new(),
-            Layers { count, bytes } => {
-                format!("\nremoved {count} layers of releases, {}", bytes::show(bytes))
-            }
-        };
-        format!("removed {} entries, {gone}; {left} remain{busy}{layers}", self.removed.len())
+        let layers = self.removed_layers.line("removed ", "layers of releases");
+        let sources = self.removed_sources.line("removed ", "downloaded sources");
+        format!("removed {} entries, {gone}; {left} remain{busy}{layers}{sources}", self.removed.len())
     }
 }
 

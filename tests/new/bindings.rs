@@ -141,7 +141,8 @@ fn publish(workspace: &Workspace, folder: &str, project: &str) -> Server {
     let source =
         format!("{{ url = \"{}\", sha256 = \"{sha256}\", strip = 1 }}", server.url("sources.tar.zst"));
     let file = format!("{project}/gpubuild.toml");
-    let changed = workspace.read(&file).lines().map(|line| match line.strip_prefix("source = ") {
+    let text = workspace.read(&file);
+    let changed = text.lines().map(|line| match line.strip_prefix("source = ") {
         Some(_) => format!("source = {source}\n"),
         None => format!("{line}\n"),
     });

@@ -5,6 +5,7 @@
 mod archives;
 mod building;
 mod git;
+mod pruning;
 mod registries;
 #[path = "../common/requirements.rs"]
 mod requirements;

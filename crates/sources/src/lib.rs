@@ -10,6 +10,7 @@
 //! `gpubuild_plan::project::source::locate` finds the folder again without a network.
 
 mod archive;
+pub mod cache;
 mod cargo_config;
 mod error;
 mod git;

@@ -62,7 +62,8 @@ impl Description {
             part => Some(copy.part(part)?.forward_slashes()),
         };
         let own = self.cmake_own.iter().filter(|_| copy.is_own());
-        (self.cmake.iter())
+        self.cmake
+            .iter()
             .chain(own)
             .filter_map(|(name, entry)| Some((name.clone(), template::fill(entry.on(platform)?, part)?)))
             .collect()
