@@ -23,7 +23,10 @@ fn sources_are_counted_and_pruned_except_those_of_running_downloads() {
 
     // The rest of a killed download goes, sources that are not old stay.
     let removed = cache(&project, &["prune", "--older-than", "1d", "--json"]).succeeds().json();
-    assert_eq!((&removed["removed_sources"]["count"], &removed["removed_sources"]["bytes"]), (&1.into(), &4.into()));
+    assert_eq!(
+        (&removed["removed_sources"]["count"], &removed["removed_sources"]["bytes"]),
+        (&1.into(), &4.into())
+    );
     assert_eq!(project.names("cache/sources"), [name.as_str()]);
     // A process that holds the lock is downloading them.
     let lock = std::fs::File::create(project.path(&format!("cache/sources/.{name}.lock"))).unwrap();
