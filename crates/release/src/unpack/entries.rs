@@ -260,7 +260,8 @@ fn entry(header: &Header, names: EntryNames, rules: ArchiveRules) -> Result<Arch
     }
     let malformed = |error: io::Error| form(error.to_string());
     let mode = header.mode().map_err(malformed)?;
-    if mode & !0o777 != 0 {
+    // Programs that write archives of sources add the kind of file. Only the execute bits are used.
+    if mode & !0o777 != 0 && rules == ArchiveRules::Layer {
         return Err(BadArchive::Mode(mode));
     }
     let size = header.entry_size().map_err(malformed)?;

@@ -91,6 +91,27 @@ fn files_are_read_only() {
     assert_eq!(mode & 0o222, 0, "{mode:o}");
 }
 
+/// As Rust's `tar` and others write them, with the kind of file in the mode. Other bits have no effect.
+#[cfg(unix)]
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the test reads the mode of a file")]
+fn only_execute_bits_of_modes_are_used() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mut builder = Builder::new(Vec::new());
+    for (name, mode) in [("plain", 0o100_644), ("program", 0o100_755), ("set-user-id", 0o104_755)] {
+        let mut header = header(&(name, EntryType::Regular, "", b"x"));
+        header.set_mode(mode);
+        header.set_cksum();
+        builder.append(&header, &b"x"[..]).unwrap();
+    }
+    let (folder, result) = unpacked(&gzip(&builder.into_inner().unwrap()), 0);
+    result.unwrap();
+    for (name, executable) in [("plain", false), ("program", true), ("set-user-id", true)] {
+        let mode = std::fs::metadata(folder.path().join("out").join(name)).unwrap().permissions().mode();
+        assert_eq!((mode & 0o111 != 0, mode & 0o7222), (executable, 0), "{name}: {mode:o}");
+    }
+}
+
 #[test]
 fn entries_that_could_write_elsewhere_are_refused() {
     for (entry, expected) in [
