@@ -15,7 +15,7 @@ use super::machine::{self, HostArguments};
 use super::plan::{self, SelectionArguments};
 use super::project::open_project;
 use super::{CommandContext, Exit, Failure, build};
-use crate::report::cache::{CacheReport, Downloads, ExplainDocument, PruneDocument};
+use crate::report::cache::{CacheReport, ExplainDocument, PruneDocument};
 
 mod remote;
 
@@ -144,7 +144,7 @@ fn show(context: &CommandContext<'_>, form: CacheForm, with_entries: bool) -> Re
         store.root.to_string(),
         store.limit,
         &items,
-        (of_layers(layers::usage(context.host)), of_sources(sources::usage(context.host))),
+        (layers::usage(context.host).into(), sources::usage(context.host).into()),
         with_entries,
     );
     if form.json {
@@ -180,21 +180,13 @@ fn prune(arguments: &Prune, context: &CommandContext<'_>) -> Result<(), Failure>
     let pruned = maintain::prune(context.host, &store, limits).map_err(refused)?;
     let removed = layers::prune(context.host, age, arguments.all).map_err(refused)?;
     let sources = sources::prune(context.host, age, arguments.all).map_err(refused)?;
-    let document = PruneDocument::new(&pruned, (of_layers(removed), of_sources(sources)));
+    let document = PruneDocument::new(&pruned, (removed.into(), sources.into()));
     if arguments.form.json {
         context.printer.json(&document)?;
     } else {
         context.printer.print(&document.text())?;
     }
     Ok(())
-}
-
-fn of_layers(layers::LayerUsage { count, bytes }: layers::LayerUsage) -> Downloads {
-    Downloads { count, bytes }
-}
-
-fn of_sources(sources::SourceUsage { count, bytes }: sources::SourceUsage) -> Downloads {
-    Downloads { count, bytes }
 }
 
 fn explain(arguments: &TreeArguments, context: &CommandContext<'_>) -> Result<(), Failure> {

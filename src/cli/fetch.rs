@@ -18,20 +18,19 @@ pub struct FetchArguments {
     vendor: Option<String>,
     #[command(flatten)]
     network: NetworkArguments,
-    /// Fail if gpubuild.lock would have to be changed
-    #[arg(long)]
-    locked: bool,
-    /// Folder of the project [default: the nearest parent folder with gpubuild.toml]
-    #[arg(long, value_name = "DIR")]
-    project: Option<String>,
-    /// Print one JSON document
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    common: LockArguments,
 }
 
 /// Arguments of `update`.
 #[derive(Debug, clap::Args)]
 pub struct UpdateArguments {
+    #[command(flatten)]
+    common: LockArguments,
+}
+
+#[derive(Debug, clap::Args)]
+struct LockArguments {
     /// Fail if gpubuild.lock would have to be changed
     #[arg(long)]
     locked: bool,
@@ -40,33 +39,49 @@ pub struct UpdateArguments {
     project: Option<String>,
     /// Print one JSON document
     #[arg(long)]
-    pub json: bool,
+    json: bool,
+}
+
+impl FetchArguments {
+    /// Whether standard output is one JSON document.
+    #[must_use]
+    pub fn is_json(&self) -> bool {
+        self.common.json
+    }
+}
+
+impl UpdateArguments {
+    /// Whether standard output is one JSON document.
+    #[must_use]
+    pub fn is_json(&self) -> bool {
+        self.common.json
+    }
 }
 
 /// Downloads the sources that gpubuild.lock pins.
 pub fn run(arguments: &FetchArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
-    let policy = if arguments.locked { LockPolicy::Locked } else { LockPolicy::Keep };
+    let policy = if arguments.common.locked { LockPolicy::Locked } else { LockPolicy::Keep };
     let network = arguments.network.network(context.host);
-    let folder = arguments.project.as_deref();
+    let folder = arguments.common.project.as_deref();
     if let Some(vendor) = &arguments.vendor {
         let file = project_file(context, folder)?;
         // The sources must be available before the file refers to a copy of them.
         sources::ensure(context, folder, network, policy)?;
         set_vendor(context, &file, &absolute(context, vendor)?)?;
     }
-    print(&sources::ensure(context, folder, network, policy)?, arguments.json, context)
+    print(&sources::ensure(context, folder, network, policy)?, arguments.common.json, context)
 }
 
 /// Pins the newest versions that gpubuild.toml allows, and downloads them.
 pub fn update(arguments: &UpdateArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
-    if arguments.locked {
-        let message = "`gpubuild update` changes gpubuild.lock, which `--locked` forbids";
+    if arguments.common.locked {
+        let message = "`gpubuild update` changes gpubuild.lock, which `--locked` does not allow";
         return Err(Failure::usage(id!("source.locked"), message)
             .hint("`gpubuild fetch --locked` checks that it is up to date"));
     }
     let network = gpubuild_exec::python::Network::from_env(context.host.env());
-    let done = sources::ensure(context, arguments.project.as_deref(), network, LockPolicy::Update)?;
-    print(&done, arguments.json, context)
+    let done = sources::ensure(context, arguments.common.project.as_deref(), network, LockPolicy::Update)?;
+    print(&done, arguments.common.json, context)
 }
 
 fn print(done: &[ProjectSource], json: bool, context: &CommandContext<'_>) -> Result<Exit, Failure> {

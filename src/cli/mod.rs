@@ -284,10 +284,10 @@ fn dispatch(command: GpubuildCommand, context: &CommandContext<'_>) -> (Result<E
             (plan::run(&arguments, context), OutputKind::document_if(arguments.json))
         }
         GpubuildCommand::Fetch(arguments) => {
-            (fetch::run(&arguments, context), OutputKind::document_if(arguments.json))
+            (fetch::run(&arguments, context), OutputKind::document_if(arguments.is_json()))
         }
         GpubuildCommand::Update(arguments) => {
-            (fetch::update(&arguments, context), OutputKind::document_if(arguments.json))
+            (fetch::update(&arguments, context), OutputKind::document_if(arguments.is_json()))
         }
         GpubuildCommand::Build(arguments) => {
             let lines = if arguments.is_json() { OutputKind::Lines } else { OutputKind::Text };

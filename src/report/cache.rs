@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use gpubuild_exec::store::explain::TreeExplanation;
 use gpubuild_exec::store::maintain::{Pruned, StoreItem};
 use gpubuild_plan::plan::bytes;
+use gpubuild_release::layers::DownloadUsage;
 use serde::Serialize;
 
 use super::Schema;
@@ -39,6 +40,12 @@ pub struct Downloads {
     pub count: usize,
     /// Their total size in bytes.
     pub bytes: u64,
+}
+
+impl From<DownloadUsage> for Downloads {
+    fn from(DownloadUsage { count, bytes }: DownloadUsage) -> Self {
+        Self { count, bytes }
+    }
 }
 
 impl Downloads {

@@ -58,7 +58,7 @@ impl PackageToolkit {
             installed: installed
                 .iter()
                 .any(|one| one.record.toolkit == set.toolkit && one.record.distribution.is_some()),
-            manager: row.and_then(|row| row.manager.clone()),
+            manager: offer.as_ref().ok().map(|offer| offer.kind.id().to_owned()),
             names: row.map(|row| row.packages.clone()).unwrap_or_default(),
             tried: row.is_some_and(|row| row.tried.contains(&version)),
             problem: offer.err().map(|objection| PackageObstacle {

@@ -276,6 +276,15 @@ mod tests {
                 "{path}"
             );
             assert_eq!(path.file_name(), typed.file_name(), "{path}");
+            for folder in ["/", "/a", "/a/b", "C:/", "C:/a", "c:/A", "C:/a/b", "C:/aa"] {
+                let folder = HostPath::new(rules, folder);
+                let inside = match rules {
+                    PathRules::Unix => Utf8UnixPath::new(path.as_str()).starts_with(folder.as_str()),
+                    PathRules::Windows => Utf8WindowsPath::new(&path.as_str().to_lowercase())
+                        .starts_with(folder.as_str().to_lowercase()),
+                };
+                assert_eq!(path.is_inside(&folder), inside, "{path} in {folder}");
+            }
             for relative in ["", "a", "a/b", "/a", "..", ".", "C:/b", "C:b", "a:b", "//server/share"] {
                 let text = HostPath::new(rules, relative).text;
                 assert_eq!(path.join(relative).as_str(), typed.join(text).as_str(), "{path} and {relative}");

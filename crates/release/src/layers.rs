@@ -84,10 +84,10 @@ pub fn lock(host: &dyn WriteFiles, layer: &Layer) -> io::Result<Option<FileLock>
     host.lock(&folder.join(&format!("{}.lock", layer.sha256)), Wait::Yes)
 }
 
-/// Number and size of layers.
+/// Number and size of downloads of one kind in gpubuild's cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct LayerUsage {
-    /// Files, including partial downloads.
+pub struct DownloadUsage {
+    /// Downloads, including partial ones.
     pub count: usize,
     /// Total size of the files in bytes.
     pub bytes: u64,
@@ -95,8 +95,8 @@ pub struct LayerUsage {
 
 /// The disk usage of the layers in the cache.
 #[must_use]
-pub fn usage(host: &dyn ReadFiles) -> LayerUsage {
-    let mut usage = LayerUsage::default();
+pub fn usage(host: &dyn ReadFiles) -> DownloadUsage {
+    let mut usage = DownloadUsage::default();
     for (_, stat) in files(host) {
         usage.count += 1;
         usage.bytes += stat.size;
@@ -108,8 +108,8 @@ pub fn usage(host: &dyn ReadFiles) -> LayerUsage {
 ///
 /// # Errors
 /// The first file that cannot be deleted.
-pub fn prune(host: &dyn Host, age: Option<u64>, all: bool) -> io::Result<LayerUsage> {
-    let mut deleted = LayerUsage::default();
+pub fn prune(host: &dyn Host, age: Option<u64>, all: bool) -> io::Result<DownloadUsage> {
+    let mut deleted = DownloadUsage::default();
     if let Some(cache) = cache_folder(host) {
         remove_temporary(host, &cache.join(TRUSTED))?;
     }

@@ -5,20 +5,12 @@ use std::io;
 use gpubuild_host::folders::cache_folder;
 use gpubuild_host::{FileKind, Host, HostPath, ReadFiles, Wait};
 use gpubuild_plan::project::source::locate::{MARKER, SOURCES};
-
-/// Number and size of downloaded sources.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SourceUsage {
-    /// Folders of sources, including incomplete ones.
-    pub count: usize,
-    /// Total size of their files in bytes.
-    pub bytes: u64,
-}
+use gpubuild_release::layers::DownloadUsage;
 
 /// The disk usage of the sources in the cache.
 #[must_use]
-pub fn usage(host: &dyn ReadFiles) -> SourceUsage {
-    let mut usage = SourceUsage::default();
+pub fn usage(host: &dyn ReadFiles) -> DownloadUsage {
+    let mut usage = DownloadUsage::default();
     for folder in folders(host) {
         usage.count += 1;
         usage.bytes += size(host, &folder);
@@ -31,8 +23,8 @@ pub fn usage(host: &dyn ReadFiles) -> SourceUsage {
 ///
 /// # Errors
 /// The first folder that cannot be removed.
-pub fn prune(host: &dyn Host, age: Option<u64>, all: bool) -> io::Result<SourceUsage> {
-    let mut removed = SourceUsage::default();
+pub fn prune(host: &dyn Host, age: Option<u64>, all: bool) -> io::Result<DownloadUsage> {
+    let mut removed = DownloadUsage::default();
     for folder in folders(host) {
         let name = folder.file_name().unwrap_or_default();
         let incomplete = name.strip_prefix('.').and_then(|name| name.strip_suffix(".tmp"));

@@ -138,8 +138,8 @@ fn sparse(file: &str, url: &str) -> Result<String, SourceError> {
         return Ok(DEFAULT.to_owned());
     }
     let Some(index) = url.strip_prefix("sparse+") else {
-        let what = format!("the git index `{url}`");
-        return Err(SourceError::Registry { file: file.to_owned(), what });
+        // The URL may contain a password.
+        return Err(SourceError::Registry { file: file.to_owned(), what: "a git index".to_owned() });
     };
     Ok(format!("{}/", index.trim_end_matches('/')))
 }
@@ -183,7 +183,7 @@ mod tests {
             ),
             (
                 "[source.crates-io]\nreplace-with = \"v\"\n[source.v]\nregistry = \"https://h/i\"\n",
-                "the git index",
+                "a git index",
             ),
             ("[source.crates-io]\nreplace-with = \"v\"\n", "not defined"),
             ("[source.crates-io]\nreplace-with = \"crates-io\"\n", "replace each other"),

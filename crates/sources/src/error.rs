@@ -17,7 +17,7 @@ pub enum SourceError {
     #[error(transparent)]
     Project(#[from] ProjectError),
     /// The lock file must not be changed.
-    #[error("`{lock}` {}, and `--locked` forbids to change it", if *.exists { "does not match gpubuild.toml" } else { "does not exist" })]
+    #[error("`{lock}` {}, and `--locked` does not allow changing it", if *.exists { "does not match gpubuild.toml" } else { "does not exist" })]
     Locked {
         /// Whether there is a lock file.
         exists: bool,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use gpubuild_core::text::python_package;
 use gpubuild_host::{HostPath, Os, ReadFiles};
 use gpubuild_plan::project::source::SourceOrigin;
 use gpubuild_plan::project::source::lock::LockedSource;
@@ -86,7 +87,7 @@ pub(crate) fn archive_url(request: &SourceRequest<'_>, locked: &LockedSource) ->
 /// The files of a package, and the URL of the page that lists them.
 fn files(request: &SourceRequest<'_>, name: &str) -> Result<(Url, Vec<IndexedFile>), SourceError> {
     let index = index(request.host);
-    let page = Url::parse(&format!("{}/{}/", index.trim_end_matches('/'), normalized(name)))?;
+    let page = Url::parse(&format!("{}/{}/", index.trim_end_matches('/'), python_package(name)))?;
     let target = FetchTarget { url: &page, scope: CredentialScope::Server };
     let Some(bytes) = request.client.document(target, Some(ACCEPT), LARGEST)? else {
         let (name, registry) = (name.to_owned(), index);
@@ -113,7 +114,8 @@ fn choose<'a>(files: &'a [IndexedFile], name: &str, version: &str) -> Result<&'a
         .iter()
         .map(|file| file.filename.clone())
         .filter(|file| {
-            let rest = file.split_once('-').filter(|(first, _)| normalized(first) == normalized(name));
+            let rest =
+                file.split_once('-').filter(|(first, _)| python_package(first) == python_package(name));
             let wheel = rest.is_some_and(|(_, rest)| rest.starts_with(&format!("{version}-")));
             wheel || file.strip_suffix(".zip").is_some_and(|stem| stem.ends_with(&format!("-{version}")))
         })
@@ -129,26 +131,13 @@ fn choose<'a>(files: &'a [IndexedFile], name: &str, version: &str) -> Result<&'a
 /// The version of a source distribution, if the file is one of this package.
 fn distribution<'a>(file: &'a str, name: &str) -> Option<&'a str> {
     let (found, version) = file.strip_suffix(".tar.gz")?.rsplit_once('-')?;
-    (normalized(found) == normalized(name)).then_some(version)
+    (python_package(found) == python_package(name)).then_some(version)
 }
 
 /// The versions of the last source distributions in the list, which is in the order of the index.
 fn newest(files: &[IndexedFile], name: &str) -> Vec<String> {
     let found = files.iter().rev().filter_map(|file| distribution(&file.filename, name));
     found.take(SHOWN).map(str::to_owned).collect()
-}
-
-/// The name of a package as the index writes it (PEP 503).
-fn normalized(name: &str) -> String {
-    let mut out = String::new();
-    for c in name.chars() {
-        if !matches!(c, '-' | '_' | '.') {
-            out.push(c.to_ascii_lowercase());
-        } else if !out.ends_with('-') {
-            out.push('-');
-        }
-    }
-    out
 }
 
 /// The links of an index in HTML (PEP 503).

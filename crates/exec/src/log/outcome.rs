@@ -89,19 +89,20 @@ pub(super) fn is_check_headline(text: &[u8]) -> bool {
     text.starts_with(b"Determining if ") || text.starts_with(b"Performing C")
 }
 
-/// Names in the paths of the files that autoconf, distutils, Meson and CuPy compile to find out what there is. An error in such a
-/// file is the result of a check, after which the build goes on or reports what it lacks.
-const CHECKED_FILES: [&[u8]; 7] =
-    [b"conftest.c", b"conftest.C", b"_configtest.c", b"/testfile.c", b"\\testfile.c", b"/a.cpp:", b"/a.cu"];
+/// Files that autoconf, distutils and Meson compile to find out what there is. An error in such a file is the result of a check, after
+/// which the build goes on or reports what it lacks.
+const CHECKED_FILES: [&[u8]; 5] =
+    [b"conftest.c", b"conftest.C", b"_configtest.c", b"/testfile.c", b"\\testfile.c"];
+/// Those of CuPy, whose names are common, and the temporary folders in which it writes them.
+const CUPY_FILES: [&[u8]; 2] = [b"/a.cpp:", b"/a.cu"];
+const CUPY_FOLDERS: [&[u8]; 2] = [b"tmp/tmp", b"Temp\\tmp"];
 
 /// Whether a line is the result of a check: an error in a file that is compiled only to find out what there is.
 pub(super) fn is_failed_check(line: &[u8]) -> bool {
     let Some(error) = memchr::memmem::find(line, b"error") else { return false };
     let place = &line[..error];
-    let has = |text: &[u8]| memchr::memmem::find(place, text).is_some();
-    let name = CHECKED_FILES.iter().position(|name| has(name));
-    // The names of CuPy's files are common.
-    name.is_some_and(|name| name < 5 || has(b"tmp/tmp") || has(b"Temp\\tmp"))
+    let has = |texts: &[&[u8]]| texts.iter().any(|text| memchr::memmem::find(place, text).is_some());
+    has(&CHECKED_FILES) || (has(&CUPY_FILES) && has(&CUPY_FOLDERS))
 }
 
 /// Whether a line ends the output of a check that failed, as GCC does for every failure.

@@ -6,6 +6,6 @@ mod set;
 
 pub use offer::{PackageOffer, command, offer};
 pub use set::{
-    LayoutVariable, ManagerProgram, PackageManager, PackageRow, PackageSet, PrefixProgram, PrefixText, all,
-    manager, set_of,
+    LayoutVariable, ManagerKind, ManagerProgram, PackageManager, PackageRow, PackageSet, PrefixProgram,
+    PrefixText, all, manager, set_of,
 };

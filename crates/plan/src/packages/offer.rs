@@ -4,7 +4,7 @@ use gpubuild_detect::facts::Facts;
 use gpubuild_detect::id;
 use gpubuild_host::Os;
 
-use super::set::{self, PackageManager, PackageRow, PackageSet};
+use super::set::{self, ManagerKind, PackageManager, PackageRow, PackageSet};
 use crate::plan::provision::Objection;
 
 /// A set that can be installed on a machine.
@@ -15,15 +15,9 @@ pub struct PackageOffer<'a> {
     /// The row of the machine's distribution and release.
     pub row: &'a PackageRow,
     /// The package manager.
+    pub kind: ManagerKind,
+    /// Its description.
     pub manager: &'a PackageManager,
-}
-
-impl PackageOffer<'_> {
-    /// Id of the package manager: `apt`.
-    #[must_use]
-    pub fn manager_id(&self) -> &str {
-        self.row.manager.as_deref().unwrap_or_default()
-    }
 }
 
 /// The set of a toolkit for a machine.
@@ -76,8 +70,8 @@ pub fn offer(facts: &Facts, toolkit: &str) -> Result<PackageOffer<'static>, Obje
     if let Some(why) = &row.why {
         return Err(refused(format!("`{toolkit}` on {}: {why}", distro.label()), row.instead.clone()));
     }
-    let manager = row.manager.as_deref().and_then(set::manager);
-    manager.map(|manager| PackageOffer { set, row, manager }).ok_or_else(|| refused(distributions(), None))
+    let offer = |kind| PackageOffer { set, row, kind, manager: set::manager(kind) };
+    row.manager.map(offer).ok_or_else(|| refused(distributions(), None))
 }
 
 /// The command that resolves a finding without root. `None` if the user is root and can run the package manager itself, if no set of
@@ -88,8 +82,8 @@ pub fn command(facts: &Facts, finding: &str) -> Option<String> {
         return None;
     }
     let set = set::all().iter().find(|set| set.fixes.iter().any(|id| *id == *finding))?;
-    let manager = offer(facts, &set.toolkit).ok()?.row.manager.as_ref();
-    let is_tried = |row: &PackageRow| row.manager.as_ref() == manager && !row.tried.is_empty();
+    let kind = offer(facts, &set.toolkit).ok()?.kind;
+    let is_tried = |row: &PackageRow| row.manager == Some(kind) && !row.tried.is_empty();
     set.distributions.iter().any(is_tried).then(|| format!("gpubuild toolkit install {}", set.toolkit))
 }
 
@@ -122,7 +116,7 @@ mod tests {
         ] {
             let found = offer(&facts_of(os_release, 1000), "vulkan");
             match (&found, expected) {
-                (Ok(found), Ok(manager)) => assert_eq!(found.manager_id(), manager, "{os_release}"),
+                (Ok(found), Ok(manager)) => assert_eq!(found.kind.id(), manager, "{os_release}"),
                 (Err(objection), Err(part)) => {
                     assert!(objection.text.contains(part), "{os_release}: {}", objection.text);
                     assert_eq!(objection.id, "toolkit.no-packages-here");

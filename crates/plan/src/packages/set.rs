@@ -82,8 +82,8 @@ pub struct PackageRow {
     pub id: String,
     /// The first release; the row applies up to the next row of the distribution.
     pub since: Version,
-    /// The package manager, an entry of the table of managers.
-    pub manager: Option<String>,
+    /// The package manager.
+    pub manager: Option<ManagerKind>,
     /// The packages; the package manager adds the missing ones that they depend on.
     #[serde(default)]
     pub packages: Vec<String>,
@@ -100,7 +100,28 @@ pub struct PackageRow {
     pub source: String,
 }
 
-/// A package manager whose packages gpubuild unpacks.
+/// The package managers that gpubuild can use. Each has an entry in `toolkits/tables/package-managers.toml`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ManagerKind {
+    /// Debian and Ubuntu.
+    Apt,
+    /// Fedora.
+    Dnf,
+}
+
+impl ManagerKind {
+    /// Its id in the data and in JSON.
+    #[must_use]
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Apt => "apt",
+            Self::Dnf => "dnf",
+        }
+    }
+}
+
+/// How gpubuild uses a package manager.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PackageManager {
@@ -128,7 +149,7 @@ impl PackageSet {
     /// Checks what the format alone does not require.
     ///
     /// # Errors
-    /// What is missing or contradictory.
+    /// The first missing or contradictory key.
     pub fn check(&self) -> Result<(), String> {
         if self.fixes.is_empty() || self.grows == 0 || self.distributions.is_empty() {
             return Err("`fixes`, `grows` and `distributions` must not be empty".to_owned());
@@ -162,9 +183,8 @@ impl PackageRow {
             return Err("`source` is missing".to_owned());
         }
         let Some(why) = &self.why else {
-            let manager = self.manager.as_ref().ok_or("neither `manager` nor `why`")?;
-            if !managers().contains_key(manager) {
-                return Err(format!("unknown package manager `{manager}`"));
+            if self.manager.is_none() {
+                return Err("neither `manager` nor `why`".to_owned());
             }
             let version = self.version.as_ref().ok_or("`version` is missing")?;
             if self.instead.is_some() {
@@ -204,18 +224,18 @@ pub fn set_of(toolkit: &str) -> Option<&'static PackageSet> {
     all().iter().find(|set| set.toolkit == toolkit)
 }
 
-fn managers() -> &'static BTreeMap<String, PackageManager> {
+/// The description of a package manager.
+///
+/// # Panics
+/// Panics if the table has no valid entry for it, which tests rule out.
+#[must_use]
+pub fn manager(kind: ManagerKind) -> &'static PackageManager {
     static MANAGERS: OnceLock<BTreeMap<String, PackageManager>> = OnceLock::new();
-    MANAGERS.get_or_init(|| {
+    let managers = MANAGERS.get_or_init(|| {
         gpubuild_toml::from_bytes(tables::PACKAGE_MANAGERS)
             .expect("toolkits/tables/package-managers.toml is tested")
-    })
-}
-
-/// A package manager of the table.
-#[must_use]
-pub fn manager(id: &str) -> Option<&'static PackageManager> {
-    managers().get(id)
+    });
+    managers.get(kind.id()).expect("toolkits/tables/package-managers.toml is tested")
 }
 
 #[cfg(test)]
@@ -229,8 +249,8 @@ mod tests {
         for set in all() {
             set.check().unwrap_or_else(|message| panic!("{}: {message}", set.toolkit));
             assert!(catalogue.get(&set.toolkit).is_some(), "{}", set.toolkit);
-            for row in set.distributions.iter().filter_map(|row| row.manager.as_ref()) {
-                assert!(!manager(row).unwrap().programs.is_empty(), "{row}");
+            for kind in set.distributions.iter().filter_map(|row| row.manager) {
+                assert!(!manager(kind).programs.is_empty(), "{kind:?}");
             }
         }
     }
@@ -250,7 +270,7 @@ mod tests {
             (row.to_owned(), "neither"),
             (format!("{row}manager = 'apt'\npackages = ['a']\n"), "`version` is missing"),
             (format!("{row}manager = 'apt'\npackages = ['a']\nversion = 'b'\n"), "not among"),
-            (format!("{row}manager = 'brew'\npackages = ['a']\nversion = 'a'\n"), "unknown package manager"),
+            (format!("{row}manager = 'brew'\npackages = ['a']\nversion = 'a'\n"), "unknown variant `brew`"),
             (format!("{row}why = 'x'\n"), "`instead` is missing"),
             (format!("{row}why = 'x'\ninstead = 'y'\nmanager = 'apt'\n"), "contradicts"),
             (format!("{good}{good}"), "not sorted"),

@@ -148,14 +148,15 @@ fn load_alone(host: &dyn ReadFiles, path: &HostPath, need: SourceNeed) -> Result
         .read_text(path)
         .map_err(|error| ProjectError::Unreadable { path: path.to_string(), message: error.to_string() })?;
     let (file, profile) = parse(path.as_str(), &text)?;
-    match assemble(host, path, file.clone(), profile.clone()) {
-        Err(ProjectError::SourceNotFetched { .. }) if need == SourceNeed::Optional => {
-            let root = path.parent().unwrap_or_else(|| host.path("."));
+    if need == SourceNeed::Optional {
+        let root = path.parent().unwrap_or_else(|| host.path("."));
+        if let Err(ProjectError::SourceNotFetched { .. }) = source::locate::folder(host, &root, &file.project)
+        {
             let source = root.join("sources-not-fetched");
-            Ok(assemble_at(host, root, file, profile, source))
+            return Ok(assemble_at(host, root, file, profile, source));
         }
-        other => other,
     }
+    assemble(host, path, file, profile)
 }
 
 /// Completes a parsed file to a [`Project`]: checks that the sources exist, and reads the CMake scripts and Cargo.toml.

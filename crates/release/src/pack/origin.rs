@@ -1,5 +1,6 @@
 //! The package that a third-party library comes from: a Python wheel, or a package of the distribution.
 
+use gpubuild_core::text::python_package;
 use gpubuild_host::{HostPath, ReadFiles};
 
 use super::licences::is_licence;
@@ -46,7 +47,7 @@ fn of_wheel(host: &dyn ReadFiles, library: &HostPath) -> Option<LibraryPackage> 
                 if records(host, &site, &info, library) {
                     let folder = name.trim_end_matches(".dist-info").to_owned();
                     let (name, version) = folder.split_once('-')?;
-                    let name = name.replace('_', "-").to_lowercase();
+                    let name = python_package(name);
                     return Some(LibraryPackage {
                         url: format!("pkg:pypi/{name}@{version}"),
                         version: Some(version.to_owned()),

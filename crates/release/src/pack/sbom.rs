@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use gpubuild_plan::project::source::lock::LockedSource;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::origin::LibraryPackage;
 use super::package::{CargoPackage, LinkedCrate};
@@ -83,19 +83,16 @@ fn reference(one: &LinkedCrate) -> String {
 }
 
 fn of_crate(one: &LinkedCrate) -> Value {
-    let mut component = Map::new();
-    component.insert("type".to_owned(), "library".into());
-    component.insert("bom-ref".to_owned(), reference(one).into());
-    component.insert("name".to_owned(), one.name.as_str().into());
-    component.insert("version".to_owned(), one.version.as_str().into());
+    let mut component =
+        json!({ "type": "library", "bom-ref": reference(one), "name": one.name, "version": one.version });
     if let Some(licence) = &one.licence {
         // Old crates separate alternatives by `/`.
-        component.insert("licenses".to_owned(), json!([{ "expression": licence.replace('/', " OR ") }]));
+        component["licenses"] = json!([{ "expression": licence.replace('/', " OR ") }]);
     }
     if one.is_published {
-        component.insert("purl".to_owned(), reference(one).into());
+        component["purl"] = reference(one).into();
     }
-    component.into()
+    component
 }
 
 fn of_source(source: SbomSource<'_>) -> Value {

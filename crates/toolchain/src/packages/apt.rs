@@ -108,36 +108,38 @@ pub(super) fn unpack(
     Ok(source::transfer(context, "dpkg-deb")?.args(["-x", file.as_str(), folder.as_str()]))
 }
 
-/// Classifies a failure by the messages, which are not translated (`LC_ALL=C`).
 fn failure(output: &CommandOutput) -> ProvisionError {
-    let text = format!("{}\n{}", output.stdout, output.stderr);
-    let message = source::summary(output);
-    let has = |parts: &[&str]| parts.iter().any(|part| text.contains(part));
-    if source::is_full(&text) {
-        return source::full(output);
+    // The line that names the dependency is not an error line.
+    let detail = output.stdout.lines().chain(output.stderr.lines()).find(|line| line.contains(": Depends: "));
+    match source::failure(output, KNOWN, &|message| PackageError::Download { message }) {
+        ProvisionError::Packages(PackageError::Conflict { message }) => {
+            let message = detail.map_or(message, |detail| clean::line(detail.trim()).into_owned());
+            PackageError::Conflict { message }.into()
+        }
+        other => other,
     }
-    if has(&["Hash Sum mismatch", "unexpected size"]) {
-        return PackageError::Changed { file: message }.into();
-    }
-    if has(&[
-        "unauthenticated packages",
-        "cannot be authenticated",
-        "is not signed",
-        "signatures couldn't be verified",
-    ]) {
-        return PackageError::Unsigned { message }.into();
-    }
-    if has(&["Unable to locate package", "has no installation candidate", "Can't find a source to download"])
-    {
-        return PackageError::Missing { message, update: None }.into();
-    }
-    if has(&["unmet dependencies", "held broken packages", "dpkg was interrupted"]) {
-        let detail = text.lines().filter(|line| line.contains(": Depends: ")).map(str::trim).next();
-        let message = detail.map_or(message, |detail| clean::line(detail).into_owned());
-        return PackageError::Conflict { message }.into();
-    }
-    PackageError::Download { message }.into()
 }
+
+/// Messages of apt.
+const KNOWN: &[source::KnownFailure] = &[
+    (&["Hash Sum mismatch", "unexpected size"], |file| PackageError::Changed { file }),
+    (
+        &[
+            "unauthenticated packages",
+            "cannot be authenticated",
+            "is not signed",
+            "signatures couldn't be verified",
+        ],
+        |message| PackageError::Unsigned { message },
+    ),
+    (
+        &["Unable to locate package", "has no installation candidate", "Can't find a source to download"],
+        |message| PackageError::Missing { message, update: None },
+    ),
+    (&["unmet dependencies", "held broken packages", "dpkg was interrupted"], |message| {
+        PackageError::Conflict { message }
+    }),
+];
 
 #[cfg(test)]
 mod tests {

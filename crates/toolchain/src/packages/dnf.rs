@@ -50,7 +50,9 @@ pub(super) fn download(
     let files = packages.iter().map(|one| folder.join(&one.file).to_string());
     let check = source::transfer(context, "rpmkeys")?.arg("--checksig").args(files.collect::<Vec<_>>());
     let output = source::run(context, &check)?;
-    if output.success() {
+    // A package without a signature is a success for rpmkeys: its line has `digests OK` only.
+    let signed = output.stdout.lines().filter(|line| line.trim_end().ends_with("signatures OK")).count();
+    if output.success() && signed == packages.len() {
         return Ok(());
     }
     Err(PackageError::Unsigned { message: source::summary(&output) }.into())
@@ -63,23 +65,18 @@ pub(super) fn unpack(context: &SourceContext<'_>, file: &HostPath) -> Result<Com
 }
 
 fn failure(output: &CommandOutput) -> ProvisionError {
-    let text = format!("{}\n{}", output.stdout, output.stderr);
-    let message = source::summary(output);
-    let has = |parts: &[&str]| parts.iter().any(|part| text.contains(part));
-    if source::is_full(&text) {
-        return source::full(output);
-    }
-    if has(&["No package", "No match for argument", "Unable to find a match"]) {
-        return PackageError::Missing { message, update: None }.into();
-    }
-    if has(&["nothing provides", "conflicting requests"]) {
-        return PackageError::Conflict { message }.into();
-    }
-    if has(&["checksum doesn't match", "Checksum doesn't match"]) {
-        return PackageError::Changed { file: message }.into();
-    }
-    PackageError::Download { message }.into()
+    source::failure(output, KNOWN, &|message| PackageError::Download { message })
 }
+
+/// Messages of dnf.
+const KNOWN: &[source::KnownFailure] = &[
+    (&["No package", "No match for argument", "Unable to find a match"], |message| PackageError::Missing {
+        message,
+        update: None,
+    }),
+    (&["nothing provides", "conflicting requests"], |message| PackageError::Conflict { message }),
+    (&["checksum doesn't match", "Checksum doesn't match"], |file| PackageError::Changed { file }),
+];
 
 #[cfg(test)]
 mod tests {
@@ -87,6 +84,7 @@ mod tests {
     use gpubuild_detect::diagnostic::Diagnostic as _;
     use gpubuild_host::recorded::CommandResult;
     use gpubuild_host::{Arch, HostInfo as _, Os, RecordedHost};
+    use gpubuild_plan::packages::ManagerKind;
 
     const LOADER: &str = "vulkan-loader-1.3.296.0-1.fc41.x86_64.rpm";
 
@@ -111,10 +109,17 @@ mod tests {
         CommandResult::Ended(CommandOutput { stderr, exit: Some(exit), ..CommandOutput::default() })
     }
 
+    /// The answer of `rpmkeys --checksig`.
+    fn checked(result: &str) -> CommandResult {
+        let stdout = format!("/packages/{LOADER}: {result}\n");
+        CommandResult::Ended(CommandOutput { stdout, exit: Some(0), ..CommandOutput::default() })
+    }
+
     /// Resolves and downloads the loader.
     fn outcome(host: &RecordedHost) -> Result<Vec<UnpackedPackage>, ProvisionError> {
-        let manager = gpubuild_plan::packages::manager("dnf").unwrap();
-        let context = SourceContext { host, manager, lock: None, lists: None };
+        let kind = ManagerKind::Dnf;
+        let manager = gpubuild_plan::packages::manager(kind);
+        let context = SourceContext { host, kind, manager, lock: None, lists: None };
         let found = resolve(&context, &["vulkan-loader".to_owned()])?;
         download(&context, &[&found[0]], &host.path("/packages"))?;
         Ok(found)
@@ -122,7 +127,7 @@ mod tests {
 
     #[test]
     fn packages_are_resolved_downloaded_and_their_signatures_checked() {
-        let found = outcome(&fedora(answer("", 0), answer("", 0))).unwrap();
+        let found = outcome(&fedora(answer("", 0), checked("digests signatures OK"))).unwrap();
         let names: Vec<&str> = found.iter().map(|one| one.name.as_str()).collect();
         assert_eq!(names, ["vulkan-loader", "glibc"]);
         for (download, signatures, id) in [
@@ -131,6 +136,8 @@ mod tests {
             (answer("Error: No space left on device", 1), answer("", 0), "disk.full"),
             (answer("Error: Failed to download metadata", 1), answer("", 0), "toolkit.package-download"),
             (answer("", 0), answer("digests SIGNATURES NOT OK", 1), "toolkit.package-unsigned"),
+            (answer("", 0), checked("digests OK"), "toolkit.package-unsigned"),
+            (answer("", 0), answer("", 0), "toolkit.package-unsigned"),
         ] {
             assert_eq!(outcome(&fedora(download, signatures)).unwrap_err().id(), id);
         }

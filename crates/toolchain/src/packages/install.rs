@@ -9,7 +9,7 @@ use gpubuild_exec::python::Network;
 use gpubuild_exec::store;
 use gpubuild_host::folders::{INSTALLED, toolkit_folder};
 use gpubuild_host::{Host, HostPath, ReadFiles, Wait};
-use gpubuild_plan::packages::{self, PackageOffer};
+use gpubuild_plan::packages::{self, ManagerKind, PackageOffer};
 use gpubuild_plan::plan::bytes;
 
 use super::relocate;
@@ -72,7 +72,7 @@ pub fn preview(
     let offer = packages::offer(facts, &request.toolkit).map_err(PackageError::NotHere)?;
     let distribution = distribution(facts);
     let all = toolkit_folder(host).ok_or(ProvisionError::NoCache)?;
-    let context = SourceContext { host, manager: offer.manager, lock: None, lists: None };
+    let context = SourceContext { host, kind: offer.kind, manager: offer.manager, lock: None, lists: None };
     let (packages, unresolved) = match source::resolve(&context, &offer) {
         Ok(packages) => (packages, None),
         Err(error) => (Vec::new(), Some(error.to_string())),
@@ -110,7 +110,7 @@ pub fn install(
     }
     let all = toolkit_folder(host).ok_or(ProvisionError::NoCache)?;
     let lock_file = all.join(".packages.lock");
-    let tools = SourceContext { host, manager: offer.manager, lock: None, lists: None };
+    let tools = SourceContext { host, kind: offer.kind, manager: offer.manager, lock: None, lists: None };
     source::check_tools(&tools)?;
     host.create_dir_all(&all).map_err(|error| ProvisionError::of_io(&error))?;
     let failed = |error: io::Error| ProvisionError::of_io(&error);
@@ -196,7 +196,8 @@ impl PackageInstall<'_> {
     }
 
     fn context(&self, lists: Option<HostPath>) -> SourceContext<'_> {
-        SourceContext { host: self.host, manager: self.offer.manager, lock: Some(&self.lock), lists }
+        let PackageOffer { kind, manager, .. } = self.offer;
+        SourceContext { host: self.host, kind, manager, lock: Some(&self.lock), lists }
     }
 
     fn resolved(&self, context: &SourceContext<'_>) -> Result<Vec<UnpackedPackage>, ProvisionError> {
@@ -213,13 +214,13 @@ impl PackageInstall<'_> {
 
     /// Tries again with separate package lists: those of the system are missing, as in many containers, or old.
     fn with_new_lists(&self, error: PackageError) -> Result<InstalledToolkit, ProvisionError> {
-        if self.request.network == Network::Offline || self.offer.manager_id() != "apt" {
+        if self.request.network == Network::Offline || self.offer.kind != ManagerKind::Apt {
             return Err(error.into());
         }
         let what = "package lists".to_owned();
         (self.sink)(&BuildEvent::Installing { what, done: 0, total: 0 });
         let own = self.context(Some(self.all.join(".apt-lists")));
-        let updated = source::update(&own, self.offer.manager_id());
+        let updated = source::update(&own);
         if let Err(ProvisionError::Interrupted) = updated {
             return Err(ProvisionError::Interrupted);
         }
@@ -342,7 +343,7 @@ impl PackageInstall<'_> {
         }
         let total = missing.iter().map(|one| one.size).sum();
         (self.sink)(&BuildEvent::Installing { what: names(", "), done: 0, total });
-        source::download(context, self.offer.manager_id(), &missing, folder)
+        source::download(context, &missing, folder)
     }
 
     /// Compares every file with the hash in the lists, and notes its hash and size.
@@ -375,7 +376,7 @@ impl PackageInstall<'_> {
         host.create_dir_all(&unpacked).map_err(of_io)?;
         for one in &packages {
             let file = place.partial.join(DOWNLOADED).join(&one.file);
-            source::unpack(context, self.offer.manager_id(), &file, &unpacked)?;
+            source::unpack(context, &file, &unpacked)?;
         }
         if !host.is_dir(&unpacked.join("usr")) {
             let message = "the packages have no folder `usr`".to_owned();
@@ -436,7 +437,8 @@ mod tests {
     fn the_version_is_upstreams() {
         let set = packages::set_of("vulkan").unwrap();
         let row = &set.distributions[0];
-        let offer = PackageOffer { set, row, manager: packages::manager("apt").unwrap() };
+        let offer =
+            PackageOffer { set, row, kind: ManagerKind::Apt, manager: packages::manager(ManagerKind::Apt) };
         let of = |version: &str| {
             let one = UnpackedPackage {
                 name: "libvulkan-dev".to_owned(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gpubuild_core::clean;
 use gpubuild_host::{Command, CommandOutput, Host, HostPath, RunError, find_program};
-use gpubuild_plan::packages::{PackageManager, PackageOffer};
+use gpubuild_plan::packages::{ManagerKind, PackageManager, PackageOffer};
 
 use super::{apt, dnf};
 use crate::provision::{PackageError, ProvisionError, UnpackedPackage};
@@ -17,6 +17,7 @@ const TRANSFER: Duration = Duration::from_secs(3600);
 /// What every step of a package manager needs.
 pub(super) struct SourceContext<'a> {
     pub(super) host: &'a dyn Host,
+    pub(super) kind: ManagerKind,
     pub(super) manager: &'a PackageManager,
     /// The lock that is held until the programs have ended.
     pub(super) lock: Option<&'a HostPath>,
@@ -29,9 +30,9 @@ pub(super) fn resolve(
     context: &SourceContext<'_>,
     offer: &PackageOffer<'_>,
 ) -> Result<Vec<UnpackedPackage>, ProvisionError> {
-    let mut found = match offer.manager_id() {
-        "dnf" => dnf::resolve(context, &offer.row.packages)?,
-        _ => apt::resolve(context, &offer.row.packages)?,
+    let mut found = match context.kind {
+        ManagerKind::Apt => apt::resolve(context, &offer.row.packages)?,
+        ManagerKind::Dnf => dnf::resolve(context, &offer.row.packages)?,
     };
     let never = || offer.manager.never.iter().chain(&offer.set.never);
     found.retain(|one| !never().any(|pattern| gpubuild_host::search::star_matches(pattern, &one.name)));
@@ -43,43 +44,42 @@ pub(super) fn resolve(
     Ok(found)
 }
 
-/// Fills `lists` with the current package lists. Managers that do so on their own are not started.
-pub(super) fn update(context: &SourceContext<'_>, manager: &str) -> Result<(), ProvisionError> {
-    if manager == "apt" { apt::update(context) } else { Ok(()) }
+/// Fills `lists` with the current package lists. dnf does so by itself.
+pub(super) fn update(context: &SourceContext<'_>) -> Result<(), ProvisionError> {
+    match context.kind {
+        ManagerKind::Apt => apt::update(context),
+        ManagerKind::Dnf => Ok(()),
+    }
 }
 
 /// Downloads packages into a folder. Complete files in it are kept.
 pub(super) fn download(
     context: &SourceContext<'_>,
-    manager: &str,
     packages: &[&UnpackedPackage],
     folder: &HostPath,
 ) -> Result<(), ProvisionError> {
-    if manager == "dnf" {
-        dnf::download(context, packages, folder)
-    } else {
-        apt::download(context, packages, folder)
+    match context.kind {
+        ManagerKind::Apt => apt::download(context, packages, folder),
+        ManagerKind::Dnf => dnf::download(context, packages, folder),
     }
 }
 
 /// Unpacks a package into a folder.
 pub(super) fn unpack(
     context: &SourceContext<'_>,
-    manager: &str,
     file: &HostPath,
     folder: &HostPath,
 ) -> Result<(), ProvisionError> {
-    let command =
-        if manager == "dnf" { dnf::unpack(context, file)? } else { apt::unpack(context, file, folder)? };
+    let command = match context.kind {
+        ManagerKind::Apt => apt::unpack(context, file, folder)?,
+        ManagerKind::Dnf => dnf::unpack(context, file)?,
+    };
     let output = run(context, &command.current_dir(folder.clone()))?;
     if output.success() {
         return Ok(());
     }
-    if is_full(&output.stderr) {
-        return Err(full(&output));
-    }
-    let message = summary(&output);
-    Err(PackageError::Unpack { file: file.to_string(), message }.into())
+    let unpack = |message| PackageError::Unpack { file: file.to_string(), message };
+    Err(failure(&output, &[], &unpack))
 }
 
 /// Checks that every program of the manager is installed.
@@ -143,12 +143,24 @@ pub(super) fn summary(output: &CommandOutput) -> String {
     clean::line(&shown.join("; ")).into_owned()
 }
 
-/// Whether the output reports a full disk.
-pub(super) fn is_full(text: &str) -> bool {
-    text.contains("No space left on device") || text.contains("enough free space")
-}
+/// Parts of messages that a package manager prints for one error, and the error with the summary of the output.
+pub(super) type KnownFailure = (&'static [&'static str], fn(String) -> PackageError);
 
-/// The error for a full disk.
-pub(super) fn full(output: &CommandOutput) -> ProvisionError {
-    ProvisionError::Cache { message: summary(output), read_only: false, full: true }
+/// The error for the output of a program that failed: a full disk, else the first known failure, else `other`. Messages are not translated
+/// (`LC_ALL=C`).
+pub(super) fn failure(
+    output: &CommandOutput,
+    known: &[KnownFailure],
+    other: &dyn Fn(String) -> PackageError,
+) -> ProvisionError {
+    let text = format!("{}\n{}", output.stdout, output.stderr);
+    let has = |parts: &[&str]| parts.iter().any(|part| text.contains(part));
+    let message = summary(output);
+    if has(&["No space left on device", "enough free space"]) {
+        return ProvisionError::Cache { message, read_only: false, full: true };
+    }
+    match known.iter().find(|(parts, _)| has(parts)) {
+        Some((_, error)) => error(message).into(),
+        None => other(message).into(),
+    }
 }

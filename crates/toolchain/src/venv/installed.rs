@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use gpubuild_core::text::python_package;
 use gpubuild_host::{HostPath, ReadFiles};
 
 use super::environment::VirtualEnvironment;
@@ -37,20 +38,6 @@ pub enum WheelState {
     },
 }
 
-/// Normalizes a package name (PEP 503).
-#[must_use]
-pub fn normalized(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    for c in name.chars() {
-        match c {
-            '-' | '_' | '.' if out.ends_with('-') => {}
-            '-' | '_' | '.' => out.push('-'),
-            c => out.push(c.to_ascii_lowercase()),
-        }
-    }
-    out
-}
-
 /// The packages of an environment by normalized name, from their `.dist-info` folders.
 ///
 /// # Errors
@@ -64,7 +51,7 @@ pub fn distributions(
     let distribution = |name: String| {
         let (package, version) = name.strip_suffix(".dist-info")?.rsplit_once('-')?;
         let info = site.join(&name);
-        Some((normalized(package), Distribution { version: version.to_owned(), info }))
+        Some((python_package(package), Distribution { version: version.to_owned(), info }))
     };
     Ok(names.into_iter().filter_map(distribution).collect())
 }
@@ -78,7 +65,7 @@ pub fn state(
     package: &str,
     version: &str,
 ) -> WheelState {
-    let Some(found) = distributions.get(&normalized(package)) else { return WheelState::Absent };
+    let Some(found) = distributions.get(&python_package(package)) else { return WheelState::Absent };
     match first_problem(host, environment, found) {
         // A damaged package can be replaced, whatever its version.
         Some(why) => WheelState::Damaged { info: found.info.clone(), why },
@@ -118,7 +105,7 @@ pub fn wanted_by(
     distributions: &BTreeMap<String, Distribution>,
     package: &str,
 ) -> Vec<String> {
-    let wanted = normalized(package);
+    let wanted = python_package(package);
     let requires_package = |(name, distribution): (&String, &Distribution)| {
         let text = host.read_text(&distribution.info.join("METADATA")).ok()?;
         text.lines().take_while(|line| !line.is_empty()).find_map(|line| {
@@ -127,7 +114,7 @@ pub fn wanted_by(
             let (asked, rest) = requirement.split_at(end.unwrap_or(requirement.len()));
             let rest = rest.split(';').next().unwrap_or_default().trim().trim_matches(['(', ')']);
             let how = if rest.is_empty() { String::new() } else { format!(" ({rest})") };
-            (normalized(asked) == wanted).then(|| format!("{name} {}{how}", distribution.version))
+            (python_package(asked) == wanted).then(|| format!("{name} {}{how}", distribution.version))
         })
     };
     distributions.iter().filter_map(requires_package).collect()

@@ -8,7 +8,7 @@ use gpubuild_exec::python::Network;
 use gpubuild_host::{Command, CommandOutput, Host, HostPath, RunError};
 
 use super::environment::VirtualEnvironment;
-use super::installed::{self, distributions};
+use super::installed::distributions;
 use super::problem::VenvProblem;
 
 /// Time limit of an installation: builds of PyTorch have several gigabytes.
@@ -72,7 +72,7 @@ pub fn install(
     let before = distributions(host, environment)?;
     let mut results = Vec::new();
     for package in packages {
-        let key = installed::normalized(package.name());
+        let key = gpubuild_core::text::python_package(package.name());
         let old = before.get(&key).map(|known| known.version.clone());
         let replaces = old.as_ref().is_some_and(|version| package.is_other_build(version));
         let call = PackageCall { host, python: &environment.python, tools, network, package, replaces };

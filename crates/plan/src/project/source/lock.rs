@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use gpubuild_core::text::python_package;
 use serde::Deserialize;
 
 use super::SourceOrigin;
@@ -104,9 +105,7 @@ impl LockedSource {
         let version = self.version.as_deref().unwrap_or_default();
         match &self.origin {
             SourceOrigin::Crate { name, .. } => Some(format!("pkg:cargo/{name}@{version}")),
-            SourceOrigin::Pypi { name, .. } => {
-                Some(format!("pkg:pypi/{}@{version}", name.to_lowercase().replace('_', "-")))
-            }
+            SourceOrigin::Pypi { name, .. } => Some(format!("pkg:pypi/{}@{version}", python_package(name))),
             SourceOrigin::Git { url, rev, .. } => {
                 let path = url.strip_prefix("https://github.com/")?.trim_end_matches('/');
                 Some(format!("pkg:github/{}@{rev}", path.strip_suffix(".git").unwrap_or(path).to_lowercase()))
