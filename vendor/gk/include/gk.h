@@ -153,7 +153,8 @@ typedef enum gk_op_code {
      * table, as in ROPE with GK_NEOX. i[0] = n_head_kv, i[1] = d_head, i[2] = n_rot. a is only read. */
     GK_OP_ROPE_KV = 16,
     /* dst[t][r] = silu(sum_k a[r][k] * b[t][k]) * sum_k d[r][k] * b[t][k]: two MATMULs with the same b, then SWIGLU.
-     * a (gate) and d (up): W ne = {k, n_out}, of one type; b: X {k, T}; dst: X {n_out, T}. No flags. */
+     * a (gate) and d (up): W ne = {k, n_out}, of one type; b: X {k, T}; dst: X {n_out, T}. No flags. c, if given: f32
+     * {k}, the weights of a norm of b with eps f[0], as in NORM_MATMUL. */
     GK_OP_GATE_UP = 17,
     /* RMSNORM of the rows of b, one group per row, then MATMUL: dst[t][r] = sum_k a[r][k] * n[t][k] with n[t] = b[t]
      * / sqrt(mean(b[t]^2) + eps) * d. d: f32 {k}; f[0] = eps; everything else, flags included, as in MATMUL. */

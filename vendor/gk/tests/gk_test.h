@@ -145,6 +145,7 @@ typedef struct matmul_case {
     double scale;    /* of the activations; 0 = zeros */
     uint32_t padded; /* row strides longer than the rows; 2: strides that no vector size divides */
     uint32_t n_tok;  /* 0 = rows */
+    bool normed;     /* GATE_UP with a norm of b; NORM_MATMUL always has one */
 } matmul_case;
 /* k is rounded up to complete blocks. */
 void matmul(suite *, matmul_case);

@@ -110,15 +110,15 @@ static void round_as_bf16(float *x, size_t count) {
 
 static void run_case(suite *s, const matmul_case *c) {
     const uint16_t code = c->code ? c->code : GK_OP_MATMUL;
-    bool last = (c->flags & GK_LAST_ROW) != 0;
+    bool last = (c->flags & GK_LAST_ROW) != 0, normed = c->normed || code == GK_OP_NORM_MATMUL;
     uint32_t n_tok = c->n_tok ? c->n_tok : c->rows;
-    case_begin(s, gk_op_name(code), gk_type_name(c->type), "k=%u,n=%u,t=%u%s%s%s%s%s%s", c->k, c->n, c->rows,
+    case_begin(s, gk_op_name(code), gk_type_name(c->type), "k=%u,n=%u,t=%u%s%s%s%s%s%s%s", c->k, c->n, c->rows, c->normed ? ",norm" : "",
                n_tok < c->rows ? ",partial" : "", c->flags & GK_BIAS ? ",bias" : "", c->flags & GK_ACCUMULATE ? ",accumulate" : "",
                last ? ",last" : "", c->padded > 1 ? ",odd-stride" : c->padded ? ",stride" : "",
                c->one_hot ? ",one-hot" : c->scale == 0 ? ",zeros" : (const char *[]){"", ",positive", ",zero-weights", ",large", ",tiny", ",negative"}[c->kind]);
     void *rows = weight_rows(s, c->type, c->k, c->n, c->kind);
     float *x = activations(s, c);
-    mirror_op op = {.op = {.code = code, .flags = c->flags, .f = {code == GK_OP_NORM_MATMUL ? 1e-2f : 0}}};
+    mirror_op op = {.op = {.code = code, .flags = c->flags, .f = {normed ? 1e-2f : 0}}};
     op.a = weight_new(s, c->type, c->k, c->n, rows);
     if (case_going(s)) {
         op.b = tensor_new(s, GK_F32, c->k, c->rows, c->padded ? c->k + (c->padded > 1 ? 3 : 64) : 0);
@@ -131,12 +131,13 @@ static void run_case(suite *s, const matmul_case *c) {
         op.d = weight_new(s, c->type, c->k, c->n, up);
         free(up);
     }
-    if (case_going(s) && code == GK_OP_NORM_MATMUL) {
+    if (case_going(s) && normed) {
         norm = gauss_values(s, c->k, 0.2);
         for (uint32_t n = 0; n < c->k; n++) norm[n] += 1;
         if (gk_is_block_type(c->type)) keep_norm_from_ties(x + (size_t)(n_tok - 1) * c->k, norm, c->k, op.op.f[0]);
-        op.d = tensor_new(s, GK_F32, c->k, 1, 0);
-        tensor_set(s, &op.d, norm);
+        mirror *operand = code == GK_OP_NORM_MATMUL ? &op.d : &op.c;
+        *operand = tensor_new(s, GK_F32, c->k, 1, 0);
+        tensor_set(s, operand, norm);
     }
     if (case_going(s) && (c->flags & GK_BIAS)) {
         op.c = tensor_new(s, GK_F32, c->n, 1, 0);
@@ -158,10 +159,14 @@ static void run_case(suite *s, const matmul_case *c) {
         if (case_going(s) && rounds) {
             float *got = tensor_get(s, SIDE_TESTED, &op.dst);
             side *ref = &s->sides[SIDE_REF];
-            if (norm) { /* the rounded values are normalised, so this is a plain product */
+            if (norm) { /* the rounded values are normalised, so the product has no norm */
                 norm_rows(x, norm, c->k, c->rows, op.op.f[0]);
-                op.op.code = GK_OP_MATMUL;
-                op.d = tensor_none();
+                if (code == GK_OP_NORM_MATMUL) {
+                    op.op.code = GK_OP_MATMUL;
+                    op.d = tensor_none();
+                } else {
+                    op.c = tensor_none();
+                }
             }
             (gk_is_block_type(c->type) ? round_as_int8 : round_as_bf16)(x, (size_t)c->k * c->rows);
             tensor_set(s, &op.b, x);

@@ -35,7 +35,7 @@ static const op_rule RULES[] = {
     [GK_OP_COPY] = {"copy", 0, {PLAIN, PLAIN, NONE, NONE}, {false}},
     [GK_OP_STEP] = {"step", 0, {PLAIN, PLAIN, PLAIN, NONE}, {true, false, false, false}},
     [GK_OP_ROPE_KV] = {"rope_kv", GK_NEOX, {CACHE, PLAIN, PLAIN, CACHE, PLAIN}, {false}},
-    [GK_OP_GATE_UP] = {"gate_up", 0, {PLAIN, WEIGHT, PLAIN, NONE, WEIGHT}, {false}},
+    [GK_OP_GATE_UP] = {"gate_up", 0, {PLAIN, WEIGHT, PLAIN, PLAIN, WEIGHT}, {false, false, false, true, false}},
     [GK_OP_NORM_MATMUL] = {"norm_matmul", GK_ACCUMULATE | GK_BIAS | GK_LAST_ROW, {PLAIN, WEIGHT, PLAIN, PLAIN, PLAIN},
                            {false, false, false, true, false}},
 };
@@ -176,12 +176,19 @@ static const char *check_rmsnorm(const gk_op *op) {
     return NULL;
 }
 
-static const char *check_matmul(const gk_op *op) {
+/* The shapes of all products. */
+static const char *check_product(const gk_op *op) {
     REQUIRE(is_f32(&op->dst) && is_f32(&op->b), "matmul: dst and b must be f32");
     REQUIRE(op->a.ne[0] == op->b.ne[0], "matmul: a and b differ in k");
     REQUIRE(op->dst.ne[0] == op->a.ne[1], "matmul: dst must be {n_out, T}");
     REQUIRE(op->dst.ne[1] == op->b.ne[1] || ((op->flags & GK_LAST_ROW) && op->dst.ne[1] == 1),
             "matmul: dst and b differ in rows");
+    return NULL;
+}
+
+static const char *check_matmul(const gk_op *op) {
+    const char *error = check_product(op);
+    if (error) return error;
     if (op->flags & GK_BIAS) {
         REQUIRE(op->c.buffer != NULL && is_vector(&op->c, GK_F32, op->a.ne[1]), "matmul: the bias must be f32 {n_out}");
     } else {
@@ -270,15 +277,21 @@ static const char *check_rope_kv(const gk_op *op) {
     return check_kv_write(op);
 }
 
+static const char *check_norm_of(const gk_op *op) {
+    REQUIRE(is_vector(gk_norm_of(op), GK_F32, op->b.ne[0]), "the norm of a product must be f32 {k}");
+    REQUIRE(isfinite(op->f[0]) && op->f[0] >= 0, "the norm of a product has an eps that is negative or not finite");
+    return NULL;
+}
+
 static const char *check_gate_up(const gk_op *op) {
     REQUIRE(op->a.type == op->d.type && same_shape(&op->a, &op->d), "gate_up: the weights differ in type or shape");
-    return check_matmul(op);
+    const char *error = gk_norm_of(op) ? check_norm_of(op) : NULL;
+    return error ? error : check_product(op);
 }
 
 static const char *check_norm_matmul(const gk_op *op) {
-    REQUIRE(is_vector(&op->d, GK_F32, op->b.ne[0]), "norm_matmul: the norm must be f32 {k}");
-    REQUIRE(isfinite(op->f[0]) && op->f[0] >= 0, "norm_matmul: eps is negative or not finite");
-    return check_matmul(op);
+    const char *error = check_norm_of(op);
+    return error ? error : check_matmul(op);
 }
 
 static const char *check_code(const gk_op *op) {

@@ -1,6 +1,6 @@
 /* gk_fuse: finds sequences of ops that a backend computes as one. Pure, except for the calls to `supports`.
  *
- * A fused op takes the place of the last of its parts (NORM_MATMUL: of each product). So no op between a part and
+ * A fused op takes the place of the last of its parts (norms: of each product). So no op between a part and
  * that place may change what the part reads, or access what it writes. A tensor that is no longer written must not
  * be read by a later op, in this run or the next, before it is written again. */
 #include "gk_internal.h"
@@ -62,6 +62,14 @@ static bool writes(const pass *p, const gk_op *op, span s) {
 static bool overwrites(const gk_op *op, const gk_tensor *t) {
     const bool one_of_many = (op->flags & GK_LAST_ROW) && op->dst.ne[1] != 1;
     return gk_operand_role(op, GK_DST) == GK_ROLE_PLAIN && gk_same_slice(&op->dst, t) && !one_of_many;
+}
+
+bool gk_independent(const gk_backend *backend, gk_device *device, const gk_op *x, const gk_op *y) {
+    const pass p = {.backend = backend, .device = device};
+    for (int operand = GK_DST; operand <= GK_D; operand++) {
+        if (writes(&p, x, span_of(&p, y, (gk_operand)operand)) || writes(&p, y, span_of(&p, x, (gk_operand)operand))) return false;
+    }
+    return true;
 }
 
 /* Is what op `writer` leaves in its dst never read after op `last`? A plan may run again, so the search continues at
@@ -140,17 +148,22 @@ static void fuse_gate_up(pass *p, uint32_t last) {
     p->ops[found[0]].code = p->ops[found[1]].code = GONE;
 }
 
-static gk_op norm_matmul_of(const gk_op *norm, const gk_op *matmul) {
-    gk_op fused = *matmul;
-    fused.code = GK_OP_NORM_MATMUL;
+/* The product, MATMUL or GATE_UP, with the norm of its activations. */
+static gk_op with_norm(const gk_op *norm, const gk_op *product) {
+    gk_op fused = *product;
     fused.b = norm->a;
-    fused.d = norm->b;
     fused.f[0] = norm->f[0];
+    if (product->code == GK_OP_GATE_UP) {
+        fused.c = norm->b;
+    } else {
+        fused.code = GK_OP_NORM_MATMUL;
+        fused.d = norm->b;
+    }
     return fused;
 }
 
-/* The RMSNORM at `first` and all products that read it, if no other op does. NORM_MATMUL has no grouped norms. */
-static void fuse_norm_matmul(pass *p, uint32_t first) {
+/* The RMSNORM at `first` and all products that read it, if no other op does. Products have no grouped norms. */
+static void fuse_norm(pass *p, uint32_t first) {
     const gk_op *norm = &p->ops[first];
     const span normed = span_of(p, norm, GK_DST), source = span_of(p, norm, GK_A), weight = span_of(p, norm, GK_B);
     uint32_t products[PRODUCTS], count = 0, last = first;
@@ -158,9 +171,10 @@ static void fuse_norm_matmul(pass *p, uint32_t first) {
     for (uint32_t n = first + 1; n < p->count && !ended; n++) {
         const gk_op *op = &p->ops[n];
         if (reads(p, op, normed)) {
-            const bool product = op->code == GK_OP_MATMUL && gk_same_slice(&op->b, &norm->dst) && !meet(span_of(p, op, GK_C), normed);
-            if (!product || changed || count == PRODUCTS || n - first > REACH) return;
-            const gk_op fused = norm_matmul_of(norm, op);
+            const bool product = op->code == GK_OP_MATMUL || (op->code == GK_OP_GATE_UP && !gk_norm_of(op));
+            if (!product || !gk_same_slice(&op->b, &norm->dst) || meet(span_of(p, op, GK_C), normed)) return;
+            if (changed || count == PRODUCTS || n - first > REACH) return;
+            const gk_op fused = with_norm(norm, op);
             if (!supported(p, &fused)) return;
             products[count++] = n;
             last = n;
@@ -170,7 +184,7 @@ static void fuse_norm_matmul(pass *p, uint32_t first) {
         changed = changed || writes(p, op, source) || writes(p, op, weight);
     }
     if (count == 0 || !is_dead(p, first, last)) return;
-    for (uint32_t n = 0; n < count; n++) p->ops[products[n]] = norm_matmul_of(norm, &p->ops[products[n]]);
+    for (uint32_t n = 0; n < count; n++) p->ops[products[n]] = with_norm(norm, &p->ops[products[n]]);
     p->ops[first].code = GONE;
 }
 
@@ -185,9 +199,9 @@ uint32_t gk_fuse(const gk_backend *backend, gk_device *device, const gk_op *in, 
         if (out[k].code == GK_OP_KV_WRITE) fuse_rope_kv(&p, k);
         if (out[k].code == GK_OP_SWIGLU) fuse_gate_up(&p, k);
     }
-    /* Runs last: products that became GATE_UP keep their norm. */
+    /* Runs last: by now the products that share a SWIGLU are one. */
     for (uint32_t k = 0; k < n; k++) {
-        if (out[k].code == GK_OP_RMSNORM) fuse_norm_matmul(&p, k);
+        if (out[k].code == GK_OP_RMSNORM) fuse_norm(&p, k);
     }
     uint32_t count = 0;
     for (uint32_t k = 0; k < n; k++) {

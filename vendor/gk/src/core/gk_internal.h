@@ -120,6 +120,15 @@ static inline bool gk_range_fits(uint64_t offset, uint64_t bytes, uint64_t size)
 const char *gk_weight_put_check(const gk_tensor *dst, const void *rows, uint64_t first, uint64_t count,
                                 uint64_t need, uint64_t buffer_bytes);
 
+/* The weights of the norm of b that a product includes, or NULL. */
+static inline const gk_tensor *gk_norm_of(const gk_op *op) {
+    if (op->code == GK_OP_NORM_MATMUL) return &op->d;
+    return op->code == GK_OP_GATE_UP && op->c.buffer ? &op->c : NULL;
+}
+
+/* Does neither of two valid ops access what the other writes? */
+bool gk_independent(const gk_backend *, gk_device *, const gk_op *, const gk_op *);
+
 /* ---- plans and steps ---- */
 
 typedef struct gk_plan_limits {

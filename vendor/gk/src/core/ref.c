@@ -85,12 +85,13 @@ static double root_of(const gk_op *op, uint32_t t) {
     return sqrt(sum / op->b.ne[0] + (double)op->f[0]);
 }
 
-/* Row t of b, normalised for NORM_MATMUL. */
+/* Row t of b, normalised if the product includes a norm. */
 static void load_input(const gk_op *op, uint32_t t, double *x) {
-    double root = op->code == GK_OP_NORM_MATMUL ? root_of(op, t) : 1;
+    const gk_tensor *norm = gk_norm_of(op);
+    double root = norm ? root_of(op, t) : 1;
     for (uint32_t k = 0; k < op->b.ne[0]; k++) {
         x[k] = load(&op->b, t, k);
-        if (op->code == GK_OP_NORM_MATMUL) x[k] = x[k] / root * load(&op->d, 0, k);
+        if (norm) x[k] = x[k] / root * load(norm, 0, k);
     }
 }
 

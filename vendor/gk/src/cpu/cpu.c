@@ -68,7 +68,8 @@ static void make_ready(cpu_state *s, const prepared *p, cpu_task *task, const op
     if (how->ready == READY_AS_THEY_ARE) return;
     const bool rounded = gk_is_block_type(op->a.type), single = task->rows == 1 || (op->flags & GK_LAST_ROW);
     unsigned char *quants = single ? p->quants + p->own_quants + task->thread * p->quant_row : p->quants;
-    float *normed = op->code == GK_OP_NORM_MATMUL ? p->normed + task->thread * p->normed_row : NULL;
+    const gk_tensor *norm = gk_norm_of(op);
+    float *normed = norm ? p->normed + task->thread * p->normed_row : NULL;
     task->quants = rounded ? quants : NULL;
     task->normed = normed;
     if (how->ready == READY_REUSED) return;
@@ -76,7 +77,7 @@ static void make_ready(cpu_state *s, const prepared *p, cpu_task *task, const op
     uint64_t stride = 4 * gk_stride(&op->b);
     if (single) {
         const float *x = (const float *)(const void *)(rows + (task->rows - 1) * stride);
-        if (normed) s->isa->rmsnorm(x, (const float *)(const void *)gk_host_pointer(&op->d), op->b.ne[0], op->f[0], normed);
+        if (normed) s->isa->rmsnorm(x, (const float *)(const void *)gk_host_pointer(norm), op->b.ne[0], op->f[0], normed);
         if (rounded) s->isa->quantize(normed ? normed : x, op->b.ne[0], quants);
         return;
     }
@@ -192,15 +193,15 @@ static bool is_product(const gk_op *op) {
 
 /* Are the activations of this op normalised or rounded first? */
 static bool wants_ready(const gk_op *op) {
-    return is_product(op) && (op->code == GK_OP_NORM_MATMUL || gk_is_block_type(op->a.type));
+    return is_product(op) && (gk_norm_of(op) || gk_is_block_type(op->a.type));
 }
 
 /* Can y reuse the prepared activations of x? */
 static bool same_ready(const gk_op *x, const gk_op *y) {
-    const bool norms = x->code == GK_OP_NORM_MATMUL;
-    if (norms != (y->code == GK_OP_NORM_MATMUL) || !same_source(x, y)) return false;
+    const gk_tensor *x_norm = gk_norm_of(x), *y_norm = gk_norm_of(y);
+    if (!x_norm != !y_norm || !same_source(x, y)) return false;
     if (gk_is_block_type(y->a.type) && !gk_is_block_type(x->a.type)) return false;
-    return !norms || (gk_same_slice(&x->d, &y->d) && x->f[0] == y->f[0]);
+    return !x_norm || (gk_same_slice(x_norm, y_norm) && x->f[0] == y->f[0]);
 }
 
 /* A product that directly follows others on the same activations, none of which changes these, reuses the prepared
@@ -243,7 +244,7 @@ static void *cpu_prepare(void *state, const gk_op *ops, uint32_t count, const gk
     uint64_t rows = 0;
     for (uint32_t n = 0; n < count; n++) {
         if (!wants_ready(&ops[n])) continue;
-        const size_t normed = ops[n].code == GK_OP_NORM_MATMUL ? ((size_t)ops[n].b.ne[0] + 15) / 16 * 16 : 0;
+        const size_t normed = gk_norm_of(&ops[n]) ? ((size_t)ops[n].b.ne[0] + 15) / 16 * 16 : 0;
         if (normed > p->normed_row) p->normed_row = normed;
         if (!gk_is_block_type(ops[n].a.type)) continue;
         size_t row = cpu_q8_row_bytes(ops[n].b.ne[0]);
@@ -291,7 +292,7 @@ static void cpu_weight_put(void *state, unsigned char *weight, const gk_tensor *
 
 /* With more rows the threads share the norm, which the separate ops do. */
 static const char *cpu_unsupported(const gk_op *op) {
-    if (op->code == GK_OP_NORM_MATMUL && op->b.ne[1] > 1 && !(op->flags & GK_LAST_ROW)) return "norm_matmul: more than one row";
+    if (is_product(op) && gk_norm_of(op) && op->b.ne[1] > 1 && !(op->flags & GK_LAST_ROW)) return "the norm of a product has more than one row";
     return NULL;
 }
 

@@ -5,9 +5,19 @@
 
 #include "gk.h"
 
+/* Work that further blocks of a launch do: a product of the same activations with another weight, or the rotation of
+ * the queries beside that of the keys. Unused if `width` is 0. */
+typedef struct gk_gpu_beside {
+    uint64_t dst, a, c;
+    uint32_t dst_stride, a_stride, width, plane[3]; /* as in gk_gpu_args */
+} gk_gpu_beside;
+
+enum { GK_GPU_BESIDE = 2 };
+
 /* Every kernel receives this block by value. Fields that a kernel does not use are 0. */
 typedef struct gk_gpu_args {
     uint64_t dst, a, b, c, d; /* device addresses of the operands */
+    uint64_t norm;         /* products: weights of a norm of the activations, or 0 */
     uint64_t aux;          /* scratch: parts of split attention, or activations as f16 or bf16 */
     uint64_t step;         /* address of the gk_step on this device */
     uint32_t dst_stride, a_stride, b_stride, c_stride, d_stride; /* elements from row to row; 0 repeats one row */
@@ -18,8 +28,10 @@ typedef struct gk_gpu_args {
     uint32_t vector;       /* rows of weight and activation are aligned to 16 bytes */
     uint32_t plane[3];     /* start of planes 1 to 3 of a weight, in units of 64 bytes from it */
     uint32_t n_head, n_head_kv, d_head, n_rot, n_ctx;
+    uint32_t quads;        /* sixteen_rows: a quarter of the elements in a piece of the weight */
     uint32_t splits;       /* attention: maximum number of splits of the cached positions */
-    float scale;           /* attention and softmax: factor; rmsnorm and norm_matvec: epsilon */
+    float scale;           /* attention and softmax: factor; norms, also of products: epsilon */
+    gk_gpu_beside beside[GK_GPU_BESIDE];
     gk_step start;         /* set_step: the value to store */
 } gk_gpu_args;
 
@@ -45,10 +57,11 @@ enum {
 #endif
     GK_GPU_MATVEC_THREADS = 128,
     GK_GPU_DOT_THREADS = 256,
-    GK_GPU_DOT_TRIP = 4096,      /* elements of k that a block of dot_* rounds at once */
-    GK_GPU_DOT_ROWS = 2,         /* rows of weights that one warp of dot_* reads */
+    GK_GPU_DOT_TRIP = 4096,      /* elements of k whose weights a warp of dot_* loads at once */
+    GK_GPU_DOT_SPAN = 16384,     /* elements of k that a block of dot_*_1 rounds at once */
     GK_GPU_TILE = 64,            /* matmul_tile: n_out x tokens of one block */
     GK_GPU_ATTENTION_THREADS = 128,
+    GK_GPU_MMA_THREADS = 128,
     GK_GPU_MMA_QUERIES = 64,     /* attention_mma: tokens of one block */
     GK_GPU_MAX_HEAD = 256,       /* largest d_head */
     GK_GPU_SPLIT_LEAST = 64,     /* minimum number of positions for a separate block */
@@ -56,12 +69,17 @@ enum {
     GK_GPU_TOPK_MOST = 256
 };
 
-/* Rows of a weight that one warp of matvec computes, for one or for eight tokens (columns). */
-#define GK_GPU_MATVEC_ROWS(type_is_block, columns) ((type_is_block) && (columns) == 1 ? 4u : 2u)
+/* Blocks of dot_<type>_1 on a multiprocessor, so that enough bytes are on their way, and rows of weights that one of its
+ * warps reads at a time: more share the work on activations, fewer give more warps to matrices with few rows. */
+enum { GK_GPU_DOT_BLOCKS_q8_0 = 2, GK_GPU_DOT_BLOCKS_q4_0 = 4, GK_GPU_DOT_BLOCKS_q4_k = 3, GK_GPU_DOT_BLOCKS_q6_k = 2 };
+enum { GK_GPU_DOT_LINES_q8_0 = 2, GK_GPU_DOT_LINES_q4_0 = 1, GK_GPU_DOT_LINES_q4_k = 2, GK_GPU_DOT_LINES_q6_k = 2 };
+#define GK_GPU_DOT_LINES(of_type, columns, gated) ((columns) == 1 && !(gated) ? (of_type) : 2)
+
+/* Rows of weights that one warp of matvec reads, for one or for eight tokens (columns). */
+#define GK_GPU_MATVEC_LINES(type_is_block, columns, gated) ((columns) > 1 || (gated) ? 2 : (type_is_block) ? 4 : 1)
 
 /* X(name) for every kernel, in the order of their numbers. Families are laid out so that the host can compute a
- * number: matvec_<type>_<columns>, likewise its fused forms norm_matvec and gate_up; split_<cache
- * type>_<queries>_<head size class>. */
+ * number: matvec_<type>_<columns>, likewise its fused form gate_up; split_<cache type>_<queries>_<head size class>. */
 #define GK_GPU_MATVECS(X, kind) \
     X(kind##_f32_1) X(kind##_f32_8) \
     X(kind##_f16_1) X(kind##_f16_8) \
@@ -75,6 +93,7 @@ enum {
     X(kind##_q4_0_1) X(kind##_q4_0_8) \
     X(kind##_q4_k_1) X(kind##_q4_k_8) \
     X(kind##_q6_k_1) X(kind##_q6_k_8)
+#define GK_GPU_MMAS(X, type) X(mma_##type##_64_64) X(mma_##type##_128_64) X(mma_##type##_128_128)
 #define GK_GPU_KERNELS(X) \
     X(describe) X(set_step) X(next_step) \
     X(embed_f32) X(embed_f16) X(embed_bf16) \
@@ -82,11 +101,10 @@ enum {
     X(rmsnorm) X(rope) X(swiglu) X(silu) X(add) X(mul) X(softmax) X(argmax) X(topk) \
     X(copy_f32_f32) X(copy_f32_f16) X(copy_f16_f32) X(copy_f16_f16) \
     X(kv_write_f32) X(kv_write_f16) X(rope_kv_f32) X(rope_kv_f16) \
-    GK_GPU_MATVECS(X, matvec) GK_GPU_MATVECS(X, norm_matvec) GK_GPU_MATVECS(X, gate_up) \
-    GK_GPU_DOTS(X, dot) GK_GPU_DOTS(X, norm_dot) GK_GPU_DOTS(X, gate_up_dot) \
+    GK_GPU_MATVECS(X, matvec) GK_GPU_MATVECS(X, gate_up) \
+    GK_GPU_DOTS(X, dot) GK_GPU_DOTS(X, gate_up_dot) \
     X(sixteen_rows_f16) X(sixteen_rows_bf16) \
-    X(mma_f16_64) X(mma_f16_128) X(mma_bf16_64) X(mma_bf16_128) X(mma_q8_0_64) X(mma_q8_0_128) \
-    X(mma_q4_0_64) X(mma_q4_0_128) X(mma_q4_k_64) X(mma_q4_k_128) X(mma_q6_k_64) X(mma_q6_k_128) \
+    GK_GPU_MMAS(X, f16) GK_GPU_MMAS(X, bf16) GK_GPU_MMAS(X, q8_0) GK_GPU_MMAS(X, q4_0) GK_GPU_MMAS(X, q4_k) GK_GPU_MMAS(X, q6_k) \
     X(matmul_tile_f32) X(matmul_tile_f16) X(matmul_tile_bf16) \
     X(matmul_tile_q8_0) X(matmul_tile_q4_0) X(matmul_tile_q4_k) X(matmul_tile_q6_k) \
     X(split_f32_1_64) X(split_f32_1_128) X(split_f32_1_256) \
@@ -97,7 +115,7 @@ enum {
     X(split_f16_2_64) X(split_f16_2_128) X(split_f16_2_256) \
     X(split_f16_4_64) X(split_f16_4_128) X(split_f16_4_256) \
     X(split_f16_8_64) X(split_f16_8_128) X(split_f16_8_256) \
-    X(split_merge) \
+    X(split_mma_64) X(split_mma_128) X(split_merge) \
     X(attention_f32_128) X(attention_f32_256) X(attention_f16_128) X(attention_f16_256) \
     X(attention_mma_64) X(attention_mma_128)
 

@@ -35,6 +35,7 @@ struct gk_device {
     void *functions[GPU_KERNEL_COUNT];
     uint64_t step; /* the gk_step on the device */
     uint32_t warp;
+    uint32_t processors; /* multiprocessors; 0 if unknown */
     bool exact;        /* opened with GK_OPEN_EXACT */
     uint32_t features; /* GK_GPU_HAS_... that products may use */
     bool overlap;      /* launches may start before the one before has ended */
@@ -140,6 +141,9 @@ static gk_status gpu_meet_kernels(gk_device *device) {
         return gpu_fail(device, GK_FAILED, "a first kernel returned a wrong result");
     device->warp = seen.warp;
     if (!device->exact) device->features = seen.features;
+    int processors = 0;
+    if (device->vendor->shape == GPU_CUDA && device->api.device_attribute(&processors, GPU_ATTRIBUTE_PROCESSORS, device->handle) == GPU_SUCCESS)
+        device->processors = (uint32_t)processors;
     device->overlap = device->api.launch_with && (seen.features & GK_GPU_HAS_OVERLAP);
     return GK_OK;
 }

@@ -16,5 +16,6 @@ set(GK_GPU_KERNEL_DEPENDS
   "${GK_GPU_DIR}/kernels/mma.cuh"
   "${GK_GPU_DIR}/kernels/attention.cuh"
   "${GK_GPU_DIR}/kernels/attention_mma.cuh"
+  "${GK_GPU_DIR}/kernels/split_mma.cuh"
   "${PROJECT_SOURCE_DIR}/include/gk.h")
 set(GK_GPU_KERNEL_FLAGS -O3 -std=c++17 "-I${PROJECT_SOURCE_DIR}/include" "-I${GK_GPU_DIR}")

@@ -20,3 +20,4 @@
 #include "kernels/attention.cuh"
 
 #include "kernels/attention_mma.cuh"
+#include "kernels/split_mma.cuh"

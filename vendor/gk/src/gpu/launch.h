@@ -17,7 +17,6 @@ enum {
     GPU_MOST_OPS = 1 << 20,  /* of one plan */
     GPU_MATVEC_TOKENS = 16,  /* above this, the tiled kernel */
     GPU_DOT_TOKENS = 8,      /* above this, matrix units if the device has them */
-    GPU_MMA_WIDE = 4096,     /* from this many outputs on, and more than 64 tokens, tiles of 128 x 128 */
     GPU_FUSED_TOKENS = 8,    /* above this, products are not fused: their weights would be read twice */
     GPU_SPLIT_TOKENS = 8,
     GPU_GRID_Y_MOST = 65535, /* limit of all devices; z has the same */
@@ -76,11 +75,19 @@ static void gpu_cover(gpu_launch *launch, uint32_t elements) {
 
 /* The first kernel of a family for few tokens. */
 static int gpu_matvec_family(uint16_t code, bool dot) {
-    switch (code) {
-    case GK_OP_NORM_MATMUL: return dot ? GPU_KERNEL_norm_dot_q8_0_1 : GPU_KERNEL_norm_matvec_f32_1;
-    case GK_OP_GATE_UP: return dot ? GPU_KERNEL_gate_up_dot_q8_0_1 : GPU_KERNEL_gate_up_f32_1;
-    default: return dot ? GPU_KERNEL_dot_q8_0_1 : GPU_KERNEL_matvec_f32_1;
-    }
+    if (code == GK_OP_GATE_UP) return dot ? GPU_KERNEL_gate_up_dot_q8_0_1 : GPU_KERNEL_gate_up_f32_1;
+    return dot ? GPU_KERNEL_dot_q8_0_1 : GPU_KERNEL_matvec_f32_1;
+}
+
+/* How the kernels dot_<type>_1 of q8_0, q4_0, q4_k and q6_k divide the work. */
+static const uint8_t gpu_dot_blocks[] = {GK_GPU_DOT_BLOCKS_q8_0, GK_GPU_DOT_BLOCKS_q4_0, GK_GPU_DOT_BLOCKS_q4_k, GK_GPU_DOT_BLOCKS_q6_k};
+static const uint8_t gpu_dot_lines[] = {GK_GPU_DOT_LINES_q8_0, GK_GPU_DOT_LINES_q4_0, GK_GPU_DOT_LINES_q4_k, GK_GPU_DOT_LINES_q6_k};
+
+/* Blocks of a kernel that loops over groups of rows: as many as run at once. 0 for other kernels. */
+static uint32_t gpu_resident_blocks(const gk_device *device, int kernel) {
+    const int first = kernel >= GPU_KERNEL_gate_up_dot_q8_0_1 ? GPU_KERNEL_gate_up_dot_q8_0_1 : GPU_KERNEL_dot_q8_0_1, place = kernel - first;
+    if (place < 0 || place >= (int)(2 * sizeof gpu_dot_blocks) || place % 2 != 0) return 0; /* the odd ones are for eight tokens */
+    return device->processors * gpu_dot_blocks[place / 2];
 }
 
 static int gpu_is_fused_product(const gk_op *op) { return op->code == GK_OP_NORM_MATMUL || op->code == GK_OP_GATE_UP; }
@@ -88,32 +95,67 @@ static int gpu_is_fused_product(const gk_op *op) { return op->code == GK_OP_NORM
 /* Tokens that a product computes. */
 static uint32_t gpu_tokens(const gk_op *op) { return (op->flags & GK_LAST_ROW) ? 1 : op->b.ne[1]; }
 
+/* Does a product round activations to int8? */
+static bool gpu_uses_dot(const gk_device *device, const gk_op *op) {
+    return (device->features & GK_GPU_HAS_DOT) && gk_is_block_type(op->a.type);
+}
+
 /* Does a product use matrix units? They compute with f16, or bf16 for bf16 weights. */
 static bool gpu_uses_mma(const gk_device *device, const gk_op *op) {
     return op->code == GK_OP_MATMUL && (device->features & GK_GPU_HAS_MMA) && gpu_tokens(op) > GPU_DOT_TOKENS && op->a.type != GK_F32 &&
            op->a.ne[0] % 8 == 0 && gk_stride(&op->b) % 4 == 0;
 }
 
-/* Bytes of scratch: the activations, and a factor for each token. */
-static uint64_t gpu_mma_scratch(const gk_op *op) { return (uint64_t)op->b.ne[1] * (op->a.ne[0] * (uint64_t)2 + sizeof(float)); }
+/* Bytes of scratch: the activations, in rows of whole 128 elements, and a factor for each token. */
+static uint64_t gpu_mma_scratch(const gk_op *op) {
+    return (uint64_t)op->b.ne[1] * (((uint64_t)op->a.ne[0] + 127) / 128 * 256 + sizeof(float));
+}
 
 /* Do two ops in sequence, which begin with these launches, convert the same activations? A product does not change its
  * own input, so the second finds them in the scratch memory. */
 static bool gpu_same_conversion(const gpu_launch *x, const gpu_launch *y) {
     return (x->kernel == GPU_KERNEL_sixteen_rows_f16 || x->kernel == GPU_KERNEL_sixteen_rows_bf16) && x->kernel == y->kernel &&
-           x->args.b == y->args.b && x->args.b_stride == y->args.b_stride && x->args.depth == y->args.depth && x->args.rows == y->args.rows;
+           x->args.b == y->args.b && x->args.b_stride == y->args.b_stride && x->args.depth == y->args.depth && x->args.rows == y->args.rows && x->args.quads == y->args.quads;
+}
+
+static bool gpu_is_mma(int kernel) { return kernel >= GPU_KERNEL_mma_f16_64_64 && kernel <= GPU_KERNEL_mma_q6_k_128_128; }
+
+/* Sets the grid of a product with tiles of so many rows of the weights and so many tokens; returns the number of blocks. */
+static uint32_t gpu_mma_tiles(gpu_launch *launch, uint32_t tokens, uint32_t rows, uint32_t columns) {
+    launch->grid[0] = gpu_divide_up(launch->args.width, rows);
+    for (int n = 0; n < GK_GPU_BESIDE; n++) launch->grid[0] += gpu_divide_up(launch->args.beside[n].width, rows);
+    launch->grid[1] = gpu_divide_up(tokens, columns);
+    return launch->grid[0] * launch->grid[1];
+}
+
+/* Larger tiles read less memory for each product, but every multiprocessor should have two blocks, or at least one. */
+static void gpu_choose_tiles(const gk_device *device, gpu_launch *launch) {
+    const uint32_t tokens = (launch->args.flags & GK_LAST_ROW) ? 1 : launch->args.rows;
+    const int first = launch->kernel;
+    launch->kernel = first + 2;
+    if (tokens > 64 && gpu_mma_tiles(launch, tokens, 128, 128) >= device->processors * 2) return;
+    launch->kernel = first + 1;
+    if (gpu_mma_tiles(launch, tokens, 128, 64) >= device->processors) return;
+    launch->kernel = first;
+    (void)gpu_mma_tiles(launch, tokens, 64, 64);
+}
+
+/* Does a kernel take further products of the same activations? */
+static bool gpu_takes_products(int kernel) {
+    return (kernel >= GPU_KERNEL_matvec_f32_1 && kernel <= GPU_KERNEL_matvec_q6_k_8) ||
+           (kernel >= GPU_KERNEL_dot_q8_0_1 && kernel <= GPU_KERNEL_dot_q6_k_8) || gpu_is_mma(kernel);
 }
 
 static uint32_t gpu_matmul_mma(const gk_op *op, gpu_launch launch, gpu_launch *out) {
-    const uint32_t tokens = gpu_tokens(op), wide = op->a.ne[1] >= GPU_MMA_WIDE && tokens > 64, tile = wide ? 128 : 64;
+    const uint32_t tokens = gpu_tokens(op);
     launch.uses_scratch = 1;
     launch.kernel = op->a.type == GK_BF16 ? GPU_KERNEL_sixteen_rows_bf16 : GPU_KERNEL_sixteen_rows_f16;
     launch.grid[0] = tokens;
+    launch.args.quads = op->a.type == GK_F16 || op->a.type == GK_BF16 ? 2 : op->a.type == GK_Q8_0 ? 4 : 8;
     out[0] = launch;
-    launch.kernel = GPU_KERNEL_mma_f16_64 + (gpu_type_index(op->a.type) - gpu_type_index(GK_F16)) * 2 + (int)wide;
-    launch.block = tile * 2;
-    launch.grid[0] = gpu_divide_up(op->a.ne[1], tile);
-    launch.grid[1] = gpu_divide_up(tokens, tile);
+    launch.kernel = GPU_KERNEL_mma_f16_64_64 + (gpu_type_index(op->a.type) - gpu_type_index(GK_F16)) * 3;
+    launch.block = GK_GPU_MMA_THREADS;
+    (void)gpu_mma_tiles(&launch, tokens, 64, 64); /* gpu_choose_tiles() may take others */
     out[1] = launch;
     return 2;
 }
@@ -125,19 +167,22 @@ static uint32_t gpu_matmul(const gk_device *device, const gk_op *op, gpu_launch 
     gpu_launch launch = gpu_begin_launch(device, op, GPU_KERNEL_matmul_tile_f32 + type);
     launch.args.depth = op->a.ne[0];
     launch.args.scale = op->f[0];
+    launch.args.norm = gk_norm_of(op) ? gpu_address(gk_norm_of(op)) : 0;
     launch.args.vector = op->a.ne[0] % (op->a.type == GK_F32 ? 4 : 8) == 0 && launch.args.b_stride % 4 == 0;
     gpu_set_planes(op, &launch);
     if (gpu_uses_mma(device, op)) return gpu_matmul_mma(op, launch, out);
     if (tokens <= GPU_MATVEC_TOKENS) {
-        const bool dot = (device->features & GK_GPU_HAS_DOT) && gk_is_block_type(op->a.type);
+        const bool dot = gpu_uses_dot(device, op);
         const bool many = tokens > 1;
         const uint32_t columns = many ? 8 : 1;
         const uint32_t threads = dot ? GK_GPU_DOT_THREADS : GK_GPU_MATVEC_THREADS;
         const uint32_t warps = threads / device->warp;
-        const uint32_t lines = dot ? GK_GPU_DOT_ROWS : GK_GPU_MATVEC_ROWS(gk_is_block_type(op->a.type), columns);
+        const bool gated = op->code == GK_OP_GATE_UP;
+        const uint32_t lines = dot ? GK_GPU_DOT_LINES(gpu_dot_lines[type - gpu_type_index(GK_Q8_0)], columns, gated)
+                                   : GK_GPU_MATVEC_LINES(gk_is_block_type(op->a.type), columns, gated);
         launch.kernel = gpu_matvec_family(op->code, dot) + (dot ? type - gpu_type_index(GK_Q8_0) : type) * 2 + (int)many;
         launch.block = threads;
-        launch.grid[0] = gpu_divide_up(op->a.ne[1], warps * (op->code == GK_OP_GATE_UP ? lines / 2 : lines));
+        launch.grid[0] = gpu_divide_up(op->a.ne[1], warps * (gated ? lines / 2 : lines));
         launch.grid[1] = gpu_divide_up(tokens, columns);
     } else {
         launch.grid[0] = gpu_divide_up(op->a.ne[1], GK_GPU_TILE);
@@ -162,7 +207,13 @@ static uint64_t gpu_scratch_bytes(const gk_device *device, const gk_op *op) {
 
 /* Does attention use matrix units? They round queries and weights to f16, as the cache is. */
 static bool gpu_uses_attention_mma(const gk_device *device, const gk_op *op) {
-    return (device->features & GK_GPU_HAS_MMA) && op->a.ne[1] > GPU_SPLIT_TOKENS && op->b.type == GK_F16 && op->i[2] % 8 == 0 && op->i[2] <= 128;
+    return (device->features & GK_GPU_HAS_MMA) && op->b.type == GK_F16 && op->i[2] % 8 == 0 && op->i[2] <= 128;
+}
+
+/* As many splits as multiprocessors hold at once: each has to prepare its queries. */
+static uint32_t gpu_splits_mma(const gk_device *device, const gk_op *op, uint32_t blocks) {
+    const uint32_t resident = device->processors * 2 / blocks;
+    return gpu_least(gpu_splits(op), device->processors == 0 ? GK_GPU_SPLITS_MOST : resident > 0 ? resident : 1);
 }
 
 static uint32_t gpu_attention(const gk_device *device, const gk_op *op, gpu_launch *out) {
@@ -176,7 +227,8 @@ static uint32_t gpu_attention(const gk_device *device, const gk_op *op, gpu_laun
     launch.args.d_head = d_head;
     launch.args.n_ctx = op->b.ne[1];
     launch.args.scale = op->f[0];
-    if (gpu_uses_attention_mma(device, op)) {
+    const bool mma = gpu_uses_attention_mma(device, op);
+    if (mma && tokens > GPU_SPLIT_TOKENS) {
         launch.kernel = d_head > 64 ? GPU_KERNEL_attention_mma_128 : GPU_KERNEL_attention_mma_64;
         launch.grid[0] = launch.args.n_head;
         launch.grid[1] = gpu_divide_up(tokens, GK_GPU_MMA_QUERIES);
@@ -192,16 +244,16 @@ static uint32_t gpu_attention(const gk_device *device, const gk_op *op, gpu_laun
         return 1;
     }
     const uint32_t group = launch.args.n_head / launch.args.n_head_kv;
-    const uint32_t queries = group == 1 ? 0 : group == 2 ? 1 : group <= 4 ? 2 : 3; /* 2^queries at once */
+    const uint32_t queries = mma ? 4 : group == 1 ? 0 : group == 2 ? 1 : group <= 4 ? 2 : 3; /* 2^queries at once */
     const uint32_t size = d_head <= 64 ? 0 : d_head <= 128 ? 1 : 2;
     const uint32_t each = gpu_divide_up(64u << size, device->warp); /* elements per lane */
-    launch.kernel = GPU_KERNEL_split_f32_1_64 + type * 12 + (int)(queries * 3 + size);
+    launch.kernel = mma ? GPU_KERNEL_split_mma_64 + (int)size : GPU_KERNEL_split_f32_1_64 + type * 12 + (int)(queries * 3 + size);
     launch.args.vector = d_head % each == 0;
-    launch.args.splits = gpu_splits(op);
     launch.uses_scratch = 1;
     launch.grid[0] = launch.args.n_head_kv;
-    launch.grid[1] = launch.args.splits;
     launch.grid[2] = tokens * gpu_divide_up(group, 1u << queries);
+    launch.args.splits = mma ? gpu_splits_mma(device, op, launch.grid[0] * launch.grid[2]) : gpu_splits(op);
+    launch.grid[1] = launch.args.splits;
     out[0] = launch;
     launch.kernel = GPU_KERNEL_split_merge;
     launch.grid[0] = launch.args.n_head;
@@ -309,6 +361,7 @@ static const char *gpu_unsupported(const gk_device *device, const gk_op *op) {
     gpu_launch launches[GPU_MOST_LAUNCHES];
     if (op->code == GK_OP_ATTENTION && op->i[2] > GK_GPU_MAX_HEAD) return "attention: heads of more than 256 elements";
     if (gpu_is_fused_product(op) && gpu_tokens(op) > GPU_FUSED_TOKENS) return "fused products: more than 8 tokens";
+    if (gk_norm_of(op) && !gpu_uses_dot(device, op)) return "the norm of a product: only when activations are rounded to int8";
     if (gk_stride(&op->dst) > UINT32_MAX || gk_stride(&op->a) > UINT32_MAX) return "a row stride above 2^32 - 1";
     const uint32_t count = gpu_launches_of(device, op, launches);
     for (uint32_t n = 0; n < count; n++) {

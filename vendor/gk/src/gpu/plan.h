@@ -2,7 +2,7 @@
 #ifndef GK_GPU_PLAN_H
 #define GK_GPU_PLAN_H
 
-#include "launch.h"
+#include "join.h"
 
 struct gk_plan {
     gk_plan *next;
@@ -159,6 +159,7 @@ static gk_status gpu_plan_build(gk_device *device, const gk_op *ops, uint32_t co
     }
     if (status == GK_OK) {
         gpu_launch converted = {.kernel = -1}; /* the conversion that the op before used */
+        uint32_t joined = 0;                   /* the first op of the last launch */
         for (uint32_t n = 0; n < count; n++) {
             gpu_launch *launches = &plan->launches[plan->count];
             uint32_t made = gpu_launches_of(device, &ops[n], launches);
@@ -167,9 +168,17 @@ static gk_status gpu_plan_build(gk_device *device, const gk_op *ops, uint32_t co
                 memmove(launches, launches + 1, --made * sizeof *launches);
             }
             converted = first;
+            if (made == 1 && plan->count > 0 && gpu_join(device, launches - 1, &ops[joined], &ops[n], launches)) continue;
+            joined = n;
             for (uint32_t m = 0; m < made; m++)
                 if (launches[m].uses_scratch) launches[m].args.aux = plan->scratch;
             plan->count += made;
+        }
+        for (uint32_t n = 0; n < plan->count; n++) {
+            gpu_launch *launch = &plan->launches[n];
+            const uint32_t most = gpu_resident_blocks(device, launch->kernel);
+            if (most > 0) launch->grid[0] = gpu_least(launch->grid[0], most);
+            if (gpu_is_mma(launch->kernel)) gpu_choose_tiles(device, launch);
         }
         gpu_make_graph(device, plan);
         plan->next = device->plans;

@@ -38,7 +38,7 @@ enum {
 };
 
 /* CUdevice_attribute; the last one exists for SYCL only. */
-enum { GPU_ATTRIBUTE_INTEGRATED = 18, GPU_ATTRIBUTE_MAJOR = 75, GPU_ATTRIBUTE_MINOR = 76, GPU_ATTRIBUTE_PROCESSOR = 100000 };
+enum { GPU_ATTRIBUTE_PROCESSORS = 16, GPU_ATTRIBUTE_INTEGRATED = 18, GPU_ATTRIBUTE_MAJOR = 75, GPU_ATTRIBUTE_MINOR = 76, GPU_ATTRIBUTE_PROCESSOR = 100000 };
 /* Relaxed: the driver may load a kernel's code at its first launch, which the stricter modes forbid during a
  * capture. */
 enum { GPU_STREAM_NON_BLOCKING = 1, GPU_CAPTURE_RELAXED = 2 };

@@ -141,6 +141,7 @@ static void lower_matvec(const gk_device *device, const gk_op *op, gkv_lowered *
 /* More tokens use the tiles, which support only one weight. */
 static const char *lower_gate_up(const gk_device *device, const gk_op *op, gkv_lowered *out) {
     if (op->b.ne[1] > FEW_TOKENS) return "gate_up: more than 8 tokens";
+    if (gk_norm_of(op)) return "gate_up: a norm";
     lower_matvec(device, op, out);
     return NULL;
 }

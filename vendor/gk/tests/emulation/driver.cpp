@@ -528,6 +528,7 @@ int context_pop(void **out) {
 
 int attribute(int *value, int number, int) {
     switch (number) {
+    case 16: *value = 2; return OK; // multiprocessors: few, so that blocks loop
     case 18: *value = 0; return OK;
     case 75: *value = 9; return OK;
     case 76: *value = 0; return OK;

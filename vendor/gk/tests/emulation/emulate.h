@@ -118,6 +118,13 @@ GK_DEVICE void load_matrix_transposed(const unsigned short *at, unsigned int pit
     }
 }
 
+// CP.ASYNC: here the copy happens at once.
+GK_DEVICE void copy_later(unsigned short *to, const unsigned short *from) {
+    if (reinterpret_cast<uintptr_t>(to) % 16 != 0 || reinterpret_cast<uintptr_t>(from) % 16 != 0) abort();
+    *reinterpret_cast<uint4 *>(to) = *reinterpret_cast<const uint4 *>(from);
+}
+GK_DEVICE void wait_for_copies() {}
+
 // MMA of 16 x 16 and 16 x 8 elements: lanes 4 * n to 4 * n + 3 have rows n and n + 8 of a and column n of b.
 template <bool BF16> GK_DEVICE float widen_sixteen(unsigned int word, unsigned int which) {
     const unsigned short bits = static_cast<unsigned short>(word >> (16 * which));

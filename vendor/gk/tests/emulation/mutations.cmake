@@ -116,28 +116,40 @@ mutate(kernels/matmul.cuh matmul "last ? tokens(g) - 1 : blockIdx.y * COLUMNS" "
 mutate(kernels/matmul.cuh matmul "if (t < used && r < g.width)" "if (r < g.width)")
 mutate(kernels/matmul.cuh matmul "        __syncthreads();\n    }" "    }")
 # Products in integers, and on matrix units: rounding, offsets, the end of k, factors, fragments.
-mutate(kernels/dot.cuh matmul "rintf(v[i] * inverse)" "floorf(v[i] * inverse)")
+mutate(kernels/dot.cuh matmul "float_to_bits(v[i] * factor + 12582912.0f)" "float_to_bits(floorf(v[i] * factor) + 12582912.0f)")
 mutate(kernels/dot.cuh matmul "int total = -W::DOT_OFFSET * ones;" "int total = 0;")
 mutate(kernels/dot.cuh matmul "if (W::MINIMUM) value -=" "if (false) value -=")
-mutate(kernels/dot.cuh matmul "if (k0 + at >= g.depth) continue;" "if (k0 + at > g.depth) continue;")
-mutate(kernels/dot.cuh fused "v[1] *= factor.y;" "")
+mutate(kernels/dot.cuh matmul "if (at >= count) continue;" "if (at > count) continue;")
+mutate(kernels/dot.cuh fused "v[i] *= factors[i];" "if (i != 1) v[i] *= factors[i];")
+mutate(kernels/dot.cuh fused "k0 == 0 ? more : squares[c] + more" "more")
+mutate(kernels/dot.cuh fused "group == blockIdx.x || g.depth > inputs::SPAN" "group == blockIdx.x")
+mutate(kernels/dot.cuh fused "(more ? next : 0)" "next")
 mutate(kernels/mma.cuh matmul "exponent > 240u ? 240u : exponent" "127u")
-mutate(kernels/mma.cuh matmul "if (k0 + k < g.depth) W::sixteen" "W::sixteen")
-mutate(kernels/mma.cuh matmul "part::store(next, g, k0, weights, inputs);
-        __syncthreads();" "part::store(next, g, k0, weights, inputs);")
-mutate(kernels/mma.cuh matmul "wide[i], tall[j][2], tall[j][3]" "wide[i], tall[j][3], tall[j][2]")
+mutate(kernels/mma.cuh matmul "wait_for_copies();
+            __syncthreads();" "wait_for_copies();")
+mutate(kernels/mma.cuh matmul "wide[half][i], tall[2], tall[3]" "wide[half][i], tall[3], tall[2]")
+mutate(kernels/mma.cuh matmul "quad / g.quads % 4" "quad / 8 % 4")
+mutate(kernels/mma.cuh fused "if (g.flags & GK_ACCUMULATE) value[r] += out[row0 + r * 8];" "")
 mutate(kernels/attention_mma.cuh attention "lane % 4 * 2 + e > seen" "lane % 4 * 2 + e > seen + 1")
 mutate(kernels/attention_mma.cuh attention "value[d][e] *= keep[e / 2];" "value[d][e] *= keep[0];")
-# Fused ops: the norm and its factor, the second weight, the gate, rows per warp; the row of the table, elements that
+mutate(kernels/split_mma.cuh attention "column * 2 + e >= end" "column * 2 + e > end")
+mutate(kernels/split_mma.cuh attention "to[e] *= keep[e / 2];" "to[e] *= keep[0];")
+mutate(kernels/split_mma.cuh attention "d % 2 == 0 ? 0x5410u : 0x7632u" "0x5410u")
+# Fused ops: the second weight, the gate, rows per warp; the row of the table, elements that
 # are not rotated.
-mutate(kernels/matmul.cuh fused "squares[c] += v[c] * v[c];" "")
-mutate(kernels/matmul.cuh fused "v.z *= factors.z;" "")
-mutate(kernels/matmul.cuh fused "v[c] *= norm[k];" "")
-mutate(kernels/matmul.cuh fused "static_cast<float>(g.depth) + g.scale" "static_cast<float>(g.depth)")
-mutate(kernels/matmul.cuh fused "KIND == MATVEC_GATE_UP ? g.d : g.a" "g.a")
+mutate(kernels/matmul.cuh fused "place_of(g, GATED ? g.d : g.a)};
+#pragma unroll
+    for (int i" "place_of(g, g.a)};
+#pragma unroll
+    for (int i")
 mutate(kernels/matmul.cuh fused "silu_of(value) * warp_sum" "value * warp_sum")
-mutate(kernels/matmul.cuh fused "W::one(weights[r / ROWS], row[r] + k)" "W::one(weights[0], row[r] + k)")
-mutate(launch.h fused "op->code == GK_OP_GATE_UP ? lines / 2 : lines" "lines")
+mutate(kernels/matmul.cuh fused "W::one(weights[r / ROWS]," "W::one(weights[0],")
+mutate(launch.h fused "gated ? lines / 2 : lines" "lines")
+# Joined launches: which rows belong to which product, its bias; the queries after the keys; order.
+mutate(kernels/matmul.cuh fused "group < groups) break" "group <= groups) break")
+mutate(kernels/matmul.cuh fused "own.c = g.beside[n].c;" "")
+mutate(kernels/rows.cuh fused "query, rotated, item - own" "query, rotated, item")
+mutate(join.h fused "if (!gk_independent(&gpu_backend, device, before, op)) return false;" "")
 mutate(kernels/rows.cuh fused "static_cast<size_t>(where) * g.d_stride" "static_cast<size_t>(row) * g.d_stride")
 mutate(kernels/rows.cuh fused "store_element(keys + pairs + i, key[pairs + i]);" "")
 mutate(kernels/rows.cuh fused "store_element(values + second, value[second]);" "")

@@ -21,6 +21,29 @@ GK_DEVICE unsigned int split_length(const gk_gpu_args &g, unsigned int positions
     return even > least ? even : least;
 }
 
+// Combines the warps of a block and stores the result of its split. `values` holds SIZE elements for each warp and query.
+template <int WARPS, int QUERIES, int SIZE>
+GK_DEVICE void split_store(const gk_gpu_args &g, unsigned int token, unsigned int head0, unsigned int queries, const float *values,
+                           const float *most, const float *sum) {
+    for (unsigned int item = threadIdx.x; item < queries * g.d_head; item += blockDim.x) {
+        const unsigned int q = item / g.d_head, element = item % g.d_head;
+        float top = -INFINITY, total = 0.0f, result = 0.0f;
+        for (unsigned int w = 0; w < WARPS; ++w) top = fmaxf(top, most[w * QUERIES + q]);
+        for (unsigned int w = 0; w < WARPS; ++w) {
+            const float part = most[w * QUERIES + q];
+            const float factor = part == -INFINITY ? 0.0f : expf(part - top);
+            total += factor * sum[w * QUERIES + q];
+            result += factor * values[(w * QUERIES + q) * SIZE + element];
+        }
+        float *out = split_place(g, token, head0 + q, blockIdx.y);
+        if (element == 0) {
+            out[0] = top;
+            out[1] = total;
+        }
+        out[2 + element] = result;
+    }
+}
+
 // EACH consecutive elements of a head for this lane; zero past its end.
 template <class T, int EACH> GK_DEVICE void load_part(const gk_gpu_args &g, const T *head, unsigned int lane, float *out) {
     const unsigned int first = lane * EACH;
@@ -125,23 +148,7 @@ template <class T, int QUERIES, int SIZE> GK_DEVICE void attention_split(const g
         }
     }
     __syncthreads();
-    for (unsigned int item = threadIdx.x; item < queries * g.d_head; item += blockDim.x) {
-        const unsigned int q = item / g.d_head, element = item % g.d_head;
-        float top = -INFINITY, total = 0.0f, result = 0.0f;
-        for (unsigned int w = 0; w < WARPS; ++w) top = fmaxf(top, shared_most[w * QUERIES + q]);
-        for (unsigned int w = 0; w < WARPS; ++w) {
-            const float part = shared_most[w * QUERIES + q];
-            const float factor = part == -INFINITY ? 0.0f : expf(part - top);
-            total += factor * shared_sum[w * QUERIES + q];
-            result += factor * shared_value[(w * QUERIES + q) * SIZE + element];
-        }
-        float *out = split_place(g, token, head0 + q, blockIdx.y);
-        if (element == 0) {
-            out[0] = top;
-            out[1] = total;
-        }
-        out[2 + element] = result;
-    }
+    split_store<WARPS, QUERIES, SIZE>(g, token, head0, queries, shared_value, shared_most, shared_sum);
 }
 
 #define GK_SPLIT(name, type, queries, size) \
@@ -175,7 +182,7 @@ GK_KERNEL(split_merge, GK_GPU_ATTENTION_THREADS) {
     float *out = pointer<float>(g.dst) + static_cast<size_t>(token) * g.dst_stride + static_cast<size_t>(head) * g.d_head;
     for (unsigned int element = threadIdx.x; element < g.d_head; element += blockDim.x) {
         float total = 0.0f, result = 0.0f;
-#pragma unroll 8
+#pragma unroll 16
         for (unsigned int split = 0; split < splits; ++split) {
             const float *part = split_place(g, token, head, split);
             total += factor[split] * part[1];

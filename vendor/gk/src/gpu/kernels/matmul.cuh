@@ -11,135 +11,143 @@ GK_DEVICE void store_output(const gk_gpu_args &g, unsigned int r, unsigned int t
     *out = (g.flags & GK_ACCUMULATE) ? *out + value : value;
 }
 
-// Fused work of a matvec: MATVEC_NORM normalises the tokens; the lanes read all elements anyway, so the mean of squares
-// becomes a factor of the sums. MATVEC_GATE_UP multiplies two weights at once and stores silu(gate) * up.
-enum matvec_kind { MATVEC_PLAIN, MATVEC_NORM, MATVEC_GATE_UP };
+// The arguments of the product that computes `group`, which becomes its number there. A group has `rows` rows.
+GK_DEVICE gk_gpu_args product_of(const gk_gpu_args &g, unsigned int rows, unsigned int &group) {
+    gk_gpu_args own = g;
+#pragma unroll
+    for (int n = 0; n < GK_GPU_BESIDE; ++n) {
+        const unsigned int groups = (own.width + rows - 1) / rows;
+        if (g.beside[n].width == 0 || group < groups) break;
+        group -= groups;
+        own.dst = g.beside[n].dst;
+        own.a = g.beside[n].a;
+        own.c = g.beside[n].c;
+        own.dst_stride = g.beside[n].dst_stride;
+        own.width = g.beside[n].width;
+#pragma unroll
+        for (int p = 0; p < 3; ++p) own.plane[p] = g.beside[n].plane[p];
+    }
+    return own;
+}
 
-// A warp reads LINES rows of the weight and computes as many outputs, or half as many with two weights, for COLUMNS
-// tokens; lanes split k.
-template <class W, int LINES, int COLUMNS, int KIND> GK_DEVICE void matvec(const gk_gpu_args &g) {
-    enum { ROWS = KIND == MATVEC_GATE_UP ? LINES / 2 : LINES };
-    const unsigned int used = active_rows(g);
+// Loads PIECES pieces of each of LINES rows, the first of them from element k on: its own, or those of two weights.
+template <class W, int LINES, int PIECES, bool GATED>
+GK_DEVICE void load_pieces(const gk_gpu_args &g, unsigned int first, unsigned int k, unsigned int end, typename W::piece (&piece)[PIECES][LINES]) {
+    enum { ROWS = GATED ? LINES / 2 : LINES };
+    const weight_place weights[2] = {place_of(g, g.a), place_of(g, GATED ? g.d : g.a)};
+#pragma unroll
+    for (int i = 0; i < PIECES; ++i) {
+        const unsigned int at = k + i * GK_WARP * W::QUADS * 4;
+        if (at >= end) continue;
+#pragma unroll
+        for (int r = 0; r < LINES; ++r) { // rows past the end repeat the last one: their sums are not stored
+            const unsigned int row = first + r % ROWS < g.width ? first + r % ROWS : g.width - 1;
+            W::load(weights[r / ROWS], static_cast<size_t>(row) * g.depth + at, piece[i][r]);
+        }
+    }
+}
+
+// A warp reads LINES rows of the weight and computes as many outputs for COLUMNS tokens; lanes split k. GATED: half of
+// the lines are of a second weight, and the output is silu(first) * second.
+template <class W, int LINES, int COLUMNS, bool GATED> GK_DEVICE void matvec(const gk_gpu_args &shared) {
+    enum {
+        ROWS = GATED ? LINES / 2 : LINES,
+        STEP = W::QUADS * 4,         // elements of a piece
+        PART = W::QUADS / W::SCALES, // quads with one scale
+        PIECES = COLUMNS == 1 && LINES == 1 ? 2 : 1 // that are on their way
+    };
+    const unsigned int warps = blockDim.x / GK_WARP, lane = threadIdx.x % GK_WARP;
+    unsigned int group = blockIdx.x;
+    const gk_gpu_args g = product_of(shared, warps * ROWS, group);
+    const unsigned int first = (group * warps + threadIdx.x / GK_WARP) * ROWS;
+    const unsigned int whole = g.vector ? g.depth - g.depth % STEP : 0;
+    typename W::piece piece[PIECES][LINES];
+    let_next_kernel_start();
+    load_pieces<W, LINES, PIECES, GATED>(g, first, lane * STEP, whole, piece); // no kernel writes weights
+    wait_for_kernel_before();
     const bool last = (g.flags & GK_LAST_ROW) != 0;
     const unsigned int column = last ? tokens(g) - 1 : blockIdx.y * COLUMNS;
-    const unsigned int end = last ? tokens(g) : used;
-    const unsigned int lane = threadIdx.x % GK_WARP;
-    const unsigned int warp = blockIdx.x * (blockDim.x / GK_WARP) + threadIdx.x / GK_WARP;
-    const unsigned int first = warp * ROWS;
+    const unsigned int end = last ? tokens(g) : active_rows(g);
     if (column >= end || first >= g.width) return; // the same for all lanes of a warp
 
-    enum { STEP = W::QUADS * 4, PART = W::QUADS / W::SCALES }; // elements of a piece; quads with one scale
-    const weight_place weights[2] = {place_of(g, g.a), place_of(g, KIND == MATVEC_GATE_UP ? g.d : g.a)};
-    size_t row[LINES]; // its first element
-#pragma unroll
-    for (int r = 0; r < LINES; ++r)
-        row[r] = static_cast<size_t>(first + r % ROWS < g.width ? first + r % ROWS : g.width - 1) * g.depth;
-    const float *norm = pointer<const float>(g.d); // MATVEC_NORM
     const float *x[COLUMNS];
 #pragma unroll
     for (int c = 0; c < COLUMNS; ++c) {
         const unsigned int t = column + c < end ? column + c : end - 1;
         x[c] = pointer<const float>(g.b) + static_cast<size_t>(t) * g.b_stride;
     }
-    float sum[LINES][COLUMNS], squares[COLUMNS];
+    float sum[LINES][COLUMNS];
 #pragma unroll
-    for (int c = 0; c < COLUMNS; ++c) {
-        squares[c] = 0.0f;
+    for (int c = 0; c < COLUMNS; ++c)
 #pragma unroll
         for (int r = 0; r < LINES; ++r) sum[r][c] = 0.0f;
-    }
 
-    const unsigned int whole = g.vector ? g.depth - g.depth % STEP : 0;
-    for (unsigned int k = lane * STEP; k < whole; k += GK_WARP * STEP) {
-        typename W::piece piece[LINES];
+    for (unsigned int k0 = lane * STEP; k0 < whole; k0 += GK_WARP * STEP * PIECES) {
 #pragma unroll
-        for (int r = 0; r < LINES; ++r) W::load(weights[r / ROWS], row[r] + k, piece[r]);
+        for (int i = 0; i < PIECES; ++i) {
+            const unsigned int k = k0 + i * GK_WARP * STEP;
+            if (k >= whole) continue;
 #pragma unroll
-        for (int s = 0; s < W::SCALES; ++s) {
-            float part[LINES][COLUMNS];
+            for (int s = 0; s < W::SCALES; ++s) {
+                float part[LINES][COLUMNS];
 #pragma unroll
-            for (int r = 0; r < LINES; ++r)
+                for (int r = 0; r < LINES; ++r)
 #pragma unroll
-                for (int c = 0; c < COLUMNS; ++c) part[r][c] = 0.0f;
+                    for (int c = 0; c < COLUMNS; ++c) part[r][c] = 0.0f;
 #pragma unroll
-            for (int q = s * PART; q < (s + 1) * PART; ++q) {
-                float weight[LINES][4];
+                for (int q = s * PART; q < (s + 1) * PART; ++q) {
+                    float weight[LINES][4];
 #pragma unroll
-                for (int r = 0; r < LINES; ++r) W::quad(piece[r], q, weight[r]);
-                float4 factors = {};
-                if (KIND == MATVEC_NORM) factors = *reinterpret_cast<const float4 *>(norm + k + 4 * q);
+                    for (int r = 0; r < LINES; ++r) W::quad(piece[i][r], q, weight[r]);
 #pragma unroll
-                for (int c = 0; c < COLUMNS; ++c) {
-                    float4 v = *reinterpret_cast<const float4 *>(x[c] + k + 4 * q);
-                    if (KIND == MATVEC_NORM) {
-                        squares[c] += v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
-                        v.x *= factors.x;
-                        v.y *= factors.y;
-                        v.z *= factors.z;
-                        v.w *= factors.w;
-                    }
+                    for (int c = 0; c < COLUMNS; ++c) {
+                        const float4 v = *reinterpret_cast<const float4 *>(x[c] + k + 4 * q);
 #pragma unroll
-                    for (int r = 0; r < LINES; ++r) {
-                        part[r][c] += weight[r][0] * v.x;
-                        part[r][c] += weight[r][1] * v.y;
-                        part[r][c] += weight[r][2] * v.z;
-                        part[r][c] += weight[r][3] * v.w;
+                        for (int r = 0; r < LINES; ++r) {
+                            part[r][c] += weight[r][0] * v.x;
+                            part[r][c] += weight[r][1] * v.y;
+                            part[r][c] += weight[r][2] * v.z;
+                            part[r][c] += weight[r][3] * v.w;
+                        }
                     }
                 }
+#pragma unroll
+                for (int r = 0; r < LINES; ++r)
+#pragma unroll
+                    for (int c = 0; c < COLUMNS; ++c) sum[r][c] += W::scale(piece[i][r], s) * part[r][c];
             }
-#pragma unroll
-            for (int r = 0; r < LINES; ++r)
-#pragma unroll
-                for (int c = 0; c < COLUMNS; ++c) sum[r][c] += W::scale(piece[r], s) * part[r][c];
         }
+        load_pieces<W, LINES, PIECES, GATED>(g, first, k0 + GK_WARP * STEP * PIECES, whole, piece);
     }
     for (unsigned int k = whole + lane; k < g.depth; k += GK_WARP) {
-        float v[COLUMNS];
-#pragma unroll
-        for (int c = 0; c < COLUMNS; ++c) {
-            v[c] = x[c][k];
-            if (KIND == MATVEC_NORM) {
-                squares[c] += v[c] * v[c];
-                v[c] *= norm[k];
-            }
-        }
+        const weight_place weights[2] = {place_of(g, g.a), place_of(g, GATED ? g.d : g.a)};
 #pragma unroll
         for (int r = 0; r < LINES; ++r) {
-            const float weight = W::one(weights[r / ROWS], row[r] + k);
+            const unsigned int row = first + r % ROWS < g.width ? first + r % ROWS : g.width - 1;
+            const float weight = W::one(weights[r / ROWS], static_cast<size_t>(row) * g.depth + k);
 #pragma unroll
-            for (int c = 0; c < COLUMNS; ++c) sum[r][c] += weight * v[c];
+            for (int c = 0; c < COLUMNS; ++c) sum[r][c] += weight * x[c][k];
         }
-    }
-    if (KIND == MATVEC_NORM) {
-#pragma unroll
-        for (int c = 0; c < COLUMNS; ++c)
-            squares[c] = 1.0f / sqrtf(warp_sum(squares[c]) / static_cast<float>(g.depth) + g.scale);
     }
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
 #pragma unroll
         for (int c = 0; c < COLUMNS; ++c) {
             float value = warp_sum(sum[r][c]);
-            if (KIND == MATVEC_NORM) value *= squares[c];
-            if (KIND == MATVEC_GATE_UP) value = silu_of(value) * warp_sum(sum[r + LINES - ROWS][c]);
+            if (GATED) value = silu_of(value) * warp_sum(sum[r + LINES - ROWS][c]);
             if (lane == 0 && first + r < g.width && column + c < end)
                 store_output(g, first + r, last ? 0 : column + c, value);
         }
     }
 }
 
-#define GK_MATVEC(type, is_block, columns) \
-    GK_KERNEL(matvec_##type##_##columns, GK_GPU_MATVEC_THREADS) { \
-        matvec<weight_of_##type, static_cast<int>(GK_GPU_MATVEC_ROWS(is_block, columns)), columns, MATVEC_PLAIN>(g); \
-    } \
-    GK_KERNEL(norm_matvec_##type##_##columns, GK_GPU_MATVEC_THREADS) { \
-        matvec<weight_of_##type, static_cast<int>(GK_GPU_MATVEC_ROWS(is_block, columns)), columns, MATVEC_NORM>(g); \
-    } \
-    GK_KERNEL(gate_up_##type##_##columns, GK_GPU_MATVEC_THREADS) { \
-        matvec<weight_of_##type, static_cast<int>(GK_GPU_MATVEC_ROWS(is_block, columns)), columns, MATVEC_GATE_UP>(g); \
+#define GK_MATVEC(name, type, is_block, columns, gated) \
+    GK_EARLY_KERNEL(name##_##type##_##columns, GK_GPU_MATVEC_THREADS) { \
+        matvec<weight_of_##type, GK_GPU_MATVEC_LINES(is_block, columns, gated), columns, gated>(g); \
     }
 #define GK_MATVECS(type, is_block) \
-    GK_MATVEC(type, is_block, 1) GK_MATVEC(type, is_block, 8)
+    GK_MATVEC(matvec, type, is_block, 1, false) GK_MATVEC(matvec, type, is_block, 8, false) \
+    GK_MATVEC(gate_up, type, is_block, 1, true) GK_MATVEC(gate_up, type, is_block, 8, true)
 GK_GPU_WEIGHTS(GK_MATVECS)
 
 // 256 threads as 16 x 16, each with 4 x 4 outputs; 16 elements of k at a time. Thread x walks n_out, so that

@@ -1,19 +1,26 @@
 // matmul for many tokens on matrix units: 16-bit weights and activations, sums in f32. `sixteen_rows` converts the
-// activations once; `mma_*` brings tiles of both into shared memory as f16 (bf16 for bf16 weights).
+// activations once; `mma_*` multiplies them with the weights as f16 (bf16 for bf16 weights).
 #ifndef GK_GPU_MMA_CUH
 #define GK_GPU_MMA_CUH
 
 #if GK_MMA
+enum { MMA_STEP = 64, MMA_ALIGN = 128 }; // elements of k in shared memory at once; rows of activations end at a multiple of
+
+GK_DEVICE unsigned int sixteen_pitch(const gk_gpu_args &g) { return (g.depth + MMA_ALIGN - 1) / MMA_ALIGN * MMA_ALIGN; }
+
 // The 16-bit activations are at the start of the scratch memory, followed by a factor for each token.
 GK_DEVICE unsigned short *sixteen_place(const gk_gpu_args &g, unsigned int token) {
-    return pointer<unsigned short>(g.aux) + static_cast<size_t>(token) * g.depth;
+    return pointer<unsigned short>(g.aux) + static_cast<size_t>(token) * sixteen_pitch(g);
 }
 GK_DEVICE float *factor_place(const gk_gpu_args &g, unsigned int token) {
-    return reinterpret_cast<float *>(pointer<unsigned short>(g.aux) + static_cast<size_t>(g.rows) * g.depth) + token;
+    return reinterpret_cast<float *>(pointer<unsigned short>(g.aux) + static_cast<size_t>(g.rows) * sixteen_pitch(g)) + token;
 }
 
 // Converts a token for each block. A power of two brings its largest value near 2^14: f16 overflows from 2^16 on, and
 // loses bits below 2^-14. The depth is a multiple of 8.
+//
+// The order of elements is that in which lanes hold weights: a lane has a piece of four times `g.quads` elements, four
+// neighbouring lanes have four pieces, and multiply_add takes four elements of each at a time.
 template <bool BF16> GK_DEVICE void sixteen_rows(const gk_gpu_args &g) {
     GK_SHARED(float, shared, GK_GPU_THREADS / 32);
     const unsigned int token = blockIdx.x;
@@ -33,142 +40,132 @@ template <bool BF16> GK_DEVICE void sixteen_rows(const gk_gpu_args &g) {
         factor = bits_to_float((kept - 14u) << 23);
     }
     const float inverse = bits_to_float((254u << 23) - float_to_bits(factor));
-    unsigned short *out = sixteen_place(g, token);
-    for (unsigned int k = threadIdx.x * 4; k < g.depth; k += blockDim.x * 4) {
-        const float4 v = *reinterpret_cast<const float4 *>(x + k);
-        uint2 packed;
-        packed.x = pack_sixteen<BF16>(v.x * inverse, v.y * inverse);
-        packed.y = pack_sixteen<BF16>(v.z * inverse, v.w * inverse);
-        *reinterpret_cast<uint2 *>(out + k) = packed;
+    unsigned int *out = reinterpret_cast<unsigned int *>(sixteen_place(g, token));
+    for (unsigned int k = threadIdx.x * 4; k < sixteen_pitch(g); k += blockDim.x * 4) {
+        float4 v = {0.0f, 0.0f, 0.0f, 0.0f};
+        if (k < g.depth) v = *reinterpret_cast<const float4 *>(x + k);
+        const unsigned int quad = k / 4, lane = quad / g.quads % 4, step = quad / (4 * g.quads) * g.quads + quad % g.quads;
+        out[step * 8 + lane] = pack_sixteen<BF16>(v.x * inverse, v.y * inverse);
+        out[step * 8 + 4 + lane] = pack_sixteen<BF16>(v.z * inverse, v.w * inverse);
     }
     if (threadIdx.x == 0) *factor_place(g, token) = factor;
 }
 
-// The part of a tile that a thread moves from memory to shared memory, and its way there: registers.
-template <class W, bool BF16, int TILE> struct mma_part {
+// Starts the copies of a step of k of TOKENS tokens to shared memory. Tokens past the end repeat the last one.
+template <int TOKENS, int THREADS, int PITCH>
+GK_DEVICE void copy_inputs(const gk_gpu_args &g, unsigned int token0, unsigned int used, unsigned int k0, unsigned short *to) {
+#pragma unroll
+    for (int i = 0; i < TOKENS * MMA_STEP / 8 / THREADS; ++i) {
+        const unsigned int item = threadIdx.x + i * THREADS, row = item / (MMA_STEP / 8), k = item % (MMA_STEP / 8) * 8;
+        const unsigned int token = token0 + row < used ? token0 + row : used - 1;
+        copy_later(to + row * PITCH + k, sixteen_place(g, token) + k0 + k);
+    }
+}
+
+// Loads pieces of every eighth row from `row` on, the first of them from element k on: for this lane.
+template <class W, int LINES, int PIECES>
+GK_DEVICE void load_tile(const gk_gpu_args &g, const weight_place &place, unsigned int row, unsigned int k, typename W::piece (&piece)[PIECES][LINES]) {
+#pragma unroll
+    for (int p = 0; p < PIECES; ++p) {
+        const unsigned int at = k + p * 16 * W::QUADS;
+#pragma unroll
+        for (int r = 0; r < LINES; ++r) { // past the end, any element: the activations are zero there, or the row is not stored
+            const unsigned int line = row + r * 8 < g.width ? row + r * 8 : g.width - 1;
+            W::load(place, static_cast<size_t>(line) * g.depth + (at < g.depth ? at : 0), piece[p][r]);
+        }
+    }
+}
+
+// The product of TILE rows of the weight and TOKENS tokens. A warp has a quarter of the rows and all tokens: weights go
+// from memory to the registers of the lanes that multiply them, activations through shared memory.
+template <class W, bool BF16, int TILE, int TOKENS> GK_DEVICE void matmul_mma(const gk_gpu_args &shared) {
     enum {
-        STEP = 64,        // elements of k in shared memory at once
-        PITCH = STEP + 8, // of a row there, so that eight rows are on different banks
-        THREADS = TILE * 2,
+        THREADS = GK_GPU_MMA_THREADS,
+        PITCH = MMA_STEP + 8, // of a token in shared memory, so that eight are on different banks
+        ROWS = TILE / (THREADS / GK_WARP), // of a warp
         PIECE = W::QUADS * 4,
-        ALL_PIECES = TILE * STEP / PIECE,
-        PIECES = (ALL_PIECES + THREADS - 1) / THREADS,
-        CHUNKS = TILE * STEP / 8 / THREADS // of eight activations
+        GROUP = 4 * PIECE < MMA_STEP ? MMA_STEP : 4 * PIECE, // elements of k whose weights are loaded at once
+        PIECES = GROUP / (4 * PIECE)
     };
-    typename W::piece piece[PIECES];
-    uint4 chunk[CHUNKS];
-
-    // Rows and tokens past the end repeat the last one: their sums are not stored.
-    GK_DEVICE void load(mma_part &part, const gk_gpu_args &g, const weight_place &place, unsigned int row0, unsigned int token0,
-                        unsigned int used, unsigned int k0) {
-#pragma unroll
-        for (int i = 0; i < PIECES; ++i) {
-            const unsigned int item = threadIdx.x + i * THREADS;
-            const unsigned int row = row0 + item / (STEP / PIECE), k = k0 + item % (STEP / PIECE) * PIECE;
-            if (ALL_PIECES % THREADS != 0 && item >= ALL_PIECES) continue;
-            W::load(place, static_cast<size_t>(row < g.width ? row : g.width - 1) * g.depth + (k < g.depth ? k : 0), part.piece[i]);
-        }
-#pragma unroll
-        for (int i = 0; i < CHUNKS; ++i) {
-            const unsigned int item = threadIdx.x + i * THREADS;
-            const unsigned int token = token0 + item / (STEP / 8), k = k0 + item % (STEP / 8) * 8;
-            part.chunk[i] = *reinterpret_cast<const uint4 *>(sixteen_place(g, token < used ? token : used - 1) + (k < g.depth ? k : 0));
-        }
-    }
-
-    // Past the end of k, both factors are zero.
-    GK_DEVICE void store(const mma_part &part, const gk_gpu_args &g, unsigned int k0, unsigned short *weights, unsigned short *inputs) {
-        const uint4 zero = {0u, 0u, 0u, 0u};
-#pragma unroll
-        for (int i = 0; i < PIECES; ++i) {
-            const unsigned int item = threadIdx.x + i * THREADS;
-            const unsigned int k = item % (STEP / PIECE) * PIECE;
-            if (ALL_PIECES % THREADS != 0 && item >= ALL_PIECES) continue;
-            uint4 *to = reinterpret_cast<uint4 *>(weights + item / (STEP / PIECE) * PITCH + k);
-#pragma unroll
-            for (int q = 0; q < W::QUADS; q += 2) {
-                uint4 eight = zero;
-                if (k0 + k < g.depth) W::sixteen(part.piece[i], q, eight);
-                to[q / 2] = eight;
-            }
-        }
-#pragma unroll
-        for (int i = 0; i < CHUNKS; ++i) {
-            const unsigned int item = threadIdx.x + i * THREADS, k = item % (STEP / 8) * 8;
-            *reinterpret_cast<uint4 *>(inputs + item / (STEP / 8) * PITCH + k) = k0 + k < g.depth ? part.chunk[i] : zero;
-        }
-    }
-};
-
-// TILE rows of the weight times TILE tokens, TILE * 2 threads. While a step of k is multiplied from shared memory, the
-// next one is on its way to registers. (Two steps of 32 in turn, with one barrier for each, were a third
-// slower on an H200: there was less time for the loads.)
-template <class W, bool BF16, int TILE> GK_DEVICE void matmul_mma(const gk_gpu_args &g) {
-    typedef mma_part<W, BF16, TILE> part;
-    enum {
-        STEP = part::STEP,
-        PITCH = part::PITCH,
-        WIDE = TILE / 2, // rows of a warp
-        TALL = 32,       // tokens of a warp
-        ACROSS = WIDE / 16,
-        DOWN = TALL / 16
-    };
-    GK_SHARED(unsigned short, weights, TILE * PITCH);
-    GK_SHARED(unsigned short, inputs, TILE * PITCH);
-    const unsigned int used = active_rows(g);
-    const unsigned int row0 = blockIdx.x * TILE, token0 = blockIdx.y * TILE;
+    GK_SHARED(unsigned short, inputs, 2 * TOKENS * PITCH);
+    unsigned int tile = blockIdx.x;
+    const gk_gpu_args g = product_of(shared, TILE, tile);
+    const unsigned int used = active_rows(g), token0 = blockIdx.y * TOKENS;
     if (token0 >= used) return; // applies to the whole block
-    const unsigned int warp = threadIdx.x / GK_WARP, lane = threadIdx.x % GK_WARP;
-    const unsigned int wide0 = warp % 2 * WIDE, tall0 = warp / 2 * TALL;
+    const unsigned int lane = threadIdx.x % GK_WARP, row0 = tile * TILE + threadIdx.x / GK_WARP * ROWS + lane / 4; // and every eighth from there on
     const weight_place place = place_of(g, g.a);
-
-    float sum[ACROSS][DOWN * 2][4];
+    typename W::piece now[PIECES][ROWS / 8], next[PIECES][ROWS / 8];
+    float sum[ROWS / 16][TOKENS / 8][4];
 #pragma unroll
-    for (int i = 0; i < ACROSS; ++i)
+    for (int i = 0; i < ROWS / 16; ++i)
 #pragma unroll
-        for (int j = 0; j < DOWN * 2; ++j)
+        for (int j = 0; j < TOKENS / 8; ++j)
 #pragma unroll
             for (int e = 0; e < 4; ++e) sum[i][j][e] = 0.0f;
 
-    part next;
-    part::load(next, g, place, row0, token0, used, 0);
-    for (unsigned int k0 = 0; k0 < g.depth; k0 += STEP) {
-        __syncthreads(); // the step before is no longer read
-        part::store(next, g, k0, weights, inputs);
-        __syncthreads();
-        if (k0 + STEP < g.depth) part::load(next, g, place, row0, token0, used, k0 + STEP);
+    copy_inputs<TOKENS, THREADS, PITCH>(g, token0, used, 0, inputs);
+    load_tile<W, ROWS / 8, PIECES>(g, place, row0, lane % 4 * PIECE, next);
+    const unsigned int end = (g.depth + GROUP - 1) / GROUP * GROUP;
+    for (unsigned int k0 = 0; k0 < end; k0 += GROUP) {
 #pragma unroll
-        for (int k = 0; k < STEP; k += 16) {
-            unsigned int wide[ACROSS][4], tall[DOWN][4];
+        for (int p = 0; p < PIECES; ++p)
 #pragma unroll
-            for (int i = 0; i < ACROSS; ++i) load_matrix(weights + (wide0 + i * 16) * PITCH + k, PITCH, lane, wide[i]);
+            for (int r = 0; r < ROWS / 8; ++r) now[p][r] = next[p][r];
+        if (k0 + GROUP < end) load_tile<W, ROWS / 8, PIECES>(g, place, row0, k0 + GROUP + lane % 4 * PIECE, next);
 #pragma unroll
-            for (int j = 0; j < DOWN; ++j) load_matrix_right(inputs + (tall0 + j * 16) * PITCH + k, PITCH, lane, tall[j]);
+        for (int part = 0; part < GROUP / MMA_STEP; ++part) {
+            const unsigned int k1 = k0 + part * MMA_STEP;
+            unsigned short *here = inputs + k1 / MMA_STEP % 2 * TOKENS * PITCH;
+            wait_for_copies();
+            __syncthreads(); // the copies of all threads have arrived, and the other half is no longer read
+            if (k1 + MMA_STEP < end) copy_inputs<TOKENS, THREADS, PITCH>(g, token0, used, k1 + MMA_STEP, inputs + (k1 / MMA_STEP + 1) % 2 * TOKENS * PITCH);
 #pragma unroll
-            for (int i = 0; i < ACROSS; ++i)
+            for (int k = 0; k < MMA_STEP; k += 32) { // two quads of each lane
+                const int of_group = part * MMA_STEP + k, piece = of_group / (4 * PIECE), quad = of_group % (4 * PIECE) / 16;
+                unsigned int wide[2][ROWS / 16][4];
 #pragma unroll
-                for (int j = 0; j < DOWN; ++j) {
-                    multiply_add<BF16>(sum[i][2 * j], wide[i], tall[j][0], tall[j][1]);
-                    multiply_add<BF16>(sum[i][2 * j + 1], wide[i], tall[j][2], tall[j][3]);
+                for (int r = 0; r < ROWS / 8; ++r) {
+                    uint4 eight;
+                    W::sixteen(now[piece][r], quad, eight);
+                    wide[0][r / 2][r % 2] = eight.x;
+                    wide[0][r / 2][r % 2 + 2] = eight.y;
+                    wide[1][r / 2][r % 2] = eight.z;
+                    wide[1][r / 2][r % 2 + 2] = eight.w;
                 }
+#pragma unroll
+                for (int half = 0; half < 2; ++half)
+#pragma unroll
+                    for (int j = 0; j < TOKENS / 16; ++j) {
+                        unsigned int tall[4];
+                        load_matrix_right(here + j * 16 * PITCH + k + half * 16, PITCH, lane, tall);
+#pragma unroll
+                        for (int i = 0; i < ROWS / 16; ++i) {
+                            multiply_add<BF16>(sum[i][2 * j], wide[half][i], tall[0], tall[1]);
+                            multiply_add<BF16>(sum[i][2 * j + 1], wide[half][i], tall[2], tall[3]);
+                        }
+                    }
+            }
         }
     }
-    const bool plain = (g.flags & (GK_BIAS | GK_ACCUMULATE)) == 0;
 #pragma unroll
-    for (int j = 0; j < DOWN * 2; ++j)
+    for (int j = 0; j < TOKENS / 8; ++j)
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
-            const unsigned int t = token0 + tall0 + j * 8 + lane % 4 * 2 + e;
+            const unsigned int t = token0 + j * 8 + lane % 4 * 2 + e;
             if (t >= used) continue;
             const float factor = *factor_place(g, t);
+            float *out = pointer<float>(g.dst) + static_cast<size_t>(t) * g.dst_stride;
+            float value[ROWS / 8]; // a loop that loads and stores would wait for each load
 #pragma unroll
-            for (int i = 0; i < ACROSS * 2; ++i) {
-                const unsigned int r = row0 + wide0 + i * 8 + lane / 4;
-                const float value = factor * sum[i / 2][j][i % 2 * 2 + e];
-                if (r >= g.width) continue;
-                if (plain) pointer<float>(g.dst)[static_cast<size_t>(t) * g.dst_stride + r] = value;
-                else store_output(g, r, t, value);
+            for (int r = 0; r < ROWS / 8; ++r) {
+                value[r] = factor * sum[r / 2][j][r % 2 * 2 + e];
+                if (row0 + r * 8 >= g.width) continue;
+                if (g.flags & GK_BIAS) value[r] += pointer<const float>(g.c)[row0 + r * 8];
+                if (g.flags & GK_ACCUMULATE) value[r] += out[row0 + r * 8];
             }
+#pragma unroll
+            for (int r = 0; r < ROWS / 8; ++r)
+                if (row0 + r * 8 < g.width) out[row0 + r * 8] = value[r];
         }
 }
 #define GK_MMA_BODY(...) __VA_ARGS__
@@ -179,9 +176,11 @@ template <class W, bool BF16, int TILE> GK_DEVICE void matmul_mma(const gk_gpu_a
 GK_KERNEL(sixteen_rows_f16, GK_GPU_THREADS) { GK_MMA_BODY(sixteen_rows<false>(g)); }
 GK_KERNEL(sixteen_rows_bf16, GK_GPU_THREADS) { GK_MMA_BODY(sixteen_rows<true>(g)); }
 
+// `most`: blocks of a multiprocessor, a limit for registers.
+#define GK_MMA_KERNEL(type, bf16, rows, tokens, most) \
+    GK_KERNEL(mma_##type##_##rows##_##tokens, GK_BLOCKS(GK_GPU_MMA_THREADS, most)) { GK_MMA_BODY(matmul_mma<weight_of_##type, bf16, rows, tokens>(g)); }
 #define GK_MMAS(type, bf16) \
-    GK_KERNEL(mma_##type##_64, 128) { GK_MMA_BODY(matmul_mma<weight_of_##type, bf16, 64>(g)); } \
-    GK_KERNEL(mma_##type##_128, GK_BLOCKS(256, 2)) { GK_MMA_BODY(matmul_mma<weight_of_##type, bf16, 128>(g)); }
+    GK_MMA_KERNEL(type, bf16, 64, 64, 4) GK_MMA_KERNEL(type, bf16, 128, 64, 3) GK_MMA_KERNEL(type, bf16, 128, 128, 2)
 GK_MMAS(f16, false)
 GK_MMAS(bf16, true)
 GK_MMAS(q8_0, false)

@@ -139,6 +139,13 @@ GK_DEVICE void load_matrix_transposed(const unsigned short *at, unsigned int pit
                  : "memory");
 }
 
+// Copies 16 bytes to shared memory. They have arrived for this thread after wait_for_copies().
+GK_DEVICE void copy_later(unsigned short *to, const unsigned short *from) {
+    const unsigned int place = static_cast<unsigned int>(__cvta_generic_to_shared(to));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(place), "l"(from) : "memory");
+}
+GK_DEVICE void wait_for_copies() { asm volatile("cp.async.wait_all;" : : : "memory"); }
+
 // sum += a 16 x 16 matrix times a 16 x 8 one. Element (row, column) of the sum is in lane row % 8 * 4 + column / 2.
 template <bool BF16> GK_DEVICE void multiply_add(float (&sum)[4], const unsigned int (&a)[4], unsigned int b0, unsigned int b1) {
     if (BF16)

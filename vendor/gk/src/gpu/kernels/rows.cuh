@@ -84,30 +84,30 @@ GK_KERNEL(rmsnorm, GK_GPU_THREADS) {
 GK_DEVICE unsigned int pair_at(const gk_gpu_args &g, unsigned int i) { return (g.flags & GK_NEOX) ? i : 2 * i; }
 GK_DEVICE unsigned int pair_span(const gk_gpu_args &g, unsigned int pairs) { return (g.flags & GK_NEOX) ? pairs : 1; }
 
-// One thread handles a pair (or an element that is only copied), so dst may be a.
+// Items of one head: its pairs, then the elements that are only copied. One thread handles an item, so dst may be a.
+GK_DEVICE unsigned int rope_items(const gk_gpu_args &g) { return g.d_head - g.n_rot / 2; }
+
+GK_DEVICE void rope_item(const gk_gpu_args &g, const float *table, const float *in, float *out, unsigned int item) {
+    const unsigned int pairs = g.n_rot / 2, head = item / rope_items(g) * g.d_head, i = item % rope_items(g);
+    if (i >= pairs) {
+        out[head + pairs + i] = in[head + pairs + i];
+        return;
+    }
+    const unsigned int first = head + pair_at(g, i), second = first + pair_span(g, pairs);
+    const float cosine = table[2 * i], sine = table[2 * i + 1];
+    const float x = in[first], y = in[second];
+    out[first] = x * cosine - y * sine;
+    out[second] = x * sine + y * cosine;
+}
+
 GK_KERNEL(rope, GK_GPU_THREADS) {
     const unsigned int rows = active_rows(g);
-    const unsigned int pairs = g.n_rot / 2;
-    const unsigned int work = g.d_head - pairs; // items of one head: its pairs, then the rest
     for (unsigned int row = blockIdx.y; row < rows; row += gridDim.y) {
         const float *in = pointer<const float>(g.a) + static_cast<size_t>(row) * g.a_stride;
         float *out = pointer<float>(g.dst) + static_cast<size_t>(row) * g.dst_stride;
         const float *table = pointer<const float>(g.b) + static_cast<size_t>(position(g) + row) * g.b_stride;
-        for (unsigned int item = blockIdx.x * blockDim.x + threadIdx.x; item < g.n_head * work;
-             item += gridDim.x * blockDim.x) {
-            const unsigned int head = (item / work) * g.d_head;
-            const unsigned int i = item % work;
-            if (i >= pairs) {
-                out[head + pairs + i] = in[head + pairs + i];
-                continue;
-            }
-            const unsigned int first = head + pair_at(g, i);
-            const unsigned int second = first + pair_span(g, pairs);
-            const float cosine = table[2 * i], sine = table[2 * i + 1];
-            const float x = in[first], y = in[second];
-            out[first] = x * cosine - y * sine;
-            out[second] = x * sine + y * cosine;
-        }
+        for (unsigned int item = blockIdx.x * blockDim.x + threadIdx.x; item < g.n_head * rope_items(g); item += gridDim.x * blockDim.x)
+            rope_item(g, table, in, out, item);
     }
 }
 
@@ -130,33 +130,39 @@ GK_KERNEL(kv_write_f32, GK_GPU_THREADS) { kv_write<float>(g); }
 GK_KERNEL(kv_write_f16, GK_GPU_THREADS) { kv_write<unsigned short>(g); }
 
 // rope and kv_write: a thread stores a rotated pair of the keys and the same two values, or one element of each.
+template <class T>
+GK_DEVICE void rope_kv_item(const gk_gpu_args &g, const float *table, unsigned int row, unsigned int where, unsigned int item) {
+    const unsigned int pairs = g.n_rot / 2, head = item / rope_items(g), i = item % rope_items(g);
+    const size_t to = (static_cast<size_t>(head) * g.n_ctx + where) * g.d_head;
+    const float *key = pointer<const float>(g.a) + static_cast<size_t>(row) * g.a_stride + head * g.d_head;
+    const float *value = pointer<const float>(g.b) + static_cast<size_t>(row) * g.b_stride + head * g.d_head;
+    T *keys = pointer<T>(g.dst) + to, *values = pointer<T>(g.c) + to;
+    if (i >= pairs) {
+        store_element(keys + pairs + i, key[pairs + i]);
+        store_element(values + pairs + i, value[pairs + i]);
+        return;
+    }
+    const unsigned int first = pair_at(g, i), second = first + pair_span(g, pairs);
+    const float cosine = table[2 * i], sine = table[2 * i + 1];
+    const float x = key[first], y = key[second];
+    store_element(keys + first, x * cosine - y * sine);
+    store_element(keys + second, x * sine + y * cosine);
+    store_element(values + first, value[first]);
+    store_element(values + second, value[second]);
+}
+
+// After the items of the keys, those of the queries if beside[0] has them.
 template <class T> GK_DEVICE void rope_kv(const gk_gpu_args &g) {
-    const unsigned int rows = active_rows(g);
-    const unsigned int pairs = g.n_rot / 2;
-    const unsigned int work = g.d_head - pairs;
+    const unsigned int rows = active_rows(g), own = g.n_head_kv * rope_items(g), all = own + g.beside[0].width / g.d_head * rope_items(g);
     for (unsigned int row = blockIdx.y; row < rows; row += gridDim.y) {
         const unsigned int where = position(g) + row;
         if (where >= g.n_ctx) continue;
         const float *table = pointer<const float>(g.d) + static_cast<size_t>(where) * g.d_stride;
-        for (unsigned int item = blockIdx.x * blockDim.x + threadIdx.x; item < g.n_head_kv * work;
-             item += gridDim.x * blockDim.x) {
-            const unsigned int head = item / work, i = item % work;
-            const size_t to = (static_cast<size_t>(head) * g.n_ctx + where) * g.d_head;
-            const float *key = pointer<const float>(g.a) + static_cast<size_t>(row) * g.a_stride + head * g.d_head;
-            const float *value = pointer<const float>(g.b) + static_cast<size_t>(row) * g.b_stride + head * g.d_head;
-            T *keys = pointer<T>(g.dst) + to, *values = pointer<T>(g.c) + to;
-            if (i >= pairs) {
-                store_element(keys + pairs + i, key[pairs + i]);
-                store_element(values + pairs + i, value[pairs + i]);
-                continue;
-            }
-            const unsigned int first = pair_at(g, i), second = first + pair_span(g, pairs);
-            const float cosine = table[2 * i], sine = table[2 * i + 1];
-            const float x = key[first], y = key[second];
-            store_element(keys + first, x * cosine - y * sine);
-            store_element(keys + second, x * sine + y * cosine);
-            store_element(values + first, value[first]);
-            store_element(values + second, value[second]);
+        const float *query = pointer<const float>(g.beside[0].a) + static_cast<size_t>(row) * g.beside[0].a_stride;
+        float *rotated = pointer<float>(g.beside[0].dst) + static_cast<size_t>(row) * g.beside[0].dst_stride;
+        for (unsigned int item = blockIdx.x * blockDim.x + threadIdx.x; item < all; item += gridDim.x * blockDim.x) {
+            if (item < own) rope_kv_item<T>(g, table, row, where, item);
+            else rope_item(g, table, query, rotated, item - own);
         }
     }
 }
