@@ -219,6 +219,22 @@ class Report(Case):
             self.assertEqual(done.returncode, 1)
             self.assertIn(why, done.stderr)
 
+    def test_roofline_reads_as_many_bytes_as_the_program(self):
+        sys.path[:0] = [str(HERE.parent), str(HERE)]
+        import roofline
+
+        for file in sorted((HERE / "results").glob("*.json")):
+            for model in roofline.page.stage(json.loads(file.read_text()), "speed")["models"]:
+                for depth, counted in model["infer"][0]["bytes_per_token"].items():
+                    expected = roofline.bytes_of_token(roofline.SHAPES[model["shape"]], model["type"], int(depth))
+                    self.assertAlmostEqual(expected / counted, 1, delta=0.005, msg=f"{model['shape']} {model['type']} at {depth}")
+            script = [sys.executable, HERE.parent / "roofline.py", file]
+            predicted = subprocess.run([*script, "--device", "H200"], capture_output=True, text=True, check=True).stdout
+            measured = subprocess.run([*script, "--measured"], capture_output=True, text=True, check=True).stdout
+            # The prediction for the measured card is what was measured.
+            for one, other in zip(predicted.splitlines()[2:], measured.splitlines()[2:]):
+                self.assertTrue(other.startswith(one[:-1]), f"{one} differs from {other}")
+
     def test_page_without_markers_is_not_changed(self):
         page = self.page("")
         self.assertEqual(self.report().returncode, 1)
