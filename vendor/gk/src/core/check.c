@@ -295,7 +295,7 @@ static const char *check_norm_matmul(const gk_op *op) {
 }
 
 static const char *check_code(const gk_op *op) {
-    switch (op->code) {
+    switch (gk_code(op)) {
     case GK_OP_EMBED: return check_embed(op);
     case GK_OP_RMSNORM: return check_rmsnorm(op);
     case GK_OP_MATMUL: return check_matmul(op);
@@ -314,8 +314,8 @@ static const char *check_code(const gk_op *op) {
     case GK_OP_ROPE_KV: return check_rope_kv(op);
     case GK_OP_GATE_UP: return check_gate_up(op);
     case GK_OP_NORM_MATMUL: return check_norm_matmul(op);
-    default: return "unknown op";
     }
+    return "unknown op";
 }
 
 const char *gk_op_check(const gk_op *op) {

@@ -120,6 +120,9 @@ static inline bool gk_range_fits(uint64_t offset, uint64_t bytes, uint64_t size)
 const char *gk_weight_put_check(const gk_tensor *dst, const void *rows, uint64_t first, uint64_t count,
                                 uint64_t need, uint64_t buffer_bytes);
 
+/* For `switch` without `default`: then the compiler reports the places where a new op is missing. */
+static inline gk_op_code gk_code(const gk_op *op) { return (gk_op_code)op->code; }
+
 /* The weights of the norm of b that a product includes, or NULL. */
 static inline const gk_tensor *gk_norm_of(const gk_op *op) {
     if (op->code == GK_OP_NORM_MATMUL) return &op->d;

@@ -190,19 +190,24 @@ static void run_attention(const run_context *run) {
     }
 }
 
+/* Element k of row t of an op whose elements depend on nothing else. One row of b may serve all. */
+static double element(const gk_op *op, uint32_t t, uint32_t k) {
+    double a = load(&op->a, t, k);
+    uint32_t b_row = op->b.ne[1] == 1 ? 0 : t;
+    switch (op->code) {
+    case GK_OP_COPY: return a;
+    case GK_OP_SILU: return silu(a);
+    case GK_OP_SWIGLU: return silu(a) * load(&op->b, t, k);
+    case GK_OP_ADD: return a + load(&op->b, b_row, k);
+    case GK_OP_MUL: return a * load(&op->b, b_row, k);
+    default: return NAN;
+    }
+}
+
 static void run_elementwise(const run_context *run) {
     const gk_op *op = run->op;
     for (uint32_t t = 0; t < run->rows; t++) {
-        uint32_t b_row = op->b.ne[1] == 1 ? 0 : t;
-        for (uint32_t k = 0; k < op->a.ne[0]; k++) {
-            double a = load(&op->a, t, k);
-            double value = a; /* COPY */
-            if (op->code == GK_OP_SWIGLU) value = silu(a) * load(&op->b, t, k);
-            if (op->code == GK_OP_SILU) value = silu(a);
-            if (op->code == GK_OP_ADD) value = a + load(&op->b, b_row, k);
-            if (op->code == GK_OP_MUL) value = a * load(&op->b, b_row, k);
-            store(&op->dst, t, k, value);
-        }
+        for (uint32_t k = 0; k < op->a.ne[0]; k++) store(&op->dst, t, k, element(op, t, k));
     }
 }
 
@@ -262,7 +267,7 @@ static void run_step(const run_context *run) {
 }
 
 static void run_op(const run_context *run) {
-    switch (run->op->code) {
+    switch (gk_code(run->op)) {
     case GK_OP_EMBED: run_embed(run); break;
     case GK_OP_RMSNORM: run_rmsnorm(run); break;
     case GK_OP_MATMUL:
@@ -276,7 +281,11 @@ static void run_op(const run_context *run) {
     case GK_OP_ARGMAX: run_argmax(run); break;
     case GK_OP_TOPK: run_topk(run); break;
     case GK_OP_STEP: run_step(run); break;
-    default: run_elementwise(run); break;
+    case GK_OP_SWIGLU:
+    case GK_OP_SILU:
+    case GK_OP_ADD:
+    case GK_OP_MUL:
+    case GK_OP_COPY: run_elementwise(run); break;
     }
 }
 

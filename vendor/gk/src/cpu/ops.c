@@ -215,15 +215,19 @@ static void elementwise_span(const cpu_task *task, uint32_t t, uint32_t first, u
         return;
     }
     const float *a = row_of(&op->a, t) + first;
+    const float *b = op->b.buffer ? row_of(&op->b, op->b.ne[1] == 1 ? 0 : t) + first : NULL;
     float *dst = row_of(&op->dst, t) + first;
-    if (op->code == GK_OP_SILU) {
-        task->isa->silu(a, count, dst);
-        return;
+    switch (op->code) {
+    case GK_OP_SILU: task->isa->silu(a, count, dst); break;
+    case GK_OP_SWIGLU: task->isa->swiglu(a, b, count, dst); break;
+    case GK_OP_ADD:
+        for (uint32_t n = 0; n < count; n++) dst[n] = a[n] + b[n];
+        break;
+    case GK_OP_MUL:
+        for (uint32_t n = 0; n < count; n++) dst[n] = a[n] * b[n];
+        break;
+    default: break;
     }
-    const float *b = row_of(&op->b, op->b.ne[1] == 1 ? 0 : t) + first;
-    if (op->code == GK_OP_SWIGLU) task->isa->swiglu(a, b, count, dst);
-    else if (op->code == GK_OP_ADD) for (uint32_t n = 0; n < count; n++) dst[n] = a[n] + b[n];
-    else for (uint32_t n = 0; n < count; n++) dst[n] = a[n] * b[n];
 }
 
 /* Splits one row by columns, in whole cache lines; several rows by rows. */
@@ -294,7 +298,7 @@ static void run_step(const cpu_task *task) {
 }
 
 void gk_cpu_run_op(const cpu_task *task) {
-    switch (task->op->code) {
+    switch (gk_code(task->op)) {
     case GK_OP_EMBED: run_embed(task); break;
     case GK_OP_RMSNORM: run_rmsnorm(task); break;
     case GK_OP_MATMUL:
@@ -308,6 +312,10 @@ void gk_cpu_run_op(const cpu_task *task) {
     case GK_OP_ARGMAX: run_argmax(task); break;
     case GK_OP_TOPK: run_topk(task); break;
     case GK_OP_STEP: run_step(task); break;
-    default: run_elementwise(task); break;
+    case GK_OP_SWIGLU:
+    case GK_OP_SILU:
+    case GK_OP_ADD:
+    case GK_OP_MUL:
+    case GK_OP_COPY: run_elementwise(task); break;
     }
 }

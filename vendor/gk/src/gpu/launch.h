@@ -297,19 +297,24 @@ static void gpu_embed(const gk_op *op, gpu_launch *launch) {
 }
 
 static void gpu_elementwise(const gk_op *op, gpu_launch *launch) {
+    bool vector = true; /* does the kernel have 16-byte accesses? */
     switch (op->code) {
     case GK_OP_SWIGLU: launch->kernel = GPU_KERNEL_swiglu; break;
-    case GK_OP_SILU: launch->kernel = GPU_KERNEL_silu; break;
     case GK_OP_ADD: launch->kernel = GPU_KERNEL_add; break;
     case GK_OP_MUL: launch->kernel = GPU_KERNEL_mul; break;
-    default: /* GK_OP_COPY */
-        launch->kernel = GPU_KERNEL_copy_f32_f32 + gpu_type_index(op->a.type) * 2 + gpu_type_index(op->dst.type);
+    case GK_OP_SILU:
+        launch->kernel = GPU_KERNEL_silu;
+        vector = false;
         break;
+    case GK_OP_COPY:
+        launch->kernel = GPU_KERNEL_copy_f32_f32 + gpu_type_index(op->a.type) * 2 + gpu_type_index(op->dst.type);
+        vector = launch->kernel == GPU_KERNEL_copy_f32_f32;
+        break;
+    default: break;
     }
     if (op->code == GK_OP_ADD || op->code == GK_OP_MUL)
         if (op->b.ne[1] == 1) launch->args.b_stride = 0; /* one row for all */
-    const bool wide = op->code == GK_OP_COPY ? launch->kernel == GPU_KERNEL_copy_f32_f32 : op->code != GK_OP_SILU;
-    launch->args.vector = wide && (launch->args.width | launch->args.a_stride | launch->args.b_stride | launch->args.dst_stride) % 4 == 0;
+    launch->args.vector = vector && (launch->args.width | launch->args.a_stride | launch->args.b_stride | launch->args.dst_stride) % 4 == 0;
     gpu_cover(launch, op->dst.ne[0] / (launch->args.vector ? 4 : 1));
 }
 
@@ -323,10 +328,12 @@ static void gpu_select(const gk_op *op, gpu_launch *launch) {
 
 /* Writes at most GPU_MOST_LAUNCHES launches for a checked op and returns their number. */
 static uint32_t gpu_launches_of(const gk_device *device, const gk_op *op, gpu_launch *out) {
-    if (op->code == GK_OP_MATMUL || gpu_is_fused_product(op)) return gpu_matmul(device, op, out);
-    if (op->code == GK_OP_ATTENTION) return gpu_attention(device, op, out);
     gpu_launch launch = gpu_begin_launch(device, op, 0);
-    switch (op->code) {
+    switch (gk_code(op)) {
+    case GK_OP_MATMUL:
+    case GK_OP_GATE_UP:
+    case GK_OP_NORM_MATMUL: return gpu_matmul(device, op, out);
+    case GK_OP_ATTENTION: return gpu_attention(device, op, out);
     case GK_OP_EMBED: gpu_embed(op, &launch); break;
     case GK_OP_RMSNORM:
         launch.kernel = GPU_KERNEL_rmsnorm;
@@ -350,7 +357,11 @@ static uint32_t gpu_launches_of(const gk_device *device, const gk_op *op, gpu_la
         launch.args.depth = op->dst.buffer ? op->dst.ne[0] : 0;
         launch.block = 32;
         break;
-    default: gpu_elementwise(op, &launch); break;
+    case GK_OP_SWIGLU:
+    case GK_OP_SILU:
+    case GK_OP_ADD:
+    case GK_OP_MUL:
+    case GK_OP_COPY: gpu_elementwise(op, &launch); break;
     }
     *out = launch;
     return 1;
