@@ -142,6 +142,8 @@ void test_attention(suite *s) {
         for (uint32_t rows = 1; rows <= 12; rows += 11) {
             c = base, c.rows = rows, c.n_head = 26;
             attention(s, c);
+            c.n_head = 40, c.pos = 400;
+            attention(s, c);
             c = base, c.rows = rows, c.d_head = 256;
             attention(s, c);
             c = base, c.rows = rows, c.d_head = 50;
