@@ -66,10 +66,10 @@ def speeds(model, program, kind, depth=None):
 
 
 def newest():
-    found = sorted((HERE / "gpu/results").glob("*.json"), key=lambda path: path.name.split("-", 1)[1])
+    found = [json.loads(path.read_text()) for path in (HERE / "gpu/results").glob("*.json")]
     if not found:
         sys.exit("error: benches/gpu/results has no result of the GPU kit")
-    return found[-1]
+    return max(found, key=lambda result: result["date"])
 
 
 def published(name):
@@ -81,26 +81,27 @@ def published(name):
 
 
 def rows_of(result, target):
-    """A row for each model and kind of work: prediction for infer and llama-bench on `target`."""
+    """For each model and kind of work: the prediction of infer and of llama-bench on `target`, and facts about infer. Speeds that were not
+    measured are None."""
     speed = page.stage(result, "speed")
-    source = DEVICES[published(page.gpu(result))]
+    source, rate = DEVICES[published(page.gpu(result))], page.copy_rate(result)
+    if not speed.get("models") or not rate:
+        sys.exit("error: the result has no speeds or no rate of a copy")
     slower, weaker = DEVICES[target][0] / source[0], DEVICES[target][1] / source[1]
-    rate = page.copy_rate(result) * 1e9
     for model in speed["models"]:
         shape, kind = SHAPES[model["shape"]], model["type"]
-        ours, theirs = (speeds(model, program, "prompt") for program in ("infer", "llama-bench"))
+        measured = [speeds(model, program, "prompt") for program in ("infer", "llama-bench")]
         flops = flops_of_prompt(shape, speed["workload"]["prompt"]) / speed["workload"]["prompt"]
-        yield model, kind, "prompt", ours * weaker, theirs and theirs * weaker, {"TFLOP/s": ours * flops / 1e12}
+        facts = {"TFLOP/s": measured[0] * flops / 1e12} if measured[0] else {}
+        yield model, kind, "prompt", *(value and value * weaker for value in measured), facts
         for depth in speed["workload"]["depths"]:
-            reading = bytes_of_token(shape, kind, depth) / rate
-            launches = model["infer"][0]["fused"]["replay"]["launches"]
-            predicted, constants = [], {}
-            for program in ("infer", "llama-bench"):
-                measured = speeds(model, program, "decode", depth)
-                constant = 1 / measured - reading if measured else None
-                predicted.append(1 / (reading / slower + constant) if measured else None)
-                constants[program] = constant
-            facts = {"launches": launches, "us per launch": constants["infer"] * 1e6 / launches, "of the bound": reading * speeds(model, "infer", "decode", depth)}
+            reading = bytes_of_token(shape, kind, depth) / (rate * 1e9)
+            measured = [speeds(model, program, "decode", depth) for program in ("infer", "llama-bench")]
+            predicted = [value and 1 / (1 / value - reading + reading / slower) for value in measured]
+            facts = {}
+            if measured[0]:
+                launches = model["infer"][0]["fused"]["replay"]["launches"]
+                facts = {"launches": launches, "us per launch": (1 / measured[0] - reading) * 1e6 / launches, "of the bound": reading * measured[0]}
             yield model, kind, f"decode at {depth}", *predicted, facts
 
 
@@ -110,7 +111,7 @@ def main():
     parser.add_argument("--device", default="H100 SXM", choices=DEVICES, help="the GPU to predict [default: H100 SXM]")
     parser.add_argument("--measured", action="store_true", help="the measured card instead: launches, constants, share of the bound")
     arguments = parser.parse_args()
-    result = json.loads((arguments.result or newest()).read_text())
+    result = json.loads(arguments.result.read_text()) if arguments.result else newest()
     own = published(page.gpu(result))
     rows = []
     for model, kind, what, ours, theirs, facts in rows_of(result, own if arguments.measured else arguments.device):

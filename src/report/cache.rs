@@ -49,7 +49,7 @@ impl From<DownloadUsage> for Downloads {
 }
 
 impl Downloads {
-    /// A line of text after others; empty if there are none.
+    /// A line of text that begins with `start`; empty without downloads.
     fn line(self, start: &str, what: &str) -> String {
         match self {
             Self { count: 0, .. } => String::new(),

@@ -1,4 +1,4 @@
-//! Installs Python packages by requirement and index into an environment with uv, or with pip if there is no uv.
+//! Installs Python packages by requirement and index into an environment with uv, or with pip without it.
 
 use std::time::Duration;
 

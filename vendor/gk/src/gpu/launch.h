@@ -106,16 +106,18 @@ static bool gpu_uses_mma(const gk_device *device, const gk_op *op) {
            op->a.ne[0] % 8 == 0 && gk_stride(&op->b) % 4 == 0;
 }
 
-/* Bytes of scratch: the activations, in rows of whole 128 elements, and a factor for each token. */
+/* Bytes of scratch: the activations, and a factor for each token. */
 static uint64_t gpu_mma_scratch(const gk_op *op) {
-    return (uint64_t)op->b.ne[1] * (((uint64_t)op->a.ne[0] + 127) / 128 * 256 + sizeof(float));
+    const uint64_t pitch = (uint64_t)gpu_divide_up(op->a.ne[0], GK_GPU_MMA_ALIGN) * GK_GPU_MMA_ALIGN;
+    return op->b.ne[1] * (pitch * 2 + sizeof(float));
 }
 
 /* Do two ops in sequence, which begin with these launches, convert the same activations? A product does not change its
  * own input, so the second finds them in the scratch memory. */
 static bool gpu_same_conversion(const gpu_launch *x, const gpu_launch *y) {
     return (x->kernel == GPU_KERNEL_sixteen_rows_f16 || x->kernel == GPU_KERNEL_sixteen_rows_bf16) && x->kernel == y->kernel &&
-           x->args.b == y->args.b && x->args.b_stride == y->args.b_stride && x->args.depth == y->args.depth && x->args.rows == y->args.rows && x->args.quads == y->args.quads;
+           x->args.b == y->args.b && x->args.b_stride == y->args.b_stride && x->args.depth == y->args.depth && x->args.rows == y->args.rows &&
+           x->args.quads == y->args.quads;
 }
 
 static bool gpu_is_mma(int kernel) { return kernel >= GPU_KERNEL_mma_f16_64_64 && kernel <= GPU_KERNEL_mma_q6_k_128_128; }

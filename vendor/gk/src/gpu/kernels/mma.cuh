@@ -4,9 +4,9 @@
 #define GK_GPU_MMA_CUH
 
 #if GK_MMA
-enum { MMA_STEP = 64, MMA_ALIGN = 128 }; // elements of k in shared memory at once; rows of activations end at a multiple of
+enum { MMA_STEP = 64 }; // elements of k in shared memory at once
 
-GK_DEVICE unsigned int sixteen_pitch(const gk_gpu_args &g) { return (g.depth + MMA_ALIGN - 1) / MMA_ALIGN * MMA_ALIGN; }
+GK_DEVICE unsigned int sixteen_pitch(const gk_gpu_args &g) { return (g.depth + GK_GPU_MMA_ALIGN - 1) / GK_GPU_MMA_ALIGN * GK_GPU_MMA_ALIGN; }
 
 // The 16-bit activations are at the start of the scratch memory, followed by a factor for each token.
 GK_DEVICE unsigned short *sixteen_place(const gk_gpu_args &g, unsigned int token) {
