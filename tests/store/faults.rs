@@ -26,7 +26,7 @@ fn scene() -> Option<Scene> {
 
 impl Scene {
     /// A build with this fault compiles everything, with one warning.
-    fn misses(&self, requests: &str, fault: Fault, id: &str) {
+    fn misses(&self, requests: &str, fault: &Fault, id: &str) {
         self.reader.forget();
         self.server.fail(requests, fault.clone());
         let started = Instant::now();
@@ -45,7 +45,7 @@ impl Scene {
 fn lying_servers_are_misses() {
     let Some(scene) = scene() else { return };
     for fault in [Fault::Shorter(3), Fault::Longer, Fault::Flipped, Fault::Swapped, Fault::Shorter(1 << 20)] {
-        scene.misses("GET /store/cas/", fault, "remote.damaged");
+        scene.misses("GET /store/cas/", &fault, "remote.damaged");
     }
     for fault in [
         Fault::Shorter(5),
@@ -54,29 +54,29 @@ fn lying_servers_are_misses() {
         Fault::Body(200, "<html>log in</html>".to_owned()),
         Fault::Body(200, "[".repeat(100_000)),
     ] {
-        scene.misses("GET /store/ac/", fault, "remote.damaged");
+        scene.misses("GET /store/ac/", &fault, "remote.damaged");
     }
     for path in ["ac", "cas"] {
-        scene.misses(&format!("GET /store/{path}/"), Fault::Cut(20), "remote.unreachable");
-        scene.misses(&format!("GET /store/{path}/"), Fault::Garbage, "remote.damaged");
+        scene.misses(&format!("GET /store/{path}/"), &Fault::Cut(20), "remote.unreachable");
+        scene.misses(&format!("GET /store/{path}/"), &Fault::Garbage, "remote.damaged");
     }
-    scene.misses("GET /store/cas/", Fault::Status(404), "remote.damaged");
+    scene.misses("GET /store/cas/", &Fault::Status(404), "remote.damaged");
 }
 
 #[test]
 fn servers_that_refuse_are_misses() {
     let Some(scene) = scene() else { return };
     for status in [500, 502, 503, 507, 429, 400, 204] {
-        scene.misses("GET /store/ac/", Fault::Status(status), "remote.status");
-        scene.misses("GET /store/cas/", Fault::Status(status), "remote.status");
+        scene.misses("GET /store/ac/", &Fault::Status(status), "remote.status");
+        scene.misses("GET /store/cas/", &Fault::Status(status), "remote.status");
     }
     for status in [401, 403] {
-        scene.misses("GET /store/ac/", Fault::Status(status), "remote.denied");
-        scene.misses("GET /store/cas/", Fault::Status(status), "remote.denied");
+        scene.misses("GET /store/ac/", &Fault::Status(status), "remote.denied");
+        scene.misses("GET /store/cas/", &Fault::Status(status), "remote.denied");
     }
     let other = Server::start();
-    scene.misses("GET /store/ac/", Fault::Redirect(format!("{}/x", other.url())), "remote.redirected");
-    scene.misses("GET /store/cas/", Fault::Redirect(format!("{}/x", other.url())), "remote.redirected");
+    scene.misses("GET /store/ac/", &Fault::Redirect(format!("{}/x", other.url())), "remote.redirected");
+    scene.misses("GET /store/cas/", &Fault::Redirect(format!("{}/x", other.url())), "remote.redirected");
     assert!(other.requests().is_empty(), "nothing is sent to another server");
 }
 
@@ -86,8 +86,8 @@ fn slow_and_absent_servers_cost_a_bounded_time() {
     scene.writer.impatient();
     scene.reader.impatient();
     for fault in [Fault::Hang, Fault::Stall] {
-        scene.misses("GET /store/ac/", fault.clone(), "remote.unreachable");
-        scene.misses("GET /store/cas/", fault, "remote.unreachable");
+        scene.misses("GET /store/ac/", &fault, "remote.unreachable");
+        scene.misses("GET /store/cas/", &fault, "remote.unreachable");
     }
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let Some(alone) = Machine::new(&format!("http://127.0.0.1:{port}/store")) else { return };

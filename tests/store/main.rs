@@ -1,5 +1,9 @@
 //! The shared store: several machines, and every fault of a server.
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "tests start programs and limit their time"
+)]
 
 mod faults;
 mod real;

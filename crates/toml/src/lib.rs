@@ -53,6 +53,3 @@ fn write(text: &str, spans: Spans) -> Result<Vec<u8>, TomlError> {
     writer.value(&DeValue::Table(table.into_inner()), span).map_err(|error| error.of(text))?;
     Ok(writer.finish())
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,11 +1,12 @@
-//! Compares both ways of reading with each other and with the `toml` crate, including error messages.
+//! Compares both ways in which `gpubuild-toml` reads with each other and with the `toml` crate, including error messages. The tests are
+//! not in that crate: build scripts use it too, and its dev-dependencies would change the features of what these compile.
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeMap;
 
+use gpubuild_toml::{Lazy, encode, from_bytes, from_str};
 use serde::Deserialize;
 use toml::Spanned;
-
-use super::*;
 
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
