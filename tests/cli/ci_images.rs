@@ -1,4 +1,5 @@
 //! `[ci.images.NAME]`: machines and containers of a project, as recorded hosts.
+#![expect(clippy::disallowed_methods, reason = "a test reads its own files")]
 
 use serde_json::json;
 

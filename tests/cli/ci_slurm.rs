@@ -1,5 +1,6 @@
 //! The script of `ci matrix --format slurm`, with programs that stand for Slurm's and gpubuild.
 #![cfg(target_os = "linux")]
+#![expect(clippy::disallowed_methods, reason = "a test starts its own programs and reads their files")]
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -94,7 +95,6 @@ impl Farm {
         ran.stdout.clone()
     }
 
-    #[expect(clippy::disallowed_methods, reason = "a test starts its own programs")]
     fn submit(&self, script: &str, arguments: &[&str], refuse: &str) -> Output {
         self.sandbox.write("farm script.sh", script);
         let path = std::env::var("PATH").unwrap();

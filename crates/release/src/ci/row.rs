@@ -97,7 +97,7 @@ pub struct RowNeeds {
     pub disk_bytes: u64,
     /// The number of parallel compiler processes that fit into the machine's memory.
     pub jobs: u32,
-    /// An estimate of the memory in bytes: [`HOST_COMPILER_BYTES`] for each compiler, or what `[limits]`, the profile or a default
+    /// An estimate of the memory in bytes: 1 GiB for each compiler, or what `[limits]`, the profile or a default
     /// of 2 GiB says for each CUDA and HIP compiler, whichever sum is larger.
     pub memory_bytes: u64,
     /// The CPU time of a clean build in seconds, if it was measured for all backends; otherwise 0.
