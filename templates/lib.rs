@@ -8,6 +8,16 @@ pub const GITHUB: &str = include_str!("ci/github.yml");
 /// The pipeline for GitLab, with placeholders.
 pub const GITLAB: &str = include_str!("ci/gitlab.yml");
 
+/// The script for Slurm, with placeholders.
+pub const SLURM: &str = include_str!("ci/slurm.sh");
+
+/// The documents for Kubernetes, with placeholders: the comment at the start.
+pub const KUBERNETES_HEAD: &str = include_str!("ci/kubernetes-head.yml");
+/// The Job for a group of rows.
+pub const KUBERNETES_ROWS: &str = include_str!("ci/kubernetes-rows.yml");
+/// The Job that merges the packages.
+pub const KUBERNETES_MERGE: &str = include_str!("ci/kubernetes-merge.yml");
+
 /// A project template.
 #[derive(Debug, Clone, Copy)]
 pub struct TemplateProject {

@@ -2,18 +2,34 @@
 #![cfg(unix)]
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 #[expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test starts its own programs")]
-fn python(script: &str, arguments: &[&str]) {
+fn output(script: &str, arguments: &[&str]) -> Output {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let output = Command::new("python3").arg(root.join(script)).args(arguments).output().unwrap();
+    Command::new("python3").arg(root.join(script)).args(arguments).output().unwrap()
+}
+
+fn succeeds(script: &str, arguments: &[&str]) -> bool {
+    output(script, arguments).status.success()
+}
+
+fn python(script: &str, arguments: &[&str]) {
+    let output = output(script, arguments);
     assert!(output.status.success(), "{script} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]
 fn gpu_tables_are_generated_from_results() {
     python("benches/gpu/report", &["--check"]);
+}
+
+#[test]
+fn farm_order_is_close_to_the_lower_bound() {
+    let costs_known = ["--deviation", "1", "--stores", "none", "empty", "--check", "1.15"];
+    python("benches/farm.py", &costs_known);
+    // The order of the file is not.
+    assert!(!succeeds("benches/farm.py", &[&costs_known[..], &["--order", "file"]].concat()));
 }
 
 #[test]

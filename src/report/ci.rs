@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use gpubuild_plan::plan::bytes;
+use gpubuild_release::ci::changes::RowDecision;
 use gpubuild_release::ci::preflight::{Outlook, PreflightCheck};
 use gpubuild_release::ci::{CiRow, DroppedRow, Rows};
 use serde::Serialize;
@@ -19,17 +20,45 @@ pub struct CiReport<'a> {
     /// Jobs that cannot be built.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     dropped: &'a [DroppedRow],
+    /// What `--changed-since` decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changes: Option<CiChangesReport>,
+}
+
+/// The decisions of `--changed-since`.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct CiChangesReport {
+    /// The commit as it was named.
+    pub since: String,
+    /// Its hash.
+    pub commit: String,
+    /// The decision on each job.
+    pub rows: Vec<RowDecision>,
+}
+
+impl CiChangesReport {
+    /// One line per job.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let line = |row: &RowDecision| {
+            let verb = if row.keep { "kept" } else { "left out" };
+            format!("{verb} {}: {}\n", row.name, row.reasons.join("; "))
+        };
+        self.rows.iter().map(line).collect()
+    }
 }
 
 impl<'a> CiReport<'a> {
     /// The document of these rows.
     #[must_use]
-    pub fn new(rows: &'a Rows) -> Self {
-        Self { schema: Schema { name: "ci", version: 1 }, include: &rows.include, dropped: &rows.dropped }
+    pub fn new(rows: &'a Rows, changes: Option<CiChangesReport>) -> Self {
+        let schema = Schema { name: "ci", version: 1 };
+        Self { schema, include: &rows.include, dropped: &rows.dropped, changes }
     }
 }
 
-/// A matrix for GitHub's `fromJSON`: scalar values only, on one line.
+/// A matrix for GitHub's `fromJSON`, on one line. The values are scalars, except for the labels of a runner that has several.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct GithubMatrix<'a> {
@@ -42,7 +71,7 @@ struct GithubRow<'a> {
     name: &'a str,
     variant: &'a str,
     image: &'a str,
-    os: &'a str,
+    os: GithubLabels<'a>,
     container: &'a str,
     backends: &'a str,
     prepare: String,
@@ -50,6 +79,21 @@ struct GithubRow<'a> {
     timeout_minutes: u64,
     /// `yes` or empty: GitHub treats an empty string as false.
     pack: &'static str,
+}
+
+/// The value of `runs-on`: a label, or all labels that a runner has to have.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(untagged)]
+enum GithubLabels<'a> {
+    One(&'a str),
+    All(&'a [String]),
+}
+
+impl<'a> GithubLabels<'a> {
+    fn new(row: &'a CiRow) -> Option<Self> {
+        if row.labels.is_empty() { row.os.as_deref().map(Self::One) } else { Some(Self::All(&row.labels)) }
+    }
 }
 
 /// Minutes after which GitHub cancels a job.
@@ -64,7 +108,7 @@ impl<'a> GithubMatrix<'a> {
                 name: &row.name,
                 variant: &row.variant,
                 image: &row.image,
-                os: row.os.as_deref()?,
+                os: GithubLabels::new(row)?,
                 container: &row.container,
                 backends: &row.backends,
                 prepare: row.prepare.join("\n"),
@@ -115,7 +159,8 @@ fn place(row: &CiRow) -> String {
 
 fn needs(row: &CiRow) -> String {
     let needs = &row.needs;
-    let mut parts = vec![format!("{} jobs", needs.jobs)];
+    let mut parts =
+        vec![format!("{} jobs", needs.jobs), format!("about {} of memory", bytes::show(needs.memory_bytes))];
     if needs.download_bytes > 0 {
         parts.push(format!("{} to download", bytes::show(needs.download_bytes)));
     }

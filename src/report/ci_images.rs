@@ -88,7 +88,8 @@ impl<'a> CiImagesReport<'a> {
         let mut text = String::new();
         for image in &self.images {
             let default = if image.default { ", default" } else { "" };
-            let (memory, disk) = (bytes::show(image.memory_bytes), bytes::show(image.disk_bytes));
+            let (memory, disk) =
+                (bytes::show_if_known(image.memory_bytes), bytes::show_if_known(image.disk_bytes));
             let _ = writeln!(
                 text,
                 "{:width$}  {}, {} processors, {memory} of memory, {disk} of disk: {}{default}",

@@ -103,6 +103,7 @@ launcher = "none"
 remote = "redis://build-cache:6379"
 [ci]
 command = "gpubuild"
+ignore = ["docs/**"]
 install = "cargo install gpubuild"
 [pack]
 check = ["check", "{backend}"]
@@ -122,6 +123,8 @@ fn project_files(extent: Extent) {
         call(Form::Text, "ci matrix"),
         call(Form::Json, "ci matrix --format github"),
         call(Form::Text, "ci matrix --format gitlab"),
+        call(Form::Text, "ci matrix --format slurm --platform linux-x86_64"),
+        call(Form::Text, "ci matrix --format kubernetes --platform linux-x86_64"),
         call(Form::Text, "ci preflight"),
         call(Form::Text, "ci run cpu-debian-12 --dry-run"),
         call(Form::Text, "ci verify"),

@@ -3,12 +3,16 @@
 use std::collections::BTreeSet;
 
 use gpubuild_detect::id;
+use gpubuild_plan::project::Project;
 use gpubuild_release::ci::rows::only;
 use gpubuild_release::ci::workflow::{GITHUB_MAX_JOBS, GITLAB_MAX_JOBS, gitlab_matrix};
 use gpubuild_release::ci::{CiRow, Rows};
 
 use super::super::{CommandContext, Exit, Failure};
+use super::changes::{self, ChangedRows};
+use super::cluster;
 use crate::report;
+use crate::report::ci::CiChangesReport;
 
 /// Arguments of `ci matrix`.
 #[derive(Debug, clap::Args)]
@@ -22,6 +26,15 @@ pub(super) struct CiMatrixArguments {
     /// Print only the jobs of this variant; may be repeated
     #[arg(long, value_name = "NAME")]
     variant: Vec<String>,
+    /// Print only the jobs for this platform: `linux-aarch64` [default for `slurm` and `kubernetes`: the platform of this machine]
+    #[arg(long, value_name = "PLATFORM")]
+    pub(super) platform: Option<String>,
+    /// Print only the jobs whose inputs differ from this commit, and on stderr the reason for each job
+    #[arg(long, value_name = "REF")]
+    pub(super) changed_since: Option<String>,
+    /// Name of the run in names of Jobs and folders, for `--format kubernetes`: up to 30 of a to z, digits and `-`
+    #[arg(long, value_name = "NAME", default_value = "1", value_parser = cluster::run_name)]
+    pub(super) run: String,
     /// One part of several, for services that limit the number of jobs: `1/2`
     #[arg(long, value_name = "K/N", value_parser = part)]
     part: Option<(usize, usize)>,
@@ -45,9 +58,17 @@ enum CiMatrixForm {
     Github,
     /// YAML for `parallel:matrix` in a GitLab CI file
     Gitlab,
+    /// A script that submits the jobs and a merge of their packages to Slurm
+    Slurm,
+    /// YAML with an Indexed Job for each group of jobs and a Job that merges their packages
+    Kubernetes,
 }
 
 impl CiMatrixArguments {
+    pub(super) fn starts_git(&self) -> bool {
+        self.changed_since.is_some()
+    }
+
     pub(super) fn is_json(&self) -> bool {
         self.json || matches!(self.format, CiMatrixForm::Json | CiMatrixForm::Github)
     }
@@ -62,13 +83,18 @@ fn part(text: &str) -> Result<(usize, usize), String> {
 }
 
 pub(super) fn run(arguments: &CiMatrixArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
-    let (_, rows) = super::load_rows(context, arguments.project.as_deref())?;
+    let (project, rows) = super::load_rows(context, arguments.project.as_deref())?;
     super::check_dropped(context, &rows, arguments.allow_missing)?;
-    let rows = selected(rows, arguments)?;
-    let printer = context.printer;
     let format = if arguments.json { CiMatrixForm::Json } else { arguments.format };
+    let rows = selected(rows, arguments)?;
+    let (rows, changes) = changed(rows, arguments, context, &project)?;
+    let rows = part_of(rows, arguments.part);
+    let printer = context.printer;
+    if let (Some(changes), false) = (&changes, format == CiMatrixForm::Json) {
+        changes.text().lines().for_each(|line| printer.status(line));
+    }
     match format {
-        CiMatrixForm::Json => printer.json(&report::ci::CiReport::new(&rows))?,
+        CiMatrixForm::Json => printer.json(&report::ci::CiReport::new(&rows, changes))?,
         CiMatrixForm::Text => printer.print(&report::ci::text(&rows))?,
         CiMatrixForm::Github => {
             let jobs: Vec<&CiRow> = rows.include.iter().filter(|row| row.os.is_some()).collect();
@@ -80,11 +106,13 @@ pub(super) fn run(arguments: &CiMatrixArguments, context: &CommandContext<'_>) -
             check_job_count(jobs.len(), GITLAB_MAX_JOBS, "GitLab")?;
             printer.print_input(&gitlab_matrix(jobs.into_iter(), ""))?;
         }
+        CiMatrixForm::Slurm => cluster::print_slurm(&rows, &project, arguments, context)?,
+        CiMatrixForm::Kubernetes => cluster::print_kubernetes(&rows, &project, arguments, context)?,
     }
     Ok(Exit::Done)
 }
 
-/// The rows that `--variant` and `--part` select.
+/// The rows that `--variant` and `--platform` select.
 fn selected(rows: Rows, arguments: &CiMatrixArguments) -> Result<Rows, Failure> {
     let names: BTreeSet<String> = arguments.variant.iter().cloned().collect();
     let known: BTreeSet<&str> = rows.include.iter().map(|row| row.variant.as_str()).collect();
@@ -97,11 +125,47 @@ fn selected(rows: Rows, arguments: &CiMatrixArguments) -> Result<Rows, Failure> 
         .hint_of_known(unknown, "available variants", &known));
     }
     let mut rows = only(rows, &names);
-    if let Some((part, of)) = arguments.part {
+    if let Some(platform) = &arguments.platform {
+        check_platform(&rows, platform)?;
+        rows.include.retain(|row| row.platform == *platform);
+    }
+    Ok(rows)
+}
+
+/// The rows of one part.
+fn part_of(mut rows: Rows, part: Option<(usize, usize)>) -> Rows {
+    if let Some((part, of)) = part {
         let each = rows.include.len().div_ceil(of);
         rows.include = rows.include.into_iter().skip((part - 1) * each).take(each).collect();
     }
-    Ok(rows)
+    rows
+}
+
+/// The rows that `--changed-since` keeps, and its decisions.
+fn changed(
+    mut rows: Rows,
+    arguments: &CiMatrixArguments,
+    context: &CommandContext<'_>,
+    project: &Project,
+) -> Result<(Rows, Option<CiChangesReport>), Failure> {
+    let Some(revision) = &arguments.changed_since else { return Ok((rows, None)) };
+    let ChangedRows { commit, decisions } = changes::since(revision, context, project, &rows)?;
+    let kept: BTreeSet<&str> = decisions.iter().filter(|one| one.keep).map(|one| one.name.as_str()).collect();
+    rows.include.retain(|row| kept.contains(row.name.as_str()));
+    Ok((rows, Some(CiChangesReport { since: revision.clone(), commit, rows: decisions })))
+}
+
+fn check_platform(rows: &Rows, platform: &str) -> Result<(), Failure> {
+    let known: BTreeSet<&str> = rows.include.iter().map(|row| row.platform.as_str()).collect();
+    if known.contains(platform) {
+        return Ok(());
+    }
+    let known: Vec<&str> = known.into_iter().collect();
+    Err(Failure::usage(id!("ci.no-jobs"), format!("the matrix has no job for `{platform}`")).hint_of_known(
+        platform,
+        "platforms of the matrix",
+        &known,
+    ))
 }
 
 fn check_job_count(jobs: usize, limit: usize, service: &str) -> Result<(), Failure> {

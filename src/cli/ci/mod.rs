@@ -1,5 +1,7 @@
 //! `gpubuild ci`: generates and verifies CI workflows, and runs their jobs locally.
 
+mod changes;
+mod cluster;
 mod matrix;
 mod run;
 mod workflow;
@@ -9,7 +11,7 @@ use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_plan::project::Project;
 use gpubuild_release::ci::{Images, RowContext, Rows, rows};
 
-use super::project::load_project;
+use super::project::{load_project, open_project};
 use super::{CommandContext, Exit, Failure};
 use crate::report::ci_images::CiImagesReport;
 
@@ -59,7 +61,11 @@ impl CiArguments {
 
     /// Whether the subcommand starts no process and writes no file.
     pub(super) fn is_read_only(&self) -> bool {
-        !matches!(self.command, CiCommand::Run(_) | CiCommand::Init(_))
+        match &self.command {
+            CiCommand::Matrix(arguments) => !arguments.starts_git(),
+            CiCommand::Run(_) | CiCommand::Init(_) => false,
+            _ => true,
+        }
     }
 }
 
@@ -72,7 +78,12 @@ pub fn run(arguments: &CiArguments, context: &CommandContext<'_>) -> Result<Exit
         CiCommand::Run(arguments) => run::run(arguments, context),
         CiCommand::Preflight(arguments) => run::preflight(arguments, context),
         CiCommand::Images(arguments) => {
-            let document = CiImagesReport::new(Images::embedded());
+            let images = match open_project(context, None) {
+                Ok(project) => images(context, &project)?,
+                Err(failure) if failure.id == "project.not-found" => Images::embedded().clone(),
+                Err(failure) => return Err(failure),
+            };
+            let document = CiImagesReport::new(&images);
             if arguments.json {
                 context.printer.json(&document)?;
             } else {
@@ -86,15 +97,39 @@ pub fn run(arguments: &CiArguments, context: &CommandContext<'_>) -> Result<Exit
 /// Loads the project and computes its CI jobs.
 fn load_rows(context: &CommandContext<'_>, folder: Option<&str>) -> Result<(Project, Rows), Failure> {
     let project = load_project(context, folder)?;
-    let locks = super::plan::locks(context, Some(&project))?;
-    let catalogue = Catalogue::embedded();
-    let rows = rows(&RowContext {
-        project: &project,
-        catalogue: &catalogue,
-        locks: &locks,
-        images: Images::embedded(),
-    });
+    let rows = rows_of(context, &project)?;
     Ok((project, rows))
+}
+
+/// Computes the CI jobs of a project.
+fn rows_of(context: &CommandContext<'_>, project: &Project) -> Result<Rows, Failure> {
+    let locks = super::plan::locks(context, Some(project))?;
+    let catalogue = Catalogue::embedded();
+    let images = images(context, project)?;
+    Ok(rows(&RowContext { project, catalogue: &catalogue, locks: &locks, images: &images }))
+}
+
+/// The known images and those of the project.
+fn images(context: &CommandContext<'_>, project: &Project) -> Result<Images, Failure> {
+    let mut images = Images::embedded().clone();
+    for (name, table) in &project.file.ci.images {
+        if images.get(name).is_some() {
+            let message = format!("`[ci.images.{name}]` has the name of a built-in image");
+            return Err(Failure::usage(id!("ci.image-name"), message)
+                .hint("choose another name; `gpubuild ci images` lists the built-in images"));
+        }
+        let path = project.root.join(&table.host);
+        let failure = |problem: &dyn std::fmt::Display| {
+            Failure::usage(id!("ci.image-host"), format!("`host` in `[ci.images.{name}]`: {problem}"))
+                .hint("record it on that machine: `gpubuild host record FILE`")
+        };
+        let text = context
+            .host
+            .read_text(&path)
+            .map_err(|error| failure(&format!("failed to read `{path}`: {error}")))?;
+        images.add(name, table, &text).map_err(|error| failure(&error))?;
+    }
+    Ok(images)
 }
 
 /// Rejects impossible jobs that gpubuild.toml names, unless `allow` is set. Other impossible jobs are dropped.

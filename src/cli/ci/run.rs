@@ -89,7 +89,7 @@ pub(super) fn run(arguments: &CiRunArguments, context: &CommandContext<'_>) -> R
         }
         return Ok(Exit::Done);
     }
-    print_system_difference(context, row);
+    print_system_difference(context, row, &super::images(context, &project)?);
     run_steps(&steps, &row.name, arguments, context)?;
     if arguments.json {
         context.printer.json(&CiRunReport::new(&row.name, JobState::Succeeded, commands))?;
@@ -134,9 +134,9 @@ fn run_steps(
 }
 
 /// Prints a note if the job's image is another distribution, where the available packages may differ.
-fn print_system_difference(context: &CommandContext<'_>, row: &CiRow) {
+fn print_system_difference(context: &CommandContext<'_>, row: &CiRow, images: &Images) {
     let distribution = facts::gather(context.host).distro.map(|distro| distro.value.label());
-    let expected = Images::embedded().get(&row.image).map(|image| image.distribution.clone());
+    let expected = images.get(&row.image).map(|image| image.distribution.clone());
     if let (Some(here), Some(expected)) = (distribution, expected)
         && here != expected
     {

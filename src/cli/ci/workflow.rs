@@ -2,7 +2,6 @@
 
 use gpubuild_detect::id;
 use gpubuild_host::HostPath;
-use gpubuild_release::ci::Images;
 use gpubuild_release::ci::workflow::{self, CiService, MARK};
 
 use super::super::{CommandContext, Exit, Failure};
@@ -86,13 +85,13 @@ fn expected(
         return Err(Failure::usage(id!("ci.too-many-jobs"), message)
             .hint("write your own workflow with `gpubuild ci matrix --format github --part 1/2`"));
     }
-    let text = workflow::text(service, &project.file.ci, &rows, Images::embedded());
+    let text = workflow::text(service, &project.file.ci, &rows, &super::images(context, &project)?);
     let file = repository_root(context, &project.root).join(service.file());
     Ok(ExpectedWorkflow { file, text, jobs: rows.include.len() })
 }
 
 /// The root folder of the repository, the only place where services read workflow files.
-fn repository_root(context: &CommandContext<'_>, project: &HostPath) -> HostPath {
+pub(super) fn repository_root(context: &CommandContext<'_>, project: &HostPath) -> HostPath {
     let mut folder = Some(project.clone());
     while let Some(here) = folder {
         if context.host.exists(&here.join(".git")) {

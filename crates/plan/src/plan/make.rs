@@ -435,18 +435,23 @@ fn row<'a>(inputs: &PlanInputs<'a>, backend: Backend) -> Option<&'a BackendRow> 
 
 const DEFAULT_MEMORY_PER_DEVICE_JOB: u64 = 2 << 30;
 
+/// The memory in bytes that a CUDA or HIP compiler may take: from gpubuild.toml, else from the profile, else 2 GiB.
+#[must_use]
+pub fn memory_per_device_job(project: &Project) -> u64 {
+    let limit = project.file.limits.memory_per_cuda_job.as_deref();
+    limit
+        .or(project.profile.memory_per_device_job.as_deref())
+        .and_then(super::bytes::parse)
+        .unwrap_or(DEFAULT_MEMORY_PER_DEVICE_JOB)
+        .max(1)
+}
+
 /// Limits on parallel compilers: the number of processor threads, and for device compilers also the available memory.
 fn jobs(inputs: &PlanInputs<'_>) -> Jobs {
     let limits = &inputs.project.file.limits;
     let threads = inputs.facts.cpu.threads.unwrap_or(1).max(1);
     let total = inputs.jobs.or(limits.jobs).unwrap_or(threads).max(1);
-    let each = limits
-        .memory_per_cuda_job
-        .as_deref()
-        .or(inputs.project.profile.memory_per_device_job.as_deref())
-        .and_then(super::bytes::parse)
-        .unwrap_or(DEFAULT_MEMORY_PER_DEVICE_JOB)
-        .max(1);
+    let each = memory_per_device_job(inputs.project);
     let Some(available) = inputs.facts.memory.available_bytes else {
         return Jobs { total, device: total, reason: format!("{threads} processor threads; memory unknown") };
     };

@@ -248,7 +248,9 @@ pub fn parse(path: &str, text: &str) -> Result<(ProjectFile, Profile), ProjectEr
             message: format!("`cache.remote` {problem}"),
         });
     }
-    if let Some(message) = variant::problem(&file.variants) {
+    if let Some(message) =
+        variant::problem(&file.variants).or_else(|| variant::image_problem(&file.ci.images))
+    {
         return Err(ProjectError::Invalid { path: path.to_owned(), message });
     }
     let Some(profile) = Profile::builtin(&file.project.profile) else {

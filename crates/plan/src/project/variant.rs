@@ -11,6 +11,9 @@ use crate::project::{Archs, BackendList, Project, ProjectFile};
 /// Maximum length of a variant's name, as for the variant label of a wheel.
 pub const MAX_NAME_LENGTH: usize = 16;
 
+/// Maximum length of an image's name.
+pub const MAX_IMAGE_LENGTH: usize = 40;
+
 /// `[[variants]]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -46,6 +49,30 @@ pub struct CiTable {
     /// Command that runs gpubuild.
     #[cfg_attr(feature = "schema", schemars(extend("default" = "gpubuild")))]
     pub command: Option<String>,
+    /// Globs of files that no job reads, relative to gpubuild.toml, for `ci matrix --changed-since`: `docs/**`.
+    #[serde(default)]
+    pub ignore: Vec<String>,
+    /// Globs of files that only jobs with a backend read, by backend: `cuda = ["src/cuda/**"]`.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "super::file::by_backend::<Vec<String>>"))]
+    pub inputs: BTreeMap<Backend, Vec<String>>,
+    /// Images of the project by name, for `images` of variants: its own machines and containers.
+    #[serde(default)]
+    pub images: BTreeMap<String, ImageTable>,
+}
+
+/// `[ci.images.NAME]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ImageTable {
+    /// A recording of the machine or container, written by `gpubuild host record FILE`, relative to gpubuild.toml.
+    pub host: String,
+    /// Labels of the GitHub runner or tags of the GitLab runner that takes the jobs.
+    #[serde(default)]
+    pub labels: Vec<String>,
+    /// Container in which the jobs run.
+    pub container: Option<String>,
 }
 
 impl VariantTable {
@@ -95,6 +122,35 @@ pub fn problem(variants: &[VariantTable]) -> Option<String> {
                     "variant `{name}` requires {backend} toolkit `{bad}`, which is not a version"
                 ));
             }
+        }
+    }
+    None
+}
+
+/// The first problem of the images of a project file.
+#[must_use]
+pub fn image_problem(images: &BTreeMap<String, ImageTable>) -> Option<String> {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '.' | '-');
+    let name = images.keys().find(|name| {
+        !name.starts_with(|c: char| c.is_ascii_alphanumeric())
+            || name.len() > MAX_IMAGE_LENGTH
+            || !name.chars().all(plain)
+    });
+    if let Some(name) = name {
+        return Some(format!(
+            "an image in `[ci.images]` is named `{name}`: use up to {MAX_IMAGE_LENGTH} of a to z, digits, `_`, `.` and `-`, and begin \
+             with a letter or digit"
+        ));
+    }
+    let label = |text: &str| {
+        !text.is_empty() && text.chars().all(|c| c.is_ascii_graphic() && !"'\"$\\`{},".contains(c))
+    };
+    for (name, image) in images {
+        let values = image.labels.iter().chain(&image.container);
+        if let Some(bad) = values.into_iter().find(|text| !label(text)) {
+            return Some(format!(
+                "`{bad}` in `[ci.images.{name}]` is not a label or a container: use letters, digits and punctuation without quotes"
+            ));
         }
     }
     None

@@ -5,12 +5,14 @@ use std::sync::OnceLock;
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
-use gpubuild_host::{Arch, Os, RecordedHost};
+use gpubuild_detect::facts;
+use gpubuild_host::{Arch, Os, RecordedHost, RecordingError};
+use gpubuild_plan::project::variant::ImageTable;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
 /// All images and their setups.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Images {
     /// The environment of images by operating system.
@@ -66,6 +68,12 @@ pub struct CiImage {
     entry: Vec<Table>,
     /// The source of these facts.
     pub source: String,
+    /// For an image of the project: all labels of its runner.
+    #[serde(skip)]
+    pub labels: Vec<String>,
+    /// For an image of the project: the recording, which replaces everything that is derived from the keys above.
+    #[serde(skip)]
+    recording: Option<String>,
 }
 
 /// The container and machine of an image at GitLab.
@@ -89,7 +97,7 @@ pub struct Holds {
 }
 
 /// Commands that prepare a container for the installation of gpubuild.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Prepare {
     distributions: Vec<String>,
@@ -123,7 +131,7 @@ impl Setup {
 }
 
 /// The files of a toolkit in a container, for one backend.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Layout {
     backend: Backend,
@@ -150,6 +158,32 @@ impl Images {
         })
     }
 
+    /// Adds an image of a project.
+    ///
+    /// # Errors
+    /// The recording is not valid.
+    pub fn add(&mut self, name: &str, table: &ImageTable, recording: &str) -> Result<(), RecordingError> {
+        let facts = facts::gather(&RecordedHost::parse(&table.host, recording)?);
+        let tag = if table.labels.len() == 1 { table.labels.first() } else { None };
+        let gitlab = table.container.clone().zip(tag.cloned()).map(|(image, tag)| Gitlab { image, tag });
+        self.image.push(CiImage {
+            id: name.to_owned(),
+            os: Some(facts.platform.os),
+            arch: Some(facts.platform.arch),
+            distribution: facts.distro.map(|distro| distro.value.label()).unwrap_or_default(),
+            github: table.labels.first().cloned(),
+            container: table.container.clone(),
+            gitlab,
+            cpus: facts.cpu.threads.unwrap_or(1),
+            memory: facts.memory.total_bytes.map(|bytes| bytes.to_string()).unwrap_or_default(),
+            source: table.host.clone(),
+            labels: table.labels.clone(),
+            recording: Some(recording.to_owned()),
+            ..CiImage::default()
+        });
+        Ok(())
+    }
+
     /// The image with an id.
     #[must_use]
     pub fn get(&self, id: &str) -> Option<&CiImage> {
@@ -172,6 +206,10 @@ impl Images {
     /// The setup for a backend on an image; `None` if the image needs none or the backend cannot be installed.
     #[must_use]
     pub fn setup(&self, image: &CiImage, backend: Backend) -> Option<&Setup> {
+        // An image of a project is as it was recorded.
+        if image.recording.is_some() {
+            return None;
+        }
         let fits =
             |setup: &&Setup| setup.backend == backend && setup.distributions.contains(&image.distribution);
         self.setup.iter().find(fits)
@@ -201,6 +239,9 @@ impl Images {
     #[must_use]
     #[expect(clippy::expect_used, reason = "a test creates every image with every setup")]
     pub fn host(&self, image: &CiImage, setups: &[&Setup]) -> RecordedHost {
+        if let Some(recording) = &image.recording {
+            return RecordedHost::parse(&image.id, recording).expect("`add` has parsed it");
+        }
         let mut entries = image.base();
         let arch = image.arch.map(Arch::id).unwrap_or_default();
         if let Some(holds) = &image.holds {
@@ -332,7 +373,6 @@ impl CiImage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gpubuild_detect::facts;
 
     #[test]
     fn every_image_has_the_declared_properties() {

@@ -10,13 +10,19 @@
 //! rows             -> `ci matrix`, `ci run`; pack::assign decides which rows pack a release
 //!        |
 //! workflow         -> `ci init`, `ci verify`
+//! changes          -> `ci matrix --changed-since`: the rows whose inputs changed
+//! farm             -> slurm, kubernetes: `ci matrix --format slurm`, groups of rows with the same resources, as jobs of a cluster
 //! ```
 
+pub mod changes;
+pub mod farm;
 pub mod image;
+pub mod kubernetes;
 pub mod pack;
 pub mod preflight;
 pub mod row;
 pub mod rows;
+pub mod slurm;
 pub mod workflow;
 
 pub use gpubuild_plan::project::variant::{CiTable, VariantTable};

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_exec::store::sha256;
-use gpubuild_plan::plan::{Plan, bytes};
+use gpubuild_plan::plan::make::memory_per_device_job;
+use gpubuild_plan::plan::{Plan, PlannedTree, bytes};
 use gpubuild_plan::project::Project;
 use gpubuild_plan::project::variant::VariantTable;
 use gpubuild_plan::wheels::WheelLock;
@@ -17,8 +18,11 @@ use super::image::{CiImage, Images, Setup};
 /// The minimum time limit of a job.
 const MIN_TIMEOUT_MINUTES: u64 = 20;
 
+/// The memory that is assumed for a compiler of the host. It is not measured: a C++ compiler rarely takes more.
+pub const HOST_COMPILER_BYTES: u64 = 1 << 30;
+
 /// A job.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CiRow {
     /// The unique name: `cuda-ubuntu-24.04`, `cuda13.0-ubuntu-24.04`.
@@ -32,6 +36,9 @@ pub struct CiRow {
     /// The GitHub runner, for `runs-on`; `None` if GitHub has no such runner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub os: Option<String>,
+    /// All labels of the runner, if it has several.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub labels: Vec<String>,
     /// The container of the job, for `container`; empty if the job runs on the machine itself.
     pub container: String,
     /// The job at GitLab; `None` if GitLab has no such machine.
@@ -56,6 +63,9 @@ pub struct CiRow {
     /// The arguments of `gpubuild pack`; `None` if the project has no program or another row of the platform packs the same label.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pack: Option<Vec<String>>,
+    /// A hash of the plan, which detects changes of options.
+    #[serde(skip)]
+    pub plan_hash: String,
     /// The key under which the CI service caches the build store.
     pub cache_key: String,
     /// The resources that the job needs.
@@ -87,6 +97,9 @@ pub struct RowNeeds {
     pub disk_bytes: u64,
     /// The number of parallel compiler processes that fit into the machine's memory.
     pub jobs: u32,
+    /// An estimate of the memory in bytes: 1 GiB for each compiler, or what `[limits]`, the profile or a default
+    /// of 2 GiB says for each CUDA and HIP compiler, whichever sum is larger.
+    pub memory_bytes: u64,
     /// The CPU time of a clean build in seconds, if it was measured for all backends; otherwise 0.
     #[serde(skip_serializing_if = "is_zero")]
     pub cpu_seconds: u64,
@@ -150,6 +163,7 @@ pub(super) fn row(context: &RowContext<'_>, case: &RowCase<'_>, setups: &[&Setup
         image: image.id.clone(),
         platform: image.platform(),
         os: image.runner().map(str::to_owned),
+        labels: if image.labels.len() > 1 { image.labels.clone() } else { Vec::new() },
         container: image.container.clone().unwrap_or_default(),
         gitlab: image.gitlab().map(|(image, tag)| GitlabJob { image: image.to_owned(), tag: tag.to_owned() }),
         backends,
@@ -159,6 +173,7 @@ pub(super) fn row(context: &RowContext<'_>, case: &RowCase<'_>, setups: &[&Setup
         setup,
         run: commands(context, case, setups, plan),
         pack: None,
+        plan_hash: sha256(format!("{plan:?}").as_bytes()),
         cache_key: format!("gpubuild-{}-{name}-{}", env!("CARGO_PKG_VERSION"), &sha256(key.as_bytes())[..12]),
         warnings: warnings(image, &needs),
         needs,
@@ -217,9 +232,22 @@ fn needs(context: &RowContext<'_>, image: &CiImage, plan: &Plan) -> RowNeeds {
         download_bytes,
         disk_bytes: provision::disk_bytes(&plan.provision) + container,
         jobs: plan.trees.iter().map(|tree| tree.jobs.total).max().unwrap_or_default(),
+        memory_bytes: memory(context.project, plan),
         cpu_seconds,
         timeout_minutes: (cpu_seconds > 0).then(|| (4 * minutes).max(MIN_TIMEOUT_MINUTES)),
     }
+}
+
+/// The estimated memory of the tree that takes most. Trees are built one after the other with the same limits.
+fn memory(project: &Project, plan: &Plan) -> u64 {
+    let each = memory_per_device_job(project);
+    let of = |tree: &PlannedTree| {
+        let compiles_for_devices =
+            tree.backends.iter().any(|backend| matches!(backend, Backend::Cuda | Backend::Rocm));
+        let device = if compiles_for_devices { u64::from(tree.jobs.device) * each } else { 0 };
+        device.max(u64::from(tree.jobs.total) * HOST_COMPILER_BYTES)
+    };
+    plan.trees.iter().map(of).max().unwrap_or(HOST_COMPILER_BYTES)
 }
 
 /// The CPU time of the plan in seconds; 0 unless it is known for every backend.

@@ -57,12 +57,15 @@ impl CiService {
     }
 }
 
+/// The command that installs this version of gpubuild.
+pub(super) fn default_install() -> String {
+    format!("cargo install --locked gpubuild --version {}", env!("CARGO_PKG_VERSION"))
+}
+
 /// The content of the workflow file.
 #[must_use]
 pub fn text(service: CiService, table: &CiTable, rows: &Rows, images: &Images) -> String {
-    let install = table.install.clone().unwrap_or_else(|| {
-        format!("cargo install --locked gpubuild --version {}", env!("CARGO_PKG_VERSION"))
-    });
+    let install = table.install.clone().unwrap_or_else(default_install);
     let command = table.command.clone().unwrap_or_else(|| "gpubuild".to_owned());
     let quoted = |text: &str| text.replace('\'', "''");
     let packs = |is_included: fn(&CiRow) -> bool| {
