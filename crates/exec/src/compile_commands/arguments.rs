@@ -154,11 +154,10 @@ fn standard(group: &SourceGroup, compiler: Option<&Compiler>) -> Option<String> 
     let Compiler { id, version, .. } = compiler?;
     let major: u32 = version.split('.').next()?.parse().ok()?;
     let by_default = match (group.language.as_str(), id.as_str()) {
-        ("C", "GNU") => "17",
+        ("C", "GNU") | ("CUDA", "NVIDIA") => "17",
         ("CXX", "GNU") if major >= 16 => "20",
         ("CXX", "GNU") if major >= 11 => "17",
         ("CXX", "GNU") => "14",
-        ("CUDA", "NVIDIA") => "17",
         _ => return None,
     };
     let number = group.standard.as_deref().unwrap_or(by_default);
