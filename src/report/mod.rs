@@ -39,6 +39,8 @@ pub mod pack;
 pub mod packages;
 pub mod page;
 pub mod plan;
+#[cfg(test)]
+mod project_schema;
 pub mod recording;
 pub mod reference;
 pub mod remote;

@@ -19,6 +19,8 @@ mod doctor;
 mod doctor_file;
 mod doctor_log;
 mod doctor_output;
+#[cfg(target_os = "linux")]
+mod editors;
 mod end_to_end;
 mod estimate;
 #[cfg(target_os = "linux")]

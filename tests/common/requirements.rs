@@ -47,6 +47,7 @@ pub(crate) const IN_CI: &[&str] = &[
 pub(crate) const EXCEPTIONS: &[(&str, &str)] = &[
     ("avx", "depends on the processor"),
     ("chroot", "only for root in a system that allows mounting"),
+    ("clangd", "`.ci/run` does not install it"),
     ("cross", "only if rustup can add the target"),
     ("cuda", "no runner has the device"),
     ("cuda-wheels", "downloads 230 to 620 MB"),

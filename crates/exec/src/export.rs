@@ -157,7 +157,11 @@ fn copy(host: &dyn WriteFiles, from: &HostPath, to: &HostPath) -> io::Result<()>
     write(host, to, &host.read(from)?)
 }
 
-fn write(host: &dyn WriteFiles, to: &HostPath, content: &[u8]) -> io::Result<()> {
+/// Writes a file unless it has this content. Creates its folder.
+///
+/// # Errors
+/// The file or its folder cannot be written.
+pub fn write(host: &dyn WriteFiles, to: &HostPath, content: &[u8]) -> io::Result<()> {
     if host.read(to).is_ok_and(|before| before == content) {
         return Ok(());
     }

@@ -3,6 +3,7 @@
 //! Part of gpubuild. The interface is not stable.
 
 pub mod cmake;
+pub mod compile_commands;
 pub mod diagnose;
 pub mod environment;
 pub mod event;
@@ -10,5 +11,6 @@ pub mod exec;
 pub mod export;
 pub mod log;
 pub mod patch;
+pub mod presets;
 pub mod python;
 pub mod store;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use gpubuild_host::{HostPath, ReadFiles};
 use gpubuild_plan::artifacts::Compiler;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 /// The content of the query file, which must exist before CMake configures.
 pub const QUERY: &str = r#"{"requests":[{"kind":"codemodel","version":2},{"kind":"toolchains","version":1},{"kind":"cache","version":2},{"kind":"cmakeFiles","version":1}]}
@@ -89,8 +89,26 @@ pub struct Compile {
     pub language: String,
     /// Fragments of the command line.
     pub flags: Vec<String>,
+    /// Include folders, absolute, in search order.
+    pub includes: Vec<IncludeFolder>,
+    /// Preprocessor definitions: `NAME` or `NAME=value`.
+    pub defines: Vec<String>,
+    /// The language standard that the project requires: `17`. CMake adds no flag if it is the compiler's default.
+    pub standard: Option<String>,
+    /// The root folder of the target system's headers and libraries, if the project sets one.
+    pub sysroot: Option<String>,
     /// Paths, absolute or relative to the top source folder.
     pub sources: Vec<String>,
+}
+
+/// A folder in which a compiler searches headers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IncludeFolder {
+    /// The folder.
+    pub path: String,
+    /// Whether its headers cause no warnings.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub system: bool,
 }
 
 /// A fragment of a link line.
@@ -102,11 +120,13 @@ pub struct Fragment {
     pub role: String,
 }
 
-/// A compiler and the libraries that it links implicitly.
+/// A compiler with the include folders and libraries that it uses without options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CmakeToolchain {
     /// The compiler.
     pub compiler: Compiler,
+    /// Folders in which the compiler searches headers.
+    pub implicit_includes: Vec<String>,
     /// Libraries that the compiler driver adds to every link.
     pub implicit_libraries: Vec<String>,
 }
@@ -218,6 +238,12 @@ impl ReplyReader<'_> {
         let compile = target.compile_groups.iter().map(|group| Compile {
             language: group.language.clone(),
             flags: group.fragments.iter().map(|piece| piece.fragment.clone()).collect(),
+            includes: (group.includes.iter())
+                .map(|entry| IncludeFolder { path: absolute(&entry.path), system: entry.is_system })
+                .collect(),
+            defines: group.defines.iter().map(|entry| entry.define.clone()).collect(),
+            standard: group.standard.as_ref().map(|entry| entry.standard.clone()),
+            sysroot: group.sysroot.as_ref().map(|entry| absolute(&entry.path)),
             sources: group.source_indexes.iter().filter_map(source).collect(),
         });
         let groups = &target.compile_groups;
@@ -312,9 +338,24 @@ mod raw {
         #[serde(default, rename = "sourceIndexes")]
         pub(super) source_indexes: Vec<usize>,
         #[serde(default)]
-        pub(super) includes: Vec<PathEntry>,
+        pub(super) includes: Vec<IncludeReply>,
         #[serde(default)]
         pub(super) defines: Vec<Define>,
+        #[serde(rename = "languageStandard")]
+        pub(super) standard: Option<StandardReply>,
+        pub(super) sysroot: Option<PathEntry>,
+    }
+
+    #[derive(Deserialize)]
+    pub(super) struct StandardReply {
+        pub(super) standard: String,
+    }
+
+    #[derive(Deserialize)]
+    pub(super) struct IncludeReply {
+        pub(super) path: String,
+        #[serde(default, rename = "isSystem")]
+        pub(super) is_system: bool,
     }
 
     #[derive(Deserialize)]
@@ -364,6 +405,8 @@ mod raw {
 
     #[derive(Deserialize, Default)]
     struct Implicit {
+        #[serde(default, rename = "includeDirectories")]
+        include_directories: Vec<String>,
         #[serde(default, rename = "linkLibraries")]
         link_libraries: Vec<String>,
     }
@@ -371,8 +414,12 @@ mod raw {
     impl ToolchainReply {
         pub(super) fn into_entry(self) -> (String, super::CmakeToolchain) {
             let RawCompiler { id, version, path, implicit } = self.compiler;
-            let compiler = Compiler { id, version, path };
-            (self.language, super::CmakeToolchain { compiler, implicit_libraries: implicit.link_libraries })
+            let toolchain = super::CmakeToolchain {
+                compiler: Compiler { id, version, path },
+                implicit_includes: implicit.include_directories,
+                implicit_libraries: implicit.link_libraries,
+            };
+            (self.language, toolchain)
         }
     }
 

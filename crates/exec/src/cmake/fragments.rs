@@ -277,6 +277,7 @@ mod tests {
         let build = HostPath::new(rules, build);
         let toolchain = CmakeToolchain {
             compiler: Compiler { id: "GNU".into(), version: "12".into(), path: "/usr/bin/c++".into() },
+            implicit_includes: Vec::new(),
             implicit_libraries: ["stdc++", "m", "gcc_s", "gcc", "c"].map(String::from).to_vec(),
         };
         let reply = FileApiReply {

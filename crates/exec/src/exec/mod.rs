@@ -5,6 +5,7 @@ mod abi;
 pub mod binary;
 mod changed;
 pub mod collect;
+pub mod editor;
 pub mod error;
 pub mod folder;
 mod kept_lines;

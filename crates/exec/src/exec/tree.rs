@@ -9,6 +9,7 @@ use gpubuild_plan::plan::extra::PlannedExtra;
 use gpubuild_plan::plan::{PlannedTree, options};
 use serde::{Deserialize, Serialize};
 
+use super::editor::EditorInfo;
 use super::error::{BuildError, OUT_OF_MEMORY_ALONE, is_disk_full};
 use super::launcher;
 use super::log::BuildLog;
@@ -142,6 +143,10 @@ impl TreeRun<'_> {
         if !uses_objects {
             reply = self.reply()?;
         }
+        let editor = EditorInfo::of(self.tree, &reply);
+        editor
+            .write(host, self.tree)
+            .map_err(|error| BuildError::io("write into", &self.tree.build, &error))?;
         let built = collect::built_tree(host, self.tree, &key, &reply)?;
         collect::refuse_incomplete(self.tree, &reply, &built)?;
         let seconds = host.elapsed().saturating_sub(started).as_secs_f64();

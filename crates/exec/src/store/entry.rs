@@ -88,6 +88,9 @@ pub struct EntryInputs {
     pub read: Vec<String>,
     /// The remaining data of the result.
     pub result: Value,
+    /// The sources with their flags, for editors. `null` if they contain a secret.
+    #[serde(default)]
+    pub sources: Value,
 }
 
 /// Why an entry cannot be used.

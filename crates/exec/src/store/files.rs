@@ -39,6 +39,9 @@ pub type FileSnapshot = BTreeMap<String, FileStamp>;
 /// Subfolders of a source folder that contain no sources.
 const SKIPPED: [&str; 5] = [".git", ".gpubuild", ".venv", "target", "__pycache__"];
 
+/// Files in a source folder that `gpubuild export` writes for editors. No build reads them.
+const FOR_EDITORS: [&str; 2] = ["CMakeUserPresets.json", "compile_commands.json"];
+
 /// Maximum depth of paths, which limits cycles of symbolic links.
 const DEEPEST: usize = 64;
 
@@ -64,7 +67,9 @@ pub fn walk(
     folder: &HostPath,
     without: &HostPath,
 ) -> Result<FileSnapshot, (HostPath, std::io::Error)> {
-    walk_skipping(host, folder, without, &SKIPPED, &mut |_| ())
+    let mut found = walk_skipping(host, folder, without, &SKIPPED, &mut |_| ())?;
+    remove_for_editors(&mut found, folder);
+    Ok(found)
 }
 
 /// Like [`walk`]. Also returns the paths that have the name of a source or of a script and are not regular files.
@@ -77,12 +82,19 @@ pub fn walk_sources(
     without: &HostPath,
 ) -> Result<(FileSnapshot, Vec<HostPath>), (HostPath, std::io::Error)> {
     let mut special = Vec::new();
-    let files = walk_skipping(host, folder, without, &SKIPPED, &mut |path| {
+    let mut files = walk_skipping(host, folder, without, &SKIPPED, &mut |path| {
         if is_source_name(path.file_name().unwrap_or_default()) {
             special.push(path);
         }
     })?;
+    remove_for_editors(&mut files, folder);
     Ok((files, special))
+}
+
+fn remove_for_editors(files: &mut FileSnapshot, folder: &HostPath) {
+    for name in FOR_EDITORS {
+        files.remove(folder.join(name).as_str());
+    }
 }
 
 /// Whether CMake, a generator or a compiler opens a file with this name. Sockets of databases and editors have other names.

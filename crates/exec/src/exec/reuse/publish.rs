@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::{Reuse, TREES};
 use crate::cmake::file_api::FileApiReply;
 use crate::event::BuildEvent;
+use crate::exec::editor::EditorInfo;
 use crate::exec::stamp::BuildStamp;
 use crate::store::entry::{self, EntryDraft, EntryInputs, StoreEntry};
 use crate::store::key::KeyParts;
@@ -88,6 +89,7 @@ impl Reuse<'_> {
         if self.contains_secret(&result) {
             return Ok(None);
         }
+        let sources = self.sources_for_editors(reply)?;
         let Some((outside, programs)) = self.outside(reply, stamp) else { return Ok(None) };
         let label = format!("{} {}", self.job.project, tree.id);
         let entry = StoreEntry::new(host, &self.roots, TREES, parts.key(), label, &outputs.files, seconds);
@@ -100,12 +102,21 @@ impl Reuse<'_> {
             processor,
             read: stamp.read.iter().map(|path| self.roots.with_placeholders(path)).collect(),
             result: self.roots.with_placeholders_in(result),
+            sources: self.roots.with_placeholders_in(sources),
         };
         let draft = EntryDraft { entry, inputs, outputs: &outputs.files, links: &outputs.links };
         let entry = entry::publish(host, store, &self.roots, draft)?;
         let limits = maintain::StoreLimits { size: Some(store.limit), ..maintain::StoreLimits::default() };
         maintain::prune(host, store, limits)?;
         Ok(Some(entry))
+    }
+
+    /// The sources with their flags, without flags from environment variables, which may be private. `null` if a secret
+    /// remains.
+    fn sources_for_editors(&self, reply: &FileApiReply) -> std::io::Result<Value> {
+        let sources = EditorInfo::of(self.tree, reply).to_store(self.job.host.env());
+        let sources = serde_json::to_value(&sources).map_err(std::io::Error::other)?;
+        Ok(if self.contains_secret(&sources) { Value::Null } else { sources })
     }
 
     /// Whether a string in the result is a secret or contains one from the environment.

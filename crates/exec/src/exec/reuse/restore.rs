@@ -6,6 +6,7 @@ use gpubuild_plan::artifacts::BuiltTree;
 use super::{RestoredFiles, Reuse, ReuseResult, TREES, restored_path};
 use crate::cmake;
 use crate::event::BuildEvent;
+use crate::exec::editor::EditorInfo;
 use crate::exec::error::BuildError;
 use crate::exec::stamp;
 use crate::store::entry::{self, EntryInputs, Miss, StoreEntry};
@@ -40,6 +41,7 @@ impl Reuse<'_> {
             }
         };
         self.restore_files(&folder, &entry)?;
+        self.restore_editor(&inputs)?;
         let read = inputs.read.iter().map(|path| self.roots.path(path).to_string()).collect();
         if self.writable {
             entry::record_use(host, &folder);
@@ -115,6 +117,15 @@ impl Reuse<'_> {
         restored.files.dedup();
         crate::store::write_json(host, &restored_path(self.tree), &restored).map_err(failed)?;
         entry.restore(host, folder, &self.roots).map_err(failed)
+    }
+
+    /// Writes the stored list of sources, and the files with which an editor can configure the tree. An entry of an earlier version
+    /// of gpubuild has no list.
+    fn restore_editor(&self, inputs: &EntryInputs) -> Result<(), BuildError> {
+        let (host, tree) = (self.job.host, self.tree);
+        let editor = EditorInfo::restored(tree, self.roots.expand_in(inputs.sources.clone()));
+        let written = editor.write(host, tree).and_then(|()| cmake::write_inputs(host, tree));
+        written.map_err(|error| BuildError::io("write into", &tree.build, &error))
     }
 
     /// The stored result with the id, paths and options of this tree.

@@ -1,0 +1,82 @@
+//! `compile_commands.json`: how each source of the last build is compiled, in arguments that clang understands, for clangd and
+//! other tools that are based on clang.
+
+mod arguments;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use gpubuild_core::backend::Backend;
+use gpubuild_host::ReadFiles;
+use gpubuild_plan::artifacts::{BuiltTree, Manifest};
+use serde::Serialize;
+
+use crate::exec::editor::{EditorInfo, SourceGroup};
+
+/// How a source is compiled.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CompileCommand {
+    /// The working directory: the build folder of the tree.
+    pub directory: String,
+    /// The source.
+    pub file: String,
+    /// The compiler and its arguments.
+    pub arguments: Vec<String>,
+}
+
+/// The record of a tree's sources is missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownSources {
+    /// Id of the tree.
+    pub tree: String,
+}
+
+/// Returns the commands for all sources of a build, by file. A source of several trees appears once: as the CPU backend compiles
+/// it, otherwise as the first tree does, and with CUDA before HIP.
+///
+/// # Errors
+/// The sources of a tree are unknown.
+pub fn database(host: &dyn ReadFiles, manifest: &Manifest) -> Result<Vec<CompileCommand>, UnknownSources> {
+    let mut trees: Vec<&BuiltTree> = manifest.trees.iter().collect();
+    // The tree with the fewest backends besides the CPU defines the fewest macros of other backends.
+    trees.sort_by_key(|tree| (!tree.backends.contains(&Backend::Cpu), tree.backends.len()));
+    let mut found: BTreeMap<String, (u8, CompileCommand)> = BTreeMap::new();
+    for tree in trees {
+        let unknown = || UnknownSources { tree: tree.id.clone() };
+        let editor = EditorInfo::read(host, &host.path(&tree.build)).ok_or_else(unknown)?;
+        for group in editor.groups.as_ref().ok_or_else(unknown)? {
+            let Some(rank) = rank(&group.language) else { continue };
+            for file in &group.sources {
+                let key = host.path(file).key();
+                if found.get(&key).is_some_and(|(before, _)| *before <= rank) {
+                    continue;
+                }
+                found.insert(key, (rank, command(host, tree, &editor, group, file)));
+            }
+        }
+    }
+    Ok(found.into_values().map(|(_, command)| command).collect())
+}
+
+/// The order of preference among languages for one file; `None` for languages that clang does not parse.
+fn rank(language: &str) -> Option<u8> {
+    match language {
+        "C" | "CXX" | "OBJC" | "OBJCXX" => Some(0),
+        "CUDA" => Some(1),
+        "HIP" => Some(2),
+        _ => None,
+    }
+}
+
+fn command(
+    host: &dyn ReadFiles,
+    tree: &BuiltTree,
+    editor: &EditorInfo,
+    group: &SourceGroup,
+    file: &str,
+) -> CompileCommand {
+    let mut arguments = arguments::of(host, tree, editor, group);
+    arguments.extend(["-c".to_owned(), file.to_owned()]);
+    CompileCommand { directory: tree.build.clone(), file: file.to_owned(), arguments }
+}
