@@ -33,6 +33,7 @@ mod not_utf8;
 mod other_owner;
 mod pack;
 mod pack_program;
+mod pack_wheel;
 mod pitfalls;
 mod plan;
 mod prefer;
