@@ -39,6 +39,7 @@ mod plan;
 mod prefer;
 mod preflight;
 mod provision;
+mod python_backend;
 #[cfg(target_os = "linux")]
 mod reliability;
 mod required;
