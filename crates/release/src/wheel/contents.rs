@@ -181,7 +181,7 @@ fn walk(
 ) -> Result<(), WheelError> {
     let names = host.list(folder).map_err(|error| PackError::io("read", folder, &error))?;
     for name in names {
-        if name.starts_with('.') || name == "__pycache__" || name.ends_with(".pyc") {
+        if name.starts_with('.') || name == "__pycache__" || name.rsplit('.').next() == Some("pyc") {
             continue;
         }
         let (from, path) = (folder.join(&name), format!("{path}/{name}"));

@@ -1,6 +1,7 @@
 //! The metadata folder of a wheel, and the complete archive.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use gpubuild_exec::store::sha256;
 use gpubuild_host::{HostPath, ReadFiles, search};
@@ -153,7 +154,7 @@ fn wheel_file(tag: &str, platforms: &[String]) -> String {
         env!("CARGO_PKG_VERSION")
     );
     for platform in platforms {
-        text.push_str(&format!("Tag: {tag}-{platform}\n"));
+        let _ = writeln!(text, "Tag: {tag}-{platform}");
     }
     text
 }

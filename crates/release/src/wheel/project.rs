@@ -224,7 +224,7 @@ impl PythonProject {
             Some(License::Expression(text)) => add("License-Expression", Some(text.clone())),
             // Continuation lines are indented, as in mails.
             Some(License::Table(table)) => {
-                add("License", table.text.as_ref().map(|text| text.replace('\n', "\n        ")))
+                add("License", table.text.as_ref().map(|text| text.replace('\n', "\n        ")));
             }
             None => {}
         }
@@ -239,7 +239,9 @@ impl PythonProject {
         for (extra, dependencies) in &self.optional_dependencies {
             let extra = python_package(extra);
             add("Provides-Extra", Some(extra.clone()));
-            dependencies.iter().for_each(|text| add("Requires-Dist", Some(of_extra(text, &extra))));
+            for text in dependencies {
+                add("Requires-Dist", Some(of_extra(text, &extra)));
+            }
         }
         let text = self.description_text(added);
         add("Description-Content-Type", text.as_ref().map(|(kind, _)| kind.clone()));
