@@ -59,6 +59,8 @@ pub mod tables {
     pub const LIBCLANG: &[u8] = table!("libclang");
     /// Properties of shared libraries, by name.
     pub const LIBRARIES: &[u8] = table!("libraries");
+    /// The symbol versions that platform tags of Python wheels allow.
+    pub const MANYLINUX: &[u8] = table!("manylinux");
     /// Package managers whose packages gpubuild unpacks.
     pub const PACKAGE_MANAGERS: &[u8] = table!("package-managers");
     /// Builds of PyTorch, CuPy and others, with the drivers that they need.

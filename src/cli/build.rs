@@ -120,6 +120,11 @@ impl BuildArguments {
         }
     }
 
+    /// The same without the Rust program of the project.
+    pub(super) fn without_program(self) -> Self {
+        Self { no_binary: true, ..self }
+    }
+
     fn format(&self) -> MessageFormat {
         if self.json { MessageFormat::Json } else { self.message_format }
     }

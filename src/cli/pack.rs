@@ -1,15 +1,16 @@
-//! `gpubuild pack`: builds variants and packs them into a release for `gpubuild install`.
+//! `gpubuild pack`: builds variants and packs them into a release for `gpubuild install`, or into Python wheels.
 
 mod packing;
 mod program;
 mod requirements;
+mod wheel;
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::id;
 use gpubuild_exec::exec::BuildOutcome;
 use gpubuild_host::{Clock, HostPath};
 use gpubuild_plan::plan::bytes;
-use gpubuild_plan::project::variant;
+use gpubuild_plan::project::{Project, variant};
 use gpubuild_release::pack::PackError;
 use gpubuild_release::pack::release::{self, PublishOptions, Published, ReleaseWork};
 use gpubuild_release::pack::sign::Signer;
@@ -30,12 +31,31 @@ const PASSWORD: &str = "GPUBUILD_SIGN_PASSWORD";
 /// The variable that sets the time of the release, for reproducible output.
 const EPOCH: &str = "SOURCE_DATE_EPOCH";
 
+/// What `pack` writes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+enum PackFormat {
+    /// A release for `gpubuild install`
+    #[default]
+    Release,
+    /// A Python wheel for each variant
+    Wheel,
+    /// The source distribution of a Python package, without a build
+    Sdist,
+}
+
 /// Arguments of `pack`.
 #[derive(Debug, clap::Args)]
 pub struct PackArguments {
-    /// Folder of the release; existing variants are kept, and the folder is replaced atomically
+    /// Folder of the release; existing variants are kept, and the folder is replaced atomically. Folder of the wheels
     #[arg(long, value_name = "DIR")]
     out: String,
+    /// What to write
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
+    format: PackFormat,
+    /// With `--format wheel`: write one wheel with the name and version of pyproject.toml, as build frontends need it;
+    /// without `--variant`, for the backends of `[project]`
+    #[arg(long, conflicts_with_all = ["label", "from", "program"])]
+    single: bool,
     /// Add the variants of another release folder instead of building; may be repeated
     #[arg(long, value_name = "DIR")]
     from: Vec<String>,
@@ -77,6 +97,14 @@ pub struct PackArguments {
 
 /// Builds the variants and writes the release.
 pub fn run(arguments: &PackArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
+    match arguments.format {
+        PackFormat::Release => {}
+        PackFormat::Wheel => return wheel::run(arguments, context),
+        PackFormat::Sdist => return wheel::write_sdist(arguments, context),
+    }
+    if arguments.single {
+        return Err(Failure::usage(id!("usage.conflict"), "`--single` applies to `--format wheel` only"));
+    }
     let signer = signer(arguments, context)?;
     let folder = absolute(context, &arguments.out)?.normalized();
     // Check the output folder before the build, which may take long.
@@ -130,8 +158,13 @@ fn selections(
             Failure::usage(id!("run.no-binary"), "this project has no program to pack").hint(run::NO_BINARY)
         );
     }
+    of_variants(arguments, &project)
+}
+
+/// The selections of a project: the named variant or backends, else all variants.
+fn of_variants(arguments: &PackArguments, project: &Project) -> Result<Vec<SelectionArguments>, Failure> {
     let named = arguments.selection.variant.is_some() || arguments.selection.backends.is_some();
-    if named || project.file.variants.is_empty() {
+    if named || arguments.single || project.file.variants.is_empty() {
         return Ok(vec![arguments.selection.clone()]);
     }
     if arguments.label.is_some() {
@@ -158,6 +191,7 @@ fn build_variant(
     }
     let (network, toolkits) = (arguments.network, arguments.toolkits.clone());
     let build = build::BuildArguments::of(selection.clone(), network, arguments.find_links.clone(), toolkits);
+    let build = if arguments.format == PackFormat::Wheel { build.without_program() } else { build };
     build::make(&build, context)
 }
 

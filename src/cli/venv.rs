@@ -152,7 +152,7 @@ fn folder(
 
 /// The folder of a project's environment.
 pub(super) fn project_folder(project: &Project) -> HostPath {
-    let named = project.file.python.as_ref().map(|python| python.venv.as_str());
+    let named = project.file.python.as_ref().and_then(|python| python.venv.as_deref());
     project.root.join(named.unwrap_or(".venv")).normalized()
 }
 

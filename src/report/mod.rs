@@ -57,6 +57,7 @@ pub mod toolkit;
 pub mod toolkit_lock;
 pub mod toolkit_packages;
 pub mod venv;
+pub mod wheels;
 pub mod words;
 
 use serde::Serialize;

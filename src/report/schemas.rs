@@ -47,6 +47,7 @@ use super::toolkit;
 use super::toolkit_lock::LockReport;
 use super::toolkit_packages::PackageDryRun;
 use super::venv::VenvDocument;
+use super::wheels::WheelsReport;
 use crate::cli::build::ProgressLine;
 use crate::cli::doctor::list::CheckListReport;
 use crate::cli::doctor::self_check::SelfCheckReport;
@@ -202,6 +203,7 @@ fn schemas() -> BTreeMap<&'static str, Value> {
         ("toolkit-remove", document::<toolkit::Remove>(&["toolkit-remove"])),
         ("toolkit-verify", document::<toolkit::Verify>(&["toolkit-verify"])),
         ("venv", document::<VenvDocument>(&["venv"])),
+        ("wheels", document::<WheelsReport<'_>>(&["wheels"])),
     ])
 }
 

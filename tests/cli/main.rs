@@ -39,11 +39,13 @@ mod not_utf8;
 mod other_owner;
 mod pack;
 mod pack_program;
+mod pack_wheel;
 mod pitfalls;
 mod plan;
 mod prefer;
 mod preflight;
 mod provision;
+mod python_backend;
 #[cfg(target_os = "linux")]
 mod reliability;
 mod required;

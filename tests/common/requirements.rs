@@ -45,6 +45,7 @@ pub(crate) const IN_CI: &[&str] = &[
 
 /// Requirements that `.ci/run` names only on some machines, or never, with the reason.
 pub(crate) const EXCEPTIONS: &[(&str, &str)] = &[
+    ("auditwheel", "not a package of Debian 12"),
     ("avx", "depends on the processor"),
     ("chroot", "only for root in a system that allows mounting"),
     ("clangd", "`.ci/run` does not install it"),

@@ -4,6 +4,7 @@
 //! manifest         manifest.json: the variants by platform, with their requirements
 //! machine          facts and verdicts -> the properties that variants require
 //! pack             a build -> layers, entries and the manifest of a release
+//! wheel            a build -> a Python wheel
 //! resolve          (pure) -> the variant for a machine, and why the others were rejected
 //! auth             credentials from other tools
 //! history          serials of releases that were trusted before
@@ -33,6 +34,7 @@ pub mod trust;
 pub mod unpack;
 pub mod url;
 pub mod user;
+pub mod wheel;
 
 #[cfg(test)]
 mod oracle;

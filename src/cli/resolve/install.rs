@@ -114,7 +114,9 @@ fn environment_folder(context: &CommandContext<'_>, named: Option<&str>) -> Resu
         Err(failure) if failure.id == "project.not-found" => None,
         Err(failure) => return Err(failure),
     };
-    if let Some(project) = project.filter(|project| project.file.python.is_some()) {
+    if let Some(project) =
+        project.filter(|project| project.file.python.as_ref().is_some_and(|table| table.venv.is_some()))
+    {
         return Ok(venv::project_folder(&project));
     }
     absolute(context, context.host.env().get("VIRTUAL_ENV").unwrap_or(".venv"))

@@ -36,7 +36,7 @@ impl<'a> AfterBuild<'a> {
         network: Network,
         find_links: &'a [HostPath],
     ) -> Option<Self> {
-        project.file.python.as_ref()?;
+        project.file.python.as_ref()?.venv.as_ref()?;
         Some(Self { context, project, machine, network, find_links, reported: AtomicBool::new(false) })
     }
 

@@ -199,8 +199,8 @@ pub fn make(inputs: &PlanInputs<'_>) -> Result<Plan, PlanRefusal> {
 
 /// The environment of `[python]`.
 fn environment(project: &Project) -> Option<PlannedEnvironment> {
-    let table = project.file.python.as_ref()?;
-    Some(PlannedEnvironment { path: project.root.join(&table.venv).normalized().to_string() })
+    let venv = project.file.python.as_ref()?.venv.as_ref()?;
+    Some(PlannedEnvironment { path: project.root.join(venv).normalized().to_string() })
 }
 
 fn binary(inputs: &PlanInputs<'_>, backends: &[Backend]) -> Option<PlannedBinary> {

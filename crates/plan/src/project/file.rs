@@ -31,7 +31,7 @@ pub struct ProjectFile {
     /// Installation of missing toolkits.
     #[serde(default)]
     pub toolkits: ToolkitsTable,
-    /// The Python environment for wheels with run-time libraries.
+    /// The Python package of the project, and the environment for wheels with run-time libraries.
     pub python: Option<PythonTable>,
     /// Limits on parallel compilers.
     #[serde(default)]
@@ -214,15 +214,34 @@ pub struct ToolkitsTable {
 }
 
 /// `[python]`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PythonTable {
     /// Folder of the virtual environment, relative to gpubuild.toml. `gpubuild build` installs the run-time libraries into it
     /// that the build needs.
-    pub venv: String,
+    pub venv: Option<String>,
     /// Table of wheels to use instead of the built-in one, relative to gpubuild.toml.
     pub wheels: Option<String>,
+    /// Folder of the Python package, relative to gpubuild.toml, for `gpubuild pack --format wheel`. Its metadata is in pyproject.toml.
+    pub package: Option<String>,
+    /// Folder in the package for the built libraries and extension modules. By default the package's own folder.
+    pub libraries: Option<String>,
+    /// Whether the wheel of a variant differs in its version, `demo 1.0+cuda`, or in its name, `demo-cuda 1.0`.
+    #[serde(default)]
+    pub variants: WheelVariants,
+}
+
+/// How the wheels of variants differ.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum WheelVariants {
+    /// In the local version, which PyPI does not accept.
+    #[default]
+    Version,
+    /// In the name of the project.
+    Name,
 }
 
 /// `[[with]]`.

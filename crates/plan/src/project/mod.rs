@@ -27,7 +27,7 @@ pub use cache::{CacheAccess, CacheTable};
 pub use error::{ForeignProject, ProjectError};
 pub use file::{
     Archs, AuditTable, BackendList, BackendTable, BinaryTable, LauncherTable, LimitsTable, Patch,
-    ProjectFile, ProjectTable, PythonTable, ToolkitsTable, WithTable,
+    ProjectFile, ProjectTable, PythonTable, ToolkitsTable, WheelVariants, WithTable,
 };
 pub use linkage::Linkage;
 pub use owner::SAFE_FOLDERS;

@@ -76,7 +76,7 @@ impl Licences {
     }
 }
 
-pub(super) fn is_licence(name: &str) -> bool {
+pub(crate) fn is_licence(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let is_source = name.rsplit('.').next() == Some("rs");
     PREFIXES.iter().any(|prefix| name.starts_with(prefix)) && !is_source

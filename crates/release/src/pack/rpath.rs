@@ -38,11 +38,11 @@ pub fn set(file: &[u8], folders: &[&str]) -> Result<Vec<u8>, String> {
 
 /// An entry of the dynamic section.
 #[derive(Clone, Copy)]
-struct DynamicEntry {
+pub(crate) struct DynamicEntry {
     /// The offset in the file.
     offset: usize,
-    tag: DynamicTag,
-    value: u64,
+    pub(crate) tag: DynamicTag,
+    pub(crate) value: u64,
 }
 
 /// The size of an entry in bytes.
@@ -89,7 +89,7 @@ fn bytes(value: u64, endian: Endianness) -> [u8; 8] {
 }
 
 /// The entries of the dynamic section, without the terminating `DT_NULL`.
-fn entries(file: &ElfFile64<'_, Endianness>, data: &[u8]) -> Option<Vec<DynamicEntry>> {
+pub(crate) fn entries(file: &ElfFile64<'_, Endianness>, data: &[u8]) -> Option<Vec<DynamicEntry>> {
     let endian = file.endian();
     let header = file.elf_program_headers().iter().find(|header| header.p_type(endian) == PT_DYNAMIC)?;
     let begin = usize::try_from(header.p_offset(endian)).ok()?;
@@ -103,7 +103,7 @@ fn entries(file: &ElfFile64<'_, Endianness>, data: &[u8]) -> Option<Vec<DynamicE
 }
 
 /// The file offset of a virtual address.
-fn offset(file: &ElfFile64<'_, Endianness>, address: u64) -> Option<usize> {
+pub(crate) fn offset(file: &ElfFile64<'_, Endianness>, address: u64) -> Option<usize> {
     let endian = file.endian();
     let loads = file.elf_program_headers().iter().filter(|header| header.p_type(endian) == PT_LOAD);
     let mut found = loads.filter_map(|header| {

@@ -93,7 +93,8 @@ pub fn stage(host: &dyn Host, request: &StageRequest<'_>, into: &HostPath) -> Re
     let own: BTreeSet<String> =
         built.iter().map(|(_, from)| host.canonical(from).unwrap_or_else(|_| from.clone()).key()).collect();
     let roots: Vec<HostPath> = built.iter().map(|(_, from)| from.clone()).collect();
-    let rules = ClosureRules { own, leave: &request.table.leave, folders: linked_folders(host, request) };
+    let folders = linked_folders(host, request.environment, request.manifest);
+    let rules = ClosureRules { own, leave: &request.table.leave, folders };
     let closure = closure::follow(host, &roots, &rules)?;
     check_platform(host, &closure)?;
     for (index, (path, from)) in built.iter().enumerate() {
@@ -112,9 +113,13 @@ pub fn stage(host: &dyn Host, request: &StageRequest<'_>, into: &HostPath) -> Re
 }
 
 /// The folders of linked libraries: first those of the project's environment, then those of toolkits, without stub folders.
-fn linked_folders(host: &dyn HostInfo, request: &StageRequest<'_>) -> Vec<HostPath> {
-    let mut folders: Vec<HostPath> = request.environment.iter().map(|folder| host.path(folder)).collect();
-    for item in request.manifest.iter().flat_map(|manifest| &manifest.trees).flat_map(|tree| &tree.link) {
+pub(crate) fn linked_folders(
+    host: &dyn HostInfo,
+    environment: &[String],
+    manifest: Option<&Manifest>,
+) -> Vec<HostPath> {
+    let mut folders: Vec<HostPath> = environment.iter().map(|folder| host.path(folder)).collect();
+    for item in manifest.iter().flat_map(|manifest| &manifest.trees).flat_map(|tree| &tree.link) {
         let folder = match item {
             LinkItem::Search { path } => Some(host.path(path)),
             LinkItem::Shared { path } => host.path(path).parent(),
@@ -128,7 +133,7 @@ fn linked_folders(host: &dyn HostInfo, request: &StageRequest<'_>) -> Vec<HostPa
 
 /// Rejects third-party libraries on macOS, where packing them is not implemented: their install names would have to be changed, and
 /// the files signed again.
-fn check_platform(host: &dyn HostInfo, closure: &Closure) -> Result<(), PackError> {
+pub(crate) fn check_platform(host: &dyn HostInfo, closure: &Closure) -> Result<(), PackError> {
     if host.platform().os == Os::Macos && !closure.packed.is_empty() {
         let names: Vec<&str> = closure.packed.keys().map(String::as_str).collect();
         return Err(PackError::Platform(names.join(", ")));

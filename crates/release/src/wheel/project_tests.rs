@@ -1,0 +1,75 @@
+use super::*;
+
+const FULL: &str = r#"
+[build-system]
+requires = ["gpubuild"]
+[project]
+name = "My.Adder"
+version = "1.02.0rc1"
+description = "adds"
+readme = "README.md"
+requires-python = ">=3.9, <4"
+license = "MIT"
+authors = [{ name = "A", email = "a@b.c" }, { name = "D" }]
+keywords = ["gpu", "add"]
+classifiers = ["Topic :: Software Development"]
+dependencies = ["numpy>=1"]
+[project.urls]
+Home = "https://example.com"
+[project.scripts]
+adder = "adder.main:run"
+[project.optional-dependencies]
+Test_All = ["pytest; python_version > '3.8'", "x @ https://a.b/c;d"]
+[project.entry-points."a.b"]
+c = "d"
+"#;
+
+#[test]
+fn metadata_has_all_keys_of_the_project() {
+    let project = parse(FULL, FILE_NAME).unwrap();
+    let added = AddedMetadata {
+        variant: Some(Distinction::Version("cuda_vulkan".to_owned())),
+        requires: vec!["nvidia-cublas-cu12>=12,<13".to_owned()],
+        licences: vec!["LICENSE".to_owned()],
+        readme: Some("# Adder\n".to_owned()),
+    };
+    assert_eq!(
+        project.metadata(&added),
+        "Metadata-Version: 2.4\nName: My.Adder\nVersion: 1.2.0rc1+cuda.vulkan\nSummary: adds\nKeywords: gpu,add\n\
+         Author: D\nAuthor-email: A <a@b.c>\nLicense-Expression: MIT\nLicense-File: LICENSE\n\
+         Classifier: Topic :: Software Development\nProject-URL: Home, https://example.com\n\
+         Requires-Python: >=3.9, <4\nRequires-Dist: numpy>=1\nRequires-Dist: nvidia-cublas-cu12>=12,<13\n\
+         Provides-Extra: test-all\n\
+         Requires-Dist: pytest; (python_version > '3.8') and extra == 'test-all'\n\
+         Requires-Dist: x @ https://a.b/c;d; extra == 'test-all'\n\
+         Description-Content-Type: text/markdown\n\n# Adder\n"
+    );
+    let points = project.entry_points_text();
+    assert_eq!(points.as_deref(), Some("[console_scripts]\nadder = adder.main:run\n[a.b]\nc = d\n"));
+    assert_eq!(project.oldest_python(), Some(9));
+}
+
+#[test]
+fn variants_differ_in_version_or_name() {
+    let project = parse(FULL, FILE_NAME).unwrap();
+    assert_eq!(project.file_stem(None), "my_adder-1.2.0rc1");
+    let version = Distinction::Version("cuda".to_owned());
+    assert_eq!(project.file_stem(Some(&version)), "my_adder-1.2.0rc1+cuda");
+    let name = Distinction::Name("cuda_12.4".to_owned());
+    assert_eq!(project.file_stem(Some(&name)), "my_adder_cuda_12_4-1.2.0rc1");
+}
+
+#[test]
+fn unusable_metadata_is_refused() {
+    let of = |text: &str| parse(text, FILE_NAME).unwrap_err().to_string();
+    for (text, message) in [
+        ("[tool.x]\n", "[project] is missing"),
+        ("[project]\nname = \"a\"\n", "`version` is missing"),
+        ("[project]\nname = \"a\"\ndynamic = [\"version\"]\n", "`version` is dynamic"),
+        ("[project]\nname = \"-a\"\nversion = \"1\"\n", "not a valid name"),
+        ("[project]\nname = \"a\"\nversion = \"1-2\"\n", "not a normalized version"),
+        ("[project]\nname = \"a\"\nversion = \"1\"\ndescription = \"x\\nEvil: y\"\n", "has a line break"),
+    ] {
+        assert!(of(text).contains(message), "{text}: {}", of(text));
+    }
+}

@@ -1,0 +1,1 @@
+"""gpubuild: builds native GPU projects. `gpubuild.build` is a build backend for pyproject.toml."""

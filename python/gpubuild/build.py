@@ -1,0 +1,127 @@
+"""A build backend (PEP 517, PEP 660) for projects with a gpubuild.toml. It calls the command `gpubuild pack`.
+
+    [build-system]
+    requires = ["gpubuild"]
+    build-backend = "gpubuild.build"
+
+Settings, with `pip install . --config-settings KEY=VALUE` or `python -m build --config-setting KEY=VALUE`:
+
+backends     backends to build, separated by commas
+variant      variant of gpubuild.toml
+cuda-archs   CUDA architectures
+jobs         number of parallel compilers
+offline      `true` to download nothing
+provision    `true` to install missing toolkits
+"""
+
+import base64
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import zipfile
+
+VALUES = ("backends", "cuda-archs", "jobs", "variant")
+SWITCHES = ("offline", "provision")
+
+
+def get_requires_for_build_wheel(config_settings=None):
+    return []
+
+
+get_requires_for_build_editable = get_requires_for_build_wheel
+get_requires_for_build_sdist = get_requires_for_build_wheel
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    return _wheel(wheel_directory, config_settings)["file"]
+
+
+def build_sdist(sdist_directory, config_settings=None):
+    return _pack("sdist", sdist_directory, [])["sdist"]["file"]
+
+
+def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
+    """Copies the built libraries into the package's folder, and writes a wheel that refers to it."""
+    with tempfile.TemporaryDirectory() as folder:
+        wheel = _wheel(folder, config_settings)
+        with zipfile.ZipFile(os.path.join(folder, wheel["file"])) as archive:
+            return _editable(archive, wheel, wheel_directory)
+
+
+def _editable(archive, wheel, wheel_directory):
+    package = os.path.abspath(wheel["package"])
+    parent, name = os.path.split(package)
+    for path in wheel["libraries"] + wheel.get("copied", []):
+        target = os.path.join(parent, *path.split("/"))
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        # A running program keeps the old file.
+        with open(target + ".new", "wb") as file:
+            file.write(archive.read(path))
+        os.replace(target + ".new", target)
+    files = {"_%s_editable.pth" % name: (parent + "\n").encode()}
+    record = None
+    for path in archive.namelist():
+        folder, _, inner = path.partition("/")
+        if folder.endswith(".dist-info") and inner == "RECORD":
+            record = path
+        elif folder.endswith(".dist-info"):
+            files[path] = archive.read(path)
+    lines = []
+    with zipfile.ZipFile(os.path.join(wheel_directory, wheel["file"]), "w", zipfile.ZIP_DEFLATED) as target:
+        for path, data in files.items():
+            target.writestr(path, data)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+            lines.append("%s,sha256=%s,%d\n" % (path, digest, len(data)))
+        target.writestr(record, "".join(lines) + record + ",,\n")
+    return wheel["file"]
+
+
+def _wheel(folder, config_settings):
+    document = _pack("wheel", folder, ["--single"] + _arguments(config_settings or {}))
+    return document["wheels"][0]
+
+
+def _arguments(settings):
+    arguments = []
+    for key, value in sorted(settings.items()):
+        if key in VALUES:
+            value = ",".join(value) if isinstance(value, list) else value
+            arguments.append("--%s=%s" % (key, value))
+        elif key in SWITCHES:
+            if str(value).lower() in ("", "1", "on", "true", "yes"):
+                arguments.append("--" + key)
+        else:
+            known = ", ".join(sorted(VALUES + SWITCHES))
+            raise SystemExit("gpubuild.build: unknown setting `%s`; settings are %s" % (key, known))
+    return arguments
+
+
+def _pack(form, folder, arguments):
+    """Runs `gpubuild pack` and returns its document. Its messages go to standard error, which frontends show."""
+    command = [_command(), "pack", "--format", form, "--out", os.path.abspath(folder), "--json"] + arguments
+    result = subprocess.run(command, stdout=subprocess.PIPE, env=_environment())
+    if result.returncode != 0:
+        raise SystemExit("gpubuild.build: `%s` failed with exit code %d" % (" ".join(command), result.returncode))
+    return json.loads(result.stdout.decode("utf-8"))
+
+
+def _command():
+    """The command of the same installation, else the one in PATH."""
+    suffix = ".exe" if sys.platform == "win32" else ""
+    found = shutil.which("gpubuild") or os.path.join(sysconfig.get_path("scripts"), "gpubuild" + suffix)
+    if not os.path.isfile(found):
+        raise SystemExit("gpubuild.build: the command `gpubuild` was not found; install it with `pip install gpubuild`")
+    return found
+
+
+def _environment():
+    """CMake's FindPython finds the Python that builds the wheel."""
+    environment = dict(os.environ)
+    for name in ("Python_ROOT_DIR", "Python3_ROOT_DIR"):
+        environment.setdefault(name, sys.prefix)
+    return environment

@@ -1,0 +1,64 @@
+//! The document of `gpubuild pack --format wheel` and `--format sdist`, and its text.
+
+use std::fmt::Write as _;
+
+use gpubuild_plan::plan::bytes;
+use gpubuild_release::wheel::{WrittenSdist, WrittenWheel};
+use serde::Serialize;
+
+use super::Schema;
+
+/// The document of `pack --format wheel --json`.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct WheelsReport<'a> {
+    schema: Schema,
+    /// Folder of the files.
+    folder: &'a str,
+    /// Name of the project in gpubuild.toml.
+    project: &'a str,
+    /// The wheels that were written.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    wheels: Vec<WrittenWheel>,
+    /// The source distribution that was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sdist: Option<WrittenSdist>,
+}
+
+impl<'a> WheelsReport<'a> {
+    /// The document of wheels in a folder.
+    #[must_use]
+    pub fn new(folder: &'a str, project: &'a str, wheels: Vec<WrittenWheel>) -> Self {
+        Self { schema: Schema { name: "wheels", version: 1 }, folder, project, wheels, sdist: None }
+    }
+
+    /// The document of a source distribution.
+    #[must_use]
+    pub fn of_sdist(folder: &'a str, project: &'a str, sdist: WrittenSdist) -> Self {
+        Self { sdist: Some(sdist), ..Self::new(folder, project, Vec::new()) }
+    }
+
+    /// The document as text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        if let Some(sdist) = &self.sdist {
+            let size = bytes::show(sdist.bytes);
+            let _ = writeln!(text, "{}/{}: {} files, {size}", self.folder, sdist.file, sdist.files);
+        }
+        for wheel in &self.wheels {
+            let _ = writeln!(text, "{}/{}: {}", self.folder, wheel.file, bytes::show(wheel.bytes));
+            for (what, list) in [
+                ("built", &wheel.libraries),
+                ("copied", &wheel.copied),
+                ("requires", &wheel.requires),
+                ("not packed, the machine provides them", &wheel.left),
+            ] {
+                if !list.is_empty() {
+                    let _ = writeln!(text, "  {what}: {}", list.join(", "));
+                }
+            }
+        }
+        text
+    }
+}

@@ -1,0 +1,89 @@
+//! `gpubuild.build`, the build backend for pyproject.toml: pip builds and installs a project with it.
+#![cfg(target_os = "linux")]
+
+use std::path::Path;
+
+use crate::pack_wheel::{ADD_ONE, project};
+use crate::support::{RunResult, Sandbox, is_on_path, skip};
+
+/// Runs an environment's Python with the backend and the command, as they are after `pip install gpubuild`.
+fn python(project: &Sandbox, arguments: &[&str]) -> RunResult {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let command = Path::new(env!("CARGO_BIN_EXE_gpubuild")).parent().unwrap();
+    let variables = format!(
+        "export PATH={}:$PATH PYTHONPATH={} PYTHONDONTWRITEBYTECODE=1",
+        command.display(),
+        root.join("python").display()
+    );
+    let script = format!("{variables}; exec venv/bin/python \"$@\"");
+    project.start(&[&["sh", "-c", &script, "python"], arguments].concat())
+}
+
+/// Installs without a network and without the backend's own wheel.
+fn pip_install(project: &Sandbox, arguments: &[&str]) -> RunResult {
+    let pip = ["-m", "pip", "install", "--no-index", "--no-deps", "--no-build-isolation"];
+    let settings = ["--config-settings", "backends=cpu", "--config-settings", "offline=true"];
+    python(project, &[&pip[..], &settings, arguments].concat())
+}
+
+fn package() -> Option<Sandbox> {
+    if !is_on_path("python3") {
+        skip("python", "no python3");
+        return None;
+    }
+    let project = project(ADD_ONE, "")?;
+    if project.start(&["python3", "-m", "venv", "venv"]).exit != Some(0) {
+        skip("pip", "python3 -m venv fails");
+        return None;
+    }
+    Some(project)
+}
+
+const USE: &str = "import adder; print(adder.add(41), adder.__file__)";
+
+#[test]
+fn pip_builds_a_source_distribution_and_an_editable_installation() {
+    let Some(project) = package() else { return };
+    let ran = python(&project, &["-c", "import gpubuild.build as b; print(b.build_sdist('dist'))"]);
+    assert_eq!(ran.succeeds().stdout, "my_adder-1.0.tar.gz\n");
+    let archive = "dist/my_adder-1.0.tar.gz";
+    let listed = project.start(&["tar", "tzf", archive]).succeeds().stdout.clone();
+    let mut files: Vec<&str> = listed.lines().filter_map(|line| line.strip_prefix("my_adder-1.0/")).collect();
+    files.sort_unstable();
+    let expected = [
+        "LICENSE",
+        "PKG-INFO",
+        "README.md",
+        "gpubuild.toml",
+        "pyproject.toml",
+        "python/adder/__init__.py",
+        "python/adder/py.typed",
+        "vendor/CMakeLists.txt",
+        "vendor/adder.c",
+    ];
+    assert_eq!(files, expected);
+    pip_install(&project, &[archive]).succeeds();
+    let ran = python(&project, &["-c", USE]);
+    let (sum, file) = ran.succeeds().stdout.split_once(' ').unwrap();
+    assert!(sum == "42" && file.contains("site-packages"), "{ran:?}");
+
+    pip_install(&project, &["--force-reinstall", "--editable", "."]).succeeds();
+    let own = project.path("python/adder/__init__.py");
+    let ran = python(&project, &["-c", USE]);
+    assert_eq!(ran.succeeds().stdout, format!("42 {}\n", own.canonicalize().unwrap().display()));
+    project.write("python/adder/__init__.py", "def add(x):\n    return 'edited'\n");
+    assert!(python(&project, &["-c", USE]).succeeds().stdout.starts_with("edited "));
+}
+
+#[test]
+fn unknown_settings_and_failed_builds_are_errors() {
+    let Some(project) = package() else { return };
+    let build = |settings: &str| {
+        python(&project, &["-c", &format!("import gpubuild.build as b; b.build_wheel('dist', {settings})")])
+    };
+    build("{'backend': 'cpu'}").says(&["unknown setting `backend`", "backends, cuda-archs"]);
+    let ran = build("{'backends': 'cpu,nothing'}");
+    assert_ne!(ran.exit, Some(0));
+    ran.says(&["[backend.unknown]", "failed with exit code 2"]);
+    assert!(!project.exists("dist"));
+}
