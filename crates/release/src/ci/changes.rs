@@ -175,7 +175,7 @@ fn listed(start: &str, files: &[&str]) -> Option<String> {
     (!files.is_empty()).then(|| format!("{start}{}{more}", shown.join(", ")))
 }
 
-/// The project with the file of the commit, for [`super::rows`]. What limits or caches a build does not change its result.
+/// The project with the file of the commit, for [`super::rows()`]. What limits or caches a build does not change its result.
 #[must_use]
 pub fn project_before(now: &Project, mut before: Project) -> Project {
     before.file.limits = now.file.limits.clone();
