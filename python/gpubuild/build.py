@@ -111,7 +111,7 @@ def _pack(form, folder, arguments):
 
 
 def _command():
-    """The command of the same installation, else the one in PATH."""
+    """The command in PATH, which begins with the environment of an isolated build, else the one of this Python."""
     suffix = ".exe" if sys.platform == "win32" else ""
     found = shutil.which("gpubuild") or os.path.join(sysconfig.get_path("scripts"), "gpubuild" + suffix)
     if not os.path.isfile(found):

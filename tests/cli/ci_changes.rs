@@ -153,6 +153,14 @@ fn rows_are_kept_if_the_old_project_file_is_unusable() {
     for (keep, reason) in decisions(&sandbox, "HEAD") {
         assert!(keep && reason.contains("outside of the repository"), "{reason}");
     }
+    // Sources that git ignores.
+    sandbox.write(".gitignore", "cache\nconfig\nclone\n");
+    sandbox.write("sub/clone/CMakeLists.txt", "project(x C)\n");
+    sandbox.write("sub/gpubuild.toml", &PROJECT.replace("\"vendor\"", "\"clone\""));
+    commit(&sandbox);
+    for (keep, reason) in decisions(&sandbox, "HEAD") {
+        assert!(keep && reason.contains("git ignores `"), "{reason}");
+    }
 }
 
 #[test]

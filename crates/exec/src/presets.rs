@@ -22,7 +22,7 @@ pub struct Presets {
     pub text: String,
 }
 
-/// Returns the presets of the trees that were built from a source folder; `None` if there are none.
+/// Returns the presets of the trees that were built from a source folder; `None` if no tree was.
 #[must_use]
 pub fn of(host: &dyn ReadFiles, manifest: &Manifest, source: &HostPath) -> Option<Presets> {
     let real = |path: &HostPath| host.canonical(path).unwrap_or_else(|_| path.clone()).key();

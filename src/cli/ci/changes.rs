@@ -35,7 +35,10 @@ pub(super) fn since(
     let commit = git.commit(revision)?;
     let prefix = prefix.strip_suffix('\n').unwrap_or(&prefix);
     let files = git.changed_files(&commit, prefix)?;
-    let undecided = outside(project, prefix).into_iter().collect();
+    let undecided = match outside(project, prefix) {
+        Some(reason) => vec![reason],
+        None => git.ignored(project)?.into_iter().collect(),
+    };
     let old = git.old_rows(&commit, prefix, project)?;
     let before = match &old {
         Ok((file, rows)) => Before::Known(file, rows),
@@ -56,7 +59,7 @@ struct Git<'a> {
 impl Git<'_> {
     fn run(&self, arguments: &[&str]) -> Result<CommandOutput, Failure> {
         let command = Command::new("git", DEADLINE)
-            .args(["--no-optional-locks", "--literal-pathspecs"])
+            .args(["--no-optional-locks"])
             .args(SETTINGS.iter().flat_map(|setting| ["-c", setting]))
             .args(arguments.iter().copied())
             .current_dir(self.folder.clone())
@@ -113,6 +116,16 @@ impl Git<'_> {
         Ok(files)
     }
 
+    /// The sources in the repository that git does not compare.
+    fn ignored(&self, project: &Project) -> Result<Option<String>, Failure> {
+        for folder in folders(project) {
+            if self.run(&["check-ignore", "--quiet", "--", folder.as_str()])?.success() {
+                return Ok(Some(format!("git ignores `{folder}`, so changes in it are unknown")));
+            }
+        }
+        Ok(None)
+    }
+
     /// gpubuild.toml of the commit and its rows, or why they are unknown.
     fn old_rows(
         &self,
@@ -149,16 +162,19 @@ fn top(folder: &HostPath, prefix: &str) -> HostPath {
     (0..depth).fold(folder.clone(), |folder, _| folder.parent().unwrap_or(folder))
 }
 
-/// The sources that git cannot compare because they are outside of the repository.
-fn outside(project: &Project, prefix: &str) -> Option<String> {
-    let top = top(&project.root, prefix).normalized();
+/// The folders of the sources, without those that gpubuild.lock pins.
+fn folders(project: &Project) -> impl Iterator<Item = HostPath> + '_ {
     let source = match project.file.project.source {
-        // gpubuild.lock pins them.
         Source::Fetched(_) => None,
         Source::Folder(_) => Some(&project.source),
     };
-    let folders = source.into_iter().chain(project.with.iter().map(|with| &with.folder));
-    let found = folders.map(HostPath::normalized).find(|folder| !folder.is_inside(&top))?;
+    source.into_iter().chain(project.with.iter().map(|with| &with.folder)).map(HostPath::normalized)
+}
+
+/// The sources that git cannot compare because they are outside of the repository.
+fn outside(project: &Project, prefix: &str) -> Option<String> {
+    let top = top(&project.root, prefix).normalized();
+    let found = folders(project).find(|folder| !folder.is_inside(&top))?;
     Some(format!("`{found}` is outside of the repository, so changes in it are unknown"))
 }
 

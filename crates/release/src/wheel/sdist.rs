@@ -119,8 +119,9 @@ fn sources(
 
 /// The files that git tracks, and new ones that it does not ignore; `None` without git, or outside of a repository.
 fn of_git(host: &dyn InspectHost, root: &HostPath) -> Option<Vec<String>> {
+    // No program that the repository names is run.
     let command = Command::new("git", DEADLINE)
-        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .args(["-c", "core.fsmonitor=false", "ls-files", "-z", "--cached", "--others", "--exclude-standard"])
         .current_dir(root.clone());
     let output = host.run(&command).ok().filter(gpubuild_host::CommandOutput::success)?;
     let paths: Vec<String> = output
