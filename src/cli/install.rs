@@ -9,8 +9,9 @@ use gpubuild_host::{HostInfo, HostPath, Os};
 use gpubuild_plan::plan::bytes;
 use gpubuild_release::install::{
     self, FallbackPolicy, InstallError, InstallEvent, InstallRequest, InstallResult, InstalledRelease,
-    InstalledVersion, SmokeTest, state, versions,
+    InstalledVersion, ProvenancePolicy, SmokeTest, state, versions,
 };
+use gpubuild_release::manifest::AttachedFile;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::release::{ReleaseArguments, ReleaseInputs, SignaturePolicy, no_variant_failure, source_failure};
@@ -47,9 +48,21 @@ pub struct InstallArguments {
     /// Trust the server: install from the network without a signature
     #[arg(long)]
     unsigned: bool,
+    /// Install only if the signed manifest says how the variant was built
+    #[arg(long, conflicts_with_all = ["unsigned", "rollback", "list"])]
+    require_provenance: bool,
+    /// Repository that the variant must have been built from; implies `--require-provenance`
+    #[arg(long, value_name = "URL", conflicts_with_all = ["unsigned", "rollback", "list"])]
+    source_uri: Option<String>,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
+}
+
+impl InstallArguments {
+    fn requires_provenance(&self) -> bool {
+        self.require_provenance || self.source_uri.is_some()
+    }
 }
 
 /// Installs the release at `manifest` into an existing installation. A key must have signed it, wherever it is located.
@@ -69,6 +82,8 @@ pub(super) fn update(
         list: false,
         release,
         unsigned: false,
+        require_provenance: false,
+        source_uri: None,
         json,
     };
     install_release(&arguments, manifest, SignaturePolicy::Always, context)
@@ -85,7 +100,14 @@ pub fn run(arguments: &InstallArguments, context: &CommandContext<'_>) -> Result
     let Some(manifest) = &arguments.manifest else {
         return Err(Failure::usage(id!("usage.no-manifest"), "`--manifest` is missing"));
     };
-    let signature = if arguments.unsigned { SignaturePolicy::Optional } else { SignaturePolicy::Required };
+    let signature = if arguments.requires_provenance() {
+        // A statement that nobody signed says nothing.
+        SignaturePolicy::Always
+    } else if arguments.unsigned {
+        SignaturePolicy::Optional
+    } else {
+        SignaturePolicy::Required
+    };
     install_release(arguments, manifest, signature, context)
 }
 
@@ -101,7 +123,15 @@ fn install_release(
     let to = folder(arguments, Some(&release.manifest.name), context)?;
     check_platform(arguments, &release, context)?;
     let progress = Progress::new(context.printer);
+    let documents = |file: &AttachedFile, max| release.source.attached(&release.client, file, max);
+    let source = arguments.source_uri.as_deref();
+    let provenance = if arguments.requires_provenance() {
+        ProvenancePolicy::Require { documents: &documents, source }
+    } else {
+        ProvenancePolicy::Ignore
+    };
     let request = InstallRequest {
+        provenance,
         host: context.host,
         to: &to,
         resolve: release.request(),
@@ -271,6 +301,9 @@ fn print_result(
         printer.warning(&format!(
             "the variant requires {one}, and gpubuild cannot determine whether this machine provides it"
         ));
+    }
+    if let Some(origin) = &result.origin {
+        printer.status(&origin.text());
     }
     printer.status(&document.summary());
     Ok(())

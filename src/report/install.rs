@@ -4,6 +4,7 @@ use gpubuild_host::HostPath;
 use gpubuild_plan::plan::bytes;
 use gpubuild_release::VariantChoice;
 use gpubuild_release::install::{InstallResult, InstalledRelease, InstalledVersion, Proof};
+use gpubuild_release::provenance::BuildOrigin;
 use gpubuild_release::resolve::Rejected;
 use serde::Serialize;
 
@@ -40,6 +41,9 @@ pub struct InstallReport<'a> {
     /// The version that it replaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     previous: Option<&'a InstalledVersion>,
+    /// How the variant was built; with `--require-provenance`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provenance: Option<&'a BuildOrigin>,
 }
 
 impl<'a> InstallReport<'a> {
@@ -60,6 +64,7 @@ impl<'a> InstallReport<'a> {
             fetched_bytes: done.fetched,
             reused_bytes: done.reused,
             previous: done.previous.as_ref(),
+            provenance: done.origin.as_ref(),
         }
     }
 

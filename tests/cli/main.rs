@@ -44,6 +44,7 @@ mod pitfalls;
 mod plan;
 mod prefer;
 mod preflight;
+mod provenance;
 mod provision;
 mod python_backend;
 #[cfg(target_os = "linux")]

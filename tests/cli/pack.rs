@@ -85,7 +85,7 @@ fn variants(manifest: &Value) -> Vec<&Value> {
     platforms.values().flat_map(|platform| platform["variants"].as_array().unwrap()).collect()
 }
 
-fn sha256(bytes: &[u8]) -> String {
+pub(crate) fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
 
@@ -203,7 +203,7 @@ fn packing_is_reproducible() {
     let pair = minisign::KeyPair::generate_unencrypted_keypair().unwrap();
     project.write("secret.key", &pair.sk.to_box(None).unwrap().into_string());
     let key = pair.pk.to_base64();
-    pack(&project, &["--out", "one", "--sign", "secret.key"]).succeeds();
+    pack(&project, &["--out", "one", "--sign", "secret.key", "--expires", "36500"]).succeeds();
     project.run(&["resolve", "--manifest", "one", "--key", &key]).succeeds();
     project.run(&["resolve", "--manifest", "two", "--key", &key]).fails(1, "manifest.unsigned");
     // An OCI layout: every referenced blob exists with its hash.

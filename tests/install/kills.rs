@@ -9,7 +9,8 @@ use gpubuild_exec::python::Network;
 use gpubuild_host::{Host, HostInfo, ReadFiles, RealHost};
 use gpubuild_release::fetch::{Client, PlainHttp};
 use gpubuild_release::install::{
-    FallbackPolicy, InstallError, InstallRequest, InstalledRelease, SmokeTest, install, rollback,
+    FallbackPolicy, InstallError, InstallRequest, InstalledRelease, ProvenancePolicy, SmokeTest, install,
+    rollback,
 };
 use gpubuild_release::source::ReleaseSource;
 use gpubuild_release::{Devices, ReleaseMachine, ResolveRequest, manifest};
@@ -57,6 +58,7 @@ pub(crate) fn act(host: &dyn Host, sandbox: &Sandbox, release: &str) -> Result<(
         newest: manifest.serial,
         fallback: FallbackPolicy::Deny,
         smoke_test: SmokeTest::Within(Duration::from_secs(60)),
+        provenance: ProvenancePolicy::Ignore,
         layers: &|layer| source.layer(&client, layer, &|_| {}),
         sink: &|_| {},
     };

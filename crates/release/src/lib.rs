@@ -4,6 +4,7 @@
 //! manifest         manifest.json: the variants by platform, with their requirements
 //! machine          facts and verdicts -> the properties that variants require
 //! pack             a build -> layers, entries and the manifest of a release
+//! provenance       how a variant was built: written by pack, checked by install
 //! wheel            a build -> a Python wheel
 //! resolve          (pure) -> the variant for a machine, and why the others were rejected
 //! auth             credentials from other tools
@@ -27,6 +28,7 @@ pub mod oci;
 pub mod pack;
 mod preference;
 pub mod properties;
+pub mod provenance;
 pub mod resolve;
 pub mod source;
 mod source_error;

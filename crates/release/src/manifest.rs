@@ -82,6 +82,23 @@ pub struct ReleaseVariant {
     pub start: Option<ProgramStart>,
     /// The layers with its files. Variants can share layers.
     pub layers: Vec<Layer>,
+    /// The in-toto statement of how it was built.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<AttachedFile>,
+    /// Its software bill of materials, which is also one of its files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sbom: Option<AttachedFile>,
+}
+
+/// A document about a variant, in `blobs/sha256`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct AttachedFile {
+    /// Its sha256, which is also its file name.
+    pub sha256: String,
+    /// Its size in bytes.
+    pub size: u64,
 }
 
 /// The program of a variant.
@@ -159,6 +176,11 @@ impl ReleaseVariant {
     pub fn archs(&self) -> usize {
         self.cuda.as_ref().map_or(0, |cuda| cuda.real.len() + cuda.ptx.len())
             + self.rocm.as_ref().map_or(0, |rocm| rocm.gfx.len())
+    }
+
+    /// The documents about it.
+    pub fn attached(&self) -> impl Iterator<Item = &AttachedFile> {
+        self.provenance.iter().chain(&self.sbom)
     }
 
     /// Whether the CPU is its only backend.
@@ -289,6 +311,11 @@ fn check_variant(at: &str, variant: &ReleaseVariant) -> Result<(), ManifestProbl
     for (index, layer) in variant.layers.iter().enumerate() {
         if !is_sha256(&layer.sha256) {
             return Err(problem(&format!("{at}/layers/{index}/sha256"), "not a sha256 in lower case"));
+        }
+    }
+    for (key, file) in [("provenance", &variant.provenance), ("sbom", &variant.sbom)] {
+        if file.as_ref().is_some_and(|file| !is_sha256(&file.sha256)) {
+            return Err(problem(&format!("{at}/{key}/sha256"), "not a sha256 in lower case"));
         }
     }
     if let Some(cpu) = &variant.cpu

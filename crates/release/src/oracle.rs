@@ -236,10 +236,9 @@ fn variants() -> impl Strategy<Value = ReleaseVariant> {
             backends,
             portable,
             libc,
-            os: None,
             cpu: cpu.map(str::to_owned),
-            start: None,
             layers: vec![Layer { sha256: "0".repeat(64), size, unpacked: size }],
+            ..ReleaseVariant::default()
         })
 }
 

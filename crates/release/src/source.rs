@@ -16,7 +16,7 @@ use super::auth::CredentialScope;
 use super::download;
 use super::fetch::{Client, FetchError, FetchTarget};
 use super::layers::{self, LayerFile};
-use super::manifest::{self, Layer};
+use super::manifest::{self, AttachedFile, Layer};
 use super::oci::{self, Reference};
 use super::trust;
 use super::url::Url;
@@ -174,6 +174,24 @@ impl ReleaseSource {
             other => other.name(),
         };
         Some(cache_folder(host)?.join(layers::TRUSTED).join(&format!("{}.json", sha256(location.as_bytes()))))
+    }
+
+    /// Reads or downloads a document about a variant and verifies it; `None` if it has more than `max` bytes.
+    ///
+    /// # Errors
+    /// The document cannot be fetched, or differs from the manifest.
+    pub fn attached(
+        &self,
+        client: &Client<'_>,
+        file: &AttachedFile,
+        max: usize,
+    ) -> Result<Option<Vec<u8>>, SourceError> {
+        if file.size > max as u64 {
+            return Ok(None);
+        }
+        let layer = Layer { sha256: file.sha256.clone(), size: file.size, unpacked: file.size };
+        let verified = self.layer(client, &layer, &|_| ())?;
+        client.host.read_start(&verified.path, max).map(Some).map_err(SourceError::Io)
     }
 
     /// Reads or downloads a layer and verifies it. `on_bytes` receives the size of each downloaded piece.

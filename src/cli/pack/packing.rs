@@ -6,13 +6,15 @@ use gpubuild_detect::finding::{Finding, Severity};
 use gpubuild_detect::id;
 use gpubuild_exec::environment::VenvRecord;
 use gpubuild_exec::exec::BuildOutcome;
-use gpubuild_host::{HostPath, Os};
+use gpubuild_exec::store::sha256;
+use gpubuild_host::{Host, HostPath, Os};
 use gpubuild_plan::project::source::{Source, locate};
-use gpubuild_plan::project::{PackTable, variant};
+use gpubuild_plan::project::{FILE_NAME, PackTable, variant};
 use gpubuild_release::manifest::{self, ProgramStart, ReleaseVariant, RequiredLibc};
 use gpubuild_release::pack::release::{self, ReleaseEntry, ReleaseWork};
 use gpubuild_release::pack::stage::{self, Staged};
 use gpubuild_release::pack::{self, KnownLayers, package};
+use gpubuild_release::provenance::{self, BuildInputs, BuildOrigin};
 
 use super::super::build::PlannedBuild;
 use super::super::plan::SelectionArguments;
@@ -96,13 +98,8 @@ impl Packing<'_> {
             gfx: &gfx,
         };
         let copy = host.temporary_dir(&project.build_root)?;
-        self.add(
-            &request,
-            requirements,
-            &copy,
-            planned.machine.facts.libc.as_ref().map(|libc| &libc.value),
-            (work, known),
-        )
+        let libc = planned.machine.facts.libc.as_ref().map(|libc| &libc.value);
+        self.add(&request, requirements, &copy, libc, (work, known))
     }
 
     /// Makes the copy of a variant in the empty folder `copy`, which is removed, and adds its layers to the release.
@@ -132,6 +129,10 @@ impl Packing<'_> {
         let platform = format!("{}-{}", platform.os.id(), platform.arch.id());
         let version = self.arguments.release_version.clone();
         let version = version.unwrap_or_else(|| request.cargo.version.clone());
+        let attach = |text: &str| work.attach(text).map(Some).map_err(|error| failure(&error));
+        let statement = statement(host, request, &staged, (&version, &platform), &variant);
+        let variant =
+            ReleaseVariant { provenance: attach(&statement)?, sbom: attach(&staged.sbom)?, ..variant };
         self.packed.push(Packed::new(&platform, &variant, layers, &staged));
         self.entries.push(ReleaseEntry::new(request.name, &version, &platform, variant, contents));
         Ok(())
@@ -173,9 +174,7 @@ impl Packing<'_> {
                 .hint("specify a folder that `gpubuild pack --out DIR` wrote"));
             }
             for entry in release.entries {
-                for layer in &entry.variant.layers {
-                    work.add_blob(&from, &layer.sha256, layer.size).map_err(|error| failure(&error))?;
-                }
+                work.add_blobs(&from, &entry.variant).map_err(|error| failure(&error))?;
                 self.packed.push(Packed::taken(&entry));
                 self.entries.push(entry);
             }
@@ -193,6 +192,29 @@ impl Packing<'_> {
             Err(failure) => Err(failure),
         }
     }
+}
+
+/// The statement of how a variant was built.
+fn statement(
+    host: &dyn Host,
+    request: &stage::StageRequest<'_>,
+    staged: &Staged,
+    (version, platform): (&str, &str),
+    variant: &ReleaseVariant,
+) -> String {
+    let file = if request.manifest.is_some() { FILE_NAME } else { "Cargo.toml" };
+    let project_file = host.read(&request.root.join(FILE_NAME)).ok().map(|bytes| sha256(&bytes));
+    let inputs = BuildInputs {
+        name: request.name,
+        version,
+        platform,
+        origin: &BuildOrigin::of(host, request.root, file),
+        locked: request.locked,
+        project_file: project_file.filter(|_| request.manifest.is_some()),
+        trees: request.manifest.map(|manifest| manifest.trees.as_slice()).unwrap_or_default(),
+        built: &staged.built,
+    };
+    provenance::statement(&inputs, variant)
 }
 
 /// Fails if a finding is about instructions that some of the processors of the variant lack.

@@ -7,6 +7,7 @@ use gpubuild_detect::id;
 use gpubuild_host::HostPath;
 
 use crate::VariantChoice;
+use crate::provenance::ProvenanceError;
 use crate::resolve::NoVariant;
 use crate::source::SourceError;
 use crate::unpack::{RejectedArchive, is_full};
@@ -65,6 +66,9 @@ pub enum InstallError {
     /// The manifest or a layer cannot be read or downloaded.
     #[error(transparent)]
     Source(#[from] SourceError),
+    /// It is not known how the variant was built, or it was built from another repository.
+    #[error(transparent)]
+    Provenance(#[from] ProvenanceError),
     /// An archive was rejected.
     #[error("layer {layer} of `{label}` was rejected: {rejected}")]
     Rejected {
@@ -129,6 +133,7 @@ impl Diagnostic for InstallError {
             Self::NoSpace { .. } => id!("install.no-space"),
             Self::NoFiles(_) => id!("disk.full"),
             Self::Source(error) => error.id(),
+            Self::Provenance(error) => error.id(),
             Self::Rejected { rejected, .. } => rejected.id(),
             Self::NoProgram { .. } => id!("install.no-program"),
             Self::Start { .. } => id!("install.start-failed"),
@@ -163,6 +168,7 @@ impl Diagnostic for InstallError {
                 ));
             }
             Self::Source(error) => return error.hint(),
+            Self::Provenance(error) => return error.hint(),
             Self::Rejected { .. } => "nothing was installed; report this to the publisher",
             Self::NoProgram { .. } => "the release is broken; report this to the publisher",
             Self::Start { .. } => "run `gpubuild doctor` to find driver problems",

@@ -24,7 +24,8 @@ use gpubuild_exec::store::sha256;
 use gpubuild_host::{FileLock, Host, HostPath, ReadFiles, Wait, WriteFiles};
 
 use self::ownership::{FolderState, LOCK};
-use super::manifest::{Layer, ProgramStart, ReleaseManifest, ReleaseVariant};
+use super::manifest::{AttachedFile, Layer, ProgramStart, ReleaseManifest, ReleaseVariant};
+use super::provenance::{self, BuildOrigin, ProvenanceError};
 use super::resolve::{Rejected, ResolveRequest, VariantChoice, resolve};
 use super::source::{SourceError, VerifiedLayer};
 use super::unpack::names::Names;
@@ -35,6 +36,23 @@ const SLACK: u64 = 16 << 20;
 
 /// Provides a verified layer, from the cache, a folder or the network.
 pub type LayerProvider<'a> = &'a dyn Fn(&Layer) -> Result<VerifiedLayer, SourceError>;
+
+/// Reads a document about a variant; `None` if it has more than the given number of bytes.
+pub type DocumentProvider<'a> = &'a dyn Fn(&AttachedFile, usize) -> Result<Option<Vec<u8>>, SourceError>;
+
+/// Whether a variant must say how it was built.
+#[derive(Clone, Copy)]
+pub enum ProvenancePolicy<'a> {
+    /// No.
+    Ignore,
+    /// Yes.
+    Require {
+        /// Provides the statement.
+        documents: DocumentProvider<'a>,
+        /// The repository that it must name.
+        source: Option<&'a str>,
+    },
+}
 
 /// The inputs of an installation.
 pub struct InstallRequest<'a> {
@@ -52,6 +70,8 @@ pub struct InstallRequest<'a> {
     pub smoke_test: SmokeTest,
     /// Provides the layers.
     pub layers: LayerProvider<'a>,
+    /// Whether the variant must say how it was built.
+    pub provenance: ProvenancePolicy<'a>,
     /// Receives progress events.
     pub sink: &'a dyn Fn(&InstallEvent<'_>),
 }
@@ -108,6 +128,8 @@ pub struct InstallResult {
     pub fetched: u64,
     /// Bytes of layers that were already in the cache or in a local folder.
     pub reused: u64,
+    /// How the variant was built, if that is required.
+    pub origin: Option<BuildOrigin>,
 }
 
 /// Installs the best variant for this machine that passes its smoke test.
@@ -197,6 +219,7 @@ struct PlacedVersion {
     proof: Proof,
     fetched: u64,
     reused: u64,
+    origin: Option<BuildOrigin>,
 }
 
 /// The name of a variant's folder. It contains a hash, so that different content gets a different folder.
@@ -215,9 +238,10 @@ fn install_variant(
 ) -> Result<PlacedVersion, InstallError> {
     let host = request.host;
     (request.sink)(&InstallEvent::Chosen(choice, variant.size()));
+    let origin = origin(request, variant)?;
     let name = folder_name(request.resolve.manifest, variant)?;
     let folder = versions::folder(request.to, &name);
-    let mut placed = PlacedVersion { folder: name, proof: Proof::NotStarted, fetched: 0, reused: 0 };
+    let mut placed = PlacedVersion { folder: name, proof: Proof::NotStarted, fetched: 0, reused: 0, origin };
     if !host.is_dir(&folder) {
         unpack_layers(request, variant, &folder, &mut placed)?;
     }
@@ -235,6 +259,23 @@ fn install_variant(
             Err(error)
         }
     }
+}
+
+/// How the variant was built, if that is required.
+fn origin(
+    request: &InstallRequest<'_>,
+    variant: &ReleaseVariant,
+) -> Result<Option<BuildOrigin>, InstallError> {
+    let ProvenancePolicy::Require { documents, source } = request.provenance else { return Ok(None) };
+    let label = || variant.label.clone();
+    let Some(file) = &variant.provenance else {
+        return Err(ProvenanceError::Missing { label: label() }.into());
+    };
+    let Some(bytes) = documents(file, provenance::MAX_BYTES)? else {
+        let what = format!("it has {} bytes, but the limit is {}", file.size, provenance::MAX_BYTES);
+        return Err(ProvenanceError::Invalid { label: label(), what }.into());
+    };
+    Ok(Some(provenance::check(&bytes, variant, source)?))
 }
 
 /// Downloads all layers, unpacks them into a temporary folder, and renames it.
@@ -318,8 +359,8 @@ fn switch(
     let now = VersionPair { current: Some(version.clone()), previous: previous.clone() };
     state::switch(host, to, (&manifest.name, request.newest), &now)?;
     versions::tidy(host, to, Some(&now))?;
-    let (fetched, reused) = (placed.fetched, placed.reused);
-    Ok(InstallResult { choice, tried, version, previous, was_there, fetched, reused })
+    let (fetched, reused, origin) = (placed.fetched, placed.reused, placed.origin);
+    Ok(InstallResult { choice, tried, version, previous, was_there, fetched, reused, origin })
 }
 
 /// Makes the previous version current; the current one becomes the previous one.

@@ -9,6 +9,7 @@
 
 pub mod closure;
 pub mod describe;
+mod image;
 pub mod layer;
 pub mod licences;
 pub mod origin;

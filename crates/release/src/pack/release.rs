@@ -9,12 +9,10 @@ use gpubuild_host::folders::cache_folder;
 use gpubuild_host::links::{refuse_link, refuse_links_below};
 use gpubuild_host::{FileLock, Host, HostPath, ReadFiles, Wait};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use super::PackError;
 use super::sign::Signer;
-use crate::manifest::{self, ReleaseManifest, ReleasePlatform, ReleaseVariant};
-use crate::trust;
+use crate::manifest::{self, AttachedFile, ReleaseManifest, ReleasePlatform, ReleaseVariant};
 
 /// The manifest's file name.
 pub const MANIFEST: &str = "manifest.json";
@@ -66,6 +64,15 @@ impl ReleaseEntry {
             variant,
             contents,
         }
+    }
+
+    /// Whether another entry has the same files and requirements.
+    fn is_same_build(&self, other: &Self) -> bool {
+        if self.variant.provenance.is_none() {
+            return false;
+        }
+        let variant = ReleaseVariant { provenance: self.variant.provenance.clone(), ..other.variant.clone() };
+        *self == Self { variant, ..other.clone() }
     }
 
     fn file(&self) -> String {
@@ -171,7 +178,7 @@ pub struct Published {
 pub struct ReleaseWork<'a> {
     host: &'a dyn Host,
     folder: HostPath,
-    temporary: HostPath,
+    pub(super) temporary: HostPath,
     before: PackedRelease,
     _lock: Option<FileLock>,
 }
@@ -258,6 +265,28 @@ impl<'a> ReleaseWork<'a> {
         Ok(())
     }
 
+    /// Adds a document about a variant.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn attach(&self, text: &str) -> Result<AttachedFile, PackError> {
+        let file = AttachedFile { sha256: sha256(text.as_bytes()), size: text.len() as u64 };
+        self.write(&self.blobs().join(&file.sha256), text.as_bytes())?;
+        Ok(file)
+    }
+
+    /// Adds the layers of an entry and the documents about it from another release folder.
+    ///
+    /// # Errors
+    /// See [`add_blob`](Self::add_blob).
+    pub fn add_blobs(&self, from: &HostPath, variant: &ReleaseVariant) -> Result<(), PackError> {
+        let layers = variant.layers.iter().map(|layer| (&layer.sha256, layer.size));
+        for (name, size) in layers.chain(variant.attached().map(|file| (&file.sha256, file.size))) {
+            self.add_blob(from, name, size)?;
+        }
+        Ok(())
+    }
+
     /// Publishes these entries together with the existing ones of the same version. The folder is replaced atomically.
     ///
     /// # Errors
@@ -279,8 +308,8 @@ impl<'a> ReleaseWork<'a> {
         let (entries, dropped) = self.entries(new)?;
         let mut layers = BTreeMap::new();
         for entry in entries.values() {
+            self.add_blobs(&self.folder, &entry.variant)?;
             for layer in &entry.variant.layers {
-                self.add_blob(&self.folder, &layer.sha256, layer.size)?;
                 layers.insert(layer.sha256.clone(), layer.size);
             }
             let path = self.temporary.join(VARIANTS).join(&entry.file());
@@ -313,6 +342,9 @@ impl<'a> ReleaseWork<'a> {
                     other: format!("{} {}", entry.name, entry.version),
                 });
             }
+            // The same files as before: the statement about them stays, so that the manifest does.
+            let before = self.before.entries.iter().find(|before| before.is_same_build(&entry));
+            let entry = before.cloned().unwrap_or(entry);
             entries.insert(entry.file(), entry);
         }
         let mut dropped = Vec::new();
@@ -370,64 +402,7 @@ impl<'a> ReleaseWork<'a> {
         manifest::read(&pretty(&manifest)?).map_err(damaged)
     }
 
-    /// Writes the manifest, its signature, and the OCI image layout.
-    fn documents(
-        &self,
-        manifest: &ReleaseManifest,
-        layers: &BTreeMap<String, u64>,
-        options: &PublishOptions<'_>,
-    ) -> Result<(), PackError> {
-        let text = pretty(manifest)?;
-        self.write(&self.temporary.join(MANIFEST), &text)?;
-        let mut parts =
-            vec![self.blob("application/vnd.gpubuild.manifest.v1+json", &text, Some(MANIFEST))?];
-        if let Some(signer) = options.signer {
-            let about = format!("{} {} serial {}", manifest.name, manifest.version, manifest.serial);
-            let signature = signer.sign(&text, &about)?.into_bytes();
-            let name = format!("{MANIFEST}{}", trust::SUFFIX);
-            self.write(&self.temporary.join(&name), &signature)?;
-            parts.push(self.blob(
-                "application/vnd.gpubuild.signature.v1.minisign",
-                &signature,
-                Some(&name),
-            )?);
-        }
-        parts.extend(layers.iter().map(|(name, size)| {
-            json!({"mediaType": "application/vnd.gpubuild.layer.v1.tar+zstd", "digest": format!("sha256:{name}"), "size": size})
-        }));
-        let empty = self.blob("application/vnd.oci.empty.v1+json", b"{}", None)?;
-        let image = json!({
-            "schemaVersion": 2,
-            "mediaType": "application/vnd.oci.image.manifest.v1+json",
-            "artifactType": "application/vnd.gpubuild.release.v1",
-            "config": empty,
-            "layers": parts,
-            "annotations": {"org.opencontainers.image.title": manifest.name, "org.opencontainers.image.version": manifest.version},
-        });
-        let mut image = self.blob("application/vnd.oci.image.manifest.v1+json", &plain(&image)?, None)?;
-        image["artifactType"] = json!("application/vnd.gpubuild.release.v1");
-        image["annotations"] = json!({"org.opencontainers.image.ref.name": manifest.version});
-        let index = json!({
-            "schemaVersion": 2,
-            "mediaType": "application/vnd.oci.image.index.v1+json",
-            "manifests": [image],
-        });
-        self.write(&self.temporary.join("index.json"), &plain(&index)?)?;
-        self.write(&self.temporary.join("oci-layout"), b"{\"imageLayoutVersion\":\"1.0.0\"}")
-    }
-
-    /// Writes a small blob and returns its OCI descriptor.
-    fn blob(&self, kind: &str, bytes: &[u8], title: Option<&str>) -> Result<serde_json::Value, PackError> {
-        let name = sha256(bytes);
-        self.write(&self.blobs().join(&name), bytes)?;
-        let mut value = json!({"mediaType": kind, "digest": format!("sha256:{name}"), "size": bytes.len()});
-        if let Some(title) = title {
-            value["annotations"] = json!({"org.opencontainers.image.title": title});
-        }
-        Ok(value)
-    }
-
-    fn write(&self, path: &HostPath, bytes: &[u8]) -> Result<(), PackError> {
+    pub(super) fn write(&self, path: &HostPath, bytes: &[u8]) -> Result<(), PackError> {
         self.host.write(path, bytes).map_err(|error| PackError::io("write", path, &error))
     }
 
@@ -504,12 +479,8 @@ fn platforms(
     Ok((platforms, incomplete))
 }
 
-fn pretty(value: &impl Serialize) -> Result<Vec<u8>, PackError> {
+pub(super) fn pretty(value: &impl Serialize) -> Result<Vec<u8>, PackError> {
     let mut text = serde_json::to_vec_pretty(value).map_err(|error| PackError::Other(error.to_string()))?;
     text.push(b'\n');
     Ok(text)
-}
-
-fn plain(value: &serde_json::Value) -> Result<Vec<u8>, PackError> {
-    serde_json::to_vec(value).map_err(|error| PackError::Other(error.to_string()))
 }

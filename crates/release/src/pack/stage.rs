@@ -72,6 +72,10 @@ pub struct Staged {
     pub interpreter: Option<String>,
     /// The oldest macOS version that the program supports.
     pub system: Option<Version>,
+    /// The paths and hashes of the files that the project built.
+    pub built: Vec<(String, String)>,
+    /// The software bill of materials, which is also one of the files.
+    pub sbom: String,
 }
 
 /// Stages a variant into an empty folder.
@@ -273,9 +277,12 @@ impl<'a> Staging<'a> {
             locked: request.locked,
         });
         let text = sbom::text(request.cargo, source, &files);
+        let built = files.iter().filter(|file| file.is_built);
+        self.staged.built = built.map(|file| (file.path.to_owned(), file.sha256.clone())).collect();
         let file = self.into.join(sbom::NAME);
         host.write(&file, text.as_bytes()).map_err(|error| PackError::io("write", &file, &error))?;
         self.add(&format!("share/{}", sbom::NAME), &file, false, LayerKind::Sbom)?;
+        self.staged.sbom = text;
         host.remove(&file).map_err(|error| PackError::io("remove", &file, &error))
     }
 
