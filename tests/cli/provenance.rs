@@ -37,7 +37,7 @@ impl SignedRelease {
     }
 
     fn pack(&self, out: &str) {
-        pack(&self.project, &["--out", out, "--sign", "secret.key", "--expires", "36500"]).succeeds();
+        pack(&self.project, &["--out", out, "--sign", "secret.key"]).succeeds();
     }
 
     fn json(&self, path: &str) -> Value {
