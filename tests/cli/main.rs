@@ -59,5 +59,6 @@ mod setup;
 mod signals;
 mod storing;
 mod support;
+mod targets;
 mod together;
 mod venv;
