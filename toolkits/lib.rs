@@ -75,6 +75,8 @@ pub mod tables {
     pub const SYSTEM_PACKAGES: &[u8] = table!("system-packages");
     /// Systems that are images, or declared by a configuration.
     pub const SYSTEMS: &[u8] = table!("systems");
+    /// Other platforms to build for, and the wheel of their compiler.
+    pub const TARGETS: &[u8] = table!("targets");
     /// Variables that build systems and loaders read.
     pub const VARIABLES: &[u8] = table!("variables");
 }

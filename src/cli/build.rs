@@ -29,6 +29,7 @@ use super::plan::{self, SelectionArguments};
 use super::provision;
 use super::run;
 use super::sources;
+use super::target::TargetArgument;
 use super::timings;
 use super::venv::AfterBuild;
 use super::{CommandContext, Exit, Failure};
@@ -43,6 +44,8 @@ const SENTENCE: usize = 400;
 pub struct BuildArguments {
     #[command(flatten)]
     selection: SelectionArguments,
+    #[command(flatten)]
+    target: TargetArgument,
     #[command(flatten)]
     network: NetworkArguments,
     /// Fail if gpubuild.lock would have to be changed
@@ -104,6 +107,7 @@ impl BuildArguments {
     ) -> Self {
         Self {
             selection,
+            target: TargetArgument::default(),
             network,
             locked: false,
             find_links,
@@ -159,6 +163,7 @@ pub fn run(arguments: &BuildArguments, context: &CommandContext<'_>) -> Result<E
             .hint("build first, then start the program with `gpubuild run`"));
     }
     let mut planned = planned(arguments, context)?;
+    let runner = if arguments.run { arguments.target.runner(context.host)? } else { Vec::new() };
     if arguments.no_venv {
         planned.plan.environment = None;
     }
@@ -182,7 +187,8 @@ pub fn run(arguments: &BuildArguments, context: &CommandContext<'_>) -> Result<E
     if arguments.format() == MessageFormat::Human {
         summary(context, &outcome);
     }
-    if outcome.state == TreeState::Built {
+    // The audit searches the libraries of this machine.
+    if outcome.state == TreeState::Built && outcome.manifest.target.is_none() {
         print_findings(
             context,
             arguments.format(),
@@ -198,7 +204,10 @@ pub fn run(arguments: &BuildArguments, context: &CommandContext<'_>) -> Result<E
         );
     };
     let folders = run::windows_folders(context, &project.build_root);
-    run::start(context, &program.path, &arguments.forwarded, &folders)
+    let mut words = runner;
+    words.push(program.path.clone());
+    words.extend_from_slice(&arguments.forwarded);
+    run::start(context, &words[0], &words[1..], &folders)
 }
 
 /// A plan with the inputs that it was computed from.
@@ -228,8 +237,9 @@ fn planned(arguments: &BuildArguments, context: &CommandContext<'_>) -> Result<P
         let network = arguments.network.network(context.host);
         sources::ensure(context, arguments.selection.project.as_deref(), network, policy)?;
     }
-    let machine = machine::inspect(context.host, catalogue.clone());
-    let (project, plan) = plan::make(&arguments.selection, context, context.host, &machine)?;
+    let selection = arguments.selection.for_target(&arguments.target);
+    let machine = machine::inspect_for(context.host, catalogue.clone(), &selection.target);
+    let (project, plan) = plan::make(&selection, context, context.host, &machine)?;
     Ok(PlannedBuild { project, machine, plan, variant: arguments.selection.variant.clone(), catalogue })
 }
 
@@ -248,7 +258,7 @@ fn execute(
         format: arguments.format(),
     };
     let find_links = mode.find_links.clone();
-    let selection = &arguments.selection;
+    let selection = &arguments.selection.for_target(&arguments.target);
     let updated =
         provision::install_and_replan(context, selection, catalogue.clone(), (&machine, &plan), &mode)?;
     if let Some(updated) = updated {

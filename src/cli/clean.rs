@@ -5,6 +5,7 @@ use gpubuild_exec::exec::folder::{self, FolderContent};
 use gpubuild_host::Wait;
 
 use super::project::open_project;
+use super::target::TargetArgument;
 use super::{CommandContext, Exit, Failure};
 use crate::report::clean::CleanReport;
 
@@ -14,6 +15,8 @@ pub struct CleanArguments {
     /// Folder of the project [default: the nearest parent folder with gpubuild.toml]
     #[arg(long, value_name = "DIR")]
     project: Option<String>,
+    #[command(flatten)]
+    target: TargetArgument,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -22,7 +25,8 @@ pub struct CleanArguments {
 /// Removes the project's build folder. The folder is renamed first, so that the next build starts from scratch even if the removal is
 /// interrupted.
 pub fn run(arguments: &CleanArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
-    let project = open_project(context, arguments.project.as_deref())?;
+    let mut project = open_project(context, arguments.project.as_deref())?;
+    arguments.target.apply_to(&mut project)?;
     let (host, root) = (context.host, &project.build_root);
     let (lock_path, removed) = (folder::lock_path(root), folder::removed_path(root));
     let refuse_links =

@@ -7,6 +7,7 @@ use gpubuild_plan::artifacts::{Manifest, ManifestError};
 use gpubuild_plan::link;
 
 use super::project::open_project;
+use super::target::TargetArgument;
 use super::{CommandContext, Exit, Failure};
 use crate::report::link::LinkDocument;
 
@@ -37,6 +38,8 @@ pub struct LinkArguments {
     /// Folder of the project [default: the nearest parent folder with gpubuild.toml]
     #[arg(long, value_name = "DIR")]
     project: Option<String>,
+    #[command(flatten)]
+    target: TargetArgument,
 }
 
 impl LinkArguments {
@@ -49,7 +52,8 @@ impl LinkArguments {
 
 /// Prints the link line.
 pub fn run(arguments: &LinkArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
-    let project = open_project(context, arguments.project.as_deref())?;
+    let mut project = open_project(context, arguments.project.as_deref())?;
+    arguments.target.apply_to(&mut project)?;
     let path = manifest_path(&project.build_root);
     let manifest = Manifest::read(context.host, &path).map_err(|error| unreadable(&error))?;
     if let Some(file) = changed_files(context.host, &manifest).first() {
@@ -59,7 +63,8 @@ pub fn run(arguments: &LinkArguments, context: &CommandContext<'_>) -> Result<Ex
     if let Some(why) = why {
         context.printer.warning(&why);
     }
-    let directives = link::directives(&manifest, context.host.platform().os).with_search_path(folders);
+    let directives =
+        link::directives(&manifest, manifest.os(context.host.platform().os)).with_search_path(folders);
     let text = match arguments.format {
         _ if arguments.is_json() => {
             context.printer.json(&LinkDocument::new(&directives))?;

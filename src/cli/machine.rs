@@ -7,6 +7,7 @@ use gpubuild_detect::toolkit::{self, Catalogue};
 use gpubuild_host::{HostInfo, InspectHost, RecordedHost};
 pub use gpubuild_plan::machine::{MachineState, inspect};
 
+use super::target::TargetArgument;
 use super::{CommandContext, Failure};
 
 /// Options that select the machine and the toolkit descriptions.
@@ -41,6 +42,15 @@ impl HostArguments {
         }
         Ok(catalogue)
     }
+}
+
+/// Inspects a host that builds for a target. The compilers of the host are not needed for another target.
+pub fn inspect_for(host: &dyn InspectHost, catalogue: Catalogue, target: &TargetArgument) -> MachineState {
+    let mut machine = inspect(host, catalogue);
+    if target.target.is_some() {
+        gpubuild_plan::planning::cross::allow_cpu(&mut machine.matrix);
+    }
+    machine
 }
 
 /// Inspects a host and adds the errors of the doctor's checks to the verdicts, so that every command reports the same states. Queries

@@ -41,6 +41,7 @@ pub mod run;
 pub mod self_update;
 pub mod setup;
 pub mod sources;
+pub mod target;
 pub mod test;
 mod timings;
 pub mod toolkit;

@@ -6,7 +6,7 @@ use gpubuild_detect::id;
 use gpubuild_host::{Host, HostInfo, ReadFiles};
 use gpubuild_plan::plan::make::{MissingBackend, PlanRefusal};
 use gpubuild_plan::plan::request::{BackendRequest, BackendSelection};
-use gpubuild_plan::plan::{Plan, linkage};
+use gpubuild_plan::plan::{Dropped, Plan, linkage};
 use gpubuild_plan::planning::{self, PlanRequest};
 use gpubuild_plan::project::Linkage;
 use gpubuild_plan::project::Project;
@@ -16,6 +16,7 @@ use gpubuild_toolchain::provision::{self, locks::PROJECT_FOLDER};
 
 use super::machine::{self, HostArguments, MachineState};
 use super::project::{backend_request, load_project};
+use super::target::TargetArgument;
 use super::{CommandContext, Exit, Failure};
 use crate::cli::values;
 use crate::report;
@@ -58,6 +59,20 @@ pub struct SelectionArguments {
     /// Folder of the project [default: the nearest parent folder with gpubuild.toml]
     #[arg(long, value_name = "DIR")]
     pub project: Option<String>,
+    /// The platform to build for; an option of the commands that support it.
+    #[arg(skip)]
+    pub target: TargetArgument,
+}
+
+impl SelectionArguments {
+    /// The same for another platform.
+    pub fn for_target(&self, target: &TargetArgument) -> Self {
+        Self { target: target.clone(), ..self.clone() }
+    }
+
+    fn missing(&self) -> MissingBackend {
+        if self.allow_missing { MissingBackend::Allow } else { MissingBackend::Refuse }
+    }
 }
 
 fn toolkit_version(text: &str) -> Result<(Backend, String), String> {
@@ -73,6 +88,8 @@ pub struct PlanArguments {
     #[command(flatten)]
     selection: SelectionArguments,
     #[command(flatten)]
+    target: TargetArgument,
+    #[command(flatten)]
     host: HostArguments,
     /// Print one JSON document
     #[arg(long)]
@@ -87,8 +104,9 @@ pub fn run(arguments: &PlanArguments, context: &CommandContext<'_>) -> Result<Ex
         None => context.host,
     };
     machine::check_overrides(host)?;
-    let machine = machine::inspect(host, arguments.host.catalogue(context)?);
-    let (_, plan) = make(&arguments.selection, context, host, &machine)?;
+    let selection = arguments.selection.for_target(&arguments.target);
+    let machine = machine::inspect_for(host, arguments.host.catalogue(context)?, &selection.target);
+    let (_, plan) = make(&selection, context, host, &machine)?;
     print(&plan, context, arguments.json)?;
     Ok(Exit::Done)
 }
@@ -128,10 +146,11 @@ pub fn make_without(
     machine: &MachineState,
     without: &[(Backend, String)],
 ) -> Result<(Project, Plan), Failure> {
-    let (project, plan) = with_request(selection, context, host, machine, without, |request| {
+    let (project, plan) = with_request(selection, context, host, machine, without, |request, dropped| {
         let mut plan = planning::plan(request).map_err(|refusal| refused(&refusal))?;
         planning::add_launchers(&mut plan, request, selection.launcher.as_deref())
             .map_err(|error| Failure::of(&error, Exit::Usage))?;
+        selection.target.plan(host, request.project, &mut plan, dropped)?;
         Ok(plan)
     })?;
     for dropped in plan.dropped.iter().filter(|_| selection.allow_missing) {
@@ -141,34 +160,38 @@ pub fn make_without(
     Ok((project, plan))
 }
 
-/// Calls a function with the plan request of a selection. Returns the project and the result of the function.
+/// Calls a function with the plan request of a selection and the backends that the target lacks. Returns the project and the result of the function.
 pub fn with_request<T>(
     selection: &SelectionArguments,
     context: &CommandContext<'_>,
     host: &dyn ReadFiles,
     machine: &MachineState,
     without: &[(Backend, String)],
-    function: impl FnOnce(&PlanRequest<'_>) -> Result<T, Failure>,
+    function: impl FnOnce(&PlanRequest<'_>, Vec<Dropped>) -> Result<T, Failure>,
 ) -> Result<(Project, T), Failure> {
-    let (project, mut request) = selected(selection, context, host)?;
+    let (mut project, mut request) = selected(selection, context, host)?;
     request.without.extend_from_slice(without);
+    selection.target.apply_to(&mut project)?;
+    let dropped = selection.target.restrict(&mut request, selection.missing())?;
     let linkage = selection.linkage.map(Linkage::from).or(project.file.project.linkage).unwrap_or_default();
     if let Some(reason) = linkage::refusal(&project, linkage) {
         return Err(Failure { hint: reason.hint.clone(), ..Failure::usage(reason.id, reason.text.clone()) });
     }
     let locks = locks(context, Some(&project))?;
-    let result = function(&PlanRequest {
+    let plan_request = PlanRequest {
         host,
         machine,
         project: &project,
         request: &request,
         linkage,
-        missing: if selection.allow_missing { MissingBackend::Allow } else { MissingBackend::Refuse },
+        missing: selection.missing(),
         jobs: selection.jobs,
         cuda_archs: selection.cuda_archs.as_deref(),
         provision: (selection.provision || project.file.toolkits.provision).then_some(locks.as_slice()),
-        native: selection.native || project.file.project.native,
-    })?;
+        // The processor of this machine is not that of the target.
+        native: selection.target.target.is_none() && (selection.native || project.file.project.native),
+    };
+    let result = function(&plan_request, dropped)?;
     Ok((project, result))
 }
 
@@ -211,7 +234,7 @@ pub fn locks(context: &CommandContext<'_>, project: Option<&Project>) -> Result<
         .map_err(|message| Failure::usage(id!("toolkit.lock-invalid"), message))
 }
 
-fn refused(refusal: &PlanRefusal) -> Failure {
+pub(super) fn refused(refusal: &PlanRefusal) -> Failure {
     let of_backends = refusal
         .blocked
         .iter()

@@ -6,6 +6,7 @@ use gpubuild_plan::plan::provision::Provision;
 use gpubuild_plan::plan::{Dropped, Fetch, Plan, PlannedBinary, PlannedEnvironment, PlannedTree, bytes};
 use gpubuild_plan::project::together::With;
 use gpubuild_plan::project::{Linkage, SourceCopy};
+use gpubuild_plan::target::PlannedTarget;
 use serde::Serialize;
 
 use super::Schema;
@@ -22,6 +23,9 @@ pub struct PlanReport<'a> {
     backends: &'a [Backend],
     /// How a program links the libraries.
     linkage: Linkage,
+    /// The platform to build for; absent for the build machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<&'a PlannedTarget>,
     /// Backends that were requested, or are candidates of `auto`, and will not be built.
     dropped: &'a [Dropped],
     /// Missing toolkits that are installed first.
@@ -63,6 +67,7 @@ impl<'a> PlanReport<'a> {
             origin: &plan.origin,
             backends: &plan.backends,
             linkage: plan.linkage,
+            target: plan.target.as_ref(),
             dropped: &plan.dropped,
             provision: &plan.provision,
             fetch: &plan.fetch,
@@ -87,6 +92,9 @@ pub fn text(plan: &Plan) -> String {
     out.row(format_args!("backends    {}  (requested by {})", ids(&plan.backends), plan.origin));
     if plan.linkage != Linkage::Static {
         out.row(format_args!("linkage     {}", plan.linkage.id()));
+    }
+    if let Some(target) = &plan.target {
+        out.row(format_args!("target      {}  (compilers: {})", target.name, target.compilers.id()));
     }
     for dropped in &plan.dropped {
         for (index, reason) in dropped.reasons.iter().enumerate() {

@@ -60,5 +60,6 @@ mod setup;
 mod signals;
 mod storing;
 mod support;
+mod targets;
 mod together;
 mod venv;

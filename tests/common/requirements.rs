@@ -67,6 +67,7 @@ pub(crate) const EXCEPTIONS: &[(&str, &str)] = &[
         "`.ci/run` has CMake outside PATH as well; its first step fetches CMake and Ninja",
     ),
     ("torch", "PyTorch is not a package of Debian 12"),
+    ("zig", "downloads 90 MB and compiles C libraries for minutes"),
 ];
 
 /// Prints why a test, or a part of it, is skipped, or panics if `GPUBUILD_REQUIRE` names the requirement.

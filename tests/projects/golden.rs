@@ -103,6 +103,7 @@ fn manifest(name: &str, backends: &[Backend], link: Vec<LinkItem>, build: &str) 
         backends: backends.to_vec(),
         trees: vec![tree],
         loader: None,
+        target: None,
     }
 }
 

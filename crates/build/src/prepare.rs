@@ -15,10 +15,11 @@ use gpubuild_plan::plan::{Plan, linkage};
 use gpubuild_plan::planning::share::{self as packages, Shared};
 use gpubuild_plan::planning::{self, PlanRequest};
 use gpubuild_plan::project::{Project, ProjectError};
+use gpubuild_plan::target::{CrossBuild, Target, reason_against};
 
 use super::assemble::HeaderSource;
 use super::cargo::BuildingCrate;
-use super::cross::{self, Cross};
+use super::cross;
 use super::missing::MissingRequirement;
 use super::script::ScriptEnvironment;
 use super::share;
@@ -36,7 +37,7 @@ pub struct Planned {
     pub(crate) request: BackendRequest,
     /// Everything that the build will do.
     pub plan: Plan,
-    pub(super) cross: Option<Cross>,
+    pub(super) cross: Option<CrossBuild>,
     pub(super) store: Option<Store>,
     pub(super) shared: Vec<Shared>,
 }
@@ -87,8 +88,8 @@ impl Build {
         if let Some(reason) = linkage::refusal(&project, linkage) {
             return Err(ScriptError::Refused(reason).into());
         }
-        let machine = machine::inspect(host, Catalogue::embedded());
-        let cross = match cross::cross(&krate, host.env(), &project.file.project.options) {
+        let mut machine = machine::inspect(host, Catalogue::embedded());
+        let cross = match cross::cross(&krate, host, &project.file.project.options) {
             Ok(cross) => cross,
             Err(reason) => {
                 let what = format!("cannot be built for {}", krate.target);
@@ -98,7 +99,9 @@ impl Build {
                 ));
             }
         };
-        if cross.is_some() {
+        if let Some(cross) = &cross {
+            planning::cross::allow_cpu(&mut machine.matrix);
+            cross::linker_warning(cross, host).iter().for_each(|warning| script.warning(warning));
             only_cpu(&krate, &mut request)?;
         }
         let shared = match share::find(host, &self.shared) {
@@ -165,7 +168,7 @@ impl Build {
             plan.notes.push(error.to_string());
         }
         if let Some(cross) = &planned.cross {
-            cross.apply(&mut plan);
+            planning::cross::apply(cross, &mut plan);
         }
         for shared in &planned.shared {
             shared.strip(&planned.project, &mut plan);
@@ -198,7 +201,7 @@ fn folder_name(
 /// Reduces the request to the CPU backend, the only one that can be cross-compiled.
 fn only_cpu(krate: &BuildingCrate, request: &mut BackendRequest) -> Result<(), PrepareStop> {
     for backend in Backend::ALL {
-        let Some(reason) = cross::reason_against(krate, backend) else { continue };
+        let Some(reason) = reason_against(&Target::of_triple(&krate.target), backend) else { continue };
         let is_named =
             matches!(&request.selection, request::BackendSelection::Named(list) if list.contains(&backend));
         if is_named {

@@ -93,7 +93,7 @@ impl ScriptEnvironment {
         manifest: &Manifest,
         folders: Vec<String>,
     ) -> Vec<String> {
-        let cargo = link::for_cargo(manifest, host.platform().os);
+        let cargo = link::for_cargo(manifest, manifest.os(host.platform().os));
         let mut search_path = cargo.search_path;
         match place(host, manifest) {
             Ok(true) => search_path = cargo.search_path_beside,
@@ -113,7 +113,7 @@ impl ScriptEnvironment {
         for word in search_path.iter().flat_map(|folder| search_path_arguments(folder)) {
             self.say(&format!("rustc-link-arg={word}"));
         }
-        let statics = link::directives(manifest, host.platform().os).statics;
+        let statics = link::directives(manifest, manifest.os(host.platform().os)).statics;
         statics.into_iter().map(|library| library.name).collect()
     }
 

@@ -3,11 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use gpubuild_core::Os;
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::id;
 use gpubuild_host::{HostPath, ReadFiles, WriteFiles};
 use serde::{Deserialize, Serialize};
+
+use crate::target::PlannedTarget;
 
 /// Version of the format of [`Manifest`].
 pub const SCHEMA: u32 = 1;
@@ -49,6 +52,9 @@ pub struct Manifest {
     /// Functions of the project that load modules, if its backends are modules.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loader: Option<ModuleLoader>,
+    /// The platform that it was built for; absent for the build machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<PlannedTarget>,
     /// Results by CMake tree.
     pub trees: Vec<BuiltTree>,
     /// How cargo links a program with the libraries.
@@ -123,6 +129,12 @@ impl Diagnostic for ManifestError {
 }
 
 impl Manifest {
+    /// The operating system that it was built for; `host` is that of the build machine.
+    #[must_use]
+    pub fn os(&self, host: Os) -> Os {
+        self.target.as_ref().map_or(host, |target| target.os)
+    }
+
     /// Removes the libraries that `others` link from this manifest's link lines, so that a program links them only once.
     pub fn remove_linked_by(&mut self, others: &[BuiltTree]) {
         let theirs: Vec<&str> =

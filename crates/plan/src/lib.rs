@@ -11,4 +11,5 @@ pub mod packages;
 pub mod plan;
 pub mod planning;
 pub mod project;
+pub mod target;
 pub mod wheels;

@@ -49,6 +49,7 @@ fn manifest(trees: Vec<BuiltTree>) -> Manifest {
         backends: vec![Backend::Cpu, Backend::Vulkan],
         cargo: None,
         loader: None,
+        target: None,
         trees,
     }
 }

@@ -234,7 +234,7 @@ pub(super) fn preflight(
     };
     machine::check_overrides(host)?;
     let machine = machine::inspect(host, arguments.host.catalogue(context)?);
-    let (_, checks) = with_request(&arguments.selection, context, host, &machine, &[], |request| {
+    let (_, checks) = with_request(&arguments.selection, context, host, &machine, &[], |request, _| {
         Ok(preflight::check(
             host,
             &machine.facts,

@@ -188,6 +188,10 @@ impl FragmentReader<'_> {
     fn add_runtime(&mut self, language: &str) {
         const C_DRIVER_LIBRARIES: [&str; 6] = ["c", "gcc", "gcc_s", "gcc_eh", "mingw32", "msvcrt"];
         let Some(toolchain) = self.reply.compilers.get(language) else { return };
+        // Zig links its own C++ library if the linker gets its name.
+        if toolchain.implicit_libraries.iter().any(|path| path.ends_with("/libc++.a")) {
+            self.items.push(LinkItem::System { name: "c++".to_owned() });
+        }
         for name in &toolchain.implicit_libraries {
             if name.starts_with(['-', '/']) || C_DRIVER_LIBRARIES.contains(&name.as_str()) {
                 continue;

@@ -117,13 +117,18 @@ fn run_cargo(
         .args(["--message-format", "json-render-diagnostics"])
         .env("CARGO_TERM_COLOR", "never")
         .env("CARGO_TERM_PROGRESS_WHEN", "never");
+    if let Some(target) = &manifest.target {
+        command = super::cross::with_target(job.host, command, target);
+    }
     if job.network == Network::Offline {
         command = command.arg("--offline");
     }
     // `gpubuild_link::link()` finds its project's manifest, so `GPUBUILD_MANIFEST` is set only for packages outside
     // the project. If it were always set, cargo would rebuild whenever the user runs it without the variable. `BUILT` makes
     // `Build` skip building.
-    let variable = if is_of_project(&binary.package, &job.root) { BUILT } else { "GPUBUILD_MANIFEST" };
+    // A build for another platform has its own manifest, which is not the one that `gpubuild_link::link()` finds.
+    let is_found = manifest.target.is_none() && is_of_project(&binary.package, &job.root);
+    let variable = if is_found { BUILT } else { "GPUBUILD_MANIFEST" };
     command = command.env(variable, manifest_path.as_str());
     let mut log = BuildLog::new(job, "cargo", job.root.join("cargo.log"));
     let output = log.run_with(&command, &mut |line| !line.starts_with('{'))?;
@@ -179,7 +184,8 @@ fn key(host: &dyn ReadFiles, binary: &PlannedBinary, manifest: &Manifest, root: 
     let trees: Vec<_> = manifest.trees.iter().map(|tree| (&tree.key, &tree.files, &tree.link)).collect();
     // The folders of an environment become part of the program's run-time search path.
     let (folders, _) = crate::environment::search_path(host, root);
-    let parts = (binary, env, &manifest.backends, trees, folders, env!("CARGO_PKG_VERSION"));
+    let parts =
+        (binary, env, &manifest.backends, trees, folders, &manifest.target, env!("CARGO_PKG_VERSION"));
     sha256(&serde_json::to_vec(&parts).expect("plain data serialises"))
 }
 

@@ -117,7 +117,7 @@ pub fn built_tree(
         cmake: reply.cmake_version.clone(),
         cache: tree.cache.clone(),
         files,
-        link: link_line(tree, reply, host.platform().os),
+        link: link_line(tree, reply, tree.target.as_ref().map_or(host.platform().os, |target| target.os)),
         extra: tree.extra.clone(),
         abi: tree.abi.as_ref().map(|abi| abi::read(host, tree, abi, reply)).unwrap_or_default(),
         compilers: compilers.collect(),

@@ -125,6 +125,9 @@ pub enum BuildError {
         /// Name of the tool: `CMake`.
         tool: String,
     },
+    /// A program for another platform cannot be built.
+    #[error("{0}")]
+    Cross(#[from] super::cross::CrossError),
     /// A tool could not be downloaded.
     #[error("{0}")]
     Fetch(#[from] crate::python::WheelFetchError),
@@ -258,6 +261,7 @@ impl Diagnostic for BuildError {
             Self::Io { .. } => id!("file.failed"),
             Self::Replan(_) => id!("plan.refused"),
             Self::Runtime(error) => error.id,
+            Self::Cross(error) => error.id(),
         }
     }
 
@@ -305,6 +309,7 @@ impl Diagnostic for BuildError {
             Self::NotRegular { .. } => Some("remove it, or move it out of the folder".to_owned()),
             Self::Together(error) => error.hint(),
             Self::Runtime(error) => error.hint.clone(),
+            Self::Cross(error) => error.hint(),
             Self::NoTool { tool } => {
                 Some(format!("install {tool}, or build without `--offline` to download it"))
             }

@@ -5,6 +5,7 @@ mod abi;
 pub mod binary;
 mod changed;
 pub mod collect;
+pub mod cross;
 pub mod editor;
 pub mod error;
 pub mod folder;
@@ -40,11 +41,13 @@ use gpubuild_plan::artifacts::{self, Artifact, BuiltTree, CargoLink, Manifest};
 use gpubuild_plan::glue;
 use gpubuild_plan::link;
 use gpubuild_plan::plan::{CmakePackage, Dropped, Plan};
+use gpubuild_plan::target;
 
 use self::shares::{JobShare, Shares};
 use crate::environment;
 pub use crate::event::{BuildEvent, Sink, TreeState};
 use crate::python::Network;
+use crate::python::fetch::WantedWheel;
 use crate::store::remote::RemoteLevel;
 use crate::store::settings::Store;
 pub use changed::changed_files;
@@ -140,6 +143,7 @@ pub struct BuildOutcome {
 pub fn build(job: &BuildJob<'_>, plan: &Plan) -> Result<BuildOutcome, BuildError> {
     let started = job.host.elapsed();
     let _lock = lock(job)?;
+    cross::check(job, plan)?;
     if let Some(copy) = &plan.copy {
         sources::prepare(job, copy)?;
     }
@@ -147,6 +151,7 @@ pub fn build(job: &BuildJob<'_>, plan: &Plan) -> Result<BuildOutcome, BuildError
         write_package(job, package)?;
     }
     let tools = fetch_tools(job, plan)?;
+    cross::write_programs(job, plan)?;
     let (plan, built) = build_trees(job, plan, &tools)?;
     let (trees, states): (Vec<BuiltTree>, Vec<TreeState>) = built.into_iter().unzip();
     let mut state = any_built(&states);
@@ -157,6 +162,7 @@ pub fn build(job: &BuildJob<'_>, plan: &Plan) -> Result<BuildOutcome, BuildError
         project: job.project.clone(),
         backends: plan.backends.clone(),
         loader: plan.loader.clone(),
+        target: plan.target.clone(),
         trees,
         cargo: None,
     };
@@ -173,6 +179,9 @@ pub fn build(job: &BuildJob<'_>, plan: &Plan) -> Result<BuildOutcome, BuildError
             (artifact, _) = binary::build(job, binary, &path, &manifest)?;
         }
         state = any_built(&[state, binary_state]);
+        if let Some(target) = &plan.target {
+            cross::refuse_newer_glibc(job.host, target, &artifact)?;
+        }
         if let Some(folder) = job.host.path(&artifact.path).parent() {
             place(job, &manifest, &folder)?;
         }
@@ -201,7 +210,7 @@ fn provide_runtime(job: &BuildJob<'_>) -> Result<bool, BuildError> {
 fn for_cargo(host: &dyn ReadFiles, manifest: &Manifest) -> CargoLink {
     let beside = stage::needed(host, manifest);
     let modules = glue::modules(manifest, &beside);
-    CargoLink { beside, modules, ..link::for_cargo(manifest, host.platform().os) }
+    CargoLink { beside, modules, ..link::for_cargo(manifest, manifest.os(host.platform().os)) }
 }
 
 fn any_built(states: &[TreeState]) -> TreeState {
@@ -261,6 +270,18 @@ fn fetch_tools(job: &BuildJob<'_>, plan: &Plan) -> Result<InstalledTools, BuildE
         let slot = match fetch.tool.as_str() {
             "cmake" => &mut tools.cmake,
             "ninja" => &mut tools.ninja,
+            target::ZIG => {
+                let wanted = WantedWheel::File(target::zig_in_wheel(job.host.platform().os));
+                crate::python::fetch::fetch_wanted(
+                    job.host,
+                    fetch,
+                    wanted,
+                    &job.tools,
+                    job.network,
+                    job.sink,
+                )?;
+                continue;
+            }
             _ => continue,
         };
         // Replaces an installed tool, which is too old.

@@ -180,6 +180,7 @@ pub fn make(inputs: &PlanInputs<'_>) -> Result<Plan, PlanRefusal> {
         backends,
         linkage: inputs.linkage,
         loader: loader(inputs),
+        target: None,
         dropped: dropped
             .into_iter()
             .map(|(id, reasons)| Dropped { id, reasons: reasons.iter().map(Reason::line).collect() })

@@ -28,6 +28,7 @@ use crate::artifacts::ModuleLoader;
 use crate::plan::extra::PlannedExtra;
 use crate::project::profile::{Abi, WantedOption};
 use crate::project::{Linkage, SourceCopy};
+use crate::target::PlannedTarget;
 
 /// Everything that a build will do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,6 +41,8 @@ pub struct Plan {
     pub linkage: Linkage,
     /// Functions of the project that load modules, if its backends are modules.
     pub loader: Option<ModuleLoader>,
+    /// The platform to build for; `None` for the build machine.
+    pub target: Option<PlannedTarget>,
     /// Backends that were requested, or are candidates of `auto`, and will not be built.
     pub dropped: Vec<Dropped>,
     /// Missing toolkits that are installed first.
@@ -144,6 +147,9 @@ pub struct PlannedTree {
     /// Extra backends built in it: those of the project that gpubuild has no toolkit for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extra: Vec<String>,
+    /// The platform to build for; absent for the build machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<PlannedTarget>,
     /// Names of cache entries that a version of the project may lack.
     #[serde(skip)]
     pub may_be_unknown: BTreeSet<String>,

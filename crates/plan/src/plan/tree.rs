@@ -89,6 +89,7 @@ fn tree(
         folder: part.folder.clone(),
         apart: part.why.clone(),
         extra: extra.to_vec(),
+        target: None,
         may_be_unknown: entries.may_be_unknown,
         abi: project.profile.abi.clone(),
         shims: shims(inputs, part, &mut remarks.notes),

@@ -203,6 +203,7 @@ mod tests {
             backends: backends.to_vec(),
             cargo: None,
             loader: None,
+            target: None,
             trees: vec![tree],
         }
     }

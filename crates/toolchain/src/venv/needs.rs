@@ -211,6 +211,7 @@ mod tests {
         Manifest {
             cargo: None,
             loader: None,
+            target: None,
             schema: 1,
             gpubuild: "0".into(),
             project: "p".into(),

@@ -1,0 +1,76 @@
+//! Plans for other platforms: reduces a request to the backends that can be built for a target, and sets its compilers in a plan.
+
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::matrix::{Matrix, Readiness, Reason};
+
+use crate::plan::make::{MissingBackend, PlanRefusal};
+use crate::plan::request::{BackendRequest, BackendSelection};
+use crate::plan::{Dropped, Fetch, Plan, PlannedTree, kits};
+use crate::target::{self, CrossBuild, Target, TargetCompilers, reason_against};
+
+/// The pinned wheel of Zig, as a tool to fetch.
+#[must_use]
+pub fn zig_wheel() -> Fetch {
+    kits::of_wheel(target::ZIG, target::zig_wheel())
+}
+
+/// Reduces a request to the backends that can be built for the target. Returns the named backends that are dropped.
+///
+/// # Errors
+/// A backend was requested by name, and must not be dropped.
+pub fn restrict(
+    request: &mut BackendRequest,
+    target: &Target,
+    missing: MissingBackend,
+) -> Result<Vec<Dropped>, PlanRefusal> {
+    let against: Vec<(Backend, Reason)> = Backend::ALL
+        .into_iter()
+        .filter_map(|backend| Some((backend, reason_against(target, backend)?)))
+        .collect();
+    request.without.extend(against.iter().map(|(backend, reason)| (*backend, reason.line())));
+    let BackendSelection::Named(list) = &mut request.selection else { return Ok(Vec::new()) };
+    let blocked: Vec<(Backend, Vec<Reason>)> = against
+        .into_iter()
+        .filter(|(backend, _)| list.contains(backend))
+        .map(|(backend, reason)| (backend, vec![reason]))
+        .collect();
+    list.retain(|backend| target::is_supported(*backend));
+    if !blocked.is_empty() && (missing == MissingBackend::Refuse || list.is_empty()) {
+        return Err(PlanRefusal { origin: request.origin.clone(), blocked, project: Vec::new() });
+    }
+    let dropped = |(id, reasons): (Backend, Vec<Reason>)| Dropped {
+        id,
+        reasons: reasons.iter().map(Reason::line).collect(),
+    };
+    Ok(blocked.into_iter().map(dropped).collect())
+}
+
+/// Marks the CPU backend as ready to build: the compilers of the build machine, which may be missing, are not used.
+pub fn allow_cpu(matrix: &mut Matrix) {
+    for verdict in matrix.verdicts.iter_mut().filter(|verdict| verdict.backend == Backend::Cpu) {
+        verdict.build = Readiness::Ready;
+        verdict.build_reasons.clear();
+    }
+    if !matrix.recommended_build.contains(&Backend::Cpu) {
+        matrix.recommended_build.insert(0, Backend::Cpu);
+    }
+}
+
+/// Replaces the compilers of this machine in a plan with those of the target.
+pub fn apply(cross: &CrossBuild, plan: &mut Plan) {
+    plan.target = cross.planned();
+    if cross.compilers == TargetCompilers::Zig {
+        plan.fetch.push(zig_wheel());
+    }
+    plan.trees.iter_mut().for_each(|tree| apply_to(cross, tree));
+}
+
+fn apply_to(cross: &CrossBuild, tree: &mut PlannedTree) {
+    tree.target = cross.planned();
+    tree.cache.remove("CMAKE_C_COMPILER");
+    tree.cache.remove("CMAKE_CXX_COMPILER");
+    // Entries of gpubuild.toml have precedence over those of the target.
+    for (name, value) in &cross.entries {
+        tree.cache.entry(name.clone()).or_insert_with(|| value.clone());
+    }
+}

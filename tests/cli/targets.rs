@@ -1,0 +1,189 @@
+//! `--target`: builds for other platforms, with a stand-in for Zig and with the real one.
+#![expect(clippy::disallowed_methods, reason = "tests start programs and write their own files")]
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::{RunResult, Sandbox, requires, skip};
+
+/// A C library and a Rust program that links it.
+fn project() -> Option<Sandbox> {
+    let sandbox = Sandbox::with_library()?;
+    sandbox.write(
+        "gpubuild.toml",
+        "schema = 1\n[project]\nname = \"adder\"\nsource = \"vendor\"\ntargets = [\"adder\"]\n[binary]\npackage = \"program\"\n",
+    );
+    sandbox.write(
+        "program/Cargo.toml",
+        "[package]\nname = \"program\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n",
+    );
+    // The lines of the manifest, so that the program depends on no crate.
+    sandbox.write(
+        "program/build.rs",
+        r#"fn main() {
+    let manifest = std::fs::read_to_string(std::env::var("GPUBUILD_MANIFEST").unwrap()).unwrap();
+    for line in manifest.split('"').filter(|text| text.starts_with("rustc-link")) {
+        println!("cargo::{line}");
+    }
+}
+"#,
+    );
+    sandbox.write(
+        "program/src/main.rs",
+        "unsafe extern \"C\" { fn add(x: f64) -> f64; }\nfn main() { println!(\"{}\", unsafe { add(27.0) }); }\n",
+    );
+    Some(sandbox)
+}
+
+/// The folder of Zig in the cache of a sandbox.
+fn zig_folder(sandbox: &Sandbox) -> String {
+    let plan = sandbox.run(&["plan", "--json", "--target", "aarch64-unknown-linux-gnu"]).json();
+    let fetch = plan["fetch"].as_array().unwrap().iter().find(|fetch| fetch["tool"] == "zig").unwrap();
+    format!("cache/tools/zig-{}", fetch["version"].as_str().unwrap())
+}
+
+#[test]
+fn plan_names_the_target_and_its_compilers() {
+    let Some(sandbox) = project() else { return };
+    let name = "x86_64-unknown-linux-gnu.2.28";
+    let plan = sandbox.run(&["plan", "--json", "--target", name]).json();
+    assert_eq!(plan["target"]["name"], name);
+    assert_eq!(plan["target"]["compilers"], "zig");
+    assert_eq!(plan["backends"], serde_json::json!(["cpu"]));
+    let tree = &plan["trees"][0];
+    assert!(tree["build"].as_str().unwrap().contains(name), "{tree:#}");
+    assert_eq!(tree["cache"]["CMAKE_SYSTEM_NAME"], "Linux");
+    let compiler = tree["cache"]["CMAKE_C_COMPILER"].as_str().unwrap();
+    assert!(compiler.ends_with("x86_64-linux-gnu.2.28/cc"), "{compiler}");
+
+    // Compilers of the user have precedence.
+    let mut command = sandbox.command();
+    command.args(["plan", "--json", "--target", name]);
+    command.env("CC_x86_64_unknown_linux_gnu", "own-cc").env("CXX_x86_64_unknown_linux_gnu", "own-c++");
+    let plan = RunResult::from(command.output().unwrap()).json();
+    assert_eq!(plan["target"]["compilers"], "variables");
+    assert_eq!(plan["trees"][0]["cache"]["CMAKE_C_COMPILER"], "own-cc");
+    assert!(plan["fetch"].as_array().unwrap().iter().all(|fetch| fetch["tool"] != "zig"), "{plan:#}");
+}
+
+#[test]
+fn impossible_requests_are_refused() {
+    let Some(sandbox) = project() else { return };
+    for (arguments, id) in [
+        (&["--target", "nothing"][..], "cross.target-unknown"),
+        (&["--target", "x86_64-unknown-linux-musl.2.28"], "cross.target-unknown"),
+        (&["--target", "riscv64gc-unknown-linux-gnu"], "cross.toolchain-missing"),
+        (&["--target", "aarch64-unknown-linux-gnu", "--backends", "cpu,cuda"], "cross.backend-unsupported"),
+        (&["--target", "x86_64-pc-windows-gnu", "--run"], "cross.runner-missing"),
+    ] {
+        let all = [&["build", "--offline"], arguments].concat();
+        sandbox.run(&all).fails(2, id);
+    }
+    let arguments = [
+        "plan",
+        "--json",
+        "--target",
+        "aarch64-unknown-linux-gnu",
+        "--backends",
+        "cpu,cuda",
+        "--allow-missing",
+    ];
+    let plan = sandbox.run(&arguments).json();
+    assert_eq!(plan["dropped"][0]["id"], "cuda", "{plan:#}");
+    // Zig is not in the cache, and nothing may be downloaded.
+    let target = ["build", "--offline", "--no-binary", "--target", "x86_64-unknown-linux-gnu"];
+    sandbox.run(&target).fails(1, "fetch.offline");
+}
+
+/// With the compiler of this machine in place of Zig.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[test]
+fn program_is_linked_and_checked_for_its_glibc() {
+    let Some(sandbox) = project() else { return };
+    let zig = zig_folder(&sandbox);
+    sandbox.write(
+        &format!("{zig}/verified.json"),
+        r#"{"package": "ziglang", "version": "0", "program": "ziglang/zig"}"#,
+    );
+    let stand_in = r#"#!/bin/sh
+command=$1
+shift
+case $command in ar|ranlib) exec $command "$@" ;; esac
+[ "$1" = -target ] || exit 9
+shift 2
+for word; do
+  shift
+  [ "$word" = -lunwind ] && word=-lgcc_s
+  set -- "$@" "$word"
+done
+exec cc "$@"
+"#;
+    sandbox.write(&format!("{zig}/ziglang/zig"), stand_in);
+    sandbox.start(&["chmod", "+x", &format!("{zig}/ziglang/zig")]).succeeds();
+
+    // The C library of this machine is older than 2.99, and newer than 2.2.
+    let name = "x86_64-unknown-linux-gnu.2.99";
+    let ran = sandbox.run(&["build", "--offline", "--run", "--target", name]);
+    assert_eq!((ran.exit, ran.stdout.trim()), (Some(0), "4"), "{ran:#?}");
+    let manifest = sandbox.read(&format!(".gpubuild/adder.{name}/manifest.json"));
+    let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
+    assert_eq!(manifest["target"]["name"], name);
+    let line = sandbox.run(&["link", "--target", name]);
+    assert!(line.stdout.contains(&format!("adder.{name}/cpu/libadder.a")), "{line:#?}");
+    // The folder of this machine's build is another one.
+    sandbox.run(&["link"]).fails(2, "manifest.missing");
+
+    let old = "x86_64-unknown-linux-gnu.2.2";
+    let ran = sandbox.run(&["build", "--offline", "--target", old]);
+    ran.fails(1, "cross.glibc-newer").says(&["the target has glibc 2.2"]);
+    sandbox.run(&["clean", "--target", name]).succeeds();
+    assert!(!sandbox.exists(&format!(".gpubuild/adder.{name}")));
+    assert!(sandbox.exists(&format!(".gpubuild/adder.{old}")));
+}
+
+/// What starts programs of a target here.
+fn runner(target: &str) -> Option<Vec<&'static str>> {
+    match target {
+        "aarch64-unknown-linux-gnu" => Some(vec!["qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu"]),
+        "x86_64-pc-windows-gnu" => None,
+        _ => Some(Vec::new()),
+    }
+}
+
+/// With the real Zig, which is downloaded once into cargo's folder for tests.
+#[test]
+fn programs_for_other_platforms_run() {
+    if !requires("zig") {
+        skip("zig", "downloads 90 MB and compiles C libraries for minutes");
+        return;
+    }
+    let Some(sandbox) = project() else { return };
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("zig");
+    let build = |arguments: &[&str]| {
+        let is_of_pip = |name: &str| ["UV_", "PIP_", "SSL_CERT"].iter().any(|start| name.starts_with(start));
+        let of_pip = std::env::vars().filter(|(name, _)| is_of_pip(name));
+        let mut command = sandbox.command();
+        command.args(["build", "--target"]).args(arguments).env("GPUBUILD_CACHE", &cache).envs(of_pip);
+        RunResult::from(command.output().unwrap())
+    };
+    for (name, format) in [
+        ("x86_64-unknown-linux-gnu.2.28", &b"\x7fELF"[..]),
+        ("x86_64-unknown-linux-musl", b"\x7fELF"),
+        ("aarch64-unknown-linux-gnu", b"\x7fELF"),
+        ("x86_64-pc-windows-gnu", b"MZ"),
+    ] {
+        build(&[name]).succeeds();
+        let triple = name.trim_end_matches(".2.28");
+        let suffix = if triple.contains("windows") { ".exe" } else { "" };
+        let program = sandbox.path(&format!("program/target/{triple}/release/program{suffix}"));
+        assert!(std::fs::read(&program).unwrap().starts_with(format), "{name}");
+        let Some(mut words) = runner(name) else { continue };
+        let program = program.to_str().unwrap();
+        words.push(program);
+        let output = Command::new(words[0]).args(&words[1..]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "4", "{name}: {output:?}");
+    }
+    // Libraries for macOS can be built; a program needs Apple's SDK.
+    build(&["aarch64-apple-darwin"]).fails(1, "cross.program-unlinkable");
+    build(&["aarch64-apple-darwin", "--no-binary"]).succeeds();
+}
