@@ -178,7 +178,7 @@ pub fn run(arguments: &BuildArguments, context: &CommandContext<'_>) -> Result<E
             MessageFormat::Json => {
                 context
                     .printer
-                    .json_line(&ProgressLine::Plan(report::plan::PlanReport::new(&planned.plan)))?;
+                    .json_line(&ProgressLine::Plan(Box::new(report::plan::PlanReport::new(&planned.plan))))?;
             }
         }
         return Ok(Exit::Done);
@@ -304,7 +304,7 @@ fn execute(
 #[serde(tag = "reason", rename_all = "kebab-case")]
 pub(crate) enum ProgressLine<'a> {
     /// The output of `--dry-run`.
-    Plan(report::plan::PlanReport<'a>),
+    Plan(Box<report::plan::PlanReport<'a>>),
     /// Problems that would keep the outputs from starting on other machines.
     Audit {
         /// The same findings as in `gpubuild audit`.

@@ -66,6 +66,7 @@ pub struct SelectionArguments {
 
 impl SelectionArguments {
     /// The same for another platform.
+    #[must_use]
     pub fn for_target(&self, target: &TargetArgument) -> Self {
         Self { target: target.clone(), ..self.clone() }
     }

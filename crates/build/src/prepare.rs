@@ -101,7 +101,9 @@ impl Build {
         };
         if let Some(cross) = &cross {
             planning::cross::allow_cpu(&mut machine.matrix);
-            cross::linker_warning(cross, host).iter().for_each(|warning| script.warning(warning));
+            if let Some(warning) = cross::linker_warning(cross, host) {
+                script.warning(&warning);
+            }
             only_cpu(&krate, &mut request)?;
         }
         let shared = match share::find(host, &self.shared) {
