@@ -271,13 +271,13 @@ static const char *bench_types(const gk_backend *b, gk_device *d, uint64_t bytes
     return error;
 }
 
-int bench(const gk_backend *b, int index, uint64_t bytes, uint32_t flags) {
+int bench(const gk_backend *b, int index, uint64_t bytes, const gk_open_options *options) {
     char why[256] = "";
     gk_device *d = NULL;
     gk_device_info infos[16];
     int count = 0;
     if (b->enumerate(infos, 16, &count, why, sizeof why) != GK_OK || index >= count || index >= 16 ||
-        b->open(index, &(gk_open_options){.flags = flags}, &d, why, sizeof why) != GK_OK) {
+        b->open(index, options, &d, why, sizeof why) != GK_OK) {
         fprintf(stderr, "gk-test: %s: %s\n", b->id, why[0] ? why : "no such device");
         return 3;
     }

@@ -1,5 +1,5 @@
 /* gk_backend_cpu: one device per instruction set that this machine supports, best first. A pool of threads walks a
- * plan together, with a barrier only where one op needs the result of another. */
+ * plan together and shares out each op by a counter, with a barrier only where one op needs the result of another. */
 #include <stdlib.h>
 
 #include "cpu.h"
@@ -20,6 +20,9 @@ typedef enum ready_when {
 typedef struct op_plan {
     uint8_t ready; /* ready_when */
     bool barrier;  /* a barrier follows the op */
+    /* The first item that no thread has taken: of the op, and of the rows that it rounds. */
+    atomic_uint next, next_row;
+    char padding[116]; /* so that the counters of two ops never share a cache line */
 } op_plan;
 
 typedef struct prepared {
@@ -63,7 +66,7 @@ static void wait_for_all(cpu_state *s) { gk_barrier_wait(&s->barrier, s->spins);
 
 /* Normalises and rounds the activations that the op reads. Every thread computes a single row itself, which costs
  * less than a barrier; the threads share several rows. */
-static void make_ready(cpu_state *s, const prepared *p, cpu_task *task, const op_plan *how) {
+static void make_ready(cpu_state *s, const prepared *p, cpu_task *task, op_plan *how) {
     const gk_op *op = task->op;
     if (how->ready == READY_AS_THEY_ARE) return;
     const bool rounded = gk_is_block_type(op->a.type), single = task->rows == 1 || (op->flags & GK_LAST_ROW);
@@ -81,12 +84,12 @@ static void make_ready(cpu_state *s, const prepared *p, cpu_task *task, const op
         if (rounded) s->isa->quantize(normed ? normed : x, op->b.ne[0], quants);
         return;
     }
-    uint32_t first, last;
-    cpu_share(task->rows, task->thread, s->threads, &first, &last);
-    size_t row_bytes = cpu_q8_row_bytes(op->b.ne[0]);
-    for (uint32_t t = first; t < last; t++) {
-        s->isa->quantize((const float *)(const void *)(rows + t * stride), op->b.ne[0], quants + t * row_bytes);
+    const size_t row_bytes = cpu_q8_row_bytes(op->b.ne[0]);
+    task->next = &how->next_row;
+    for (uint32_t t, last; gk_cpu_take(task, task->rows, 1, &t, &last);) {
+        for (; t < last; t++) s->isa->quantize((const float *)(const void *)(rows + t * stride), op->b.ne[0], quants + t * row_bytes);
     }
+    task->next = &how->next;
     wait_for_all(s);
 }
 
@@ -104,6 +107,7 @@ static void walk(cpu_state *s, uint32_t thread) {
             .rows = rows,
             .thread = thread,
             .threads = s->threads,
+            .next = &p->ops[n].next,
             .scores = p->scores + thread * p->scores_of_thread,
             .scores_stride = p->scores_stride,
         };
@@ -126,7 +130,12 @@ static void work(void *argument) {
 
 static void cpu_run(void *state, void *plan, const gk_op *ops, uint32_t count, gk_step *step) {
     cpu_state *s = state;
-    s->job = (job){plan, ops, count, step};
+    const prepared *p = plan;
+    s->job = (job){p, ops, count, step};
+    for (uint32_t n = 0; n < count; n++) {
+        atomic_store_explicit(&p->ops[n].next, 0, memory_order_relaxed);
+        atomic_store_explicit(&p->ops[n].next_row, 0, memory_order_relaxed);
+    }
     wait_for_all(s);
     walk(s, 0);
     wait_for_all(s);

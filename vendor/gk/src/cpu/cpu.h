@@ -19,6 +19,8 @@
 #ifndef GK_CPU_H
 #define GK_CPU_H
 
+#include <stdatomic.h>
+
 #include "gk_internal.h"
 
 enum { CPU_GROUP = 16, CPU_BLOCK = 32, CPU_MOST_QUERIES = 8 };
@@ -99,6 +101,7 @@ typedef struct cpu_task {
     gk_step *step;
     uint32_t rows; /* to compute */
     uint32_t thread, threads;
+    atomic_uint *next; /* the first item of this op that no thread has taken */
     float *scores; /* of this thread */
     size_t scores_stride;
     const unsigned char *quants; /* the rounded activations of a matmul with block types */
@@ -106,6 +109,9 @@ typedef struct cpu_task {
 } cpu_task;
 
 void gk_cpu_run_op(const cpu_task *);
+/* Takes the items first .. last - 1 of `total`; false if none is left. Shares are multiples of `least` and shrink
+ * towards the end, so that threads of different speeds finish at about the same time. */
+bool gk_cpu_take(const cpu_task *, uint32_t total, uint32_t least, uint32_t *first, uint32_t *last);
 
 /* ---- weights.c ---- */
 
@@ -138,11 +144,5 @@ void gk_cpu_weight_put(const cpu_isa *, unsigned char *weight, const gk_tensor *
                        uint64_t count);
 /* The inverse of weight_put for one row, as floats. */
 void gk_cpu_weight_row(const cpu_isa *, const gk_tensor *, uint64_t row, float *out);
-
-/* The share of this thread in `total` items. */
-static inline void cpu_share(uint32_t total, uint32_t thread, uint32_t threads, uint32_t *first, uint32_t *last) {
-    *first = (uint32_t)((uint64_t)total * thread / threads);
-    *last = (uint32_t)((uint64_t)total * (thread + 1) / threads);
-}
 
 #endif

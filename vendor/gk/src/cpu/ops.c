@@ -1,4 +1,5 @@
-/* The ops, each split over the threads; the kernels compute sums and exponentials. */
+/* The ops, each split over the threads; the kernels compute sums and exponentials. A thread takes items until none is
+ * left. Items are computed alike whoever takes them, so results do not depend on the number of threads. */
 #include <math.h>
 
 #include "cpu.h"
@@ -10,19 +11,32 @@ static float *row_of(const gk_tensor *t, uint64_t row) {
 
 static int32_t *ids_of(const gk_tensor *t) { return (int32_t *)(void *)gk_host_pointer(t); }
 
-static void share(const cpu_task *task, uint32_t total, uint32_t *first, uint32_t *last) {
-    cpu_share(total, task->thread, task->threads, first, last);
+bool gk_cpu_take(const cpu_task *task, uint32_t total, uint32_t least, uint32_t *first, uint32_t *last) {
+    enum { SHARES = 4 }; /* a share is this part of an equal one: a core may be that much slower than the others */
+    uint32_t at = atomic_load_explicit(task->next, memory_order_relaxed);
+    do {
+        if (at >= total) return false;
+        const uint32_t left = total - at, shares = (left - 1) / (SHARES * task->threads * least) + 1;
+        *last = task->threads == 1 || shares * least > left ? total : at + shares * least;
+    } while (!atomic_compare_exchange_weak_explicit(task->next, &at, *last, memory_order_relaxed, memory_order_relaxed));
+    *first = at;
+    return true;
 }
 
-static void run_embed(const cpu_task *task) {
-    const gk_op *op = task->op;
-    uint32_t first, last;
-    share(task, task->rows, &first, &last);
-    for (uint32_t t = first; t < last; t++) {
-        int32_t id = ids_of(&op->b)[t];
-        if (id >= 0 && (uint32_t)id < op->a.ne[1]) gk_cpu_weight_row(task->isa, &op->a, (uint32_t)id, row_of(&op->dst, t));
-        else memset(row_of(&op->dst, t), 0, op->dst.ne[0] * sizeof(float));
+/* Calls `run` for items of about `elements` numbers each. Several small ones are taken together. */
+static void run_items(const cpu_task *task, uint32_t total, uint32_t elements, void (*run)(const cpu_task *, uint32_t item)) {
+    enum { FEWEST_ELEMENTS = 1024 };
+    const uint32_t least = elements < FEWEST_ELEMENTS ? FEWEST_ELEMENTS / elements : 1;
+    for (uint32_t item, last; gk_cpu_take(task, total, least, &item, &last);) {
+        for (; item < last; item++) run(task, item);
     }
+}
+
+static void embed_row(const cpu_task *task, uint32_t t) {
+    const gk_op *op = task->op;
+    int32_t id = ids_of(&op->b)[t];
+    if (id >= 0 && (uint32_t)id < op->a.ne[1]) gk_cpu_weight_row(task->isa, &op->a, (uint32_t)id, row_of(&op->dst, t));
+    else memset(row_of(&op->dst, t), 0, op->dst.ne[0] * sizeof(float));
 }
 
 /* ---- matmul ---- */
@@ -46,11 +60,18 @@ static cpu_matmul matmul_of(const cpu_task *task) {
     };
 }
 
+/* Groups of rows that are worth taking at once: 16 KiB of weights, or two groups, which the kernels for many rows
+ * multiply together. */
+static uint32_t fewest_groups(const cpu_matmul *m) {
+    enum { FEWEST_BYTES = 1 << 14 };
+    const uint64_t bytes = CPU_GROUP * gk_row_bytes(m->type, m->k);
+    return m->rows > 1 ? 2 : bytes < FEWEST_BYTES ? (uint32_t)(FEWEST_BYTES / bytes) : 1;
+}
+
 static void run_matmul(const cpu_task *task) {
     const cpu_matmul m = matmul_of(task);
-    uint32_t first, last;
-    share(task, (uint32_t)cpu_groups(m.n), &first, &last);
-    task->isa->matmul(&m, first, last);
+    const uint32_t groups = (uint32_t)cpu_groups(m.n), least = fewest_groups(&m);
+    for (uint32_t first, last; gk_cpu_take(task, groups, least, &first, &last);) task->isa->matmul(&m, first, last);
 }
 
 /* Both products of some groups of rows. The second is multiplied by silu of the first, which is already in dst: no
@@ -61,12 +82,13 @@ static void run_gate_up(const cpu_task *task) {
     cpu_matmul up = gate;
     up.weight = gk_host_pointer(&task->op->d);
     up.gated = true;
-    uint32_t first, last;
-    share(task, (uint32_t)cpu_groups(gate.n), &first, &last);
-    for (uint32_t group = first, end; group < last; group = end) {
-        end = last - group < GROUPS ? last : group + GROUPS;
-        task->isa->matmul(&gate, group, end);
-        task->isa->matmul(&up, group, end);
+    const uint32_t groups = (uint32_t)cpu_groups(gate.n), least = fewest_groups(&gate);
+    for (uint32_t group, last; gk_cpu_take(task, groups, least, &group, &last);) {
+        for (uint32_t end; group < last; group = end) {
+            end = last - group < GROUPS ? last : group + GROUPS;
+            task->isa->matmul(&gate, group, end);
+            task->isa->matmul(&up, group, end);
+        }
     }
 }
 
@@ -83,15 +105,11 @@ static void rotate_head(const float *in, float *out, const float *table, uint32_
     if (in != out) memcpy(out + n_rot, in + n_rot, (d_head - n_rot) * sizeof *out);
 }
 
-static void run_rope(const cpu_task *task) {
+static void rope_head(const cpu_task *task, uint32_t item) {
     const gk_op *op = task->op;
-    uint32_t heads = (uint32_t)op->i[0], d_head = (uint32_t)op->i[1], first, last;
-    share(task, heads * task->rows, &first, &last);
-    for (uint32_t n = first; n < last; n++) {
-        uint32_t t = n / heads, at = n % heads * d_head;
-        rotate_head(row_of(&op->a, t) + at, row_of(&op->dst, t) + at, row_of(&op->b, task->step->pos + t), d_head,
-                    (uint32_t)op->i[2], (op->flags & GK_NEOX) != 0);
-    }
+    uint32_t heads = (uint32_t)op->i[0], d_head = (uint32_t)op->i[1], t = item / heads, at = item % heads * d_head;
+    rotate_head(row_of(&op->a, t) + at, row_of(&op->dst, t) + at, row_of(&op->b, task->step->pos + t), d_head,
+                (uint32_t)op->i[2], (op->flags & GK_NEOX) != 0);
 }
 
 static void put_cached(const gk_tensor *cache, uint64_t at, float value) {
@@ -130,18 +148,15 @@ static void put_rotated_key(const gk_op *op, key_place place, const float *key, 
 }
 
 /* KV_WRITE and ROPE_KV. */
-static void run_kv_write(const cpu_task *task) {
+static void write_head(const cpu_task *task, uint32_t item) {
     const gk_op *op = task->op;
-    uint32_t heads = (uint32_t)op->i[0], d_head = (uint32_t)op->i[1], n_ctx = op->dst.ne[1], first, last;
-    share(task, heads * task->rows, &first, &last);
-    for (uint32_t n = first; n < last; n++) {
-        uint32_t t = n / heads, head = n % heads, pos = task->step->pos + t;
-        const float *key = row_of(&op->a, t) + head * d_head, *value = row_of(&op->b, t) + head * d_head;
-        const key_place place = place_of_key(op, head, pos);
-        if (op->code == GK_OP_ROPE_KV) put_rotated_key(op, place, key, row_of(&op->d, pos));
-        else put_key(op, place, key, 0);
-        for (uint32_t k = 0; k < d_head; k++) put_cached(&op->c, ((uint64_t)head * n_ctx + pos) * d_head + k, value[k]);
-    }
+    uint32_t heads = (uint32_t)op->i[0], d_head = (uint32_t)op->i[1], n_ctx = op->dst.ne[1];
+    uint32_t t = item / heads, head = item % heads, pos = task->step->pos + t;
+    const float *key = row_of(&op->a, t) + head * d_head, *value = row_of(&op->b, t) + head * d_head;
+    const key_place place = place_of_key(op, head, pos);
+    if (op->code == GK_OP_ROPE_KV) put_rotated_key(op, place, key, row_of(&op->d, pos));
+    else put_key(op, place, key, 0);
+    for (uint32_t k = 0; k < d_head; k++) put_cached(&op->c, ((uint64_t)head * n_ctx + pos) * d_head + k, value[k]);
 }
 
 /* Query vectors that share a key head are computed together, from several rows if one row does not fill a batch. */
@@ -156,9 +171,9 @@ static void run_attention(const cpu_task *task) {
         batches = (queries + batch - 1) / batch;
     }
     uint64_t head_bytes = (uint64_t)n_ctx * d_head * gk_type_block_bytes(op->b.type);
-    /* Interleaved, because later rows see more positions. */
-    for (uint32_t item = task->thread; item < batches * key_heads; item += task->threads) {
-        uint32_t key_head = item % key_heads, start = item / key_heads * batch;
+    for (uint32_t item, last; gk_cpu_take(task, batches * key_heads, 1, &item, &last);) for (; item < last; item++) {
+        /* The last rows first, because they see most positions. */
+        uint32_t key_head = item % key_heads, start = (batches - 1 - item / key_heads) * batch;
         cpu_attention a = {
             .keys = gk_host_pointer(&op->b) + key_head * head_bytes,
             .values = gk_host_pointer(&op->c) + key_head * head_bytes,
@@ -182,14 +197,10 @@ static void run_attention(const cpu_task *task) {
 
 /* ---- rows ---- */
 
-static void run_rmsnorm(const cpu_task *task) {
+static void norm_group(const cpu_task *task, uint32_t item) {
     const gk_op *op = task->op;
-    uint32_t group = op->b.ne[0], groups = op->a.ne[0] / group, first, last;
-    share(task, groups * task->rows, &first, &last);
-    for (uint32_t n = first; n < last; n++) {
-        uint32_t t = n / groups, at = n % groups * group;
-        task->isa->rmsnorm(row_of(&op->a, t) + at, row_of(&op->b, 0), group, op->f[0], row_of(&op->dst, t) + at);
-    }
+    uint32_t group = op->b.ne[0], groups = op->a.ne[0] / group, t = item / groups, at = item % groups * group;
+    task->isa->rmsnorm(row_of(&op->a, t) + at, row_of(&op->b, 0), group, op->f[0], row_of(&op->dst, t) + at);
 }
 
 static void copy_span(const gk_op *op, uint32_t t, uint32_t first, uint32_t count) {
@@ -230,60 +241,46 @@ static void elementwise_span(const cpu_task *task, uint32_t t, uint32_t first, u
     }
 }
 
-/* Splits one row by columns, in whole cache lines; several rows by rows. */
-static void run_elementwise(const cpu_task *task) {
-    uint32_t columns = task->op->a.ne[0], first, last;
-    if (task->rows >= task->threads) {
-        share(task, task->rows, &first, &last);
-        for (uint32_t t = first; t < last; t++) elementwise_span(task, t, 0, columns);
-        return;
-    }
-    share(task, (columns + 63) / 64, &first, &last);
-    first *= 64, last = last * 64 < columns ? last * 64 : columns;
-    for (uint32_t t = 0; first < last && t < task->rows; t++) elementwise_span(task, t, first, last - first);
+enum { SPAN = 1024 }; /* elements of a row that are computed at once */
+
+static uint32_t spans_of(const gk_op *op) { return (op->a.ne[0] + SPAN - 1) / SPAN; }
+
+static void run_span(const cpu_task *task, uint32_t item) {
+    const uint32_t spans = spans_of(task->op), first = item % spans * SPAN, left = task->op->a.ne[0] - first;
+    elementwise_span(task, item / spans, first, left < SPAN ? left : SPAN);
 }
 
-static void run_softmax(const cpu_task *task) {
+static void softmax_row(const cpu_task *task, uint32_t t) {
     const gk_op *op = task->op;
-    uint32_t first, last;
-    share(task, task->rows, &first, &last);
-    for (uint32_t t = first; t < last; t++) task->isa->softmax(row_of(&op->a, t), op->a.ne[0], op->f[0], row_of(&op->dst, t));
+    task->isa->softmax(row_of(&op->a, t), op->a.ne[0], op->f[0], row_of(&op->dst, t));
 }
 
 static bool beats(float x, float y) { return x > y || (isnan(y) && !isnan(x)); }
 
-static void run_argmax(const cpu_task *task) {
+static void argmax_row(const cpu_task *task, uint32_t t) {
     const gk_op *op = task->op;
-    uint32_t first, last;
-    share(task, task->rows, &first, &last);
-    for (uint32_t t = first; t < last; t++) {
-        const float *x = row_of(&op->a, t);
-        uint32_t best = 0;
-        for (uint32_t n = 1; n < op->a.ne[0]; n++) {
-            if (beats(x[n], x[best])) best = n;
-        }
-        ids_of(&op->dst)[t] = (int32_t)best;
+    const float *x = row_of(&op->a, t);
+    uint32_t best = 0;
+    for (uint32_t n = 1; n < op->a.ne[0]; n++) {
+        if (beats(x[n], x[best])) best = n;
     }
+    ids_of(&op->dst)[t] = (int32_t)best;
 }
 
 /* A sorted list: most elements are rejected by a comparison with its last entry. */
-static void run_topk(const cpu_task *task) {
+static void topk_row(const cpu_task *task, uint32_t t) {
     const gk_op *op = task->op;
-    uint32_t k = (uint32_t)op->i[0], first, last;
-    share(task, task->rows, &first, &last);
-    for (uint32_t t = first; t < last; t++) {
-        const float *x = row_of(&op->a, t);
-        uint32_t list[GK_MAX_TOPK], length = 0;
-        for (uint32_t n = 0; n < op->a.ne[0]; n++) {
-            if (length == k && !beats(x[n], x[list[k - 1]])) continue;
-            uint32_t place = length < k ? length++ : k - 1;
-            for (; place > 0 && beats(x[n], x[list[place - 1]]); place--) list[place] = list[place - 1];
-            list[place] = n;
-        }
-        for (uint32_t n = 0; n < k; n++) {
-            ids_of(&op->dst)[t * gk_stride(&op->dst) + n] = (int32_t)list[n];
-            row_of(&op->c, t)[n] = x[list[n]];
-        }
+    const float *x = row_of(&op->a, t);
+    uint32_t k = (uint32_t)op->i[0], list[GK_MAX_TOPK], length = 0;
+    for (uint32_t n = 0; n < op->a.ne[0]; n++) {
+        if (length == k && !beats(x[n], x[list[k - 1]])) continue;
+        uint32_t place = length < k ? length++ : k - 1;
+        for (; place > 0 && beats(x[n], x[list[place - 1]]); place--) list[place] = list[place - 1];
+        list[place] = n;
+    }
+    for (uint32_t n = 0; n < k; n++) {
+        ids_of(&op->dst)[t * gk_stride(&op->dst) + n] = (int32_t)list[n];
+        row_of(&op->c, t)[n] = x[list[n]];
     }
 }
 
@@ -298,24 +295,26 @@ static void run_step(const cpu_task *task) {
 }
 
 void gk_cpu_run_op(const cpu_task *task) {
-    switch (gk_code(task->op)) {
-    case GK_OP_EMBED: run_embed(task); break;
-    case GK_OP_RMSNORM: run_rmsnorm(task); break;
+    const gk_op *op = task->op;
+    const uint32_t rows = task->rows, width = op->a.ne[0], heads = (uint32_t)op->i[0] * rows, d_head = (uint32_t)op->i[1];
+    switch (gk_code(op)) {
+    case GK_OP_EMBED: run_items(task, rows, width, embed_row); break;
+    case GK_OP_RMSNORM: run_items(task, width / op->b.ne[0] * rows, op->b.ne[0], norm_group); break;
     case GK_OP_MATMUL:
     case GK_OP_NORM_MATMUL: run_matmul(task); break;
-    case GK_OP_ROPE: run_rope(task); break;
+    case GK_OP_ROPE: run_items(task, heads, d_head, rope_head); break;
     case GK_OP_KV_WRITE:
-    case GK_OP_ROPE_KV: run_kv_write(task); break;
+    case GK_OP_ROPE_KV: run_items(task, heads, d_head, write_head); break;
     case GK_OP_GATE_UP: run_gate_up(task); break;
     case GK_OP_ATTENTION: run_attention(task); break;
-    case GK_OP_SOFTMAX: run_softmax(task); break;
-    case GK_OP_ARGMAX: run_argmax(task); break;
-    case GK_OP_TOPK: run_topk(task); break;
+    case GK_OP_SOFTMAX: run_items(task, rows, width, softmax_row); break;
+    case GK_OP_ARGMAX: run_items(task, rows, width, argmax_row); break;
+    case GK_OP_TOPK: run_items(task, rows, width, topk_row); break;
     case GK_OP_STEP: run_step(task); break;
     case GK_OP_SWIGLU:
     case GK_OP_SILU:
     case GK_OP_ADD:
     case GK_OP_MUL:
-    case GK_OP_COPY: run_elementwise(task); break;
+    case GK_OP_COPY: run_items(task, spans_of(op) * rows, SPAN, run_span); break;
     }
 }
