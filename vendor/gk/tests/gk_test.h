@@ -156,6 +156,7 @@ void matmul(suite *, matmul_case);
 mirror rope_table(suite *, uint32_t n_rot, uint32_t n_ctx);
 
 void test_core(suite *);
+void test_topology(suite *);
 void test_fuse(suite *);
 void test_fused(suite *);
 void test_matmul(suite *);

@@ -190,7 +190,7 @@ static int test(const arguments *a, const gk_backend *backend) {
     static const struct {
         const char *name;
         void (*run)(suite *);
-    } parts[] = {{"core", test_core}, {"core", test_fuse}, {"matmul", test_matmul}, {"fused", test_fused}, {"attention", test_attention}, {"small", test_small_ops},
+    } parts[] = {{"core", test_core}, {"core", test_topology}, {"core", test_fuse}, {"matmul", test_matmul}, {"fused", test_fused}, {"attention", test_attention}, {"small", test_small_ops},
                  {"plans", test_plans}, {"bad", test_bad_arguments}};
     for (size_t n = 0; n < sizeof parts / sizeof *parts; n++) {
         if (a->only == NULL || strstr(parts[n].name, a->only)) parts[n].run(&s);

@@ -5,6 +5,7 @@
 #include "cpu.h"
 #include "host.h"
 #include "thread.h"
+#include "topology.h"
 
 enum { MOST_THREADS = 256, SPINS = 2000 };
 
@@ -366,11 +367,12 @@ static gk_status cpu_open(int index, const gk_open_options *options, gk_device *
         gk_text(why, why_capacity, "open: out of memory");
         return GK_OUT_OF_MEMORY;
     }
-    uint32_t cores = gk_thread_cores(), wanted = options && options->threads ? options->threads : cores;
+    const gk_topology machine = gk_topology_read();
+    const uint32_t wanted = options && options->threads ? options->threads : machine.cores;
     const bool exact = options && (options->flags & GK_OPEN_EXACT);
     s->isa = exact && isas[index]->exact ? isas[index]->exact : isas[index];
-    /* Spinning only helps while every thread has its own core. */
-    s->spins = wanted <= cores ? SPINS : 0;
+    /* Spinning only helps while every thread has its own processor. */
+    s->spins = wanted <= machine.processors ? SPINS : 0;
     start_threads(s, wanted < MOST_THREADS ? wanted : MOST_THREADS);
     gk_status status = gk_host_open(&CPU_KERNELS, s, out, why, why_capacity);
     if (status == GK_OK) (*out)->exact = exact;
