@@ -7,7 +7,7 @@
 #include "thread.h"
 #include "topology.h"
 
-enum { MOST_THREADS = 256, SPINS = 2000 };
+enum { MOST_THREADS = 256, SPINS = 2000, MOST_SHARED_ROWS = 8 };
 
 /* ---- plans ---- */
 
@@ -32,8 +32,10 @@ typedef struct prepared {
     size_t quant_row, own_quants;
     float *normed; /* one row per thread */
     size_t normed_row;
-    float *scores; /* per thread */
-    size_t scores_stride, scores_of_thread;
+    /* Attention: of each thread the scores and one part, then the parts of all threads and how many are done. */
+    float *scores;
+    size_t scores_of_thread, part_floats;
+    uint64_t shared_parts, batches;
     void *quant_pages, *normed_pages, *score_pages;
     uint64_t quant_mapped, normed_mapped, score_mapped;
 } prepared;
@@ -94,6 +96,17 @@ static void make_ready(cpu_state *s, const prepared *p, cpu_task *task, op_plan 
     wait_for_all(s);
 }
 
+/* Few rows may not give every thread a batch of queries, so their positions are shared out too. */
+static bool shares_positions(const cpu_state *s, const gk_op *op) { return s->threads > 1 && op->a.ne[1] <= MOST_SHARED_ROWS; }
+
+static void give_scratch(const cpu_state *s, const prepared *p, cpu_task *task) {
+    task->scores = p->scores + task->thread * p->scores_of_thread;
+    task->part = task->scores + (size_t)s->isa->queries * CPU_POSITIONS;
+    if (!shares_positions(s, task->op)) return;
+    task->parts = p->scores + s->threads * p->scores_of_thread;
+    task->parts_done = (atomic_uint *)(void *)(task->parts + p->shared_parts);
+}
+
 static void walk(cpu_state *s, uint32_t thread) {
     const job *j = &s->job;
     const prepared *p = j->plan;
@@ -109,9 +122,8 @@ static void walk(cpu_state *s, uint32_t thread) {
             .thread = thread,
             .threads = s->threads,
             .next = &p->ops[n].next,
-            .scores = p->scores + thread * p->scores_of_thread,
-            .scores_stride = p->scores_stride,
         };
+        if (op->code == GK_OP_ATTENTION) give_scratch(s, p, &task);
         make_ready(s, p, &task, &p->ops[n]);
         gk_cpu_run_op(&task);
         if (p->ops[n].barrier) wait_for_all(s);
@@ -165,6 +177,7 @@ static uint64_t span_of(const gk_op *op, gk_operand operand) {
 
 /* Does one of the two ops write what the other reads or writes? Compares byte ranges, which is conservative. */
 static bool conflict(const gk_op *x, const gk_op *y) {
+    if (x->code == GK_OP_ATTENTION && y->code == GK_OP_ATTENTION) return true; /* they use the same scratch memory */
     for (int n = GK_DST; n <= GK_D; n++) {
         const gk_tensor *s = gk_operand_of(x, (gk_operand)n);
         if (s->buffer == NULL) continue;
@@ -246,8 +259,23 @@ static void cpu_discard(void *plan) {
     free(p);
 }
 
+/* Enlarges the scratch memory of the plan for this op. */
+static void measure_attention(const cpu_state *s, prepared *p, const gk_op *op) {
+    if (op->code != GK_OP_ATTENTION) return;
+    const uint64_t heads = (uint64_t)op->i[0] * op->a.ne[1], key_heads = (uint64_t)op->i[1];
+    const size_t floats = cpu_part_floats((uint32_t)op->i[2]);
+    if (floats > p->part_floats) p->part_floats = floats;
+    if (!shares_positions(s, op)) return;
+    /* The last batch of a key head may be incomplete. */
+    const uint64_t queries = heads + key_heads * s->isa->queries;
+    const uint64_t parts = queries * floats * ((op->b.ne[1] - 1) / CPU_POSITIONS + 1);
+    if (parts > p->shared_parts) p->shared_parts = parts;
+    if (heads > p->batches) p->batches = heads;
+}
+
 static void *cpu_prepare(void *state, const gk_op *ops, uint32_t count, const gk_plan_limits *limits) {
     cpu_state *s = state;
+    (void)limits;
     prepared *p = calloc(1, sizeof *p);
     if (p == NULL) return NULL;
     p->ops = calloc(count, sizeof *p->ops);
@@ -261,11 +289,7 @@ static void *cpu_prepare(void *state, const gk_op *ops, uint32_t count, const gk
         if (row > p->quant_row) p->quant_row = row;
         if (ops[n].b.ne[1] > rows) rows = ops[n].b.ne[1];
     }
-    bool attends = false;
-    for (uint32_t n = 0; n < count; n++) attends = attends || ops[n].code == GK_OP_ATTENTION;
-    p->scores_stride = attends ? ((size_t)limits->n_ctx + 15) / 16 * 16 : 0;
-    /* Pads so that threads do not share a cache line. */
-    p->scores_of_thread = p->scores_stride * s->isa->queries;
+    for (uint32_t n = 0; n < count; n++) measure_attention(s, p, &ops[n]);
     bool ok = p->ops != NULL;
     if (ok && p->quant_row != 0) {
         uint64_t shared, own, all;
@@ -280,8 +304,10 @@ static void *cpu_prepare(void *state, const gk_op *ops, uint32_t count, const gk
         p->normed = p->normed_pages;
         ok = p->normed != NULL;
     }
-    if (ok && attends) {
-        p->score_pages = gk_host_map((uint64_t)s->threads * p->scores_of_thread * sizeof(float), &p->score_mapped);
+    if (ok && p->part_floats != 0) {
+        p->scores_of_thread = s->isa->queries * (CPU_POSITIONS + p->part_floats);
+        const uint64_t floats = s->threads * p->scores_of_thread + p->shared_parts + p->batches;
+        p->score_pages = gk_host_map(floats * sizeof(float), &p->score_mapped);
         p->scores = p->score_pages;
         ok = p->scores != NULL;
     }

@@ -159,39 +159,105 @@ static void write_head(const cpu_task *task, uint32_t item) {
     for (uint32_t k = 0; k < d_head; k++) put_cached(&op->c, ((uint64_t)head * n_ctx + pos) * d_head + k, value[k]);
 }
 
-/* Query vectors that share a key head are computed together, from several rows if one row does not fill a batch. */
-static void run_attention(const cpu_task *task) {
+/* Query vectors that share a key head are computed together, in batches from several rows if one row does not fill
+ * one, and CPU_POSITIONS positions at a time. These parts are always folded in order, so the result is the same if
+ * several threads compute them. */
+typedef struct attention_job {
+    const cpu_task *task;
+    uint32_t key_heads, d_head, per_key, queries, batch, batches, parts;
+} attention_job;
+
+static attention_job attention_job_of(const cpu_task *task) {
     const gk_op *op = task->op;
-    uint32_t key_heads = (uint32_t)op->i[1], d_head = (uint32_t)op->i[2], n_ctx = op->b.ne[1];
-    uint32_t per_key = (uint32_t)op->i[0] / key_heads, batch = task->isa->queries;
-    uint32_t queries = per_key * task->rows, batches = (queries + batch - 1) / batch;
+    const uint32_t key_heads = (uint32_t)op->i[1], per_key = (uint32_t)op->i[0] / key_heads;
+    attention_job j = {task, key_heads, (uint32_t)op->i[2], per_key, per_key * task->rows, task->isa->queries, 0, 1};
+    if (task->parts) j.parts = (task->step->pos + task->rows - 1) / CPU_POSITIONS + 1;
+    j.batches = (j.queries + j.batch - 1) / j.batch;
     /* With more threads than batches, use smaller batches: they read the keys more often, but in parallel. */
-    while (batch > 1 && batches * key_heads < task->threads) {
-        batch = (batch + 1) / 2;
-        batches = (queries + batch - 1) / batch;
+    while (j.batch > 1 && j.batches * key_heads * j.parts < task->threads) {
+        j.batch = (j.batch + 1) / 2;
+        j.batches = (j.queries + j.batch - 1) / j.batch;
     }
-    uint64_t head_bytes = (uint64_t)n_ctx * d_head * gk_type_block_bytes(op->b.type);
-    for (uint32_t item, last; gk_cpu_take(task, batches * key_heads, 1, &item, &last);) for (; item < last; item++) {
-        /* The last rows first, because they see most positions. */
-        uint32_t key_head = item % key_heads, start = (batches - 1 - item / key_heads) * batch;
-        cpu_attention a = {
-            .keys = gk_host_pointer(&op->b) + key_head * head_bytes,
-            .values = gk_host_pointer(&op->c) + key_head * head_bytes,
-            .half = op->b.type == GK_F16,
-            .n_ctx = n_ctx,
-            .d_head = d_head,
-            .queries = queries - start < batch ? queries - start : batch,
-            .scale = op->f[0],
-            .scores = task->scores,
-            .scores_stride = task->scores_stride,
-        };
-        for (uint32_t n = 0; n < a.queries; n++) {
-            uint32_t t = (start + n) / per_key, at = (key_head * per_key + (start + n) % per_key) * d_head;
-            a.query[n] = row_of(&op->a, t) + at;
-            a.out[n] = row_of(&op->dst, t) + at;
-            a.length[n] = task->step->pos + t + 1;
+    return j;
+}
+
+/* Computes part `part` of some queries into `out`. */
+static void attend_part(const attention_job *j, uint32_t key_head, uint32_t start, uint32_t count, uint32_t part, float *out) {
+    const gk_op *op = j->task->op;
+    const uint32_t n_ctx = op->b.ne[1], first = part * CPU_POSITIONS;
+    const uint64_t at = ((uint64_t)key_head * n_ctx + first) * j->d_head * gk_type_block_bytes(op->b.type);
+    cpu_attention a = {
+        .keys = gk_host_pointer(&op->b) + at,
+        .values = gk_host_pointer(&op->c) + at,
+        .half = op->b.type == GK_F16,
+        .n_ctx = n_ctx - first,
+        .d_head = j->d_head,
+        .queries = count,
+        .scale = op->f[0],
+        .scores = j->task->scores,
+    };
+    for (uint32_t n = 0; n < count; n++) {
+        const uint32_t t = (start + n) / j->per_key, seen = j->task->step->pos + t + 1, left = seen > first ? seen - first : 0;
+        a.query[n] = row_of(&op->a, t) + (key_head * j->per_key + (start + n) % j->per_key) * j->d_head;
+        a.length[n] = left < CPU_POSITIONS ? left : CPU_POSITIONS;
+        a.out[n] = out + n * cpu_part_floats(j->d_head);
+    }
+    j->task->isa->attention(&a);
+    for (uint32_t n = 0; n < count; n++) a.out[n][j->d_head] = a.largest[n], a.out[n][j->d_head + 1] = a.sum[n];
+}
+
+/* Adds a part to the sums of those before it. The weights of both are relative to their own largest score. */
+static void fold_part(float *out, float *largest, float *sum, const float *part, uint32_t d_head) {
+    const float part_largest = part[d_head], part_sum = part[d_head + 1];
+    if (part_sum == 0) return;
+    const float most = part_largest > *largest ? part_largest : *largest, ours = expf(*largest - most), theirs = expf(part_largest - most);
+    for (uint32_t k = 0; k < d_head; k++) out[k] = out[k] * ours + part[k] * theirs;
+    *sum = *sum * ours + part_sum * theirs;
+    *largest = most;
+}
+
+static float *result_of(const attention_job *j, uint32_t key_head, uint32_t query) {
+    return row_of(&j->task->op->dst, query / j->per_key) + (key_head * j->per_key + query % j->per_key) * j->d_head;
+}
+
+static void attend(const attention_job *j, uint32_t item) {
+    const uint32_t at = item / j->parts, part = item % j->parts, key_head = at % j->key_heads, d_head = j->d_head;
+    /* The last rows first, because they see most positions. */
+    const uint32_t start = (j->batches - 1 - at / j->key_heads) * j->batch, left = j->queries - start, count = left < j->batch ? left : j->batch;
+    const uint32_t all = (j->task->step->pos + (start + count - 1) / j->per_key) / CPU_POSITIONS + 1;
+    const size_t floats = cpu_part_floats(d_head);
+    float *parts = j->task->parts ? j->task->parts + (size_t)at * j->parts * j->batch * floats : j->task->part;
+    if (j->parts > 1) {
+        attend_part(j, key_head, start, count, part, parts + part * j->batch * floats);
+        /* The thread that computes the last part folds them all. */
+        if (atomic_fetch_add_explicit(&j->task->parts_done[at], 1, memory_order_acq_rel) + 1 < j->parts) return;
+        atomic_store_explicit(&j->task->parts_done[at], 0, memory_order_relaxed);
+    }
+    float largest[CPU_MOST_QUERIES], sum[CPU_MOST_QUERIES];
+    for (uint32_t m = 0; m < all; m++) {
+        float *from = j->parts > 1 ? parts + m * j->batch * floats : parts;
+        if (j->parts == 1) attend_part(j, key_head, start, count, m, from);
+        for (uint32_t n = 0; n < count; n++, from += floats) {
+            float *out = result_of(j, key_head, start + n);
+            if (m > 0) {
+                fold_part(out, &largest[n], &sum[n], from, d_head);
+                continue;
+            }
+            memcpy(out, from, d_head * sizeof *out);
+            largest[n] = from[d_head], sum[n] = from[d_head + 1];
         }
-        task->isa->attention(&a);
+    }
+    for (uint32_t n = 0; n < count; n++) {
+        float *out = result_of(j, key_head, start + n);
+        const float inverse = 1.0f / sum[n];
+        for (uint32_t k = 0; k < d_head; k++) out[k] *= inverse;
+    }
+}
+
+static void run_attention(const cpu_task *task) {
+    const attention_job j = attention_job_of(task);
+    for (uint32_t item, last; gk_cpu_take(task, j.batches * j.key_heads * j.parts, 1, &item, &last);) {
+        for (; item < last; item++) attend(&j, item);
     }
 }
 
