@@ -85,7 +85,7 @@ enum {
 };
 
 typedef struct gk_open_options {
-    uint32_t threads;      /* cpu and ref: worker threads, 0 = all cores this process may use */
+    uint32_t threads;      /* cpu and ref: worker threads, 0 = one per fast core that this process may use */
     uint32_t flags;        /* GK_OPEN_EXACT */
     const char *cache_dir; /* folder for compiled pipelines; NULL: nothing is written */
 } gk_open_options;

@@ -3,6 +3,7 @@
 #include "gk_test.h"
 #include "host.h"
 #include "thread.h"
+#include "topology.h"
 
 /* ---- the read loop ---- */
 
@@ -28,7 +29,7 @@ static void read_part(void *argument) {
     for (int k = 0; k < 16; k++) part->sum += sums[k];
 }
 
-static reader *reader_new(uint64_t bytes) {
+static reader *reader_new(uint64_t bytes, uint32_t threads) {
     reader *r = must_alloc(sizeof *r);
     r->bytes = bytes / 4096 * 4096;
     r->pages = gk_host_map(r->bytes, &r->mapped);
@@ -37,7 +38,7 @@ static reader *reader_new(uint64_t bytes) {
         return NULL;
     }
     memset(r->pages, 1, (size_t)r->bytes);
-    r->threads = gk_thread_cores() < 64 ? gk_thread_cores() : 64;
+    r->threads = threads < 64 ? threads : 64;
     size_t words = (size_t)(r->bytes / 8 / r->threads) / 16 * 16;
     for (uint32_t n = 0; n < r->threads; n++) r->parts[n] = (reader_part){(const uint64_t *)r->pages + n * words, words, 0};
     return r;
@@ -215,12 +216,12 @@ typedef struct reference {
     char name[64];
 } reference;
 
-static const char *reference_new(const gk_backend *b, gk_device *d, uint64_t bytes, const gk_device_info *info, reference *r) {
+static const char *reference_new(const gk_backend *b, gk_device *d, uint64_t bytes, const gk_device_info *info, uint32_t threads, reference *r) {
     if (info->kind != GK_KIND_CPU && info->kind != GK_KIND_SOFTWARE) {
         gk_text(r->name, sizeof r->name, "copy on the device");
         return copier_new(b, d, bytes, info->max_buffer, &r->copier);
     }
-    r->reader = reader_new(bytes);
+    r->reader = reader_new(bytes, threads ? threads : gk_topology_read().cores);
     if (r->reader == NULL) return "out of memory";
     gk_text(r->name, sizeof r->name, "loop of %u threads that read", r->reader->threads);
     return NULL;
@@ -271,18 +272,18 @@ static const char *bench_types(const gk_backend *b, gk_device *d, uint64_t bytes
     return error;
 }
 
-int bench(const gk_backend *b, int index, uint64_t bytes, uint32_t flags) {
+int bench(const gk_backend *b, int index, uint64_t bytes, const gk_open_options *options) {
     char why[256] = "";
     gk_device *d = NULL;
     gk_device_info infos[16];
     int count = 0;
     if (b->enumerate(infos, 16, &count, why, sizeof why) != GK_OK || index >= count || index >= 16 ||
-        b->open(index, &(gk_open_options){.flags = flags}, &d, why, sizeof why) != GK_OK) {
+        b->open(index, options, &d, why, sizeof why) != GK_OK) {
         fprintf(stderr, "gk-test: %s: %s\n", b->id, why[0] ? why : "no such device");
         return 3;
     }
     reference r = {.best = 0};
-    const char *error = reference_new(b, d, bytes, &infos[index], &r);
+    const char *error = reference_new(b, d, bytes, &infos[index], options->threads, &r);
     if (error == NULL) {
         printf("{\"backend\":\"%s\",\"device\":%d,\"name\":", b->id, index);
         print_json_text(infos[index].name);

@@ -48,6 +48,7 @@ typedef struct suite {
     uint64_t seed;
     double deadline; /* in gk_seconds: later cases are skipped; 0 = no limit */
     bool exact; /* the device is opened with GK_OPEN_EXACT */
+    uint32_t same_as; /* not 0: compare with the same device and this many threads, bit by bit */
     uint64_t random; /* state of the generator; every case resets it */
     char name[128];  /* of the tested device */
     report_case now; /* the current case */
@@ -129,6 +130,7 @@ bool run_both(suite *, const mirror_op *ops, uint32_t count, const gk_step *step
 /* Squared error over squared reference of the first `rows` rows. Fails the case if it is above the bound, if a
  * single element is far off, or if a value is not finite where the reference is. */
 void compare_values(suite *, const float *got, const float *wanted, size_t count, double bound);
+void compare_bits(suite *, const float *, const float *, size_t count, const char *what);
 void compare_tensor(suite *, const mirror *, uint32_t rows, double bound);
 void compare_i32(suite *, const mirror *, uint32_t rows);
 double nmse_of(const float *got, const float *wanted, size_t count);
@@ -154,6 +156,7 @@ void matmul(suite *, matmul_case);
 mirror rope_table(suite *, uint32_t n_rot, uint32_t n_ctx);
 
 void test_core(suite *);
+void test_topology(suite *);
 void test_fuse(suite *);
 void test_fused(suite *);
 void test_matmul(suite *);
@@ -162,7 +165,6 @@ void test_small_ops(suite *);
 void test_plans(suite *);
 void test_bad_arguments(suite *);
 void print_json_text(const char *text);
-/* flags: those of gk_open_options. */
-int bench(const gk_backend *, int device, uint64_t bytes, uint32_t flags);
+int bench(const gk_backend *, int device, uint64_t bytes, const gk_open_options *);
 
 #endif

@@ -102,7 +102,10 @@ mutate(plain.inc matmul "type == GK_F16 ? v16_load_half(bits) : v16_load_bf16(bi
 # Attention: causality, grouped heads, the end of the cache; rope.
 mutate(ops.c attention "task->step->pos + t + 1" "task->step->pos + task->rows")
 mutate(ops.c attention "task->step->pos + t + 1" "task->step->pos + t + (t == 0)")
-mutate(ops.c attention "(key_head * per_key + (start + n) % per_key)" "((start + n) % per_key * key_heads + key_head)")
+mutate(ops.c attention "(key_head * j->per_key + (start + n) % j->per_key)" "((start + n) % j->per_key * j->key_heads + key_head)")
+mutate(ops.c attention "out[k] * ours + part[k] * theirs" "out[k] + part[k]")
+mutate(ops.c attention "*sum * ours + part_sum * theirs" "*sum + part_sum * theirs")
+mutate(ops.c attention "left < CPU_POSITIONS ? left : CPU_POSITIONS" "CPU_POSITIONS")
 mutate(kernels.inc attention "first < longest; first += 64" "first + 64 < longest + 63; first += 64")
 mutate(ops.c attention "(uint32_t)op->i[2], (op->flags & GK_NEOX) != 0" "(uint32_t)op->i[2], (op->flags & GK_NEOX) == 0")
 mutate(ops.c attention "row_of(&op->b, task->step->pos + t), d_head" "row_of(&op->b, t), d_head")

@@ -122,9 +122,11 @@ static gk_status open_side(side *d, const gk_backend *backend, int index, const 
 
 const char *suite_open(suite *s, const gk_backend *backend, int index, uint32_t threads, gk_status *status, char *why,
                        size_t why_capacity) {
-    *status = open_side(&s->sides[SIDE_REF], gk_backend_ref(), 0, NULL, why, why_capacity);
-    if (*status != GK_OK) return "the reference did not open";
     const gk_open_options options = {.threads = threads, .flags = s->exact ? GK_OPEN_EXACT : 0};
+    const gk_open_options other = {.threads = s->same_as, .flags = options.flags};
+    *status = s->same_as ? open_side(&s->sides[SIDE_REF], backend, index, &other, why, why_capacity)
+                         : open_side(&s->sides[SIDE_REF], gk_backend_ref(), 0, NULL, why, why_capacity);
+    if (*status != GK_OK) return "the reference did not open";
     bool plain = threads == 0 && !s->exact;
     *status = open_side(&s->sides[SIDE_TESTED], backend, index, plain ? NULL : &options, why, why_capacity);
     if (*status != GK_OK) return "the device did not open";

@@ -335,10 +335,18 @@ void compare_values(suite *s, const float *got, const float *wanted, size_t coun
     }
 }
 
+void compare_bits(suite *s, const float *x, const float *y, size_t count, const char *what) {
+    for (size_t n = 0; n < count; n++) {
+        if (gk_bits_of_float(x[n]) != gk_bits_of_float(y[n])) case_fail(s, "%s: element %zu is %.9g and %.9g", what, n, (double)x[n], (double)y[n]);
+    }
+}
+
 void compare_tensor(suite *s, const mirror *m, uint32_t rows, double bound) {
     if (!case_going(s)) return;
     float *got = tensor_get(s, SIDE_TESTED, m), *wanted = tensor_get(s, SIDE_REF, m);
-    compare_values(s, got, wanted, (size_t)m->on[0].ne[0] * rows, bound);
+    const size_t count = (size_t)m->on[0].ne[0] * rows;
+    compare_values(s, got, wanted, count, bound);
+    if (s->same_as) compare_bits(s, got, wanted, count, "another number of threads");
     tensor_check_sentinels(s, m);
     free(got);
     free(wanted);

@@ -138,6 +138,16 @@ void test_attention(suite *s) {
         attention(s, c);
         c = base, c.scale = 1e-4, c.pos = 127, c.stride = 1;
         attention(s, c);
+        /* The cpu backend computes 512 positions at a time, in parallel for a few rows: rows that see different numbers of
+         * such parts, and a long context. */
+        for (uint32_t rows = 3; rows <= 9; rows += 3) {
+            c = base, c.rows = rows, c.n_head = 10, c.pos = 510, c.scale = 4;
+            attention(s, c);
+            c.pos = 1021, c.n_ctx = 1040, c.n_tok = rows - 1;
+            attention(s, c);
+        }
+        c = base, c.d_head = 32, c.pos = 4096, c.n_ctx = 4101, c.scale = 8;
+        attention(s, c);
         /* Groups larger than kernels process at once, long heads, and heads that no vector size divides. */
         for (uint32_t rows = 1; rows <= 12; rows += 11) {
             c = base, c.rows = rows, c.n_head = 26;

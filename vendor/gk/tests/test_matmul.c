@@ -16,7 +16,7 @@ static bool rounds_activations(suite *s, const matmul_case *c, const mirror *dst
     const bool blocks = gk_is_block_type(c->type), cpu = strcmp(s->sides[SIDE_TESTED].backend->id, "cpu") == 0;
     const bool vulkan = strcmp(s->sides[SIDE_TESTED].backend->id, "vulkan") == 0;
     const bool cuda = strcmp(s->sides[SIDE_TESTED].backend->id, "cuda") == 0;
-    if (s->exact || !case_going(s)) return false;
+    if (s->exact || s->same_as || !case_going(s)) return false;
     if (cpu && blocks) return true;
     const bool bf16 = c->type == GK_BF16 && ((cpu && rows >= 4) || (cuda && c->rows >= 9));
     if (!((vulkan || cuda) && blocks) && !bf16) return false;

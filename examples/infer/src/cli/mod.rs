@@ -68,8 +68,8 @@ struct DeviceArgs {
     /// Device of the backend, as `infer devices` numbers them
     #[arg(long, value_name = "N")]
     device: Option<u32>,
-    /// Threads of the cpu backend [default: all cores]
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    /// Threads of the cpu backend [default: one per fast core]
+    #[arg(long, value_name = "N", env = "INFER_THREADS", default_value_t = 0, hide_default_value = true)]
     threads: u32,
     /// `exact` multiplies in f32. `fast` rounds activations: with q8_0, q4_0, q4_k and q6_k weights to eight bits
     /// on cpu and cuda, and for prompts on vulkan; prompts on cuda to 16 bits; with bf16 weights on CPUs with

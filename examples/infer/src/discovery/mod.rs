@@ -25,7 +25,7 @@ pub struct Request {
     pub backend: Option<String>,
     /// Index of a device of the backend.
     pub device: Option<u32>,
-    /// Worker threads of `cpu`; 0 = all cores.
+    /// Worker threads of `cpu`; 0 = one per fast core.
     pub threads: u32,
     /// Allows `cpu` to round activations, or not.
     pub precision: Precision,

@@ -10,7 +10,7 @@ use std::rc::Rc;
 /// Options for opening a device.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OpenOptions {
-    /// Worker threads of `cpu` and `ref`; 0 = all cores available to this process.
+    /// Worker threads of `cpu` and `ref`; 0 = one per fast core that this process may use.
     pub threads: u32,
     /// Allows `cpu`, and `vulkan` in prompts, to round activations, or not.
     pub precision: Precision,

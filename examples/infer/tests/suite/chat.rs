@@ -26,7 +26,7 @@ fn model(folder: &Path) -> PathBuf {
 
 fn infer(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_infer"));
-    command.args(args).env_remove("INFER_BACKEND");
+    command.args(args).env_remove("INFER_BACKEND").env_remove("INFER_THREADS");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 fn infer(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_infer"));
-    command.args(args).env_remove("INFER_BACKEND").stdin(Stdio::null());
+    command.args(args).env_remove("INFER_BACKEND").env_remove("INFER_THREADS").stdin(Stdio::null());
     command
 }
 
@@ -72,6 +72,21 @@ fn seeds_determine_sampled_text() {
     assert_ne!(sample("1", &[]), sample("2", &[]));
     // All logits instead of the device's candidates.
     assert_eq!(sample("1", &["--top-k", "0"]), sample("1", &["--top-k", "0"]));
+}
+
+#[test]
+fn threads_come_from_the_flag_then_from_the_variable() {
+    let by_variable = infer(&["devices"]).env("INFER_THREADS", "many").output().unwrap();
+    assert_eq!(by_variable.status.code(), Some(0), "`devices` has no --threads: {by_variable:?}");
+    let by_variable = infer(&["run"]).env("INFER_THREADS", "many").output().unwrap();
+    assert_eq!(by_variable.status.code(), Some(2));
+    assert!(text(&by_variable.stderr).contains("--threads"), "{by_variable:?}");
+    if !ready() {
+        return;
+    }
+    let args = ["run", "--backend", "ref", "--threads", "1", "--tokens", "1"];
+    let by_flag = infer(&args).env("INFER_THREADS", "many").output().unwrap();
+    assert_eq!(by_flag.status.code(), Some(0), "{by_flag:?}");
 }
 
 #[test]

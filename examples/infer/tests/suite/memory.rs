@@ -84,7 +84,12 @@ fn named_preferences_are_not_replaced() {
 }
 
 fn infer(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_infer")).args(args).env_remove("INFER_BACKEND").output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_infer"))
+        .args(args)
+        .env_remove("INFER_BACKEND")
+        .env_remove("INFER_THREADS")
+        .output()
+        .unwrap()
 }
 
 fn told(output: &Output) -> String {

@@ -239,7 +239,7 @@ fn impossible_layer_counts_are_rejected() {
 
 fn infer(args: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_infer"));
-    let output = command.args(args).env_remove("INFER_BACKEND").output().unwrap();
+    let output = command.args(args).env_remove("INFER_BACKEND").env_remove("INFER_THREADS").output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))
 }

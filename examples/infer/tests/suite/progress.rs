@@ -40,7 +40,7 @@ fn on_a_terminal(args: &[&str]) -> Output {
 
 fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_infer"));
-    command.args(args).env_remove("INFER_BACKEND").stdin(Stdio::null());
+    command.args(args).env_remove("INFER_BACKEND").env_remove("INFER_THREADS").stdin(Stdio::null());
     command
 }
 

@@ -1,17 +1,6 @@
-#if defined(__linux__) && !defined(_GNU_SOURCE)
-#define _GNU_SOURCE /* sched_getaffinity */
-#endif
 #include "thread.h"
 
-#include <stdio.h>
 #include <time.h>
-
-#if defined(__linux__)
-#include <sched.h>
-#endif
-#if !defined(_WIN32)
-#include <unistd.h>
-#endif
 
 #if defined(__x86_64__) || defined(_M_X64)
 #include <immintrin.h>
@@ -38,15 +27,6 @@ bool gk_thread_create(gk_thread *thread, gk_thread_start *start) {
 void gk_thread_join(gk_thread thread) {
     WaitForSingleObject(thread, INFINITE);
     CloseHandle(thread);
-}
-
-uint32_t gk_thread_cores(void) {
-    DWORD_PTR process, system;
-    uint32_t count = 0;
-    if (GetProcessAffinityMask(GetCurrentProcess(), &process, &system)) {
-        for (; process; process &= process - 1) count++;
-    }
-    return count ? count : 1;
 }
 
 double gk_seconds(void) {
@@ -78,32 +58,6 @@ bool gk_thread_create(gk_thread *thread, gk_thread_start *start) {
 }
 
 void gk_thread_join(gk_thread thread) { pthread_join(thread, NULL); }
-
-#if defined(__linux__)
-/* CPU quota of the container (cgroup v2), in CPUs; 0 if there is no limit. */
-static uint32_t quota_of_container(void) {
-    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "r");
-    if (file == NULL) return 0;
-    unsigned long long quota = 0, period = 0;
-    int fields = fscanf(file, "%llu %llu", &quota, &period); /* "max 100000" gives 0 fields */
-    fclose(file);
-    if (fields != 2 || period == 0) return 0;
-    unsigned long long cores = (quota + period - 1) / period;
-    return cores == 0 ? 1 : cores > 4096 ? 0 : (uint32_t)cores;
-}
-#endif
-
-uint32_t gk_thread_cores(void) {
-#if defined(__linux__)
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) {
-        uint32_t cores = (uint32_t)CPU_COUNT(&set), quota = quota_of_container();
-        return quota != 0 && quota < cores ? quota : cores;
-    }
-#endif
-    long count = sysconf(_SC_NPROCESSORS_ONLN);
-    return count > 0 ? (uint32_t)count : 1;
-}
 
 double gk_seconds(void) {
     struct timespec t;

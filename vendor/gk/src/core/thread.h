@@ -28,9 +28,6 @@ typedef struct gk_thread_start {
 bool gk_thread_create(gk_thread *, gk_thread_start *start);
 void gk_thread_join(gk_thread);
 
-/* Cores that this process can run on, at least 1; respects affinity masks and cgroup quotas. */
-uint32_t gk_thread_cores(void);
-
 /* A monotonic clock; only differences are meaningful. */
 double gk_seconds(void);
 

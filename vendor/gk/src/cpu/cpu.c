@@ -1,12 +1,13 @@
 /* gk_backend_cpu: one device per instruction set that this machine supports, best first. A pool of threads walks a
- * plan together, with a barrier only where one op needs the result of another. */
+ * plan together and shares out each op by a counter, with a barrier only where one op needs the result of another. */
 #include <stdlib.h>
 
 #include "cpu.h"
 #include "host.h"
 #include "thread.h"
+#include "topology.h"
 
-enum { MOST_THREADS = 256, SPINS = 2000 };
+enum { MOST_THREADS = 256, SPINS = 2000, MOST_SHARED_ROWS = 8 };
 
 /* ---- plans ---- */
 
@@ -20,6 +21,9 @@ typedef enum ready_when {
 typedef struct op_plan {
     uint8_t ready; /* ready_when */
     bool barrier;  /* a barrier follows the op */
+    /* The first item that no thread has taken: of the op, and of the rows that it rounds. */
+    atomic_uint next, next_row;
+    char padding[116]; /* so that the counters of two ops never share a cache line */
 } op_plan;
 
 typedef struct prepared {
@@ -28,8 +32,10 @@ typedef struct prepared {
     size_t quant_row, own_quants;
     float *normed; /* one row per thread */
     size_t normed_row;
-    float *scores; /* per thread */
-    size_t scores_stride, scores_of_thread;
+    /* Attention: of each thread the scores and one part, then the parts of all threads and how many are done. */
+    float *scores;
+    size_t scores_of_thread, part_floats;
+    uint64_t shared_parts, batches;
     void *quant_pages, *normed_pages, *score_pages;
     uint64_t quant_mapped, normed_mapped, score_mapped;
 } prepared;
@@ -63,7 +69,7 @@ static void wait_for_all(cpu_state *s) { gk_barrier_wait(&s->barrier, s->spins);
 
 /* Normalises and rounds the activations that the op reads. Every thread computes a single row itself, which costs
  * less than a barrier; the threads share several rows. */
-static void make_ready(cpu_state *s, const prepared *p, cpu_task *task, const op_plan *how) {
+static void make_ready(cpu_state *s, const prepared *p, cpu_task *task, op_plan *how) {
     const gk_op *op = task->op;
     if (how->ready == READY_AS_THEY_ARE) return;
     const bool rounded = gk_is_block_type(op->a.type), single = task->rows == 1 || (op->flags & GK_LAST_ROW);
@@ -81,13 +87,24 @@ static void make_ready(cpu_state *s, const prepared *p, cpu_task *task, const op
         if (rounded) s->isa->quantize(normed ? normed : x, op->b.ne[0], quants);
         return;
     }
-    uint32_t first, last;
-    cpu_share(task->rows, task->thread, s->threads, &first, &last);
-    size_t row_bytes = cpu_q8_row_bytes(op->b.ne[0]);
-    for (uint32_t t = first; t < last; t++) {
-        s->isa->quantize((const float *)(const void *)(rows + t * stride), op->b.ne[0], quants + t * row_bytes);
+    const size_t row_bytes = cpu_q8_row_bytes(op->b.ne[0]);
+    task->next = &how->next_row;
+    for (uint32_t t, last; gk_cpu_take(task, task->rows, 1, &t, &last);) {
+        for (; t < last; t++) s->isa->quantize((const float *)(const void *)(rows + t * stride), op->b.ne[0], quants + t * row_bytes);
     }
+    task->next = &how->next;
     wait_for_all(s);
+}
+
+/* Few rows may not give every thread a batch of queries, so their positions are shared out too. */
+static bool shares_positions(const cpu_state *s, const gk_op *op) { return s->threads > 1 && op->a.ne[1] <= MOST_SHARED_ROWS; }
+
+static void give_scratch(const cpu_state *s, const prepared *p, cpu_task *task) {
+    task->scores = p->scores + task->thread * p->scores_of_thread;
+    task->part = task->scores + (size_t)s->isa->queries * CPU_POSITIONS;
+    if (!shares_positions(s, task->op)) return;
+    task->parts = p->scores + s->threads * p->scores_of_thread;
+    task->parts_done = (atomic_uint *)(void *)(task->parts + p->shared_parts);
 }
 
 static void walk(cpu_state *s, uint32_t thread) {
@@ -104,9 +121,9 @@ static void walk(cpu_state *s, uint32_t thread) {
             .rows = rows,
             .thread = thread,
             .threads = s->threads,
-            .scores = p->scores + thread * p->scores_of_thread,
-            .scores_stride = p->scores_stride,
+            .next = &p->ops[n].next,
         };
+        if (op->code == GK_OP_ATTENTION) give_scratch(s, p, &task);
         make_ready(s, p, &task, &p->ops[n]);
         gk_cpu_run_op(&task);
         if (p->ops[n].barrier) wait_for_all(s);
@@ -126,7 +143,12 @@ static void work(void *argument) {
 
 static void cpu_run(void *state, void *plan, const gk_op *ops, uint32_t count, gk_step *step) {
     cpu_state *s = state;
-    s->job = (job){plan, ops, count, step};
+    const prepared *p = plan;
+    s->job = (job){p, ops, count, step};
+    for (uint32_t n = 0; n < count; n++) {
+        atomic_store_explicit(&p->ops[n].next, 0, memory_order_relaxed);
+        atomic_store_explicit(&p->ops[n].next_row, 0, memory_order_relaxed);
+    }
     wait_for_all(s);
     walk(s, 0);
     wait_for_all(s);
@@ -155,6 +177,7 @@ static uint64_t span_of(const gk_op *op, gk_operand operand) {
 
 /* Does one of the two ops write what the other reads or writes? Compares byte ranges, which is conservative. */
 static bool conflict(const gk_op *x, const gk_op *y) {
+    if (x->code == GK_OP_ATTENTION && y->code == GK_OP_ATTENTION) return true; /* they use the same scratch memory */
     for (int n = GK_DST; n <= GK_D; n++) {
         const gk_tensor *s = gk_operand_of(x, (gk_operand)n);
         if (s->buffer == NULL) continue;
@@ -236,8 +259,23 @@ static void cpu_discard(void *plan) {
     free(p);
 }
 
+/* Enlarges the scratch memory of the plan for this op. */
+static void measure_attention(const cpu_state *s, prepared *p, const gk_op *op) {
+    if (op->code != GK_OP_ATTENTION) return;
+    const uint64_t heads = (uint64_t)op->i[0] * op->a.ne[1], key_heads = (uint64_t)op->i[1];
+    const size_t floats = cpu_part_floats((uint32_t)op->i[2]);
+    if (floats > p->part_floats) p->part_floats = floats;
+    if (!shares_positions(s, op)) return;
+    /* The last batch of a key head may be incomplete. */
+    const uint64_t queries = heads + key_heads * s->isa->queries;
+    const uint64_t parts = queries * floats * ((op->b.ne[1] - 1) / CPU_POSITIONS + 1);
+    if (parts > p->shared_parts) p->shared_parts = parts;
+    if (heads > p->batches) p->batches = heads;
+}
+
 static void *cpu_prepare(void *state, const gk_op *ops, uint32_t count, const gk_plan_limits *limits) {
     cpu_state *s = state;
+    (void)limits;
     prepared *p = calloc(1, sizeof *p);
     if (p == NULL) return NULL;
     p->ops = calloc(count, sizeof *p->ops);
@@ -251,11 +289,7 @@ static void *cpu_prepare(void *state, const gk_op *ops, uint32_t count, const gk
         if (row > p->quant_row) p->quant_row = row;
         if (ops[n].b.ne[1] > rows) rows = ops[n].b.ne[1];
     }
-    bool attends = false;
-    for (uint32_t n = 0; n < count; n++) attends = attends || ops[n].code == GK_OP_ATTENTION;
-    p->scores_stride = attends ? ((size_t)limits->n_ctx + 15) / 16 * 16 : 0;
-    /* Pads so that threads do not share a cache line. */
-    p->scores_of_thread = p->scores_stride * s->isa->queries;
+    for (uint32_t n = 0; n < count; n++) measure_attention(s, p, &ops[n]);
     bool ok = p->ops != NULL;
     if (ok && p->quant_row != 0) {
         uint64_t shared, own, all;
@@ -270,8 +304,10 @@ static void *cpu_prepare(void *state, const gk_op *ops, uint32_t count, const gk
         p->normed = p->normed_pages;
         ok = p->normed != NULL;
     }
-    if (ok && attends) {
-        p->score_pages = gk_host_map((uint64_t)s->threads * p->scores_of_thread * sizeof(float), &p->score_mapped);
+    if (ok && p->part_floats != 0) {
+        p->scores_of_thread = s->isa->queries * (CPU_POSITIONS + p->part_floats);
+        const uint64_t floats = s->threads * p->scores_of_thread + p->shared_parts + p->batches;
+        p->score_pages = gk_host_map(floats * sizeof(float), &p->score_mapped);
         p->scores = p->score_pages;
         ok = p->scores != NULL;
     }
@@ -357,11 +393,12 @@ static gk_status cpu_open(int index, const gk_open_options *options, gk_device *
         gk_text(why, why_capacity, "open: out of memory");
         return GK_OUT_OF_MEMORY;
     }
-    uint32_t cores = gk_thread_cores(), wanted = options && options->threads ? options->threads : cores;
+    const gk_topology machine = gk_topology_read();
+    const uint32_t wanted = options && options->threads ? options->threads : machine.cores;
     const bool exact = options && (options->flags & GK_OPEN_EXACT);
     s->isa = exact && isas[index]->exact ? isas[index]->exact : isas[index];
-    /* Spinning only helps while every thread has its own core. */
-    s->spins = wanted <= cores ? SPINS : 0;
+    /* Spinning only helps while every thread has its own processor. */
+    s->spins = wanted <= machine.processors ? SPINS : 0;
     start_threads(s, wanted < MOST_THREADS ? wanted : MOST_THREADS);
     gk_status status = gk_host_open(&CPU_KERNELS, s, out, why, why_capacity);
     if (status == GK_OK) (*out)->exact = exact;

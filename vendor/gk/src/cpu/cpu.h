@@ -19,9 +19,11 @@
 #ifndef GK_CPU_H
 #define GK_CPU_H
 
+#include <stdatomic.h>
+
 #include "gk_internal.h"
 
-enum { CPU_GROUP = 16, CPU_BLOCK = 32, CPU_MOST_QUERIES = 8 };
+enum { CPU_GROUP = 16, CPU_BLOCK = 32, CPU_MOST_QUERIES = 8, CPU_POSITIONS = 512 };
 
 /* One row of rounded activations: k quants, then 16 bytes for each 32 of them: their scale and the scale times the
  * sum of the quants (floats); the sum of the first 16 quants times -16, twice, and that of the others (int16). */
@@ -43,17 +45,18 @@ typedef struct cpu_matmul {
     bool gated; /* dst becomes silu(dst) times the product */
 } cpu_matmul;
 
-/* Up to CPU_MOST_QUERIES query vectors that read one key head. */
+/* Up to CPU_MOST_QUERIES query vectors that read one key head, and up to CPU_POSITIONS positions. */
 typedef struct cpu_attention {
-    const void *keys, *values; /* of this head */
+    const void *keys, *values; /* of this head, at the first position */
     bool half;                 /* f16 caches, else f32 */
-    uint32_t n_ctx, d_head, queries;
+    uint32_t n_ctx, d_head, queries; /* n_ctx: of the cache, from the first position on */
     const float *query[CPU_MOST_QUERIES];
-    float *out[CPU_MOST_QUERIES];
-    uint32_t length[CPU_MOST_QUERIES]; /* positions that each query sees */
+    uint32_t length[CPU_MOST_QUERIES]; /* positions that each query sees; may be 0 */
     float scale;
-    float *scores; /* queries * scores_stride floats */
-    size_t scores_stride;
+    float *scores; /* queries * CPU_POSITIONS floats */
+    /* Results: values weighted with exp(score - largest), and the sum of these weights, 0 without positions. */
+    float *out[CPU_MOST_QUERIES];
+    float largest[CPU_MOST_QUERIES], sum[CPU_MOST_QUERIES];
 } cpu_attention;
 
 typedef struct cpu_isa {
@@ -64,7 +67,7 @@ typedef struct cpu_isa {
     /* Groups first .. last - 1 of the rows of the weight. */
     void (*matmul)(const cpu_matmul *, uint32_t first, uint32_t last);
     void (*quantize)(const float *x, uint32_t k, unsigned char *row);
-    void (*attention)(const cpu_attention *);
+    void (*attention)(cpu_attention *);
     void (*rmsnorm)(const float *x, const float *weight, uint32_t n, float eps, float *out);
     void (*silu)(const float *x, uint32_t n, float *out);
     void (*swiglu)(const float *x, const float *y, uint32_t n, float *out);
@@ -99,13 +102,21 @@ typedef struct cpu_task {
     gk_step *step;
     uint32_t rows; /* to compute */
     uint32_t thread, threads;
-    float *scores; /* of this thread */
-    size_t scores_stride;
+    atomic_uint *next; /* the first item of this op that no thread has taken */
+    float *scores, *part;      /* of this thread, for attention */
+    float *parts;              /* of all threads: results of parts of the positions; NULL: each thread computes all parts */
+    atomic_uint *parts_done;   /* of each batch of queries */
     const unsigned char *quants; /* the rounded activations of a matmul with block types */
     const float *normed;         /* the normed row of a norm_matmul */
 } cpu_task;
 
+/* Floats of the result of a part of the positions for one query: the weighted values, then `largest` and `sum`. */
+static inline size_t cpu_part_floats(uint32_t d_head) { return ((size_t)d_head + 2 + 15) / 16 * 16; }
+
 void gk_cpu_run_op(const cpu_task *);
+/* Takes the items first .. last - 1 of `total`; false if none is left. Shares are multiples of `least` and shrink
+ * towards the end, so that threads of different speeds finish at about the same time. */
+bool gk_cpu_take(const cpu_task *, uint32_t total, uint32_t least, uint32_t *first, uint32_t *last);
 
 /* ---- weights.c ---- */
 
@@ -138,11 +149,5 @@ void gk_cpu_weight_put(const cpu_isa *, unsigned char *weight, const gk_tensor *
                        uint64_t count);
 /* The inverse of weight_put for one row, as floats. */
 void gk_cpu_weight_row(const cpu_isa *, const gk_tensor *, uint64_t row, float *out);
-
-/* The share of this thread in `total` items. */
-static inline void cpu_share(uint32_t total, uint32_t thread, uint32_t threads, uint32_t *first, uint32_t *last) {
-    *first = (uint32_t)((uint64_t)total * thread / threads);
-    *last = (uint32_t)((uint64_t)total * (thread + 1) / threads);
-}
 
 #endif

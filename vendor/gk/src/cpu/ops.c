@@ -1,4 +1,5 @@
-/* The ops, each split over the threads; the kernels compute sums and exponentials. */
+/* The ops, each split over the threads; the kernels compute sums and exponentials. A thread takes items until none is
+ * left. Items are computed alike whoever takes them, so results do not depend on the number of threads. */
 #include <math.h>
 
 #include "cpu.h"
@@ -10,19 +11,32 @@ static float *row_of(const gk_tensor *t, uint64_t row) {
 
 static int32_t *ids_of(const gk_tensor *t) { return (int32_t *)(void *)gk_host_pointer(t); }
 
-static void share(const cpu_task *task, uint32_t total, uint32_t *first, uint32_t *last) {
-    cpu_share(total, task->thread, task->threads, first, last);
+bool gk_cpu_take(const cpu_task *task, uint32_t total, uint32_t least, uint32_t *first, uint32_t *last) {
+    enum { SHARES = 4 }; /* a share is this part of an equal one: a core may be that much slower than the others */
+    uint32_t at = atomic_load_explicit(task->next, memory_order_relaxed);
+    do {
+        if (at >= total) return false;
+        const uint32_t left = total - at, shares = (left - 1) / (SHARES * task->threads * least) + 1;
+        *last = task->threads == 1 || shares * least > left ? total : at + shares * least;
+    } while (!atomic_compare_exchange_weak_explicit(task->next, &at, *last, memory_order_relaxed, memory_order_relaxed));
+    *first = at;
+    return true;
 }
 
-static void run_embed(const cpu_task *task) {
-    const gk_op *op = task->op;
-    uint32_t first, last;
-    share(task, task->rows, &first, &last);
-    for (uint32_t t = first; t < last; t++) {
-        int32_t id = ids_of(&op->b)[t];
-        if (id >= 0 && (uint32_t)id < op->a.ne[1]) gk_cpu_weight_row(task->isa, &op->a, (uint32_t)id, row_of(&op->dst, t));
-        else memset(row_of(&op->dst, t), 0, op->dst.ne[0] * sizeof(float));
+/* Calls `run` for items of about `elements` numbers each. Several small ones are taken together. */
+static void run_items(const cpu_task *task, uint32_t total, uint32_t elements, void (*run)(const cpu_task *, uint32_t item)) {
+    enum { FEWEST_ELEMENTS = 1024 };
+    const uint32_t least = elements < FEWEST_ELEMENTS ? FEWEST_ELEMENTS / elements : 1;
+    for (uint32_t item, last; gk_cpu_take(task, total, least, &item, &last);) {
+        for (; item < last; item++) run(task, item);
     }
+}
+
+static void embed_row(const cpu_task *task, uint32_t t) {
+    const gk_op *op = task->op;
+    int32_t id = ids_of(&op->b)[t];
+    if (id >= 0 && (uint32_t)id < op->a.ne[1]) gk_cpu_weight_row(task->isa, &op->a, (uint32_t)id, row_of(&op->dst, t));
+    else memset(row_of(&op->dst, t), 0, op->dst.ne[0] * sizeof(float));
 }
 
 /* ---- matmul ---- */
@@ -46,11 +60,18 @@ static cpu_matmul matmul_of(const cpu_task *task) {
     };
 }
 
+/* Groups of rows that are worth taking at once: 16 KiB of weights, or two groups, which the kernels for many rows
+ * multiply together. */
+static uint32_t fewest_groups(const cpu_matmul *m) {
+    enum { FEWEST_BYTES = 1 << 14 };
+    const uint64_t bytes = CPU_GROUP * gk_row_bytes(m->type, m->k);
+    return m->rows > 1 ? 2 : bytes < FEWEST_BYTES ? (uint32_t)(FEWEST_BYTES / bytes) : 1;
+}
+
 static void run_matmul(const cpu_task *task) {
     const cpu_matmul m = matmul_of(task);
-    uint32_t first, last;
-    share(task, (uint32_t)cpu_groups(m.n), &first, &last);
-    task->isa->matmul(&m, first, last);
+    const uint32_t groups = (uint32_t)cpu_groups(m.n), least = fewest_groups(&m);
+    for (uint32_t first, last; gk_cpu_take(task, groups, least, &first, &last);) task->isa->matmul(&m, first, last);
 }
 
 /* Both products of some groups of rows. The second is multiplied by silu of the first, which is already in dst: no
@@ -61,12 +82,13 @@ static void run_gate_up(const cpu_task *task) {
     cpu_matmul up = gate;
     up.weight = gk_host_pointer(&task->op->d);
     up.gated = true;
-    uint32_t first, last;
-    share(task, (uint32_t)cpu_groups(gate.n), &first, &last);
-    for (uint32_t group = first, end; group < last; group = end) {
-        end = last - group < GROUPS ? last : group + GROUPS;
-        task->isa->matmul(&gate, group, end);
-        task->isa->matmul(&up, group, end);
+    const uint32_t groups = (uint32_t)cpu_groups(gate.n), least = fewest_groups(&gate);
+    for (uint32_t group, last; gk_cpu_take(task, groups, least, &group, &last);) {
+        for (uint32_t end; group < last; group = end) {
+            end = last - group < GROUPS ? last : group + GROUPS;
+            task->isa->matmul(&gate, group, end);
+            task->isa->matmul(&up, group, end);
+        }
     }
 }
 
@@ -83,15 +105,11 @@ static void rotate_head(const float *in, float *out, const float *table, uint32_
     if (in != out) memcpy(out + n_rot, in + n_rot, (d_head - n_rot) * sizeof *out);
 }
 
-static void run_rope(const cpu_task *task) {
+static void rope_head(const cpu_task *task, uint32_t item) {
     const gk_op *op = task->op;
-    uint32_t heads = (uint32_t)op->i[0], d_head = (uint32_t)op->i[1], first, last;
-    share(task, heads * task->rows, &first, &last);
-    for (uint32_t n = first; n < last; n++) {
-        uint32_t t = n / heads, at = n % heads * d_head;
-        rotate_head(row_of(&op->a, t) + at, row_of(&op->dst, t) + at, row_of(&op->b, task->step->pos + t), d_head,
-                    (uint32_t)op->i[2], (op->flags & GK_NEOX) != 0);
-    }
+    uint32_t heads = (uint32_t)op->i[0], d_head = (uint32_t)op->i[1], t = item / heads, at = item % heads * d_head;
+    rotate_head(row_of(&op->a, t) + at, row_of(&op->dst, t) + at, row_of(&op->b, task->step->pos + t), d_head,
+                (uint32_t)op->i[2], (op->flags & GK_NEOX) != 0);
 }
 
 static void put_cached(const gk_tensor *cache, uint64_t at, float value) {
@@ -130,66 +148,125 @@ static void put_rotated_key(const gk_op *op, key_place place, const float *key, 
 }
 
 /* KV_WRITE and ROPE_KV. */
-static void run_kv_write(const cpu_task *task) {
+static void write_head(const cpu_task *task, uint32_t item) {
     const gk_op *op = task->op;
-    uint32_t heads = (uint32_t)op->i[0], d_head = (uint32_t)op->i[1], n_ctx = op->dst.ne[1], first, last;
-    share(task, heads * task->rows, &first, &last);
-    for (uint32_t n = first; n < last; n++) {
-        uint32_t t = n / heads, head = n % heads, pos = task->step->pos + t;
-        const float *key = row_of(&op->a, t) + head * d_head, *value = row_of(&op->b, t) + head * d_head;
-        const key_place place = place_of_key(op, head, pos);
-        if (op->code == GK_OP_ROPE_KV) put_rotated_key(op, place, key, row_of(&op->d, pos));
-        else put_key(op, place, key, 0);
-        for (uint32_t k = 0; k < d_head; k++) put_cached(&op->c, ((uint64_t)head * n_ctx + pos) * d_head + k, value[k]);
+    uint32_t heads = (uint32_t)op->i[0], d_head = (uint32_t)op->i[1], n_ctx = op->dst.ne[1];
+    uint32_t t = item / heads, head = item % heads, pos = task->step->pos + t;
+    const float *key = row_of(&op->a, t) + head * d_head, *value = row_of(&op->b, t) + head * d_head;
+    const key_place place = place_of_key(op, head, pos);
+    if (op->code == GK_OP_ROPE_KV) put_rotated_key(op, place, key, row_of(&op->d, pos));
+    else put_key(op, place, key, 0);
+    for (uint32_t k = 0; k < d_head; k++) put_cached(&op->c, ((uint64_t)head * n_ctx + pos) * d_head + k, value[k]);
+}
+
+/* Query vectors that share a key head are computed together, in batches from several rows if one row does not fill
+ * one, and CPU_POSITIONS positions at a time. These parts are always folded in order, so the result is the same if
+ * several threads compute them. */
+typedef struct attention_job {
+    const cpu_task *task;
+    uint32_t key_heads, d_head, per_key, queries, batch, batches, parts;
+} attention_job;
+
+static attention_job attention_job_of(const cpu_task *task) {
+    const gk_op *op = task->op;
+    const uint32_t key_heads = (uint32_t)op->i[1], per_key = (uint32_t)op->i[0] / key_heads;
+    attention_job j = {task, key_heads, (uint32_t)op->i[2], per_key, per_key * task->rows, task->isa->queries, 0, 1};
+    if (task->parts) j.parts = (task->step->pos + task->rows - 1) / CPU_POSITIONS + 1;
+    j.batches = (j.queries + j.batch - 1) / j.batch;
+    /* With more threads than batches, use smaller batches: they read the keys more often, but in parallel. */
+    while (j.batch > 1 && j.batches * key_heads * j.parts < task->threads) {
+        j.batch = (j.batch + 1) / 2;
+        j.batches = (j.queries + j.batch - 1) / j.batch;
+    }
+    return j;
+}
+
+/* Computes part `part` of some queries into `out`. */
+static void attend_part(const attention_job *j, uint32_t key_head, uint32_t start, uint32_t count, uint32_t part, float *out) {
+    const gk_op *op = j->task->op;
+    const uint32_t n_ctx = op->b.ne[1], first = part * CPU_POSITIONS;
+    const uint64_t at = ((uint64_t)key_head * n_ctx + first) * j->d_head * gk_type_block_bytes(op->b.type);
+    cpu_attention a = {
+        .keys = gk_host_pointer(&op->b) + at,
+        .values = gk_host_pointer(&op->c) + at,
+        .half = op->b.type == GK_F16,
+        .n_ctx = n_ctx - first,
+        .d_head = j->d_head,
+        .queries = count,
+        .scale = op->f[0],
+        .scores = j->task->scores,
+    };
+    for (uint32_t n = 0; n < count; n++) {
+        const uint32_t t = (start + n) / j->per_key, seen = j->task->step->pos + t + 1, left = seen > first ? seen - first : 0;
+        a.query[n] = row_of(&op->a, t) + (key_head * j->per_key + (start + n) % j->per_key) * j->d_head;
+        a.length[n] = left < CPU_POSITIONS ? left : CPU_POSITIONS;
+        a.out[n] = out + n * cpu_part_floats(j->d_head);
+    }
+    j->task->isa->attention(&a);
+    for (uint32_t n = 0; n < count; n++) a.out[n][j->d_head] = a.largest[n], a.out[n][j->d_head + 1] = a.sum[n];
+}
+
+/* Adds a part to the sums of those before it. The weights of both are relative to their own largest score. */
+static void fold_part(float *out, float *largest, float *sum, const float *part, uint32_t d_head) {
+    const float part_largest = part[d_head], part_sum = part[d_head + 1];
+    if (part_sum == 0) return;
+    const float most = part_largest > *largest ? part_largest : *largest, ours = expf(*largest - most), theirs = expf(part_largest - most);
+    for (uint32_t k = 0; k < d_head; k++) out[k] = out[k] * ours + part[k] * theirs;
+    *sum = *sum * ours + part_sum * theirs;
+    *largest = most;
+}
+
+static float *result_of(const attention_job *j, uint32_t key_head, uint32_t query) {
+    return row_of(&j->task->op->dst, query / j->per_key) + (key_head * j->per_key + query % j->per_key) * j->d_head;
+}
+
+static void attend(const attention_job *j, uint32_t item) {
+    const uint32_t at = item / j->parts, part = item % j->parts, key_head = at % j->key_heads, d_head = j->d_head;
+    /* The last rows first, because they see most positions. */
+    const uint32_t start = (j->batches - 1 - at / j->key_heads) * j->batch, left = j->queries - start, count = left < j->batch ? left : j->batch;
+    const uint32_t all = (j->task->step->pos + (start + count - 1) / j->per_key) / CPU_POSITIONS + 1;
+    const size_t floats = cpu_part_floats(d_head);
+    float *parts = j->task->parts ? j->task->parts + (size_t)at * j->parts * j->batch * floats : j->task->part;
+    if (j->parts > 1) {
+        attend_part(j, key_head, start, count, part, parts + part * j->batch * floats);
+        /* The thread that computes the last part folds them all. */
+        if (atomic_fetch_add_explicit(&j->task->parts_done[at], 1, memory_order_acq_rel) + 1 < j->parts) return;
+        atomic_store_explicit(&j->task->parts_done[at], 0, memory_order_relaxed);
+    }
+    float largest[CPU_MOST_QUERIES], sum[CPU_MOST_QUERIES];
+    for (uint32_t m = 0; m < all; m++) {
+        float *from = j->parts > 1 ? parts + m * j->batch * floats : parts;
+        if (j->parts == 1) attend_part(j, key_head, start, count, m, from);
+        for (uint32_t n = 0; n < count; n++, from += floats) {
+            float *out = result_of(j, key_head, start + n);
+            if (m > 0) {
+                fold_part(out, &largest[n], &sum[n], from, d_head);
+                continue;
+            }
+            memcpy(out, from, d_head * sizeof *out);
+            largest[n] = from[d_head], sum[n] = from[d_head + 1];
+        }
+    }
+    for (uint32_t n = 0; n < count; n++) {
+        float *out = result_of(j, key_head, start + n);
+        const float inverse = 1.0f / sum[n];
+        for (uint32_t k = 0; k < d_head; k++) out[k] *= inverse;
     }
 }
 
-/* Query vectors that share a key head are computed together, from several rows if one row does not fill a batch. */
 static void run_attention(const cpu_task *task) {
-    const gk_op *op = task->op;
-    uint32_t key_heads = (uint32_t)op->i[1], d_head = (uint32_t)op->i[2], n_ctx = op->b.ne[1];
-    uint32_t per_key = (uint32_t)op->i[0] / key_heads, batch = task->isa->queries;
-    uint32_t queries = per_key * task->rows, batches = (queries + batch - 1) / batch;
-    /* With more threads than batches, use smaller batches: they read the keys more often, but in parallel. */
-    while (batch > 1 && batches * key_heads < task->threads) {
-        batch = (batch + 1) / 2;
-        batches = (queries + batch - 1) / batch;
-    }
-    uint64_t head_bytes = (uint64_t)n_ctx * d_head * gk_type_block_bytes(op->b.type);
-    /* Interleaved, because later rows see more positions. */
-    for (uint32_t item = task->thread; item < batches * key_heads; item += task->threads) {
-        uint32_t key_head = item % key_heads, start = item / key_heads * batch;
-        cpu_attention a = {
-            .keys = gk_host_pointer(&op->b) + key_head * head_bytes,
-            .values = gk_host_pointer(&op->c) + key_head * head_bytes,
-            .half = op->b.type == GK_F16,
-            .n_ctx = n_ctx,
-            .d_head = d_head,
-            .queries = queries - start < batch ? queries - start : batch,
-            .scale = op->f[0],
-            .scores = task->scores,
-            .scores_stride = task->scores_stride,
-        };
-        for (uint32_t n = 0; n < a.queries; n++) {
-            uint32_t t = (start + n) / per_key, at = (key_head * per_key + (start + n) % per_key) * d_head;
-            a.query[n] = row_of(&op->a, t) + at;
-            a.out[n] = row_of(&op->dst, t) + at;
-            a.length[n] = task->step->pos + t + 1;
-        }
-        task->isa->attention(&a);
+    const attention_job j = attention_job_of(task);
+    for (uint32_t item, last; gk_cpu_take(task, j.batches * j.key_heads * j.parts, 1, &item, &last);) {
+        for (; item < last; item++) attend(&j, item);
     }
 }
 
 /* ---- rows ---- */
 
-static void run_rmsnorm(const cpu_task *task) {
+static void norm_group(const cpu_task *task, uint32_t item) {
     const gk_op *op = task->op;
-    uint32_t group = op->b.ne[0], groups = op->a.ne[0] / group, first, last;
-    share(task, groups * task->rows, &first, &last);
-    for (uint32_t n = first; n < last; n++) {
-        uint32_t t = n / groups, at = n % groups * group;
-        task->isa->rmsnorm(row_of(&op->a, t) + at, row_of(&op->b, 0), group, op->f[0], row_of(&op->dst, t) + at);
-    }
+    uint32_t group = op->b.ne[0], groups = op->a.ne[0] / group, t = item / groups, at = item % groups * group;
+    task->isa->rmsnorm(row_of(&op->a, t) + at, row_of(&op->b, 0), group, op->f[0], row_of(&op->dst, t) + at);
 }
 
 static void copy_span(const gk_op *op, uint32_t t, uint32_t first, uint32_t count) {
@@ -230,60 +307,46 @@ static void elementwise_span(const cpu_task *task, uint32_t t, uint32_t first, u
     }
 }
 
-/* Splits one row by columns, in whole cache lines; several rows by rows. */
-static void run_elementwise(const cpu_task *task) {
-    uint32_t columns = task->op->a.ne[0], first, last;
-    if (task->rows >= task->threads) {
-        share(task, task->rows, &first, &last);
-        for (uint32_t t = first; t < last; t++) elementwise_span(task, t, 0, columns);
-        return;
-    }
-    share(task, (columns + 63) / 64, &first, &last);
-    first *= 64, last = last * 64 < columns ? last * 64 : columns;
-    for (uint32_t t = 0; first < last && t < task->rows; t++) elementwise_span(task, t, first, last - first);
+enum { SPAN = 1024 }; /* elements of a row that are computed at once */
+
+static uint32_t spans_of(const gk_op *op) { return (op->a.ne[0] + SPAN - 1) / SPAN; }
+
+static void run_span(const cpu_task *task, uint32_t item) {
+    const uint32_t spans = spans_of(task->op), first = item % spans * SPAN, left = task->op->a.ne[0] - first;
+    elementwise_span(task, item / spans, first, left < SPAN ? left : SPAN);
 }
 
-static void run_softmax(const cpu_task *task) {
+static void softmax_row(const cpu_task *task, uint32_t t) {
     const gk_op *op = task->op;
-    uint32_t first, last;
-    share(task, task->rows, &first, &last);
-    for (uint32_t t = first; t < last; t++) task->isa->softmax(row_of(&op->a, t), op->a.ne[0], op->f[0], row_of(&op->dst, t));
+    task->isa->softmax(row_of(&op->a, t), op->a.ne[0], op->f[0], row_of(&op->dst, t));
 }
 
 static bool beats(float x, float y) { return x > y || (isnan(y) && !isnan(x)); }
 
-static void run_argmax(const cpu_task *task) {
+static void argmax_row(const cpu_task *task, uint32_t t) {
     const gk_op *op = task->op;
-    uint32_t first, last;
-    share(task, task->rows, &first, &last);
-    for (uint32_t t = first; t < last; t++) {
-        const float *x = row_of(&op->a, t);
-        uint32_t best = 0;
-        for (uint32_t n = 1; n < op->a.ne[0]; n++) {
-            if (beats(x[n], x[best])) best = n;
-        }
-        ids_of(&op->dst)[t] = (int32_t)best;
+    const float *x = row_of(&op->a, t);
+    uint32_t best = 0;
+    for (uint32_t n = 1; n < op->a.ne[0]; n++) {
+        if (beats(x[n], x[best])) best = n;
     }
+    ids_of(&op->dst)[t] = (int32_t)best;
 }
 
 /* A sorted list: most elements are rejected by a comparison with its last entry. */
-static void run_topk(const cpu_task *task) {
+static void topk_row(const cpu_task *task, uint32_t t) {
     const gk_op *op = task->op;
-    uint32_t k = (uint32_t)op->i[0], first, last;
-    share(task, task->rows, &first, &last);
-    for (uint32_t t = first; t < last; t++) {
-        const float *x = row_of(&op->a, t);
-        uint32_t list[GK_MAX_TOPK], length = 0;
-        for (uint32_t n = 0; n < op->a.ne[0]; n++) {
-            if (length == k && !beats(x[n], x[list[k - 1]])) continue;
-            uint32_t place = length < k ? length++ : k - 1;
-            for (; place > 0 && beats(x[n], x[list[place - 1]]); place--) list[place] = list[place - 1];
-            list[place] = n;
-        }
-        for (uint32_t n = 0; n < k; n++) {
-            ids_of(&op->dst)[t * gk_stride(&op->dst) + n] = (int32_t)list[n];
-            row_of(&op->c, t)[n] = x[list[n]];
-        }
+    const float *x = row_of(&op->a, t);
+    uint32_t k = (uint32_t)op->i[0], list[GK_MAX_TOPK], length = 0;
+    for (uint32_t n = 0; n < op->a.ne[0]; n++) {
+        if (length == k && !beats(x[n], x[list[k - 1]])) continue;
+        uint32_t place = length < k ? length++ : k - 1;
+        for (; place > 0 && beats(x[n], x[list[place - 1]]); place--) list[place] = list[place - 1];
+        list[place] = n;
+    }
+    for (uint32_t n = 0; n < k; n++) {
+        ids_of(&op->dst)[t * gk_stride(&op->dst) + n] = (int32_t)list[n];
+        row_of(&op->c, t)[n] = x[list[n]];
     }
 }
 
@@ -298,24 +361,26 @@ static void run_step(const cpu_task *task) {
 }
 
 void gk_cpu_run_op(const cpu_task *task) {
-    switch (gk_code(task->op)) {
-    case GK_OP_EMBED: run_embed(task); break;
-    case GK_OP_RMSNORM: run_rmsnorm(task); break;
+    const gk_op *op = task->op;
+    const uint32_t rows = task->rows, width = op->a.ne[0], heads = (uint32_t)op->i[0] * rows, d_head = (uint32_t)op->i[1];
+    switch (gk_code(op)) {
+    case GK_OP_EMBED: run_items(task, rows, width, embed_row); break;
+    case GK_OP_RMSNORM: run_items(task, width / op->b.ne[0] * rows, op->b.ne[0], norm_group); break;
     case GK_OP_MATMUL:
     case GK_OP_NORM_MATMUL: run_matmul(task); break;
-    case GK_OP_ROPE: run_rope(task); break;
+    case GK_OP_ROPE: run_items(task, heads, d_head, rope_head); break;
     case GK_OP_KV_WRITE:
-    case GK_OP_ROPE_KV: run_kv_write(task); break;
+    case GK_OP_ROPE_KV: run_items(task, heads, d_head, write_head); break;
     case GK_OP_GATE_UP: run_gate_up(task); break;
     case GK_OP_ATTENTION: run_attention(task); break;
-    case GK_OP_SOFTMAX: run_softmax(task); break;
-    case GK_OP_ARGMAX: run_argmax(task); break;
-    case GK_OP_TOPK: run_topk(task); break;
+    case GK_OP_SOFTMAX: run_items(task, rows, width, softmax_row); break;
+    case GK_OP_ARGMAX: run_items(task, rows, width, argmax_row); break;
+    case GK_OP_TOPK: run_items(task, rows, width, topk_row); break;
     case GK_OP_STEP: run_step(task); break;
     case GK_OP_SWIGLU:
     case GK_OP_SILU:
     case GK_OP_ADD:
     case GK_OP_MUL:
-    case GK_OP_COPY: run_elementwise(task); break;
+    case GK_OP_COPY: run_items(task, spans_of(op) * rows, SPAN, run_span); break;
     }
 }

@@ -125,7 +125,7 @@ GK_DEVICE void copy_later(unsigned short *to, const unsigned short *from) {
 }
 GK_DEVICE void wait_for_copies() {}
 
-// MMA of 16 x 16 and 16 x 8 elements: lanes 4 * n to 4 * n + 3 have rows n and n + 8 of a and column n of b.
+// MMA of 16 x 16 and 16 x 8 elements.
 template <bool BF16> GK_DEVICE float widen_sixteen(unsigned int word, unsigned int which) {
     const unsigned short bits = static_cast<unsigned short>(word >> (16 * which));
     return BF16 ? __uint_as_float(static_cast<unsigned int>(bits) << 16) : gk_f32_of_f16(bits);
@@ -134,15 +134,7 @@ template <bool BF16> GK_DEVICE void multiply_add(float (&sum)[4], const unsigned
     const unsigned int words[6] = {a[0], a[1], a[2], a[3], b0, b1};
     float mine[12];
     for (unsigned int i = 0; i < 12; ++i) mine[i] = widen_sixteen<BF16>(words[i / 2], i % 2);
-    const emulator::offer *lanes = emulator::gather(mine);
-    const unsigned int lane = threadIdx.x % GK_WARP;
-    for (unsigned int e = 0; e < 4; ++e) {
-        const emulator::offer *row = lanes + lane / 4 * 4, *column = lanes + (lane % 4 * 2 + e % 2) * 4;
-        for (unsigned int k = 0; k < 16; ++k) {
-            const unsigned int of = k % 8 / 2, half = k / 8, which = k % 2;
-            sum[e] += row[of].values[half * 4 + e / 2 * 2 + which] * column[of].values[8 + half * 2 + which];
-        }
-    }
+    emulator::multiply_add(sum, mine);
 }
 
 GK_DEVICE unsigned int atomicAdd(unsigned int *to, unsigned int value) { return emulator::add(to, value); }

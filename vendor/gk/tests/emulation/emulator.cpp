@@ -1,11 +1,11 @@
 #include "emulator.h"
 
-#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <ucontext.h>
+
+#include "fibers.h"
 
 emulator::index3 threadIdx, blockIdx, blockDim, gridDim;
 
@@ -17,46 +17,29 @@ enum state : unsigned char { READY, AT_BARRIER, AT_SHUFFLE, DONE };
 // Not a power of two: otherwise the tops of all stacks map to the same few cache lines.
 enum { MOST_THREADS = 1024, STACK_BYTES = (64 << 10) + 320 };
 
-// A switch between fibers saves the stack pointer, the frame pointer and the address. The compiler does that with three
-// stores; setjmp() of the C library saves every register, encrypts addresses and checks the stack.
-#if defined(__x86_64__) || (defined(__aarch64__) && !defined(__clang__))
-using place = void *[5];
-#define SAVE_PLACE(at) __builtin_setjmp(at)
-#define JUMP_TO(at) __builtin_longjmp(at, 1)
-#else
-using place = jmp_buf;
-#define SAVE_PLACE(at) _setjmp(at)
-#define JUMP_TO(at) _longjmp(at, 1)
-#endif
-
-struct fiber {
-    ucontext_t first;
-    bool started;
+struct lane {
+    place waits;        // where it continues
+    unsigned char turn; // slot of its next shuffle
 };
 
-// What a switch between threads reads and writes: one cache line.
-struct alignas(64) lane {
-    place jump;            // where it waits
-    unsigned int slots[2]; // values that it offers to others
-    unsigned int mask;     // of the shuffle that it has reached
-    int line;              // of the barrier at which it waits
-    unsigned char turn;    // slot of its next shuffle
+// What the threads of a warp, or of a block, that wait for the others have named.
+struct meeting {
+    unsigned int arrived, name;
 };
 
 // By thread number.
-fiber fibers[MOST_THREADS];
 lane lanes[MOST_THREADS];
-offer offers[2][MOST_THREADS];
+unsigned int slots[2][MOST_THREADS]; // values that lanes offer to others at a shuffle
+fragment fragments[2][MOST_THREADS];
 unsigned char now[MOST_THREADS]; // state
 unsigned int current;
-place scheduler;            // where run_block() waits
+place scheduler;            // where run_block() continues
 unsigned int threads;       // of this block
 unsigned int ended;         // threads of this block
-unsigned int turn, round_number; // of the scheduler, see next_thread()
+unsigned int turn, round_number; // of the scheduler, see find_thread()
 bool ran;                   // a thread ran in this round
-unsigned int waiting;       // threads at the barrier
-unsigned int passed;        // barriers of this block
-unsigned int arrived[MOST_THREADS / GK_WARP]; // lanes of a warp at its next shuffle
+meeting at_barrier;         // named by line
+meeting at_shuffle[MOST_THREADS / GK_WARP]; // named by the mask
 gk_gpu_args arguments;
 kernel_function body;
 kernel *registered;
@@ -64,6 +47,7 @@ char *shared_begin, *shared_end;
 char failure[384];
 
 char *stacks;
+unsigned int prepared; // fibers that are at their start, or wait for the next block
 
 // The order in which threads run between barriers. A result that depends on it is a race: the tests use all three.
 enum order { FORWARD, REVERSE, SHUFFLED };
@@ -90,7 +74,7 @@ unsigned int thread_of_turn(unsigned int n) {
 }
 
 // The thread that runs next, or -1 after a round in which no thread could run.
-int next_thread() {
+__attribute__((noinline)) int find_thread() {
     for (;;) {
         while (turn < threads) {
             const unsigned int next = thread_of_turn(turn++);
@@ -105,30 +89,26 @@ int next_thread() {
     }
 }
 
-// A separate function: the jump must not be in the function that saved its place.
-[[noreturn]] __attribute__((noinline)) void enter(unsigned int number) {
-    fiber &which = fibers[number];
-    current = number;
-    threadIdx.x = number;
+// Continues with the next thread, or in run_block() if no thread can run.
+inline place &next_place() {
+    const bool simple = by_order == FORWARD && turn < threads && now[turn] == READY; // the usual case, without a call
+    if (simple) ran = true;
+    const int next = simple ? static_cast<int>(turn++) : find_thread();
+    if (next < 0) return scheduler;
+    current = static_cast<unsigned int>(next);
+    threadIdx.x = current;
     threadIdx.y = threadIdx.z = 0;
-    if (which.started) JUMP_TO(lanes[number].jump);
-    which.started = true;
-    setcontext(&which.first);
-    abort();
+    return lanes[current].waits;
 }
 
-// Continues directly with the next thread, or in run_block() if no thread can run.
-[[noreturn]] __attribute__((noinline)) void leave() {
-    const int next = next_thread();
-    if (next < 0) JUMP_TO(scheduler);
-    enter(static_cast<unsigned int>(next));
-}
+// For a thread that has to wait or has ended. A macro, see SWITCH().
+#define PAUSE() \
+    do { \
+        place &here = lanes[current].waits; \
+        SWITCH(here, next_place()); \
+    } while (false)
 
-// For a thread that has to wait or has ended. A macro: a function that saves its place is not inlined, and the processor
-// does not predict where a function returns to on another stack.
-#define PAUSE() do { if (SAVE_PLACE(lanes[current].jump) == 0) leave(); } while (false)
-
-// A fiber is reused for later blocks: starting one costs system calls.
+// A fiber is reused for later blocks: elsewhere than on x86-64, starting one costs system calls.
 void fiber_main() {
     for (;;) {
         body(arguments);
@@ -138,37 +118,33 @@ void fiber_main() {
     }
 }
 
-void reset_fiber(fiber &which) {
+void prepare_fibers(unsigned int count) {
     if (!stacks) {
         void *memory = mmap(nullptr, static_cast<size_t>(MOST_THREADS) * STACK_BYTES, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (memory == MAP_FAILED) abort();
         stacks = static_cast<char *>(memory);
+        watch_stacks(stacks, stacks + static_cast<size_t>(MOST_THREADS) * STACK_BYTES);
     }
-    getcontext(&which.first);
-    which.first.uc_stack.ss_sp = stacks + static_cast<size_t>(&which - fibers) * STACK_BYTES;
-    which.first.uc_stack.ss_size = STACK_BYTES;
-    which.first.uc_link = nullptr;
-    makecontext(&which.first, fiber_main, 0);
-    which.started = false;
+    for (; prepared < count; ++prepared)
+        start_at(lanes[prepared].waits, stacks + static_cast<size_t>(prepared) * STACK_BYTES, STACK_BYTES, fiber_main);
 }
 
 bool run_block(const kernel &what) {
-    waiting = 0;
-    passed = 0;
+    at_barrier.arrived = 0;
     ended = 0;
     turn = 0;
     ran = false;
-    memset(arrived, 0, sizeof arrived);
-    memset(now, READY, sizeof now);
+    for (meeting &one : at_shuffle) one.arrived = 0;
+    memset(now, READY, threads);
     for (unsigned int n = 0; n < threads; ++n) lanes[n].turn = 0;
-    if (SAVE_PLACE(scheduler) == 0) enter(static_cast<unsigned int>(next_thread()));
+    SWITCH(scheduler, next_place());
     if (ended == threads) return true;
     unsigned int count[4] = {0, 0, 0, 0};
     for (unsigned int n = 0; n < threads; ++n) ++count[now[n]];
     snprintf(failure, sizeof failure, "kernel %s, block %u,%u,%u: %u threads wait at a barrier, %u at a shuffle, %u have ended",
              what.name, blockIdx.x, blockIdx.y, blockIdx.z, count[AT_BARRIER], count[AT_SHUFFLE], count[DONE]);
-    for (unsigned int n = 0; n < MOST_THREADS; ++n) reset_fiber(fibers[n]);
+    prepared = 0; // the stacks are in use
     return false;
 }
 
@@ -191,17 +167,6 @@ void shared_memory(void *begin, void *end) {
     watch_shared(begin, end);
 }
 
-unsigned int barriers_passed() { return passed; }
-
-// Start of the library itself, defined by the linker.
-extern "C" char __ehdr_start[] __attribute__((visibility("hidden")));
-extern "C" char _end[] __attribute__((visibility("hidden")));
-
-bool is_private(const void *pointer) {
-    const char *at = static_cast<const char *>(pointer);
-    return (at >= stacks && at < stacks + static_cast<size_t>(MOST_THREADS) * STACK_BYTES) || (at >= __ehdr_start && at < _end);
-}
-
 unsigned int add(unsigned int *to, unsigned int value) {
     watch_atomic(to, sizeof *to);
     const unsigned int before = *to;
@@ -210,60 +175,61 @@ unsigned int add(unsigned int *to, unsigned int value) {
 }
 
 void barrier(int line) {
-    lanes[current].line = line;
-    if (++waiting < threads) {
+    const unsigned int mine = static_cast<unsigned int>(line);
+    if (at_barrier.arrived == 0) at_barrier.name = mine;
+    if (at_barrier.name != mine) { // two barriers at once: hangs or worse on hardware
+        fprintf(stderr, "emulator: threads of a block meet at the barriers of lines %u and %u\n", at_barrier.name, mine);
+        abort();
+    }
+    if (++at_barrier.arrived < threads) {
         now[current] = AT_BARRIER;
         PAUSE();
         return;
     }
-    waiting = 0;
-    ++passed;
-    for (unsigned int n = 0; n < threads; ++n) {
-        if (lanes[n].line != line) { // two barriers at once: hangs or worse on hardware
-            fprintf(stderr, "emulator: threads of a block meet at the barriers of lines %d and %d\n", line, lanes[n].line);
-            abort();
-        }
-        now[n] = READY;
-    }
+    at_barrier.arrived = 0;
+    watch_barrier();
+    memset(now, READY, threads);
 }
 
 unsigned int exchange(unsigned int value, unsigned int mask) {
-    const unsigned int first = current - current % GK_WARP;
-    lanes[current].slots[lanes[current].turn] = value;
-    lanes[current].turn ^= 1;
-    lanes[current].mask = mask;
-    if (++arrived[first / GK_WARP] < GK_WARP) { // a warp that the block truncates never completes, and is reported
-        now[current] = AT_SHUFFLE;
+    const unsigned int self = current, first = self - self % GK_WARP;
+    meeting &warp = at_shuffle[self / GK_WARP];
+    if (warp.arrived == 0) warp.name = mask;
+    if (warp.name != mask || mask >= GK_WARP) { // they are at different shuffles: the results are undefined
+        fprintf(stderr, "emulator: lanes of a warp meet at shuffles by %u and %u\n", warp.name, mask);
+        abort();
+    }
+    // Two slots suffice: no thread starts the shuffle after the next before all have read this one.
+    const unsigned int *const offered = slots[lanes[self].turn];
+    slots[lanes[self].turn][self] = value;
+    lanes[self].turn ^= 1;
+    if (++warp.arrived < GK_WARP) { // a warp that the block truncates never completes, and is reported
+        now[self] = AT_SHUFFLE;
         PAUSE();
     } else {
-        // Lanes that name different partners are at different shuffles: their results are undefined.
-        for (unsigned int n = first; n < first + GK_WARP; ++n) {
-            if (lanes[n].mask == mask && mask < GK_WARP) continue;
-            fprintf(stderr, "emulator: lanes of a warp meet at shuffles by %u and %u\n", mask, lanes[n].mask);
-            abort();
-        }
-        arrived[first / GK_WARP] = 0;
+        warp.arrived = 0;
         memset(now + first, READY, GK_WARP);
         if (by_order == FORWARD) turn = first; // this warp continues first: its stacks are in the cache
     }
-    // Two slots suffice: no thread starts the shuffle after the next before all have read this one. Nothing is kept in a
-    // variable: another thread ran in between.
-    return lanes[current ^ lanes[current].mask].slots[lanes[current].turn ^ 1];
+    return offered[self ^ mask];
 }
 
-const offer *gather(const float (&values)[12]) {
-    offer *slot = offers[lanes[current].turn]; // as for exchange(): two suffice
-    memcpy(slot[current].values, values, sizeof values);
+// A 16 x 16 and a 16 x 8 matrix: lanes 4 * n to 4 * n + 3 have rows n and n + 8 of a and column n of b.
+void multiply_add(float (&sum)[4], const float (&mine)[12]) {
+    fragment *slot = fragments[lanes[current].turn]; // as for exchange(): two suffice
+    memcpy(slot[current].values, mine, sizeof mine);
     exchange(0, 0);
-    return slot + (current - current % GK_WARP);
+    const unsigned int lane = current % GK_WARP;
+    const fragment *row = slot + (current - lane) + lane / 4 * 4, *column = slot + (current - lane) + lane % 4 * 2 * 4;
+    for (unsigned int e = 0; e < 4; ++e) {
+        for (unsigned int k = 0; k < 16; ++k) {
+            const unsigned int of = k % 8 / 2, half = k / 8, which = k % 2;
+            sum[e] += row[of].values[half * 4 + e / 2 * 2 + which] * column[e % 2 * 4 + of].values[8 + half * 2 + which];
+        }
+    }
 }
 
 const char *launch(const kernel &what, index3 grid, index3 block, const gk_gpu_args &args) {
-    static bool prepared;
-    if (!prepared) {
-        for (unsigned int n = 0; n < MOST_THREADS; ++n) reset_fiber(fibers[n]);
-        prepared = true;
-    }
     if (block.y != 1 || block.z != 1 || block.x == 0 || block.x > what.threads || block.x > MOST_THREADS) {
         snprintf(failure, sizeof failure, "kernel %s: %u threads, compiled for %u", what.name, block.x, what.threads);
         return failure;
@@ -273,6 +239,7 @@ const char *launch(const kernel &what, index3 grid, index3 block, const gk_gpu_a
         return failure;
     }
     threads = block.x;
+    prepare_fibers(threads);
     blockDim = block;
     gridDim = grid;
     arguments = args;
@@ -286,7 +253,7 @@ const char *launch(const kernel &what, index3 grid, index3 block, const gk_gpu_a
         blockIdx.x = static_cast<unsigned int>(number % grid.x);
         blockIdx.y = static_cast<unsigned int>(number / grid.x % grid.y);
         blockIdx.z = static_cast<unsigned int>(number / grid.x / grid.y);
-        watch_block(number);
+        watch_block();
         const bool ended = run_block(what);
         const char *wrong = watch_end();
         if (wrong) snprintf(failure, sizeof failure, "kernel %s: %s", what.name, wrong);

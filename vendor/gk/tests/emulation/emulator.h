@@ -31,35 +31,35 @@ const char *launch(const kernel &what, index3 grid, index3 block, const gk_gpu_a
 // Called by kernels.
 void barrier(int line);
 unsigned int exchange(unsigned int value, unsigned int other_lane_mask);
-// What every lane of the warp offers: for instructions of a whole warp.
-struct offer {
+// What a lane offers to an instruction of the whole warp: eight elements of a, four of b.
+struct fragment {
     float values[12];
 };
-const offer *gather(const float (&values)[12]);
+void multiply_add(float (&sum)[4], const float (&mine)[12]);
 unsigned int add(unsigned int *to, unsigned int value); // atomic: fibers do not preempt each other
 
 // The range that is filled before each launch; set by kernels.cpp.
 void shared_memory(void *begin, void *end);
 
-// For the running thread: barriers that its block has passed; is the address internal to the emulator?
-unsigned int barriers_passed();
-bool is_private(const void *);
-
 // Callbacks of watch.cpp, if enabled (GK_WATCH).
 #if GK_WATCH
 void watch_memory(uint64_t begin, uint64_t bytes);
 void watch_shared(void *begin, void *end);
+void watch_stacks(void *begin, void *end);
 void forget_memory(uint64_t begin);
 void watch_launch();
-void watch_block(uint64_t number);
+void watch_block();
+void watch_barrier(); // the block has passed one
 const char *watch_end(); // NULL, or the first error of this launch
 void watch_atomic(const void *, unsigned int size);
 #else
 inline void watch_memory(uint64_t, uint64_t) {}
 inline void watch_shared(void *, void *) {}
+inline void watch_stacks(void *, void *) {}
 inline void forget_memory(uint64_t) {}
 inline void watch_launch() {}
-inline void watch_block(uint64_t) {}
+inline void watch_block() {}
+inline void watch_barrier() {}
 inline const char *watch_end() { return nullptr; }
 inline void watch_atomic(const void *, unsigned int) {}
 #endif

@@ -12,153 +12,191 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include <vector>
 
 #include "emulator.h"
 
+// Start and end of the library itself, defined by the linker.
+extern "C" char __ehdr_start[] __attribute__((visibility("hidden")));
+extern "C" char _end[] __attribute__((visibility("hidden")));
+
 namespace emulator {
 namespace {
 
-enum { PAGE = 4096, GRAIN = 2, SLOTS = 1 << 14, NOBODY = 0x10000 };
+enum { PAGE = 4096, GRAIN = 2, CACHED = 256, NOBODY = 0x10000 };
 
-// Identifies an access: launch, block, number of barriers that the block had passed, thread. Launch 0 does not exist.
-struct stamp {
-    uint32_t launch, block;
-    uint16_t epoch, thread;
-};
+// Identifies an access: the time, above the number of the thread. Time advances with each launch, block and barrier, and
+// blocks run one after another, so a comparison with the first stamp of a launch or block shows whether it contains an
+// access. Stamp 0 does not exist.
+typedef uint64_t stamp;
+enum { TIME_SHIFT = 11, MANY = 1 << 10, THREAD = MANY - 1 };
 
-// State of GRAIN bytes, the smallest unit that kernels write.
+// State of GRAIN bytes, the smallest unit that kernels write. With MANY, other threads have also read at that time.
 struct shadow {
     stamp write, read;
-    bool many; // further threads of that block and epoch have read
-};
-
-struct shadow_page {
-    uint64_t number;
-    shadow *grains;
 };
 
 struct range {
-    uint64_t begin, end;
+    uint64_t begin, bytes;
+    shadow *grains; // the first contains the byte at `begin`
+    size_t mapped;
 };
 
-shadow_page pages[SLOTS]; // indexed by a hash of the page number
-size_t pages_used;
-std::vector<range> allowed; // allocations
-size_t last_range;
-range shared_range; // set before the vector exists
-uint32_t launch_number, block_number;
+std::vector<range> allowed;  // allocations
+range shared_range;          // set before the vector exists
+const range *recent[CACHED]; // the range of an access, by page number: most accesses are near an earlier one
+range stacks;
+stamp time_now = static_cast<stamp>(1) << TIME_SHIFT, launch_start, block_start;
 bool running;
 char found[320];
 
-shadow *shadows_of(uint64_t page) {
-    size_t at = (page * 0x9e3779b97f4a7c15u) >> 50; // 14 bits
-    while (pages[at].grains && pages[at].number != page) at = (at + 1) % SLOTS;
-    if (!pages[at].grains) {
-        pages[at].number = page;
-        pages[at].grains = static_cast<shadow *>(calloc(PAGE / GRAIN, sizeof(shadow)));
-        if (!pages[at].grains || ++pages_used > SLOTS / 2) {
-            fprintf(stderr, "emulator: the kernels access more memory than can be watched\n");
-            abort();
-        }
+bool contains(const range &which, uint64_t address) { return address - which.begin < which.bytes; }
+
+size_t grains_bytes(const range &which) { return (which.bytes / GRAIN + 1) * sizeof(shadow); }
+
+// Zeros that take no memory before they are used.
+void map_grains(range &which) {
+    which.mapped = grains_bytes(which);
+    void *memory = mmap(nullptr, which.mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+        fprintf(stderr, "emulator: %zu bytes of memory can't be watched\n", static_cast<size_t>(which.bytes));
+        abort();
     }
-    return pages[at].grains;
+    which.grains = static_cast<shadow *>(memory);
 }
 
-bool in_shared(uint64_t address) { return address >= shared_range.begin && address < shared_range.end; }
+void forget_recent() {
+    for (const range *&one : recent) one = nullptr;
+}
 
-void complain(const char *what, uint64_t address, unsigned size, unsigned other) {
+__attribute__((noinline, cold)) void complain(const char *what, uint64_t address, unsigned long size, unsigned other) {
     if (found[0]) return; // the first error is the cause
-    const int used = snprintf(found, sizeof found, "%s: %u bytes of %s memory at ...%06llx, block %u,%u,%u, thread %u", what, size,
-                              in_shared(address) ? "shared" : "global", static_cast<unsigned long long>(address & 0xffffff),
+    const int used = snprintf(found, sizeof found, "%s: %lu bytes of %s memory at ...%06llx, block %u,%u,%u, thread %u", what, size,
+                              contains(shared_range, address) ? "shared" : "global", static_cast<unsigned long long>(address & 0xffffff),
                               blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x);
     if (other != NOBODY) snprintf(found + used, sizeof found - static_cast<size_t>(used), " and thread %u", other);
 }
 
-bool same_time(const stamp &x, const stamp &y) { return x.launch == y.launch && x.block == y.block && x.epoch == y.epoch; }
+bool same_time(stamp x, stamp y) { return (x ^ y) >> TIME_SHIFT == 0; }
+unsigned thread_of(stamp one) { return static_cast<unsigned>(one & THREAD); }
 
 // True if nothing orders the two accesses. Each block has its own shared memory on a device; here blocks reuse one
 // range.
-bool concurrent(const stamp &before, const stamp &now, bool shared) {
-    if (before.launch != now.launch) return false;
-    if (before.block != now.block) return !shared;
-    return before.epoch == now.epoch && before.thread != now.thread;
+template <bool SHARED> bool concurrent(stamp before, stamp now) {
+    if (before < launch_start) return false;
+    if (before < block_start) return !SHARED;
+    return same_time(before, now) && thread_of(before) != thread_of(now);
 }
 
-void note(shadow &grain, const stamp &now, bool writes) {
-    if (writes) {
+template <bool SHARED, bool WRITES> inline void access_grain(shadow &grain, stamp now, uint64_t address, unsigned long size) {
+    if (grain.write >= launch_start && concurrent<SHARED>(grain.write, now))
+        complain(WRITES ? "race of two writes" : "race of a read with a write", address, size, thread_of(grain.write));
+    if (WRITES) {
+        if (grain.read >= launch_start && (concurrent<SHARED>(grain.read, now) || ((grain.read & MANY) && same_time(grain.read, now))))
+            complain("race of a write with a read", address, size, thread_of(grain.read));
         grain.write = now;
-    } else if (same_time(grain.read, now)) {
-        grain.many = grain.many || grain.read.thread != now.thread;
-    } else {
-        grain.read = now;
-        grain.many = false;
+        return;
     }
+    if (SHARED && grain.write < block_start) complain("read of memory that was never written", address, size, NOBODY);
+    if (grain.read == now) return;
+    if (!same_time(grain.read, now)) grain.read = now;
+    else if (thread_of(grain.read) != thread_of(now)) grain.read |= MANY;
 }
 
-const range *range_of(uint64_t address) {
-    if (in_shared(address)) return &shared_range;
-    if (last_range < allowed.size() && address >= allowed[last_range].begin && address < allowed[last_range].end) return &allowed[last_range];
-    for (last_range = 0; last_range < allowed.size(); ++last_range)
-        if (address >= allowed[last_range].begin && address < allowed[last_range].end) return &allowed[last_range];
+template <bool SHARED, bool WRITES> inline void access_grains(const range &at, uint64_t address, unsigned long size) {
+    const stamp now = time_now | threadIdx.x;
+    shadow *const first = at.grains + (address / GRAIN - at.begin / GRAIN);
+    shadow *const last = at.grains + ((address + size - 1) / GRAIN - at.begin / GRAIN);
+    for (shadow *grain = first; grain <= last; ++grain) access_grain<SHARED, WRITES>(*grain, now, address, size);
+}
+
+__attribute__((noinline)) const range *find_range(uint64_t address) {
+    for (const range &one : allowed)
+        if (contains(one, address)) return recent[address / PAGE % CACHED] = &one;
     return nullptr;
 }
 
-// Is the access allowed? Its alignment must equal the size of the instruction.
-bool check_place(uint64_t address, unsigned size) {
-    const range *at = range_of(address);
+const range *range_of(uint64_t address) {
+    const range *at = recent[address / PAGE % CACHED];
+    return at && contains(*at, address) ? at : find_range(address);
+}
+
+// Is the access allowed? Its address must be a multiple of `alignment`: the size of the instruction, a power of two.
+bool check_place(const range *at, uint64_t address, unsigned long size, unsigned long alignment) {
     if (!at) complain("no such memory", address, size, NOBODY);
-    else if (address + size > at->end) complain("past the end of an allocation", address, size, NOBODY);
-    else if (address % size != 0) complain("misaligned", address, size, NOBODY);
+    else if (size > at->bytes - (address - at->begin)) complain("past the end of an allocation", address, size, NOBODY);
+    else if ((address & (alignment - 1)) != 0) complain("misaligned", address, size, NOBODY);
     else return true;
     return false;
 }
 
-void access(const void *pointer, unsigned size, bool writes) {
-    const uint64_t address = reinterpret_cast<uint64_t>(pointer);
-    if (!running || (!range_of(address) && is_private(pointer)) || !check_place(address, size)) return;
-    const stamp now = {launch_number, block_number, static_cast<uint16_t>(barriers_passed()), static_cast<uint16_t>(threadIdx.x)};
-    for (uint64_t at = address / GRAIN * GRAIN; at < address + size; at += GRAIN) {
-        shadow &grain = shadows_of(at / PAGE)[at % PAGE / GRAIN];
-        if (concurrent(grain.write, now, in_shared(at)))
-            complain(writes ? "race of two writes" : "race of a read with a write", address, size, grain.write.thread);
-        else if (writes && (concurrent(grain.read, now, in_shared(at)) || (grain.many && same_time(grain.read, now))))
-            complain("race of a write with a read", address, size, grain.read.thread);
-        else if (!writes && in_shared(at) && (grain.write.launch != now.launch || grain.write.block != now.block))
-            complain("read of memory that was never written", address, size, NOBODY);
-        note(grain, now, writes);
+// An access that is not to the stack of a thread. Shared memory may be part of the library, which is not watched.
+template <bool WRITES> inline void access(uint64_t address, unsigned long size, unsigned long alignment) {
+    if (!running) return;
+    if (contains(shared_range, address)) {
+        if (check_place(&shared_range, address, size, alignment)) access_grains<true, WRITES>(shared_range, address, size);
+        return;
     }
+    const uint64_t library = reinterpret_cast<uint64_t>(__ehdr_start);
+    if (address - library < reinterpret_cast<uint64_t>(_end) - library) return;
+    const range *at = range_of(address);
+    if (check_place(at, address, size, alignment)) access_grains<false, WRITES>(*at, address, size);
 }
 
-void access_bytes(const void *pointer, unsigned long bytes, bool writes) {
-    for (unsigned long i = 0; i < bytes; ++i) access(static_cast<const char *>(pointer) + i, 1, writes);
+// Instances with constants. Separate from the hooks, so that these save no registers before they know that the access is
+// to a stack, as most are.
+template <bool WRITES, unsigned SIZE, unsigned ALIGNMENT> __attribute__((noinline)) void access_of(uint64_t address) {
+    access<WRITES>(address, SIZE, ALIGNMENT);
 }
 
 } // namespace
 
-void watch_memory(uint64_t begin, uint64_t bytes) { allowed.push_back({begin, begin + bytes}); }
+void watch_memory(uint64_t begin, uint64_t bytes) {
+    range made = {begin, bytes, nullptr, 0};
+    map_grains(made);
+    allowed.push_back(made);
+    forget_recent();
+}
 
+// Old stamps of another range are those of an earlier launch, which has no effect.
 void watch_shared(void *begin, void *end) {
-    shared_range = {reinterpret_cast<uint64_t>(begin), reinterpret_cast<uint64_t>(end)};
+    const range before = shared_range;
+    shared_range.begin = reinterpret_cast<uint64_t>(begin);
+    shared_range.bytes = reinterpret_cast<uint64_t>(end) - shared_range.begin;
+    if (grains_bytes(shared_range) <= before.mapped) return;
+    if (before.mapped) munmap(before.grains, before.mapped);
+    map_grains(shared_range);
+}
+
+void watch_stacks(void *begin, void *end) {
+    stacks.begin = reinterpret_cast<uint64_t>(begin);
+    stacks.bytes = reinterpret_cast<uint64_t>(end) - stacks.begin;
 }
 
 void forget_memory(uint64_t begin) {
     for (range &one : allowed) {
         if (one.begin != begin) continue;
+        munmap(one.grains, one.mapped);
         one = allowed.back();
         allowed.pop_back();
+        forget_recent();
         return;
     }
 }
 
+void watch_barrier() { time_now += static_cast<stamp>(1) << TIME_SHIFT; }
+
 void watch_launch() {
-    ++launch_number;
+    watch_barrier();
+    launch_start = time_now;
     found[0] = '\0';
 }
 
-void watch_block(uint64_t number) {
-    block_number = static_cast<uint32_t>(number);
+void watch_block() {
+    watch_barrier();
+    block_start = time_now;
     running = true;
 }
 
@@ -168,24 +206,36 @@ const char *watch_end() {
 }
 
 void watch_atomic(const void *pointer, unsigned size) {
-    if (running) check_place(reinterpret_cast<uint64_t>(pointer), size);
+    const uint64_t address = reinterpret_cast<uint64_t>(pointer);
+    if (running) check_place(contains(shared_range, address) ? &shared_range : range_of(address), address, size, size);
 }
 
 } // namespace emulator
 
-// The functions that the compiler calls. It treats a copy that may be unaligned as one of bytes.
+// The functions that the compiler calls. A copy that may be unaligned has no alignment.
+#define HOOK(name, size, alignment, writes) \
+    extern "C" void name(void *pointer) { \
+        const uint64_t address = reinterpret_cast<uint64_t>(pointer); \
+        if (!emulator::contains(emulator::stacks, address)) emulator::access_of<writes, size, alignment>(address); \
+    }
 #define HOOKS(size) \
-    extern "C" void __tsan_read##size(void *address) { emulator::access(address, size, false); } \
-    extern "C" void __tsan_write##size(void *address) { emulator::access(address, size, true); } \
-    extern "C" void __tsan_unaligned_read##size(void *address) { emulator::access_bytes(address, size, false); } \
-    extern "C" void __tsan_unaligned_write##size(void *address) { emulator::access_bytes(address, size, true); }
+    HOOK(__tsan_read##size, size, size, false) \
+    HOOK(__tsan_write##size, size, size, true) \
+    HOOK(__tsan_unaligned_read##size, size, 1, false) \
+    HOOK(__tsan_unaligned_write##size, size, 1, true)
 HOOKS(1)
 HOOKS(2)
 HOOKS(4)
 HOOKS(8)
 HOOKS(16)
-extern "C" void __tsan_read_range(void *address, unsigned long bytes) { emulator::access_bytes(address, bytes, false); }
-extern "C" void __tsan_write_range(void *address, unsigned long bytes) { emulator::access_bytes(address, bytes, true); }
+extern "C" void __tsan_read_range(void *pointer, unsigned long bytes) {
+    const uint64_t address = reinterpret_cast<uint64_t>(pointer);
+    if (!emulator::contains(emulator::stacks, address)) emulator::access<false>(address, bytes, 1);
+}
+extern "C" void __tsan_write_range(void *pointer, unsigned long bytes) {
+    const uint64_t address = reinterpret_cast<uint64_t>(pointer);
+    if (!emulator::contains(emulator::stacks, address)) emulator::access<true>(address, bytes, 1);
+}
 extern "C" void __tsan_init() {}
 extern "C" void __tsan_func_entry(void *) {}
 extern "C" void __tsan_func_exit() {}
