@@ -83,7 +83,8 @@ mutate(products.inc matmul "if (m->accumulate) value" "if (m->accumulate && m->b
 mutate(plain.inc matmul "m->k - from < PLAIN_SLICE ? m->k - from :" "m->k - from < PLAIN_SLICE ? m->k - from - 1 :")
 mutate(plain.inc matmul "for (; at < k; at++) {" "for (; at + 1 < k; at++) {")
 mutate(ops.c matmul "last_row ? task->rows - 1 : 0)," "last_row ? op->b.ne[1] - 1 : 0),")
-mutate(weights.c matmul "put_plain(isa, weight, w, source, first + n)" "put_plain(isa, weight, w, source, n)")
+mutate(weights.c matmul "place p = place_of(weight, w, row, 0)" "place p = place_of(weight, w, row / CPU_GROUP * CPU_GROUP, 0)")
+mutate(weights.c matmul "plain_place(isa, w, row, k) * size;" "plain_place(isa, w, row / CPU_GROUP * CPU_GROUP, k) * size;")
 # Blocks of few bits: nibbles, quarters, minima, the separate bits of a scale.
 mutate(blocks.inc matmul "j < 4 ? u64_low(quants + s * 256" "j < 3 ? u64_low(quants + s * 256")
 mutate(blocks.inc matmul "type == GK_Q4_0 ? -8" "type == GK_Q4_0 ? -7")

@@ -56,11 +56,21 @@ typedef struct job {
     gk_step *step;
 } job;
 
+/* Rows of a weight to repack. */
+typedef struct put_job {
+    unsigned char *weight;
+    const gk_tensor *dst;
+    const unsigned char *rows;
+    uint64_t first, count;
+    atomic_uint next;
+} put_job;
+
 typedef struct cpu_state {
     const cpu_isa *isa;
     uint32_t threads, spins;
     gk_barrier barrier;
     job job;
+    put_job *put; /* instead of a job, if not NULL */
     bool quit;
     worker workers[MOST_THREADS];
 } cpu_state;
@@ -130,13 +140,30 @@ static void walk(cpu_state *s, uint32_t thread) {
     }
 }
 
+/* Takes groups of rows until none is left. */
+static void put_share(cpu_state *s, uint32_t thread) {
+    put_job *put = s->put;
+    const uint64_t row_bytes = gk_row_bytes(put->dst->type, put->dst->ne[0]), end = put->first + put->count, base = put->first / CPU_GROUP;
+    const cpu_task task = {.thread = thread, .threads = s->threads, .next = &put->next};
+    for (uint32_t group, last; gk_cpu_take(&task, (uint32_t)(cpu_groups(end) - base), 1, &group, &last);) {
+        uint64_t from = (base + group) * CPU_GROUP, to = (base + last) * CPU_GROUP;
+        from = from > put->first ? from : put->first, to = to < end ? to : end;
+        gk_cpu_weight_put(s->isa, put->weight, put->dst, put->rows + (from - put->first) * row_bytes, from, to - from);
+    }
+}
+
+static void take_part(cpu_state *s, uint32_t thread) {
+    if (s->put) put_share(s, thread);
+    else walk(s, thread);
+}
+
 static void work(void *argument) {
     worker *w = argument;
     cpu_state *s = w->state;
     for (;;) {
         wait_for_all(s);
         if (s->quit) return;
-        walk(s, w->index);
+        take_part(s, w->index);
         wait_for_all(s);
     }
 }
@@ -150,7 +177,7 @@ static void cpu_run(void *state, void *plan, const gk_op *ops, uint32_t count, g
         atomic_store_explicit(&p->ops[n].next_row, 0, memory_order_relaxed);
     }
     wait_for_all(s);
-    walk(s, 0);
+    take_part(s, 0);
     wait_for_all(s);
 }
 
@@ -323,7 +350,17 @@ static void *cpu_prepare(void *state, const gk_op *ops, uint32_t count, const gk
 /* ---- the backend ---- */
 
 static void cpu_weight_put(void *state, unsigned char *weight, const gk_tensor *dst, const void *rows, uint64_t first, uint64_t count) {
-    gk_cpu_weight_put(((cpu_state *)state)->isa, weight, dst, rows, first, count);
+    cpu_state *s = state;
+    if (count <= CPU_GROUP) { /* not worth waking the other threads */
+        gk_cpu_weight_put(s->isa, weight, dst, rows, first, count);
+        return;
+    }
+    put_job put = {.weight = weight, .dst = dst, .rows = rows, .first = first, .count = count};
+    s->put = &put;
+    wait_for_all(s);
+    put_share(s, 0);
+    wait_for_all(s);
+    s->put = NULL;
 }
 
 /* With more rows the threads share the norm, which the separate ops do. */

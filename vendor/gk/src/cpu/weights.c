@@ -1,4 +1,5 @@
 /* Converts weights between the GGUF layout and that of cpu.h. */
+#include "compiler.h"
 #include "cpu.h"
 #include "host.h"
 
@@ -29,7 +30,7 @@ static place place_of(unsigned char *weight, const gk_tensor *w, uint64_t row, u
 
 /* Moves `count` pieces of `size` bytes between consecutive positions in a GGUF block and positions `stride` bytes
  * apart. */
-static void move(bool in, unsigned char *there, unsigned char *here, size_t count, size_t stride, size_t size) {
+INLINE void move(bool in, unsigned char *there, unsigned char *here, size_t count, size_t stride, size_t size) {
     for (size_t n = 0; n < count; n++) {
         if (in) memcpy(there + n * stride, here + n * size, size);
         else memcpy(here + n * size, there + n * stride, size);
@@ -37,7 +38,7 @@ static void move(bool in, unsigned char *there, unsigned char *here, size_t coun
 }
 
 /* Moves a GGUF block to its place, or back. */
-static void move_block(bool in, uint32_t type, place p, unsigned char *block) {
+INLINE void move_block(bool in, const uint32_t type, place p, unsigned char *block) {
     unsigned char *halves = p.scales + 2 * p.lane;
     switch (type) {
     case GK_Q8_0:
@@ -68,13 +69,19 @@ static void flip_signs(unsigned char *bytes, size_t count) {
     for (size_t n = 0; n < count; n++) bytes[n] ^= 0x80;
 }
 
-static void put_blocks(const cpu_isa *isa, unsigned char *weight, const gk_tensor *w, const unsigned char *source, uint64_t row) {
+/* Rows of one group, block after block: the blocks of a group are next to each other in memory. */
+INLINE void put_blocks(const cpu_isa *isa, unsigned char *weight, const gk_tensor *w, const unsigned char *source, uint64_t row, uint64_t count,
+                       const uint32_t type, const size_t bytes) {
     unsigned char block[256];
-    const size_t bytes = gk_type_block_bytes(w->type);
-    for (uint64_t b = 0; b < w->ne[0] / gk_type_block_elements(w->type); b++, source += bytes) {
-        memcpy(block, source, bytes);
-        if (w->type == GK_Q8_0 && isa->unsigned_quants) flip_signs(block + 2, 32);
-        move_block(true, w->type, place_of(weight, w, row, b), block);
+    const uint64_t blocks = w->ne[0] / gk_type_block_elements(type), row_bytes = blocks * bytes;
+    const bool flip = type == GK_Q8_0 && isa->unsigned_quants;
+    place p = place_of(weight, w, row, 0);
+    for (uint64_t b = 0; b < blocks; b++, p.quants += cpu_quant_bytes(type), p.scales += cpu_scale_bytes(type)) {
+        for (uint64_t n = 0; n < count; n++) {
+            memcpy(block, source + n * row_bytes + b * bytes, bytes);
+            if (flip) flip_signs(block + 2, 32);
+            move_block(true, type, (place){p.quants + n * QUAD, p.scales, p.lane + n}, block);
+        }
     }
 }
 
@@ -85,18 +92,35 @@ static uint64_t plain_place(const cpu_isa *isa, const gk_tensor *w, uint64_t row
     return paired ? group + k / 2 * 2 * CPU_GROUP + 2 * lane + k % 2 : group + k * CPU_GROUP + lane;
 }
 
-static void put_plain(const cpu_isa *isa, unsigned char *weight, const gk_tensor *w, const unsigned char *source, uint64_t row) {
-    const uint64_t size = gk_type_block_bytes(w->type);
-    for (uint64_t k = 0; k < w->ne[0]; k++) memcpy(weight + plain_place(isa, w, row, k) * size, source + k * size, (size_t)size);
+INLINE void put_plain(const cpu_isa *isa, unsigned char *weight, const gk_tensor *w, const unsigned char *source, uint64_t row, uint64_t count,
+                      const size_t size) {
+    const uint64_t row_bytes = w->ne[0] * size;
+    for (uint64_t k = 0; k < w->ne[0]; k++) {
+        unsigned char *to = weight + plain_place(isa, w, row, k) * size;
+        const size_t step = (size_t)(plain_place(isa, w, row + 1, k) - plain_place(isa, w, row, k)) * size;
+        for (uint64_t n = 0; n < count; n++) memcpy(to + n * step, source + n * row_bytes + k * size, size);
+    }
+}
+
+/* Rows of one group. Types and sizes of blocks are constants for the compiler. */
+static void put_rows(const cpu_isa *isa, unsigned char *weight, const gk_tensor *w, const unsigned char *source, uint64_t row, uint64_t count) {
+    switch (w->type) {
+    case GK_Q8_0: put_blocks(isa, weight, w, source, row, count, GK_Q8_0, 34); break;
+    case GK_Q4_0: put_blocks(isa, weight, w, source, row, count, GK_Q4_0, 18); break;
+    case GK_Q4_K: put_blocks(isa, weight, w, source, row, count, GK_Q4_K, 144); break;
+    case GK_Q6_K: put_blocks(isa, weight, w, source, row, count, GK_Q6_K, 210); break;
+    case GK_F32: put_plain(isa, weight, w, source, row, count, sizeof(float)); break;
+    default: put_plain(isa, weight, w, source, row, count, sizeof(uint16_t)); break;
+    }
 }
 
 void gk_cpu_weight_put(const cpu_isa *isa, unsigned char *weight, const gk_tensor *w, const void *rows, uint64_t first,
                        uint64_t count) {
     const uint64_t bytes = gk_row_bytes(w->type, w->ne[0]);
-    for (uint64_t n = 0; n < count; n++) {
-        const unsigned char *source = (const unsigned char *)rows + n * bytes;
-        if (gk_is_block_type(w->type)) put_blocks(isa, weight, w, source, first + n);
-        else put_plain(isa, weight, w, source, first + n);
+    for (uint64_t row = first, here; row < first + count; row += here) {
+        const uint64_t left = first + count - row, of_group = CPU_GROUP - row % CPU_GROUP;
+        here = left < of_group ? left : of_group;
+        put_rows(isa, weight, w, (const unsigned char *)rows + (row - first) * bytes, row, here);
     }
 }
 
