@@ -95,10 +95,19 @@ static void load_input(const gk_op *op, uint32_t t, double *x) {
     }
 }
 
-static double dot(const double *x, const double *y, uint32_t count) {
-    double sum = 0;
-    for (uint32_t k = 0; k < count; k++) sum += x[k] * y[k];
-    return sum;
+enum { ABREAST = 4 };
+
+/* Products of a weight with up to four inputs. An addition takes several cycles, so four sums take as long as one. */
+static void dot(const double *weight, const double *const inputs[ABREAST], uint32_t size, double sums[ABREAST]) {
+    const double *a = inputs[0], *b = inputs[1], *c = inputs[2], *d = inputs[3];
+    double sum_a = 0, sum_b = 0, sum_c = 0, sum_d = 0;
+    for (uint32_t k = 0; k < size; k++) {
+        sum_a += weight[k] * a[k];
+        sum_b += weight[k] * b[k];
+        sum_c += weight[k] * c[k];
+        sum_d += weight[k] * d[k];
+    }
+    sums[0] = sum_a, sums[1] = sum_b, sums[2] = sum_c, sums[3] = sum_d;
 }
 
 /* Scratch: the inputs, and a row of each weight. Decoding a weight takes longer than a product with it. */
@@ -115,13 +124,19 @@ static void run_matmul(const run_context *run) {
             weights[k] = load(&op->a, r, k);
             if (op->code == GK_OP_GATE_UP) up[k] = load(&op->d, r, k);
         }
-        for (uint32_t t = 0; t < count; t++) {
-            const double *x = inputs + (uint64_t)t * size;
-            double sum = dot(weights, x, size);
-            if (op->code == GK_OP_GATE_UP) sum = silu(sum) * dot(up, x, size);
-            if (op->flags & GK_BIAS) sum += load(&op->c, 0, r);
-            if (op->flags & GK_ACCUMULATE) sum += load(&op->dst, t, r);
-            store(&op->dst, t, r, sum);
+        for (uint32_t first_t = 0; first_t < count; first_t += ABREAST) {
+            const double *x[ABREAST]; /* the last input repeated, if there are fewer */
+            double sums[ABREAST], ups[ABREAST];
+            for (uint32_t n = 0; n < ABREAST; n++) x[n] = inputs + (uint64_t)(first_t + n < count ? first_t + n : count - 1) * size;
+            dot(weights, x, size, sums);
+            if (op->code == GK_OP_GATE_UP) dot(up, x, size, ups);
+            for (uint32_t n = 0; n < ABREAST && first_t + n < count; n++) {
+                const uint32_t t = first_t + n;
+                double sum = op->code == GK_OP_GATE_UP ? silu(sums[n]) * ups[n] : sums[n];
+                if (op->flags & GK_BIAS) sum += load(&op->c, 0, r);
+                if (op->flags & GK_ACCUMULATE) sum += load(&op->dst, t, r);
+                store(&op->dst, t, r, sum);
+            }
         }
     }
 }

@@ -21,9 +21,9 @@ extern "C" {
 
 #define GK_DEVICE static inline
 #define GK_KERNEL(name, threads) \
-    static void name(gk_gpu_args g); \
+    static void name(const gk_gpu_args &g); \
     static __attribute__((section("gk_kernels"))) emulator::kernel registered_##name(#name, threads, name); \
-    static void name(gk_gpu_args g)
+    static void name(const gk_gpu_args &g)
 
 struct alignas(8) uint2 {
     unsigned int x, y;

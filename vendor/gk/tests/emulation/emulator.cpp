@@ -120,11 +120,11 @@ void fiber_main() {
 
 void prepare_fibers(unsigned int count) {
     if (!stacks) {
-        void *memory = mmap(nullptr, static_cast<size_t>(MOST_THREADS) * STACK_BYTES, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        const size_t bytes = static_cast<size_t>(MOST_THREADS) * STACK_BYTES;
+        void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (memory == MAP_FAILED) abort();
         stacks = static_cast<char *>(memory);
-        watch_stacks(stacks, stacks + static_cast<size_t>(MOST_THREADS) * STACK_BYTES);
+        watch_stacks(stacks, stacks + bytes);
     }
     for (; prepared < count; ++prepared)
         start_at(lanes[prepared].waits, stacks + static_cast<size_t>(prepared) * STACK_BYTES, STACK_BYTES, fiber_main);

@@ -12,7 +12,7 @@ struct index3 {
     unsigned int x, y, z;
 };
 
-typedef void (*kernel_function)(gk_gpu_args);
+typedef void (*kernel_function)(const gk_gpu_args &);
 
 // One kernel, registered by its definition.
 struct kernel {

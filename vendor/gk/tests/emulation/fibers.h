@@ -71,9 +71,7 @@ struct place {
     ucontext_t *first = to.first;
     if (!first) JUMP_TO(to.jump);
     to.first = nullptr;
-    ucontext_t copy = *first;
-    free(first);
-    setcontext(&copy);
+    setcontext(first); // not freed: it is still in use there
     abort();
 }
 

@@ -256,7 +256,7 @@ void *compile(const std::string &source, std::string &log) {
     return handle;
 }
 
-void run_kernel(gk_gpu_args g) {
+void run_kernel(const gk_gpu_args &g) {
     const gk_metal_uint3 group = {blockIdx.x, blockIdx.y, blockIdx.z};
     const unsigned int self = threadIdx.x;
     g.function(g.operand[0], g.operand[1], g.operand[2], g.operand[3], g.operand[4],
