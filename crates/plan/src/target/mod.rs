@@ -80,7 +80,9 @@ impl Target {
                 .hint(format!("use one of {}", known.join(", "))));
         }
         let Some(version) = glibc else { return Ok(target) };
-        let parsed: Option<Version> = version.parse().ok().filter(|_| version.starts_with("2."));
+        // The version is part of a script, so nothing else may follow it.
+        let is_version = version.starts_with("2.") && version.chars().all(|c| c.is_ascii_digit() || c == '.');
+        let parsed: Option<Version> = version.parse().ok().filter(|_| is_version);
         match parsed.filter(|_| target.row().is_some_and(|row| row.glibc)) {
             Some(glibc) => Ok(Self { glibc: Some(glibc), ..target }),
             None => Err(Reason::new(
