@@ -165,6 +165,13 @@ pub struct ObjectFile {
 }
 
 impl ObjectFile {
+    /// The newest glibc version that the file needs, from its symbol versions.
+    #[must_use]
+    pub fn needed_glibc(&self) -> Option<Version> {
+        let versions = self.needed.iter().flat_map(|needed| &needed.versions);
+        versions.filter_map(|name| name.strip_prefix("GLIBC_")?.parse().ok()).max()
+    }
+
     fn new(format: ObjectFormat, machine: ObjectMachine, kind: ObjectKind) -> Self {
         Self {
             format,

@@ -281,3 +281,16 @@ proptest::proptest! {
         let _ = parse_bytes(&[magic[start], &rest].concat());
     }
 }
+
+#[test]
+fn newest_needed_glibc_is_found_among_other_versions() {
+    let machine = ObjectMachine { name: "x86_64", wide: true, number: 62 };
+    let needed = |versions: &[&str]| {
+        let versions = versions.iter().map(|&name| name.to_owned()).collect();
+        let mut file = ObjectFile::new(ObjectFormat::Elf, machine.clone(), ObjectKind::Program);
+        file.needed.push(NeededObject { versions, ..NeededObject::at_start("libc.so.6") });
+        file.needed_glibc().map(|found| found.to_string())
+    };
+    assert_eq!(needed(&["GCC_3.0", "GLIBC_PRIVATE"]), None);
+    assert_eq!(needed(&["GLIBC_2.2.5", "GLIBC_2.17", "GLIBC_2.4", "GCC_3.0"]).as_deref(), Some("2.17"));
+}

@@ -18,6 +18,7 @@ pub mod ci;
 pub mod cover;
 mod download;
 pub mod fetch;
+pub mod git;
 pub mod hashed;
 pub mod history;
 pub mod install;

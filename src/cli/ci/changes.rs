@@ -3,18 +3,17 @@
 use std::time::Duration;
 
 use gpubuild_detect::id;
-use gpubuild_host::{Command, CommandOutput, HostPath, RunError};
+use gpubuild_host::{CommandOutput, HostPath, RunError};
 use gpubuild_plan::project::source::Source;
 use gpubuild_plan::project::{self, Project, ProjectFile};
 use gpubuild_release::ci::Rows;
 use gpubuild_release::ci::changes::{self, Before, Changes, RowDecision};
+use gpubuild_release::git;
 
 use super::super::{CommandContext, Exit, Failure};
 
 /// Time limit of one git command.
 const DEADLINE: Duration = Duration::from_secs(10 * 60);
-/// Settings with which git runs no program of the repository.
-const SETTINGS: [&str; 2] = ["core.fsmonitor=false", "core.hooksPath=/dev/null"];
 
 /// The rows that changed, and the decision on each row.
 pub(super) struct ChangedRows {
@@ -58,12 +57,7 @@ struct Git<'a> {
 
 impl Git<'_> {
     fn run(&self, arguments: &[&str]) -> Result<CommandOutput, Failure> {
-        let command = Command::new("git", DEADLINE)
-            .args(["--no-optional-locks"])
-            .args(SETTINGS.iter().flat_map(|setting| ["-c", setting]))
-            .args(arguments.iter().copied())
-            .current_dir(self.folder.clone())
-            .env("LC_ALL", "C");
+        let command = git::command(self.folder, DEADLINE, arguments);
         self.context.host.run(&command).map_err(|error| match error {
             RunError::Interrupted => Failure {
                 exit: Exit::Interrupted,

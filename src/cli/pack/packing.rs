@@ -6,15 +6,13 @@ use gpubuild_detect::finding::{Finding, Severity};
 use gpubuild_detect::id;
 use gpubuild_exec::environment::VenvRecord;
 use gpubuild_exec::exec::BuildOutcome;
-use gpubuild_exec::store::sha256;
-use gpubuild_host::{Host, HostPath, Os};
+use gpubuild_host::{HostPath, Os};
 use gpubuild_plan::project::source::{Source, locate};
-use gpubuild_plan::project::{FILE_NAME, PackTable, variant};
+use gpubuild_plan::project::{PackTable, variant};
 use gpubuild_release::manifest::{self, ProgramStart, ReleaseVariant, RequiredLibc};
 use gpubuild_release::pack::release::{self, ReleaseEntry, ReleaseWork};
 use gpubuild_release::pack::stage::{self, Staged};
 use gpubuild_release::pack::{self, KnownLayers, package};
-use gpubuild_release::provenance::{self, BuildInputs, BuildOrigin};
 
 use super::super::build::PlannedBuild;
 use super::super::plan::SelectionArguments;
@@ -130,7 +128,7 @@ impl Packing<'_> {
         let version = self.arguments.release_version.clone();
         let version = version.unwrap_or_else(|| request.cargo.version.clone());
         let attach = |text: &str| work.attach(text).map(Some).map_err(|error| failure(&error));
-        let statement = statement(host, request, &staged, (&version, &platform), &variant);
+        let statement = pack::statement(host, request, &staged, (&version, &platform), &variant);
         let variant =
             ReleaseVariant { provenance: attach(&statement)?, sbom: attach(&staged.sbom)?, ..variant };
         self.packed.push(Packed::new(&platform, &variant, layers, &staged));
@@ -192,29 +190,6 @@ impl Packing<'_> {
             Err(failure) => Err(failure),
         }
     }
-}
-
-/// The statement of how a variant was built.
-fn statement(
-    host: &dyn Host,
-    request: &stage::StageRequest<'_>,
-    staged: &Staged,
-    (version, platform): (&str, &str),
-    variant: &ReleaseVariant,
-) -> String {
-    let file = if request.manifest.is_some() { FILE_NAME } else { "Cargo.toml" };
-    let project_file = host.read(&request.root.join(FILE_NAME)).ok().map(|bytes| sha256(&bytes));
-    let inputs = BuildInputs {
-        name: request.name,
-        version,
-        platform,
-        origin: &BuildOrigin::of(host, request.root, file),
-        locked: request.locked,
-        project_file: project_file.filter(|_| request.manifest.is_some()),
-        trees: request.manifest.map(|manifest| manifest.trees.as_slice()).unwrap_or_default(),
-        built: &staged.built,
-    };
-    provenance::statement(&inputs, variant)
 }
 
 /// Fails if a finding is about instructions that some of the processors of the variant lack.

@@ -128,8 +128,8 @@ pub enum WheelFetchError {
     Offline {
         /// Name of the tool.
         tool: String,
-        /// A command that installs the tool.
-        command: String,
+        /// A command that installs the tool; `None` if gpubuild uses it only from its cache.
+        command: Option<String>,
     },
     /// Neither uv nor Python is installed.
     #[error("{tool} is required but not installed, and downloading it requires uv or Python")]
@@ -214,7 +214,8 @@ impl Diagnostic for WheelFetchError {
 
     fn hint(&self) -> Option<String> {
         match self {
-            Self::Offline { tool, command } => {
+            Self::Offline { command: None, .. } => Some("build once without `--offline`".to_owned()),
+            Self::Offline { tool, command: Some(command) } => {
                 Some(format!("install {tool}, run `{command}`, or build once without `--offline`"))
             }
             Self::NoPython { tool } => Some(format!("install {tool}, uv, or Python with pip")),

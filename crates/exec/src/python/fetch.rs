@@ -80,7 +80,10 @@ pub fn fetch_wanted(
         return Ok(program);
     }
     if network == Network::Offline {
-        let command = format!("python3 -m pip install {}=={}", fetch.package, fetch.version);
+        // Zig is used from the cache only.
+        let is_found = fetch.tool != gpubuild_plan::target::ZIG;
+        let command =
+            is_found.then(|| format!("python3 -m pip install {}=={}", fetch.package, fetch.version));
         return Err(WheelFetchError::Offline { tool: fetch.tool.clone(), command });
     }
     let failed = |path: &HostPath, error: &std::io::Error| WheelFetchError::Cache {

@@ -24,8 +24,10 @@ use std::collections::BTreeMap;
 
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::id;
+use gpubuild_exec::store::sha256;
 use gpubuild_host::links::LinkRefused;
-use gpubuild_host::{HostPath, WriteFiles};
+use gpubuild_host::{Host, HostPath, WriteFiles};
+use gpubuild_plan::project::FILE_NAME;
 use serde::Serialize;
 
 use self::closure::ClosureError;
@@ -33,7 +35,9 @@ use self::describe::UnknownRequirement;
 use self::layer::{LayerKind, LayerPiece};
 use self::release::ReleaseWork;
 use self::sign::SignError;
+use self::stage::{StageRequest, Staged};
 use super::manifest::{Layer, ReleaseVariant};
+use super::provenance::{self, BuildInputs, BuildOrigin};
 use super::unpack::names::InvalidName;
 
 /// Why nothing was packed.
@@ -272,4 +276,30 @@ pub fn layers(
 #[must_use]
 pub fn with_layers(variant: ReleaseVariant, layers: &[PackedLayer]) -> ReleaseVariant {
     ReleaseVariant { layers: layers.iter().map(|layer| layer.layer.clone()).collect(), ..variant }
+}
+
+/// The statement of how a staged variant was built. `version` and `platform` are those of the release.
+#[must_use]
+pub fn statement(
+    host: &dyn Host,
+    request: &StageRequest<'_>,
+    staged: &Staged,
+    (version, platform): (&str, &str),
+    variant: &ReleaseVariant,
+) -> String {
+    let (file, trees) = match request.manifest {
+        Some(manifest) => (FILE_NAME, manifest.trees.as_slice()),
+        None => ("Cargo.toml", [].as_slice()),
+    };
+    let inputs = BuildInputs {
+        name: request.name,
+        version,
+        platform,
+        origin: &BuildOrigin::of(host, request.root, file),
+        locked: request.locked,
+        project_file: host.read(&request.root.join(file)).ok().map(|bytes| (file, sha256(&bytes))),
+        trees,
+        built: &staged.built,
+    };
+    provenance::statement(&inputs, variant)
 }

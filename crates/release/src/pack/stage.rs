@@ -352,8 +352,7 @@ impl<'a> Staging<'a> {
 
 /// The glibc version that a file needs, if it is newer than `known`.
 fn newer_glibc(known: Option<&Version>, contents: &ObjectFile) -> Option<Version> {
-    let versions = contents.needed.iter().flat_map(|needed| &needed.versions);
-    let newest = versions.filter_map(|text| text.strip_prefix("GLIBC_")?.parse::<Version>().ok()).max()?;
+    let newest = contents.needed_glibc()?;
     (known.is_none_or(|known| *known < newest)).then_some(newest)
 }
 

@@ -41,8 +41,8 @@ pub struct BuildInputs<'a> {
     pub origin: &'a BuildOrigin,
     /// The downloaded native sources.
     pub locked: Option<&'a LockedSource>,
-    /// The sha256 of gpubuild.toml.
-    pub project_file: Option<String>,
+    /// The name and the sha256 of gpubuild.toml, or of Cargo.toml without one.
+    pub project_file: Option<(&'a str, String)>,
     /// The CMake trees.
     pub trees: &'a [BuiltTree],
     /// The paths and hashes of the files that the project built.
@@ -113,7 +113,7 @@ fn dependencies(inputs: &BuildInputs<'_>) -> Vec<Value> {
     let project = inputs
         .project_file
         .as_ref()
-        .map(|sha256| json!({ "name": "gpubuild.toml", "digest": { "sha256": sha256 } }));
+        .map(|(name, sha256)| json!({ "name": name, "digest": { "sha256": sha256 } }));
     let sources = inputs.locked.map(|locked| {
         let mut source = json!({ "name": locked.name() });
         if let Some(url) = locked.package_url() {
@@ -184,7 +184,7 @@ struct Metadata {
 /// Why the provenance of a variant is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProvenanceError {
-    /// The release has none for the variant.
+    /// The release has no statement about the variant.
     #[error("the release does not say how `{label}` was built")]
     Missing {
         /// The label of the variant.
@@ -319,7 +319,7 @@ mod tests {
             platform: "linux-x86_64",
             origin,
             locked: None,
-            project_file: Some("4".repeat(64)),
+            project_file: Some(("gpubuild.toml", "4".repeat(64))),
             trees: &[],
             built: &built,
         };

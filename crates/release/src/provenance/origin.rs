@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use gpubuild_host::{Command, CommandOutput, Environment, HostPath, InspectHost};
+use gpubuild_host::{CommandOutput, Environment, HostPath, InspectHost};
 use serde::Serialize;
 
 /// The time limit of one git command.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// Settings with which git runs no program of the repository.
-const SETTINGS: [&str; 4] = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"];
 /// The builder outside of CI.
 const LOCAL: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "#local");
 
@@ -41,7 +39,7 @@ pub struct CommitOrigin {
 }
 
 impl BuildOrigin {
-    /// The origin of what is built here. `file` is a file of the project in `folder`: a repository that does not track it is not the
+    /// The origin of a build on this machine. `file` is a file of the project in `folder`: a repository that does not track it is not the
     /// project's.
     #[must_use]
     pub fn of(host: &dyn InspectHost, folder: &HostPath, file: &str) -> Self {
@@ -110,12 +108,7 @@ impl Service {
 /// The commit that is checked out; `None` without git, or if the repository does not track the file.
 fn commit(host: &dyn InspectHost, folder: &HostPath, file: &str) -> Option<CommitOrigin> {
     let git = |arguments: &[&str]| {
-        let command = Command::new("git", DEADLINE)
-            .args(["--no-optional-locks"])
-            .args(SETTINGS)
-            .args(arguments.iter().copied())
-            .current_dir(folder.clone())
-            .env("LC_ALL", "C");
+        let command = crate::git::command(folder, DEADLINE, arguments);
         host.run(&command).ok().filter(CommandOutput::success).map(|output| output.stdout)
     };
     git(&["ls-files", "--error-unmatch", "--", file])?;

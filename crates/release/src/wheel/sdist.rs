@@ -7,7 +7,7 @@ use std::time::Duration;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use gpubuild_exec::store::sha256;
-use gpubuild_host::{Command, HostPath, InspectHost, LIBRARY_LIMIT, ReadFiles};
+use gpubuild_host::{HostPath, InspectHost, LIBRARY_LIMIT, ReadFiles};
 use tar::{Builder, EntryType, Header};
 
 use super::info::{own_licences, readme};
@@ -119,10 +119,8 @@ fn sources(
 
 /// The files that git tracks, and new ones that it does not ignore; `None` without git, or outside of a repository.
 fn of_git(host: &dyn InspectHost, root: &HostPath) -> Option<Vec<String>> {
-    // No program that the repository names is run.
-    let command = Command::new("git", DEADLINE)
-        .args(["-c", "core.fsmonitor=false", "ls-files", "-z", "--cached", "--others", "--exclude-standard"])
-        .current_dir(root.clone());
+    let arguments = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
+    let command = crate::git::command(root, DEADLINE, &arguments);
     let output = host.run(&command).ok().filter(gpubuild_host::CommandOutput::success)?;
     let paths: Vec<String> = output
         .stdout

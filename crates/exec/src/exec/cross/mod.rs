@@ -6,7 +6,6 @@ mod tests;
 use std::time::Duration;
 
 use gpubuild_core::Os;
-use gpubuild_core::version::Version;
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::id;
 use gpubuild_host::{Arch, Command, Host, HostInfo, HostPath, ReadFiles};
@@ -192,16 +191,10 @@ pub(super) fn refuse_newer_glibc(
     let read = gpubuild_object::read(host, &host.path(&program.path), Arch::X86_64);
     // A program that cannot be read is not an ELF file, and needs no glibc.
     let Ok(object) = read else { return Ok(()) };
-    let versions = object.needed.iter().flat_map(|needed| &needed.versions);
-    let Some(found) = newest_glibc(versions.map(String::as_str)) else { return Ok(()) };
+    let Some(found) = object.needed_glibc() else { return Ok(()) };
     if found <= floor {
         return Ok(());
     }
     let (found, floor) = (found.to_string(), floor.to_string());
     Err(CrossError::NewerGlibc { path: program.path.clone(), found, floor }.into())
-}
-
-/// The newest version of glibc among the symbol versions that a file needs.
-fn newest_glibc<'a>(versions: impl Iterator<Item = &'a str>) -> Option<Version> {
-    versions.filter_map(|name| name.strip_prefix("GLIBC_")?.parse().ok()).max()
 }

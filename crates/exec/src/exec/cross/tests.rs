@@ -17,13 +17,6 @@ fn programs_name_zig_relative_to_their_folder() {
     }
 }
 
-#[test]
-fn newest_version_of_glibc_is_found() {
-    let newest = |versions: &[&str]| newest_glibc(versions.iter().copied()).map(|found| found.to_string());
-    assert_eq!(newest(&["GCC_3.0", "GLIBC_PRIVATE"]), None);
-    assert_eq!(newest(&["GLIBC_2.2.5", "GLIBC_2.17", "GLIBC_2.4", "GCC_3.0"]).as_deref(), Some("2.17"));
-}
-
 /// Runs the program that starts Zig with a program in place of Zig that prints its arguments, one per line.
 #[cfg(unix)]
 mod translated {
