@@ -1,5 +1,5 @@
 //! The texts of gpubuild's findings and errors, and the log signatures. The TOML files in this folder are encoded at compile time and
-//! embedded as `(name, bytes)` for `gpubuild_toml::from_bytes`.
+//! embedded as `(name, bytes)` for `gpubuild_toml::from_static`.
 //!
 //! Part of gpubuild. The interface is not stable. New files must be added to the lists below; a
 //! test checks this.

@@ -1,5 +1,5 @@
 //! Data about toolkits, GPUs, build systems and projects, as TOML that is parsed at compile time: `(name,
-//! bytes)` of the files in this folder, for `gpubuild_toml::from_bytes`.
+//! bytes)` of the files in this folder, for `gpubuild_toml::from_static`.
 //!
 //! Part of gpubuild. The interface is not stable. New files must be
 //! listed here; a test verifies this.

@@ -70,6 +70,13 @@ pub use printer::{ColorChoice, Printer, TextRole, Verbosity};
 pub struct Arguments {
     #[command(subcommand)]
     command: GpubuildCommand,
+    #[command(flatten)]
+    output: OutputArguments,
+}
+
+/// The options that all commands have.
+#[derive(Debug, clap::Args)]
+struct OutputArguments {
     /// When to use colour: `auto`, `always` or `never`
     #[arg(long, value_enum, global = true, default_value_t, value_name = "WHEN", help_heading = "Output")]
     #[arg(hide_possible_values = true)]
@@ -80,6 +87,21 @@ pub struct Arguments {
     /// Print details such as evidence
     #[arg(short, long, global = true, help_heading = "Output")]
     verbose: bool,
+}
+
+/// The command line of `gpubuild detect` alone. All arguments of all other commands take longer than this command may take.
+#[derive(Debug, Parser)]
+#[command(name = "gpubuild")]
+struct DetectLine {
+    #[command(subcommand)]
+    command: DetectCommand,
+    #[command(flatten)]
+    output: OutputArguments,
+}
+
+#[derive(Debug, Subcommand)]
+enum DetectCommand {
+    Detect(detect::DetectArguments),
 }
 
 #[derive(Debug, Subcommand)]
@@ -177,12 +199,12 @@ pub fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return print_usage(&error, &host),
     };
-    let verbosity = match (arguments.quiet, arguments.verbose) {
+    let verbosity = match (arguments.output.quiet, arguments.output.verbose) {
         (true, _) => Verbosity::Quiet,
         (_, true) => Verbosity::Verbose,
         _ => Verbosity::Normal,
     };
-    let printer = Printer::new(verbosity, arguments.color, host.env());
+    let printer = Printer::new(verbosity, arguments.output.color, host.env());
     if !matches!(arguments.command, GpubuildCommand::Probe(_))
         && let Err(failure) = variables::check(&host)
     {
@@ -195,7 +217,8 @@ pub fn main() -> ExitCode {
     {
         log::debug!("failed to install a handler for signals: {error}");
     }
-    if matches!(arguments.command, GpubuildCommand::Detect(_)) {
+    let is_detect = matches!(arguments.command, GpubuildCommand::Detect(_));
+    if is_detect {
         host.examine_files_once();
     }
     let context = CommandContext { host: &host, printer: &printer };
@@ -214,10 +237,19 @@ pub fn main() -> ExitCode {
             failure.exit
         }
     };
+    if is_detect {
+        // The process ends now: to free all remembered paths first would only take time.
+        std::mem::forget(host);
+    }
     ExitCode::from(exit.code())
 }
 
 fn parse() -> Result<Arguments, clap::Error> {
+    if std::env::args_os().nth(1).is_some_and(|name| name == "detect")
+        && let Ok(DetectLine { command: DetectCommand::Detect(detect), output }) = DetectLine::try_parse()
+    {
+        return Ok(Arguments { command: GpubuildCommand::Detect(detect), output });
+    }
     // Headings, examples and completions take as long as the rest of a short command: only help and errors need them.
     let matches = Arguments::command().try_get_matches().or_else(|error| match error.kind() {
         ErrorKind::DisplayVersion => Err(error),

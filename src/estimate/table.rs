@@ -58,7 +58,7 @@ pub struct PublishedDevice {
 #[must_use]
 pub fn table() -> &'static EstimateTable {
     TABLE.get_or_init(|| {
-        gpubuild_toml::from_bytes(tables::ESTIMATE).expect("toolkits/tables/estimate.toml is tested")
+        gpubuild_toml::from_static(tables::ESTIMATE).expect("toolkits/tables/estimate.toml is tested")
     })
 }
 

@@ -143,7 +143,7 @@ impl ArchRules {
 fn rules() -> &'static ArchRules {
     static RULES: OnceLock<ArchRules> = OnceLock::new();
     RULES.get_or_init(|| {
-        gpubuild_toml::from_bytes(tables::CUDA_ARCHS).expect("toolkits/tables/cuda-archs.toml is tested")
+        gpubuild_toml::from_static(tables::CUDA_ARCHS).expect("toolkits/tables/cuda-archs.toml is tested")
     })
 }
 

@@ -95,7 +95,7 @@ impl AllowedFeatures {
 #[must_use]
 pub fn table() -> &'static IsaTable {
     TABLE.get_or_init(|| {
-        gpubuild_toml::from_bytes(tables::ISA)
+        gpubuild_toml::from_static(tables::ISA)
             .unwrap_or_else(|error| panic!("toolkits/tables/isa.toml: {error}"))
     })
 }

@@ -156,7 +156,7 @@ pub fn errors() -> BTreeMap<String, ErrorEntry> {
     struct ErrorFile {
         errors: BTreeMap<String, ErrorEntry>,
     }
-    let file: ErrorFile = gpubuild_toml::from_bytes(gpubuild_findings::ERRORS)
+    let file: ErrorFile = gpubuild_toml::from_static(gpubuild_findings::ERRORS)
         .unwrap_or_else(|error| panic!("findings/errors.toml: {error}"));
     file.errors
 }

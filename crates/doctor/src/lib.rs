@@ -98,14 +98,17 @@ pub fn states(
     matrix: &Matrix,
     probes: &Probes,
 ) -> Matrix {
-    let resolutions = resolvers::resolve_without_remedies(host, inventory, catalogue);
-    let context = signs::SignContext { host, facts, inventory, catalogue };
-    let signs = MachineSigns::for_states(&context, resolutions);
+    let signs = MachineSigns::for_states(&signs::SignContext { host, facts, inventory, catalogue });
     let env = host.env();
     let (asked, project) = (None, None);
     let case =
         DiagnosisCase { facts, inventory, catalogue, matrix, probes, signs: &signs, env, asked, project };
-    assess(&case, &Findings::embedded(), &Filter::default()).matrix
+    let findings = Findings::embedded();
+    let drafts = drafts(&case);
+    // Nothing else affects a state, and the texts of a finding take longer than its check.
+    let mut errors = rendered(&case, &findings, &drafts, |severity| severity == Severity::Error);
+    fold::sort(&mut errors);
+    states::limit(matrix, &findings, &drafts, &errors)
 }
 
 /// The findings about a machine, and the states of its backends that follow from them.
@@ -121,7 +124,7 @@ pub struct Assessment {
 #[must_use]
 pub fn assess(case: &DiagnosisCase<'_>, findings: &Findings, filter: &Filter) -> Assessment {
     let drafts = drafts(case);
-    let mut list = rendered(case, findings, &drafts);
+    let mut list = rendered(case, findings, &drafts, |_| true);
     fold::sort(&mut list);
     let matrix = states::limit(case.matrix, findings, &drafts, &list);
     let mut list = fold::fold(list);
@@ -151,22 +154,24 @@ fn drafts(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
 
 /// Renders drafts, assigns severities, and lists consequences under their cause.
 fn settle(case: &DiagnosisCase<'_>, findings: &Findings, drafts: &[FindingDraft]) -> Vec<Finding> {
-    let mut list = rendered(case, findings, drafts);
+    let mut list = rendered(case, findings, drafts, |_| true);
     fold::sort(&mut list);
     fold::fold(list)
 }
 
-/// The rendered drafts with their severities.
+/// The rendered drafts with the selected severities.
 fn rendered(
     case: &DiagnosisCase<'_>,
     findings: &Findings,
     drafts: &[FindingDraft],
+    is_selected: fn(Severity) -> bool,
 ) -> Vec<fold::FoldedFinding> {
     let renderer = FindingRenderer::new(case.facts, case.catalogue, findings, case.facts.is_root);
     let severities = interest::severities(case, findings, drafts);
     drafts
         .iter()
         .zip(severities)
+        .filter(|(_, severity)| is_selected(*severity))
         .map(|(draft, severity)| {
             let known = findings.find(&draft.id);
             let rank = known.map_or(LAST, |(family, entry)| entry.rank.unwrap_or(family.rank));

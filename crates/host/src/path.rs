@@ -106,12 +106,17 @@ impl HostPath {
                     && ![":", "/.", r"\."].iter().any(|part| relative.contains(part))
             }
         };
-        let relative = Self::new(self.rules, relative).text;
-        let text = if plain && !relative.is_empty() {
-            format!("{self}{}{relative}", self.rules.separator())
-        } else {
-            self.typed().join(relative).into_string()
-        };
+        if !plain || relative.is_empty() {
+            let relative = Self::new(self.rules, relative).text;
+            return Self { text: self.typed().join(relative).into_string(), rules: self.rules };
+        }
+        let mut text = String::with_capacity(self.text.len() + 1 + relative.len());
+        text.push_str(&self.text);
+        text.push(self.rules.separator());
+        match self.rules {
+            PathRules::Unix => text.push_str(relative),
+            PathRules::Windows => text.push_str(&relative.replace('/', "\\")),
+        }
         Self { text, rules: self.rules }
     }
 
@@ -153,17 +158,24 @@ impl HostPath {
 
     /// Whether this is certainly a normalized absolute path below a root. Fast, because every run normalizes thousands of paths.
     pub(crate) fn is_normalized(&self) -> bool {
-        let text = self.text.as_str();
-        let has_none = |parts: [&str; 2]| parts.iter().all(|part| !text.contains(part));
-        match self.rules {
-            PathRules::Unix => text.starts_with('/') && !text.ends_with('/') && has_none(["//", "/."]),
+        let text = self.text.as_bytes();
+        let separator = match self.rules {
+            PathRules::Unix => b'/',
+            PathRules::Windows => b'\\',
+        };
+        let is_rooted = match self.rules {
+            PathRules::Unix => text.starts_with(b"/"),
             PathRules::Windows => {
-                text.starts_with(|first: char| first.is_ascii_alphabetic())
-                    && text[1..].starts_with(r":\")
-                    && !text.ends_with('\\')
-                    && has_none([r"\\", r"\."])
+                text.first().is_some_and(u8::is_ascii_alphabetic) && text[1..].starts_with(br":\")
             }
-        }
+        };
+        // Names such as `.cache` are normal, and occur in every home folder.
+        let is_name = |at: usize| match text.get(at) {
+            None => false,
+            Some(b'.') => text.get(at + 1).is_some_and(|next| *next != separator && *next != b'.'),
+            Some(first) => *first != separator,
+        };
+        is_rooted && (0..text.len()).all(|at| text[at] != separator || is_name(at + 1))
     }
 
     /// The parent folder and the last name of a path that is certainly normalized.
@@ -248,8 +260,8 @@ mod tests {
     #[test]
     fn fast_paths_agree_with_the_library() {
         let texts = [
-            "", "/", "/a", "/a/b", "/a/b/", "/a//b", "/a/./b", "/a/../b", "/.a", "/a/.b", "a/b", "C:", "C:/",
-            "C:/a",
+            "", "/", "/a", "/a/b", "/a/b/", "/a//b", "/a/./b", "/a/../b", "/.a", "/a/.b", "/a/.b/c",
+            "/a/..b", "/a/.", "/a/..", "a/b", "C:", "C:/", "C:/a",
         ];
         let more = [
             "C:/a/b",
@@ -260,6 +272,9 @@ mod tests {
             "//server/share/a",
             "//?/C:/a",
             "C:/.a",
+            "C:/a/.b/c",
+            "C:/a/..",
+            "C:/a/.",
             "é:/a",
             "1:/a",
         ];

@@ -99,14 +99,8 @@ pub fn glob(host: &dyn ReadFiles, pattern: &str) -> Vec<HostPath> {
     if !pattern.as_str().contains('*') && pattern.is_normalized() {
         return if host.exists(&pattern) { vec![pattern] } else { Vec::new() };
     }
-    let mut components = Vec::new();
-    let mut rest = pattern.clone();
-    while let (Some(parent), Some(name)) = (rest.parent(), rest.file_name()) {
-        components.push(name.to_owned());
-        rest = parent;
-    }
-    components.reverse();
-    let mut found = vec![rest];
+    let (root, components) = components(&pattern);
+    let mut found = vec![root];
     let mut fixed = String::new();
     for component in &components {
         if component.contains('*') {
@@ -125,6 +119,28 @@ pub fn glob(host: &dyn ReadFiles, pattern: &str) -> Vec<HostPath> {
         .map(|folder| joined(folder, &fixed))
         .filter(|path| fixed.is_empty() || host.exists(path))
         .collect()
+}
+
+/// The start of a pattern, and its other components. The start of a normalized pattern includes all components before the first `*`.
+fn components(pattern: &HostPath) -> (HostPath, Vec<String>) {
+    let text = pattern.as_str();
+    let separator = pattern.rules().separator();
+    let star = text.find('*').unwrap_or(text.len());
+    let start = text[..star].rfind(separator).filter(|_| pattern.is_normalized());
+    if let Some(start) = start {
+        let root = HostPath::new(pattern.rules(), &text[..start]);
+        if root.is_normalized() {
+            return (root, text[start + 1..].split(separator).map(str::to_owned).collect());
+        }
+    }
+    let mut components = Vec::new();
+    let mut rest = pattern.clone();
+    while let (Some(parent), Some(name)) = (rest.parent(), rest.file_name()) {
+        components.push(name.to_owned());
+        rest = parent;
+    }
+    components.reverse();
+    (rest, components)
 }
 
 fn joined(folder: &HostPath, relative: &str) -> HostPath {

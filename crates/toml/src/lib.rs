@@ -4,7 +4,7 @@
 //!
 //! Both are converted to the same binary encoding first, so that the code of each type is only compiled for one deserializer. (The
 //! `toml` crate compiles it for three kinds of tables.) Embedded documents are not parsed at run time: a build script calls [`embed`],
-//! and the program calls [`from_bytes`].
+//! and the program calls [`from_static`].
 
 mod bytes;
 mod de;
@@ -37,7 +37,15 @@ pub fn from_bytes<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, TomlError> {
     de::read(ByteReader::new(bytes, Spans::Dropped))
 }
 
-/// Encodes a document for [`from_bytes`].
+/// Deserializes a document that was encoded by [`encode`] and is part of the program. Its [`Lazy`] values are not copied.
+///
+/// # Errors
+/// The document does not match the type. The error contains the keys of the value.
+pub fn from_static<T: DeserializeOwned>(bytes: &'static [u8]) -> Result<T, TomlError> {
+    lazy::from_static(bytes)
+}
+
+/// Encodes a document for [`from_bytes`] and [`from_static`].
 ///
 /// # Errors
 /// The text is not TOML. The error contains the line.

@@ -97,7 +97,7 @@ impl Clang {
 impl PinnedClang {
     fn read(host: &dyn HostInfo, is_requested: bool) -> Self {
         let table: ClangTable =
-            gpubuild_toml::from_bytes(tables::LIBCLANG).expect("the embedded table is tested");
+            gpubuild_toml::from_static(tables::LIBCLANG).expect("the embedded table is tested");
         let library = table.library.get(host.platform().os.id()).cloned().unwrap_or_default();
         Self { fetch: kits::of_wheel("libclang", &table.wheel), library, is_requested }
     }
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn every_platform_has_a_wheel_and_a_library_in_it() {
-        let table: ClangTable = gpubuild_toml::from_bytes(tables::LIBCLANG).unwrap();
+        let table: ClangTable = gpubuild_toml::from_static(tables::LIBCLANG).unwrap();
         for (os, arch) in [
             (Os::Linux, Arch::X86_64),
             (Os::Linux, Arch::Aarch64),

@@ -54,7 +54,7 @@ pub struct ImageSystem {
 fn table() -> &'static SystemTable {
     static TABLE: OnceLock<SystemTable> = OnceLock::new();
     TABLE.get_or_init(|| {
-        gpubuild_toml::from_bytes(tables::SYSTEMS).expect("toolkits/tables/systems.toml is tested")
+        gpubuild_toml::from_static(tables::SYSTEMS).expect("toolkits/tables/systems.toml is tested")
     })
 }
 

@@ -124,7 +124,7 @@ impl WrongVariable {
 fn table() -> &'static VariableTable {
     static TABLE: OnceLock<VariableTable> = OnceLock::new();
     TABLE.get_or_init(|| {
-        gpubuild_toml::from_bytes(tables::VARIABLES).expect("toolkits/tables/variables.toml is tested")
+        gpubuild_toml::from_static(tables::VARIABLES).expect("toolkits/tables/variables.toml is tested")
     })
 }
 

@@ -185,8 +185,8 @@ impl Findings {
     /// An embedded file is invalid; a test rules this out.
     #[must_use]
     pub fn embedded() -> Self {
-        let parse = |(name, bytes): &(&str, &[u8])| -> FindingFamily {
-            gpubuild_toml::from_bytes(bytes).unwrap_or_else(|error| panic!("findings/{name}.toml: {error}"))
+        let parse = |(name, bytes): &(&str, &'static [u8])| -> FindingFamily {
+            gpubuild_toml::from_static(bytes).unwrap_or_else(|error| panic!("findings/{name}.toml: {error}"))
         };
         Self { families: FINDINGS.iter().map(parse).collect() }
     }

@@ -52,7 +52,7 @@ impl Catalogue {
     pub fn embedded() -> Self {
         let mut catalogue = Self { descriptions: BTreeMap::new() };
         for (name, bytes) in DESCRIPTIONS {
-            let description: Description = gpubuild_toml::from_bytes(bytes)
+            let description: Description = gpubuild_toml::from_static(bytes)
                 .unwrap_or_else(|error| panic!("toolkits/{name}.toml: {error}"));
             catalogue.descriptions.insert(description.id.clone(), description);
         }

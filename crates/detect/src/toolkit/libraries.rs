@@ -88,7 +88,7 @@ pub enum LibraryRole {
 /// The embedded table. A test parses it.
 fn table() -> &'static LibraryTable {
     TABLE.get_or_init(|| {
-        gpubuild_toml::from_bytes(tables::LIBRARIES).expect("toolkits/tables/libraries.toml is tested")
+        gpubuild_toml::from_static(tables::LIBRARIES).expect("toolkits/tables/libraries.toml is tested")
     })
 }
 
@@ -134,7 +134,7 @@ pub fn is_driver_function(name: &str) -> bool {
 #[must_use]
 pub fn function_since(name: &str) -> Option<&'static Version> {
     let functions = FUNCTIONS.get_or_init(|| {
-        let file: Functions = gpubuild_toml::from_bytes(tables::CUDA_FUNCTIONS)
+        let file: Functions = gpubuild_toml::from_static(tables::CUDA_FUNCTIONS)
             .expect("toolkits/tables/cuda-functions.toml is tested");
         let mut functions = BTreeMap::new();
         for (version, names) in file.since {

@@ -51,7 +51,7 @@ pub struct Installation {
     pub device_archs: Vec<String>,
     /// Device architectures that its compiler lists: `90`. Empty if the compiler was not queried and its output was not recorded.
     pub compiler_archs: Vec<String>,
-    /// Ids of the fixes that this copy contains (`[[mended]]` in the description).
+    /// Ids of the fixes that this copy contains (`[[mended]]` in the description), of those that matter for its release.
     pub mended: Vec<String>,
     /// The root folder; for a tool, the folder that contains the program.
     pub root: HostPath,

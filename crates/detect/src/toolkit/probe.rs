@@ -1,6 +1,7 @@
 //! Finds all copies of all described toolkits on a host.
 
 use std::collections::BTreeMap;
+use std::io::{self, Read as _};
 
 use gpubuild_core::version::Version;
 use gpubuild_host::{HostPath, InspectHost, RunPrograms};
@@ -199,11 +200,11 @@ fn examine(
     }
     Some(Installation {
         toolkit: description.id.clone(),
+        mended: fixes(host, description, &root, version.as_ref().map(|fact| &fact.value)),
         version,
         limits: limits(host, description, &root),
         device_archs: device_archs(host, description, &root),
         compiler_archs: recorded_archs(host, description, &parts),
-        mended: fixes(host, description, &root),
         root,
         found_via: Vec::new(),
         parts,
@@ -276,20 +277,46 @@ fn limits(
     limits
 }
 
-/// The ids of the known fixes that a copy contains.
-fn fixes(host: &dyn InspectHost, description: &Description, root: &HostPath) -> Vec<String> {
-    // Larger than any header that is searched.
-    const LIMIT: usize = 1 << 20;
-    let mut texts: BTreeMap<HostPath, Option<Vec<u8>>> = BTreeMap::new();
-    let mut is_present = |one: &&KnownFix| {
-        one.file.iter().filter_map(|file| fill(file, host)).find_map(|file| {
-            let path = expand(host, root.join(&file).as_str()).into_iter().next()?;
-            let text = texts.entry(path).or_insert_with_key(|path| host.read_start(path, LIMIT).ok());
-            let text = text.as_ref()?;
-            Some(one.has.iter().any(|has| memchr::memmem::find(text, has.as_bytes()).is_some()))
-        }) == Some(true)
+/// The ids of the known fixes that a copy contains, of those that matter for its release.
+fn fixes(
+    host: &dyn InspectHost,
+    description: &Description,
+    root: &HostPath,
+    version: Option<&Version>,
+) -> Vec<String> {
+    let matters = |fix: &&KnownFix| {
+        let mut rows = description.compatibility.libc.iter();
+        rows.any(|row| {
+            row.unless.as_ref() == Some(&fix.id) && version.is_none_or(|version| *version < row.fixed)
+        })
     };
-    description.mended.iter().filter(|one| is_present(one)).map(|one| one.id.clone()).collect()
+    let is_present = |fix: &&KnownFix| {
+        let mut files = fix.file.iter().filter_map(|file| fill(file, host));
+        let path = files.find_map(|file| expand(host, root.join(&file).as_str()).into_iter().next());
+        path.is_some_and(|path| has_any(host, &path, &fix.has).unwrap_or_default())
+    };
+    let fixes = description.mended.iter().filter(matters).filter(is_present);
+    fixes.map(|fix| fix.id.clone()).collect()
+}
+
+/// Whether the first MiB of a file, which is more than any header, contains one of the texts.
+fn has_any(host: &dyn InspectHost, path: &HostPath, texts: &[String]) -> io::Result<bool> {
+    const LIMIT: u64 = 1 << 20;
+    const PIECE: usize = 16 << 10;
+    let mut file = host.open(path)?.take(LIMIT);
+    let longest = texts.iter().map(String::len).max().unwrap_or_default();
+    let mut window = Vec::with_capacity(2 * PIECE);
+    loop {
+        // A text can begin in one piece and end in the next one.
+        let kept = window.len().min(longest);
+        window.drain(..window.len() - kept);
+        if file.by_ref().take(PIECE as u64).read_to_end(&mut window)? == 0 {
+            return Ok(false);
+        }
+        if texts.iter().any(|text| memchr::memmem::find(&window, text.as_bytes()).is_some()) {
+            return Ok(true);
+        }
+    }
 }
 
 /// The device architectures in file names, which `*` matches.
@@ -319,4 +346,25 @@ fn device_archs(host: &dyn InspectHost, description: &Description, root: &HostPa
     archs.sort();
     archs.dedup();
     archs
+}
+
+#[cfg(test)]
+mod tests {
+    use gpubuild_host::{Arch, HostInfo as _, Os, RecordedHost};
+
+    use super::*;
+
+    #[test]
+    fn texts_are_found_across_pieces_and_within_the_limit() {
+        let found = |before: usize| {
+            let header = format!("{}rsqrt(double x) noexcept\n", "x".repeat(before));
+            let host = RecordedHost::builder(Os::Linux, Arch::X86_64).file("/math.h", &header).build();
+            let texts = ["_NV_RSQRT_SPECIFIER".to_owned(), "rsqrt(double x) noexcept".to_owned()];
+            has_any(&host, &host.path("/math.h"), &texts).unwrap()
+        };
+        for before in [0, 100, (16 << 10) - 1, (16 << 10) - 23, 3 * (16 << 10) - 12, (1 << 20) - 24] {
+            assert!(found(before), "{before}");
+        }
+        assert!(!found((1 << 20) - 23));
+    }
 }

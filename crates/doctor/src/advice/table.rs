@@ -90,7 +90,7 @@ struct Parent {
 pub(super) fn table() -> &'static AdviceTable {
     static TABLE: OnceLock<AdviceTable> = OnceLock::new();
     TABLE.get_or_init(|| {
-        gpubuild_toml::from_bytes(tables::DISTRIBUTIONS)
+        gpubuild_toml::from_static(tables::DISTRIBUTIONS)
             .expect("toolkits/tables/distributions.toml is valid, as a test verifies")
     })
 }

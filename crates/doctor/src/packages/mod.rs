@@ -99,7 +99,7 @@ struct PackageCpu {
 /// The embedded table. A test verifies that it parses.
 fn table() -> &'static PackageTable {
     TABLE.get_or_init(|| {
-        gpubuild_toml::from_bytes(tables::PACKAGES)
+        gpubuild_toml::from_static(tables::PACKAGES)
             .expect("toolkits/tables/packages.toml is valid, as a test verifies")
     })
 }

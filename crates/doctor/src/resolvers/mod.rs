@@ -144,17 +144,6 @@ pub fn resolve_all(host: &dyn InspectHost, inventory: &Inventory, catalogue: &Ca
     resolutions
 }
 
-/// Like [`resolve_all`], but without the agreements, which take more time than everything else.
-pub(crate) fn resolve_without_remedies(
-    host: &dyn InspectHost,
-    inventory: &Inventory,
-    catalogue: &Catalogue,
-) -> Resolutions {
-    let context = ResolverContext { host, inventory, catalogue };
-    let list = families().iter().flat_map(|family| resolve(context, family)).collect();
-    Resolutions { list, agreements: BTreeMap::new() }
-}
-
 /// Input of all resolvers.
 #[derive(Clone, Copy)]
 struct ResolverContext<'a> {

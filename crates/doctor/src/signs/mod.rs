@@ -65,11 +65,11 @@ impl MachineSigns {
     ) -> Self {
         let context = SignContext { host, facts, inventory, catalogue };
         let resolutions = resolve_all(host, inventory, catalogue);
-        Self { packages: packages::gather(&context), ..Self::for_states(&context, resolutions) }
+        Self { packages: packages::gather(&context), resolutions, ..Self::for_states(&context) }
     }
 
-    /// All that affects states. Packages and the lines that make build systems agree affect remedies only.
-    pub(crate) fn for_states(context: &SignContext<'_>, resolutions: Resolutions) -> Self {
+    /// All that affects states. Packages and the copies that build systems use affect only evidence and remedies.
+    pub(crate) fn for_states(context: &SignContext<'_>) -> Self {
         let host = context.host;
         Self {
             has_make: ["make", "gmake"].iter().any(|name| !find_program(host, name).is_empty()),
@@ -81,7 +81,7 @@ impl MachineSigns {
             nvidia: nvidia::gather(context),
             packages: packages::PackageSigns::default(),
             rocm: rocm::gather(context),
-            resolutions,
+            resolutions: Resolutions::default(),
         }
     }
 }

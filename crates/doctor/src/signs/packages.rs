@@ -55,7 +55,7 @@ impl PackageRow {
 fn rows() -> &'static [PackageRow] {
     static TABLE: OnceLock<PackageTable> = OnceLock::new();
     let table = TABLE.get_or_init(|| {
-        gpubuild_toml::from_bytes(tables::SYSTEM_PACKAGES)
+        gpubuild_toml::from_static(tables::SYSTEM_PACKAGES)
             .expect("toolkits/tables/system-packages.toml is tested")
     });
     &table.package

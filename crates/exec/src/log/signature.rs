@@ -154,8 +154,8 @@ fn one() -> usize {
 
 /// Parses all embedded files.
 pub(super) fn embedded() -> EmbeddedSignatures {
-    let parse = |(name, bytes): &(&str, &[u8])| -> SignatureFile {
-        gpubuild_toml::from_bytes(bytes).unwrap_or_else(|error| panic!("findings/logs/{name}.toml: {error}"))
+    let parse = |(name, bytes): &(&str, &'static [u8])| -> SignatureFile {
+        gpubuild_toml::from_static(bytes).unwrap_or_else(|error| panic!("findings/logs/{name}.toml: {error}"))
     };
     // If several signatures match a line, the one in the earlier file wins. Files with general signatures come last.
     let mut all = EmbeddedSignatures::default();

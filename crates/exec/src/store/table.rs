@@ -37,7 +37,7 @@ impl StampTable {
     pub fn embedded() -> &'static Self {
         static TABLE: LazyLock<StampTable> = LazyLock::new(|| {
             let table: StampTable =
-                gpubuild_toml::from_bytes(tables::STORE).expect("toolkits/tables/store.toml is tested");
+                gpubuild_toml::from_static(tables::STORE).expect("toolkits/tables/store.toml is tested");
             assert_eq!(table.schema, 1, "toolkits/tables/store.toml is tested");
             table
         });

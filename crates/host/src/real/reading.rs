@@ -86,13 +86,15 @@ pub(crate) fn too_large(limit: u64) -> io::Error {
 }
 
 pub(super) fn read_part(path: &HostPath, start: u64, limit: usize) -> io::Result<Vec<u8>> {
-    /// Initial buffer size in bytes. Files in procfs and sysfs report size zero; without a buffer they would be read in tiny pieces.
+    /// Initial buffer size in bytes for files in procfs and sysfs, which report size zero. Without a buffer they would be read in tiny
+    /// pieces.
     const BUFFER: usize = 68 << 10;
-    let mut file = open_regular(path)?;
+    let (mut file, size) = open_checked(path)?;
     if start > 0 {
         file.seek(SeekFrom::Start(start))?;
     }
-    let mut content = Vec::with_capacity(limit.min(BUFFER));
+    let left = usize::try_from(size.saturating_sub(start)).unwrap_or(usize::MAX);
+    let mut content = Vec::with_capacity(limit.min(if size == 0 { BUFFER } else { left }));
     file.take(limit as u64).read_to_end(&mut content)?;
     Ok(content)
 }

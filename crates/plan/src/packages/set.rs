@@ -213,7 +213,7 @@ impl PackageRow {
 pub fn all() -> &'static [PackageSet] {
     static SETS: OnceLock<Vec<PackageSet>> = OnceLock::new();
     SETS.get_or_init(|| {
-        let parsed = PACKAGE_SETS.iter().map(|(_, bytes)| gpubuild_toml::from_bytes(bytes));
+        let parsed = PACKAGE_SETS.iter().map(|(_, bytes)| gpubuild_toml::from_static(bytes));
         parsed.map(|set| set.expect("toolkits/packages is tested")).collect()
     })
 }
@@ -232,7 +232,7 @@ pub fn set_of(toolkit: &str) -> Option<&'static PackageSet> {
 pub fn manager(kind: ManagerKind) -> &'static PackageManager {
     static MANAGERS: OnceLock<BTreeMap<String, PackageManager>> = OnceLock::new();
     let managers = MANAGERS.get_or_init(|| {
-        gpubuild_toml::from_bytes(tables::PACKAGE_MANAGERS)
+        gpubuild_toml::from_static(tables::PACKAGE_MANAGERS)
             .expect("toolkits/tables/package-managers.toml is tested")
     });
     managers.get(kind.id()).expect("toolkits/tables/package-managers.toml is tested")

@@ -44,7 +44,7 @@ struct TargetRow {
 
 fn table() -> &'static TargetTable {
     static TABLE: LazyLock<TargetTable> = LazyLock::new(|| {
-        gpubuild_toml::from_bytes(tables::TARGETS).expect("a test reads the embedded table")
+        gpubuild_toml::from_static(tables::TARGETS).expect("a test reads the embedded table")
     });
     &TABLE
 }

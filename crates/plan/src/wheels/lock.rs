@@ -203,8 +203,8 @@ impl PinnedWheel {
 pub fn embedded() -> &'static [WheelLock] {
     static PARSED: OnceLock<Vec<WheelLock>> = OnceLock::new();
     PARSED.get_or_init(|| {
-        let read = |(name, bytes): &(&str, &[u8])| -> WheelLock {
-            gpubuild_toml::from_bytes(bytes)
+        let read = |(name, bytes): &(&str, &'static [u8])| -> WheelLock {
+            gpubuild_toml::from_static(bytes)
                 .unwrap_or_else(|error| panic!("toolkits/locks/{name}.toml is tested: {error}"))
         };
         let mut locks: Vec<WheelLock> = LOCKS.iter().map(read).collect();

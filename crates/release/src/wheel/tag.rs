@@ -59,7 +59,7 @@ impl PolicyTable {
     fn embedded() -> &'static Self {
         static TABLE: OnceLock<PolicyTable> = OnceLock::new();
         TABLE.get_or_init(|| {
-            let table: PolicyTable = gpubuild_toml::from_bytes(tables::MANYLINUX)
+            let table: PolicyTable = gpubuild_toml::from_static(tables::MANYLINUX)
                 .unwrap_or_else(|error| panic!("toolkits/tables/manylinux.toml is tested: {error}"));
             assert_eq!(table.schema, SCHEMA, "toolkits/tables/manylinux.toml is tested");
             table

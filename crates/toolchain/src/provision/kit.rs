@@ -138,7 +138,7 @@ pub fn on(path: &str, os: Os) -> String {
 pub fn embedded() -> &'static Kits {
     static KITS: OnceLock<Kits> = OnceLock::new();
     KITS.get_or_init(|| {
-        gpubuild_toml::from_bytes(tables::PROVISION).expect("toolkits/tables/provision.toml is tested")
+        gpubuild_toml::from_static(tables::PROVISION).expect("toolkits/tables/provision.toml is tested")
     })
 }
 

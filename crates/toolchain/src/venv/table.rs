@@ -102,7 +102,7 @@ impl WheelTable {
     pub fn embedded() -> &'static Self {
         static TABLE: OnceLock<WheelTable> = OnceLock::new();
         TABLE.get_or_init(|| {
-            gpubuild_toml::from_bytes::<Self>(tables::RUNTIME_WHEELS)
+            gpubuild_toml::from_static::<Self>(tables::RUNTIME_WHEELS)
                 .map_err(|error| error.to_string())
                 .and_then(Self::checked)
                 .unwrap_or_else(|error| panic!("toolkits/tables/runtime-wheels.toml is tested: {error}"))

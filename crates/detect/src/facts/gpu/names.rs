@@ -54,8 +54,9 @@ struct DeviceIdRange {
 
 /// The embedded table. A test parses it.
 fn table() -> &'static DeviceNameTable {
-    TABLE
-        .get_or_init(|| gpubuild_toml::from_bytes(tables::GPUS).expect("toolkits/tables/gpus.toml is tested"))
+    TABLE.get_or_init(|| {
+        gpubuild_toml::from_static(tables::GPUS).expect("toolkits/tables/gpus.toml is tested")
+    })
 }
 
 /// Maps a PCI vendor id to a vendor.

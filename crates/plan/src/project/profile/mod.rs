@@ -318,7 +318,7 @@ impl Profile {
     #[must_use]
     pub fn builtin(name: &str) -> Option<Self> {
         let (_, bytes) = PROFILES.iter().copied().find(|(id, _)| *id == name)?;
-        let own: Self = gpubuild_toml::from_bytes(bytes).expect("the profiles in the crate are tested");
+        let own: Self = gpubuild_toml::from_static(bytes).expect("the profiles in the crate are tested");
         Some(match own.extends.as_deref().and_then(Self::builtin) {
             Some(base) => own.merged_onto(base),
             None => own,
