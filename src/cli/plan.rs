@@ -189,8 +189,7 @@ pub fn with_request<T>(
         jobs: selection.jobs,
         cuda_archs: selection.cuda_archs.as_deref(),
         provision: (selection.provision || project.file.toolkits.provision).then_some(locks.as_slice()),
-        // The processor of this machine is not that of the target.
-        native: selection.target.target.is_none() && (selection.native || project.file.project.native),
+        native: selection.target.native(host, selection.native, project.file.project.native)?,
     };
     let result = function(&plan_request, dropped)?;
     Ok((project, result))

@@ -70,6 +70,21 @@ impl TargetArgument {
         Ok(())
     }
 
+    /// Whether to compile for the processor of this machine only: `flag` is `--native`, and `wanted` the setting in gpubuild.toml.
+    /// The setting does not apply to the programs of another platform.
+    pub fn native(&self, host: &dyn HostInfo, flag: bool, wanted: bool) -> Result<bool, Failure> {
+        let Some(target) = self.parsed()? else { return Ok(flag || wanted) };
+        if target.runs_on(host.platform()) {
+            return Ok(flag || wanted);
+        }
+        if flag {
+            let message = format!("`--native` selects the processor of this machine, not one of {}", target.triple);
+            return Err(Failure::usage(id!("cross.native"), message)
+                .hint("leave out `--native`; select a processor with CMake options under `options` in gpubuild.toml"));
+        }
+        Ok(false)
+    }
+
     /// The program that starts programs of the target, with its arguments; empty for this machine and for targets whose
     /// programs this machine runs.
     pub fn runner(&self, host: &dyn HostInfo) -> Result<Vec<String>, Failure> {
@@ -78,8 +93,7 @@ impl TargetArgument {
         if let Some(runner) = host.env().get(&variable) {
             return Ok(runner.split_ascii_whitespace().map(str::to_owned).collect());
         }
-        let platform = host.platform();
-        if target.os == Some(platform.os) && target.arch == platform.arch.id() {
+        if target.runs_on(host.platform()) {
             return Ok(Vec::new());
         }
         let message = format!("this machine cannot run programs for {}", target.triple);

@@ -187,3 +187,30 @@ fn programs_for_other_platforms_run() {
     build(&["aarch64-apple-darwin"]).fails(1, "cross.program-unlinkable");
     build(&["aarch64-apple-darwin", "--no-binary"]).succeeds();
 }
+
+/// `--native` applies to programs that this machine runs, and is refused for others.
+#[test]
+fn native_is_applied_or_refused() {
+    let sandbox = Sandbox::with_project("ggml");
+    let here = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let other =
+        if cfg!(target_arch = "x86_64") { "aarch64-unknown-linux-gnu" } else { "x86_64-unknown-linux-gnu" };
+    let plan = |arguments: &[&str]| sandbox.run(&[&["plan", "--json", "--target"], arguments].concat());
+    plan(&[other, "--native"]).fails(2, "cross.native").says(&[other]);
+    plan(&["x86_64-pc-windows-gnu", "--native"]).fails(2, "cross.native");
+    let native = |name: &str, arguments: &[&str]| {
+        let plan = plan(&[&[name], arguments].concat()).json();
+        plan["trees"][0]["cache"]["GGML_NATIVE"] == "ON"
+    };
+    if cfg!(target_os = "linux") {
+        assert!(native(&here, &["--native"]));
+        assert!(native(&format!("{here}.2.28"), &["--native"]));
+    }
+    assert!(!native(&here, &[]));
+
+    // The setting of a project that is also built for this machine.
+    let file = sandbox.read("gpubuild.toml");
+    sandbox.write("gpubuild.toml", &format!("{file}native = true\n"));
+    assert!(!native(other, &[]));
+    assert_eq!(native(&here, &[]), cfg!(target_os = "linux"));
+}

@@ -15,7 +15,7 @@ use gpubuild_core::version::Version;
 use gpubuild_detect::id;
 use gpubuild_detect::matrix::Reason;
 use gpubuild_detect::toolkit::description::WheelName;
-use gpubuild_host::{HostInfo, HostPath, folders};
+use gpubuild_host::{HostInfo, HostPath, Platform, folders};
 use gpubuild_toolkits::tables;
 use serde::{Deserialize, Serialize};
 
@@ -104,6 +104,12 @@ impl Target {
         };
         let arch = triple.split('-').next().unwrap_or_default().to_owned();
         Self { triple: triple.to_owned(), glibc: None, os, arch }
+    }
+
+    /// Whether a machine of this platform has the operating system and the kind of processor that the target has.
+    #[must_use]
+    pub fn runs_on(&self, platform: Platform) -> bool {
+        self.os == Some(platform.os) && self.arch == platform.arch.id()
     }
 
     /// The name that `--target` takes: the triple with the version of glibc.
