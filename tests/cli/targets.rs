@@ -196,8 +196,9 @@ fn native_is_applied_or_refused() {
     let other =
         if cfg!(target_arch = "x86_64") { "aarch64-unknown-linux-gnu" } else { "x86_64-unknown-linux-gnu" };
     let plan = |arguments: &[&str]| sandbox.run(&[&["plan", "--json", "--target"], arguments].concat());
-    plan(&[other, "--native"]).fails(2, "cross.native").says(&[other]);
-    plan(&["x86_64-pc-windows-gnu", "--native"]).fails(2, "cross.native");
+    for name in [other, "aarch64-apple-darwin"] {
+        sandbox.run(&["plan", "--target", name, "--native"]).fails(2, "cross.native").says(&[name]);
+    }
     let native = |name: &str, arguments: &[&str]| {
         let plan = plan(&[&[name], arguments].concat()).json();
         plan["trees"][0]["cache"]["GGML_NATIVE"] == "ON"
@@ -213,4 +214,26 @@ fn native_is_applied_or_refused() {
     sandbox.write("gpubuild.toml", &format!("{file}native = true\n"));
     assert!(!native(other, &[]));
     assert_eq!(native(&here, &[]), cfg!(target_os = "linux"));
+}
+
+/// `[build] target` is the default of every command with `--target`.
+#[test]
+fn project_file_names_the_default_target() {
+    let sandbox = Sandbox::with_project("ggml");
+    let file = sandbox.read("gpubuild.toml");
+    let name = "x86_64-unknown-linux-musl";
+    sandbox.write("gpubuild.toml", &format!("{file}[build]\ntarget = \"{name}\"\n"));
+    let target = |arguments: &[&str]| {
+        let plan = sandbox.run(&[&["plan", "--json"], arguments].concat()).json();
+        plan["target"]["name"].as_str().unwrap_or("host").to_owned()
+    };
+    assert_eq!(target(&[]), name);
+    assert_eq!(target(&["--target", "aarch64-unknown-linux-gnu"]), "aarch64-unknown-linux-gnu");
+    assert_eq!(target(&["--target", "host"]), "host");
+    let folder = format!("demo.{name}");
+    sandbox.run(&["link"]).fails(2, "manifest.missing").says(&[&folder]);
+    sandbox.run(&["clean"]).succeeds().says(&[&folder]);
+
+    sandbox.write("gpubuild.toml", &format!("{file}[build]\ntarget = \"nothing\"\n"));
+    sandbox.run(&["plan"]).fails(2, "project.invalid").says(&["`build.target`", "use one of"]);
 }

@@ -67,7 +67,7 @@ impl Packing<'_> {
             return Err(Failure::usage(id!("run.no-binary"), "this project has no program to pack")
                 .hint(run::NO_BINARY));
         };
-        let label = self.label(planned.variant.as_deref(), &outcome.manifest.backends)?;
+        let label = self.label(planned.selection.variant.as_deref(), &outcome.manifest.backends)?;
         let findings = audit::after_build(self.context, project, &planned.machine, outcome);
         check_instructions(findings)?;
         let network = self.arguments.network.network(host);

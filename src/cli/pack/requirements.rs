@@ -48,7 +48,7 @@ impl Packing<'_> {
     fn is_portable(&self, planned: &PlannedBuild, outcome: &BuildOutcome) -> bool {
         let file = &planned.project.file;
         let table =
-            planned.variant.as_ref().and_then(|name| file.variants.iter().find(|table| table.name == *name));
+            planned.selection.variant.as_ref().and_then(|name| file.variants.iter().find(|table| table.name == *name));
         if let Some(portable) = table.and_then(|table| table.portable) {
             return portable;
         }

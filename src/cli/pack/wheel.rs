@@ -154,7 +154,7 @@ fn distinction(
     python: &PythonTable,
 ) -> Result<Option<Distinction>, Failure> {
     let needs_gpu = backends.iter().any(|backend| *backend != Backend::Cpu);
-    let of_variant = planned.variant.clone().filter(|_| needs_gpu);
+    let of_variant = planned.selection.variant.clone().filter(|_| needs_gpu);
     let Some(label) = arguments.label.clone().or(of_variant).filter(|_| !arguments.single) else {
         return Ok(None);
     };

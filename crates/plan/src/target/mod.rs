@@ -49,6 +49,9 @@ fn table() -> &'static TargetTable {
     &TABLE
 }
 
+/// The name of this machine as a target.
+pub const HOST: &str = "host";
+
 /// The platform that a build is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
@@ -91,6 +94,14 @@ impl Target {
             )
             .hint("append the version of glibc to a target that uses it: `x86_64-unknown-linux-gnu.2.28`")),
         }
+    }
+
+    /// A target by the name that `--target` and gpubuild.toml take; `None` for [`HOST`].
+    ///
+    /// # Errors
+    /// See [`Target::parse`].
+    pub fn select(name: &str) -> Result<Option<Self>, Reason> {
+        if name == HOST { Ok(None) } else { Self::parse(name).map(Some) }
     }
 
     /// A target by Rust's name.
