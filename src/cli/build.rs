@@ -163,7 +163,10 @@ pub fn run(arguments: &BuildArguments, context: &CommandContext<'_>) -> Result<E
             .hint("build first, then start the program with `gpubuild run`"));
     }
     let mut planned = planned(arguments, context)?;
-    let runner = if arguments.run { planned.selection.target.runner(context.host)? } else { Vec::new() };
+    let runner = match &planned.plan.binary {
+        Some(binary) if arguments.run => planned.selection.target.runner(context.host, &binary.package)?,
+        _ => Vec::new(),
+    };
     if arguments.no_venv {
         planned.plan.environment = None;
     }

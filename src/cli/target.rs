@@ -2,7 +2,7 @@
 
 use gpubuild_detect::id;
 use gpubuild_detect::matrix::Reason;
-use gpubuild_host::HostInfo;
+use gpubuild_host::{HostInfo, HostPath, ReadFiles};
 use gpubuild_plan::plan::make::MissingBackend;
 use gpubuild_plan::plan::request::BackendRequest;
 use gpubuild_plan::plan::{Dropped, Plan};
@@ -109,19 +109,10 @@ impl SelectedTarget {
         Ok(false)
     }
 
-    /// The program that starts programs of the target, with its arguments; empty for this machine and for targets whose
-    /// programs this machine runs.
-    pub fn runner(&self, host: &dyn HostInfo) -> Result<Vec<String>, Failure> {
+    /// The command that starts programs of the target, without the program; empty if this machine runs them itself. `folder` is that of
+    /// the project.
+    pub fn runner(&self, host: &dyn ReadFiles, folder: &HostPath) -> Result<Vec<String>, Failure> {
         let Some(target) = &self.0 else { return Ok(Vec::new()) };
-        let variable = target.cargo_variable("RUNNER");
-        if let Some(runner) = host.env().get(&variable) {
-            return Ok(runner.split_ascii_whitespace().map(str::to_owned).collect());
-        }
-        if target.runs_on(host.platform()) {
-            return Ok(Vec::new());
-        }
-        let message = format!("this machine cannot run programs for {}", target.triple);
-        let failure = Failure::usage(id!("cross.runner-missing"), message);
-        Err(failure.hint(format!("set `{variable}` to an emulator, or build without `--run`")))
+        target::runner(host, target, folder).map_err(|reason| failure(&reason))
     }
 }

@@ -128,6 +128,25 @@ exec cc "$@"
     let manifest = sandbox.read(&format!(".gpubuild/adder.{name}/manifest.json"));
     let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
     assert_eq!(manifest["target"]["name"], name);
+    // A runner of cargo's configuration starts it, also for `run` and `bench`.
+    let config = "[target.x86_64-unknown-linux-gnu]\nrunner = [\"bin/runner\", \"--flag\"]\n";
+    sandbox.write("program/.cargo/config.toml", config);
+    sandbox.write(
+        "program/bin/runner",
+        "#!/bin/sh\necho \"runner $1 $(basename \"$2\")\"\nshift\nexec \"$@\"\n",
+    );
+    sandbox.start(&["chmod", "+x", "program/bin/runner"]).succeeds();
+    let ran = sandbox.run(&["run", "--target", name]);
+    assert_eq!((ran.exit, ran.stdout.as_str()), (Some(0), "runner --flag program\n4\n"), "{ran:#?}");
+    let text = sandbox.read("gpubuild.toml");
+    sandbox.write("gpubuild.toml", &format!("{text}bench = [\"bench\"]\n"));
+    let bench =
+        RunResult::from(sandbox.command().args(["bench", "--json", "--target", name]).output().unwrap());
+    assert_eq!(bench.exit, Some(1), "the program prints no measurements");
+    let reason = bench.json()["backends"][0]["reason"].to_string();
+    assert!(reason.contains("invalid output"), "{reason}");
+    sandbox.run(&["run"]).fails(2, "run.nothing-built");
+
     let line = sandbox.run(&["link", "--target", name]);
     assert!(line.stdout.contains(&format!("adder.{name}/cpu/libadder.a")), "{line:#?}");
     // The folder of this machine's build is another one.
@@ -236,4 +255,18 @@ fn project_file_names_the_default_target() {
 
     sandbox.write("gpubuild.toml", &format!("{file}[build]\ntarget = \"nothing\"\n"));
     sandbox.run(&["plan"]).fails(2, "project.invalid").says(&["`build.target`", "use one of"]);
+}
+
+/// `test` needs a runner before it builds anything.
+#[test]
+fn tests_of_another_platform_need_a_runner() {
+    let sandbox = Sandbox::with_project("gk");
+    sandbox.write("vendor/src/cpu/CMakeLists.txt", "");
+    let ran = sandbox.run(&["test", "--target", "aarch64-apple-darwin"]);
+    if cfg!(all(target_os = "macos", target_arch = "aarch64")) {
+        return;
+    }
+    ran.fails(2, "cross.runner-missing").says(&["CARGO_TARGET_AARCH64_APPLE_DARWIN_RUNNER"]);
+    sandbox.write(".cargo/config.toml", "[target\n");
+    sandbox.run(&["test", "--target", "aarch64-apple-darwin"]).fails(2, "cross.cargo-config");
 }

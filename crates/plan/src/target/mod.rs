@@ -2,6 +2,7 @@
 //!
 //! Compilers that the user names have precedence; otherwise Zig compiles, which is fetched like CMake.
 
+mod runner;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use gpubuild_host::{HostInfo, HostPath, Platform, folders};
 use gpubuild_toolkits::tables;
 use serde::{Deserialize, Serialize};
 
+pub use runner::runner;
 pub use settings::{CrossBuild, cross_build, reason_against};
 
 /// The content of `toolkits/tables/targets.toml`.
@@ -29,6 +31,7 @@ struct TargetTable {
     program: BTreeMap<String, String>,
     wheel: WheelName,
     target: Vec<TargetRow>,
+    emulator: Vec<runner::EmulatorRow>,
 }
 
 /// A target that Zig compiles for.
