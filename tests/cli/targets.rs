@@ -92,7 +92,9 @@ fn impossible_requests_are_refused() {
     assert_eq!(plan["dropped"][0]["id"], "cuda", "{plan:#}");
     // Zig is not in the cache, and nothing may be downloaded.
     let target = ["build", "--offline", "--no-binary", "--target", "x86_64-unknown-linux-gnu"];
-    sandbox.run(&target).fails(1, "fetch.offline");
+    let offline = sandbox.run(&target);
+    offline.fails(1, "fetch.offline").says(&[&zig_folder(&sandbox), "`CC_<target>`"]);
+    assert!(!offline.stderr.contains("pip"), "{offline:#?}");
 }
 
 /// With the compiler of this machine in place of Zig.
