@@ -100,14 +100,14 @@ struct StoreArguments {
 impl BuildArguments {
     /// The arguments for commands that build first and define only some of the options.
     pub(super) fn of(
-        selection: SelectionArguments,
+        (selection, target): (SelectionArguments, TargetArgument),
         network: NetworkArguments,
         find_links: Vec<String>,
         toolkits: Option<String>,
     ) -> Self {
         Self {
             selection,
-            target: TargetArgument::host(),
+            target,
             network,
             locked: false,
             find_links,

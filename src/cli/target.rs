@@ -2,7 +2,7 @@
 
 use gpubuild_detect::id;
 use gpubuild_detect::matrix::Reason;
-use gpubuild_host::{HostInfo, HostPath, ReadFiles};
+use gpubuild_host::{Arch, HostInfo, HostPath, Platform, ReadFiles};
 use gpubuild_plan::plan::make::MissingBackend;
 use gpubuild_plan::plan::request::BackendRequest;
 use gpubuild_plan::plan::{Dropped, Plan};
@@ -22,16 +22,16 @@ pub struct TargetArgument {
 }
 
 impl TargetArgument {
-    /// The same as `--target host`.
-    #[must_use]
-    pub fn host() -> Self {
-        Self { target: Some(target::HOST.to_owned()) }
-    }
-
     /// The target of the flag, else of gpubuild.toml, else this machine.
     pub fn of(&self, project: &Project) -> Result<SelectedTarget, Failure> {
         let name = self.target.as_deref().or(project.file.build.target.as_deref());
         let target = name.map_or(Ok(None), Target::select);
+        target.map(SelectedTarget).map_err(|reason| failure(&reason))
+    }
+
+    /// The target of the flag, else this machine, without a project.
+    pub fn named(&self) -> Result<SelectedTarget, Failure> {
+        let target = self.target.as_deref().map_or(Ok(None), Target::select);
         target.map(SelectedTarget).map_err(|reason| failure(&reason))
     }
 
@@ -56,6 +56,26 @@ impl SelectedTarget {
     #[must_use]
     pub fn is_host(&self) -> bool {
         self.0.is_none()
+    }
+
+    /// Rust's name of the target; `None` for this machine.
+    #[must_use]
+    pub fn triple(&self) -> Option<&str> {
+        self.0.as_ref().map(|target| target.triple.as_str())
+    }
+
+    /// The platform of releases that the target belongs to.
+    pub fn platform(&self, host: &dyn HostInfo) -> Result<Platform, Failure> {
+        let Some(target) = &self.0 else { return Ok(host.platform()) };
+        let arch = [Arch::X86_64, Arch::Aarch64].into_iter().find(|arch| arch.id() == target.arch);
+        match (target.os, arch) {
+            (Some(os), Some(arch)) => Ok(Platform { os, arch }),
+            _ => {
+                let message = format!("releases have no variants for {}", target.triple);
+                Err(Failure::usage(id!("pack.target"), message)
+                    .hint("releases are for Linux, macOS and Windows on x86_64 and aarch64"))
+            }
+        }
     }
 
     /// Changes the build folder of a project to that of the target. Folders of targets are beside that of this machine.

@@ -29,6 +29,12 @@ pub(super) fn run(arguments: &PackArguments, context: &CommandContext<'_>) -> Re
     let folder = absolute(context, &arguments.out)?.normalized();
     let (project, python, selections) = inputs(arguments, context)?;
     let mut wheels: Vec<WrittenWheel> = Vec::new();
+    let target = arguments.target.of(&project)?;
+    if let Some(triple) = target.triple() {
+        let message = format!("a wheel is for the platform of this machine, not for {triple}");
+        return Err(Failure::usage(id!("pack.target"), message)
+            .hint("build it on that platform, or pass `--target host`"));
+    }
     for selection in &selections {
         let (planned, outcome) = build_variant(selection, arguments, context)?;
         let packed = pack(arguments, context, (&planned, &outcome), &python)?;
