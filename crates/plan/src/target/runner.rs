@@ -83,12 +83,14 @@ pub fn runner(host: &dyn ReadFiles, target: &Target, folder: &HostPath) -> Resul
     if let Some(words) = rows.iter().find_map(|row| row.find(host, target)) {
         return Ok(words);
     }
-    let hints: String = rows.iter().map(|row| format!("{}, or ", row.hint)).collect();
+    let hints = rows.iter().map(|row| row.hint.clone());
+    let hints = hints.chain([format!("set `{variable}` to a program that starts them")]);
+    let hints: Vec<String> = hints.collect();
     Err(Reason::new(
         id!("cross.runner-missing"),
         format!("this machine cannot run programs for {}", target.triple),
     )
-    .hint(format!("{hints}set `{variable}` to a program that starts them")))
+    .hint(hints.join(", or ")))
 }
 
 fn words(line: &str) -> Vec<String> {
