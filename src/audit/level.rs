@@ -54,6 +54,10 @@ pub struct CodeContext<'a> {
     pub classified: &'a BTreeSet<String>,
 }
 
+/// The beginning of the names of atomic functions that compilers add for AArch64. They query the processor before they use `lse`
+/// (`-moutline-atomics`).
+const OUTLINE_ATOMICS: &str = "__aarch64_";
+
 /// Classifies the functions that use more than the allowed instruction sets.
 #[must_use]
 pub fn classify(code: &Code, origin: &CompileOrigin, context: &CodeContext<'_>) -> ClassifiedFunctions {
@@ -65,7 +69,11 @@ pub fn classify(code: &Code, origin: &CompileOrigin, context: &CodeContext<'_>) 
         }
         let Some(feature_use) = beyond(code, function, context.allowed) else { continue };
         let list = match origin {
-            _ if is_clone(&function.name, context.processor) => &mut classified.dispatched,
+            _ if is_clone(&function.name, context.processor)
+                || function.name.starts_with(OUTLINE_ATOMICS) =>
+            {
+                &mut classified.dispatched
+            }
             CompileOrigin::Own(own) if feature_use.features.iter().all(|id| own.features.contains(id)) => {
                 if context.queries_cpu || context.is_module {
                     &mut classified.dispatched
@@ -178,6 +186,7 @@ mod tests {
         check("main", &CompileOrigin::Unknown, true, false, "above");
         check("dot.avx2", &CompileOrigin::Unknown, false, false, "dispatched");
         check("dot.arch_haswell", &CompileOrigin::Common, false, false, "dispatched");
+        check("__aarch64_cas1_relax", &CompileOrigin::Unknown, false, false, "dispatched");
     }
 
     #[test]

@@ -10,7 +10,8 @@ use gpubuild_plan::artifacts::Manifest;
 use gpubuild_plan::artifacts::manifest_path;
 
 use super::project::open_project;
-use super::run::{NO_BINARY, windows_folders, with_folders};
+use super::run::{NO_BINARY, runner, windows_folders, with_folders};
+use super::target::TargetArgument;
 use super::{CommandContext, Exit, Failure, absolute};
 use crate::report::bench::{BackendBench, BenchDocument};
 
@@ -32,6 +33,8 @@ pub struct BenchArguments {
     /// Folder of the project [default: the nearest parent folder with gpubuild.toml]
     #[arg(long, value_name = "DIR")]
     project: Option<String>,
+    #[command(flatten)]
+    target: TargetArgument,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -42,7 +45,8 @@ pub struct BenchArguments {
 
 /// Measures every backend.
 pub fn run(arguments: &BenchArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
-    let project = open_project(context, arguments.project.as_deref())?;
+    let mut project = open_project(context, arguments.project.as_deref())?;
+    let target = arguments.target.apply_to(&mut project)?;
     let Some(table) = &project.file.binary else {
         return Err(Failure::usage(id!("bench.no-binary"), "this project has no program to benchmark")
             .hint(NO_BINARY));
@@ -64,8 +68,9 @@ pub fn run(arguments: &BenchArguments, context: &CommandContext<'_>) -> Result<E
         .ok_or_else(nothing_built)?;
     let backends = selected_backends(&arguments.backends, &manifest)?;
     let folders = windows_folders(context, &project.build_root);
-    let bench =
-        BenchProgram { context, program: &program.path, table: &table.bench, more: &arguments.more, folders };
+    let mut words = runner(context, &project, &target)?;
+    words.push(program.path);
+    let bench = BenchProgram { context, words: &words, table: &table.bench, more: &arguments.more, folders };
 
     let mut results: Vec<Option<BackendBench>> = vec![None; backends.len()];
     for round in 1..=arguments.rounds {
@@ -120,7 +125,8 @@ fn selected_backends(named: &[Backend], manifest: &Manifest) -> Result<Vec<Backe
 /// The program with the arguments that all backends share.
 struct BenchProgram<'a> {
     context: &'a CommandContext<'a>,
-    program: &'a str,
+    /// The program, after the one that starts it.
+    words: &'a [String],
     table: &'a [String],
     more: &'a [String],
     folders: Vec<String>,
@@ -129,9 +135,9 @@ struct BenchProgram<'a> {
 impl BenchProgram<'_> {
     /// Runs the program once. The result of a failed run contains the reason instead of values.
     fn run(&self, backend: Backend) -> Result<BackendBench, Failure> {
-        let all = self.table.iter().chain(self.more).map(String::as_str);
+        let all = self.words[1..].iter().chain(self.table).chain(self.more).map(String::as_str);
         let command =
-            Command::new(self.program, DEADLINE).args(all).args(["--backend", backend.id(), "--json"]);
+            Command::new(&self.words[0], DEADLINE).args(all).args(["--backend", backend.id(), "--json"]);
         let output = match self.context.host.run(&with_folders(self.context, command, &self.folders)) {
             Ok(output) => output,
             Err(RunError::Interrupted) => {

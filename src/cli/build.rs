@@ -100,14 +100,14 @@ struct StoreArguments {
 impl BuildArguments {
     /// The arguments for commands that build first and define only some of the options.
     pub(super) fn of(
-        selection: SelectionArguments,
+        (selection, target): (SelectionArguments, TargetArgument),
         network: NetworkArguments,
         find_links: Vec<String>,
         toolkits: Option<String>,
     ) -> Self {
         Self {
             selection,
-            target: TargetArgument::default(),
+            target,
             network,
             locked: false,
             find_links,
@@ -163,7 +163,10 @@ pub fn run(arguments: &BuildArguments, context: &CommandContext<'_>) -> Result<E
             .hint("build first, then start the program with `gpubuild run`"));
     }
     let mut planned = planned(arguments, context)?;
-    let runner = if arguments.run { arguments.target.runner(context.host)? } else { Vec::new() };
+    let runner = match &planned.plan.binary {
+        Some(binary) if arguments.run => planned.selection.target.runner(context.host, &binary.package)?,
+        _ => Vec::new(),
+    };
     if arguments.no_venv {
         planned.plan.environment = None;
     }
@@ -215,8 +218,8 @@ pub(super) struct PlannedBuild {
     pub(super) project: Project,
     pub(super) machine: MachineState,
     pub(super) plan: Plan,
-    /// The variant that `--variant` names.
-    pub(super) variant: Option<String>,
+    /// The selection, with the target.
+    pub(super) selection: SelectionArguments,
     catalogue: Catalogue,
 }
 
@@ -237,10 +240,10 @@ fn planned(arguments: &BuildArguments, context: &CommandContext<'_>) -> Result<P
         let network = arguments.network.network(context.host);
         sources::ensure(context, arguments.selection.project.as_deref(), network, policy)?;
     }
-    let selection = arguments.selection.for_target(&arguments.target);
+    let selection = arguments.selection.for_target(&arguments.target, context)?;
     let machine = machine::inspect_for(context.host, catalogue.clone(), &selection.target);
     let (project, plan) = plan::make(&selection, context, context.host, &machine)?;
-    Ok(PlannedBuild { project, machine, plan, variant: arguments.selection.variant.clone(), catalogue })
+    Ok(PlannedBuild { project, machine, plan, selection, catalogue })
 }
 
 /// Installs missing toolkits, if provisioning is enabled, and builds the plan.
@@ -249,7 +252,7 @@ fn execute(
     arguments: &BuildArguments,
     context: &CommandContext<'_>,
 ) -> Result<(PlannedBuild, BuildOutcome), Failure> {
-    let PlannedBuild { mut project, mut machine, mut plan, variant, catalogue } = planned;
+    let PlannedBuild { mut project, mut machine, mut plan, selection, catalogue } = planned;
     let network = arguments.network.network(context.host);
     let mode = provision::ProvisionMode {
         locks: &plan::locks(context, Some(&project))?,
@@ -258,15 +261,14 @@ fn execute(
         format: arguments.format(),
     };
     let find_links = mode.find_links.clone();
-    let selection = &arguments.selection.for_target(&arguments.target);
     let updated =
-        provision::install_and_replan(context, selection, catalogue.clone(), (&machine, &plan), &mode)?;
+        provision::install_and_replan(context, &selection, catalogue.clone(), (&machine, &plan), &mode)?;
     if let Some(updated) = updated {
         (machine, project, plan) = updated;
     }
     plan::warn(&plan, context);
     let replan = |without: &[(Backend, String)]| {
-        plan::make_without(selection, context, context.host, &machine, without)
+        plan::make_without(&selection, context, context.host, &machine, without)
             .map(|(_, plan)| plan)
             .map_err(|failure| failure.message)
     };
@@ -295,7 +297,7 @@ fn execute(
     {
         context.printer.status(&line);
     }
-    Ok((PlannedBuild { project, machine, plan, variant, catalogue }, outcome))
+    Ok((PlannedBuild { project, machine, plan, selection, catalogue }, outcome))
 }
 
 /// Lines of `--message-format json` that are not build events.

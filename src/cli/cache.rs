@@ -7,7 +7,7 @@ use gpubuild_exec::store::maintain::{self, StoreLimits};
 use gpubuild_exec::store::remote::RemoteLevel;
 use gpubuild_exec::store::settings::{self, SettingsError, Store};
 use gpubuild_plan::plan::{Plan, PlannedTree};
-use gpubuild_plan::project::Project;
+use gpubuild_plan::project::{CacheAccess, Project};
 use gpubuild_release::layers;
 use gpubuild_sources::cache as sources;
 
@@ -123,7 +123,8 @@ fn invalid_setting(error: &SettingsError) -> Failure {
     Failure::of(error, Exit::Usage)
 }
 
-/// The build store of the project in the current folder or above, else of the user.
+/// The build store of the project in the current folder or above, else of the user; also a disabled one, which may have entries of
+/// former builds.
 fn store(context: &CommandContext<'_>) -> Result<Store, Failure> {
     let project = match open_project(context, None) {
         Ok(project) => Some(project),
@@ -131,10 +132,19 @@ fn store(context: &CommandContext<'_>) -> Result<Store, Failure> {
         Err(failure) if failure.id == "project.other-owner" => return Err(failure),
         Err(_) => None,
     };
-    open(context, project.as_ref())?.ok_or_else(|| {
-        let message = format!("the build store is disabled by `{}` or `[cache] store`", settings::VARIABLE);
-        Failure::usage(id!("cache.off"), message).hint(format!("enable it with `{}=on`", settings::VARIABLE))
-    })
+    let table = project.as_ref().map(|project| project.file.cache.clone()).unwrap_or_default();
+    let store = Store::locate(context.host, &table, project.as_ref().map(|project| &project.root));
+    let store = store.map_err(|error| invalid_setting(&error))?.ok_or_else(|| {
+        Failure::usage(id!("cache.missing"), "the cache has no folder")
+            .hint("set GPUBUILD_CACHE to a folder that can be written")
+    })?;
+    if store.access == CacheAccess::Off {
+        let variable = settings::VARIABLE;
+        context
+            .printer
+            .hint(&format!("builds do not use the store: `{variable}` or `[cache] store` disables it"));
+    }
+    Ok(store)
 }
 
 fn show(context: &CommandContext<'_>, form: CacheForm, with_entries: bool) -> Result<(), Failure> {

@@ -38,41 +38,55 @@ pub struct InstallArguments {
     #[arg(long)]
     no_start: bool,
     /// Return to the previous version
-    #[arg(long, conflicts_with = "manifest")]
+    #[arg(long, conflicts_with_all = ["manifest", "require_provenance", "source_uri"])]
     rollback: bool,
     /// List the installed versions
-    #[arg(long, conflicts_with_all = ["manifest", "rollback"])]
+    #[arg(long, conflicts_with_all = ["manifest", "rollback", "require_provenance", "source_uri"])]
     list: bool,
     #[command(flatten)]
     release: ReleaseArguments,
     /// Trust the server: install from the network without a signature
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["require_provenance", "source_uri"])]
     unsigned: bool,
-    /// Install only if the signed manifest says how the variant was built
-    #[arg(long, conflicts_with_all = ["unsigned", "rollback", "list"])]
-    require_provenance: bool,
-    /// Repository that the variant must have been built from; implies `--require-provenance`
-    #[arg(long, value_name = "URL", conflicts_with_all = ["unsigned", "rollback", "list"])]
-    source_uri: Option<String>,
+    #[command(flatten)]
+    provenance: ProvenanceArguments,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
 }
 
-impl InstallArguments {
-    fn requires_provenance(&self) -> bool {
+/// Requirements on how a variant was built.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct ProvenanceArguments {
+    /// Install only if the signed manifest says how the variant was built
+    #[arg(long)]
+    require_provenance: bool,
+    /// Repository that the variant must have been built from; implies `--require-provenance`
+    #[arg(long, value_name = "URL")]
+    source_uri: Option<String>,
+}
+
+impl ProvenanceArguments {
+    fn is_required(&self) -> bool {
         self.require_provenance || self.source_uri.is_some()
     }
 }
 
-/// Installs the release at `manifest` into an existing installation. A key must have signed it, wherever it is located.
-pub(super) fn update(
-    manifest: &str,
-    to: &HostPath,
-    release: ReleaseArguments,
-    json: bool,
-    context: &CommandContext<'_>,
-) -> Result<Exit, Failure> {
+/// An update of an existing installation.
+pub(super) struct UpdateRequest<'a> {
+    /// The release.
+    pub(super) manifest: &'a str,
+    /// The folder of the installation.
+    pub(super) to: &'a HostPath,
+    pub(super) release: ReleaseArguments,
+    pub(super) provenance: ProvenanceArguments,
+    /// Whether to print a JSON document.
+    pub(super) json: bool,
+}
+
+/// Installs a release into an existing installation. A key must have signed it, wherever it is located.
+pub(super) fn update(request: UpdateRequest<'_>, context: &CommandContext<'_>) -> Result<Exit, Failure> {
+    let UpdateRequest { manifest, to, release, provenance, json } = request;
     let arguments = InstallArguments {
         manifest: None,
         to: Some(to.to_string()),
@@ -82,8 +96,7 @@ pub(super) fn update(
         list: false,
         release,
         unsigned: false,
-        require_provenance: false,
-        source_uri: None,
+        provenance,
         json,
     };
     install_release(&arguments, manifest, SignaturePolicy::Always, context)
@@ -100,7 +113,7 @@ pub fn run(arguments: &InstallArguments, context: &CommandContext<'_>) -> Result
     let Some(manifest) = &arguments.manifest else {
         return Err(Failure::usage(id!("usage.no-manifest"), "`--manifest` is missing"));
     };
-    let signature = if arguments.requires_provenance() {
+    let signature = if arguments.provenance.is_required() {
         // A statement that nobody signed says nothing.
         SignaturePolicy::Always
     } else if arguments.unsigned {
@@ -124,8 +137,8 @@ fn install_release(
     check_platform(arguments, &release, context)?;
     let progress = Progress::new(context.printer);
     let documents = |file: &AttachedFile, max| release.source.attached(&release.client, file, max);
-    let source = arguments.source_uri.as_deref();
-    let provenance = if arguments.requires_provenance() {
+    let source = arguments.provenance.source_uri.as_deref();
+    let provenance = if arguments.provenance.is_required() {
         ProvenancePolicy::Require { documents: &documents, source }
     } else {
         ProvenancePolicy::Ignore

@@ -7,7 +7,7 @@ use gpubuild_detect::toolkit::{self, Catalogue};
 use gpubuild_host::{HostInfo, InspectHost, RecordedHost};
 pub use gpubuild_plan::machine::{MachineState, inspect};
 
-use super::target::TargetArgument;
+use super::target::SelectedTarget;
 use super::{CommandContext, Failure};
 
 /// Options that select the machine and the toolkit descriptions.
@@ -45,9 +45,9 @@ impl HostArguments {
 }
 
 /// Inspects a host that builds for a target. The compilers of the host are not needed for another target.
-pub fn inspect_for(host: &dyn InspectHost, catalogue: Catalogue, target: &TargetArgument) -> MachineState {
+pub fn inspect_for(host: &dyn InspectHost, catalogue: Catalogue, target: &SelectedTarget) -> MachineState {
     let mut machine = inspect(host, catalogue);
-    if target.target.is_some() {
+    if !target.is_host() {
         gpubuild_plan::planning::cross::allow_cpu(&mut machine.matrix);
     }
     machine

@@ -21,6 +21,7 @@ use super::build::{self, NetworkArguments, PlannedBuild};
 use super::plan::SelectionArguments;
 use super::project::load_project;
 use super::sources;
+use super::target::TargetArgument;
 use super::{CommandContext, Exit, Failure, absolute, run};
 use crate::report::pack::{PackReport, Packed};
 
@@ -82,6 +83,8 @@ pub struct PackArguments {
     sign: Option<String>,
     #[command(flatten)]
     selection: SelectionArguments,
+    #[command(flatten)]
+    target: TargetArgument,
     #[command(flatten)]
     network: NetworkArguments,
     /// Folder with wheels of toolkits to install; may be repeated
@@ -190,7 +193,12 @@ fn build_variant(
         context.printer.status(&format!("variant {name}"));
     }
     let (network, toolkits) = (arguments.network, arguments.toolkits.clone());
-    let build = build::BuildArguments::of(selection.clone(), network, arguments.find_links.clone(), toolkits);
+    let build = build::BuildArguments::of(
+        (selection.clone(), arguments.target.clone()),
+        network,
+        arguments.find_links.clone(),
+        toolkits,
+    );
     let build = if arguments.format == PackFormat::Wheel { build.without_program() } else { build };
     build::make(&build, context)
 }

@@ -15,8 +15,8 @@ use gpubuild_plan::wheels::WheelLock;
 use gpubuild_toolchain::provision::{self, locks::PROJECT_FOLDER};
 
 use super::machine::{self, HostArguments, MachineState};
-use super::project::{backend_request, load_project};
-use super::target::TargetArgument;
+use super::project::{backend_request, load_project, open_project};
+use super::target::{SelectedTarget, TargetArgument};
 use super::{CommandContext, Exit, Failure};
 use crate::cli::values;
 use crate::report;
@@ -61,14 +61,14 @@ pub struct SelectionArguments {
     pub project: Option<String>,
     /// The platform to build for; an option of the commands that support it.
     #[arg(skip)]
-    pub target: TargetArgument,
+    pub target: SelectedTarget,
 }
 
 impl SelectionArguments {
-    /// The same for another platform.
-    #[must_use]
-    pub fn for_target(&self, target: &TargetArgument) -> Self {
-        Self { target: target.clone(), ..self.clone() }
+    /// The same for the target of a flag, else of the project.
+    pub fn for_target(&self, target: &TargetArgument, context: &CommandContext<'_>) -> Result<Self, Failure> {
+        let project = open_project(context, self.project.as_deref())?;
+        Ok(Self { target: target.of(&project)?, ..self.clone() })
     }
 
     fn missing(&self) -> MissingBackend {
@@ -105,7 +105,7 @@ pub fn run(arguments: &PlanArguments, context: &CommandContext<'_>) -> Result<Ex
         None => context.host,
     };
     machine::check_overrides(host)?;
-    let selection = arguments.selection.for_target(&arguments.target);
+    let selection = arguments.selection.for_target(&arguments.target, context)?;
     let machine = machine::inspect_for(host, arguments.host.catalogue(context)?, &selection.target);
     let (_, plan) = make(&selection, context, host, &machine)?;
     print(&plan, context, arguments.json)?;
@@ -172,7 +172,7 @@ pub fn with_request<T>(
 ) -> Result<(Project, T), Failure> {
     let (mut project, mut request) = selected(selection, context, host)?;
     request.without.extend_from_slice(without);
-    selection.target.apply_to(&mut project)?;
+    selection.target.apply_to(&mut project);
     let dropped = selection.target.restrict(&mut request, selection.missing())?;
     let linkage = selection.linkage.map(Linkage::from).or(project.file.project.linkage).unwrap_or_default();
     if let Some(reason) = linkage::refusal(&project, linkage) {
@@ -189,8 +189,7 @@ pub fn with_request<T>(
         jobs: selection.jobs,
         cuda_archs: selection.cuda_archs.as_deref(),
         provision: (selection.provision || project.file.toolkits.provision).then_some(locks.as_slice()),
-        // The processor of this machine is not that of the target.
-        native: selection.target.target.is_none() && (selection.native || project.file.project.native),
+        native: selection.target.native(host, selection.native, project.file.project.native)?,
     };
     let result = function(&plan_request, dropped)?;
     Ok((project, result))

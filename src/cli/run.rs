@@ -6,8 +6,10 @@ use gpubuild_detect::id;
 use gpubuild_exec::environment::VenvRecord;
 use gpubuild_exec::exec::binary;
 use gpubuild_host::{Command, HostPath, Os, RunError};
+use gpubuild_plan::project::Project;
 
 use super::project::open_project;
+use super::target::{SelectedTarget, TargetArgument};
 use super::{CommandContext, Exit, Failure};
 
 /// Ten years: the program has no time limit, but the host interface requires one.
@@ -22,6 +24,8 @@ pub struct RunArguments {
     /// Folder of the project [default: the nearest parent folder with gpubuild.toml]
     #[arg(long, value_name = "DIR")]
     project: Option<String>,
+    #[command(flatten)]
+    target: TargetArgument,
     /// Arguments for the program, after `--`
     #[arg(last = true, value_name = "ARGS")]
     arguments: Vec<String>,
@@ -29,7 +33,8 @@ pub struct RunArguments {
 
 /// Runs the program of the last build.
 pub fn run(arguments: &RunArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
-    let project = open_project(context, arguments.project.as_deref())?;
+    let mut project = open_project(context, arguments.project.as_deref())?;
+    let target = arguments.target.apply_to(&mut project)?;
     let built = binary::last_built(context.host, &project.build_root)
         .filter(|program| context.host.is_file(&context.host.path(&program.path)));
     let Some(program) = built else {
@@ -42,7 +47,20 @@ pub fn run(arguments: &RunArguments, context: &CommandContext<'_>) -> Result<Exi
             .hint("run `gpubuild build`"));
     };
     let folders = windows_folders(context, &project.build_root);
-    start(context, &program.path, &arguments.arguments, &folders)
+    let mut words = runner(context, &project, &target)?;
+    words.push(program.path);
+    words.extend_from_slice(&arguments.arguments);
+    start(context, &words[0], &words[1..], &folders)
+}
+
+/// The command that starts the project's programs for a target.
+pub(super) fn runner(
+    context: &CommandContext<'_>,
+    project: &Project,
+    target: &SelectedTarget,
+) -> Result<Vec<String>, Failure> {
+    let package = project.file.binary.as_ref().map(|binary| project.root.join(&binary.package).normalized());
+    target.runner(context.host, package.as_ref().unwrap_or(&project.root))
 }
 
 /// The library folders of the project's Python environment on Windows. They must be on PATH, since programs contain no search path there.

@@ -6,8 +6,9 @@ use gpubuild_core::backend::Backend;
 use gpubuild_detect::id;
 
 use self::origin::Origin;
+use super::install::{self, ProvenanceArguments};
 use super::release::ReleaseArguments;
-use super::{CommandContext, Exit, Failure, install};
+use super::{CommandContext, Exit, Failure};
 
 /// The name of gpubuild's releases and of its program.
 const NAME: &str = "gpubuild";
@@ -42,6 +43,8 @@ pub struct SelfUpdateArguments {
     /// Accept a release that is older than the installed one
     #[arg(long)]
     allow_older: bool,
+    #[command(flatten)]
+    provenance: ProvenanceArguments,
     /// Open no connection; use only what was downloaded before [default: GPUBUILD_OFFLINE, CARGO_NET_OFFLINE]
     #[arg(long)]
     offline: bool,
@@ -89,5 +92,12 @@ pub fn run(arguments: &SelfArguments, context: &CommandContext<'_>) -> Result<Ex
         offline: arguments.offline,
         ..ReleaseArguments::default()
     };
-    install::update(&arguments.manifest, &to, release, arguments.json, context)
+    let request = install::UpdateRequest {
+        manifest: &arguments.manifest,
+        to: &to,
+        release,
+        provenance: arguments.provenance.clone(),
+        json: arguments.json,
+    };
+    install::update(request, context)
 }

@@ -1,7 +1,8 @@
 //! `--target`: builds for another platform.
 
 use gpubuild_detect::id;
-use gpubuild_host::HostInfo;
+use gpubuild_detect::matrix::Reason;
+use gpubuild_host::{Arch, HostInfo, HostPath, Platform, ReadFiles};
 use gpubuild_plan::plan::make::MissingBackend;
 use gpubuild_plan::plan::request::BackendRequest;
 use gpubuild_plan::plan::{Dropped, Plan};
@@ -9,35 +10,81 @@ use gpubuild_plan::planning::cross;
 use gpubuild_plan::project::Project;
 use gpubuild_plan::target::{self, Target};
 
-use super::{Exit, Failure, plan};
+use super::{Failure, plan};
 
 /// `--target`, for the commands that plan, build, or use the outputs of a build.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct TargetArgument {
     /// Build for another platform: Rust's name of it, with the oldest glibc if that matters, such as
-    /// `x86_64-unknown-linux-gnu.2.28` [default: this machine]
+    /// `x86_64-unknown-linux-gnu.2.28`, or `host` for this machine [default: gpubuild.toml, else host]
     #[arg(long, value_name = "TRIPLE")]
-    pub target: Option<String>,
+    target: Option<String>,
 }
 
 impl TargetArgument {
-    /// The target.
-    pub fn parsed(&self) -> Result<Option<Target>, Failure> {
-        let parsed = self.target.as_deref().map(Target::parse).transpose();
-        parsed.map_err(|reason| Failure {
-            hint: reason.hint.clone(),
-            ..Failure::usage(reason.id, reason.text.clone())
-        })
+    /// The target of the flag, else of gpubuild.toml, else this machine.
+    pub fn of(&self, project: &Project) -> Result<SelectedTarget, Failure> {
+        let name = self.target.as_deref().or(project.file.build.target.as_deref());
+        let target = name.map_or(Ok(None), Target::select);
+        target.map(SelectedTarget).map_err(|reason| failure(&reason))
+    }
+
+    /// The target of the flag, else this machine, without a project.
+    pub fn named(&self) -> Result<SelectedTarget, Failure> {
+        let target = self.target.as_deref().map_or(Ok(None), Target::select);
+        target.map(SelectedTarget).map_err(|reason| failure(&reason))
+    }
+
+    /// The target, after the build folder of the project was changed to that of the target.
+    pub fn apply_to(&self, project: &mut Project) -> Result<SelectedTarget, Failure> {
+        let target = self.of(project)?;
+        target.apply_to(project);
+        Ok(target)
+    }
+}
+
+fn failure(reason: &Reason) -> Failure {
+    Failure { hint: reason.hint.clone(), ..Failure::usage(reason.id, reason.text.clone()) }
+}
+
+/// The platform that a command builds for; `None` is this machine.
+#[derive(Debug, Clone, Default)]
+pub struct SelectedTarget(Option<Target>);
+
+impl SelectedTarget {
+    /// Whether it is this machine.
+    #[must_use]
+    pub fn is_host(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Rust's name of the target; `None` for this machine.
+    #[must_use]
+    pub fn triple(&self) -> Option<&str> {
+        self.0.as_ref().map(|target| target.triple.as_str())
+    }
+
+    /// The platform of releases that the target belongs to.
+    pub fn platform(&self, host: &dyn HostInfo) -> Result<Platform, Failure> {
+        let Some(target) = &self.0 else { return Ok(host.platform()) };
+        let arch = [Arch::X86_64, Arch::Aarch64].into_iter().find(|arch| arch.id() == target.arch);
+        match (target.os, arch) {
+            (Some(os), Some(arch)) => Ok(Platform { os, arch }),
+            _ => {
+                let message = format!("releases have no variants for {}", target.triple);
+                Err(Failure::usage(id!("pack.target"), message)
+                    .hint("releases are for Linux, macOS and Windows on x86_64 and aarch64"))
+            }
+        }
     }
 
     /// Changes the build folder of a project to that of the target. Folders of targets are beside that of this machine.
-    pub fn apply_to(&self, project: &mut Project) -> Result<(), Failure> {
-        let Some(target) = self.parsed()? else { return Ok(()) };
+    pub fn apply_to(&self, project: &mut Project) {
+        let Some(target) = &self.0 else { return };
         let name = project.build_root.file_name().unwrap_or_default().to_owned();
         if let Some(folder) = project.build_root.parent() {
             project.build_root = folder.join(&format!("{name}.{}", target.name()));
         }
-        Ok(())
     }
 
     /// Reduces a request to the backends that can be built for the target. Returns the dropped ones.
@@ -46,8 +93,8 @@ impl TargetArgument {
         request: &mut BackendRequest,
         missing: MissingBackend,
     ) -> Result<Vec<Dropped>, Failure> {
-        let Some(target) = self.parsed()? else { return Ok(Vec::new()) };
-        cross::restrict(request, &target, missing).map_err(|refusal| plan::refused(&refusal))
+        let Some(target) = &self.0 else { return Ok(Vec::new()) };
+        cross::restrict(request, target, missing).map_err(|refusal| plan::refused(&refusal))
     }
 
     /// Sets the compilers of the target in a plan.
@@ -58,32 +105,34 @@ impl TargetArgument {
         plan: &mut Plan,
         dropped: Vec<Dropped>,
     ) -> Result<(), Failure> {
-        let Some(target) = self.parsed()? else { return Ok(()) };
-        let found = target::cross_build(host, &target, None, &project.file.project.options, true);
-        let found = found.map_err(|reason| Failure {
-            hint: reason.hint.clone(),
-            ..Failure::usage(reason.id, reason.text.clone())
-        })?;
-        cross::apply(&found, plan);
+        let Some(target) = &self.0 else { return Ok(()) };
+        let found = target::cross_build(host, target, None, &project.file.project.options, true);
+        cross::apply(&found.map_err(|reason| failure(&reason))?, plan);
         plan.dropped.extend(dropped);
         plan.dropped.sort_by_key(|dropped| dropped.id);
         Ok(())
     }
 
-    /// The program that starts programs of the target, with its arguments; empty for this machine and for targets whose
-    /// programs this machine runs.
-    pub fn runner(&self, host: &dyn HostInfo) -> Result<Vec<String>, Failure> {
-        let Some(target) = self.parsed()? else { return Ok(Vec::new()) };
-        let variable = target.cargo_variable("RUNNER");
-        if let Some(runner) = host.env().get(&variable) {
-            return Ok(runner.split_ascii_whitespace().map(str::to_owned).collect());
+    /// Whether to compile for the processor of this machine only: `flag` is `--native`, and `wanted` the setting in gpubuild.toml.
+    /// The setting does not apply to the programs of another platform.
+    pub fn native(&self, host: &dyn HostInfo, flag: bool, wanted: bool) -> Result<bool, Failure> {
+        let Some(target) = self.0.as_ref().filter(|target| !target.runs_on(host.platform())) else {
+            return Ok(flag || wanted);
+        };
+        if flag {
+            let message =
+                format!("`--native` selects the processor of this machine, not one of {}", target.triple);
+            return Err(Failure::usage(id!("cross.native"), message).hint(
+                "leave out `--native`; select a processor with CMake options under `options` in gpubuild.toml",
+            ));
         }
-        let platform = host.platform();
-        if target.os == Some(platform.os) && target.arch == platform.arch.id() {
-            return Ok(Vec::new());
-        }
-        let message = format!("this machine cannot run programs for {}", target.triple);
-        let failure = Failure { exit: Exit::Usage, ..Failure::usage(id!("cross.runner-missing"), message) };
-        Err(failure.hint(format!("set `{variable}` to an emulator, or build without `--run`")))
+        Ok(false)
+    }
+
+    /// The command that starts programs of the target, without the program; empty if this machine runs them itself. `folder` is that of
+    /// the project.
+    pub fn runner(&self, host: &dyn ReadFiles, folder: &HostPath) -> Result<Vec<String>, Failure> {
+        let Some(target) = &self.0 else { return Ok(Vec::new()) };
+        target::runner(host, target, folder).map_err(|reason| failure(&reason))
     }
 }

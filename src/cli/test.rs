@@ -19,6 +19,7 @@ use super::machine::{self, HostArguments, MachineState};
 use super::plan::{self, SelectionArguments};
 use super::provision;
 use super::sources;
+use super::target::TargetArgument;
 use super::{CommandContext, Exit, Failure, TextRole};
 use crate::report::test::{BackendTests, TestDocument, TestState};
 
@@ -37,6 +38,8 @@ pub struct TestArguments {
     #[command(flatten)]
     selection: SelectionArguments,
     #[command(flatten)]
+    target: TargetArgument,
+    #[command(flatten)]
     network: NetworkArguments,
     /// Print one JSON document
     #[arg(long)]
@@ -49,21 +52,22 @@ pub fn run(arguments: &TestArguments, context: &CommandContext<'_>) -> Result<Ex
     let catalogue = HostArguments::default().catalogue(context)?;
     let network = arguments.network.network(context.host);
     sources::ensure(context, arguments.selection.project.as_deref(), network, LockPolicy::Keep)?;
-    let mut machine = machine::inspect(context.host, catalogue.clone());
-    let (mut project, mut plan) = plan::make(&arguments.selection, context, context.host, &machine)?;
+    let selection = &arguments.selection.for_target(&arguments.target, context)?;
+    let mut machine = machine::inspect_for(context.host, catalogue.clone(), &selection.target);
+    let (mut project, mut plan) = plan::make(selection, context, context.host, &machine)?;
     let mode = provision::ProvisionMode {
         locks: &plan::locks(context, Some(&project))?,
         network,
         find_links: Vec::new(),
         format: MessageFormat::Human,
     };
-    let updated =
-        provision::install_and_replan(context, &arguments.selection, catalogue, (&machine, &plan), &mode)?;
+    let updated = provision::install_and_replan(context, selection, catalogue, (&machine, &plan), &mode)?;
     if let Some(updated) = updated {
         (machine, project, plan) = updated;
     }
     plan::warn(&plan, context);
     let tests = tests_of(&project)?;
+    let runner = selection.target.runner(context.host, &project.root)?;
     let root = project.build_root.join(TEST_FOLDER);
     let plan = with_tests(&plan, &tests, &root);
     let remote = cache::remote(context, Some(&project), network)?;
@@ -81,7 +85,7 @@ pub fn run(arguments: &TestArguments, context: &CommandContext<'_>) -> Result<Ex
         environment: None,
     };
     let replan = |without: &[(Backend, String)]| {
-        plan::make_without(&arguments.selection, context, context.host, &machine, without)
+        plan::make_without(selection, context, context.host, &machine, without)
             .map(|(_, plan)| with_tests(&plan, &tests, &root))
             .map_err(|failure| failure.message)
     };
@@ -89,8 +93,10 @@ pub fn run(arguments: &TestArguments, context: &CommandContext<'_>) -> Result<Ex
     let named: Vec<Backend> = plan.trees.iter().flat_map(|tree| tree.named.clone()).collect();
     let mut reports = Vec::new();
     for backend in &outcome.manifest.backends {
-        let toolkit = toolkit_of(&machine, &outcome, *backend);
-        reports.push(BackendTests { toolkit, ..test_backend(context, &outcome, &tests, *backend)? });
+        // The toolkits that were found are for this machine.
+        let toolkit = toolkit_of(&machine, &outcome, *backend).filter(|_| selection.target.is_host());
+        let report = test_backend(context, &outcome, (&tests, &runner), *backend)?;
+        reports.push(BackendTests { toolkit, ..report });
     }
     let document = TestDocument::new(reports);
     print(context, &document, arguments.json)?;
@@ -146,7 +152,7 @@ fn with_tests(plan: &Plan, tests: &Tests, root: &HostPath) -> Plan {
 fn test_backend(
     context: &CommandContext<'_>,
     outcome: &BuildOutcome,
-    tests: &Tests,
+    (tests, runner): (&Tests, &[String]),
     backend: Backend,
 ) -> Result<BackendTests, Failure> {
     let tree = outcome.manifest.trees.iter().find(|tree| tree.backends.contains(&backend));
@@ -155,7 +161,12 @@ fn test_backend(
         return Ok(BackendTests::broken(backend, "the test program was not built"));
     };
     context.printer.status(&format!("testing {backend}"));
-    let command = Command::new(&program.path, DEADLINE).args(["--backend", backend.id(), "--json"]);
+    let words: Vec<&str> = runner.iter().chain([&program.path]).map(String::as_str).collect();
+    let command = Command::new(words[0], DEADLINE).args(words[1..].iter().copied()).args([
+        "--backend",
+        backend.id(),
+        "--json",
+    ]);
     let output = match context.host.run(&command) {
         Ok(output) => output,
         Err(RunError::Interrupted) => {

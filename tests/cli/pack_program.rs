@@ -1,6 +1,8 @@
 //! `gpubuild pack --program`: finished programs of a cargo package without native libraries.
 #![cfg(target_os = "linux")]
 
+use gpubuild_samples::{Elf, pe};
+
 use crate::support::{RunResult, Sandbox, is_on_path, skip};
 
 /// A cargo package with a small program that was compiled already, and without a gpubuild.toml.
@@ -64,4 +66,40 @@ fn files_that_cannot_run_here_are_refused() {
     assert!(!package.exists("release"));
     let result = pack(&package, &["--program", "out/greeter", "--variant", "cpu"]);
     assert_eq!(result.exit, Some(2), "{result:?}");
+}
+
+#[test]
+fn programs_for_other_platforms_are_packed() {
+    let Some(package) = package() else { return };
+    let arm = Elf { machine: 183, interpreter: Some("/lib/ld-linux-aarch64.so.1"), ..Elf::program() };
+    let arm = arm.needed(&["libc.so.6"]).version_needs("libc.so.6", &["GLIBC_2.17", "GLIBC_2.34"]);
+    package.write("out/arm", arm.build());
+    package.write("out/other.exe", pe(0x8664, false, &[("KERNEL32.dll", &["ExitProcess"])], &[], &[]));
+    let target =
+        |file: &str, name: &str| pack(&package, &["--program", file, "--package", "app", "--target", name]);
+
+    let document = target("out/arm", "aarch64-unknown-linux-gnu").succeeds().json();
+    let variant = &document["manifest"]["platforms"]["linux-aarch64"]["variants"][0];
+    assert_eq!(variant["libc"], serde_json::json!({"family": "glibc", "version": "2.34"}), "{document:#}");
+    assert_eq!(variant["start"]["program"], "bin/arm");
+    // The release has both platforms.
+    let document = target("out/other.exe", "x86_64-pc-windows-gnu").succeeds().json();
+    let platforms = &document["manifest"]["platforms"];
+    assert!(
+        platforms["linux-aarch64"].is_object() && platforms["windows-x86_64"].is_object(),
+        "{document:#}"
+    );
+    assert_eq!(document["variants"][0]["left"], serde_json::json!(["KERNEL32.dll"]), "{document:#}");
+
+    let failed = |result: RunResult, id: &str| {
+        assert_eq!(result.exit, Some(2), "{result:?}");
+        assert!(result.stderr.contains(&format!("[{id}]")), "{result:?}");
+    };
+    failed(target("out/arm", "x86_64-pc-windows-gnu"), "pack.program-invalid");
+    failed(target("out/arm", "riscv64gc-unknown-linux-gnu"), "pack.target");
+    // A library that the system does not have.
+    let lacking = Elf { machine: 183, ..Elf::program() }.needed(&["libthird.so.3"]);
+    package.write("out/arm", lacking.build());
+    let result = target("out/arm", "aarch64-unknown-linux-musl");
+    assert!(result.stderr.contains("[pack.library-missing]"), "{result:?}");
 }

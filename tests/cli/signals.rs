@@ -64,3 +64,33 @@ fn a_build_that_nohup_started_survives_the_end_of_the_terminal() {
     project.write(&format!("{folder}/proceed"), "");
     RunResult::from(child.wait_with_output().unwrap()).succeeds();
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_second_signal_leaves_no_process_that_ignores_the_first() {
+    let Some(project) = Sandbox::with_library() else { return };
+    let text = project.read("vendor/CMakeLists.txt");
+    // Ninja starts it in a group of its own, as a compiler.
+    project.write(
+        "vendor/slow.sh",
+        "trap '' TERM INT\necho $$ > pid.tmp\nmv pid.tmp pid\nwhile :; do sleep 1; done\n",
+    );
+    let slow = "add_custom_command(OUTPUT slow.h COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/slow.sh VERBATIM)\n\
+                target_sources(adder PRIVATE slow.h)\n";
+    project.write("vendor/CMakeLists.txt", format!("{text}{slow}"));
+    let pid = ".gpubuild/adder/cpu/pid";
+    let child = project.command().arg("build").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    for _ in 0..3000 {
+        if project.exists(pid) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let slow = project.read(pid);
+    project.send("INT", child.id());
+    project.send("INT", child.id());
+    let ran = RunResult::from(child.wait_with_output().unwrap());
+    assert_eq!(ran.exit, Some(130), "{ran:#?}");
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", slow.trim())).unwrap_or_default();
+    assert!(stat.is_empty() || stat.contains(") Z "), "{stat}");
+}

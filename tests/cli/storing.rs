@@ -62,8 +62,27 @@ fn cache_commands_list_explain_and_prune() {
     assert!(entries(&sandbox).is_empty());
     run(&sandbox, &["build", "--no-store"]).succeeds();
     assert!(entries(&sandbox).is_empty());
-    let off = sandbox.run(&["cache", "list"]);
-    off.fails(2, "cache.off").says(&["GPUBUILD_STORE"]);
+}
+
+#[test]
+fn a_disabled_store_is_listed_and_pruned() {
+    let Some(sandbox) = Sandbox::with_library() else { return };
+    let with_store = |arguments: &[&str]| {
+        RunResult::from(sandbox.command().env_remove("GPUBUILD_STORE").args(arguments).output().unwrap())
+    };
+    with_store(&["build"]).succeeds();
+    let count = || with_store(&["cache", "size", "--json"]).json()["count"].as_u64().unwrap();
+    let before = count();
+    assert!(before > 0);
+    // The store of `sandbox.run` is off.
+    let listed = sandbox.run(&["cache", "list", "--json"]);
+    listed.succeeds().says(&["builds do not use the store", "GPUBUILD_STORE"]);
+    assert_eq!(listed.json()["count"], before);
+    sandbox.run(&["cache", "size"]).succeeds();
+    sandbox.run(&["cache", "explain"]).fails(2, "cache.off").says(&["GPUBUILD_STORE=on"]);
+    let pruned = sandbox.run(&["cache", "prune", "--all", "--json"]);
+    assert_eq!(pruned.succeeds().json()["removed"].as_array().unwrap().len() as u64, before);
+    assert_eq!(count(), 0);
 }
 
 #[test]

@@ -83,7 +83,7 @@ impl Sandbox {
         self.folder.path().join(name)
     }
 
-    pub(crate) fn write(&self, name: &str, text: &str) {
+    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) {
         let path = self.path(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();

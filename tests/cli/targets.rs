@@ -92,7 +92,9 @@ fn impossible_requests_are_refused() {
     assert_eq!(plan["dropped"][0]["id"], "cuda", "{plan:#}");
     // Zig is not in the cache, and nothing may be downloaded.
     let target = ["build", "--offline", "--no-binary", "--target", "x86_64-unknown-linux-gnu"];
-    sandbox.run(&target).fails(1, "fetch.offline");
+    let offline = sandbox.run(&target);
+    offline.fails(1, "fetch.offline").says(&[&zig_folder(&sandbox), "`CC_<target>`"]);
+    assert!(!offline.stderr.contains("pip"), "{offline:#?}");
 }
 
 /// With the compiler of this machine in place of Zig.
@@ -128,6 +130,25 @@ exec cc "$@"
     let manifest = sandbox.read(&format!(".gpubuild/adder.{name}/manifest.json"));
     let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
     assert_eq!(manifest["target"]["name"], name);
+    // A runner of cargo's configuration starts it, also for `run` and `bench`.
+    let config = "[target.x86_64-unknown-linux-gnu]\nrunner = [\"bin/runner\", \"--flag\"]\n";
+    sandbox.write("program/.cargo/config.toml", config);
+    sandbox.write(
+        "program/bin/runner",
+        "#!/bin/sh\necho \"runner $1 $(basename \"$2\")\"\nshift\nexec \"$@\"\n",
+    );
+    sandbox.start(&["chmod", "+x", "program/bin/runner"]).succeeds();
+    let ran = sandbox.run(&["run", "--target", name]);
+    assert_eq!((ran.exit, ran.stdout.as_str()), (Some(0), "runner --flag program\n4\n"), "{ran:#?}");
+    let text = sandbox.read("gpubuild.toml");
+    sandbox.write("gpubuild.toml", &format!("{text}bench = [\"bench\"]\n"));
+    let bench =
+        RunResult::from(sandbox.command().args(["bench", "--json", "--target", name]).output().unwrap());
+    assert_eq!(bench.exit, Some(1), "the program prints no measurements");
+    let reason = bench.json()["backends"][0]["reason"].to_string();
+    assert!(reason.contains("invalid output"), "{reason}");
+    sandbox.run(&["run"]).fails(2, "run.nothing-built");
+
     let line = sandbox.run(&["link", "--target", name]);
     assert!(line.stdout.contains(&format!("adder.{name}/cpu/libadder.a")), "{line:#?}");
     // The folder of this machine's build is another one.
@@ -186,4 +207,68 @@ fn programs_for_other_platforms_run() {
     // Libraries for macOS can be built; a program needs Apple's SDK.
     build(&["aarch64-apple-darwin"]).fails(1, "cross.program-unlinkable");
     build(&["aarch64-apple-darwin", "--no-binary"]).succeeds();
+}
+
+/// `--native` applies to programs that this machine runs, and is refused for others.
+#[test]
+fn native_is_applied_or_refused() {
+    let sandbox = Sandbox::with_project("ggml");
+    let here = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let other =
+        if cfg!(target_arch = "x86_64") { "aarch64-unknown-linux-gnu" } else { "x86_64-unknown-linux-gnu" };
+    let plan = |arguments: &[&str]| sandbox.run(&[&["plan", "--json", "--target"], arguments].concat());
+    for name in [other, "aarch64-apple-darwin"] {
+        sandbox.run(&["plan", "--target", name, "--native"]).fails(2, "cross.native").says(&[name]);
+    }
+    let native = |name: &str, arguments: &[&str]| {
+        let plan = plan(&[&[name], arguments].concat()).json();
+        plan["trees"][0]["cache"]["GGML_NATIVE"] == "ON"
+    };
+    if cfg!(target_os = "linux") {
+        assert!(native(&here, &["--native"]));
+        assert!(native(&format!("{here}.2.28"), &["--native"]));
+    }
+    assert!(!native(&here, &[]));
+
+    // The setting of a project that is also built for this machine.
+    let file = sandbox.read("gpubuild.toml");
+    sandbox.write("gpubuild.toml", &format!("{file}native = true\n"));
+    assert!(!native(other, &[]));
+    assert_eq!(native(&here, &[]), cfg!(target_os = "linux"));
+}
+
+/// `[build] target` is the default of every command with `--target`.
+#[test]
+fn project_file_names_the_default_target() {
+    let sandbox = Sandbox::with_project("ggml");
+    let file = sandbox.read("gpubuild.toml");
+    let name = "x86_64-unknown-linux-musl";
+    sandbox.write("gpubuild.toml", &format!("{file}[build]\ntarget = \"{name}\"\n"));
+    let target = |arguments: &[&str]| {
+        let plan = sandbox.run(&[&["plan", "--json"], arguments].concat()).json();
+        plan["target"]["name"].as_str().unwrap_or("host").to_owned()
+    };
+    assert_eq!(target(&[]), name);
+    assert_eq!(target(&["--target", "aarch64-unknown-linux-gnu"]), "aarch64-unknown-linux-gnu");
+    assert_eq!(target(&["--target", "host"]), "host");
+    let folder = format!("demo.{name}");
+    sandbox.run(&["link"]).fails(2, "manifest.missing").says(&[&folder]);
+    sandbox.run(&["clean"]).succeeds().says(&[&folder]);
+
+    sandbox.write("gpubuild.toml", &format!("{file}[build]\ntarget = \"nothing\"\n"));
+    sandbox.run(&["plan"]).fails(2, "project.invalid").says(&["`build.target`", "use one of"]);
+}
+
+/// `test` needs a runner before it builds anything.
+#[test]
+fn tests_of_another_platform_need_a_runner() {
+    let sandbox = Sandbox::with_project("gk");
+    sandbox.write("vendor/src/cpu/CMakeLists.txt", "");
+    let ran = sandbox.run(&["test", "--target", "aarch64-apple-darwin"]);
+    if cfg!(all(target_os = "macos", target_arch = "aarch64")) {
+        return;
+    }
+    ran.fails(2, "cross.runner-missing").says(&["CARGO_TARGET_AARCH64_APPLE_DARWIN_RUNNER"]);
+    sandbox.write(".cargo/config.toml", "[target\n");
+    sandbox.run(&["test", "--target", "aarch64-apple-darwin"]).fails(2, "cross.cargo-config");
 }

@@ -89,6 +89,12 @@ fn release_without_the_right_signature_changes_nothing() {
     installed.update("release-1.1.0", &NOTHING).refused(2, "manifest.no-key");
     installed.sandbox.remove("release-1.1.0/manifest.json.minisig");
     installed.update("release-1.1.0", &["--key", &installed.key()]).refused(1, "manifest.unsigned");
+    publish(&installed.sandbox, &installed.pair, "1.2.0", 7);
+    let key = installed.key();
+    for required in [&["--require-provenance"][..], &["--source-uri", "https://example.org/gpubuild"]] {
+        let arguments = [&["--key", key.as_str()], required].concat();
+        installed.update("release-1.2.0", &arguments).refused(1, "install.no-provenance");
+    }
     publish(&installed.sandbox, &installed.pair, "0.9.0", 4);
     installed.update("release-0.9.0", &["--key", &installed.key()]).refused(1, "manifest.older");
     Release::plain("2.0.0", 9).write_signed(&installed.sandbox, "other", &installed.pair);

@@ -9,8 +9,8 @@ use crate::interrupt::Interrupt;
 /// Installs a handler for Ctrl-C, SIGTERM and SIGHUP that terminates every child of `host`. Call it once at startup.
 ///
 /// The first signal terminates the children and makes [`RunPrograms::run`](crate::RunPrograms::run) return
-/// [`RunError::Interrupted`](crate::RunError::Interrupted). A second signal, or one while no child is running, exits at once with the
-/// code 128 + N, where N is the number of the first signal.
+/// [`RunError::Interrupted`](crate::RunError::Interrupted). A second signal kills them with all their descendants. After that, or if no
+/// child is running, it exits at once with the code 128 + N, where N is the number of the first signal.
 ///
 /// # Errors
 /// The system refuses the handler or its thread.

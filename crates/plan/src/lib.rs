@@ -3,6 +3,7 @@
 //! Part of gpubuild. The interface is not stable.
 
 pub mod artifacts;
+pub mod cargo;
 pub mod glue;
 pub mod link;
 pub mod machine;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use gpubuild_host::{HostInfo, HostPath, Os, ReadFiles};
+use gpubuild_host::{HostPath, ReadFiles};
+use gpubuild_plan::cargo;
 use serde::Deserialize;
 
 use crate::SourceError;
@@ -40,19 +41,9 @@ struct NamedRegistry {
     index: Option<String>,
 }
 
-/// The folder of cargo's configuration and cache.
-pub(crate) fn cargo_home(host: &dyn HostInfo) -> Option<HostPath> {
-    let env = host.env();
-    if let Some(folder) = env.get("CARGO_HOME") {
-        return Some(host.path(folder)).filter(HostPath::is_absolute);
-    }
-    let home = if host.platform().os == Os::Windows { "USERPROFILE" } else { "HOME" };
-    Some(host.path(env.get(home)?).join(".cargo"))
-}
-
 /// Archives of a crate that cargo has downloaded. Their content is unverified.
 pub(crate) fn cached_archives(host: &dyn ReadFiles, name: &str, version: &str) -> Vec<HostPath> {
-    let Some(cache) = cargo_home(host).map(|home| home.join("registry/cache")) else { return Vec::new() };
+    let Some(cache) = cargo::home(host).map(|home| home.join("registry/cache")) else { return Vec::new() };
     let registries = host.list(&cache).unwrap_or_default();
     let archive = format!("{name}-{version}.crate");
     registries
@@ -86,17 +77,8 @@ pub(crate) fn index(host: &dyn ReadFiles, root: &HostPath) -> Result<String, Sou
 
 /// The configuration files that cargo reads for a folder, those with the highest precedence first.
 fn files(host: &dyn ReadFiles, root: &HostPath) -> Result<Vec<(HostPath, CargoConfig)>, SourceError> {
-    let mut folders = Vec::new();
-    let mut above = Some(root.clone());
-    while let Some(folder) = above {
-        folders.push(folder.join(".cargo"));
-        above = folder.parent();
-    }
-    folders.extend(cargo_home(host).filter(|home| !folders.contains(home)));
     let mut found = Vec::new();
-    for folder in folders {
-        let names = ["config", "config.toml"].map(|name| folder.join(name));
-        let Some(file) = names.into_iter().find(|file| host.is_file(file)) else { continue };
+    for file in cargo::config_files(host, root) {
         let invalid = |why: String| SourceError::Index { url: file.to_string(), why };
         let text = host.read_text(&file).map_err(|error| invalid(error.to_string()))?;
         let config = gpubuild_toml::from_str(&text).map_err(|error| invalid(error.message().to_owned()))?;
@@ -146,7 +128,7 @@ fn sparse(file: &str, url: &str) -> Result<String, SourceError> {
 
 #[cfg(test)]
 mod tests {
-    use gpubuild_host::{Arch, RecordedHost};
+    use gpubuild_host::{Arch, HostInfo, Os, RecordedHost};
 
     use super::*;
 

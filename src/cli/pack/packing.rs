@@ -67,11 +67,14 @@ impl Packing<'_> {
             return Err(Failure::usage(id!("run.no-binary"), "this project has no program to pack")
                 .hint(run::NO_BINARY));
         };
-        let label = self.label(planned.variant.as_deref(), &outcome.manifest.backends)?;
+        let label = self.label(planned.selection.variant.as_deref(), &outcome.manifest.backends)?;
         let findings = audit::after_build(self.context, project, &planned.machine, outcome);
         check_instructions(findings)?;
         let network = self.arguments.network.network(host);
-        let cargo = package::query(host, &binary.package, network).map_err(|error| failure(&error))?;
+        let target = &planned.selection.target;
+        let platform = target.platform(host)?;
+        let cargo = package::query(host, &binary.package, target.triple(), network)
+            .map_err(|error| failure(&error))?;
         let requirements = ReleaseVariant { label, ..self.requirements(planned, outcome)? };
         let gfx = requirements.rocm.as_ref().map(|rocm| rocm.gfx.clone()).unwrap_or_default();
         let environment =
@@ -83,6 +86,7 @@ impl Packing<'_> {
             Source::Folder(_) => None,
         };
         let request = stage::StageRequest {
+            platform,
             name: &project.file.project.name,
             root: &project.root,
             source: Some(&project.source),
@@ -97,6 +101,7 @@ impl Packing<'_> {
         };
         let copy = host.temporary_dir(&project.build_root)?;
         let libc = planned.machine.facts.libc.as_ref().map(|libc| &libc.value);
+        let libc = libc.filter(|_| target.is_host());
         self.add(&request, requirements, &copy, libc, (work, known))
     }
 
@@ -117,13 +122,13 @@ impl Packing<'_> {
         host.remove(copy)?;
         let (staged, (layers, contents)) = result.map_err(|error| failure(&error))?;
         let variant = ReleaseVariant {
-            libc: required_libc(host.platform().os, libc, &staged),
+            libc: required_libc(request.platform.os, libc, &staged),
             os: staged.system.clone(),
             start: Some(ProgramStart { program: staged.program.clone(), check: request.table.check.clone() }),
             ..requirements
         };
         let variant = pack::with_layers(variant, &layers);
-        let platform = host.platform();
+        let platform = request.platform;
         let platform = format!("{}-{}", platform.os.id(), platform.arch.id());
         let version = self.arguments.release_version.clone();
         let version = version.unwrap_or_else(|| request.cargo.version.clone());

@@ -3,7 +3,7 @@
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::id;
 use gpubuild_detect::toolkit::Catalogue;
-use gpubuild_host::HostPath;
+use gpubuild_host::{HostPath, Platform};
 use gpubuild_object::ObjectKind;
 use gpubuild_plan::project::PackTable;
 use gpubuild_release::manifest::ReleaseVariant;
@@ -19,7 +19,7 @@ use super::packing::{Packing, check_instructions};
 const BACKENDS: [Backend; 1] = [Backend::Cpu];
 
 impl Packing<'_> {
-    /// Packs the files of `--program` as one variant for this platform.
+    /// Packs the files of `--program` as one variant for the platform of `--target`.
     pub(super) fn pack_programs(
         &mut self,
         work: &ReleaseWork<'_>,
@@ -27,14 +27,18 @@ impl Packing<'_> {
     ) -> Result<(), Failure> {
         let host = self.context.host;
         let package = absolute(self.context, self.arguments.package.as_deref().unwrap_or("."))?.normalized();
-        let programs = self.arguments.program.iter().map(|file| executable(self.context, file));
+        let target = self.arguments.target.named()?;
+        let platform = target.platform(host)?;
+        let programs = self.arguments.program.iter().map(|file| executable(self.context, platform, file));
         let programs = programs.collect::<Result<Vec<HostPath>, Failure>>()?;
         let label = self.label(None, &BACKENDS)?;
         let machine = machine::inspect(host, Catalogue::embedded());
         check_instructions(audit::of_programs(self.context, &machine, &programs))?;
         let network = self.arguments.network.network(host);
-        let cargo = package::query(host, &package, network).map_err(|error| failure(&error))?;
+        let cargo =
+            package::query(host, &package, target.triple(), network).map_err(|error| failure(&error))?;
         let request = StageRequest {
+            platform,
             name: &cargo.name,
             root: &package,
             source: None,
@@ -50,25 +54,25 @@ impl Packing<'_> {
         let variant = ReleaseVariant { label, backends: BACKENDS.to_vec(), ..ReleaseVariant::default() };
         let folder = absolute(self.context, &self.arguments.out)?.normalized();
         let copy = host.temporary_dir(&folder.parent().unwrap_or(folder))?;
-        let libc = machine.facts.libc.as_ref().map(|libc| &libc.value);
+        let libc = machine.facts.libc.as_ref().map(|libc| &libc.value).filter(|_| target.is_host());
         self.add(&request, variant, &copy, libc, (work, known))
     }
 }
 
-/// The path of an executable for this platform.
-fn executable(context: &CommandContext<'_>, file: &str) -> Result<HostPath, Failure> {
+/// The path of an executable for a platform.
+fn executable(context: &CommandContext<'_>, platform: Platform, file: &str) -> Result<HostPath, Failure> {
     let path = absolute(context, file)?.normalized();
-    let platform = context.host.platform();
     let invalid = |what: &str| {
-        Failure::usage(id!("pack.program-invalid"), format!("`{path}` {what}"))
-            .hint("pack on each platform, and merge the folders with `--from`")
+        Failure::usage(id!("pack.program-invalid"), format!("`{path}` {what}")).hint(
+            "name its platform with `--target`, or pack on each platform and merge the folders with `--from`",
+        )
     };
     let object = gpubuild_object::read(context.host, &path, platform.arch)
         .map_err(|error| invalid(&format!("is not an executable: {error}")))?;
     if object.format.os() != platform.os || !object.machine.is(platform.arch) {
-        let here = format!("{}-{}", platform.os.id(), platform.arch.id());
+        let wanted = format!("{}-{}", platform.os.id(), platform.arch.id());
         return Err(invalid(&format!(
-            "is {} for {}, not for {here}",
+            "is {} for {}, not for {wanted}",
             object.format.label(),
             object.machine.name
         )));

@@ -23,7 +23,8 @@ impl Packing<'_> {
         let host = self.context.host;
         let unknown = |error: describe::UnknownRequirement| failure(&PackError::Requirement(error));
         let built = &outcome.manifest;
-        let os = host.platform().os;
+        let platform = planned.selection.target.platform(host)?;
+        let os = platform.os;
         let cuda = planned.machine.catalogue.for_backend(Backend::Cuda);
         let floor = |release: &Version| cuda?.driver_floor(release, os).cloned();
         let toolkit = |compiler: &str| {
@@ -37,7 +38,7 @@ impl Packing<'_> {
             portable: self.is_portable(planned, outcome),
             cuda: describe::cuda(built, toolkit, floor).map_err(unknown)?,
             rocm: describe::rocm(built).map_err(unknown)?,
-            cpu: describe::cpu(built, host.platform().arch.id(), planned.project.file.audit.cpu.as_deref())
+            cpu: describe::cpu(built, platform.arch.id(), planned.project.file.audit.cpu.as_deref())
                 .map_err(unknown)?,
             ..ReleaseVariant::default()
         })
@@ -47,8 +48,11 @@ impl Packing<'_> {
     /// toolkit instead of the GPUs of this machine.
     fn is_portable(&self, planned: &PlannedBuild, outcome: &BuildOutcome) -> bool {
         let file = &planned.project.file;
-        let table =
-            planned.variant.as_ref().and_then(|name| file.variants.iter().find(|table| table.name == *name));
+        let table = planned
+            .selection
+            .variant
+            .as_ref()
+            .and_then(|name| file.variants.iter().find(|table| table.name == *name));
         if let Some(portable) = table.and_then(|table| table.portable) {
             return portable;
         }

@@ -29,6 +29,12 @@ pub(super) fn run(arguments: &PackArguments, context: &CommandContext<'_>) -> Re
     let folder = absolute(context, &arguments.out)?.normalized();
     let (project, python, selections) = inputs(arguments, context)?;
     let mut wheels: Vec<WrittenWheel> = Vec::new();
+    let target = arguments.target.of(&project)?;
+    if let Some(triple) = target.triple() {
+        let message = format!("a wheel is for the platform of this machine, not for {triple}");
+        return Err(Failure::usage(id!("pack.target"), message)
+            .hint("build it on that platform, or pass `--target host`"));
+    }
     for selection in &selections {
         let (planned, outcome) = build_variant(selection, arguments, context)?;
         let packed = pack(arguments, context, (&planned, &outcome), &python)?;
@@ -154,7 +160,7 @@ fn distinction(
     python: &PythonTable,
 ) -> Result<Option<Distinction>, Failure> {
     let needs_gpu = backends.iter().any(|backend| *backend != Backend::Cpu);
-    let of_variant = planned.variant.clone().filter(|_| needs_gpu);
+    let of_variant = planned.selection.variant.clone().filter(|_| needs_gpu);
     let Some(label) = arguments.label.clone().or(of_variant).filter(|_| !arguments.single) else {
         return Ok(None);
     };

@@ -2,6 +2,7 @@
 
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::id;
+use gpubuild_plan::target::ZIG;
 
 use super::installer_output::PipCause;
 
@@ -130,6 +131,8 @@ pub enum WheelFetchError {
         tool: String,
         /// A command that installs the tool; `None` if gpubuild uses it only from its cache.
         command: Option<String>,
+        /// Its folder in the cache.
+        folder: String,
     },
     /// Neither uv nor Python is installed.
     #[error("{tool} is required but not installed, and downloading it requires uv or Python")]
@@ -198,6 +201,15 @@ impl WheelFetchError {
     }
 }
 
+/// What makes the download of a tool unnecessary. An installed Zig is not used: the program that starts it needs the pinned version.
+fn instead(tool: &str) -> String {
+    if tool == ZIG {
+        return "set `CC_<target>` and `CXX_<target>` to other compilers, or `CMAKE_TOOLCHAIN_FILE_<target>` to a toolchain file"
+            .to_owned();
+    }
+    format!("install {tool}")
+}
+
 impl Diagnostic for WheelFetchError {
     fn id(&self) -> DiagnosticId {
         match self {
@@ -214,16 +226,19 @@ impl Diagnostic for WheelFetchError {
 
     fn hint(&self) -> Option<String> {
         match self {
-            Self::Offline { command: None, .. } => Some("build once without `--offline`".to_owned()),
-            Self::Offline { tool, command: Some(command) } => {
+            Self::Offline { tool, command: None, folder } => Some(format!(
+                "build once without `--offline`, copy `{folder}` from a machine of the same platform that has it, or {}",
+                instead(tool)
+            )),
+            Self::Offline { tool, command: Some(command), .. } => {
                 Some(format!("install {tool}, run `{command}`, or build once without `--offline`"))
             }
-            Self::NoPython { tool } => Some(format!("install {tool}, uv, or Python with pip")),
+            Self::NoPython { tool } => Some(format!("install uv, or Python with pip, or {}", instead(tool))),
             Self::NoPip { .. } => {
                 Some("install pip (Debian, Ubuntu: `sudo apt install python3-pip`) or uv".to_owned())
             }
             Self::Install { tool, .. } => {
-                Some(format!("check pip's index and proxy settings, or install {tool} yourself"))
+                Some(format!("check pip's index and proxy settings, or {}", instead(tool)))
             }
             _ => None,
         }

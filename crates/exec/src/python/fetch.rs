@@ -84,7 +84,11 @@ pub fn fetch_wanted(
         let is_found = fetch.tool != gpubuild_plan::target::ZIG;
         let command =
             is_found.then(|| format!("python3 -m pip install {}=={}", fetch.package, fetch.version));
-        return Err(WheelFetchError::Offline { tool: fetch.tool.clone(), command });
+        return Err(WheelFetchError::Offline {
+            tool: fetch.tool.clone(),
+            command,
+            folder: folder.to_string(),
+        });
     }
     let failed = |path: &HostPath, error: &std::io::Error| WheelFetchError::Cache {
         path: path.to_string(),

@@ -12,12 +12,12 @@ pub const VARIABLE: &str = "GPUBUILD_STORE";
 /// Default size limit of the store in bytes. Beyond it, the least recently used entries are removed.
 pub const DEFAULT_LIMIT: u64 = 10 << 30;
 
-/// An enabled build store.
+/// A build store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Store {
     /// Folder of the store for this format version.
     pub root: HostPath,
-    /// Allowed access; never [`CacheAccess::Off`].
+    /// Allowed access; never [`CacheAccess::Off`] for builds.
     pub access: CacheAccess,
     /// Size limit in bytes.
     pub limit: u64,
@@ -53,6 +53,20 @@ impl Store {
         table: &CacheTable,
         project: Option<&HostPath>,
     ) -> Result<Option<Self>, SettingsError> {
+        let store = Self::locate(host, table, project)?;
+        Ok(store.filter(|store| store.access != CacheAccess::Off))
+    }
+
+    /// Selects the store, also if it is disabled: its folder may contain entries of former builds. `None` if the machine has no cache
+    /// folder.
+    ///
+    /// # Errors
+    /// `max_size` is not a valid size.
+    pub fn locate(
+        host: &dyn HostInfo,
+        table: &CacheTable,
+        project: Option<&HostPath>,
+    ) -> Result<Option<Self>, SettingsError> {
         let limit = table.max_size.as_deref().map(size).transpose()?.unwrap_or(DEFAULT_LIMIT);
         let mut access = table.store.unwrap_or(CacheAccess::On);
         let mut folder = match (&table.folder, project) {
@@ -72,7 +86,6 @@ impl Store {
                 access = if access == CacheAccess::Off { CacheAccess::On } else { access };
             }
         }
-        let folder = folder.filter(|_| access != CacheAccess::Off);
         Ok(folder.map(|folder| Self { root: folder.join(super::FORMAT), access, limit }))
     }
 
@@ -132,6 +145,9 @@ mod tests {
         assert_eq!(opened(Some("/s"), &table).unwrap().root.as_str(), "/s/v1");
         let table: CacheTable = gpubuild_toml::from_str("store = \"off\"\nfolder = \"../s\"").unwrap();
         assert_eq!(opened(None, &table), None);
+        let host = RecordedHost::builder(Os::Linux, Arch::X86_64).env(VARIABLE, "off").build();
+        let located = Store::locate(&host, &table, Some(&host.path("/p"))).unwrap().unwrap();
+        assert_eq!((located.root.as_str(), located.access), ("/s/v1", CacheAccess::Off));
         assert_eq!(opened(Some("on"), &table).unwrap().root.as_str(), "/s/v1");
     }
 

@@ -46,6 +46,12 @@ impl ProcessGroup {
         }
     }
 
+    /// Kills all members and all their descendants, and waits until they have ended.
+    #[cfg(unix)]
+    pub(super) fn kill_family(self) {
+        super::family::kill(self.leader);
+    }
+
     /// Whether all members have ended.
     #[cfg(unix)]
     pub(super) fn is_gone(self) -> bool {
@@ -69,6 +75,12 @@ impl ProcessGroup {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .status();
+    }
+
+    /// Kills all members and all their descendants.
+    #[cfg(windows)]
+    pub(super) fn kill_family(self) {
+        self.end(Force::Kill);
     }
 
     /// Always true, because `taskkill` has already ended all members.

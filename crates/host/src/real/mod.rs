@@ -1,6 +1,8 @@
 //! The real host: the machine that gpubuild runs on.
 
 mod decode;
+#[cfg(unix)]
+mod family;
 mod files;
 mod group;
 mod kept;

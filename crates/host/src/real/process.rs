@@ -54,11 +54,13 @@ pub(super) fn run(
     let waker = sender.clone();
     // If the channel is full, the receiving loop is active and checks for interrupts after every message.
     let wake = move || drop(waker.try_send(ProcessEvent::Interrupted));
-    let Some(_token) = interrupt.register(wake) else { return Err(RunError::Interrupted) };
+    let Some(token) = interrupt.register(wake) else { return Err(RunError::Interrupted) };
     let started = start(program, command, &sender).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => RunError::NotFound { program: command.argv[0].clone() },
         _ => RunError::Start { program: command.argv[0].clone(), message: error.to_string() },
     })?;
+    let group = started.group;
+    token.started(move || group.kill_family());
     let watchdog = lock.map(|lock| Watchdog::start(started.group, lock)).unwrap_or_default();
     let mut watch = Watch {
         receiver,
@@ -300,7 +302,8 @@ impl Watch<'_, '_> {
         }
     }
 
-    /// Requests termination of the group, waits for a grace period, then kills it. A second Ctrl-C skips the grace period.
+    /// Requests termination of the group, waits for a grace period, then kills it; after Ctrl-C with all descendants, which may have groups
+    /// of their own. A second Ctrl-C skips the grace period.
     fn end_group(&mut self, grace: Duration) {
         let requests = self.interrupt.requests();
         self.group.end(Force::Terminate);
@@ -310,7 +313,11 @@ impl Watch<'_, '_> {
                 self.handle(event);
             }
         }
-        self.group.end(Force::Kill);
+        if self.interrupt.requested() {
+            self.group.kill_family();
+        } else {
+            self.group.end(Force::Kill);
+        }
     }
 
     fn handle(&mut self, event: ProcessEvent) {

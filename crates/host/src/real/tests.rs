@@ -191,6 +191,29 @@ fn an_interrupt_terminates_running_children_and_prevents_new_ones() {
     assert_eq!((interrupt.requests(), interrupt.signal()), (2, Some(15)), "the first signal counts");
 }
 
+/// As a build tool starts a compiler: in a group of its own. Both ignore termination requests.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_interrupt_leaves_no_descendants() {
+    let script = "set -m; trap '' TERM; (trap '' TERM; echo $BASHPID; while :; do sleep 1; done) & wait";
+    for requests in [1, 2] {
+        let host = RealHost::new();
+        let interrupt = host.interrupt_handle();
+        let (mut compiler, mut handle) = (0, None);
+        let ended = host.run_lines(&Command::new("bash", LONG).args(["-c", script]), &mut |line| {
+            compiler = line.text.parse().unwrap();
+            let interrupt = Arc::clone(&interrupt);
+            handle = Some(thread::spawn(move || (0..requests).all(|_| interrupt.trigger(SIGINT))));
+        });
+        assert_eq!(ended, Err(RunError::Interrupted));
+        assert!(handle.unwrap().join().unwrap(), "the shell was running");
+        assert!(
+            compiler > 0 && family::processes().iter().all(|one| one.id != compiler),
+            "{requests} requests"
+        );
+    }
+}
+
 #[test]
 fn files_are_replaced_atomically_without_leftovers() {
     let host = RealHost::new();

@@ -3,10 +3,12 @@
 //! A recording contains exactly what the program accessed, so the program behaves the same on the recorded host. Names of users
 //! and machines and secrets are removed. Environment variables that are not recorded are hidden from the program during recording.
 
+mod cleaner;
 mod compact;
 mod kept;
 mod redact;
 mod secrets;
+mod serials;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
@@ -21,15 +23,12 @@ use super::{
     InspectHost, OutputLine, Owner, PathRules, Platform, ProbeAnswer, ProbeLibraries, ReadFiles,
     ReadRegistry, RegistryValue, RunError, RunPrograms, Stat,
 };
+use cleaner::Cleaner;
 use kept::is_kept;
 use redact::Redaction;
 pub use secrets::Redactions;
 use secrets::Secrets;
-
-/// Binary files up to this size in bytes are recorded completely. Larger ones are reduced to lines that contain a version.
-const LARGEST_BINARY: usize = 256 << 10;
-/// The beginnings of such lines.
-const VERSION_LINES: [&str; 2] = ["GNU C Library (", "Version "];
+use serials::Serials;
 
 /// Records everything that `inspect` accesses on a host, and lists where secrets were redacted. `more_variables` are names of
 /// additional environment variables to record.
@@ -213,8 +212,14 @@ impl<'a> HostRecorder<'a> {
     }
 
     fn finish(self) -> (HostRecording, Redactions) {
-        let mut cleaner = Cleaner { names: Redaction::of(self.inner), secrets: self.secrets };
         let log = self.log.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let (mut names, mut serials) = (Redaction::of(self.inner), Serials::default());
+        let values = self.env.iter().map(|(_, value)| value);
+        for text in values.chain(log.texts()) {
+            names.collect(text);
+            serials.collect(text);
+        }
+        let mut cleaner = Cleaner { names, serials, secrets: self.secrets };
         let mut recording = HostRecording::new(self.inner.platform());
         recording.env =
             self.env.iter().map(|(name, value)| (name.to_owned(), cleaner.text(name, value))).collect();
@@ -239,74 +244,26 @@ impl<'a> HostRecorder<'a> {
     }
 }
 
-/// Removes user names, machine names and secrets from recorded data.
-struct Cleaner {
-    names: Redaction,
-    secrets: Secrets,
-}
-
-impl Cleaner {
-    fn text(&mut self, place: &str, text: &str) -> String {
-        self.names.text(&self.secrets.text(place, text))
-    }
-
-    fn path(&mut self, path: &str) -> String {
-        self.text("paths", path)
-    }
-
-    fn command(&mut self, command: RecordedCommand) -> RecordedCommand {
-        let program = command.argv.first().cloned().unwrap_or_default();
-        let place = format!("command {}", self.path(&program));
-        let argv = self.secrets.arguments(&place, &command.argv);
-        let argv = argv.iter().map(|argument| self.names.text(argument)).collect();
-        let result = match command.result {
-            CommandResult::Hangs => CommandResult::Hangs,
-            CommandResult::Ended(output) => CommandResult::Ended(CommandOutput {
-                stdout: self.text(&place, &output.stdout),
-                stderr: self.text(&place, &output.stderr),
-                ..output
-            }),
-        };
-        RecordedCommand { argv, result }
-    }
-
-    fn key(&mut self, recorded: RecordedKey) -> RecordedKey {
-        let key = self.text("registry keys", &recorded.key);
-        let value = recorded.value.map(|(name, value)| {
-            let place = format!("registry key {key}");
-            let text = self.text(&place, &value.text);
-            (self.text(&place, &name), RegistryValue { kind: value.kind, text })
+impl AccessLog {
+    /// All texts that were read.
+    fn texts(&self) -> impl Iterator<Item = &str> {
+        let contents = self.files.values().filter_map(|entry| match entry {
+            RecordedEntry::File { content: Some(content), .. } => std::str::from_utf8(content).ok(),
+            RecordedEntry::Link(target) => Some(target.as_str()),
+            _ => None,
         });
-        RecordedKey { key, value }
-    }
-
-    fn entry(&mut self, path: &str, place: &str, entry: RecordedEntry) -> RecordedEntry {
-        match entry {
-            RecordedEntry::Link(target) => RecordedEntry::Link(self.path(&target)),
-            RecordedEntry::File { content: Some(content), executable, open_error, owner } => {
-                let mut content = self.content(place, &content);
-                content = content.map(|content| match path {
-                    "/etc/group" => redact::groups(&content),
-                    "/proc/cmdline" => redact::kernel_parameters(&content),
-                    _ => content,
-                });
-                RecordedEntry::File { content, executable, open_error, owner }
-            }
-            other => other,
-        }
-    }
-
-    fn content(&mut self, place: &str, content: &[u8]) -> Option<Arc<[u8]>> {
-        if let Ok(text) = std::str::from_utf8(content) {
-            return Some(Arc::from(self.text(place, text).into_bytes()));
-        }
-        if content.len() > LARGEST_BINARY {
-            let lines = version_lines(content);
-            return (!lines.is_empty()).then(|| Arc::from(self.text(place, &lines).into_bytes()));
-        }
-        let masked = self.secrets.bytes(place, content);
-        let content = masked.as_deref().unwrap_or(content);
-        (!self.names.occurs_in(content)).then(|| Arc::from(content))
+        let outputs = self.commands.iter().flat_map(|command| {
+            let output = match &command.result {
+                CommandResult::Ended(output) => vec![output.stdout.as_str(), &output.stderr],
+                CommandResult::Hangs => Vec::new(),
+            };
+            command.argv.iter().map(String::as_str).chain(output)
+        });
+        let answers = self.probes.values().flat_map(|answer| [answer.error.as_str(), &answer.answer]);
+        let values = self.keys.iter().filter_map(|key| key.value.as_ref());
+        let values = values.map(|(_, value)| value.text.as_str());
+        let paths = self.files.keys().map(String::as_str);
+        paths.chain(contents).chain(outputs).chain(answers).chain(values)
     }
 }
 
@@ -319,16 +276,6 @@ fn reduced(path: &str, entry: RecordedEntry, was_accessed: &dyn Fn(&str) -> bool
         }
         other => other,
     }
-}
-
-/// Extracts the texts in a binary file that contain a version.
-fn version_lines(content: &[u8]) -> String {
-    let is_text = |byte: &u8| matches!(byte, b' '..=b'~');
-    content
-        .split(|byte| !is_text(byte))
-        .filter_map(|line| std::str::from_utf8(line).ok())
-        .filter(|line| VERSION_LINES.iter().any(|start| line.starts_with(start)))
-        .fold(String::new(), |lines, line| lines + line + "\n")
 }
 
 /// The error code of format 1; `None` if the file is missing.

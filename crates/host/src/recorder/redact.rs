@@ -1,5 +1,7 @@
 //! Removes the user name and the host name from a recording.
 
+use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::{Os, ReadFiles};
@@ -29,6 +31,10 @@ const COMMON: [&str; 22] = [
     "local",
     "system",
 ];
+/// Names in folders of home folders that are not those of users.
+const NOT_USERS: [&str; 6] = ["All Users", "Default", "Default User", "Public", "Shared", "linuxbrew"];
+/// The folders of home folders.
+const HOMES: [&str; 3] = ["/home/", "/Users/", "\\Users\\"];
 /// Minimum length of a name in characters. Shorter names occur in too many other words.
 const MIN_LENGTH: usize = 3;
 
@@ -37,6 +43,8 @@ const MIN_LENGTH: usize = 3;
 pub(super) struct Redaction {
     /// Names and their replacements, longest first. Only complete words are replaced.
     names: Vec<(String, &'static str)>,
+    /// Names of other users, in paths of their home folders. Only there they are replaced.
+    others: BTreeSet<String>,
     ignore_case: bool,
 }
 
@@ -71,12 +79,48 @@ impl Redaction {
         });
         names.sort_by(|left, right| right.0.len().cmp(&left.0.len()).then_with(|| left.cmp(right)));
         names.dedup();
-        Self { names, ignore_case: host.platform().os == Os::Windows }
+        Self { names, others: BTreeSet::new(), ignore_case: host.platform().os == Os::Windows }
+    }
+
+    /// Collects the names of other users from the paths of home folders in a text.
+    pub(super) fn collect(&mut self, text: &str) {
+        for range in users(text) {
+            let name = &text[range];
+            if !self.is_known(name) {
+                self.others.insert(name.to_owned());
+            }
+        }
+    }
+
+    fn is_known(&self, name: &str) -> bool {
+        let is = |other: &str| name == other || (self.ignore_case && name.eq_ignore_ascii_case(other));
+        COMMON.contains(&name.to_lowercase().as_str())
+            || NOT_USERS.contains(&name)
+            || name.strip_prefix("user").is_some_and(|number| number.parse::<u32>().is_ok())
+            || self.names.iter().any(|(known, _)| is(known))
+    }
+
+    /// Replaces the names of other users in paths: `/home/jane` becomes `/home/user2`.
+    fn in_paths(&self, text: &str) -> String {
+        let mut result = String::with_capacity(text.len());
+        let mut done = 0;
+        for range in users(text) {
+            let Some(number) = self.others.iter().position(|name| name == &text[range.clone()]) else {
+                continue;
+            };
+            result.push_str(&text[done..range.start]);
+            result.push_str("user");
+            result.push_str(&(number + 2).to_string());
+            done = range.end;
+        }
+        result.push_str(&text[done..]);
+        result
     }
 
     /// Replaces all names in a text.
     pub(super) fn text(&self, text: &str) -> String {
-        self.names.iter().fold(text.to_owned(), |text, (name, new)| self.replace(&text, name, new))
+        let text = self.in_paths(text);
+        self.names.iter().fold(text, |text, (name, new)| self.replace(&text, name, new))
     }
 
     /// Whether binary content contains one of the names.
@@ -107,6 +151,28 @@ impl Redaction {
         result.push_str(&text[done..]);
         result
     }
+}
+
+/// The names after the folders of home folders in a text.
+fn users(text: &str) -> Vec<Range<usize>> {
+    let mut found: Vec<Range<usize>> = Vec::new();
+    for home in HOMES {
+        for (at, _) in text.match_indices(home) {
+            let is_end = |c: char| !(c.is_alphanumeric() || matches!(c, '.' | '_' | '-'));
+            let before = text[..at].rsplit(is_end).next().unwrap_or_default();
+            // The folder is the first one of a path, which may follow an option: `-I/home/x`, but not `/srv/home/x`.
+            if !before.is_empty() && !before.starts_with('-') {
+                continue;
+            }
+            let start = at + home.len();
+            let length = text[start..].find(is_end).unwrap_or(text.len() - start);
+            if length > 0 {
+                found.push(start..start + length);
+            }
+        }
+    }
+    found.sort_by_key(|range| range.start);
+    found
 }
 
 /// Removes other users from `/etc/group`: keeps system groups, and of their members only the recording user (already replaced by
@@ -176,6 +242,25 @@ mod tests {
         let root =
             RecordedHost::builder(Os::Linux, Arch::X86_64).env("HOME", "/root").env("USER", "root").build();
         assert_eq!(Redaction::of(&root).text("/root/x root"), "/root/x root");
+    }
+
+    #[test]
+    fn other_users_are_replaced_in_paths() {
+        let host = RecordedHost::builder(Os::Linux, Arch::X86_64).env("HOME", "/home/alice").build();
+        let mut redaction = Redaction::of(&host);
+        redaction.collect(
+            "/home/jo/cuda:/Users/bob.b C:\\Users\\Zoë\\x /home/ubuntu/y /Users/Shared /srv/home/kim",
+        );
+        for (text, expected) in [
+            ("/home/jo/lib:/home/alice/lib", "/home/user4/lib:/home/user/lib"),
+            ("jo bob.b /opt/jo", "jo bob.b /opt/jo"),
+            ("-I/Users/bob.b/x", "-I/Users/user3/x"),
+            ("=/Users/bob.b", "=/Users/user3"),
+            ("c:\\Users\\Zoë", "c:\\Users\\user2"),
+            ("/home/ubuntu /Users/Shared /srv/home/kim", "/home/ubuntu /Users/Shared /srv/home/kim"),
+        ] {
+            assert_eq!(redaction.text(text), expected);
+        }
     }
 
     #[test]

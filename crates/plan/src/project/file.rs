@@ -26,6 +26,9 @@ pub struct ProjectFile {
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(schema_with = "by_backend::<BackendTable>"))]
     pub backends: BTreeMap<Backend, BackendTable>,
+    /// Defaults of builds.
+    #[serde(default)]
+    pub build: BuildTable,
     /// The Rust program that links the result.
     pub binary: Option<BinaryTable>,
     /// Installation of missing toolkits.
@@ -186,6 +189,17 @@ pub enum Archs {
     Keyword(String),
     /// Several architectures.
     List(Vec<String>),
+}
+
+/// `[build]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct BuildTable {
+    /// Platform to build for, unless `--target` names another one: `aarch64-unknown-linux-gnu`, `x86_64-unknown-linux-gnu.2.28`, or
+    /// `host` for this machine. Build scripts build for the target of cargo instead.
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "host")))]
+    pub target: Option<String>,
 }
 
 /// `[binary]`.

@@ -23,10 +23,11 @@ use serde::Deserialize;
 use self::features::Features;
 use self::profile::{Profile, declared};
 use self::together::With;
+use crate::target::Target;
 pub use cache::{CacheAccess, CacheTable};
 pub use error::{ForeignProject, ProjectError};
 pub use file::{
-    Archs, AuditTable, BackendList, BackendTable, BinaryTable, LauncherTable, LimitsTable, Patch,
+    Archs, AuditTable, BackendList, BackendTable, BinaryTable, BuildTable, LauncherTable, LimitsTable, Patch,
     ProjectFile, ProjectTable, PythonTable, ToolkitsTable, WheelVariants, WithTable,
 };
 pub use linkage::Linkage;
@@ -242,6 +243,11 @@ pub fn parse(path: &str, text: &str) -> Result<(ProjectFile, Profile), ProjectEr
             ),
         });
     }
+    if let Some(Err(reason)) = file.build.target.as_deref().map(Target::select) {
+        let hint = reason.hint.unwrap_or_default();
+        let message = format!("`build.target`: {}; {hint}", reason.text);
+        return Err(ProjectError::Invalid { path: path.to_owned(), message });
+    }
     if let Some(problem) = file.cache.remote.as_deref().and_then(remote_problem) {
         return Err(ProjectError::Invalid {
             path: path.to_owned(),
@@ -309,6 +315,18 @@ mod tests {
         assert!(shown.contains("CCACHE_REMOTE_STORAGE") && !shown.contains("hunter2"), "{shown}");
         assert!(message(&cache("cache:6379")).contains("is not a URL"));
         assert!(message(&format!("{GOOD}[cache.languages]\nrust = \"sccache\"\n")).contains("rust"));
+    }
+
+    #[test]
+    fn default_target_is_a_known_platform() {
+        let of = |target: &str| parse("gpubuild.toml", &format!("{GOOD}[build]\ntarget = {target:?}\n"));
+        for name in ["host", "aarch64-unknown-linux-gnu", "x86_64-unknown-linux-gnu.2.28"] {
+            assert_eq!(of(name).unwrap().0.build.target.as_deref(), Some(name));
+        }
+        for name in ["", "aarch64", "../x-linux-gnu"] {
+            let shown = of(name).unwrap_err().to_string();
+            assert!(shown.contains("`build.target`: ") && shown.contains("use one of"), "{shown}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! Compilers that the user names have precedence; otherwise Zig compiles, which is fetched like CMake.
 
+mod runner;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -15,10 +16,11 @@ use gpubuild_core::version::Version;
 use gpubuild_detect::id;
 use gpubuild_detect::matrix::Reason;
 use gpubuild_detect::toolkit::description::WheelName;
-use gpubuild_host::{HostInfo, HostPath, folders};
+use gpubuild_host::{HostInfo, HostPath, Platform, folders};
 use gpubuild_toolkits::tables;
 use serde::{Deserialize, Serialize};
 
+pub use runner::runner;
 pub use settings::{CrossBuild, cross_build, reason_against};
 
 /// The content of `toolkits/tables/targets.toml`.
@@ -29,6 +31,7 @@ struct TargetTable {
     program: BTreeMap<String, String>,
     wheel: WheelName,
     target: Vec<TargetRow>,
+    emulator: Vec<runner::EmulatorRow>,
 }
 
 /// A target that Zig compiles for.
@@ -48,6 +51,9 @@ fn table() -> &'static TargetTable {
     });
     &TABLE
 }
+
+/// The name of this machine as a target.
+pub const HOST: &str = "host";
 
 /// The platform that a build is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,6 +99,14 @@ impl Target {
         }
     }
 
+    /// A target by the name that `--target` and gpubuild.toml take; `None` for [`HOST`].
+    ///
+    /// # Errors
+    /// See [`Target::parse`].
+    pub fn select(name: &str) -> Result<Option<Self>, Reason> {
+        if name == HOST { Ok(None) } else { Self::parse(name).map(Some) }
+    }
+
     /// A target by Rust's name.
     #[must_use]
     pub fn of_triple(triple: &str) -> Self {
@@ -104,6 +118,12 @@ impl Target {
         };
         let arch = triple.split('-').next().unwrap_or_default().to_owned();
         Self { triple: triple.to_owned(), glibc: None, os, arch }
+    }
+
+    /// Whether a machine of this platform has the operating system and the kind of processor that the target has.
+    #[must_use]
+    pub fn runs_on(&self, platform: Platform) -> bool {
+        self.os == Some(platform.os) && self.arch == platform.arch.id()
     }
 
     /// The name that `--target` takes: the triple with the version of glibc.

@@ -10,6 +10,7 @@ fn every_row_of_the_table_is_a_target() {
         let with_version = Target::parse(&format!("{}.2.28", row.triple));
         assert_eq!(with_version.is_ok(), row.glibc, "{}", row.triple);
     }
+    assert!(table().emulator.iter().all(runner::has_known_systems));
     assert!(zig_wheel().files.iter().all(|file| file.sha256.len() == 64));
     assert_eq!(zig_in_wheel(Os::Windows), "ziglang/zig.exe");
 }
@@ -38,4 +39,76 @@ fn unknown_names_are_refused() {
     }
     // Compilers of the user can have targets that Zig is not used for.
     assert_eq!(Target::parse("riscv64gc-unknown-linux-gnu").unwrap().zig(), None);
+}
+
+mod runners {
+    use gpubuild_host::{Arch, RecordedHost};
+
+    use super::*;
+
+    const VARIABLE: &str = "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER";
+    const PROGRAM: &str = "/usr/bin/qemu-aarch64-static";
+
+    /// The words of the runner on an x86_64 Linux machine, or the id of the error.
+    fn runner_for(
+        target: &str,
+        variables: &[(&str, &str)],
+        files: &[(&str, &str)],
+    ) -> Result<String, String> {
+        let host =
+            RecordedHost::builder(Os::Linux, Arch::X86_64).env("PATH", "/usr/bin").env("HOME", "/home/u");
+        let host = variables.iter().fold(host, |host, (name, value)| host.env(name, value));
+        let host = files.iter().fold(host, |host, (path, text)| match *text {
+            "program" => host.executable(path),
+            text => host.file(path, text),
+        });
+        let host = host.build();
+        let found = runner(&host, &Target::parse(target).unwrap(), &host.path("/w/p/program"));
+        found.map(|words| words.join(" ")).map_err(|reason| reason.id.to_string())
+    }
+
+    #[test]
+    fn the_configuration_of_cargo_has_precedence() {
+        let arm = "aarch64-unknown-linux-gnu";
+        let emulator = (PROGRAM, "program");
+        let config = "[target.aarch64-unknown-linux-gnu]\nrunner = \"tools/run  -v\"\n";
+        let list = "[target.aarch64-unknown-linux-gnu]\nrunner = [\"qemu\", \"a b\"]\n";
+        let file = ("/w/.cargo/config.toml", config);
+        let of = |variables: &[(&str, &str)], files: &[(&str, &str)]| runner_for(arm, variables, files);
+        assert_eq!(of(&[(VARIABLE, "qemu -L  /s")], &[file, emulator]), Ok("qemu -L /s".to_owned()));
+        assert_eq!(of(&[], &[file, emulator]), Ok("/w/tools/run -v".to_owned()));
+        assert_eq!(of(&[], &[("/home/u/.cargo/config.toml", list), emulator]), Ok("qemu a b".to_owned()));
+        assert_eq!(of(&[], &[("/home/u/.cargo/config.toml", list), file]), Ok("/w/tools/run -v".to_owned()));
+        assert_eq!(
+            of(&[], &[("/w/p/.cargo/config", "[target"), emulator]),
+            Err("cross.cargo-config".to_owned())
+        );
+        // Also for programs that this machine runs itself.
+        let here = "x86_64-unknown-linux-musl";
+        let variable = ("CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUNNER", "strace");
+        assert_eq!(runner_for(here, &[variable], &[]), Ok("strace".to_owned()));
+        assert_eq!(runner_for(here, &[], &[file]), Ok(String::new()));
+    }
+
+    #[test]
+    fn emulators_are_found() {
+        let arm = "aarch64-unknown-linux-gnu";
+        let emulator = (PROGRAM, "program");
+        let library = ("/usr/aarch64-linux-gnu/lib/libc.so.6", "");
+        assert_eq!(runner_for(arm, &[], &[emulator]), Ok(PROGRAM.to_owned()));
+        let with_libraries = format!("{PROGRAM} -L /usr/aarch64-linux-gnu");
+        assert_eq!(runner_for(arm, &[], &[emulator, library]), Ok(with_libraries));
+        let own = ("QEMU_LD_PREFIX", "/mine");
+        assert_eq!(runner_for(arm, &[own], &[emulator, library]), Ok(PROGRAM.to_owned()));
+        assert_eq!(runner_for(arm, &[], &[library]), Err("cross.runner-missing".to_owned()));
+        let riscv = ("/usr/bin/qemu-riscv64", "program");
+        assert_eq!(runner_for("riscv64gc-unknown-linux-gnu", &[], &[riscv]), Ok(riscv.0.to_owned()));
+
+        let wine = ("/usr/bin/wine", "program");
+        assert_eq!(runner_for("x86_64-pc-windows-gnu", &[], &[wine]), Ok(wine.0.to_owned()));
+        let missing = Err("cross.runner-missing".to_owned());
+        assert_eq!(runner_for("x86_64-pc-windows-gnu", &[], &[emulator]), missing);
+        assert_eq!(runner_for("aarch64-pc-windows-msvc", &[], &[wine]), missing);
+        assert_eq!(runner_for("aarch64-apple-darwin", &[], &[emulator, wine]), missing);
+    }
 }

@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_detect::toolkit::libraries::{self, LibraryRole};
-use gpubuild_host::{HostInfo, HostPath, Os, ReadFiles};
+use gpubuild_host::{HostInfo, HostPath, Os, Platform, ReadFiles};
 use gpubuild_object::graph::{self, EdgeTarget, Graph, GraphEdge};
-use gpubuild_object::{self, When};
+use gpubuild_object::{self, ObjectFile, When};
 use gpubuild_toolchain::venv::table::WheelTable;
 
 /// The dependencies of a program.
@@ -83,6 +83,8 @@ fn provider(os: Os, name: &str, leave: &[String]) -> Provider {
 
 /// The rules for a search of dependencies.
 pub struct ClosureRules<'a> {
+    /// The platform of the files.
+    pub platform: Platform,
     /// The resolved paths of the project's own files, which are packed anyway.
     pub own: BTreeSet<String>,
     /// Patterns for libraries that the user's machine provides.
@@ -102,9 +104,13 @@ pub fn follow(
 ) -> Result<Closure, ClosureError> {
     let mut walk = ClosureWalk { host, rules, closure: Closure::default(), open: roots.to_vec() };
     while let Some(root) = walk.open.pop() {
-        let contents = gpubuild_object::read(host, &root, host.platform().arch)
+        let contents = gpubuild_object::read(host, &root, rules.platform.arch)
             .map_err(|error| ClosureError::Unreadable { path: root.to_string(), what: error.to_string() })?;
-        walk.add_dependencies(&graph::resolve(host, &root, contents))?;
+        if rules.platform == host.platform() {
+            walk.add_dependencies(&graph::resolve(host, &root, contents))?;
+        } else {
+            walk.add_by_name(&root, &contents)?;
+        }
     }
     Ok(walk.closure)
 }
@@ -120,7 +126,7 @@ struct ClosureWalk<'a> {
 impl ClosureWalk<'_> {
     /// Adds the dependencies that the loader finds. A library that only this search finds is added to `open`.
     fn add_dependencies(&mut self, graph: &Graph) -> Result<(), ClosureError> {
-        let os = self.host.platform().os;
+        let os = self.rules.platform.os;
         let mut reached = vec![0];
         let mut at = 0;
         while let Some(&from) = reached.get(at) {
@@ -148,6 +154,30 @@ impl ClosureWalk<'_> {
                 } else if let Some(path) = self.find_linked(graph, link)? {
                     self.add_linked(name, path)?;
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the dependencies of a file for another platform, whose loader and libraries this machine lacks: only the folders of linked
+    /// libraries are searched. Windows has no complete list of its libraries, so the rest is regarded as part of it.
+    fn add_by_name(&mut self, root: &HostPath, contents: &ObjectFile) -> Result<(), ClosureError> {
+        let os = self.rules.platform.os;
+        let is_own = |name: &str| self.rules.own.iter().any(|own| file_name(own) == file_name(name));
+        for needed in contents.needed.iter().filter(|needed| !is_own(&needed.name)) {
+            let name = &needed.name;
+            let provider = provider(os, name, self.rules.leave);
+            if provider == Provider::System {
+                continue;
+            }
+            let mut candidates = self.rules.folders.iter().map(|folder| folder.join(file_name(name)));
+            let found = candidates.find(|path| self.host.is_file(path) && provider == Provider::Release);
+            if let Some(path) = found {
+                self.add_linked(name, path)?;
+            } else if provider == Provider::Machine || os == Os::Windows {
+                self.closure.left.insert(name.clone());
+            } else if !matches!(needed.when, When::Opened | When::IfThere) {
+                return Err(ClosureError::Missing { name: name.clone(), by: root.to_string() });
             }
         }
         Ok(())
@@ -201,7 +231,7 @@ impl ClosureWalk<'_> {
     /// Adds the libraries that a CUDA library opens at run time, according to the table of wheels. They are beside it or in the folder of
     /// another linked library.
     fn add_opened(&mut self, name: &str, real: &HostPath) -> Result<(), ClosureError> {
-        let os = self.host.platform().os;
+        let os = self.rules.platform.os;
         let wheels = WheelTable::embedded().releases.iter().filter_map(|release| release.wheel_of(os, name));
         let names: BTreeSet<&String> =
             wheels.flat_map(|wheel| wheel.opens(os)).filter(|opened| opened.as_str() != name).collect();
@@ -242,9 +272,11 @@ pub fn verify(
     host: &dyn ReadFiles,
     roots: &[HostPath],
     inside: &HostPath,
-    leave: &[String],
+    (platform, leave): (Platform, &[String]),
 ) -> Result<(), ClosureError> {
-    let rules = ClosureRules { own: BTreeSet::new(), leave, folders: Vec::new() };
+    let is_foreign = platform != host.platform();
+    let folders = ["bin", "lib"].iter().filter(|_| is_foreign).map(|folder| inside.join(folder)).collect();
+    let rules = ClosureRules { platform, own: BTreeSet::new(), leave, folders };
     let closure = follow(host, roots, &rules)?;
     let outside = closure.packed.iter().find(|(_, path)| !path.is_inside(inside));
     match outside {

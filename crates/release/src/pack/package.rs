@@ -84,21 +84,27 @@ struct DependencyKind {
     kind: Option<String>,
 }
 
-/// Queries `cargo metadata` for the package of a program.
+/// Queries `cargo metadata` for the package of a program, with the dependencies for a target: by default for this machine.
 ///
 /// # Errors
 /// Cargo fails, or its output is invalid.
-pub fn query(host: &dyn InspectHost, folder: &HostPath, network: Network) -> Result<CargoPackage, PackError> {
+pub fn query(
+    host: &dyn InspectHost,
+    folder: &HostPath,
+    target: Option<&str>,
+    network: Network,
+) -> Result<CargoPackage, PackError> {
     let platform = host.platform();
     let vendor = match platform.os {
         Os::Linux => "unknown-linux-gnu",
         Os::Windows => "pc-windows-msvc",
         Os::Macos => "apple-darwin",
     };
+    let target = target.map_or_else(|| format!("{}-{vendor}", platform.arch.id()), str::to_owned);
     let manifest = folder.join("Cargo.toml");
     let mut command = Command::new(host.env().get("CARGO").unwrap_or("cargo"), DEADLINE)
         .args(["metadata", "--format-version", "1", "--manifest-path", manifest.as_str()])
-        .args(["--filter-platform", &format!("{}-{vendor}", platform.arch.id())]);
+        .args(["--filter-platform", &target]);
     if network == Network::Offline {
         command = command.arg("--offline");
     }

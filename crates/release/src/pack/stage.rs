@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpubuild_core::version::Version;
 use gpubuild_detect::toolkit::libraries;
 use gpubuild_exec::exec::stage;
-use gpubuild_host::{Host, HostInfo, HostPath, LIBRARY_LIMIT, Os, ReadFiles, search};
+use gpubuild_host::{Host, HostInfo, HostPath, LIBRARY_LIMIT, Os, Platform, ReadFiles, search};
 use gpubuild_object::{self, ObjectFile};
 use gpubuild_plan::artifacts::{LinkItem, Manifest};
 use gpubuild_plan::project::PackTable;
@@ -27,6 +27,8 @@ const MAX_DATA_DEPTH: usize = 4;
 
 /// The inputs of staging.
 pub struct StageRequest<'a> {
+    /// The platform of the programs.
+    pub platform: Platform,
     /// The name of the project.
     pub name: &'a str,
     /// The folder of gpubuild.toml.
@@ -83,7 +85,7 @@ pub struct Staged {
 /// # Errors
 /// See [`PackError`].
 pub fn stage(host: &dyn Host, request: &StageRequest<'_>, into: &HostPath) -> Result<Staged, PackError> {
-    let mut staging = Staging::new(host, into);
+    let mut staging = Staging::new(host, into, request.platform);
     let in_bin = |program: &HostPath| {
         (format!("bin/{}", program.file_name().unwrap_or(request.name)), program.clone())
     };
@@ -98,9 +100,9 @@ pub fn stage(host: &dyn Host, request: &StageRequest<'_>, into: &HostPath) -> Re
         built.iter().map(|(_, from)| host.canonical(from).unwrap_or_else(|_| from.clone()).key()).collect();
     let roots: Vec<HostPath> = built.iter().map(|(_, from)| from.clone()).collect();
     let folders = linked_folders(host, request.environment, request.manifest);
-    let rules = ClosureRules { own, leave: &request.table.leave, folders };
+    let rules = ClosureRules { platform: request.platform, own, leave: &request.table.leave, folders };
     let closure = closure::follow(host, &roots, &rules)?;
-    check_platform(host, &closure)?;
+    check_platform(request.platform, &closure)?;
     for (index, (path, from)) in built.iter().enumerate() {
         let part = if index == 0 { LayerKind::Program } else { LayerKind::Built(path.clone()) };
         staging.add(path, from, true, part)?;
@@ -137,8 +139,8 @@ pub(crate) fn linked_folders(
 
 /// Rejects third-party libraries on macOS, where packing them is not implemented: their install names would have to be changed, and
 /// the files signed again.
-pub(crate) fn check_platform(host: &dyn HostInfo, closure: &Closure) -> Result<(), PackError> {
-    if host.platform().os == Os::Macos && !closure.packed.is_empty() {
+pub(crate) fn check_platform(platform: Platform, closure: &Closure) -> Result<(), PackError> {
+    if platform.os == Os::Macos && !closure.packed.is_empty() {
         let names: Vec<&str> = closure.packed.keys().map(String::as_str).collect();
         return Err(PackError::Platform(names.join(", ")));
     }
@@ -148,6 +150,7 @@ pub(crate) fn check_platform(host: &dyn HostInfo, closure: &Closure) -> Result<(
 struct Staging<'a> {
     host: &'a dyn Host,
     into: &'a HostPath,
+    platform: Platform,
     staged: Staged,
     names: Names,
     /// The packages of third-party libraries, by the names of the libraries.
@@ -155,8 +158,9 @@ struct Staging<'a> {
 }
 
 impl<'a> Staging<'a> {
-    fn new(host: &'a dyn Host, into: &'a HostPath) -> Self {
-        Self { host, into, staged: Staged::default(), names: Names::default(), packages: BTreeMap::new() }
+    fn new(host: &'a dyn Host, into: &'a HostPath, platform: Platform) -> Self {
+        let (staged, names) = (Staged::default(), Names::default());
+        Self { host, into, platform, staged, names, packages: BTreeMap::new() }
     }
 
     /// Adds a file to the copy.
@@ -181,7 +185,7 @@ impl<'a> Staging<'a> {
 
     /// Adds third-party libraries and their data files.
     fn libraries(&mut self, closure: &Closure, gfx: &[String]) -> Result<(), PackError> {
-        let folder = if self.host.platform().os == Os::Windows { "bin" } else { "lib" };
+        let folder = if self.platform.os == Os::Windows { "bin" } else { "lib" };
         for (name, from) in &closure.packed {
             self.add(&format!("{folder}/{name}"), from, false, LayerKind::Library(name.clone()))?;
             let data = libraries::find(name).map(|library| library.data.as_slice()).unwrap_or_default();
@@ -289,7 +293,7 @@ impl<'a> Staging<'a> {
     /// Sets the library search path of every file to folders of the copy, instead of those of the build machine.
     fn set_search_paths(&mut self) -> Result<(), PackError> {
         let host = self.host;
-        let arch = host.platform().arch;
+        let arch = self.platform.arch;
         let has_libraries =
             self.staged.pieces.iter().any(|piece| matches!(piece.part, LayerKind::Library(_)));
         let others = self
@@ -340,7 +344,7 @@ impl<'a> Staging<'a> {
             .map(|piece| piece.from.clone())
             .collect();
         let inside = self.host.canonical(self.into).unwrap_or_else(|_| self.into.clone());
-        closure::verify(self.host, &roots, &inside, leave).map_err(|error| match error {
+        closure::verify(self.host, &roots, &inside, (self.platform, leave)).map_err(|error| match error {
             // The library is packed, so the search path of the file is wrong.
             ClosureError::Missing { name, by } if closure.packed.contains_key(&name) => {
                 PackError::Rpath { path: by, what: format!("it does not find the packed library `{name}`") }
@@ -458,7 +462,7 @@ mod tests {
         let packed = packed.map(|(name, file)| (name.to_owned(), rocm.join(file)));
         let closure = Closure { packed: packed.into(), ..Closure::default() };
         let into = root.join("copy");
-        let mut staging = Staging::new(&host, &into);
+        let mut staging = Staging::new(&host, &into, host.platform());
         staging.libraries(&closure, &["gfx90a".to_owned()]).unwrap();
         let mut paths: Vec<&str> = staging.staged.pieces.iter().map(|piece| piece.path.as_str()).collect();
         paths.sort_unstable();

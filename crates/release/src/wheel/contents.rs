@@ -227,9 +227,11 @@ fn dependencies(
     let roots: Vec<HostPath> = built.iter().map(|(_, from)| from.clone()).collect();
     let own = roots.iter().map(HostPath::key).collect();
     let folders = linked_folders(host, inputs.environment, Some(inputs.manifest));
-    let closure = closure::follow(host, &roots, &ClosureRules { own, leave: inputs.leave, folders })
-        .map_err(PackError::from)?;
-    check_platform(host, &closure)?;
+    let platform = host.platform();
+    let closure =
+        closure::follow(host, &roots, &ClosureRules { platform, own, leave: inputs.leave, folders })
+            .map_err(PackError::from)?;
+    check_platform(platform, &closure)?;
     Ok(closure)
 }
 
