@@ -218,3 +218,9 @@ fn later_logs_from_reports() {
 fn third_logs_from_reports() {
     insta::assert_snapshot!(read_logs("logs-3"));
 }
+
+/// Found by searching for projects and symptoms, after the misses of the third set had been examined.
+#[test]
+fn fourth_logs_from_reports() {
+    insta::assert_snapshot!(read_logs("logs-4"));
+}
