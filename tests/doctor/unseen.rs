@@ -171,6 +171,12 @@ fn later_machines_from_reports() {
     insta::assert_snapshot!(examine_hosts("hosts-2"));
 }
 
+/// Written down after the misses of the second set had been examined.
+#[test]
+fn third_machines_from_reports() {
+    insta::assert_snapshot!(examine_hosts("hosts-3"));
+}
+
 /// Reads every log of a folder.
 fn read_logs(name: &str) -> String {
     let folder = folder(name);
@@ -217,4 +223,16 @@ fn later_logs_from_reports() {
 #[test]
 fn third_logs_from_reports() {
     insta::assert_snapshot!(read_logs("logs-3"));
+}
+
+/// Found by searching for projects and symptoms, after the misses of the third set had been examined.
+#[test]
+fn fourth_logs_from_reports() {
+    insta::assert_snapshot!(read_logs("logs-4"));
+}
+
+/// Collected like the fourth set, after its misses had been handled.
+#[test]
+fn fifth_logs_from_reports() {
+    insta::assert_snapshot!(read_logs("logs-5"));
 }

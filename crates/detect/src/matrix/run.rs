@@ -295,11 +295,12 @@ impl Rule<'_> {
         let id = match node.state {
             NodeState::Opens => return None,
             NodeState::Missing => {
-                // If only some nodes are missing in a container, they are also missing on the host. If all are missing, the container
-                // was started without them.
+                // If only some nodes are missing in a container, they are also missing on the host, unless its kernel lists the GPU
+                // for computing. If all are missing, the container was started without them.
                 let id = node.missing?;
                 let all_missing = runtime.nodes.iter().all(|node| node.state == NodeState::Missing);
-                container(needs.container).filter(|_| all_missing).unwrap_or(id)
+                let listed = self.hardware.real().any(|gpu| gpu.found_via.iter().any(|source| source == "kfd"));
+                container(needs.container).filter(|_| all_missing || listed).unwrap_or(id)
             }
             NodeState::Denied | NodeState::Failed => container(needs.container_denied).unwrap_or(node.denied),
         };

@@ -5,7 +5,7 @@ use super::lines::LogLines;
 use super::{AT_THE_END, prefix};
 
 /// Texts with which a tool reports that a complete command failed.
-pub(super) const FAILURES: [&str; 28] = [
+pub(super) const FAILURES: [&str; 29] = [
     "terminate called after",
     "(core dumped)",
     "error while loading shared libraries",
@@ -14,6 +14,7 @@ pub(super) const FAILURES: [&str; 28] = [
     "RuntimeError: ",
     "Traceback (most recent call last)",
     "panicked at ",
+    "goroutine 1 [running",
     "returned non-zero exit status",
     "CMake Error",
     "errors occurred!",
