@@ -68,14 +68,12 @@ impl SelectedTarget {
     pub fn platform(&self, host: &dyn HostInfo) -> Result<Platform, Failure> {
         let Some(target) = &self.0 else { return Ok(host.platform()) };
         let arch = [Arch::X86_64, Arch::Aarch64].into_iter().find(|arch| arch.id() == target.arch);
-        match (target.os, arch) {
-            (Some(os), Some(arch)) => Ok(Platform { os, arch }),
-            _ => {
-                let message = format!("releases have no variants for {}", target.triple);
-                Err(Failure::usage(id!("pack.target"), message)
-                    .hint("releases are for Linux, macOS and Windows on x86_64 and aarch64"))
-            }
+        if let (Some(os), Some(arch)) = (target.os, arch) {
+            return Ok(Platform { os, arch });
         }
+        let message = format!("releases have no variants for {}", target.triple);
+        Err(Failure::usage(id!("pack.target"), message)
+            .hint("releases are for Linux, macOS and Windows on x86_64 and aarch64"))
     }
 
     /// Changes the build folder of a project to that of the target. Folders of targets are beside that of this machine.

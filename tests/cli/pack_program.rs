@@ -73,8 +73,8 @@ fn programs_for_other_platforms_are_packed() {
     let Some(package) = package() else { return };
     let arm = Elf { machine: 183, interpreter: Some("/lib/ld-linux-aarch64.so.1"), ..Elf::program() };
     let arm = arm.needed(&["libc.so.6"]).version_needs("libc.so.6", &["GLIBC_2.17", "GLIBC_2.34"]);
-    package.write("out/arm", arm.build());
-    package.write("out/other.exe", pe(0x8664, false, &[("KERNEL32.dll", &["ExitProcess"])], &[], &[]));
+    package.write_bytes("out/arm", &arm.build());
+    package.write_bytes("out/other.exe", &pe(0x8664, false, &[("KERNEL32.dll", &["ExitProcess"])], &[], &[]));
     let target =
         |file: &str, name: &str| pack(&package, &["--program", file, "--package", "app", "--target", name]);
 
@@ -99,7 +99,7 @@ fn programs_for_other_platforms_are_packed() {
     failed(target("out/arm", "riscv64gc-unknown-linux-gnu"), "pack.target");
     // A library that the system does not have.
     let lacking = Elf { machine: 183, ..Elf::program() }.needed(&["libthird.so.3"]);
-    package.write("out/arm", lacking.build());
+    package.write_bytes("out/arm", &lacking.build());
     let result = target("out/arm", "aarch64-unknown-linux-musl");
     assert!(result.stderr.contains("[pack.library-missing]"), "{result:?}");
 }

@@ -77,7 +77,7 @@ fn a_second_signal_leaves_no_process_that_ignores_the_first() {
     );
     let slow = "add_custom_command(OUTPUT slow.h COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/slow.sh VERBATIM)\n\
                 target_sources(adder PRIVATE slow.h)\n";
-    project.write("vendor/CMakeLists.txt", format!("{text}{slow}"));
+    project.write("vendor/CMakeLists.txt", &format!("{text}{slow}"));
     let pid = ".gpubuild/adder/cpu/pid";
     let child = project.command().arg("build").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     for _ in 0..3000 {

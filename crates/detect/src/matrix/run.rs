@@ -299,7 +299,8 @@ impl Rule<'_> {
                 // for computing. If all are missing, the container was started without them.
                 let id = node.missing?;
                 let all_missing = runtime.nodes.iter().all(|node| node.state == NodeState::Missing);
-                let listed = self.hardware.real().any(|gpu| gpu.found_via.iter().any(|source| source == "kfd"));
+                let listed =
+                    self.hardware.real().any(|gpu| gpu.found_via.iter().any(|source| source == "kfd"));
                 container(needs.container).filter(|_| all_missing || listed).unwrap_or(id)
             }
             NodeState::Denied | NodeState::Failed => container(needs.container_denied).unwrap_or(node.denied),

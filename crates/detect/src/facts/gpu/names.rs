@@ -151,7 +151,8 @@ mod tests {
         }
         for row in &table().range {
             assert!(row.from <= row.to && row.from.len() == 4 && row.to.len() == 4, "{row:?}");
-            assert!(u16::from_str_radix(&row.from, 16).is_ok() && row.arch.starts_with("sm_"), "{row:?}");
+            let start = if row.vendor == Vendor::Nvidia { "sm_" } else { "gfx" };
+            assert!(u16::from_str_radix(&row.from, 16).is_ok() && row.arch.starts_with(start), "{row:?}");
         }
         // The architectures by name and by id must be the same.
         for (number, name) in &table().device[&Vendor::Nvidia] {

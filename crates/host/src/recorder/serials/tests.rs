@@ -6,7 +6,9 @@ use crate::{Arch, Command, Os, RecordedHost};
 
 fn serials(texts: &[&str]) -> Serials {
     let mut serials = Serials::default();
-    texts.iter().for_each(|text| serials.collect(text));
+    for text in texts {
+        serials.collect(text);
+    }
     serials
 }
 
