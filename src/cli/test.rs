@@ -100,17 +100,17 @@ pub fn run(arguments: &TestArguments, context: &CommandContext<'_>) -> Result<Ex
     }
     let document = TestDocument::new(reports);
     print(context, &document, arguments.json)?;
-    let lacks_device = |report: &&BackendTests| {
-        report.state == TestState::NoDevice
-            && named.contains(&report.id)
-            && !arguments.selection.allow_missing
-    };
-    let failed =
-        document.backends.iter().any(|report| report.failed > 0 || report.state == TestState::Broken);
-    if failed || document.backends.iter().any(|report| lacks_device(&report)) {
-        return Ok(Exit::Negative);
-    }
-    Ok(Exit::Done)
+    Ok(exit(&document, &named, arguments.selection.allow_missing))
+}
+
+/// Whether every backend passed. A backend that was named must also have a device.
+fn exit(document: &TestDocument, named: &[Backend], allow_missing: bool) -> Exit {
+    let is_negative = document.backends.iter().any(|report| {
+        let lacks_device =
+            report.state == TestState::NoDevice && named.contains(&report.id) && !allow_missing;
+        report.failed > 0 || report.state == TestState::Broken || lacks_device
+    });
+    if is_negative { Exit::Negative } else { Exit::Done }
 }
 
 /// The copy of the backend's toolkit that its tree was configured with.

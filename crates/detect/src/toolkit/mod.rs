@@ -51,7 +51,7 @@ pub struct Installation {
     pub device_archs: Vec<String>,
     /// Device architectures that its compiler lists: `90`. Empty if the compiler was not queried and its output was not recorded.
     pub compiler_archs: Vec<String>,
-    /// Ids of the fixes that this copy contains (`[[mended]]` in the description), of those that matter for its release.
+    /// Ids of the fixes (`[[mended]]` in the description) that this copy contains. Fixes that its release does not need are left out.
     pub mended: Vec<String>,
     /// The root folder; for a tool, the folder that contains the program.
     pub root: HostPath,

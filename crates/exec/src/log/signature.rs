@@ -121,7 +121,7 @@ pub struct Signature {
     /// Text before the name in the table, for names that several runtimes have: `hip ` for `hip out of memory`.
     #[serde(default)]
     pub prefix: String,
-    /// The summary and remedy if the row of the name has none. They use its value `component`.
+    /// The summary and remedy for names whose row does not contain them. They use its value `component`.
     pub component_summary: Option<String>,
     /// See `component_summary`.
     pub component_fix: Option<String>,

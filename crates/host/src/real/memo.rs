@@ -1,7 +1,6 @@
 //! Remembers what was asked about files, for a process that examines the machine once and changes nothing.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -53,31 +52,9 @@ impl FileMemo {
     }
 }
 
-type PathMap<T> = HashMap<HostPath, T, BuildHasherDefault<PathHasher>>;
-
-/// A hash function for paths that needs a fraction of the time of the default one. It does not resist chosen keys: a run asks for about
-/// two thousand paths, which its own tables name.
-#[derive(Debug, Default)]
-struct PathHasher(u64);
-
-impl Hasher for PathHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.0 = (self.0.rotate_left(5) ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        }
-    }
-
-    fn finish(&self) -> u64 {
-        // The map uses the highest and the lowest bits, and a product has its entropy in the high ones.
-        self.0 ^ (self.0 >> 32)
-    }
-}
-
 /// Answers by path. Errors are remembered by their number.
 #[derive(Debug)]
-struct Answers<T>(Mutex<PathMap<Result<T, i32>>>);
+struct Answers<T>(Mutex<HashMap<HostPath, Result<T, i32>>>);
 
 impl<T> Default for Answers<T> {
     fn default() -> Self {
@@ -102,7 +79,7 @@ impl<T: Clone> Answers<T> {
         answer
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, PathMap<Result<T, i32>>> {
+    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<HostPath, Result<T, i32>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -199,7 +199,7 @@ impl WheelRow {
         self.opens.get(&os).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The folder of its libraries in `site-packages`; `None` if the platform has none.
+    /// The folder of its libraries in `site-packages`; `None` on platforms without one.
     #[must_use]
     pub fn folder(&self, platform: Platform) -> Option<String> {
         let arch = match platform.arch {
