@@ -2,6 +2,7 @@
 
 use gpubuild_core::version::Version;
 use gpubuild_detect::facts::variables::host_compiler_flag;
+use gpubuild_detect::toolkit::libclang;
 use gpubuild_host::{Command, HostPath, Os, ReadFiles, RunPrograms, find_program, glob};
 
 use super::SignContext;
@@ -20,14 +21,33 @@ pub struct CudaBuildSigns {
     pub nvidia_smi_lines: Option<usize>,
     /// PyTorch in the active environment.
     pub torch: Option<Torch>,
-    /// Path of libclang.
-    pub libclang: Option<HostPath>,
-    /// Value of `LIBCLANG_PATH` if it does not lead to libclang.
-    pub invalid_libclang_path: Option<HostPath>,
+    /// libclang, unless only states are asked for, which do not depend on it.
+    pub libclang: Option<LibclangSign>,
     /// The active conda environment, or the program of conda, mamba or pixi.
     pub conda: Option<HostPath>,
     /// Whether the files exist from which uv reads the driver's version.
     pub driver_files: bool,
+}
+
+/// The libclang that bindgen would load.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LibclangSign {
+    /// It is in one of the folders of LLVM, or where `LIBCLANG_PATH` leads.
+    Found,
+    /// It is in none of them.
+    Missing,
+    /// `LIBCLANG_PATH` has this value, which does not lead to it.
+    InvalidVariable(HostPath),
+}
+
+impl LibclangSign {
+    pub(super) fn find(host: &dyn ReadFiles) -> Self {
+        match libclang::find(host) {
+            (_, Some(place)) => Self::InvalidVariable(place),
+            (Some(_), None) => Self::Found,
+            (None, None) => Self::Missing,
+        }
+    }
 }
 
 /// A host compiler that a variable or file names, or that is used by default.
@@ -57,15 +77,13 @@ pub(super) fn gather(context: &SignContext<'_>) -> CudaBuildSigns {
     let path = |path: &str| host.path(path);
     let smi = find_program(host, "nvidia-smi").into_iter().next();
     let elsewhere = ["/usr/lib/wsl/lib/nvidia-smi", "/usr/bin/nvidia-smi", "/opt/bin/nvidia-smi"];
-    let (libclang, invalid_libclang_path) = gpubuild_detect::toolkit::libclang::find(host);
     CudaBuildSigns {
         host_compiler: host_compiler(context),
         nvidia_smi_elsewhere: elsewhere.iter().map(|text| path(text)).find(|path| host.is_file(path)),
         nvidia_smi_lines: smi.as_ref().and_then(|smi| lines_of_smi(host, smi)),
         nvidia_smi: smi,
         torch: torch(host),
-        libclang,
-        invalid_libclang_path,
+        libclang: None,
         conda: conda(host),
         driver_files: ["/sys/module/nvidia/version", "/proc/driver/nvidia/version"]
             .iter()

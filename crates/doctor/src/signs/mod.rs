@@ -65,10 +65,12 @@ impl MachineSigns {
     ) -> Self {
         let context = SignContext { host, facts, inventory, catalogue };
         let resolutions = resolve_all(host, inventory, catalogue);
-        Self { packages: packages::gather(&context), resolutions, ..Self::for_states(&context) }
+        let mut signs = Self { packages: packages::gather(&context), resolutions, ..Self::for_states(&context) };
+        signs.cuda_build.libclang = Some(cuda_build::LibclangSign::find(host));
+        signs
     }
 
-    /// All that affects states. Packages and the copies that build systems use affect only evidence and remedies.
+    /// All that affects states. Packages, libclang and the copies that build systems use affect only notes, evidence and remedies.
     pub(crate) fn for_states(context: &SignContext<'_>) -> Self {
         let host = context.host;
         Self {

@@ -8,7 +8,7 @@ use super::{files, reading};
 use crate::{DOCUMENT_LIMIT, HostPath, Stat};
 
 /// The answers so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct FileMemo {
     stats: Answers<Stat>,
     canonical: Answers<HostPath>,
@@ -17,6 +17,16 @@ pub(super) struct FileMemo {
 }
 
 impl FileMemo {
+    /// For the number of paths that `detect` asks for: a table that grows hashes all of them again.
+    pub(super) fn new() -> Self {
+        Self {
+            stats: Answers::with_capacity(800),
+            canonical: Answers::with_capacity(200),
+            names: Answers::with_capacity(50),
+            contents: Answers::with_capacity(50),
+        }
+    }
+
     pub(super) fn stat(&self, path: &HostPath, extensions: &str) -> io::Result<Stat> {
         self.stats.get(path, || files::stat(path, extensions))
     }
@@ -56,9 +66,9 @@ impl FileMemo {
 #[derive(Debug)]
 struct Answers<T>(Mutex<HashMap<HostPath, Result<T, i32>>>);
 
-impl<T> Default for Answers<T> {
-    fn default() -> Self {
-        Self(Mutex::default())
+impl<T> Answers<T> {
+    fn with_capacity(paths: usize) -> Self {
+        Self(Mutex::new(HashMap::with_capacity(paths)))
     }
 }
 

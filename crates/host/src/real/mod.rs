@@ -101,7 +101,7 @@ impl RealHost {
     /// From now on, assumes that neither this process nor another one changes files. For a process that examines the machine once:
     /// the checks ask for the same paths again and again.
     pub fn examine_files_once(&self) {
-        self.memo.get_or_init(memo::FileMemo::default);
+        self.memo.get_or_init(memo::FileMemo::new);
     }
 
     /// The interrupt state, to check for or trigger termination.

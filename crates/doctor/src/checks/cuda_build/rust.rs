@@ -6,6 +6,7 @@ use gpubuild_detect::id;
 
 use crate::DiagnosisCase;
 use crate::checks::cuda_toolkit::chosen;
+use crate::signs::cuda_build::LibclangSign;
 
 /// Crates that query `nvidia-smi` for the architecture panic without it.
 pub(super) fn needs_smi(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
@@ -28,11 +29,12 @@ pub(super) fn needs_smi(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
 pub(super) fn libclang_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let signs = &case.signs.cuda_build;
     let draft = FindingDraft::new(id!("cuda.libclang-missing")).affects(Affects::Build);
-    if let Some(place) = &signs.invalid_libclang_path {
+    let Some(libclang) = &signs.libclang else { return Vec::new() };
+    if let LibclangSign::InvalidVariable(place) = libclang {
         let draft = draft.case("variable").value("place", place.as_str()).kind(FindingKind::Caution);
         return vec![draft.evidence(Evidence::env("LIBCLANG_PATH", place.as_str()))];
     }
-    if chosen(case).is_none() || signs.libclang.is_some() {
+    if chosen(case).is_none() || *libclang == LibclangSign::Found {
         return Vec::new();
     }
     let draft = draft.evidence(Evidence::env("LIBCLANG_PATH", "unset"));
