@@ -36,3 +36,8 @@ fn farm_order_is_close_to_the_lower_bound() {
 fn gpu_kit_reports_hanging_crashing_and_missing_programs() {
     python("benches/gpu/kit/test_kit.py", &[]);
 }
+
+#[test]
+fn resources_of_kernels_are_compared() {
+    python("benches/gpu/kit/test_resources.py", &[]);
+}
