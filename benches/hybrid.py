@@ -6,7 +6,8 @@
 
 `hybrid.c` slows threads down: a timer interrupts them every 200 microseconds and keeps their core busy for half of that. The factor is
 measured with a single thread, fast and slowed. The ideal is the speed of threads that are all fast, times the mean of the threads'
-speeds. Runs are interleaved, the fastest of each kind counts. The processor needs as many cores as `--threads`.
+speeds. Runs are interleaved, the fastest of each kind counts. The processor needs as many cores as `--threads`. If other programs run, start it
+with real-time priority (`chrt -f 10 python3 benches/hybrid.py`), which stops them meanwhile.
 """
 
 import argparse

@@ -28,59 +28,59 @@ static place place_of(unsigned char *weight, const gk_tensor *w, uint64_t row, u
     };
 }
 
-/* Moves `count` pieces of `size` bytes between consecutive positions in a GGUF block and positions `stride` bytes
- * apart. */
-INLINE void move(bool in, unsigned char *there, unsigned char *here, size_t count, size_t stride, size_t size) {
+/* Moves `count` pieces of at most 4 bytes between consecutive positions in a GGUF block and positions `stride` bytes
+ * apart, and inverts the bits `flip`. */
+INLINE void move(bool in, unsigned char *there, unsigned char *here, size_t count, size_t stride, size_t size, uint32_t flip) {
     for (size_t n = 0; n < count; n++) {
-        if (in) memcpy(there + n * stride, here + n * size, size);
-        else memcpy(here + n * size, there + n * stride, size);
+        unsigned char *stored = there + n * stride, *given = here + n * size;
+        uint32_t piece = 0;
+        memcpy(&piece, in ? given : stored, size);
+        piece ^= flip;
+        memcpy(in ? stored : given, &piece, size);
     }
 }
 
-/* Moves a GGUF block to its place, or back. */
-INLINE void move_block(bool in, const uint32_t type, place p, unsigned char *block) {
+/* Moves a GGUF block to its place, or back. `flip` inverts the signs of q8_0. */
+INLINE void move_block(bool in, const uint32_t type, place p, unsigned char *block, uint32_t flip) {
     unsigned char *halves = p.scales + 2 * p.lane;
     switch (type) {
     case GK_Q8_0:
     case GK_Q4_0:
-        move(in, p.quants, block + 2, type == GK_Q8_0 ? 8 : 4, CHUNK, QUAD);
-        move(in, halves, block, 1, 0, 2);
+        move(in, p.quants, block + 2, type == GK_Q8_0 ? 8 : 4, CHUNK, QUAD, type == GK_Q8_0 ? flip : 0);
+        move(in, halves, block, 1, 0, 2, 0);
         break;
     case GK_Q4_K:
-        move(in, p.quants, block + 16, 32, CHUNK, QUAD);
-        move(in, halves, block, 2, 2 * CPU_GROUP, 2);
-        move(in, p.scales + 64 + p.lane, block + 4, 12, CPU_GROUP, 1);
+        move(in, p.quants, block + 16, 32, CHUNK, QUAD, 0);
+        move(in, halves, block, 2, 2 * CPU_GROUP, 2, 0);
+        move(in, p.scales + 64 + p.lane, block + 4, 12, CPU_GROUP, 1, 0);
         break;
     case GK_Q6_K:
         for (size_t half = 0; half < 2; half++) {
             unsigned char *quants = p.quants + half * 24 * CHUNK;
-            move(in, quants, block + 128 + 32 * half, 8, 3 * CHUNK, QUAD);
-            move(in, quants + CHUNK, block + 64 * half, 8, 3 * CHUNK, QUAD);
-            move(in, quants + 2 * CHUNK, block + 64 * half + 32, 8, 3 * CHUNK, QUAD);
+            move(in, quants, block + 128 + 32 * half, 8, 3 * CHUNK, QUAD, 0);
+            move(in, quants + CHUNK, block + 64 * half, 8, 3 * CHUNK, QUAD, 0);
+            move(in, quants + 2 * CHUNK, block + 64 * half + 32, 8, 3 * CHUNK, QUAD, 0);
         }
-        move(in, halves, block + 208, 1, 0, 2);
-        move(in, p.scales + 32 + p.lane, block + 192, 16, CPU_GROUP, 1);
+        move(in, halves, block + 208, 1, 0, 2, 0);
+        move(in, p.scales + 32 + p.lane, block + 192, 16, CPU_GROUP, 1, 0);
         break;
     default: break;
     }
 }
 
-static void flip_signs(unsigned char *bytes, size_t count) {
-    for (size_t n = 0; n < count; n++) bytes[n] ^= 0x80;
-}
+static uint32_t flip_of(const cpu_isa *isa) { return isa->unsigned_quants ? 0x80808080u : 0; }
 
 /* Rows of one group, block after block: the blocks of a group are next to each other in memory. */
 INLINE void put_blocks(const cpu_isa *isa, unsigned char *weight, const gk_tensor *w, const unsigned char *source, uint64_t row, uint64_t count,
                        const uint32_t type, const size_t bytes) {
-    unsigned char block[256];
     const uint64_t blocks = w->ne[0] / gk_type_block_elements(type), row_bytes = blocks * bytes;
-    const bool flip = type == GK_Q8_0 && isa->unsigned_quants;
+    const uint32_t flip = flip_of(isa);
     place p = place_of(weight, w, row, 0);
     for (uint64_t b = 0; b < blocks; b++, p.quants += cpu_quant_bytes(type), p.scales += cpu_scale_bytes(type)) {
         for (uint64_t n = 0; n < count; n++) {
-            memcpy(block, source + n * row_bytes + b * bytes, bytes);
-            if (flip) flip_signs(block + 2, 32);
-            move_block(true, type, (place){p.quants + n * QUAD, p.scales, p.lane + n}, block);
+            /* move_block only reads the block in this direction. A copy of it would cost more than moving it. */
+            unsigned char *block = (unsigned char *)(uintptr_t)(source + n * row_bytes + b * bytes);
+            move_block(true, type, (place){p.quants + n * QUAD, p.scales, p.lane + n}, block, flip);
         }
     }
 }
@@ -136,8 +136,7 @@ void gk_cpu_weight_row(const cpu_isa *isa, const gk_tensor *w, uint64_t row, flo
     }
     const uint32_t elements = gk_type_block_elements(w->type);
     for (uint64_t b = 0; b < w->ne[0] / elements; b++) {
-        move_block(false, w->type, place_of(weight, w, row, b), block);
-        if (w->type == GK_Q8_0 && isa->unsigned_quants) flip_signs(block + 2, 32);
+        move_block(false, w->type, place_of(weight, w, row, b), block, flip_of(isa));
         for (uint32_t k = 0; k < elements; k++) out[b * elements + k] = (float)gk_row_value(w->type, block, k);
     }
 }
