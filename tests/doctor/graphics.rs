@@ -1,7 +1,7 @@
 //! Vulkan, Metal, OpenCL and SYCL: one host per fault, healthy hosts, and hosts with two faults.
 
 use gpubuild_core::Backend;
-use gpubuild_detect::finding::Finding;
+use gpubuild_detect::finding::{Finding, Severity};
 
 use super::machine::{
     ARC_A770, ARC_B580, H200, IRIS_XE, L4, MI210, Machine, RENDER, ROCM_6_2, RTX_3060, RTX_4070, RTX_4090,
@@ -81,6 +81,18 @@ fn healthy_graphics_hosts_have_no_findings() {
         .vulkan_loader()
         .mesa("lvp");
     healthy("healthy-wsl-cuda-llvmpipe", &wsl);
+}
+
+#[test]
+fn wsl_without_dozen_is_diagnosed() {
+    let developed = |base: Machine| base.wsl().vulkan_development();
+    let findings = check("vk.icd-missing-wsl", &developed(Machine::arch_linux()), &["vk.icd-missing"]);
+    assert_eq!(first(&findings).severity, Severity::Warning);
+    assert_eq!(first(&findings).remedy.commands, ["sudo pacman -S vulkan-dzn"]);
+    let software = developed(Machine::ubuntu("24.04")).mesa("lvp");
+    let findings = check("vk.software-only-wsl", &software, &["vk.software-only"]);
+    assert!(first(&findings).summary.contains("dzn"), "{}", first(&findings).summary);
+    healthy("healthy-wsl-dozen", &software.mesa("dzn"));
 }
 
 #[test]
