@@ -55,7 +55,7 @@ fn truenas_installs_the_driver() {
     let machine = card.without("/usr/bin/gcc").without("/usr/bin/g++");
     let findings = check("sys.truenas-driver", &machine, &["nv.driver.missing"]);
     let remedy = &findings[0].remedy;
-    assert_eq!(remedy.commands, ["midclt call docker.update '{\"nvidia\": true}'"]);
+    assert_eq!(remedy.commands, ["midclt call docker.config"]);
     assert!(remedy.text.contains("appliance"), "{}", remedy.text);
     // The compilers that an appliance lacks are no fault.
     let compiler = findings.iter().find(|one| one.id == "cpu.compiler-missing");
