@@ -532,6 +532,30 @@ fn nvcc_without_msvc_is_diagnosed() {
 }
 
 #[test]
+fn compilers_of_msys2_are_not_host_compilers() {
+    let bin = r"C:\msys64\ucrt64\bin";
+    let shell = |machine: Machine| {
+        machine
+            .env("MSYSTEM", "UCRT64")
+            .path_first(bin)
+            .program(&format!(r"{bin}\gcc.exe"))
+            .program(&format!(r"{bin}\g++.exe"))
+    };
+    let card = Machine::windows("22631").nvidia_windows(machine::RTX_4070, "572.83").cuda_windows("12.8.1");
+    let findings = check("cuda.host.cl-missing-mingw", &shell(card), &["cuda.host.cl-missing"]);
+    assert!(findings[0].summary.contains(r"ucrt64\bin\g++.exe"), "{}", findings[0].summary);
+    assert!(commands(&findings)[0].contains("BuildTools"), "{findings:?}");
+    // With Visual Studio, the shell lacks the PATH of its developer prompt.
+    let installed = shell(windows_11().cuda_windows("12.6.2").visual_studio_cuda("12.6"));
+    let findings = check("cuda.host.cl-missing-msys2", &installed, &["cuda.host.cl-missing"]);
+    assert!(findings[0].summary.contains("MSYS2"), "{}", findings[0].summary);
+    assert!(commands(&findings).iter().any(|one| one.contains("MSYS2_PATH_TYPE")), "{findings:?}");
+    let named = installed.env("CUDAHOSTCXX", r"C:\msys64\ucrt64\bin\g++.exe");
+    let findings = check("cuda.host.cl-missing-named", &named, &["cuda.host.cl-missing"]);
+    assert_eq!(commands(&findings), ["Remove-Item Env:CUDAHOSTCXX"]);
+}
+
+#[test]
 fn glibc_too_new_for_cuda_headers_is_diagnosed() {
     let machine = Machine::debian("13").nvidia(machine::RTX_4090, "580.95.05").cuda("12.8.1");
     let findings = check("cuda.host.glibc", &machine, &["cuda.host.glibc"]);

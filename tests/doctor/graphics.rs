@@ -84,6 +84,15 @@ fn healthy_graphics_hosts_have_no_findings() {
 }
 
 #[test]
+fn wsl_without_dozen_is_diagnosed() {
+    let machine = Machine::arch_linux().wsl().vulkan_development();
+    let findings = healthy("vk.icd-missing-wsl", &machine);
+    let found = findings.iter().find(|one| one.id == "vk.icd-missing").unwrap();
+    assert!(found.summary.contains("dzn"), "{}", found.summary);
+    assert_eq!(found.remedy.commands, ["sudo pacman -S vulkan-dzn"]);
+}
+
+#[test]
 fn missing_shader_compiler_is_diagnosed() {
     let machine =
         |base: Machine| base.amd(RX_7600).vulkan_development().mesa("radeon").without("/usr/bin/glslc");

@@ -2,6 +2,7 @@
 
 use gpubuild_core::Backend;
 use gpubuild_detect::facts::{self, Vendor};
+use gpubuild_detect::finding::Severity;
 use gpubuild_detect::matrix::Readiness;
 use gpubuild_plan::machine;
 
@@ -46,6 +47,19 @@ fn nixos_declares_the_driver() {
     let remedy = &findings[0].remedy;
     assert!(remedy.text.contains("configuration.nix"), "{}", remedy.text);
     assert_eq!(remedy.commands, ["sudo nixos-rebuild boot"]);
+}
+
+#[test]
+fn truenas_installs_the_driver() {
+    let card = Machine::debian("12").nvidia_card(RTX_4090, None).kernel("6.12.33-production+truenas");
+    let machine = card.without("/usr/bin/gcc").without("/usr/bin/g++");
+    let findings = check("sys.truenas-driver", &machine, &["nv.driver.missing"]);
+    let remedy = &findings[0].remedy;
+    assert_eq!(remedy.commands, ["midclt call docker.config"]);
+    assert!(remedy.text.contains("appliance"), "{}", remedy.text);
+    // The compilers that an appliance lacks are no fault.
+    let compiler = findings.iter().find(|one| one.id == "cpu.compiler-missing");
+    assert!(compiler.is_none_or(|one| one.severity == Severity::Info), "{findings:?}");
 }
 
 #[test]

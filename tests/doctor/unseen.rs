@@ -236,3 +236,9 @@ fn fourth_logs_from_reports() {
 fn fifth_logs_from_reports() {
     insta::assert_snapshot!(read_logs("logs-5"));
 }
+
+/// Collected like the fifth set, after its misses had been handled.
+#[test]
+fn sixth_logs_from_reports() {
+    insta::assert_snapshot!(read_logs("logs-6"));
+}

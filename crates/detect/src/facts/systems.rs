@@ -32,6 +32,12 @@ pub struct ImageSystem {
     variants: Vec<String>,
     #[serde(default)]
     files: Vec<String>,
+    /// Patterns for the kernel release of systems whose os-release is that of another distribution.
+    #[serde(default)]
+    kernels: Vec<String>,
+    /// Whether nothing is built on it: the tools are missing by design.
+    #[serde(default)]
+    pub appliance: bool,
     /// The command that adds `{packages}` to the next image.
     pub layer: Option<String>,
     /// The command that updates the image.
@@ -73,10 +79,14 @@ pub(super) fn probe(host: &dyn InspectHost) -> Option<&'static ImageSystem> {
     let value = |name: &str| super::os::release_value(&release, name).unwrap_or_default().to_lowercase();
     let (id, variant) = (value("ID"), value("VARIANT_ID"));
     let is_ostree = || host.exists(&host.path("/run/ostree-booted"));
+    let is_one = |patterns: &[String], text: &str| patterns.iter().any(|pattern| star_matches(pattern, text));
+    let kernel = super::os::probe_kernel(host).map(|fact| fact.value).unwrap_or_default();
+    if let Some(system) = table().system.iter().find(|system| is_one(&system.kernels, &kernel)) {
+        return Some(system);
+    }
     if variant.is_empty() && table().plain.contains(&id) && !is_ostree() {
         return None;
     }
-    let is_one = |patterns: &[String], text: &str| patterns.iter().any(|pattern| star_matches(pattern, text));
     table().system.iter().find(|system| {
         is_one(&system.ids, &id)
             || (!variant.is_empty() && is_one(&system.variants, &variant))
@@ -197,6 +207,11 @@ mod tests {
         }
         let host = RecordedHost::builder(Os::Linux, Arch::X86_64).file("/run/ostree-booted", "").build();
         assert_eq!(probe(&host).map(|system| system.id.as_str()), Some("ostree"));
+        let host = RecordedHost::builder(Os::Linux, Arch::X86_64)
+            .file("/etc/os-release", "ID=debian\nVERSION_ID=\"12\"\n")
+            .file("/proc/sys/kernel/osrelease", "6.6.44-production+truenas\n")
+            .build();
+        assert_eq!(probe(&host).map(|system| system.id.as_str()), Some("truenas"));
     }
 
     #[test]

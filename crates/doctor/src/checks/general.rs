@@ -1,6 +1,6 @@
 //! Checks that belong to no vendor.
 
-use gpubuild_detect::finding::{Affects, Evidence, EvidenceKind, FindingDraft};
+use gpubuild_detect::finding::{Affects, Evidence, EvidenceKind, FindingDraft, FindingKind};
 use gpubuild_detect::id;
 use gpubuild_detect::toolkit::Installation;
 use gpubuild_host::Os;
@@ -77,5 +77,10 @@ fn no_compiler(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let path = case.env.get("PATH").unwrap_or_default();
     let named = ["CC", "CXX"].iter().filter_map(|name| Some(Evidence::env(*name, case.env.get(name)?)));
     let places = std::iter::once(Evidence::new(EvidenceKind::Env, "PATH", path)).chain(named);
-    vec![places.fold(FindingDraft::new(id!("cpu.compiler-missing")), FindingDraft::evidence)]
+    let mut draft = places.fold(FindingDraft::new(id!("cpu.compiler-missing")), FindingDraft::evidence);
+    let is_appliance = case.facts.system.is_some_and(|system| system.appliance);
+    if is_appliance && case.facts.container.is_none() && case.asked.is_none() {
+        draft = draft.kind(FindingKind::Note);
+    }
+    vec![draft]
 }

@@ -226,10 +226,18 @@ pub(super) fn cl_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         return Vec::new();
     }
     let draft = FindingDraft::new(id!("cuda.host.cl-missing")).backend(Backend::Cuda).affects(Affects::Build);
+    if let Some((variable, program)) = mingw_named(case) {
+        let draft = draft.case("named").value("variable", variable).value("program", program);
+        return vec![draft.evidence(Evidence::env(variable, program))];
+    }
     let copies = case.inventory.of("msvc");
     let Some(copy) = copies.iter().find(|copy| copy.is_complete()) else {
         let is_blocked = is_blocked_by(case, id!("cuda.host.cl-missing"));
-        let draft = draft.evidence(Evidence::env("PATH", "no cl.exe"));
+        let mut draft = draft.evidence(Evidence::env("PATH", "no cl.exe"));
+        if let Some(program) = case.inventory.of("gcc").iter().find_map(|copy| copy.part("cxx")) {
+            let found = Evidence::file(program.as_str(), "present");
+            draft = draft.case("mingw").value("program", program.as_str()).evidence(found);
+        }
         return if is_blocked { vec![draft] } else { Vec::new() };
     };
     let in_prompt =
@@ -239,20 +247,36 @@ pub(super) fn cl_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     }
     // Other generators use the compiler on PATH; the Visual Studio generators find it without PATH.
     let plain = case.env.get("CMAKE_GENERATOR").filter(|name| !name.starts_with("Visual Studio"));
+    let msys = case.env.get("MSYSTEM");
     let mut draft = draft
-        .case("prompt")
+        .case(if msys.is_some() { "msys" } else { "prompt" })
         .value("folder", copy.root.as_str())
         .evidence(Evidence::file(copy.part("program").unwrap_or(&copy.root).as_str(), "present"))
         .evidence(Evidence::env("PATH", "no cl.exe"));
     if let Some(vcvars) = vcvars(&copy.root) {
         draft = draft.value("vcvars", vcvars);
     }
-    vec![match plain {
-        Some(generator) => {
+    // CMake's default generator in an MSYS2 shell is Ninja or a kind of Make, not Visual Studio.
+    vec![match (plain, msys) {
+        (Some(generator), _) => {
             draft.kind(FindingKind::Fault).evidence(Evidence::env("CMAKE_GENERATOR", generator))
         }
-        None => draft.kind(FindingKind::Note),
+        (None, Some(shell)) if case.env.get("CMAKE_GENERATOR").is_none() => {
+            draft.kind(FindingKind::Fault).evidence(Evidence::env("MSYSTEM", shell))
+        }
+        (None, _) => draft.kind(FindingKind::Note),
     }]
+}
+
+/// A compiler of MinGW that a variable names as nvcc's host compiler.
+fn mingw_named<'a>(case: &'a DiagnosisCase<'_>) -> Option<(&'static str, &'a str)> {
+    let is_mingw = |value: &str| {
+        let name = value.rsplit(['/', '\\']).next().unwrap_or(value).to_lowercase();
+        ["g++", "gcc", "c++"].iter().any(|end| name.trim_end_matches(".exe").ends_with(end))
+    };
+    ["CUDAHOSTCXX", "NVCC_CCBIN"]
+        .into_iter()
+        .find_map(|name| Some((name, case.env.get(name).filter(|value| is_mingw(value))?)))
 }
 
 /// `vcvars64.bat` of the Visual Studio that contains the compiler in this folder.

@@ -219,7 +219,34 @@ pub(super) fn software_only(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     no_driver(case, id!("vk.software-only"))
 }
 
+/// In WSL the GPU of Windows is not on the bus. Only Mesa's driver dzn runs Vulkan on it.
+fn without_dzn(case: &DiagnosisCase<'_>, id: DiagnosticId) -> Option<FindingDraft> {
+    let device = case.signs.container.wsl.device.clone()?;
+    let is_usable = case.facts.wsl.is_some() && case.facts.container.is_none();
+    let runtime = case.inventory.runtimes.get(&Backend::Vulkan)?;
+    let chosen = case.signs.graphics.vulkan.chosen.is_some();
+    if !is_usable || chosen || runtime.loader.is_none() || !gpus(case, Backend::Vulkan).is_empty() {
+        return None;
+    }
+    let found = |driver: &&RuntimeDriver| driver.found;
+    if runtime.drivers.iter().filter(found).any(|driver| driver.software.is_none()) {
+        return None;
+    }
+    let is_emulated = runtime.drivers.iter().any(|driver| driver.found);
+    if is_emulated != (id == "vk.software-only") {
+        return None;
+    }
+    // Loader and llvmpipe are part of many images: without a sign of use they say nothing if CUDA has the GPU.
+    let is_needed = wants(case) || case.signs.container.wsl.cuda.is_none();
+    let draft = FindingDraft::new(id).backend(Backend::Vulkan).affects(Affects::Run).case("wsl");
+    let draft = draft.evidence(device).evidence(Evidence::file("dzn_icd.*.json", "absent"));
+    Some(draft.kind(if is_needed { FindingKind::Caution } else { FindingKind::Note }))
+}
+
 fn no_driver(case: &DiagnosisCase<'_>, id: DiagnosticId) -> Vec<FindingDraft> {
+    if let Some(draft) = without_dzn(case, id) {
+        return vec![draft];
+    }
     let Some(known) = reason(case, Backend::Vulkan, id) else { return Vec::new() };
     // There is no GPU to install a driver for; the text of the verdict applies.
     if gpus(case, Backend::Vulkan).is_empty() {
