@@ -79,6 +79,8 @@ pub mod tables {
     pub const TARGETS: &[u8] = table!("targets");
     /// Variables that build systems and loaders read.
     pub const VARIABLES: &[u8] = table!("variables");
+    /// Providers of the properties of Python wheel variants.
+    pub const WHEEL_VARIANTS: &[u8] = table!("wheel-variants");
 }
 
 #[cfg(test)]

@@ -57,6 +57,10 @@ pub struct PackArguments {
     /// without `--variant`, for the backends of `[project]`
     #[arg(long, conflicts_with_all = ["label", "from", "program"])]
     single: bool,
+    /// With `--format wheel`: write variant wheels (PEP 825), of which installers select one, and the list of them for
+    /// the package index, NAME-VERSION-variants.json; as `variants = "label"` in `[python]`
+    #[arg(long, conflicts_with_all = ["single", "from", "program"])]
+    wheel_variants: bool,
     /// Add the variants of another release folder instead of building; may be repeated
     #[arg(long, value_name = "DIR")]
     from: Vec<String>,
@@ -105,8 +109,10 @@ pub fn run(arguments: &PackArguments, context: &CommandContext<'_>) -> Result<Ex
         PackFormat::Wheel => return wheel::run(arguments, context),
         PackFormat::Sdist => return wheel::write_sdist(arguments, context),
     }
-    if arguments.single {
-        return Err(Failure::usage(id!("usage.conflict"), "`--single` applies to `--format wheel` only"));
+    let wheel_only = [("--single", arguments.single), ("--wheel-variants", arguments.wheel_variants)];
+    if let Some((name, _)) = wheel_only.iter().find(|(_, is_given)| *is_given) {
+        let message = format!("`{name}` applies to `--format wheel` only");
+        return Err(Failure::usage(id!("usage.conflict"), message));
     }
     let signer = signer(arguments, context)?;
     let folder = absolute(context, &arguments.out)?.normalized();

@@ -20,6 +20,9 @@ pub struct WheelsReport<'a> {
     /// The wheels that were written.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     wheels: Vec<WrittenWheel>,
+    /// The list of all variant wheels of the version, for the package index.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    variants: Option<String>,
     /// The source distribution that was written.
     #[serde(skip_serializing_if = "Option::is_none")]
     sdist: Option<WrittenSdist>,
@@ -28,14 +31,25 @@ pub struct WheelsReport<'a> {
 impl<'a> WheelsReport<'a> {
     /// The document of wheels in a folder.
     #[must_use]
-    pub fn new(folder: &'a str, project: &'a str, wheels: Vec<WrittenWheel>) -> Self {
-        Self { schema: Schema { name: "wheels", version: 1 }, folder, project, wheels, sdist: None }
+    pub fn new(
+        folder: &'a str,
+        project: &'a str,
+        wheels: Vec<WrittenWheel>,
+        variants: Option<String>,
+    ) -> Self {
+        Self { schema: Schema { name: "wheels", version: 1 }, folder, project, wheels, variants, sdist: None }
+    }
+
+    /// The wheels that were written.
+    #[must_use]
+    pub fn wheels(&self) -> &[WrittenWheel] {
+        &self.wheels
     }
 
     /// The document of a source distribution.
     #[must_use]
     pub fn of_sdist(folder: &'a str, project: &'a str, sdist: WrittenSdist) -> Self {
-        Self { sdist: Some(sdist), ..Self::new(folder, project, Vec::new()) }
+        Self { sdist: Some(sdist), ..Self::new(folder, project, Vec::new(), None) }
     }
 
     /// The document as text.
@@ -52,12 +66,16 @@ impl<'a> WheelsReport<'a> {
                 ("built", &wheel.libraries),
                 ("copied", &wheel.copied),
                 ("requires", &wheel.requires),
+                ("properties", &wheel.properties),
                 ("not packed, the machine provides them", &wheel.left),
             ] {
                 if !list.is_empty() {
                     let _ = writeln!(text, "  {what}: {}", list.join(", "));
                 }
             }
+        }
+        if let Some(variants) = &self.variants {
+            let _ = writeln!(text, "{}/{variants}: the variants, for the package index", self.folder);
         }
         text
     }

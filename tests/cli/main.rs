@@ -63,3 +63,4 @@ mod support;
 mod targets;
 mod together;
 mod venv;
+mod wheel_variants;

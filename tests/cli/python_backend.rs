@@ -87,3 +87,35 @@ fn unknown_settings_and_failed_builds_are_errors() {
     ran.says(&["[backend.unknown]", "failed with exit code 2"]);
     assert!(!project.exists("dist"));
 }
+
+/// uv resolves and calls the backend itself. `--no-build-isolation` uses the backend of the environment, as it is not on an index.
+#[test]
+fn uv_builds_a_source_distribution_and_a_wheel() {
+    if !is_on_path("uv") {
+        skip("uv", "no uv");
+        return;
+    }
+    let Some(project) = package() else { return };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let command = Path::new(env!("CARGO_BIN_EXE_gpubuild")).parent().unwrap();
+    let call = format!(
+        "export PATH={}:$PATH PYTHONPATH={} PYTHONDONTWRITEBYTECODE=1; exec uv build --no-build-isolation --offline --no-cache \
+            --python venv/bin/python \"$@\"",
+        command.display(),
+        root.join("python").display()
+    );
+    let build = |arguments: &[&str]| project.start(&[&["sh", "-c", &call, "uv"], arguments].concat());
+    let settings = ["--config-setting", "backends=cpu", "--config-setting", "offline=true"];
+    build(&settings).succeeds();
+    assert!(project.exists("dist/my_adder-1.0.tar.gz"));
+    let listed = project.start(&["sh", "-c", "ls dist/*.whl"]);
+    let wheel = listed.succeeds().stdout.trim().to_owned();
+    assert!(wheel.starts_with("dist/my_adder-1.0-py3-none-manylinux"), "{wheel}");
+    python(&project, &["-m", "pip", "install", "--no-index", "--no-deps", &wheel]).succeeds();
+    let ran = python(&project, &["-c", USE]);
+    let (sum, file) = ran.succeeds().stdout.split_once(' ').unwrap();
+    assert!(sum == "42" && file.contains("site-packages"), "{ran:?}");
+    let ran = build(&["--wheel", "--config-setting", "backend=cpu"]);
+    assert!(!ran.is_success(), "{ran:?}");
+    ran.says(&["unknown setting `backend`"]);
+}

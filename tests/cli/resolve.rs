@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::support::{RunResult, Sandbox, recorded};
 
-fn release() -> PathBuf {
+pub(crate) fn release() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/release")
 }
 

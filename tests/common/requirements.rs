@@ -40,6 +40,7 @@ pub(crate) const IN_CI: &[&str] = &[
     "strace",
     "unix",
     "uv",
+    "variantlib",
     "vulkan",
 ];
 

@@ -12,8 +12,13 @@ pub(crate) struct BackendOrder(Vec<Backend>);
 impl BackendOrder {
     /// The order for a platform.
     pub(crate) fn of(platform: &ReleasePlatform) -> Self {
-        let others = PREFERENCE.into_iter().filter(|backend| !platform.prefer.contains(backend));
-        Self(platform.prefer.iter().copied().chain(others).chain([Backend::Cpu]).collect())
+        Self::preferring(&platform.prefer)
+    }
+
+    /// The order for a publisher's preference.
+    pub(crate) fn preferring(prefer: &[Backend]) -> Self {
+        let others = PREFERENCE.into_iter().filter(|backend| !prefer.contains(backend));
+        Self(prefer.iter().copied().chain(others).chain([Backend::Cpu]).collect())
     }
 
     /// The backends, the best first.

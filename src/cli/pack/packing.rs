@@ -18,6 +18,7 @@ use super::super::build::PlannedBuild;
 use super::super::plan::SelectionArguments;
 use super::super::project::load_project;
 use super::super::{CommandContext, Exit, Failure, absolute, audit, run};
+use super::requirements::requirements;
 use super::{PackArguments, build_variant, failure};
 use crate::report::pack::Packed;
 
@@ -75,7 +76,8 @@ impl Packing<'_> {
         let platform = target.platform(host)?;
         let cargo = package::query(host, &binary.package, target.triple(), network)
             .map_err(|error| failure(&error))?;
-        let requirements = ReleaseVariant { label, ..self.requirements(planned, outcome)? };
+        let requirements =
+            ReleaseVariant { label, ..requirements(self.arguments, self.context, (planned, outcome))? };
         let gfx = requirements.rocm.as_ref().map(|rocm| rocm.gfx.clone()).unwrap_or_default();
         let environment =
             VenvRecord::read(host, &project.build_root).map(|record| record.folders).unwrap_or_default();
@@ -144,11 +146,7 @@ impl Packing<'_> {
     /// The label of a variant: of `--label`, else its name in gpubuild.toml, else its backends.
     pub(super) fn label(&self, name: Option<&str>, backends: &[Backend]) -> Result<String, Failure> {
         let named = self.arguments.label.clone().or_else(|| name.map(str::to_owned));
-        let label = named.unwrap_or_else(|| {
-            let gpus: Vec<&str> =
-                backends.iter().filter(|backend| **backend != Backend::Cpu).map(|one| one.id()).collect();
-            if gpus.is_empty() { Backend::Cpu.id().to_owned() } else { gpus.join("_") }
-        });
+        let label = named.unwrap_or_else(|| label_of(backends));
         if !manifest::is_label(&label) {
             let max = variant::MAX_NAME_LENGTH;
             return Err(Failure::usage(id!("pack.label"), format!("`{label}` is not a valid variant name"))
@@ -221,4 +219,11 @@ fn required_libc(os: Os, known: Option<&Libc>, staged: &Staged) -> Option<Requir
         return Some(RequiredLibc { family: "musl".to_owned(), version });
     }
     Some(RequiredLibc { family: "glibc".to_owned(), version: staged.glibc.clone()? })
+}
+
+/// The label of a variant without a name.
+pub(super) fn label_of(backends: &[Backend]) -> String {
+    let gpus: Vec<&str> =
+        backends.iter().filter(|backend| **backend != Backend::Cpu).map(|one| one.id()).collect();
+    if gpus.is_empty() { Backend::Cpu.id().to_owned() } else { gpus.join("_") }
 }

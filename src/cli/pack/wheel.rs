@@ -12,6 +12,7 @@ use gpubuild_release::manifest;
 use gpubuild_release::wheel::contents::WheelInputs;
 use gpubuild_release::wheel::info::{self, PackedWheel, WheelRequest};
 use gpubuild_release::wheel::project::{self, Distinction, PythonProject};
+use gpubuild_release::wheel::variant::{self, LabelledVariant, VariantProperties};
 use gpubuild_release::wheel::{WheelError, WrittenWheel, sdist};
 use gpubuild_sources::LockPolicy;
 
@@ -19,7 +20,8 @@ use super::super::build::PlannedBuild;
 use super::super::plan::SelectionArguments;
 use super::super::project::{load_project, open_project};
 use super::super::{CommandContext, Exit, Failure, absolute, audit, sources};
-use super::packing::check_instructions;
+use super::packing::{check_instructions, label_of};
+use super::requirements::requirements;
 use super::{PackArguments, build_variant, of_variants};
 use crate::report::wheels::WheelsReport;
 
@@ -29,6 +31,7 @@ pub(super) fn run(arguments: &PackArguments, context: &CommandContext<'_>) -> Re
     let folder = absolute(context, &arguments.out)?.normalized();
     let (project, python, selections) = inputs(arguments, context)?;
     let mut wheels: Vec<WrittenWheel> = Vec::new();
+    let mut index = None;
     let target = arguments.target.of(&project)?;
     if let Some(triple) = target.triple() {
         let message = format!("a wheel is for the platform of this machine, not for {triple}");
@@ -43,10 +46,14 @@ pub(super) fn run(arguments: &PackArguments, context: &CommandContext<'_>) -> Re
             return Err(Failure::usage(id!("pack.label-twice"), message)
                 .hint("select one with `--variant`; variants without a GPU have no name in their wheels"));
         }
+        if let Some(variant) = &packed.variant {
+            index = Some(list_variant(context, &folder, &python, variant)?);
+        }
         write(context, &folder, &packed.wheel.file, &packed.bytes)?;
         wheels.push(packed.wheel);
     }
-    print_result(arguments, context, (&folder, &project), wheels)
+    let document = WheelsReport::new(folder.as_str(), &project.file.project.name, wheels, index);
+    print_result(arguments, context, &document)
 }
 
 /// Writes the source distribution.
@@ -131,7 +138,11 @@ fn pack(
         Source::Folder(_) => None,
     };
     let python = project.file.python.clone().unwrap_or_default();
-    let variant = distinction(arguments, planned, &outcome.manifest.backends, &python)?;
+    let variant = if arguments.wheel_variants || python.variants == WheelVariants::Label {
+        labelled(arguments, context, (planned, outcome))?
+    } else {
+        distinction(arguments, planned, &outcome.manifest.backends, &python)?
+    };
     let stem = metadata.file_stem(variant.as_ref());
     let request = WheelRequest {
         inputs: WheelInputs {
@@ -165,14 +176,60 @@ fn distinction(
         return Ok(None);
     };
     if !manifest::is_label(&label) {
-        let message = format!("`{label}` is not a valid variant name");
-        return Err(Failure::usage(id!("pack.label"), message)
-            .hint("set a name with `--label`: characters of a to z, digits, `_` and `.`"));
+        return Err(invalid_label(&label));
     }
     Ok(Some(match python.variants {
-        WheelVariants::Version => Distinction::Version(label),
         WheelVariants::Name => Distinction::Name(label),
+        WheelVariants::Version | WheelVariants::Label => Distinction::Version(label),
     }))
+}
+
+/// The label and the properties of a variant wheel; `None` if it runs on every machine of its platform.
+fn labelled(
+    arguments: &PackArguments,
+    context: &CommandContext<'_>,
+    (planned, outcome): (&PlannedBuild, &BuildOutcome),
+) -> Result<Option<Distinction>, Failure> {
+    if arguments.single {
+        return Ok(None);
+    }
+    let order = variant::backend_order(&planned.project.file.pack.prefer);
+    let needs = requirements(arguments, context, (planned, outcome))?;
+    let properties = VariantProperties::of(&needs, &order, &planned.machine.catalogue);
+    if properties.is_empty() {
+        return Ok(None);
+    }
+    let named = arguments.label.clone().or_else(|| planned.selection.variant.clone());
+    let label = named.unwrap_or_else(|| label_of(&outcome.manifest.backends));
+    if !manifest::is_label(&label) || label == variant::NULL {
+        return Err(invalid_label(&label));
+    }
+    Ok(Some(Distinction::Label(LabelledVariant { label, properties, order })))
+}
+
+/// Adds a variant to the list of all variants of a version.
+fn list_variant(
+    context: &CommandContext<'_>,
+    folder: &HostPath,
+    python: &PythonProject,
+    variant: &LabelledVariant,
+) -> Result<String, Failure> {
+    let file = format!("{}-variants.json", python.file_stem(None));
+    let path = folder.join(&file);
+    let invalid =
+        |what: String| Failure::of(&WheelError::Variants { path: path.to_string(), what }, Exit::Negative);
+    let mut document = variant.document();
+    if context.host.is_file(&path) {
+        let older = context.host.read_text(&path).map_err(|error| invalid(error.to_string()))?;
+        variant::merge(&mut document, &older).map_err(invalid)?;
+    }
+    write(context, folder, &file, variant::text(&document).as_bytes())?;
+    Ok(file)
+}
+
+fn invalid_label(label: &str) -> Failure {
+    Failure::usage(id!("pack.label"), format!("`{label}` is not a valid variant name"))
+        .hint("set a name with `--label`: characters of a to z, digits, `_` and `.`")
 }
 
 /// The CUDA release of the newest compiler of a build: `12.4`.
@@ -194,11 +251,10 @@ fn write(context: &CommandContext<'_>, folder: &HostPath, file: &str, bytes: &[u
 fn print_result(
     arguments: &PackArguments,
     context: &CommandContext<'_>,
-    (folder, project): (&HostPath, &Project),
-    wheels: Vec<WrittenWheel>,
+    document: &WheelsReport<'_>,
 ) -> Result<Exit, Failure> {
     let printer = context.printer;
-    for wheel in &wheels {
+    for wheel in document.wheels() {
         if let Some(why) = &wheel.untagged {
             printer.warning(&format!(
                 "`{}` has the tag of any Linux, which package indexes reject: {why}",
@@ -209,9 +265,8 @@ fn print_result(
             printer.warning(&format!("`{name}`, which a library may load at run time, was not found"));
         }
     }
-    let document = WheelsReport::new(folder.as_str(), &project.file.project.name, wheels);
     if arguments.json {
-        printer.json(&document)?;
+        printer.json(document)?;
     } else {
         printer.print(&document.text())?;
     }

@@ -241,7 +241,8 @@ pub struct PythonTable {
     pub package: Option<String>,
     /// Folder in the package for the built libraries and extension modules. By default the package's own folder.
     pub libraries: Option<String>,
-    /// Whether the wheel of a variant differs in its version, `demo 1.0+cuda`, or in its name, `demo-cuda 1.0`.
+    /// How the wheel of a variant differs from others: in its version, `demo 1.0+cuda`, in its name, `demo-cuda 1.0`, or in its variant
+    /// label.
     #[serde(default)]
     pub variants: WheelVariants,
 }
@@ -256,6 +257,8 @@ pub enum WheelVariants {
     Version,
     /// In the name of the project.
     Name,
+    /// In the variant label (PEP 825), so that installers select the variant for a machine.
+    Label,
 }
 
 /// `[[with]]`.

@@ -11,6 +11,7 @@ use super::archive::{self, ArchivedFile};
 use super::contents::{self, Origin, WheelContents, WheelInputs};
 use super::module::ModuleAbi;
 use super::project::{AddedMetadata, Distinction, PythonProject};
+use super::variant::{self, LabelledVariant};
 use super::{WheelError, WrittenWheel};
 use crate::pack::PackError;
 use crate::pack::licences::is_licence;
@@ -37,6 +38,8 @@ pub struct WheelRequest<'a> {
 pub struct PackedWheel {
     /// What it contains.
     pub wheel: WrittenWheel,
+    /// The variant, if it is a variant wheel.
+    pub variant: Option<LabelledVariant>,
     /// Its bytes.
     pub bytes: Vec<u8>,
 }
@@ -52,7 +55,12 @@ pub fn pack(host: &dyn ReadFiles, request: &WheelRequest<'_>) -> Result<PackedWh
     let contents = contents::collect(host, &request.inputs)?;
     let (python, abi) = tags(&contents, request.project)?;
     let stem = request.project.file_stem(request.variant.as_ref());
-    let file = format!("{stem}-{python}-{abi}-{}.whl", contents.platform.tags.join("."));
+    let labelled = match &request.variant {
+        Some(Distinction::Label(variant)) => Some(variant),
+        _ => None,
+    };
+    let label = labelled.map(|variant| format!("-{}", variant.label)).unwrap_or_default();
+    let file = format!("{stem}-{python}-{abi}-{}{label}.whl", contents.platform.tags.join("."));
     let wheel = written(request, &contents, file);
     let mut files = contents.files.clone();
     files.extend(information(host, request, &contents, (&stem, &format!("{python}-{abi}")))?);
@@ -62,6 +70,7 @@ pub fn pack(host: &dyn ReadFiles, request: &WheelRequest<'_>) -> Result<PackedWh
     let bytes = archive::zip(&files)?;
     Ok(PackedWheel {
         wheel: WrittenWheel { bytes: bytes.len() as u64, sha256: sha256(&bytes), ..wheel },
+        variant: labelled.cloned(),
         bytes,
     })
 }
@@ -75,7 +84,12 @@ fn written(request: &WheelRequest<'_>, contents: &WheelContents, file: String) -
         file,
         variant: request.variant.as_ref().map(|variant| match variant {
             Distinction::Version(label) | Distinction::Name(label) => label.clone(),
+            Distinction::Label(variant) => variant.label.clone(),
         }),
+        properties: match &request.variant {
+            Some(Distinction::Label(variant)) => variant.properties.lines(),
+            _ => Vec::new(),
+        },
         package: contents.folder.clone(),
         bytes: 0,
         sha256: String::new(),
@@ -137,6 +151,10 @@ fn information(
             bill(host, request, contents).into_bytes(),
         ),
     ];
+    if let Some(Distinction::Label(variant)) = &request.variant {
+        let text = variant::text(&variant.document());
+        files.push(ArchivedFile::new(format!("{folder}/variant.json"), text.into_bytes()));
+    }
     if let Some(text) = request.project.entry_points_text() {
         files.push(ArchivedFile::new(format!("{folder}/entry_points.txt"), text.into_bytes()));
     }

@@ -4,6 +4,7 @@
 //! pyproject.toml -> project      name, version and other metadata
 //! build          -> contents     the files of the package, with built libraries and their search path
 //!                -> tag          (pure) the Python, ABI and platform tags
+//!                -> variant      (pure) the properties of a variant wheel
 //!                -> vendor       (pure) the wheels that contain NVIDIA's libraries
 //!                -> info         the metadata
 //!                -> archive      a ZIP archive whose bytes depend on its files only
@@ -17,6 +18,7 @@ pub mod module;
 pub mod project;
 pub mod sdist;
 pub mod tag;
+pub mod variant;
 pub mod vendor;
 
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
@@ -64,6 +66,14 @@ pub enum WheelError {
     /// The wheel is too large for its format.
     #[error("`{0}` is too large for a wheel, whose files have less than 4 GiB")]
     Large(String),
+    /// The list of variants that is there cannot be extended.
+    #[error("the variants cannot be added to `{path}`: {what}")]
+    Variants {
+        /// The file.
+        path: String,
+        /// The problem.
+        what: String,
+    },
     /// Another error of packing.
     #[error(transparent)]
     Pack(#[from] PackError),
@@ -79,6 +89,7 @@ impl Diagnostic for WheelError {
             Self::Abi(_) => id!("wheel.abi"),
             Self::Library { .. } => id!("wheel.library"),
             Self::Large(_) => id!("wheel.large"),
+            Self::Variants { .. } => id!("wheel.variants"),
             Self::Pack(error) => error.id(),
         }
     }
@@ -100,6 +111,7 @@ impl Diagnostic for WheelError {
                 "link it statically, or add it to `leave` in [pack] if users' machines provide it"
             }
             Self::Large(_) => "build for fewer GPU architectures",
+            Self::Variants { .. } => "remove the file with its wheels, or write to another folder",
             Self::Pack(error) => return error.hint(),
         };
         Some(hint.to_owned())
@@ -143,6 +155,9 @@ pub struct WrittenWheel {
     /// Requirements on wheels with NVIDIA's libraries.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub requires: Vec<String>,
+    /// The properties of a variant wheel: `namespace :: feature :: value`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub properties: Vec<String>,
     /// Needed libraries that the user's machine must provide.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<String>,

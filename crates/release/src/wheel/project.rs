@@ -7,6 +7,7 @@ use gpubuild_core::text::python_package;
 use serde::Deserialize;
 
 use super::WheelError;
+use super::variant::LabelledVariant;
 
 /// Name of the file with the metadata.
 pub const FILE_NAME: &str = "pyproject.toml";
@@ -116,6 +117,8 @@ pub enum Distinction {
     Version(String),
     /// In its name.
     Name(String),
+    /// In the label of a variant wheel.
+    Label(LabelledVariant),
 }
 
 /// Reads the table of a project.
