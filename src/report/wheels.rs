@@ -66,7 +66,7 @@ impl<'a> WheelsReport<'a> {
                 ("built", &wheel.libraries),
                 ("copied", &wheel.copied),
                 ("requires", &wheel.requires),
-                ("properties", &wheel.properties),
+                ("properties", &wheel.variant_properties),
                 ("not packed, the machine provides them", &wheel.left),
             ] {
                 if !list.is_empty() {

@@ -278,7 +278,7 @@ mod packed {
             (&wheel["variant"], &document["variants"]),
             (&json!("v2"), &json!("my_adder-1.0-variants.json"))
         );
-        assert_eq!(wheel["properties"], json!(["x86_64 :: level :: v2"]));
+        assert_eq!(wheel["variant_properties"], json!(["x86_64 :: level :: v2"]));
         let list: Value = serde_json::from_str(&project.read("dist/my_adder-1.0-variants.json")).unwrap();
         assert_eq!(list["variants"], json!({"v2": {"x86_64": {"level": ["v2"]}}}));
         if is_on_path("python3") {
@@ -295,7 +295,9 @@ mod packed {
         let ran = pack(&project, &plain);
         let document = ran.succeeds().json();
         assert!(document["wheels"][0]["file"].as_str().unwrap().ends_with("_x86_64.whl"), "{document}");
-        assert!(document.get("variants").is_none() && document["wheels"][0].get("properties").is_none());
+        assert!(
+            document.get("variants").is_none() && document["wheels"][0].get("variant_properties").is_none()
+        );
     }
 
     #[test]

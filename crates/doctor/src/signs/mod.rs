@@ -65,7 +65,8 @@ impl MachineSigns {
     ) -> Self {
         let context = SignContext { host, facts, inventory, catalogue };
         let resolutions = resolve_all(host, inventory, catalogue);
-        let mut signs = Self { packages: packages::gather(&context), resolutions, ..Self::for_states(&context) };
+        let mut signs =
+            Self { packages: packages::gather(&context), resolutions, ..Self::for_states(&context) };
         signs.cuda_build.libclang = Some(cuda_build::LibclangSign::find(host));
         signs
     }

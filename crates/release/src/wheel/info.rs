@@ -86,7 +86,7 @@ fn written(request: &WheelRequest<'_>, contents: &WheelContents, file: String) -
             Distinction::Version(label) | Distinction::Name(label) => label.clone(),
             Distinction::Label(variant) => variant.label.clone(),
         }),
-        properties: match &request.variant {
+        variant_properties: match &request.variant {
             Some(Distinction::Label(variant)) => variant.properties.lines(),
             _ => Vec::new(),
         },

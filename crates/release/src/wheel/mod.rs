@@ -157,7 +157,7 @@ pub struct WrittenWheel {
     pub requires: Vec<String>,
     /// The properties of a variant wheel: `namespace :: feature :: value`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub properties: Vec<String>,
+    pub variant_properties: Vec<String>,
     /// Needed libraries that the user's machine must provide.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<String>,
