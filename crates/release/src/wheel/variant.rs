@@ -1,7 +1,7 @@
 //! Variant wheels (PEP 825, PEP 850): the properties that a variant requires of a machine, and the documents that list them. Pure.
 //!
 //! Installers compare variants by their properties, in the order of namespaces, features and values. The properties of vendors only say
-//! on which machines a variant runs. `gpubuild_order`, whose values every machine has, gives the order of [`crate::resolve`].
+//! on which machines a variant runs. `gpubuild_order`, whose values every machine has, gives the order of [`crate::resolve()`].
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;

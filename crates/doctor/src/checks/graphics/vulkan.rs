@@ -3,7 +3,7 @@
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_detect::diagnostic::DiagnosticId;
-use gpubuild_detect::facts::Vendor;
+use gpubuild_detect::facts::{Gpu, Vendor};
 use gpubuild_detect::finding::{Affects, Evidence, FindingDraft, FindingKind, Severity};
 use gpubuild_detect::id;
 use gpubuild_detect::matrix::{Presence, Readiness};
@@ -219,13 +219,15 @@ pub(super) fn software_only(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     no_driver(case, id!("vk.software-only"))
 }
 
-/// In WSL the GPU of Windows is not on the bus. Only Mesa's driver dzn runs Vulkan on it.
+/// In WSL only Mesa's driver dzn runs Vulkan on the GPU of Windows.
 fn without_dzn(case: &DiagnosisCase<'_>, id: DiagnosticId) -> Option<FindingDraft> {
     let device = case.signs.container.wsl.device.clone()?;
     let is_usable = case.facts.wsl.is_some() && case.facts.container.is_none();
     let runtime = case.inventory.runtimes.get(&Backend::Vulkan)?;
     let chosen = case.signs.graphics.vulkan.chosen.is_some();
-    if !is_usable || chosen || runtime.loader.is_none() || !gpus(case, Backend::Vulkan).is_empty() {
+    let is_own = |gpu: &&Gpu| gpu.kernel_driver.as_deref() != Some("dxgkrnl");
+    let has_own_gpu = gpus(case, Backend::Vulkan).iter().any(is_own);
+    if !is_usable || chosen || runtime.loader.is_none() || has_own_gpu {
         return None;
     }
     let found = |driver: &&RuntimeDriver| driver.found;
@@ -237,10 +239,15 @@ fn without_dzn(case: &DiagnosisCase<'_>, id: DiagnosticId) -> Option<FindingDraf
         return None;
     }
     // Loader and llvmpipe are part of many images: without a sign of use they say nothing if CUDA has the GPU.
-    let is_needed = wants(case) || case.signs.container.wsl.cuda.is_none();
+    let is_wanted = wants(case) || case.signs.container.wsl.cuda.is_none();
     let draft = FindingDraft::new(id).backend(Backend::Vulkan).affects(Affects::Run).case("wsl");
     let draft = draft.evidence(device).evidence(Evidence::file("dzn_icd.*.json", "absent"));
-    Some(draft.kind(if is_needed { FindingKind::Caution } else { FindingKind::Note }))
+    Some(match case.asked {
+        Some(_) => draft.kind(FindingKind::Fault),
+        // A kind would not do: Vulkan's verdict does not know this GPU, so the finding would not seem to matter.
+        None if is_wanted => draft.severity(Severity::Warning),
+        None => draft.kind(FindingKind::Note),
+    })
 }
 
 fn no_driver(case: &DiagnosisCase<'_>, id: DiagnosticId) -> Vec<FindingDraft> {
