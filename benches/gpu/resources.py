@@ -5,9 +5,9 @@
     benches/gpu/resources.py                      # compiles the kernels itself: some minutes of CPU time
     benches/gpu/resources.py --update [build.log] # writes the table
 
-More registers, a larger stack, more spilled bytes or more shared memory than in the table are an error: either the kernel is wrong, or the
-table is to be written again, with the reason in the commit. Less is an error too, so that the table stays true. The compiler has to be the
-one that the table names.
+Fewer warps, a larger stack, more spilled bytes or more shared memory than in the table are an error: either the kernel is wrong, or the table
+is to be written again, with the reason in the commit. The other direction is an error too, so that the table stays true. Up to eight registers
+more or less are not, if as many warps fit: ptxas varies that much from run to run. The compiler has to be the one that the table names.
 
 The table also has the warps that fit into a multiprocessor at once, by registers, shared memory and block size, and how many it could hold
 (CUDA Programming Guide, technical specifications per compute capability).
@@ -28,6 +28,8 @@ GK = HERE.parent.parent / "vendor/gk"
 # Per multiprocessor: warps, and bytes of shared memory. Of a block's shared memory, the driver keeps 1 KiB on 8.0 and newer.
 LIMITS = {75: (32, 65536), 80: (64, 167936), 86: (48, 102400), 89: (48, 102400), 90: (64, 233472), 100: (64, 233472), 120: (48, 102400)}
 REGISTERS = 65536
+# What ptxas varies from run to run without changing how many warps fit.
+REGISTER_NOISE = 8
 BLOCKS = {75: 16, 80: 32, 86: 16, 89: 24, 90: 32, 100: 32, 120: 24}
 
 
@@ -151,11 +153,25 @@ def compare(before, now):
     first = [text.splitlines()[0] for text in (before, now)]
     if first[0] != first[1]:
         sys.exit(f"resources.py: another compiler than that of the table:\n  {first[0]}\n  {first[1]}")
-    old, new = (dict(line.split(" ", 1) for line in text.splitlines()[3:]) for text in (before, now))
-    for kernel in sorted(old.keys() | new.keys()):
-        if old.get(kernel) != new.get(kernel):
-            print(f"{kernel}\n  table: {old.get(kernel, 'no such kernel')}\n  now:   {new.get(kernel, 'no such kernel')}")
-    sys.exit(f"resources.py: not as in {TABLE.name}; if that is intended: resources.py --update, and the reason in the commit")
+    if before.splitlines()[3] != now.splitlines()[3]:
+        sys.exit(f"resources.py: other architectures than those of the table:\n  {before.splitlines()[3]}\n  {now.splitlines()[3]}")
+    old, new = (dict(line.split(" ", 1) for line in text.splitlines()[4:]) for text in (before, now))
+    different = [kernel for kernel in sorted(old.keys() | new.keys()) if not is_same(old.get(kernel), new.get(kernel))]
+    for kernel in different:
+        print(f"{kernel}\n  table: {old.get(kernel, 'no such kernel')}\n  now:   {new.get(kernel, 'no such kernel')}")
+    if different:
+        sys.exit(f"resources.py: not as in {TABLE.name}; if that is intended: resources.py --update, and the reason in the commit")
+    print(f"{TABLE.name}: as written, but for a few registers")
+
+
+def is_same(before, now):
+    """Whether two rows are equal but for a few registers: ptxas gives some large kernels other registers each time."""
+    if before is None or now is None:
+        return False
+    pattern = r"(?<= )\d+(?=/)"
+    registers = [[int(text) for text in re.findall(pattern, row)] for row in (before, now)]
+    few = all(abs(one - other) <= REGISTER_NOISE for one, other in zip(*registers))
+    return few and re.sub(pattern, "", before) == re.sub(pattern, "", now)
 
 
 if __name__ == "__main__":

@@ -49,6 +49,18 @@ class Resources(unittest.TestCase):
         with self.assertRaisesRegex(SystemExit, "another compiler"):
             resources.compare(before, before.replace("13.5.37", "13.6.1"))
 
+    def test_a_few_registers_are_no_difference(self):
+        before = resources.render(resources.parse(REPORT), "13.5.37", {"product": 256})
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            resources.compare(before, before.replace(" 80/24", " 76/24"))
+        self.assertIn("as written", output.getvalue())
+        for other in (" 70/24", " 80/16"):
+            with contextlib.redirect_stdout(output), self.assertRaisesRegex(SystemExit, "not as in"):
+                resources.compare(before, before.replace(" 80/24", other))
+        with self.assertRaisesRegex(SystemExit, "other architectures"):
+            resources.compare(before, before.replace("sm_80 sm_90\n", "sm_80\n"))
+
     def test_every_kernel_of_the_table_has_a_block_size(self):
         names = {line.split()[0] for line in resources.TABLE.read_text().splitlines()[4:]}
         self.assertEqual(names, set(resources.block_sizes()))
