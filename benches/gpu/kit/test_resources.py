@@ -41,11 +41,11 @@ class Resources(unittest.TestCase):
 
     def test_difference_is_an_error_that_names_the_kernel(self):
         before = resources.render(resources.parse(REPORT), "13.5.37", {"product": 256})
-        after = before.replace("x52", "x60")
+        after = before.replace("x52", "x90")
         output = io.StringIO()
         with contextlib.redirect_stdout(output), self.assertRaisesRegex(SystemExit, "not as in resources.txt"):
             resources.compare(before, after)
-        self.assertIn("product\n  table: 256 0|18592 80/24s16x52 255/8\n  now:   256 0|18592 80/24s16x60 255/8", output.getvalue())
+        self.assertIn("product\n  table: 256 0|18592 80/24s16x52 255/8\n  now:   256 0|18592 80/24s16x90 255/8", output.getvalue())
         with self.assertRaisesRegex(SystemExit, "another compiler"):
             resources.compare(before, before.replace("13.5.37", "13.6.1"))
 
@@ -53,11 +53,11 @@ class Resources(unittest.TestCase):
         before = resources.render(resources.parse(REPORT), "13.5.37", {"product": 256})
         output = io.StringIO()
         with contextlib.redirect_stdout(output):
-            resources.compare(before, before.replace(" 80/24", " 76/24"))
+            resources.compare(before, before.replace(" 80/24s16x52", " 76/24s24x60"))
         self.assertIn("as written", output.getvalue())
-        for other in (" 70/24", " 80/16"):
+        for other in (" 70/24s16x52", " 80/16s16x52", " 80/24s16x80", " 80/24s40x52", " 80/24"):
             with contextlib.redirect_stdout(output), self.assertRaisesRegex(SystemExit, "not as in"):
-                resources.compare(before, before.replace(" 80/24", other))
+                resources.compare(before, before.replace(" 80/24s16x52", other))
         with self.assertRaisesRegex(SystemExit, "other architectures"):
             resources.compare(before, before.replace("sm_80 sm_90\n", "sm_80\n"))
 
