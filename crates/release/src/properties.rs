@@ -1,7 +1,10 @@
 //! A machine's properties for Python wheel variants (PEP 825, PEP 850): `namespace :: feature :: value`, the most preferred first. Pure.
 
+use std::collections::BTreeMap;
+
 use gpubuild_core::arch::CudaArch;
 use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Version;
 use gpubuild_detect::matrix::{PREFERENCE, Presence, Readiness};
 use gpubuild_detect::toolkit::{Catalogue, Description};
 
@@ -41,16 +44,21 @@ fn nvidia(seen: &ObservedMachine, cuda: &Description) -> Vec<String> {
         known.map(|release| format!("nvidia :: cuda_version_lower_bound :: {}", release.release())).collect();
     let devices: Vec<CudaArch> =
         seen.devices.iter().filter_map(|device| device.arch.as_deref()?.parse().ok()).collect();
-    let known: Vec<CudaArch> = cuda
-        .compatibility
-        .arch
-        .iter()
-        .flat_map(|row| &row.archs)
-        .filter_map(|arch| arch.parse().ok())
-        .collect();
+    let known = known_archs(cuda);
     all.extend(for_all(&devices, &known, "real", CudaArch::runs_on));
     all.extend(for_all(&devices, &known, "virtual", CudaArch::translates_for));
     all
+}
+
+/// The architectures that some CUDA release has, the oldest first, with the first such release.
+pub(crate) fn known_archs(cuda: &Description) -> Vec<(CudaArch, Version)> {
+    let mut known: BTreeMap<CudaArch, Version> = BTreeMap::new();
+    for row in cuda.compatibility.arch.iter() {
+        for arch in row.archs.iter().filter_map(|arch| arch.parse().ok()) {
+            known.entry(arch).or_insert_with(|| row.since.clone());
+        }
+    }
+    known.into_iter().collect()
 }
 
 /// The architecture of all devices; `None` if it is unknown or they differ, because code runs on one architecture only.
@@ -66,19 +74,16 @@ fn common_gfx(devices: &[MachineDevice]) -> Option<&str> {
 /// The known architectures whose code runs on every device, the newest first.
 fn for_all(
     devices: &[CudaArch],
-    known: &[CudaArch],
+    known: &[(CudaArch, Version)],
     kind: &str,
     runs_on: impl Fn(&CudaArch, &CudaArch) -> bool,
 ) -> Vec<String> {
     if devices.is_empty() {
         return Vec::new();
     }
-    let mut fitting: Vec<&CudaArch> =
-        known.iter().filter(|code| devices.iter().all(|device| runs_on(code, device))).collect();
-    fitting.sort_by(|left, right| right.cmp(left));
-    fitting.dedup();
-    fitting
-        .into_iter()
+    let newest_first = known.iter().rev().map(|(code, _)| code);
+    newest_first
+        .filter(|code| devices.iter().all(|device| runs_on(code, device)))
         .map(|code| format!("nvidia :: sm_arch :: {}_{kind}", code.sm().trim_start_matches("sm_")))
         .collect()
 }

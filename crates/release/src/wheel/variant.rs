@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use crate::machine::level;
 use crate::manifest::{Cuda, ReleaseVariant};
 use crate::preference::BackendOrder;
+use crate::properties::known_archs;
 
 /// The schema of the table.
 const SCHEMA: u32 = 1;
@@ -179,17 +180,6 @@ impl Translated {
             .collect();
         Self { values, needs_release: is_only_ptx && gpus.iter().any(|(_, since)| !is_newer(since)) }
     }
-}
-
-/// The architectures that some CUDA release has, with the first one.
-fn known_archs(cuda: &Description) -> Vec<(CudaArch, Version)> {
-    let mut known: BTreeMap<CudaArch, Version> = BTreeMap::new();
-    for row in cuda.compatibility.arch.iter() {
-        for arch in row.archs.iter().filter_map(|arch| arch.parse::<CudaArch>().ok()) {
-            known.entry(arch).or_insert_with(|| row.since.clone());
-        }
-    }
-    known.into_iter().collect()
 }
 
 /// The value for machine code. Code of `90a` has the value of `90`, because it runs on all GPUs that support the value. For `100a`, no

@@ -244,7 +244,7 @@ fn without_dzn(case: &DiagnosisCase<'_>, id: DiagnosticId) -> Option<FindingDraf
     let draft = draft.evidence(device).evidence(Evidence::file("dzn_icd.*.json", "absent"));
     Some(match case.asked {
         Some(_) => draft.kind(FindingKind::Fault),
-        // A kind would not do: Vulkan's verdict does not know this GPU, so the finding would not seem to matter.
+        // Not by its kind: Vulkan's verdict knows only NVIDIA's GPUs here, so others would not seem to matter.
         None if is_wanted => draft.severity(Severity::Warning),
         None => draft.kind(FindingKind::Note),
     })
@@ -255,7 +255,7 @@ fn no_driver(case: &DiagnosisCase<'_>, id: DiagnosticId) -> Vec<FindingDraft> {
         return vec![draft];
     }
     let Some(known) = reason(case, Backend::Vulkan, id) else { return Vec::new() };
-    // There is no GPU to install a driver for; the text of the verdict applies.
+    // Without a GPU, no driver can be installed: the text of the verdict applies.
     if gpus(case, Backend::Vulkan).is_empty() {
         return vec![FindingDraft::new(id).backend(Backend::Vulkan).case("no-card").kind(FindingKind::Note)];
     }
