@@ -39,6 +39,10 @@ const UNSET_VARIABLES: [&str; 8] = [
 const ROOT: &str =
     "[workspace]\nmembers = [\"*-sys\", \"app\"]\nresolver = \"3\"\n[profile.dev]\ndebug = 0\n";
 
+/// Every crate asks for the features that bindgen needs. Otherwise everything that derives is compiled once with and once without them.
+const SYN: &str =
+    "[build-dependencies]\nsyn = { version = \"3\", features = [\"full\", \"extra-traits\", \"visit-mut\"] }\n";
+
 /// Creates a workspace with these files. Prints why and returns `None` if CMake, Ninja or a C++ compiler is missing.
 pub(crate) fn workspace(files: &[(&str, &str)]) -> Option<Workspace> {
     let host = RealHost::new();
@@ -53,7 +57,8 @@ pub(crate) fn workspace(files: &[(&str, &str)]) -> Option<Workspace> {
     let lock = workspace.host.path(env!("CARGO_MANIFEST_DIR")).join("Cargo.lock");
     workspace.write("Cargo.lock", &workspace.host.read_text(&lock).unwrap());
     for (name, text) in files {
-        workspace.write(name, &text.replace("@GPUBUILD@", env!("CARGO_MANIFEST_DIR")));
+        let text = text.replace("@GPUBUILD@", env!("CARGO_MANIFEST_DIR"));
+        workspace.write(name, &text.replace("[build-dependencies]\n", SYN));
     }
     Some(workspace)
 }
