@@ -90,11 +90,25 @@ void gk_barrier_destroy(gk_barrier *b) {
     mutex_destroy(&b->mutex);
 }
 
+/* True as soon as the generation is another one. Limited by the clock: a pause takes 1 to 140 cycles, depending on the processor. */
+static bool spin_until_raised(const gk_barrier *b, unsigned generation, double seconds) {
+    if (seconds <= 0) return false;
+    for (double end = 0;;) {
+        for (int n = 0; n < 64; n++) {
+            if (atomic_load_explicit(&b->generation, memory_order_acquire) != generation) return true;
+            pause_core();
+        }
+        const double now = gk_seconds();
+        if (end == 0) end = now + seconds;
+        if (now == 0 || now >= end) return false;
+    }
+}
+
 /* The last thread raises the generation and then looks for sleepers; a sleeper registers and then looks at the
  * generation. Both sides have a fence between the two steps, so at least one of them sees the other. Sequentially
  * consistent operations would guarantee the same, but QEMU's AArch64 lets a store-release pass behind a later
  * load-acquire, and both threads slept. */
-void gk_barrier_wait(gk_barrier *b, uint32_t spins) {
+void gk_barrier_wait(gk_barrier *b, double spin) {
     if (atomic_load_explicit(&b->count, memory_order_relaxed) == 1) return;
     unsigned generation = atomic_load(&b->generation);
     if (atomic_fetch_add(&b->arrived, 1) + 1 == atomic_load(&b->count)) {
@@ -108,10 +122,7 @@ void gk_barrier_wait(gk_barrier *b, uint32_t spins) {
         }
         return;
     }
-    for (uint32_t n = 0; n < spins; n++) {
-        if (atomic_load_explicit(&b->generation, memory_order_acquire) != generation) return;
-        pause_core();
-    }
+    if (spin_until_raised(b, generation, spin)) return;
     mutex_lock(&b->mutex);
     atomic_fetch_add_explicit(&b->sleepers, 1, memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst);

@@ -43,7 +43,7 @@ typedef struct gk_barrier {
 
 void gk_barrier_init(gk_barrier *, uint32_t count);
 void gk_barrier_destroy(gk_barrier *);
-/* Spins for about `spins` pauses before it sleeps. */
-void gk_barrier_wait(gk_barrier *, uint32_t spins);
+/* Spins for about this many seconds before it sleeps. */
+void gk_barrier_wait(gk_barrier *, double spin);
 
 #endif

@@ -7,7 +7,9 @@
 #include "thread.h"
 #include "topology.h"
 
-enum { MOST_THREADS = 256, SPINS = 2000, MOST_SHARED_ROWS = 8 };
+enum { MOST_THREADS = 256, MOST_SHARED_ROWS = 8 };
+/* How long a thread waits for the others before it sleeps. A longer wait keeps a core busy that another program could use. */
+static const double SPIN_SECONDS = 50e-6;
 
 /* ---- plans ---- */
 
@@ -67,7 +69,8 @@ typedef struct put_job {
 
 typedef struct cpu_state {
     const cpu_isa *isa;
-    uint32_t threads, spins;
+    uint32_t threads;
+    double spin; /* seconds */
     gk_barrier barrier;
     job job;
     put_job *put; /* instead of a job, if not NULL */
@@ -75,7 +78,7 @@ typedef struct cpu_state {
     worker workers[MOST_THREADS];
 } cpu_state;
 
-static void wait_for_all(cpu_state *s) { gk_barrier_wait(&s->barrier, s->spins); }
+static void wait_for_all(cpu_state *s) { gk_barrier_wait(&s->barrier, s->spin); }
 
 /* Normalises and rounds the activations that the op reads. Every thread computes a single row itself, which costs
  * less than a barrier; the threads share several rows. */
@@ -435,7 +438,7 @@ static gk_status cpu_open(int index, const gk_open_options *options, gk_device *
     const bool exact = options && (options->flags & GK_OPEN_EXACT);
     s->isa = exact && isas[index]->exact ? isas[index]->exact : isas[index];
     /* Spinning only helps while every thread has its own processor. */
-    s->spins = wanted <= machine.processors ? SPINS : 0;
+    s->spin = wanted <= machine.processors ? SPIN_SECONDS : 0;
     start_threads(s, wanted < MOST_THREADS ? wanted : MOST_THREADS);
     gk_status status = gk_host_open(&CPU_KERNELS, s, out, why, why_capacity);
     if (status == GK_OK) (*out)->exact = exact;
