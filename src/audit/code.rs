@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::OnceLock;
 
 use gpubuild_core::isa::{self, Processor};
+use gpubuild_core::order::SortIndirect as _;
 use iced_x86::{
     CpuidFeature, Decoder, DecoderOptions, Formatter, GasFormatter, Instruction, Mnemonic, OpKind,
 };
@@ -145,8 +146,8 @@ struct CodePart<'a> {
 impl<'a> CodePart<'a> {
     fn read(&self, is_x86: bool, symbols: SectionSymbols<'a>, code: &mut Code) {
         let SectionSymbols { mut functions, mut marks } = symbols;
-        marks.sort_unstable();
-        functions.sort_unstable();
+        marks.sort_indirect();
+        functions.sort_indirect();
         // Keep one name per address.
         functions.dedup_by_key(|(address, _, _)| *address);
         let end = self.start + self.bytes.len() as u64;

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_core::isa::Processor;
+use gpubuild_core::order::CollectSorted as _;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::version::Version;
 use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::finding::{Evidence, FindingDraft};
@@ -63,8 +65,9 @@ fn isa(
     list: &[FeatureUse],
     requirement: &IsaRequirement<'_>,
 ) -> FindingDraft {
-    let features: BTreeSet<&str> = list.iter().flat_map(|one| &one.features).map(String::as_str).collect();
-    let functions: BTreeSet<&str> = list.iter().map(|one| one.function.as_str()).collect();
+    let features: BTreeSet<&str> =
+        list.iter().flat_map(|one| &one.features).map(String::as_str).collect_set();
+    let functions: BTreeSet<&str> = list.iter().map(|one| one.function.as_str()).collect_set();
     let by = if requirement.allowed_by.is_empty() {
         "the default level".to_owned()
     } else {
@@ -141,7 +144,7 @@ pub(super) fn structure(
         drafts.push(draft.evidence(Evidence::file(path, "DT_TEXTREL")));
     }
     if !structure.fixed.is_empty() {
-        let members: BTreeSet<&str> = structure.fixed.iter().map(|(member, _)| member.as_str()).collect();
+        let members: BTreeSet<&str> = structure.fixed.iter().map(|(member, _)| member.as_str()).collect_set();
         let mut draft = about(id!("audit.code.not-pic"), subject).value("members", short_list(&members));
         for (member, symbol) in structure.fixed.iter().take(SHOWN) {
             let value = format!("R_X86_64_32 to `{symbol}`");
@@ -167,13 +170,13 @@ fn versions(subject: &AuditSubject<'_>, structure: &Structure, limits: &AuditLim
             .filter_map(|(text, symbols)| Some((number(text)?, symbols)))
             .filter(|(version, _)| version > floor)
             .collect();
-        above.sort_by(|left, right| right.0.cmp(&left.0));
+        above.sort_indirect_by(|left, right| right.0.cmp(&left.0));
         let Some((highest, _)) = above.first() else { continue };
         let mut draft = about(id!("audit.libc.above-floor"), subject)
             .value("version", format!("{kind}_{highest}"))
             .value("floor", format!("{kind}_{floor}"));
         for (version, symbols) in above.iter().take(SHOWN) {
-            let symbols: BTreeSet<&str> = symbols.iter().map(String::as_str).collect();
+            let symbols: BTreeSet<&str> = symbols.iter().map(String::as_str).collect_set();
             let value = format!("{kind}_{version} for {}", short_list(&symbols));
             draft = draft.evidence(Evidence::file(subject.path.as_str(), value));
         }
@@ -211,7 +214,7 @@ pub(super) fn device_code(subject: &AuditSubject<'_>) -> Option<FindingDraft> {
             list("CMAKE_HIP_ARCHITECTURES").filter(|arch| arch.starts_with("gfx")).map(str::to_owned),
         );
     }
-    let missing: BTreeSet<&str> = expected.iter().map(String::as_str).filter(|arch| !has(arch)).collect();
+    let missing: BTreeSet<&str> = expected.iter().map(String::as_str).filter(|arch| !has(arch)).collect_set();
     let present = built.device_code.iter().map(|code| code.arch.as_str()).collect::<Vec<_>>().join(" ");
     (!missing.is_empty()).then(|| {
         about(id!("audit.archs.missing"), subject)
@@ -241,7 +244,7 @@ pub(super) fn paths(subject: &AuditSubject<'_>, request: &AuditRequest) -> Optio
     }
     let trees = request.manifest.iter().flat_map(|manifest| &manifest.trees);
     let folders: BTreeSet<&str> =
-        trees.flat_map(|tree| [tree.source.as_str(), tree.build.as_str()]).collect();
+        trees.flat_map(|tree| [tree.source.as_str(), tree.build.as_str()]).collect_set();
     // Paths in the library search path have separate findings.
     let rpaths = |folder: &str| {
         let list = subject.binary.iter().flat_map(linkage::folders);
@@ -249,7 +252,7 @@ pub(super) fn paths(subject: &AuditSubject<'_>, request: &AuditRequest) -> Optio
     };
     let count = |folder: &str| memchr::memmem::find_iter(&subject.data, folder.as_bytes()).count();
     let found: BTreeSet<&str> =
-        folders.into_iter().filter(|folder| folder.len() > 2 && count(folder) > rpaths(folder)).collect();
+        folders.into_iter().filter(|folder| folder.len() > 2 && count(folder) > rpaths(folder)).collect_set();
     (!found.is_empty())
         .then(|| about(id!("audit.contents.source-paths"), subject).value("folders", short_list(&found)))
 }
@@ -261,7 +264,7 @@ pub(super) fn duplicates(defined: &[(String, BTreeSet<String>)]) -> Vec<FindingD
         pairs.entry((one.first, one.second)).or_default().insert(one.symbol);
     }
     let draft = |((first, second), symbols): ((String, String), BTreeSet<String>)| {
-        let names: BTreeSet<&str> = symbols.iter().map(String::as_str).collect();
+        let names: BTreeSet<&str> = symbols.iter().map(String::as_str).collect_set();
         FindingDraft::new(id!("audit.symbols.duplicate"))
             .value("file", &first)
             .value("other", &second)
@@ -283,7 +286,7 @@ pub(super) fn runtimes(subjects: &[AuditSubject<'_>]) -> Vec<FindingDraft> {
                 "" => subject.path.to_string(),
                 member => format!("{}({member})", subject.path),
             };
-            let places: BTreeSet<String> = members.iter().map(place).collect();
+            let places: BTreeSet<String> = members.iter().map(place).collect_set();
             if let Some(planned) = planned.filter(|planned| *planned != runtime) {
                 let mut draft = about(id!("audit.crt.other-than-planned"), subject)
                     .value("runtime", runtime.flag())

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_core::isa::{AllowedFeatures, Processor};
+use gpubuild_core::order::CollectSorted as _;
 
 use super::code::{Code, Function};
 use super::origin::CompileOrigin;
@@ -98,7 +99,7 @@ pub fn classify(code: &Code, origin: &CompileOrigin, context: &CodeContext<'_>) 
 
 fn beyond(code: &Code, function: &Function, allowed: &AllowedFeatures) -> Option<FeatureUse> {
     let more: BTreeMap<_, _> =
-        function.features.iter().filter(|(id, _)| !allowed.features.contains(*id)).collect();
+        function.features.iter().filter(|(id, _)| !allowed.features.contains(*id)).collect_map();
     // Show an instruction of the newest set: AVX-512, else approximately the set with the longest id.
     let (_, first) = more.iter().max_by_key(|(id, _)| (id.starts_with("avx512"), id.len()))?;
     Some(FeatureUse {

@@ -1,5 +1,6 @@
 //! The libraries that a file needs and its library search path (P4, P6, P8).
 
+use gpubuild_core::order::CollectSorted as _;
 use std::collections::BTreeSet;
 
 use gpubuild_detect::finding::{Evidence, FindingDraft};
@@ -117,7 +118,7 @@ fn missing(subject: &AuditSubject<'_>, graph: &Graph) -> Vec<FindingDraft> {
         .iter()
         .filter(is_missing)
         .map(|link| (link.needed.name.as_str(), graph.objects[link.from].path.as_str()))
-        .collect();
+        .collect_set();
     let draft = |(name, by): (&str, &str)| {
         FindingDraft::new(id!("audit.needed.missing"))
             .value("file", subject.path.as_str())

@@ -13,6 +13,8 @@ pub mod structure;
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_core::isa::{self, AllowedFeatures, Processor};
+use gpubuild_core::order::CollectSorted as _;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::version::Version;
 use gpubuild_detect::finding::FindingDraft;
 use gpubuild_host::{HostPath, LIBRARY_LIMIT, ReadFiles};
@@ -152,7 +154,7 @@ fn subjects<'a>(
     let program = request.program.iter().map(|program| (program, None));
     // Archives come first, so that their functions are not classified again in the files that they are linked into.
     let mut built: Vec<_> = built.chain(program).collect();
-    built.sort_by_key(|(file, tree)| (tree.is_none(), file.kind != "static"));
+    built.sort_indirect_by_key(|(file, tree)| (tree.is_none(), file.kind != "static"));
     let paths = built.into_iter().map(|(file, tree)| (host.path(&file.path), Some(file), tree));
     let named = request.files.iter().map(|path| (path.clone(), None, None));
     let mut subjects = Vec::new();
@@ -193,7 +195,7 @@ fn describe(subject: &AuditSubject<'_>, structure: &Structure) -> AuditedFile {
             object::KernelKind::Ptx => kernel.arch.sm().replace("sm_", "compute_"),
             _ => kernel.arch.sm(),
         });
-        Some(cuda.chain(binary?.hip.targets.iter().cloned()).collect::<BTreeSet<String>>())
+        Some(cuda.chain(binary?.hip.targets.iter().cloned()).collect_set())
     };
     let device_code: BTreeSet<String> =
         device_code.filter(|code: &BTreeSet<String>| !code.is_empty()).or_else(in_binary).unwrap_or_default();
@@ -299,7 +301,7 @@ fn levels(
     }
     let sets = |lists: &[&Vec<FeatureUse>]| -> Vec<String> {
         let uses = lists.iter().flat_map(|list| list.iter()).flat_map(|one| one.features.iter().cloned());
-        uses.collect::<BTreeSet<_>>().into_iter().collect()
+        uses.collect_set().into_iter().collect()
     };
     let isa = Isa {
         above: sets(&[&all.above]),

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_core::isa::{AllowedFeatures, Processor};
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_plan::artifacts::{BuiltTree, CompileGroup};
 
 /// How an object was compiled.
@@ -33,7 +34,8 @@ impl<'a> Origins<'a> {
     /// The compile groups of a tree with code for a processor.
     #[must_use]
     pub fn new(tree: &'a BuiltTree, processor: &'a Processor) -> Self {
-        let languages: BTreeSet<&str> = tree.compile.iter().map(|group| group.language.as_str()).collect();
+        let languages: BTreeSet<&str> =
+            tree.compile.iter().map(|group| group.language.as_str()).collect_set();
         let common = languages.iter().map(|language| {
             let of_language = |group: &&CompileGroup| group.language == *language;
             let sources: usize =

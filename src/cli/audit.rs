@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpubuild_core::isa;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::version::Version;
 use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::finding::catalogue::FindingSubject;
@@ -114,7 +115,7 @@ pub fn run(arguments: &AuditArguments, context: &CommandContext<'_>) -> Result<E
         family.subject == FindingSubject::Audit && !allows(&allowed, id)
     };
     document.checked = findings.iter().filter(of_audit).map(|(_, id, _)| id.to_owned()).collect();
-    document.checked.sort();
+    document.checked.sort_indirect();
     arguments.output.deliver(&document, context)?;
     Ok(super::doctor::exit(arguments.fail_on, &document))
 }
@@ -220,7 +221,7 @@ fn render(
         };
     let mut drafts: Vec<&FindingDraft> =
         audit.drafts.iter().filter(|draft| !allows(allowed, &draft.id)).collect();
-    drafts.sort_by_key(|draft| (severity(draft), rank(draft)));
+    drafts.sort_indirect_by_key(|draft| (severity(draft), rank(draft)));
     drafts.into_iter().map(|draft| renderer.render(draft, severity(draft))).collect()
 }
 

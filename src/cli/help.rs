@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use clap::{Arg, Command, CommandFactory, ValueHint};
 use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_detect::diagnostic;
 use gpubuild_detect::finding::Findings;
 use gpubuild_host::RealHost;
@@ -244,7 +245,7 @@ fn offered_toolkits() -> Vec<CompletionCandidate> {
 
 fn toolkits<'a>(releases: impl Iterator<Item = (&'a str, String)>) -> Vec<CompletionCandidate> {
     let both = releases.flat_map(|(toolkit, release)| [toolkit.to_owned(), format!("{toolkit}@{release}")]);
-    let unique: BTreeSet<String> = both.collect();
+    let unique: BTreeSet<String> = both.collect_set();
     unique.into_iter().map(CompletionCandidate::new).collect()
 }
 

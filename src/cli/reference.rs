@@ -7,6 +7,7 @@ use clap::{Arg, Command};
 use super::command_line;
 use super::help::GROUPS;
 use crate::report::reference::GENERATED;
+use gpubuild_core::order::SortIndirect as _;
 
 /// The page of all commands.
 #[must_use]
@@ -54,7 +55,7 @@ fn section(command: &Command, parent: &str) -> String {
             headings.push(argument.get_help_heading());
         }
     }
-    headings.sort_by_key(Option::is_some);
+    headings.sort_indirect_by_key(Option::is_some);
     for heading in headings {
         let _ = write!(
             text,

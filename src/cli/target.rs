@@ -1,5 +1,6 @@
 //! `--target`: builds for another platform.
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_detect::id;
 use gpubuild_detect::matrix::Reason;
 use gpubuild_host::{Arch, HostInfo, HostPath, Platform, ReadFiles};
@@ -107,7 +108,7 @@ impl SelectedTarget {
         let found = target::cross_build(host, target, None, &project.file.project.options, true);
         cross::apply(&found.map_err(|reason| failure(&reason))?, plan);
         plan.dropped.extend(dropped);
-        plan.dropped.sort_by_key(|dropped| dropped.id);
+        plan.dropped.sort_indirect_by_key(|dropped| dropped.id);
         Ok(())
     }
 

@@ -14,6 +14,7 @@
 //! | `@commands@` | the commands of the template with descriptions |
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_plan::plan::request::BackendSelection;
 
 use super::NewError;
@@ -170,6 +171,6 @@ pub fn files(request: &RenderRequest<'_>) -> Vec<RenderedFile> {
         text: request.fill(text),
     };
     let mut files: Vec<RenderedFile> = request.template.files.iter().map(file).collect();
-    files.sort_by(|one, other| one.path.cmp(&other.path));
+    files.sort_indirect_by(|one, other| one.path.cmp(&other.path));
     files
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::SortIndirect as _;
 use serde::{Deserialize, Serialize};
 
 use super::Schema;
@@ -153,7 +154,7 @@ impl BenchDocument {
     /// The document for these results.
     #[must_use]
     pub fn new(mut backends: Vec<BackendBench>) -> Self {
-        backends.sort_by_key(|report| report.id);
+        backends.sort_indirect_by_key(|report| report.id);
         let guidance = guidance(&backends);
         Self { schema: Schema { name: "bench", version: 1 }, backends, guidance }
     }
@@ -254,7 +255,7 @@ fn fastest(
     what: fn(&BackendBench) -> Option<Speed>,
 ) -> Option<(&BackendBench, Option<(&BackendBench, f64)>)> {
     let mut able: Vec<&BackendBench> = backends.iter().filter(|report| what(report).is_some()).collect();
-    able.sort_by(|one, other| other.best(what).total_cmp(&one.best(what)));
+    able.sort_indirect_by(|one, other| other.best(what).total_cmp(&one.best(what)));
     let first = *able.first()?;
     let next = able.get(1).map(|next| (*next, first.best(what) / next.best(what).max(f64::MIN_POSITIVE)));
     Some((first, next))

@@ -1,5 +1,6 @@
 //! The text of `doctor --binary`: the file, how its libraries are resolved, and which devices its device code runs on.
 
+use gpubuild_core::order::CollectSorted as _;
 use std::collections::BTreeSet;
 
 use gpubuild_detect::toolkit::libraries::{self, LibraryRole};
@@ -105,7 +106,7 @@ fn archs(kernels: &KernelsReport) -> String {
             .iter()
             .filter(|kernel| kernel.kind == kind)
             .map(|KernelReport { arch, .. }| (arch.trim_end_matches(char::is_alphabetic).len(), arch))
-            .collect();
+            .collect_set();
         words.extend(of.into_iter().map(|(_, arch)| format!("{start}{arch}")));
     }
     words.extend(kernels.hip.iter().cloned());

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use gpubuild_core::clean;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_detect::finding::{EvidenceKind, Finding, FindingEntry, FindingKind, Findings, Severity};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -28,7 +29,7 @@ const PROJECT: &str = "gpubuild.toml";
 pub fn sarif(document: &DoctorReport, findings: &Findings) -> String {
     let mut ids: Vec<&str> = document.checked.iter().map(String::as_str).collect();
     ids.extend(document.findings.iter().map(|finding| finding.id.as_str()));
-    ids.sort_unstable();
+    ids.sort_indirect();
     ids.dedup();
     let rules: Vec<Value> = ids.iter().map(|id| rule(id, findings)).collect();
     let mut seen = BTreeMap::new();

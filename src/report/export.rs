@@ -1,5 +1,6 @@
 //! The document of `gpubuild export`, and its text.
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_exec::export::{Export, ExportedFile};
 use gpubuild_host::HostPath;
 use serde::Serialize;
@@ -73,7 +74,7 @@ impl<'a> ExportReport<'a> {
         let path = |file: &'a ExportedFile| file.to.as_str();
         let mut libraries: Vec<&str> = export.libraries.iter().map(path).collect();
         libraries.extend(export.links.keys().map(String::as_str));
-        libraries.sort_unstable();
+        libraries.sort_indirect();
         self.folder = Some(ExportedFolder {
             prefix: to.to_string(),
             libraries,

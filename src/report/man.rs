@@ -1,5 +1,6 @@
 //! The document of `gpubuild man --out`, and its text.
 
+use gpubuild_core::order::SortIndirect as _;
 use serde::Serialize;
 
 use super::Schema;
@@ -19,7 +20,7 @@ impl ManReport {
     /// The document of the pages in a folder.
     #[must_use]
     pub fn new(folder: String, mut files: Vec<String>) -> Self {
-        files.sort_unstable();
+        files.sort_indirect();
         Self { schema: Schema { name: "man", version: 1 }, folder, files }
     }
 

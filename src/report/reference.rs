@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_detect::diagnostic::ErrorEntry;
 use gpubuild_detect::finding::{FindingEntry, FindingKind, Findings};
 use gpubuild_detect::toolkit::Catalogue;
@@ -93,7 +94,7 @@ fn backend_page(backend: Backend, description: &Description, about: &ToolkitAbou
     text += "\n| install with | toolkit | driver |\n|---|---|---|\n";
     let mut keys: Vec<&String> =
         description.install.keys().chain(description.install_driver.keys()).collect();
-    keys.sort();
+    keys.sort_indirect();
     keys.dedup();
     for key in keys {
         let cell = |table: &std::collections::BTreeMap<String, String>| {

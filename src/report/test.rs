@@ -1,6 +1,7 @@
 //! The document of `gpubuild test --json`.
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::SortIndirect as _;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -20,7 +21,7 @@ impl TestDocument {
     /// The document of these results.
     #[must_use]
     pub fn new(mut backends: Vec<BackendTests>) -> Self {
-        backends.sort_by_key(|report| report.id);
+        backends.sort_indirect_by_key(|report| report.id);
         Self { schema: Schema { name: "test", version: 1 }, backends }
     }
 }

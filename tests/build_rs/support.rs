@@ -40,8 +40,7 @@ const ROOT: &str =
     "[workspace]\nmembers = [\"*-sys\", \"app\"]\nresolver = \"3\"\n[profile.dev]\ndebug = 0\n";
 
 /// Every crate asks for the features that bindgen needs. Otherwise everything that derives is compiled once with and once without them.
-const SYN: &str =
-    "[build-dependencies]\nsyn = { version = \"3\", features = [\"full\", \"extra-traits\", \"visit-mut\"] }\n";
+const SYN: &str = "[build-dependencies]\nsyn = { version = \"3\", features = [\"full\", \"extra-traits\", \"visit-mut\"] }\n";
 
 /// Creates a workspace with these files. Prints why and returns `None` if CMake, Ninja or a C++ compiler is missing.
 pub(crate) fn workspace(files: &[(&str, &str)]) -> Option<Workspace> {

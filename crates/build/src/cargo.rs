@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::CollectSorted as _;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_host::{Environment, HostPath, ReadFiles};
 use serde::Deserialize;
 
@@ -62,7 +64,7 @@ impl BuildingCrate {
         let declared = declared(&host.read_text(&folder.join("Cargo.toml")).unwrap_or_default());
         let enabled = declared.iter().filter(|(_, names)| names.iter().any(|name| is_enabled(env, name)));
         let instructions: BTreeSet<String> =
-            text("CARGO_CFG_TARGET_FEATURE").split(',').map(str::to_owned).collect();
+            text("CARGO_CFG_TARGET_FEATURE").split(',').map(str::to_owned).collect_set();
         Ok(Self {
             name: text("CARGO_PKG_NAME"),
             out: host.path(&need("OUT_DIR")?),
@@ -96,7 +98,7 @@ impl BuildingCrate {
         if !self.declared.contains(&Backend::Cpu) {
             list.push(Backend::Cpu);
         }
-        list.sort();
+        list.sort_indirect();
         list.dedup();
         Some(list)
     }

@@ -1,6 +1,7 @@
 //! The lines for cargo after a build, or if nothing could be built.
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_exec::environment;
 use gpubuild_host::{HostPath, WriteFiles};
 use gpubuild_plan::artifacts::Manifest;
@@ -43,7 +44,7 @@ pub(super) fn linked(
 ) -> Built {
     let theirs = shared.iter().flat_map(|one| one.manifest.backends.iter());
     let mut backends: Vec<Backend> = manifest.backends.iter().chain(theirs).copied().collect();
-    backends.sort();
+    backends.sort_indirect();
     backends.dedup();
     script.cfgs(&backends);
     script.glue(host, Some(&manifest));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_detect::diagnostic::Diagnostic;
 use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_exec::store::settings::Store;
@@ -190,7 +191,7 @@ fn folder_name(
     let shared: Vec<&str> = shared.iter().map(|one| one.path.as_str()).collect();
     let file = &project.file;
     let backends: BTreeMap<_, _> =
-        file.backends.iter().map(|(backend, table)| (backend, &table.options)).collect();
+        file.backends.iter().map(|(backend, table)| (backend, &table.options)).collect_map();
     let parts = (
         (project.source.as_str(), &krate.target, krate.static_crt),
         (format!("{:?}", request.selection), format!("{:?}", request.without)),

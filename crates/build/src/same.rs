@@ -4,6 +4,7 @@
 //! detected with a marker: each crate that contains a known library also contains an object that defines one symbol, the same in
 //! every such crate, whose name is an error message. A second definition stops the linker, which prints the name.
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_host::WriteFiles;
 use gpubuild_linker::message;
 use gpubuild_plan::artifacts::Manifest;
@@ -16,7 +17,7 @@ use super::script::ScriptEnvironment;
 fn copy(manifest: &Manifest) -> Option<&str> {
     manifest.trees.iter().find_map(|tree| {
         let mut stems: Vec<&str> = tree.abi.keys().filter_map(|name| name.strip_suffix(".h")).collect();
-        stems.sort_by_key(|stem| (stem.len(), *stem));
+        stems.sort_indirect_by_key(|stem| (stem.len(), *stem));
         stems.into_iter().find(|stem| {
             let is_of = |target: &str| {
                 target.strip_prefix(stem).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))

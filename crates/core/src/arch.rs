@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use gpubuild_toolkits::tables;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::order::SortIndirect as _;
 use crate::version::Version;
 
 /// An NVIDIA architecture as CMake lists write it: `90`, `90a-real`, `120f-virtual`.
@@ -220,7 +221,7 @@ pub fn parse_cuda_list(text: &str) -> Result<Vec<CudaArch>, NotAnArch> {
         .filter(|word| !word.is_empty())
         .map(str::parse)
         .collect::<Result<Vec<CudaArch>, _>>()?;
-    list.sort();
+    list.sort_indirect();
     list.dedup();
     Ok(list)
 }

@@ -28,6 +28,7 @@ pub mod arch;
 pub mod backend;
 pub mod clean;
 pub mod isa;
+pub mod order;
 pub mod platform;
 pub mod screen;
 pub mod secret;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use gpubuild_core::backend::edit_distance;
+use gpubuild_core::order::SortIndirect as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::evidence::Evidence;
@@ -180,7 +181,7 @@ pub fn near(text: &str) -> Vec<&'static str> {
         let ids = gpubuild_findings::IDS.iter().filter(|id| last.is_some_and(|last| id.contains(last)));
         found.extend(ids.map(|id| (0, *id)));
     }
-    found.sort_unstable();
+    found.sort_indirect();
     found.into_iter().map(|(_, id)| id).take(LIMIT).collect()
 }
 

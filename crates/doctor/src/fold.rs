@@ -1,6 +1,7 @@
 //! Lists consequences under their cause, and root causes first.
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_detect::finding::{Consequence, Finding, FindingEntry, Severity, catalogue};
 
 /// A rendered finding with its catalogue entry.
@@ -21,7 +22,7 @@ impl FoldedFinding {
 
 /// Sorts findings: errors first, and causes before symptoms.
 pub(super) fn sort(folded: &mut [FoldedFinding]) {
-    folded.sort_by(|left, right| key(left).cmp(&key(right)));
+    folded.sort_indirect_by(|left, right| key(left).cmp(&key(right)));
 }
 
 /// Root causes of sorted findings, each with its consequences.

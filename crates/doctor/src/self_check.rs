@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_core::version::Version;
 use gpubuild_detect::facts::{Facts, Vendor};
 use gpubuild_detect::finding::{Evidence, EvidenceKind};
@@ -124,8 +125,8 @@ impl SelfCheckSubject<'_> {
 
     fn archs(&self, installed: &[String], table: &str, evidence: Evidence) -> SelfCheck {
         let row = self.description.archs(self.release);
-        let own: BTreeSet<&str> = installed.iter().map(String::as_str).collect();
-        let known: BTreeSet<&str> = row.iter().flat_map(|row| &row.archs).map(String::as_str).collect();
+        let own: BTreeSet<&str> = installed.iter().map(String::as_str).collect_set();
+        let known: BTreeSet<&str> = row.iter().flat_map(|row| &row.archs).map(String::as_str).collect_set();
         let state = if own == known {
             SelfCheckState::Same
         } else if own.is_subset(&known) && table != "architectures" {
@@ -137,8 +138,8 @@ impl SelfCheckSubject<'_> {
         let (mut embedded, mut reported) = (list(&known), list(&own));
         if state != SelfCheckState::Same && row.is_some() {
             // Show only the difference.
-            let missing: BTreeSet<&str> = own.difference(&known).copied().collect();
-            let extra: BTreeSet<&str> = known.difference(&own).copied().collect();
+            let missing: BTreeSet<&str> = own.difference(&known).copied().collect_set();
+            let extra: BTreeSet<&str> = known.difference(&own).copied().collect_set();
             embedded =
                 if extra.is_empty() { "the rest".to_owned() } else { format!("also {}", list(&extra)) };
             reported =

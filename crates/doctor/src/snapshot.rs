@@ -1,5 +1,6 @@
 //! Snapshots for `doctor --diff`: the state of a machine as a flat list of values, and the difference of two snapshots.
 
+use gpubuild_core::order::SortIndirect as _;
 use std::collections::BTreeMap;
 
 use gpubuild_detect::facts::Facts;
@@ -164,7 +165,7 @@ const ORDER: [&str; 10] =
 pub fn diff(before: &DoctorSnapshot, after: &DoctorSnapshot) -> Vec<SnapshotChange> {
     let names = before.values.keys().chain(after.values.keys());
     let mut names: Vec<&String> = names.collect();
-    names.sort_by_key(|name| {
+    names.sort_indirect_by_key(|name| {
         (ORDER.iter().position(|start| name.starts_with(start)).unwrap_or(ORDER.len()), (*name).clone())
     });
     names.dedup();

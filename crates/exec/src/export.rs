@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io;
 
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_core::shell::cmake_bracket;
 use gpubuild_host::{Host, HostPath, Os, ReadFiles, WriteFiles};
 use gpubuild_plan::artifacts::{Artifact, BuiltTree, LinkItem, Manifest};
@@ -114,10 +115,10 @@ impl Export {
         let record = folder.join(&format!("share/gpubuild/{}.json", self.name));
         let paths = self.paths().map(|path| folder.join(path)).chain([record.clone()]);
         let folders: BTreeMap<String, HostPath> =
-            paths.filter_map(|path| path.parent()).map(|folder| (folder.to_string(), folder)).collect();
+            paths.filter_map(|path| path.parent()).map(|folder| (folder.to_string(), folder)).collect_map();
         folders.values().try_for_each(|folder| store::maintain::remove_temporary(host, folder))?;
         let before: ExportRecord = store::read_json(host, &record).unwrap_or_default();
-        let files: BTreeSet<String> = self.paths().map(str::to_owned).collect();
+        let files: BTreeSet<String> = self.paths().map(str::to_owned).collect_set();
         let all = ExportRecord { files: before.files.union(&files).cloned().collect() };
         // Written first: what a killed export leaves behind is known to the next one.
         store::write_json(host, &record, &all)?;

@@ -1,7 +1,5 @@
 //! Presets for CMake: each tree of the last build as a configure preset and a build preset, so that editors open the same build.
 
-use std::collections::BTreeMap;
-
 use gpubuild_host::{HostPath, ReadFiles};
 use gpubuild_plan::artifacts::{BuiltTree, Manifest};
 use serde_json::{Map, Value, json};
@@ -9,6 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::cmake;
 use crate::cmake::initial_cache::{entry_type, with_include};
 use crate::exec::editor::EditorInfo;
+use gpubuild_core::order::CollectSorted as _;
 
 /// The key in `vendor` of files that gpubuild wrote.
 const VENDOR: &str = "gpubuild/1";
@@ -84,7 +83,7 @@ fn configure_preset(host: &dyn ReadFiles, tree: &BuiltTree, editor: &EditorInfo,
     }
     if !editor.env.is_empty() {
         let literal = |(name, value): (&String, &String)| (name.clone(), literal(value));
-        preset["environment"] = json!(editor.env.iter().map(literal).collect::<BTreeMap<_, _>>());
+        preset["environment"] = json!(editor.env.iter().map(literal).collect_map());
     }
     preset
 }

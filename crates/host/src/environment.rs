@@ -1,5 +1,7 @@
 //! Environment variables as a value that is read once and never written.
 
+use gpubuild_core::order::CollectSorted as _;
+use gpubuild_core::order::SortIndirect as _;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -42,7 +44,7 @@ impl Environment {
     /// Adds the names of variables whose values are not UTF-8.
     #[must_use]
     pub(crate) fn with_not_utf8(mut self, mut names: Vec<String>) -> Self {
-        names.sort_unstable();
+        names.sort_indirect();
         self.not_utf8 = names;
         self
     }
@@ -71,7 +73,7 @@ impl Environment {
     #[must_use]
     pub fn select<'a>(&'a self, names: &[&'a str], starts: &[&str]) -> Vec<(&'a str, &'a str)> {
         let mut found: BTreeMap<&str, &str> =
-            names.iter().filter_map(|name| Some((*name, self.get_raw(name)?))).collect();
+            names.iter().filter_map(|name| Some((*name, self.get_raw(name)?))).collect_map();
         for (name, value) in
             self.iter().filter(|(name, _)| starts.iter().any(|start| name.starts_with(start)))
         {

@@ -1,5 +1,6 @@
 //! Finds programs on PATH and files by pattern, following the rules of the host's platform.
 
+use gpubuild_core::order::SortIndirect as _;
 use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -149,7 +150,7 @@ fn joined(folder: &HostPath, relative: &str) -> HostPath {
 
 fn matches(host: &dyn ReadFiles, folder: &HostPath, pattern: &str) -> Vec<HostPath> {
     let mut names = host.list_matching(folder, pattern).unwrap_or_default();
-    names.sort_by(|left, right| natural_order(left, right));
+    names.sort_indirect_by(|left, right| natural_order(left, right));
     names.iter().map(|name| folder.join(name)).collect()
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use gpubuild_core::arch::CudaArch;
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::version::Version;
 use gpubuild_detect::matrix::{Presence, Readiness};
 use proptest::prelude::*;
@@ -159,7 +160,7 @@ fn better(
 /// All backends: the publisher's first, then the others in the documented order.
 fn order(platform: &ReleasePlatform) -> Vec<Backend> {
     let mut backends = ORDER.to_vec();
-    backends.sort_by_key(|backend| {
+    backends.sort_indirect_by_key(|backend| {
         platform.prefer.iter().position(|one| one == backend).unwrap_or(platform.prefer.len())
     });
     backends

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use gpubuild_core::arch::CudaArch;
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::version::Version;
 use gpubuild_detect::matrix::{PREFERENCE, Presence, Readiness};
 use gpubuild_detect::toolkit::{Catalogue, Description};
@@ -36,7 +37,7 @@ pub fn properties(machine: &ReleaseMachine, catalogue: &Catalogue) -> Vec<String
 
 fn nvidia(seen: &ObservedMachine, cuda: &Description) -> Vec<String> {
     let mut releases: Vec<_> = cuda.compatibility.branch.iter().map(|row| &row.toolkit).collect();
-    releases.sort();
+    releases.sort_indirect();
     releases.dedup();
     let newest = seen.translates.as_ref();
     let known = releases.into_iter().rev().filter(|release| newest.is_some_and(|newest| *release <= newest));

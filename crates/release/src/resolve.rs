@@ -2,6 +2,7 @@
 //! the next backend, and finally the CPU. The publisher can prefer backends. Pure. Every rejected variant has a reason.
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::id;
 use gpubuild_detect::matrix::{Presence, Readiness};
@@ -142,7 +143,7 @@ pub fn resolve(request: &ResolveRequest<'_>) -> Result<VariantChoice, NoVariant>
             .collect();
         let driver_is_unknown = machine.backends.get(&backend).is_some_and(|seen| seen.driver.is_none());
         let order = |candidate| order(platform, driver_is_unknown, candidate);
-        candidates.sort_by(|left, right| order(*left).cmp(&order(*right)));
+        candidates.sort_indirect_by(|left, right| order(*left).cmp(&order(*right)));
         if let Some((variant, cover)) = candidates.first() {
             return Ok(choice(request, (&fits, &backends), variant, backend, *cover));
         }

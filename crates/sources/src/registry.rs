@@ -9,6 +9,7 @@ use semver::{Version, VersionReq};
 use serde::Deserialize;
 
 use crate::{SourceError, SourceRequest, cargo_config};
+use gpubuild_core::order::SortIndirect as _;
 
 /// The largest accepted document of an index in bytes.
 const LARGEST: usize = 32 << 20;
@@ -150,7 +151,7 @@ fn choose<'a>(versions: &'a [IndexedVersion], requirement: &str) -> Option<&'a I
 fn newest(versions: &[IndexedVersion]) -> Vec<String> {
     let mut found: Vec<Version> =
         versions.iter().filter(|one| !one.yanked).filter_map(|one| Version::parse(&one.vers).ok()).collect();
-    found.sort();
+    found.sort_indirect();
     found.iter().rev().take(SHOWN).map(ToString::to_string).collect()
 }
 

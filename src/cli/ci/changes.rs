@@ -1,5 +1,6 @@
 //! `--changed-since`: asks git for the changed files and the gpubuild.toml of a commit.
 
+use gpubuild_core::order::SortIndirect as _;
 use std::time::Duration;
 
 use gpubuild_detect::id;
@@ -105,7 +106,7 @@ impl Git<'_> {
         let names = tracked.split('\0').chain(new.split('\0')).filter(|name| !name.is_empty());
         let mut files: Vec<String> = names.map(|name| from_project(prefix, name)).collect();
         files.retain(|file| file != project::FILE_NAME);
-        files.sort();
+        files.sort_indirect();
         files.dedup();
         Ok(files)
     }

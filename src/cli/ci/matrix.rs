@@ -13,6 +13,7 @@ use super::changes::{self, ChangedRows};
 use super::cluster;
 use crate::report;
 use crate::report::ci::CiChangesReport;
+use gpubuild_core::order::CollectSorted as _;
 
 /// Arguments of `ci matrix`.
 #[derive(Debug, clap::Args)]
@@ -114,8 +115,8 @@ pub(super) fn run(arguments: &CiMatrixArguments, context: &CommandContext<'_>) -
 
 /// The rows that `--variant` and `--platform` select.
 fn selected(rows: Rows, arguments: &CiMatrixArguments) -> Result<Rows, Failure> {
-    let names: BTreeSet<String> = arguments.variant.iter().cloned().collect();
-    let known: BTreeSet<&str> = rows.include.iter().map(|row| row.variant.as_str()).collect();
+    let names: BTreeSet<String> = arguments.variant.iter().cloned().collect_set();
+    let known: BTreeSet<&str> = rows.include.iter().map(|row| row.variant.as_str()).collect_set();
     if let Some(unknown) = names.iter().find(|name| !known.contains(name.as_str())) {
         let known: Vec<&str> = known.into_iter().collect();
         return Err(Failure::usage(
@@ -150,13 +151,14 @@ fn changed(
 ) -> Result<(Rows, Option<CiChangesReport>), Failure> {
     let Some(revision) = &arguments.changed_since else { return Ok((rows, None)) };
     let ChangedRows { commit, decisions } = changes::since(revision, context, project, &rows)?;
-    let kept: BTreeSet<&str> = decisions.iter().filter(|one| one.keep).map(|one| one.name.as_str()).collect();
+    let kept: BTreeSet<&str> =
+        decisions.iter().filter(|one| one.keep).map(|one| one.name.as_str()).collect_set();
     rows.include.retain(|row| kept.contains(row.name.as_str()));
     Ok((rows, Some(CiChangesReport { since: revision.clone(), commit, rows: decisions })))
 }
 
 fn check_platform(rows: &Rows, platform: &str) -> Result<(), Failure> {
-    let known: BTreeSet<&str> = rows.include.iter().map(|row| row.platform.as_str()).collect();
+    let known: BTreeSet<&str> = rows.include.iter().map(|row| row.platform.as_str()).collect_set();
     if known.contains(platform) {
         return Ok(());
     }

@@ -12,6 +12,7 @@ use super::diagnose::{self, Depth};
 use super::{CommandContext, DoctorArguments, Exit, Failure};
 use crate::report::binary::BinaryReport;
 use crate::report::doctor::DoctorReport;
+use gpubuild_core::order::SortIndirect as _;
 
 /// Examines the file and prints a report.
 pub(super) fn run(
@@ -59,7 +60,7 @@ fn examine(
         .filter(|(family, id, _)| family.subject == FindingSubject::Binary && filter.takes(id))
         .map(|(_, id, _)| id.to_owned())
         .collect();
-    document.checked.sort();
+    document.checked.sort_indirect();
     arguments.output.deliver(&document, context)?;
     Ok(diagnose::exit(arguments.fail_on, &document))
 }

@@ -1,6 +1,7 @@
 //! Diagnoses this machine or a recorded one.
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_detect::finding::{Findings, Severity, catalogue::FindingSubject};
 use gpubuild_detect::finding_text::FindingRenderer;
 use gpubuild_detect::id;
@@ -104,7 +105,7 @@ fn diagnose_with_filter(
     let mut diagnosis = diagnose(host, arguments.host.catalogue(context)?, request, &filter, depth)?;
     let checked = findings.ids().filter(|id| filter.takes(id)).map(str::to_owned);
     diagnosis.document.checked = checked.collect();
-    diagnosis.document.checked.sort();
+    diagnosis.document.checked.sort_indirect();
     Ok(diagnosis)
 }
 
@@ -186,7 +187,7 @@ pub(in crate::cli) fn diagnose(
         .filter(|(family, id, _)| family.subject == FindingSubject::Machine && filter.takes(id))
         .map(|(_, id, _)| id.to_owned())
         .collect();
-    document.checked.sort();
+    document.checked.sort_indirect();
     Ok(Diagnosis { machine: MachineState { matrix, ..inspected.machine }, document })
 }
 

@@ -9,6 +9,7 @@ use gpubuild_host::{FileKind, standard_input_document};
 use super::{DoctorArguments, diagnose};
 use crate::cli::{CommandContext, Exit, Failure, absolute};
 use crate::report::doctor::DoctorReport;
+use gpubuild_core::order::SortIndirect as _;
 
 /// Checks the files and prints a report. A file that can't be read or parsed is a finding if there are other files, and an error
 /// otherwise; the exit status is 2 in both cases.
@@ -46,7 +47,7 @@ pub(super) fn run(arguments: &DoctorArguments, context: &CommandContext<'_>) -> 
     // `--only` and `--skip` select checks. A file that was not checked is always reported.
     found.extend(not_checked.iter().map(|draft| file::to_finding(draft, &findings)));
     // Sort by severity over all files. The sort is stable, so findings of equal severity keep the order of the command line.
-    found.sort_by_key(|finding| finding.severity);
+    found.sort_indirect_by_key(|finding| finding.severity);
     let mut document = DoctorReport::of_findings(found);
     let of_files =
         findings.iter().filter(|(family, _, _)| family.family == "files").map(|(_, id, _)| id.to_owned());

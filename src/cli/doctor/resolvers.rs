@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_doctor::resolvers::resolve_all;
 use gpubuild_host::Host;
 use gpubuild_plan::plan::request::BackendSelection;
@@ -39,7 +40,7 @@ pub(super) fn run(arguments: &DoctorArguments, context: &CommandContext<'_>) -> 
         context.printer.json(&document)?;
     } else {
         let names: BTreeMap<String, String> =
-            machine.catalogue.iter().map(|one| (one.id.clone(), one.name.clone())).collect();
+            machine.catalogue.iter().map(|one| (one.id.clone(), one.name.clone())).collect_map();
         let paint = |tone, text: &str| context.printer.paint(role(tone), text);
         let mut text = resolvers_text::text(&document, &names, os, &paint);
         if text.is_empty() {

@@ -16,6 +16,7 @@ use super::work::{VenvRequest, VenvWork};
 use super::{failure, project_folder, project_table};
 use crate::cli::machine::MachineState;
 use crate::cli::{CommandContext, Exit, Failure};
+use gpubuild_core::order::CollectSorted as _;
 
 /// The environment of a project that is built.
 pub(in crate::cli) struct AfterBuild<'a> {
@@ -101,7 +102,7 @@ impl<'a> AfterBuild<'a> {
 fn event(result: &VenvResult<'_>) -> Option<BuildEvent> {
     let (provided, choice) = (result.provided.as_ref()?, result.choice.as_ref()?);
     let versions: BTreeMap<String, String> =
-        provided.wheels.iter().map(|(wheel, _)| (wheel.package.clone(), wheel.version.clone())).collect();
+        provided.wheels.iter().map(|(wheel, _)| (wheel.package.clone(), wheel.version.clone())).collect_map();
     let installed = provided.wheels.iter().filter(|(_, outcome)| *outcome != WheelOutcome::Present);
     Some(BuildEvent::Environment {
         path: provided.environment.folder.to_string(),

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_core::version::Version;
 use gpubuild_detect::diagnostic::Diagnostic;
 use gpubuild_detect::facts::Vendor;
@@ -223,7 +224,7 @@ impl<'t> VenvWork<'_, 't> {
     ) -> Result<Vec<copy::CopiedLibrary>, Failure> {
         let Some(to) = &self.request.copy_to else { return Ok(Vec::new()) };
         let (Some(choice), Some(provided)) = (choice, provided) else { return Ok(Vec::new()) };
-        let mut names: BTreeSet<String> = libraries.keys().cloned().collect();
+        let mut names: BTreeSet<String> = libraries.keys().cloned().collect_set();
         if names.is_empty() {
             names =
                 provided.libraries.iter().filter_map(|path| path.file_name().map(str::to_owned)).collect();

@@ -1,5 +1,7 @@
 //! Bindings of earlier builds, by content: the generator, its input, and every file that it read.
 
+use gpubuild_core::order::CollectSorted as _;
+use gpubuild_core::order::SortIndirect as _;
 use std::collections::BTreeMap;
 
 use gpubuild_exec::exec::binary::parse_depfile;
@@ -89,7 +91,7 @@ impl Kept {
             let Some(entry) = store::read_json::<KeptBindings>(host, &path) else { continue };
             let same = self.libclang.is_none() || self.libclang == entry.libclang;
             let read: BTreeMap<String, String> =
-                entry.read.into_iter().map(|(path, hash)| (self.expand(&path), hash)).collect();
+                entry.read.into_iter().map(|(path, hash)| (self.expand(&path), hash)).collect_map();
             let current =
                 |(path, hash): (&String, &String)| hash_of(host, path).is_some_and(|now| now == *hash);
             if same && sha256(entry.text.as_bytes()) == entry.sha256 && read.iter().all(current) {
@@ -119,7 +121,7 @@ impl Kept {
         );
         let folder = self.folder.as_ref().filter(|_| self.is_writable)?;
         let read: BTreeMap<String, String> =
-            self.read.iter().map(|(path, hash)| (portable(&self.roots, path), hash.clone())).collect();
+            self.read.iter().map(|(path, hash)| (portable(&self.roots, path), hash.clone())).collect_map();
         let hash = sha256(&serde_json::to_vec(&(&read, &self.libclang)).unwrap_or_default());
         let entry = KeptBindings {
             read,
@@ -156,7 +158,7 @@ fn roots(host: &dyn HostInfo, bindings: &Bindings, place: &BuildFolders) -> Vec<
         let root = host.path(&tree.build).parent();
         roots.extend(root.map(|root| (root.to_string(), "{build}")));
     }
-    roots.sort_by(|left, right| (right.0.len(), &right.0).cmp(&(left.0.len(), &left.0)));
+    roots.sort_indirect_by(|left, right| (right.0.len(), &right.0).cmp(&(left.0.len(), &left.0)));
     roots
 }
 
@@ -192,7 +194,7 @@ fn trim(host: &dyn WriteFiles, folder: &HostPath, max: usize) {
     }
     let age = |name: &String| host.stat(&folder.join(name)).ok().and_then(|stat| stat.modified);
     let mut all: Vec<(Option<u128>, String)> = names.into_iter().map(|name| (age(&name), name)).collect();
-    all.sort();
+    all.sort_indirect();
     for (_, name) in &all[..all.len() - max] {
         let _ = host.remove(&folder.join(name));
     }

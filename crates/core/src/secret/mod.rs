@@ -10,6 +10,7 @@ mod shape;
 #[cfg(test)]
 mod tests;
 
+use crate::order::SortIndirect as _;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -182,7 +183,7 @@ fn find_known(text: &str, known: &[String]) -> Vec<FoundSecret> {
         }));
     }
     found.retain(|one| one.start < one.end);
-    found.sort_unstable();
+    found.sort_indirect();
     found.dedup_by(|next, last| {
         let overlaps = next.start < last.end;
         if overlaps {

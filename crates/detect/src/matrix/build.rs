@@ -1,5 +1,6 @@
 //! Determines whether this machine can build for a backend.
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::version::Version;
 
 use super::Reason;
@@ -139,7 +140,7 @@ fn compiler_conflict(
         .flat_map(|need| input.catalogue.with_role(&need.role))
         .filter(|tool| description.compiler_outside.contains_key(&tool.id))
         .collect();
-    tools.sort_by_key(|tool| tool.preference);
+    tools.sort_indirect_by_key(|tool| tool.preference);
     for tool in tools {
         let Some(window) = description.host_compiler_window(copy, &tool.id) else { continue };
         for compiler in input.inventory.of(&tool.id).iter().filter(|compiler| compiler.is_complete()) {

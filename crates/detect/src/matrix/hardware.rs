@@ -7,6 +7,7 @@ use crate::finding::Evidence;
 use crate::id;
 use crate::toolkit::ToolkitRuntime;
 use crate::toolkit::description::{Description, is_on};
+use gpubuild_core::order::SortIndirect as _;
 
 /// The hardware part of a verdict.
 pub(super) struct HardwareVerdict {
@@ -76,7 +77,7 @@ pub(super) fn evaluate(
 
 /// Sorts devices, the best first: dedicated memory before shared memory, larger memory before smaller, then by PCI address.
 fn order(devices: &mut [Gpu]) {
-    devices.sort_by_key(|gpu| {
+    devices.sort_indirect_by_key(|gpu| {
         (gpu.integrated == Some(true), std::cmp::Reverse(gpu.memory_bytes.unwrap_or(0)), gpu.pci.clone())
     });
 }

@@ -4,6 +4,7 @@
 //! points, the first on PATH, one in an active environment, the newest that gpubuild installed, the system's default, the newest in
 //! other known folders.
 
+use gpubuild_core::order::SortIndirect as _;
 use std::cmp::Reverse;
 
 use super::Installation;
@@ -12,7 +13,7 @@ use super::search::Rank;
 
 /// Sorts copies, the chosen one first, and sets the reason of each. Incomplete copies are never chosen.
 pub(super) fn choose(mut copies: Vec<ProbedCopy>) -> Vec<Installation> {
-    copies.sort_by_key(|copy| {
+    copies.sort_indirect_by_key(|copy| {
         // The sort is stable, so of the copies on PATH, the first one is chosen, as in a shell.
         let newest = match copy.rank {
             Rank::Own | Rank::Known => {

@@ -23,6 +23,7 @@ pub mod versions;
 use std::collections::BTreeMap;
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::version::Version;
 use gpubuild_host::HostPath;
 use serde::Serialize;
@@ -227,7 +228,7 @@ impl Inventory {
     #[must_use]
     pub fn for_role<'a>(&'a self, catalogue: &Catalogue, role: &str) -> Option<&'a Installation> {
         let mut tools: Vec<&Description> = catalogue.with_role(role).collect();
-        tools.sort_by_key(|tool| tool.preference);
+        tools.sort_indirect_by_key(|tool| tool.preference);
         tools.iter().find_map(|tool| self.chosen(&tool.id))
     }
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read as _};
 
+use gpubuild_core::order::CollectSorted as _;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::version::Version;
 use gpubuild_host::{HostPath, InspectHost, RunPrograms};
 
@@ -178,7 +180,7 @@ fn examine(
         .parts
         .iter()
         .map(|(id, part)| (id.clone(), find_part(host, part, &root, &suffix)))
-        .collect();
+        .collect_map();
     if tool {
         let part = ToolkitPart {
             path: Some(candidate.path.clone()),
@@ -343,7 +345,7 @@ fn device_archs(host: &dyn InspectHost, description: &Description, root: &HostPa
             break;
         }
     }
-    archs.sort();
+    archs.sort_indirect();
     archs.dedup();
     archs
 }

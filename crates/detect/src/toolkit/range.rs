@@ -2,6 +2,7 @@
 //! and the doctor, so that both report the same.
 
 use gpubuild_core::arch::CudaArch;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::version::Version;
 
 use super::Installation;
@@ -100,7 +101,7 @@ impl Description {
                 (own, basis)
             }
         };
-        numbers.sort_unstable();
+        numbers.sort_indirect();
         CudaRange { numbers, basis, toolkit }
     }
 
@@ -117,7 +118,7 @@ impl Description {
 fn dropped(earlier: &[ArchRow], own: &[u16]) -> Vec<u16> {
     let all = earlier.iter().flat_map(|row| numbers(&row.archs));
     let mut dropped: Vec<u16> = all.filter(|number| !own.contains(number)).collect();
-    dropped.sort_unstable();
+    dropped.sort_indirect();
     dropped.dedup();
     dropped
 }

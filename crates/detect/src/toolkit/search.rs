@@ -1,5 +1,6 @@
 //! Resolves the places in a description to candidate paths on the host.
 
+use gpubuild_core::order::SortIndirect as _;
 use std::collections::BTreeSet;
 
 use gpubuild_host::{Arch, HostPath, InspectHost, Os, ReadFiles};
@@ -60,7 +61,7 @@ pub(super) fn search(host: &dyn InspectHost, description: &Description, path: &[
         let searcher = Searcher { host, description, root, path };
         searcher.run(&mut found);
     }
-    found.candidates.sort_by_key(|candidate| candidate.rank);
+    found.candidates.sort_indirect_by_key(|candidate| candidate.rank);
     found
 }
 

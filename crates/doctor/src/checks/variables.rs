@@ -1,5 +1,6 @@
 //! Variables whose value leads nowhere, and what they should name on this machine.
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::shell;
 use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::facts::variables::WrongVariable;
@@ -23,14 +24,14 @@ pub(crate) fn variables(case: &DiagnosisCase<'_>, drafts: &[FindingDraft]) -> Ve
         .filter(|wrong| !is_cited(&wrong.name) && !is_harmless(case, wrong))
         .collect();
     let mut ids: Vec<DiagnosticId> = wrong.iter().map(|wrong| wrong.id).collect();
-    ids.sort();
+    ids.sort_indirect();
     ids.dedup();
     ids.into_iter()
         .filter_map(|id| {
             let mut group: Vec<&WrongVariable> =
                 wrong.iter().copied().filter(|wrong| wrong.id == id).collect();
             // Variables that every build reads, and those that stop it, are the most severe.
-            group.sort_by_key(|wrong| (!wrong.blocks, wrong.backend.is_some()));
+            group.sort_indirect_by_key(|wrong| (!wrong.blocks, wrong.backend.is_some()));
             draft(case, id, &group)
         })
         .collect()

@@ -31,6 +31,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::finding::{Evidence, FindingDraft, Severity};
 use gpubuild_detect::id;
@@ -224,7 +225,7 @@ fn sort_and_dedup(drafts: &mut Vec<FindingDraft>) {
     let line = |draft: &FindingDraft| {
         draft.values.get("line").and_then(|line| line.parse::<usize>().ok()).unwrap_or(0)
     };
-    drafts.sort_by(|left, right| {
+    drafts.sort_indirect_by(|left, right| {
         let key = |draft: &FindingDraft| (draft.severity.unwrap_or(Severity::Error), line(draft));
         key(left).cmp(&key(right)).then_with(|| (&left.id, &left.summary).cmp(&(&right.id, &right.summary)))
     });

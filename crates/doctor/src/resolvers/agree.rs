@@ -1,8 +1,9 @@
 //! Finds the shell lines that make build systems agree with gpubuild's choice. Each candidate is tested by resolving again with
 //! its changes to the environment, so every line that is shown has been verified.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_core::version::Version;
 use gpubuild_detect::toolkit::description::is_on;
 use gpubuild_detect::toolkit::{self, Installation};
@@ -231,7 +232,7 @@ impl ResolverTrial<'_> {
     /// additional one uses another copy.
     fn is_as_good(&self, this: &[Resolution], other: &[Resolution]) -> bool {
         let ids = |list: &[Resolution], matches: &dyn Fn(&Resolution) -> bool| {
-            list.iter().filter(|one| matches(one)).map(|one| one.id.clone()).collect::<BTreeSet<String>>()
+            list.iter().filter(|one| matches(one)).map(|one| one.id.clone()).collect_set()
         };
         let uses_chosen = |one: &Resolution| takes(one, &self.chosen.root);
         // Failing is better than building with another copy.

@@ -1,5 +1,6 @@
 //! Follows the steps of a search on a host. Reads files, the environment and the registry only; starts no process.
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::version::Version;
 use gpubuild_detect::toolkit::description::is_on;
 use gpubuild_detect::toolkit::pattern::fill;
@@ -337,8 +338,8 @@ fn sort(places: &mut [HostPath], order: PlaceOrder) {
     let name = |place: &HostPath| place.file_name().unwrap_or_default().to_owned();
     match order {
         PlaceOrder::Listed => {}
-        PlaceOrder::Name => places.sort_by_key(|place| name(place).to_lowercase()),
-        PlaceOrder::Newest => places.sort_by(|left, right| natural_order(&name(right), &name(left))),
+        PlaceOrder::Name => places.sort_indirect_by_key(|place| name(place).to_lowercase()),
+        PlaceOrder::Newest => places.sort_indirect_by(|left, right| natural_order(&name(right), &name(left))),
     }
 }
 

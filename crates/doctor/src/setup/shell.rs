@@ -1,5 +1,6 @@
 //! Runs the commands of steps.
 
+use gpubuild_core::order::CollectSorted as _;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -98,7 +99,7 @@ impl SetupShell {
             .map(|(name, value)| {
                 (name, if name == "PATH" { value.trim_end_matches(&own_folder) } else { value })
             })
-            .collect();
+            .collect_map();
         let before: Vec<String> = self.env.iter().map(|(name, _)| name.to_owned()).collect();
         let removed = before.iter().filter(|name| !after.contains_key(name.as_str()));
         let removed = removed.map(|name| (name.as_str(), None)).collect::<Vec<_>>();

@@ -1,6 +1,7 @@
 //! Signs about finding the CUDA Toolkit: what variables, PATH and links lead to, which runtime libraries exist, where stubs are
 //! searched, and which integrations Visual Studio has.
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_detect::toolkit::Installation;
 use gpubuild_host::{HostPath, Os, ReadFiles, find_program, glob, library};
 
@@ -320,7 +321,7 @@ fn integrations(host: &dyn ReadFiles) -> Vec<Integration> {
             Some(Integration { releases: names.iter().filter_map(release).collect(), folder, number })
         })
         .collect();
-    found.sort_by_key(|one| one.number);
+    found.sort_indirect_by_key(|one| one.number);
     found
 }
 

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_detect::facts::Vendor;
 use gpubuild_detect::finding::{Affects, Evidence, EvidenceKind, FindingDraft};
 use gpubuild_detect::id;
@@ -196,7 +197,7 @@ fn rules<'a>(
 /// The newest C++ compiler on the host that this toolkit supports; builds make the same choice.
 fn cxx(context: &ValidationContext<'_>, description: &Description, copy: &Installation) -> Option<String> {
     let mut families: Vec<&Description> = context.catalogue.with_role("host-compiler").collect();
-    families.sort_by_key(|family| family.preference);
+    families.sort_indirect_by_key(|family| family.preference);
     families.into_iter().find_map(|family| {
         let window = description.host_compiler_window(copy, &family.id)?;
         let fits = |one: &&Installation| one.is_complete() && window.supports(one.version(), &family.id);

@@ -1,5 +1,6 @@
 //! CMake's file API: the query that gpubuild writes, and a reader for CMake's reply.
 
+use gpubuild_core::order::SortIndirect as _;
 use std::collections::BTreeMap;
 
 use gpubuild_host::{HostPath, ReadFiles};
@@ -224,7 +225,7 @@ impl ReplyReader<'_> {
                 reply.inputs.push(path);
             }
             for list in [&mut reply.inputs, &mut reply.scripts] {
-                list.sort();
+                list.sort_indirect();
                 list.dedup();
             }
         }

@@ -1,5 +1,6 @@
 //! Finds the cache entries that a project neither declares nor reads.
 
+use gpubuild_core::order::SortIndirect as _;
 use std::collections::BTreeMap;
 
 use super::initial_cache::entry_type;
@@ -45,7 +46,7 @@ pub fn unknown(list: &str, scripts: &[String]) -> Vec<String> {
         .filter(|name| !name.is_empty() && !scripts.iter().any(|script| mentions(script, name)))
         .map(str::to_owned)
         .collect();
-    names.sort();
+    names.sort_indirect();
     names.dedup();
     names
 }

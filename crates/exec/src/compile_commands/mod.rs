@@ -8,6 +8,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_host::ReadFiles;
 use gpubuild_plan::artifacts::{BuiltTree, Manifest};
 use serde::Serialize;
@@ -40,7 +41,7 @@ pub struct UnknownSources {
 pub fn database(host: &dyn ReadFiles, manifest: &Manifest) -> Result<Vec<CompileCommand>, UnknownSources> {
     let mut trees: Vec<&BuiltTree> = manifest.trees.iter().collect();
     // The tree with the fewest backends besides the CPU defines the fewest macros of other backends.
-    trees.sort_by_key(|tree| (!tree.backends.contains(&Backend::Cpu), tree.backends.len()));
+    trees.sort_indirect_by_key(|tree| (!tree.backends.contains(&Backend::Cpu), tree.backends.len()));
     let mut found: BTreeMap<String, (u8, CompileCommand)> = BTreeMap::new();
     for tree in trees {
         let unknown = || UnknownSources { tree: tree.id.clone() };

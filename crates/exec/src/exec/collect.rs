@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::isa::{self, is_machine_flag};
+use gpubuild_core::order::CollectSorted as _;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_host::{LIBRARY_LIMIT, ReadFiles};
 use gpubuild_linker::symbols;
 use gpubuild_object::{KernelKind, embedded};
@@ -29,7 +31,7 @@ pub fn targets_to_build(tree: &PlannedTree, reply: &FileApiReply) -> Vec<String>
         named || module || utility || on_line.contains(target.name.as_str())
     });
     let mut names: Vec<String> = wanted.map(|target| target.name.clone()).collect();
-    names.sort();
+    names.sort_indirect();
     names.dedup();
     names
 }
@@ -73,7 +75,7 @@ fn linked_targets<'a>(tree: &PlannedTree, reply: &'a FileApiReply) -> BTreeSet<&
         gpubuild_host::PathRules::Unix => gpubuild_host::Os::Linux,
     };
     let items = link_line(tree, reply, os);
-    let paths: BTreeSet<&str> = items.iter().filter_map(path_of).collect();
+    let paths: BTreeSet<&str> = items.iter().filter_map(path_of).collect_set();
     let is_linked =
         |target: &&CmakeTarget| target.artifacts.iter().any(|artifact| paths.contains(artifact.as_str()));
     reply.targets.iter().filter(is_linked).map(|target| target.name.as_str()).collect()
@@ -96,14 +98,14 @@ pub fn built_tree(
     key: &str,
     reply: &FileApiReply,
 ) -> Result<BuiltTree, BuildError> {
-    let built: BTreeSet<String> = targets_to_build(tree, reply).into_iter().collect();
+    let built: BTreeSet<String> = targets_to_build(tree, reply).into_iter().collect_set();
     let mut files = Vec::new();
     for target in reply.targets.iter().filter(|target| built.contains(&target.name)) {
         for path in &target.artifacts {
             files.push(artifact(host, tree, target, path)?);
         }
     }
-    files.sort_by(|left, right| left.path.cmp(&right.path));
+    files.sort_indirect_by(|left, right| left.path.cmp(&right.path));
     let compilers =
         reply.compilers.iter().map(|(language, toolchain)| (language.clone(), toolchain.compiler.clone()));
     Ok(BuiltTree {

@@ -13,6 +13,7 @@ use crate::cmake::file_api::{CmakeTarget, Compile, FileApiReply, IncludeFolder};
 use crate::cmake::{self, fragments, inject};
 use crate::store;
 use crate::store::variables::build_variables;
+use gpubuild_core::order::CollectSorted as _;
 
 /// The record of one tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,7 +106,7 @@ impl EditorInfo {
     #[must_use]
     pub fn to_store(&self, env: &Environment) -> Self {
         let words = build_variables(env).into_iter().flat_map(|(_, value)| value.split_whitespace());
-        let theirs: BTreeSet<&str> = words.collect();
+        let theirs: BTreeSet<&str> = words.collect_set();
         let mut groups = self.groups.clone();
         for group in groups.iter_mut().flatten() {
             group.flags.retain(|flag| !theirs.contains(flag.as_str()));

@@ -33,6 +33,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_detect::diagnostic::Diagnostic;
 use gpubuild_detect::finding::Finding;
 pub use gpubuild_detect::toolkit::InstalledTools;
@@ -342,7 +343,7 @@ fn build_trees(
         plan = replan(&without).map_err(BuildError::Replan)?;
         plan.dropped.retain(|dropped| without.iter().all(|(backend, _)| *backend != dropped.id));
         plan.dropped.extend(without.iter().map(|(id, why)| Dropped { id: *id, reasons: vec![why.clone()] }));
-        plan.dropped.sort_by_key(|dropped| dropped.id);
+        plan.dropped.sort_indirect_by_key(|dropped| dropped.id);
         if let Some((backend, _)) = without.iter().find(|(backend, _)| plan.backends.contains(backend)) {
             return Err(BuildError::Replan(format!(
                 "the new plan still contains the failed backend `{backend}`"
@@ -393,7 +394,7 @@ fn run_all(
         }
     });
     let mut results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    results.sort_by_key(|(index, _)| *index);
+    results.sort_indirect_by_key(|(index, _)| *index);
     if results.len() < trees.len() {
         return trees.iter().map(|_| Err(BuildError::Interrupted)).collect();
     }

@@ -1,5 +1,6 @@
 //! Modules are libraries that a program opens at run time. Linked code must not call their functions by name.
 
+use gpubuild_core::order::CollectSorted as _;
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_host::{LIBRARY_LIMIT, ReadFiles};
@@ -45,7 +46,8 @@ impl ModuleSymbols {
         &self,
         wanted: impl Iterator<Item = &'a str>,
     ) -> Option<(String, String, usize)> {
-        let names: BTreeSet<&str> = wanted.filter(|name| self.only_in_modules.contains_key(*name)).collect();
+        let names: BTreeSet<&str> =
+            wanted.filter(|name| self.only_in_modules.contains_key(*name)).collect_set();
         let first = names.first()?;
         Some(((*first).to_owned(), self.only_in_modules[*first].clone(), names.len() - 1))
     }
@@ -88,7 +90,7 @@ pub fn undefined(lines: &[&str]) -> BTreeSet<String> {
         .iter()
         .flat_map(|line| STARTS.iter().flat_map(|start| line.split(start).skip(1)))
         .map(name)
-        .collect();
+        .collect_set();
     // Apple's linker prints `"_ggml_backend_is_cpu", referenced from:`.
     let referenced = lines.iter().filter_map(|line| line.trim().strip_suffix(", referenced from:"));
     found.extend(referenced.map(|text| text.trim_matches('"').trim_start_matches('_').to_owned()));

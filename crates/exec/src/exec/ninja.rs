@@ -1,5 +1,7 @@
 //! Reads Ninja's files: the times at which outputs were built, and their dependencies.
 
+use gpubuild_core::order::CollectSorted as _;
+use gpubuild_core::order::SortIndirect as _;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::timings::TimedUnit;
@@ -99,11 +101,11 @@ pub fn needs(units: &[TimedUnit], edges: &BTreeMap<String, Vec<Edge>>) -> Vec<Ve
         let by_output: BTreeMap<&str, &Edge> = edges
             .iter()
             .flat_map(|edge| edge.outputs.iter().map(move |output| (output.as_str(), edge)))
-            .collect();
+            .collect_map();
         let built: BTreeMap<&str, usize> = (units.iter().enumerate())
             .filter(|(_, unit)| unit.tree == *tree)
             .map(|(index, unit)| (unit.output.as_str(), index))
-            .collect();
+            .collect_map();
         for (output, index) in &built {
             let mut open: Vec<&str> = inputs(&by_output, output);
             let mut seen = BTreeSet::new();
@@ -116,7 +118,7 @@ pub fn needs(units: &[TimedUnit], edges: &BTreeMap<String, Vec<Edge>>) -> Vec<Ve
                     _ => open.extend(inputs(&by_output, name)),
                 }
             }
-            needs[*index].sort_unstable();
+            needs[*index].sort_indirect();
             needs[*index].dedup();
         }
     }
@@ -138,7 +140,7 @@ fn first_built(edge: &Edge, built: &BTreeMap<&str, usize>) -> Option<usize> {
 pub fn critical_path(units: &[TimedUnit], needs: &[Vec<usize>]) -> Vec<usize> {
     // Dependencies end before their dependents, so in the order of end times each unit follows its dependencies.
     let mut order: Vec<usize> = (0..units.len()).collect();
-    order.sort_by(|left, right| units[*left].end.total_cmp(&units[*right].end));
+    order.sort_indirect_by(|left, right| units[*left].end.total_cmp(&units[*right].end));
     let mut longest = vec![(0.0_f64, None); units.len()];
     for index in order {
         let before = needs.get(index).into_iter().flatten().copied();

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_core::shell::cmake_bracket;
 use gpubuild_host::{Host, HostPath};
 use serde::Deserialize;
@@ -247,7 +248,7 @@ pub(super) fn closure(
     outputs: &BTreeSet<String>,
 ) -> Option<BTreeSet<String>> {
     let deps: BTreeMap<&str, &Vec<String>> =
-        deps.iter().map(|(object, paths)| (object.as_str(), paths)).collect();
+        deps.iter().map(|(object, paths)| (object.as_str(), paths)).collect_map();
     let mut all = BTreeSet::new();
     for unit in &compiled.units {
         let paths = deps.get(unit.object.as_str())?;

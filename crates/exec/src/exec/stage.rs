@@ -1,5 +1,6 @@
 //! TreeRoots the shared libraries and modules of a build next to a program, under the names that the loader looks for.
 
+use gpubuild_core::order::CollectSorted as _;
 use std::collections::BTreeSet;
 use std::io;
 
@@ -74,7 +75,7 @@ pub fn place(host: &dyn WriteFiles, manifest: &Manifest, folder: &HostPath) -> i
     if placed.is_empty() && before.names.is_empty() {
         return Ok(());
     }
-    let names: BTreeSet<String> = placed.iter().map(|file| file.name.clone()).collect();
+    let names: BTreeSet<String> = placed.iter().map(|file| file.name.clone()).collect_set();
     for name in before.names.difference(&names) {
         host.remove(&folder.join(name))?;
     }

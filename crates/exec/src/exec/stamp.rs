@@ -10,6 +10,7 @@ use crate::cmake::file_api::FileApiReply;
 use crate::store::files::{self, FileSnapshot};
 use crate::store::sha256;
 use crate::store::variables::build_variables;
+use gpubuild_core::order::SortIndirect as _;
 
 /// Version of the format. A stamp with another version is ignored.
 const SCHEMA: u32 = 3;
@@ -160,7 +161,7 @@ pub fn read_paths(
         let is_generated = HostPath::new(tree.build.rules(), path).is_inside(&tree.build);
         !path.is_empty() && !is_generated
     });
-    paths.sort();
+    paths.sort_indirect();
     paths.dedup();
     paths
 }
@@ -197,7 +198,7 @@ pub fn deps_by_object(text: &str, build: &HostPath) -> Vec<(String, Vec<String>)
 pub fn parse_deps(text: &str, build: &HostPath) -> Vec<String> {
     let lines = text.lines().filter_map(|line| line.strip_prefix("    ")).filter(|line| !line.is_empty());
     let mut paths: Vec<String> = lines.map(|line| build.join(line).normalized().to_string()).collect();
-    paths.sort();
+    paths.sort_indirect();
     paths.dedup();
     paths
 }

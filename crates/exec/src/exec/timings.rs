@@ -16,6 +16,7 @@ use super::launcher::{self, LauncherOutcome};
 use super::ninja::{self, Edge};
 use super::processes::{Processes, Sample};
 use crate::event::{BuildEvent, TreeState};
+use gpubuild_core::order::SortIndirect as _;
 
 /// Interval between observations of the processes.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -349,7 +350,7 @@ impl<'a> TimingRecorder<'a> {
             cache: None,
             seen: true,
         }));
-        recording.units.sort_by(|left, right| left.start.total_cmp(&right.start));
+        recording.units.sort_indirect_by(|left, right| left.start.total_cmp(&right.start));
         recording.needs = ninja::needs(&recording.units, &edges);
         recording.samples = processes.into_samples();
         recording

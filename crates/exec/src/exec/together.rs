@@ -17,6 +17,8 @@ use gpubuild_plan::project::together::{InterfaceDifference, SameSymbols, With};
 use super::BuildJob;
 use super::error::BuildError;
 use crate::store::{self, sha256};
+use gpubuild_core::order::CollectSorted as _;
+use gpubuild_core::order::SortIndirect as _;
 
 /// Time limit for processing one archive or linking one library.
 const DEADLINE: Duration = Duration::from_secs(30 * 60);
@@ -124,7 +126,7 @@ pub(super) fn add(job: &BuildJob<'_>, with: &[With], manifest: &mut Manifest) ->
         manifest.backends.extend(trees.iter().flat_map(|tree| tree.backends.clone()));
         manifest.trees.append(&mut trees);
     }
-    manifest.backends.sort();
+    manifest.backends.sort_indirect();
     manifest.backends.dedup();
     Ok(())
 }
@@ -241,7 +243,7 @@ impl OtherProject<'_> {
         let stamp = folder.join("key.json");
         let current = store::read_json::<String>(host, &stamp).is_some_and(|last| last == key);
         let table: BTreeMap<&str, String> =
-            same.all.iter().map(|name| (name.as_str(), format!("{prefix}{name}"))).collect();
+            same.all.iter().map(|name| (name.as_str(), format!("{prefix}{name}"))).collect_map();
         if !current {
             host.remove(&stamp).map_err(|error| BuildError::io("remove", &stamp, &error))?;
             let mut text = String::new();

@@ -25,6 +25,7 @@ use crate::event::FirstError;
 use crate::event::{BuildEvent, TreeState};
 use crate::python::Network;
 use crate::store::files::{self, FileSnapshot};
+use gpubuild_core::order::CollectSorted as _;
 
 /// Start of the line that Ninja prints if it uses a jobserver.
 const JOBSERVER: &str = "ninja: Jobserver mode detected";
@@ -212,7 +213,7 @@ impl TreeRun<'_> {
             .into_iter()
             .chain(from_manifest().filter(|tree| tree.id == self.tree.id));
         let mut recorded: BTreeMap<&str, Option<&Artifact>> =
-            recorded.flat_map(|tree| &tree.files).map(|file| (file.path.as_str(), Some(file))).collect();
+            recorded.flat_map(|tree| &tree.files).map(|file| (file.path.as_str(), Some(file))).collect_map();
         let reply = self.reply().ok();
         let declared = reply.iter().flat_map(|reply| &reply.targets).flat_map(|target| &target.artifacts);
         for path in declared {

@@ -2,6 +2,7 @@
 
 use super::platform::PlatformVotes;
 use super::{Signatures, error_line, outcome};
+use gpubuild_core::order::SortIndirect as _;
 
 /// What a line contains.
 #[derive(Default)]
@@ -44,7 +45,7 @@ impl LineHits {
     pub(super) fn find(&mut self, all: &Signatures, line: &[u8], number: usize, votes: &mut PlatformVotes) {
         self.clear();
         all.index.scan(line, &mut self.all);
-        self.all.sort_unstable();
+        self.all.sort_indirect();
         self.all.dedup();
         let numbers = all.numbers;
         for &hit in &self.all {

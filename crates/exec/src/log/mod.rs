@@ -27,6 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_detect::diagnostic::DiagnosticId;
 
 pub use findings::{UNRECOGNISED, to_findings};
@@ -191,7 +192,7 @@ impl Signatures {
             }
             _ => (one.cause.line, false),
         };
-        found.sort_by_key(|one| (!is_resource(one), place(one), one.signature));
+        found.sort_indirect_by_key(|one| (!is_resource(one), place(one), one.signature));
         let is_weak = |one: &Found| self.list[one.signature].signature.weak;
         if found.iter().any(|one| !is_weak(one)) {
             found.retain(|one| !is_weak(one));

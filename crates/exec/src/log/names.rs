@@ -1,5 +1,6 @@
 //! The table of names: which component a header, a library, a package of a build system or an error code belongs to.
 
+use gpubuild_core::order::SortIndirect as _;
 use std::collections::{BTreeMap, HashMap};
 
 use gpubuild_detect::diagnostic::DiagnosticId;
@@ -135,7 +136,7 @@ impl NameTable {
                 }
             }
         }
-        table.starts.sort_by_key(|(_, start, _)| std::cmp::Reverse(start.len()));
+        table.starts.sort_indirect_by_key(|(_, start, _)| std::cmp::Reverse(start.len()));
         table.rows = rows;
         table
     }

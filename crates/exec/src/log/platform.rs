@@ -1,6 +1,7 @@
 //! Determines from the text of a log on which machine it was written, so that commands are chosen for that machine.
 
 use gpubuild_core::Os;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_detect::facts::{Distro, Fact, Facts};
 use gpubuild_detect::finding_text::CandidateMachine;
 
@@ -59,7 +60,7 @@ impl PlatformVotes {
             of_cues + if os == Os::Windows { self.drives } else { 0 }
         };
         let mut systems = [Os::Linux, Os::Windows, Os::Macos].map(|os| (total(os), os));
-        systems.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+        systems.sort_indirect_by_key(|(count, _)| std::cmp::Reverse(*count));
         if systems[0].0 == 0 || systems[0].0 == systems[1].0 {
             return LogPlatform::default();
         }

@@ -1,5 +1,7 @@
 //! The search for known failures while a log is read.
 
+use gpubuild_core::order::CollectSorted as _;
+use gpubuild_core::order::SortIndirect as _;
 use std::collections::BTreeMap;
 
 use regex_lite::Regex;
@@ -121,7 +123,7 @@ impl Search {
         LogWindow::broken(lines, at).iter().any(|window| {
             hits.clear();
             all.index.scan(window.text.as_bytes(), &mut hits);
-            hits.sort_unstable();
+            hits.sort_indirect();
             hits.dedup();
             let fit = |at: &usize| {
                 all.list.get(*at).is_some_and(|one| one.signature.lines == 1 && one.signature.after.is_none())
@@ -189,7 +191,7 @@ impl CompiledSignature {
         let mut values: BTreeMap<String, String> = groups
             .filter_map(|name| Some((name.to_owned(), shorten(captures.name(name)?.as_str().trim(), VALUE))))
             .filter(|(_, value)| !value.is_empty())
-            .collect();
+            .collect_map();
         let row = signature
             .names
             .and_then(|kind| names.find(kind, &format!("{}{}", signature.prefix, values.get("name")?)));

@@ -1,5 +1,6 @@
 //! Detects changed files by size and times, without reading them.
 
+use gpubuild_core::order::SortIndirect as _;
 use std::collections::BTreeMap;
 
 use gpubuild_host::{FileKind, HostPath, ReadFiles, Stat};
@@ -174,7 +175,7 @@ pub fn folders_with(host: &dyn ReadFiles, folder: &HostPath, name: &str) -> Vec<
             }
         }
     }
-    found.sort();
+    found.sort_indirect();
     found
 }
 

@@ -1,5 +1,6 @@
 //! Lists and prunes the entries of a build store.
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_host::{Host, HostPath, ReadFiles, Wait, WriteFiles};
 
 use super::contents;
@@ -44,7 +45,7 @@ pub fn items(host: &dyn ReadFiles, store: &Store) -> Vec<StoreItem> {
             found.push(StoreItem { folder, kind, entry, used: used.unwrap_or_default() });
         }
     }
-    found.sort_by(|left, right| (right.used, &left.folder).cmp(&(left.used, &right.folder)));
+    found.sort_indirect_by(|left, right| (right.used, &left.folder).cmp(&(left.used, &right.folder)));
     found
 }
 

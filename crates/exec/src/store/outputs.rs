@@ -12,6 +12,7 @@ use super::roots::TreeRoots;
 use super::sha256;
 use super::table::{StampTable, has_extension};
 use crate::cmake::file_api::FileApiReply;
+use gpubuild_core::order::CollectSorted as _;
 
 /// A file that belongs to a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +60,7 @@ pub fn gather(
     if tree.targets.iter().any(is_unknown) {
         return None;
     }
-    let mut paths: BTreeSet<String> = built.files.iter().map(|file| file.path.clone()).collect();
+    let mut paths: BTreeSet<String> = built.files.iter().map(|file| file.path.clone()).collect_set();
     for item in &built.link {
         if let LinkItem::Static { path } | LinkItem::Shared { path } = item
             && host.path(path).is_inside(&tree.build)
@@ -69,8 +70,9 @@ pub fn gather(
     }
     let mut links = Vec::new();
     let loaded = built.files.iter().filter(|file| file.kind != "static");
-    let folders: BTreeSet<String> =
-        loaded.filter_map(|file| host.path(&file.path).parent().map(|folder| folder.to_string())).collect();
+    let folders: BTreeSet<String> = loaded
+        .filter_map(|file| host.path(&file.path).parent().map(|folder| folder.to_string()))
+        .collect_set();
     for folder in &folders {
         add_siblings(host, &host.path(folder), &mut paths, &mut links);
     }

@@ -1,6 +1,7 @@
 //! Replaces the source and build folder in text with placeholders, so that stored data does not depend on the folders of the
 //! build that created it.
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_host::{HostPath, PathRules, ReadFiles};
 use gpubuild_plan::plan::PlannedTree;
 use serde_json::Value;
@@ -33,7 +34,7 @@ impl TreeRoots {
             }
         }
         spellings.retain(|(text, _)| !text.is_empty());
-        spellings.sort_by(|left, right| (right.0.len(), &right.0).cmp(&(left.0.len(), &left.0)));
+        spellings.sort_indirect_by(|left, right| (right.0.len(), &right.0).cmp(&(left.0.len(), &left.0)));
         spellings.dedup();
         Self { rules: tree.source.rules(), source: tree.source.clone(), build: tree.build.clone(), spellings }
     }

@@ -1,5 +1,6 @@
 //! Computes the key of a complete tree before it is configured.
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_host::{HostPath, Os, ReadFiles};
 use gpubuild_plan::plan::PlannedTree;
 
@@ -82,7 +83,7 @@ fn sorted(name: &str, value: &serde_json::Value) -> serde_json::Value {
     match value.as_array() {
         Some(items) if name == "targets" => {
             let mut items = items.clone();
-            items.sort_by_key(ToString::to_string);
+            items.sort_indirect_by_key(ToString::to_string);
             items.into()
         }
         _ => value.clone(),

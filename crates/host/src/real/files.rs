@@ -13,6 +13,7 @@ use super::reading::open_regular;
 use super::temporary::{self, Temporary};
 use crate::path::NotUtf8Path;
 use crate::{FileKind, FileLock, HostPath, NewFile, Owner, PathRules, Stat, Wait};
+use gpubuild_core::order::SortIndirect as _;
 
 /// Adds action and path to errors of write operations, because users see these errors unchanged.
 pub(super) fn with_path<'a>(action: &'a str, path: &'a HostPath) -> impl Fn(io::Error) -> io::Error + 'a {
@@ -108,7 +109,7 @@ pub(super) fn list(folder: &HostPath) -> io::Result<Vec<String>> {
         // Names that are not UTF-8 are skipped (docs/guide/first-steps.md).
         names.extend(entry?.file_name().into_string());
     }
-    names.sort_unstable();
+    names.sort_indirect();
     Ok(names)
 }
 

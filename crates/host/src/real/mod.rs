@@ -21,6 +21,7 @@ mod tests;
 mod variable;
 mod watch;
 
+use gpubuild_core::order::SortIndirect as _;
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -189,7 +190,7 @@ fn this_identity() -> Identity {
         .map(rustix::process::Gid::as_raw)
         .chain([rustix::process::getegid().as_raw()])
         .collect();
-    groups.sort_unstable();
+    groups.sort_indirect();
     groups.dedup();
     Identity { uid: Some(rustix::process::geteuid().as_raw()), groups }
 }

@@ -11,6 +11,7 @@ mod platform {
     };
 
     use crate::{RegistryType, RegistryValue};
+    use gpubuild_core::order::SortIndirect as _;
 
     fn open(key: &str) -> Option<RegKey> {
         let (hive, path) = key.split_once('\\').unwrap_or((key, ""));
@@ -41,7 +42,7 @@ mod platform {
     pub(in crate::real) fn keys(key: &str) -> Vec<String> {
         let mut keys: Vec<_> =
             open(key).map(|key| key.enum_keys().filter_map(Result::ok).collect()).unwrap_or_default();
-        keys.sort_unstable();
+        keys.sort_indirect();
         keys
     }
 
@@ -52,7 +53,7 @@ mod platform {
             .filter_map(Result::ok)
             .filter_map(|(name, value)| Some((name, convert(&value)?)))
             .collect();
-        values.sort_by(|left, right| left.0.cmp(&right.0));
+        values.sort_indirect_by(|left, right| left.0.cmp(&right.0));
         values
     }
 }

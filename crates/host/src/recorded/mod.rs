@@ -16,6 +16,7 @@ mod tree;
 mod visible;
 pub(super) mod write;
 
+use gpubuild_core::order::SortIndirect as _;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -89,7 +90,7 @@ impl RecordedHost {
         let mut tree = RecordedTree::new(rules);
         // Insert links first, in order of depth, so that files recorded below a link are stored at its target.
         let mut order: Vec<usize> = (0..recording.files.len()).collect();
-        order.sort_by_key(|&index| {
+        order.sort_indirect_by_key(|&index| {
             let file = &recording.files[index];
             let is_link = matches!(file.entry, RecordedEntry::Link(_));
             (!is_link, if is_link { tree::depth(&HostPath::new(rules, &file.path)) } else { 0 })

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::RecordedKey;
 use crate::RegistryValue;
+use gpubuild_core::order::SortIndirect as _;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct RecordedRegistry {
@@ -53,14 +54,14 @@ impl RecordedRegistry {
         let key = self.keys.get(&folded(&pieces(key)));
         let mut names: Vec<String> =
             key.map(|key| key.children.values().cloned().collect()).unwrap_or_default();
-        names.sort_unstable();
+        names.sort_indirect();
         names
     }
 
     pub(super) fn values(&self, key: &str) -> Vec<(String, RegistryValue)> {
         let key = self.keys.get(&folded(&pieces(key)));
         let mut values: Vec<_> = key.map(|key| key.values.values().cloned().collect()).unwrap_or_default();
-        values.sort_by(|left: &(String, RegistryValue), right| left.0.cmp(&right.0));
+        values.sort_indirect_by(|left: &(String, RegistryValue), right| left.0.cmp(&right.0));
         values
     }
 }

@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind};
 
 use super::RecordedEntry;
 use crate::{HostPath, PathRules};
+use gpubuild_core::order::SortIndirect as _;
 
 /// Maximum number of links in a path; more are treated as a loop. Linux has the same limit.
 const MAX_LINKS: usize = 40;
@@ -40,7 +41,7 @@ impl<'tree> TreeEntry<'tree> {
     /// Names in this folder, sorted.
     pub(super) fn names(self) -> Vec<String> {
         let mut names: Vec<String> = self.node.children.values().map(|(name, _)| name.clone()).collect();
-        names.sort_unstable();
+        names.sort_indirect();
         names
     }
 }

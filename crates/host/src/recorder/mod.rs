@@ -10,6 +10,7 @@ mod redact;
 mod secrets;
 mod serials;
 
+use gpubuild_core::order::CollectSorted as _;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -226,7 +227,7 @@ impl<'a> HostRecorder<'a> {
         recording.identity = self.inner.identity().clone();
         // Compare names only, because the folder may have been accessed through a link.
         let name_of = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
-        let accessed: BTreeSet<String> = log.files.keys().map(|path| name_of(path)).collect();
+        let accessed: BTreeSet<String> = log.files.keys().map(|path| name_of(path)).collect_set();
         for (path, entry) in log.files {
             let entry = reduced(&path, entry, &|path| accessed.contains(&name_of(path)));
             let clean = cleaner.path(&path);

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::{Os, ReadFiles};
+use gpubuild_core::order::SortIndirect as _;
 
 /// Common names, which do not identify a person or machine. Replacing them would corrupt other text.
 const COMMON: [&str; 22] = [
@@ -77,7 +78,7 @@ impl Redaction {
         names.retain(|(name, _)| {
             name.chars().count() >= MIN_LENGTH && !COMMON.contains(&name.to_lowercase().as_str())
         });
-        names.sort_by(|left, right| right.0.len().cmp(&left.0.len()).then_with(|| left.cmp(right)));
+        names.sort_indirect_by(|left, right| right.0.len().cmp(&left.0.len()).then_with(|| left.cmp(right)));
         names.dedup();
         Self { names, others: BTreeSet::new(), ignore_case: host.platform().os == Os::Windows }
     }
@@ -171,7 +172,7 @@ fn users(text: &str) -> Vec<Range<usize>> {
             }
         }
     }
-    found.sort_by_key(|range| range.start);
+    found.sort_indirect_by_key(|range| range.start);
     found
 }
 

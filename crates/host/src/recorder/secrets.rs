@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::secret::{self, SecretKind};
 
 use crate::Environment;
@@ -70,7 +71,9 @@ impl Secrets {
         }
         secrets.known.retain(|value| value != secret::MARK);
         // Longest first, so that a secret that contains another one is replaced completely.
-        secrets.known.sort_by(|left, right| right.len().cmp(&left.len()).then_with(|| left.cmp(right)));
+        secrets
+            .known
+            .sort_indirect_by(|left, right| right.len().cmp(&left.len()).then_with(|| left.cmp(right)));
         secrets.known.dedup();
         secrets
     }

@@ -2,6 +2,7 @@
 //!
 //! The UUIDs of GPUs get numbers, because programs compare them, for example with `CUDA_VISIBLE_DEVICES`. All other numbers become `0`.
 
+use gpubuild_core::order::SortIndirect as _;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -176,7 +177,7 @@ fn labelled(text: &str) -> Vec<Range<usize>> {
             }
         }
     }
-    found.sort_by_key(|range| range.start);
+    found.sort_indirect_by_key(|range| range.start);
     found
 }
 

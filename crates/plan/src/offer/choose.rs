@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::version::{Version, VersionRequirement};
 use gpubuild_detect::id;
 use gpubuild_detect::toolkit::Description;
@@ -54,7 +55,7 @@ pub struct ReleaseInputs<'a> {
 /// The reasons why no offered release suits, or why the requested release is not offered; the root cause first.
 pub fn choose(inputs: &ReleaseInputs<'_>) -> Result<ReleaseChoice, Vec<Objection>> {
     let mut offered: Vec<&Offered> = inputs.offered.iter().collect();
-    offered.sort_by(|left, right| right.version.cmp(&left.version));
+    offered.sort_indirect_by(|left, right| right.version.cmp(&left.version));
     if offered.is_empty() {
         return Err(vec![nothing_offered(inputs)]);
     }
@@ -270,7 +271,7 @@ fn nothing_offered(inputs: &ReleaseInputs<'_>) -> Objection {
 fn no_platform(inputs: &ReleaseInputs<'_>) -> Objection {
     let mut platforms: Vec<&str> =
         inputs.offered.iter().flat_map(|one| &one.platforms).map(String::as_str).collect();
-    platforms.sort_unstable();
+    platforms.sort_indirect();
     platforms.dedup();
     Objection {
         id: id!("toolkit.no-wheels-here"),

@@ -1,6 +1,7 @@
 //! Selects the toolkit release for a machine from its facts and inventory. Pure.
 
 use gpubuild_core::arch::parse_cuda_list;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::version::Version;
 use gpubuild_detect::facts::{Facts, Gpu};
 use gpubuild_detect::id;
@@ -138,7 +139,7 @@ fn of_devices(devices: &[Gpu], description: &Description, offered: &[Offered]) -
         Some((arch.number, "the GPU of this machine".to_owned()))
     };
     let mut numbers: Vec<(u16, String)> = devices.iter().filter_map(number).collect();
-    numbers.sort();
+    numbers.sort_indirect();
     numbers.dedup();
     let known: Vec<u16> = offered
         .iter()

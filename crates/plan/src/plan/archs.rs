@@ -2,6 +2,7 @@
 //! out.
 
 use gpubuild_core::arch::{CudaArch, CudaCode, parse_cuda_list};
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::id;
 use gpubuild_detect::matrix::Reason;
@@ -232,7 +233,7 @@ fn for_devices(
     if let Some(newest) = newest {
         plan.list.push(newest.with_code(CudaCode::Virtual));
     }
-    plan.list.sort();
+    plan.list.sort_indirect();
     plan.list.dedup();
     match dropped {
         Some(reason) if plan.list.is_empty() => Err(reason),
@@ -301,7 +302,7 @@ pub fn rocm(
             }
         }
     }
-    plan.list.sort();
+    plan.list.sort_indirect();
     plan.list.dedup();
     Ok(plan)
 }

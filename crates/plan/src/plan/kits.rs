@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::version::Version;
 use gpubuild_detect::facts::Facts;
 use gpubuild_detect::id;
@@ -77,7 +78,7 @@ pub fn kits_of_project(
 fn usable(inventory: &Inventory, description: &Description, platform: Platform) -> Vec<BuildKit> {
     let found = inventory.of(&description.id);
     let mut complete: Vec<&Installation> = found.iter().filter(|copy| copy.is_complete()).collect();
-    complete.sort_by_key(|copy| !copy.chosen);
+    complete.sort_indirect_by_key(|copy| !copy.chosen);
     complete.into_iter().map(|copy| kit(copy, description, platform)).collect()
 }
 
@@ -106,12 +107,12 @@ fn kit(copy: &Installation, description: &Description, platform: Platform) -> Bu
 #[must_use]
 pub fn compilers(inventory: &Inventory, catalogue: &Catalogue) -> Vec<HostCompiler> {
     let mut families: Vec<&Description> = catalogue.with_role(HOST_COMPILER).collect();
-    families.sort_by_key(|family| family.preference);
+    families.sort_indirect_by_key(|family| family.preference);
     let mut compilers = Vec::new();
     for family in families {
         let mut copies: Vec<&Installation> =
             inventory.of(&family.id).iter().filter(|copy| copy.is_complete()).collect();
-        copies.sort_by_key(|copy| !copy.chosen);
+        copies.sort_indirect_by_key(|copy| !copy.chosen);
         compilers.extend(copies.into_iter().map(|copy| HostCompiler {
             family: family.id.clone(),
             version: copy.version().cloned(),

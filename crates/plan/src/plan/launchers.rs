@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::facts::Facts;
 use gpubuild_detect::id;
@@ -98,7 +99,9 @@ pub fn launchers(
 ) -> Vec<Launcher> {
     let mut known: Vec<_> = catalogue.iter().filter(|description| description.launcher.is_some()).collect();
     // Caches are first: only they have a preference.
-    known.sort_by_key(|description| (description.preference == 0, description.preference, &description.id));
+    known.sort_indirect_by_key(|description| {
+        (description.preference == 0, description.preference, &description.id)
+    });
     let launcher = |description: &&gpubuild_detect::toolkit::Description| {
         let table = description.launcher.as_ref()?;
         Some(Launcher {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_core::arch::CudaArch;
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::version::Version;
 use gpubuild_detect::facts::Facts;
 use gpubuild_detect::id;
@@ -142,12 +143,12 @@ pub fn make(inputs: &PlanInputs<'_>) -> Result<Plan, PlanRefusal> {
     let refuse =
         |blocked| PlanRefusal { origin: inputs.request.origin.clone(), blocked, project: Vec::new() };
     // Report requested backends before those that belong to every build.
-    blocked.sort_by_key(|(backend, _)| (!named.contains(backend), *backend));
+    blocked.sort_indirect_by_key(|(backend, _)| (!named.contains(backend), *backend));
     if !blocked.is_empty() && !named.is_empty() && inputs.missing == MissingBackend::Refuse {
         return Err(refuse(blocked));
     }
     let mut dropped = blocked;
-    backends.sort();
+    backends.sort_indirect();
     let mut remarks = Remarks::default();
     let jobs = jobs(inputs);
     let extra = super::extra::planned(inputs, &backends).map_err(refuse_project)?;
@@ -170,7 +171,7 @@ pub fn make(inputs: &PlanInputs<'_>) -> Result<Plan, PlanRefusal> {
         return Err(refuse(dropped));
     }
     super::folders::refuse(inputs, &trees).map_err(refuse_project)?;
-    dropped.sort_by_key(|(backend, _)| *backend);
+    dropped.sort_indirect_by_key(|(backend, _)| *backend);
     remarks.notes.extend(option_notes);
     let needed = |one: &&Provision| backends.contains(&one.backend);
     let provision: Vec<Provision> = inputs.provision.iter().filter(needed).cloned().collect();
@@ -238,7 +239,7 @@ fn choose(inputs: &PlanInputs<'_>) -> BackendChoice {
     candidates.extend(
         profile.always.iter().copied().filter(|backend| !candidates.contains(backend)).collect::<Vec<_>>(),
     );
-    candidates.sort();
+    candidates.sort_indirect();
     let mut choice = BackendChoice { backends: Vec::new(), blocked: Vec::new(), named };
     for backend in candidates {
         let mut reasons = blocked_by(inputs, backend);

@@ -1,6 +1,7 @@
 //! Resolves the requested backends, in this order: flag, `GPUBUILD_BACKENDS`, `GGML_*` variables, gpubuild.toml, `auto`.
 
 use gpubuild_core::backend::{Backend, UnknownBackend};
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_host::Environment;
 
 use crate::project::profile::Profile;
@@ -38,7 +39,7 @@ impl BackendSelection {
             ["all"] => Ok(Self::Named(Backend::ALL.to_vec())),
             names => {
                 let mut list = names.iter().map(|name| name.parse()).collect::<Result<Vec<Backend>, _>>()?;
-                list.sort();
+                list.sort_indirect();
                 list.dedup();
                 Ok(Self::Named(list))
             }
@@ -69,7 +70,7 @@ pub fn resolve(
         if !without.iter().any(|(backend, _)| *backend == Backend::Cpu) {
             list.push(Backend::Cpu);
         }
-        list.sort();
+        list.sort_indirect();
         list.dedup();
         return Ok(BackendRequest { selection: BackendSelection::Named(list), origin, without });
     }

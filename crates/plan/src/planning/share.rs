@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::shell::cmake_bracket;
 use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::id;
@@ -190,7 +191,7 @@ impl Shared {
         let files = self.manifest.trees.iter().flat_map(|tree| &tree.files);
         let mut names: Vec<&str> =
             files.map(|file| file.target.as_str()).chain([self.library.as_str()]).collect();
-        names.sort_unstable();
+        names.sort_indirect();
         names.dedup();
         let library = &self.library;
         for name in names {

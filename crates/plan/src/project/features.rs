@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::SortIndirect as _;
 use serde::Deserialize;
 
 /// The features of a Cargo.toml, each with the features that it enables.
@@ -41,7 +42,7 @@ impl Features {
         } else {
             wanted.filter(|name| !on.contains(name.as_str())).collect()
         };
-        features.sort();
+        features.sort_indirect();
         features.dedup();
         let mut arguments = Vec::new();
         if is_replaced {

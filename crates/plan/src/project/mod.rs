@@ -17,6 +17,7 @@ pub mod variant;
 use std::collections::BTreeSet;
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_host::{HostPath, ReadFiles};
 use serde::Deserialize;
 
@@ -197,7 +198,7 @@ fn assemble_at(
         .map(|(backend, _)| *backend)
         .collect();
     let scripts = profile.scripts.iter().filter_map(|script| host.read_text(&source.join(script)).ok());
-    let mut known: BTreeSet<String> = scripts.flat_map(|script| declared(&script)).collect();
+    let mut known: BTreeSet<String> = scripts.flat_map(|script| declared(&script)).collect_set();
     if !profile.scripts.is_empty() {
         known.extend(
             host.read_text(&source.join("CMakeLists.txt")).iter().flat_map(|script| declared(script)),

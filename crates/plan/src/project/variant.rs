@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::CollectSorted as _;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::version::VersionRequirement;
 use serde::Deserialize;
 
@@ -164,7 +166,7 @@ pub fn variants(project: &Project) -> Vec<VariantTable> {
         return project.file.variants.clone();
     }
     let (profile, always) = (&project.profile, &project.profile.always);
-    let mut built: BTreeSet<Backend> = profile.backends.keys().copied().collect();
+    let mut built: BTreeSet<Backend> = profile.backends.keys().copied().collect_set();
     if built.is_empty() {
         built.insert(Backend::Cpu);
         built.extend(project.file.backends.keys());
@@ -172,7 +174,7 @@ pub fn variants(project: &Project) -> Vec<VariantTable> {
     built.retain(|backend| !project.without_kernels.contains(backend));
     let of = |backend: &Backend| {
         let mut backends: Vec<Backend> = always.iter().copied().chain([*backend]).collect();
-        backends.sort();
+        backends.sort_indirect();
         backends.dedup();
         VariantTable { name: backend.id().to_owned(), backends, ..VariantTable::default() }
     };

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::version::Version;
 use gpubuild_host::Platform;
 use gpubuild_toolkits::LOCKS;
@@ -208,7 +209,7 @@ pub fn embedded() -> &'static [WheelLock] {
                 .unwrap_or_else(|error| panic!("toolkits/locks/{name}.toml is tested: {error}"))
         };
         let mut locks: Vec<WheelLock> = LOCKS.iter().map(read).collect();
-        locks.sort_by(|a, b| (&a.toolkit, &a.release).cmp(&(&b.toolkit, &b.release)));
+        locks.sort_indirect_by(|a, b| (&a.toolkit, &a.release).cmp(&(&b.toolkit, &b.release)));
         locks
     })
 }

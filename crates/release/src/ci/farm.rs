@@ -1,6 +1,7 @@
 //! The rows for a cluster, in groups that need the same resources, the longest first.
 
 use super::row::CiRow;
+use gpubuild_core::order::SortIndirect as _;
 
 /// The time limit in minutes of a row whose time is unknown: the longest that GitHub gives a job.
 pub const UNKNOWN_MINUTES: u64 = 360;
@@ -75,7 +76,7 @@ pub fn longest_first<'a>(rows: impl Iterator<Item = &'a CiRow>) -> Vec<&'a CiRow
         0 => u64::MAX,
         seconds => seconds,
     };
-    rows.sort_by_key(|row| std::cmp::Reverse(expected(row)));
+    rows.sort_indirect_by_key(|row| std::cmp::Reverse(expected(row)));
     rows
 }
 

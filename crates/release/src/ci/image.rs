@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_core::version::Version;
 use gpubuild_detect::facts;
 use gpubuild_host::{Arch, Os, RecordedHost, RecordingError};
@@ -148,7 +149,7 @@ impl Images {
             let mut images: Images =
                 gpubuild_toml::from_str(include_str!("images.toml")).expect("src/ci/images.toml is tested");
             let bases: BTreeMap<String, CiImage> =
-                images.image.iter().map(|image| (image.id.clone(), image.clone())).collect();
+                images.image.iter().map(|image| (image.id.clone(), image.clone())).collect_map();
             for image in &mut images.image {
                 if let Some(base) = image.like.as_ref().and_then(|like| bases.get(like)) {
                     image.inherit(base);

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::version::VersionRequirement;
 use gpubuild_detect::matrix::Reason;
 use gpubuild_host::{Os, RecordedHost};
@@ -200,7 +201,7 @@ fn add_default<'a>(
             version_mismatch(&case).is_none().then_some((&holds.version, case))
         };
         let mut containers: Vec<_> = planner.context.images.iter().filter_map(with_toolkit).collect();
-        containers.sort_by(|left, right| right.0.cmp(left.0));
+        containers.sort_indirect_by(|left, right| right.0.cmp(left.0));
         included.extend(containers.iter().find_map(|(_, case)| plan_row(planner, case).ok()));
     }
     if included.is_empty() && versions.values().next().is_some() {

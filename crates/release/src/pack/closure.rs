@@ -3,6 +3,7 @@
 //! Libraries are resolved like in `doctor --binary`. Driver libraries, loaders that find drivers, and system libraries are not packed: a
 //! second copy would not work, or would break the drivers that the process also loads.
 
+use gpubuild_core::order::CollectSorted as _;
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_detect::toolkit::libraries::{self, LibraryRole};
@@ -234,7 +235,7 @@ impl ClosureWalk<'_> {
         let os = self.rules.platform.os;
         let wheels = WheelTable::embedded().releases.iter().filter_map(|release| release.wheel_of(os, name));
         let names: BTreeSet<&String> =
-            wheels.flat_map(|wheel| wheel.opens(os)).filter(|opened| opened.as_str() != name).collect();
+            wheels.flat_map(|wheel| wheel.opens(os)).filter(|opened| opened.as_str() != name).collect_set();
         let mut missing = Vec::new();
         let mut any = false;
         for opened in names {

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use gpubuild_core::arch::CudaArch;
 use gpubuild_core::backend::Backend;
 use gpubuild_core::isa::{self, AllowedFeatures};
+use gpubuild_core::order::CollectSorted as _;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::version::Version;
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::id;
@@ -61,7 +63,7 @@ impl Diagnostic for UnknownRequirement {
 fn common(manifest: &Manifest, kind: &str) -> BTreeSet<String> {
     let of_library = manifest.device_code().into_values().filter_map(|code| {
         let archs: BTreeSet<String> =
-            code.into_iter().filter(|code| code.kind == kind).map(|code| code.arch).collect();
+            code.into_iter().filter(|code| code.kind == kind).map(|code| code.arch).collect_set();
         (!archs.is_empty()).then_some(archs)
     });
     of_library.reduce(|one, other| one.intersection(&other).cloned().collect()).unwrap_or_default()
@@ -83,7 +85,7 @@ pub fn cuda(
     let archs = |kind| -> Vec<CudaArch> {
         let mut archs: Vec<CudaArch> =
             common(manifest, kind).iter().filter_map(|text| text.parse().ok()).collect();
-        archs.sort();
+        archs.sort_indirect();
         archs
     };
     let (real, ptx) = (archs("sass"), archs("ptx"));

@@ -13,6 +13,7 @@ use zstd::bulk::Compressor;
 use super::PackError;
 use crate::hashed::Hashed;
 use crate::manifest::Layer;
+use gpubuild_core::order::SortIndirect as _;
 
 /// The compression level for programs and other small layers.
 const LEVEL: i32 = 19;
@@ -81,7 +82,7 @@ pub fn hash<'a>(host: &dyn ReadFiles, pieces: &[&'a LayerPiece]) -> io::Result<V
         io::copy(&mut host.open(&piece.from)?, &mut sum)?;
         hashed.push(HashedPiece { piece, size: sum.size(), sha256: sum.sha256() });
     }
-    hashed.sort_by(|one, other| one.piece.path.cmp(&other.piece.path));
+    hashed.sort_indirect_by(|one, other| one.piece.path.cmp(&other.piece.path));
     Ok(hashed)
 }
 

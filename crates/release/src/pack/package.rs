@@ -1,5 +1,7 @@
 //! The package of a program, and the crates that are linked into it.
 
+use gpubuild_core::order::CollectSorted as _;
+use gpubuild_core::order::SortIndirect as _;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -125,10 +127,11 @@ fn package(host: &dyn ReadFiles, manifest: &HostPath, metadata: Metadata) -> Opt
         let is_linked = |one: &ResolvedDependency| one.dep_kinds.iter().any(|kind| kind.kind.is_none());
         let mut ids: Vec<String> =
             node.deps.into_iter().filter(is_linked).map(|dependency| dependency.pkg).collect();
-        ids.sort_unstable();
+        ids.sort_indirect();
         (node.id, ids)
     };
-    let mut depends: BTreeMap<String, Vec<String>> = metadata.resolve.nodes.into_iter().map(linked).collect();
+    let mut depends: BTreeMap<String, Vec<String>> =
+        metadata.resolve.nodes.into_iter().map(linked).collect_map();
     let root = metadata.packages.iter().find(|one| {
         let path = host.path(&one.manifest_path);
         path.key() == manifest.key() || host.is_same_file(&path, manifest)
@@ -152,7 +155,7 @@ fn package(host: &dyn ReadFiles, manifest: &HostPath, metadata: Metadata) -> Opt
             folder: host.path(&one.manifest_path).parent().unwrap_or_else(|| host.path("/")),
         })
         .collect();
-    crates.sort_by(|one, other| (&one.name, &one.version).cmp(&(&other.name, &other.version)));
+    crates.sort_indirect_by(|one, other| (&one.name, &one.version).cmp(&(&other.name, &other.version)));
     let depends = depends.remove(&root.id).unwrap_or_default();
     Some(CargoPackage { name: root.name.clone(), version: root.version.clone(), crates, depends })
 }

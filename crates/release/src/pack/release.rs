@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_exec::store::sha256;
 use gpubuild_host::folders::cache_folder;
 use gpubuild_host::links::{refuse_link, refuse_links_below};
@@ -449,7 +450,7 @@ fn platforms(
     entries: &BTreeMap<String, ReleaseEntry>,
     options: &PublishOptions<'_>,
 ) -> Result<(BTreeMap<String, ReleasePlatform>, Vec<String>), PackError> {
-    let ids: BTreeSet<&String> = entries.values().map(|entry| &entry.platform).collect();
+    let ids: BTreeSet<&String> = entries.values().map(|entry| &entry.platform).collect_set();
     let (mut platforms, mut incomplete) = (BTreeMap::new(), Vec::new());
     for id in ids {
         let variants: Vec<ReleaseVariant> = entries

@@ -1,6 +1,7 @@
 //! The software bill of materials of a variant, in [CycloneDX](https://cyclonedx.org/docs/1.6/json/) 1.6: the program's crates, its native
 //! sources, and the third-party libraries that are packed with it. The same inputs always give the same bytes.
 
+use gpubuild_core::order::CollectSorted as _;
 use std::collections::BTreeMap;
 
 use gpubuild_plan::project::source::lock::LockedSource;
@@ -39,7 +40,7 @@ pub struct SbomSource<'a> {
 pub fn text(cargo: &CargoPackage, source: Option<SbomSource<'_>>, files: &[SbomFile<'_>]) -> String {
     let root = format!("{}@{}", cargo.name, cargo.version);
     let references: BTreeMap<&str, String> =
-        cargo.crates.iter().map(|one| (one.id.as_str(), reference(one))).collect();
+        cargo.crates.iter().map(|one| (one.id.as_str(), reference(one))).collect_map();
     let named = |ids: &[String]| -> Vec<String> {
         ids.iter().filter_map(|id| references.get(id.as_str()).cloned()).collect()
     };

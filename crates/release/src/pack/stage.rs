@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_core::version::Version;
 use gpubuild_detect::toolkit::libraries;
 use gpubuild_exec::exec::stage;
@@ -96,8 +97,10 @@ pub fn stage(host: &dyn Host, request: &StageRequest<'_>, into: &HostPath) -> Re
         let real = host.canonical(&from).unwrap_or(from);
         built.push((format!("bin/{}", placed.name.replace('\\', "/")), real));
     }
-    let own: BTreeSet<String> =
-        built.iter().map(|(_, from)| host.canonical(from).unwrap_or_else(|_| from.clone()).key()).collect();
+    let own: BTreeSet<String> = built
+        .iter()
+        .map(|(_, from)| host.canonical(from).unwrap_or_else(|_| from.clone()).key())
+        .collect_set();
     let roots: Vec<HostPath> = built.iter().map(|(_, from)| from.clone()).collect();
     let folders = linked_folders(host, request.environment, request.manifest);
     let rules = ClosureRules { platform: request.platform, own, leave: &request.table.leave, folders };
@@ -302,7 +305,7 @@ impl<'a> Staging<'a> {
             .iter()
             .filter(|piece| matches!(piece.part, LayerKind::Built(_) | LayerKind::Library(_)));
         let packed: BTreeSet<String> =
-            others.filter_map(|piece| piece.from.file_name().map(str::to_owned)).collect();
+            others.filter_map(|piece| piece.from.file_name().map(str::to_owned)).collect_set();
         let staged = &mut self.staged;
         for piece in &staged.pieces {
             if !matches!(piece.part, LayerKind::Program | LayerKind::Built(_) | LayerKind::Library(_)) {

@@ -9,6 +9,7 @@ pub use origin::{BuildOrigin, CommitOrigin};
 use std::collections::BTreeMap;
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::id;
 use gpubuild_plan::artifacts::BuiltTree;
@@ -94,7 +95,7 @@ fn of_tree(tree: &BuiltTree) -> Value {
         .compilers
         .iter()
         .map(|(language, compiler)| (language.as_str(), format!("{} {}", compiler.id, compiler.version)))
-        .collect();
+        .collect_map();
     let backends: Vec<&str> = tree.backends.iter().copied().map(Backend::id).collect();
     json!({ "backends": backends, "cmake": tree.cmake, "generator": tree.generator, "compilers": compilers })
 }

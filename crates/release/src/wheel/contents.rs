@@ -24,6 +24,8 @@ use crate::pack::closure::{self, Closure, ClosureRules};
 use crate::pack::origin::LibraryPackage;
 use crate::pack::stage::{check_platform, linked_folders};
 use crate::unpack::names::Names;
+use gpubuild_core::order::CollectSorted as _;
+use gpubuild_core::order::SortIndirect as _;
 
 /// The maximum depth of folders in a package.
 const MAX_DEPTH: usize = 32;
@@ -129,7 +131,7 @@ pub fn collect(host: &dyn ReadFiles, inputs: &WheelInputs<'_>) -> Result<WheelCo
         vendor: vendor_wheels,
         ..WheelContents::default()
     };
-    let vendor_names: BTreeSet<String> = vendor.into_keys().collect();
+    let vendor_names: BTreeSet<String> = vendor.into_keys().collect_set();
     for file in &natives {
         let data = read(host, &file.from)?;
         let data = with_search_path(host, file, data, &natives, (&vendor_names, &contents.vendor.folders))?;
@@ -144,7 +146,7 @@ pub fn collect(host: &dyn ReadFiles, inputs: &WheelInputs<'_>) -> Result<WheelCo
         }
         contents.files.push(ArchivedFile { path, data, executable: is_native });
     }
-    contents.files.sort_by(|one, other| one.path.cmp(&other.path));
+    contents.files.sort_indirect_by(|one, other| one.path.cmp(&other.path));
     check_names(&contents.files)?;
     contents.abis = abis(&natives, &contents.files)?;
     let objects: Vec<ObjectFile> = natives.iter().map(|file| file.contents.clone()).collect();

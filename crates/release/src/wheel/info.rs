@@ -18,6 +18,7 @@ use crate::pack::licences::is_licence;
 use crate::pack::origin::LibraryPackage;
 use crate::pack::package::CargoPackage;
 use crate::pack::sbom::{self, SbomFile, SbomSource};
+use gpubuild_core::order::SortIndirect as _;
 
 /// A wheel to write.
 pub struct WheelRequest<'a> {
@@ -162,7 +163,7 @@ fn information(
         let data = host.read(&from).map_err(|error| PackError::io("read", &from, &error))?;
         files.push(ArchivedFile::new(format!("{folder}/licenses/{path}"), data));
     }
-    files.sort_by(|one, other| one.path.cmp(&other.path));
+    files.sort_indirect_by(|one, other| one.path.cmp(&other.path));
     Ok(files)
 }
 

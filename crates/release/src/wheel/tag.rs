@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::version::Version;
 use gpubuild_detect::facts::Libc;
 use gpubuild_host::{Arch, Os, Platform};
@@ -177,7 +178,7 @@ fn glibc(processor: Arch, files: &[ObjectFile]) -> PlatformTags {
         }
         let mut tags = vec![manylinux(&policy.glibc, arch)];
         tags.extend(policy.alias.as_ref().map(|alias| format!("{alias}_{arch}")));
-        tags.sort();
+        tags.sort_indirect();
         return PlatformTags { tags, untagged: None };
     }
     match (above, libc) {

@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 use gpubuild_core::arch::CudaArch;
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::version::Version;
 use gpubuild_detect::matrix::PREFERENCE;
 use gpubuild_detect::toolkit::{Catalogue, Description};
@@ -100,7 +101,7 @@ impl VariantProperties {
         let features = self.0.entry(namespace.to_owned()).or_default();
         let all = features.entry(feature.to_owned()).or_default();
         all.extend(values);
-        all.sort();
+        all.sort_indirect();
         all.dedup();
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use gpubuild_core::clean;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_host::{Command, CommandOutput, Host, HostPath, RunError, find_program};
 use gpubuild_plan::packages::{ManagerKind, PackageManager, PackageOffer};
 
@@ -36,7 +37,7 @@ pub(super) fn resolve(
     };
     let never = || offer.manager.never.iter().chain(&offer.set.never);
     found.retain(|one| !never().any(|pattern| gpubuild_host::search::star_matches(pattern, &one.name)));
-    found.sort_by(|left, right| left.file.cmp(&right.file));
+    found.sort_indirect_by(|left, right| left.file.cmp(&right.file));
     if found.is_empty() {
         let message = "the package manager named no packages".to_owned();
         return Err(PackageError::Missing { message, update: None }.into());

@@ -1,5 +1,6 @@
 //! The files of a prefix with their hashes.
 
+use gpubuild_core::order::SortIndirect as _;
 use std::collections::BTreeMap;
 use std::io;
 
@@ -36,8 +37,8 @@ pub(crate) fn walk(host: &dyn ReadFiles, folder: &HostPath) -> io::Result<Tree> 
             }
         }
     }
-    tree.files.sort_unstable();
-    tree.links.sort_unstable();
+    tree.files.sort_indirect();
+    tree.links.sort_indirect();
     Ok(tree)
 }
 

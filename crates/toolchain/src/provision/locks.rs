@@ -1,5 +1,6 @@
 //! Collects the known locks: the embedded ones, and those in additional folders.
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_host::{HostPath, ReadFiles};
 use gpubuild_plan::wheels::{WheelLock, lock};
 
@@ -26,6 +27,8 @@ pub fn known(host: &dyn ReadFiles, folders: &[HostPath]) -> Result<Vec<WheelLock
             locks.push(lock);
         }
     }
-    locks.sort_by(|left, right| (&left.toolkit, &left.release).cmp(&(&right.toolkit, &right.release)));
+    locks.sort_indirect_by(|left, right| {
+        (&left.toolkit, &left.release).cmp(&(&right.toolkit, &right.release))
+    });
     Ok(locks)
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::version::Version;
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::id;
@@ -264,7 +265,7 @@ fn pinned(package: &IndexPackage, missing: &dyn Fn(&str) -> PinError) -> Result<
         let hash = wheel.hashes.get("sha256").ok_or_else(|| missing(&format!("sha256 of `{name}`")))?;
         files.push(PinnedFile { sha256: hash.to_ascii_lowercase(), ..file });
     }
-    files.sort_by(|left, right| left.name.cmp(&right.name));
+    files.sort_indirect_by(|left, right| left.name.cmp(&right.name));
     if files.is_empty() {
         return Err(missing(&format!("wheel of `{}`", package.name)));
     }

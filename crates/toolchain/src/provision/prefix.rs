@@ -3,6 +3,7 @@
 
 use std::io;
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::version::Version;
 use gpubuild_host::{FileKind, HostPath, Os, ReadFiles, WriteFiles};
 
@@ -98,6 +99,6 @@ pub(super) fn files(host: &dyn ReadFiles, folder: &HostPath) -> io::Result<Vec<S
             }
         }
     }
-    found.sort_unstable();
+    found.sort_indirect();
     Ok(found)
 }

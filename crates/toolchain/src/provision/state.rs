@@ -1,5 +1,6 @@
 //! Finds and removes toolkit installations by the records in gpubuild's toolkit folder.
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::version::Version;
 use gpubuild_exec::store;
 use gpubuild_host::folders::{INSTALLED, toolkit_folder};
@@ -113,7 +114,9 @@ pub fn installations(host: &dyn ReadFiles) -> Vec<Prefix> {
     let names = host.list(&all).unwrap_or_default();
     let folders = names.iter().filter(|name| !name.starts_with('.')).map(|name| all.join(name));
     let mut found: Vec<Prefix> = folders.filter_map(|folder| Prefix::read(host, &folder)).collect();
-    found.sort_by(|a, b| (&a.record.toolkit, &a.record.release).cmp(&(&b.record.toolkit, &b.record.release)));
+    found.sort_indirect_by(|a, b| {
+        (&a.record.toolkit, &a.record.release).cmp(&(&b.record.toolkit, &b.record.release))
+    });
     found
 }
 

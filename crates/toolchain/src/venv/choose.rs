@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_core::version::Version;
 use gpubuild_detect::finding::{Evidence, EvidenceKind};
 use gpubuild_detect::id;
@@ -55,7 +56,7 @@ pub fn choose<'t>(query: &VenvQuery<'_, 't>) -> Result<VenvChoice<'t>, VenvProbl
     let majors = query.majors()?;
     let release = query.release(&majors)?;
     let known = query.libraries.keys().filter_map(|library| release.wheel_of(os, library));
-    let mut packages: BTreeSet<&str> = known.map(|wheel| wheel.package.as_str()).collect();
+    let mut packages: BTreeSet<&str> = known.map(|wheel| wheel.package.as_str()).collect_set();
     if query.libraries.is_empty() {
         packages =
             release.wheels.iter().filter(|wheel| wheel.usual).map(|wheel| wheel.package.as_str()).collect();
@@ -77,7 +78,7 @@ impl<'t> VenvQuery<'_, 't> {
         // The first input that determined the major version, for the message.
         let mut because: Option<(String, u64)> = None;
         let mut restrict = |what: String, to: &BTreeSet<u64>| -> Result<(), VenvProblem> {
-            let both: BTreeSet<u64> = remaining.intersection(to).copied().collect();
+            let both: BTreeSet<u64> = remaining.intersection(to).copied().collect_set();
             let major = to.first().copied().unwrap_or_default();
             if both.is_empty() {
                 let (first, other) = because.clone().unwrap_or_default();

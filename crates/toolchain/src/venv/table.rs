@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::CollectSorted as _;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::version::Version;
 use gpubuild_host::{Arch, Os, Platform};
 use gpubuild_plan::wheels::lock::{PinnedFile, PinnedWheel};
@@ -122,7 +124,7 @@ impl WheelTable {
         if table.schema != SCHEMA {
             return Err(format!("`schema` is {}, but this version of gpubuild reads {SCHEMA}", table.schema));
         }
-        table.releases.sort_by(|left, right| left.cuda.cmp(&right.cuda));
+        table.releases.sort_indirect_by(|left, right| left.cuda.cmp(&right.cuda));
         for release in &table.releases {
             release.check()?;
         }
@@ -176,7 +178,7 @@ impl WheelRelease {
                 .filter(|wheel| wanted.contains(wheel.package.as_str()))
                 .flat_map(|wheel| wheel.needs.iter().map(String::as_str))
                 .filter(|need| !wanted.contains(need))
-                .collect();
+                .collect_set();
             if more.is_empty() {
                 break;
             }

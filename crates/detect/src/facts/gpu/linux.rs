@@ -6,6 +6,7 @@ use gpubuild_host::{Arch, HostPath, ReadFiles, library};
 use super::names;
 use crate::facts::{Gpu, Vendor, trimmed};
 use crate::finding::Evidence;
+use gpubuild_core::order::SortIndirect as _;
 
 const PCI: &str = "/sys/bus/pci/devices";
 /// The path at which WSL provides the CUDA driver library of Windows.
@@ -14,7 +15,7 @@ const WSL_CUDA: &str = "/usr/lib/wsl/lib/libcuda.so.1";
 /// All display, 3D and accelerator devices on PCI, ordered by address.
 pub(super) fn probe_pci(host: &dyn ReadFiles) -> Vec<Gpu> {
     let mut addresses = host.list(&host.path(PCI)).unwrap_or_default();
-    addresses.sort_by(|left, right| natural_order(left, right));
+    addresses.sort_indirect_by(|left, right| natural_order(left, right));
     addresses.iter().filter_map(|address| probe_device(host, address)).collect()
 }
 

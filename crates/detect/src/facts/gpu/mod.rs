@@ -8,6 +8,7 @@ mod nvidia;
 mod tests;
 mod windows;
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_host::{Arch, HostInfo, InspectHost, Os, ReadFiles};
 
 use super::{DriverFacts, Gpu, Vendor};
@@ -33,7 +34,9 @@ pub(super) fn probe(host: &dyn InspectHost) -> (Vec<Gpu>, Vec<DriverFacts>) {
         }
     }
     // GPUs without an address are last, in the order in which they were found.
-    gpus.sort_by(|left, right| (left.pci.is_none(), &left.pci).cmp(&(right.pci.is_none(), &right.pci)));
+    gpus.sort_indirect_by(|left, right| {
+        (left.pci.is_none(), &left.pci).cmp(&(right.pci.is_none(), &right.pci))
+    });
     (gpus, drivers)
 }
 

@@ -1,9 +1,8 @@
 //! Compares device code with the devices of the machine.
 
-use std::collections::BTreeSet;
-
 use gpubuild_core::arch::CudaArch;
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_core::version::Version;
 use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::facts::{Gpu, Vendor};
@@ -136,7 +135,7 @@ pub(super) fn archs(code: &FatbinCode) -> String {
             .iter()
             .filter(|kernel| kernel.kind == kind)
             .map(|kernel| kernel.arch.clone())
-            .collect::<BTreeSet<_>>()
+            .collect_set()
     };
     let spell = |arch: &CudaArch, start: &str| arch.sm().replacen("sm_", start, 1);
     let mut names: Vec<String> = list(KernelKind::Sass).iter().map(CudaArch::sm).collect();

@@ -1,6 +1,7 @@
 //! Device nodes that this user cannot open. One cause is one finding, however many backends need the nodes.
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::finding::{Affects, Evidence, FindingDraft, FindingKind};
 use gpubuild_detect::id;
@@ -68,7 +69,7 @@ fn denied_draft(case: &DiagnosisCase<'_>, id: DiagnosticId, backend: Backend) ->
     let nodes = denied_nodes(case, backend, id);
     let mut draft = FindingDraft::new(id).backend(backend).affects(Affects::Run);
     let mut groups: Vec<u32> = nodes.iter().filter_map(|node| node.gid).collect();
-    groups.sort_unstable();
+    groups.sort_indirect();
     groups.dedup();
     for node in &nodes {
         let owner = match node.gid.map(|gid| (gid, access.name_of(gid))) {

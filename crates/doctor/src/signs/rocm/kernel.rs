@@ -1,5 +1,6 @@
 //! What the kernel reports about AMD GPUs: the order of their nodes, the module, and access to the nodes.
 
+use gpubuild_core::order::SortIndirect as _;
 use std::time::Duration;
 
 use gpubuild_host::search::natural_order;
@@ -80,7 +81,7 @@ fn blocked_by(host: &dyn ReadFiles) -> Option<(String, String)> {
 fn nodes(host: &dyn ReadFiles) -> Vec<KfdNode> {
     const FOLDER: &str = "/sys/class/kfd/kfd/topology/nodes";
     let mut names = host.list(&host.path(FOLDER)).unwrap_or_default();
-    names.sort_by(|left, right| natural_order(left, right));
+    names.sort_indirect_by(|left, right| natural_order(left, right));
     names
         .iter()
         .filter_map(|name| {

@@ -3,6 +3,7 @@
 mod copies;
 mod kernel;
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::version::Version;
 use gpubuild_detect::facts::Fact;
 use gpubuild_detect::finding::Evidence;
@@ -128,7 +129,7 @@ fn rocblas(host: &dyn ReadFiles) -> Vec<(HostPath, Vec<String>)> {
         seen.push(real.key());
         let names = host.list(&folder).unwrap_or_default();
         let mut archs: Vec<String> = names.iter().filter_map(|name| arch_in(name)).collect();
-        archs.sort();
+        archs.sort_indirect();
         archs.dedup();
         if !archs.is_empty() {
             found.push((folder, archs));

@@ -30,6 +30,7 @@ use crate::store::roots::TreeRoots;
 use crate::store::settings::Store;
 use crate::store::tree_key;
 pub use explain::explain;
+use gpubuild_core::order::CollectSorted as _;
 pub use remote::pull;
 
 /// Kind of the store entries that contain complete trees.
@@ -154,7 +155,7 @@ impl<'a> Reuse<'a> {
         if after == self.sources {
             return Ok(Vec::new());
         }
-        let paths: BTreeSet<&String> = after.keys().chain(self.sources.keys()).collect();
+        let paths: BTreeSet<&String> = after.keys().chain(self.sources.keys()).collect_set();
         let changed: Vec<String> =
             paths.into_iter().filter(|path| after.get(*path) != self.sources.get(*path)).cloned().collect();
         for path in &changed {

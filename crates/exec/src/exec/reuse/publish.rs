@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_core::isa::is_machine_flag;
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_core::secret;
 use gpubuild_host::{FileLock, HostPath};
 use gpubuild_plan::artifacts::BuiltTree;
@@ -146,7 +147,7 @@ impl Reuse<'_> {
         stamp: &BuildStamp,
     ) -> Option<(BTreeMap<String, String>, BTreeMap<String, String>)> {
         let host = self.job.host;
-        let mut paths: BTreeSet<String> = stamp.outside.keys().cloned().collect();
+        let mut paths: BTreeSet<String> = stamp.outside.keys().cloned().collect_set();
         let mut programs = BTreeMap::new();
         for value in reply.cache.values() {
             let path = host.path(value);

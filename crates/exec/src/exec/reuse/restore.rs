@@ -12,6 +12,7 @@ use crate::exec::stamp;
 use crate::store::entry::{self, EntryInputs, Miss, StoreEntry};
 use crate::store::maintain;
 use crate::store::settings::Store;
+use gpubuild_core::order::SortIndirect as _;
 
 /// An entry of the local store that has passed all checks.
 pub(super) struct UsableEntry {
@@ -113,7 +114,7 @@ impl Reuse<'_> {
         let mut restored: RestoredFiles =
             crate::store::read_json(host, &restored_path(self.tree)).unwrap_or_default();
         restored.files.extend(paths);
-        restored.files.sort();
+        restored.files.sort_indirect();
         restored.files.dedup();
         crate::store::write_json(host, &restored_path(self.tree), &restored).map_err(failed)?;
         entry.restore(host, folder, &self.roots).map_err(failed)

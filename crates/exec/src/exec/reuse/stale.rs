@@ -8,6 +8,7 @@ use super::{RestoredFiles, Reuse, contents_path, ninja_log, restored_path, reuse
 use crate::cmake;
 use crate::exec::error::BuildError;
 use crate::exec::stamp;
+use gpubuild_core::order::CollectSorted as _;
 
 impl Reuse<'_> {
     /// Removes restored files, and outputs that Ninja would not rebuild although their sources changed. Ninja compares time
@@ -70,7 +71,7 @@ impl Reuse<'_> {
         host.remove(&cmake::own_folder(self.tree).join("configured.json"))?;
         let inputs = ninja_tool(&["inputs", "all"]).map(|text| {
             let lines = text.lines().map(|line| line.trim().trim_matches('\''));
-            lines.map(|line| build.join(line).normalized().to_string()).collect::<BTreeSet<_>>()
+            lines.map(|line| build.join(line).normalized().to_string()).collect_set()
         });
         if inputs.is_none_or(|inputs| left.iter().any(|path| inputs.contains(path))) {
             host.remove(&ninja_log(self.tree))?;
