@@ -119,7 +119,7 @@ impl Export {
         folders.values().try_for_each(|folder| store::maintain::remove_temporary(host, folder))?;
         let before: ExportRecord = store::read_json(host, &record).unwrap_or_default();
         let files: BTreeSet<String> = self.paths().map(str::to_owned).collect_set();
-        let all = ExportRecord { files: before.files.union(&files).cloned().collect() };
+        let all = ExportRecord { files: before.files.union(&files).cloned().collect_set() };
         // Written first: what a killed export leaves behind is known to the next one.
         store::write_json(host, &record, &all)?;
         for obsolete in before.files.difference(&files).filter(|path| is_relative(path)) {

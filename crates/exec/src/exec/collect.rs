@@ -48,7 +48,7 @@ fn is_module_of(tree: &PlannedTree, target: &CmakeTarget) -> bool {
 fn planned_targets<'a>(tree: &'a PlannedTree, reply: &FileApiReply) -> BTreeSet<&'a str> {
     let exists = |name: &&String| reply.target(name).is_some();
     let chosen = tree.choices.iter().filter_map(|choice| choice.any.iter().find(exists));
-    tree.targets.iter().chain(chosen).map(String::as_str).collect()
+    tree.targets.iter().chain(chosen).map(String::as_str).collect_set()
 }
 
 fn link_line(tree: &PlannedTree, reply: &FileApiReply, os: gpubuild_host::Os) -> Vec<LinkItem> {
@@ -78,7 +78,7 @@ fn linked_targets<'a>(tree: &PlannedTree, reply: &'a FileApiReply) -> BTreeSet<&
     let paths: BTreeSet<&str> = items.iter().filter_map(path_of).collect_set();
     let is_linked =
         |target: &&CmakeTarget| target.artifacts.iter().any(|artifact| paths.contains(artifact.as_str()));
-    reply.targets.iter().filter(is_linked).map(|target| target.name.as_str()).collect()
+    reply.targets.iter().filter(is_linked).map(|target| target.name.as_str()).collect_set()
 }
 
 fn path_of(item: &LinkItem) -> Option<&str> {

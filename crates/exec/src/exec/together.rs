@@ -188,7 +188,7 @@ impl OtherProject<'_> {
         let own_symbols = self.symbols(&self.manifest.trees)?;
         let other_symbols = self.symbols(trees)?;
         let both = |own_symbols: &BTreeSet<String>, other_symbols: &BTreeSet<String>| -> BTreeSet<String> {
-            own_symbols.intersection(other_symbols).cloned().collect()
+            own_symbols.intersection(other_symbols).cloned().collect_set()
         };
         // Weak symbols, such as inline functions that both projects compile, cause no linker error. But the two definitions
         // may differ, so they are renamed too.
@@ -196,9 +196,9 @@ impl OtherProject<'_> {
         let groups = both(&own_symbols.groups, &other_symbols.groups);
         Ok(SharedSymbols {
             strong: own_symbols.strong.intersection(&other_symbols.strong).cloned().collect(),
-            groups: groups.difference(&all).cloned().collect(),
+            groups: groups.difference(&all).cloned().collect_set(),
             all,
-            own: other_symbols.all.difference(&own_symbols.all).cloned().collect(),
+            own: other_symbols.all.difference(&own_symbols.all).cloned().collect_set(),
         })
     }
 

@@ -1,5 +1,6 @@
 //! Detects changed files by size and times, without reading them.
 
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_core::order::SortIndirect as _;
 use std::collections::BTreeMap;
 
@@ -56,7 +57,7 @@ pub fn stamp(host: &dyn ReadFiles, path: &HostPath) -> Option<FileStamp> {
 /// Returns the stamps of all listed files that exist.
 pub fn snapshot<'a>(host: &dyn ReadFiles, paths: impl IntoIterator<Item = &'a str>) -> FileSnapshot {
     let stamped = paths.into_iter().map(|path| (path.to_owned(), stamp(host, &host.path(path))));
-    stamped.filter_map(|(path, stamp)| Some((path, stamp?))).collect()
+    stamped.filter_map(|(path, stamp)| Some((path, stamp?))).collect_map()
 }
 
 /// Returns the stamps of all files below a source folder, except those in `without` and in folders that contain no sources.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_core::secret;
 use serde::{Deserialize, Serialize};
 
@@ -68,7 +69,7 @@ impl KeyParts {
         let hash = |items: &BTreeMap<String, String>| {
             sha256(&serde_json::to_vec(items).expect("plain data serialises"))
         };
-        self.0.iter().map(|(name, items)| (name.clone(), hash(items))).collect()
+        self.0.iter().map(|(name, items)| (name.clone(), hash(items))).collect_map()
     }
 
     /// Returns the key: a hash of the hashes of all parts.
@@ -84,11 +85,11 @@ impl KeyParts {
     #[must_use]
     pub fn since(&self, before: &Self) -> Vec<KeyDifference> {
         let nothing = BTreeMap::new();
-        let names: std::collections::BTreeSet<&String> = self.0.keys().chain(before.0.keys()).collect();
+        let names: std::collections::BTreeSet<&String> = self.0.keys().chain(before.0.keys()).collect_set();
         let mut found = Vec::new();
         for part in names {
             let (was, is) = (before.0.get(part).unwrap_or(&nothing), self.0.get(part).unwrap_or(&nothing));
-            let items: std::collections::BTreeSet<&String> = was.keys().chain(is.keys()).collect();
+            let items: std::collections::BTreeSet<&String> = was.keys().chain(is.keys()).collect_set();
             let items: Vec<KeyChange> = items
                 .into_iter()
                 .filter(|name| was.get(*name) != is.get(*name))
