@@ -107,7 +107,8 @@ fn leave_behind(script: &str) -> (rustix::process::Pid, CommandOutput) {
     let output = host.run(&shell(script, LONG)).unwrap();
     assert!(host.elapsed().saturating_sub(started) < Duration::from_secs(20));
     assert_eq!(output.exit, Some(0));
-    let pid = output.stdout.lines().next().unwrap().trim().parse().ok();
+    // What was left behind may have printed something before.
+    let pid = output.stdout.lines().find_map(|line| line.trim().parse().ok());
     (pid.and_then(rustix::process::Pid::from_raw).expect("a process id"), output)
 }
 
