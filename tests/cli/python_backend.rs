@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::pack_wheel::{ADD_ONE, project};
+use crate::pack_wheel::{ADD_ONE, project, with_cuda};
 use crate::support::{RunResult, Sandbox, is_on_path, skip};
 
 /// Runs an environment's Python with the backend and the command, as they are after `pip install gpubuild`.
@@ -86,6 +86,33 @@ fn unknown_settings_and_failed_builds_are_errors() {
     assert_ne!(ran.exit, Some(0));
     ran.says(&["[backend.unknown]", "failed with exit code 2"]);
     assert!(!project.exists("dist"));
+}
+
+/// Installers take requirements from pyproject.toml, unless it says that builds add to them.
+#[test]
+fn requirements_that_a_build_adds_are_declared_as_dynamic() {
+    if !is_on_path("python3") {
+        skip("python", "no python3");
+        return;
+    }
+    let Some(project) = with_cuda() else { return };
+    if project.start(&["python3", "-m", "venv", "--without-pip", "venv"]).exit != Some(0) {
+        skip("python", "python3 -m venv fails");
+        return;
+    }
+    let build = || {
+        let call = "import gpubuild.build as b; b.build_wheel('dist', {'backends': 'cpu', 'offline': 'true'})";
+        python(&project, &["-c", call])
+    };
+    build().succeeds().says(&["nvidia-cuda-runtime-cu12>=12.4,<13", "dynamic = [\"dependencies\"]"]);
+    let metadata = project.read("pyproject.toml");
+    let dynamic = metadata.replace("version = \"1.0\"\n", "version = \"1.0\"\ndynamic = [\"dependencies\"]\n");
+    project.write("pyproject.toml", &dynamic);
+    let ran = build();
+    assert!(!ran.succeeds().stderr.contains("dynamic"), "{ran:?}");
+    python(&project, &["-c", "import gpubuild.build as b; b.build_sdist('dist')"]).succeeds();
+    let info = project.start(&["tar", "xzOf", "dist/my_adder-1.0.tar.gz", "my_adder-1.0/PKG-INFO"]);
+    assert!(info.succeeds().stdout.contains("\nDynamic: Requires-Dist\n"), "{info:?}");
 }
 
 /// uv resolves and calls the backend itself. `--no-build-isolation` uses the backend of the environment, as it is not on an index.

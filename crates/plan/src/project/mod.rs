@@ -28,7 +28,7 @@ pub use cache::{CacheAccess, CacheTable};
 pub use error::{ForeignProject, ProjectError};
 pub use file::{
     Archs, AuditTable, BackendList, BackendTable, BinaryTable, BuildTable, LauncherTable, LimitsTable, Patch,
-    ProjectFile, ProjectTable, PythonTable, ToolkitsTable, WheelVariants, WithTable,
+    ProjectFile, ProjectTable, PythonTable, RuntimeWheels, ToolkitsTable, WheelVariants, WithTable,
 };
 pub use linkage::Linkage;
 pub use owner::SAFE_FOLDERS;
