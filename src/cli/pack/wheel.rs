@@ -148,6 +148,7 @@ fn pack(
         distinction(arguments, planned, &outcome.manifest.backends, &python)?
     };
     let stem = metadata.file_stem(variant.as_ref());
+    let leave = [project.file.pack.leave.as_slice(), project.profile.leave.as_slice()].concat();
     let request = WheelRequest {
         inputs: WheelInputs {
             root: &project.root,
@@ -155,7 +156,7 @@ fn pack(
             name: stem.split('-').next().unwrap_or_default(),
             manifest: &outcome.manifest,
             environment: &environment,
-            leave: &project.file.pack.leave,
+            leave: &leave,
             cuda: cuda_release(outcome),
             libc: machine.facts.libc.as_ref().map(|libc| &libc.value),
         },
