@@ -88,6 +88,31 @@ fn unknown_settings_and_failed_builds_are_errors() {
     assert!(!project.exists("dist"));
 }
 
+/// As nanobind's wheel has it, beside its Python files; and as a wheel that names its folder in an entry point.
+#[test]
+fn cmake_finds_the_packages_of_wheels() {
+    let Some(project) = package() else { return };
+    let call = "import sysconfig; print(sysconfig.get_path('purelib'))";
+    let site = project.start(&["venv/bin/python", "-c", call]).succeeds().stdout.trim().to_owned();
+    for (file, text) in [
+        ("plain/cmake/plain-config.cmake", "set(plain_VALUE 20)\n"),
+        ("named/share/inner/lib/cmake/named/named-config.cmake", "set(named_VALUE 22)\n"),
+        ("named/__init__.py", ""),
+        ("named-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: named\nVersion: 1\n"),
+        ("named-1.dist-info/entry_points.txt", "[cmake.prefix]\nany = named.share.inner\n"),
+    ] {
+        project.write(&format!("{site}/{file}"), text);
+    }
+    let script = project.read("vendor/CMakeLists.txt");
+    let packages = "find_package(plain CONFIG REQUIRED)\nfind_package(named CONFIG REQUIRED)\n\
+        target_compile_definitions(adder PRIVATE PLAIN=${plain_VALUE} NAMED=${named_VALUE})\n";
+    project.write("vendor/CMakeLists.txt", &format!("{script}{packages}"));
+    project.write("vendor/adder.c", "int add_one(int x) { return PLAIN + NAMED + x; }\n");
+    pip_install(&project, &["."]).succeeds();
+    let ran = python(&project, &["-c", "import adder; print(adder.add(0))"]);
+    assert_eq!(ran.succeeds().stdout, "42\n");
+}
+
 /// Installers take requirements from pyproject.toml, unless it says that builds add to them.
 #[test]
 fn requirements_that_a_build_adds_are_declared_as_dynamic() {
@@ -101,12 +126,14 @@ fn requirements_that_a_build_adds_are_declared_as_dynamic() {
         return;
     }
     let build = || {
-        let call = "import gpubuild.build as b; b.build_wheel('dist', {'backends': 'cpu', 'offline': 'true'})";
+        let call =
+            "import gpubuild.build as b; b.build_wheel('dist', {'backends': 'cpu', 'offline': 'true'})";
         python(&project, &["-c", call])
     };
     build().succeeds().says(&["nvidia-cuda-runtime-cu12>=12.4,<13", "dynamic = [\"dependencies\"]"]);
     let metadata = project.read("pyproject.toml");
-    let dynamic = metadata.replace("version = \"1.0\"\n", "version = \"1.0\"\ndynamic = [\"dependencies\"]\n");
+    let dynamic =
+        metadata.replace("version = \"1.0\"\n", "version = \"1.0\"\ndynamic = [\"dependencies\"]\n");
     project.write("pyproject.toml", &dynamic);
     let ran = build();
     assert!(!ran.succeeds().stderr.contains("dynamic"), "{ran:?}");
