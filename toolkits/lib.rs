@@ -35,7 +35,7 @@ pub const RESOLVERS: &[(&str, &[u8])] = files!("resolvers/", "cuda" "rocm" "vulk
 
 /// Options and targets of known CMake projects.
 pub const PROFILES: &[(&str, &[u8])] =
-    files!("profiles/", "cmake" "ggml" "gk" "llama" "stable-diffusion" "whisper");
+    files!("profiles/", "cmake" "ggml" "gk" "llama" "stable-diffusion" "torch-extension" "whisper");
 
 /// Headers that profiles add before those of old toolkits.
 pub const SHIMS: &[(&str, &str)] =

@@ -16,6 +16,7 @@ provision    `true` to install missing toolkits
 
 import base64
 import hashlib
+import importlib.util
 import json
 import os
 import shutil
@@ -120,8 +121,35 @@ def _command():
 
 
 def _environment():
-    """CMake's FindPython finds the Python that builds the wheel."""
+    """CMake finds the Python that builds the wheel, and the CMake packages of the wheels that it can import."""
     environment = dict(os.environ)
     for name in ("Python_ROOT_DIR", "Python3_ROOT_DIR"):
         environment.setdefault(name, sys.prefix)
+    folders = _wheel_folders()
+    environment["GPUBUILD_SITE_PACKAGES"] = os.pathsep.join(folders)
+    prefixes = [environment.get("CMAKE_PREFIX_PATH", "")] + _cmake_prefixes() + folders
+    environment["CMAKE_PREFIX_PATH"] = os.pathsep.join(prefix for prefix in prefixes if prefix)
     return environment
+
+
+def _wheel_folders():
+    """The folders of installed wheels: with pip, an isolated build has its own."""
+    names = ("site-packages", "dist-packages")
+    folders = [os.path.abspath(path) for path in sys.path if os.path.basename(path) in names]
+    return [path for path in dict.fromkeys(folders) if os.path.isdir(path)]
+
+
+def _cmake_prefixes():
+    """The folders that wheels name for CMake, with the entry points of scikit-build-core: pybind11, for example."""
+    from importlib import metadata
+
+    points = metadata.entry_points()
+    group = "cmake.prefix"
+    found = points.select(group=group) if hasattr(points, "select") else points.get(group, [])
+    prefixes = []
+    for point in found:
+        name = point.value.split(":")[0]
+        spec = importlib.util.find_spec(name.split(".")[0])
+        for folder in (spec.submodule_search_locations or []) if spec else []:
+            prefixes.append(os.path.join(folder, *name.split(".")[1:]))
+    return prefixes

@@ -56,9 +56,13 @@ pub struct VenvArguments {
     /// Copy the libraries and their dependencies into this folder
     #[arg(long, value_name = "DIR")]
     copy_to: Option<String>,
+    /// Change no environment: write the wheels with their hashes to a lock file (PEP 751) that uv and pip install. Its name is
+    /// `pylock.toml` or `pylock.NAME.toml`
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["check", "force", "copy_to"])]
+    lock: Option<String>,
     /// Only print the loader's search variable for a shell
     #[arg(long, value_enum, value_name = "SHELL", num_args = 0..=1, require_equals = true, default_missing_value = "sh",
-          conflicts_with_all = ["json", "check", "force", "copy_to"])]
+          conflicts_with_all = ["json", "check", "force", "copy_to", "lock"])]
     print_env: Option<values::Shell>,
     /// Print one JSON document
     #[arg(long)]
@@ -122,6 +126,7 @@ impl VenvArguments {
                 (_, true) => Mode::Force,
                 _ => Mode::Install,
             },
+            lock: self.lock.as_ref().map(|file| absolute(context, file)).transpose()?,
             copy_to: self.copy_to.as_ref().map(|folder| absolute(context, folder)).transpose()?,
         })
     }

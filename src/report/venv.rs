@@ -21,6 +21,9 @@ pub struct VenvDocument {
     /// The environment; absent if none was created or used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub environment: Option<EnvironmentPart>,
+    /// The lock file that was written (`--lock`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lock: Option<String>,
     /// Findings about the environment.
     pub findings: Vec<Finding>,
 }

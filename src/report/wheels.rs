@@ -62,10 +62,13 @@ impl<'a> WheelsReport<'a> {
         }
         for wheel in &self.wheels {
             let _ = writeln!(text, "{}/{}: {}", self.folder, wheel.file, bytes::show(wheel.bytes));
+            let extra = wheel.extra.as_ref().filter(|_| !wheel.requires.is_empty());
+            let requires =
+                extra.map_or_else(|| "requires".to_owned(), |extra| format!("requires with [{extra}]"));
             for (what, list) in [
                 ("built", &wheel.libraries),
                 ("copied", &wheel.copied),
-                ("requires", &wheel.requires),
+                (requires.as_str(), &wheel.requires),
                 ("properties", &wheel.variant_properties),
                 ("not packed, the machine provides them", &wheel.left),
             ] {

@@ -153,24 +153,30 @@ fn third_party_libraries_are_copied_under_unique_names() {
     assert_eq!(add(&project, &python).succeeds().stdout, "42\n");
 }
 
-#[test]
-fn libraries_of_nvidia_are_required_instead_of_copied() {
+/// A project whose library links a stand-in for the CUDA runtime 12.4.
+pub(crate) fn with_cuda() -> Option<Sandbox> {
     let source = "int cudaRuntimeGetVersion(int *);\nint add_one(int x) { int v; return cudaRuntimeGetVersion(&v) + x + 1; }\n";
-    let Some(project) = project(
+    let project = project(
         source,
         "target_link_libraries(adder PRIVATE ${CMAKE_SOURCE_DIR}/../cuda/lib64/libcudart.so)\n",
-    ) else {
-        return;
-    };
+    )?;
     project.write("cuda/cudart.c", "int cudaRuntimeGetVersion(int *v) { *v = 12040; return 0; }\n");
     std::fs::create_dir(project.path("cuda/lib64")).unwrap();
-    let real = "cuda/lib64/libcudart.so.12.4.127";
     project
-        .start(&["cc", "-shared", "-fPIC", "-o", real, "-Wl,-soname,libcudart.so.12", "cuda/cudart.c"])
+        .start(&["cc", "-shared", "-fPIC", "-o", CUDART, "-Wl,-soname,libcudart.so.12", "cuda/cudart.c"])
         .succeeds();
     for name in ["libcudart.so.12", "libcudart.so"] {
         std::os::unix::fs::symlink("libcudart.so.12.4.127", project.path("cuda/lib64").join(name)).unwrap();
     }
+    Some(project)
+}
+
+/// The stand-in.
+const CUDART: &str = "cuda/lib64/libcudart.so.12.4.127";
+
+#[test]
+fn libraries_of_nvidia_are_required_instead_of_copied() {
+    let Some(project) = with_cuda() else { return };
     let (wheel, path) = pack_one(&project);
     assert_eq!(wheel["requires"], serde_json::json!(["nvidia-cuda-runtime-cu12>=12.4,<13"]));
     assert!(wheel.get("copied").is_none(), "{wheel}");
@@ -186,8 +192,46 @@ fn libraries_of_nvidia_are_required_instead_of_copied() {
     // The library is where NVIDIA's wheel has it, and nowhere else.
     let folder = Path::new(site).join("nvidia/cuda_runtime/lib");
     std::fs::create_dir_all(&folder).unwrap();
-    std::fs::rename(project.path(real), folder.join("libcudart.so.12")).unwrap();
+    std::fs::rename(project.path(CUDART), folder.join("libcudart.so.12")).unwrap();
     std::fs::remove_dir_all(project.path("cuda")).unwrap();
+    assert_eq!(add(&project, &python).succeeds().stdout, "42\n");
+}
+
+/// Writes a wheel with the stand-in, as NVIDIA's wheel has it.
+const RUNTIME_WHEEL: &str = r#"
+import os, zipfile
+os.makedirs("index", exist_ok=True)
+stem = "nvidia_cuda_runtime_cu12-12.9.79"
+files = {"nvidia/cuda_runtime/lib/libcudart.so.12": open("cuda/lib64/libcudart.so.12", "rb").read(),
+    f"{stem}.dist-info/METADATA": "Metadata-Version: 2.1\nName: nvidia-cuda-runtime-cu12\nVersion: 12.9.79\n",
+    f"{stem}.dist-info/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"}
+files[f"{stem}.dist-info/RECORD"] = "".join(path + ",,\n" for path in list(files) + [f"{stem}.dist-info/RECORD"])
+with zipfile.ZipFile(f"index/{stem}-py3-none-any.whl", "w") as out:
+    for path, data in files.items():
+        out.writestr(path, data)
+"#;
+
+/// With `runtime = "extra"`, `pip install my-adder` installs no wheel of NVIDIA, and `my-adder[cuda]` does.
+#[test]
+fn an_extra_installs_the_libraries_of_nvidia() {
+    let Some(project) = with_cuda() else { return };
+    project.write("gpubuild.toml", &(project.read("gpubuild.toml") + "runtime = \"extra\"\n"));
+    let (wheel, path) = pack_one(&project);
+    assert_eq!(wheel["requires"], serde_json::json!(["nvidia-cuda-runtime-cu12>=12.4,<13"]));
+    assert_eq!(wheel["extra"], "cuda");
+    let Some(python) = installed(&project, &path) else { return };
+    project.write("wheel.py", RUNTIME_WHEEL);
+    project.start(&[&python, "wheel.py"]).succeeds();
+    std::fs::remove_dir_all(project.path("cuda")).unwrap();
+    let install = |what: &str| {
+        let pip = [&python, "-m", "pip", "install", "--no-index"];
+        project.start(&[&pip[..], &["--find-links", "index", "--find-links", "dist", what]].concat())
+    };
+    // Everything that the package requires is installed, but not the library.
+    install("my-adder").succeeds();
+    project.start(&[&python, "-m", "pip", "check"]).succeeds();
+    assert!(!add(&project, &python).is_success());
+    install("my-adder[cuda]").succeeds();
     assert_eq!(add(&project, &python).succeeds().stdout, "42\n");
 }
 

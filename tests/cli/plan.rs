@@ -50,6 +50,32 @@ fn auto_selects_cpu_and_ready_backends() {
     assert_eq!(cache(&found, "CMAKE_CUDA_ARCHITECTURES"), Some("89-real;89-virtual"));
 }
 
+/// PyTorch ignores CMAKE_CUDA_ARCHITECTURES, and its CMake package is in the wheel of the environment.
+#[test]
+fn extensions_of_pytorch_get_its_list_of_architectures_and_its_package() {
+    let sandbox = complete("torch-extension");
+    let table = sandbox.read("gpubuild.toml");
+    sandbox.write("gpubuild.toml", &format!("{table}[backends.cuda]\noptions = {{ WITH_CUDA = \"ON\" }}\n"));
+    let found = plan(&sandbox, "ubuntu-22.04-rtx4090", &["--backends", "cpu,cuda"]);
+    assert_eq!(cache(&found, "TORCH_CUDA_ARCH_LIST"), Some("8.9+PTX"));
+    assert_eq!((cache(&found, "WITH_CUDA"), cache(&found, "Torch_DIR")), (Some("ON"), None));
+    let list = ["--backends", "cuda", "--cuda-archs", "80-real;90a-real;90"];
+    let found = plan(&sandbox, "ubuntu-22.04-rtx4090", &list);
+    assert_eq!(cache(&found, "TORCH_CUDA_ARCH_LIST"), Some("8.0;9.0+PTX;9.0a"));
+    let config = "env/lib/python3.11/site-packages/torch/share/cmake/Torch";
+    sandbox.write(&format!("{config}/TorchConfig.cmake"), "");
+    let located = |name: &str, folder: &str| {
+        let mut command = sandbox.command();
+        command.env(name, sandbox.path(folder)).args(["plan", "--json", "--backends", "cpu"]);
+        planned(&RunResult::from(command.output().unwrap()))
+    };
+    let here = sandbox.path(config);
+    assert_eq!(cache(&located("VIRTUAL_ENV", "env"), "Torch_DIR"), here.to_str());
+    let folders = "env/lib/python3.11/site-packages";
+    assert_eq!(cache(&located("GPUBUILD_SITE_PACKAGES", folders), "Torch_DIR"), here.to_str());
+    assert_eq!(cache(&located("Torch_DIR", "other"), "Torch_DIR"), None);
+}
+
 #[test]
 fn unknown_architectures_warn_unless_nvcc_lists_them() {
     let sandbox = complete("gk");

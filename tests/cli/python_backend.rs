@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::pack_wheel::{ADD_ONE, project};
+use crate::pack_wheel::{ADD_ONE, project, with_cuda};
 use crate::support::{RunResult, Sandbox, is_on_path, skip};
 
 /// Runs an environment's Python with the backend and the command, as they are after `pip install gpubuild`.
@@ -86,6 +86,60 @@ fn unknown_settings_and_failed_builds_are_errors() {
     assert_ne!(ran.exit, Some(0));
     ran.says(&["[backend.unknown]", "failed with exit code 2"]);
     assert!(!project.exists("dist"));
+}
+
+/// As nanobind's wheel has it, beside its Python files; and as a wheel that names its folder in an entry point.
+#[test]
+fn cmake_finds_the_packages_of_wheels() {
+    let Some(project) = package() else { return };
+    let call = "import sysconfig; print(sysconfig.get_path('purelib'))";
+    let site = project.start(&["venv/bin/python", "-c", call]).succeeds().stdout.trim().to_owned();
+    for (file, text) in [
+        ("plain/cmake/plain-config.cmake", "set(plain_VALUE 20)\n"),
+        ("named/share/inner/lib/cmake/named/named-config.cmake", "set(named_VALUE 22)\n"),
+        ("named/__init__.py", ""),
+        ("named-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: named\nVersion: 1\n"),
+        ("named-1.dist-info/entry_points.txt", "[cmake.prefix]\nany = named.share.inner\n"),
+    ] {
+        project.write(&format!("{site}/{file}"), text);
+    }
+    let script = project.read("vendor/CMakeLists.txt");
+    let packages = "find_package(plain CONFIG REQUIRED)\nfind_package(named CONFIG REQUIRED)\n\
+        target_compile_definitions(adder PRIVATE PLAIN=${plain_VALUE} NAMED=${named_VALUE})\n";
+    project.write("vendor/CMakeLists.txt", &format!("{script}{packages}"));
+    project.write("vendor/adder.c", "int add_one(int x) { return PLAIN + NAMED + x; }\n");
+    pip_install(&project, &["."]).succeeds();
+    let ran = python(&project, &["-c", "import adder; print(adder.add(0))"]);
+    assert_eq!(ran.succeeds().stdout, "42\n");
+}
+
+/// Installers take requirements from pyproject.toml, unless it says that builds add to them.
+#[test]
+fn requirements_that_a_build_adds_are_declared_as_dynamic() {
+    if !is_on_path("python3") {
+        skip("python", "no python3");
+        return;
+    }
+    let Some(project) = with_cuda() else { return };
+    if project.start(&["python3", "-m", "venv", "--without-pip", "venv"]).exit != Some(0) {
+        skip("python", "python3 -m venv fails");
+        return;
+    }
+    let build = || {
+        let call =
+            "import gpubuild.build as b; b.build_wheel('dist', {'backends': 'cpu', 'offline': 'true'})";
+        python(&project, &["-c", call])
+    };
+    build().succeeds().says(&["nvidia-cuda-runtime-cu12>=12.4,<13", "dynamic = [\"dependencies\"]"]);
+    let metadata = project.read("pyproject.toml");
+    let dynamic =
+        metadata.replace("version = \"1.0\"\n", "version = \"1.0\"\ndynamic = [\"dependencies\"]\n");
+    project.write("pyproject.toml", &dynamic);
+    let ran = build();
+    assert!(!ran.succeeds().stderr.contains("dynamic"), "{ran:?}");
+    python(&project, &["-c", "import gpubuild.build as b; b.build_sdist('dist')"]).succeeds();
+    let info = project.start(&["tar", "xzOf", "dist/my_adder-1.0.tar.gz", "my_adder-1.0/PKG-INFO"]);
+    assert!(info.succeeds().stdout.contains("\nDynamic: Requires-Dist\n"), "{info:?}");
 }
 
 /// uv resolves and calls the backend itself. `--no-build-isolation` uses the backend of the environment, as it is not on an index.

@@ -121,6 +121,31 @@ fn wheels_are_installed_loaded_checked_and_copied() {
     assert!(venv(&sandbox, &[]).succeeds().stdout.contains("nvidia-cublas-cu12 12.9.2.10 installed"));
 }
 
+/// uv reads the lock file, and installs the wheels with the hashes of the table.
+#[test]
+fn a_lock_file_installs_the_same_wheels() {
+    if !is_on_path("uv") {
+        skip("uv", "no uv");
+        return;
+    }
+    let Some(sandbox) = wheels(&[]) else { return };
+    venv(&sandbox, &["--lock", "wheels.lock"]).fails(2, "usage.lock-name").says(&["pylock.toml"]);
+    let ran = venv(&sandbox, &["--lock", "pylock.cuda.toml", "--json"]);
+    let document = ran.succeeds().json();
+    assert!(document["lock"].as_str().unwrap().ends_with("/pylock.cuda.toml"), "{document}");
+    assert!(document.get("environment").is_none() && site(&sandbox).is_empty(), "{document}");
+    let uv =
+        ["uv", "pip", "sync", "--no-cache", "--offline", "--python", "env/bin/python", "pylock.cuda.toml"];
+    sandbox.start(&uv).succeeds();
+    assert!(venv(&sandbox, &["--check"]).succeeds().stdout.contains("cublas reports 12.9.2"));
+    let table = sandbox.read("table.toml");
+    let at = table.find("sha256 = \"").unwrap() + 10;
+    sandbox.write("table.toml", &format!("{}{}{}", &table[..at], "0".repeat(64), &table[at + 64..]));
+    sandbox.start(&["rm", "pylock.cuda.toml"]).succeeds();
+    venv(&sandbox, &["--lock", "pylock.cuda.toml"]).fails(1, "wheel.hash-mismatch");
+    assert!(!sandbox.exists("pylock.cuda.toml"));
+}
+
 #[test]
 fn mismatched_wheels_install_nothing() {
     let Some(sandbox) = wheels(&[]) else { return };

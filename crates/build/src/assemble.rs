@@ -87,6 +87,7 @@ impl Build {
                 profile,
                 known: BTreeSet::new(),
                 without_kernels: BTreeSet::new(),
+                packages: std::collections::BTreeMap::new(),
                 features: Features::default(),
             });
         }

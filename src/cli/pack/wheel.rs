@@ -50,6 +50,9 @@ pub(super) fn run(arguments: &PackArguments, context: &CommandContext<'_>) -> Re
             index = Some(list_variant(context, &folder, &python, variant)?);
         }
         write(context, &folder, &packed.wheel.file, &packed.bytes)?;
+        if arguments.single {
+            warn_of_static_keys(context, &python, &packed.wheel);
+        }
         wheels.push(packed.wheel);
     }
     let document = WheelsReport::new(folder.as_str(), &project.file.project.name, wheels, index);
@@ -62,7 +65,8 @@ pub(super) fn write_sdist(arguments: &PackArguments, context: &CommandContext<'_
     let folder = absolute(context, &arguments.out)?.normalized();
     let project = open_project(context, arguments.selection.project.as_deref())?;
     let python = metadata(&project, context)?;
-    let packed = sdist::pack(context.host, &project.root, &python, &folder);
+    let runtime = project.file.python.as_ref().map(|python| python.runtime).unwrap_or_default();
+    let packed = sdist::pack(context.host, &project.root, (&python, runtime), &folder);
     let (written, bytes) = packed.map_err(|error| Failure::of(&error, Exit::Negative))?;
     write(context, &folder, &written.file, &bytes)?;
     let document = WheelsReport::of_sdist(folder.as_str(), &project.file.project.name, written);
@@ -144,6 +148,7 @@ fn pack(
         distinction(arguments, planned, &outcome.manifest.backends, &python)?
     };
     let stem = metadata.file_stem(variant.as_ref());
+    let leave = [project.file.pack.leave.as_slice(), project.profile.leave.as_slice()].concat();
     let request = WheelRequest {
         inputs: WheelInputs {
             root: &project.root,
@@ -151,7 +156,7 @@ fn pack(
             name: stem.split('-').next().unwrap_or_default(),
             manifest: &outcome.manifest,
             environment: &environment,
-            leave: &project.file.pack.leave,
+            leave: &leave,
             cuda: cuda_release(outcome),
             libc: machine.facts.libc.as_ref().map(|libc| &libc.value),
         },
@@ -161,6 +166,17 @@ fn pack(
         locked: locked.as_ref(),
     };
     info::pack(host, &request).map_err(|error| Failure::of(&error, Exit::Negative))
+}
+
+/// Installers that read requirements from pyproject.toml do not see those that a build adds, unless it says so.
+fn warn_of_static_keys(context: &CommandContext<'_>, python: &PythonProject, wheel: &WrittenWheel) {
+    let key = if wheel.extra.is_some() { "optional-dependencies" } else { "dependencies" };
+    if wheel.requires.is_empty() || python.is_dynamic(key) {
+        return;
+    }
+    let requires = wheel.requires.join(", ");
+    context.printer.warning(&format!("uv does not install what the wheel requires: {requires}"));
+    context.printer.hint(&format!("add `dynamic = [\"{key}\"]` to [project] of pyproject.toml"));
 }
 
 /// How the wheel differs from those of other variants: not at all for the CPU, which every machine has.

@@ -83,7 +83,7 @@ pub(super) fn run(arguments: &ToolkitLockArguments, context: &CommandContext<'_>
 }
 
 /// The output of uv for a requirement. Downloads uv if it is missing.
-fn resolve(
+pub(in crate::cli) fn resolve(
     context: &CommandContext<'_>,
     machine: &MachineState,
     requirement: &str,

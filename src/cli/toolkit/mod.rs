@@ -4,7 +4,7 @@ mod choose;
 mod env;
 mod install;
 mod list;
-mod lock;
+pub(super) mod lock;
 mod packages;
 mod remove;
 mod verify;

@@ -57,6 +57,7 @@ impl<'a> AfterBuild<'a> {
                 network: self.network,
                 find_links: self.find_links.to_vec(),
                 mode: Mode::Install,
+                lock: None,
                 copy_to: None,
             },
             context: self.context,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::Finding;
+use gpubuild_host::HostPath;
 use gpubuild_toolchain::venv::choose::VenvChoice;
 use gpubuild_toolchain::venv::copy::CopiedLibrary;
 use gpubuild_toolchain::venv::provide::{Provided, WheelOutcome};
@@ -22,6 +23,8 @@ pub(super) struct VenvResult<'a> {
     pub(super) none: BTreeMap<Backend, String>,
     pub(super) findings: Vec<Finding>,
     pub(super) copied: Vec<CopiedLibrary>,
+    /// The lock file that was written.
+    pub(super) lock: Option<HostPath>,
 }
 
 impl VenvResult<'_> {
@@ -47,6 +50,10 @@ impl VenvResult<'_> {
     fn text(&self) -> String {
         let mut lines: Vec<String> =
             self.none.iter().map(|(backend, why)| format!("{backend} needs no wheel: {why}")).collect();
+        if let Some((lock, choice)) = self.lock.as_ref().zip(self.choice.as_ref()) {
+            lines.push(format!("{lock}:"));
+            lines.extend(choice.wheels.iter().map(|wheel| format!("  {} {}", wheel.package, wheel.version)));
+        }
         let Some(provided) = &self.provided else { return lines.join("\n") };
         let environment = &provided.environment;
         let origin = if provided.made { "created" } else { "existing" };
@@ -88,6 +95,7 @@ impl VenvResult<'_> {
             needed: needed.collect(),
             none: self.none.clone(),
             environment: self.provided.as_ref().map(|provided| self.environment(provided)),
+            lock: self.lock.as_ref().map(ToString::to_string),
             findings: self.findings.clone(),
         }
     }

@@ -21,12 +21,13 @@ use gpubuild_plan::wheels::tag::WheelLibc;
 use gpubuild_toolchain::venv::choose::{VenvChoice, VenvQuery, choose};
 use gpubuild_toolchain::venv::needs::{NeededToolkit, RuntimeNeeds, of_build};
 use gpubuild_toolchain::venv::provide::{Mode, ProvideError, ProvideJob, Provided, provide};
-use gpubuild_toolchain::venv::{VenvProblem, VenvRecord, WheelTable, copy};
+use gpubuild_toolchain::venv::{VenvProblem, VenvRecord, WheelTable, copy, pylock};
 
 use super::output::VenvResult;
 use super::{failure, record, render};
 use crate::cli::machine::MachineState;
 use crate::cli::project::backend_request;
+use crate::cli::toolkit::lock;
 use crate::cli::{CommandContext, Exit, Failure};
 
 /// What an environment is requested for.
@@ -45,6 +46,8 @@ pub(super) struct VenvRequest<'a> {
     pub(super) find_links: Vec<HostPath>,
     /// Which changes are allowed.
     pub(super) mode: Mode,
+    /// Lock file to write instead of providing an environment.
+    pub(super) lock: Option<HostPath>,
     /// Folder for copies of the libraries.
     pub(super) copy_to: Option<HostPath>,
 }
@@ -78,16 +81,20 @@ impl<'t> VenvWork<'_, 't> {
         let choice = if requirements.cuda { self.choose(&requirements, &libraries)? } else { None };
         let mut findings = self.libraries_without_wheel(choice.as_ref(), &libraries);
         let provided = match &choice {
+            _ if self.request.lock.is_some() => None,
             None if !self.request.is_named || self.request.mode == Mode::Check => None,
             choice => Some(self.provide(choice.as_ref())?),
         };
+        let lock = self.request.lock.as_ref().zip(choice.as_ref());
+        let lock =
+            lock.map(|(file, choice)| self.write_lock(file, choice).map(|()| file.clone())).transpose()?;
         if let Some(provided) = &provided {
             findings.extend(self.shadowed(provided));
             self.write_record(choice.as_ref(), provided)?;
         }
         let copied = self.copy(choice.as_ref(), provided.as_ref(), &libraries)?;
         let none = self.backends_without_wheels(&requirements);
-        Ok(VenvResult { requirements, choice, provided, none, findings, copied })
+        Ok(VenvResult { requirements, choice, provided, none, findings, copied, lock })
     }
 
     /// Selects the wheels; `None` if no toolkit description for CUDA exists.
@@ -214,6 +221,23 @@ impl<'t> VenvWork<'_, 't> {
             let path = project.build_root.join(gpubuild_exec::environment::FILE_NAME);
             self.failure(&VenvProblem::io("write", &path, &error))
         })
+    }
+
+    /// Writes the wheels with their addresses and hashes.
+    fn write_lock(&self, file: &HostPath, choice: &VenvChoice<'_>) -> Result<(), Failure> {
+        let name = file.file_name().unwrap_or_default();
+        let inner = name.strip_prefix("pylock.").and_then(|rest| rest.strip_suffix(".toml"));
+        if name != "pylock.toml" && inner.is_none_or(|inner| inner.is_empty() || inner.contains('.')) {
+            let message = format!("`{name}` is not a name of a lock file that uv and pip read");
+            return Err(Failure::usage(id!("usage.lock-name"), message)
+                .hint("write to `pylock.toml` or `pylock.NAME.toml`"));
+        }
+        let requirements = pylock::requirements(&choice.wheels);
+        let (context, request) = (self.context, &self.request);
+        let text = lock::resolve(context, self.machine, &requirements, &request.find_links, request.network)?;
+        pylock::check(&text, &choice.wheels).map_err(|error| Failure::of(&error, Exit::Negative))?;
+        let written = context.host.write(file, text.as_bytes());
+        written.map_err(|error| self.failure(&VenvProblem::io("write", file, &error)))
     }
 
     fn copy(

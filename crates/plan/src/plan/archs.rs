@@ -109,6 +109,21 @@ pub fn cuda(
     }
 }
 
+/// Joins machine code and PTX of the same architecture to one entry.
+#[must_use]
+pub fn joined(list: &[CudaArch]) -> Vec<CudaArch> {
+    let is_ptx_of = |real: &CudaArch, other: &CudaArch| *other == real.with_code(CudaCode::Virtual);
+    let mut joined: Vec<CudaArch> = Vec::new();
+    for arch in list {
+        let with_ptx = arch.code == CudaCode::Real && list.iter().any(|other| is_ptx_of(arch, other));
+        let entry = if with_ptx { arch.with_code(CudaCode::Both) } else { arch.clone() };
+        if !joined.iter().any(|known| is_ptx_of(&known.with_code(CudaCode::Real), &entry)) {
+            joined.push(entry);
+        }
+    }
+    joined
+}
+
 /// Adds the suffix that a project requires for some architectures. Also returns the changes as text for a note.
 #[must_use]
 pub fn with_suffix(list: Vec<CudaArch>, rule: Option<&ArchSuffix>) -> (Vec<CudaArch>, Option<String>) {

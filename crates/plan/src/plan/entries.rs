@@ -79,6 +79,7 @@ pub(super) fn entries(inputs: &PlanInputs<'_>, part: &TreePart, extra: &[String]
         entries.targets.clone_from(&profile.targets);
     }
     entries.soft(&profile.options);
+    entries.soft(&inputs.project.packages);
     if let (Some(name), true) = (&profile.native, inputs.native) {
         entries.cache.insert(name.clone(), "ON".to_owned());
         entries.may_be_unknown.remove(name);

@@ -162,6 +162,7 @@ mod tests {
             source: path("/p"),
             known: known.iter().map(|name| (*name).to_owned()).collect(),
             without_kernels: std::collections::BTreeSet::new(),
+            packages: BTreeMap::new(),
             build_root: path("/p/target"),
             features: crate::project::features::Features::default(),
         }

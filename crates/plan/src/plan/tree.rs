@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpubuild_core::arch::cmake_list;
+use gpubuild_core::arch::{cmake_list, torch_list};
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::VersionRequirement;
 use gpubuild_detect::id;
@@ -158,6 +158,8 @@ fn settings(
                 changed.map(|changed| format!("cuda: {} builds {changed}", inputs.project.profile.name)),
             );
             cache.insert("CMAKE_CUDA_ARCHITECTURES".to_owned(), cmake_list(&list));
+            let entry = inputs.project.profile.cuda_arch_list.as_ref();
+            cache.extend(entry.map(|name| (name.clone(), torch_list(&archs::joined(&list)))));
             if let Some((name, value)) = named_host_compiler(inputs) {
                 remarks.notes.push(format!("cuda: {name} sets the host compiler to `{value}`"));
                 cache.insert("CMAKE_CUDA_HOST_COMPILER".to_owned(), value.to_owned());

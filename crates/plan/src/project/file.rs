@@ -245,6 +245,21 @@ pub struct PythonTable {
     /// label.
     #[serde(default)]
     pub variants: WheelVariants,
+    /// Whether a wheel requires those with NVIDIA's libraries, or only its extra `cuda` does: `pip install demo[cuda]`.
+    #[serde(default)]
+    pub runtime: RuntimeWheels,
+}
+
+/// When the wheels with NVIDIA's libraries are installed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum RuntimeWheels {
+    /// With the package.
+    #[default]
+    Require,
+    /// With the extra `cuda` of the package.
+    Extra,
 }
 
 /// How the wheels of variants differ.

@@ -8,13 +8,14 @@ mod file;
 mod linkage;
 mod owner;
 mod pack;
+mod packages;
 pub mod profile;
 pub mod source;
 mod sources;
 pub mod together;
 pub mod variant;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::order::CollectSorted as _;
@@ -29,7 +30,7 @@ pub use cache::{CacheAccess, CacheTable};
 pub use error::{ForeignProject, ProjectError};
 pub use file::{
     Archs, AuditTable, BackendList, BackendTable, BinaryTable, BuildTable, LauncherTable, LimitsTable, Patch,
-    ProjectFile, ProjectTable, PythonTable, ToolkitsTable, WheelVariants, WithTable,
+    ProjectFile, ProjectTable, PythonTable, RuntimeWheels, ToolkitsTable, WheelVariants, WithTable,
 };
 pub use linkage::Linkage;
 pub use owner::SAFE_FOLDERS;
@@ -57,6 +58,8 @@ pub struct Project {
     pub known: BTreeSet<String>,
     /// Backends whose kernels the profile locates in the sources, but which this version of the project lacks.
     pub without_kernels: BTreeSet<Backend>,
+    /// Cache entries with the CMake packages of the Python environment: `Torch_DIR`.
+    pub packages: BTreeMap<String, String>,
     /// The build folder.
     pub build_root: HostPath,
     /// Other projects whose libraries are linked into the same program.
@@ -212,7 +215,20 @@ fn assemble_at(
     let binary = file.binary.as_ref().map(|binary| root.join(&binary.package).join("Cargo.toml"));
     let features = binary.and_then(|path| host.read_text(&path).ok());
     let features = features.map(|text| Features::parse(&text)).unwrap_or_default();
-    Project { root, file, profile, source, known, without_kernels, build_root, with: Vec::new(), features }
+    let venv = file.python.as_ref().and_then(|python| python.venv.as_deref());
+    let packages = packages::find(host, venv.map(|venv| root.join(venv)).as_ref(), &profile.packages);
+    Project {
+        root,
+        file,
+        profile,
+        source,
+        known,
+        without_kernels,
+        packages,
+        build_root,
+        with: Vec::new(),
+        features,
+    }
 }
 
 /// Parses and validates the text of a project file. `path` is used in errors only.

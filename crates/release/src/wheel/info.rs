@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use gpubuild_exec::store::sha256;
 use gpubuild_host::{HostPath, ReadFiles, search};
+use gpubuild_plan::project::RuntimeWheels;
 use gpubuild_plan::project::source::lock::LockedSource;
 
 use super::archive::{self, ArchivedFile};
@@ -19,6 +20,9 @@ use crate::pack::origin::LibraryPackage;
 use crate::pack::package::CargoPackage;
 use crate::pack::sbom::{self, SbomFile, SbomSource};
 use gpubuild_core::order::SortIndirect as _;
+
+/// The extra with the libraries of NVIDIA.
+pub const EXTRA: &str = "cuda";
 
 /// A wheel to write.
 pub struct WheelRequest<'a> {
@@ -97,6 +101,7 @@ fn written(request: &WheelRequest<'_>, contents: &WheelContents, file: String) -
         libraries: of(Origin::Built),
         copied: of(Origin::Copied),
         requires: contents.vendor.requires.clone(),
+        extra: (request.inputs.python.runtime == RuntimeWheels::Extra).then(|| EXTRA.to_owned()),
         left: contents.left.iter().cloned().collect(),
         not_found: contents.not_found.iter().cloned().collect(),
         untagged: contents.platform.untagged.clone(),
@@ -138,9 +143,16 @@ fn information(
 ) -> Result<Vec<ArchivedFile>, WheelError> {
     let folder = format!("{stem}.dist-info");
     let licences = licences(host, request, contents)?;
+    let requires = contents.vendor.requires.clone();
+    let (requires, extra) = match request.inputs.python.runtime {
+        RuntimeWheels::Require => (requires, None),
+        RuntimeWheels::Extra => (Vec::new(), Some((EXTRA, requires))),
+    };
     let added = AddedMetadata {
         variant: request.variant.clone(),
-        requires: contents.vendor.requires.clone(),
+        requires,
+        extra,
+        dynamic: &[],
         licences: licences.keys().cloned().collect(),
         readme: readme(host, request.inputs.root, request.project)?,
     };

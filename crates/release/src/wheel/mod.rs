@@ -155,6 +155,9 @@ pub struct WrittenWheel {
     /// Requirements on wheels with NVIDIA's libraries.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub requires: Vec<String>,
+    /// The extra that has these requirements; absent if the wheel always has them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extra: Option<String>,
     /// The properties of a variant wheel: `namespace :: feature :: value`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub variant_properties: Vec<String>,

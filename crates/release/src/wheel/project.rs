@@ -11,6 +11,8 @@ use super::variant::LabelledVariant;
 
 /// Name of the file with the metadata.
 pub const FILE_NAME: &str = "pyproject.toml";
+/// Keys of [project] whose values a build may add to.
+const DYNAMIC: [&str; 2] = ["dependencies", "optional-dependencies"];
 /// The version of the metadata format.
 const METADATA_VERSION: &str = "2.4";
 
@@ -104,6 +106,10 @@ pub struct AddedMetadata {
     pub variant: Option<Distinction>,
     /// Lines for `Requires-Dist`.
     pub requires: Vec<String>,
+    /// More of them for an extra, which is declared even if it has none.
+    pub extra: Option<(&'static str, Vec<String>)>,
+    /// Fields that another wheel of the same source distribution may have more of, for its `PKG-INFO`.
+    pub dynamic: &'static [&'static str],
     /// Paths of licence files.
     pub licences: Vec<String>,
     /// The text of the description's file.
@@ -129,7 +135,7 @@ pub fn parse(text: &str, path: &str) -> Result<PythonProject, WheelError> {
     let invalid = |what: String| WheelError::Metadata { path: path.to_owned(), what };
     let file: PyProject = gpubuild_toml::from_str(text).map_err(|error| invalid(error.to_string()))?;
     let project = file.project.ok_or_else(|| invalid("the table [project] is missing".to_owned()))?;
-    if let Some(key) = project.dynamic.first() {
+    if let Some(key) = project.dynamic.iter().find(|key| !DYNAMIC.contains(&key.as_str())) {
         return Err(invalid(format!("`{key}` is dynamic, which is not supported")));
     }
     project.checked().map_err(invalid)
@@ -239,13 +245,13 @@ impl PythonProject {
             .iter()
             .chain(&added.requires)
             .for_each(|text| add("Requires-Dist", Some(text.clone())));
-        for (extra, dependencies) in &self.optional_dependencies {
-            let extra = python_package(extra);
+        for (extra, dependencies) in self.extras(added) {
             add("Provides-Extra", Some(extra.clone()));
             for text in dependencies {
                 add("Requires-Dist", Some(of_extra(text, &extra)));
             }
         }
+        added.dynamic.iter().for_each(|field| add("Dynamic", Some((*field).to_owned())));
         let text = self.description_text(added);
         add("Description-Content-Type", text.as_ref().map(|(kind, _)| kind.clone()));
         let mut metadata = String::new();
@@ -256,6 +262,23 @@ impl PythonProject {
             let _ = write!(metadata, "\n{text}");
         }
         metadata
+    }
+
+    /// The requirements by extra.
+    fn extras<'a>(&'a self, added: &'a AddedMetadata) -> BTreeMap<String, Vec<&'a String>> {
+        let own = self.optional_dependencies.iter().map(|(extra, list)| (extra.as_str(), list));
+        let added = added.extra.iter().map(|(extra, list)| (*extra, list));
+        let mut extras: BTreeMap<String, Vec<&String>> = BTreeMap::new();
+        for (extra, list) in own.chain(added) {
+            extras.entry(python_package(extra)).or_default().extend(list);
+        }
+        extras
+    }
+
+    /// Whether the builds of the project may add to a key of [project].
+    #[must_use]
+    pub fn is_dynamic(&self, key: &str) -> bool {
+        self.dynamic.iter().any(|other| other == key)
     }
 
     /// The description with its type.

@@ -32,6 +32,7 @@ fn metadata_has_all_keys_of_the_project() {
         requires: vec!["nvidia-cublas-cu12>=12,<13".to_owned()],
         licences: vec!["LICENSE".to_owned()],
         readme: Some("# Adder\n".to_owned()),
+        ..AddedMetadata::default()
     };
     assert_eq!(
         project.metadata(&added),
@@ -47,6 +48,48 @@ fn metadata_has_all_keys_of_the_project() {
     let points = project.entry_points_text();
     assert_eq!(points.as_deref(), Some("[console_scripts]\nadder = adder.main:run\n[a.b]\nc = d\n"));
     assert_eq!(project.oldest_python(), Some(9));
+}
+
+/// The lines of the metadata that concern requirements.
+fn requirements(project: &PythonProject, added: &AddedMetadata) -> Vec<String> {
+    let is_requirement =
+        |line: &&str| ["Requires-D", "Provides", "Dynamic"].iter().any(|start| line.starts_with(start));
+    project.metadata(added).lines().filter(is_requirement).map(str::to_owned).collect()
+}
+
+#[test]
+fn requirements_of_an_extra_join_those_of_the_project() {
+    let runtime = vec!["nvidia-cuda-runtime-cu12>=12.4,<13".to_owned()];
+    let added = AddedMetadata { extra: Some(("cuda", runtime)), ..AddedMetadata::default() };
+    let start = "[project]\nname = \"a\"\nversion = \"1\"\ndynamic = [\"optional-dependencies\"]\n";
+    let project = parse(start, FILE_NAME).unwrap();
+    let of_runtime = "Requires-Dist: nvidia-cuda-runtime-cu12>=12.4,<13; extra == 'cuda'";
+    assert_eq!(requirements(&project, &added), ["Provides-Extra: cuda", of_runtime]);
+    let own = format!("{start}[project.optional-dependencies]\nCUDA = [\"cupy-cuda12x\"]\ntest = []\n");
+    let project = parse(&own, FILE_NAME).unwrap();
+    assert_eq!(
+        requirements(&project, &added),
+        [
+            "Provides-Extra: cuda",
+            "Requires-Dist: cupy-cuda12x; extra == 'cuda'",
+            of_runtime,
+            "Provides-Extra: test"
+        ]
+    );
+    let sources = AddedMetadata {
+        extra: Some(("cuda", Vec::new())),
+        dynamic: &["Requires-Dist"],
+        ..AddedMetadata::default()
+    };
+    assert_eq!(
+        requirements(&project, &sources),
+        [
+            "Provides-Extra: cuda",
+            "Requires-Dist: cupy-cuda12x; extra == 'cuda'",
+            "Provides-Extra: test",
+            "Dynamic: Requires-Dist"
+        ]
+    );
 }
 
 #[test]

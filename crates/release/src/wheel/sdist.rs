@@ -8,9 +8,10 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use gpubuild_exec::store::sha256;
 use gpubuild_host::{HostPath, InspectHost, LIBRARY_LIMIT, ReadFiles};
+use gpubuild_plan::project::RuntimeWheels;
 use tar::{Builder, EntryType, Header};
 
-use super::info::{own_licences, readme};
+use super::info::{EXTRA, own_licences, readme};
 use super::project::{AddedMetadata, PythonProject};
 use super::{WheelError, WrittenSdist};
 use crate::pack::PackError;
@@ -30,7 +31,7 @@ const GENERATED: [&str; 5] = ["__pycache__", "build", "dist", "node_modules", "t
 pub fn pack(
     host: &dyn InspectHost,
     root: &HostPath,
-    project: &PythonProject,
+    (project, runtime): (&PythonProject, RuntimeWheels),
     out: &HostPath,
 ) -> Result<(WrittenSdist, Vec<u8>), WheelError> {
     let stem = project.file_stem(None);
@@ -38,6 +39,9 @@ pub fn pack(
     let added = AddedMetadata {
         licences: own_licences(host, root, project)?.into_keys().collect(),
         readme: readme(host, root, project)?,
+        extra: (runtime == RuntimeWheels::Extra).then(|| (EXTRA, Vec::new())),
+        // The libraries that a build links are not known yet.
+        dynamic: &["Requires-Dist"],
         ..AddedMetadata::default()
     };
     let mut names = Names::default();

@@ -55,6 +55,12 @@ pub enum PinError {
         /// The requested release.
         release: String,
     },
+    /// The index has another file than the one that is known.
+    #[error("`{file}` in the index does not have the known sha256 hash")]
+    Hash {
+        /// The wheel.
+        file: String,
+    },
     /// The output of uv is not a valid `pylock.toml`.
     #[error("uv did not print a valid list of wheels: {message}")]
     Unreadable {
@@ -77,6 +83,7 @@ impl Diagnostic for PinError {
             Self::NoToolkit { .. } => id!("toolkit.not-in-wheels"),
             Self::Resolve(error) => error.id(),
             Self::Incomplete { .. } => id!("toolkit.lock-incomplete"),
+            Self::Hash { .. } => id!("wheel.hash-mismatch"),
             Self::Unreadable { .. } => id!("toolkit.lock-unreadable"),
             Self::Write { .. } => id!("cache.failed"),
         }
@@ -85,9 +92,28 @@ impl Diagnostic for PinError {
 
 /// The parts of a `pylock.toml` (PEP 751) that a lock needs.
 #[derive(Debug, Deserialize)]
-struct Pylock {
+pub(crate) struct Pylock {
     #[serde(default)]
     packages: Vec<IndexPackage>,
+}
+
+impl Pylock {
+    /// Parses the list.
+    ///
+    /// # Errors
+    /// It is invalid.
+    pub(crate) fn parse(text: &str) -> Result<Self, PinError> {
+        gpubuild_toml::from_str(text)
+            .map_err(|error| PinError::Unreadable { message: error.message().to_owned() })
+    }
+
+    /// Names and sha256 hashes of the files of a package.
+    pub(crate) fn files(&self, package: &str) -> Vec<(&str, Option<&str>)> {
+        let listed = self.packages.iter().filter(|one| one.name == package).flat_map(|one| &one.wheels);
+        listed
+            .filter_map(|wheel| Some((wheel.file_name()?, wheel.hashes.get("sha256").map(String::as_str))))
+            .collect()
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -201,8 +227,7 @@ pub fn lock(
     release: &Version,
     pylock: &str,
 ) -> Result<WheelLock, PinError> {
-    let list: Pylock = gpubuild_toml::from_str(pylock)
-        .map_err(|error| PinError::Unreadable { message: error.message().to_owned() })?;
+    let list = Pylock::parse(pylock)?;
     let missing = |what: &str| PinError::Incomplete {
         what: what.to_owned(),
         toolkit: toolkit.to_owned(),

@@ -14,6 +14,7 @@ pub mod needs;
 pub mod packages;
 pub mod problem;
 pub mod provide;
+pub mod pylock;
 pub mod shell;
 pub mod table;
 pub mod verify;

@@ -80,6 +80,26 @@ pub struct Profile {
     /// Libraries that can come from another project's build, by the name of their CMake package.
     #[serde(default)]
     pub share: BTreeMap<String, ShareRule>,
+    /// CMake packages that wheels contain.
+    #[serde(default, rename = "package")]
+    pub packages: Vec<WheelPackage>,
+    /// Cache entry for the CUDA architectures as PyTorch writes them: `8.0;9.0a;12.0+PTX`.
+    pub cuda_arch_list: Option<String>,
+    /// Patterns for libraries that releases and wheels leave to the user's machine.
+    #[serde(default)]
+    pub leave: Vec<String>,
+}
+
+/// A CMake package in the Python environment of a project.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WheelPackage {
+    /// Name for `find_package`: `Torch`.
+    pub name: String,
+    /// Folder of the Python package in `site-packages`.
+    pub wheel: String,
+    /// The folder in it with the configuration: `share/cmake/Torch`.
+    pub config: String,
 }
 
 /// How a project uses libraries from another project's build.
@@ -379,6 +399,9 @@ impl Profile {
         merged.conflict.extend(self.conflict);
         merged.shared.extend(self.shared);
         merged.modules = self.modules.or(merged.modules);
+        merged.packages.extend(self.packages);
+        merged.cuda_arch_list = self.cuda_arch_list.or(merged.cuda_arch_list);
+        merged.leave.extend(self.leave);
         merged
     }
 }
