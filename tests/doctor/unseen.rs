@@ -242,3 +242,9 @@ fn fifth_logs_from_reports() {
 fn sixth_logs_from_reports() {
     insta::assert_snapshot!(read_logs("logs-6"));
 }
+
+/// Collected like the sixth set, after its misses and a catalogue of the messages of tools had been handled.
+#[test]
+fn seventh_logs_from_reports() {
+    insta::assert_snapshot!(read_logs("logs-7"));
+}

@@ -6,7 +6,7 @@ use gpubuild_core::{Os, shell, template};
 
 use crate::facts::Facts;
 use crate::finding::{Affects, Finding, FindingDraft, FindingEntry, Findings, Remedy, Severity};
-use crate::matrix::for_distribution;
+use crate::matrix::{driver_commands, for_distribution};
 use crate::toolkit::{Catalogue, Description};
 
 /// Renders findings with the texts of the catalogue for a specific machine.
@@ -252,7 +252,7 @@ impl DraftText<'_> {
         let about = self.about?;
         let table = match name {
             "install" => &about.install,
-            "install_driver" => &about.install_driver,
+            "install_driver" => driver_commands(self.renderer.facts, about),
             _ => return None,
         };
         self.renderer.choose(table).cloned()

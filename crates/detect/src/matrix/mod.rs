@@ -18,6 +18,7 @@ use crate::facts::{Facts, Gpu};
 use crate::toolkit::{Catalogue, Installation, Inventory};
 pub use probes::Probes;
 use reasons::RuleInput;
+pub(crate) use reasons::driver_commands;
 pub use reasons::for_distribution;
 pub use run::is_compatibility;
 pub use variables::is_of_architectures;

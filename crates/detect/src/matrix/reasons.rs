@@ -35,12 +35,14 @@ impl RuleInput<'_> {
             value.or_else(|| {
                 let commands = match name {
                     "install" => &about.install,
-                    "install_driver" => &about.install_driver,
+                    "install_driver" => driver_commands(self.facts, about),
                     _ => return None,
                 };
                 let command =
                     self.for_distribution(commands).map(|one| self.on_system(one, name == "install"));
-                command.or_else(|| Some(format!("install {}", about.name)))
+                // The name of the backend does not say which driver WSL needs.
+                let has_name = name == "install" || !has_driver_for_wsl(self.facts, about);
+                command.or_else(|| has_name.then(|| format!("install {}", about.name)))
             })
         };
         let fill = |text: &str| template::fill(text, value);
@@ -73,6 +75,19 @@ impl RuleInput<'_> {
     ) -> Option<String> {
         for_distribution(self.facts, table).cloned()
     }
+}
+
+/// Whether this machine is a WSL that needs another driver for the backend than the same distribution on hardware.
+fn has_driver_for_wsl(facts: &Facts, about: &Description) -> bool {
+    facts.wsl.is_some() && facts.container.is_none() && !about.install_driver_wsl.is_empty()
+}
+
+/// The commands that install a backend's driver, by distribution.
+pub(crate) fn driver_commands<'d>(
+    facts: &Facts,
+    about: &'d Description,
+) -> &'d std::collections::BTreeMap<String, String> {
+    if has_driver_for_wsl(facts, about) { &about.install_driver_wsl } else { &about.install_driver }
 }
 
 /// Selects the entry of a table for the host's distribution: by release (`ubuntu-22.04`), name, package manager, then by the

@@ -84,6 +84,9 @@ pub struct Description {
     /// How to install the driver of its hardware, in the same format as `install`.
     #[serde(default)]
     pub install_driver: Lazy<BTreeMap<String, String>>,
+    /// How to install the driver in WSL, if another one than on hardware is needed there, in the same format as `install`.
+    #[serde(default)]
+    pub install_driver_wsl: Lazy<BTreeMap<String, String>>,
     /// Id of the finding if no copy was found.
     pub missing: Option<DiagnosticId>,
     /// Id of the finding if a variable points to a place without a copy, and no other copy was found.

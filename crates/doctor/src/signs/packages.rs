@@ -196,6 +196,7 @@ mod tests {
         let catalogue = gpubuild_detect::toolkit::Catalogue::embedded();
         for toolkit in catalogue.iter() {
             commands.extend(toolkit.install.values().chain(toolkit.install_driver.values()).cloned());
+            commands.extend(toolkit.install_driver_wsl.values().cloned());
         }
         let (mut checked, mut lacking) = (0, BTreeSet::new());
         for part in commands.iter().flat_map(|command| command.split(" && ")) {
