@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use gpubuild_core::backend::Backend;
 use gpubuild_host::ReadFiles;
 use gpubuild_plan::artifacts::{BuiltTree, Manifest};
+use gpubuild_plan::target::Target;
 use serde::Serialize;
 
 use crate::exec::editor::{EditorInfo, SourceGroup};
@@ -41,6 +42,8 @@ pub fn database(host: &dyn ReadFiles, manifest: &Manifest) -> Result<Vec<Compile
     let mut trees: Vec<&BuiltTree> = manifest.trees.iter().collect();
     // The tree with the fewest backends besides the CPU defines the fewest macros of other backends.
     trees.sort_by_key(|tree| (!tree.backends.contains(&Backend::Cpu), tree.backends.len()));
+    let target = manifest.target.as_ref().and_then(|target| Target::parse(&target.name).ok());
+    let target = target.map(|target| target.triple);
     let mut found: BTreeMap<String, (u8, CompileCommand)> = BTreeMap::new();
     for tree in trees {
         let unknown = || UnknownSources { tree: tree.id.clone() };
@@ -52,7 +55,11 @@ pub fn database(host: &dyn ReadFiles, manifest: &Manifest) -> Result<Vec<Compile
                 if found.get(&key).is_some_and(|(before, _)| *before <= rank) {
                     continue;
                 }
-                found.insert(key, (rank, command(host, tree, &editor, group, file)));
+                let mut command = command(host, tree, &editor, group, file);
+                if let Some(target) = &target {
+                    command.arguments.insert(1, format!("--target={target}"));
+                }
+                found.insert(key, (rank, command));
             }
         }
     }
