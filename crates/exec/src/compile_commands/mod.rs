@@ -18,7 +18,7 @@ use crate::exec::editor::{EditorInfo, SourceGroup};
 /// How a source is compiled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CompileCommand {
-    /// The working directory: the build folder of the tree.
+    /// The working directory: the build folder of the tree, or that of a custom command.
     pub directory: String,
     /// The source.
     pub file: String,
@@ -50,6 +50,8 @@ pub fn database(host: &dyn ReadFiles, manifest: &Manifest) -> Result<Vec<Compile
         let editor = EditorInfo::read(host, &host.path(&tree.build)).ok_or_else(unknown)?;
         for group in editor.groups.as_ref().ok_or_else(unknown)? {
             let Some(rank) = rank(&group.language) else { continue };
+            // The commands of CMake's own languages come first.
+            let rank = if group.compiler.is_some() { rank + 3 } else { rank };
             for file in &group.sources {
                 let key = host.path(file).key();
                 if found.get(&key).is_some_and(|(before, _)| *before <= rank) {
@@ -85,5 +87,6 @@ fn command(
 ) -> CompileCommand {
     let mut arguments = arguments::of(host, tree, editor, group);
     arguments.extend(["-c".to_owned(), file.to_owned()]);
-    CompileCommand { directory: tree.build.clone(), file: file.to_owned(), arguments }
+    let directory = group.directory.clone().unwrap_or_else(|| tree.build.clone());
+    CompileCommand { directory, file: file.to_owned(), arguments }
 }
