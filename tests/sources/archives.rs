@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::process::Stdio;
 
 use crate::server::{Reply, Request, Server, files, part};
-use crate::support::{Project, archive, library, sha256};
+use crate::support::{Project, archive, library, sha256, stored_zip};
 
 /// A server with an archive, and the value of `source` for it.
 fn served(bytes: &[u8]) -> (Server, String) {
@@ -58,9 +58,9 @@ fn wrong_hashes_and_archives_leave_nothing_behind() {
     let project = Project::new(&source.replace(&sha256(&bytes), &"0".repeat(64)));
     project.run(&["fetch"]).fails(1, "source.hash-mismatch").says(&sha256(&bytes));
     assert!(project.names("cache/sources").is_empty() && !project.exists("app/gpubuild.lock"));
-    let (server, source) = served(b"PK\x03\x04");
+    let (server, source) = served(b"7z\xbc\xaf\x27\x1c");
     project.set_source(&source);
-    project.run(&["fetch"]).fails(1, "archive.format").says("a zip archive");
+    project.run(&["fetch"]).fails(1, "archive.format").says("a 7z archive");
     let missing = source.replace("x-1.0", "y");
     project.set_source(&missing);
     project.run(&["fetch"]).fails(1, "net.status");
@@ -241,6 +241,20 @@ fn changed_or_unknown_content_is_downloaded_again() {
         project.run(&["fetch"]).succeeds();
         assert_eq!(ranges(&server), requested);
     }
+}
+
+#[test]
+fn zip_archive_is_a_source() {
+    // `x-1.0/CMakeLists.txt` and `x-1.0/adder.c`, not compressed.
+    let bytes = stored_zip(&library("x-1.0", 1));
+    let server = Server::start(files(vec![("x-1.0.zip".to_owned(), bytes.clone())]));
+    let url = server.url("x-1.0.zip");
+    let project = Project::new(&format!("{{ url = \"{url}\", sha256 = \"{}\", strip = 1 }}", sha256(&bytes)));
+    project.run(&["fetch"]).succeeds();
+    project.run(&["plan", "--backends", "cpu"]).succeeds();
+    let names = project.names("cache/sources");
+    assert!(names.len() == 1 && names[0].starts_with("x-1.0-"), "{names:?}");
+    assert!(project.exists(&format!("cache/sources/{}/adder.c", names[0])));
 }
 
 #[test]
