@@ -237,13 +237,11 @@ fn registry(state: &Mutex<State>, request: &str, token: Option<usize>, address: 
             state.tokens.push(uses);
             return Some(answer(200, "", &format!("{{\"token\":\"{}\"}}", state.tokens.len() - 1)));
         }
-        match token.and_then(|token| state.tokens.get_mut(token)).filter(|left| **left > 0) {
-            Some(left) => *left -= 1,
-            None => {
-                let header = format!("WWW-Authenticate: Bearer realm=\"http://{address}/token\"\r\n");
-                return Some(answer(401, &header, ""));
-            }
-        }
+        let Some(left) = token.and_then(|token| state.tokens.get_mut(token)).filter(|left| **left > 0) else {
+            let header = format!("WWW-Authenticate: Bearer realm=\"http://{address}/token\"\r\n");
+            return Some(answer(401, &header, ""));
+        };
+        *left -= 1;
     }
     let path = request.strip_prefix("POST ")?;
     Some(answer(202, &format!("Location: {path}session\r\n"), ""))
