@@ -150,7 +150,8 @@ fn serve(connection: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
     // A registry stores an upload below its hash.
     let path = match path.split_once("/uploads/session?digest=") {
         Some((blobs, digest)) => format!("{blobs}/{}", digest.replace("%3A", ":")),
-        None => path,
+        // The query of a signed URL changes with the time.
+        None => path.split('?').next().unwrap_or_default().to_owned(),
     };
     let (fault, found, other, is_first) = {
         let mut state = state.lock().unwrap();
