@@ -22,6 +22,7 @@ use super::doctor::FailOn;
 use super::doctor::output::OutputArguments;
 use super::machine::MachineState;
 use super::project::open_project;
+use super::target::TargetArgument;
 use super::{CommandContext, Exit, Failure};
 use crate::audit::{self, Audit, AuditLimits, AuditRequest, Depth};
 use crate::report::Schema;
@@ -65,6 +66,8 @@ pub struct AuditArguments {
     #[arg(long, value_enum, default_value_t, value_name = "SEVERITY")]
     fail_on: FailOn,
     #[command(flatten)]
+    target: TargetArgument,
+    #[command(flatten)]
     output: OutputArguments,
 }
 
@@ -80,7 +83,10 @@ impl AuditArguments {
 pub fn run(arguments: &AuditArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     arguments.output.check()?;
     let project = match open_project(context, arguments.project.as_deref()) {
-        Ok(project) => Some(project),
+        Ok(mut project) => {
+            arguments.target.apply_to(&mut project)?;
+            Some(project)
+        }
         Err(failure)
             if failure.id == "project.not-found"
                 && !arguments.files.is_empty()

@@ -14,6 +14,7 @@ use gpubuild_sources::cache as sources;
 use super::machine::{self, HostArguments};
 use super::plan::{self, SelectionArguments};
 use super::project::open_project;
+use super::target::TargetArgument;
 use super::{CommandContext, Exit, Failure, build};
 use crate::report::cache::{CacheReport, ExplainDocument, PruneDocument};
 
@@ -77,6 +78,8 @@ struct TreeArguments {
     tree: Option<String>,
     #[command(flatten)]
     selection: SelectionArguments,
+    #[command(flatten)]
+    target: TargetArgument,
     #[command(flatten)]
     form: CacheForm,
 }
@@ -227,8 +230,10 @@ struct Trees {
 impl Trees {
     fn of(arguments: &TreeArguments, context: &CommandContext<'_>) -> Result<Self, Failure> {
         machine::check_overrides(context.host)?;
-        let machine = machine::inspect(context.host, HostArguments::default().catalogue(context)?);
-        let (project, plan) = plan::make(&arguments.selection, context, context.host, &machine)?;
+        let selection = arguments.selection.for_target(&arguments.target, context)?;
+        let catalogue = HostArguments::default().catalogue(context)?;
+        let machine = machine::inspect_for(context.host, catalogue, &selection.target);
+        let (project, plan) = plan::make(&selection, context, context.host, &machine)?;
         let Some(store) = open(context, Some(&project))? else {
             return Err(Failure::usage(id!("cache.off"), "the build store is disabled")
                 .hint("enable it with `GPUBUILD_STORE=on`"));

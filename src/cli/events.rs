@@ -216,10 +216,13 @@ impl<'a> Events<'a> {
             BuildEvent::NotPulled { tree, remote, why } | BuildEvent::NotPushed { tree, remote, why } => {
                 explain(format!("[{tree}] {remote}: {why}"));
             }
-            BuildEvent::RemoteUnused { tree, id, why } => {
+            BuildEvent::RemoteUnused { tree, id, why, hint } => {
                 self.without_bars(|printer| {
                     let why = clean::line(why);
                     printer.warning(&format!("[{tree}] the shared store is not used: {why} [{id}]"));
+                    if let Some(hint) = hint {
+                        printer.hint(&clean::line(hint));
+                    }
                 });
             }
             BuildEvent::StoreUnused { tree, why } => {

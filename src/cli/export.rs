@@ -12,6 +12,7 @@ use gpubuild_plan::project::Project;
 
 use super::link::{changed, unreadable};
 use super::project::open_project;
+use super::target::TargetArgument;
 use super::{CommandContext, Exit, Failure, absolute};
 use crate::report::export::{ExportReport, ExportedCommands, ExportedPresets};
 
@@ -30,6 +31,8 @@ pub struct ExportArguments {
     /// Folder of the project [default: the nearest parent folder with gpubuild.toml]
     #[arg(long, value_name = "DIR")]
     project: Option<String>,
+    #[command(flatten)]
+    target: TargetArgument,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -37,7 +40,8 @@ pub struct ExportArguments {
 
 /// Exports the last build.
 pub fn run(arguments: &ExportArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
-    let project = open_project(context, arguments.project.as_deref())?;
+    let mut project = open_project(context, arguments.project.as_deref())?;
+    arguments.target.apply_to(&mut project)?;
     let manifest = Manifest::read(context.host, &manifest_path(&project.build_root))
         .map_err(|error| unreadable(&error))?;
     let exported;

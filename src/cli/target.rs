@@ -1,5 +1,6 @@
 //! `--target`: builds for another platform.
 
+use cfg_expr::{Expression, Predicate};
 use gpubuild_core::order::SortIndirect as _;
 use gpubuild_detect::id;
 use gpubuild_detect::matrix::Reason;
@@ -132,6 +133,49 @@ impl SelectedTarget {
     /// the project.
     pub fn runner(&self, host: &dyn ReadFiles, folder: &HostPath) -> Result<Vec<String>, Failure> {
         let Some(target) = &self.0 else { return Ok(Vec::new()) };
-        target::runner(host, target, folder).map_err(|reason| failure(&reason))
+        target::runner(host, target, folder, &applies).map_err(|reason| failure(&reason))
+    }
+}
+
+/// Whether a `cfg(…)` expression in cargo's configuration applies to a target. As in cargo, an invalid expression applies to none. Which
+/// features a processor has (`target_feature`) is unknown here.
+fn applies(expression: &str, target: &Target) -> bool {
+    let Ok(parsed) = Expression::parse(expression) else { return false };
+    let Some(info) = cfg_expr::targets::get_builtin_target_by_triple(&target.triple) else { return false };
+    parsed.eval(|predicate| match predicate {
+        Predicate::Target(condition) => condition.matches(info),
+        Predicate::DebugAssertions => true,
+        _ => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expressions_are_evaluated_for_the_target() {
+        let holds = |expression: &str, triple: &str| applies(expression, &Target::of_triple(triple));
+        let (arm, windows) = ("aarch64-unknown-linux-gnu", "x86_64-pc-windows-gnu");
+        for expression in [
+            "cfg(unix)",
+            "cfg(target_arch = \"aarch64\")",
+            "cfg(all(target_os = \"linux\", target_env = \"gnu\", not(windows)))",
+            "cfg(any(windows, target_pointer_width = \"64\"))",
+            "cfg(target_family = \"unix\")",
+        ] {
+            assert!(holds(expression, arm), "{expression}");
+        }
+        assert!(holds("cfg(windows)", windows) && !holds("cfg(unix)", windows));
+        for expression in [
+            "cfg(",
+            "cfg(nonsense)",
+            "cfg(target_os = )",
+            "cfg(feature = \"x\")",
+            "cfg(target_feature = \"neon\")",
+        ] {
+            assert!(!holds(expression, arm), "{expression}");
+        }
+        assert!(!holds("cfg(unix)", "made-up-triple"));
     }
 }

@@ -60,6 +60,26 @@ fn clangd_parses_all_sources() {
 }
 
 #[test]
+fn sources_of_custom_commands_are_listed() {
+    let Some(sandbox) = Sandbox::with_library() else { return };
+    sandbox.write(
+        "vendor/CMakeLists.txt",
+        "cmake_minimum_required(VERSION 3.24)\nproject(adder C)\n\
+         add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/extra.o DEPENDS extra.c COMMAND ${CMAKE_C_COMPILER} -O1 \
+         \"-DTITLE=a b\" -c ${CMAKE_SOURCE_DIR}/extra.c -o ${CMAKE_BINARY_DIR}/extra.o VERBATIM)\n\
+         add_library(adder STATIC adder.c ${CMAKE_BINARY_DIR}/extra.o)\n",
+    );
+    sandbox.write("vendor/extra.c", "int extra(void) { return 1; }\n");
+    sandbox.run(&["build"]).succeeds();
+    let ran = sandbox.run(&["export", "--compile-commands", "compile_commands.json"]);
+    assert!(ran.succeeds().stdout.ends_with("compile_commands.json (2 sources)\n"), "{ran:?}");
+    let all = commands(&sandbox);
+    let words: Vec<&str> = all[1]["arguments"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert!(words.contains(&"-O1") && words.contains(&"-DTITLE=a b") && !words.contains(&"-o"), "{words:?}");
+    assert!(words.last().is_some_and(|word| word.ends_with("vendor/extra.c")), "{words:?}");
+}
+
+#[test]
 fn restored_tree_has_the_same_commands_without_flags_of_the_environment() {
     let Some(sandbox) = project() else { return };
     let run = |arguments: &[&str]| {

@@ -97,6 +97,36 @@ fn impossible_requests_are_refused() {
     assert!(!offline.stderr.contains("pip"), "{offline:#?}");
 }
 
+/// With the compiler of this machine as the user's compiler for a target.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[test]
+fn outputs_for_a_target_are_exported_audited_and_looked_up() {
+    let Some(sandbox) = project() else { return };
+    let name = "x86_64-unknown-linux-gnu.2.99";
+    let run = |arguments: &[&str]| {
+        let mut command = sandbox.command();
+        command.env("CC_x86_64_unknown_linux_gnu", "cc").env("CXX_x86_64_unknown_linux_gnu", "c++");
+        RunResult::from(
+            command.env("GPUBUILD_STORE", sandbox.path("store")).args(arguments).output().unwrap(),
+        )
+    };
+    let with_target = |arguments: &[&str]| run(&[arguments, &["--target", name]].concat());
+    with_target(&["build", "--no-binary"]).succeeds();
+    // Nothing was built for this machine.
+    run(&["export", "out"]).fails(2, "manifest.missing");
+    run(&["audit"]).fails(2, "manifest.missing");
+    with_target(&["export", "out", "--compile-commands", "commands.json"]).succeeds();
+    assert!(sandbox.exists("out/lib/libadder.a"));
+    assert!(sandbox.read("commands.json").contains("\"--target=x86_64-unknown-linux-gnu\""));
+    let audited = with_target(&["audit", "--json"]).json();
+    let files = audited["files"].to_string();
+    assert!(files.contains("libadder.a") && files.contains(name), "{audited:#}");
+    let explained = with_target(&["cache", "explain", "--json"]).succeeds().json();
+    assert_eq!(explained["trees"][0]["hit"], true, "{explained:#}");
+    with_target(&["cache", "push"]).fails(2, "remote.off");
+    run(&["cache", "explain", "--target", "nothing"]).fails(2, "cross.target-unknown");
+}
+
 /// With the compiler of this machine in place of Zig.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[test]

@@ -3,8 +3,8 @@
 use std::io::Read as _;
 use std::process::Stdio;
 
-use crate::server::{Reply, Server, files};
-use crate::support::{Project, archive, library, sha256};
+use crate::server::{Reply, Request, Server, files, part};
+use crate::support::{Project, archive, library, sha256, stored_zip};
 
 /// A server with an archive, and the value of `source` for it.
 fn served(bytes: &[u8]) -> (Server, String) {
@@ -58,9 +58,9 @@ fn wrong_hashes_and_archives_leave_nothing_behind() {
     let project = Project::new(&source.replace(&sha256(&bytes), &"0".repeat(64)));
     project.run(&["fetch"]).fails(1, "source.hash-mismatch").says(&sha256(&bytes));
     assert!(project.names("cache/sources").is_empty() && !project.exists("app/gpubuild.lock"));
-    let (server, source) = served(b"PK\x03\x04");
+    let (server, source) = served(b"7z\xbc\xaf\x27\x1c");
     project.set_source(&source);
-    project.run(&["fetch"]).fails(1, "archive.format").says("a zip archive");
+    project.run(&["fetch"]).fails(1, "archive.format").says("a 7z archive");
     let missing = source.replace("x-1.0", "y");
     project.set_source(&missing);
     project.run(&["fetch"]).fails(1, "net.status");
@@ -132,4 +132,137 @@ fn two_processes_download_once() {
     }
     assert_eq!(server.requests().len(), 1);
     assert_eq!(project.names("cache/sources").len(), 1);
+}
+
+/// An archive that is not tiny.
+fn large() -> Vec<u8> {
+    let noise = |seed: u32| -> String {
+        (0..9000u32).map(|i| char::from(b'a' + (i.wrapping_mul(seed) >> 27) as u8 % 26)).collect()
+    };
+    let extra = (0..4).map(|i| (format!("x-1.0/data/{i}.txt"), noise(2_654_435_761 + i))).collect();
+    archive(&[library("x-1.0", 1), extra].concat())
+}
+
+/// A server whose first response is cut after half of the body, and a project with its archive.
+fn interrupted(
+    bytes: &[u8],
+    reply: impl Fn(&Request, &[u8]) -> Reply + Send + Sync + 'static,
+) -> (Server, Project) {
+    let (body, half) = (bytes.to_vec(), bytes.len() / 2);
+    let server = Server::start(move |request| match request.before {
+        0 => reply(request, &body).cut(half),
+        _ => reply(request, &body),
+    });
+    let url = server.url("x-1.0.tar.gz");
+    let project = Project::new(&format!("{{ url = \"{url}\", sha256 = \"{}\", strip = 1 }}", sha256(bytes)));
+    (server, project)
+}
+
+/// The first byte that each request asked for.
+fn ranges(server: &Server) -> Vec<Option<usize>> {
+    server.requests().iter().map(Request::range).collect()
+}
+
+#[test]
+fn interrupted_download_is_continued_by_the_next_command() {
+    let bytes = large();
+    let (server, project) = interrupted(&bytes, part);
+    project.run(&["fetch"]).fails(1, "net.cut");
+    assert_eq!(project.names("cache/sources").len(), 1, "the first half is kept");
+    project.run(&["fetch"]).succeeds();
+    assert_eq!(ranges(&server), [None, Some(bytes.len() / 2)]);
+    assert_eq!(server.requests()[1].header("if-range"), Some("\"tag\""));
+    let names = project.names("cache/sources");
+    assert!(names.len() == 1 && !names[0].starts_with('.'), "{names:?}");
+    assert!(!project.exists(&format!("cache/sources/{}/archive", names[0])));
+}
+
+#[test]
+fn interrupted_download_is_continued_within_a_command() {
+    let bytes = large();
+    let (server, project) = interrupted(&bytes, part);
+    let fetched = project.command(&["fetch"]).env("GPUBUILD_HTTP_RETRIES", "1").output().unwrap();
+    crate::support::Finished::from(fetched).succeeds();
+    assert_eq!(ranges(&server), [None, Some(bytes.len() / 2)]);
+}
+
+#[test]
+fn modification_time_identifies_what_is_continued() {
+    let bytes = large();
+    let (server, project) = interrupted(&bytes, |request, body| {
+        let reply = part(&Request { headers: without_condition(request), ..request.clone() }, body);
+        let Reply::Complete { status, mut headers, body } = reply else { return reply };
+        headers.retain(|(name, _)| name != "ETag");
+        Reply::Complete { status, headers, body }
+            .with("Last-Modified", "Wed, 01 Jan 2025 00:00:00 GMT")
+            .with("Date", "Thu, 02 Jan 2025 00:00:00 GMT")
+    });
+    project.run(&["fetch"]).fails(1, "net.cut");
+    project.run(&["fetch"]).succeeds();
+    assert_eq!(server.requests()[1].header("if-range"), Some("Wed, 01 Jan 2025 00:00:00 GMT"));
+}
+
+fn without_condition(request: &Request) -> Vec<(String, String)> {
+    request.headers.iter().filter(|(name, _)| name != "if-range").cloned().collect()
+}
+
+type Answer = fn(&Request, &[u8]) -> Reply;
+
+#[test]
+fn changed_or_unknown_content_is_downloaded_again() {
+    let bytes = large();
+    // A server without ranges, and one that continues although the content has changed.
+    let ignores = |_: &Request, body: &[u8]| Reply::ok(body);
+    let other_tag = |request: &Request, body: &[u8]| match request.before {
+        0 => Reply::ok(&vec![b'x'; body.len()]).with("ETag", "\"old\""),
+        _ => part(&Request { headers: without_condition(request), ..request.clone() }, body),
+    };
+    // A server that does not identify the content: only the hash shows that it has changed.
+    let no_tag = |request: &Request, body: &[u8]| match (request.before, request.range()) {
+        (0, _) => Reply::ok(&vec![b'x'; body.len()]),
+        (_, Some(first)) => Reply::status(206, &body[first..])
+            .with("Content-Range", &format!("bytes {first}-{}/{}", body.len() - 1, body.len())),
+        _ => Reply::ok(body),
+    };
+    let refuses = |request: &Request, body: &[u8]| match request.range() {
+        Some(_) => Reply::status(416, b""),
+        None => Reply::ok(body),
+    };
+    let half = Some(bytes.len() / 2);
+    let scenes: [(Answer, Vec<Option<usize>>); 4] = [
+        (ignores, vec![None, half]),
+        (other_tag, vec![None, half, None]),
+        (no_tag, vec![None, half, None]),
+        (refuses, vec![None, half, None]),
+    ];
+    for (reply, requested) in scenes {
+        let (server, project) = interrupted(&bytes, reply);
+        project.run(&["fetch"]).fails(1, "net.cut");
+        project.run(&["fetch"]).succeeds();
+        assert_eq!(ranges(&server), requested);
+    }
+}
+
+#[test]
+fn zip_archive_is_a_source() {
+    // `x-1.0/CMakeLists.txt` and `x-1.0/adder.c`, not compressed.
+    let bytes = stored_zip(&library("x-1.0", 1));
+    let server = Server::start(files(vec![("x-1.0.zip".to_owned(), bytes.clone())]));
+    let url = server.url("x-1.0.zip");
+    let project = Project::new(&format!("{{ url = \"{url}\", sha256 = \"{}\", strip = 1 }}", sha256(&bytes)));
+    project.run(&["fetch"]).succeeds();
+    project.run(&["plan", "--backends", "cpu"]).succeeds();
+    let names = project.names("cache/sources");
+    assert!(names.len() == 1 && names[0].starts_with("x-1.0-"), "{names:?}");
+    assert!(project.exists(&format!("cache/sources/{}/adder.c", names[0])));
+}
+
+#[test]
+fn continued_download_with_a_wrong_hash_leaves_nothing_behind() {
+    let bytes = large();
+    let (server, project) = interrupted(&bytes, |request, body| part(request, &vec![b'x'; body.len()]));
+    project.run(&["fetch"]).fails(1, "net.cut");
+    project.run(&["fetch"]).fails(1, "source.hash-mismatch");
+    assert_eq!(ranges(&server), [None, Some(bytes.len() / 2), None]);
+    assert!(project.names("cache/sources").is_empty());
 }

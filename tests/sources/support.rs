@@ -153,6 +153,24 @@ pub(crate) fn archive(files: &[(String, String)]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+/// A ZIP archive of files that are not compressed.
+pub(crate) fn stored_zip(files: &[(String, String)]) -> Vec<u8> {
+    let four = |number: usize| u32::try_from(number).unwrap().to_le_bytes();
+    let (mut archive, mut directory) = (Vec::new(), Vec::new());
+    for (name, content) in files {
+        let mut crc = flate2::Crc::new();
+        crc.update(content.as_bytes());
+        let sizes = [crc.sum().to_le_bytes(), four(content.len()), four(content.len()), four(name.len())];
+        let common = [&[10, 0, 0, 0, 0, 0, 0, 0, 33, 0][..], &sizes.concat()].concat();
+        directory.extend([b"PK\x01\x02\x0a\x03", &common[..], &[0; 10]].concat());
+        directory.extend([&four(archive.len())[..], name.as_bytes()].concat());
+        archive.extend([b"PK\x03\x04", &common[..], name.as_bytes(), content.as_bytes()].concat());
+    }
+    let count = u16::try_from(files.len()).unwrap().to_le_bytes();
+    let end = [&[0; 4][..], &count, &count, &four(directory.len()), &four(archive.len()), &[0; 2]].concat();
+    [archive, directory, b"PK\x05\x06".to_vec(), end].concat()
+}
+
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     gpubuild_exec::store::sha256(bytes)
 }

@@ -143,3 +143,88 @@ fn manifest_of_another_entry_is_refused() {
     assert!(built.compiled(), "{built:?}");
     assert_ne!(scene.reader.libraries(), scene.writer.libraries(), "the changed source was compiled");
 }
+
+#[test]
+fn interrupted_transfers_continue() {
+    let Some(scene) = scene() else { return };
+    let blobs = scene.server.objects().keys().filter(|path| path.contains("/cas/")).count();
+    for fault in [Fault::Pieces(1000), Fault::CutFirst(500)] {
+        scene.reader.forget();
+        scene.server.fail("GET /store/cas/", fault.clone());
+        scene.server.requests();
+        let built = scene.reader.build();
+        scene.server.heal();
+        assert!(!built.compiled() && built.warnings() == 0, "{fault:?}: {built:?}");
+        assert_eq!(scene.reader.libraries(), scene.writer.libraries());
+        let requests = scene.server.requests().iter().filter(|one| one.contains("/cas/")).count();
+        assert!(requests > blobs, "{fault:?}: {requests} requests for {blobs} blobs");
+    }
+    scene.misses("GET /store/cas/", &Fault::Shifted(500), "remote.damaged");
+}
+
+#[test]
+fn expired_credentials_of_object_storage_are_named() {
+    let server = Server::start();
+    let Some(machine) = Machine::new("s3://results/team") else { return };
+    let machine = machine.writing().with("AWS_ACCESS_KEY_ID", "key").with("AWS_SECRET_ACCESS_KEY", "secret");
+    let machine = machine.with("AWS_SESSION_TOKEN", "old");
+    machine.setting(&format!("endpoint = \"{}\"", server.root()));
+    machine.build();
+    assert!(!server.objects().is_empty());
+    let document =
+        "<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>";
+    for (requests, status) in [("GET /results/team/ac/", 403), ("GET /results/team/cas/", 400), ("PUT ", 403)]
+    {
+        if requests == "PUT " {
+            server.clear();
+        }
+        machine.forget();
+        server.fail(requests, Fault::Body(status, document.to_owned()));
+        let built = machine.build().says("(ExpiredToken) [remote.denied]");
+        server.heal();
+        assert!(built.compiled() && built.warnings() == 1, "{built:?}");
+        let built = built.says("hint: the temporary credentials have expired").says("AWS_SESSION_TOKEN");
+        assert!(!built.stderr.contains("secret"), "{built:?}");
+    }
+    // The answer to HEAD has no text.
+    machine.forget();
+    server.fail("HEAD ", Fault::Status(403));
+    machine.build().says("[remote.denied]").says("have expired or lack permission");
+}
+
+#[test]
+fn expired_token_of_a_registry_is_replaced() {
+    let server = Server::start();
+    let url = format!("oci://{}/team/store", server.root().trim_start_matches("http://"));
+    let (Some(first), Some(second)) = (Machine::new(&url), Machine::new(&url)) else { return };
+    server.expire_tokens(2);
+    let built = first.writing().build().says("uploaded");
+    assert_eq!(built.warnings(), 0, "{built:?}");
+    let issued = server.issued_tokens();
+    assert!(issued > 1, "{issued}");
+    let built = second.build();
+    assert!(!built.compiled() && built.warnings() == 0, "{built:?}");
+    assert!(server.issued_tokens() > issued);
+    // A registry that accepts none of its tokens.
+    server.expire_tokens(0);
+    second.forget();
+    let built = second.build().says("[remote.denied]").says("hint: ");
+    assert!(built.compiled() && built.warnings() == 1, "{built:?}");
+}
+
+#[test]
+fn full_disk_is_a_miss_and_leaves_nothing() {
+    const PAGE: u64 = 4096;
+    let Some(scene) = scene() else { return };
+    let bytes = scene.writer.entry_bytes();
+    let enough_by_size = bytes.div_ceil(PAGE) * PAGE;
+    // Files take more space than their size: the first check passes, and writing fails.
+    for (size, cause) in [(enough_by_size - PAGE, "bytes are needed"), (enough_by_size, "No space left")] {
+        scene.reader.forget();
+        let Some(built) = scene.reader.build_with_small_store(size) else { return };
+        let built = built.succeeds().says("[cache.failed]").says(cause).says("hint: check the free space");
+        assert!(built.compiled(), "{built:?}");
+        assert_eq!(scene.reader.libraries(), scene.writer.libraries());
+        assert_eq!(built.stdout.lines().last(), Some("left:"), "{built:?}");
+    }
+}

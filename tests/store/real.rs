@@ -63,24 +63,30 @@ fn prunes(machine: &Machine) {
     assert!(machine.build().compiled());
 }
 
-#[test]
-fn nginx_with_dav_stores_results() {
-    let Some(nginx) = installed("nginx", "nginx") else { return };
-    let server = Running::start(|folder, port| {
+/// nginx with DAV. `tls` is added to the server's settings.
+fn nginx(program: &std::path::Path, tls: &str) -> Running {
+    Running::start(|folder, port| {
         let root = folder.display();
         std::fs::create_dir_all(folder.join("data")).unwrap();
         std::fs::create_dir_all(folder.join("temporary")).unwrap();
+        let listen = if tls.is_empty() { "" } else { " ssl" };
         let settings = format!(
             "daemon off; master_process off; error_log {root}/error.log; pid {root}/pid;\nevents {{}}\n\
              http {{ access_log off; client_max_body_size 0; client_body_temp_path {root}/temporary;\n\
-             server {{ listen 127.0.0.1:{port}; root {root}/data;\n\
+             server {{ listen 127.0.0.1:{port}{listen}; {tls} root {root}/data;\n\
              location / {{ dav_methods PUT DELETE; create_full_put_path on; }} }} }}\n"
         );
         std::fs::write(folder.join("nginx.conf"), settings).unwrap();
-        let mut command = Command::new(&nginx);
+        let mut command = Command::new(program);
         command.arg("-p").arg(folder).arg("-c").arg(folder.join("nginx.conf"));
         command
-    });
+    })
+}
+
+#[test]
+fn nginx_with_dav_stores_results() {
+    let Some(program) = installed("nginx", "nginx") else { return };
+    let server = nginx(&program, "");
     let Some((_, second)) = share(&format!("http://127.0.0.1:{}/team/store", server.port), |machine| machine)
     else {
         return;
@@ -93,6 +99,38 @@ fn nginx_with_dav_stores_results() {
     }
     second.forget();
     let built = second.build().says("[remote.damaged]");
+    assert!(built.compiled() && built.warnings() == 1, "{built:?}");
+}
+
+/// Writes a certificate for this machine and the authority that has signed it to `folder`.
+fn certificates(folder: &std::path::Path) {
+    let mut root = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    root.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let root_key = rcgen::KeyPair::generate().unwrap();
+    let authority = root.self_signed(&root_key).unwrap().pem();
+    let issuer = rcgen::Issuer::new(root, root_key);
+    let own = rcgen::CertificateParams::new(vec!["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = own.signed_by(&key, &issuer).unwrap().pem();
+    for (name, text) in [("ca.pem", authority), ("own.pem", certificate), ("own.key", key.serialize_pem())] {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+}
+
+#[test]
+fn certificate_of_a_private_authority_is_trusted_if_a_variable_names_it() {
+    let Some(program) = installed("nginx", "nginx") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    certificates(folder.path());
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let tls = format!("ssl_certificate {}; ssl_certificate_key {};", path("own.pem"), path("own.key"));
+    let server = nginx(&program, &tls);
+    let url = format!("https://127.0.0.1:{}/team/store", server.port);
+    let trusting = |machine: Machine| machine.with("SSL_CERT_FILE", &path("ca.pem"));
+    let Some((_, second)) = share(&url, trusting) else { return };
+    second.forget();
+    let Some(stranger) = Machine::new(&url) else { return };
+    let built = stranger.build().says("[remote.unreachable]").says("SSL_CERT_FILE");
     assert!(built.compiled() && built.warnings() == 1, "{built:?}");
 }
 

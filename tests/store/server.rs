@@ -15,6 +15,12 @@ pub(crate) enum Fault {
     Body(u16, String),
     /// Announces the complete body and ends the connection after this many bytes.
     Cut(usize),
+    /// Like [`Fault::Cut`], but serves ranges, each cut after this many bytes.
+    Pieces(usize),
+    /// Like [`Fault::Pieces`], but continues at another byte than requested.
+    Shifted(usize),
+    /// Like [`Fault::Cut`], but only for the first request of each path. Ignores ranges.
+    CutFirst(usize),
     /// Sends the first bytes as the complete body.
     Shorter(usize),
     /// Sends more bytes after the body, within the length.
@@ -38,6 +44,10 @@ struct State {
     objects: BTreeMap<String, Vec<u8>>,
     requests: Vec<String>,
     fault: Option<(String, Fault)>,
+    /// How many requests each token is valid for, if this is a registry with tokens.
+    token_uses: Option<usize>,
+    /// How often each issued token can still be used.
+    tokens: Vec<usize>,
 }
 
 /// A server that runs until the test ends.
@@ -62,7 +72,22 @@ impl Server {
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("http://127.0.0.1:{}/store", self.port)
+        format!("{}/store", self.root())
+    }
+
+    pub(crate) fn root(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// Makes the server a registry whose tokens are valid for a number of requests.
+    pub(crate) fn expire_tokens(&self, uses: usize) {
+        let mut state = self.state.lock().unwrap();
+        (state.token_uses, state.tokens) = (Some(uses), Vec::new());
+    }
+
+    /// The number of tokens that were issued.
+    pub(crate) fn issued_tokens(&self) -> usize {
+        self.state.lock().unwrap().tokens.len()
     }
 
     /// Fails requests whose `METHOD /path` contains a text.
@@ -99,21 +124,38 @@ fn serve(connection: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
     connection.read_line(&mut first)?;
     let mut words = first.split(' ').map(str::to_owned);
     let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let mut length = 0;
+    let (mut length, mut from, mut token, mut address) = (0, 0, None, String::new());
     loop {
         let mut header = String::new();
         connection.read_line(&mut header)?;
         let Some((name, value)) = header.trim().split_once(':') else { break };
         if name.eq_ignore_ascii_case("content-length") {
             length = value.trim().parse().unwrap_or(0);
+        } else if name.eq_ignore_ascii_case("range") {
+            let first = value.trim().strip_prefix("bytes=").and_then(|range| range.strip_suffix('-'));
+            from = first.and_then(|first| first.parse().ok()).unwrap_or(0);
+        } else if name.eq_ignore_ascii_case("authorization") {
+            token = value.trim().strip_prefix("Bearer ").and_then(|token| token.parse::<usize>().ok());
+        } else if name.eq_ignore_ascii_case("host") {
+            value.trim().clone_into(&mut address);
         }
     }
     let mut body = vec![0; length];
     // A client that is killed sends a part, which must not be stored.
     connection.read_exact(&mut body)?;
     let request = format!("{method} {path}");
-    let (fault, found, other) = {
+    if let Some(answer) = registry(state, &request, token, &address) {
+        return connection.get_mut().write_all(answer.as_bytes());
+    }
+    // A registry stores an upload below its hash.
+    let path = match path.split_once("/uploads/session?digest=") {
+        Some((blobs, digest)) => format!("{blobs}/{}", digest.replace("%3A", ":")),
+        // The query of a signed URL changes with the time.
+        None => path.split('?').next().unwrap_or_default().to_owned(),
+    };
+    let (fault, found, other, is_first) = {
         let mut state = state.lock().unwrap();
+        let is_first = !state.requests.contains(&request);
         state.requests.push(request.clone());
         let fault = state.fault.clone().filter(|(part, _)| request.contains(part.as_str()));
         if fault.is_none() && method == "PUT" {
@@ -125,6 +167,7 @@ fn serve(connection: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
             fault.map(|(_, fault)| fault),
             state.objects.get(&path).cloned(),
             others.map(|(_, body)| body.clone()),
+            is_first,
         )
     };
     let stream = connection.get_mut();
@@ -137,13 +180,22 @@ fn serve(connection: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
         stream.write_all(if method == "HEAD" { &[] } else { body })?;
         stream.flush()
     };
-    match fault {
+    match fault.clone() {
         None if method == "PUT" => send(201, 0, b"", ""),
         None if found.is_some() => send(200, content.len(), &content, ""),
         None => send(404, 0, b"", ""),
         Some(Fault::Status(status)) => send(status, 0, b"", ""),
         Some(Fault::Body(status, body)) => send(status, body.len(), body.as_bytes(), ""),
-        Some(Fault::Cut(after)) => send(200, content.len(), &content[..after.min(content.len())], ""),
+        Some(Fault::CutFirst(_)) if !is_first => send(200, content.len(), &content, ""),
+        Some(Fault::Pieces(after) | Fault::Shifted(after)) if from > 0 => {
+            let first = if matches!(fault, Some(Fault::Shifted(_))) { from + 1 } else { from };
+            let range = format!("Content-Range: bytes {first}-{}/{}\r\n", content.len() - 1, content.len());
+            let end = content.len().min(from + after);
+            send(206, content.len() - from, &content[from..end], &range)
+        }
+        Some(Fault::Cut(after) | Fault::CutFirst(after) | Fault::Pieces(after) | Fault::Shifted(after)) => {
+            send(200, content.len(), &content[..after.min(content.len())], "")
+        }
         Some(Fault::Shorter(by)) => {
             let left = content.len().saturating_sub(by);
             send(200, left, &content[..left], "")
@@ -170,6 +222,30 @@ fn serve(connection: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
             wait(stream)
         }
     }
+}
+
+/// The answer to a request that starts an upload to a registry, asks for a token, or has no valid one.
+fn registry(state: &Mutex<State>, request: &str, token: Option<usize>, address: &str) -> Option<String> {
+    let answer = |status: u16, header: &str, body: &str| {
+        let length = body.len();
+        format!(
+            "HTTP/1.1 {status} Status\r\nConnection: close\r\nContent-Length: {length}\r\n{header}\r\n{body}"
+        )
+    };
+    let mut state = state.lock().unwrap();
+    if let Some(uses) = state.token_uses {
+        if request.contains("/token") {
+            state.tokens.push(uses);
+            return Some(answer(200, "", &format!("{{\"token\":\"{}\"}}", state.tokens.len() - 1)));
+        }
+        let Some(left) = token.and_then(|token| state.tokens.get_mut(token)).filter(|left| **left > 0) else {
+            let header = format!("WWW-Authenticate: Bearer realm=\"http://{address}/token\"\r\n");
+            return Some(answer(401, &header, ""));
+        };
+        *left -= 1;
+    }
+    let path = request.strip_prefix("POST ")?;
+    Some(answer(202, &format!("Location: {path}session\r\n"), ""))
 }
 
 /// Waits until the client closes the connection.

@@ -160,6 +160,44 @@ impl Machine {
         self.run(&["build", "--explain"]).succeeds()
     }
 
+    /// The size of the files of the only entry in the local store.
+    pub(crate) fn entry_bytes(&self) -> u64 {
+        let files = walkdir::WalkDir::new(self.path("cache/store/v1/trees")).into_iter().flatten();
+        let files = files.filter(|file| file.path().parent().is_some_and(|parent| parent.ends_with("files")));
+        files.map(|file| file.metadata().unwrap().len()).sum()
+    }
+
+    /// Builds with a file system of this size for the entries of the local store. The last line of standard output starts with `left:`
+    /// and lists the entries afterwards. `None` if no file system can be mounted.
+    pub(crate) fn build_with_small_store(&self, size: u64) -> Option<Ran> {
+        if !is_on_path("unshare") {
+            skip("mount", "no unshare");
+            return None;
+        }
+        let trees = self.path("cache/store/v1/trees");
+        std::fs::create_dir_all(&trees).unwrap();
+        let script = format!(
+            "mount -t tmpfs -o size={size} none '{trees}' 2>/dev/null || exit 99\n\
+             '{program}' build --explain || exit 1\necho left: $(ls -A '{trees}' | grep -v '[.]lock$')",
+            trees = trees.display(),
+            program = env!("CARGO_BIN_EXE_gpubuild"),
+        );
+        let mut start = Command::new("unshare");
+        start.args(["--mount", "--map-root-user", "sh", "-c", &script]).current_dir(self.folder.path());
+        for (name, value) in self.command(&[]).get_envs() {
+            match value {
+                Some(value) => start.env(name, value),
+                None => start.env_remove(name),
+            };
+        }
+        let output = start.output().unwrap();
+        if output.status.code() == Some(99) || String::from_utf8_lossy(&output.stderr).contains("unshare") {
+            skip("mount", "no file system can be mounted");
+            return None;
+        }
+        Some(Ran::new(&output))
+    }
+
     /// Removes the build folder and the local store.
     pub(crate) fn forget(&self) {
         for name in [".gpubuild", "target", "cache/store"] {

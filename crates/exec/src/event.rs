@@ -107,6 +107,8 @@ pub enum BuildEvent {
         id: String,
         /// Why.
         why: String,
+        /// What the user can do.
+        hint: Option<String>,
     },
     /// The objects of some targets of a tree were copied from the build store instead of being compiled.
     ObjectsTaken {

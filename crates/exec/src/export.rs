@@ -68,9 +68,10 @@ impl Export {
     /// An include folder cannot be listed.
     pub fn of(host: &dyn ReadFiles, manifest: &Manifest, headers: &[HostPath]) -> io::Result<Self> {
         let mut libraries = Libraries::default();
+        let os = manifest.os(host.platform().os);
         for tree in &manifest.trees {
             for file in &tree.files {
-                libraries.add(host, tree, file);
+                libraries.add(host, os, tree, file);
             }
         }
         let (mut copied, external) = includes(host, manifest)?;
@@ -81,7 +82,6 @@ impl Export {
                 copied.entry(format!("{INCLUDE}/{name}")).or_insert_with(|| path.clone());
             }
         }
-        let os = host.platform().os;
         let moved = libraries.moved(manifest);
         let mut directives = link::directives(&moved, os);
         let is_of_build = |folder: &String| {
@@ -184,13 +184,13 @@ struct Libraries {
 }
 
 impl Libraries {
-    fn add(&mut self, host: &dyn ReadFiles, tree: &BuiltTree, file: &Artifact) {
+    fn add(&mut self, host: &dyn ReadFiles, os: Os, tree: &BuiltTree, file: &Artifact) {
         if file.kind == "executable" {
             return;
         }
         let own = file.path.rsplit(['/', '\\']).next().unwrap_or_default();
         let loaded = stage::loaded_name(host, file);
-        let folder = match (&loaded, host.platform().os) {
+        let folder = match (&loaded, os) {
             (Some(_), Os::Windows) => "bin".to_owned(),
             _ => LIB.to_owned(),
         };

@@ -52,19 +52,16 @@ pub(crate) fn compress(host: &dyn Host, from: &HostPath, to: &HostPath) -> io::R
 /// # Errors
 /// The transfer failed, the content is not the expected one, or `target` cannot be written.
 pub(crate) fn decompress(
-    (url, body): (&str, Box<dyn Read + Send>),
+    (url, body): (&str, &mut dyn Read),
     blob: &Blob,
     content: &Content,
     target: &mut dyn Write,
 ) -> Result<u64, RemoteError> {
     let damaged = |what: String| RemoteError::Damaged { url: url.to_owned(), what };
-    let transfer = |error: &io::Error| match error.get_ref().and_then(|one| one.downcast_ref::<NetError>()) {
-        Some(error) => FetchError::Net { url: url.to_owned(), error: error.clone() }.into(),
-        None => damaged(error.to_string()),
-    };
+    let transfer = |error: io::Error| transfer_error(url, error);
     // One byte more than expected shows that the server sends too much.
     let mut source = Hashed::new(body.take(blob.bytes + 1));
-    let stream = zstd::stream::read::Decoder::new(&mut source).map_err(|error| transfer(&error))?;
+    let stream = zstd::stream::read::Decoder::new(&mut source).map_err(transfer)?;
     let mut decoded = Hashed::new(stream.take(content.bytes + 1));
     let mut buffer = vec![0; 128 << 10];
     loop {
@@ -72,7 +69,7 @@ pub(crate) fn decompress(
             Ok(0) => break,
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(transfer(&error)),
+            Err(error) => return Err(transfer(error)),
         };
         target.write_all(&buffer[..count]).map_err(RemoteError::Disk)?;
     }
@@ -86,6 +83,18 @@ pub(crate) fn decompress(
         return Err(damaged(format!("the hash of a file is {sha256}, not {}", content.sha256)));
     }
     Ok(source.size())
+}
+
+/// The error of reading a response.
+pub(crate) fn transfer_error(url: &str, error: io::Error) -> RemoteError {
+    let error = match error.downcast::<RemoteError>() {
+        Ok(error) => return error,
+        Err(error) => error,
+    };
+    match error.get_ref().and_then(|one| one.downcast_ref::<NetError>()) {
+        Some(error) => FetchError::Net { url: url.to_owned(), error: error.clone() }.into(),
+        None => RemoteError::Damaged { url: url.to_owned(), what: error.to_string() },
+    }
 }
 
 /// Whether a file has this content.

@@ -59,8 +59,13 @@ impl RemoteError {
     /// The warning of a build.
     #[must_use]
     pub fn problem(&self) -> RemoteProblem {
-        RemoteProblem { id: self.id(), message: self.to_string() }
+        RemoteProblem { id: self.id(), message: self.to_string(), hint: self.hint() }
     }
+}
+
+/// Whether an error code of S3 means that temporary credentials are no longer valid.
+fn is_expired(code: &str) -> bool {
+    matches!(code, "ExpiredToken" | "TokenRefreshRequired" | "ExpiredTokenException")
 }
 
 impl Diagnostic for RemoteError {
@@ -97,6 +102,15 @@ impl Diagnostic for RemoteError {
     fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::Fetch(error) => return error.hint(),
+            Self::Status { code: Some(code), .. } if is_expired(code) => {
+                "the temporary credentials have expired: request new ones and set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, for example with `aws configure export-credentials --format env`"
+            }
+            Self::Status { code: Some(code), .. } if code == "RequestTimeTooSkewed" => {
+                "set the clock of this machine: the server refuses requests with another time"
+            }
+            Self::Status { status: 401 | 403, .. } => {
+                "the credentials in AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN are wrong, have expired or lack permission: set other ones"
+            }
             Self::Status { .. } => "check the URL of the store, and that its server accepts this request",
             Self::Damaged { .. } => {
                 "build with `write = true` to replace the entry, or remove it from the server"

@@ -37,9 +37,14 @@ fn target(url: &Url) -> FetchTarget<'_> {
 }
 
 impl Server for HttpServer {
-    fn get(&self, object: Object<'_>, call: &Call<'_>) -> Result<Option<(String, Response)>, RemoteError> {
+    fn get(
+        &self,
+        object: Object<'_>,
+        from: u64,
+        call: &Call<'_>,
+    ) -> Result<Option<(String, Response)>, RemoteError> {
         let url = self.root.below(&path(object));
-        let found = call.find(&ServerRequest::new(Method::Get, target(&url)))?;
+        let found = call.find(&ServerRequest::new(Method::Get, target(&url)).from(from))?;
         Ok(found.map(|response| (url.shown(), response)))
     }
 

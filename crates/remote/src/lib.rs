@@ -22,6 +22,7 @@ mod oci;
 mod parallel;
 mod pull;
 mod push;
+mod resume;
 mod s3;
 mod server;
 mod session;

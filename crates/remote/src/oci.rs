@@ -60,9 +60,14 @@ impl OciServer {
     }
 
     /// A blob. Registries redirect to their storage; the content is verified, and credentials stay here.
-    fn blob(&self, sha256: &str, call: &Call<'_>) -> Result<Option<(String, Response)>, RemoteError> {
+    fn blob(
+        &self,
+        sha256: &str,
+        from: u64,
+        call: &Call<'_>,
+    ) -> Result<Option<(String, Response)>, RemoteError> {
         let url = self.repository.blob(sha256);
-        let mut request = ServerRequest::new(Method::Get, self.target(&url));
+        let mut request = ServerRequest::new(Method::Get, self.target(&url)).from(from);
         request.redirects = RedirectPolicy::Follow;
         Ok(call.find(&request)?.map(|response| (url.shown(), response)))
     }
@@ -82,9 +87,14 @@ impl OciServer {
 }
 
 impl Server for OciServer {
-    fn get(&self, object: Object<'_>, call: &Call<'_>) -> Result<Option<(String, Response)>, RemoteError> {
+    fn get(
+        &self,
+        object: Object<'_>,
+        from: u64,
+        call: &Call<'_>,
+    ) -> Result<Option<(String, Response)>, RemoteError> {
         let id = match object {
-            Object::Blob(blob) => return self.blob(&blob.sha256, call),
+            Object::Blob(blob) => return self.blob(&blob.sha256, from, call),
             Object::Manifest(id) => id,
         };
         let url = self.repository.with_version(id).manifest();
@@ -98,7 +108,7 @@ impl Server for OciServer {
         }
         let hash = image.config.digest.strip_prefix("sha256:");
         let hash = hash.filter(|hash| hash.len() == 64 && hash.chars().all(|c| c.is_ascii_hexdigit()));
-        self.blob(hash.ok_or_else(|| damaged("its digest is not a sha256"))?, call)
+        self.blob(hash.ok_or_else(|| damaged("its digest is not a sha256"))?, 0, call)
     }
 
     fn has(&self, blob: &Blob, call: &Call<'_>) -> Result<bool, RemoteError> {

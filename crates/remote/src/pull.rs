@@ -15,6 +15,7 @@ use super::content::{Blob, Content, decompress, is_same};
 use super::error::RemoteError;
 use super::manifest::{RemoteManifest, TREES};
 use super::parallel;
+use super::resume::BlobBody;
 use super::server::{Call, Object};
 use super::session::RemoteStore;
 
@@ -50,7 +51,12 @@ pub(crate) fn entry(
     // Building again is an alternative, so a pull may not take longer.
     let call = call.within(Duration::from_secs_f64(manifest.entry.seconds.clamp(0.0, 1e6)).max(MIN_TIME));
     let folder = entry::partial(store, TREES, name);
-    let received = files(remote, &url, &manifest, &folder, &call)?;
+    let received = files(remote, &url, &manifest, &folder, &call);
+    if let Err(RemoteError::Disk(_)) = received {
+        // The build needs the space.
+        let _ = host.remove(&folder);
+    }
+    let received = received?;
     let publish = || {
         host.write(&folder.join(INPUTS), &inputs_bytes)?;
         host.write(&folder.join(USED), b"")?;
@@ -59,7 +65,10 @@ pub(crate) fn entry(
         let limits = StoreLimits { size: Some(store.limit), ..StoreLimits::default() };
         maintain::prune(host, store, limits)
     };
-    publish().map_err(RemoteError::Disk)?;
+    if let Err(error) = publish() {
+        let _ = host.remove(&folder);
+        return Err(RemoteError::Disk(error).into());
+    }
     Ok(Some((received.0 + inputs_blob(&manifest), received.1 + 1)))
 }
 
@@ -118,12 +127,13 @@ fn files(
         }
         let mut target = host.create(&path).map_err(RemoteError::Disk)?;
         let received = receive(remote, manifest, &content, &mut target, call);
-        target.close().map_err(RemoteError::Disk)?;
-        if received.is_err() {
+        let closed = target.close().map_err(RemoteError::Disk);
+        if received.is_err() || closed.is_err() {
             // A damaged file is never used again.
             host.remove(&path).map_err(RemoteError::Disk)?;
         }
         bytes.fetch_add(received?, Ordering::Relaxed);
+        closed?;
         blobs.fetch_add(1, Ordering::Relaxed);
         Ok(())
     })?;
@@ -141,7 +151,9 @@ fn receive(
 ) -> Result<u64, RemoteError> {
     let missing = |url: String| RemoteError::Damaged { url, what: "a file is missing".to_owned() };
     let blob: &Blob = manifest.blob(&content.sha256).ok_or_else(|| missing(content.sha256.clone()))?;
-    let found = remote.settings.server.get(Object::Blob(blob), call)?;
+    let server = &*remote.settings.server;
+    let found = server.get(Object::Blob(blob), 0, call)?;
     let (url, response) = found.ok_or_else(|| missing(remote.settings.url.clone()))?;
-    decompress((&url, response.body), blob, content, target)
+    let mut body = BlobBody::new(server, blob, call, response);
+    decompress((&url, &mut body), blob, content, target)
 }

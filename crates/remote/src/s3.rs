@@ -29,10 +29,6 @@ pub(crate) struct S3Server {
     credentials: Option<Credentials>,
 }
 
-fn target(url: &Url) -> FetchTarget<'_> {
-    FetchTarget { url, scope: CredentialScope::Signed(VARIABLES) }
-}
-
 /// The objects of one folder of a bucket: key, size, modification time.
 type Objects = Vec<(String, u64, Option<u64>)>;
 
@@ -72,6 +68,12 @@ impl S3Server {
         })
     }
 
+    fn target<'a>(&self, url: &'a Url) -> FetchTarget<'a> {
+        let is_signed = self.credentials.is_some();
+        let scope = if is_signed { CredentialScope::Signed } else { CredentialScope::Unsigned(VARIABLES) };
+        FetchTarget { url, scope }
+    }
+
     fn key(&self, object: Object<'_>) -> String {
         format!("{}{}", self.prefix, path(object))
     }
@@ -90,12 +92,12 @@ impl S3Server {
 
     fn put(&self, object: Object<'_>, body: RequestBody, call: &Call<'_>) -> Result<(), RemoteError> {
         let url = self.signed(Method::Put, &self.key(object))?;
-        call.succeed(&ServerRequest::new(Method::Put, target(&url)).body(body)).map(drop)
+        call.succeed(&ServerRequest::new(Method::Put, self.target(&url)).body(body)).map(drop)
     }
 
     fn delete(&self, key: &str, call: &Call<'_>) -> Result<(), RemoteError> {
         let url = self.signed(Method::Delete, key)?;
-        call.succeed(&ServerRequest::new(Method::Delete, target(&url))).map(drop)
+        call.succeed(&ServerRequest::new(Method::Delete, self.target(&url))).map(drop)
     }
 
     /// Lists the objects in a folder below the prefix.
@@ -110,7 +112,7 @@ impl S3Server {
                 list.with_continuation_token(token);
             }
             let url = Url::parse(list.sign(VALID).as_str()).map_err(FetchError::Url)?;
-            let response = call.succeed(&ServerRequest::new(Method::Get, target(&url)))?;
+            let response = call.succeed(&ServerRequest::new(Method::Get, self.target(&url)))?;
             let bytes = document(&url.shown(), response)?;
             let page = ListObjectsV2::parse_response(&String::from_utf8_lossy(&bytes))
                 .map_err(|error| RemoteError::Damaged { url: url.shown(), what: error.to_string() })?;
@@ -128,15 +130,20 @@ impl S3Server {
 }
 
 impl Server for S3Server {
-    fn get(&self, object: Object<'_>, call: &Call<'_>) -> Result<Option<(String, Response)>, RemoteError> {
+    fn get(
+        &self,
+        object: Object<'_>,
+        from: u64,
+        call: &Call<'_>,
+    ) -> Result<Option<(String, Response)>, RemoteError> {
         let url = self.signed(Method::Get, &self.key(object))?;
-        let found = call.find(&ServerRequest::new(Method::Get, target(&url)))?;
+        let found = call.find(&ServerRequest::new(Method::Get, self.target(&url)).from(from))?;
         Ok(found.map(|response| (url.shown(), response)))
     }
 
     fn has(&self, blob: &Blob, call: &Call<'_>) -> Result<bool, RemoteError> {
         let url = self.signed(Method::Head, &self.key(Object::Blob(blob)))?;
-        Ok(call.find(&ServerRequest::new(Method::Head, target(&url)))?.is_some())
+        Ok(call.find(&ServerRequest::new(Method::Head, self.target(&url)))?.is_some())
     }
 
     fn put_blob(&self, blob: &Blob, file: &HostPath, call: &Call<'_>) -> Result<(), RemoteError> {

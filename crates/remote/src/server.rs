@@ -37,8 +37,14 @@ pub(crate) enum Object<'a> {
 
 /// A kind of server.
 pub(crate) trait Server: Sync {
-    /// Reads an object; `None` if the server does not have it. With the URL for messages.
-    fn get(&self, object: Object<'_>, call: &Call<'_>) -> Result<Option<(String, Response)>, RemoteError>;
+    /// Reads an object; `None` if the server does not have it. With the URL for messages. If a blob is requested from a byte other than
+    /// the first, the response has status 206, or status 200 and all bytes.
+    fn get(
+        &self,
+        object: Object<'_>,
+        from: u64,
+        call: &Call<'_>,
+    ) -> Result<Option<(String, Response)>, RemoteError>;
 
     /// Whether the server has a blob.
     fn has(&self, blob: &Blob, call: &Call<'_>) -> Result<bool, RemoteError>;
@@ -99,6 +105,11 @@ impl<'a> ServerRequest<'a> {
         Self { body, ..self }
     }
 
+    /// The same request for everything from this byte on.
+    pub(crate) fn from(self, byte: u64) -> Self {
+        if byte == 0 { self } else { self.header("range", &format!("bytes={byte}-")) }
+    }
+
     pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
@@ -124,7 +135,7 @@ impl<'a> Call<'a> {
         Ok(left)
     }
 
-    /// Sends a request. Any status except 401, 403 and redirects is a response.
+    /// Sends a request. Any status except redirects, and except 401 and 403 without a signed URL, is a response.
     pub(crate) fn send(&self, request: &ServerRequest<'_>) -> Result<Response, RemoteError> {
         let left = self.left()?;
         let is_upload = matches!(request.method, Method::Put | Method::Post);
@@ -143,8 +154,10 @@ impl<'a> Call<'a> {
     /// Sends a request and returns the response if the object exists.
     pub(crate) fn find(&self, request: &ServerRequest<'_>) -> Result<Option<Response>, RemoteError> {
         let response = self.send(request)?;
+        let is_range = request.headers.iter().any(|(name, _)| name == "range");
         match response.status {
             200 => Ok(Some(response)),
+            206 if is_range => Ok(Some(response)),
             404 | 410 => match failed(request, response) {
                 RemoteError::Status { code: Some(code), url, status } if code == NO_BUCKET => {
                     Err(RemoteError::Status { url, status, code: Some(code) })

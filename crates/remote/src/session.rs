@@ -90,7 +90,7 @@ impl<'a> RemoteStore<'a> {
     /// It cannot be used.
     pub fn check(&self) -> Result<Duration, RemoteError> {
         let started = self.client.host.elapsed();
-        self.operation(|call| self.settings.server.get(Object::Manifest(&id("")), call))?;
+        self.operation(|call| self.settings.server.get(Object::Manifest(&id("")), 0, call))?;
         Ok(self.client.host.elapsed().saturating_sub(started))
     }
 
@@ -122,7 +122,7 @@ impl<'a> RemoteStore<'a> {
 
     /// The blobs of an entry and its creation time. Its signature does not matter. Entries that cannot be read have no blobs.
     fn manifest(&self, id: &str, call: &Call<'_>) -> Result<Option<(Vec<String>, u64)>, RemoteError> {
-        let Some((url, response)) = self.settings.server.get(Object::Manifest(id), call)? else {
+        let Some((url, response)) = self.settings.server.get(Object::Manifest(id), 0, call)? else {
             return Ok(None);
         };
         let bytes = document(&url, response)?;
@@ -164,7 +164,7 @@ impl<'a> RemoteStore<'a> {
         name: &str,
         call: &Call<'_>,
     ) -> Result<Option<(String, RemoteManifest)>, RemoteError> {
-        let Some((url, response)) = self.settings.server.get(Object::Manifest(&id(name)), call)? else {
+        let Some((url, response)) = self.settings.server.get(Object::Manifest(&id(name)), 0, call)? else {
             return Ok(None);
         };
         let bytes = document(&url, response)?;

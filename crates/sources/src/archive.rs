@@ -14,6 +14,8 @@ use crate::{SourceError, SourceRequest, cargo_config, python_index, registry};
 
 /// The largest accepted archive in bytes.
 const LARGEST: u64 = 2 << 30;
+/// Name of the partial archive in a temporary folder.
+pub(crate) const PARTIAL: &str = "archive";
 
 /// The verified archive: from cargo's cache, else downloaded into `scratch`. `None` if it would have to be downloaded offline.
 pub(crate) fn find(
@@ -37,20 +39,40 @@ pub(crate) fn find(
     }
     let url = address(request, locked)?;
     (request.progress)(&format!("downloading {}", locked.name()));
-    let path = scratch.join("archive");
-    let target = FetchTarget { url: &url, scope: CredentialScope::Server };
-    let outcome = request.client.file(target, &path, LARGEST, &|_| {});
-    match outcome.map_err(|error| SourceError::download(&path, error))? {
-        FileDownload::Complete => {}
-        FileDownload::Missing => return Err(SourceError::Missing { url: url.shown() }),
-        FileDownload::TooLarge => return Err(SourceError::TooLarge { url: url.shown(), limit: LARGEST }),
+    download(request, &url, locked.sha256.as_deref().unwrap_or_default(), scratch).map(Some)
+}
+
+/// Downloads and verifies an archive. Continues a download that was interrupted.
+fn download(
+    request: &SourceRequest<'_>,
+    url: &Url,
+    expected: &str,
+    scratch: &HostPath,
+) -> Result<HostPath, SourceError> {
+    let host = request.host;
+    let (path, state) = (scratch.join(PARTIAL), scratch.join("archive.begun"));
+    let target = FetchTarget { url, scope: CredentialScope::Server };
+    let mut was_restarted = false;
+    loop {
+        let outcome = request.client.file(target, &path, &state, LARGEST);
+        let outcome = outcome.map_err(|error| SourceError::download(&path, error))?;
+        match outcome {
+            FileDownload::Complete | FileDownload::InParts => {}
+            FileDownload::Missing => return Err(SourceError::Missing { url: url.shown() }),
+            FileDownload::TooLarge => return Err(SourceError::TooLarge { url: url.shown(), limit: LARGEST }),
+        }
+        let (found, _) = hash_file(host, &path).map_err(|error| SourceError::write(&path, &error))?;
+        if found == expected {
+            return Ok(path);
+        }
+        // The content on the server may have changed between the parts, so the complete file is downloaded once more.
+        if outcome == FileDownload::Complete || std::mem::replace(&mut was_restarted, true) {
+            return Err(SourceError::Hash { place: url.shown(), found, expected: expected.to_owned() });
+        }
+        for file in [&path, &state] {
+            host.remove(file).map_err(|error| SourceError::write(file, &error))?;
+        }
     }
-    let (found, _) = hash_file(host, &path).map_err(|error| SourceError::write(&path, &error))?;
-    let expected = locked.sha256.clone().unwrap_or_default();
-    if found != expected {
-        return Err(SourceError::Hash { place: url.shown(), found, expected });
-    }
-    Ok(Some(path))
 }
 
 /// The URL of the archive.

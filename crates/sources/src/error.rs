@@ -59,7 +59,7 @@ pub enum SourceError {
         known: Vec<String>,
     },
     /// The release cannot be unpacked.
-    #[error("{name} {version} has no source distribution as a tar archive{}", others(.files))]
+    #[error("{name} {version} has no source distribution{}", others(.files))]
     NoArchive {
         /// The package.
         name: String,

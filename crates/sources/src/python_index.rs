@@ -103,12 +103,18 @@ fn files(request: &SourceRequest<'_>, name: &str) -> Result<(Url, Vec<IndexedFil
     Ok((page, files))
 }
 
+/// The formats of source distributions, the preferred one first. The others are older than PEP 625.
+const FORMATS: [&str; 4] = [".tar.gz", ".zip", ".tar.bz2", ".tar.xz"];
+
 /// The source distribution of a release.
 fn choose<'a>(files: &'a [IndexedFile], name: &str, version: &str) -> Result<&'a IndexedFile, SourceError> {
-    let is_wanted =
-        |file: &&IndexedFile| distribution(&file.filename, name).is_some_and(|found| found == version);
-    if let Some(found) = files.iter().find(is_wanted) {
-        return Ok(found);
+    for format in FORMATS {
+        let is_wanted = |file: &&IndexedFile| {
+            file.filename.ends_with(format) && distribution(&file.filename, name) == Some(version)
+        };
+        if let Some(found) = files.iter().find(is_wanted) {
+            return Ok(found);
+        }
     }
     let mut others: Vec<String> = files
         .iter()
@@ -116,8 +122,7 @@ fn choose<'a>(files: &'a [IndexedFile], name: &str, version: &str) -> Result<&'a
         .filter(|file| {
             let rest =
                 file.split_once('-').filter(|(first, _)| python_package(first) == python_package(name));
-            let wheel = rest.is_some_and(|(_, rest)| rest.starts_with(&format!("{version}-")));
-            wheel || file.strip_suffix(".zip").is_some_and(|stem| stem.ends_with(&format!("-{version}")))
+            rest.is_some_and(|(_, rest)| rest.starts_with(&format!("{version}-")))
         })
         .collect();
     if others.is_empty() {
@@ -130,7 +135,8 @@ fn choose<'a>(files: &'a [IndexedFile], name: &str, version: &str) -> Result<&'a
 
 /// The version of a source distribution, if the file is one of this package.
 fn distribution<'a>(file: &'a str, name: &str) -> Option<&'a str> {
-    let (found, version) = file.strip_suffix(".tar.gz")?.rsplit_once('-')?;
+    let stem = FORMATS.iter().find_map(|format| file.strip_suffix(format))?;
+    let (found, version) = stem.rsplit_once('-')?;
     (python_package(found) == python_package(name)).then_some(version)
 }
 

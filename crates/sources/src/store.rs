@@ -36,18 +36,22 @@ pub(crate) fn provide(
         return Ok((folder, SourceState::Fetched));
     }
     let scratch = parent.join(&format!(".{name}.tmp"));
-    // A killed process has left its files there.
-    host.remove(&scratch).map_err(failed(&scratch))?;
+    // A killed process has left its files there. Its download is continued.
+    let tree = scratch.join(TREE);
+    host.remove(&tree).map_err(failed(&tree))?;
     host.create_dir_all(&scratch).map_err(failed(&scratch))?;
     let published = download(request, locked, &scratch).and_then(|()| {
-        let tree = scratch.join(TREE);
         let marker = SourceMarker { identity: locked.identity() };
         write_json(host, &tree.join(MARKER), &marker).map_err(failed(&tree))?;
         host.flush_all(&tree).map_err(failed(&tree))?;
         host.remove(&folder).and_then(|()| host.rename(&tree, &folder)).map_err(failed(&folder))
     });
-    // If this fails, the next download removes the folder.
-    let _ = host.remove(&scratch);
+    let is_interrupted = matches!(published, Err(SourceError::Fetch(_)));
+    let has_part = || host.stat(&scratch.join(archive::PARTIAL)).is_ok_and(|stat| stat.size > 0);
+    if !is_interrupted || !has_part() {
+        // If this fails, the next download removes the folder.
+        let _ = host.remove(&scratch);
+    }
     published.map(|()| (folder, SourceState::Fetched))
 }
 

@@ -93,7 +93,11 @@ fn failure(error: &RemoteError) -> Failure {
 }
 
 fn problem(problem: RemoteProblem) -> Failure {
-    Failure::negative(problem.id, problem.message)
+    let failure = Failure::negative(problem.id, problem.message);
+    match problem.hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
 }
 
 pub(super) fn push(arguments: &TransferArguments, context: &CommandContext<'_>) -> Result<(), Failure> {

@@ -268,6 +268,9 @@ pub struct WheelName {
     pub version: Version,
     /// The wheels, one per platform.
     pub files: Vec<WheelFile>,
+    /// What makes the download unnecessary, as a hint, if an installed copy of the tool is not used.
+    #[serde(default)]
+    pub instead: Option<String>,
 }
 
 /// A wheel that is pinned by hash.

@@ -117,7 +117,7 @@ pub(super) fn of(
     editor: &EditorInfo,
     group: &SourceGroup,
 ) -> Vec<String> {
-    let compiler = tree.compilers.get(&group.language);
+    let compiler = group.compiler.as_ref().or_else(|| tree.compilers.get(&group.language));
     let id = compiler.map_or("", |compiler| compiler.id.as_str());
     let mut words = if id == "NVIDIA" {
         cuda(host, tree, compiler, &group.flags)

@@ -11,6 +11,7 @@ use gpubuild_core::backend::Backend;
 use gpubuild_core::order::SortIndirect as _;
 use gpubuild_host::ReadFiles;
 use gpubuild_plan::artifacts::{BuiltTree, Manifest};
+use gpubuild_plan::target::Target;
 use serde::Serialize;
 
 use crate::exec::editor::{EditorInfo, SourceGroup};
@@ -18,7 +19,7 @@ use crate::exec::editor::{EditorInfo, SourceGroup};
 /// How a source is compiled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CompileCommand {
-    /// The working directory: the build folder of the tree.
+    /// The working directory: the build folder of the tree, or that of a custom command.
     pub directory: String,
     /// The source.
     pub file: String,
@@ -42,18 +43,26 @@ pub fn database(host: &dyn ReadFiles, manifest: &Manifest) -> Result<Vec<Compile
     let mut trees: Vec<&BuiltTree> = manifest.trees.iter().collect();
     // The tree with the fewest backends besides the CPU defines the fewest macros of other backends.
     trees.sort_indirect_by_key(|tree| (!tree.backends.contains(&Backend::Cpu), tree.backends.len()));
+    let target = manifest.target.as_ref().and_then(|target| Target::parse(&target.name).ok());
+    let target = target.map(|target| target.triple);
     let mut found: BTreeMap<String, (u8, CompileCommand)> = BTreeMap::new();
     for tree in trees {
         let unknown = || UnknownSources { tree: tree.id.clone() };
         let editor = EditorInfo::read(host, &host.path(&tree.build)).ok_or_else(unknown)?;
         for group in editor.groups.as_ref().ok_or_else(unknown)? {
             let Some(rank) = rank(&group.language) else { continue };
+            // The commands of CMake's own languages come first.
+            let rank = if group.compiler.is_some() { rank + 3 } else { rank };
             for file in &group.sources {
                 let key = host.path(file).key();
                 if found.get(&key).is_some_and(|(before, _)| *before <= rank) {
                     continue;
                 }
-                found.insert(key, (rank, command(host, tree, &editor, group, file)));
+                let mut command = command(host, tree, &editor, group, file);
+                if let Some(target) = &target {
+                    command.arguments.insert(1, format!("--target={target}"));
+                }
+                found.insert(key, (rank, command));
             }
         }
     }
@@ -79,5 +88,6 @@ fn command(
 ) -> CompileCommand {
     let mut arguments = arguments::of(host, tree, editor, group);
     arguments.extend(["-c".to_owned(), file.to_owned()]);
-    CompileCommand { directory: tree.build.clone(), file: file.to_owned(), arguments }
+    let directory = group.directory.clone().unwrap_or_else(|| tree.build.clone());
+    CompileCommand { directory, file: file.to_owned(), arguments }
 }

@@ -106,3 +106,27 @@ fn toolkit_of_the_plan_is_used_and_unknown_sources_are_an_error() {
     }
     assert_eq!(commands(&[(planned, json!({}))]), Err(UnknownSources { tree: "cuda".to_owned() }));
 }
+
+#[test]
+fn custom_commands_are_listed_after_the_languages_of_cmake() {
+    let cxx = json!({ "CXX": compiler("GNU", "12.2.0", "/usr/bin/g++") });
+    let custom = |language: &str, id: &str, path: &str, source: &str| {
+        json!({ "target": "a.o", "language": language, "flags": ["-O3", "-arch=sm_80"], "includes": [], "defines": [],
+            "sources": [source], "compiler": compiler(id, "", path), "directory": "/b/cpu/sub" })
+    };
+    let groups = json!({ "groups": [
+        custom("CUDA", "NVIDIA", "/cuda/bin/nvcc", "/p/k.cu"),
+        custom("HIP", "Clang", "/opt/rocm/bin/hipcc", "/p/h.cu"),
+        custom("CXX", "GNU", "g++-12", "/p/a.cpp"),
+        group("CXX", &["-std=c++20"], "/p/a.cpp"),
+    ] });
+    assert_eq!(
+        commands(&[(tree("cpu", &["cpu"], &cxx, &json!({})), groups)]).unwrap(),
+        [
+            "/b/cpu: /usr/bin/g++ -std=c++20 -Wno-unknown-warning-option -DA=1 -I/p/include -c /p/a.cpp",
+            "/b/cpu/sub: /opt/rocm/bin/hipcc -x hip -O3 -arch=sm_80 -c /p/h.cu",
+            "/b/cpu/sub: clang++ -x cuda --cuda-path=/cuda --cuda-gpu-arch=sm_80 --no-cuda-version-check \
+         -Wno-unknown-cuda-version -O3 -Wno-unknown-warning-option -c /p/k.cu",
+        ]
+    );
+}

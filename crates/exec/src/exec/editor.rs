@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_host::{Environment, HostPath, ReadFiles, WriteFiles};
+use gpubuild_plan::artifacts::Compiler;
 use gpubuild_plan::plan::PlannedTree;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::collect;
+use super::{collect, custom};
 use crate::cmake::file_api::{CmakeTarget, Compile, FileApiReply, IncludeFolder};
 use crate::cmake::{self, fragments, inject};
 use crate::store;
@@ -39,9 +40,9 @@ pub struct EditorInfo {
 }
 
 /// Sources of a target that are compiled with the same flags.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceGroup {
-    /// CMake target.
+    /// CMake target, or the first output of a custom command.
     pub target: String,
     /// `C`, `CXX`, `CUDA`, `HIP`, …
     pub language: String,
@@ -59,16 +60,24 @@ pub struct SourceGroup {
     pub sysroot: Option<String>,
     /// Absolute paths.
     pub sources: Vec<String>,
+    /// The compiler of a custom command, instead of CMake's for the language.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compiler: Option<Compiler>,
+    /// The working folder of a custom command, instead of the build folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory: Option<String>,
 }
 
 impl EditorInfo {
     /// The record of a configured tree.
     #[must_use]
-    pub fn of(tree: &PlannedTree, reply: &FileApiReply) -> Self {
+    pub fn of(host: &dyn ReadFiles, tree: &PlannedTree, reply: &FileApiReply) -> Self {
         let own = |target: &&CmakeTarget| target.name != inject::PROBE;
         let groups = reply.targets.iter().filter(own).flat_map(|target| {
             target.compile.iter().map(move |group| SourceGroup::of(tree, &target.name, group))
         });
+        let custom = host.read_text(&tree.build.join("build.ninja"));
+        let custom = custom.map(|text| custom::groups(&text, &tree.build)).unwrap_or_default();
         let implicit = reply
             .compilers
             .iter()
@@ -77,7 +86,7 @@ impl EditorInfo {
             targets: collect::targets_to_build(tree, reply),
             cmake: reply.cache.get("CMAKE_COMMAND").cloned(),
             implicit: implicit.collect(),
-            groups: Some(groups.collect()),
+            groups: Some(groups.chain(custom).collect()),
             ..Self::of_plan(tree)
         }
     }
@@ -143,6 +152,7 @@ impl SourceGroup {
             standard: group.standard.clone(),
             sysroot: group.sysroot.clone(),
             sources: group.sources.iter().map(absolute).collect(),
+            ..Self::default()
         }
     }
 }

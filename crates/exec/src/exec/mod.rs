@@ -6,6 +6,7 @@ pub mod binary;
 mod changed;
 pub mod collect;
 pub mod cross;
+mod custom;
 pub mod editor;
 pub mod error;
 pub mod folder;

@@ -236,7 +236,7 @@ impl<'a> TimingRecorder<'a> {
                 let bytes = bytes::show(*bytes);
                 inner.message(now, format!("{tree}: uploaded {bytes} to {remote} in {seconds:.1} s"));
             }
-            BuildEvent::RemoteUnused { tree, id, why } => {
+            BuildEvent::RemoteUnused { tree, id, why, .. } => {
                 inner.message(now, format!("{tree}: the shared store is not used: {why} [{id}]"));
             }
             BuildEvent::StoreUnused { tree, why } => {

@@ -144,7 +144,7 @@ impl TreeRun<'_> {
         if !uses_objects {
             reply = self.reply()?;
         }
-        let editor = EditorInfo::of(self.tree, &reply);
+        let editor = EditorInfo::of(host, self.tree, &reply);
         editor
             .write(host, self.tree)
             .map_err(|error| BuildError::io("write into", &self.tree.build, &error))?;

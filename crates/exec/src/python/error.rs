@@ -2,7 +2,7 @@
 
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::id;
-use gpubuild_plan::target::ZIG;
+use gpubuild_plan::plan::Fetch;
 
 use super::installer_output::PipCause;
 
@@ -133,12 +133,16 @@ pub enum WheelFetchError {
         command: Option<String>,
         /// Its folder in the cache.
         folder: String,
+        /// What makes the download unnecessary.
+        instead: String,
     },
     /// Neither uv nor Python is installed.
     #[error("{tool} is required but not installed, and downloading it requires uv or Python")]
     NoPython {
         /// Name of the tool.
         tool: String,
+        /// What makes the download unnecessary.
+        instead: String,
     },
     /// Python has no pip, and its venv module cannot create an environment with pip.
     #[error("`{python}` has neither pip nor a complete venv module, so it cannot download {tool}")]
@@ -157,6 +161,8 @@ pub enum WheelFetchError {
         version: String,
         /// The error in the installer's output.
         message: String,
+        /// What makes the download unnecessary.
+        instead: String,
     },
     /// The downloaded wheel lacks the tool, or the tool does not run.
     #[error("the downloaded {tool} {version} is unusable: {message}")]
@@ -186,28 +192,19 @@ pub enum WheelFetchError {
 
 impl WheelFetchError {
     /// Converts an installer's error about a tool.
-    pub(super) fn from_install(tool: &str, version: &str, error: PipInstallError) -> Self {
-        let (tool, version) = (tool.to_owned(), version.to_owned());
+    pub(super) fn from_install(fetch: &Fetch, instead: String, error: PipInstallError) -> Self {
+        let (tool, version) = (fetch.tool.clone(), fetch.version.clone());
         match error {
-            PipInstallError::NoPython { .. } => Self::NoPython { tool },
+            PipInstallError::NoPython { .. } => Self::NoPython { tool, instead },
             PipInstallError::NoPip { python, .. } => Self::NoPip { tool, python },
             PipInstallError::Interrupted => Self::Interrupted,
             PipInstallError::Write { path, message } => Self::Cache { path, message },
-            PipInstallError::Failed { message, .. } => Self::Install { tool, version, message },
+            PipInstallError::Failed { message, .. } => Self::Install { tool, version, message, instead },
             other @ (PipInstallError::Offline { .. } | PipInstallError::Truncated { .. }) => {
-                Self::Install { tool, version, message: other.to_string() }
+                Self::Install { tool, version, message: other.to_string(), instead }
             }
         }
     }
-}
-
-/// What makes the download of a tool unnecessary. An installed Zig is not used: the program that starts it needs the pinned version.
-fn instead(tool: &str) -> String {
-    if tool == ZIG {
-        return "set `CC_<target>` and `CXX_<target>` to other compilers, or `CMAKE_TOOLCHAIN_FILE_<target>` to a toolchain file"
-            .to_owned();
-    }
-    format!("install {tool}")
 }
 
 impl Diagnostic for WheelFetchError {
@@ -226,19 +223,18 @@ impl Diagnostic for WheelFetchError {
 
     fn hint(&self) -> Option<String> {
         match self {
-            Self::Offline { tool, command: None, folder } => Some(format!(
-                "build once without `--offline`, copy `{folder}` from a machine of the same platform that has it, or {}",
-                instead(tool)
+            Self::Offline { command: None, folder, instead, .. } => Some(format!(
+                "build once without `--offline`, copy `{folder}` from a machine of the same platform that has it, or {instead}"
             )),
             Self::Offline { tool, command: Some(command), .. } => {
                 Some(format!("install {tool}, run `{command}`, or build once without `--offline`"))
             }
-            Self::NoPython { tool } => Some(format!("install uv, or Python with pip, or {}", instead(tool))),
+            Self::NoPython { instead, .. } => Some(format!("install uv, or Python with pip, or {instead}")),
             Self::NoPip { .. } => {
                 Some("install pip (Debian, Ubuntu: `sudo apt install python3-pip`) or uv".to_owned())
             }
-            Self::Install { tool, .. } => {
-                Some(format!("check pip's index and proxy settings, or {}", instead(tool)))
+            Self::Install { instead, .. } => {
+                Some(format!("check pip's index and proxy settings, or {instead}"))
             }
             _ => None,
         }

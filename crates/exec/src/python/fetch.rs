@@ -80,14 +80,14 @@ pub fn fetch_wanted(
         return Ok(program);
     }
     if network == Network::Offline {
-        // Zig is used from the cache only.
-        let is_found = fetch.tool != gpubuild_plan::target::ZIG;
+        let is_found = fetch.instead.is_none();
         let command =
             is_found.then(|| format!("python3 -m pip install {}=={}", fetch.package, fetch.version));
         return Err(WheelFetchError::Offline {
             tool: fetch.tool.clone(),
             command,
             folder: folder.to_string(),
+            instead: instead(fetch),
         });
     }
     let failed = |path: &HostPath, error: &std::io::Error| WheelFetchError::Cache {
@@ -134,7 +134,7 @@ fn install_and_publish(
     let options = Options { network: Network::Allowed, find_links: &[] };
     // No progress for one small wheel: the download was already reported.
     install(host, tools, &[pinned(fetch)], InstallTarget::Folder(&site), options, &|_| {})
-        .map_err(|error| WheelFetchError::from_install(&fetch.tool, &fetch.version, error))?;
+        .map_err(|error| WheelFetchError::from_install(fetch, instead(fetch), error))?;
     let broken = |what: &str| WheelFetchError::Broken {
         tool: fetch.tool.clone(),
         version: fetch.version.clone(),
@@ -161,6 +161,11 @@ fn install_and_publish(
         .and_then(|()| host.rename(&site, folder))
         .map_err(|error| WheelFetchError::Cache { path: folder.to_string(), message: error.to_string() })?;
     Ok(folder.join(&program))
+}
+
+/// What makes the download of a tool unnecessary.
+fn instead(fetch: &Fetch) -> String {
+    fetch.instead.clone().unwrap_or_else(|| format!("install {}", fetch.tool))
 }
 
 fn pinned(fetch: &Fetch) -> PinnedWheel {

@@ -26,6 +26,8 @@ pub struct RemoteProblem {
     pub id: DiagnosticId,
     /// The message, on one line.
     pub message: String,
+    /// What the user can do.
+    pub hint: Option<String>,
 }
 
 /// The result of a lookup in the shared store.

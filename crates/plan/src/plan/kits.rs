@@ -137,6 +137,7 @@ pub fn of_wheel(tool: &str, wheel: &WheelName) -> Fetch {
         version: wheel.version.to_string(),
         package: wheel.package.clone(),
         sha256: wheel.files.iter().map(|file| file.sha256.clone()).collect(),
+        instead: wheel.instead.clone(),
     }
 }
 

@@ -108,6 +108,9 @@ pub struct Fetch {
     pub package: String,
     /// The accepted sha256 hashes, one per platform.
     pub sha256: Vec<String>,
+    /// What makes the download unnecessary, if an installed copy of the tool is not used.
+    #[serde(skip)]
+    pub instead: Option<String>,
 }
 
 /// One configured and built CMake tree.

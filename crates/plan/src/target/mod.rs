@@ -20,7 +20,7 @@ use gpubuild_host::{HostInfo, HostPath, Platform, folders};
 use gpubuild_toolkits::tables;
 use serde::{Deserialize, Serialize};
 
-pub use runner::runner;
+pub use runner::{AppliesTo, runner};
 pub use settings::{CrossBuild, cross_build, reason_against};
 
 /// The content of `toolkits/tables/targets.toml`.

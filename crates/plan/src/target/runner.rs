@@ -63,17 +63,25 @@ enum RunnerForm {
     Words(Vec<String>),
 }
 
+/// Whether an expression such as `cfg(target_os = "linux")` applies to a target.
+pub type AppliesTo<'a> = &'a dyn Fn(&str, &Target) -> bool;
+
 /// The command that starts programs of a target, without the program: empty if this machine runs them itself. Order: the variable and the
 /// configuration of cargo in `folder`, this machine, an emulator on PATH.
 ///
 /// # Errors
 /// This machine cannot run them, or a configuration file of cargo is invalid.
-pub fn runner(host: &dyn ReadFiles, target: &Target, folder: &HostPath) -> Result<Vec<String>, Reason> {
+pub fn runner(
+    host: &dyn ReadFiles,
+    target: &Target,
+    folder: &HostPath,
+    applies: AppliesTo<'_>,
+) -> Result<Vec<String>, Reason> {
     let variable = target.cargo_variable("RUNNER");
     if let Some(line) = host.env().get(&variable) {
         return Ok(words(line));
     }
-    if let Some(words) = configured(host, target, folder)? {
+    if let Some(words) = configured(host, target, folder, applies)? {
         return Ok(words);
     }
     if target.runs_on(host.platform()) {
@@ -97,35 +105,65 @@ fn words(line: &str) -> Vec<String> {
     line.split_ascii_whitespace().map(str::to_owned).collect()
 }
 
-/// The runner of a target in cargo's configuration. A relative path is relative to the folder of `.cargo`, as in cargo.
+/// A runner in cargo's configuration, and the file that sets it.
+struct ConfiguredRunner {
+    form: RunnerForm,
+    file: HostPath,
+}
+
+impl ConfiguredRunner {
+    /// The words of the command. A relative path is relative to the folder of `.cargo`, as in cargo. `None` if it is empty.
+    fn words(self, host: &dyn ReadFiles) -> Option<Vec<String>> {
+        let mut found = match self.form {
+            RunnerForm::Line(line) => words(&line),
+            RunnerForm::Words(words) => words,
+        };
+        let program = found.first_mut()?;
+        let is_relative = program.contains(['/', '\\']) && !host.path(program).is_absolute();
+        if let Some(root) = self.file.parent().and_then(|folder| folder.parent()).filter(|_| is_relative) {
+            *program = root.join(program).normalized().to_string();
+        }
+        Some(found)
+    }
+}
+
+/// The runner of a target in cargo's configuration: of its own table in any file, else of the only `cfg(…)` table that applies to it. The
+/// same table of a nearer file has precedence.
 fn configured(
     host: &dyn ReadFiles,
     target: &Target,
     folder: &HostPath,
+    applies: AppliesTo<'_>,
 ) -> Result<Option<Vec<String>>, Reason> {
+    let mut by_condition: BTreeMap<String, ConfiguredRunner> = BTreeMap::new();
     for file in cargo::config_files(host, folder) {
         let invalid = |why: String| {
             Reason::new(id!("cross.cargo-config"), format!("failed to read `{file}`: {why}"))
                 .hint("correct the file: cargo reads it too")
         };
         let text = host.read_text(&file).map_err(|error| invalid(error.to_string()))?;
-        let mut config: CargoConfig =
+        let config: CargoConfig =
             gpubuild_toml::from_str(&text).map_err(|error| invalid(error.message().to_owned()))?;
-        let Some(form) = config.target.remove(&target.triple).and_then(|table| table.runner) else {
-            continue;
-        };
-        let mut found = match form {
-            RunnerForm::Line(line) => words(&line),
-            RunnerForm::Words(words) => words,
-        };
-        let Some(program) = found.first_mut() else { continue };
-        let is_relative = program.contains(['/', '\\']) && !host.path(program).is_absolute();
-        if let Some(root) = file.parent().and_then(|folder| folder.parent()).filter(|_| is_relative) {
-            *program = root.join(program).normalized().to_string();
+        for (name, table) in config.target {
+            let Some(form) = table.runner else { continue };
+            let runner = ConfiguredRunner { form, file: file.clone() };
+            if name == target.triple {
+                if let Some(words) = runner.words(host) {
+                    return Ok(Some(words));
+                }
+            } else if name.starts_with("cfg(") && applies(&name, target) {
+                by_condition.entry(name).or_insert(runner);
+            }
         }
-        return Ok(Some(found));
     }
-    Ok(None)
+    if by_condition.len() > 1 {
+        let names: Vec<String> =
+            by_condition.keys().map(|name| format!("`target.'{name}'.runner`")).collect();
+        let message = format!("several runners apply to {}: {}", target.triple, names.join(", "));
+        return Err(Reason::new(id!("cross.cargo-config"), message)
+            .hint(format!("set `runner` in `[target.{}]`, which has precedence", target.triple)));
+    }
+    Ok(by_condition.into_values().next().and_then(|runner| runner.words(host)))
 }
 
 impl EmulatorRow {

@@ -63,7 +63,11 @@ mod runners {
             text => host.file(path, text),
         });
         let host = host.build();
-        let found = runner(&host, &Target::parse(target).unwrap(), &host.path("/w/p/program"));
+        // The command evaluates expressions.
+        let applies = |expression: &str, target: &Target| {
+            expression == "cfg(unix)" || expression == format!("cfg(target_arch = \"{}\")", target.arch)
+        };
+        let found = runner(&host, &Target::parse(target).unwrap(), &host.path("/w/p/program"), &applies);
         found.map(|words| words.join(" ")).map_err(|reason| reason.id.to_string())
     }
 
@@ -88,6 +92,29 @@ mod runners {
         let variable = ("CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUNNER", "strace");
         assert_eq!(runner_for(here, &[variable], &[]), Ok("strace".to_owned()));
         assert_eq!(runner_for(here, &[], &[file]), Ok(String::new()));
+    }
+
+    #[test]
+    fn conditions_of_cargo_are_read_after_the_target() {
+        let arm = "aarch64-unknown-linux-gnu";
+        let of = |files: &[(&str, &str)]| runner_for(arm, &[], files);
+        let unix = ("/w/p/.cargo/config.toml", "[target.'cfg(unix)']\nrunner = \"tools/near\"\n");
+        let other = "[target.'cfg(windows)']\nrunner = \"wine\"\n[target.'cfg(unix)']\nlinker = \"x\"\n";
+        let far = "[target.'cfg(unix)']\nrunner = [\"far\"]\n";
+        let triple = "[target.aarch64-unknown-linux-gnu]\nrunner = \"own\"\n";
+        let both = "[target.'cfg(target_arch = \"aarch64\")']\nrunner = \"arm\"\n";
+        assert_eq!(of(&[unix]), Ok("/w/p/tools/near".to_owned()));
+        assert_eq!(
+            of(&[("/w/.cargo/config.toml", other), ("/home/u/.cargo/config.toml", far)]),
+            Ok("far".to_owned())
+        );
+        assert_eq!(of(&[unix, ("/w/.cargo/config.toml", far)]), Ok("/w/p/tools/near".to_owned()));
+        assert_eq!(of(&[unix, ("/w/.cargo/config.toml", triple)]), Ok("own".to_owned()));
+        assert_eq!(of(&[unix, ("/w/.cargo/config.toml", both)]), Err("cross.cargo-config".to_owned()));
+        assert_eq!(
+            runner_for("x86_64-pc-windows-gnu", &[(VARIABLE, "x")], &[("/w/.cargo/config.toml", other)]),
+            Err("cross.runner-missing".to_owned())
+        );
     }
 
     #[test]

@@ -38,8 +38,10 @@ pub enum CredentialScope<'a> {
     Server,
     /// A registry: the files and helpers of container tools, by registry and image name.
     Registry(&'a Reference),
-    /// Object storage whose URLs are signed: the caller has the credentials, from this place.
-    Signed(&'a str),
+    /// Object storage whose URLs are signed, if the caller has found no credentials in this place.
+    Unsigned(&'a str),
+    /// Object storage whose URLs the caller has signed. The caller handles a refusal, whose body says why.
+    Signed,
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -136,16 +138,17 @@ pub(super) fn find(
         CredentialScope::Registry(image) => {
             files::find(host, &files::registry(image.registry()), image.name(), timeout)
         }
-        CredentialScope::Signed(from) => {
+        CredentialScope::Unsigned(from) => {
             CredentialLookup { searched: vec![from.to_owned()], ..CredentialLookup::default() }
         }
+        CredentialScope::Signed => CredentialLookup::default(),
     }
 }
 
 /// The host or registry, as shown to the user.
 pub(super) fn subject(scope: CredentialScope<'_>, url: &Url) -> String {
     match scope {
-        CredentialScope::Server | CredentialScope::Signed(_) => url.host(),
+        CredentialScope::Server | CredentialScope::Unsigned(_) | CredentialScope::Signed => url.host(),
         CredentialScope::Registry(image) => files::registry(image.registry()),
     }
 }
@@ -161,7 +164,7 @@ pub(super) fn advice(host: &dyn HostInfo, scope: CredentialScope<'_>, url: &Url)
         CredentialScope::Registry(_) => {
             format!("run `docker login {subject}` or `podman login {subject}`")
         }
-        CredentialScope::Signed(_) => {
+        CredentialScope::Unsigned(_) | CredentialScope::Signed => {
             "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and AWS_SESSION_TOKEN for temporary credentials"
                 .to_owned()
         }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    AttemptError, Client, FetchError, FetchTarget, FetchedBody, HttpRequest, MAX_REDIRECTS, Method,
-    PlainHttp, ProxyUse, RequestBody, Response, Scheme, Url,
+    AttemptError, Client, CredentialScope, FetchError, FetchTarget, FetchedBody, HttpRequest, MAX_REDIRECTS,
+    Method, PlainHttp, ProxyUse, RequestBody, Response, Scheme, Url,
 };
 
 /// Whether a redirect is followed.
@@ -52,7 +52,8 @@ impl<'a> Exchange<'a> {
 }
 
 impl Client<'_> {
-    /// Sends a request and returns the response, with any status except 401, 403 and redirects.
+    /// Sends a request and returns the response, with any status except redirects. 401 and 403 are an error unless the caller has signed
+    /// the URL.
     ///
     /// # Errors
     /// The server cannot be reached, denies access, or redirects.
@@ -73,6 +74,9 @@ impl Client<'_> {
                 301 | 302 | 303 | 307 | 308 => {
                     redirects += 1;
                     at = next(exchange, &at, &response, redirects)?;
+                }
+                401 | 403 if matches!(target.scope, CredentialScope::Signed) => {
+                    return Ok(FetchedBody { response, url: at });
                 }
                 401 if !has_authenticated && at.is_same_server(url) => {
                     has_authenticated = true;

@@ -1,16 +1,20 @@
 //! Downloads a file whose size is unknown before the response.
 
-use std::io::{self, Write as _};
+use std::io;
 
 use gpubuild_host::HostPath;
 
-use super::{AttemptError, Client, FetchError, FetchTarget, NetError, length};
+use super::resume::{FileSize, PartialFiles, Resumed};
+use super::{Client, FetchError, FetchTarget};
 
 /// The result of a download.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileDownload {
     /// The file is complete.
     Complete,
+    /// The file is complete, and consists of parts from several requests. If its content is wrong, a second download of all bytes can
+    /// have the right one.
+    InParts,
     /// The server has no such file (404, 410).
     Missing,
     /// The file is larger than allowed.
@@ -29,7 +33,8 @@ pub enum DownloadError {
 }
 
 impl Client<'_> {
-    /// Downloads a file of at most `max` bytes to `path`, which is replaced. The content is unverified.
+    /// Downloads a file of at most `max` bytes to `path`, and continues what an earlier download has left there. `state` is a file that
+    /// identifies the partial content. The result is unverified: the caller deletes both if the content is wrong.
     ///
     /// # Errors
     /// The download failed, or the file cannot be written.
@@ -37,53 +42,18 @@ impl Client<'_> {
         &self,
         target: FetchTarget<'_>,
         path: &HostPath,
+        state: &HostPath,
         max: u64,
-        on_bytes: &dyn Fn(u64),
     ) -> Result<FileDownload, DownloadError> {
-        let mut disk_error = None;
-        let done = self.attempts(target.url, || {
-            let body = match self.request(target, &[]) {
-                Err(AttemptError { error: FetchError::Status { status: 404 | 410, .. }, .. }) => {
-                    return Ok(FileDownload::Missing);
-                }
-                other => other?,
-            };
-            let announced = length(&body.response);
-            if announced.is_some_and(|length| length > max) {
-                return Ok(FileDownload::TooLarge);
+        let files = PartialFiles { part: path.clone(), state: state.clone() };
+        match self.resume(target, &files, FileSize::AtMost(max), &mut |_| {}) {
+            Ok(Resumed::AtOnce) => Ok(FileDownload::Complete),
+            Ok(Resumed::InParts) => Ok(FileDownload::InParts),
+            Ok(Resumed::TooLarge) => Ok(FileDownload::TooLarge),
+            Err(DownloadError::Fetch(FetchError::Status { status: 404 | 410, .. })) => {
+                Ok(FileDownload::Missing)
             }
-            let shown = body.url.shown();
-            let mut received = 0;
-            let written = (|| {
-                self.host.remove(path)?;
-                let mut file = self.host.create(path)?;
-                let mut failed = None;
-                let outcome = self.read(body, |piece| {
-                    received += piece.len() as u64;
-                    failed = file.write_all(piece).err();
-                    on_bytes(piece.len() as u64);
-                    failed.is_none() && received <= max
-                });
-                failed.map_or(Ok(()), Err)?;
-                file.finish()?;
-                Ok(outcome)
-            })();
-            match written {
-                Err(error) => {
-                    disk_error = Some(error);
-                    return Ok(FileDownload::Complete);
-                }
-                Ok(outcome) => outcome?,
-            }
-            if received > max {
-                return Ok(FileDownload::TooLarge);
-            }
-            if announced.is_some_and(|announced| announced != received) {
-                let error = NetError::Cut(format!("after {received} bytes"));
-                return Err(FetchError::Net { url: shown, error }.into());
-            }
-            Ok(FileDownload::Complete)
-        })?;
-        disk_error.map_or(Ok(done), |error| Err(DownloadError::Disk(error)))
+            Err(error) => Err(error),
+        }
     }
 }

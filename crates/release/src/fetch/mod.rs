@@ -6,6 +6,7 @@ mod credentials;
 mod error;
 mod exchange;
 mod file;
+pub(crate) mod resume;
 
 use std::io::Read;
 use std::time::Duration;

@@ -56,7 +56,26 @@ pub enum BadArchive {
     Read(#[from] io::Error),
 }
 
-fn form(what: impl Into<String>) -> BadArchive {
+/// The files of an archive, one after the other.
+pub(super) trait EntrySource {
+    /// The next file; `None` at the end. The content of the previous file must have been read completely.
+    fn next_file(&mut self) -> Result<Option<ArchiveEntry>, (Option<String>, BadArchive)>;
+
+    /// Reads content of the current file.
+    fn content(&mut self, buffer: &mut [u8]) -> Result<(), BadArchive>;
+}
+
+impl<R: Read> EntrySource for ArchiveEntries<R> {
+    fn next_file(&mut self) -> Result<Option<ArchiveEntry>, (Option<String>, BadArchive)> {
+        Self::next_file(self)
+    }
+
+    fn content(&mut self, buffer: &mut [u8]) -> Result<(), BadArchive> {
+        Self::content(self, buffer)
+    }
+}
+
+pub(super) fn form(what: impl Into<String>) -> BadArchive {
     BadArchive::Form(what.into())
 }
 

@@ -5,15 +5,16 @@ pub mod entries;
 pub mod names;
 mod pax;
 pub mod tree;
+mod zip;
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Write};
 
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::id;
 use gpubuild_host::{HostPath, WriteFiles};
 use zstd::stream::read::Decoder;
 
-use self::entries::{ArchiveEntries, ArchiveEntry, ArchiveRules, BadArchive};
+use self::entries::{ArchiveEntries, ArchiveEntry, ArchiveRules, BadArchive, EntrySource};
 use self::names::{InvalidName, Names};
 use super::hashed::Hashed;
 use super::manifest::Layer;
@@ -62,8 +63,10 @@ pub enum RejectReason {
         /// The limit in bytes.
         limit: u64,
     },
-    /// The archive is not compressed tar.
-    #[error("it is {0}, but only tar archives compressed with gzip or zstd are supported")]
+    /// The archive is neither compressed tar nor ZIP.
+    #[error(
+        "it is {0}, but only tar archives compressed with gzip, zstd, xz or bzip2 and ZIP archives are supported"
+    )]
     Format(&'static str),
     /// There is data after the compressed archive.
     #[error("data follows the compressed archive")]
@@ -160,9 +163,9 @@ pub fn unpack(
     Ok(())
 }
 
-fn write<R: Read>(
+fn write(
     host: &dyn WriteFiles,
-    entries: &mut ArchiveEntries<R>,
+    entries: &mut dyn EntrySource,
     entry: &ArchiveEntry,
     folder: &HostPath,
     buffer: &mut [u8],

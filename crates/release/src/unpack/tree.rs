@@ -1,17 +1,23 @@
 //! Unpacks an archive of sources into a folder, with the rules for layers. Its hash is known, its unpacked size is not.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 
+use bzip2::bufread::BzDecoder;
 use flate2::bufread::GzDecoder;
 use gpubuild_host::{HostPath, WriteFiles};
+use lzma_rust2::XzReader;
 use zstd::stream::read::Decoder;
 
-use super::entries::{ArchiveEntries, ArchiveRules, BadArchive};
+use super::entries::{ArchiveEntries, ArchiveRules, BadArchive, EntrySource};
 use super::names::Names;
+use super::zip::ZipEntries;
 use super::{BUFFER, Hashed, RejectReason, RejectedArchive, WINDOW_LOG, rejected, write};
 
 /// The largest accepted total size of the files in bytes.
 const LARGEST: u64 = 8 << 30;
+
+/// The memory that decompressing xz may use, in KiB: enough for `xz -9`.
+const XZ_MEMORY: u32 = 128 << 10;
 
 type HashedFile = BufReader<Hashed<Box<dyn Read + Send>>>;
 
@@ -46,6 +52,17 @@ pub fn unpack_tree(
             decoder.window_log_max(WINDOW_LOG).map_err(read)?;
             tree.unpack(decoder)?.finish()
         }
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => {
+            tree.unpack(XzReader::new_mem_limit(file, false, XZ_MEMORY))?.into_inner()
+        }
+        [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, ..] => tree.unpack(BzDecoder::new(file))?.into_inner(),
+        [b'P', b'K', 3, 4, ..] => {
+            let mut entries = ZipEntries::open(host, archive)
+                .map_err(|bad| RejectedArchive { entry: None, why: bad.into() })?;
+            tree.add_all(&mut entries)?;
+            io::copy(&mut file, &mut io::sink()).map_err(read)?;
+            file
+        }
         other => return Err(rejected(RejectReason::Format(format_of(other)))),
     };
     if !rest.fill_buf().map_err(read)?.is_empty() {
@@ -60,9 +77,9 @@ pub fn unpack_tree(
 
 fn format_of(start: &[u8]) -> &'static str {
     match start {
-        [b'P', b'K', ..] => "a zip archive",
-        [0xfd, b'7', b'z', ..] => "compressed with xz",
-        [b'B', b'Z', b'h', ..] => "compressed with bzip2",
+        [b'P', b'K', 5, 6, ..] => "an empty ZIP archive",
+        [b'P', b'K', 7, 8, ..] => "a ZIP archive in several parts",
+        [b'7', b'z', 0xbc, ..] => "a 7z archive",
         [] => "empty",
         _ => "a file of an unknown format",
     }
@@ -80,6 +97,16 @@ impl Tree<'_> {
     /// Unpacks all entries. Returns the reader at the end of the compressed data.
     fn unpack<R: Read>(&mut self, reader: R) -> Result<R, RejectedArchive> {
         let mut entries = ArchiveEntries::new(reader, ArchiveRules::Sources);
+        self.add_all(&mut entries)?;
+        // The decompressor has to verify its checksum.
+        let mut reader = entries.into_inner();
+        let mut buffer = vec![0; BUFFER];
+        while reader.read(&mut buffer).map_err(|error| rejected(RejectReason::Read(error)))? > 0 {}
+        Ok(reader)
+    }
+
+    /// Writes all files and links.
+    fn add_all(&mut self, entries: &mut dyn EntrySource) -> Result<(), RejectedArchive> {
         let mut buffer = vec![0; BUFFER];
         let mut links = Vec::new();
         while let Some(mut entry) =
@@ -95,7 +122,7 @@ impl Tree<'_> {
                 return Err(at_entry(RejectReason::Large { limit: LARGEST }));
             }
             let Some(path) = stripped(path, self.strip).map(str::to_owned) else {
-                skip(&mut entries, entry.size, &mut buffer).map_err(at_entry)?;
+                skip(entries, entry.size, &mut buffer).map_err(at_entry)?;
                 continue;
             };
             entry.path = path;
@@ -109,7 +136,7 @@ impl Tree<'_> {
                 links.push((entry.path, target));
                 continue;
             }
-            write(self.host, &mut entries, &entry, self.folder, &mut buffer).map_err(at_entry)?;
+            write(self.host, entries, &entry, self.folder, &mut buffer).map_err(at_entry)?;
             self.host
                 .set_read_only(&self.folder.join(&entry.path))
                 .map_err(RejectReason::Write)
@@ -120,10 +147,7 @@ impl Tree<'_> {
             self.link(&path, &target)
                 .map_err(|error| RejectedArchive { entry: Some(path), why: RejectReason::Write(error) })?;
         }
-        // The decompressor has to verify its checksum.
-        let mut reader = entries.into_inner();
-        while reader.read(&mut buffer).map_err(|error| rejected(RejectReason::Read(error)))? > 0 {}
-        Ok(reader)
+        Ok(())
     }
 
     /// Creates a symbolic link, or a copy of its target on platforms without links.
@@ -140,11 +164,7 @@ impl Tree<'_> {
     }
 }
 
-fn skip<R: Read>(
-    entries: &mut ArchiveEntries<R>,
-    mut left: u64,
-    buffer: &mut [u8],
-) -> Result<(), RejectReason> {
+fn skip(entries: &mut dyn EntrySource, mut left: u64, buffer: &mut [u8]) -> Result<(), RejectReason> {
     while left > 0 {
         let count = usize::try_from(left).map_or(buffer.len(), |left| left.min(buffer.len()));
         entries.content(&mut buffer[..count])?;

@@ -146,7 +146,7 @@ fn damaged_archives_and_other_formats_are_refused() {
     checksum[at] ^= 1;
     assert_eq!(id_of(&checksum), "archive.damaged");
     assert_eq!(id_of(&[good, b"more".to_vec()].concat()), "archive.damaged");
-    for other in [&b"PK\x03\x04"[..], b"\xfd7zXZ", b"BZh9", b"", b"text"] {
+    for other in [&b"PK\x05\x06"[..], b"\xfd7zXZ", b"BZh9", b"", b"text", b"7z\xbc\xaf"] {
         assert_eq!(id_of(other), "archive.format", "{other:?}");
     }
 }
@@ -168,4 +168,148 @@ fn links_stay_inside_the_archive() {
     ] {
         assert_eq!(stays_inside(path, target), expected, "{path} -> {target}");
     }
+}
+
+/// A program's output for an input; `None` if it is not installed.
+#[expect(clippy::disallowed_methods, reason = "the test compresses with the usual program")]
+fn filtered(program: &str, arguments: &[&str], input: &[u8]) -> Option<Vec<u8>> {
+    use std::process::{Command, Stdio};
+    let mut command = Command::new(program);
+    let mut child = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok()?;
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    Some(child.wait_with_output().unwrap().stdout)
+}
+
+#[test]
+fn xz_and_bzip2_are_decompressed() {
+    let entries =
+        tar(&[("a.sh", EntryType::Regular, "", b"content"), ("l", EntryType::Symlink, "a.sh", b"")]);
+    for (program, arguments) in [("xz", &["-9"][..]), ("xz", &["--check=sha256"]), ("bzip2", &["-1"])] {
+        let Some(good) = filtered(program, arguments, &entries) else { continue };
+        assert_eq!(unpacked(&good, 0).1.unwrap(), 2, "{program}");
+        assert_ne!(id_of(&good[..good.len() - 5]), "accepted", "{program}");
+        assert_eq!(id_of(&[&good[..], b"more"].concat()), "archive.damaged", "{program}");
+        let middle = good.len() / 2;
+        let damaged: Vec<u8> =
+            good.iter().enumerate().map(|(at, byte)| if at == middle { !byte } else { *byte }).collect();
+        assert_ne!(id_of(&damaged), "accepted", "{program}");
+    }
+}
+
+/// A file of a ZIP archive: name, mode, content, and whether it is compressed.
+struct Zipped<'a>(&'a str, u32, &'a [u8], bool);
+
+/// A ZIP archive.
+fn zip(files: &[Zipped<'_>]) -> Vec<u8> {
+    let four = |number: usize| u32::try_from(number).unwrap().to_le_bytes();
+    let two = |number: usize| u16::try_from(number).unwrap().to_le_bytes();
+    let (mut archive, mut directory) = (Vec::new(), Vec::new());
+    for Zipped(name, mode, content, is_compressed) in files {
+        let mut crc = flate2::Crc::new();
+        crc.update(content);
+        let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(content).unwrap();
+        let data = if *is_compressed { encoder.finish().unwrap() } else { content.to_vec() };
+        let mut common = Vec::new();
+        for field in [20_u16, 0, if *is_compressed { 8 } else { 0 }, 0, 33] {
+            common.extend(field.to_le_bytes());
+        }
+        common.extend([crc.sum().to_le_bytes(), four(data.len()), four(content.len())].concat());
+        common.extend(two(name.len()));
+        common.extend([0, 0]);
+        directory.extend(b"PK\x01\x02\x14\x03");
+        directory.extend(&common);
+        directory.extend([0; 6]);
+        directory.extend((mode << 16).to_le_bytes());
+        directory.extend(four(archive.len()));
+        directory.extend(name.as_bytes());
+        archive.extend(b"PK\x03\x04");
+        archive.extend(&common);
+        archive.extend(name.as_bytes());
+        archive.extend(data);
+    }
+    let start = four(archive.len());
+    archive.extend(&directory);
+    archive.extend(b"PK\x05\x06\0\0\0\0");
+    archive.extend([two(files.len()), two(files.len())].concat());
+    archive.extend([four(directory.len()), start].concat());
+    archive.extend([0, 0]);
+    archive
+}
+
+const FILE: u32 = 0o100_644;
+
+#[test]
+fn zip_archives_are_unpacked() {
+    let text = "text ".repeat(100_000);
+    let bytes = zip(&[
+        Zipped("top/", 0o040_755, b"", false),
+        Zipped("top/a.c", FILE, text.as_bytes(), true),
+        Zipped("top/run.sh", 0o100_755, b"#!/bin/sh\n", false),
+        Zipped("top/empty", 0, b"", false),
+        Zipped("top/d/link.c", 0o120_777, b"../a.c", false),
+        Zipped("outside", FILE, b"left out", true),
+    ]);
+    let (folder, result) = unpacked(&bytes, 1);
+    assert_eq!(result.unwrap(), 4);
+    let host = RealHost::new();
+    let path = |name: &str| host.path(folder.path().join("out").join(name).to_str().unwrap());
+    assert_eq!(host.read_text(&path("a.c")).unwrap(), text);
+    assert_eq!(host.read_text(&path("d/link.c")).unwrap(), text);
+    assert!(!host.exists(&path("outside")) && host.exists(&path("empty")));
+    assert!(cfg!(windows) || host.stat(&path("run.sh")).unwrap().executable);
+}
+
+#[test]
+fn zip_archives_follow_the_same_rules() {
+    for (file, expected) in [
+        (Zipped("a", FILE, b"1", false), "accepted"),
+        (Zipped("../up", FILE, b"1", false), "archive.path"),
+        (Zipped("/etc/x", FILE, b"1", false), "archive.path"),
+        (Zipped("a\\b", FILE, b"1", false), "archive.path"),
+        (Zipped("a", 0o120_777, b"/etc/passwd", false), "archive.kind"),
+        (Zipped("a", 0o120_777, b"../x", false), "archive.kind"),
+        (Zipped("a", 0o020_644, b"", false), "archive.kind"),
+        (Zipped("a", 0o010_644, b"", false), "archive.kind"),
+        (Zipped("a/", FILE, b"", false), "archive.kind"),
+        (Zipped("a/", 0o040_755, b"1", false), "archive.damaged"),
+        (Zipped("\u{e4}", FILE, b"1", false), "archive.damaged"),
+    ] {
+        assert_eq!(id_of(&zip(&[Zipped(file.0, file.1, file.2, file.3)])), expected, "{}", file.0);
+    }
+    assert_eq!(
+        id_of(&zip(&[Zipped("a", FILE, b"1", true), Zipped("A", FILE, b"2", true)])),
+        "archive.same-name"
+    );
+    let through = zip(&[Zipped("a", 0o120_777, b"b", false), Zipped("a/x", FILE, b"2", true)]);
+    assert_eq!(id_of(&through), "archive.same-name");
+}
+
+#[test]
+fn damaged_zip_archives_are_refused() {
+    let good = zip(&[Zipped("a", FILE, b"content content content", true), Zipped("b", FILE, b"more", false)]);
+    assert_eq!(id_of(&good), "accepted");
+    // Every changed byte is noticed, or is one that is not used: times, versions, attributes and one of the two copies of sizes.
+    let mut accepted = 0;
+    for at in 0..good.len() {
+        let mut changed = good.clone();
+        changed[at] ^= 0x55;
+        let (folder, result) = unpacked(&changed, 0);
+        if result.is_ok() {
+            accepted += 1;
+            let host = RealHost::new();
+            let a = host.path(folder.path().join("out/a").to_str().unwrap());
+            assert_eq!(host.read_text(&a).unwrap(), "content content content", "byte {at}");
+        }
+    }
+    assert!(accepted < good.len() / 2, "{accepted} of {}", good.len());
+    for length in 0..good.len() {
+        assert_ne!(id_of(&good[..length]), "accepted", "{length} bytes");
+    }
+    assert_eq!(id_of(&[&good[..], b"x"].concat()), "archive.damaged");
+    // Two entries that share the content of one.
+    let second = good.windows(4).rposition(|window| window == b"PK\x01\x02").unwrap();
+    let mut shared = good.clone();
+    shared[second + 42..second + 46].fill(0);
+    assert_eq!(id_of(&shared), "archive.damaged");
 }

@@ -115,7 +115,7 @@ impl Reuse<'_> {
     /// The sources with their flags, without flags from environment variables, which may be private. `null` if a secret
     /// remains.
     fn sources_for_editors(&self, reply: &FileApiReply) -> std::io::Result<Value> {
-        let sources = EditorInfo::of(self.tree, reply).to_store(self.job.host.env());
+        let sources = EditorInfo::of(self.job.host, self.tree, reply).to_store(self.job.host.env());
         let sources = serde_json::to_value(&sources).map_err(std::io::Error::other)?;
         Ok(if self.contains_secret(&sources) { Value::Null } else { sources })
     }

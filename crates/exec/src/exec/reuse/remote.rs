@@ -110,6 +110,7 @@ impl Reuse<'_> {
 
     fn report_remote(&self, problem: RemoteProblem) {
         let (tree, id) = (self.tree.id.clone(), problem.id.to_string());
-        (self.job.sink)(&BuildEvent::RemoteUnused { tree, id, why: problem.message });
+        let RemoteProblem { message: why, hint, .. } = problem;
+        (self.job.sink)(&BuildEvent::RemoteUnused { tree, id, why, hint });
     }
 }

@@ -91,7 +91,7 @@ impl LockedSource {
             SourceOrigin::Git { url, rev, .. } => (last(url), &rev[..12]),
             SourceOrigin::Url { url, sha256, .. } => (last(url), &sha256[..12]),
         };
-        let base = [".git", ".tar.gz", ".tar.zst", ".tgz", ".tar"]
+        let base = [".git", ".zip", ".gz", ".zst", ".xz", ".bz2", ".tgz", ".txz", ".tar"]
             .iter()
             .fold(base, |base, ending| base.strip_suffix(ending).unwrap_or(base));
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '+');

@@ -27,7 +27,7 @@ pub struct SourceTable {
     pypi: Option<String>,
     /// URL of a git repository. Needs `rev`.
     git: Option<String>,
-    /// URL of a tar archive, compressed with gzip or zstd. Needs `sha256`.
+    /// URL of a ZIP archive, or of a tar archive that is compressed with gzip, zstd, xz or bzip2. Needs `sha256`.
     url: Option<String>,
     /// Version of the crate, as a requirement in cargo's notation, or the exact version of the Python package.
     version: Option<String>,
