@@ -275,7 +275,7 @@ impl PythonProject {
         extras
     }
 
-    /// Whether the builds of the project may add to a key of [project].
+    /// Whether the builds of the project may add to a key of `project`.
     #[must_use]
     pub fn is_dynamic(&self, key: &str) -> bool {
         self.dynamic.iter().any(|other| other == key)
