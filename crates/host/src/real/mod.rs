@@ -21,7 +21,6 @@ mod tests;
 mod variable;
 mod watch;
 
-use gpubuild_core::order::SortIndirect as _;
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -184,6 +183,8 @@ fn this_platform() -> Platform {
 
 #[cfg(unix)]
 fn this_identity() -> Identity {
+    use gpubuild_core::order::SortIndirect as _;
+
     let mut groups: Vec<u32> = rustix::process::getgroups()
         .unwrap_or_default()
         .into_iter()
