@@ -1,8 +1,8 @@
 //! The libraries that a file needs and its library search path (P4, P6, P8).
 
-use gpubuild_core::order::CollectSorted as _;
 use std::collections::BTreeSet;
 
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_detect::finding::{Evidence, FindingDraft};
 use gpubuild_detect::id;
 use gpubuild_detect::toolkit::libraries;

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use clap::{Arg, Command};
+use gpubuild_core::order::SortIndirect as _;
 
 use super::command_line;
 use super::help::GROUPS;
 use crate::report::reference::GENERATED;
-use gpubuild_core::order::SortIndirect as _;
 
 /// The page of all commands.
 #[must_use]

@@ -1,8 +1,8 @@
 //! The text of `doctor --binary`: the file, how its libraries are resolved, and which devices its device code runs on.
 
-use gpubuild_core::order::CollectSorted as _;
 use std::collections::BTreeSet;
 
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_detect::toolkit::libraries::{self, LibraryRole};
 use gpubuild_doctor::binary::verdicts::DeviceCover;
 use gpubuild_host::library::search::Via;

@@ -1,8 +1,8 @@
 //! Snapshots for `doctor --diff`: the state of a machine as a flat list of values, and the difference of two snapshots.
 
-use gpubuild_core::order::SortIndirect as _;
 use std::collections::BTreeMap;
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_detect::facts::Facts;
 use gpubuild_detect::finding::Finding;
 use gpubuild_detect::matrix::{Matrix, Presence, Readiness};

@@ -1,5 +1,6 @@
 //! Presets for CMake: each tree of the last build as a configure preset and a build preset, so that editors open the same build.
 
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_host::{HostPath, ReadFiles};
 use gpubuild_plan::artifacts::{BuiltTree, Manifest};
 use serde_json::{Map, Value, json};
@@ -7,7 +8,6 @@ use serde_json::{Map, Value, json};
 use crate::cmake;
 use crate::cmake::initial_cache::{entry_type, with_include};
 use crate::exec::editor::EditorInfo;
-use gpubuild_core::order::CollectSorted as _;
 
 /// The key in `vendor` of files that gpubuild wrote.
 const VENDOR: &str = "gpubuild/1";

@@ -1,9 +1,10 @@
 //! Environment variables as a value that is read once and never written.
 
-use gpubuild_core::order::CollectSorted as _;
-use gpubuild_core::order::SortIndirect as _;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
+
+use gpubuild_core::order::CollectSorted as _;
+use gpubuild_core::order::SortIndirect as _;
 
 use super::Os;
 

@@ -1,9 +1,10 @@
 //! Finds programs on PATH and files by pattern, following the rules of the host's platform.
 
-use gpubuild_core::order::SortIndirect as _;
 use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::sync::Arc;
+
+use gpubuild_core::order::SortIndirect as _;
 
 use super::{Environment, FileKind, HostInfo, HostPath, Os, Platform, ReadFiles};
 

@@ -1,5 +1,6 @@
 //! The sparse index of a crate registry: which versions exist, their hashes, and where their archives are.
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_plan::project::source::SourceOrigin;
 use gpubuild_plan::project::source::lock::LockedSource;
 use gpubuild_release::auth::CredentialScope;
@@ -9,7 +10,6 @@ use semver::{Version, VersionReq};
 use serde::Deserialize;
 
 use crate::{SourceError, SourceRequest, cargo_config};
-use gpubuild_core::order::SortIndirect as _;
 
 /// The largest accepted document of an index in bytes.
 const LARGEST: usize = 32 << 20;

@@ -1,8 +1,8 @@
 //! `--changed-since`: asks git for the changed files and the gpubuild.toml of a commit.
 
-use gpubuild_core::order::SortIndirect as _;
 use std::time::Duration;
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_detect::id;
 use gpubuild_host::{CommandOutput, HostPath, RunError};
 use gpubuild_plan::project::source::Source;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_detect::id;
 use gpubuild_plan::project::Project;
 use gpubuild_release::ci::rows::only;
@@ -13,7 +14,6 @@ use super::changes::{self, ChangedRows};
 use super::cluster;
 use crate::report;
 use crate::report::ci::CiChangesReport;
-use gpubuild_core::order::CollectSorted as _;
 
 /// Arguments of `ci matrix`.
 #[derive(Debug, clap::Args)]

@@ -1,5 +1,6 @@
 //! `doctor --binary FILE`: predicts how the loader of this machine, or of a recorded one, resolves an executable or library.
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_detect::finding::Findings;
 use gpubuild_detect::finding::catalogue::FindingSubject;
 use gpubuild_detect::id;
@@ -12,7 +13,6 @@ use super::diagnose::{self, Depth};
 use super::{CommandContext, DoctorArguments, Exit, Failure};
 use crate::report::binary::BinaryReport;
 use crate::report::doctor::DoctorReport;
-use gpubuild_core::order::SortIndirect as _;
 
 /// Examines the file and prints a report.
 pub(super) fn run(

@@ -1,5 +1,6 @@
 //! `doctor --file`: checks project files such as Dockerfiles, compose files and workflows instead of the machine.
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_detect::diagnostic::Diagnostic as _;
 use gpubuild_detect::finding::Findings;
 use gpubuild_detect::id;
@@ -9,7 +10,6 @@ use gpubuild_host::{FileKind, standard_input_document};
 use super::{DoctorArguments, diagnose};
 use crate::cli::{CommandContext, Exit, Failure, absolute};
 use crate::report::doctor::DoctorReport;
-use gpubuild_core::order::SortIndirect as _;
 
 /// Checks the files and prints a report. A file that can't be read or parsed is a finding if there are other files, and an error
 /// otherwise; the exit status is 2 in both cases.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_exec::event::Sink;
 use gpubuild_exec::exec::{BuildEvent, RuntimeError, RuntimeErrorKind};
 use gpubuild_exec::python::Network;
@@ -16,7 +17,6 @@ use super::work::{VenvRequest, VenvWork};
 use super::{failure, project_folder, project_table};
 use crate::cli::machine::MachineState;
 use crate::cli::{CommandContext, Exit, Failure};
-use gpubuild_core::order::CollectSorted as _;
 
 /// The environment of a project that is built.
 pub(in crate::cli) struct AfterBuild<'a> {

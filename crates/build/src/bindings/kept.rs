@@ -1,9 +1,9 @@
 //! Bindings of earlier builds, by content: the generator, its input, and every file that it read.
 
-use gpubuild_core::order::CollectSorted as _;
-use gpubuild_core::order::SortIndirect as _;
 use std::collections::BTreeMap;
 
+use gpubuild_core::order::CollectSorted as _;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_exec::exec::binary::parse_depfile;
 use gpubuild_exec::store::{self, hash_file, sha256};
 use gpubuild_host::{HostInfo, HostPath, LIBRARY_LIMIT, ReadFiles, WriteFiles};

@@ -1,5 +1,7 @@
 //! Determines whether the hardware is present.
 
+use gpubuild_core::order::SortIndirect as _;
+
 use super::reasons::RuleInput;
 use super::{Presence, Reason};
 use crate::facts::{Gpu, Vendor};
@@ -7,7 +9,6 @@ use crate::finding::Evidence;
 use crate::id;
 use crate::toolkit::ToolkitRuntime;
 use crate::toolkit::description::{Description, is_on};
-use gpubuild_core::order::SortIndirect as _;
 
 /// The hardware part of a verdict.
 pub(super) struct HardwareVerdict {

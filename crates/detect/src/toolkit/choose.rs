@@ -4,8 +4,9 @@
 //! points, the first on PATH, one in an active environment, the newest that gpubuild installed, the system's default, the newest in
 //! other known folders.
 
-use gpubuild_core::order::SortIndirect as _;
 use std::cmp::Reverse;
+
+use gpubuild_core::order::SortIndirect as _;
 
 use super::Installation;
 use super::probe::ProbedCopy;

@@ -1,8 +1,8 @@
 //! Resolves the places in a description to candidate paths on the host.
 
-use gpubuild_core::order::SortIndirect as _;
 use std::collections::BTreeSet;
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_host::{Arch, HostPath, InspectHost, Os, ReadFiles};
 
 use super::description::{Description, Root, ToolkitKind, is_on};

@@ -1,9 +1,9 @@
 //! Runs the commands of steps.
 
-use gpubuild_core::order::CollectSorted as _;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_host::{Command, CommandOutput, Environment, HostInfo, Os, RunError, RunPrograms};
 
 use super::command::{CommandKind, SetupCommand};

@@ -1,8 +1,8 @@
 //! CMake's file API: the query that gpubuild writes, and a reader for CMake's reply.
 
-use gpubuild_core::order::SortIndirect as _;
 use std::collections::BTreeMap;
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_host::{HostPath, ReadFiles};
 use gpubuild_plan::artifacts::Compiler;
 use serde::de::DeserializeOwned;

@@ -1,7 +1,8 @@
 //! Finds the cache entries that a project neither declares nor reads.
 
-use gpubuild_core::order::SortIndirect as _;
 use std::collections::BTreeMap;
+
+use gpubuild_core::order::SortIndirect as _;
 
 use super::initial_cache::entry_type;
 

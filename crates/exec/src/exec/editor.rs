@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_host::{Environment, HostPath, ReadFiles, WriteFiles};
 use gpubuild_plan::artifacts::Compiler;
 use gpubuild_plan::plan::PlannedTree;
@@ -14,7 +15,6 @@ use crate::cmake::file_api::{CmakeTarget, Compile, FileApiReply, IncludeFolder};
 use crate::cmake::{self, fragments, inject};
 use crate::store;
 use crate::store::variables::build_variables;
-use gpubuild_core::order::CollectSorted as _;
 
 /// The record of one tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

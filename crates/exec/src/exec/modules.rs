@@ -1,8 +1,8 @@
 //! Modules are libraries that a program opens at run time. Linked code must not call their functions by name.
 
-use gpubuild_core::order::CollectSorted as _;
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_host::{LIBRARY_LIMIT, ReadFiles};
 use gpubuild_plan::artifacts::{Artifact, Manifest};
 use object::{NameOrOrdinal, Object};

@@ -1,8 +1,9 @@
 //! Reads Ninja's files: the times at which outputs were built, and their dependencies.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use gpubuild_core::order::CollectSorted as _;
 use gpubuild_core::order::SortIndirect as _;
-use std::collections::{BTreeMap, BTreeSet};
 
 use super::timings::TimedUnit;
 

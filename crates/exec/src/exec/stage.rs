@@ -1,9 +1,9 @@
 //! TreeRoots the shared libraries and modules of a build next to a program, under the names that the loader looks for.
 
-use gpubuild_core::order::CollectSorted as _;
 use std::collections::BTreeSet;
 use std::io;
 
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_host::{HostPath, ReadFiles, WriteFiles};
 use gpubuild_plan::artifacts::{Artifact, Manifest, PlacedLibrary};
 use serde::{Deserialize, Serialize};

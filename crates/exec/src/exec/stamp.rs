@@ -1,5 +1,6 @@
 //! Records the inputs and outputs of a built tree, so that a build without changes runs no tools.
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_host::{Environment, HostPath, ReadFiles};
 use gpubuild_plan::artifacts::{Artifact, BuiltTree, LinkItem};
 use gpubuild_plan::plan::PlannedTree;
@@ -10,7 +11,6 @@ use crate::cmake::file_api::FileApiReply;
 use crate::store::files::{self, FileSnapshot};
 use crate::store::sha256;
 use crate::store::variables::build_variables;
-use gpubuild_core::order::SortIndirect as _;
 
 /// Version of the format. A stamp with another version is ignored.
 const SCHEMA: u32 = 3;

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_host::{HostPath, InspectHost};
 use gpubuild_plan::plan::bytes;
 use serde::Serialize;
@@ -16,7 +17,6 @@ use super::launcher::{self, LauncherOutcome};
 use super::ninja::{self, Edge};
 use super::processes::{Processes, Sample};
 use crate::event::{BuildEvent, TreeState};
-use gpubuild_core::order::SortIndirect as _;
 
 /// Interval between observations of the processes.
 const INTERVAL: Duration = Duration::from_millis(100);

@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use gpubuild_core::order::CollectSorted as _;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::id;
 use gpubuild_host::{Command, HostPath, LIBRARY_LIMIT, Os, find_program};
@@ -17,8 +19,6 @@ use gpubuild_plan::project::together::{InterfaceDifference, SameSymbols, With};
 use super::BuildJob;
 use super::error::BuildError;
 use crate::store::{self, sha256};
-use gpubuild_core::order::CollectSorted as _;
-use gpubuild_core::order::SortIndirect as _;
 
 /// Time limit for processing one archive or linking one library.
 const DEADLINE: Duration = Duration::from_secs(30 * 60);

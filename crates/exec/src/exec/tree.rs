@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_host::{Command, HostPath};
 use gpubuild_plan::artifacts::{Artifact, BuiltTree, Manifest};
 use gpubuild_plan::plan::extra::PlannedExtra;
@@ -25,7 +26,6 @@ use crate::event::FirstError;
 use crate::event::{BuildEvent, TreeState};
 use crate::python::Network;
 use crate::store::files::{self, FileSnapshot};
-use gpubuild_core::order::CollectSorted as _;
 
 /// Start of the line that Ninja prints if it uses a jobserver.
 const JOBSERVER: &str = "ninja: Jobserver mode detected";

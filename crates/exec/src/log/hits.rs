@@ -1,8 +1,9 @@
 //! What a line of a log contains, sorted by its meaning.
 
+use gpubuild_core::order::SortIndirect as _;
+
 use super::platform::PlatformVotes;
 use super::{Signatures, error_line, outcome};
-use gpubuild_core::order::SortIndirect as _;
 
 /// What a line contains.
 #[derive(Default)]

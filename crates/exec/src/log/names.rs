@@ -1,8 +1,8 @@
 //! The table of names: which component a header, a library, a package of a build system or an error code belongs to.
 
-use gpubuild_core::order::SortIndirect as _;
 use std::collections::{BTreeMap, HashMap};
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_detect::diagnostic::DiagnosticId;
 use serde::Deserialize;
 

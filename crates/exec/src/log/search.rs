@@ -1,9 +1,9 @@
 //! The search for known failures while a log is read.
 
-use gpubuild_core::order::CollectSorted as _;
-use gpubuild_core::order::SortIndirect as _;
 use std::collections::BTreeMap;
 
+use gpubuild_core::order::CollectSorted as _;
+use gpubuild_core::order::SortIndirect as _;
 use regex_lite::Regex;
 
 use super::lines::LogLines;

@@ -1,9 +1,9 @@
 //! Detects changed files by size and times, without reading them.
 
-use gpubuild_core::order::CollectSorted as _;
-use gpubuild_core::order::SortIndirect as _;
 use std::collections::BTreeMap;
 
+use gpubuild_core::order::CollectSorted as _;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_host::{FileKind, HostPath, ReadFiles, Stat};
 use serde::{Deserialize, Serialize};
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_host::{FileKind, HostPath, LIBRARY_LIMIT, ReadFiles};
 use gpubuild_plan::artifacts::{BuiltTree, LinkItem};
 use gpubuild_plan::plan::PlannedTree;
@@ -12,7 +13,6 @@ use super::roots::TreeRoots;
 use super::sha256;
 use super::table::{StampTable, has_extension};
 use crate::cmake::file_api::FileApiReply;
-use gpubuild_core::order::CollectSorted as _;
 
 /// A file that belongs to a result.
 #[derive(Debug, Clone, PartialEq, Eq)]

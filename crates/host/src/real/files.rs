@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 
+use gpubuild_core::order::SortIndirect as _;
+
 use super::super::interrupt::Interrupt;
 use super::reading::open_regular;
 use super::temporary::{self, Temporary};
 use crate::path::NotUtf8Path;
 use crate::{FileKind, FileLock, HostPath, NewFile, Owner, PathRules, Stat, Wait};
-use gpubuild_core::order::SortIndirect as _;
 
 /// Adds action and path to errors of write operations, because users see these errors unchanged.
 pub(super) fn with_path<'a>(action: &'a str, path: &'a HostPath) -> impl Fn(io::Error) -> io::Error + 'a {

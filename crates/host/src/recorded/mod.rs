@@ -16,7 +16,6 @@ mod tree;
 mod visible;
 pub(super) mod write;
 
-use gpubuild_core::order::SortIndirect as _;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,6 +31,7 @@ use super::{
 };
 pub use builder::RecordedHostBuilder;
 pub use error::{RecordingError, RecordingPlace};
+use gpubuild_core::order::SortIndirect as _;
 pub use recording::{
     CommandResult, HostRecording, RecordedCommand, RecordedEntry, RecordedFile, RecordedKey,
 };

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use gpubuild_core::order::SortIndirect as _;
+
 use super::RecordedKey;
 use crate::RegistryValue;
-use gpubuild_core::order::SortIndirect as _;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct RecordedRegistry {

@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind};
 
+use gpubuild_core::order::SortIndirect as _;
+
 use super::RecordedEntry;
 use crate::{HostPath, PathRules};
-use gpubuild_core::order::SortIndirect as _;
 
 /// Maximum number of links in a path; more are treated as a loop. Linux has the same limit.
 const MAX_LINKS: usize = 40;

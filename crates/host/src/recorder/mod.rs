@@ -10,7 +10,6 @@ mod redact;
 mod secrets;
 mod serials;
 
-use gpubuild_core::order::CollectSorted as _;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,6 +24,7 @@ use super::{
     ReadRegistry, RegistryValue, RunError, RunPrograms, Stat,
 };
 use cleaner::Cleaner;
+use gpubuild_core::order::CollectSorted as _;
 use kept::is_kept;
 use redact::Redaction;
 pub use secrets::Redactions;

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::{Os, ReadFiles};
 use gpubuild_core::order::SortIndirect as _;
+
+use crate::{Os, ReadFiles};
 
 /// Common names, which do not identify a person or machine. Replacing them would corrupt other text.
 const COMMON: [&str; 22] = [

@@ -2,9 +2,10 @@
 //!
 //! The UUIDs of GPUs get numbers, because programs compare them, for example with `CUDA_VISIBLE_DEVICES`. All other numbers become `0`.
 
-use gpubuild_core::order::SortIndirect as _;
 use std::collections::BTreeSet;
 use std::ops::Range;
+
+use gpubuild_core::order::SortIndirect as _;
 
 /// The beginnings of UUIDs that NVIDIA's tools print.
 const DEVICES: [&str; 2] = ["GPU-", "MIG-"];

@@ -1,7 +1,8 @@
 //! The rows for a cluster, in groups that need the same resources, the longest first.
 
-use super::row::CiRow;
 use gpubuild_core::order::SortIndirect as _;
+
+use super::row::CiRow;
 
 /// The time limit in minutes of a row whose time is unknown: the longest that GitHub gives a job.
 pub const UNKNOWN_MINUTES: u64 = 360;

@@ -3,9 +3,9 @@
 //! Libraries are resolved like in `doctor --binary`. Driver libraries, loaders that find drivers, and system libraries are not packed: a
 //! second copy would not work, or would break the drivers that the process also loads.
 
-use gpubuild_core::order::CollectSorted as _;
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_detect::toolkit::libraries::{self, LibraryRole};
 use gpubuild_host::{HostInfo, HostPath, Os, Platform, ReadFiles};
 use gpubuild_object::graph::{self, EdgeTarget, Graph, GraphEdge};

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_exec::store::{digits, hash_file};
 use gpubuild_host::{HostPath, NewFile, ReadFiles, WriteFiles};
 use serde::Serialize;
@@ -13,7 +14,6 @@ use zstd::bulk::Compressor;
 use super::PackError;
 use crate::hashed::Hashed;
 use crate::manifest::Layer;
-use gpubuild_core::order::SortIndirect as _;
 
 /// The compression level for programs and other small layers.
 const LEVEL: i32 = 19;

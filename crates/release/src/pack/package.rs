@@ -1,10 +1,10 @@
 //! The package of a program, and the crates that are linked into it.
 
-use gpubuild_core::order::CollectSorted as _;
-use gpubuild_core::order::SortIndirect as _;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use gpubuild_core::order::CollectSorted as _;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_exec::python::Network;
 use gpubuild_host::{Command, HostPath, InspectHost, Os, ReadFiles};
 use serde::Deserialize;

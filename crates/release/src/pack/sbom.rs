@@ -1,9 +1,9 @@
 //! The software bill of materials of a variant, in [CycloneDX](https://cyclonedx.org/docs/1.6/json/) 1.6: the program's crates, its native
 //! sources, and the third-party libraries that are packed with it. The same inputs always give the same bytes.
 
-use gpubuild_core::order::CollectSorted as _;
 use std::collections::BTreeMap;
 
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_plan::project::source::lock::LockedSource;
 use serde_json::{Value, json};
 

@@ -1,11 +1,11 @@
 //! Reads the subset of ZIP that archives of sources use: stored and deflated files, folders, and symbolic links of Unix. The directory at the
 //! end and the header before each file have to agree, because programs trust one or the other.
 
-use gpubuild_core::order::SortIndirect as _;
 use std::io::{self, Read};
 
 use flate2::Crc;
 use flate2::read::DeflateDecoder;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_host::{HostPath, ReadFiles};
 
 use super::entries::{ArchiveEntry, BadArchive, EntrySource, form};

@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpubuild_core::order::CollectSorted as _;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_detect::facts::Libc;
 use gpubuild_detect::toolkit::libraries;
 use gpubuild_exec::exec::stage::needed;
@@ -24,8 +26,6 @@ use crate::pack::closure::{self, Closure, ClosureRules};
 use crate::pack::origin::LibraryPackage;
 use crate::pack::stage::{check_platform, linked_folders};
 use crate::unpack::names::Names;
-use gpubuild_core::order::CollectSorted as _;
-use gpubuild_core::order::SortIndirect as _;
 
 /// The maximum depth of folders in a package.
 const MAX_DEPTH: usize = 32;

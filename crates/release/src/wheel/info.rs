@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_exec::store::sha256;
 use gpubuild_host::{HostPath, ReadFiles, search};
 use gpubuild_plan::project::RuntimeWheels;
@@ -19,7 +20,6 @@ use crate::pack::licences::is_licence;
 use crate::pack::origin::LibraryPackage;
 use crate::pack::package::CargoPackage;
 use crate::pack::sbom::{self, SbomFile, SbomSource};
-use gpubuild_core::order::SortIndirect as _;
 
 /// The extra with the libraries of NVIDIA.
 pub const EXTRA: &str = "cuda";

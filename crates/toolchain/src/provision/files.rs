@@ -1,9 +1,9 @@
 //! The files of a prefix with their hashes.
 
-use gpubuild_core::order::SortIndirect as _;
 use std::collections::BTreeMap;
 use std::io;
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_exec::store;
 use gpubuild_host::{FileKind, HostPath, ReadFiles};
 

@@ -1,12 +1,12 @@
 //! GPUs on Linux: PCI devices in sysfs, and GPUs without a PCI address (WSL, Jetson, containers without sysfs).
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_host::search::natural_order;
 use gpubuild_host::{Arch, HostPath, ReadFiles, library};
 
 use super::names;
 use crate::facts::{Gpu, Vendor, trimmed};
 use crate::finding::Evidence;
-use gpubuild_core::order::SortIndirect as _;
 
 const PCI: &str = "/sys/bus/pci/devices";
 /// The path at which WSL provides the CUDA driver library of Windows.

@@ -1,8 +1,8 @@
 //! What the kernel reports about AMD GPUs: the order of their nodes, the module, and access to the nodes.
 
-use gpubuild_core::order::SortIndirect as _;
 use std::time::Duration;
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_host::search::natural_order;
 use gpubuild_host::{Command, HostPath, InspectHost, Os, ReadFiles, RunPrograms};
 

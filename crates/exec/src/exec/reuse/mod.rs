@@ -11,6 +11,7 @@ mod targets;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_host::{Command, FileLock, HostPath};
 use gpubuild_plan::artifacts::BuiltTree;
 use gpubuild_plan::plan::PlannedTree;
@@ -30,7 +31,6 @@ use crate::store::roots::TreeRoots;
 use crate::store::settings::Store;
 use crate::store::tree_key;
 pub use explain::explain;
-use gpubuild_core::order::CollectSorted as _;
 pub use remote::pull;
 
 /// Kind of the store entries that contain complete trees.

@@ -1,5 +1,6 @@
 //! Restores the result of a complete tree from the build store.
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_host::{FileLock, HostPath};
 use gpubuild_plan::artifacts::BuiltTree;
 
@@ -12,7 +13,6 @@ use crate::exec::stamp;
 use crate::store::entry::{self, EntryInputs, Miss, StoreEntry};
 use crate::store::maintain;
 use crate::store::settings::Store;
-use gpubuild_core::order::SortIndirect as _;
 
 /// An entry of the local store that has passed all checks.
 pub(super) struct UsableEntry {

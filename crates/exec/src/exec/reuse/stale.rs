@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_host::HostPath;
 
 use super::{RestoredFiles, Reuse, contents_path, ninja_log, restored_path, reused_path};
 use crate::cmake;
 use crate::exec::error::BuildError;
 use crate::exec::stamp;
-use gpubuild_core::order::CollectSorted as _;
 
 impl Reuse<'_> {
     /// Removes restored files, and outputs that Ninja would not rebuild although their sources changed. Ninja compares time
