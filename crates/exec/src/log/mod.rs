@@ -40,7 +40,7 @@ pub use platform::LogPlatform;
 pub use reader::LogReader;
 use search::Found;
 use signature::{CompiledSignature, EmbeddedSignatures, KnownSystem, PlatformCue};
-pub use signature::{Signature, UnlistedNames};
+pub use signature::{Signature, Strength, UnlistedNames};
 
 /// Maximum number of bytes of a line that are matched against patterns. Command lines may be longer, but messages are not.
 const LONGEST: usize = 16 * 1024;
@@ -125,7 +125,9 @@ impl Signatures {
 
     fn new(all: EmbeddedSignatures) -> Self {
         let EmbeddedSignatures { signatures, cues, systems, names } = all;
-        let list: Vec<CompiledSignature> = signatures.into_iter().map(CompiledSignature::new).collect();
+        let mut list: Vec<CompiledSignature> = signatures.into_iter().map(CompiledSignature::new).collect();
+        // The first signature that matches a line wins, so exact ones are tried first, whichever file they are in.
+        list.sort_indirect_by_key(|one| one.signature.strength());
         let rows = cues.iter().enumerate();
         let cue_texts: Vec<(usize, usize)> =
             rows.flat_map(|(row, cue)| (0..cue.cues.len()).map(move |text| (row, text))).collect();

@@ -86,6 +86,34 @@ impl IgnoredOutput {
     }
 }
 
+/// Detects the text below `CMake Error …`, which CMake indents by two spaces and breaks into lines.
+#[derive(Default)]
+pub(super) struct ErrorText {
+    /// Indentation of the headline while inside a message.
+    indent: Option<usize>,
+}
+
+impl ErrorText {
+    pub(super) fn is_active(&self) -> bool {
+        self.indent.is_some()
+    }
+
+    /// The indentation of the headline if a line is text of a message. Needed only for headlines and while active.
+    pub(super) fn headline_of(&mut self, line: &[u8]) -> Option<usize> {
+        let line = prefix::without_stamps(line);
+        let text = line.trim_ascii_start();
+        let indent = line.len() - text.len();
+        if text.starts_with(b"CMake Error") {
+            self.indent = Some(indent);
+            return None;
+        }
+        if !text.is_empty() && self.indent.is_some_and(|headline| indent <= headline) {
+            self.indent = None;
+        }
+        self.indent.filter(|headline| indent == headline + 2)
+    }
+}
+
 pub(super) fn is_check_headline(text: &[u8]) -> bool {
     text.starts_with(b"Determining if ") || text.starts_with(b"Performing C")
 }

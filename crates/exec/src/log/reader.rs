@@ -4,7 +4,7 @@ use super::decode::LogDecoder;
 use super::guess::{GuessSearch, LogGuess};
 use super::hits::LineHits;
 use super::lines::LogLines;
-use super::outcome::{self, IgnoredOutput};
+use super::outcome::{self, ErrorText, IgnoredOutput};
 use super::platform::PlatformVotes;
 use super::search::{ExaminedLine, Search};
 use super::{LogCause, LogReading, REACH, Signatures, clean};
@@ -29,6 +29,7 @@ struct ReaderState<'a> {
     votes: PlatformVotes,
     /// Whether a tool reports that a complete command failed.
     has_failed: bool,
+    error_text: ErrorText,
     /// The line up to which the output of a failed check may reach.
     check_end: usize,
     search: LogSearch,
@@ -62,6 +63,7 @@ impl<'a> LogReader<'a> {
             preceded: vec![false; all.list.len()],
             votes: PlatformVotes::new(all.cues.len()),
             has_failed: false,
+            error_text: ErrorText::default(),
             check_end: 0,
             search: LogSearch::new(all, IgnoredOutput::default()),
             check: CheckSearch::Undecided,
@@ -115,12 +117,19 @@ impl ReaderState<'_> {
         if self.hits.has_failure {
             self.has_failed |= number > self.check_end || !outcome::is_end_of_check(&line);
         }
+        let is_text = self.hits.has_failure || self.error_text.is_active();
+        let headline = if is_text { self.error_text.headline_of(&line) } else { None };
         if !matches!(self.check, CheckSearch::Unneeded) {
             self.check.line(self.all, raw.trim_ascii());
         }
         let hits = &self.hits;
-        let examined =
-            ExaminedLine { lines: &self.lines, at, signatures: &hits.signatures, preceded: &self.preceded };
+        let examined = ExaminedLine {
+            lines: &self.lines,
+            at,
+            signatures: &hits.signatures,
+            preceded: &self.preceded,
+            headline,
+        };
         self.search.line(self.all, &line, &examined, hits);
         if let CheckSearch::Single(search) = &mut self.check {
             search.line(self.all, &line, &examined, hits);

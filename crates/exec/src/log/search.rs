@@ -56,6 +56,8 @@ pub(super) struct ExaminedLine<'a> {
     pub(super) signatures: &'a [usize],
     /// For each signature: whether the text that must precede it was found.
     pub(super) preceded: &'a [bool],
+    /// If the line is text of an error of CMake: the indentation of its headline.
+    pub(super) headline: Option<usize>,
 }
 
 impl Search {
@@ -73,7 +75,7 @@ impl Search {
     /// signature matches.
     pub(super) fn line(&mut self, all: &Signatures, line: &ExaminedLine<'_>) -> bool {
         if line.signatures.is_empty() {
-            return false;
+            return self.wrapped_line(all, line);
         }
         let number = line.lines.number(line.at);
         let mut is_refused = false;
@@ -107,7 +109,7 @@ impl Search {
             }
             is_refused |= one.signature.lines == 1;
         }
-        is_refused && self.broken_line(all, line.lines, line.at)
+        (is_refused && self.broken_line(all, line.lines, line.at)) || self.wrapped_line(all, line)
     }
 
     fn is_exhausted(&mut self, signature: usize) -> bool {
@@ -131,6 +133,26 @@ impl Search {
             hits.iter()
                 .filter(|signature| fit(signature))
                 .any(|&one| !self.is_exhausted(one) && self.matches(all, one, window, lines.number(at)))
+        })
+    }
+
+    /// Tries the signatures on a paragraph of CMake that begins with a line. Line breaks may be inside of literals.
+    fn wrapped_line(&mut self, all: &Signatures, line: &ExaminedLine<'_>) -> bool {
+        let window = line.headline.and_then(|headline| LogWindow::wrapped(line.lines, line.at, headline));
+        let Some(window) = window else { return false };
+        let mut hits = Vec::new();
+        all.index.scan(window.text.as_bytes(), &mut hits);
+        hits.sort_indirect();
+        hits.dedup();
+        let number = line.lines.number(line.at);
+        hits.into_iter().any(|one| {
+            let signature = all.list.get(one);
+            let fits = signature.is_some_and(|signature| {
+                let regex = signature.signature.after.is_none().then(|| signature.regex_for(&window.text));
+                let found = regex.flatten().and_then(|regex| regex.find(&window.text));
+                found.is_some_and(|found| window.line_at(found.start()).0 == number)
+            });
+            fits && !self.is_exhausted(one) && self.matches(all, one, &window, number)
         })
     }
 

@@ -16,6 +16,9 @@ use super::names::{NameKind, NameRow};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SignatureFile {
+    /// The strength of the signatures of the file that are not weak.
+    #[serde(default)]
+    strength: Strength,
     #[serde(default)]
     signature: Vec<Signature>,
     #[serde(default)]
@@ -95,6 +98,9 @@ pub struct Signature {
     pub lines: usize,
     /// Text that must occur in the log before the match.
     pub after: Option<String>,
+    /// How much a match shows, unless it is weak. Set for files.
+    #[serde(skip)]
+    pub unless_weak: Strength,
     /// The match only reports that something failed; it is used only if nothing else is recognised.
     #[serde(default)]
     pub weak: bool,
@@ -148,6 +154,27 @@ pub enum UnlistedNames {
     Ignored,
 }
 
+/// How much a match of a signature shows. If several signatures match a line, the first in this order wins.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Strength {
+    /// The pattern fits one failure.
+    #[default]
+    Exact,
+    /// The pattern fits a form that several failures have.
+    General,
+    /// The pattern only shows that something failed, or is a guess.
+    Weak,
+}
+
+impl Signature {
+    /// How much a match shows.
+    #[must_use]
+    pub fn strength(&self) -> Strength {
+        if self.weak { Strength::Weak } else { self.unless_weak }
+    }
+}
+
 fn one() -> usize {
     1
 }
@@ -157,11 +184,12 @@ pub(super) fn embedded() -> EmbeddedSignatures {
     let parse = |(name, bytes): &(&str, &'static [u8])| -> SignatureFile {
         gpubuild_toml::from_static(bytes).unwrap_or_else(|error| panic!("findings/logs/{name}.toml: {error}"))
     };
-    // If several signatures match a line, the one in the earlier file wins. Files with general signatures come last.
+    // Of equally strong signatures that match a line, the one in the earlier file wins.
     let mut all = EmbeddedSignatures::default();
     let mut commands = BTreeMap::new();
     for file in gpubuild_findings::LOG_SIGNATURES.iter().map(parse) {
-        all.signatures.extend(file.signature);
+        let unless_weak = file.strength;
+        all.signatures.extend(file.signature.into_iter().map(|one| Signature { unless_weak, ..one }));
         all.cues.extend(file.platform);
         all.systems.extend(file.system);
         all.names.extend(file.name);

@@ -55,6 +55,67 @@ fn every_sample_is_recognised_by_its_own_signature_first() {
     assert!(all.iter().count() >= 200);
 }
 
+/// The findings of a log with two signatures, in either order of the files.
+#[track_caller]
+fn of_conflicting(first: &Signature, second: &Signature, log: &str, expected: &str) {
+    for signatures in [[first, second], [second, first]] {
+        let signatures = signatures.map(Signature::clone).to_vec();
+        let all = Signatures::new(EmbeddedSignatures { signatures, ..EmbeddedSignatures::default() });
+        let causes = all.read(log.as_bytes()).causes;
+        assert_eq!(causes.iter().map(|cause| cause.id.as_str()).collect::<Vec<_>>(), [expected]);
+    }
+}
+
+#[test]
+fn exact_signatures_precede_general_and_weak_ones_of_any_file() {
+    let signature = |id: &str, pattern: &str| {
+        let first = Signatures::embedded().iter().find(|one| one.id == id && one.after.is_none()).unwrap();
+        let (summary, fix) = (None, None);
+        let plain = Signature {
+            lines: 1,
+            names: None,
+            weak: false,
+            doubtful: false,
+            unless_weak: Strength::Exact,
+            ..first.clone()
+        };
+        Signature { pattern: pattern.to_owned(), summary, fix, ..plain }
+    };
+    let exact = signature("cuda.nvcc-flag", "fatal: the flag .* is unknown");
+    let general = Signature {
+        unless_weak: Strength::General,
+        ..signature("build.tool-missing", "fatal: the .* is unknown")
+    };
+    let weak = Signature { weak: true, ..signature("cuda.nvcc-failed", "fatal: the flag") };
+    let log = "fatal: the flag -x is unknown\n";
+    of_conflicting(&exact, &general, log, "cuda.nvcc-flag");
+    of_conflicting(&exact, &weak, log, "cuda.nvcc-flag");
+    of_conflicting(&general, &weak, log, "build.tool-missing");
+}
+
+#[test]
+fn messages_that_cmake_breaks_into_lines_are_recognised() {
+    // The literal `Could not find a package configuration file provided by` is broken.
+    let text = "  The example of this project needs a library of the field.  Could not find a\n  package configuration file provided by \"hipblas\" with any of the following\n  names:\n";
+    let log = format!(
+        "CMake Error at CMakeLists.txt:5 (find_package):\n{text}\n-- Configuring incomplete, errors occurred!\n"
+    );
+    let reading = read(&log);
+    assert_eq!(reading.causes.first().map(|cause| cause.id.as_str()), Some("rocm.cmake-config"));
+    assert_eq!((reading.causes[0].line, reading.causes[0].count), (2, 1));
+    // Below a prefix and in a deeper headline.
+    let deeper = format!("      {}", log.replace('\n', "\n      "));
+    assert_eq!(ids(&deeper), ids(&log));
+    // A line that has room for the next word is not continued.
+    let short = log.replace("of the field.  Could not find a\n", "of it.\n  Could not find a\n");
+    assert_eq!(ids(&short), Vec::<DiagnosticId>::new());
+    // Warnings do not fail a build.
+    assert_eq!(
+        ids(&log.replace("CMake Error", "CMake Warning").replace("incomplete, errors", "done")),
+        Vec::<DiagnosticId>::new()
+    );
+}
+
 #[test]
 fn every_id_is_in_the_catalogue_and_every_entry_has_a_signature() {
     let findings = Findings::embedded();

@@ -9,6 +9,11 @@ const BROKEN: usize = 60;
 const MESSAGES: [&str; 8] =
     ["error:", "error :", "fatal ", "error C", "error LNK", "warning", "note:", "make"];
 
+/// Length from which on CMake breaks a line of a message, without the indentation of the headline.
+const WRAPPED: usize = 77;
+/// Maximum number of lines of a paragraph of CMake that are joined.
+const PARAGRAPH: usize = 8;
+
 /// Cleaned lines, joined by spaces.
 pub(super) struct LogWindow {
     pub(super) text: String,
@@ -52,6 +57,36 @@ impl LogWindow {
             window
         };
         vec![joined(""), joined(" ")]
+    }
+
+    /// A line of a message of CMake, joined with the lines that continue its paragraph. `headline` is the indentation of the
+    /// headline. `None` if the next line does not continue this one.
+    pub(super) fn wrapped(lines: &LogLines, at: usize, headline: usize) -> Option<Self> {
+        let text = |at: usize| {
+            let plain = clean::plain(lines.line(at)).into_owned();
+            String::from_utf8_lossy(prefix::without_stamps(&plain)).trim_end().to_owned()
+        };
+        let mut last = text(at);
+        let mut end = at + 1;
+        while end < lines.len().min(at + PARAGRAPH) {
+            let next = text(end);
+            let words = next.trim_start();
+            let word = words.split(' ').next().unwrap_or_default();
+            let is_text = next.len() - words.len() == headline + 2;
+            if !is_text || last.chars().count() - headline + 1 + word.chars().count() <= WRAPPED {
+                break;
+            }
+            last = next;
+            end += 1;
+        }
+        if end == at + 1 {
+            return None;
+        }
+        let mut window = Self { text: String::new(), starts: Vec::new() };
+        for line in at..end {
+            window.push(lines, line, " ");
+        }
+        Some(window)
     }
 
     fn push(&mut self, lines: &LogLines, at: usize, separator: &str) {
