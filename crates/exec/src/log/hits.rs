@@ -5,18 +5,32 @@ use gpubuild_core::order::SortIndirect as _;
 use super::platform::PlatformVotes;
 use super::{Signatures, error_line, outcome};
 
+/// Number of kinds of words.
+const KINDS: usize = 4;
+
+/// What a word shows.
+#[derive(Clone, Copy)]
+pub(super) enum WordKind {
+    /// A tool reports that a command failed.
+    Failure,
+    /// The line may be an error.
+    Error,
+    /// Output that may not be a failure follows.
+    Headline,
+    /// The line may have a sentence of the grid.
+    Sentence,
+}
+
 /// What a line contains.
 #[derive(Default)]
 pub(super) struct LineHits {
     all: Vec<usize>,
     pub(super) signatures: Vec<usize>,
     pub(super) preceding: Vec<usize>,
-    pub(super) has_failure: bool,
-    pub(super) has_error: bool,
-    pub(super) has_headline: bool,
+    words: [bool; KINDS],
 }
 
-/// The meaning of the numbers in the index: signatures, cues, three kinds of words, and texts that must precede a signature.
+/// The meaning of the numbers in the index: signatures, cues, four kinds of words, and texts that must precede a signature.
 #[derive(Clone, Copy)]
 pub(super) struct HitNumbers {
     pub(super) signatures: usize,
@@ -35,9 +49,14 @@ impl HitNumbers {
         numbered.flat_map(|(words, number)| words.iter().map(move |word| (word.as_bytes(), number)))
     }
 
+    /// The number of the words of the grid.
+    pub(super) fn triggers(self) -> usize {
+        self.words() + WordKind::Sentence as usize
+    }
+
     /// The number of the text that must precede a signature.
     pub(super) fn preceding(self, signature: usize) -> usize {
-        self.words() + 3 + signature
+        self.words() + KINDS + signature
     }
 }
 
@@ -56,22 +75,24 @@ impl LineHits {
                 let (row, text) = all.cue_texts[hit - numbers.signatures];
                 votes.add(row, text, number);
             } else {
-                match hit - numbers.words() {
-                    0 => self.has_failure = true,
-                    1 => self.has_error = true,
-                    2 => self.has_headline = true,
-                    preceding => self.preceding.push(preceding - 3),
+                let word = hit - numbers.words();
+                match self.words.get_mut(word) {
+                    Some(has) => *has = true,
+                    None => self.preceding.push(word - KINDS),
                 }
             }
         }
+    }
+
+    /// Whether the line has a word of a kind.
+    pub(super) fn has(&self, kind: WordKind) -> bool {
+        self.words[kind as usize]
     }
 
     fn clear(&mut self) {
         self.all.clear();
         self.signatures.clear();
         self.preceding.clear();
-        self.has_failure = false;
-        self.has_error = false;
-        self.has_headline = false;
+        self.words = [false; KINDS];
     }
 }

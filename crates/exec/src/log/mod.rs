@@ -9,6 +9,7 @@ mod decode;
 mod error_line;
 mod error_list;
 mod findings;
+mod grid;
 mod guess;
 mod hits;
 mod index;
@@ -31,6 +32,7 @@ use gpubuild_core::order::SortIndirect as _;
 use gpubuild_detect::diagnostic::DiagnosticId;
 
 pub use findings::{UNRECOGNISED, to_findings};
+use grid::Grid;
 pub use guess::LogGuess;
 use hits::HitNumbers;
 use index::SignatureIndex;
@@ -66,6 +68,7 @@ pub struct Signatures {
     /// Row and text of each cue.
     cue_texts: Vec<(usize, usize)>,
     numbers: HitNumbers,
+    grid: Grid,
     index: SignatureIndex,
 }
 
@@ -123,8 +126,16 @@ impl Signatures {
         EMBEDDED.get_or_init(|| Self::new(signature::embedded()))
     }
 
+    /// Only the guesses by words that are near each other, without the patterns: to measure how often they are right.
+    #[must_use]
+    pub fn only_guesses() -> Self {
+        let mut all = signature::embedded();
+        all.signatures.retain(|one| one.cell.is_some());
+        Self::new(all)
+    }
+
     fn new(all: EmbeddedSignatures) -> Self {
-        let EmbeddedSignatures { signatures, cues, systems, names } = all;
+        let EmbeddedSignatures { signatures, cues, systems, names, grid } = all;
         let mut list: Vec<CompiledSignature> = signatures.into_iter().map(CompiledSignature::new).collect();
         // The first signature that matches a line wins, so exact ones are tried first, whichever file they are in.
         list.sort_indirect_by_key(|one| one.signature.strength());
@@ -143,8 +154,12 @@ impl Signatures {
         let preceding = list.iter().enumerate().filter_map(|(at, one)| {
             Some((one.signature.after.as_deref()?.as_bytes(), numbers.preceding(at)))
         });
-        let index = SignatureIndex::new(literals.chain(texts).chain(preceding).chain(numbers.all_words()));
-        Self { list, cues, systems, names: NameTable::new(names), cue_texts, numbers, index }
+        let cells = list.iter().enumerate().filter_map(|(at, one)| Some((one.signature.cell.as_ref()?, at)));
+        let grid = Grid::new(&grid, cells);
+        let triggers = grid.triggers.iter().map(|text| (text.as_bytes(), numbers.triggers()));
+        let words = numbers.all_words().chain(triggers);
+        let index = SignatureIndex::new(literals.chain(texts).chain(preceding).chain(words));
+        Self { list, cues, systems, names: NameTable::new(names), cue_texts, numbers, grid, index }
     }
 
     /// All signatures in the order in which they are tried.
@@ -195,10 +210,12 @@ impl Signatures {
             _ => (one.cause.line, false),
         };
         found.sort_indirect_by_key(|one| (!is_resource(one), place(one), one.signature));
-        let is_weak = |one: &Found| self.list[one.signature].signature.weak;
-        if found.iter().any(|one| !is_weak(one)) {
-            found.retain(|one| !is_weak(one));
+        let strength = |one: &Found| self.list[one.signature].signature.strength();
+        let strongest = found.iter().map(strength).min();
+        if strongest.is_some_and(|strongest| strongest < Strength::Weak) {
+            found.retain(|one| strength(one) < Strength::Weak);
         } else {
+            found.retain(|one| Some(strength(one)) == strongest);
             found.truncate(1);
         }
         let mut seen = BTreeSet::new();

@@ -2,7 +2,7 @@
 
 use super::decode::LogDecoder;
 use super::guess::{GuessSearch, LogGuess};
-use super::hits::LineHits;
+use super::hits::{LineHits, WordKind};
 use super::lines::LogLines;
 use super::outcome::{self, ErrorText, IgnoredOutput};
 use super::platform::PlatformVotes;
@@ -111,13 +111,13 @@ impl ReaderState<'_> {
         let number = self.lines.number(at);
         self.votes.add_path(&line, number);
         self.hits.find(self.all, &line, number, &mut self.votes);
-        if self.hits.has_error && outcome::is_failed_check(&line) {
+        if self.hits.has(WordKind::Error) && outcome::is_failed_check(&line) {
             self.check_end = number + CHECK;
         }
-        if self.hits.has_failure {
+        if self.hits.has(WordKind::Failure) {
             self.has_failed |= number > self.check_end || !outcome::is_end_of_check(&line);
         }
-        let is_text = self.hits.has_failure || self.error_text.is_active();
+        let is_text = self.hits.has(WordKind::Failure) || self.error_text.is_active();
         let headline = if is_text { self.error_text.headline_of(&line) } else { None };
         if !matches!(self.check, CheckSearch::Unneeded) {
             self.check.line(self.all, raw.trim_ascii());
@@ -175,8 +175,15 @@ impl LogSearch {
     }
 
     fn line(&mut self, all: &Signatures, line: &[u8], examined: &ExaminedLine<'_>, hits: &LineHits) {
-        let is_ignored = (hits.has_headline || self.ignored.is_active()) && self.ignored.covers(line);
-        if !is_ignored && !self.known.line(all, examined) && hits.has_error {
+        let is_ignored =
+            (hits.has(WordKind::Headline) || self.ignored.is_active()) && self.ignored.covers(line);
+        if is_ignored || self.known.line(all, examined) {
+            return;
+        }
+        if hits.has(WordKind::Sentence) {
+            self.known.sentence(all, examined.lines, examined.at);
+        }
+        if hits.has(WordKind::Error) {
             self.guess.line(examined.lines, examined.at);
         }
     }

@@ -8,7 +8,7 @@ use regex_lite::Regex;
 
 use super::lines::LogLines;
 use super::names::NameTable;
-use super::signature::{self, CompiledSignature, UnlistedNames};
+use super::signature::{self, CompiledSignature, Strength, UnlistedNames};
 use super::window::LogWindow;
 use super::{EVIDENCE, LogCause, Signatures, VALUE, outcome, prefix, shorten};
 
@@ -44,6 +44,8 @@ pub(super) struct Search {
     pub(super) tried: Vec<TriedText>,
     pub(super) found: Vec<Found>,
     tried_bytes: usize,
+    /// Number of lines on which the grid was tried.
+    sentences: u32,
     /// Whether the current line reports the result of a check, as CMake's graphical interface prints it: without dashes.
     is_status: bool,
 }
@@ -66,6 +68,7 @@ impl Search {
             tried: vec![TriedText::default(); signatures],
             found: Vec::new(),
             tried_bytes: 0,
+            sentences: 0,
             is_status: false,
         }
     }
@@ -110,6 +113,26 @@ impl Search {
             is_refused |= one.signature.lines == 1;
         }
         (is_refused && self.broken_line(all, line.lines, line.at)) || self.wrapped_line(all, line)
+    }
+
+    /// Looks for a sentence about a component in a line that no signature matches.
+    pub(super) fn sentence(&mut self, all: &Signatures, lines: &LogLines, at: usize) {
+        self.sentences += 1;
+        if self.sentences > TRIES {
+            return;
+        }
+        let window = LogWindow::around(lines, at, 1);
+        let Some(cell) = all.grid.find(&window.text) else { return };
+        let number = lines.number(at);
+        if let Some(known) = self.tried[cell].found {
+            self.found[known].count(number, false);
+            return;
+        }
+        let Some((row, cause)) = all.list[cell].cause(&all.names, &window, BTreeMap::new(), 0) else {
+            return;
+        };
+        self.tried[cell].found = Some(self.found.len());
+        self.found.push(Found { signature: cell, row, cause, is_status: false });
     }
 
     fn is_exhausted(&mut self, signature: usize) -> bool {
@@ -207,13 +230,25 @@ impl CompiledSignature {
         names: &NameTable,
         window: &LogWindow,
     ) -> Option<(Option<usize>, LogCause)> {
-        let signature = &self.signature;
         let captures = regex.captures(&window.text)?;
         let groups = regex.capture_names().flatten();
-        let mut values: BTreeMap<String, String> = groups
+        let values: BTreeMap<String, String> = groups
             .filter_map(|name| Some((name.to_owned(), shorten(captures.name(name)?.as_str().trim(), VALUE))))
             .filter(|(_, value)| !value.is_empty())
             .collect_map();
+        let start = captures.get(0).map_or(0, |whole| whole.start());
+        self.cause(names, window, values, start)
+    }
+
+    /// The failure with the values of a match. `start` is the offset of the match.
+    fn cause(
+        &self,
+        names: &NameTable,
+        window: &LogWindow,
+        mut values: BTreeMap<String, String>,
+        start: usize,
+    ) -> Option<(Option<usize>, LogCause)> {
+        let signature = &self.signature;
         let row = signature
             .names
             .and_then(|kind| names.find(kind, &format!("{}{}", signature.prefix, values.get("name")?)));
@@ -224,7 +259,7 @@ impl CompiledSignature {
         if let Some(component) = of_row.and_then(|row| row.component.as_ref()) {
             values.insert("component".to_owned(), component.clone());
         }
-        let (line, text) = window.line_at(captures.get(0).map_or(0, |whole| whole.start()));
+        let (line, text) = window.line_at(start);
         let own_id = of_row.zip(signature.names).and_then(|(row, kind)| row.id(kind));
         let is_same = own_id.is_none_or(|id| id == signature.id);
         // Texts of the signature are for its own id only.
@@ -248,7 +283,7 @@ impl CompiledSignature {
             backend: signature.backend,
             count: 1,
             last: line,
-            is_weak: signature.weak,
+            is_weak: signature.strength() >= Strength::Weak,
             is_late: signature.late && row.is_none(),
             values,
         };

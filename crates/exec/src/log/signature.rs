@@ -10,6 +10,7 @@ use memchr::memmem::Finder;
 use regex_lite::Regex;
 use serde::Deserialize;
 
+use super::grid::GridWords;
 use super::literal;
 use super::names::{NameKind, NameRow};
 
@@ -27,6 +28,8 @@ struct SignatureFile {
     system: Vec<KnownSystem>,
     #[serde(default)]
     name: Vec<NameRow>,
+    /// The words of sentences about components.
+    grid: Option<GridWords>,
     /// Commands by id, for findings whose own commands need values that a log does not show.
     #[serde(default)]
     commands: BTreeMap<String, BTreeMap<String, Vec<String>>>,
@@ -71,6 +74,7 @@ pub(super) struct EmbeddedSignatures {
     pub(super) cues: Vec<PlatformCue>,
     pub(super) systems: Vec<KnownSystem>,
     pub(super) names: Vec<NameRow>,
+    pub(super) grid: GridWords,
 }
 
 /// An environment inside another system.
@@ -92,7 +96,10 @@ pub struct Signature {
     /// A regular expression for a line without escape sequences, time stamps, prefixes of build tools and surrounding
     /// spaces. Named captures become values. Every match must contain a literal of the pattern that is long enough for the
     /// index.
+    #[serde(default)]
     pub pattern: String,
+    /// Instead of the pattern: a component and a predicate of the grid.
+    pub cell: Option<[String; 2]>,
     /// Maximum number of lines that the pattern spans. Lines are joined by spaces; empty lines are skipped.
     #[serde(default = "one")]
     pub lines: usize,
@@ -163,15 +170,21 @@ pub enum Strength {
     Exact,
     /// The pattern fits a form that several failures have.
     General,
-    /// The pattern only shows that something failed, or is a guess.
+    /// The pattern only shows that something failed.
     Weak,
+    /// A guess: words that are near each other.
+    Guess,
 }
 
 impl Signature {
     /// How much a match shows.
     #[must_use]
     pub fn strength(&self) -> Strength {
-        if self.weak { Strength::Weak } else { self.unless_weak }
+        match (&self.cell, self.weak) {
+            (Some(_), _) => Strength::Guess,
+            (None, true) => Strength::Weak,
+            (None, false) => self.unless_weak,
+        }
     }
 }
 
@@ -190,6 +203,7 @@ pub(super) fn embedded() -> EmbeddedSignatures {
     for file in gpubuild_findings::LOG_SIGNATURES.iter().map(parse) {
         let unless_weak = file.strength;
         all.signatures.extend(file.signature.into_iter().map(|one| Signature { unless_weak, ..one }));
+        all.grid = file.grid.unwrap_or(all.grid);
         all.cues.extend(file.platform);
         all.systems.extend(file.system);
         all.names.extend(file.name);
