@@ -14,6 +14,7 @@ mod faults;
 mod files;
 mod generated;
 mod graphics;
+mod grid;
 mod machine;
 mod nvidia;
 mod partial;

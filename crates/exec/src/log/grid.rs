@@ -1,4 +1,4 @@
-//! Sentences of any program that name a component and say what is wrong with it, in the words of `findings/logs/grid.toml`.
+//! Sentences of any program that name a component and report a problem with it, in the words of `findings/logs/grid.toml`.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -115,7 +115,7 @@ impl Grid {
         }
     }
 
-    /// The signature of the first sentence of a line that names a component and says what is wrong with it.
+    /// The signature of the first sentence of a line that names a component and reports a problem with it.
     pub(super) fn find(&self, line: &str) -> Option<usize> {
         if line.starts_with("-- ") || line.starts_with("checking ") {
             return None;
