@@ -5,8 +5,14 @@ use gpubuild_core::order::SortIndirect as _;
 use super::platform::PlatformVotes;
 use super::{Signatures, error_line, outcome};
 
+/// Number of kinds of words.
+const KINDS: usize = 4;
+/// Maximum number of hits that are sorted by insertion, which needs no memory. Few lines have more.
+const FEW: usize = 64;
+
 /// What a line contains.
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about a line")]
 pub(super) struct LineHits {
     all: Vec<usize>,
     pub(super) signatures: Vec<usize>,
@@ -14,9 +20,11 @@ pub(super) struct LineHits {
     pub(super) has_failure: bool,
     pub(super) has_error: bool,
     pub(super) has_headline: bool,
+    /// Whether the line may name a file that is compiled only to find out what there is.
+    pub(super) has_checked_file: bool,
 }
 
-/// The meaning of the numbers in the index: signatures, cues, three kinds of words, and texts that must precede a signature.
+/// The meaning of the numbers in the index: signatures, cues, four kinds of words, and texts that must precede a signature.
 #[derive(Clone, Copy)]
 pub(super) struct HitNumbers {
     pub(super) signatures: usize,
@@ -30,14 +38,15 @@ impl HitNumbers {
 
     /// All words with their numbers.
     pub(super) fn all_words<'a>(self) -> impl Iterator<Item = (&'a [u8], usize)> {
-        let kinds = [&outcome::FAILURES[..], &error_line::ERRORS[..], &outcome::HEADLINES[..]];
+        let kinds =
+            [&outcome::FAILURES[..], &error_line::ERRORS[..], &outcome::HEADLINES[..], &outcome::CHECKED[..]];
         let numbered = kinds.into_iter().zip(self.words()..);
         numbered.flat_map(|(words, number)| words.iter().map(move |word| (word.as_bytes(), number)))
     }
 
     /// The number of the text that must precede a signature.
     pub(super) fn preceding(self, signature: usize) -> usize {
-        self.words() + 3 + signature
+        self.words() + KINDS + signature
     }
 }
 
@@ -46,7 +55,7 @@ impl LineHits {
     pub(super) fn find(&mut self, all: &Signatures, line: &[u8], number: usize, votes: &mut PlatformVotes) {
         self.clear();
         all.index.scan(line, &mut self.all);
-        self.all.sort_indirect();
+        sort(&mut self.all);
         self.all.dedup();
         let numbers = all.numbers;
         for &hit in &self.all {
@@ -60,7 +69,8 @@ impl LineHits {
                     0 => self.has_failure = true,
                     1 => self.has_error = true,
                     2 => self.has_headline = true,
-                    preceding => self.preceding.push(preceding - 3),
+                    3 => self.has_checked_file = true,
+                    preceding => self.preceding.push(preceding - KINDS),
                 }
             }
         }
@@ -73,5 +83,35 @@ impl LineHits {
         self.has_failure = false;
         self.has_error = false;
         self.has_headline = false;
+        self.has_checked_file = false;
+    }
+}
+
+fn sort(hits: &mut [usize]) {
+    if hits.len() > FEW {
+        return hits.sort_indirect();
+    }
+    for end in 1..hits.len() {
+        let mut at = end;
+        while at > 0 && hits[at - 1] > hits[at] {
+            hits.swap(at - 1, at);
+            at -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_and_many_hits_are_sorted() {
+        for count in [0, 1, 2, FEW, FEW + 1, 3 * FEW] {
+            let mut hits: Vec<usize> = (0..count).map(|at| at * 37 % 41).collect();
+            let mut expected = hits.clone();
+            expected.sort_unstable();
+            sort(&mut hits);
+            assert_eq!(hits, expected);
+        }
     }
 }

@@ -109,7 +109,9 @@ impl ReaderState<'_> {
         let number = self.lines.number(at);
         self.votes.add_path(&line, number);
         self.hits.find(self.all, &line, number, &mut self.votes);
-        if self.hits.has_error && outcome::is_failed_check(&line) {
+        let is_failed_check =
+            self.hits.has_checked_file && self.hits.has_error && outcome::is_failed_check(&line);
+        if is_failed_check {
             self.check_end = number + CHECK;
         }
         if self.hits.has_failure {
@@ -119,8 +121,13 @@ impl ReaderState<'_> {
             self.check.line(self.all, raw.trim_ascii());
         }
         let hits = &self.hits;
-        let examined =
-            ExaminedLine { lines: &self.lines, at, signatures: &hits.signatures, preceded: &self.preceded };
+        let examined = ExaminedLine {
+            lines: &self.lines,
+            at,
+            signatures: &hits.signatures,
+            preceded: &self.preceded,
+            is_failed_check,
+        };
         self.search.line(self.all, &line, &examined, hits);
         if let CheckSearch::Single(search) = &mut self.check {
             search.line(self.all, &line, &examined, hits);

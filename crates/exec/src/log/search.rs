@@ -56,6 +56,8 @@ pub(super) struct ExaminedLine<'a> {
     pub(super) signatures: &'a [usize],
     /// For each signature: whether the text that must precede it was found.
     pub(super) preceded: &'a [bool],
+    /// Whether it is an error in a file that is compiled only to find out what there is.
+    pub(super) is_failed_check: bool,
 }
 
 impl Search {
@@ -78,10 +80,10 @@ impl Search {
         let number = line.lines.number(line.at);
         let mut is_refused = false;
         let mut single = None;
-        self.is_status = outcome::is_check_result(line.lines, line.at);
+        let text = prefix::without_stamps(line.lines.line(line.at));
+        self.is_status = line.is_failed_check || outcome::is_check_result(line.lines, line.at, text);
         // CMake prints what it found, and what it does without, as status lines.
-        let raw = line.lines.line(line.at);
-        let is_status = prefix::without_stamps(raw).trim_ascii_start().starts_with(b"-- ");
+        let is_status = text.trim_ascii_start().starts_with(b"-- ");
         for &at in line.signatures {
             let one = &all.list[at];
             let is_early = one.signature.after.is_some() && !line.preceded[at];
