@@ -6,7 +6,9 @@ use super::platform::PlatformVotes;
 use super::{Signatures, error_line, outcome};
 
 /// Number of kinds of words.
-const KINDS: usize = 4;
+const KINDS: usize = 5;
+/// Maximum number of hits that are sorted by insertion, which needs no memory. Few lines have more.
+const FEW: usize = 64;
 
 /// What a word shows.
 #[derive(Clone, Copy)]
@@ -17,6 +19,8 @@ pub(super) enum WordKind {
     Error,
     /// Output that may not be a failure follows.
     Headline,
+    /// The line may name a file that is compiled only to find out what there is.
+    CheckedFile,
     /// The line may have a sentence of the grid.
     Sentence,
 }
@@ -30,7 +34,7 @@ pub(super) struct LineHits {
     words: [bool; KINDS],
 }
 
-/// The meaning of the numbers in the index: signatures, cues, four kinds of words, and texts that must precede a signature.
+/// The meaning of the numbers in the index: signatures, cues, kinds of words, and texts that must precede a signature.
 #[derive(Clone, Copy)]
 pub(super) struct HitNumbers {
     pub(super) signatures: usize,
@@ -44,7 +48,8 @@ impl HitNumbers {
 
     /// All words with their numbers.
     pub(super) fn all_words<'a>(self) -> impl Iterator<Item = (&'a [u8], usize)> {
-        let kinds = [&outcome::FAILURES[..], &error_line::ERRORS[..], &outcome::HEADLINES[..]];
+        let kinds =
+            [&outcome::FAILURES[..], &error_line::ERRORS[..], &outcome::HEADLINES[..], &outcome::CHECKED[..]];
         let numbered = kinds.into_iter().zip(self.words()..);
         numbered.flat_map(|(words, number)| words.iter().map(move |word| (word.as_bytes(), number)))
     }
@@ -65,7 +70,7 @@ impl LineHits {
     pub(super) fn find(&mut self, all: &Signatures, line: &[u8], number: usize, votes: &mut PlatformVotes) {
         self.clear();
         all.index.scan(line, &mut self.all);
-        self.all.sort_indirect();
+        sort(&mut self.all);
         self.all.dedup();
         let numbers = all.numbers;
         for &hit in &self.all {
@@ -94,5 +99,34 @@ impl LineHits {
         self.signatures.clear();
         self.preceding.clear();
         self.words = [false; KINDS];
+    }
+}
+
+fn sort(hits: &mut [usize]) {
+    if hits.len() > FEW {
+        return hits.sort_indirect();
+    }
+    for end in 1..hits.len() {
+        let mut at = end;
+        while at > 0 && hits[at - 1] > hits[at] {
+            hits.swap(at - 1, at);
+            at -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_and_many_hits_are_sorted() {
+        for count in [0, 1, 2, FEW, FEW + 1, 3 * FEW] {
+            let mut hits: Vec<usize> = (0..count).map(|at| at * 37 % 41).collect();
+            let mut expected = hits.clone();
+            expected.sort_unstable();
+            sort(&mut hits);
+            assert_eq!(hits, expected);
+        }
     }
 }

@@ -126,6 +126,9 @@ const CHECKED_FILES: [&[u8]; 5] =
 const CUPY_FILES: [&[u8]; 2] = [b"/a.cpp:", b"/a.cu"];
 const CUPY_FOLDERS: [&[u8]; 2] = [b"tmp/tmp", b"Temp\\tmp"];
 
+/// Texts of which a line that names such a file has at least one.
+pub(super) const CHECKED: [&str; 5] = ["test.c", "test.C", "testfile.c", "/a.cpp:", "/a.cu"];
+
 /// Whether a line is the result of a check: an error in a file that is compiled only to find out what there is.
 pub(super) fn is_failed_check(line: &[u8]) -> bool {
     let Some(error) = memchr::memmem::find(line, b"error") else { return false };
@@ -139,13 +142,10 @@ pub(super) fn is_end_of_check(line: &[u8]) -> bool {
     memchr::memmem::find(line, b"compilation terminated.").is_some()
 }
 
-/// Whether a line is the result of a check: that of a failed one, or that which CMake prints without dashes, as its graphical
-/// interface does. The same text below `CMake Error` is an error and indented.
-pub(super) fn is_check_result(lines: &LogLines, at: usize) -> bool {
-    if is_failed_check(lines.line(at)) {
-        return true;
-    }
-    let is_result = prefix::without_stamps(lines.line(at)).starts_with(b"Could NOT find ");
+/// Whether a line is the result of a check that CMake prints without dashes, as its graphical interface does. The same text below `CMake Error` is an error and indented.
+/// `text` is the line without time stamps.
+pub(super) fn is_check_result(lines: &LogLines, at: usize, text: &[u8]) -> bool {
+    let is_result = text.starts_with(b"Could NOT find ");
     let mut before = (0..at).rev().map(|before| lines.line(before).trim_ascii());
     is_result && before.find(|line| !line.is_empty()).is_none_or(|line| !line.starts_with(b"CMake Error"))
 }

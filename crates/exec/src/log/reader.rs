@@ -111,7 +111,9 @@ impl ReaderState<'_> {
         let number = self.lines.number(at);
         self.votes.add_path(&line, number);
         self.hits.find(self.all, &line, number, &mut self.votes);
-        if self.hits.has(WordKind::Error) && outcome::is_failed_check(&line) {
+        let is_failed_check =
+            self.hits.has(WordKind::CheckedFile) && self.hits.has(WordKind::Error) && outcome::is_failed_check(&line);
+        if is_failed_check {
             self.check_end = number + CHECK;
         }
         if self.hits.has(WordKind::Failure) {
@@ -129,6 +131,7 @@ impl ReaderState<'_> {
             signatures: &hits.signatures,
             preceded: &self.preceded,
             headline,
+            is_failed_check,
         };
         self.search.line(self.all, &line, &examined, hits);
         if let CheckSearch::Single(search) = &mut self.check {

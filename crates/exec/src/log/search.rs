@@ -60,6 +60,8 @@ pub(super) struct ExaminedLine<'a> {
     pub(super) preceded: &'a [bool],
     /// If the line is text of an error of CMake: the indentation of its headline.
     pub(super) headline: Option<usize>,
+    /// Whether it is an error in a file that is compiled only to find out what there is.
+    pub(super) is_failed_check: bool,
 }
 
 impl Search {
@@ -83,10 +85,10 @@ impl Search {
         let number = line.lines.number(line.at);
         let mut is_refused = false;
         let mut single = None;
-        self.is_status = outcome::is_check_result(line.lines, line.at);
+        let text = prefix::without_stamps(line.lines.line(line.at));
+        self.is_status = line.is_failed_check || outcome::is_check_result(line.lines, line.at, text);
         // CMake prints what it found, and what it does without, as status lines.
-        let raw = line.lines.line(line.at);
-        let is_status = prefix::without_stamps(raw).trim_ascii_start().starts_with(b"-- ");
+        let is_status = text.trim_ascii_start().starts_with(b"-- ");
         for &at in line.signatures {
             let one = &all.list[at];
             let is_early = one.signature.after.is_some() && !line.preceded[at];

@@ -313,3 +313,82 @@ fn damaged_zip_archives_are_refused() {
     shared[second + 42..second + 46].fill(0);
     assert_eq!(id_of(&shared), "archive.damaged");
 }
+
+/// The extra field of a header, which the directory does not have, moves the content into the next file or into the directory.
+#[test]
+fn extra_fields_cannot_move_content_into_other_files() {
+    let good = zip(&[Zipped("a", FILE, b"1234", false), Zipped("b", FILE, b"1234", false)]);
+    let second = good.windows(4).rposition(|window| window == b"PK\x03\x04").unwrap();
+    for header in [0, second] {
+        let mut moved = good.clone();
+        // The content of the next file, or the first bytes behind the content.
+        moved[header + 28] = if header == 0 { 35 } else { 4 };
+        assert_eq!(id_of(&moved), "archive.damaged", "{header}");
+    }
+}
+
+/// Checks that nothing is written beside the folder, and that the error has an id. Returns the id, or `accepted`.
+fn confined(bytes: &[u8], case: &str) -> String {
+    let (folder, result) = unpacked(bytes, 0);
+    let host = RealHost::new();
+    let root = host.path(folder.path().to_str().unwrap());
+    let mut names: Vec<String> = host.list(&root).unwrap().iter().map(ToString::to_string).collect();
+    names.retain(|name| !name.ends_with("archive") && !name.ends_with("out"));
+    assert_eq!(names, [""; 0], "{case}");
+    result.map_or_else(|error| error.id().as_str().to_owned(), |_| "accepted".to_owned())
+}
+
+/// Archives in which bytes are changed, removed or repeated, with a fixed seed. `GPUBUILD_CASES` sets their number.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the number of cases is set by a variable")]
+fn generated_damage_is_confined() {
+    let cases = std::env::var("GPUBUILD_CASES").ok().and_then(|count| count.parse().ok()).unwrap_or(200);
+    let entries =
+        tar(&[("a.sh", EntryType::Regular, "", b"content"), ("l", EntryType::Symlink, "a.sh", b"")]);
+    let mut archives = vec![
+        zip(&[
+            Zipped("d/", 0o040_755, b"", false),
+            Zipped("d/a", FILE, b"content content content", true),
+            Zipped("l", 0o120_777, b"d/a", false),
+            Zipped("b", FILE, b"more", false),
+        ]),
+        gzip(&entries),
+        zstd::encode_all(&entries[..], 1).unwrap(),
+    ];
+    for (program, arguments) in [("xz", &["-1"][..]), ("bzip2", &["-1"])] {
+        archives.extend(filtered(program, arguments, &entries));
+    }
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut random = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state % below as u64).unwrap()
+    };
+    for case in 0..cases {
+        let mut bytes = archives[case % archives.len()].clone();
+        for _ in 0..=random(4) {
+            let at = random(bytes.len());
+            match random(5) {
+                0 => bytes[at] = [0, 1, 0x7f, 0x80, 0xff][random(5)],
+                1 => bytes[at] ^= 1 << random(8),
+                2 => bytes.truncate(at.max(8)),
+                3 => bytes.extend_from_within(at..),
+                _ => {
+                    let from = random(bytes.len());
+                    let count = random(32).min(bytes.len() - at.max(from));
+                    bytes.copy_within(from..from + count, at);
+                }
+            }
+        }
+        confined(&bytes, &format!("case {case}"));
+    }
+    // Every length of every format.
+    for (number, archive) in archives.iter().enumerate() {
+        assert_eq!(confined(archive, "complete"), "accepted", "archive {number}");
+        for length in 0..archive.len() {
+            let case = format!("archive {number}, {length} bytes");
+            assert_ne!(confined(&archive[..length], &case), "accepted", "{case}");
+        }
+    }
+}

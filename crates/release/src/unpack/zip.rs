@@ -47,6 +47,8 @@ struct DirectoryEntry {
     mode: u32,
     /// Where its header starts.
     offset: u64,
+    /// Where the next file or the directory starts.
+    end: u64,
 }
 
 /// The files of an archive.
@@ -98,7 +100,7 @@ impl<'a> ZipEntries<'a> {
         if !rest.is_empty() {
             return Err(form("its directory has more entries than it announces"));
         }
-        no_overlaps(&entries, start)?;
+        no_overlaps(&mut entries, start)?;
         entries.reverse();
         Ok(Self { host, path, left: entries, content: None })
     }
@@ -116,7 +118,9 @@ impl<'a> ZipEntries<'a> {
         if !is_same {
             return Err(form("its header differs from its entry in the directory"));
         }
-        Ok(offset + number::<2>(&header, 26) + number::<2>(&header, 28))
+        let start = offset + number::<2>(&header, 26) + number::<2>(&header, 28);
+        // The header may have a longer extra field than the directory.
+        if start + entry.compressed > entry.end { Err(overlap(&entry.name)) } else { Ok(start) }
     }
 
     fn open_content(&self, entry: &DirectoryEntry) -> Result<Content<'a>, BadArchive> {
@@ -298,6 +302,7 @@ fn directory_entry(bytes: &[u8]) -> Result<(DirectoryEntry, &[u8]), BadArchive> 
         size: number::<4>(fixed, 24),
         mode: if is_of_unix { long(fixed, 38) >> 16 } else { 0 },
         offset: number::<4>(fixed, 42),
+        end: 0,
     };
     let large = u64::from(u32::MAX);
     if entry.flags & ENCRYPTED != 0 {
@@ -315,16 +320,23 @@ fn directory_entry(bytes: &[u8]) -> Result<(DirectoryEntry, &[u8]), BadArchive> 
     Ok((entry, rest))
 }
 
-/// Refuses files that share bytes with others or with the directory, which would unpack to much more than the archive.
-fn no_overlaps(entries: &[DirectoryEntry], directory: u64) -> Result<(), BadArchive> {
-    let mut sorted: Vec<&DirectoryEntry> = entries.iter().collect();
+/// Refuses files that share bytes with others or with the directory, which would unpack to much more than the archive. Determines where each
+/// file ends at the latest.
+fn no_overlaps(entries: &mut [DirectoryEntry], directory: u64) -> Result<(), BadArchive> {
+    let mut sorted: Vec<&mut DirectoryEntry> = entries.iter_mut().collect();
     sorted.sort_indirect_by_key(|entry| entry.offset);
-    let ends = sorted.iter().skip(1).map(|next| next.offset).chain([directory]);
-    for (entry, end) in sorted.iter().zip(ends) {
+    let mut end = directory;
+    for entry in sorted.into_iter().rev() {
         let header = (LOCAL_HEADER + entry.name.len()) as u64;
         if entry.offset + header + entry.compressed > end {
-            return Err(form(format!("`{}` overlaps with the next file", entry.name)));
+            return Err(overlap(&entry.name));
         }
+        entry.end = end;
+        end = entry.offset;
     }
     Ok(())
+}
+
+fn overlap(name: &str) -> BadArchive {
+    form(format!("`{name}` overlaps with the next file"))
 }
