@@ -79,6 +79,10 @@ enum { GK_GPU_DOT_LINES_q8_0 = 2, GK_GPU_DOT_LINES_q4_0 = 1, GK_GPU_DOT_LINES_q4
 /* Rows of weights that one warp of matvec reads, for one or for eight tokens (columns). */
 #define GK_GPU_MATVEC_LINES(type_is_block, columns, gated) ((columns) > 1 || (gated) ? 2 : (type_is_block) ? 4 : 1)
 
+/* The place of 8 elements ("piece") of a row of 64 elements of 16 bits in shared memory: eight rows, read at once, are on
+ * different banks. It is the "128-byte swizzle" of matrix units. */
+#define GK_GPU_EXCHANGED(row, piece) ((row) * 64 + (((piece) ^ (row) % 8) * 8))
+
 /* X(name) for every kernel, in the order of their numbers. Families are laid out so that the host can compute a
  * number: matvec_<type>_<columns>, likewise its fused form gate_up; split_<cache type>_<queries>_<head size class>. */
 #define GK_GPU_MATVECS(X, kind) \

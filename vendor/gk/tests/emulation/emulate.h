@@ -110,6 +110,11 @@ GK_DEVICE void load_matrix_right(const unsigned short *at, unsigned int pitch, u
     for (unsigned int i = 0; i < 4; ++i)
         out[i] = *reinterpret_cast<const unsigned int *>(at + (i / 2 * 8 + lane / 4) * pitch + i % 2 * 8 + lane % 4 * 2);
 }
+GK_DEVICE void load_matrix_exchanged(const unsigned short *matrix, unsigned int row, unsigned int piece, unsigned int lane, unsigned int (&out)[4]) {
+    if (reinterpret_cast<uintptr_t>(matrix) % 1024 != 0) abort();
+    for (unsigned int i = 0; i < 4; ++i)
+        out[i] = *reinterpret_cast<const unsigned int *>(matrix + GK_GPU_EXCHANGED(row + i / 2 * 8 + lane / 4, piece + i % 2) + lane % 4 * 2);
+}
 GK_DEVICE void load_matrix_transposed(const unsigned short *at, unsigned int pitch, unsigned int lane, unsigned int (&out)[4]) {
     if (reinterpret_cast<uintptr_t>(at) % 16 != 0 || pitch % 8 != 0) abort();
     for (unsigned int i = 0; i < 4; ++i) {
@@ -124,7 +129,9 @@ GK_DEVICE void copy_later(unsigned short *to, const unsigned short *from) {
     *reinterpret_cast<uint4 *>(to) = *reinterpret_cast<const uint4 *>(from);
 }
 GK_DEVICE void wait_for_copies() {}
+GK_DEVICE void show_copies() {}
 
+#define GK_GROUP_MMA 0
 // MMA of 16 x 16 and 16 x 8 elements.
 template <bool BF16> GK_DEVICE float widen_sixteen(unsigned int word, unsigned int which) {
     const unsigned short bits = static_cast<unsigned short>(word >> (16 * which));
