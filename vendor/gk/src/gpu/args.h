@@ -63,6 +63,7 @@ enum {
     GK_GPU_ATTENTION_THREADS = 128,
     GK_GPU_MMA_THREADS = 128,
     GK_GPU_MMA_ALIGN = 128,      /* rows of 16-bit activations end at a multiple of so many elements */
+    GK_GPU_MMA_TOKENS = 128,     /* there is memory for a multiple of so many tokens */
     GK_GPU_MMA_QUERIES = 64,     /* attention_mma: tokens of one block */
     GK_GPU_MAX_HEAD = 256,       /* largest d_head */
     GK_GPU_SPLIT_LEAST = 64,     /* minimum number of positions for a separate block */

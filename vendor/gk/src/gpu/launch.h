@@ -109,8 +109,9 @@ static bool gpu_uses_mma(const gk_device *device, const gk_op *op) {
 
 /* Bytes of scratch: the activations, and a factor for each token. */
 static uint64_t gpu_mma_scratch(const gk_op *op) {
-    const uint64_t pitch = (uint64_t)gpu_divide_up(op->a.ne[0], GK_GPU_MMA_ALIGN) * GK_GPU_MMA_ALIGN;
-    return op->b.ne[1] * (pitch * 2 + sizeof(float));
+    const uint64_t depth = (uint64_t)gpu_divide_up(op->a.ne[0], GK_GPU_MMA_ALIGN) * GK_GPU_MMA_ALIGN;
+    const uint64_t tokens = (uint64_t)gpu_divide_up(op->b.ne[1], GK_GPU_MMA_TOKENS) * GK_GPU_MMA_TOKENS;
+    return tokens * depth * 2 + op->b.ne[1] * sizeof(float);
 }
 
 /* Do two ops in sequence, which begin with these launches, convert the same activations? A product does not change its

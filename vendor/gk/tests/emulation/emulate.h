@@ -123,13 +123,14 @@ GK_DEVICE void load_matrix_transposed(const unsigned short *at, unsigned int pit
     }
 }
 
-// CP.ASYNC: here the copy happens at once.
-GK_DEVICE void copy_later(unsigned short *to, const unsigned short *from) {
+// Copies to shared memory: here they happen at once, as if all threads had made them.
+template <int GATES> GK_DEVICE void open_gates(unsigned long long *) {}
+template <int COUNT, int THREADS> GK_DEVICE void copy_tile(unsigned short *to, const unsigned short *from, bool any, unsigned long long *) {
     if (reinterpret_cast<uintptr_t>(to) % 16 != 0 || reinterpret_cast<uintptr_t>(from) % 16 != 0) abort();
-    *reinterpret_cast<uint4 *>(to) = *reinterpret_cast<const uint4 *>(from);
+    for (unsigned int item = threadIdx.x * 8; any && item < COUNT; item += THREADS * 8)
+        *reinterpret_cast<uint4 *>(to + item) = *reinterpret_cast<const uint4 *>(from + item);
 }
-GK_DEVICE void wait_for_copies() {}
-GK_DEVICE void show_copies() {}
+GK_DEVICE void wait_for_tile(unsigned long long *, unsigned int) { __syncthreads(); }
 
 #define GK_GROUP_MMA 0
 // MMA of 16 x 16 and 16 x 8 elements.

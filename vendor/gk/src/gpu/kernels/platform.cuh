@@ -144,12 +144,48 @@ GK_DEVICE void load_matrix_transposed(const unsigned short *at, unsigned int pit
                  : "memory");
 }
 
-// Copies 16 bytes to shared memory. They have arrived for this thread after wait_for_copies().
-GK_DEVICE void copy_later(unsigned short *to, const unsigned short *from) {
-    const unsigned int place = static_cast<unsigned int>(__cvta_generic_to_shared(to));
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(place), "l"(from) : "memory");
+// Copies of tiles to shared memory. Each of two gates belongs to one place: all threads call open_gates(), copy_tile() and, for
+// every tile, wait_for_tile() with the lowest bit of its number.
+#if __CUDA_ARCH__ >= 900
+GK_DEVICE unsigned int shared_place(const void *at) { return static_cast<unsigned int>(__cvta_generic_to_shared(at)); }
+template <int GATES> GK_DEVICE void open_gates(unsigned long long *gates) {
+    if (threadIdx.x == 0) {
+#pragma unroll
+        for (int i = 0; i < GATES; ++i) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" : : "r"(shared_place(gates + i)) : "memory");
+        asm volatile("fence.proxy.async.shared::cta;" : : : "memory"); // the unit that copies sees them
+    }
+    __syncthreads();
 }
-GK_DEVICE void wait_for_copies() { asm volatile("cp.async.wait_all;" : : : "memory"); }
+template <int COUNT, int THREADS> GK_DEVICE void copy_tile(unsigned short *to, const unsigned short *from, bool any, unsigned long long *gate) {
+    if (threadIdx.x != 0 || !any) return;
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" : : "r"(shared_place(gate)), "n"(COUNT * 2) : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+                 : : "r"(shared_place(to)), "l"(from), "n"(COUNT * 2), "r"(shared_place(gate)) : "memory");
+}
+GK_DEVICE void wait_for_tile(unsigned long long *gate, unsigned int number) {
+    unsigned int arrived;
+    do {
+        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                     : "=r"(arrived) : "r"(shared_place(gate)), "r"(number) : "memory");
+    } while (!arrived);
+}
+#else
+template <int GATES> GK_DEVICE void open_gates(unsigned long long *) {}
+template <int COUNT, int THREADS> GK_DEVICE void copy_tile(unsigned short *to, const unsigned short *from, bool any, unsigned long long *) {
+    if (any)
+#pragma unroll
+        for (int i = 0; i < COUNT / 8 / THREADS; ++i) {
+            const unsigned int item = (threadIdx.x + i * THREADS) * 8;
+            const unsigned int place = static_cast<unsigned int>(__cvta_generic_to_shared(to + item));
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(place), "l"(from + item) : "memory");
+        }
+    asm volatile("cp.async.commit_group;" : : : "memory");
+}
+GK_DEVICE void wait_for_tile(unsigned long long *, unsigned int) {
+    asm volatile("cp.async.wait_group 1;" : : : "memory"); // the newest group is that of the other gate
+    __syncthreads();
+}
+#endif
 
 // sum += a 16 x 16 matrix times a 16 x 8 one. Element (row, column) of the sum is in lane row % 8 * 4 + column / 2.
 template <bool BF16> GK_DEVICE void multiply_add(float (&sum)[4], const unsigned int (&a)[4], unsigned int b0, unsigned int b1) {
@@ -166,9 +202,6 @@ template <bool BF16> GK_DEVICE void multiply_add(float (&sum)[4], const unsigned
 // Matrix units of compute capability 9.0: four warps multiply at once, with the right factor in shared memory.
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define GK_GROUP_MMA 1
-// Makes what this thread has copied to shared memory visible to the matrix units, after the next barrier.
-GK_DEVICE void show_copies() { asm volatile("fence.proxy.async.shared::cta;" : : : "memory"); }
-
 // Between begin_group() and end_group(), only multiply_add_group() may use the registers of sums and left factors.
 GK_DEVICE void begin_group() { asm volatile("wgmma.fence.sync.aligned;" : : : "memory"); }
 GK_DEVICE void end_group() {
@@ -220,7 +253,6 @@ template <bool BF16> GK_DEVICE void multiply_add_group(float (&sum)[16][4], cons
 }
 #else
 #define GK_GROUP_MMA 0
-GK_DEVICE void show_copies() {}
 #endif
 #else
 #define GK_MMA 0
