@@ -133,6 +133,9 @@ template <int COUNT, int THREADS> GK_DEVICE void copy_tile(unsigned short *to, c
 GK_DEVICE void wait_for_tile(unsigned long long *, unsigned int) { __syncthreads(); }
 
 #define GK_GROUP_MMA 0
+template <class L, class S> GK_DEVICE void begin_products(L &, S &) {}
+template <class L, class S> GK_DEVICE void end_products(L &, S &) {}
+
 // MMA of 16 x 16 and 16 x 8 elements.
 template <bool BF16> GK_DEVICE float widen_sixteen(unsigned int word, unsigned int which) {
     const unsigned short bits = static_cast<unsigned short>(word >> (16 * which));

@@ -68,29 +68,7 @@ GK_DEVICE void load_tile(const gk_gpu_args &g, const weight_place &place, unsign
     }
 }
 
-// Between the two, only matrix units may use the registers of sums and left factors.
-template <int STEPS, int ROWS16, int TOKENS8>
-GK_DEVICE void begin_products(unsigned int (&left)[STEPS][ROWS16][4], float (&sum)[ROWS16][TOKENS8][4]) {
-#if GK_GROUP_MMA
-    keep_all(left);
-    keep_all(sum);
-    begin_group();
-#else
-    (void)left, (void)sum;
-#endif
-}
-template <int STEPS, int ROWS16, int TOKENS8>
-GK_DEVICE void end_products(unsigned int (&left)[STEPS][ROWS16][4], float (&sum)[ROWS16][TOKENS8][4]) {
-#if GK_GROUP_MMA
-    end_group();
-    keep_all(left);
-    keep_all(sum);
-#else
-    (void)left, (void)sum;
-#endif
-}
-
-// sum += 16 elements of k of ROWS16 times 16 rows of a warp, times those of all tokens, from `piece` on of each row.
+// Adds the products of 16 elements of k, of 16 * ROWS16 rows of a warp and all tokens, from `piece` on of each row.
 template <bool BF16, int ROWS16, int TOKENS>
 GK_DEVICE void multiply_add_tokens(float (&sum)[ROWS16][TOKENS / 8][4], const unsigned int (&left)[ROWS16][4], const unsigned short *tokens, unsigned int piece) {
 #if GK_GROUP_MMA
@@ -174,8 +152,8 @@ template <class W, bool BF16, int TILE, int TOKENS> GK_DEVICE void matmul_mma(co
                 }
                 begin_products(left, sum);
 #pragma unroll
-                for (int part16 = 0; part16 < CONVERTED / 16; ++part16)
-                    multiply_add_tokens<BF16, ROWS / 16, TOKENS>(sum, left[part16], here, (k + part16 * 16) / 8);
+                for (int sixteenth = 0; sixteenth < CONVERTED / 16; ++sixteenth)
+                    multiply_add_tokens<BF16, ROWS / 16, TOKENS>(sum, left[sixteenth], here, (k + sixteenth * 16) / 8);
                 end_products(left, sum);
             }
             __syncthreads(); // nobody reads `here` any more

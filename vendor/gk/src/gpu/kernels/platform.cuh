@@ -202,19 +202,25 @@ template <bool BF16> GK_DEVICE void multiply_add(float (&sum)[4], const unsigned
 // Matrix units of compute capability 9.0: four warps multiply at once, with the right factor in shared memory.
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define GK_GROUP_MMA 1
-// Between begin_group() and end_group(), only multiply_add_group() may use the registers of sums and left factors.
-GK_DEVICE void begin_group() { asm volatile("wgmma.fence.sync.aligned;" : : : "memory"); }
-GK_DEVICE void end_group() {
-    asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory");
-    asm volatile("wgmma.wait_group.sync.aligned 0;" : : : "memory");
-}
-
-// Keeps the compiler from moving the computation of registers over begin_group() or end_group().
+// Keeps the compiler from moving the computation of these registers to another place.
 GK_DEVICE void keep_all(unsigned int &value) { asm volatile("" : "+r"(value) : : "memory"); }
 GK_DEVICE void keep_all(float &value) { asm volatile("" : "+f"(value) : : "memory"); }
 template <class T, int N> GK_DEVICE void keep_all(T (&values)[N]) {
 #pragma unroll
     for (int i = 0; i < N; ++i) keep_all(values[i]);
+}
+
+// Between the two, only multiply_add_group() may use the registers of left factors and sums.
+template <class L, class S> GK_DEVICE void begin_products(L &left, S &sum) {
+    keep_all(left);
+    keep_all(sum);
+    asm volatile("wgmma.fence.sync.aligned;" : : : "memory");
+}
+template <class L, class S> GK_DEVICE void end_products(L &left, S &sum) {
+    asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 0;" : : : "memory");
+    keep_all(left);
+    keep_all(sum);
 }
 
 // `right`: an element of the first of N rows in the order of GK_GPU_EXCHANGED, which begins at a multiple of 1024 bytes.
@@ -253,6 +259,8 @@ template <bool BF16> GK_DEVICE void multiply_add_group(float (&sum)[16][4], cons
 }
 #else
 #define GK_GROUP_MMA 0
+template <class L, class S> GK_DEVICE void begin_products(L &, S &) {}
+template <class L, class S> GK_DEVICE void end_products(L &, S &) {}
 #endif
 #else
 #define GK_MMA 0
