@@ -68,7 +68,8 @@ def compile_kernels(nvcc):
 
 def compile_for(nvcc, number, folder):
     command = [nvcc, "-cubin", "-O3", "-std=c++17", f"-I{GK}/include", f"-I{GK}/src/gpu", "--resource-usage"]
-    command += [f"-gencode=arch=compute_{level(number)},code=sm_{number}", "-o", f"{folder}/{number}", f"{GK}/src/gpu/kernels.cu"]
+    from_ptx, code = ("90a", "90a") if number == 90 else (level(number), number)
+    command += [f"-gencode=arch=compute_{from_ptx},code=sm_{code}", "-o", f"{folder}/{number}", f"{GK}/src/gpu/kernels.cu"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"resources.py: nvcc failed:\n{done.stderr[-2000:]}")

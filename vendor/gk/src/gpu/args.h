@@ -63,6 +63,7 @@ enum {
     GK_GPU_ATTENTION_THREADS = 128,
     GK_GPU_MMA_THREADS = 128,
     GK_GPU_MMA_ALIGN = 128,      /* rows of 16-bit activations end at a multiple of so many elements */
+    GK_GPU_MMA_TOKENS = 128,     /* there is memory for a multiple of so many tokens */
     GK_GPU_MMA_QUERIES = 64,     /* attention_mma: tokens of one block */
     GK_GPU_MAX_HEAD = 256,       /* largest d_head */
     GK_GPU_SPLIT_LEAST = 64,     /* minimum number of positions for a separate block */
@@ -78,6 +79,10 @@ enum { GK_GPU_DOT_LINES_q8_0 = 2, GK_GPU_DOT_LINES_q4_0 = 1, GK_GPU_DOT_LINES_q4
 
 /* Rows of weights that one warp of matvec reads, for one or for eight tokens (columns). */
 #define GK_GPU_MATVEC_LINES(type_is_block, columns, gated) ((columns) > 1 || (gated) ? 2 : (type_is_block) ? 4 : 1)
+
+/* The place of 8 elements ("piece") of a row of 64 elements of 16 bits in shared memory: eight rows, read at once, are on
+ * different banks. It is the "128-byte swizzle" of matrix units. */
+#define GK_GPU_EXCHANGED(row, piece) ((row) * 64 + (((piece) ^ (row) % 8) * 8))
 
 /* X(name) for every kernel, in the order of their numbers. Families are laid out so that the host can compute a
  * number: matvec_<type>_<columns>, likewise its fused form gate_up; split_<cache type>_<queries>_<head size class>. */

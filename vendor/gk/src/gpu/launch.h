@@ -20,6 +20,7 @@ enum {
     GPU_FUSED_TOKENS = 8,    /* above this, products are not fused: their weights would be read twice */
     GPU_SPLIT_TOKENS = 8,
     GPU_GRID_Y_MOST = 65535, /* limit of all devices; z has the same */
+    GPU_MMA_ROWS_MOST = 1 << 20, /* of a weight: the tiles of joined products are within that limit */
     GPU_ROW_BLOCKS_MOST = 1024
 };
 
@@ -103,13 +104,14 @@ static bool gpu_uses_dot(const gk_device *device, const gk_op *op) {
 /* Does a product use matrix units? They compute with f16, or bf16 for bf16 weights. */
 static bool gpu_uses_mma(const gk_device *device, const gk_op *op) {
     return op->code == GK_OP_MATMUL && (device->features & GK_GPU_HAS_MMA) && gpu_tokens(op) > GPU_DOT_TOKENS && op->a.type != GK_F32 &&
-           op->a.ne[0] % 8 == 0 && gk_stride(&op->b) % 4 == 0;
+           op->a.ne[1] <= GPU_MMA_ROWS_MOST && op->a.ne[0] % 8 == 0 && gk_stride(&op->b) % 4 == 0;
 }
 
 /* Bytes of scratch: the activations, and a factor for each token. */
 static uint64_t gpu_mma_scratch(const gk_op *op) {
-    const uint64_t pitch = (uint64_t)gpu_divide_up(op->a.ne[0], GK_GPU_MMA_ALIGN) * GK_GPU_MMA_ALIGN;
-    return op->b.ne[1] * (pitch * 2 + sizeof(float));
+    const uint64_t depth = (uint64_t)gpu_divide_up(op->a.ne[0], GK_GPU_MMA_ALIGN) * GK_GPU_MMA_ALIGN;
+    const uint64_t tokens = (uint64_t)gpu_divide_up(op->b.ne[1], GK_GPU_MMA_TOKENS) * GK_GPU_MMA_TOKENS;
+    return tokens * depth * 2 + op->b.ne[1] * sizeof(float);
 }
 
 /* Do two ops in sequence, which begin with these launches, convert the same activations? A product does not change its
@@ -131,15 +133,21 @@ static uint32_t gpu_mma_tiles(gpu_launch *launch, uint32_t tokens, uint32_t rows
 }
 
 /* Larger tiles read less memory for each product, but every multiprocessor should have two blocks, or at least one. */
-static void gpu_choose_tiles(const gk_device *device, gpu_launch *launch) {
+static int gpu_choose_tiles(const gk_device *device, gpu_launch *launch) {
     const uint32_t tokens = (launch->args.flags & GK_LAST_ROW) ? 1 : launch->args.rows;
-    const int first = launch->kernel;
-    launch->kernel = first + 2;
-    if (tokens > 64 && gpu_mma_tiles(launch, tokens, 128, 128) >= device->processors * 2) return;
-    launch->kernel = first + 1;
-    if (gpu_mma_tiles(launch, tokens, 128, 64) >= device->processors) return;
-    launch->kernel = first;
+    if (tokens > 64 && gpu_mma_tiles(launch, tokens, 128, 128) >= device->processors * 2) return 2;
+    if (gpu_mma_tiles(launch, tokens, 128, 64) >= device->processors) return 1;
     (void)gpu_mma_tiles(launch, tokens, 64, 64);
+    return 0;
+}
+
+/* Completes the launch of a product on matrix units, after other products have joined it. Blocks that start together
+ * share rows of the weights: all tokens first. */
+static void gpu_complete_mma(const gk_device *device, gpu_launch *launch) {
+    launch->kernel += gpu_choose_tiles(device, launch);
+    const uint32_t rows = launch->grid[0];
+    launch->grid[0] = launch->grid[1];
+    launch->grid[1] = rows;
 }
 
 /* Does a kernel take further products of the same activations? */
@@ -157,7 +165,7 @@ static uint32_t gpu_matmul_mma(const gk_op *op, gpu_launch launch, gpu_launch *o
     out[0] = launch;
     launch.kernel = GPU_KERNEL_mma_f16_64_64 + (gpu_type_index(op->a.type) - gpu_type_index(GK_F16)) * 3;
     launch.block = GK_GPU_MMA_THREADS;
-    (void)gpu_mma_tiles(&launch, tokens, 64, 64); /* gpu_choose_tiles() may take others */
+    (void)gpu_mma_tiles(&launch, tokens, 64, 64); /* gpu_complete_mma() may take others */
     out[1] = launch;
     return 2;
 }

@@ -178,7 +178,7 @@ static gk_status gpu_plan_build(gk_device *device, const gk_op *ops, uint32_t co
             gpu_launch *launch = &plan->launches[n];
             const uint32_t most = gpu_resident_blocks(device, launch->kernel);
             if (most > 0) launch->grid[0] = gpu_least(launch->grid[0], most);
-            if (gpu_is_mma(launch->kernel)) gpu_choose_tiles(device, launch);
+            if (gpu_is_mma(launch->kernel)) gpu_complete_mma(device, launch);
         }
         gpu_make_graph(device, plan);
         plan->next = device->plans;

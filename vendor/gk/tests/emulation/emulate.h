@@ -110,6 +110,11 @@ GK_DEVICE void load_matrix_right(const unsigned short *at, unsigned int pitch, u
     for (unsigned int i = 0; i < 4; ++i)
         out[i] = *reinterpret_cast<const unsigned int *>(at + (i / 2 * 8 + lane / 4) * pitch + i % 2 * 8 + lane % 4 * 2);
 }
+GK_DEVICE void load_matrix_exchanged(const unsigned short *matrix, unsigned int row, unsigned int piece, unsigned int lane, unsigned int (&out)[4]) {
+    if (reinterpret_cast<uintptr_t>(matrix) % 1024 != 0) abort();
+    for (unsigned int i = 0; i < 4; ++i)
+        out[i] = *reinterpret_cast<const unsigned int *>(matrix + GK_GPU_EXCHANGED(row + i / 2 * 8 + lane / 4, piece + i % 2) + lane % 4 * 2);
+}
 GK_DEVICE void load_matrix_transposed(const unsigned short *at, unsigned int pitch, unsigned int lane, unsigned int (&out)[4]) {
     if (reinterpret_cast<uintptr_t>(at) % 16 != 0 || pitch % 8 != 0) abort();
     for (unsigned int i = 0; i < 4; ++i) {
@@ -118,12 +123,18 @@ GK_DEVICE void load_matrix_transposed(const unsigned short *at, unsigned int pit
     }
 }
 
-// CP.ASYNC: here the copy happens at once.
-GK_DEVICE void copy_later(unsigned short *to, const unsigned short *from) {
+// Copies to shared memory: here they happen at once, as if all threads had made them.
+template <int GATES> GK_DEVICE void open_gates(unsigned long long *) {}
+template <int COUNT, int THREADS> GK_DEVICE void copy_tile(unsigned short *to, const unsigned short *from, bool any, unsigned long long *) {
     if (reinterpret_cast<uintptr_t>(to) % 16 != 0 || reinterpret_cast<uintptr_t>(from) % 16 != 0) abort();
-    *reinterpret_cast<uint4 *>(to) = *reinterpret_cast<const uint4 *>(from);
+    for (unsigned int item = threadIdx.x * 8; any && item < COUNT; item += THREADS * 8)
+        *reinterpret_cast<uint4 *>(to + item) = *reinterpret_cast<const uint4 *>(from + item);
 }
-GK_DEVICE void wait_for_copies() {}
+GK_DEVICE void wait_for_tile(unsigned long long *, unsigned int) { __syncthreads(); }
+
+#define GK_GROUP_MMA 0
+template <class L, class S> GK_DEVICE void begin_products(L &, S &) {}
+template <class L, class S> GK_DEVICE void end_products(L &, S &) {}
 
 // MMA of 16 x 16 and 16 x 8 elements.
 template <bool BF16> GK_DEVICE float widen_sixteen(unsigned int word, unsigned int which) {

@@ -4,23 +4,26 @@
 #define GK_GPU_MMA_CUH
 
 #if GK_MMA
-enum { MMA_STEP = 64 }; // elements of k in shared memory at once
+enum { MMA_STEP = 64 }; // elements of k in shared memory at once: a row of GK_GPU_EXCHANGED
 
-GK_DEVICE unsigned int sixteen_pitch(const gk_gpu_args &g) { return (g.depth + GK_GPU_MMA_ALIGN - 1) / GK_GPU_MMA_ALIGN * GK_GPU_MMA_ALIGN; }
-
-// The 16-bit activations are at the start of the scratch memory, followed by a factor for each token.
-GK_DEVICE unsigned short *sixteen_place(const gk_gpu_args &g, unsigned int token) {
-    return pointer<unsigned short>(g.aux) + static_cast<size_t>(token) * sixteen_pitch(g);
+// The 16-bit activations are at the start of the scratch memory: for each step of k, a row of MMA_STEP elements for each
+// token. So the activations of a step of neighbouring tokens are contiguous.
+GK_DEVICE unsigned int sixteen_depth(const gk_gpu_args &g) { return (g.depth + GK_GPU_MMA_ALIGN - 1) / GK_GPU_MMA_ALIGN * GK_GPU_MMA_ALIGN; }
+GK_DEVICE unsigned int sixteen_tokens(const gk_gpu_args &g) { return (g.rows + GK_GPU_MMA_TOKENS - 1) / GK_GPU_MMA_TOKENS * GK_GPU_MMA_TOKENS; }
+GK_DEVICE unsigned short *sixteen_place(const gk_gpu_args &g, unsigned int step, unsigned int token) {
+    return pointer<unsigned short>(g.aux) + (static_cast<size_t>(step) * sixteen_tokens(g) + token) * MMA_STEP;
 }
+// A factor for each token, behind the activations.
 GK_DEVICE float *factor_place(const gk_gpu_args &g, unsigned int token) {
-    return reinterpret_cast<float *>(pointer<unsigned short>(g.aux) + static_cast<size_t>(g.rows) * sixteen_pitch(g)) + token;
+    return reinterpret_cast<float *>(sixteen_place(g, sixteen_depth(g) / MMA_STEP, 0)) + token;
 }
 
 // Converts a token for each block. A power of two brings its largest value near 2^14: f16 overflows from 2^16 on, and
 // loses bits below 2^-14. The depth is a multiple of 8.
 //
 // The order of elements is that in which lanes hold weights: a lane has a piece of four times `g.quads` elements, four
-// neighbouring lanes have four pieces, and multiply_add takes four elements of each at a time.
+// neighbouring lanes have four pieces, and multiply_add takes four elements of each at a time. Rows are in the order of
+// GK_GPU_EXCHANGED.
 template <bool BF16> GK_DEVICE void sixteen_rows(const gk_gpu_args &g) {
     GK_SHARED(float, shared, GK_GPU_THREADS / 32);
     const unsigned int token = blockIdx.x;
@@ -40,26 +43,15 @@ template <bool BF16> GK_DEVICE void sixteen_rows(const gk_gpu_args &g) {
         factor = bits_to_float((kept - 14u) << 23);
     }
     const float inverse = bits_to_float((254u << 23) - float_to_bits(factor));
-    unsigned int *out = reinterpret_cast<unsigned int *>(sixteen_place(g, token));
-    for (unsigned int k = threadIdx.x * 4; k < sixteen_pitch(g); k += blockDim.x * 4) {
+    for (unsigned int k = threadIdx.x * 4; k < sixteen_depth(g); k += blockDim.x * 4) {
         float4 v = {0.0f, 0.0f, 0.0f, 0.0f};
         if (k < g.depth) v = *reinterpret_cast<const float4 *>(x + k);
-        const unsigned int quad = k / 4, lane = quad / g.quads % 4, step = quad / (4 * g.quads) * g.quads + quad % g.quads;
-        out[step * 8 + lane] = pack_sixteen<BF16>(v.x * inverse, v.y * inverse);
-        out[step * 8 + 4 + lane] = pack_sixteen<BF16>(v.z * inverse, v.w * inverse);
+        const unsigned int quad = k / 4, lane = quad / g.quads % 4, word = (quad / (4 * g.quads) * g.quads + quad % g.quads) * 8 + lane;
+        unsigned int *out = reinterpret_cast<unsigned int *>(sixteen_place(g, word * 2 / MMA_STEP, 0));
+        out[GK_GPU_EXCHANGED(token, word % (MMA_STEP / 2) / 4) / 2 + lane] = pack_sixteen<BF16>(v.x * inverse, v.y * inverse);
+        out[GK_GPU_EXCHANGED(token, word % (MMA_STEP / 2) / 4 + 1) / 2 + lane] = pack_sixteen<BF16>(v.z * inverse, v.w * inverse);
     }
     if (threadIdx.x == 0) *factor_place(g, token) = factor;
-}
-
-// Starts the copies of a step of k of TOKENS tokens to shared memory. Tokens past the end repeat the last one.
-template <int TOKENS, int THREADS, int PITCH>
-GK_DEVICE void copy_inputs(const gk_gpu_args &g, unsigned int token0, unsigned int used, unsigned int k0, unsigned short *to) {
-#pragma unroll
-    for (int i = 0; i < TOKENS * MMA_STEP / 8 / THREADS; ++i) {
-        const unsigned int item = threadIdx.x + i * THREADS, row = item / (MMA_STEP / 8), k = item % (MMA_STEP / 8) * 8;
-        const unsigned int token = token0 + row < used ? token0 + row : used - 1;
-        copy_later(to + row * PITCH + k, sixteen_place(g, token) + k0 + k);
-    }
 }
 
 // Loads pieces of every eighth row from `row` on, the first of them from element k on: for this lane.
@@ -76,21 +68,43 @@ GK_DEVICE void load_tile(const gk_gpu_args &g, const weight_place &place, unsign
     }
 }
 
+// Adds the products of 16 elements of k, of 16 * ROWS16 rows of a warp and all tokens, from `piece` on of each row.
+template <bool BF16, int ROWS16, int TOKENS>
+GK_DEVICE void multiply_add_tokens(float (&sum)[ROWS16][TOKENS / 8][4], const unsigned int (&left)[ROWS16][4], const unsigned short *tokens, unsigned int piece) {
+#if GK_GROUP_MMA
+#pragma unroll
+    for (int i = 0; i < ROWS16; ++i) multiply_add_group<BF16>(sum[i], left[i], matrix_description(tokens + piece * 8));
+#else
+#pragma unroll
+    for (int j = 0; j < TOKENS / 16; ++j) {
+        unsigned int right[4];
+        load_matrix_exchanged(tokens, j * 16, piece, threadIdx.x % GK_WARP, right);
+#pragma unroll
+        for (int i = 0; i < ROWS16; ++i) {
+            multiply_add<BF16>(sum[i][2 * j], left[i], right[0], right[1]);
+            multiply_add<BF16>(sum[i][2 * j + 1], left[i], right[2], right[3]);
+        }
+    }
+#endif
+}
+
 // The product of TILE rows of the weight and TOKENS tokens. A warp has a quarter of the rows and all tokens: weights go
-// from memory to the registers of the lanes that multiply them, activations through shared memory.
+// from memory to the registers of the lanes that multiply them, activations through shared memory. Neighbouring blocks
+// have the same rows, so that weights are read from DRAM once.
 template <class W, bool BF16, int TILE, int TOKENS> GK_DEVICE void matmul_mma(const gk_gpu_args &shared) {
     enum {
         THREADS = GK_GPU_MMA_THREADS,
-        PITCH = MMA_STEP + 8, // of a token in shared memory, so that eight are on different banks
         ROWS = TILE / (THREADS / GK_WARP), // of a warp
         PIECE = W::QUADS * 4,
         GROUP = 4 * PIECE < MMA_STEP ? MMA_STEP : 4 * PIECE, // elements of k whose weights are loaded at once
-        PIECES = GROUP / (4 * PIECE)
+        PIECES = GROUP / (4 * PIECE),
+        CONVERTED = GK_GROUP_MMA ? MMA_STEP : 32 // elements of k that are in the form for multiply_add at once
     };
-    GK_SHARED(unsigned short, inputs, 2 * TOKENS * PITCH);
-    unsigned int tile = blockIdx.x;
+    GK_SHARED_MATRIX(inputs, 2 * TOKENS * MMA_STEP);
+    GK_SHARED(unsigned long long, gates, 2);
+    unsigned int tile = blockIdx.y;
     const gk_gpu_args g = product_of(shared, TILE, tile);
-    const unsigned int used = active_rows(g), token0 = blockIdx.y * TOKENS;
+    const unsigned int used = active_rows(g), token0 = blockIdx.x * TOKENS;
     if (token0 >= used) return; // applies to the whole block
     const unsigned int lane = threadIdx.x % GK_WARP, row0 = tile * TILE + threadIdx.x / GK_WARP * ROWS + lane / 4; // and every eighth from there on
     const weight_place place = place_of(g, g.a);
@@ -103,9 +117,12 @@ template <class W, bool BF16, int TILE, int TOKENS> GK_DEVICE void matmul_mma(co
 #pragma unroll
             for (int e = 0; e < 4; ++e) sum[i][j][e] = 0.0f;
 
-    copy_inputs<TOKENS, THREADS, PITCH>(g, token0, used, 0, inputs);
-    load_tile<W, ROWS / 8, PIECES>(g, place, row0, lane % 4 * PIECE, next);
     const unsigned int end = (g.depth + GROUP - 1) / GROUP * GROUP;
+    open_gates<2>(gates);
+#pragma unroll
+    for (unsigned int step = 0; step < 2; ++step)
+        copy_tile<TOKENS * MMA_STEP, THREADS>(inputs + step * TOKENS * MMA_STEP, sixteen_place(g, step, token0), step * MMA_STEP < end, gates + step);
+    load_tile<W, ROWS / 8, PIECES>(g, place, row0, lane % 4 * PIECE, next);
     for (unsigned int k0 = 0; k0 < end; k0 += GROUP) {
 #pragma unroll
         for (int p = 0; p < PIECES; ++p)
@@ -114,37 +131,33 @@ template <class W, bool BF16, int TILE, int TOKENS> GK_DEVICE void matmul_mma(co
         if (k0 + GROUP < end) load_tile<W, ROWS / 8, PIECES>(g, place, row0, k0 + GROUP + lane % 4 * PIECE, next);
 #pragma unroll
         for (int part = 0; part < GROUP / MMA_STEP; ++part) {
-            const unsigned int k1 = k0 + part * MMA_STEP;
-            unsigned short *here = inputs + k1 / MMA_STEP % 2 * TOKENS * PITCH;
-            wait_for_copies();
-            __syncthreads(); // the copies of all threads have arrived, and the other half is no longer read
-            if (k1 + MMA_STEP < end) copy_inputs<TOKENS, THREADS, PITCH>(g, token0, used, k1 + MMA_STEP, inputs + (k1 / MMA_STEP + 1) % 2 * TOKENS * PITCH);
+            const unsigned int step = k0 / MMA_STEP + part;
+            unsigned short *here = inputs + step % 2 * TOKENS * MMA_STEP;
+            wait_for_tile(gates + step % 2, step / 2 % 2);
 #pragma unroll
-            for (int k = 0; k < MMA_STEP; k += 32) { // two quads of each lane
-                const int of_group = part * MMA_STEP + k, piece = of_group / (4 * PIECE), quad = of_group % (4 * PIECE) / 16;
-                unsigned int wide[2][ROWS / 16][4];
+            for (int k = 0; k < MMA_STEP; k += CONVERTED) {
+                unsigned int left[CONVERTED / 16][ROWS / 16][4];
 #pragma unroll
-                for (int r = 0; r < ROWS / 8; ++r) {
-                    uint4 eight;
-                    W::sixteen(now[piece][r], quad, eight);
-                    wide[0][r / 2][r % 2] = eight.x;
-                    wide[0][r / 2][r % 2 + 2] = eight.y;
-                    wide[1][r / 2][r % 2] = eight.z;
-                    wide[1][r / 2][r % 2 + 2] = eight.w;
-                }
+                for (int pair = 0; pair < CONVERTED / 32; ++pair) { // two quads of each lane
+                    const int of_group = part * MMA_STEP + k + pair * 32, piece = of_group / (4 * PIECE), quad = of_group % (4 * PIECE) / 16;
 #pragma unroll
-                for (int half = 0; half < 2; ++half)
-#pragma unroll
-                    for (int j = 0; j < TOKENS / 16; ++j) {
-                        unsigned int tall[4];
-                        load_matrix_right(here + j * 16 * PITCH + k + half * 16, PITCH, lane, tall);
-#pragma unroll
-                        for (int i = 0; i < ROWS / 16; ++i) {
-                            multiply_add<BF16>(sum[i][2 * j], wide[half][i], tall[0], tall[1]);
-                            multiply_add<BF16>(sum[i][2 * j + 1], wide[half][i], tall[2], tall[3]);
-                        }
+                    for (int r = 0; r < ROWS / 8; ++r) {
+                        uint4 eight;
+                        W::sixteen(now[piece][r], quad, eight);
+                        left[2 * pair][r / 2][r % 2] = eight.x;
+                        left[2 * pair][r / 2][r % 2 + 2] = eight.y;
+                        left[2 * pair + 1][r / 2][r % 2] = eight.z;
+                        left[2 * pair + 1][r / 2][r % 2 + 2] = eight.w;
                     }
+                }
+                begin_products(left, sum);
+#pragma unroll
+                for (int sixteenth = 0; sixteenth < CONVERTED / 16; ++sixteenth)
+                    multiply_add_tokens<BF16, ROWS / 16, TOKENS>(sum, left[sixteenth], here, (k + sixteenth * 16) / 8);
+                end_products(left, sum);
             }
+            __syncthreads(); // nobody reads `here` any more
+            copy_tile<TOKENS * MMA_STEP, THREADS>(here, sixteen_place(g, step + 2, token0), (step + 2) * MMA_STEP < end, gates + step % 2);
         }
     }
 #pragma unroll

@@ -111,23 +111,28 @@ GK_DEVICE unsigned int multiply_add_two(unsigned int x, unsigned int y, unsigned
     return result;
 }
 
-// Lane l receives, in out[0] to out[3], elements (l / 4, l % 4 * 2), and the next, of the four 8 x 8 matrices of a
-// 16 x 16 one in shared memory: the upper left, lower left, upper right and lower right one.
-GK_DEVICE void load_matrix(const unsigned short *at, unsigned int pitch, unsigned int lane, unsigned int (&out)[4]) {
-    const unsigned int place = static_cast<unsigned int>(__cvta_generic_to_shared(at + lane % 16 * pitch + lane / 16 * 8));
+GK_DEVICE void load_matrix_of(const unsigned short *row, unsigned int (&out)[4]) {
+    const unsigned int place = static_cast<unsigned int>(__cvta_generic_to_shared(row));
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
                  : "r"(place)
                  : "memory");
 }
 
+// Lane l receives, in out[0] to out[3], elements (l / 4, l % 4 * 2), and the next, of the four 8 x 8 matrices of a
+// 16 x 16 one in shared memory: the upper left, lower left, upper right and lower right one.
+GK_DEVICE void load_matrix(const unsigned short *at, unsigned int pitch, unsigned int lane, unsigned int (&out)[4]) {
+    load_matrix_of(at + lane % 16 * pitch + lane / 16 * 8, out);
+}
+
 // The same, with the upper right matrix second and the lower left one third: the right factor of multiply_add.
 GK_DEVICE void load_matrix_right(const unsigned short *at, unsigned int pitch, unsigned int lane, unsigned int (&out)[4]) {
-    const unsigned int place = static_cast<unsigned int>(__cvta_generic_to_shared(at + (lane % 8 + lane / 16 * 8) * pitch + lane / 8 % 2 * 8));
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
-                 : "r"(place)
-                 : "memory");
+    load_matrix_of(at + (lane % 8 + lane / 16 * 8) * pitch + lane / 8 % 2 * 8, out);
+}
+
+// The same, of rows `row` and on, and pieces `piece` and on, of a matrix in the order of GK_GPU_EXCHANGED.
+GK_DEVICE void load_matrix_exchanged(const unsigned short *matrix, unsigned int row, unsigned int piece, unsigned int lane, unsigned int (&out)[4]) {
+    load_matrix_of(matrix + GK_GPU_EXCHANGED(row + lane % 8 + lane / 16 * 8, piece + lane / 8 % 2), out);
 }
 
 // As load_matrix, with rows and columns of each of the four matrices exchanged.
@@ -139,12 +144,48 @@ GK_DEVICE void load_matrix_transposed(const unsigned short *at, unsigned int pit
                  : "memory");
 }
 
-// Copies 16 bytes to shared memory. They have arrived for this thread after wait_for_copies().
-GK_DEVICE void copy_later(unsigned short *to, const unsigned short *from) {
-    const unsigned int place = static_cast<unsigned int>(__cvta_generic_to_shared(to));
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(place), "l"(from) : "memory");
+// Copies of tiles to shared memory. Each of two gates belongs to one place: all threads call open_gates(), copy_tile() and, for
+// every tile, wait_for_tile() with the lowest bit of its number.
+#if __CUDA_ARCH__ >= 900
+GK_DEVICE unsigned int shared_place(const void *at) { return static_cast<unsigned int>(__cvta_generic_to_shared(at)); }
+template <int GATES> GK_DEVICE void open_gates(unsigned long long *gates) {
+    if (threadIdx.x == 0) {
+#pragma unroll
+        for (int i = 0; i < GATES; ++i) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" : : "r"(shared_place(gates + i)) : "memory");
+        asm volatile("fence.proxy.async.shared::cta;" : : : "memory"); // the unit that copies sees them
+    }
+    __syncthreads();
 }
-GK_DEVICE void wait_for_copies() { asm volatile("cp.async.wait_all;" : : : "memory"); }
+template <int COUNT, int THREADS> GK_DEVICE void copy_tile(unsigned short *to, const unsigned short *from, bool any, unsigned long long *gate) {
+    if (threadIdx.x != 0 || !any) return;
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" : : "r"(shared_place(gate)), "n"(COUNT * 2) : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+                 : : "r"(shared_place(to)), "l"(from), "n"(COUNT * 2), "r"(shared_place(gate)) : "memory");
+}
+GK_DEVICE void wait_for_tile(unsigned long long *gate, unsigned int number) {
+    unsigned int arrived;
+    do {
+        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                     : "=r"(arrived) : "r"(shared_place(gate)), "r"(number) : "memory");
+    } while (!arrived);
+}
+#else
+template <int GATES> GK_DEVICE void open_gates(unsigned long long *) {}
+template <int COUNT, int THREADS> GK_DEVICE void copy_tile(unsigned short *to, const unsigned short *from, bool any, unsigned long long *) {
+    if (any)
+#pragma unroll
+        for (int i = 0; i < COUNT / 8 / THREADS; ++i) {
+            const unsigned int item = (threadIdx.x + i * THREADS) * 8;
+            const unsigned int place = static_cast<unsigned int>(__cvta_generic_to_shared(to + item));
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(place), "l"(from + item) : "memory");
+        }
+    asm volatile("cp.async.commit_group;" : : : "memory");
+}
+GK_DEVICE void wait_for_tile(unsigned long long *, unsigned int) {
+    asm volatile("cp.async.wait_group 1;" : : : "memory"); // the newest group is that of the other gate
+    __syncthreads();
+}
+#endif
 
 // sum += a 16 x 16 matrix times a 16 x 8 one. Element (row, column) of the sum is in lane row % 8 * 4 + column / 2.
 template <bool BF16> GK_DEVICE void multiply_add(float (&sum)[4], const unsigned int (&a)[4], unsigned int b0, unsigned int b1) {
@@ -157,6 +198,70 @@ template <bool BF16> GK_DEVICE void multiply_add(float (&sum)[4], const unsigned
             : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
+
+// Matrix units of compute capability 9.0: four warps multiply at once, with the right factor in shared memory.
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define GK_GROUP_MMA 1
+// Keeps the compiler from moving the computation of these registers to another place.
+GK_DEVICE void keep_all(unsigned int &value) { asm volatile("" : "+r"(value) : : "memory"); }
+GK_DEVICE void keep_all(float &value) { asm volatile("" : "+f"(value) : : "memory"); }
+template <class T, int N> GK_DEVICE void keep_all(T (&values)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) keep_all(values[i]);
+}
+
+// Between the two, only multiply_add_group() may use the registers of left factors and sums.
+template <class L, class S> GK_DEVICE void begin_products(L &left, S &sum) {
+    keep_all(left);
+    keep_all(sum);
+    asm volatile("wgmma.fence.sync.aligned;" : : : "memory");
+}
+template <class L, class S> GK_DEVICE void end_products(L &left, S &sum) {
+    asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 0;" : : : "memory");
+    keep_all(left);
+    keep_all(sum);
+}
+
+// `right`: an element of the first of N rows in the order of GK_GPU_EXCHANGED, which begins at a multiple of 1024 bytes.
+GK_DEVICE unsigned long long matrix_description(const unsigned short *right) {
+    const unsigned long long groups = 1024 >> 4, exchanged = 1; // bytes from eight rows to the next eight; pieces of 128 bytes
+    return exchanged << 62 | groups << 32 | 1ull << 16 | (__cvta_generic_to_shared(right) & 0x3ffff) >> 4;
+}
+
+#define GK_FOUR(x) "+f"(x[0]), "+f"(x[1]), "+f"(x[2]), "+f"(x[3])
+#define GK_THIRTY_TWO(x, n) \
+    GK_FOUR(x[n]), GK_FOUR(x[n + 1]), GK_FOUR(x[n + 2]), GK_FOUR(x[n + 3]), GK_FOUR(x[n + 4]), GK_FOUR(x[n + 5]), GK_FOUR(x[n + 6]), GK_FOUR(x[n + 7])
+#define GK_GROUP_64(type) \
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %37, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " {" \
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31" \
+                 "}, {%32, %33, %34, %35}, %36, p, 1, 1, 0; }" \
+                 : GK_THIRTY_TWO(sum, 0) \
+                 : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right), "r"(1))
+#define GK_GROUP_128(type) \
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %69, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type " {" \
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
+                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63" \
+                 "}, {%64, %65, %66, %67}, %68, p, 1, 1, 0; }" \
+                 : GK_THIRTY_TWO(sum, 0), GK_THIRTY_TWO(sum, 8) \
+                 : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right), "r"(1))
+// sum += 64 rows, of which each warp has 16 as in multiply_add(), times 16 elements of 64 or 128 rows in shared memory.
+template <bool BF16> GK_DEVICE void multiply_add_group(float (&sum)[8][4], const unsigned int (&left)[4], unsigned long long right) {
+    if (BF16) GK_GROUP_64("bf16");
+    else GK_GROUP_64("f16");
+}
+template <bool BF16> GK_DEVICE void multiply_add_group(float (&sum)[16][4], const unsigned int (&left)[4], unsigned long long right) {
+    if (BF16) GK_GROUP_128("bf16");
+    else GK_GROUP_128("f16");
+}
+#else
+#define GK_GROUP_MMA 0
+template <class L, class S> GK_DEVICE void begin_products(L &, S &) {}
+template <class L, class S> GK_DEVICE void end_products(L &, S &) {}
+#endif
 #else
 #define GK_MMA 0
 #endif
@@ -164,6 +269,7 @@ template <bool BF16> GK_DEVICE void multiply_add(float (&sum)[4], const unsigned
 
 #ifndef GK_SHARED
 #define GK_SHARED(type, name, count) alignas(16) __shared__ type name[count]
+#define GK_SHARED_MATRIX(name, count) alignas(1024) __shared__ unsigned short name[count] // see matrix_description()
 #define GK_SHARED_ONE(type, name) __shared__ type name
 #endif
 
