@@ -109,8 +109,10 @@ def speed_lines(result):
             share = lambda rate: percent(rate * read / 1e9 / copy) if rate and read and copy else ""
             rows.append([*name, f"decode at {depth}", number(one), share(one), number(other), share(other), ratio(one, other), number(apart),
                          ratio(one, apart)])
-    least = min(min(len(model.get("infer", [])), len(model.get("llama-bench", []))) for model in models)
-    return f"Tokens per second, best of at least {least} alternating rounds.\n\n" + table(head, rows)
+    programs = [name for name in ("infer", "llama-bench") if any(model.get(name) for model in models)]
+    least = min(len(model.get(name, [])) for model in models for name in programs)
+    alternating = " alternating" if len(programs) == 2 else ""
+    return f"Tokens per second, best of at least {least}{alternating} rounds.\n\n" + table(head, rows)
 
 
 def profile_lines(result):

@@ -224,12 +224,13 @@ class Report(Case):
         import roofline
 
         for file in sorted((HERE / "results").glob("*.json")):
-            for model in roofline.page.stage(json.loads(file.read_text()), "speed")["models"]:
+            result = json.loads(file.read_text())
+            for model in roofline.page.stage(result, "speed")["models"]:
                 for depth, counted in model["infer"][0]["bytes_per_token"].items():
                     expected = roofline.bytes_of_token(roofline.SHAPES[model["shape"]], model["type"], int(depth))
                     self.assertAlmostEqual(expected / counted, 1, delta=0.005, msg=f"{model['shape']} {model['type']} at {depth}")
             script = [sys.executable, HERE.parent / "roofline.py", file]
-            predicted = subprocess.run([*script, "--device", "H200"], capture_output=True, text=True, check=True).stdout
+            predicted = subprocess.run([*script, "--device", roofline.published(roofline.page.gpu(result))], capture_output=True, text=True, check=True).stdout
             measured = subprocess.run([*script, "--measured"], capture_output=True, text=True, check=True).stdout
             # The prediction for the measured card is what was measured.
             for one, other in zip(predicted.splitlines()[2:], measured.splitlines()[2:]):

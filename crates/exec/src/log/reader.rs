@@ -111,8 +111,9 @@ impl ReaderState<'_> {
         let number = self.lines.number(at);
         self.votes.add_path(&line, number);
         self.hits.find(self.all, &line, number, &mut self.votes);
-        let is_failed_check =
-            self.hits.has(WordKind::CheckedFile) && self.hits.has(WordKind::Error) && outcome::is_failed_check(&line);
+        let is_failed_check = self.hits.has(WordKind::CheckedFile)
+            && self.hits.has(WordKind::Error)
+            && outcome::is_failed_check(&line);
         if is_failed_check {
             self.check_end = number + CHECK;
         }
