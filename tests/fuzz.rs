@@ -43,7 +43,7 @@ fn manifests_are_processed() {
 
 #[test]
 fn archives_are_processed() {
-    replay("archive", inputs::archive::run, 1);
+    replay("archive", inputs::archive::run, 6);
 }
 
 #[test]

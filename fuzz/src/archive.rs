@@ -1,4 +1,4 @@
-//! The archive of a layer, as `install` unpacks it.
+//! The archive of a layer, as `install` unpacks it, and an archive of sources.
 
 use std::fs;
 use std::io::Read as _;
@@ -9,6 +9,7 @@ use gpubuild_host::{HostInfo as _, RealHost};
 use gpubuild_release::manifest::Layer;
 use gpubuild_release::unpack::entries::{ArchiveEntries, ArchiveEntry, ArchiveRules};
 use gpubuild_release::unpack::names::Names;
+use gpubuild_release::unpack::tree::{TreeRequest, unpack_tree};
 use gpubuild_release::unpack::unpack;
 
 use super::output::check_text;
@@ -20,11 +21,17 @@ const LARGEST: u64 = 1 << 20;
 /// The first bytes of a Zstandard frame.
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Unpacks a layer into a temporary folder and asserts that nothing is written beside that folder. Input that is not compressed is a tar
+/// The first bytes of the formats in which only sources are accepted: ZIP, gzip, xz and bzip2.
+const OF_SOURCES: [&[u8]; 4] = [b"PK\x03\x04", b"\x1f\x8b", b"\xfd7zXZ\0", b"BZh"];
+
+/// Unpacks a layer or sources into a temporary folder and asserts that nothing is written beside that folder. Input that is not compressed is a tar
 /// archive whose checksums are corrected first, since random changes would only ever reach the check of the checksum.
 pub fn run(bytes: &[u8]) -> bool {
     if bytes.starts_with(&ZSTD) {
         return unpack_layer(bytes, &listed(&decompressed(bytes)));
+    }
+    if OF_SOURCES.iter().any(|start| bytes.starts_with(start)) {
+        return unpack_sources(bytes);
     }
     let tar = with_checksums(bytes);
     let compressed = zstd::stream::encode_all(tar.as_slice(), 1).expect("compression works in memory");
@@ -84,6 +91,46 @@ fn unpack_layer(archive: &[u8], entries: &[ArchiveEntry]) -> bool {
         Err(rejected) => {
             check_text(&rejected.to_string());
             false
+        }
+    }
+}
+
+fn unpack_sources(archive: &[u8]) -> bool {
+    let root = tempfile::tempdir().expect("the temporary folder is writable");
+    let (folder, file) = (root.path().join("sources"), root.path().join("archive"));
+    fs::create_dir(&folder).expect("a new folder is writable");
+    fs::write(&file, archive).expect("a new folder is writable");
+    let host = RealHost::new();
+    let path = |path: &Path| host.path(path.to_str().expect("temporary folders have a UTF-8 path"));
+    let (sha256, _) = hash_file(&host, &path(&file)).expect("the file was just written");
+    let request = TreeRequest { sha256: &sha256, strip: 0 };
+    let result = unpack_tree(&host, &path(&file), request, &path(&folder));
+    let mut beside = fs::read_dir(root.path())
+        .expect("the folder exists")
+        .map(|entry| entry.expect("it can be read").path());
+    assert!(
+        beside.all(|found| found == folder || found == file),
+        "something was written outside of the folder"
+    );
+    links_stay_inside(&folder, &folder);
+    if let Err(rejected) = &result {
+        check_text(&rejected.to_string());
+    }
+    result.is_ok()
+}
+
+/// Asserts that every link below a folder leads to something inside the top folder, or to nothing.
+fn links_stay_inside(folder: &Path, top: &Path) {
+    for entry in fs::read_dir(folder).expect("the folder exists") {
+        let entry = entry.expect("the folder can be read");
+        let kind = entry.file_type().expect("the entry was just listed");
+        if kind.is_dir() {
+            links_stay_inside(&entry.path(), top);
+        } else if kind.is_symlink()
+            && let Ok(target) = fs::canonicalize(entry.path())
+        {
+            let top = fs::canonicalize(top).expect("the folder exists");
+            assert!(target.starts_with(top), "{} leads to {}", entry.path().display(), target.display());
         }
     }
 }
