@@ -266,3 +266,67 @@ fn continued_download_with_a_wrong_hash_leaves_nothing_behind() {
     assert_eq!(ranges(&server), [None, Some(bytes.len() / 2), None]);
     assert!(project.names("cache/sources").is_empty());
 }
+
+/// An answer to the request for the second half of a file, which begins at this byte.
+type Lie = fn(usize, &[u8]) -> Reply;
+
+fn content_range(first: usize, last: usize, total: usize) -> String {
+    format!("bytes {first}-{last}/{total}")
+}
+
+#[test]
+fn lying_servers_never_give_wrong_sources() {
+    // The answer to the request for the second half; all other requests are answered honestly.
+    let scenes: [(&str, Lie); 9] = [
+        ("another start", |half, body| {
+            let range = content_range(half + 1, body.len() - 1, body.len());
+            Reply::status(206, &body[half + 1..]).with("Content-Range", &range)
+        }),
+        ("no range", |half, body| Reply::status(206, &body[half..])),
+        ("another total", |half, body| {
+            Reply::status(206, &body[half..])
+                .with("Content-Range", &content_range(half, body.len() + 4, body.len() + 5))
+        }),
+        ("not a range", |half, body| {
+            Reply::status(206, &body[half..]).with("Content-Range", "bytes ::error::x")
+        }),
+        ("nothing", |half, body| {
+            Reply::status(206, b"").with("Content-Range", &content_range(half, body.len() - 1, body.len()))
+        }),
+        ("too much", |half, body| {
+            let long = [&body[half..], &vec![b'x'; 1 << 20]].concat();
+            Reply::status(206, &long).with("Content-Range", &content_range(half, body.len() - 1, body.len()))
+        }),
+        ("encoded", |half, body| {
+            let range = content_range(half, body.len() - 1, body.len());
+            Reply::status(206, &body[half..]).with("Content-Range", &range).with("Content-Encoding", "gzip")
+        }),
+        ("a shorter file", |half, body| Reply::ok(&body[..half / 2])),
+        ("no content", |_, _| Reply::status(204, b"")),
+    ];
+    let bytes = large();
+    for (name, lie) in scenes {
+        let (server, project) = interrupted(&bytes, move |request, body| match request.before {
+            1 => lie(body.len() / 2, body),
+            _ => part(request, body),
+        });
+        project.run(&["fetch"]).fails(1, "net.cut");
+        // Whatever the command makes of the answer, a few more reach the honest file.
+        let done = (0..3).any(|_| {
+            let output = project.command(&["fetch"]).output().unwrap();
+            assert!(matches!(output.status.code(), Some(0 | 1)), "{name}: {output:?}");
+            assert!(
+                !String::from_utf8_lossy(&output.stderr).lines().any(|line| line.starts_with("::")),
+                "{name}"
+            );
+            let names = project.names("cache/sources");
+            let complete = names.iter().any(|found| !found.starts_with('.'));
+            assert_eq!(complete, output.status.success(), "{name}: {names:?}");
+            complete
+        });
+        assert!(done, "{name}: no fetch succeeded");
+        assert!(server.requests().len() <= 6, "{name}: {} requests", server.requests().len());
+        let names = project.names("cache/sources");
+        assert!(project.exists(&format!("cache/sources/{}/adder.c", names[0])), "{name}: {names:?}");
+    }
+}
