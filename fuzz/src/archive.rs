@@ -11,6 +11,7 @@ use gpubuild_release::unpack::entries::{ArchiveEntries, ArchiveEntry, ArchiveRul
 use gpubuild_release::unpack::names::Names;
 use gpubuild_release::unpack::tree::{TreeRequest, unpack_tree};
 use gpubuild_release::unpack::unpack;
+use tempfile::TempDir;
 
 use super::output::check_text;
 
@@ -63,11 +64,17 @@ fn listed(tar: &[u8]) -> Vec<ArchiveEntry> {
     found
 }
 
-fn unpack_layer(archive: &[u8], entries: &[ArchiveEntry]) -> bool {
+/// A temporary folder with the archive, and an empty folder in it to unpack to.
+fn scene(archive: &[u8]) -> (TempDir, PathBuf, PathBuf) {
     let root = tempfile::tempdir().expect("the temporary folder is writable");
-    let (folder, file) = (root.path().join("version"), root.path().join("layer"));
+    let (folder, file) = (root.path().join("unpacked"), root.path().join("archive"));
     fs::create_dir(&folder).expect("a new folder is writable");
     fs::write(&file, archive).expect("a new folder is writable");
+    (root, folder, file)
+}
+
+fn unpack_layer(archive: &[u8], entries: &[ArchiveEntry]) -> bool {
+    let (root, folder, file) = scene(archive);
     let host = RealHost::new();
     let path = |path: &Path| host.path(path.to_str().expect("temporary folders have a UTF-8 path"));
     let (sha256, size) = hash_file(&host, &path(&file)).expect("the file was just written");
@@ -96,10 +103,7 @@ fn unpack_layer(archive: &[u8], entries: &[ArchiveEntry]) -> bool {
 }
 
 fn unpack_sources(archive: &[u8]) -> bool {
-    let root = tempfile::tempdir().expect("the temporary folder is writable");
-    let (folder, file) = (root.path().join("sources"), root.path().join("archive"));
-    fs::create_dir(&folder).expect("a new folder is writable");
-    fs::write(&file, archive).expect("a new folder is writable");
+    let (root, folder, file) = scene(archive);
     let host = RealHost::new();
     let path = |path: &Path| host.path(path.to_str().expect("temporary folders have a UTF-8 path"));
     let (sha256, _) = hash_file(&host, &path(&file)).expect("the file was just written");

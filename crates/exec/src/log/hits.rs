@@ -89,7 +89,7 @@ impl LineHits {
         }
     }
 
-    /// Whether the line has a word of a kind.
+    /// Whether the line has at least one word of this kind.
     pub(super) fn has(&self, kind: WordKind) -> bool {
         self.words[kind as usize]
     }

@@ -142,8 +142,8 @@ pub(super) fn is_end_of_check(line: &[u8]) -> bool {
     memchr::memmem::find(line, b"compilation terminated.").is_some()
 }
 
-/// Whether a line is the result of a check that CMake prints without dashes, as its graphical interface does. The same text below `CMake Error` is an error and indented.
-/// `text` is the line without time stamps.
+/// Whether a line is the result of a check that CMake prints without dashes, as its graphical interface does. The same text below
+/// `CMake Error` is an error and indented. `text` is the line without time stamps.
 pub(super) fn is_check_result(lines: &LogLines, at: usize, text: &[u8]) -> bool {
     let is_result = text.starts_with(b"Could NOT find ");
     let mut before = (0..at).rev().map(|before| lines.line(before).trim_ascii());
