@@ -1,14 +1,10 @@
 //! What a line of a log contains, sorted by its meaning.
 
-use gpubuild_core::order::SortIndirect as _;
-
 use super::platform::PlatformVotes;
 use super::{Signatures, error_line, outcome};
 
 /// Number of kinds of words.
 const KINDS: usize = 5;
-/// Maximum number of hits that are sorted by insertion, which needs no memory. Few lines have more.
-const FEW: usize = 64;
 
 /// What a word shows.
 #[derive(Clone, Copy)]
@@ -70,7 +66,8 @@ impl LineHits {
     pub(super) fn find(&mut self, all: &Signatures, line: &[u8], number: usize, votes: &mut PlatformVotes) {
         self.clear();
         all.index.scan(line, &mut self.all);
-        sort(&mut self.all);
+        // Runs for nearly every line, and allocates nothing.
+        self.all.sort_unstable();
         self.all.dedup();
         let numbers = all.numbers;
         for &hit in &self.all {
@@ -99,34 +96,5 @@ impl LineHits {
         self.signatures.clear();
         self.preceding.clear();
         self.words = [false; KINDS];
-    }
-}
-
-fn sort(hits: &mut [usize]) {
-    if hits.len() > FEW {
-        return hits.sort_indirect();
-    }
-    for end in 1..hits.len() {
-        let mut at = end;
-        while at > 0 && hits[at - 1] > hits[at] {
-            hits.swap(at - 1, at);
-            at -= 1;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn few_and_many_hits_are_sorted() {
-        for count in [0, 1, 2, FEW, FEW + 1, 3 * FEW] {
-            let mut hits: Vec<usize> = (0..count).map(|at| at * 37 % 41).collect();
-            let mut expected = hits.clone();
-            expected.sort_unstable();
-            sort(&mut hits);
-            assert_eq!(hits, expected);
-        }
     }
 }
