@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use gpubuild_plan::plan::bytes;
 use gpubuild_release::ci::changes::RowDecision;
 use gpubuild_release::ci::preflight::{Outlook, PreflightCheck};
-use gpubuild_release::ci::{CiRow, DroppedRow, Rows};
+use gpubuild_release::ci::{CiRow, CiTestRow, DroppedRow, Rows};
 use serde::Serialize;
 
 use super::Schema;
@@ -17,6 +17,9 @@ pub struct CiReport<'a> {
     schema: Schema,
     /// The jobs, in the order of variants, images and versions in gpubuild.toml.
     include: &'a [CiRow],
+    /// Jobs that test what others packed.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    tests: &'a [CiTestRow],
     /// Jobs that cannot be built.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     dropped: &'a [DroppedRow],
@@ -54,7 +57,7 @@ impl<'a> CiReport<'a> {
     #[must_use]
     pub fn new(rows: &'a Rows, changes: Option<CiChangesReport>) -> Self {
         let schema = Schema { name: "ci", version: 1 };
-        Self { schema, include: &rows.include, dropped: &rows.dropped, changes }
+        Self { schema, include: &rows.include, tests: &rows.tests, dropped: &rows.dropped, changes }
     }
 }
 
@@ -79,6 +82,8 @@ struct GithubRow<'a> {
     timeout_minutes: u64,
     /// `yes` or empty: GitHub treats an empty string as false.
     pack: &'static str,
+    /// `yes` if another job tests what this one packs, or empty.
+    tested: &'static str,
 }
 
 /// The value of `runs-on`: a label, or all labels that a runner has to have.
@@ -91,8 +96,8 @@ enum GithubLabels<'a> {
 }
 
 impl<'a> GithubLabels<'a> {
-    fn new(row: &'a CiRow) -> Option<Self> {
-        if row.labels.is_empty() { row.os.as_deref().map(Self::One) } else { Some(Self::All(&row.labels)) }
+    fn new(os: Option<&'a str>, labels: &'a [String]) -> Option<Self> {
+        if labels.is_empty() { os.map(Self::One) } else { Some(Self::All(labels)) }
     }
 }
 
@@ -102,19 +107,59 @@ const GITHUB_LONGEST: u64 = 360;
 impl<'a> GithubMatrix<'a> {
     /// The jobs that GitHub has runners for.
     #[must_use]
-    pub fn new(rows: impl Iterator<Item = &'a CiRow>) -> Self {
+    pub fn new(rows: impl Iterator<Item = &'a CiRow>, tests: &[CiTestRow]) -> Self {
+        let yes = |holds: bool| if holds { "yes" } else { "" };
         let include = rows.filter_map(|row| {
             Some(GithubRow {
                 name: &row.name,
                 variant: &row.variant,
                 image: &row.image,
-                os: GithubLabels::new(row)?,
+                os: GithubLabels::new(row.os.as_deref(), &row.labels)?,
                 container: &row.container,
                 backends: &row.backends,
                 prepare: row.prepare.join("\n"),
                 cache_key: &row.cache_key,
                 timeout_minutes: row.needs.timeout_minutes.unwrap_or(GITHUB_LONGEST),
-                pack: if row.pack.is_some() { "yes" } else { "" },
+                pack: yes(row.pack.is_some()),
+                tested: yes(tests.iter().any(|test| test.of == row.name && test.os.is_some())),
+            })
+        });
+        Self { include: include.collect() }
+    }
+}
+
+/// The matrix for GitHub of the jobs that test what others packed.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct GithubTests<'a> {
+    include: Vec<GithubTest<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct GithubTest<'a> {
+    name: &'a str,
+    of: &'a str,
+    os: GithubLabels<'a>,
+    container: &'a str,
+    backends: &'a str,
+    prepare: String,
+    timeout_minutes: u64,
+}
+
+impl<'a> GithubTests<'a> {
+    /// The jobs that GitHub has runners for.
+    #[must_use]
+    pub fn new(tests: impl Iterator<Item = &'a CiTestRow>) -> Self {
+        let include = tests.filter_map(|test| {
+            Some(GithubTest {
+                name: &test.name,
+                of: &test.of,
+                os: GithubLabels::new(test.os.as_deref(), &test.labels)?,
+                container: &test.container,
+                backends: &test.backends,
+                prepare: test.prepare.join("\n"),
+                timeout_minutes: test.timeout_minutes,
             })
         });
         Self { include: include.collect() }
@@ -144,6 +189,14 @@ pub fn text(rows: &Rows) -> String {
         let _ = writeln!(text, "  needs {}", needs(row));
         for line in &row.warnings {
             let _ = writeln!(text, "  warning: {line}");
+        }
+    }
+    for test in &rows.tests {
+        let place = test.os.as_deref().unwrap_or(&test.image);
+        let _ =
+            writeln!(text, "{}  {}  {place}\n  tests the package of {}", test.name, test.backends, test.of);
+        for command in &test.run {
+            let _ = writeln!(text, "  gpubuild {}", command.join(" "));
         }
     }
     for one in &rows.dropped {

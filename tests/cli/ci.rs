@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::{RunResult, Sandbox, recorded};
 
 /// A project with kernels for every backend and additional lines in its file.
-fn project(lines: &str) -> Sandbox {
+pub(crate) fn project(lines: &str) -> Sandbox {
     let sandbox = Sandbox::with_project("gk");
     for backend in ["cpu", "cuda", "rocm", "metal", "vulkan", "sycl", "opencl"] {
         sandbox.write(&format!("vendor/src/{backend}/CMakeLists.txt"), "");
@@ -16,7 +16,7 @@ fn project(lines: &str) -> Sandbox {
 }
 
 #[track_caller]
-fn document(ran: &RunResult) -> Value {
+pub(crate) fn document(ran: &RunResult) -> Value {
     assert_eq!(ran.exit, Some(0), "{ran:#?}");
     ran.json()
 }

@@ -13,6 +13,7 @@ mod ci_changes;
 mod ci_images;
 mod ci_kubernetes;
 mod ci_slurm;
+mod ci_tests;
 mod cleaning;
 mod completing;
 mod doctor;

@@ -31,6 +31,7 @@ pub(super) fn print_slurm(
     arguments: &CiMatrixArguments,
     context: &CommandContext<'_>,
 ) -> Result<(), Failure> {
+    warn_of_tests(rows, context);
     let platform = platform(arguments, context);
     let of_platform = rows.include.iter().filter(|row| row.platform == platform);
     let groups = farm::groups(of_platform, slurm::LARGEST_ARRAY, |_| "");
@@ -45,6 +46,7 @@ pub(super) fn print_kubernetes(
     arguments: &CiMatrixArguments,
     context: &CommandContext<'_>,
 ) -> Result<(), Failure> {
+    warn_of_tests(rows, context);
     let platform = platform(arguments, context);
     let (groups, without) = kubernetes::groups(rows, &platform);
     for row in without {
@@ -60,6 +62,13 @@ pub(super) fn print_kubernetes(
         images: &super::images(context, project)?,
     };
     context.printer.print_input(&farm.manifest(&groups))
+}
+
+/// Tests on other machines are jobs of GitHub and GitLab only.
+fn warn_of_tests(rows: &Rows, context: &CommandContext<'_>) {
+    for test in &rows.tests {
+        context.printer.warning(&format!("omitted {}: this format has no jobs that only test", test.name));
+    }
 }
 
 /// The platform of a cluster: as requested, or that of this machine if it runs Linux.

@@ -6,8 +6,9 @@ use gpubuild_core::order::CollectSorted as _;
 use gpubuild_detect::id;
 use gpubuild_plan::project::Project;
 use gpubuild_release::ci::rows::only;
-use gpubuild_release::ci::workflow::{GITHUB_MAX_JOBS, GITLAB_MAX_JOBS, gitlab_matrix};
-use gpubuild_release::ci::{CiRow, Rows};
+use gpubuild_release::ci::test_row;
+use gpubuild_release::ci::workflow::{GITHUB_MAX_JOBS, GITLAB_MAX_JOBS, gitlab_matrix, gitlab_tests};
+use gpubuild_release::ci::{CiRow, CiTestRow, Rows};
 
 use super::super::{CommandContext, Exit, Failure};
 use super::changes::{self, ChangedRows};
@@ -36,6 +37,9 @@ pub(super) struct CiMatrixArguments {
     /// Name of the run in names of Jobs and folders, for `--format kubernetes`: up to 30 of a to z, digits and `-`
     #[arg(long, value_name = "NAME", default_value = "1", value_parser = cluster::run_name)]
     pub(super) run: String,
+    /// Print the jobs that test what others packed, instead of those that build, for `--format github` and `gitlab`
+    #[arg(long)]
+    tests: bool,
     /// One part of several, for services that limit the number of jobs: `1/2`
     #[arg(long, value_name = "K/N", value_parser = part)]
     part: Option<(usize, usize)>,
@@ -89,10 +93,14 @@ pub(super) fn run(arguments: &CiMatrixArguments, context: &CommandContext<'_>) -
     let format = if arguments.json { CiMatrixForm::Json } else { arguments.format };
     let rows = selected(rows, arguments)?;
     let (rows, changes) = changed(rows, arguments, context, &project)?;
-    let rows = part_of(rows, arguments.part);
+    let mut rows = part_of(rows, arguments.part);
+    test_row::retain(&mut rows);
     let printer = context.printer;
     if let (Some(changes), false) = (&changes, format == CiMatrixForm::Json) {
         changes.text().lines().for_each(|line| printer.status(line));
+    }
+    if arguments.tests {
+        return print_tests(&rows, format, context);
     }
     match format {
         CiMatrixForm::Json => printer.json(&report::ci::CiReport::new(&rows, changes))?,
@@ -100,15 +108,39 @@ pub(super) fn run(arguments: &CiMatrixArguments, context: &CommandContext<'_>) -
         CiMatrixForm::Github => {
             let jobs: Vec<&CiRow> = rows.include.iter().filter(|row| row.os.is_some()).collect();
             check_job_count(jobs.len(), GITHUB_MAX_JOBS, "GitHub")?;
-            printer.json_line(&report::ci::GithubMatrix::new(jobs.into_iter()))?;
+            printer.json_line(&report::ci::GithubMatrix::new(jobs.into_iter(), &rows.tests))?;
         }
         CiMatrixForm::Gitlab => {
             let jobs: Vec<&CiRow> = rows.include.iter().filter(|row| row.gitlab.is_some()).collect();
             check_job_count(jobs.len(), GITLAB_MAX_JOBS, "GitLab")?;
-            printer.print_input(&gitlab_matrix(jobs.into_iter(), ""))?;
+            printer.print_input(&gitlab_matrix(jobs.into_iter(), &rows.tests, ""))?;
         }
         CiMatrixForm::Slurm => cluster::print_slurm(&rows, &project, arguments, context)?,
         CiMatrixForm::Kubernetes => cluster::print_kubernetes(&rows, &project, arguments, context)?,
+    }
+    Ok(Exit::Done)
+}
+
+/// Prints the jobs that test what others packed.
+fn print_tests(rows: &Rows, format: CiMatrixForm, context: &CommandContext<'_>) -> Result<Exit, Failure> {
+    match format {
+        CiMatrixForm::Github => {
+            let tests: Vec<&CiTestRow> = rows.tests.iter().filter(|test| test.os.is_some()).collect();
+            check_job_count(tests.len(), GITHUB_MAX_JOBS, "GitHub")?;
+            context.printer.json_line(&report::ci::GithubTests::new(tests.into_iter()))?;
+        }
+        CiMatrixForm::Gitlab => {
+            let tests: Vec<&CiTestRow> = rows.tests.iter().filter(|test| test.gitlab.is_some()).collect();
+            check_job_count(tests.len(), GITLAB_MAX_JOBS, "GitLab")?;
+            context.printer.print_input(&gitlab_tests(tests.into_iter(), ""))?;
+        }
+        _ => {
+            return Err(Failure::usage(
+                id!("usage.conflict"),
+                "`--tests` is for `--format github` and `--format gitlab`",
+            )
+            .hint("the other formats list the tests beside the other jobs"));
+        }
     }
     Ok(Exit::Done)
 }

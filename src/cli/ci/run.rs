@@ -8,7 +8,7 @@ use gpubuild_host::{Command, Host, Os, RunError};
 use gpubuild_plan::planning;
 use gpubuild_plan::project::Project;
 use gpubuild_release::ci::preflight::{self, Outlook};
-use gpubuild_release::ci::{CiRow, Images, Rows, pack};
+use gpubuild_release::ci::{CiRow, CiTestRow, Images, Rows, pack};
 
 use super::super::machine::HostArguments;
 use super::super::plan::{SelectionArguments, with_request};
@@ -59,6 +59,59 @@ pub(super) struct PreflightArguments {
     pub(super) json: bool,
 }
 
+/// A job of the matrix.
+#[derive(Clone, Copy)]
+enum Job<'a> {
+    Build(&'a CiRow),
+    Test(&'a CiTestRow),
+}
+
+impl<'a> Job<'a> {
+    fn name(self) -> &'a str {
+        match self {
+            Self::Build(row) => &row.name,
+            Self::Test(test) => &test.name,
+        }
+    }
+
+    fn image(self) -> &'a str {
+        match self {
+            Self::Build(row) => &row.image,
+            Self::Test(test) => &test.image,
+        }
+    }
+
+    fn platform(self) -> &'a str {
+        match self {
+            Self::Build(row) => &row.platform,
+            Self::Test(test) => &test.platform,
+        }
+    }
+
+    /// The lines that install packages.
+    fn setup(self) -> &'a [String] {
+        match self {
+            Self::Build(row) => &row.setup,
+            Self::Test(_) => &[],
+        }
+    }
+
+    /// The arguments of each gpubuild call. A job that builds is checked first.
+    fn commands(self) -> Vec<Vec<String>> {
+        let (checks, run): (Option<Vec<String>>, _) = match self {
+            Self::Build(row) => {
+                let check = |build: &Vec<String>| {
+                    let rest = build.iter().skip(1).cloned();
+                    ["ci".to_owned(), "preflight".to_owned()].into_iter().chain(rest).collect()
+                };
+                (row.run.first().map(check), &row.run)
+            }
+            Self::Test(test) => (None, &test.run),
+        };
+        checks.into_iter().chain(run.iter().cloned()).collect()
+    }
+}
+
 /// A command of a job.
 struct CiStep {
     /// The command as it is printed.
@@ -68,33 +121,33 @@ struct CiStep {
 
 pub(super) fn run(arguments: &CiRunArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let (project, rows) = super::load_rows(context, arguments.project.as_deref())?;
-    let row = find(&rows, &arguments.row)?;
+    let job = find(&rows, &arguments.row)?;
     let here = context.host.platform();
     let platform = format!("{}-{}", here.os.id(), here.arch.id());
-    if row.platform != platform && !arguments.dry_run {
+    if job.platform() != platform && !arguments.dry_run {
         return Err(Failure::usage(
             id!("ci.other-platform"),
-            format!("job `{}` is for {}, but this machine is {platform}", row.name, row.platform),
+            format!("job `{}` is for {}, but this machine is {platform}", job.name(), job.platform()),
         )
         .hint("print its commands with `--dry-run`"));
     }
-    let pack = if arguments.pack { Some(pack_command(&project, &rows, row)?) } else { None };
-    let steps = steps(row, pack, arguments, context)?;
+    let pack = if arguments.pack { Some(pack_command(&project, &rows, job)?) } else { None };
+    let steps = steps(job, pack, arguments, context)?;
     let commands: Vec<&str> = steps.iter().map(|step| step.shown.as_str()).collect();
     if arguments.dry_run {
         if arguments.json {
-            context.printer.json(&CiRunReport::new(&row.name, JobState::Planned, commands))?;
+            context.printer.json(&CiRunReport::new(job.name(), JobState::Planned, commands))?;
         } else {
             context.printer.print(&commands.join("\n"))?;
         }
         return Ok(Exit::Done);
     }
-    print_system_difference(context, row, &super::images(context, &project)?);
-    run_steps(&steps, &row.name, arguments, context)?;
+    print_system_difference(context, job.image(), &super::images(context, &project)?);
+    run_steps(&steps, job.name(), arguments, context)?;
     if arguments.json {
-        context.printer.json(&CiRunReport::new(&row.name, JobState::Succeeded, commands))?;
+        context.printer.json(&CiRunReport::new(job.name(), JobState::Succeeded, commands))?;
     } else {
-        context.printer.status(&format!("job {} succeeded", row.name));
+        context.printer.status(&format!("job {} succeeded", job.name()));
     }
     Ok(Exit::Done)
 }
@@ -134,9 +187,9 @@ fn run_steps(
 }
 
 /// Prints a note if the job's image is another distribution, where the available packages may differ.
-fn print_system_difference(context: &CommandContext<'_>, row: &CiRow, images: &Images) {
+fn print_system_difference(context: &CommandContext<'_>, image: &str, images: &Images) {
     let distribution = facts::gather(context.host).distro.map(|distro| distro.value.label());
-    let expected = images.get(&row.image).map(|image| image.distribution.clone());
+    let expected = images.get(image).map(|image| image.distribution.clone());
     if let (Some(here), Some(expected)) = (distribution, expected)
         && here != expected
     {
@@ -144,15 +197,16 @@ fn print_system_difference(context: &CommandContext<'_>, row: &CiRow, images: &I
     }
 }
 
-fn find<'a>(rows: &'a Rows, name: &str) -> Result<&'a CiRow, Failure> {
-    if let Some(row) = rows.include.iter().find(|row| row.name == name) {
-        return Ok(row);
+fn find<'a>(rows: &'a Rows, name: &str) -> Result<Job<'a>, Failure> {
+    let jobs = rows.include.iter().map(Job::Build).chain(rows.tests.iter().map(Job::Test));
+    if let Some(job) = jobs.clone().find(|job| job.name() == name) {
+        return Ok(job);
     }
     if let Some(impossible) = rows.dropped.iter().find(|one| one.name == name) {
         let message = format!("job `{name}` cannot succeed: {}", impossible.reasons.join("; "));
         return Err(Failure::usage(id!("ci.impossible"), message).hint("fix `[[variants]]` in gpubuild.toml"));
     }
-    let known: Vec<&str> = rows.include.iter().map(|row| row.name.as_str()).collect();
+    let known: Vec<&str> = jobs.map(Job::name).collect();
     Err(Failure::usage(id!("ci.unknown-job"), format!("unknown job `{name}`")).hint_of_known(
         name,
         "available jobs",
@@ -161,7 +215,7 @@ fn find<'a>(rows: &'a Rows, name: &str) -> Result<&'a CiRow, Failure> {
 }
 
 fn steps(
-    row: &CiRow,
+    job: Job<'_>,
     pack: Option<&Vec<String>>,
     arguments: &CiRunArguments,
     context: &CommandContext<'_>,
@@ -169,7 +223,7 @@ fn steps(
     let mut steps = Vec::new();
     if arguments.setup {
         let is_root = context.host.identity().uid == Some(0);
-        for line in &row.setup {
+        for line in job.setup() {
             // Containers usually run as root and have no sudo.
             let line = if is_root { line.replace("sudo ", "") } else { line.clone() };
             let argv = match context.host.platform().os {
@@ -183,18 +237,11 @@ fn steps(
         exit: Exit::Internal,
         ..Failure::negative(id!("ci.no-program"), "the path of the gpubuild executable is unknown")
     })?;
-    let preflight: Vec<String> = row
-        .run
-        .iter()
-        .take(1)
-        .flat_map(|build| {
-            let rest = build.iter().skip(1).cloned();
-            ["ci".to_owned(), "preflight".to_owned()].into_iter().chain(rest)
-        })
-        .collect();
-    for command in std::iter::once(&preflight).chain(&row.run).chain(pack) {
-        let project = arguments.project.iter().flat_map(|folder| ["--project".to_owned(), folder.clone()]);
-        let arguments: Vec<String> = command.iter().cloned().chain(project).collect();
+    for command in job.commands().into_iter().chain(pack.cloned()) {
+        // What a job tests does not depend on the project's folder.
+        let project = arguments.project.iter().filter(|_| matches!(job, Job::Build(_)));
+        let project = project.flat_map(|folder| ["--project".to_owned(), folder.clone()]);
+        let arguments: Vec<String> = command.into_iter().chain(project).collect();
         let shown = format!("gpubuild {}", arguments.join(" "));
         steps.push(CiStep { shown, argv: std::iter::once(own.to_string()).chain(arguments).collect() });
     }
@@ -202,7 +249,14 @@ fn steps(
 }
 
 /// The command that packs the result of a job, or why it packs none.
-fn pack_command<'a>(project: &Project, rows: &Rows, row: &'a CiRow) -> Result<&'a Vec<String>, Failure> {
+fn pack_command<'a>(project: &Project, rows: &Rows, job: Job<'a>) -> Result<&'a Vec<String>, Failure> {
+    let row = match job {
+        Job::Build(row) => row,
+        Job::Test(test) => {
+            let message = format!("job `{}` packs nothing: it tests what `{}` packs", test.name, test.of);
+            return Err(Failure::usage(id!("ci.no-pack"), message).hint("run it without `--pack`"));
+        }
+    };
     if let Some(command) = &row.pack {
         return Ok(command);
     }

@@ -31,6 +31,9 @@ pub struct VariantTable {
     /// CI images to build on, from `gpubuild ci images`; by default the images that it marks as default.
     #[serde(default)]
     pub images: Vec<String>,
+    /// CI images that test the packed variant without compiling it: machines with a GPU, from `[ci.images]` or `gpubuild ci images`.
+    #[serde(default)]
+    pub test_images: Vec<String>,
     /// GPU architectures by backend, which replace those of `[backends.ID]`.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(schema_with = "super::file::by_backend::<Archs>"))]

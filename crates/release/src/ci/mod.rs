@@ -9,6 +9,7 @@
 //!        |
 //! rows             -> `ci matrix`, `ci run`; pack::assign decides which rows pack a release
 //!        |
+//! test_row         jobs that test on another machine what a row packed
 //! workflow         -> `ci init`, `ci verify`
 //! changes          -> `ci matrix --changed-since`: the rows whose inputs changed
 //! farm             -> slurm, kubernetes: `ci matrix --format slurm`, groups of rows with the same resources, as jobs of a cluster
@@ -23,9 +24,11 @@ pub mod preflight;
 pub mod row;
 pub mod rows;
 pub mod slurm;
+pub mod test_row;
 pub mod workflow;
 
 pub use gpubuild_plan::project::variant::{CiTable, VariantTable};
 pub use image::{CiImage, Images};
 pub use row::{CiRow, RowContext};
 pub use rows::{DroppedRow, Rows, rows};
+pub use test_row::CiTestRow;

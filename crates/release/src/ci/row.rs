@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::image::{CiImage, Images, Setup};
 
 /// The minimum time limit of a job.
-const MIN_TIMEOUT_MINUTES: u64 = 20;
+pub(super) const MIN_TIMEOUT_MINUTES: u64 = 20;
 
 /// The memory that is assumed for a compiler of the host. It is not measured: a C++ compiler rarely takes more.
 pub const HOST_COMPILER_BYTES: u64 = 1 << 30;

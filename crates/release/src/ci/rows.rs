@@ -18,9 +18,10 @@ use gpubuild_plan::project::Project;
 use gpubuild_plan::project::variant::{self, VariantTable};
 use serde::Serialize;
 
-use super::image::{CiImage, Setup};
+use super::image::{CiImage, Images, Setup};
 use super::pack;
 use super::row::{CiRow, RowCase, RowContext, row};
+use super::test_row::{self, CiTestRow};
 
 /// A row that cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -39,6 +40,9 @@ pub struct DroppedRow {
 pub struct Rows {
     /// The jobs, in the order of variants, images and versions in gpubuild.toml.
     pub include: Vec<CiRow>,
+    /// The jobs that test what others packed, in the order of gpubuild.toml.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub tests: Vec<CiTestRow>,
     /// Rows that cannot be built.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub dropped: Vec<DroppedRow>,
@@ -92,6 +96,7 @@ pub fn rows(context: &RowContext<'_>) -> Rows {
     if context.project.file.binary.is_some() {
         pack::assign(&mut rows, &variants);
     }
+    test_row::add(&mut rows, &variants, context.images);
     rows
 }
 
@@ -136,15 +141,7 @@ fn add_named<'a>(
 ) {
     let images = planner.context.images;
     let Some(image) = images.get(id) else {
-        let known: Vec<&str> = images.iter().map(|image| image.id.as_str()).collect();
-        rows.dropped.push(DroppedRow {
-            name: format!("{}-{id}", variant.name),
-            reasons: vec![format!(
-                "unknown image `{id}`; known images are {} [ci.image-unknown]",
-                known.join(", ")
-            )],
-            named: true,
-        });
+        rows.dropped.push(unknown_image(&variant.name, id, images));
         return;
     };
     let case = |versions: &BTreeMap<Backend, String>| RowCase {
@@ -170,6 +167,19 @@ fn add_named<'a>(
         reasons: vec![reason],
         named: !has_match,
     }));
+}
+
+/// The row for an image that does not exist, which is an error in gpubuild.toml.
+pub(super) fn unknown_image(variant: &str, id: &str, images: &Images) -> DroppedRow {
+    let known: Vec<&str> = images.iter().map(|image| image.id.as_str()).collect();
+    DroppedRow {
+        name: format!("{variant}-{id}"),
+        reasons: vec![format!(
+            "unknown image `{id}`; known images are {} [ci.image-unknown]",
+            known.join(", ")
+        )],
+        named: true,
+    }
 }
 
 /// Adds the rows for the default images. If none of them works and a version is requested, uses the container with the newest matching
@@ -277,9 +287,11 @@ fn is_self_contained(project: &Project, backend: Backend) -> bool {
 
 /// Keeps only the jobs of these variants; all jobs if the set is empty.
 #[must_use]
-pub fn only(rows: Rows, variants: &BTreeSet<String>) -> Rows {
+pub fn only(mut rows: Rows, variants: &BTreeSet<String>) -> Rows {
     if variants.is_empty() {
         return rows;
     }
-    Rows { include: rows.include.into_iter().filter(|row| variants.contains(&row.variant)).collect(), ..rows }
+    rows.include.retain(|row| variants.contains(&row.variant));
+    test_row::retain(&mut rows);
+    rows
 }

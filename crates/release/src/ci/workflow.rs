@@ -8,6 +8,7 @@ use gpubuild_plan::project::variant::CiTable;
 use super::image::Images;
 use super::row::CiRow;
 use super::rows::Rows;
+use super::test_row::CiTestRow;
 
 /// The maximum number of jobs in a matrix at GitHub (docs.github.com, "Usage limits").
 pub const GITHUB_MAX_JOBS: usize = 256;
@@ -72,11 +73,22 @@ pub fn text(service: CiService, table: &CiTable, rows: &Rows, images: &Images) -
         rows.include.iter().any(|row| row.pack.is_some() && is_included(row))
     };
     match service {
-        CiService::Github => select_lines(gpubuild_templates::GITHUB, packs(|row| row.os.is_some()))
-            .replace("@install@", &install)
-            .replace("@gpubuild@", &command),
+        CiService::Github => {
+            let tests = rows.tests.iter().any(|test| test.os.is_some());
+            let (packed_if, after) = if tests {
+                ("(github.ref_type == 'tag' || matrix.tested)", ", test")
+            } else {
+                ("github.ref_type == 'tag'", "")
+            };
+            select_lines(gpubuild_templates::GITHUB, packs(|row| row.os.is_some()), tests)
+                .replace("@packed-if@", packed_if)
+                .replace("@after-test@", after)
+                .replace("@install@", &install)
+                .replace("@gpubuild@", &command)
+        }
         CiService::Gitlab => {
             let jobs: Vec<&CiRow> = rows.include.iter().filter(|row| row.gitlab.is_some()).collect();
+            let tests: Vec<&CiTestRow> = rows.tests.iter().filter(|test| test.gitlab.is_some()).collect();
             let mut prepare: Vec<&str> = Vec::new();
             for line in images.iter().filter_map(|image| images.prepare_always(image)).flatten() {
                 if !prepare.contains(&line.as_str()) {
@@ -84,37 +96,44 @@ pub fn text(service: CiService, table: &CiTable, rows: &Rows, images: &Images) -
                 }
             }
             let lines: Vec<String> = prepare.iter().map(|line| format!("    - '{}'", quoted(line))).collect();
-            select_lines(gpubuild_templates::GITLAB, packs(|row| row.gitlab.is_some()))
+            select_lines(gpubuild_templates::GITLAB, packs(|row| row.gitlab.is_some()), !tests.is_empty())
                 .replace("@prepare@", &lines.join("\n"))
                 .replace("@install@", &quoted(&install))
                 .replace("@gpubuild@", &quoted(&command))
-                .replace("@jobs@\n", &gitlab_jobs(&jobs))
+                .replace("@tested@", if tests.is_empty() { "" } else { "$TESTED" })
+                .replace("@tests@\n", &gitlab_tests(tests.iter().copied(), "  "))
+                .replace("@jobs@\n", &gitlab_jobs(&jobs, &rows.tests))
         }
     }
 }
 
-/// Selects the conditional lines of a template: those with `@pack@` if any row packs, otherwise those with `@else@`.
-fn select_lines(template: &str, packs: bool) -> String {
-    let (kept, removed) = if packs { ("@pack@", "@else@") } else { ("@else@", "@pack@") };
-    let lines = template.split_inclusive('\n').filter(|line| !line.starts_with(removed));
-    lines.map(|line| line.strip_prefix(kept).unwrap_or(line)).collect()
+/// Selects the conditional lines of a template: those with `@pack@` if any row packs, otherwise those with `@else@`, and those with
+/// `@test@` if there are tests.
+fn select_lines(template: &str, packs: bool, tests: bool) -> String {
+    let marks = [("@pack@", packs), ("@else@", !packs), ("@test@", tests)];
+    let select =
+        |line| match marks.iter().find_map(|(mark, keep)| Some((str::strip_prefix(line, mark)?, keep))) {
+            Some((rest, keep)) => keep.then_some(rest),
+            None => Some(line),
+        };
+    template.split_inclusive('\n').filter_map(select).collect()
 }
 
 /// The GitLab jobs, each with at most [`GITLAB_MAX_JOBS`] rows.
-fn gitlab_jobs(rows: &[&CiRow]) -> String {
+fn gitlab_jobs(rows: &[&CiRow], tests: &[CiTestRow]) -> String {
     let several = rows.len() > GITLAB_MAX_JOBS;
     let mut text = String::new();
     for (part, rows) in rows.chunks(GITLAB_MAX_JOBS).enumerate() {
         let name = if several { format!("gpubuild-{}", part + 1) } else { "gpubuild".to_owned() };
         let _ = write!(text, "\n{name}:\n  extends: .gpubuild\n");
-        text += &gitlab_matrix(rows.iter().copied(), "  ");
+        text += &gitlab_matrix(rows.iter().copied(), tests, "  ");
     }
     text
 }
 
 /// The `parallel:matrix` of some rows.
 #[must_use]
-pub fn gitlab_matrix<'a>(rows: impl Iterator<Item = &'a CiRow>, indent: &str) -> String {
+pub fn gitlab_matrix<'a>(rows: impl Iterator<Item = &'a CiRow>, tests: &[CiTestRow], indent: &str) -> String {
     let mut text = format!("{indent}parallel:\n{indent}  matrix:\n");
     for (row, job) in rows.filter_map(|row| Some((row, row.gitlab.as_ref()?))) {
         let values =
@@ -126,6 +145,23 @@ pub fn gitlab_matrix<'a>(rows: impl Iterator<Item = &'a CiRow>, indent: &str) ->
         if row.pack.is_some() {
             let _ = writeln!(text, "{indent}      PACK: \"yes\"");
         }
+        if tests.iter().any(|test| test.of == row.name && test.gitlab.is_some()) {
+            let _ = writeln!(text, "{indent}      TESTED: \"yes\"");
+        }
+    }
+    text
+}
+
+/// The `parallel:matrix` of the job for tests.
+#[must_use]
+pub fn gitlab_tests<'a>(tests: impl Iterator<Item = &'a CiTestRow>, indent: &str) -> String {
+    let mut text = format!("{indent}parallel:\n{indent}  matrix:\n");
+    for (test, job) in tests.filter_map(|test| Some((test, test.gitlab.as_ref()?))) {
+        let _ = write!(
+            text,
+            "{indent}    - ROW: \"{}\"\n{indent}      OF: \"{}\"\n{indent}      IMAGE: \"{}\"\n{indent}      TAG: \"{}\"\n",
+            test.name, test.of, job.image, job.tag
+        );
     }
     text
 }
