@@ -1,4 +1,5 @@
 //! Plans for recorded hosts.
+#![expect(clippy::disallowed_methods, reason = "a test reads its own files")]
 
 use std::path::Path;
 
@@ -74,6 +75,32 @@ fn extensions_of_pytorch_get_its_list_of_architectures_and_its_package() {
     let folders = "env/lib/python3.11/site-packages";
     assert_eq!(cache(&located("GPUBUILD_SITE_PACKAGES", folders), "Torch_DIR"), here.to_str());
     assert_eq!(cache(&located("Torch_DIR", "other"), "Torch_DIR"), None);
+}
+
+/// PyTorch reads the architectures of ROCm from the environment only.
+#[test]
+fn extensions_of_pytorch_get_the_architectures_of_rocm_in_its_variable() {
+    let sandbox = complete("torch-extension");
+    let table = sandbox.read("gpubuild.toml");
+    let planned_for = |archs: &str, variable: Option<&str>| {
+        sandbox.write("gpubuild.toml", &format!("{table}[backends.rocm]\n{archs}"));
+        let host = std::fs::read_to_string(recorded("ubuntu-22.04-mi300x")).unwrap();
+        let variable = variable.map(|value| format!("PYTORCH_ROCM_ARCH = \"{value}\"\n")).unwrap_or_default();
+        assert!(host.contains("[env]\n"));
+        sandbox.write("host.toml", &host.replacen("[env]\n", &format!("[env]\n{variable}"), 1));
+        let host = sandbox.path("host.toml");
+        let arguments = ["plan", "--json", "--backends", "cpu,rocm", "--host", host.to_str().unwrap()];
+        let found = planned(&sandbox.run(&arguments));
+        let tree = &found["trees"][0];
+        assert_eq!(tree["env"]["PYTORCH_ROCM_ARCH"], tree["cache"]["CMAKE_HIP_ARCHITECTURES"], "{found:#}");
+        tree["env"]["PYTORCH_ROCM_ARCH"].as_str().map(str::to_owned)
+    };
+    assert_eq!(planned_for("", None).as_deref(), Some("gfx942"));
+    let list = "archs = [\"gfx90a\", \"gfx1100\"]\n";
+    assert_eq!(planned_for(list, None).as_deref(), Some("gfx1100;gfx90a"));
+    assert_eq!(planned_for(list, Some("gfx942 gfx1201")).as_deref(), Some("gfx1201;gfx942"));
+    let found = plan(&sandbox, "ubuntu-22.04-rtx4090", &["--backends", "cpu"]);
+    assert_eq!(found["trees"][0]["env"]["PYTORCH_ROCM_ARCH"], Value::Null);
 }
 
 #[test]

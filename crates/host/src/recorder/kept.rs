@@ -6,7 +6,7 @@ use gpubuild_core::secret;
 use crate::Os;
 
 /// Names of variables that affect GPUs, toolkits, compilers or the system.
-const VARIABLES: [&str; 52] = [
+const VARIABLES: [&str; 53] = [
     "APPDATA",
     "APPTAINER_CONTAINER",
     "APPTAINER_NAME",
@@ -44,6 +44,7 @@ const VARIABLES: [&str; 52] = [
     "ProgramFiles(x86)",
     "ProgramW6432",
     "PYTHONPATH",
+    "PYTORCH_ROCM_ARCH",
     "SDKROOT",
     "SINGULARITY_CONTAINER",
     "SINGULARITY_NAME",

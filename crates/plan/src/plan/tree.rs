@@ -63,9 +63,16 @@ fn tree(
     let mut cache = common(inputs);
     cache.extend(linkage::entries(inputs, part));
     let mut prefixes: Vec<String> = entries.cache.get(PREFIX_PATH).cloned().into_iter().collect();
+    let mut env = BTreeMap::new();
     for backend in backends {
         let settings =
             settings(inputs, *backend, requirement, remarks).map_err(|reasons| (*backend, reasons))?;
+        // PyTorch reads the architectures of ROCm from a variable only.
+        if let (Some(name), Some(list)) =
+            (&inputs.project.profile.rocm_arch_variable, settings.get("CMAKE_HIP_ARCHITECTURES"))
+        {
+            env.insert(name.clone(), list.clone());
+        }
         prefixes.extend(settings.get(PREFIX_PATH).filter(|one| !prefixes.contains(one)).cloned());
         cache.extend(settings);
     }
@@ -93,7 +100,7 @@ fn tree(
         may_be_unknown: entries.may_be_unknown,
         abi: project.profile.abi.clone(),
         shims: shims(inputs, part, &mut remarks.notes),
-        env: BTreeMap::new(),
+        env,
         jobs: jobs.clone(),
         named: backends.iter().copied().filter(|backend| named.contains(backend)).collect(),
     })
@@ -171,11 +178,10 @@ fn settings(
         }
         Backend::Rocm => {
             let table = inputs.project.file.backends.get(&backend);
-            let selection = ArchSelection::resolve(
-                inputs.env,
-                &["AMDGPU_TARGETS"],
-                table.and_then(|table| table.archs.as_ref()),
-            );
+            let named = inputs.project.profile.rocm_arch_variable.as_deref();
+            let variables: Vec<&str> = named.into_iter().chain(["AMDGPU_TARGETS"]).collect();
+            let selection =
+                ArchSelection::resolve(inputs.env, &variables, table.and_then(|table| table.archs.as_ref()));
             let devices: Vec<String> =
                 inputs.matrix.verdict(backend).devices.iter().filter_map(|gpu| gpu.arch.clone()).collect();
             let plan = archs::rocm(&selection, &devices, &kit.default_gfx).map_err(|reason| vec![reason])?;

@@ -10,6 +10,7 @@ mod owner;
 mod pack;
 mod packages;
 pub mod profile;
+mod scikit;
 pub mod source;
 mod sources;
 pub mod together;
@@ -58,7 +59,8 @@ pub struct Project {
     pub known: BTreeSet<String>,
     /// Backends whose kernels the profile locates in the sources, but which this version of the project lacks.
     pub without_kernels: BTreeSet<Backend>,
-    /// Cache entries with the CMake packages of the Python environment: `Torch_DIR`.
+    /// Cache entries with the CMake packages of the Python environment and the metadata of the Python package: `Torch_DIR`,
+    /// `SKBUILD_PROJECT_VERSION`.
     pub packages: BTreeMap<String, String>,
     /// The build folder.
     pub build_root: HostPath,
@@ -216,7 +218,10 @@ fn assemble_at(
     let features = binary.and_then(|path| host.read_text(&path).ok());
     let features = features.map(|text| Features::parse(&text)).unwrap_or_default();
     let venv = file.python.as_ref().and_then(|python| python.venv.as_deref());
-    let packages = packages::find(host, venv.map(|venv| root.join(venv)).as_ref(), &profile.packages);
+    let mut packages = packages::find(host, venv.map(|venv| root.join(venv)).as_ref(), &profile.packages);
+    if file.python.as_ref().is_some_and(|python| python.package.is_some()) {
+        packages.extend(scikit::entries(host, &root, &source));
+    }
     Project {
         root,
         file,

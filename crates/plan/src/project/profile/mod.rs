@@ -85,6 +85,8 @@ pub struct Profile {
     pub packages: Vec<WheelPackage>,
     /// Cache entry for the CUDA architectures as PyTorch writes them: `8.0;9.0a;12.0+PTX`.
     pub cuda_arch_list: Option<String>,
+    /// Environment variable for the ROCm architectures: `gfx90a;gfx1100`. If the user sets it, it selects them.
+    pub rocm_arch_variable: Option<String>,
     /// Patterns for libraries that releases and wheels leave to the user's machine.
     #[serde(default)]
     pub leave: Vec<String>,
@@ -401,6 +403,7 @@ impl Profile {
         merged.modules = self.modules.or(merged.modules);
         merged.packages.extend(self.packages);
         merged.cuda_arch_list = self.cuda_arch_list.or(merged.cuda_arch_list);
+        merged.rocm_arch_variable = self.rocm_arch_variable.or(merged.rocm_arch_variable);
         merged.leave.extend(self.leave);
         merged
     }
