@@ -139,7 +139,8 @@ impl SelectedTarget {
 
 /// Whether a `cfg(…)` expression in cargo's configuration applies to a target. As in cargo, an invalid expression applies to none. Which
 /// features a processor has (`target_feature`) is unknown here.
-fn applies(expression: &str, target: &Target) -> bool {
+#[must_use]
+pub fn applies(expression: &str, target: &Target) -> bool {
     let Ok(parsed) = Expression::parse(expression) else { return false };
     let Some(info) = cfg_expr::targets::get_builtin_target_by_triple(&target.triple) else { return false };
     parsed.eval(|predicate| match predicate {

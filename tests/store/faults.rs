@@ -160,6 +160,19 @@ fn interrupted_transfers_continue() {
         assert!(requests > blobs, "{fault:?}: {requests} requests for {blobs} blobs");
     }
     scene.misses("GET /store/cas/", &Fault::Shifted(500), "remote.damaged");
+    for range in [
+        "bytes {from}-{from}/{size}",
+        "bytes {from}-{more}/{size}",
+        "bytes {from}-{last}/{more}",
+        "bytes {from}-{last}",
+        "bytes {from}-0/{size}",
+        "bytes {from}-18446744073709551615/*",
+        "items {from}-{last}/{size}",
+        "bytes */{size}",
+        "",
+    ] {
+        scene.misses("GET /store/cas/", &Fault::Range(500, range), "remote.damaged");
+    }
 }
 
 #[test]

@@ -19,6 +19,9 @@ pub(crate) enum Fault {
     Pieces(usize),
     /// Like [`Fault::Pieces`], but continues at another byte than requested.
     Shifted(usize),
+    /// Like [`Fault::Pieces`], with this `Content-Range`: `{from}`, `{last}` and `{size}` are the right numbers, and
+    /// `{more}` is a larger one.
+    Range(usize, &'static str),
     /// Like [`Fault::Cut`], but only for the first request of each path. Ignores ranges.
     CutFirst(usize),
     /// Sends the first bytes as the complete body.
@@ -187,15 +190,32 @@ fn serve(connection: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
         Some(Fault::Status(status)) => send(status, 0, b"", ""),
         Some(Fault::Body(status, body)) => send(status, body.len(), body.as_bytes(), ""),
         Some(Fault::CutFirst(_)) if !is_first => send(200, content.len(), &content, ""),
-        Some(Fault::Pieces(after) | Fault::Shifted(after)) if from > 0 => {
+        Some(Fault::Pieces(after) | Fault::Shifted(after) | Fault::Range(after, _)) if from > 0 => {
+            let form = match fault {
+                Some(Fault::Range(_, form)) => form,
+                _ => "bytes {from}-{last}/{size}",
+            };
             let first = if matches!(fault, Some(Fault::Shifted(_))) { from + 1 } else { from };
-            let range = format!("Content-Range: bytes {first}-{}/{}\r\n", content.len() - 1, content.len());
+            let numbers = [
+                ("{from}", first),
+                ("{last}", content.len() - 1),
+                ("{size}", content.len()),
+                ("{more}", content.len() + 1),
+            ];
+            let range = numbers
+                .iter()
+                .fold(form.to_owned(), |range, (name, value)| range.replace(name, &value.to_string()));
+            let range = format!("Content-Range: {range}\r\n");
             let end = content.len().min(from + after);
             send(206, content.len() - from, &content[from..end], &range)
         }
-        Some(Fault::Cut(after) | Fault::CutFirst(after) | Fault::Pieces(after) | Fault::Shifted(after)) => {
-            send(200, content.len(), &content[..after.min(content.len())], "")
-        }
+        Some(
+            Fault::Cut(after)
+            | Fault::CutFirst(after)
+            | Fault::Pieces(after)
+            | Fault::Shifted(after)
+            | Fault::Range(after, _),
+        ) => send(200, content.len(), &content[..after.min(content.len())], ""),
         Some(Fault::Shorter(by)) => {
             let left = content.len().saturating_sub(by);
             send(200, left, &content[..left], "")
