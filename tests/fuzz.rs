@@ -10,9 +10,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The maximum number of files of all targets of this test together.
-const MOST_FILES: usize = 120;
+const MOST_FILES: usize = 140;
 /// The targets of this test. The others belong to `examples/infer`.
-const TARGETS: [&str; 8] = ["manifest", "archive", "host", "project", "log", "file", "object", "reply"];
+const TARGETS: [&str; 9] =
+    ["manifest", "archive", "host", "project", "log", "file", "object", "reply", "settings"];
 /// The maximum size of a file in bytes.
 const LARGEST: u64 = 16 << 10;
 
@@ -74,6 +75,11 @@ fn executables_are_processed() {
 #[test]
 fn replies_of_cmake_are_processed() {
     replay("reply", inputs::reply::run, 1);
+}
+
+#[test]
+fn settings_of_other_programs_are_processed() {
+    replay("settings", inputs::settings::run, 6);
 }
 
 #[test]

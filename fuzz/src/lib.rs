@@ -13,3 +13,4 @@ pub mod object;
 mod output;
 pub mod project;
 pub mod reply;
+pub mod settings;

@@ -15,6 +15,9 @@ use serde::Serialize;
 
 use super::failure::Failure;
 
+/// The longest line of a message in bytes. Values from files and servers can be of any length.
+const LONGEST_LINE: usize = 16 << 10;
+
 /// When to use colour.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum ColorChoice {
@@ -233,7 +236,8 @@ impl Printer {
 
     /// Prints a message.
     fn stderr(&self, text: &str) {
-        write_error(&message(&secret::redact(text).text, colors(self.color_stderr)));
+        let redacted = secret::redact(text).text;
+        write_error(&message(&clean::with_short_lines(&redacted, LONGEST_LINE), colors(self.color_stderr)));
     }
 }
 

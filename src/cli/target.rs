@@ -139,7 +139,8 @@ impl SelectedTarget {
 
 /// Whether a `cfg(…)` expression in cargo's configuration applies to a target. As in cargo, an invalid expression applies to none. Which
 /// features a processor has (`target_feature`) is unknown here.
-fn applies(expression: &str, target: &Target) -> bool {
+#[must_use]
+pub fn applies(expression: &str, target: &Target) -> bool {
     let Ok(parsed) = Expression::parse(expression) else { return false };
     let Some(info) = cfg_expr::targets::get_builtin_target_by_triple(&target.triple) else { return false };
     parsed.eval(|predicate| match predicate {
@@ -177,5 +178,45 @@ mod tests {
             assert!(!holds(expression, arm), "{expression}");
         }
         assert!(!holds("cfg(unix)", "made-up-triple"));
+    }
+
+    /// Nested and damaged expressions, with a fixed seed. `GPUBUILD_CASES` sets their number.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the number of cases is set by a variable")]
+    fn generated_expressions_are_evaluated() {
+        let cases = std::env::var("GPUBUILD_CASES").ok().and_then(|count| count.parse().ok()).unwrap_or(2000);
+        let target = Target::of_triple("x86_64-pc-windows-gnu");
+        let pieces = [
+            "all(",
+            "any(",
+            "not(",
+            ")",
+            ",",
+            "unix",
+            "windows",
+            "target_os = ",
+            "\"windows\"",
+            "\"",
+            "feature = \"x\"",
+            "é",
+            "\0",
+            "target_pointer_width = \"99999999999999999999\"",
+            " ",
+            "=",
+        ];
+        let mut state = 0x2545_f491_4f6c_dd1d_u64;
+        let mut random = |below: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            usize::try_from(state % below as u64).unwrap()
+        };
+        for _ in 0..cases {
+            let inner: String = (0..random(12)).map(|_| pieces[random(pieces.len())]).collect();
+            let (holds, negated) = (applies(&format!("cfg({inner})"), &target), format!("cfg(not({inner}))"));
+            assert!(!(holds && applies(&negated, &target)), "{inner}");
+        }
+        let deep = |count: usize| format!("cfg({}windows{})", "not(".repeat(count), ")".repeat(count));
+        assert!(applies(&deep(10_000), &target) && !applies(&deep(10_001), &target));
     }
 }

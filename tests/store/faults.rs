@@ -159,7 +159,20 @@ fn interrupted_transfers_continue() {
         let requests = scene.server.requests().iter().filter(|one| one.contains("/cas/")).count();
         assert!(requests > blobs, "{fault:?}: {requests} requests for {blobs} blobs");
     }
-    scene.misses("GET /store/cas/", &Fault::Shifted(500), "remote.damaged");
+    for range in [
+        "bytes {next}-{last}/{size}",
+        "bytes {from}-{from}/{size}",
+        "bytes {from}-{more}/{size}",
+        "bytes {from}-{last}/{more}",
+        "bytes {from}-{last}",
+        "bytes {from}-0/{size}",
+        "bytes {from}-18446744073709551615/*",
+        "items {from}-{last}/{size}",
+        "bytes */{size}",
+        "",
+    ] {
+        scene.misses("GET /store/cas/", &Fault::Range(500, range), "remote.damaged");
+    }
 }
 
 #[test]

@@ -17,8 +17,9 @@ pub(crate) enum Fault {
     Cut(usize),
     /// Like [`Fault::Cut`], but serves ranges, each cut after this many bytes.
     Pieces(usize),
-    /// Like [`Fault::Pieces`], but continues at another byte than requested.
-    Shifted(usize),
+    /// Like [`Fault::Pieces`], with this `Content-Range`: `{from}`, `{last}` and `{size}` are the right numbers, and
+    /// `{next}` and `{more}` are other ones.
+    Range(usize, &'static str),
     /// Like [`Fault::Cut`], but only for the first request of each path. Ignores ranges.
     CutFirst(usize),
     /// Sends the first bytes as the complete body.
@@ -118,6 +119,20 @@ impl Server {
     }
 }
 
+/// The header of a part that starts at a byte.
+fn content_range(fault: Option<&Fault>, from: usize, size: usize) -> String {
+    let form = if let Some(Fault::Range(_, form)) = fault { form } else { "bytes {from}-{last}/{size}" };
+    let numbers = [
+        ("{from}", from),
+        ("{next}", from + 1),
+        ("{last}", size - 1),
+        ("{size}", size),
+        ("{more}", size + 1),
+    ];
+    let replaced = |range: String, (name, value): &(&str, usize)| range.replace(name, &value.to_string());
+    format!("Content-Range: {}\r\n", numbers.iter().fold(form.to_owned(), replaced))
+}
+
 fn serve(connection: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
     let mut connection = BufReader::new(connection);
     let mut first = String::new();
@@ -187,13 +202,12 @@ fn serve(connection: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
         Some(Fault::Status(status)) => send(status, 0, b"", ""),
         Some(Fault::Body(status, body)) => send(status, body.len(), body.as_bytes(), ""),
         Some(Fault::CutFirst(_)) if !is_first => send(200, content.len(), &content, ""),
-        Some(Fault::Pieces(after) | Fault::Shifted(after)) if from > 0 => {
-            let first = if matches!(fault, Some(Fault::Shifted(_))) { from + 1 } else { from };
-            let range = format!("Content-Range: bytes {first}-{}/{}\r\n", content.len() - 1, content.len());
+        Some(Fault::Pieces(after) | Fault::Range(after, _)) if from > 0 => {
+            let range = content_range(fault.as_ref(), from, content.len());
             let end = content.len().min(from + after);
             send(206, content.len() - from, &content[from..end], &range)
         }
-        Some(Fault::Cut(after) | Fault::CutFirst(after) | Fault::Pieces(after) | Fault::Shifted(after)) => {
+        Some(Fault::Cut(after) | Fault::CutFirst(after) | Fault::Pieces(after) | Fault::Range(after, _)) => {
             send(200, content.len(), &content[..after.min(content.len())], "")
         }
         Some(Fault::Shorter(by)) => {

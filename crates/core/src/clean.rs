@@ -69,6 +69,23 @@ pub fn short(text: &str, limit: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}… (and {more} more characters)", &clean[..end]))
 }
 
+/// The text with at most `limit` bytes of each line, and a note on how many characters are missing.
+#[must_use]
+pub fn with_short_lines(text: &str, limit: usize) -> Cow<'_, str> {
+    if text.split('\n').all(|line| line.len() <= limit) {
+        return Cow::Borrowed(text);
+    }
+    let lines = text.split('\n').map(|line| {
+        if line.len() <= limit {
+            return Cow::Borrowed(line);
+        }
+        let end = (0..=limit).rev().find(|end| line.is_char_boundary(*end)).unwrap_or(0);
+        let (start, rest) = line.split_at(end);
+        Cow::Owned(format!("{start}… (and {} more characters)", rest.chars().count()))
+    });
+    Cow::Owned(lines.collect::<Vec<_>>().join("\n"))
+}
+
 /// A command that can be shown exactly as it is run; `None` if cleaning would change it.
 #[must_use]
 pub fn command(text: &str) -> Option<&str> {
@@ -179,5 +196,18 @@ mod tests {
         assert!(!clean.chars().any(|c| is_hidden(c) && c != '\n') && !clean.contains("##["), "{clean}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&clean).unwrap(), value);
         assert!(matches!(json("{\n  \"a\": 1\n}"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn long_lines_are_cut_between_characters() {
+        for (text, expected) in [
+            ("abcd\nab", "abcd\nab"),
+            ("abcdef\nab", "abcd… (and 2 more characters)\nab"),
+            ("abcé", "abc… (and 1 more characters)"),
+            ("", ""),
+        ] {
+            assert_eq!(with_short_lines(text, 4), expected, "{text}");
+        }
+        assert_eq!(with_short_lines("é", 1), "… (and 1 more characters)");
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 
 use gpubuild_host::net::{NetError, Response};
-use gpubuild_release::fetch::FetchError;
+use gpubuild_release::fetch::{FetchError, rest_of_range};
 
 use super::content::{Blob, transfer_error};
 use super::error::RemoteError;
@@ -44,8 +44,11 @@ impl<'a> BlobBody<'a> {
         let (url, response) = found.ok_or_else(|| damaged(self.blob.sha256.clone(), "a file is missing"))?;
         if response.status == 206 {
             let range = response.header("content-range").unwrap_or_default().trim();
-            if !range.starts_with(&format!("bytes {from}-")) {
-                return Err(damaged(url, &format!("it continues with `{range}` instead of byte {from}")));
+            let end = self.blob.bytes;
+            if rest_of_range(range, from) != Some(end) {
+                let what =
+                    format!("it continues with `{range}`, but bytes from {from} of {end} were requested");
+                return Err(damaged(url, &what));
             }
         }
         let is_part = response.status == 206;

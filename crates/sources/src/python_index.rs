@@ -1,6 +1,7 @@
 //! The index of Python packages: which source distribution a release has. The index is the one that uv or pip is configured to use.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use gpubuild_core::text::python_package;
 use gpubuild_host::{HostPath, Os, ReadFiles};
@@ -8,8 +9,10 @@ use gpubuild_plan::project::source::SourceOrigin;
 use gpubuild_plan::project::source::lock::LockedSource;
 use gpubuild_release::auth::CredentialScope;
 use gpubuild_release::fetch::FetchTarget;
+use gpubuild_release::manifest::is_sha256;
 use gpubuild_release::url::Url;
-use serde::Deserialize;
+use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use crate::{SourceError, SourceRequest};
 
@@ -22,12 +25,17 @@ const ACCEPT: &str =
     "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1";
 /// The largest accepted document of an index in bytes.
 const LARGEST: usize = 64 << 20;
+/// The largest accepted number of files of a package. Memory use depends on it more than on the size of the document.
+const MAX_FILES: usize = 100_000;
 /// The number of versions in a message.
 const SHOWN: usize = 3;
+/// The longest accepted name of a file in bytes, which is the limit of most file systems.
+const LONGEST_NAME: usize = 255;
 
 /// The list of files of a package (PEP 691).
 #[derive(Debug, Deserialize)]
 struct FileList {
+    #[serde(deserialize_with = "files_up_to_the_limit")]
     files: Vec<IndexedFile>,
 }
 
@@ -37,13 +45,53 @@ struct IndexedFile {
     filename: String,
     url: String,
     #[serde(default)]
-    hashes: BTreeMap<String, String>,
+    hashes: FileHashes,
+}
+
+/// The hashes of a file. Others are not used.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+struct FileHashes {
+    sha256: Option<String>,
 }
 
 impl IndexedFile {
+    /// The hash in lower case, if it is one: it becomes part of paths.
     fn sha256(&self) -> Option<String> {
-        self.hashes.get("sha256").map(|hash| hash.to_ascii_lowercase()).filter(|hash| hash.len() == 64)
+        self.hashes.sha256.as_ref().map(|hash| hash.to_ascii_lowercase()).filter(|hash| is_sha256(hash))
     }
+}
+
+/// Reads at most [`MAX_FILES`] files. Those with longer names than file systems allow are left out.
+fn files_up_to_the_limit<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<IndexedFile>, D::Error> {
+    struct Files;
+
+    impl<'de> Visitor<'de> for Files {
+        type Value = Vec<IndexedFile>;
+
+        fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+            to.write_str("a list of files")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            let (mut files, mut count) = (Vec::new(), 0);
+            while let Some(file) = list.next_element::<IndexedFile>()? {
+                count += 1;
+                if count > MAX_FILES {
+                    return Err(A::Error::custom(too_many_files()));
+                }
+                if file.filename.len() <= LONGEST_NAME {
+                    files.push(file);
+                }
+            }
+            Ok(files)
+        }
+    }
+
+    from.deserialize_seq(Files)
+}
+
+fn too_many_files() -> String {
+    format!("it lists more than {MAX_FILES} files")
 }
 
 /// Pins the source distribution of a release.
@@ -54,7 +102,12 @@ pub(crate) fn resolve(
 ) -> Result<LockedSource, SourceError> {
     (request.progress)(&format!("looking up {name} {version}"));
     let (page, files) = files(request, name)?;
-    let found = choose(&files, name, version)?;
+    pinned(&files, name, version, &page)
+}
+
+/// Pins the source distribution of a release in a list of files.
+fn pinned(files: &[IndexedFile], name: &str, version: &str, page: &Url) -> Result<LockedSource, SourceError> {
+    let found = choose(files, name, version)?;
     let sha256 = found.sha256().ok_or_else(|| SourceError::Index {
         url: page.shown(),
         why: format!("`{}` has no sha256", found.filename),
@@ -95,12 +148,18 @@ fn files(request: &SourceRequest<'_>, name: &str) -> Result<(Url, Vec<IndexedFil
     };
     let invalid = |why: String| SourceError::Index { url: page.shown(), why };
     let text = String::from_utf8(bytes).map_err(|_| invalid("it is not UTF-8".to_owned()))?;
-    let files = if text.trim_start().starts_with('{') {
-        serde_json::from_str::<FileList>(&text).map_err(|error| invalid(error.to_string()))?.files
-    } else {
-        links(&text)
-    };
+    let files = listed(&text).map_err(invalid)?;
     Ok((page, files))
+}
+
+/// The files in a document, or why it is invalid.
+fn listed(text: &str) -> Result<Vec<IndexedFile>, String> {
+    if text.trim_start().starts_with('{') {
+        return serde_json::from_str::<FileList>(text)
+            .map(|list| list.files)
+            .map_err(|error| error.to_string());
+    }
+    links(text).ok_or_else(too_many_files)
 }
 
 /// The formats of source distributions, the preferred one first. The others are older than PEP 625.
@@ -146,22 +205,27 @@ fn newest(files: &[IndexedFile], name: &str) -> Vec<String> {
     found.take(SHOWN).map(str::to_owned).collect()
 }
 
-/// The links of an index in HTML (PEP 503).
-fn links(page: &str) -> Vec<IndexedFile> {
+/// The links of an index in HTML (PEP 503), with the same limits as in JSON. `None` if there are too many.
+fn links(page: &str) -> Option<Vec<IndexedFile>> {
     let mut found = Vec::new();
-    for tag in page.split("<a ").skip(1) {
+    for (at, tag) in page.split("<a ").skip(1).enumerate() {
+        if at == MAX_FILES {
+            return None;
+        }
         let Some((attributes, text)) = tag.split_once('>') else { continue };
         let Some(href) = attribute(attributes, "href") else { continue };
         let (url, fragment) = href.split_once('#').unwrap_or((&href, ""));
-        let hash = fragment.strip_prefix("sha256=").map(|hash| ("sha256".to_owned(), hash.to_owned()));
+        let sha256 = fragment.strip_prefix("sha256=").map(str::to_owned);
         let filename = text.split('<').next().unwrap_or_default().trim();
-        found.push(IndexedFile {
-            filename: filename.to_owned(),
-            url: url.to_owned(),
-            hashes: hash.into_iter().collect(),
-        });
+        if filename.len() <= LONGEST_NAME {
+            found.push(IndexedFile {
+                filename: filename.to_owned(),
+                url: url.to_owned(),
+                hashes: FileHashes { sha256 },
+            });
+        }
     }
-    found
+    Some(found)
 }
 
 fn attribute(attributes: &str, name: &str) -> Option<String> {

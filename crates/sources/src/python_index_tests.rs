@@ -3,7 +3,11 @@ use gpubuild_host::{Arch, RecordedHost};
 use super::*;
 
 fn file(name: &str) -> IndexedFile {
-    IndexedFile { filename: name.to_owned(), url: format!("../../files/{name}"), hashes: BTreeMap::new() }
+    IndexedFile {
+        filename: name.to_owned(),
+        url: format!("../../files/{name}"),
+        hashes: FileHashes::default(),
+    }
 }
 
 #[test]
@@ -34,10 +38,10 @@ fn the_source_distribution_of_exactly_this_release_is_chosen() {
 fn both_forms_of_an_index_are_read() {
     let page = "<html><body>\n<a href=\"../../packages/x-1.0.tar.gz#sha256=00ff\" data-requires-python=\"&gt;=3.8\">x-1.0.tar.gz</a><br/>\n\
                 <a class='y' href='https://h/x-2.0.tar.gz?a=1&amp;b=2'>x-2.0.tar.gz</a>\n<a>no link</a>\n";
-    let found = links(page);
+    let found = links(page).unwrap();
     assert_eq!(found.len(), 2);
     assert_eq!(found[0].url, "../../packages/x-1.0.tar.gz");
-    assert_eq!(found[0].hashes["sha256"], "00ff");
+    assert_eq!(found[0].hashes.sha256.as_deref(), Some("00ff"));
     assert_eq!(found[0].sha256(), None);
     assert_eq!(
         (found[1].url.as_str(), found[1].filename.as_str()),
@@ -78,4 +82,73 @@ fn the_index_of_pip_and_uv_is_used() {
 fn file_names_are_compared_by_normalized_name() {
     assert_eq!(distribution("x_y-1.0.tar.gz", "X.y"), Some("1.0"));
     assert_eq!(distribution("x_y-1.0.whl", "x-y"), None);
+}
+
+#[test]
+fn documents_with_too_many_files_are_refused() {
+    let entry = r#"{"filename":"x-1.0.tar.gz","url":"u"}"#;
+    let json = |count: usize| format!("{{\"files\":[{}]}}", vec![entry; count].join(","));
+    assert_eq!(listed(&json(MAX_FILES)).map(|files| files.len()), Ok(MAX_FILES));
+    let expected = "it lists more than 100000 files";
+    assert!(listed(&json(MAX_FILES + 1)).unwrap_err().starts_with(expected));
+    let html = "<a href='u'>x-1.0.tar.gz</a>".repeat(MAX_FILES + 1);
+    assert_eq!(listed(&html), Err(expected.to_owned()));
+}
+
+/// Names and hashes of a hostile index never become a path outside of the cache. `GPUBUILD_CASES` sets the number of documents.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the number of cases is set by a variable")]
+fn generated_documents_lead_to_plain_folders() {
+    let cases = std::env::var("GPUBUILD_CASES").ok().and_then(|count| count.parse().ok()).unwrap_or(500);
+    let pieces = [
+        "../",
+        "/",
+        "\\",
+        "..",
+        "x",
+        "-1.0",
+        ".tar.gz",
+        ".zip",
+        "\0",
+        "\n::error::",
+        "\u{202e}",
+        "C:",
+        "é",
+        "00ff",
+        "%2f",
+    ];
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut random = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state % below as u64).unwrap()
+    };
+    let page = Url::parse("https://h/simple/x/").unwrap();
+    let (mut pinned_files, hash) = (0, "0f".repeat(32));
+    for case in 0..cases {
+        let mut hostile = |usual: &str| match random(3) {
+            0 => usual.to_owned(),
+            1 => (0..=random(40)).map(|_| pieces[random(pieces.len())]).collect(),
+            _ => {
+                let at = random(usual.len());
+                format!("{}{}{}", &usual[..at], pieces[random(pieces.len())], &usual[at + 1..])
+            }
+        };
+        let (name, hash, url) = (hostile("x-1.0.tar.gz"), hostile(&hash), hostile("https://h/x-1.0.tar.gz"));
+        let document = match case % 2 {
+            0 => serde_json::json!({"files": [{"filename": name, "url": url, "hashes": {"sha256": hash}}]})
+                .to_string(),
+            _ => format!("<a href=\"{url}#sha256={hash}\">{name}</a>"),
+        };
+        let files = listed(&document).unwrap();
+        let Ok(locked) = pinned(&files, "x", "1.0", &page) else { continue };
+        pinned_files += 1;
+        assert!(locked.sha256.as_ref().is_some_and(|hash| is_sha256(hash)), "{document}");
+        let folder = locked.folder();
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '+');
+        assert!(folder.chars().all(is_plain) && folder.starts_with("x-1.0-"), "{document}: {folder}");
+        let _ = page.join(&files[0].url);
+    }
+    assert!(pinned_files > cases / 50, "{pinned_files} of {cases}");
 }

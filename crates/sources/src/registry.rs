@@ -5,6 +5,7 @@ use gpubuild_plan::project::source::SourceOrigin;
 use gpubuild_plan::project::source::lock::LockedSource;
 use gpubuild_release::auth::CredentialScope;
 use gpubuild_release::fetch::FetchTarget;
+use gpubuild_release::manifest::is_sha256;
 use gpubuild_release::url::Url;
 use semver::{Version, VersionReq};
 use serde::Deserialize;
@@ -126,10 +127,9 @@ fn archive_address(template: &str, name: &str, version: &str, sha256: &str) -> S
 
 /// The versions in a document of the index. Lines that gpubuild does not understand are skipped, as cargo does.
 fn versions(text: &str) -> Vec<IndexedVersion> {
-    let is_hash = |hash: &str| hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
     text.lines()
         .filter_map(|line| serde_json::from_str::<IndexedVersion>(line).ok())
-        .filter(|one| is_hash(&one.cksum))
+        .filter(|one| is_sha256(&one.cksum.to_ascii_lowercase()))
         .collect()
 }
 
@@ -201,5 +201,16 @@ mod tests {
         assert_eq!(chosen("0.2"), None);
         assert_eq!(chosen("not a version"), None);
         assert_eq!(newest(&known), ["0.2.0-rc.1", "0.1.10", "0.1.9"]);
+    }
+
+    #[test]
+    fn hashes_are_checked_before_they_become_paths() {
+        for cksum in ["", "../../escape", &"x".repeat(64), &"/".repeat(64), &"é".repeat(32), &"0".repeat(63)]
+        {
+            let line = serde_json::json!({"name": "x", "vers": "1.0.0", "cksum": cksum}).to_string();
+            assert_eq!(versions(&line), [], "{cksum}");
+        }
+        let line = serde_json::json!({"name": "x", "vers": "1.0.0", "cksum": "F".repeat(64)}).to_string();
+        assert_eq!(versions(&line).len(), 1);
     }
 }

@@ -20,10 +20,14 @@ use toml::de::{DeTable, DeValue};
 
 use self::bytes::{ByteReader, Spans, Writer};
 
+/// The maximum number of characters that start or separate values and tables. The parser uses up to 500 bytes of memory for each, so that
+/// a document needs at most 125 MB. The largest document of gpubuild has 7,000.
+const MAX_SEPARATORS: usize = 250_000;
+
 /// Deserializes a document.
 ///
 /// # Errors
-/// The text is not TOML, or does not match the type. The error contains the line.
+/// The text is not TOML, does not match the type, or has far more values than any real document. The error contains the line.
 pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, TomlError> {
     let bytes = write(text, Spans::Kept)?;
     de::read(ByteReader::new(&bytes, Spans::Kept)).map_err(|error| error.of(text))
@@ -54,10 +58,36 @@ pub fn encode(text: &str) -> Result<Vec<u8>, TomlError> {
 }
 
 fn write(text: &str, spans: Spans) -> Result<Vec<u8>, TomlError> {
+    let separators = text.bytes().filter(|byte| b"=.,[{".contains(byte)).count();
+    if separators > MAX_SEPARATORS {
+        return Err(TomlError::new(&format!("it has more than {MAX_SEPARATORS} values"), None));
+    }
     let syntax = |error: &toml::de::Error| TomlError::new(error.message(), error.span()).of(text);
     let table = DeTable::parse(text).map_err(|error| syntax(&error))?;
     let mut writer = Writer::new(spans);
     let span = table.span();
     writer.value(&DeValue::Table(table.into_inner()), span).map_err(|error| error.of(text))?;
     Ok(writer.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// Parsing 50 MB of small values would need 7 GB.
+    #[test]
+    fn documents_with_too_many_values_are_refused() {
+        let list = |count: usize| format!("a = [{}]", "1,".repeat(count));
+        let parsed = from_str::<BTreeMap<String, Vec<u8>>>(&list(200_000)).unwrap();
+        assert_eq!(parsed["a"].len(), 200_000);
+        for text in [list(250_000), "a.".repeat(250_001), "[[a]]\n".repeat(200_000), "{".repeat(300_000)] {
+            let error = from_str::<BTreeMap<String, Vec<u8>>>(&text).unwrap_err();
+            assert_eq!(error.message(), "it has more than 250000 values", "{}", &text[..10]);
+        }
+        // Large strings are no values.
+        let text = format!("a = \"{}\"", "x".repeat(4 << 20));
+        assert!(from_str::<BTreeMap<String, String>>(&text).is_ok());
+    }
 }

@@ -17,11 +17,40 @@ pub fn write(folder: &str, target: &str) {
         "archive" => archives(),
         "object" => objects(),
         "project" => projects(),
+        "settings" => settings(),
         _ => Vec::new(),
     };
     for (number, seed) in seeds.iter().enumerate() {
         fs::write(Path::new(folder).join(number.to_string()), seed).expect("the folder is writable");
     }
+}
+
+/// Runners in cargo's configuration, lists of wheels, and lock files.
+fn settings() -> Vec<Vec<u8>> {
+    let expressions = [
+        "cfg(unix)",
+        "cfg(not(windows))",
+        "cfg(all(target_os = \\\"linux\\\", any(target_arch = \\\"aarch64\\\", feature = \\\"x\\\")))",
+        "cfg(target_pointer_width = \\\"64\\\")",
+        "aarch64-unknown-linux-gnu",
+    ];
+    let runners = expressions.map(|one| format!("[target.\"{one}\"]\nrunner = [\"tools/run\", \"-x\"]\n"));
+    let hash = "0f".repeat(32);
+    let locks = [
+        format!(
+            "version = 1\n[source]\ncrate = \"x-sys\"\nrequirement = \"0.1\"\nversion = \"0.1.3\"\nsha256 = \"{hash}\"\n"
+        ),
+        format!(
+            "version = 1\n[source]\npypi = \"x\"\nversion = \"1.0\"\nfile = \"x-1.0.tar.gz\"\nsha256 = \"{hash}\"\n"
+        ),
+        format!("version = 1\n[source]\ngit = \"https://h/x.git\"\nrev = \"{hash}\"\nsubmodules = true\n"),
+        format!("version = 1\n[source]\nurl = \"https://h/x-1.tar.gz?a\"\nsha256 = \"{hash}\"\nstrip = 1\n"),
+    ];
+    let list = format!(
+        "lock-version = \"1.0\"\n[[packages]]\nname = \"nvidia-cuda-runtime-cu12\"\nversion = \"12.9.79\"\n\
+         wheels = [{{ url = \"https://h/x-1-py3-none-any.whl\", size = 3, hashes = {{ sha256 = \"{hash}\" }} }}]\n"
+    );
+    runners.into_iter().chain(locks).chain([list]).map(String::into_bytes).collect()
 }
 
 /// Tar archives: layers as `pack` writes them, and entries that `install` rejects.

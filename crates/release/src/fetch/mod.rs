@@ -21,6 +21,7 @@ use super::url::{Scheme, Url};
 pub use error::{FetchError, MissingCredentials, RejectedCredentials};
 pub use exchange::{Exchange, RedirectPolicy};
 pub use file::{DownloadError, FileDownload};
+pub use resume::rest_of_range;
 
 /// The variable with the time limit for an unresponsive server, in seconds.
 const TIMEOUT: &str = "GPUBUILD_HTTP_TIMEOUT";

@@ -286,26 +286,22 @@ fn total(response: &Response, have: u64, size: FileSize) -> Result<Option<u64>, 
         return Err("it is a part, but the complete file was requested".to_owned());
     }
     let range = response.header("content-range").unwrap_or_default();
-    let parsed = (|| {
-        let (range, total) = range.trim().strip_prefix("bytes ")?.split_once('/')?;
-        let (first, last) = range.split_once('-')?;
-        let total = if total.trim() == "*" { None } else { Some(total.trim().parse::<u64>().ok()?) };
-        Some((first.parse::<u64>().ok()?, last.parse::<u64>().ok()?.checked_add(1)?, total))
-    })();
     let expected = exact.or(announced);
-    match parsed {
-        Some((first, end, total))
-            if first == have
-                && total.is_none_or(|total| total == end)
-                && expected.is_none_or(|expected| expected == end) =>
-        {
-            Ok(Some(end))
-        }
-        _ => {
-            let of = exact.map(|size| format!(" of {size}")).unwrap_or_default();
-            Err(format!("its range is `{range}`, but bytes from {have}{of} were requested"))
-        }
-    }
+    let end = rest_of_range(range, have).filter(|end| expected.is_none_or(|expected| expected == *end));
+    end.map(Some).ok_or_else(|| {
+        let of = exact.map(|size| format!(" of {size}")).unwrap_or_default();
+        format!("its range is `{range}`, but bytes from {have}{of} were requested")
+    })
+}
+
+/// The end of the range in a `Content-Range`, if it starts at `first` and reaches the end of the content.
+#[must_use]
+pub fn rest_of_range(value: &str, first: u64) -> Option<u64> {
+    let (range, total) = value.trim().strip_prefix("bytes ")?.split_once('/')?;
+    let (start, last) = range.split_once('-')?;
+    let end = last.parse::<u64>().ok()?.checked_add(1)?;
+    let total = if total.trim() == "*" { end } else { total.trim().parse().ok()? };
+    (start.parse() == Ok(first) && first < end && total == end).then_some(end)
 }
 
 /// The `ETag` of a response, if it is a strong one: a weak one does not guarantee identical bytes.

@@ -67,4 +67,52 @@ mod tests {
             assert_eq!(check(&text, &rows).unwrap_err().id(), id, "{text}");
         }
     }
+
+    /// Pieces of a list, of other text and of hostile text in a random order, with a fixed seed. `GPUBUILD_CASES` sets their number.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the number of cases is set by a variable")]
+    fn generated_lists_are_accepted_only_with_the_right_hash() {
+        let cases = std::env::var("GPUBUILD_CASES").ok().and_then(|count| count.parse().ok()).unwrap_or(500);
+        let rows = rows();
+        let file = &rows[0].files()[0];
+        let good = listed(&file.name, &file.sha256);
+        let other = "0".repeat(64);
+        let pieces = [
+            "../",
+            "\\u0000",
+            "\u{202e}",
+            "::error::",
+            "[[packages]]\n",
+            "wheels = 5\n",
+            "\"",
+            "]",
+            "é",
+            &other,
+        ];
+        let mut state = 0x2545_f491_4f6c_dd1d_u64;
+        let mut random = |below: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            usize::try_from(state % below as u64).unwrap()
+        };
+        let mut refused = 0;
+        for _ in 0..cases {
+            let mut text = good.clone();
+            for _ in 0..=random(3) {
+                let start = (0..=random(text.len() + 1).min(text.len()))
+                    .rev()
+                    .find(|at| text.is_char_boundary(*at))
+                    .unwrap_or(0);
+                let end = (start + random(70)).min(text.len());
+                let end = (end..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(start);
+                text.replace_range(start..end, pieces[random(pieces.len())]);
+            }
+            match check(&text, &rows) {
+                Ok(()) => assert!(text.contains(&file.sha256) && text.contains(&file.name), "{text}"),
+                Err(_) => refused += 1,
+            }
+        }
+        assert!(refused > cases / 2, "{refused} of {cases}");
+    }
 }

@@ -11,6 +11,8 @@ use super::table::is_hex;
 /// Name of the lock file, beside gpubuild.toml.
 pub const LOCK_NAME: &str = "gpubuild.lock";
 
+/// The maximum length of [`LockedSource::name`], so that file systems accept names that contain it.
+const LONGEST_NAME: usize = 100;
 /// The highest version of the format that this version reads.
 const VERSION: i64 = 1;
 
@@ -96,7 +98,7 @@ impl LockedSource {
             .fold(base, |base, ending| base.strip_suffix(ending).unwrap_or(base));
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '+');
         let name: String = format!("{base}-{version}").chars().filter(|c| plain(*c)).collect();
-        name.trim_start_matches(['.', '-']).to_owned()
+        name.trim_start_matches(['.', '-']).chars().take(LONGEST_NAME).collect()
     }
 
     /// The [package URL](https://github.com/package-url/purl-spec) of a crate, a Python package, or a commit at github.com.
