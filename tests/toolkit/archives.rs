@@ -1,5 +1,6 @@
 //! CUDA 12 from archives in the layout of NVIDIA's server, which the tests create and serve.
 
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
@@ -63,12 +64,14 @@ impl Redist {
         let top = format!("{package}-{PLATFORM}-12.9.0-archive");
         let bytes = archive(&top, content);
         let path = format!("{package}/{PLATFORM}/{top}.tar.xz");
-        self.manifest += &format!(
+        write!(
+            self.manifest,
             ", \"{package}\": {{\"version\": \"12.9.0\", \"{PLATFORM}\": {{\"relative_path\": \"{path}\", \
              \"sha256\": \"{}\", \"size\": \"{}\"}}}}",
             gpubuild_exec::store::sha256(&bytes),
             bytes.len()
-        );
+        )
+        .unwrap();
         self.archives.push((path, bytes));
     }
 
@@ -252,10 +255,10 @@ fn interrupted_download_is_continued_by_the_next_call() {
     let Some(sandbox) = Sandbox::new() else { return };
     let redist = Redist::new();
     redist.lock(&sandbox);
-    let (served, nvcc) = (redist.served(), redist.archives[0].1.clone());
+    let (all, nvcc) = (redist.served(), redist.archives[0].1.clone());
     let half = nvcc.len() / 2;
     let server = Server::start(move |request: &Request| {
-        match served.iter().find(|(path, _)| request.path[1..] == **path) {
+        match all.iter().find(|(path, _)| request.path[1..] == **path) {
             Some((path, body)) if path.contains("cuda_nvcc") && request.before == 0 => {
                 part(request, body).cut(half)
             }

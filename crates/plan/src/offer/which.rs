@@ -194,7 +194,7 @@ mod tests {
             ("ubuntu-22.04-rtx4090", "", "12.4"),
             ("macos-15-m3", "", "toolkit.no-wheels-here"),
             ("debian-12-bare", "CONDA_OVERRIDE_CUDA = '13.2'", "13.0"),
-            ("arch-cuda", "", "12.4"),
+            ("arch-cuda", "", "12.8"),
         ] {
             assert_eq!(outcome(name, env, &auto), expected, "{name} {env}");
         }

@@ -22,16 +22,16 @@ fn embedded_locks_are_complete_for_all_their_platforms() {
             assert!(wheels.iter().all(|wheel| wheel.files.len() == 1 && wheel.size() > 1000), "{platform}");
         }
         assert!(lock.version.as_str().starts_with(lock.release.as_str()), "{}", lock.version);
-        let packages = lock.components.iter().flat_map(Component::packages);
+        let packages: Vec<&PinnedWheel> = lock.components.iter().flat_map(Component::packages).collect();
         assert!(
-            packages.clone().all(|package| package.is_archive() == lock.has_archives()),
+            packages.iter().all(|package| package.is_archive() == lock.has_archives()),
             "{}",
             lock.release
         );
         assert_eq!(lock.has_archives(), lock.version.major() < 13, "{}", lock.release);
         if lock.has_archives() {
             assert_eq!(lock.platforms, ["linux-aarch64", "linux-x86_64", "windows-x86_64"]);
-            assert!(packages.clone().all(|package| package.files.len() == 3), "{}", lock.release);
+            assert!(packages.iter().all(|package| package.files.len() == 3), "{}", lock.release);
         }
     }
 }
