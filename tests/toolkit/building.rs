@@ -104,5 +104,5 @@ fn suitable_release_is_selected_and_reported() {
     sandbox
         .run(&["toolkit", "install", "cuda", "--cuda-archs", "70", "--dry-run"])
         .fails(2, "toolkit.version-unmet")
-        .says(&["13.0: sm_70 (--cuda-archs) is not supported by 13.0"]);
+        .says(&["13.0: sm_70 (--cuda-archs 70) is not supported by 13.0"]);
 }

@@ -274,9 +274,15 @@ impl InstallWork<'_> {
         format!("{} {}", self.preview.lock.toolkit, self.preview.lock.release)
     }
 
-    /// Links the wheels that the existing installation already has into the partial folder.
+    /// Links the wheels that the existing installation already has into the partial folder. Removes what an earlier attempt left
+    /// there, except for complete wheels and downloads.
     fn reuse(&self) -> io::Result<()> {
-        self.host.remove(&self.place.partial.join("unpacking"))?;
+        if self.host.is_dir(&self.place.partial) {
+            let names = self.host.list(&self.place.partial)?;
+            for name in names.iter().filter(|name| !["wheels", DOWNLOADS].contains(&name.as_str())) {
+                self.host.remove(&self.place.partial.join(name))?;
+            }
+        }
         let Some(existing) = Prefix::read(self.host, &self.place.published) else { return Ok(()) };
         for wheel in self.preview.wheels.iter().filter(|wheel| existing.record.wheels.contains(wheel)) {
             let to = self.place.partial.join(&wheel_folder(wheel));
