@@ -24,8 +24,9 @@ pub const DESCRIPTIONS: &[(&str, &[u8])] = files!("",
     "python" "rocm" "sccache" "uv" "vulkan"
 );
 
-/// Wheels of toolkit releases.
-pub const LOCKS: &[(&str, &[u8])] = files!("locks/", "cuda-13.0" "cuda-13.5");
+/// Wheels and archives of toolkit releases.
+pub const LOCKS: &[(&str, &[u8])] =
+    files!("locks/", "cuda-12.4" "cuda-12.6" "cuda-12.8" "cuda-12.9" "cuda-13.0" "cuda-13.5");
 
 /// Packages of distributions that make up a toolkit, and how they become a prefix.
 pub const PACKAGE_SETS: &[(&str, &[u8])] = files!("packages/", "opencl" "rocm" "vulkan");

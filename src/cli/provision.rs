@@ -8,7 +8,7 @@ use gpubuild_host::HostPath;
 use gpubuild_plan::plan::Plan;
 use gpubuild_plan::project::Project;
 use gpubuild_plan::wheels::WheelLock;
-use gpubuild_toolchain::provision::{self, InstallRequest};
+use gpubuild_toolchain::provision::{self, ArchiveRequest, InstallRequest};
 
 use super::events::{Events, MessageFormat};
 use super::machine::{self, MachineState};
@@ -21,7 +21,7 @@ pub(super) struct ProvisionMode<'a> {
     pub(super) locks: &'a [WheelLock],
     /// Whether package indexes may be queried.
     pub(super) network: Network,
-    /// Folders with wheels.
+    /// Folders with wheels and archives.
     pub(super) find_links: Vec<HostPath>,
     /// Format of progress messages.
     pub(super) format: MessageFormat,
@@ -81,6 +81,8 @@ fn install(
 ) -> Result<(), Failure> {
     let events = Events::new(context.printer, mode.format);
     let sink = |event: &BuildEvent| events.show(event);
+    let archives = toolkit::archives::ArchiveClient::new(context, mode.network, None);
+    let fetch = |archive: &ArchiveRequest<'_>| archives.fetch(archive);
     for one in &plan.provision {
         let lock =
             mode.locks.iter().find(|lock| lock.toolkit == one.toolkit && lock.version == one.choice.version);
@@ -98,7 +100,7 @@ fn install(
         }
         let tools = InstalledTools::of(&machine.inventory);
         let installed =
-            provision::install(context.host, &machine.facts, &request, &tools, mode.network, &sink)
+            provision::install(context.host, &machine.facts, &request, &tools, mode.network, &fetch, &sink)
                 .map_err(|error| toolkit::failure(&error))?;
         for note in &installed.notes {
             context.printer.warning(note);
@@ -115,7 +117,7 @@ pub(super) fn folders(context: &CommandContext<'_>, named: &[String]) -> Result<
             return Ok(path);
         }
         Err(Failure::usage(id!("usage.no-folder"), format!("`{path}` is not a folder"))
-            .hint("`--find-links` accepts a folder with wheels"))
+            .hint("`--find-links` accepts a folder with wheels or archives"))
     };
     named.iter().map(folder).collect()
 }

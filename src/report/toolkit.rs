@@ -68,7 +68,7 @@ pub struct Install {
     state: InstallChange,
     /// The toolkit.
     installed: InstalledEntry,
-    /// Total size in bytes of the installed wheels or packages, whether downloaded or from a cache.
+    /// Total size in bytes of the installed wheels, archives or packages, whether downloaded or from a cache.
     taken_bytes: u64,
     /// The selected release, if none was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -119,11 +119,11 @@ pub struct DryRun {
     /// The selected release, if none was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     choice: Option<ReleaseChoice>,
-    /// The wheels to install.
+    /// The wheels or archives to install.
     wheels: Vec<WheelReport>,
 }
 
-/// A wheel.
+/// A wheel or an archive.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct WheelReport {
@@ -131,7 +131,7 @@ pub(super) struct WheelReport {
     package: String,
     /// Its version.
     version: String,
-    /// Its file name.
+    /// Its file name; of an archive, the path below NVIDIA's URL.
     file: String,
     /// The sha256 of the file.
     sha256: String,

@@ -22,11 +22,11 @@ pub struct LockReport {
     version: Version,
     /// The supported platforms.
     platforms: Vec<String>,
-    /// The components with their wheels.
+    /// The components with their wheels or archives.
     components: Vec<LockedComponent>,
 }
 
-/// Wheels that are installed together.
+/// Wheels or archives that are installed together.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct LockedComponent {
@@ -34,7 +34,7 @@ struct LockedComponent {
     id: String,
     /// Whether it is installed only on request (`--with`).
     optional: bool,
-    /// Its wheels, for all platforms. The size is zero if the index does not report it.
+    /// Its wheels or archives, for all platforms. The size is zero if the index does not report it.
     wheels: Vec<WheelReport>,
 }
 
@@ -45,7 +45,7 @@ impl LockReport {
         let components = lock.components.iter().map(|component| LockedComponent {
             id: component.id.clone(),
             optional: component.optional,
-            wheels: component.wheels.iter().flat_map(WheelReport::of).collect(),
+            wheels: component.packages().flat_map(WheelReport::of).collect(),
         });
         Self {
             schema: Schema { name: "toolkit-lock", version: 1 },

@@ -118,11 +118,20 @@ fn unsuitable_toolkit_is_rejected_with_a_reason() {
     };
     let bare = recorded("debian-12-llvmpipe");
     refused(&recorded("fedora-41-hybrid"), &[], "nv.driver.too-old");
-    refused(&bare, &["--cuda-archs", "70"], "cuda.arch.dropped-by-toolkit");
+    refused(&bare, &["--cuda-archs", "35"], "cuda.arch.dropped-by-toolkit");
     refused(&bare, &["--cuda-archs", "999"], "cuda.arch.too-new-for-toolkit");
     let text = sandbox.read("gpubuild.toml");
-    sandbox.write("gpubuild.toml", &format!("{text}\n[backends.cuda]\ntoolkit = \">=12.4, <13\"\n"));
+    sandbox.write("gpubuild.toml", &format!("{text}\n[backends.cuda]\ntoolkit = \">=11, <12\"\n"));
     refused(&bare, &[], "toolkit.version-unmet");
+}
+
+#[test]
+fn old_card_gets_cuda_12() {
+    let sandbox = project();
+    let found =
+        planned(&plan(&sandbox, &recorded("debian-12-llvmpipe"), &["--provision", "--cuda-archs", "70"]));
+    assert_eq!(found["provision"][0]["release"], "12.9");
+    assert_eq!(cache(&found, "CMAKE_CUDA_ARCHITECTURES"), "70");
 }
 
 #[test]

@@ -103,6 +103,6 @@ fn suitable_release_is_selected_and_reported() {
     ran.says(&["cuda not 13.5: gpubuild.toml requires `toolkit = \"13.0\"`"]);
     sandbox
         .run(&["toolkit", "install", "cuda", "--cuda-archs", "70", "--dry-run"])
-        .fails(2, "cuda.arch.dropped-by-toolkit")
-        .says(&["contain no compiler"]);
+        .fails(2, "toolkit.version-unmet")
+        .says(&["13.0: sm_70 (--cuda-archs 70) is not supported by 13.0"]);
 }

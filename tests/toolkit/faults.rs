@@ -206,7 +206,9 @@ fn broken_compiler_is_not_installed() {
 fn unknown_release_lists_available_ones() {
     let Some(sandbox) = Sandbox::new() else { return };
     let run = |arguments: &[&str]| sandbox.run(&[&["toolkit", "install"], arguments].concat());
-    run(&["cuda@12.4"]).fails(2, "toolkit.unknown-release").says(&["offered: 13.0, 13.5"]);
+    run(&["cuda@12.5"])
+        .fails(2, "toolkit.unknown-release")
+        .says(&["offered: 12.4, 12.6, 12.8, 12.9, 13.0, 13.5"]);
     run(&["cuda@13.0", "--with", "cufoo"])
         .fails(2, "toolkit.unknown-component")
         .says(&["offered: cublas, nvrtc"]);

@@ -1,4 +1,4 @@
-//! `gpubuild toolkit`: toolkits installed from wheels and packages that the tests create, from NVIDIA's own wheels if
+//! `gpubuild toolkit`: toolkits installed from wheels, archives and packages that the tests create, from NVIDIA's own wheels if
 //! `GPUBUILD_REQUIRE` names `cuda-wheels`, and from Debian's own packages if it names `network`.
 
 #![expect(
@@ -7,6 +7,8 @@
     reason = "a test reads and writes its own files and prints why it skips"
 )]
 
+#[cfg(target_os = "linux")]
+mod archives;
 mod building;
 mod faults;
 #[cfg(target_os = "linux")]
@@ -23,5 +25,9 @@ mod repository;
 #[path = "../common/requirements.rs"]
 mod requirements;
 mod sandbox;
+#[cfg(target_os = "linux")]
+#[path = "../install/server.rs"]
+#[expect(dead_code, reason = "the installation needs more faults")]
+mod server;
 mod usual;
 mod wheels;

@@ -6,7 +6,7 @@ use gpubuild_host::HostPath;
 use gpubuild_plan::project::source::SourceOrigin;
 use gpubuild_plan::project::source::lock::LockedSource;
 use gpubuild_release::auth::CredentialScope;
-use gpubuild_release::fetch::{FetchTarget, FileDownload};
+use gpubuild_release::fetch::{Client, FetchTarget, FileDownload};
 use gpubuild_release::unpack::tree::{TreeRequest, unpack_tree};
 use gpubuild_release::url::Url;
 
@@ -39,22 +39,22 @@ pub(crate) fn find(
     }
     let url = address(request, locked)?;
     (request.progress)(&format!("downloading {}", locked.name()));
-    download(request, &url, locked.sha256.as_deref().unwrap_or_default(), scratch).map(Some)
+    download(request.client, &url, locked.sha256.as_deref().unwrap_or_default(), scratch).map(Some)
 }
 
 /// Downloads and verifies an archive. Continues a download that was interrupted.
-fn download(
-    request: &SourceRequest<'_>,
+pub(crate) fn download(
+    client: &Client<'_>,
     url: &Url,
     expected: &str,
     scratch: &HostPath,
 ) -> Result<HostPath, SourceError> {
-    let host = request.host;
+    let host = client.host;
     let (path, state) = (scratch.join(PARTIAL), scratch.join("archive.begun"));
     let target = FetchTarget { url, scope: CredentialScope::Server };
     let mut was_restarted = false;
     loop {
-        let outcome = request.client.file(target, &path, &state, LARGEST);
+        let outcome = client.file(target, &path, &state, LARGEST);
         let outcome = outcome.map_err(|error| SourceError::download(&path, error))?;
         match outcome {
             FileDownload::Complete | FileDownload::InParts => {}

@@ -32,6 +32,12 @@ pub enum SourceError {
         /// Whether the version is known.
         is_pinned: bool,
     },
+    /// An archive of a toolkit would have to be downloaded.
+    #[error("`{name}` is not on this machine, and downloads are forbidden")]
+    OfflineArchive {
+        /// Its file name.
+        name: String,
+    },
     /// A download failed.
     #[error(transparent)]
     Fetch(#[from] Box<FetchError>),
@@ -187,6 +193,7 @@ impl Diagnostic for SourceError {
             Self::Project(error) => error.id(),
             Self::Locked { .. } => id!("source.locked"),
             Self::Offline { .. } => id!("source.offline"),
+            Self::OfflineArchive { .. } => id!("fetch.offline"),
             Self::Fetch(error) => error.id(),
             Self::Address(_) => id!("net.address-invalid"),
             Self::UnknownPackage { .. } => id!("source.package-unknown"),
@@ -213,6 +220,9 @@ impl Diagnostic for SourceError {
             Self::Fetch(error) => return error.hint(),
             Self::Locked { .. } => "run `gpubuild update` and commit gpubuild.lock",
             Self::Offline { .. } => "run `gpubuild fetch` once with a network",
+            Self::OfflineArchive { .. } => {
+                "run the command once without `--offline`, or download the archive elsewhere and name its folder with `--from`"
+            }
             Self::UnknownPackage { .. } => "correct the name in `source`",
             Self::UnknownVersion { .. } => "correct `version` in `source`",
             Self::NoArchive { .. } => "use another version, or `url`, `git` or `crate` as the source",

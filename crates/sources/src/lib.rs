@@ -17,6 +17,7 @@ mod git;
 mod python_index;
 mod registry;
 mod store;
+pub mod toolkit;
 mod vendor;
 
 use gpubuild_exec::python::Network;

@@ -1,4 +1,4 @@
-//! `gpubuild toolkit install`: installs a toolkit from wheels, or from the packages of the distribution.
+//! `gpubuild toolkit install`: installs a toolkit from wheels or archives, or from the packages of the distribution.
 
 use gpubuild_core::version::Version;
 use gpubuild_detect::id;
@@ -9,6 +9,7 @@ use gpubuild_plan::plan::provision::ReleaseChoice;
 use gpubuild_plan::wheels::WheelLock;
 use gpubuild_toolchain::provision::{self, InstallChange, InstallRequest, InstalledToolkit, ProvisionError};
 
+use super::archives::{ArchiveClient, ArchivePlace};
 use super::choose::{RequestedRelease, choose};
 use super::{ToolkitSpec, failure, packages};
 use crate::cli::build::NetworkArguments;
@@ -27,14 +28,17 @@ pub(super) struct ToolkitInstallArguments {
     /// Components to add: `cublas`
     #[arg(long, value_delimiter = ',', value_name = "COMPONENTS")]
     pub(super) with: Vec<String>,
-    /// Folder with wheels or packages; may be repeated
+    /// Folder with wheels, archives or packages; may be repeated
     #[arg(long, value_name = "DIR")]
     pub(super) find_links: Vec<String>,
+    /// Folder or URL of a mirror of NVIDIA's archives (CUDA 12)
+    #[arg(long, value_name = "DIR|URL")]
+    from: Option<String>,
     /// CUDA architectures that the release must support: `80,90a` [default: CUDAARCHS, else gpubuild.toml,
     /// else this machine's GPUs]
     #[arg(long, value_name = "LIST")]
     cuda_archs: Option<String>,
-    /// Install the wheels in this lock file instead of the built-in ones
+    /// Install the wheels or archives in this lock file instead of the built-in ones
     #[arg(long, value_name = "FILE")]
     lock: Option<String>,
     #[command(flatten)]
@@ -63,7 +67,16 @@ pub(super) fn run(
     if arguments.lock.is_none() && gpubuild_plan::packages::set_of(&arguments.spec.toolkit).is_some() {
         return packages::run(arguments, context, host, &machine);
     }
-    let (request, choice) = request(arguments, context, host, &machine)?;
+    let (mut request, choice) = request(arguments, context, host, &machine)?;
+    let from = arguments.from.as_deref().map(|text| ArchivePlace::parse(text, context)).transpose()?;
+    let mirror = match from {
+        Some(ArchivePlace::Folder(folder)) => {
+            request.find_links.push(folder);
+            None
+        }
+        Some(ArchivePlace::Mirror(url)) => Some(url),
+        None => None,
+    };
     let to_failure = |error: ProvisionError| failure(&with_command(error, &machine));
     if arguments.dry_run {
         let preview = provision::preview(host, &machine.facts, &request).map_err(to_failure)?;
@@ -75,12 +88,14 @@ pub(super) fn run(
     let events = Events::new(context.printer, MessageFormat::Human);
     let sink = |event: &BuildEvent| events.show(event);
     let network = arguments.network.network(host);
+    let archives = ArchiveClient::new(context, network, mirror);
     let result = provision::install(
         host,
         &machine.facts,
         &request,
         &InstalledTools::of(&machine.inventory),
         network,
+        &|archive| archives.fetch(archive),
         &sink,
     );
     drop(events);

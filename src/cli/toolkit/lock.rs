@@ -1,4 +1,4 @@
-//! `gpubuild toolkit lock`: pins the wheels of a release.
+//! `gpubuild toolkit lock`: pins the wheels or archives of a release.
 
 use gpubuild_detect::id;
 use gpubuild_exec::exec::{BuildEvent, InstalledTools};
@@ -8,9 +8,9 @@ use gpubuild_plan::plan::kits;
 use gpubuild_plan::wheels::WheelLock;
 use gpubuild_toolchain::provision::locks::PROJECT_FOLDER;
 use gpubuild_toolchain::provision::pin::{self, PinError};
-use gpubuild_toolchain::provision::{ProvisionError, kit};
+use gpubuild_toolchain::provision::{ProvisionError, kit, redist};
 
-use super::ToolkitSpec;
+use super::{ToolkitSpec, archives};
 use crate::cli::build::NetworkArguments;
 use crate::cli::events::{Events, MessageFormat};
 use crate::cli::machine::{self, HostArguments, MachineState};
@@ -32,6 +32,9 @@ pub(super) struct ToolkitLockArguments {
     /// Folder with wheels; may be repeated
     #[arg(long, value_name = "DIR")]
     find_links: Vec<String>,
+    /// Pin the archives in NVIDIA's manifest of the release (CUDA 12): `redistrib_12.9.1.json`
+    #[arg(long, value_name = "FILE|URL", conflicts_with = "find_links")]
+    manifest: Option<String>,
     #[command(flatten)]
     network: NetworkArguments,
     /// Print one JSON document that describes the file
@@ -39,7 +42,7 @@ pub(super) struct ToolkitLockArguments {
     pub(super) json: bool,
 }
 
-/// Resolves the wheels of a release with uv and writes their names and hashes to a lock file.
+/// Resolves the wheels of a release with uv, or reads the archives from a manifest, and writes their names and hashes to a lock file.
 pub(super) fn run(arguments: &ToolkitLockArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let is_printed = arguments.output.as_deref() == Some("-");
     if is_printed && arguments.json {
@@ -54,13 +57,18 @@ pub(super) fn run(arguments: &ToolkitLockArguments, context: &CommandContext<'_>
     let machine =
         machine::inspect(context.host, HostArguments { host: None, toolkits: None }.catalogue(context)?);
     let kit = kit::of(toolkit).map_err(|error| super::failure(&error))?;
-    let description = machine.catalogue.get(toolkit);
-    let requirement =
-        pin::requirement(kit, toolkit, description, release).map_err(|error| failure(&error))?;
-    let find_links = folders(context, &arguments.find_links)?;
     let network = arguments.network.network(context.host);
-    let printed = resolve(context, &machine, &requirement, &find_links, network)?;
-    let lock = pin::lock(kit, toolkit, release, &printed).map_err(|error| failure(&error))?;
+    let lock = if let Some(place) = &arguments.manifest {
+        let text = archives::manifest(context, place, network)?;
+        redist::lock(kit, toolkit, release, &text, place).map_err(|error| failure(&error))?
+    } else {
+        let description = machine.catalogue.get(toolkit);
+        let requirement =
+            pin::requirement(kit, toolkit, description, release).map_err(|error| failure(&error))?;
+        let find_links = folders(context, &arguments.find_links)?;
+        let printed = resolve(context, &machine, &requirement, &find_links, network)?;
+        pin::lock(kit, toolkit, release, &printed).map_err(|error| failure(&error))?
+    };
     let text = pin::text(&lock, kit);
     if is_printed {
         context.printer.print_input(&text)?;

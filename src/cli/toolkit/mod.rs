@@ -1,5 +1,6 @@
 //! `gpubuild toolkit`: toolkits that gpubuild installs without root.
 
+pub(super) mod archives;
 mod choose;
 mod env;
 mod install;
@@ -24,7 +25,7 @@ pub struct ToolkitArguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum ToolkitCommand {
-    /// Install a toolkit from Python wheels, or from the distribution's packages
+    /// Install a toolkit from Python wheels, NVIDIA's archives, or the distribution's packages
     Install(install::ToolkitInstallArguments),
     /// List installed and available toolkits
     List(list::ToolkitListArguments),

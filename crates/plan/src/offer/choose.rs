@@ -20,7 +20,7 @@ use crate::plan::provision::{Objection, RejectedRelease, ReleaseChoice};
 pub struct Offered {
     /// Complete version: `13.0.3`.
     pub version: Version,
-    /// Platforms with wheels: `linux-x86_64`, `windows-x86_64`.
+    /// Platforms with wheels or archives: `linux-x86_64`, `windows-x86_64`.
     pub platforms: Vec<String>,
 }
 
@@ -61,9 +61,8 @@ pub fn choose(inputs: &ReleaseInputs<'_>) -> Result<ReleaseChoice, Vec<Objection
     }
     let here = platform_id(inputs.platform);
     offered.retain(|one| one.platforms.contains(&here));
-    if offered.is_empty() {
-        return Err(vec![no_platform(inputs)]);
-    }
+    let Some(oldest) = offered.last() else { return Err(vec![no_platform(inputs)]) };
+    let oldest = oldest.version.release();
     let mut named = false;
     if let Some(asked) = inputs.asked {
         let line: VersionRequirement =
@@ -78,7 +77,7 @@ pub fn choose(inputs: &ReleaseInputs<'_>) -> Result<ReleaseChoice, Vec<Objection
         offered = matching;
     }
     let mut passed_over: Vec<RejectedRelease> = Vec::new();
-    for one in offered {
+    for one in offered.iter().copied() {
         let against = objections(inputs, one);
         if against.is_empty() || named {
             return Ok(ReleaseChoice {
@@ -91,7 +90,37 @@ pub fn choose(inputs: &ReleaseInputs<'_>) -> Result<ReleaseChoice, Vec<Objection
         }
         passed_over.push(RejectedRelease { release: one.version.release(), reasons: against });
     }
-    Err(nothing_suits(inputs, passed_over))
+    older_driver(inputs, &offered, &passed_over).ok_or_else(|| nothing_suits(passed_over, &oldest))
+}
+
+/// The oldest release of the driver's major version if the driver is older than all of them: it runs their machine code, but
+/// cannot compile their PTX.
+fn older_driver(
+    inputs: &ReleaseInputs<'_>,
+    offered: &[&Offered],
+    passed_over: &[RejectedRelease],
+) -> Option<ReleaseChoice> {
+    let driver = inputs.driver?;
+    let (knows, _) = driver_knows(inputs)?;
+    let same_line = |one: &Offered| one.version.major() == knows.major();
+    let mut line = offered.iter().zip(passed_over).filter(|(one, _)| same_line(one));
+    let is_too_new = |reason: &Objection| reason.id == "nv.ptx.too-new";
+    if !line.clone().all(|(_, passed)| passed.reasons.iter().any(is_too_new)) {
+        return None;
+    }
+    let (one, passed) = line.rfind(|(_, passed)| passed.reasons.iter().all(is_too_new))?;
+    let others = passed_over.iter().filter(|other| other.release != passed.release);
+    Some(ReleaseChoice {
+        release: one.version.release(),
+        version: one.version.clone(),
+        because: format!(
+            "the oldest suitable release: driver {driver} supports up to {} and runs machine code of newer releases of CUDA {}",
+            knows.release(),
+            knows.major()
+        ),
+        against: passed.reasons.clone(),
+        passed_over: others.cloned().collect(),
+    })
 }
 
 /// The platform's name in locks: `linux-x86_64`.
@@ -187,13 +216,18 @@ fn older(inputs: &ReleaseInputs<'_>, number: u16) -> String {
     let rows = &inputs.description.compatibility.arch;
     let text = number.to_string();
     let last = rows.iter().rposition(|row| row.archs.contains(&text));
-    let dropped = last.and_then(|last| rows.get(last + 1)).map(|row| row.since.release());
-    let mut hint = match (last, dropped) {
-        (Some(_), Some(dropped)) => format!("releases before {dropped} support sm_{number}"),
-        _ => return format!("remove sm_{number}"),
+    let Some(dropped) = last.and_then(|last| rows.get(last + 1)).map(|row| row.since.release()) else {
+        return format!("remove sm_{number}");
     };
-    if let Some(offer) = &inputs.description.offered {
-        let _ = write!(hint, ", but {}: install one of them yourself", offer.before);
+    let mut hint = format!("releases before {dropped} support sm_{number}");
+    if let Some(oldest) = inputs.offered.iter().map(|one| &one.version).min()
+        && dropped.parse::<Version>().is_ok_and(|dropped| dropped <= *oldest)
+    {
+        let _ = write!(
+            hint,
+            ", but {} is the oldest offered one: install one of them yourself",
+            oldest.release()
+        );
     }
     let _ = write!(hint, ", or remove sm_{number}");
     hint
@@ -292,31 +326,15 @@ fn not_offered(inputs: &ReleaseInputs<'_>, offered: &[&Offered], asked: &str) ->
     releases.reverse();
     let known = releases.join(", ");
     let id = &description.id;
-    let too_old = description.offered.as_ref().filter(|offer| {
-        asked.parse::<Version>().is_ok_and(|version| {
-            let since = &offer.since;
-            version.major() < since.major() || (asked.contains('.') && version < *since)
-        })
-    });
-    let (because, hint) = match too_old {
-        Some(offer) => (
-            format!(": {}", offer.before),
-            format!("`gpubuild toolkit install {id}` selects a suitable release; offered: {known}"),
-        ),
-        None => (
-            format!("; offered: {known}"),
-            format!("`gpubuild toolkit install {id} --lock FILE` uses your own lock"),
-        ),
-    };
     Objection {
         id: id!("toolkit.unknown-release"),
-        text: format!("{} {asked} cannot be installed{because}", description.name),
-        hint: Some(hint),
+        text: format!("{} {asked} cannot be installed; offered: {known}", description.name),
+        hint: Some(format!("`gpubuild toolkit install {id} --lock FILE` uses your own lock")),
     }
 }
 
 /// The objection that all releases have in common, or all objections if there is none.
-fn nothing_suits(inputs: &ReleaseInputs<'_>, passed_over: Vec<RejectedRelease>) -> Vec<Objection> {
+fn nothing_suits(passed_over: Vec<RejectedRelease>, oldest_offered: &str) -> Vec<Objection> {
     let common = |id: &str| passed_over.iter().all(|one| one.reasons.iter().any(|reason| reason.id == id));
     // For an old driver or device, the oldest release is the closest match; otherwise the newest.
     let wants_older = ["nv.driver.too-old", "nv.ptx.too-new", "cuda.arch.dropped-by-toolkit"];
@@ -325,13 +343,11 @@ fn nothing_suits(inputs: &ReleaseInputs<'_>, passed_over: Vec<RejectedRelease>) 
     let nearest = oldest.filter(|one| wants_older.contains(&one.id.as_str())).or(newest);
     if let Some(root) = nearest {
         let mut root = root.clone();
-        if root.id == "nv.driver.too-old"
-            && let Some(offer) = &inputs.description.offered
-        {
+        if root.id == "nv.driver.too-old" {
+            let hint = root.hint.get_or_insert_default();
             let _ = write!(
-                root.hint.get_or_insert_default(),
-                "; {}, so install an older release yourself",
-                offer.before
+                hint,
+                "; {oldest_offered} is the oldest offered release, so install an older one yourself"
             );
         }
         return vec![root];

@@ -23,6 +23,8 @@ struct OfferCase {
 fn offered() -> Vec<Offered> {
     let all = ["linux-aarch64", "linux-x86_64", "windows-x86_64"].map(str::to_owned).to_vec();
     vec![
+        Offered { version: version("12.4.1"), platforms: all.clone() },
+        Offered { version: version("12.9.1"), platforms: all.clone() },
         Offered { version: version("13.0.3"), platforms: all.clone() },
         Offered { version: version("13.5.0"), platforms: all },
     ]
@@ -71,7 +73,11 @@ fn newest_suitable_release_is_selected() {
         // The driver limits the PTX that it can compile; a driver below the minimum is refused.
         ("13.0", OfferCase { driver: Some("580.65.06"), ..OfferCase::default() }),
         ("13.0", OfferCase { driver: Some("610.20"), ..OfferCase::default() }),
-        ("nv.driver.too-old", OfferCase { driver: Some("550.54"), ..OfferCase::default() }),
+        ("12.9", OfferCase { driver: Some("575.57"), ..OfferCase::default() }),
+        ("12.4", OfferCase { driver: Some("550.54"), ..OfferCase::default() }),
+        // Older than every offered release of its major version: it runs their machine code.
+        ("12.4", OfferCase { driver: Some("535.183"), archs: &[89], ..OfferCase::default() }),
+        ("nv.driver.too-old", OfferCase { driver: Some("470.82"), ..OfferCase::default() }),
         (
             "13.5",
             OfferCase {
@@ -81,9 +87,10 @@ fn newest_suitable_release_is_selected() {
             },
         ),
         ("13.0", OfferCase { driver_knows: Some(("13.1", "CONDA_OVERRIDE_CUDA")), ..OfferCase::default() }),
+        ("12.4", OfferCase { driver_knows: Some(("12.4", "CONDA_OVERRIDE_CUDA")), ..OfferCase::default() }),
         (
             "nv.ptx.too-new",
-            OfferCase { driver_knows: Some(("12.4", "CONDA_OVERRIDE_CUDA")), ..OfferCase::default() },
+            OfferCase { driver_knows: Some(("11.8", "CONDA_OVERRIDE_CUDA")), ..OfferCase::default() },
         ),
         // Architectures.
         ("13.5", OfferCase { archs: &[75, 90, 120], ..OfferCase::default() }),
@@ -92,7 +99,9 @@ fn newest_suitable_release_is_selected() {
             "nv.ptx.too-new cuda.arch.too-new-for-toolkit",
             OfferCase { archs: &[107], driver: Some("580"), ..OfferCase::default() },
         ),
-        ("cuda.arch.dropped-by-toolkit", OfferCase { archs: &[70, 90], ..OfferCase::default() }),
+        ("12.9", OfferCase { archs: &[70, 90], ..OfferCase::default() }),
+        ("12.4", OfferCase { archs: &[61], driver: Some("550.54"), ..OfferCase::default() }),
+        ("cuda.arch.dropped-by-toolkit", OfferCase { archs: &[35], ..OfferCase::default() }),
         ("cuda.arch.too-new-for-toolkit", OfferCase { archs: &[999], ..OfferCase::default() }),
         // Host compilers: one that fits is enough.
         ("13.5", OfferCase { gcc: &["16"], ..OfferCase::default() }),
@@ -104,12 +113,13 @@ fn newest_suitable_release_is_selected() {
         ),
         // The project.
         ("13.0", OfferCase { requirement: Some(">=12.4, <13.1"), ..OfferCase::default() }),
-        ("toolkit.version-unmet", OfferCase { requirement: Some("<13"), ..OfferCase::default() }),
+        ("12.9", OfferCase { requirement: Some("<13"), ..OfferCase::default() }),
+        ("toolkit.version-unmet", OfferCase { requirement: Some("<12"), ..OfferCase::default() }),
         // An explicit request overrides objections.
         ("13.5", OfferCase { asked: Some("13.5"), driver: Some("580"), ..OfferCase::default() }),
         ("13.0", OfferCase { asked: Some("13.0.3"), ..OfferCase::default() }),
         ("13.0", OfferCase { asked: Some("13"), driver: Some("580"), ..OfferCase::default() }),
-        ("toolkit.unknown-release", OfferCase { asked: Some("12.9"), ..OfferCase::default() }),
+        ("toolkit.unknown-release", OfferCase { asked: Some("12.5"), ..OfferCase::default() }),
         ("toolkit.unknown-release", OfferCase { asked: Some("13.1"), ..OfferCase::default() }),
         ("toolkit.unknown-release", OfferCase { asked: Some("new"), ..OfferCase::default() }),
         (
@@ -151,19 +161,27 @@ fn requested_release_is_selected_and_objections_are_listed() {
 #[test]
 fn refusals_have_hints() {
     let refusal = |case: &OfferCase| select(case).unwrap_err().remove(0);
-    let volta = refusal(&OfferCase { archs: &[70], ..OfferCase::default() });
-    assert_eq!(volta.text, "sm_70 (CUDAARCHS) is not supported by 13.0, which supports sm_75 to sm_121");
-    let hint = volta.hint.unwrap();
-    assert!(hint.contains("before 13.0") && hint.contains("contain no compiler"), "{hint}");
-    let old = refusal(&OfferCase { driver: Some("550.54"), ..OfferCase::default() });
-    assert_eq!(
-        old.text,
-        "driver 550.54 supports up to 12.4; programs built with CUDA Toolkit 13.0 need driver 580"
-    );
-    assert!(old.hint.unwrap().contains("580 or newer"));
-    let twelve = refusal(&OfferCase { asked: Some("12.9"), ..OfferCase::default() });
-    assert!(twelve.text.ends_with("the wheels of CUDA 12 and older contain no compiler"), "{}", twelve.text);
+    let kepler = refusal(&OfferCase { archs: &[35], ..OfferCase::default() });
+    assert_eq!(kepler.text, "sm_35 (CUDAARCHS) is not supported by 12.4, which supports sm_50 to sm_90");
+    let hint = kepler.hint.unwrap();
+    assert!(hint.contains("before 12.0") && hint.contains("12.4 is the oldest offered one"), "{hint}");
+    let old = refusal(&OfferCase { driver: Some("470.82"), ..OfferCase::default() });
+    assert!(old.text.contains("programs built with CUDA Toolkit 12.4 need driver 525"), "{}", old.text);
+    let hint = old.hint.unwrap();
+    assert!(hint.contains("525") && hint.contains("12.4 is the oldest offered release"), "{hint}");
     let between = refusal(&OfferCase { asked: Some("13.1"), ..OfferCase::default() });
-    assert!(between.text.ends_with("offered: 13.0, 13.5"), "{}", between.text);
+    assert!(between.text.ends_with("offered: 12.4, 12.9, 13.0, 13.5"), "{}", between.text);
     assert_eq!(between.hint.unwrap(), "`gpubuild toolkit install cuda --lock FILE` uses your own lock");
+}
+
+#[test]
+fn older_driver_gets_the_oldest_release_with_its_limit() {
+    let choice =
+        select(&OfferCase { driver: Some("535.183"), archs: &[89], ..OfferCase::default() }).unwrap();
+    assert_eq!(choice.version, version("12.4.1"));
+    assert_eq!(choice.against.len(), 1);
+    assert_eq!(choice.against[0].id, "nv.ptx.too-new");
+    assert!(choice.because.contains("supports up to 12.2 and runs machine code"), "{}", choice.because);
+    let releases: Vec<&str> = choice.passed_over.iter().map(|one| one.release.as_str()).collect();
+    assert_eq!(releases, ["13.5", "13.0", "12.9"]);
 }

@@ -191,10 +191,10 @@ mod tests {
         for (name, env, expected) in [
             ("debian-12-bare", "", "13.5"),
             ("ubuntu-22.04-h200", "", "13.0"),
-            ("ubuntu-22.04-rtx4090", "", "nv.driver.too-old"),
+            ("ubuntu-22.04-rtx4090", "", "12.4"),
             ("macos-15-m3", "", "toolkit.no-wheels-here"),
             ("debian-12-bare", "CONDA_OVERRIDE_CUDA = '13.2'", "13.0"),
-            ("arch-cuda", "", "nv.driver.too-old"),
+            ("arch-cuda", "", "12.8"),
         ] {
             assert_eq!(outcome(name, env, &auto), expected, "{name} {env}");
         }
@@ -205,7 +205,8 @@ mod tests {
         let selection =
             |text: &str| ArchSelection { text: text.to_owned(), origin: "--cuda-archs".to_owned() };
         for (text, expected) in [
-            ("70", "cuda.arch.dropped-by-toolkit"),
+            ("70", "12.9"),
+            ("35", "cuda.arch.dropped-by-toolkit"),
             ("80;90", "13.5"),
             ("all", "13.5"),
             ("999", "cuda.arch.too-new-for-toolkit"),

@@ -1,4 +1,4 @@
-//! Locks: the wheels of a toolkit release with the hashes of their files. The embedded ones are in `toolkits/locks/`.
+//! Locks: the wheels or archives of a toolkit release with the hashes of their files. The embedded ones are in `toolkits/locks/`.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -14,7 +14,7 @@ use super::tag::{self, TagFit, WheelLibc};
 /// Value of `schema` in lock files.
 pub const SCHEMA: &str = "gpubuild.lock/1";
 
-/// The wheels of one release of a toolkit.
+/// The wheels or archives of one release of a toolkit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WheelLock {
@@ -32,7 +32,7 @@ pub struct WheelLock {
     pub components: Vec<Component>,
 }
 
-/// Wheels that are installed together.
+/// Wheels or archives that are installed together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Component {
@@ -45,26 +45,31 @@ pub struct Component {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
     /// Its wheels.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wheels: Vec<PinnedWheel>,
+    /// Its archives on the vendor's server.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub archives: Vec<PinnedWheel>,
 }
 
-/// One version of a package.
+/// One version of a package: wheels, or archives if the names of its files are paths.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PinnedWheel {
-    /// Package name in the index.
+    /// Package name in the index or in the vendor's manifest.
     pub package: String,
     /// Its version.
     pub version: String,
-    /// One wheel file per platform.
+    /// One file per platform.
     pub files: Vec<PinnedFile>,
 }
 
-/// The wheel file for one platform.
+/// The file for one platform.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PinnedFile {
-    /// File name, whose tags define the platform; empty if only the hash is known.
+    /// File name of a wheel, whose tags define the platform; empty if only the hash is known. Of an archive, the path below the
+    /// vendor's URL: `cuda_nvcc/linux-x86_64/cuda_nvcc-linux-x86_64-12.9.86-archive.tar.xz`.
     pub name: String,
     /// sha256 in hexadecimal.
     pub sha256: String,
@@ -111,9 +116,16 @@ impl WheelLock {
             if let Some(id) = component.needs.iter().find(|id| self.component(id).is_none()) {
                 return Err(format!("component `{}` needs `{id}`, which does not exist", component.id));
             }
-            for wheel in &component.wheels {
+            for wheel in component.packages() {
                 if wheel.files.is_empty() {
                     return Err(format!("`{}` has no files", wheel.package));
+                }
+                let should_be_path = component.archives.contains(wheel);
+                let is_valid =
+                    |file: &&PinnedFile| is_relative(&file.name) && file.name.contains('/') == should_be_path;
+                if let Some(file) = wheel.files.iter().find(|file| !is_valid(file)) {
+                    let what = if should_be_path { "path of an archive" } else { "name of a wheel" };
+                    return Err(format!("`{}` is not the {what}", file.name));
                 }
                 if let Some(file) = wheel.files.iter().find(|file| !is_sum(&file.sha256)) {
                     return Err(format!("`{}` is not a sha256 hash (`{}`)", file.sha256, file.name));
@@ -121,6 +133,12 @@ impl WheelLock {
             }
         }
         Ok(())
+    }
+
+    /// Whether any of its packages are archives.
+    #[must_use]
+    pub fn has_archives(&self) -> bool {
+        self.components.iter().any(|component| !component.archives.is_empty())
     }
 
     /// A component by its id.
@@ -166,18 +184,48 @@ impl WheelLock {
         let components = self.closure(with)?;
         components
             .iter()
-            .flat_map(|component| &component.wheels)
+            .flat_map(|component| component.packages())
             .map(|w| w.for_machine(platform, libc))
             .collect()
     }
 }
 
+impl Component {
+    /// Its wheels and archives.
+    pub fn packages(&self) -> impl Iterator<Item = &PinnedWheel> {
+        self.wheels.iter().chain(&self.archives)
+    }
+}
+
+impl PinnedFile {
+    /// The folder of the platform in the path of an archive; `None` for a wheel.
+    #[must_use]
+    pub fn platform_folder(&self) -> Option<&str> {
+        let (_, rest) = self.name.split_once('/')?;
+        rest.split_once('/').map(|(folder, _)| folder)
+    }
+
+    /// Whether a machine supports the file.
+    fn fit(&self, platform: Platform, libc: &WheelLibc) -> TagFit {
+        match self.platform_folder() {
+            Some(folder) => tag::fit_of_folder(folder, platform, libc),
+            None => tag::fit(&self.name, platform, libc),
+        }
+    }
+}
+
 impl PinnedWheel {
+    /// Whether its files are archives on the vendor's server instead of wheels.
+    #[must_use]
+    pub fn is_archive(&self) -> bool {
+        self.files.iter().all(|file| file.platform_folder().is_some())
+    }
+
     /// This wheel with only the file that the machine supports.
     fn for_machine(&self, platform: Platform, libc: &WheelLibc) -> Result<Self, SelectError> {
         let mut why = TagFit::OtherPlatform;
         for file in &self.files {
-            match tag::fit(&file.name, platform, libc) {
+            match file.fit(platform, libc) {
                 TagFit::Yes => {
                     let files = vec![file.clone()];
                     return Ok(Self { files, ..self.clone() });
@@ -194,6 +242,13 @@ impl PinnedWheel {
     pub fn size(&self) -> u64 {
         self.files.iter().map(|file| file.size).max().unwrap_or_default()
     }
+}
+
+/// Whether a name is a file name or a relative path without `.`, `..` and characters that have a meaning in URLs or on a platform.
+fn is_relative(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-+~!/".contains(c);
+    name.is_empty()
+        || name.chars().all(is_plain) && name.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }
 
 /// The embedded locks, sorted by toolkit and release.

@@ -9,8 +9,8 @@ fn new_glibc() -> WheelLibc {
 }
 
 #[test]
-fn embedded_locks_have_wheels_for_all_their_platforms() {
-    assert!(offered("cuda").len() >= 2);
+fn embedded_locks_are_complete_for_all_their_platforms() {
+    assert!(offered("cuda").len() >= 6);
     for lock in embedded() {
         let all: Vec<String> = lock.optional().map(str::to_owned).collect();
         assert!(lock.platforms.is_sorted(), "{}", lock.release);
@@ -22,6 +22,37 @@ fn embedded_locks_have_wheels_for_all_their_platforms() {
             assert!(wheels.iter().all(|wheel| wheel.files.len() == 1 && wheel.size() > 1000), "{platform}");
         }
         assert!(lock.version.as_str().starts_with(lock.release.as_str()), "{}", lock.version);
+        let packages: Vec<&PinnedWheel> = lock.components.iter().flat_map(Component::packages).collect();
+        assert!(
+            packages.iter().all(|package| package.is_archive() == lock.has_archives()),
+            "{}",
+            lock.release
+        );
+        assert_eq!(lock.has_archives(), lock.version.major() < 13, "{}", lock.release);
+        if lock.has_archives() {
+            assert_eq!(lock.platforms, ["linux-aarch64", "linux-x86_64", "windows-x86_64"]);
+            assert!(packages.iter().all(|package| package.files.len() == 3), "{}", lock.release);
+        }
+    }
+}
+
+#[test]
+fn archives_belong_to_the_folder_of_their_platform() {
+    let lock = offered("cuda").into_values().next().unwrap();
+    let arm = Platform { os: Os::Linux, arch: Arch::Aarch64 };
+    let selected = lock.select(&[], arm, &new_glibc()).unwrap();
+    assert!(selected.iter().all(|one| one.files[0].name.contains("/linux-sbsa/")), "{selected:?}");
+    let musl = lock.select(&[], LINUX, &WheelLibc::Musl);
+    assert!(matches!(musl, Err(SelectError::Platform { fit: TagFit::NeedsGlibc, .. })), "{musl:?}");
+    let mut bad = lock.clone();
+    for (name, what) in [
+        ("a/linux-x86_64/../../x.tar.xz", "path of an archive"),
+        ("/a/linux-x86_64/x.tar.xz", "path of an archive"),
+        ("a/linux-x86_64/x.tar.xz?y", "path of an archive"),
+        ("x.tar.xz", "path of an archive"),
+    ] {
+        name.clone_into(&mut bad.components[0].archives[0].files[0].name);
+        assert_eq!(bad.check(), Err(format!("`{name}` is not the {what}")));
     }
 }
 
@@ -41,7 +72,7 @@ fn components_include_their_dependencies() {
 
 #[test]
 fn unsupported_machines_get_the_incompatibility() {
-    let lock = offered("cuda").into_values().next().unwrap();
+    let lock = offered("cuda").into_values().next_back().unwrap();
     let why = |platform: Platform, libc: &WheelLibc| match lock.select(&[], platform, libc) {
         Err(SelectError::Platform { fit, .. }) => fit,
         other => panic!("{other:?}"),

@@ -42,6 +42,22 @@ pub fn fit(file_name: &str, platform: Platform, libc: &WheelLibc) -> TagFit {
     best
 }
 
+/// Whether a machine supports the archives in a platform's folder on NVIDIA's server: `linux-x86_64`, `linux-sbsa`.
+#[must_use]
+pub fn fit_of_folder(folder: &str, platform: Platform, libc: &WheelLibc) -> TagFit {
+    let own = match (platform.os, platform.arch) {
+        (Os::Linux, Arch::X86_64) => "linux-x86_64",
+        (Os::Linux, Arch::Aarch64) => "linux-sbsa",
+        (Os::Windows, Arch::X86_64) => "windows-x86_64",
+        _ => return TagFit::OtherPlatform,
+    };
+    match folder == own {
+        true if platform.os == Os::Linux && *libc == WheelLibc::Musl => TagFit::NeedsGlibc,
+        true => TagFit::Yes,
+        false => TagFit::OtherPlatform,
+    }
+}
+
 fn rank(fit: &TagFit) -> u8 {
     match fit {
         TagFit::Yes => 0,

@@ -105,6 +105,16 @@ pub enum ProvisionError {
     /// uv or pip failed.
     #[error(transparent)]
     Install(#[from] PipInstallError),
+    /// An archive cannot be downloaded or unpacked.
+    #[error("{message}")]
+    Archive {
+        /// Id of the error.
+        id: DiagnosticId,
+        /// The error.
+        message: String,
+        /// How to resolve it.
+        hint: Option<String>,
+    },
     /// The installed toolkit does not run.
     #[error("{what} was installed, but does not run: {message}")]
     Broken {
@@ -186,6 +196,7 @@ impl Diagnostic for ProvisionError {
             Self::Cache { .. } => id!("cache.failed"),
             Self::Install(error) => error.id(),
             Self::Packages(error) => error.id(),
+            Self::Archive { id, .. } => *id,
             Self::Broken { .. } => id!("toolkit.broken"),
             Self::NotInstalled { .. } => id!("toolkit.not-installed"),
             Self::Unsafe { .. } => id!("toolkit.unsafe-path"),
@@ -214,6 +225,7 @@ impl Diagnostic for ProvisionError {
             Self::Cache { .. } => Some("set GPUBUILD_CACHE to a writable folder".to_owned()),
             Self::Install(error) => error.hint(),
             Self::Packages(error) => error.hint(),
+            Self::Archive { hint, .. } => hint.clone(),
             Self::NotInstalled { installed, .. } if installed.is_empty() => {
                 Some("run `gpubuild toolkit install cuda`".to_owned())
             }

@@ -1,4 +1,4 @@
-//! Installs a toolkit from its wheels into a temporary folder, then renames it to its final name.
+//! Installs a toolkit from its wheels or archives into a temporary folder, then renames it to its final name.
 
 use std::io;
 use std::time::Duration;
@@ -11,23 +11,26 @@ use gpubuild_exec::store;
 use gpubuild_host::folders::{INSTALLED, toolkit_folder};
 use gpubuild_host::{Command, Host, HostInfo, HostPath, ReadFiles, RunPrograms, WriteFiles};
 use gpubuild_plan::plan::bytes;
-use gpubuild_plan::wheels::PinnedWheel;
 use gpubuild_plan::wheels::lock::{self, SelectError, WheelLock};
 use gpubuild_plan::wheels::tag::{TagFit, WheelLibc};
+use gpubuild_plan::wheels::{PinnedFile, PinnedWheel};
 
 use super::error::ProvisionError;
 use super::kit::{self, ToolkitLayout};
 use super::state::{self, Prefix, PrefixPlace, PrefixRecord, wheel_folder};
-use super::{InstallRequest, PREFIX, prefix, stub};
+use super::{InstallRequest, PREFIX, files, prefix, stub};
+
+/// The folder of downloads in the partial installation.
+const DOWNLOADS: &str = "downloads";
 
 /// A preview of an installation.
 #[derive(Debug, Clone)]
 pub struct Preview {
-    /// The lock that defines the wheels.
+    /// The lock that defines the wheels or archives.
     pub lock: WheelLock,
     /// Components to install, including `base`.
     pub components: Vec<String>,
-    /// Their wheels, each with the one file for this machine.
+    /// Their wheels or archives, each with the one file for this machine.
     pub wheels: Vec<PinnedWheel>,
     /// The final folder.
     pub into: HostPath,
@@ -59,11 +62,29 @@ pub struct InstalledToolkit {
     pub installation: Prefix,
     /// Whether it was necessary to install.
     pub change: InstallChange,
-    /// Total size in bytes of the installed wheels, whether downloaded or from a cache.
+    /// Total size in bytes of the installed wheels or archives, whether downloaded or from a cache.
     pub wheel_bytes: u64,
     /// Notes for the user, one line each.
     pub notes: Vec<String>,
 }
+
+/// An archive to unpack.
+#[derive(Debug, Clone, Copy)]
+pub struct ArchiveRequest<'a> {
+    /// Its path below the vendor's URL, hash and size.
+    pub file: &'a PinnedFile,
+    /// The vendor's URL, with a final `/`.
+    pub url: &'a str,
+    /// Folders that may contain it.
+    pub find_links: &'a [HostPath],
+    /// The folder for its download, which may contain the start of it.
+    pub downloads: &'a HostPath,
+    /// The folder to unpack its top folder into.
+    pub into: &'a HostPath,
+}
+
+/// Downloads, verifies and unpacks an archive. Passed in, because the code for downloads and archives is in a crate above.
+pub type FetchArchive<'a> = &'a dyn Fn(&ArchiveRequest<'_>) -> Result<(), ProvisionError>;
 
 /// Computes what an installation would do. Also works on recorded hosts.
 ///
@@ -103,7 +124,8 @@ pub fn preview(
         components,
         wheels,
         download,
-        disk: download * kit.grows,
+        disk: download
+            * kit.archives.as_ref().filter(|_| lock.has_archives()).map_or(kit.grows, |one| one.grows),
         free: host.free_space(&all),
         installed,
         into: place.published,
@@ -121,6 +143,7 @@ pub fn install(
     request: &InstallRequest,
     tools: &InstalledTools,
     network: Network,
+    fetch_archive: FetchArchive<'_>,
     sink: Sink<'_>,
 ) -> Result<InstalledToolkit, ProvisionError> {
     let first = preview(host, facts, request)?;
@@ -149,7 +172,8 @@ pub fn install(
         free: preview.free,
     });
     let kit = &kit::embedded().kits[&preview.lock.toolkit];
-    InstallWork { host, kit, preview: &preview, place: &place, tools, network, request, sink }.run()
+    InstallWork { host, kit, preview: &preview, place: &place, tools, network, fetch_archive, request, sink }
+        .run()
 }
 
 fn unchanged(installation: Prefix) -> InstalledToolkit {
@@ -226,6 +250,7 @@ struct InstallWork<'a> {
     place: &'a PrefixPlace,
     tools: &'a InstalledTools,
     network: Network,
+    fetch_archive: FetchArchive<'a>,
     request: &'a InstallRequest,
     sink: Sink<'a>,
 }
@@ -249,9 +274,15 @@ impl InstallWork<'_> {
         format!("{} {}", self.preview.lock.toolkit, self.preview.lock.release)
     }
 
-    /// Links the wheels that the existing installation already has into the partial folder.
+    /// Links the wheels that the existing installation already has into the partial folder. Removes what an earlier attempt left
+    /// there, except for complete wheels and downloads.
     fn reuse(&self) -> io::Result<()> {
-        self.host.remove(&self.place.partial.join("unpacking"))?;
+        if self.host.is_dir(&self.place.partial) {
+            let names = self.host.list(&self.place.partial)?;
+            for name in names.iter().filter(|name| !["wheels", DOWNLOADS].contains(&name.as_str())) {
+                self.host.remove(&self.place.partial.join(name))?;
+            }
+        }
         let Some(existing) = Prefix::read(self.host, &self.place.published) else { return Ok(()) };
         for wheel in self.preview.wheels.iter().filter(|wheel| existing.record.wheels.contains(wheel)) {
             let to = self.place.partial.join(&wheel_folder(wheel));
@@ -260,8 +291,12 @@ impl InstallWork<'_> {
             }
             let from = existing.wheel(wheel);
             let unpacking = self.place.partial.join("unpacking");
-            for file in prefix::files(self.host, &from)? {
-                self.host.link(&from.join(&file), &unpacking.join(&file))?;
+            let tree = files::walk(self.host, &from)?;
+            for file in &tree.files {
+                self.host.link(&from.join(file), &unpacking.join(file))?;
+            }
+            for (link, target) in &tree.links {
+                self.host.symlink(target, &unpacking.join(link))?;
             }
             self.host.create_dir_all(&self.place.partial.join("wheels"))?;
             self.host.rename(&unpacking, &to)?;
@@ -289,13 +324,7 @@ impl InstallWork<'_> {
                 .and_then(|()| host.create_dir_all(&partial.join("unpacking")))
                 .and_then(|()| host.create_dir_all(&partial.join("wheels")));
             prepare.map_err(|error| ProvisionError::of_io(&error))?;
-            let options = Options { network: self.network, find_links: &self.request.find_links };
-            let one = std::slice::from_ref(wheel);
-            python::install(host, self.tools, one, InstallTarget::Folder(&unpacking), options, &|_| {})
-                .map_err(|error| match error {
-                    PipInstallError::Interrupted => ProvisionError::Interrupted,
-                    other => ProvisionError::Install(other),
-                })?;
+            self.unpack(wheel, &unpacking)?;
             host.rename(&unpacking, &to).map_err(|error| ProvisionError::of_io(&error))?;
             done += wheel.size();
         }
@@ -303,27 +332,54 @@ impl InstallWork<'_> {
         Ok(total)
     }
 
+    fn unpack(&self, wheel: &PinnedWheel, into: &HostPath) -> Result<(), ProvisionError> {
+        let find_links = &self.request.find_links;
+        if let (true, [file], Some(layout)) = (wheel.is_archive(), &*wheel.files, &self.kit.archives) {
+            let (url, downloads) = (&layout.url, &self.place.partial.join(DOWNLOADS));
+            return (self.fetch_archive)(&ArchiveRequest { file, url, find_links, downloads, into });
+        }
+        let options = Options { network: self.network, find_links };
+        let one = std::slice::from_ref(wheel);
+        python::install(self.host, self.tools, one, InstallTarget::Folder(into), options, &|_| {}).map_err(
+            |error| match error {
+                PipInstallError::Interrupted => ProvisionError::Interrupted,
+                other => ProvisionError::Install(other),
+            },
+        )
+    }
+
     fn make_prefix(&self) -> Result<(Vec<String>, PrefixRecord), ProvisionError> {
         let (host, lock) = (self.host, &self.preview.lock);
         let root = self.place.partial.join(PREFIX);
         let folders: Vec<HostPath> =
             self.preview.wheels.iter().map(|wheel| self.place.partial.join(&wheel_folder(wheel))).collect();
+        let root_in = |(wheel, folder): (&PinnedWheel, &HostPath)| {
+            if wheel.is_archive() { folder.clone() } else { folder.join(&self.kit.tree) }
+        };
+        let roots: Vec<HostPath> = self.preview.wheels.iter().zip(&folders).map(root_in).collect();
         let made = host
             .remove(&root)
-            .and_then(|()| prefix::make(host, self.kit, &lock.version, &folders, &root))
+            .and_then(|()| prefix::make(host, self.kit, &lock.version, &roots, &root))
             .and_then(|()| size(host, &folders));
         let (files, bytes) = made.map_err(|error| ProvisionError::of_io(&error))?;
         let mut notes = Vec::new();
         let mut has_stub = false;
         if let Some(description) = self.kit.stub.as_ref().filter(|stub| stub.on.contains(&host.platform().os))
         {
-            match stub::make(host, description, &root) {
+            let exists = host.is_file(&root.join(&description.library));
+            match if exists { Ok(()) } else { stub::make(host, description, &root) } {
                 Ok(()) => has_stub = true,
                 Err(why) => notes.push(format!(
                     "the stub library `{}` was not built ({why}); install a C compiler and run the same command again",
                     description.library
                 )),
             }
+        }
+        if lock.has_archives() {
+            let list = self.place.partial.join(files::FILES);
+            let written =
+                files::hash(host, &root).and_then(|(hashes, _)| store::write_json(host, &list, &hashes));
+            written.map_err(|error| ProvisionError::of_io(&error))?;
         }
         let record = PrefixRecord {
             schema: state::SCHEMA.to_owned(),
@@ -350,10 +406,11 @@ impl InstallWork<'_> {
         })
     }
 
-    /// Removes the wheels that the installation does not need, and publishes it.
+    /// Removes the wheels and downloads that the installation does not need, and publishes it.
     fn publish(&self) -> io::Result<()> {
         let (host, place) = (self.host, self.place);
         host.remove(&place.partial.join("unpacking"))?;
+        host.remove(&place.partial.join(DOWNLOADS))?;
         let wheels = place.partial.join("wheels");
         for name in host.list(&wheels)? {
             let is_used = |wheel: &PinnedWheel| wheel_folder(wheel) == format!("wheels/{name}");

@@ -1,8 +1,9 @@
-//! Kits: how to install a toolkit from its wheels. The data is in `toolkits/tables/provision.toml`.
+//! Kits: how to install a toolkit from its wheels or archives. The data is in `toolkits/tables/provision.toml`.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use gpubuild_core::version::Version;
 use gpubuild_host::Os;
 use gpubuild_plan::packages::{self, LayoutVariable};
 use gpubuild_plan::plan::provision::Provision;
@@ -11,7 +12,7 @@ use serde::Deserialize;
 
 use super::error::ProvisionError;
 
-/// How to install one toolkit from its wheels.
+/// How to install one toolkit from its wheels or archives.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolkitLayout {
@@ -31,13 +32,27 @@ pub struct ToolkitLayout {
     pub env: Vec<LayoutVariable>,
     /// Disk space per byte of download, rounded up.
     pub grows: u64,
+    /// Where the archives of releases without wheels are.
+    pub archives: Option<ArchiveLayout>,
     /// A stub library to build, if linking needs a library that no wheel contains.
     pub stub: Option<Stub>,
     /// A file with the version, created if no wheel contains it.
     pub version_file: Option<VersionFile>,
 }
 
-/// A component: wheels that are installed together.
+/// Archives that the vendor publishes with a manifest per release.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArchiveLayout {
+    /// The URL of the folder with the manifests, with a final `/`.
+    pub url: String,
+    /// The first release whose archives `toolkit lock` does not use.
+    pub before: Version,
+    /// Disk space per byte of download, rounded up.
+    pub grows: u64,
+}
+
+/// A component: wheels or archives that are installed together.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LayoutPart {
@@ -51,6 +66,9 @@ pub struct LayoutPart {
     pub needs: Vec<String>,
     /// Its wheels.
     pub wheels: Vec<PartWheel>,
+    /// The names of its archives in manifests.
+    #[serde(default)]
+    pub archives: Vec<String>,
 }
 
 /// A wheel of a component.

@@ -1,11 +1,12 @@
-//! Installs toolkits from pinned wheels, without root privileges.
+//! Installs toolkits from pinned wheels or archives, without root privileges.
 //!
 //! # Layout
 //! Installations are in [`toolkit_folder`](gpubuild_host::folders::toolkit_folder), `<cache folder>/toolkits`, one folder
 //! per release:
 //! ```text
 //! cuda-13.0/prefix/          the toolkit's root: bin/nvcc, include/, lib/, lib64/, nvvm/, version.json
-//! cuda-13.0/wheels/NAME-VERSION-HASH/   each wheel as unpacked by uv or pip, never modified
+//! cuda-13.0/wheels/NAME-VERSION-HASH/   each wheel or archive as unpacked, never modified
+//! cuda-13.0/files.json       the hashes of the files in the prefix, if it consists of archives: they contain no hashes
 //! cuda-13.0/installed.json   the record of the installation, written last
 //! .cuda-13.0.partial/        an incomplete installation, which the next attempt resumes
 //! .cuda-13.0.lock            held while the release is installed or removed
@@ -22,6 +23,7 @@ pub mod locks;
 mod package_error;
 pub mod pin;
 mod prefix;
+pub mod redist;
 pub mod state;
 mod stub;
 pub mod verify;
@@ -29,7 +31,7 @@ pub mod verify;
 pub use error::ProvisionError;
 pub use gpubuild_plan::offer::PREFIX;
 pub(crate) use install::runs;
-pub use install::{InstallChange, InstalledToolkit, Preview, install, preview};
+pub use install::{ArchiveRequest, FetchArchive, InstallChange, InstalledToolkit, Preview, install, preview};
 pub use kit::disk_bytes;
 pub use package_error::PackageError;
 pub use state::{Prefix, UnpackedPackage, find, installations, remove};
@@ -48,7 +50,7 @@ pub struct InstallRequest {
     pub release: Version,
     /// Optional components: `cublas`.
     pub with: Vec<String>,
-    /// Folders with wheels, searched in addition to the index.
+    /// Folders with wheels or archives, searched before the index and the vendor's server.
     pub find_links: Vec<HostPath>,
     /// A lock that replaces the embedded ones.
     pub lock: Option<WheelLock>,

@@ -32,21 +32,23 @@ const PLATFORMS: [(&str, Os, Arch); 4] = [
 /// A lock that cannot be created.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PinError {
-    /// The wheels of the release do not form a complete toolkit.
+    /// The wheels or archives of the release do not form a complete toolkit.
     #[error("{toolkit} {release} cannot be locked: {why}")]
     NoToolkit {
         /// Id of the toolkit.
         toolkit: String,
         /// The requested release.
         release: String,
-        /// What its wheels lack.
+        /// What it lacks.
         why: String,
+        /// Whether a manifest of archives can be used instead.
+        has_manifest: bool,
     },
     /// uv does not find the release, or fails.
     #[error(transparent)]
     Resolve(#[from] PipInstallError),
-    /// The index lacks data that a lock needs.
-    #[error("the index has no {what} for {toolkit} {release}")]
+    /// The index or manifest lacks data that a lock needs.
+    #[error("the index or manifest has no {what} for {toolkit} {release}")]
     Incomplete {
         /// The missing wheel, hash or version.
         what: String,
@@ -61,10 +63,20 @@ pub enum PinError {
         /// The wheel.
         file: String,
     },
-    /// The output of uv is not a valid `pylock.toml`.
+    /// The output of uv is not a valid `pylock.toml`, or the lock made of it is not valid.
     #[error("uv did not print a valid list of wheels: {message}")]
     Unreadable {
         /// The parser's error.
+        message: String,
+    },
+    /// The manifest of archives is invalid.
+    #[error("`{manifest}` is not a manifest of the release {release}: {message}")]
+    Manifest {
+        /// Path or URL.
+        manifest: String,
+        /// The requested release.
+        release: String,
+        /// The problem.
         message: String,
     },
     /// A temporary file cannot be written.
@@ -84,8 +96,17 @@ impl Diagnostic for PinError {
             Self::Resolve(error) => error.id(),
             Self::Incomplete { .. } => id!("toolkit.lock-incomplete"),
             Self::Hash { .. } => id!("wheel.hash-mismatch"),
-            Self::Unreadable { .. } => id!("toolkit.lock-unreadable"),
+            Self::Unreadable { .. } | Self::Manifest { .. } => id!("toolkit.lock-unreadable"),
             Self::Write { .. } => id!("cache.failed"),
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::NoToolkit { release, has_manifest: true, .. } => Some(format!(
+                "`--manifest` reads NVIDIA's manifest of the archives of {release}: `redistrib_{release}.N.json`"
+            )),
+            _ => None,
         }
     }
 }
@@ -162,6 +183,7 @@ pub fn requirement(
             toolkit: toolkit.to_owned(),
             release: release.to_string(),
             why: offered.before.clone(),
+            has_manifest: kit.archives.is_some(),
         });
     }
     let extras: Vec<&str> =
@@ -249,6 +271,7 @@ pub fn lock(
             optional: part.optional,
             needs: part.needs.clone(),
             wheels,
+            archives: Vec::new(),
         });
     }
     let base = || components.iter().filter(|component| !component.optional).flat_map(|one| &one.wheels);
@@ -307,14 +330,14 @@ pub fn text(lock: &WheelLock, kit: &ToolkitLayout) -> String {
 }
 
 fn write_lock(out: &mut String, lock: &WheelLock, kit: &ToolkitLayout) -> std::fmt::Result {
-    let quoted = |text: &str| toml::Value::from(text).to_string();
     let list = |items: &[String]| items.iter().map(|one| quoted(one)).collect::<Vec<_>>().join(", ");
     let name = lock.toolkit.to_ascii_uppercase();
-    write!(
-        out,
-        "# {name} {} from wheels: the packages that the wheel `{}` lists. ",
-        lock.version, kit.names
-    )?;
+    if lock.has_archives() {
+        write!(out, "# {name} {} from the archives that NVIDIA's redistrib_{0}.json lists. ", lock.version)?;
+    } else {
+        let (version, names) = (&lock.version, &kit.names);
+        write!(out, "# {name} {version} from wheels: the packages that the wheel `{names}` lists. ")?;
+    }
     writeln!(out, "The format is documented in docs/reference/toolkits.md.")?;
     writeln!(out, "schema = {}\ntoolkit = {}", quoted(&lock.schema), quoted(&lock.toolkit))?;
     writeln!(out, "release = {}", quoted(lock.release.as_str()))?;
@@ -327,20 +350,30 @@ fn write_lock(out: &mut String, lock: &WheelLock, kit: &ToolkitLayout) -> std::f
         if !component.needs.is_empty() {
             writeln!(out, "needs = [{}]", list(&component.needs))?;
         }
-        for wheel in &component.wheels {
-            writeln!(out, "[[components.wheels]]\npackage = {}", quoted(&wheel.package))?;
-            writeln!(out, "version = {}\nfiles = [", quoted(&wheel.version))?;
-            for file in &wheel.files {
-                write!(out, "  {{ name = {}, sha256 = {}", quoted(&file.name), quoted(&file.sha256))?;
-                if file.size > 0 {
-                    write!(out, ", size = {}", file.size)?;
-                }
-                writeln!(out, " }},")?;
-            }
-            writeln!(out, "]")?;
-        }
+        write_packages(out, "wheels", &component.wheels)?;
+        write_packages(out, "archives", &component.archives)?;
     }
     Ok(())
+}
+
+fn write_packages(out: &mut String, kind: &str, packages: &[PinnedWheel]) -> std::fmt::Result {
+    for package in packages {
+        writeln!(out, "[[components.{kind}]]\npackage = {}", quoted(&package.package))?;
+        writeln!(out, "version = {}\nfiles = [", quoted(&package.version))?;
+        for file in &package.files {
+            write!(out, "  {{ name = {}, sha256 = {}", quoted(&file.name), quoted(&file.sha256))?;
+            if file.size > 0 {
+                write!(out, ", size = {}", file.size)?;
+            }
+            writeln!(out, " }},")?;
+        }
+        writeln!(out, "]")?;
+    }
+    Ok(())
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::from(text).to_string()
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Creates the root of a toolkit: merges the files of all its wheels into one tree, and adds the links and the version file
-//! that wheels lack.
+//! Creates the root of a toolkit: merges the files of all its wheels or archives into one tree, and adds the links and the
+//! version file that they lack.
 
 use std::io;
 
@@ -12,20 +12,23 @@ use super::kit::ToolkitLayout;
 /// Maximum folder depth, deeper than any toolkit.
 const MAX_DEPTH: usize = 40;
 
-/// Creates the tree. Its files are hard links to the wheels' files, because compilers search for their parts relative to
-/// their own resolved path.
+/// Creates the tree from the roots of the toolkit in its wheels and archives. Its files are hard links to theirs, because
+/// compilers search for their parts relative to their own resolved path.
 pub(super) fn make(
     host: &dyn WriteFiles,
     kit: &ToolkitLayout,
     version: &Version,
-    wheels: &[HostPath],
+    roots: &[HostPath],
     prefix: &HostPath,
 ) -> io::Result<()> {
-    for wheel in wheels {
-        merge(host, &wheel.join(&kit.tree), prefix, 0)?;
+    for root in roots {
+        merge(host, root, prefix, 0)?;
     }
     for (name, to) in links(host, kit, prefix) {
-        host.symlink(&to, &prefix.join(&name))?;
+        // Archives contain links.
+        if host.read_link(&prefix.join(&name)).is_err() {
+            host.symlink(&to, &prefix.join(&name))?;
+        }
     }
     if let Some(file) = &kit.version_file {
         let path = prefix.join(&file.path);
@@ -48,6 +51,12 @@ fn merge(host: &dyn WriteFiles, from: &HostPath, to: &HostPath, depth: usize) ->
             continue;
         }
         let (source, target) = (from.join(&name), to.join(&name));
+        if let Ok(link) = host.read_link(&source) {
+            if !host.exists(&target) && host.read_link(&target).is_err() {
+                host.symlink(&link, &target)?;
+            }
+            continue;
+        }
         match host.stat(&source)?.kind {
             FileKind::Directory => merge(host, &source, &target, depth + 1)?,
             FileKind::File if !host.exists(&target) => host.link(&source, &target)?,

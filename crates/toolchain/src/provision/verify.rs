@@ -48,6 +48,12 @@ pub fn verify(host: &dyn InspectHost, installation: &Prefix) -> Verification {
         return of_packages(host, installation);
     }
     let mut result = Verification::default();
+    if installation.record.wheels.iter().any(PinnedWheel::is_archive) {
+        hashed_files(host, installation, &mut result);
+        let verify = kit::embedded().kits.get(&installation.record.toolkit).map(|kit| &*kit.verify);
+        compiler(host, installation, verify.unwrap_or_default(), &mut result);
+        return result;
+    }
     let Some(kit) = kit::embedded().kits.get(&installation.record.toolkit) else { return result };
     for wheel in &installation.record.wheels {
         wheel_files(host, installation, wheel, &kit.tree, &mut result);
@@ -69,12 +75,17 @@ pub fn verify(host: &dyn InspectHost, installation: &Prefix) -> Verification {
     {
         result.problem(id!("toolkit.file-missing"), &installation.root.join(&file.path), "is missing");
     }
-    if let Err(message) = runs(host, &kit.verify, &installation.root) {
-        let program = kit.verify.first().map_or("", String::as_str);
+    compiler(host, installation, &kit.verify, &mut result);
+    result
+}
+
+/// Runs the compiler.
+fn compiler(host: &dyn InspectHost, installation: &Prefix, verify: &[String], result: &mut Verification) {
+    if let Err(message) = runs(host, verify, &installation.root) {
+        let program = verify.first().map_or("", String::as_str);
         let path = installation.root.join(&kit::on(program, host.platform().os));
         result.problem(id!("toolkit.does-not-run"), &path, &message);
     }
-    result
 }
 
 impl Verification {
@@ -86,10 +97,18 @@ impl Verification {
 /// Verifies an installation from packages.
 fn of_packages(host: &dyn InspectHost, installation: &Prefix) -> Verification {
     let mut result = Verification::default();
+    hashed_files(host, installation, &mut result);
+    let command = packages::set_of(&installation.record.toolkit).map(|set| set.verify.as_slice());
+    compiler(host, installation, command.unwrap_or_default(), &mut result);
+    result
+}
+
+/// Compares the files of an installation with the hashes in its folder.
+fn hashed_files(host: &dyn InspectHost, installation: &Prefix, result: &mut Verification) {
     let list = installation.folder.join(files::FILES);
     let Some(recorded) = store::read_json::<files::PrefixFiles>(host, &list) else {
         result.problem(id!("toolkit.file-missing"), &list, "is missing or damaged");
-        return result;
+        return;
     };
     for (path, expected) in &recorded.files {
         result.files += 1;
@@ -109,12 +128,6 @@ fn of_packages(host: &dyn InspectHost, installation: &Prefix) -> Verification {
             result.problem(id!("toolkit.link-wrong"), &full, &format!("is not a link to `{target}`"));
         }
     }
-    let command = packages::set_of(&installation.record.toolkit).map(|set| set.verify.as_slice());
-    if let Err(message) = runs(host, command.unwrap_or_default(), &installation.root) {
-        let program = command.and_then(<[String]>::first).map_or("", String::as_str);
-        result.problem(id!("toolkit.does-not-run"), &installation.root.join(program), &message);
-    }
-    result
 }
 
 fn wheel_files(

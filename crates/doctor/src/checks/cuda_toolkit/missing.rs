@@ -8,14 +8,17 @@ use gpubuild_detect::id;
 use gpubuild_detect::matrix::{Presence, Readiness};
 use gpubuild_detect::toolkit::Installation;
 use gpubuild_host::{HostPath, Os};
-use gpubuild_plan::offer::{OfferMachine, which};
+use gpubuild_plan::offer::{OfferMachine, ReleaseQuery, which};
+use gpubuild_plan::plan::provision::ReleaseChoice;
+use gpubuild_plan::wheels::lock;
 
 use super::several::agreeing;
 use super::{chosen, fits, has_driver_library, release};
 use crate::DiagnosisCase;
 use crate::advice::{self, AdviceQuery};
 
-/// Adds the commands that install a suitable toolkit, if one is known, or those that select an installed one that suits.
+/// Adds the commands that install a suitable toolkit with the system's packages or else without root, if one is known, or those
+/// that select an installed one that suits.
 pub(crate) fn with_toolkit(
     case: &DiagnosisCase<'_>,
     mut draft: FindingDraft,
@@ -31,10 +34,15 @@ pub(crate) fn with_toolkit(
         ));
         return draft.value("toolkit", release(copy)).steps("install_toolkit", agreeing(case, copy));
     }
-    match advice::toolkit(case, query) {
-        Some(offer) => draft.value("toolkit", offer.release).steps("install_toolkit", offer.commands),
-        None => draft,
+    if let Some(offer) = advice::toolkit(case, query) {
+        return draft.value("toolkit", offer.release).steps("install_toolkit", offer.commands);
     }
+    let suits = |one: &ReleaseChoice| {
+        case.catalogue.get("cuda").is_some_and(|cuda| advice::suits(case, cuda, &one.version, query))
+    };
+    let Some(own) = own_release(case).filter(suits) else { return draft };
+    let command = format!("gpubuild toolkit install cuda@{}", own.release);
+    draft.value("toolkit", own.release).steps("install_toolkit", vec![command])
 }
 
 /// The newest installed toolkit besides the chosen one that fits the machine and the query.
@@ -53,8 +61,8 @@ fn installed<'a>(case: &DiagnosisCase<'a>, query: &AdviceQuery) -> Option<&'a In
     others.filter(suits).max_by(|left, right| left.version().cmp(&right.version()))
 }
 
-/// Adds the command with which gpubuild installs a toolkit without root.
-fn without_root(case: &DiagnosisCase<'_>, draft: FindingDraft) -> FindingDraft {
+/// The release that gpubuild installs without root on this machine.
+fn own_release(case: &DiagnosisCase<'_>) -> Option<ReleaseChoice> {
     let verdict = case.matrix.verdict(Backend::Cuda);
     let machine = OfferMachine {
         facts: case.facts,
@@ -63,8 +71,12 @@ fn without_root(case: &DiagnosisCase<'_>, draft: FindingDraft) -> FindingDraft {
         driver: verdict.driver.as_ref(),
         devices: &verdict.devices,
     };
-    let command = case.catalogue.get("cuda").and_then(|cuda| which::command(&machine, cuda));
-    let hint = command.map(|command| format!("; without root: `{command}`"));
+    which(&machine, case.catalogue.get("cuda")?, &ReleaseQuery::default(), lock::embedded()).ok()
+}
+
+/// Adds the command with which gpubuild installs a toolkit without root.
+fn without_root(case: &DiagnosisCase<'_>, draft: FindingDraft) -> FindingDraft {
+    let hint = own_release(case).map(|_| "; without root: `gpubuild toolkit install cuda`");
     draft.value("without_root", hint.unwrap_or_default())
 }
 
