@@ -221,7 +221,10 @@ impl Printer {
     /// Prints an error on stderr.
     pub fn failure(&self, failure: &Failure) {
         // The id is at the end of the first line, so that following lines, such as a source excerpt, stay together.
-        let message = screen(&failure.message, Colors::Remove);
+        let redacted = secret::redact(&failure.message).text;
+        let message = screen(&redacted, Colors::Remove);
+        // Shorter than the longest line, so that the id is not cut off.
+        let message = clean::with_short_lines(&message, LONGEST_LINE / 2);
         let end_of_first = message.find('\n').unwrap_or(message.len());
         let (first, rest) = message.split_at(end_of_first);
         let label = self.paint_stderr(TextRole::Bad, "error:");

@@ -83,6 +83,10 @@ fn unknown_crates_versions_and_other_content_are_refused() {
     content.lock().unwrap()[2].1 = krate("0.1.1", 666);
     project.set_source(SOURCE);
     project.run(&["fetch"]).fails(1, "source.hash-mismatch");
+    // A long value in a message is cut, and the id follows it.
+    content.lock().unwrap()[0].1 = format!("{{\"dl\":\"{}\"}}", "x".repeat(100_000)).into_bytes();
+    let failed = project.run(&["fetch"]).fails(1, "net.address-invalid").says("more characters)");
+    assert!(failed.stderr.len() < 20_000, "{} bytes", failed.stderr.len());
     content.lock().unwrap()[0].1 = b"{".to_vec();
     project.run(&["fetch"]).fails(1, "source.index-invalid");
     project.write(
