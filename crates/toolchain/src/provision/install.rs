@@ -146,13 +146,16 @@ pub fn install(
     fetch_archive: FetchArchive<'_>,
     sink: Sink<'_>,
 ) -> Result<InstalledToolkit, ProvisionError> {
-    let first = preview(host, facts, request)?;
-    if let Some(installation) = first.installed {
+    let mut first = preview(host, facts, request)?;
+    let all = toolkit_folder(host).ok_or(ProvisionError::NoCache)?;
+    let place = PrefixPlace::new(&all, &first.lock.toolkit, &first.lock.release);
+    // An installation that was killed at its end left the one before it, which takes as much space.
+    if !host.exists(&place.old)
+        && let Some(installation) = first.installed.take()
+    {
         return Ok(unchanged(installation));
     }
-    let all = toolkit_folder(host).ok_or(ProvisionError::NoCache)?;
     refuse_full_disk(&first, &all)?;
-    let place = PrefixPlace::new(&all, &first.lock.toolkit, &first.lock.release);
     let what = format!("{} {}", first.lock.toolkit, first.lock.release);
     host.create_dir_all(&all).map_err(|error| ProvisionError::of_io(&error))?;
     let _lock = place.lock(host, &|| {
