@@ -20,8 +20,8 @@ use toml::de::{DeTable, DeValue};
 
 use self::bytes::{ByteReader, Spans, Writer};
 
-/// The maximum number of characters that start or separate values and tables. The parser uses up to 500 bytes of memory for each, so that
-/// a document needs at most 125 MB. The largest document of gpubuild has 7,000.
+/// The maximum number of characters outside of strings that start or separate values and tables. The parser uses up to 500 bytes of memory
+/// for each, so that a document needs at most 125 MB. The largest document of gpubuild has 7,000.
 const MAX_SEPARATORS: usize = 250_000;
 
 /// Deserializes a document.
@@ -58,8 +58,7 @@ pub fn encode(text: &str) -> Result<Vec<u8>, TomlError> {
 }
 
 fn write(text: &str, spans: Spans) -> Result<Vec<u8>, TomlError> {
-    let separators = text.bytes().filter(|byte| b"=.,[{".contains(byte)).count();
-    if separators > MAX_SEPARATORS {
+    if separators(text) > MAX_SEPARATORS {
         return Err(TomlError::new(&format!("it has more than {MAX_SEPARATORS} values"), None));
     }
     let syntax = |error: &toml::de::Error| TomlError::new(error.message(), error.span()).of(text);
@@ -68,6 +67,45 @@ fn write(text: &str, spans: Spans) -> Result<Vec<u8>, TomlError> {
     let span = table.span();
     writer.value(&DeValue::Table(table.into_inner()), span).map_err(|error| error.of(text))?;
     Ok(writer.finish())
+}
+
+/// The number of characters outside of strings and comments that start or separate values and tables.
+fn separators(text: &str) -> usize {
+    let mut rest = text.as_bytes();
+    let mut count = 0;
+    while let [byte, after @ ..] = rest {
+        rest = match byte {
+            b'#' => after.iter().position(|byte| *byte == b'\n').map_or(&[], |end| &after[end..]),
+            b'"' | b'\'' => after_string(rest),
+            _ => {
+                count += usize::from(b"=.,[{".contains(byte));
+                after
+            }
+        };
+    }
+    count
+}
+
+/// What follows the string at the start of the text. A string on one line ends with the line, whatever it contains.
+fn after_string(text: &[u8]) -> &[u8] {
+    let quote = text[0];
+    let long = [quote; 3];
+    let is_long = text.starts_with(&long);
+    let mut at = if is_long { 3 } else { 1 };
+    while let Some(byte) = text.get(at) {
+        match byte {
+            b'\n' if !is_long => break,
+            b'\\' if quote == b'"' && text.get(at + 1).is_some_and(|next| *next != b'\n') => at += 2,
+            _ if *byte != quote || is_long && !text[at..].starts_with(&long) => at += 1,
+            _ if !is_long => return &text[at + 1..],
+            // The content can end with quotes.
+            _ => {
+                let quotes = text[at..].iter().take(5).take_while(|byte| **byte == quote).count();
+                return &text[at + quotes..];
+            }
+        }
+    }
+    text.get(at..).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -86,8 +124,29 @@ mod tests {
             let error = from_str::<BTreeMap<String, Vec<u8>>>(&text).unwrap_err();
             assert_eq!(error.message(), "it has more than 250000 values", "{}", &text[..10]);
         }
-        // Large strings are no values.
-        let text = format!("a = \"{}\"", "x".repeat(4 << 20));
-        assert!(from_str::<BTreeMap<String, String>>(&text).is_ok());
+        // What large strings and comments contain is no value.
+        for quotes in ["\"", "'", "\"\"\"", "'''"] {
+            let text = format!("a = {quotes}{}{quotes} # {0}", "x.".repeat(300_000));
+            assert!(from_str::<BTreeMap<String, String>>(&text).is_ok(), "{quotes}");
+        }
+    }
+
+    #[test]
+    fn values_after_every_kind_of_string_are_counted() {
+        for (text, expected) in [
+            ("a = 1", 1),
+            ("a.b = ','", 2),
+            (r#"a = "\\", "#, 2),
+            (r#"a = "\", ", "#, 2),
+            ("a = \"x\nb = ,", 3),
+            ("a = \"x\\\nb = ,", 3),
+            ("a = \"\"\"x,\n,\"\"\"\"\", ,", 3),
+            ("a = '''x,\n\\''', ,", 3),
+            ("a = \"\", b = '', ,", 5),
+            ("# a = 1,\nb = 1", 1),
+            ("a = \"\\", 1),
+        ] {
+            assert_eq!(separators(text), expected, "{text}");
+        }
     }
 }
