@@ -96,7 +96,7 @@ fn newest_suitable_release_is_selected() {
         ("13.5", OfferCase { archs: &[75, 90, 120], ..OfferCase::default() }),
         ("13.5", OfferCase { archs: &[107], ..OfferCase::default() }),
         (
-            "nv.ptx.too-new cuda.arch.too-new-for-toolkit",
+            "nv.ptx.too-new cuda.arch.too-new-for-toolkit cuda.arch.too-new-for-toolkit cuda.arch.too-new-for-toolkit",
             OfferCase { archs: &[107], driver: Some("580"), ..OfferCase::default() },
         ),
         ("12.9", OfferCase { archs: &[70, 90], ..OfferCase::default() }),
@@ -108,7 +108,7 @@ fn newest_suitable_release_is_selected() {
         ("13.5", OfferCase { gcc: &["17", "12"], ..OfferCase::default() }),
         ("cuda.host.gcc-too-new", OfferCase { gcc: &["17"], ..OfferCase::default() }),
         (
-            "nv.ptx.too-new cuda.host.gcc-too-new",
+            "nv.ptx.too-new cuda.host.gcc-too-new cuda.host.gcc-too-new cuda.host.gcc-too-new",
             OfferCase { gcc: &["16"], driver: Some("580"), ..OfferCase::default() },
         ),
         // The project.

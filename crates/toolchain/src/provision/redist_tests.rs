@@ -72,7 +72,7 @@ fn invalid_manifests_are_refused() {
             "is not in its folder",
         ),
         (good.replace("\"sha256\": \"", "\"sha256\": \"x"), "is not a sha256 hash"),
-        (good.replace("\"linux-", "\"bsd-").replace("\"windows-", "\"bsd-2"), "no files"),
+        (good.replace("\"linux-", "\"bsd-").replace("\"windows-", "\"bsd-2"), "no platform has all archives"),
     ] {
         let (id, message) = refused("12.9", &text);
         assert!(message.contains(expected) && id == "toolkit.lock-unreadable", "{id}: {message}");
