@@ -112,6 +112,7 @@ pub fn prune(host: &dyn Host, age: Option<u64>, all: bool) -> io::Result<Downloa
     let mut deleted = DownloadUsage::default();
     if let Some(cache) = cache_folder(host) {
         remove_temporary(host, &cache.join(TRUSTED))?;
+        remove_temporary(host, &cache.join(FOLDER))?;
     }
     for (path, stat) in files(host) {
         let fetched =
