@@ -152,6 +152,8 @@ pub fn applies(expression: &str, target: &Target) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use gpubuild_samples::random::{cases, random};
+
     use super::*;
 
     #[test]
@@ -182,9 +184,8 @@ mod tests {
 
     /// Nested and damaged expressions, with a fixed seed. `GPUBUILD_CASES` sets their number.
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "the number of cases is set by a variable")]
     fn generated_expressions_are_evaluated() {
-        let cases = std::env::var("GPUBUILD_CASES").ok().and_then(|count| count.parse().ok()).unwrap_or(2000);
+        let cases = cases(2000);
         let target = Target::of_triple("x86_64-pc-windows-gnu");
         let pieces = [
             "all(",
@@ -204,13 +205,7 @@ mod tests {
             " ",
             "=",
         ];
-        let mut state = 0x2545_f491_4f6c_dd1d_u64;
-        let mut random = |below: usize| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            usize::try_from(state % below as u64).unwrap()
-        };
+        let mut random = random();
         for _ in 0..cases {
             let inner: String = (0..random(12)).map(|_| pieces[random(pieces.len())]).collect();
             let (holds, negated) = (applies(&format!("cfg({inner})"), &target), format!("cfg(not({inner}))"));

@@ -1,5 +1,5 @@
 //! `test_images`: jobs that test on another machine what a job packed.
-#![expect(clippy::disallowed_methods, reason = "a test removes a folder of its own")]
+#![expect(clippy::disallowed_methods, reason = "a test removes the folder that it packed")]
 
 use serde_json::{Value, json};
 
@@ -90,7 +90,7 @@ fn workflows_pass_packages_on_to_the_tests() {
         let events: Result<Vec<_>, _> = saphyr_parser::Parser::new_from_str(&text).collect();
         assert!(events.is_ok(), "{text}");
         assert_eq!(sandbox.run(&["ci", "verify"]).exit, Some(0));
-        // Without `test_images` nothing of it is left.
+        // Without `test_images`, the file has no tests.
         let toml = sandbox.read("gpubuild.toml").replace("test_images = [\"gpu-box\"]\n", "");
         sandbox.write("gpubuild.toml", &toml);
         assert_eq!(sandbox.run(&["ci", "init", "--format", service]).exit, Some(0));
@@ -132,7 +132,7 @@ fn a_test_job_runs_what_the_build_job_packed_and_fails_with_it() {
     let run = |job: &[&str]| sandbox.run(&[&["ci", "run"], job].concat());
     let test = ["cpu-debian-12-on-debian-12"];
     let before = run(&test);
-    assert_eq!(before.exit, Some(2), "there is no package yet: {before:#?}");
+    assert_eq!(before.exit, Some(2), "nothing was packed yet: {before:#?}");
     let packed = run(&["cpu-debian-12", "--pack"]);
     assert_eq!(packed.exit, Some(0), "{packed:#?}");
     let passed = run(&test);

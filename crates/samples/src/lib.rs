@@ -2,6 +2,8 @@
 #![expect(missing_docs, reason = "names are those of the file formats")]
 #![expect(clippy::unwrap_used, clippy::missing_panics_doc, reason = "only used in tests, with small numbers")]
 
+pub mod random;
+
 /// An ELF file under construction.
 #[derive(Debug, Clone)]
 pub struct Elf {

@@ -1,4 +1,5 @@
 use gpubuild_host::{Arch, RecordedHost};
+use gpubuild_samples::random::{cases, random};
 
 use super::*;
 
@@ -97,9 +98,8 @@ fn documents_with_too_many_files_are_refused() {
 
 /// Names and hashes of a hostile index never become a path outside of the cache. `GPUBUILD_CASES` sets the number of documents.
 #[test]
-#[expect(clippy::disallowed_methods, reason = "the number of cases is set by a variable")]
 fn generated_documents_lead_to_plain_folders() {
-    let cases = std::env::var("GPUBUILD_CASES").ok().and_then(|count| count.parse().ok()).unwrap_or(500);
+    let cases = cases(500);
     let pieces = [
         "../",
         "/",
@@ -117,13 +117,7 @@ fn generated_documents_lead_to_plain_folders() {
         "00ff",
         "%2f",
     ];
-    let mut state = 0x2545_f491_4f6c_dd1d_u64;
-    let mut random = |below: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        usize::try_from(state % below as u64).unwrap()
-    };
+    let mut random = random();
     let page = Url::parse("https://h/simple/x/").unwrap();
     let (mut pinned_files, hash) = (0, "0f".repeat(32));
     for case in 0..cases {

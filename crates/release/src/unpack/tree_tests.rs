@@ -3,6 +3,7 @@ use std::io::Write as _;
 use gpubuild_detect::diagnostic::Diagnostic as _;
 use gpubuild_exec::store::sha256;
 use gpubuild_host::{HostInfo as _, ReadFiles as _, RealHost};
+use gpubuild_samples::random::{cases, random};
 use tar::{Builder, EntryType, Header};
 
 use super::*;
@@ -340,9 +341,8 @@ fn confined(bytes: &[u8], case: &str) -> String {
 
 /// Archives in which bytes are changed, removed or repeated, with a fixed seed. `GPUBUILD_CASES` sets their number.
 #[test]
-#[expect(clippy::disallowed_methods, reason = "the number of cases is set by a variable")]
 fn generated_damage_is_confined() {
-    let cases = std::env::var("GPUBUILD_CASES").ok().and_then(|count| count.parse().ok()).unwrap_or(200);
+    let cases = cases(200);
     let entries =
         tar(&[("a.sh", EntryType::Regular, "", b"content"), ("l", EntryType::Symlink, "a.sh", b"")]);
     let mut archives = vec![
@@ -358,13 +358,7 @@ fn generated_damage_is_confined() {
     for (program, arguments) in [("xz", &["-1"][..]), ("bzip2", &["-1"])] {
         archives.extend(filtered(program, arguments, &entries));
     }
-    let mut state = 0x2545_f491_4f6c_dd1d_u64;
-    let mut random = |below: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        usize::try_from(state % below as u64).unwrap()
-    };
+    let mut random = random();
     for case in 0..cases {
         let mut bytes = archives[case % archives.len()].clone();
         for _ in 0..=random(4) {

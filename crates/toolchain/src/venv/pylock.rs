@@ -41,6 +41,7 @@ mod tests {
     use super::*;
     use crate::venv::table::WheelTable;
     use gpubuild_detect::diagnostic::Diagnostic as _;
+    use gpubuild_samples::random::{cases, random};
 
     fn rows() -> Vec<&'static WheelRow> {
         WheelTable::embedded().releases[0].wheels.iter().take(1).collect()
@@ -70,9 +71,8 @@ mod tests {
 
     /// Pieces of a list, of other text and of hostile text in a random order, with a fixed seed. `GPUBUILD_CASES` sets their number.
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "the number of cases is set by a variable")]
     fn generated_lists_are_accepted_only_with_the_right_hash() {
-        let cases = std::env::var("GPUBUILD_CASES").ok().and_then(|count| count.parse().ok()).unwrap_or(500);
+        let cases = cases(500);
         let rows = rows();
         let file = &rows[0].files()[0];
         let good = listed(&file.name, &file.sha256);
@@ -89,13 +89,7 @@ mod tests {
             "é",
             &other,
         ];
-        let mut state = 0x2545_f491_4f6c_dd1d_u64;
-        let mut random = |below: usize| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            usize::try_from(state % below as u64).unwrap()
-        };
+        let mut random = random();
         let mut refused = 0;
         for _ in 0..cases {
             let mut text = good.clone();
