@@ -13,10 +13,16 @@ pub const SLURM: &str = include_str!("ci/slurm.sh");
 
 /// The documents for Kubernetes, with placeholders: the comment at the start.
 pub const KUBERNETES_HEAD: &str = include_str!("ci/kubernetes-head.yml");
-/// The Job for a group of rows.
-pub const KUBERNETES_ROWS: &str = include_str!("ci/kubernetes-rows.yml");
+/// An Indexed Job.
+pub const KUBERNETES_JOBS: &str = include_str!("ci/kubernetes-jobs.yml");
+/// The script of a row.
+pub const KUBERNETES_ROW: &str = include_str!("ci/kubernetes-row.sh");
+/// The script of a job that tests.
+pub const KUBERNETES_TEST: &str = include_str!("ci/kubernetes-test.sh");
 /// The Job that merges the packages.
 pub const KUBERNETES_MERGE: &str = include_str!("ci/kubernetes-merge.yml");
+/// Its script.
+pub const KUBERNETES_MERGE_SCRIPT: &str = include_str!("ci/kubernetes-merge.sh");
 
 /// A project template.
 #[derive(Debug, Clone, Copy)]

@@ -3,8 +3,9 @@
 #
 #   bash FILE [SBATCH OPTION]...
 #
-# in the project's folder submits one task per row, in array jobs of rows that need the same resources, and a job that merges their
-# packages. The options are passed to every sbatch and win over those below: `--partition=build --cpus-per-task=8`.
+# in the project's folder submits one task per row, in array jobs of rows that need the same resources, one job for each test of a package
+# on another image, and a job that merges the packages. The options are passed to every sbatch and win over those below, except over those
+# of an image in gpubuild.toml: `--partition=build --cpus-per-task=8`.
 #
 # GPUBUILD_FARM is a folder on a file system that all nodes share [default: ~/gpubuild-farm/ and the name of the repository's folder]. It
 # gets the build store (unless GPUBUILD_CACHE names another folder), a folder for each run, and the release.
@@ -22,6 +23,13 @@ rows_of() {
   esac
 }
 
+# Sets `test` and `of` to a test and the row whose package it tests.
+test_of() {
+  case $1 in
+@tested@
+  esac
+}
+
 # Copies the project to this node, so that tasks do not share a build folder, and changes to it.
 unpack() {
   work=$(mktemp -d "${TMPDIR:-/tmp}/gpubuild-farm.XXXXXXXX")
@@ -31,8 +39,6 @@ unpack() {
 }
 
 run_row() {
-  # Only the merge signs.
-  unset GPUBUILD_SIGN_KEY GPUBUILD_SIGN_PASSWORD
   rows_of "$1"
   local row=${rows[$SLURM_ARRAY_TASK_ID]} one is_packing=
   for one in ${packing[@]+"${packing[@]}"}; do
@@ -51,6 +57,15 @@ run_row() {
   fi
 }
 
+run_test() {
+  local test of
+  test_of "$1"
+  unpack
+  rm -rf release
+  cp -R "$run/packed/$of" release
+  call_gpubuild ci run "$test" --cache-dir "$cache"
+}
+
 merge() {
   local from=() one
   for one in "${packing[@]}"; do
@@ -62,9 +77,15 @@ merge() {
 }
 
 # Inside a job: MODE GROUP FARM RUN FOLDER CACHE.
-if [ -n "${SLURM_JOB_ID:-}" ] && [ $# = 6 ] && { [ "$1" = row ] || [ "$1" = merge ]; }; then
+if [ -n "${SLURM_JOB_ID:-}" ] && [ $# = 6 ] && [[ $1 =~ ^(row|test|merge)$ ]]; then
   farm=$3 run=$4 folder=$5 cache=$6
-  if [ "$1" = row ]; then run_row "$2"; else merge; fi
+  # Only the merge signs.
+  if [ "$1" != merge ]; then unset GPUBUILD_SIGN_KEY GPUBUILD_SIGN_PASSWORD; fi
+  case $1 in
+    row) run_row "$2" ;;
+    test) run_test "$2" ;;
+    merge) merge ;;
+  esac
   exit
 fi
 
@@ -105,13 +126,17 @@ jobs=()
 # If one of the jobs is refused, none should run.
 trap 'if [ ${#jobs[@]} -gt 0 ]; then scancel "${jobs[@]}"; fi' EXIT
 
+# The options of the next job's image in gpubuild.toml.
+own=()
+
 # submit MODE GROUP [SBATCH OPTION]...: sbatch prints `ID` or `ID;CLUSTER`.
 submit() {
   local mode=$1 group=$2 printed
   shift 2
   printed=$(sbatch --parsable --job-name="gpubuild-$mode" --chdir="$run" "$@" ${options[@]+"${options[@]}"} \
-    "$script" "$mode" "$group" "$farm" "$run" "$folder" "$cache")
+    ${own[@]+"${own[@]}"} "$script" "$mode" "$group" "$farm" "$run" "$folder" "$cache")
   jobs+=("${printed%%;*}")
+  own=()
 }
 
 # submit_rows GROUP LAST [SBATCH OPTION]...
@@ -121,10 +146,20 @@ submit_rows() {
   submit row "$group" --array="0-$last" --output=row-%A-%a.log "$@"
 }
 
+# submit_test TEST GROUP TASK [SBATCH OPTION]...: starts when the task has succeeded.
+submit_test() {
+  local test=$1 array=${jobs[$2]} task=$3
+  shift 3
+  submit test "$test" --dependency="afterok:${array}_$task" --kill-on-invalid-dep=yes --output=test-%j.log "$@"
+}
+
 # Processors: those of the row's image. Memory: 1 GiB per compiler, or what gpubuild.toml or the profile says per CUDA and HIP compiler
 # (else 2 GiB). Minutes: four times the measured time in steps of 20, 40, 80, ..., or 360 if it is unknown.
 @arrays@
 echo "rows: ${jobs[*]}"
+arrays=${#jobs[@]}
+@tests@
+if [ ${#jobs[@]} -gt "$arrays" ]; then echo "tests: ${jobs[*]:arrays}"; fi
 if [ ${#packing[@]} -gt 0 ]; then
   after=$(IFS=:; echo "${jobs[*]}")
   # One gigabyte and an hour copy and sign any release.

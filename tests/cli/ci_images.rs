@@ -77,6 +77,23 @@ fn invalid_images_are_errors() {
         ("images.gpu-box", "images.\"a/b\"", "`a/b`"),
         ("\"gpu\"]", "\"g u\"]", "`g u` in `[ci.images.gpu-box]`"),
         ("team/cuda:12", "team/$(id)", "is not a label or a container"),
+        ("labels = [\"docker-gpu\"]", "sbatch = [\"-p gpu\"]", "`-p gpu` is not an option of sbatch"),
+        ("labels = [\"docker-gpu\"]", "sbatch = [\"--x\\ny\"]", "is not an option of sbatch"),
+        (
+            "labels = [\"docker-gpu\"]",
+            "kubernetes = { limits = { cpu = \"a b\" } }",
+            "`cpu = a b` is neither a resource",
+        ),
+        (
+            "labels = [\"docker-gpu\"]",
+            "kubernetes = { limits = { cpu = \"\" } }",
+            "`cpu = ` is neither a resource",
+        ),
+        (
+            "labels = [\"docker-gpu\"]",
+            "kubernetes = { node_selector = { \"a b\" = \"c\" } }",
+            "`a b = c` is neither a",
+        ),
     ] {
         let sandbox = project(&PROJECT.replace(from, to));
         sandbox.run(&["ci", "matrix"]).fails(2, "project.invalid").says(&[says]);

@@ -210,8 +210,8 @@ fn kubernetes_jobs_match_the_published_schema() {
     let pod = |index: usize| &jobs[index]["spec"]["template"]["spec"];
     assert_eq!(pod(0)["containers"][0]["image"], "ubuntu:24.04");
     assert_eq!(pod(1)["containers"][0]["image"], "debian:12");
-    assert_eq!(variable(&jobs[0], "ROWS"), "cpu-ubuntu-24.04");
-    assert_eq!(variable(&jobs[1], "ROWS"), "cpu-debian-12\nvulkan-debian-12");
+    assert_eq!(variable(&jobs[0], "JOBS"), "cpu-ubuntu-24.04");
+    assert_eq!(variable(&jobs[1], "JOBS"), "cpu-debian-12\nvulkan-debian-12");
     assert_eq!(jobs[1]["spec"]["completions"], 2);
     assert_eq!(jobs[1]["spec"]["completionMode"], "Indexed");
     assert_eq!(variable(&jobs[2], "PACKING"), "cpu-ubuntu-24.04\nvulkan-debian-12");
@@ -226,12 +226,115 @@ fn kubernetes_jobs_match_the_published_schema() {
         script.contains("  gpubuild --quiet ci run \"$row\" --setup --cache-dir /farm/cache --pack\n"),
         "{script}"
     );
-    for placeholder in ["@run@", "@rows@", "@image@", "@prepare@", "@install@", "@gpubuild@", "@packing@"] {
-        assert!(!text.contains(placeholder), "{placeholder}");
-    }
+    assert!(!has_placeholder(&text), "{text}");
     // The doctor has no complaint about the documents.
     sandbox.write("farm.yaml", &text);
     sandbox.run(&["doctor", "--file", "farm.yaml"]).succeeds();
+}
+
+/// Whether `@name@` was left in a text.
+fn has_placeholder(text: &str) -> bool {
+    let mut parts = text.split('@').skip(1);
+    parts.any(|part| !part.is_empty() && part.chars().all(|c| c.is_ascii_lowercase()))
+}
+
+const GPU_IMAGES: &str = r#"
+[ci.images.gpu]
+host = "gpu.toml"
+container = "cuda:13"
+[ci.images.large]
+host = "gpu.toml"
+container = "cuda:13"
+kubernetes = { limits = { "nvidia.com/gpu" = "2", memory = "32Gi" }, node_selector = { "gpu.type" = "h100" } }
+[ci.images.machine]
+host = "gpu.toml"
+"#;
+
+#[test]
+fn kubernetes_tests_request_a_gpu_and_the_merge_waits_for_them() {
+    let sandbox = project(GPU_IMAGES);
+    let host = include_str!("../hosts/ubuntu-22.04-rtx4090.toml");
+    sandbox.write("it's sub: #1/gpu.toml", host);
+    let file = sandbox.read("it's sub: #1/gpubuild.toml");
+    let tested = "images = [\"debian-12\"]\ntest_images = [\"gpu\", \"large\", \"machine\"]\n";
+    sandbox.write("it's sub: #1/gpubuild.toml", &file.replace("images = [\"debian-12\"]\n", tested));
+    let selection = ["--platform", "linux-x86_64", "--run", "17", "--variant", "vulkan"];
+    let builds = documents(&manifest(&sandbox, &selection));
+    let wait = &builds[1]["spec"]["template"]["spec"]["initContainers"][0]["env"][0];
+    let awaited =
+        ["packed/vulkan-debian-12", "tested/vulkan-debian-12-on-gpu", "tested/vulkan-debian-12-on-large"];
+    assert_eq!(*wait, json!({"name": "AWAITED", "value": awaited.join("\n")}));
+    let limits =
+        |job: &Value| job["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"].clone();
+    assert_eq!(limits(&builds[0]), json!({"memory": "4096Mi"}));
+
+    let all = ["ci", "matrix", "--project", "it's sub: #1", "--format", "kubernetes", "--tests"];
+    let ran = sandbox.run(&[&all[..], &selection].concat());
+    ran.succeeds();
+    assert!(ran.stderr.contains("omitted vulkan-debian-12-on-machine: no container"), "{ran:#?}");
+    let tests = documents(&ran.stdout);
+    for job in &tests {
+        check(job, "Job", "Job").unwrap_or_else(|problem| panic!("{problem}\n{}", ran.stdout));
+        assert_eq!(job["metadata"]["labels"], json!({"gpubuild-run": "17", "gpubuild-jobs": "tests"}));
+    }
+    assert!(!has_placeholder(&ran.stdout), "{}", ran.stdout);
+    assert_eq!(variable(&tests[0], "JOBS"), "vulkan-debian-12-on-gpu");
+    assert_eq!(variable(&tests[0], "PACKING"), "vulkan-debian-12");
+    assert_eq!(limits(&tests[0]), json!({"memory": "4096Mi", "nvidia.com/gpu": "1"}));
+    assert_eq!(limits(&tests[1]), json!({"memory": "32Gi", "nvidia.com/gpu": "2"}));
+    let selector = &tests[1]["spec"]["template"]["spec"]["nodeSelector"];
+    assert_eq!(selector["gpu.type"], "h100");
+}
+
+/// Runs the scripts of a row, of a test and of the merge, with a folder in the place of the volume and a program in the place of gpubuild.
+#[test]
+fn kubernetes_scripts_pass_packages_on() {
+    let sandbox = project(&format!("{GPU_IMAGES}[ci]\ninstall = \"true\"\ncommand = \"fake\"\n"));
+    sandbox.write("it's sub: #1/gpu.toml", include_str!("../hosts/ubuntu-22.04-rtx4090.toml"));
+    let file = sandbox.read("it's sub: #1/gpubuild.toml");
+    let tested = "images = [\"debian-12\"]\ntest_images = [\"gpu\"]\n";
+    sandbox.write("it's sub: #1/gpubuild.toml", &file.replace("images = [\"debian-12\"]\n", tested));
+    let selection = ["--platform", "linux-x86_64", "--variant", "vulkan"];
+    let builds = documents(&manifest(&sandbox, &selection));
+    let tests = documents(&manifest(&sandbox, &[&selection[..], &["--tests"]].concat()));
+    sandbox.write("farm/source/it's sub: #1/release", "a file that the repository has in this place");
+    let fake = "fake() { echo \"$*\" >> \"$LOG\"; case \"$*\" in *--pack) rm -rf release; mkdir release; echo $3 > release/row;; \
+                *-on-*) cat release/row >> \"$LOG\";; esac; }\n";
+    let run = |job: &Value| {
+        let script = job["spec"]["template"]["spec"]["containers"][0]["command"][2].as_str().unwrap();
+        let root = |name: &str| sandbox.path(name).to_str().unwrap().to_owned();
+        let script = script.replace("/farm", &root("farm")).replace("/work", &root("work"));
+        let values = ["JOBS", "PACKING", "FOLDER", "RUN"].map(|name| {
+            let env = job["spec"]["template"]["spec"]["containers"][0]["env"].as_array().unwrap();
+            let value = env.iter().find(|one| one["name"] == name).and_then(|one| one["value"].as_str());
+            format!("{name}='{}'\n", value.unwrap_or_default().replace('\'', r"'\''"))
+        });
+        let prepared = script.lines().filter(|line| !line.contains("apt-get") && !line.contains("rustup"));
+        let script = prepared.collect::<Vec<_>>().join("\n");
+        // Every pod has an empty `/work`.
+        let empty = format!("rm -rf '{0}'\nmkdir '{0}'\n", root("work"));
+        let log = format!("{empty}LOG='{}'\nJOB_COMPLETION_INDEX=0\n", root("log"));
+        sandbox.start(&["sh", "-ec", &format!("{}{log}{fake}{script}", values.concat())])
+    };
+    // Before its row is complete, a test says so.
+    let early = run(&tests[0]);
+    assert!(
+        early.exit == Some(1) && early.stderr.contains("vulkan-debian-12 has packed nothing yet"),
+        "{early:#?}"
+    );
+    run(&builds[0]).succeeds();
+    run(&tests[0]).succeeds();
+    assert!(sandbox.exists("farm/runs/1/tested/vulkan-debian-12-on-gpu"));
+    // A second attempt has nothing to do.
+    run(&tests[0]).succeeds();
+    run(&builds[1]).succeeds();
+    let log = sandbox.read("log");
+    let farm = sandbox.path("farm").display().to_string();
+    let expected = format!(
+        "ci run vulkan-debian-12 --setup --cache-dir {farm}/cache --pack\nci run vulkan-debian-12-on-gpu --cache-dir {farm}/cache\n\
+         vulkan-debian-12\npack --out {farm}/runs/1/release --from {farm}/runs/1/packed/vulkan-debian-12\n"
+    );
+    assert_eq!(log, expected);
 }
 
 #[test]
@@ -248,8 +351,8 @@ fn kubernetes_scripts_are_valid_and_use_the_row_of_their_index() {
     }
     let script = jobs[1]["spec"]["template"]["spec"]["containers"][0]["command"][2].as_str().unwrap();
     let first = script.lines().next().unwrap();
-    let rows = variable(&jobs[1], "ROWS");
-    let program = format!("export ROWS='{rows}' JOB_COMPLETION_INDEX=1\n{first}\necho \"$row\"");
+    let rows = variable(&jobs[1], "JOBS");
+    let program = format!("export JOBS='{rows}' JOB_COMPLETION_INDEX=1\n{first}\necho \"$row\"");
     assert_eq!(sandbox.start(&["sh", "-ec", &program]).stdout, "vulkan-debian-12\n");
 }
 

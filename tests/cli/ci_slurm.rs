@@ -37,6 +37,7 @@ const GPUBUILD: &str = r#"#!/usr/bin/env bash
 set -euo pipefail
 echo "$(basename -- "$PWD")|$*|${GPUBUILD_SIGN_KEY:-no key}" >> "$LOGS/gpubuild"
 [ -f gpubuild.toml ] && [ ! -e .gpubuild ]
+case $3 in *-on-*) echo "tests $(cat release/row)" >> "$LOGS/gpubuild" ;; esac
 if [ "$1" = ci ]; then
   if [[ " $* " == *" --pack "* ]]; then mkdir release && echo "$3" > release/row; fi
 else
@@ -118,6 +119,10 @@ fn lines(text: &str) -> Vec<&str> {
     text.lines().collect()
 }
 
+fn lines_with<'a>(text: &'a str, part: &str) -> Vec<&'a str> {
+    text.lines().filter(|line| line.contains(part)).collect()
+}
+
 #[test]
 fn slurm_script_runs_every_row_and_merges_what_packs() {
     let Some(farm) = Farm::new("[binary]\npackage = \"app\"\n") else { return };
@@ -169,6 +174,53 @@ fn slurm_script_runs_every_row_and_merges_what_packs() {
     assert_eq!(left(&farm.sandbox.path("logs"), "gpubuild-farm"), 0);
     let runs = walkdir::WalkDir::new(farm.sandbox.path("shared folder/farm"));
     assert!(runs.into_iter().all(|entry| entry.unwrap().file_name() != "source.tar"));
+}
+
+#[test]
+fn slurm_script_tests_packages_on_images_with_a_gpu() {
+    let lines = r#"[binary]
+package = "app"
+[backends.vulkan]
+options = { X = "ON" }
+[ci.images.gpu-box]
+host = "gpu-box.toml"
+[ci.images.big-box]
+host = "gpu-box.toml"
+sbatch = ["--partition=gpu", "--gres=gpu:it's:2"]
+[[variants]]
+name = "vulkan"
+backends = ["cpu", "vulkan"]
+images = ["debian-12", "ubuntu-24.04"]
+test_images = ["gpu-box", "big-box"]
+"#;
+    let Some(farm) = Farm::new(lines) else { return };
+    let host = include_str!("../hosts/ubuntu-22.04-rtx4090.toml");
+    farm.sandbox.write("it's a [proj*]/sub $dir/gpu-box.toml", host);
+    let script = farm.script(&["--platform", "linux-x86_64"]);
+    let output = farm.submit(&script, &["--partition=build"], "");
+    assert!(output.status.success(), "{output:#?}\n{}", farm.sandbox.read("logs/output"));
+    let submitted = farm.sandbox.read("logs/sbatch");
+    let submitted = lines_with(&submitted, "|test|");
+    assert_eq!(submitted.len(), 2, "{submitted:#?}");
+    let after = "--dependency=afterok:1_0|--kill-on-invalid-dep=yes|";
+    for (line, own) in submitted
+        .iter()
+        .zip(["--partition=build|--gres=gpu:1|", "--partition=build|--partition=gpu|--gres=gpu:it's:2|"])
+    {
+        assert!(line.contains(after) && line.contains(own), "{own}: {line}");
+    }
+    let calls = farm.sandbox.read("logs/gpubuild");
+    for image in ["gpu-box", "big-box"] {
+        let call = format!("|ci run vulkan-debian-12-on-{image} --cache-dir ");
+        assert_eq!(lines_with(&calls, &call).len(), 1, "{calls}");
+    }
+    assert_eq!(lines_with(&calls, "tests vulkan-debian-12").len(), 2, "{calls}");
+    // The merge is last, and waits for the tests as well.
+    let merge = farm.sandbox.read("logs/sbatch");
+    let merge = lines_with(&merge, "|merge|");
+    assert!(merge[0].contains("--dependency=afterok:1:2:3|") && !merge[0].contains("gres"), "{merge:#?}");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(printed.starts_with("rows: 1\ntests: 2 3\nmerge: 4, "), "{printed}");
 }
 
 #[test]

@@ -114,10 +114,8 @@ fn tests_of_nothing_are_refused() {
     let lines = "\n[[variants]]\nname = \"cpu\"\nbackends = [\"cpu\"]\ntest_images = [\"ubuntu-24.04\"]\n";
     let ran = project(lines).run(&["ci", "matrix"]);
     assert!(ran.exit == Some(2) && ran.stderr.contains("[ci.no-pack]"), "{ran:#?}");
-    // Clusters have no such jobs, and say so.
-    let ran = project(&format!("{PROGRAM}{lines}")).run(&["ci", "matrix", "--format", "slurm"]);
-    assert_eq!(ran.exit, Some(0), "{ran:#?}");
-    assert!(ran.stderr.contains("omitted cpu-ubuntu-24.04-on-ubuntu-24.04"), "{ran:#?}");
+    let ran = project(&format!("{PROGRAM}{lines}")).run(&["ci", "matrix", "--format", "slurm", "--tests"]);
+    ran.fails(2, "usage.conflict");
     let ran = project(lines).run(&["ci", "matrix", "--tests", "--allow-missing"]);
     assert!(ran.exit == Some(2) && ran.stderr.contains("[usage.conflict]"), "{ran:#?}");
 }

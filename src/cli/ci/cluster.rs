@@ -3,7 +3,6 @@
 use gpubuild_detect::id;
 use gpubuild_host::{HostPath, Os};
 use gpubuild_plan::project::Project;
-use gpubuild_release::ci::farm::{self, FarmGroup};
 use gpubuild_release::ci::kubernetes::{self, KubernetesFarm};
 use gpubuild_release::ci::{Rows, slurm};
 
@@ -31,12 +30,11 @@ pub(super) fn print_slurm(
     arguments: &CiMatrixArguments,
     context: &CommandContext<'_>,
 ) -> Result<(), Failure> {
-    warn_of_tests(rows, context);
     let platform = platform(arguments, context);
-    let of_platform = rows.include.iter().filter(|row| row.platform == platform);
-    let groups = farm::groups(of_platform, slurm::LARGEST_ARRAY, |_| "");
-    check_groups(&groups, &platform, arguments)?;
-    context.printer.print_input(&slurm::script(&groups, &project.file.ci))
+    let images = super::images(context, project)?;
+    let groups = slurm::groups(rows, &platform, &images);
+    check_any(groups.is_empty(), &platform, arguments)?;
+    context.printer.print_input(&slurm::script(&groups, &rows.tests, &project.file.ci, &images))
 }
 
 /// Prints the documents for Kubernetes.
@@ -46,14 +44,16 @@ pub(super) fn print_kubernetes(
     arguments: &CiMatrixArguments,
     context: &CommandContext<'_>,
 ) -> Result<(), Failure> {
-    warn_of_tests(rows, context);
     let platform = platform(arguments, context);
-    let (groups, without) = kubernetes::groups(rows, &platform);
-    for row in without {
-        let message = format!("omitted {}: no container is known for its image", row.name);
-        context.printer.warning(&message);
+    let (jobs, without) = kubernetes::rows(&rows.include, &platform);
+    let (mut tests, tests_without) = kubernetes::tests(&rows.tests, &platform);
+    tests.retain(|test| !without.contains(&test.of.as_str()));
+    let without_container = if arguments.tests { &tests_without[..] } else { &without };
+    for name in without_container {
+        context.printer.warning(&format!("omitted {name}: no container is known for its image"));
     }
-    check_groups(&groups, &platform, arguments)?;
+    let is_empty = if arguments.tests { tests.is_empty() } else { jobs.is_empty() };
+    check_any(is_empty, &platform, arguments)?;
     let root = super::workflow::repository_root(context, &project.root);
     let farm = KubernetesFarm {
         run: &arguments.run,
@@ -61,14 +61,8 @@ pub(super) fn print_kubernetes(
         table: &project.file.ci,
         images: &super::images(context, project)?,
     };
-    context.printer.print_input(&farm.manifest(&groups))
-}
-
-/// Tests on other machines are jobs of GitHub and GitLab only.
-fn warn_of_tests(rows: &Rows, context: &CommandContext<'_>) {
-    for test in &rows.tests {
-        context.printer.warning(&format!("omitted {}: this format has no jobs that only test", test.name));
-    }
+    let text = if arguments.tests { farm.tests(&tests) } else { farm.manifest(&jobs, &tests) };
+    context.printer.print_input(&text)
 }
 
 /// The platform of a cluster: as requested, or that of this machine if it runs Linux.
@@ -80,15 +74,12 @@ fn platform(arguments: &CiMatrixArguments, context: &CommandContext<'_>) -> Stri
     })
 }
 
-fn check_groups(
-    groups: &[FarmGroup<'_>],
-    platform: &str,
-    arguments: &CiMatrixArguments,
-) -> Result<(), Failure> {
-    if !groups.is_empty() {
+fn check_any(is_empty: bool, platform: &str, arguments: &CiMatrixArguments) -> Result<(), Failure> {
+    if !is_empty {
         return Ok(());
     }
-    let message = format!("the matrix has no job for {platform}");
+    let kind = if arguments.tests { "test" } else { "job" };
+    let message = format!("the matrix has no {kind} for {platform}");
     if let Some(revision) = &arguments.changed_since {
         return Err(Failure::negative(
             id!("ci.no-jobs"),

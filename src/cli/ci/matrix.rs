@@ -37,9 +37,9 @@ pub(super) struct CiMatrixArguments {
     /// Name of the run in names of Jobs and folders, for `--format kubernetes`: up to 30 of a to z, digits and `-`
     #[arg(long, value_name = "NAME", default_value = "1", value_parser = cluster::run_name)]
     pub(super) run: String,
-    /// Print the jobs that test what others packed, instead of those that build, for `--format github` and `gitlab`
+    /// Print the jobs that test what others packed, instead of those that build, for `--format github`, `gitlab` and `kubernetes`
     #[arg(long)]
-    tests: bool,
+    pub(super) tests: bool,
     /// One part of several, for services that limit the number of jobs: `1/2`
     #[arg(long, value_name = "K/N", value_parser = part)]
     part: Option<(usize, usize)>,
@@ -100,7 +100,7 @@ pub(super) fn run(arguments: &CiMatrixArguments, context: &CommandContext<'_>) -
         changes.text().lines().for_each(|line| printer.status(line));
     }
     if arguments.tests {
-        return print_tests(&rows, format, context);
+        return print_tests(&rows, format, &project, arguments, context);
     }
     match format {
         CiMatrixForm::Json => printer.json(&report::ci::CiReport::new(&rows, changes))?,
@@ -122,7 +122,13 @@ pub(super) fn run(arguments: &CiMatrixArguments, context: &CommandContext<'_>) -
 }
 
 /// Prints the jobs that test what others packed.
-fn print_tests(rows: &Rows, format: CiMatrixForm, context: &CommandContext<'_>) -> Result<Exit, Failure> {
+fn print_tests(
+    rows: &Rows,
+    format: CiMatrixForm,
+    project: &Project,
+    arguments: &CiMatrixArguments,
+    context: &CommandContext<'_>,
+) -> Result<Exit, Failure> {
     match format {
         CiMatrixForm::Github => {
             let tests: Vec<&CiTestRow> = rows.tests.iter().filter(|test| test.os.is_some()).collect();
@@ -134,10 +140,11 @@ fn print_tests(rows: &Rows, format: CiMatrixForm, context: &CommandContext<'_>) 
             check_job_count(tests.len(), GITLAB_MAX_JOBS, "GitLab")?;
             context.printer.print_input(&gitlab_tests(tests.into_iter(), ""))?;
         }
+        CiMatrixForm::Kubernetes => cluster::print_kubernetes(rows, project, arguments, context)?,
         _ => {
             return Err(Failure::usage(
                 id!("usage.conflict"),
-                "`--tests` is for `--format github` and `--format gitlab`",
+                "`--tests` is for `--format github`, `gitlab` and `kubernetes`",
             )
             .hint("the other formats list the tests beside the other jobs"));
         }

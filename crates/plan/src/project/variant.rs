@@ -78,6 +78,23 @@ pub struct ImageTable {
     pub labels: Vec<String>,
     /// Container in which the jobs run.
     pub container: Option<String>,
+    /// Options of `sbatch` for its jobs in Slurm; jobs that test on a GPU have `--gres=gpu:1` without this.
+    pub sbatch: Option<Vec<String>>,
+    /// What its jobs in Kubernetes request.
+    #[serde(default)]
+    pub kubernetes: ImagePodTable,
+}
+
+/// `[ci.images.NAME.kubernetes]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ImagePodTable {
+    /// Resources and quantities: `"nvidia.com/gpu" = "1"`, `memory = "32Gi"`. Jobs that test on an NVIDIA or AMD GPU request one without this.
+    pub limits: Option<BTreeMap<String, String>>,
+    /// Labels of the nodes that run the jobs.
+    #[serde(default)]
+    pub node_selector: BTreeMap<String, String>,
 }
 
 impl VariantTable {
@@ -157,8 +174,31 @@ pub fn image_problem(images: &BTreeMap<String, ImageTable>) -> Option<String> {
                 "`{bad}` in `[ci.images.{name}]` is not a label or a container: use letters, digits and punctuation without quotes"
             ));
         }
+        if let Some(problem) = scheduler_problem(image) {
+            return Some(format!("{problem} in `[ci.images.{name}]`"));
+        }
     }
     None
+}
+
+/// The first value of an image that a scheduler would not accept.
+fn scheduler_problem(image: &ImageTable) -> Option<String> {
+    let option =
+        |text: &&String| !text.starts_with("--") || text.len() == 2 || text.contains(char::is_control);
+    if let Some(bad) = image.sbatch.iter().flatten().find(option) {
+        return Some(format!("`{bad}` is not an option of sbatch: write it as `--gres=gpu:1`"));
+    }
+    let plain = |text: &str, more: &str| {
+        text.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && text.len() <= 253
+            && text.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(c))
+    };
+    let ImagePodTable { limits, node_selector } = &image.kubernetes;
+    let limits = limits.iter().flatten().map(|(name, value)| (name, value, plain(value, ".")));
+    let labels =
+        node_selector.iter().map(|(name, value)| (name, value, value.is_empty() || plain(value, "-_.")));
+    let (name, value, _) = limits.chain(labels).find(|(name, _, good)| !good || !plain(name, "-_./"))?;
+    Some(format!("`{name} = {value}` is neither a resource nor a label of Kubernetes"))
 }
 
 /// The variants of a project: those of its file, or by default one per backend of its profile. If the profile has no

@@ -2,12 +2,15 @@
 
 use gpubuild_core::order::SortIndirect as _;
 
-use super::row::CiRow;
+use super::row::{CiRow, MIN_TIMEOUT_MINUTES};
 
 /// The time limit in minutes of a row whose time is unknown: the longest that GitHub gives a job.
 pub const UNKNOWN_MINUTES: u64 = 360;
 /// The shortest time limit in minutes. Other limits are this one, doubled until they suffice, so that similar rows share a group.
-const SHORTEST_MINUTES: u64 = 20;
+const SHORTEST_MINUTES: u64 = MIN_TIMEOUT_MINUTES;
+
+/// What a scheduler reserves for a job that only tests, unless its image requests more.
+pub const TEST: FarmResources = FarmResources { cpus: 2, memory_mib: 4096, minutes: MIN_TIMEOUT_MINUTES };
 
 /// What a scheduler reserves for a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,10 +54,10 @@ pub struct FarmGroup<'a> {
 
 /// The rows in groups with the same resources and the same key, at most `largest` in each. The groups are in the order of their first
 /// rows.
-pub fn groups<'a>(
+pub fn groups<'a, K: PartialEq>(
     rows: impl Iterator<Item = &'a CiRow>,
     largest: usize,
-    key: impl Fn(&'a CiRow) -> &'a str,
+    key: impl Fn(&'a CiRow) -> K,
 ) -> Vec<FarmGroup<'a>> {
     let mut groups: Vec<FarmGroup<'a>> = Vec::new();
     for row in longest_first(rows) {

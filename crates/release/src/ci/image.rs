@@ -12,6 +12,8 @@ use gpubuild_plan::project::variant::ImageTable;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
+use super::requests::ImageRequests;
+
 /// All images and their setups.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -72,6 +74,9 @@ pub struct CiImage {
     /// For an image of the project: all labels of its runner.
     #[serde(skip)]
     pub labels: Vec<String>,
+    /// For an image of the project: what its jobs request from schedulers.
+    #[serde(skip)]
+    pub requests: ImageRequests,
     /// For an image of the project: the recording, which replaces everything that is derived from the keys above.
     #[serde(skip)]
     recording: Option<String>,
@@ -179,6 +184,7 @@ impl Images {
             memory: facts.memory.total_bytes.map(|bytes| bytes.to_string()).unwrap_or_default(),
             source: table.host.clone(),
             labels: table.labels.clone(),
+            requests: ImageRequests::new(table, facts.gpus.first().map(|gpu| gpu.vendor)),
             recording: Some(recording.to_owned()),
             ..CiImage::default()
         });
@@ -298,6 +304,12 @@ impl CiImage {
     pub fn platform(&self) -> String {
         let (os, arch) = (self.os.map(Os::id), self.arch.map(Arch::id));
         format!("{}-{}", os.unwrap_or_default(), arch.unwrap_or_default())
+    }
+
+    /// Whether the image is one of the project.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        self.recording.is_some()
     }
 
     /// The label of the GitHub runner.

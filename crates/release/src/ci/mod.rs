@@ -13,6 +13,7 @@
 //! workflow         -> `ci init`, `ci verify`
 //! changes          -> `ci matrix --changed-since`: the rows whose inputs changed
 //! farm             -> slurm, kubernetes: `ci matrix --format slurm`, groups of rows with the same resources, as jobs of a cluster
+//! requests         what the jobs of an image request from its scheduler
 //! ```
 
 pub mod changes;
@@ -21,6 +22,7 @@ pub mod image;
 pub mod kubernetes;
 pub mod pack;
 pub mod preflight;
+pub mod requests;
 pub mod row;
 pub mod rows;
 pub mod slurm;
