@@ -5,124 +5,16 @@ use std::path::Path;
 use crate::server::{Server, files};
 use crate::support::{Workspace, has_libclang, line};
 
-const CMAKE: &str = "\
-cmake_minimum_required(VERSION 3.16)
-project(played C)
-option(GGML_CPU \"the processor's own backend\" ON)
-option(GGML_METAL \"Metal\" OFF)
-if(NOT GGML_CPU)
-  message(FATAL_ERROR \"the processor's backend belongs to every build\")
-endif()
-add_library(ggml-base STATIC ggml/base.c)
-target_include_directories(ggml-base PUBLIC ggml/include)
-add_library(ggml-cpu STATIC ggml/cpu.c)
-target_link_libraries(ggml-cpu PUBLIC ggml-base)
-add_library(ggml STATIC ggml/ggml.c)
-target_link_libraries(ggml PUBLIC ggml-cpu)
-add_library(@ STATIC @.c)
-target_include_directories(@ PUBLIC include)
-target_link_libraries(@ PUBLIC ggml)
-";
+const CMAKE: &str = include_str!("libraries/CMakeLists.txt.in");
+const BACKEND_H: &str = include_str!("libraries/ggml-backend.h");
+const GGML_C: &str = include_str!("libraries/ggml.c");
+const LLAMA_H: &str = include_str!("libraries/llama.h");
+const LLAMA_C: &str = include_str!("libraries/llama.c");
+const WHISPER_H: &str = include_str!("libraries/whisper.h");
+const WHISPER_C: &str = include_str!("libraries/whisper.c");
 
-const BACKEND_H: &str = "\
-#pragma once
-#include <stddef.h>
-typedef struct ggml_backend_device *ggml_backend_dev_t;
-size_t ggml_backend_dev_count(void);
-ggml_backend_dev_t ggml_backend_dev_get(size_t index);
-const char *ggml_backend_dev_name(ggml_backend_dev_t device);
-const char *ggml_backend_dev_description(ggml_backend_dev_t device);
-";
-
-const GGML_C: &str = "\
-#include \"ggml-backend.h\"
-int ggml_cpu_answer(void);
-struct ggml_backend_device { const char *name; };
-static struct ggml_backend_device only = {\"CPU\"};
-size_t ggml_backend_dev_count(void) { return 1; }
-ggml_backend_dev_t ggml_backend_dev_get(size_t index) { return index ? NULL : &only; }
-const char *ggml_backend_dev_name(ggml_backend_dev_t device) { return device->name; }
-const char *ggml_backend_dev_description(ggml_backend_dev_t device) { (void)device; return ggml_cpu_answer() == 42 ? \"played\" : \"\"; }
-";
-
-const LLAMA_H: &str = "\
-#pragma once
-#include <stdbool.h>
-#include <stdint.h>
-#include \"ggml-backend.h\"
-#define LLAMA_PLAYED 1
-struct llama_model;
-struct llama_model_params { ggml_backend_dev_t *devices; int32_t n_gpu_layers; bool vocab_only; };
-void llama_backend_init(void);
-const char *llama_print_system_info(void);
-struct llama_model_params llama_model_default_params(void);
-struct llama_model *llama_model_load_from_file(const char *path, struct llama_model_params params);
-void llama_model_free(struct llama_model *model);
-int32_t llama_model_desc(const struct llama_model *model, char *text, size_t size);
-uint64_t llama_model_n_params(const struct llama_model *model);
-";
-
-const LLAMA_C: &str = "\
-#include \"llama.h\"
-#include <stdio.h>
-#include <stdlib.h>
-struct llama_model { uint64_t size; };
-void llama_backend_init(void) {}
-const char *llama_print_system_info(void) { return \"PLAYED = 1 | \"; }
-struct llama_model_params llama_model_default_params(void) {
-    struct llama_model_params params = {NULL, -1, false};
-    return params;
-}
-struct llama_model *llama_model_load_from_file(const char *path, struct llama_model_params params) {
-    FILE *file = params.n_gpu_layers == 0 ? fopen(path, \"rb\") : NULL;
-    if (!file) return NULL;
-    struct llama_model *model = malloc(sizeof *model);
-    for (model->size = 0; fgetc(file) != EOF; ++model->size) {}
-    fclose(file);
-    return model;
-}
-void llama_model_free(struct llama_model *model) { free(model); }
-int32_t llama_model_desc(const struct llama_model *model, char *text, size_t size) { (void)model; return snprintf(text, size, \"played F32\"); }
-uint64_t llama_model_n_params(const struct llama_model *model) { return model->size; }
-";
-
-const WHISPER_H: &str = "\
-#pragma once
-#include <stdbool.h>
-#include \"ggml-backend.h\"
-struct whisper_context;
-struct whisper_context_params { bool use_gpu; int gpu_device; };
-const char *whisper_print_system_info(void);
-int whisper_lang_max_id(void);
-const char *whisper_lang_str(int id);
-struct whisper_context_params whisper_context_default_params(void);
-struct whisper_context *whisper_init_from_file_with_params(const char *path, struct whisper_context_params params);
-int whisper_model_n_vocab(struct whisper_context *context);
-int whisper_model_n_audio_layer(struct whisper_context *context);
-int whisper_model_n_text_layer(struct whisper_context *context);
-void whisper_free(struct whisper_context *context);
-";
-
-const WHISPER_C: &str = "\
-#include \"whisper.h\"
-#include <stdlib.h>
-struct whisper_context { int words; };
-static const char *names[] = {\"en\", \"de\"};
-const char *whisper_print_system_info(void) { return \"PLAYED = 1 | \"; }
-int whisper_lang_max_id(void) { return 1; }
-const char *whisper_lang_str(int id) { return names[id]; }
-struct whisper_context_params whisper_context_default_params(void) { struct whisper_context_params params = {true, 0}; return params; }
-struct whisper_context *whisper_init_from_file_with_params(const char *path, struct whisper_context_params params) {
-    if (params.use_gpu || path[0] != '/') return NULL;
-    struct whisper_context *context = malloc(sizeof *context);
-    context->words = (int)ggml_backend_dev_count();
-    return context;
-}
-int whisper_model_n_vocab(struct whisper_context *context) { return context->words; }
-int whisper_model_n_audio_layer(struct whisper_context *context) { (void)context; return 2; }
-int whisper_model_n_text_layer(struct whisper_context *context) { (void)context; return 3; }
-void whisper_free(struct whisper_context *context) { free(context); }
-";
+/// What the program made from the template `llama` prints without a model.
+const LISTED: &str = "system: PLAYED = 1 |\nbuilt in: cpu\ndevice: CPU: CPU, played, 3 MiB free\n";
 
 /// Serves a folder as an archive, and makes it the source of a project of this workspace. The server lives as long as the value.
 fn publish(workspace: &Workspace, folder: &str, project: &str) -> Server {
@@ -185,13 +77,9 @@ fn llama_template_is_fetched_built_and_run() {
     assert!(server.requests().is_empty());
 
     let done = workspace.follow("new-llama", "README.md");
-    assert_eq!(done[1].1.stdout, "system: PLAYED = 1 |\ndevice: CPU: played\n");
+    assert_eq!(done[1].1.stdout, LISTED);
     workspace.write("model.gguf", "GGUF");
-    let model = workspace.path("model.gguf");
-    let ran = workspace.start("new-llama", "cargo", &["run", "--quiet", "--", model.to_str().unwrap()]);
-    assert_eq!(line(&ran.stdout, "model: "), "played F32, 4 parameters");
-    let refused = workspace.start("new-llama", "cargo", &["run", "--quiet", "--", "nowhere.gguf"]);
-    assert!(!refused.ok && refused.stderr.contains("cannot load `nowhere.gguf`"), "{refused:#?}");
+    program_continues_texts(&workspace);
     workspace.is_in_order("new-llama");
     // `gpubuild build` builds the libraries and links the program with them only.
     let file = workspace
@@ -200,17 +88,49 @@ fn llama_template_is_fetched_built_and_run() {
     workspace.write("new-llama/gpubuild.toml", &file);
     let built = workspace.gpubuild("new-llama", &["build", "--backends", "cpu", "--run"]);
     assert!(built.ok, "{built:#?}");
-    assert_eq!(built.stdout, "system: PLAYED = 1 |\ndevice: CPU: played\n");
+    assert_eq!(built.stdout, LISTED);
     // The sources in the repository replace those in the cache.
     let vendored = workspace.start("new-llama", "gpubuild", &["fetch", "--vendor", "third_party"]);
     assert!(vendored.ok, "{vendored:#?}");
     std::fs::remove_dir_all(workspace.path("cache/sources")).unwrap();
     let ran = workspace.start("new-llama", "cargo", &["run", "--quiet"]);
-    assert_eq!(ran.stdout, "system: PLAYED = 1 |\ndevice: CPU: played\n", "{ran:#?}");
+    assert_eq!(ran.stdout, LISTED, "{ran:#?}");
     assert_eq!(server.requests().len(), 1);
     // A feature whose backend cannot be built here does not prevent `cargo check`.
     let named = workspace.start("new-llama", "cargo", &["check", "--features", "metal"]);
     assert!(named.ok, "{named:#?}");
+}
+
+/// The program with the small model, which writes the next letters of the alphabet, and what it refuses.
+fn program_continues_texts(workspace: &Workspace) {
+    let model = workspace.path("model.gguf");
+    let run = |arguments: &[&str]| {
+        let all = [&["run", "--quiet", "--", "--model", model.to_str().unwrap()], arguments].concat();
+        workspace.start("new-llama", "cargo", &all)
+    };
+    let ran = run(&["--prompt", "abcde", "--tokens", "4"]);
+    assert_eq!((ran.ok, ran.stdout.as_str()), (true, "abcdefghi\n"), "{ran:#?}");
+    assert_eq!(line(&ran.stderr, "device: "), "CPU (no GPU was found; built in: cpu)");
+    assert_eq!(line(&ran.stderr, "model: "), "played F32, 4 bytes");
+    assert!(!ran.stderr.contains("played: loading"), "{ran:#?}");
+    // The model ends the text itself.
+    let ran = run(&["--prompt", "xy", "--device", "cpu", "--verbose"]);
+    assert!(!ran.ok && ran.stderr.contains("66 tokens do not fit into the context of 32"), "{ran:#?}");
+    assert!(ran.stderr.contains("played: loading"), "{ran:#?}");
+    let ran = run(&["--prompt", "xy", "--tokens", "9", "--device", "CPU"]);
+    assert_eq!(ran.stdout, "xyz\n", "{ran:#?}");
+    for (arguments, error) in [
+        (&["--device", "vulkan"][..], "no device `vulkan`: built in: cpu; devices: CPU"),
+        (&["--tokens", "many"], "`--tokens many` is not a number"),
+        (&["--tokens"], "`--tokens` needs a value"),
+        (&["--prompt", ""], "the prompt is empty"),
+        (&["--what"], "unknown argument `--what`"),
+        (&["--model", "nowhere.gguf"], "cannot load `nowhere.gguf`"),
+    ] {
+        let ran = run(arguments);
+        assert!(!ran.ok && ran.stderr.contains(&format!("error: {error}")), "{error}: {ran:#?}");
+        assert!(ran.stdout.is_empty() || error.contains("empty"), "{ran:#?}");
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 #[path = "../new/support.rs"]
 mod support;
 
-use crate::{gguf, sources, whisper_model};
+use crate::{sources, support as projects, whisper_model};
 use support::{Workspace, has_libclang, line};
 
 /// Creates the template's project. Its sources are downloaded from the registry.
@@ -19,20 +19,34 @@ fn workspace(name: &str) -> Option<Workspace> {
     Some(workspace)
 }
 
+/// llama.cpp and the inference example, which computes with other kernels, continue a text with the same words. Those of the example
+/// are in reference.json, whose tests compare it with a third program.
 #[test]
-fn new_llama_lists_devices_and_models() {
+fn new_llama_writes_the_same_text_as_the_inference_example() {
     if !sources::wanted() {
         return;
     }
     let Some(workspace) = workspace("llama") else { return };
+    let file = workspace.read("new-llama/gpubuild.toml");
+    let profile = "profile = \"llama\"\n";
+    workspace.write(
+        "new-llama/gpubuild.toml",
+        &file.replace(profile, &format!("{profile}{}{}", projects::QUICK, projects::UNITY)),
+    );
     let done = workspace.follow("new-llama", "README.md");
     let stdout = &done[1].1.stdout;
     assert!(line(stdout, "system: ").contains("AVX2 = 1") && stdout.contains("device: CPU: "), "{stdout}");
-    let model = workspace.path("random.gguf");
-    std::fs::write(&model, gguf::random_llama()).unwrap();
-    let ran = workspace.start("new-llama", "cargo", &["run", "--quiet", "--", model.to_str().unwrap()]);
-    assert!(ran.ok && line(&ran.stdout, "model: ").starts_with("llama "), "{ran:#?}");
-    let ran = workspace.start("new-llama", "cargo", &["run", "--quiet", "--", "nowhere.gguf"]);
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/infer/model");
+    let reference = std::fs::read_to_string(example.join("reference.json")).unwrap();
+    let reference: serde_json::Value = serde_json::from_str(&reference).unwrap();
+    let prompt = reference["prompt"]["text"].as_str().unwrap();
+    let model = example.join("default.gguf");
+    let arguments = ["run", "--quiet", "--", "--model", model.to_str().unwrap(), "--prompt", prompt];
+    let ran = workspace.start("new-llama", "cargo", &arguments);
+    let expected = format!("{prompt} {}\n", reference["greedy"]["text"].as_str().unwrap());
+    assert_eq!(ran.stdout, expected, "{ran:#?}");
+    assert!(line(&ran.stderr, "device: ").starts_with("CPU (no GPU was found"), "{ran:#?}");
+    let ran = workspace.start("new-llama", "cargo", &["run", "--quiet", "--", "--model", "nowhere.gguf"]);
     assert!(!ran.ok && ran.stderr.contains("error: cannot load `nowhere.gguf`"), "{ran:#?}");
     workspace.is_in_order("new-llama");
 }

@@ -10,7 +10,7 @@ use gpubuild_plan::glue;
 use gpubuild_plan::link;
 
 /// What is compiled and linked is tested, not how fast it runs.
-const QUICK: &str = "\
+pub(crate) const QUICK: &str = "\
 options.CMAKE_C_FLAGS_RELEASE = \"-O0 -DNDEBUG\"
 options.CMAKE_CXX_FLAGS_RELEASE = \"-O0 -DNDEBUG\"
 ";

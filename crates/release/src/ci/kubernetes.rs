@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::farm::{self, FarmGroup, FarmResources};
 use super::image::{CiImage, Images};
-use super::row::CiRow;
+use super::row::{CiRow, GitlabJob};
 use super::test_row::CiTestRow;
 
 /// The largest number of indexes that Kubernetes accepts with a retry per index (`backoffLimitPerIndex`, API reference of Job).
@@ -27,16 +27,17 @@ pub struct KubernetesFarm<'a> {
     pub images: &'a Images,
 }
 
-/// The container in which a row runs: its own, or the one that replaces its machine at GitLab.
-fn container(row: &CiRow) -> Option<&str> {
-    let machine = || row.gitlab.as_ref().map(|job| job.image.as_str());
-    if row.container.is_empty() { machine() } else { Some(&row.container) }
+/// The container in which a job runs: its own, or the one that replaces its machine at GitLab.
+fn container_or<'a>(own: &'a str, gitlab: Option<&'a GitlabJob>) -> Option<&'a str> {
+    if own.is_empty() { gitlab.map(|job| job.image.as_str()) } else { Some(own) }
 }
 
-/// The same for a job that tests.
+fn container(row: &CiRow) -> Option<&str> {
+    container_or(&row.container, row.gitlab.as_ref())
+}
+
 fn container_of_test(test: &CiTestRow) -> Option<&str> {
-    let machine = || test.gitlab.as_ref().map(|job| job.image.as_str());
-    if test.container.is_empty() { machine() } else { Some(&test.container) }
+    container_or(&test.container, test.gitlab.as_ref())
 }
 
 /// Jobs for which a container is known, and the names of the others.
