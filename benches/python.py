@@ -21,10 +21,10 @@ import tarfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SYSTEM = '[build-system]\nrequires = ["gpubuild"]\nbuild-backend = "gpubuild.build"\n'
-# Version, Python packages that the builds need, the Python file that changes, and the dynamic metadata that gpubuild needs as plain text.
+# Version, Python packages that the builds need, and the Python file that changes.
 PROJECTS = {
-    "llama-cpp-python": ("0.3.36", [], "llama_cpp/llama.py", ["version"]),
-    "pybind11-rdp": ("0.1.6", ["pybind11"], "src/pybind11_rdp/__init__.py", []),
+    "llama-cpp-python": ("0.3.36", [], "llama_cpp/llama.py"),
+    "pybind11-rdp": ("0.1.6", ["pybind11"], "src/pybind11_rdp/__init__.py"),
 }
 
 
@@ -45,11 +45,8 @@ def unpack(archive, folder):
 
 def prepare(name, folder):
     """What the maintainer of the project changes."""
-    version, _, _, dynamic = PROJECTS[name]
     file = folder / "pyproject.toml"
     text = re.sub(r"\[build-system\].*?(?=^\[)", SYSTEM + "\n", file.read_text(), flags=re.DOTALL | re.MULTILINE)
-    if dynamic:
-        text = re.sub(r"^dynamic = .*$", f'version = "{version}"', text, flags=re.MULTILINE)
     file.write_text(text)
     (folder / "gpubuild.toml").write_text(guide(name))
 
@@ -73,7 +70,7 @@ def main():
     parser.add_argument("--cmake-args", default="", help="for the project's own backend")
     parser.add_argument("--settings", action="append", default=[], help="for gpubuild's backend")
     options = parser.parse_args()
-    work, (version, packages, changed, _) = options.work.resolve(), PROJECTS[options.project]
+    work, (version, packages, changed) = options.work.resolve(), PROJECTS[options.project]
     work.mkdir(parents=True, exist_ok=True)
     python = work / "env/bin/python"
     if not python.exists():

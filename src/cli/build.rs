@@ -31,6 +31,7 @@ use super::run;
 use super::sources;
 use super::target::TargetArgument;
 use super::timings;
+use super::toolkit::archives::archive_place;
 use super::venv::AfterBuild;
 use super::{CommandContext, Exit, Failure};
 use crate::report;
@@ -54,6 +55,9 @@ pub struct BuildArguments {
     /// Folder with wheels to install; may be repeated
     #[arg(long, value_name = "DIR")]
     find_links: Vec<String>,
+    /// Folder or URL of a mirror of NVIDIA's archives (CUDA 12), from which missing toolkits are installed
+    #[arg(long, value_name = "DIR|URL")]
+    from: Option<String>,
     /// Do not install run-time libraries into the environment of `[python]` in gpubuild.toml
     #[arg(long)]
     no_venv: bool,
@@ -111,6 +115,7 @@ impl BuildArguments {
             network,
             locked: false,
             find_links,
+            from: None,
             toolkits,
             no_venv: true,
             dry_run: false,
@@ -254,13 +259,15 @@ fn execute(
 ) -> Result<(PlannedBuild, BuildOutcome), Failure> {
     let PlannedBuild { mut project, mut machine, mut plan, selection, catalogue } = planned;
     let network = arguments.network.network(context.host);
+    let find_links = provision::folders(context, &arguments.find_links)?;
+    let (archives, mirror) = archive_place(arguments.from.as_deref(), context)?;
     let mode = provision::ProvisionMode {
         locks: &plan::locks(context, Some(&project))?,
         network,
-        find_links: provision::folders(context, &arguments.find_links)?,
+        find_links: find_links.iter().cloned().chain(archives).collect(),
+        mirror,
         format: arguments.format(),
     };
-    let find_links = mode.find_links.clone();
     let updated =
         provision::install_and_replan(context, &selection, catalogue.clone(), (&machine, &plan), &mode)?;
     if let Some(updated) = updated {

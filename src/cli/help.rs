@@ -33,8 +33,9 @@ pub(super) const GROUPS: [(&str, &[&str]); 4] = [
 ];
 
 /// Headings, the commands that use them (none means all), and the options below them. All others come first, as `Options`.
-const HEADINGS: [(&str, &[&str], &[&str]); 13] = [
+const HEADINGS: [(&str, &[&str], &[&str]); 14] = [
     ("Toolkits", &[], &["provision", "toolkit", "toolkits", "find_links", "lock", "wheels"]),
+    ("Toolkits", &["build"], &["from"]),
     ("Project", &["plan", "build", "test", "pack"], &["variant", "project", "no_binary"]),
     ("Manifest", &["pack"], &["label", "release_version", "serial", "expires", "sign"]),
     ("Selection", &["resolve", "install"], &["variant", "backend", "devices", "strict", "explain"]),

@@ -23,6 +23,8 @@ pub(super) struct ProvisionMode<'a> {
     pub(super) network: Network,
     /// Folders with wheels and archives.
     pub(super) find_links: Vec<HostPath>,
+    /// URL of a mirror of the vendor's archives.
+    pub(super) mirror: Option<String>,
     /// Format of progress messages.
     pub(super) format: MessageFormat,
 }
@@ -81,7 +83,7 @@ fn install(
 ) -> Result<(), Failure> {
     let events = Events::new(context.printer, mode.format);
     let sink = |event: &BuildEvent| events.show(event);
-    let archives = toolkit::archives::ArchiveClient::new(context, mode.network, None);
+    let archives = toolkit::archives::ArchiveClient::new(context, mode.network, mode.mirror.clone());
     let fetch = |archive: &ArchiveRequest<'_>| archives.fetch(archive);
     for one in &plan.provision {
         let lock =

@@ -56,6 +56,7 @@ pub fn run(arguments: &TestArguments, context: &CommandContext<'_>) -> Result<Ex
     let mut machine = machine::inspect_for(context.host, catalogue.clone(), &selection.target);
     let (mut project, mut plan) = plan::make(selection, context, context.host, &machine)?;
     let mode = provision::ProvisionMode {
+        mirror: None,
         locks: &plan::locks(context, Some(&project))?,
         network,
         find_links: Vec::new(),

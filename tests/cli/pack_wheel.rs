@@ -294,6 +294,10 @@ fn projects_without_a_package_are_refused_before_the_build() {
     run(&[]).fails(2, "wheel.metadata").says(&["pyproject.toml"]);
     project.write("pyproject.toml", "[project]\nname = \"demo\"\n");
     run(&[]).fails(2, "wheel.metadata").says(&["`version` is missing"]);
+    project.write("pyproject.toml", "[project]\nname = \"demo\"\ndynamic = [\"version\"]\n");
+    run(&[])
+        .fails(2, "wheel.version")
+        .says(&["`demo/__init__.py` has no line", "scikit_build_core.metadata.regex"]);
     run(&["--serial", "3"]).fails(2, "usage.conflict").says(&["--serial"]);
     pack(&project, &["--out", "dist", "--single"]).fails(2, "usage.conflict").says(&["--single"]);
     assert!(!project.exists("dist"));

@@ -51,6 +51,28 @@ fn auto_selects_cpu_and_ready_backends() {
     assert_eq!(cache(&found, "CMAKE_CUDA_ARCHITECTURES"), Some("89-real;89-virtual"));
 }
 
+#[test]
+fn list_of_a_pytorch_user_selects_the_architectures() {
+    let sandbox = complete("torch-extension");
+    let table = sandbox.read("gpubuild.toml");
+    sandbox.write("gpubuild.toml", &format!("{table}[backends.cuda]\narchs = [\"90\"]\n"));
+    let machine = std::fs::read_to_string(recorded("ubuntu-22.04-rtx4090")).unwrap();
+    let run = |list: &str, more: &[&str]| {
+        let machine = machine.replace("[env]\n", &format!("[env]\nTORCH_CUDA_ARCH_LIST = '{list}'\n"));
+        sandbox.write("machine.toml", &machine);
+        sandbox.run(&[&["plan", "--backends", "cuda", "--host", "machine.toml"], more].concat())
+    };
+    let found = planned(&run("Ampere", &["--json"]));
+    assert_eq!(cache(&found, "TORCH_CUDA_ARCH_LIST"), Some("8.0;8.6+PTX"));
+    assert_eq!(cache(&found, "CMAKE_CUDA_ARCHITECTURES"), Some("80-real;86"));
+    let text = run("8.0;8.6+PTX", &[]).stdout;
+    let note = "architectures are those of TORCH_CUDA_ARCH_LIST=8.0;8.6+PTX, which replaces `archs` of gpubuild.toml";
+    assert!(text.contains(note), "{text}");
+    let found = planned(&run("8.0", &["--json", "--cuda-archs", "89-real"]));
+    assert_eq!(cache(&found, "TORCH_CUDA_ARCH_LIST"), Some("8.9"));
+    run("8.0;Amper", &[]).fails(2, "cuda.arch.invalid").says(&["`Amper`", "TORCH_CUDA_ARCH_LIST=8.0;Amper"]);
+}
+
 /// PyTorch ignores CMAKE_CUDA_ARCHITECTURES, and its CMake package is in the wheel of the environment.
 #[test]
 fn extensions_of_pytorch_get_its_list_of_architectures_and_its_package() {

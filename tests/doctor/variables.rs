@@ -57,6 +57,10 @@ fn invalid_architectures_are_errors() {
     let findings =
         check("env.cudaarchs-invalid", &workstation().env("CUDAARCHS", "ada"), &["cuda.arch.invalid"]);
     assert_eq!(findings[0].remedy.commands, ["unset CUDAARCHS"]);
+    let torch = |list: &str| workstation().env("TORCH_CUDA_ARCH_LIST", list);
+    let findings = check("env.torch-archs-invalid", &torch("8.9;Amper"), &["cuda.arch.invalid"]);
+    assert!(findings[0].summary.contains("`Amper`"), "{}", findings[0].summary);
+    assert_eq!(findings[0].remedy.commands, ["unset TORCH_CUDA_ARCH_LIST"]);
 }
 
 #[test]

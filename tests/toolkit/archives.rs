@@ -1,6 +1,7 @@
 //! CUDA 12 from archives in the layout of NVIDIA's server, which the tests create and serve.
 
 use std::fmt::Write as _;
+use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
@@ -150,6 +151,24 @@ fn prefix(sandbox: &Sandbox, name: &str) -> PathBuf {
 #[track_caller]
 fn holds_nothing(sandbox: &Sandbox) {
     assert!(!sandbox.exists("cache/toolkits/cuda-12.9"), "a partial installation exists");
+}
+
+#[test]
+fn build_installs_a_missing_toolkit_from_a_mirror() {
+    let Some(sandbox) = crate::building::project() else { return };
+    let redist = Redist::new();
+    redist.lock(&sandbox);
+    fs::rename(sandbox.path("twelve.toml"), sandbox.path("gpubuild.lock.d/cuda-12.9.toml")).unwrap();
+    let table = fs::read_to_string(sandbox.path("gpubuild.toml")).unwrap();
+    sandbox.write("gpubuild.toml", &table.replace("13.0", "12.9"));
+    let server = Server::start(files(redist.served()));
+    let build = ["build", "--backends", "cuda", "--provision"];
+    let run = |more: &[&str]| sandbox.run(&[&build[..], more].concat());
+    run(&["--from", "absent"]).fails(2, "usage.no-folder").says(&["`--from` accepts a URL"]);
+    run(&["--offline"]).fails(1, "fetch.offline");
+    holds_nothing(&sandbox);
+    run(&["--from", &server.url("redist")]).succeeds().says(&["installing cuda 12.9"]);
+    assert!(prefix(&sandbox, "bin/nvcc").is_file());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fs;
 use crate::sandbox::{RunResult, Sandbox, on_path, skip};
 
 /// A project whose CUDA part is C, since these wheels have no real compiler, with its own lock.
-fn project() -> Option<Sandbox> {
+pub(crate) fn project() -> Option<Sandbox> {
     let sandbox = Sandbox::new()?;
     if let Some(missing) = ["cmake", "ninja", "cc"].iter().find(|name| on_path(name).is_none()) {
         skip("cmake", &format!("no {missing}"));

@@ -10,6 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::order::SortIndirect as _;
 use crate::version::Version;
 
+pub mod torch;
+
 /// An NVIDIA architecture as CMake lists write it: `90`, `90a-real`, `120f-virtual`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CudaArch {
@@ -104,6 +106,17 @@ struct ArchRules {
     _schema: u32,
     on_chip: Vec<OnChip>,
     renamed: Vec<Renamed>,
+    torch: Vec<TorchName>,
+}
+
+/// A name that PyTorch has for several architectures.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TorchName {
+    name: String,
+    archs: Vec<CudaArch>,
+    #[serde(rename = "source")]
+    _source: String,
 }
 
 /// A GPU that is part of a system on a chip.
@@ -232,17 +245,6 @@ pub fn cmake_list<T: fmt::Display>(list: &[T]) -> String {
     list.iter().map(ToString::to_string).collect::<Vec<_>>().join(";")
 }
 
-/// The architectures as `TORCH_CUDA_ARCH_LIST` of PyTorch has them: `8.0;9.0a;12.0+PTX`.
-#[must_use]
-pub fn torch_list(list: &[CudaArch]) -> String {
-    let name = |arch: &CudaArch| {
-        let suffix = arch.suffix.map(String::from).unwrap_or_default();
-        let ptx = if arch.code == CudaCode::Real { "" } else { "+PTX" };
-        format!("{}.{}{suffix}{ptx}", arch.number / 10, arch.number % 10)
-    };
-    list.iter().map(name).collect::<Vec<_>>().join(";")
-}
-
 /// Converts a `gfx_target_version` of the kernel driver to a gfx name: 110003 is `gfx1103`, 90010 is `gfx90a`. `None` for 0, the value of
 /// CPU nodes.
 #[must_use]
@@ -254,12 +256,6 @@ pub fn gfx_from_target_version(version: u32) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lists_are_written_as_pytorch_reads_them() {
-        let list = parse_cuda_list("80-real 90a-real 120 86-virtual").unwrap();
-        assert_eq!(torch_list(&list), "8.0;8.6+PTX;9.0a;12.0+PTX");
-    }
 
     #[test]
     fn all_spellings_are_parsed() {

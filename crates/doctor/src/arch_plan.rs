@@ -89,11 +89,6 @@ fn matters(case: &DiagnosisCase<'_>, verdict: &Verdict) -> bool {
     }
 }
 
-fn selection(case: &DiagnosisCase<'_>, backend: Backend, variables: &[&str]) -> ArchSelection {
-    let table = case.project.and_then(|project| project.backends.get(&backend));
-    ArchSelection::resolve(case.env, variables, table.and_then(|table| table.archs.as_ref()))
-}
-
 /// Hardware devices of a verdict with their architecture.
 fn real(verdict: &Verdict) -> impl Iterator<Item = (&Gpu, &str)> {
     let real = verdict.devices.iter().filter(|gpu| gpu.vendor != Vendor::Software);
@@ -106,7 +101,7 @@ fn cuda(case: &DiagnosisCase<'_>, kit: &BuildKit) -> Option<DiagnosedArchs> {
     if !matters(case, verdict) {
         return None;
     }
-    let selection = selection(case, Backend::Cuda, &["CUDAARCHS", "CUDA_COMPUTE_CAP"]);
+    let selection = ArchSelection::cuda(None, case.env, case.project);
     let named = |arch: CudaArch| kit.archs.other_name(&arch).unwrap_or(arch);
     let devices: Vec<(String, CudaArch)> =
         real(verdict).filter_map(|(gpu, arch)| Some((gpu.name.clone(), named(arch.parse().ok()?)))).collect();
@@ -248,7 +243,7 @@ fn rocm(case: &DiagnosisCase<'_>, kit: &BuildKit) -> Option<DiagnosedArchs> {
     if !matters(case, verdict) {
         return None;
     }
-    let selection = selection(case, Backend::Rocm, &["AMDGPU_TARGETS"]);
+    let selection = ArchSelection::rocm(case.env, case.project);
     let devices: Vec<(&Gpu, &str)> = real(verdict).collect();
     let archs: Vec<String> = devices.iter().map(|(_, arch)| (*arch).to_owned()).collect();
     let mut plan = DiagnosedArchs {
@@ -335,6 +330,10 @@ mod tests {
 
     /// The built architectures, then the excluded ones with what excludes them.
     fn plan(host: RecordedHostBuilder, archs: Option<&str>) -> String {
+        plan_of("gk", host, archs)
+    }
+
+    fn plan_of(profile: &str, host: RecordedHostBuilder, archs: Option<&str>) -> String {
         let host = host.build();
         let catalogue = Catalogue::embedded();
         let facts = facts::gather(&host);
@@ -344,7 +343,7 @@ mod tests {
         let signs = MachineSigns::default();
         let file = archs.map(|archs| {
             let text = format!(
-                "schema = 1\n[project]\nname = \"x\"\nsource = \".\"\nprofile = \"gk\"\n[backends.cuda]\narchs = {archs}\n"
+                "schema = 1\n[project]\nname = \"x\"\nsource = \".\"\nprofile = \"{profile}\"\n[backends.cuda]\narchs = {archs}\n"
             );
             gpubuild_toml::from_str::<project::ProjectFile>(&text).unwrap()
         });
@@ -381,6 +380,17 @@ mod tests {
         assert_eq!(plan(machine("13.0", "590.48.01", &old), None), both);
         let new = ["NVIDIA GeForce RTX 5090"];
         assert_eq!(plan(machine("12.4", "580.95.05", &new), None), "90-virtual - sm_120 by toolkit");
+    }
+
+    #[test]
+    fn list_of_pytorch_selects_architectures_for_its_extensions_only() {
+        let host =
+            |list: &str| machine("12.4", "550.144.03", &["Tesla T4"]).env("TORCH_CUDA_ARCH_LIST", list);
+        let archs = Some("[\"80\"]");
+        assert_eq!(plan_of("torch-extension", host("Turing;8.6"), archs), "75 86-real - ");
+        assert_eq!(plan_of("gk", host("Turing;8.6"), archs), "80 - ");
+        let invalid = plan_of("torch-extension", host("Touring"), archs);
+        assert_eq!(invalid, " - touring by toolkit");
     }
 
     #[test]

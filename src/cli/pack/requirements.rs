@@ -63,11 +63,10 @@ fn is_portable(
     let machine =
         ReleaseMachine::of(&planned.machine.facts, &planned.machine.matrix, &planned.machine.catalogue);
     let covers_all = |backend: Backend| {
-        let archs = file.backends.get(&backend).and_then(|table| table.archs.as_ref());
         let flag = arguments.selection.cuda_archs.as_deref();
         let selection = match backend {
-            Backend::Cuda => ArchSelection::cuda(flag, host.env(), archs),
-            _ => ArchSelection::resolve(host.env(), &[], archs),
+            Backend::Cuda => ArchSelection::cuda(flag, host.env(), Some(file)),
+            _ => ArchSelection::rocm(host.env(), Some(file)),
         };
         let has_devices = machine.backends.get(&backend).is_some_and(|backend| !backend.devices.is_empty());
         matches!(selection.text.as_str(), "all" | "all-major") || (selection.text == "auto" && !has_devices)

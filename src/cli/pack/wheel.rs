@@ -7,7 +7,7 @@ use gpubuild_exec::environment::VenvRecord;
 use gpubuild_exec::exec::BuildOutcome;
 use gpubuild_host::HostPath;
 use gpubuild_plan::project::source::{Source, locate};
-use gpubuild_plan::project::{Project, PythonTable, WheelVariants};
+use gpubuild_plan::project::{Project, PythonTable, WheelVariants, python_version};
 use gpubuild_release::manifest;
 use gpubuild_release::wheel::contents::WheelInputs;
 use gpubuild_release::wheel::info::{self, PackedWheel, WheelRequest};
@@ -112,15 +112,17 @@ fn inputs(
 
 /// The metadata of the project's Python package.
 fn metadata(project: &Project, context: &CommandContext<'_>) -> Result<PythonProject, Failure> {
-    if project.file.python.as_ref().and_then(|table| table.package.as_ref()).is_none() {
+    let Some(package) = project.file.python.as_ref().and_then(|table| table.package.as_deref()) else {
         return Err(Failure::of(&WheelError::NoPackage, Exit::Usage));
-    }
+    };
     let path = project.root.join(project::FILE_NAME);
     let text = context.host.read_text(&path).map_err(|error| {
         let error = WheelError::Metadata { path: path.to_string(), what: error.to_string() };
         Failure::of(&error, Exit::Usage)
     })?;
-    project::parse(&text, path.as_str()).map_err(|error| Failure::of(&error, Exit::Usage))
+    let version = python_version::read(context.host, &project.root, Some(package), &text)
+        .map_err(|what| Failure::of(&WheelError::Version { path: path.to_string(), what }, Exit::Usage))?;
+    project::parse(&text, path.as_str(), version).map_err(|error| Failure::of(&error, Exit::Usage))
 }
 
 /// Packs the outputs of one build.

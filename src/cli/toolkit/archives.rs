@@ -23,29 +23,23 @@ pub(in crate::cli) struct ArchiveClient<'a> {
     mirror: Option<String>,
 }
 
-/// The value of `--from`.
-pub(super) enum ArchivePlace {
-    /// A folder with the layout of the vendor's server.
-    Folder(HostPath),
-    /// The URL of a mirror, with a final `/`.
-    Mirror(String),
-}
-
-impl ArchivePlace {
-    pub(super) fn parse(text: &str, context: &CommandContext<'_>) -> Result<Self, Failure> {
-        if text.contains("://") {
-            let url = format!("{}/", text.trim_end_matches('/'));
-            Url::parse(&url)
-                .map_err(|error| Failure::usage(id!("net.address-invalid"), error.to_string()))?;
-            return Ok(Self::Mirror(url));
-        }
-        let path = absolute(context, text)?;
-        if context.host.is_dir(&path) {
-            return Ok(Self::Folder(path));
-        }
-        Err(Failure::usage(id!("usage.no-folder"), format!("`{path}` is not a folder"))
-            .hint("`--from` accepts a URL, or a folder with archives"))
+/// Where `--from` looks for archives: in a folder with the layout of the vendor's server, or on a mirror, whose URL has a final `/`.
+pub(in crate::cli) fn archive_place(
+    from: Option<&str>,
+    context: &CommandContext<'_>,
+) -> Result<(Option<HostPath>, Option<String>), Failure> {
+    let Some(text) = from else { return Ok((None, None)) };
+    if text.contains("://") {
+        let url = format!("{}/", text.trim_end_matches('/'));
+        Url::parse(&url).map_err(|error| Failure::usage(id!("net.address-invalid"), error.to_string()))?;
+        return Ok((None, Some(url)));
     }
+    let path = absolute(context, text)?;
+    if context.host.is_dir(&path) {
+        return Ok((Some(path), None));
+    }
+    Err(Failure::usage(id!("usage.no-folder"), format!("`{path}` is not a folder"))
+        .hint("`--from` accepts a URL, or a folder with archives"))
 }
 
 impl<'a> ArchiveClient<'a> {

@@ -38,8 +38,8 @@ pub(super) fn choose(
     let locks = plan::locks(context, project.as_ref())?;
     let backend = description.backends.first().copied().unwrap_or(Backend::Cuda);
     let table = project.as_ref().and_then(|project| project.file.backends.get(&backend));
-    let archs =
-        ArchSelection::cuda(requested.cuda_archs, host.env(), table.and_then(|table| table.archs.as_ref()));
+    let of_project = project.as_ref().map(|project| &project.file);
+    let archs = ArchSelection::cuda(requested.cuda_archs, host.env(), of_project);
     let verdict = state.matrix.verdict(backend);
     let machine = OfferMachine {
         facts: &state.facts,

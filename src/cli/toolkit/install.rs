@@ -9,7 +9,7 @@ use gpubuild_plan::plan::provision::ReleaseChoice;
 use gpubuild_plan::wheels::WheelLock;
 use gpubuild_toolchain::provision::{self, InstallChange, InstallRequest, InstalledToolkit, ProvisionError};
 
-use super::archives::{ArchiveClient, ArchivePlace};
+use super::archives::{ArchiveClient, archive_place};
 use super::choose::{RequestedRelease, choose};
 use super::{ToolkitSpec, failure, packages};
 use crate::cli::build::NetworkArguments;
@@ -68,15 +68,8 @@ pub(super) fn run(
         return packages::run(arguments, context, host, &machine);
     }
     let (mut request, choice) = request(arguments, context, host, &machine)?;
-    let from = arguments.from.as_deref().map(|text| ArchivePlace::parse(text, context)).transpose()?;
-    let mirror = match from {
-        Some(ArchivePlace::Folder(folder)) => {
-            request.find_links.push(folder);
-            None
-        }
-        Some(ArchivePlace::Mirror(url)) => Some(url),
-        None => None,
-    };
+    let (folder, mirror) = archive_place(arguments.from.as_deref(), context)?;
+    request.find_links.extend(folder);
     let to_failure = |error: ProvisionError| failure(&with_command(error, &machine));
     if arguments.dry_run {
         let preview = provision::preview(host, &machine.facts, &request).map_err(to_failure)?;

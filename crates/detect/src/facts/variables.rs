@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use gpubuild_core::arch::torch::is_torch_word;
 use gpubuild_core::backend::Backend;
 use gpubuild_host::search::find_program;
 use gpubuild_host::{HostPath, InspectHost, Os};
@@ -81,6 +82,7 @@ enum Target {
     Place,
     Places,
     Archs,
+    TorchArchs,
     Generator,
 }
 
@@ -166,7 +168,7 @@ pub(super) fn probe(host: &dyn InspectHost) -> Vec<WrongVariable> {
 fn id_of(target: Target) -> DiagnosticId {
     match target {
         Target::Program | Target::Compiler | Target::Flags => id!("env.program-missing"),
-        Target::Archs => id!("cuda.arch.invalid"),
+        Target::Archs | Target::TorchArchs => id!("cuda.arch.invalid"),
         Target::Generator => id!("env.generator-missing"),
         Target::File | Target::Folder | Target::Place | Target::Places => id!("env.path-missing"),
     }
@@ -219,6 +221,10 @@ fn problem(host: &dyn InspectHost, target: Target, value: &str) -> Option<(Strin
                 return absent(word, "is not an architecture of CMake's list");
             }
             None
+        }
+        Target::TorchArchs => {
+            let wrong = value.split([';', ',', ' ']).find(|word| !word.is_empty() && !is_torch_word(word))?;
+            absent(wrong, "is not an architecture of PyTorch's list")
         }
         Target::Generator => generator(host, value),
     }

@@ -147,12 +147,7 @@ fn choose(
     backend: Backend,
 ) -> Result<Provision, Vec<Reason>> {
     let verdict = context.matrix.verdict(backend);
-    let table = context.project.file.backends.get(&backend);
-    let archs = ArchSelection::cuda(
-        context.cuda_archs,
-        context.host.env(),
-        table.and_then(|table| table.archs.as_ref()),
-    );
+    let archs = ArchSelection::cuda(context.cuda_archs, context.host.env(), Some(&context.project.file));
     let machine = OfferMachine {
         facts: context.facts,
         inventory: context.inventory,

@@ -1,15 +1,18 @@
 //! Selects the GPU architectures to build from the request, the devices and the toolkit, with a note for each that is left
 //! out.
 
+use gpubuild_core::arch::torch::torch_as_cmake;
 use gpubuild_core::arch::{CudaArch, CudaCode, parse_cuda_list};
+use gpubuild_core::backend::Backend;
 use gpubuild_core::order::SortIndirect as _;
 use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::id;
 use gpubuild_detect::matrix::Reason;
 use gpubuild_detect::toolkit::range::{ArchSupport, CudaRange};
+use gpubuild_host::Environment;
 
-use crate::project::Archs;
-use crate::project::profile::ArchSuffix;
+use crate::project::profile::{ArchSuffix, Profile};
+use crate::project::{Archs, ProjectFile};
 
 /// Requested architectures and their origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,27 +24,53 @@ pub struct ArchSelection {
 }
 
 impl ArchSelection {
-    /// For CUDA: the flag, then `CUDAARCHS` and `CUDA_COMPUTE_CAP`, which CMake and Rust crates read, then gpubuild.toml.
+    /// For CUDA: the flag, then the variable of the project's profile (`TORCH_CUDA_ARCH_LIST`), then `CUDAARCHS` and `CUDA_COMPUTE_CAP`,
+    /// which CMake and Rust crates read, then gpubuild.toml, then `auto`.
     #[must_use]
-    pub fn cuda(flag: Option<&str>, env: &gpubuild_host::Environment, file: Option<&Archs>) -> Self {
-        match flag {
-            Some(text) => Self { text: text.to_owned(), origin: format!("--cuda-archs {text}") },
-            None => Self::resolve(env, &["CUDAARCHS", "CUDA_COMPUTE_CAP"], file),
+    pub fn cuda(flag: Option<&str>, env: &Environment, file: Option<&ProjectFile>) -> Self {
+        if let Some(text) = flag {
+            return Self { text: text.to_owned(), origin: format!("--cuda-archs {text}") };
         }
+        let named = profile(file).and_then(|profile| profile.cuda_arch_list);
+        if let Some(name) = named
+            && let Some(value) = env.get(&name)
+        {
+            return Self { text: torch_as_cmake(value), origin: format!("{name}={value}") };
+        }
+        Self::resolve(env, &["CUDAARCHS", "CUDA_COMPUTE_CAP"], file, Backend::Cuda)
+    }
+
+    /// For ROCm: the variable of the project's profile (`PYTORCH_ROCM_ARCH`), then `AMDGPU_TARGETS`, then gpubuild.toml, then `auto`.
+    #[must_use]
+    pub fn rocm(env: &Environment, file: Option<&ProjectFile>) -> Self {
+        let named = profile(file).and_then(|profile| profile.rocm_arch_variable);
+        let variables: Vec<&str> = named.as_deref().into_iter().chain(["AMDGPU_TARGETS"]).collect();
+        Self::resolve(env, &variables, file, Backend::Rocm)
     }
 
     /// The first variable that is set, then gpubuild.toml, then `auto`.
-    #[must_use]
-    pub fn resolve(env: &gpubuild_host::Environment, variables: &[&str], file: Option<&Archs>) -> Self {
+    fn resolve(env: &Environment, variables: &[&str], file: Option<&ProjectFile>, backend: Backend) -> Self {
         if let Some((name, value)) = variables.iter().find_map(|name| Some((*name, env.get(name)?))) {
             return Self { text: value.to_owned(), origin: format!("{name}={value}") };
         }
-        match file {
+        match file.and_then(|file| file.backends.get(&backend)?.archs.as_ref()) {
             Some(Archs::Keyword(text)) => Self { text: text.clone(), origin: "gpubuild.toml".to_owned() },
             Some(Archs::List(list)) => Self { text: list.join(";"), origin: "gpubuild.toml".to_owned() },
             None => Self { text: "auto".to_owned(), origin: "auto".to_owned() },
         }
     }
+
+    /// A note for the plan if a variable selects the architectures. `list` is that of gpubuild.toml.
+    #[must_use]
+    pub fn note(&self, list: Option<&Archs>) -> Option<String> {
+        let is_variable = !self.origin.starts_with("--") && self.origin.contains('=');
+        let replaced = if list.is_some() { ", which replaces `archs` of gpubuild.toml" } else { "" };
+        is_variable.then(|| format!("architectures are those of {}{replaced}", self.origin))
+    }
+}
+
+fn profile(file: Option<&ProjectFile>) -> Option<Profile> {
+    Profile::builtin(&file?.project.profile)
 }
 
 /// The architectures to build, with notes and warnings.
@@ -425,6 +454,56 @@ mod tests {
     fn all_and_all_major_are_expanded() {
         assert!(planned("all", &[]).unwrap().ends_with("89-real;90-real;90-virtual"));
         assert_eq!(planned("all-major", &[]).unwrap(), "50-real;60-real;70-real;80-real;90-real;90-virtual");
+    }
+
+    fn project(profile: &str, archs: &str) -> ProjectFile {
+        let text =
+            format!("schema = 1\n[project]\nname = \"x\"\nsource = \".\"\nprofile = \"{profile}\"\n{archs}");
+        gpubuild_toml::from_str(&text).unwrap()
+    }
+
+    /// Text and origin of the selection.
+    fn selected(backend: Backend, env: &[(&str, &str)], file: &ProjectFile) -> (String, String) {
+        let env = Environment::new(gpubuild_host::Os::Linux, env.iter().copied());
+        let selection = match backend {
+            Backend::Rocm => ArchSelection::rocm(&env, Some(file)),
+            _ => ArchSelection::cuda(None, &env, Some(file)),
+        };
+        (selection.text, selection.origin)
+    }
+
+    #[test]
+    fn variables_have_precedence_over_the_file_and_the_one_of_the_profile_over_others() {
+        let lists = "[backends.cuda]\narchs = [\"90\"]\n[backends.rocm]\narchs = [\"gfx90a\"]\n";
+        let (torch, llama) = (project("torch-extension", lists), project("llama", lists));
+        let own = ("TORCH_CUDA_ARCH_LIST", "8.0;8.6+PTX");
+        let cmake = ("CUDAARCHS", "75");
+        let cuda = |env: &[(&str, &str)], file: &ProjectFile| selected(Backend::Cuda, env, file);
+        let pair = |text: &str, origin: &str| (text.to_owned(), origin.to_owned());
+        let of_torch = pair("80-real;86", "TORCH_CUDA_ARCH_LIST=8.0;8.6+PTX");
+        assert_eq!(cuda(&[own, cmake], &torch), of_torch);
+        assert_eq!(cuda(&[own, cmake], &llama), pair("75", "CUDAARCHS=75"));
+        assert_eq!(cuda(&[own], &llama), pair("90", "gpubuild.toml"));
+        assert_eq!(cuda(&[cmake], &torch), pair("75", "CUDAARCHS=75"));
+        assert_eq!(cuda(&[("TORCH_CUDA_ARCH_LIST", "")], &torch), pair("90", "gpubuild.toml"));
+        let env = Environment::new(gpubuild_host::Os::Linux, [own]);
+        let flag = ArchSelection::cuda(Some("89"), &env, Some(&torch));
+        assert_eq!((flag.text.as_str(), flag.origin.as_str()), ("89", "--cuda-archs 89"));
+        assert_eq!(flag.note(None), None);
+        let rocm = [("PYTORCH_ROCM_ARCH", "gfx942"), ("AMDGPU_TARGETS", "gfx1100")];
+        assert_eq!(selected(Backend::Rocm, &rocm, &torch), pair("gfx942", "PYTORCH_ROCM_ARCH=gfx942"));
+        assert_eq!(selected(Backend::Rocm, &rocm, &llama), pair("gfx1100", "AMDGPU_TARGETS=gfx1100"));
+        assert_eq!(selected(Backend::Rocm, &[], &torch), pair("gfx90a", "gpubuild.toml"));
+    }
+
+    #[test]
+    fn wrong_words_of_a_pytorch_list_are_reported_with_the_variable() {
+        let env = Environment::new(gpubuild_host::Os::Linux, [("TORCH_CUDA_ARCH_LIST", "8.0;Amper")]);
+        let selection = ArchSelection::cuda(None, &env, Some(&project("torch-extension", "")));
+        let reason = cuda(&selection, &[], &cuda_12_4(), &[]).unwrap_err();
+        assert_eq!(reason.id, "cuda.arch.invalid");
+        assert!(reason.text.starts_with("`Amper` is not"), "{}", reason.text);
+        assert!(reason.text.ends_with("(TORCH_CUDA_ARCH_LIST=8.0;Amper)"), "{}", reason.text);
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpubuild_core::arch::{cmake_list, torch_list};
+use gpubuild_core::arch::cmake_list;
+use gpubuild_core::arch::torch::torch_list;
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::VersionRequirement;
 use gpubuild_detect::id;
@@ -143,11 +144,12 @@ fn settings(
     }
     let Some(kit) = kit(inputs, backend, requirement)? else { return Ok(BTreeMap::new()) };
     let mut cache = kit.settings.clone();
+    let of_project = Some(&inputs.project.file);
+    let own = inputs.project.file.backends.get(&backend).and_then(|table| table.archs.as_ref());
     match backend {
         Backend::Cuda => {
-            let table = inputs.project.file.backends.get(&backend);
-            let archs = table.and_then(|table| table.archs.as_ref());
-            let selection = ArchSelection::cuda(inputs.cuda_archs, inputs.env, archs);
+            let selection = ArchSelection::cuda(inputs.cuda_archs, inputs.env, of_project);
+            remarks.notes.extend(selection.note(own).map(|note| format!("cuda: {note}")));
             let devices: Vec<_> = inputs
                 .matrix
                 .verdict(backend)
@@ -177,11 +179,8 @@ fn settings(
             }
         }
         Backend::Rocm => {
-            let table = inputs.project.file.backends.get(&backend);
-            let named = inputs.project.profile.rocm_arch_variable.as_deref();
-            let variables: Vec<&str> = named.into_iter().chain(["AMDGPU_TARGETS"]).collect();
-            let selection =
-                ArchSelection::resolve(inputs.env, &variables, table.and_then(|table| table.archs.as_ref()));
+            let selection = ArchSelection::rocm(inputs.env, of_project);
+            remarks.notes.extend(selection.note(own).map(|note| format!("rocm: {note}")));
             let devices: Vec<String> =
                 inputs.matrix.verdict(backend).devices.iter().filter_map(|gpu| gpu.arch.clone()).collect();
             let plan = archs::rocm(&selection, &devices, &kit.default_gfx).map_err(|reason| vec![reason])?;

@@ -10,6 +10,7 @@ mod owner;
 mod pack;
 mod packages;
 pub mod profile;
+pub mod python_version;
 mod scikit;
 pub mod source;
 mod sources;
@@ -219,8 +220,8 @@ fn assemble_at(
     let features = features.map(|text| Features::parse(&text)).unwrap_or_default();
     let venv = file.python.as_ref().and_then(|python| python.venv.as_deref());
     let mut packages = packages::find(host, venv.map(|venv| root.join(venv)).as_ref(), &profile.packages);
-    if file.python.as_ref().is_some_and(|python| python.package.is_some()) {
-        packages.extend(scikit::entries(host, &root, &source));
+    if let Some(package) = file.python.as_ref().and_then(|python| python.package.as_deref()) {
+        packages.extend(scikit::entries(host, (&root, package), &source));
     }
     Project {
         root,

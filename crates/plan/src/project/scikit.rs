@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use gpubuild_host::{HostPath, ReadFiles};
 use serde::Deserialize;
 
+use super::python_version;
+
 #[derive(Deserialize)]
 struct PyProject {
     project: Option<NameAndVersion>,
@@ -16,13 +18,18 @@ struct NameAndVersion {
     version: Option<String>,
 }
 
-/// The cache entries for the variables that the CMakeLists.txt in `source` mentions. Values are those of pyproject.toml in `root`; a
-/// file that cannot be read gives none, because `gpubuild pack` reports it.
-pub(super) fn entries(host: &dyn ReadFiles, root: &HostPath, source: &HostPath) -> BTreeMap<String, String> {
+/// The cache entries for the variables that the CMakeLists.txt in `source` mentions. Values are those of pyproject.toml in `root`, for the
+/// Python package in the folder `package`; a file that cannot be read gives none, because `gpubuild pack` reports it.
+pub(super) fn entries(
+    host: &dyn ReadFiles,
+    (root, package): (&HostPath, &str),
+    source: &HostPath,
+) -> BTreeMap<String, String> {
     let Ok(script) = host.read_text(&source.join("CMakeLists.txt")) else { return BTreeMap::new() };
-    let metadata = host.read_text(&root.join("pyproject.toml")).ok();
-    let metadata = metadata.and_then(|text| gpubuild_toml::from_str::<PyProject>(&text).ok()?.project);
+    let text = host.read_text(&root.join("pyproject.toml")).unwrap_or_default();
+    let metadata = gpubuild_toml::from_str::<PyProject>(&text).ok().and_then(|file| file.project);
     let (name, version) = metadata.map(|project| (project.name, project.version)).unwrap_or_default();
+    let version = version.or_else(|| python_version::read(host, root, Some(package), &text).ok()?);
     let values = [
         ("SKBUILD", Some("2".to_owned())),
         ("SKBUILD_PROJECT_NAME", name),
@@ -65,8 +72,9 @@ mod tests {
         let host = RecordedHost::builder(Os::Linux, Arch::X86_64)
             .file("/p/native/CMakeLists.txt", script)
             .file("/p/pyproject.toml", metadata)
+            .file("/p/rdp/__init__.py", "__version__ = \"0.2.0.dev1\"\n")
             .build();
-        let entries = entries(&host, &host.path("/p"), &host.path("/p/native"));
+        let entries = entries(&host, (&host.path("/p"), "rdp"), &host.path("/p/native"));
         entries.into_iter().map(|(name, value)| format!("{name}={value}")).collect()
     }
 
@@ -82,6 +90,11 @@ mod tests {
         assert_eq!(
             found("set(V ${SKBUILD_PROJECT_VERSION_FULL})", metadata),
             ["SKBUILD_PROJECT_VERSION_FULL=0.1.6rc2"]
+        );
+        let dynamic = "[project]\nname = \"rdp\"\ndynamic = [\"version\"]\n";
+        assert_eq!(
+            found("project(rdp VERSION ${SKBUILD_PROJECT_VERSION})", dynamic),
+            ["SKBUILD_PROJECT_VERSION=0.2.0"]
         );
         assert!(found("project(rdp)\nset(SKBUILD_PLATLIB_DIR x)", metadata).is_empty());
         assert!(found("project(${SKBUILD_PROJECT_NAME})", "[project").is_empty());

@@ -49,6 +49,14 @@ pub enum WheelError {
         /// The problem.
         what: String,
     },
+    /// The version is dynamic, and no file contains it in a way that is supported.
+    #[error("`{path}`: {what}")]
+    Version {
+        /// The file with the metadata.
+        path: String,
+        /// The problem.
+        what: String,
+    },
     /// The build has no library that Python can load.
     #[error("the build has neither a shared library nor a module")]
     NoLibrary,
@@ -85,6 +93,7 @@ impl Diagnostic for WheelError {
             Self::NoPackage => id!("wheel.no-package"),
             Self::Package { .. } => id!("wheel.package"),
             Self::Metadata { .. } => id!("wheel.metadata"),
+            Self::Version { .. } => id!("wheel.version"),
             Self::NoLibrary => id!("wheel.no-library"),
             Self::Abi(_) => id!("wheel.abi"),
             Self::Library { .. } => id!("wheel.library"),
@@ -101,7 +110,12 @@ impl Diagnostic for WheelError {
             }
             Self::Package { .. } => "correct `package` or `libraries` in [python] of gpubuild.toml",
             Self::Metadata { .. } => {
-                "the table [project] of pyproject.toml needs `name` and `version` as plain text"
+                "the table [project] of pyproject.toml needs `name`, and `version` as plain text or in `dynamic`"
+            }
+            Self::Version { .. } => {
+                "write `version = \"…\"` in [project] instead of `dynamic`, or `__version__ = \"…\"` in the package's `__init__.py`, \
+                 or name the file and an expression: `provider = \"scikit_build_core.metadata.regex\"`, `input` and `regex` in \
+                 [tool.scikit-build.metadata.version]"
             }
             Self::NoLibrary => {
                 "add a SHARED or MODULE library to `targets` in [project], or set `linkage = \"shared\"`"

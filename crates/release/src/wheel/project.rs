@@ -11,8 +11,8 @@ use super::variant::LabelledVariant;
 
 /// Name of the file with the metadata.
 pub const FILE_NAME: &str = "pyproject.toml";
-/// Keys of [project] whose values a build may add to.
-const DYNAMIC: [&str; 2] = ["dependencies", "optional-dependencies"];
+/// Keys of [project] that may be dynamic: a build may add to requirements, and a file may contain the version.
+const DYNAMIC: [&str; 3] = ["dependencies", "optional-dependencies", "version"];
 /// The version of the metadata format.
 const METADATA_VERSION: &str = "2.4";
 
@@ -127,17 +127,21 @@ pub enum Distinction {
     Label(LabelledVariant),
 }
 
-/// Reads the table of a project.
+/// Reads the table of a project. `version` is the one of a project whose version is dynamic.
 ///
 /// # Errors
 /// The file is invalid, or name or version are missing.
-pub fn parse(text: &str, path: &str) -> Result<PythonProject, WheelError> {
+pub fn parse(text: &str, path: &str, version: Option<String>) -> Result<PythonProject, WheelError> {
     let invalid = |what: String| WheelError::Metadata { path: path.to_owned(), what };
     let file: PyProject = gpubuild_toml::from_str(text).map_err(|error| invalid(error.to_string()))?;
-    let project = file.project.ok_or_else(|| invalid("the table [project] is missing".to_owned()))?;
+    let mut project = file.project.ok_or_else(|| invalid("the table [project] is missing".to_owned()))?;
     if let Some(key) = project.dynamic.iter().find(|key| !DYNAMIC.contains(&key.as_str())) {
         return Err(invalid(format!("`{key}` is dynamic, which is not supported")));
     }
+    if project.is_dynamic("version") && project.version.is_some() {
+        return Err(invalid("`version` has a value, and `dynamic` lists it".to_owned()));
+    }
+    project.version = project.version.or(version);
     project.checked().map_err(invalid)
 }
 

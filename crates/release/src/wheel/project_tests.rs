@@ -26,7 +26,7 @@ c = "d"
 
 #[test]
 fn metadata_has_all_keys_of_the_project() {
-    let project = parse(FULL, FILE_NAME).unwrap();
+    let project = parse(FULL, FILE_NAME, None).unwrap();
     let added = AddedMetadata {
         variant: Some(Distinction::Version("cuda_vulkan".to_owned())),
         requires: vec!["nvidia-cublas-cu12>=12,<13".to_owned()],
@@ -62,11 +62,11 @@ fn requirements_of_an_extra_join_those_of_the_project() {
     let runtime = vec!["nvidia-cuda-runtime-cu12>=12.4,<13".to_owned()];
     let added = AddedMetadata { extra: Some(("cuda", runtime)), ..AddedMetadata::default() };
     let start = "[project]\nname = \"a\"\nversion = \"1\"\ndynamic = [\"optional-dependencies\"]\n";
-    let project = parse(start, FILE_NAME).unwrap();
+    let project = parse(start, FILE_NAME, None).unwrap();
     let of_runtime = "Requires-Dist: nvidia-cuda-runtime-cu12>=12.4,<13; extra == 'cuda'";
     assert_eq!(requirements(&project, &added), ["Provides-Extra: cuda", of_runtime]);
     let own = format!("{start}[project.optional-dependencies]\nCUDA = [\"cupy-cuda12x\"]\ntest = []\n");
-    let project = parse(&own, FILE_NAME).unwrap();
+    let project = parse(&own, FILE_NAME, None).unwrap();
     assert_eq!(
         requirements(&project, &added),
         [
@@ -94,7 +94,7 @@ fn requirements_of_an_extra_join_those_of_the_project() {
 
 #[test]
 fn variants_differ_in_version_or_name() {
-    let project = parse(FULL, FILE_NAME).unwrap();
+    let project = parse(FULL, FILE_NAME, None).unwrap();
     assert_eq!(project.file_stem(None), "my_adder-1.2.0rc1");
     let version = Distinction::Version("cuda".to_owned());
     assert_eq!(project.file_stem(Some(&version)), "my_adder-1.2.0rc1+cuda");
@@ -104,15 +104,26 @@ fn variants_differ_in_version_or_name() {
 
 #[test]
 fn unusable_metadata_is_refused() {
-    let of = |text: &str| parse(text, FILE_NAME).unwrap_err().to_string();
+    let of = |text: &str| parse(text, FILE_NAME, None).unwrap_err().to_string();
     for (text, message) in [
         ("[tool.x]\n", "[project] is missing"),
         ("[project]\nname = \"a\"\n", "`version` is missing"),
-        ("[project]\nname = \"a\"\ndynamic = [\"version\"]\n", "`version` is dynamic"),
+        ("[project]\nname = \"a\"\nversion = \"1\"\ndynamic = [\"readme\"]\n", "`readme` is dynamic"),
+        ("[project]\nname = \"a\"\nversion = \"1\"\ndynamic = [\"version\"]\n", "`dynamic` lists it"),
         ("[project]\nname = \"-a\"\nversion = \"1\"\n", "not a valid name"),
         ("[project]\nname = \"a\"\nversion = \"1-2\"\n", "not a normalized version"),
         ("[project]\nname = \"a\"\nversion = \"1\"\ndescription = \"x\\nEvil: y\"\n", "has a line break"),
     ] {
         assert!(of(text).contains(message), "{text}: {}", of(text));
     }
+}
+
+#[test]
+fn version_of_a_file_is_checked_like_a_plain_one() {
+    let of = |version: &str| {
+        let text = "[project]\nname = \"a\"\ndynamic = [\"version\"]\n";
+        parse(text, FILE_NAME, Some(version.to_owned()))
+    };
+    assert_eq!(of("1.02").unwrap().file_stem(None), "a-1.2");
+    assert!(of("1-dev").unwrap_err().to_string().contains("not a normalized version"));
 }

@@ -1,6 +1,7 @@
 //! Architectures: compares what GPUs and variables request with what the toolkit supports.
 
 use gpubuild_core::arch::CudaArch;
+use gpubuild_core::arch::torch::parse_torch_entry;
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_detect::diagnostic::DiagnosticId;
@@ -11,13 +12,15 @@ use gpubuild_detect::matrix::Presence;
 use gpubuild_detect::toolkit::Installation;
 use gpubuild_detect::toolkit::range::{ArchSupport, CudaRange};
 use gpubuild_plan::project::Archs;
+use gpubuild_plan::project::profile::Profile;
 
 use crate::DiagnosisCase;
 use crate::advice::AdviceQuery;
 use crate::checks::cuda_toolkit::{chosen, evidence, release, with_toolkit};
 
 /// Variables with a list of architectures.
-const VARIABLES: [&str; 3] = ["CUDAARCHS", "CUDA_COMPUTE_CAP", "TORCH_CUDA_ARCH_LIST"];
+const VARIABLES: [&str; 3] = ["CUDAARCHS", "CUDA_COMPUTE_CAP", TORCH];
+const TORCH: &str = "TORCH_CUDA_ARCH_LIST";
 /// Variables with options for CMake.
 const CMAKE_OPTIONS: [&str; 3] = ["CMAKE_ARGS", "CMAKE_FLAGS", "SKBUILD_CMAKE_ARGS"];
 
@@ -72,12 +75,16 @@ fn wanted(case: &DiagnosisCase<'_>) -> Vec<WantedArch> {
     let named = named.chain(options).flat_map(|(name, list)| {
         let entries = list.split([';', ',', ' ']).filter(|entry| !entry.is_empty()).map(str::to_owned);
         entries
-            .filter_map(|entry| {
-                let arch: CudaArch = entry.trim_end_matches("+PTX").parse().ok()?;
-                Some(WantedArch {
+            .flat_map(|entry| {
+                let archs = if name == TORCH {
+                    parse_torch_entry(&entry)
+                } else {
+                    entry.parse().ok().map(|arch| vec![arch])
+                };
+                archs.unwrap_or_default().into_iter().map(move |arch: CudaArch| WantedArch {
                     number: arch.number,
                     by: format!("{name}={entry}"),
-                    evidence: vec![Evidence::env(name, entry)],
+                    evidence: vec![Evidence::env(name, &entry)],
                     is_gpu: false,
                 })
             })
@@ -235,9 +242,10 @@ fn unsupported_draft(
 /// `native` is selected, but no GPU is available.
 pub(super) fn native_no_gpu(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let verdict = case.matrix.verdict(Backend::Cuda);
-    let named = ["CUDAARCHS", "CUDA_COMPUTE_CAP"]
-        .iter()
-        .filter_map(|name| Some((*name, case.env.get(name)?.to_owned())));
+    let profile = case.project.and_then(|project| Profile::builtin(&project.project.profile));
+    let of_profile = profile.as_ref().and_then(|profile| profile.cuda_arch_list.as_deref());
+    let named = of_profile.into_iter().chain(["CUDAARCHS", "CUDA_COMPUTE_CAP"]);
+    let named = named.filter_map(|name| Some((name, case.env.get(name)?.to_owned())));
     let options = CMAKE_OPTIONS.iter().filter_map(|name| Some((*name, option(case.env.get(name)?)?)));
     let own = project_archs(case).map(|value| (PROJECT, value));
     let native =

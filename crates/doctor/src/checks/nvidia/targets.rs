@@ -1,5 +1,6 @@
 //! Compares the releases and architectures of builds on this machine with what the driver can run.
 
+use gpubuild_core::arch::torch::parse_torch_entry;
 use gpubuild_core::arch::{CudaArch, CudaCode};
 use gpubuild_core::version::Version;
 use gpubuild_detect::finding::{Evidence, FindingDraft, Severity};
@@ -197,25 +198,19 @@ fn list(view: &NvidiaView<'_>) -> Option<TargetList> {
     })
 }
 
-/// Parses a list; `None` if it contains a word whose meaning depends on something else: `native`, `all`, `Ampere`.
+/// Parses a list; `None` if it contains a word whose meaning depends on something else: `native`, `all`.
 fn parse(variable: &str, text: &str) -> Option<Vec<CudaArch>> {
     let entries = text.split([';', ' ', ',']).filter(|entry| !entry.is_empty());
-    let list: Option<Vec<CudaArch>> = entries.map(|entry| one(variable, entry)).collect();
-    list.filter(|list| !list.is_empty())
+    let lists: Option<Vec<Vec<CudaArch>>> = entries.map(|entry| one(variable, entry)).collect();
+    lists.map(|lists| lists.concat()).filter(|list| !list.is_empty())
 }
 
-fn one(variable: &str, entry: &str) -> Option<CudaArch> {
+fn one(variable: &str, entry: &str) -> Option<Vec<CudaArch>> {
     match variable {
-        "TORCH_CUDA_ARCH_LIST" => {
-            let (number, code) = match entry.strip_suffix("+PTX") {
-                Some(number) => (number, CudaCode::Both),
-                None => (entry, CudaCode::Real),
-            };
-            Some(number.parse::<CudaArch>().ok()?.with_code(code))
-        }
+        "TORCH_CUDA_ARCH_LIST" => parse_torch_entry(entry),
         // `bindgen_cuda` compiles PTX for this architecture.
-        "CUDA_COMPUTE_CAP" => Some(entry.parse::<CudaArch>().ok()?.with_code(CudaCode::Virtual)),
-        _ => entry.parse().ok(),
+        "CUDA_COMPUTE_CAP" => Some(vec![entry.parse::<CudaArch>().ok()?.with_code(CudaCode::Virtual)]),
+        _ => Some(vec![entry.parse().ok()?]),
     }
 }
 
@@ -254,7 +249,8 @@ mod tests {
             ("CUDAARCHS", "native", None),
             ("CUDAARCHS", "all-major", None),
             ("TORCH_CUDA_ARCH_LIST", "8.0 8.6+PTX", Some("80-real 86")),
-            ("TORCH_CUDA_ARCH_LIST", "Ampere", None),
+            ("TORCH_CUDA_ARCH_LIST", "Ampere", Some("80-real 86")),
+            ("TORCH_CUDA_ARCH_LIST", "native", None),
             ("CUDA_COMPUTE_CAP", "89", Some("89-virtual")),
             ("CUDAARCHS", "", None),
         ] {

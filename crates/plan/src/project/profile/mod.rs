@@ -83,7 +83,8 @@ pub struct Profile {
     /// CMake packages that wheels contain.
     #[serde(default, rename = "package")]
     pub packages: Vec<WheelPackage>,
-    /// Cache entry for the CUDA architectures as PyTorch writes them: `8.0;9.0a;12.0+PTX`.
+    /// Cache entry for the CUDA architectures as PyTorch writes them: `8.0;9.0a;12.0+PTX`. If the user sets an environment variable of this
+    /// name, it selects them.
     pub cuda_arch_list: Option<String>,
     /// Environment variable for the ROCm architectures: `gfx90a;gfx1100`. If the user sets it, it selects them.
     pub rocm_arch_variable: Option<String>,
