@@ -3,6 +3,9 @@
 use std::fmt;
 use std::ops::Range;
 
+/// Longest line in bytes that an error shows. A document may be one line of 64 MiB.
+const LONGEST: usize = 4096;
+
 /// An error in a document, with its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TomlError {
@@ -16,7 +19,8 @@ pub struct TomlError {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct SourceLine {
-    text: String,
+    /// The line, unless it is longer than [`LONGEST`].
+    text: Option<String>,
     /// Line number, counted from one.
     number: usize,
     /// Number of characters before the error.
@@ -65,7 +69,7 @@ impl TomlError {
             let before = text.get(line_start..start).unwrap_or_default().chars().count();
             let length = span.end.saturating_sub(span.start).min(line.len().saturating_sub(before));
             self.line = Some(SourceLine {
-                text: line.to_owned(),
+                text: (line.len() <= LONGEST).then(|| line.to_owned()),
                 number: head.matches('\n').count() + 1,
                 before,
                 marked: length.max(1),
@@ -80,9 +84,11 @@ impl fmt::Display for TomlError {
         if let Some(SourceLine { text, number, before, marked }) = &self.line {
             let gutter = number.to_string().len() + 1;
             writeln!(formatter, "TOML parse error at line {number}, column {}", before + 1)?;
-            writeln!(formatter, "{:gutter$}|", "")?;
-            writeln!(formatter, "{number} | {text}")?;
-            writeln!(formatter, "{:gutter$}| {:before$}{}", "", "", "^".repeat(*marked))?;
+            if let Some(text) = text {
+                writeln!(formatter, "{:gutter$}|", "")?;
+                writeln!(formatter, "{number} | {text}")?;
+                writeln!(formatter, "{:gutter$}| {:before$}{}", "", "", "^".repeat(*marked))?;
+            }
         }
         write!(formatter, "{}", self.message)?;
         if self.line.is_none() && !self.keys.is_empty() {

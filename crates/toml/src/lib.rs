@@ -20,9 +20,11 @@ use toml::de::{DeTable, DeValue};
 
 use self::bytes::{ByteReader, Spans, Writer};
 
-/// The maximum number of characters outside of strings that start or separate values and tables. The parser uses up to 500 bytes of memory
-/// for each, so that a document needs at most 125 MB. The largest document of gpubuild has 7,000.
-const MAX_SEPARATORS: usize = 250_000;
+/// The maximum weight of a document, see [`weight`]: one is up to 50 bytes of memory of the parser, so that a document needs at most 100 MB.
+/// The largest document of gpubuild has 75,000.
+const MAX_WEIGHT: usize = 2_000_000;
+/// The weight of a character that starts or separates values and tables.
+const SEPARATOR: usize = 10;
 
 /// Deserializes a document.
 ///
@@ -58,8 +60,11 @@ pub fn encode(text: &str) -> Result<Vec<u8>, TomlError> {
 }
 
 fn write(text: &str, spans: Spans) -> Result<Vec<u8>, TomlError> {
-    if separators(text) > MAX_SEPARATORS {
-        return Err(TomlError::new(&format!("it has more than {MAX_SEPARATORS} values"), None));
+    if weight(text) > MAX_WEIGHT {
+        return Err(TomlError::new(
+            "it has too many values or lines: they need more than 100 MB of memory",
+            None,
+        ));
     }
     let syntax = |error: &toml::de::Error| TomlError::new(error.message(), error.span()).of(text);
     let table = DeTable::parse(text).map_err(|error| syntax(&error))?;
@@ -69,21 +74,36 @@ fn write(text: &str, spans: Spans) -> Result<Vec<u8>, TomlError> {
     Ok(writer.finish())
 }
 
-/// The number of characters outside of strings and comments that start or separate values and tables.
-fn separators(text: &str) -> usize {
+/// How much memory the parser needs for the tokens of a document, whatever their length: those that start or separate values and tables need
+/// most. Strings, comments, words, and spaces in a row are one token each.
+fn weight(text: &str) -> usize {
     let mut rest = text.as_bytes();
-    let mut count = 0;
+    let mut weight = 0;
     while let [byte, after @ ..] = rest {
-        rest = match byte {
-            b'#' => after.iter().position(|byte| *byte == b'\n').map_or(&[], |end| &after[end..]),
-            b'"' | b'\'' => after_string(rest),
-            _ => {
-                count += usize::from(b"=.,[{".contains(byte));
-                after
-            }
+        let (of_token, next) = match byte {
+            b'#' => (1, after.iter().position(|byte| *byte == b'\n').map_or(&[][..], |end| &after[end..])),
+            b'"' | b'\'' => (1, after_string(rest)),
+            b'=' | b'.' | b',' | b'[' | b'{' => (SEPARATOR, after),
+            b' ' | b'\t' => (1, after_spaces(after)),
+            b'\n' | b'\r' | b']' | b'}' => (1, after),
+            _ => (1, after_word(after)),
         };
+        weight += of_token;
+        rest = next;
     }
-    count
+    weight
+}
+
+/// What follows the spaces at the start of the text.
+fn after_spaces(text: &[u8]) -> &[u8] {
+    let end = text.iter().position(|byte| !b" \t".contains(byte));
+    &text[end.unwrap_or(text.len())..]
+}
+
+/// What follows the word at the start of the text.
+fn after_word(text: &[u8]) -> &[u8] {
+    let end = text.iter().position(|byte| b"#\"'=.,[]{} \t\r\n".contains(byte));
+    &text[end.unwrap_or(text.len())..]
 }
 
 /// What follows the string at the start of the text. A string on one line ends with the line, whatever it contains.
@@ -114,15 +134,21 @@ mod tests {
 
     use super::*;
 
-    /// Parsing 50 MB of small values would need 7 GB.
+    /// Parsing 50 MB of small values would need 7 GB, and of short comments 1.7 GB.
     #[test]
-    fn documents_with_too_many_values_are_refused() {
+    fn documents_with_too_many_tokens_are_refused() {
         let list = |count: usize| format!("a = [{}]", "1,".repeat(count));
-        let parsed = from_str::<BTreeMap<String, Vec<u8>>>(&list(200_000)).unwrap();
-        assert_eq!(parsed["a"].len(), 200_000);
-        for text in [list(250_000), "a.".repeat(250_001), "[[a]]\n".repeat(200_000), "{".repeat(300_000)] {
+        let parsed = from_str::<BTreeMap<String, Vec<u8>>>(&list(150_000)).unwrap();
+        assert_eq!(parsed["a"].len(), 150_000);
+        let small = [
+            "#\n", "\n", "\r\n", "a ", "] ", "}", "\r", " \n", "\"\n", "'' ", "\\ ", "\t\n#\n", "é\n",
+            "a\u{1}\n",
+        ];
+        let small = small.map(|piece| piece.repeat(MAX_WEIGHT + 1));
+        let large = [list(200_000), "a.".repeat(200_001), "[[a]]\n".repeat(100_000), "{".repeat(200_001)];
+        for text in small.into_iter().chain(large) {
             let error = from_str::<BTreeMap<String, Vec<u8>>>(&text).unwrap_err();
-            assert_eq!(error.message(), "it has more than 250000 values", "{}", &text[..10]);
+            assert!(error.message().starts_with("it has too many values"), "{:?}", text.chars().next());
         }
         // What large strings and comments contain is no value.
         for quotes in ["\"", "'", "\"\"\"", "'''"] {
@@ -132,21 +158,22 @@ mod tests {
     }
 
     #[test]
-    fn values_after_every_kind_of_string_are_counted() {
-        for (text, expected) in [
-            ("a = 1", 1),
-            ("a.b = ','", 2),
-            (r#"a = "\\", "#, 2),
-            (r#"a = "\", ", "#, 2),
-            ("a = \"x\nb = ,", 3),
-            ("a = \"x\\\nb = ,", 3),
-            ("a = \"\"\"x,\n,\"\"\"\"\", ,", 3),
-            ("a = '''x,\n\\''', ,", 3),
-            ("a = \"\", b = '', ,", 5),
-            ("# a = 1,\nb = 1", 1),
-            ("a = \"\\", 1),
+    fn tokens_after_every_kind_of_string_are_counted() {
+        // Separators, other tokens.
+        for (text, separators, others) in [
+            ("a = 1", 1, 4),
+            ("a.b = ','", 2, 5),
+            (r#"a = "\\", "#, 2, 5),
+            (r#"a = "\", ", "#, 2, 5),
+            ("a = \"x\nb = ,", 3, 8),
+            ("a = \"x\\\nb = ,", 3, 8),
+            ("a = \"\"\"x,\n,\"\"\"\"\", ,", 3, 5),
+            ("a = '''x,\n\\''', ,", 3, 5),
+            ("a = \"\", b = '', ,", 5, 10),
+            ("# a = 1,\nb = 1", 1, 6),
+            ("a  =\t\t \"\\", 1, 4),
         ] {
-            assert_eq!(separators(text), expected, "{text}");
+            assert_eq!(weight(text), separators * SEPARATOR + others, "{text}");
         }
     }
 }

@@ -84,9 +84,12 @@ pub(super) fn manifest(
 ) -> Result<String, Failure> {
     if !place.contains("://") {
         let path = absolute(context, place)?;
-        return context.host.read_text(&path).map_err(|error| {
-            Failure::usage(id!("toolkit.lock-unreadable"), format!("failed to read `{path}`: {error}"))
-        });
+        let unreadable = |why: String| {
+            Failure::usage(id!("toolkit.lock-unreadable"), format!("failed to read `{path}`: {why}"))
+        };
+        let bytes = context.host.read_up_to(&path, LARGEST_MANIFEST as u64);
+        let bytes = bytes.map_err(|error| unreadable(error.to_string()))?;
+        return String::from_utf8(bytes).map_err(|_| unreadable("it is not text".to_owned()));
     }
     let url =
         Url::parse(place).map_err(|error| Failure::usage(id!("net.address-invalid"), error.to_string()))?;

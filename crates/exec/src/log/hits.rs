@@ -1,5 +1,6 @@
 //! What a line of a log contains, sorted by its meaning.
 
+use super::index::FoundLiteral;
 use super::platform::PlatformVotes;
 use super::{Signatures, error_line, outcome};
 
@@ -24,7 +25,11 @@ pub(super) enum WordKind {
 /// What a line contains.
 #[derive(Default)]
 pub(super) struct LineHits {
+    /// The literals of this line and of the one before it.
+    literals: [Vec<FoundLiteral>; 2],
     all: Vec<usize>,
+    /// The cues of the line: rows and texts.
+    cues: Vec<(usize, usize)>,
     pub(super) signatures: Vec<usize>,
     pub(super) preceding: Vec<usize>,
     words: [bool; KINDS],
@@ -64,9 +69,23 @@ impl HitNumbers {
 impl LineHits {
     /// Finds the literals of a line and sorts them by their meaning. Cues of a platform are counted.
     pub(super) fn find(&mut self, all: &Signatures, line: &[u8], number: usize, votes: &mut PlatformVotes) {
+        let [literals, before] = &mut self.literals;
+        std::mem::swap(literals, before);
+        literals.clear();
+        all.index.literals(line, literals);
+        // Lines with the same literals follow each other in long lists of errors.
+        if literals != before {
+            self.sort(all);
+        }
+        for &(row, text) in &self.cues {
+            votes.add(row, text, number);
+        }
+    }
+
+    fn sort(&mut self, all: &Signatures) {
         self.clear();
-        all.index.scan(line, &mut self.all);
-        // Runs for nearly every line, and allocates nothing.
+        all.index.numbers(&self.literals[0], &mut self.all);
+        // Runs for many lines, and allocates nothing.
         self.all.sort_unstable();
         self.all.dedup();
         let numbers = all.numbers;
@@ -74,8 +93,7 @@ impl LineHits {
             if hit < numbers.signatures {
                 self.signatures.push(hit);
             } else if hit < numbers.words() {
-                let (row, text) = all.cue_texts[hit - numbers.signatures];
-                votes.add(row, text, number);
+                self.cues.push(all.cue_texts[hit - numbers.signatures]);
             } else {
                 let word = hit - numbers.words();
                 match self.words.get_mut(word) {
@@ -93,6 +111,7 @@ impl LineHits {
 
     fn clear(&mut self) {
         self.all.clear();
+        self.cues.clear();
         self.signatures.clear();
         self.preceding.clear();
         self.words = [false; KINDS];

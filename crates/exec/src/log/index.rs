@@ -15,9 +15,10 @@ const WORDS: usize = 1 << (BITS - 6);
 pub(super) struct SignatureIndex {
     /// Whether the bucket of a hash has literals. Small enough for the fastest cache.
     filter: Box<[u64; WORDS]>,
-    /// Number of the bucket by hash, starting at 1; 0 if the bucket is empty.
-    slots: Vec<u16>,
-    buckets: Vec<Vec<LiteralPlace>>,
+    /// Where the bucket of a hash starts in `places`.
+    slots: Vec<u32>,
+    /// The places of all buckets, one bucket after the other.
+    places: Vec<LiteralPlace>,
     /// The literals, each with its numbers.
     literals: Vec<(Box<[u8]>, Vec<usize>)>,
 }
@@ -26,9 +27,11 @@ pub(super) struct SignatureIndex {
 #[derive(Clone, Copy)]
 struct LiteralPlace {
     key: u32,
-    literal: usize,
+    literal: u32,
     /// Number of bytes from the start of the literal to its key. A literal of four bytes may start one byte after its key.
-    offset: isize,
+    offset: i32,
+    /// Whether it is the last of its bucket.
+    is_last: bool,
 }
 
 impl SignatureIndex {
@@ -42,46 +45,61 @@ impl SignatureIndex {
         for key in numbers.keys().flat_map(|text| text.windows(KEY)) {
             *counts.entry(key).or_default() += 1;
         }
-        let mut index = Self {
-            filter: Box::new([0; WORDS]),
-            slots: vec![0; 1 << BITS],
-            buckets: vec![Vec::new()],
-            literals: Vec::new(),
-        };
-        for (literal, text) in numbers.keys().enumerate() {
+        let mut places = Vec::new();
+        for (literal, text) in (0..).zip(numbers.keys()) {
+            let mut add = |bytes: [u8; KEY], offset: i32| {
+                places.push(LiteralPlace { key: key(bytes), literal, offset, is_last: false });
+            };
             let key = |at: usize| [text[at], text[at + 1], text[at + 2], text[at + 3]];
             // The bytes that fewest other literals have.
-            let rarest =
-                (0..text.len() - KEY).min_by_key(|at| counts[&key(*at)[..]] + counts[&key(at + 1)[..]]);
-            if let Some(at) = rarest {
-                index.add(key(at), literal, at.cast_signed());
-                index.add(key(at + 1), literal, at.cast_signed() + 1);
+            let all = (0..).take(text.len() - KEY);
+            let rarest = all.zip(0..).min_by_key(|(_, at)| counts[&key(*at)[..]] + counts[&key(at + 1)[..]]);
+            if let Some((offset, at)) = rarest {
+                add(key(at), offset);
+                add(key(at + 1), offset + 1);
             } else {
                 let [first, second, third, _] = key(0);
-                index.add(key(0), literal, 0);
+                add(key(0), 0);
                 for before in 0..=u8::MAX {
-                    index.add([before, first, second, third], literal, -1);
+                    add([before, first, second, third], -1);
                 }
             }
         }
-        index.literals = numbers.into_iter().map(|(text, numbers)| (text.into(), numbers)).collect();
-        index
+        let literals = numbers.into_iter().map(|(text, numbers)| (text.into(), numbers)).collect();
+        Self::with_places(places, literals)
     }
 
-    fn add(&mut self, key: [u8; KEY], literal: usize, offset: isize) {
-        let key = self::key(key);
-        let hash = hash(key);
-        self.filter[hash / 64] |= 1 << (hash % 64);
-        let slot = &mut self.slots[hash];
-        if *slot == 0 {
-            *slot = u16::try_from(self.buckets.len()).unwrap_or(u16::MAX);
-            self.buckets.push(Vec::new());
+    fn with_places(mut places: Vec<LiteralPlace>, literals: Vec<(Box<[u8]>, Vec<usize>)>) -> Self {
+        places.sort_by_key(|place| hash(place.key));
+        let mut index =
+            Self { filter: Box::new([0; WORDS]), slots: vec![0; 1 << BITS], places: Vec::new(), literals };
+        for bucket in places.chunk_by_mut(|one, other| hash(one.key) == hash(other.key)) {
+            let [.., last] = bucket else { continue };
+            last.is_last = true;
+            let hash = hash(last.key);
+            index.filter[hash / 64] |= 1 << (hash % 64);
+            index.slots[hash] = u32::try_from(index.places.len()).unwrap_or(u32::MAX);
+            index.places.extend_from_slice(bucket);
         }
-        self.buckets[usize::from(*slot)].push(LiteralPlace { key, literal, offset });
+        index
     }
 
     /// Adds the numbers of the literals that occur in a line to `hits`, each at least once.
     pub(super) fn scan(&self, line: &[u8], hits: &mut Vec<usize>) {
+        let mut found = Vec::new();
+        self.literals(line, &mut found);
+        self.numbers(&found, hits);
+    }
+
+    /// Adds the numbers of literals to `hits`.
+    pub(super) fn numbers(&self, found: &[FoundLiteral], hits: &mut Vec<usize>) {
+        for literal in found {
+            hits.extend_from_slice(&self.literals[literal.0 as usize].1);
+        }
+    }
+
+    /// Adds the literals that occur in a line to `found`, each at least once.
+    pub(super) fn literals(&self, line: &[u8], found: &mut Vec<FoundLiteral>) {
         let mut at = 0;
         // Eight bytes have three keys, most of which no literal has.
         while let Some(bytes) = line[at..].first_chunk::<8>() {
@@ -90,13 +108,13 @@ impl SignatureIndex {
             let keys = [key_at(0), key_at(2), key_at(4)];
             if self.has(keys[0]) | self.has(keys[1]) | self.has(keys[2]) {
                 for (key, at) in keys.into_iter().zip([at, at + 2, at + 4]) {
-                    self.verify(line, at, key, hits);
+                    self.verify(line, at, key, found);
                 }
             }
             at += 6;
         }
         while let Some(bytes) = line.get(at..).and_then(|rest| rest.first_chunk::<KEY>()) {
-            self.verify(line, at, key(*bytes), hits);
+            self.verify(line, at, key(*bytes), found);
             at += 2;
         }
     }
@@ -108,21 +126,40 @@ impl SignatureIndex {
     }
 
     /// Compares the literals of a key with the line. `at` is the offset of the key.
-    fn verify(&self, line: &[u8], at: usize, key: u32, hits: &mut Vec<usize>) {
+    #[inline]
+    fn verify(&self, line: &[u8], at: usize, key: u32, found: &mut Vec<FoundLiteral>) {
         if !self.has(key) {
             return;
         }
-        for place in &self.buckets[usize::from(self.slots[hash(key)])] {
-            if place.key != key {
-                continue;
+        for place in &self.places[self.slots[hash(key)] as usize..] {
+            if place.key == key {
+                let text = &self.literals[place.literal as usize].0;
+                let start = at.checked_add_signed(-(place.offset as isize));
+                if start.and_then(|start| line.get(start..)).is_some_and(|rest| starts_with(rest, text)) {
+                    found.push(FoundLiteral(place.literal));
+                }
             }
-            let (text, numbers) = &self.literals[place.literal];
-            let start = at.checked_add_signed(-place.offset);
-            if start.and_then(|start| line.get(start..)).is_some_and(|rest| rest.starts_with(text)) {
-                hits.extend_from_slice(numbers);
+            if place.is_last {
+                break;
             }
         }
     }
+}
+
+/// A literal that a line contains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FoundLiteral(u32);
+
+/// As the method of slices, which calls a function: too slow for the short texts of ten literals in each line.
+fn starts_with(line: &[u8], text: &[u8]) -> bool {
+    const PART: usize = 8;
+    let Some(line) = line.get(..text.len()) else { return false };
+    let (Some(end), Some(end_of_text)) = (line.last_chunk::<PART>(), text.last_chunk::<PART>()) else {
+        return line.iter().zip(text).all(|(byte, expected)| byte == expected);
+    };
+    let (parts, _) = line.as_chunks::<PART>();
+    let (parts_of_text, _) = text.as_chunks::<PART>();
+    end == end_of_text && parts.iter().zip(parts_of_text).all(|(part, expected)| part == expected)
 }
 
 fn key(bytes: [u8; KEY]) -> u32 {

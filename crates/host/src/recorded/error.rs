@@ -3,6 +3,9 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
+/// Longest line in bytes that an error shows.
+const LONGEST: usize = 4096;
+
 /// An error in a recording. The message shows the line with a caret, and a hint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.render())]
@@ -26,7 +29,7 @@ pub struct RecordingPlace {
     pub column: usize,
     /// Number of characters to mark; at least one.
     pub width: usize,
-    /// The complete line.
+    /// The complete line. Empty if it is longer than [`LONGEST`].
     pub text: String,
 }
 
@@ -49,6 +52,9 @@ impl RecordingError {
     fn render(&self) -> String {
         let mut text = self.what.clone();
         match &self.place {
+            Some(place) if place.text.is_empty() => {
+                let _ = write!(text, "\n--> {}:{}:{}", self.file, place.line, place.column);
+            }
             Some(place) => {
                 let number = place.line.to_string();
                 let margin = " ".repeat(number.len());
@@ -87,7 +93,11 @@ impl RecordingPlace {
             column: text[line_start..start].chars().count() + 1,
             width: marked.trim_end().chars().count().max(1),
             // Replace tabs, so that the caret is below the right column.
-            text: line.trim_end_matches('\r').replace('\t', " "),
+            text: if line.len() > LONGEST {
+                String::new()
+            } else {
+                line.trim_end_matches('\r').replace('\t', " ")
+            },
         }
     }
 }

@@ -24,10 +24,9 @@ use std::time::Duration;
 
 use super::real::lines::LineSplitter;
 use super::{
-    Arch, Clock, Command, CommandOutput, DOCUMENT_LIMIT, Environment, FileKind, FileLock, Host, HostCounts,
-    HostInfo, HostPath, Identity, NetworkAccess, Os, OutputLine, Platform, ProbeAnswer, ProbeLibraries,
-    ProbeStatus, ReadFiles, ReadRegistry, RegistryValue, RunError, RunPrograms, Stat, Stream, Wait,
-    WriteFiles, search,
+    Arch, Clock, Command, CommandOutput, Environment, FileKind, FileLock, Host, HostCounts, HostInfo,
+    HostPath, Identity, NetworkAccess, Os, OutputLine, Platform, ProbeAnswer, ProbeLibraries, ProbeStatus,
+    ReadFiles, ReadRegistry, RegistryValue, RunError, RunPrograms, Stat, Stream, Wait, WriteFiles, search,
 };
 pub use builder::RecordedHostBuilder;
 pub use error::{RecordingError, RecordingPlace};
@@ -36,6 +35,9 @@ pub use recording::{
     CommandResult, HostRecording, RecordedCommand, RecordedEntry, RecordedFile, RecordedKey,
 };
 use tree::RecordedTree;
+
+/// Largest recording in bytes. Several copies of it are in memory while it is parsed.
+const RECORDING_LIMIT: u64 = 16 << 20;
 
 /// A recorded host.
 #[derive(Debug)]
@@ -149,7 +151,7 @@ impl RecordedHost {
     /// # Errors
     /// The file cannot be read or is invalid.
     pub fn load(host: &dyn ReadFiles, path: &HostPath) -> Result<Self, RecordingError> {
-        let bytes = host.read_input(path, DOCUMENT_LIMIT).map_err(|error| RecordingError {
+        let bytes = host.read_input(path, RECORDING_LIMIT).map_err(|error| RecordingError {
             file: path.as_str().to_owned(),
             what: format!("failed to read the recorded host: {error}"),
             place: None,

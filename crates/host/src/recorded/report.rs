@@ -2,18 +2,18 @@
 
 /// Returns the recording with empty lines before it, so that line numbers stay the same. `None` if the text is not a report.
 pub(super) fn recording(text: &str) -> Option<String> {
-    let lines: Vec<&str> = text.lines().collect();
-    let is_start = |index: &usize| {
-        fence(lines[*index], "toml").is_some()
-            && lines.get(index + 1).is_some_and(|next| next.starts_with("schema = \"gpubuild.host/"))
+    let is_schema = |line: &str| line.starts_with("schema = \"gpubuild.host/");
+    let mut lines = text.lines().enumerate().peekable();
+    let (start, length) = loop {
+        let (at, line) = lines.next()?;
+        if let Some(length) = fence(line, "toml")
+            && lines.peek().is_some_and(|(_, next)| is_schema(next))
+        {
+            break (at, length);
+        }
     };
-    let start = (0..lines.len()).find(is_start)?;
-    let length = fence(lines[start], "toml")?;
-    let end = (start + 1..lines.len())
-        .find(|index| fence(lines[*index], "") == Some(length))
-        .unwrap_or(lines.len());
     let mut kept = "\n".repeat(start + 1);
-    for line in &lines[start + 1..end] {
+    for (_, line) in lines.take_while(|(_, line)| fence(line, "") != Some(length)) {
         kept.push_str(line);
         kept.push('\n');
     }

@@ -331,3 +331,18 @@ fn errors_for_missing_and_binary_files_have_no_position() {
     let error = RecordedHost::load(&files, &files.path("/bad.toml")).unwrap_err();
     assert!(error.what.contains("not valid UTF-8 at byte 10"), "{error}");
 }
+
+/// Lines, and a line, that are several times as large in memory as in the file.
+#[test]
+fn large_recordings_are_refused() {
+    let load = |content: &str| {
+        let host = linux().file("/h.toml", content).build();
+        RecordedHost::load(&host, &host.path("/h.toml")).unwrap_err().to_string()
+    };
+    let error = load(&"#\n".repeat(9 << 20));
+    assert!(error.starts_with("failed to read the recorded host: it is larger than 16 MiB"), "{error}");
+    let error = load(&"#\n".repeat(7 << 20));
+    assert!(error.starts_with("it has too many values or lines"), "{error}");
+    let error = load(&format!("a = {}", "b".repeat(15 << 20)));
+    assert!(error.contains("\n--> /h.toml:1:5\nhint: ") && error.len() < 1000, "{}", error.len());
+}

@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::clean::is_hidden;
 use gpubuild_core::order::CollectSorted as _;
 use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::version::VersionRequirement;
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
 use crate::project::{Archs, BackendList, Project, ProjectFile};
 
@@ -50,8 +52,10 @@ pub struct VariantTable {
 #[serde(deny_unknown_fields)]
 pub struct CiTable {
     /// Command that installs gpubuild on a machine with Rust; by default `cargo install` of this version.
+    #[serde(default, deserialize_with = "commands")]
     pub install: Option<String>,
     /// Command that runs gpubuild.
+    #[serde(default, deserialize_with = "command")]
     #[cfg_attr(feature = "schema", schemars(extend("default" = "gpubuild")))]
     pub command: Option<String>,
     /// Globs of files that no job reads, relative to gpubuild.toml, for `ci matrix --changed-since`: `docs/**`.
@@ -64,6 +68,27 @@ pub struct CiTable {
     /// Images of the project by name, for `images` of variants: its own machines and containers.
     #[serde(default)]
     pub images: BTreeMap<String, ImageTable>,
+}
+
+/// Lines of a shell script for a workflow file, which is text that people review.
+fn commands<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    match text.chars().find(|c| is_hidden(*c) && *c != '\n') {
+        Some(hidden) => Err(D::Error::custom(format!(
+            "a command cannot contain the character {}",
+            hidden.escape_unicode()
+        ))),
+        None => Ok(Some(text)),
+    }
+}
+
+/// As [`commands`], for one line.
+fn command<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let text = commands(deserializer)?;
+    if text.as_ref().is_some_and(|text| text.contains('\n')) {
+        return Err(D::Error::custom("a command that runs gpubuild must be one line"));
+    }
+    Ok(text)
 }
 
 /// `[ci.images.NAME]`.
@@ -244,4 +269,29 @@ pub fn require(file: &mut ProjectFile, backend: Backend, version: &str) {
     let table = file.backends.entry(backend).or_default();
     table.toolkit = Some(version.to_owned());
     table.toolkits = Vec::new();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of the characters of the first plane, a command may have those that are visible.
+    #[test]
+    fn commands_with_hidden_characters_are_refused() {
+        let read = |key: &str, value: &str| {
+            gpubuild_toml::from_str::<CiTable>(&format!("{key} = {}", serde_json::Value::from(value)))
+        };
+        for c in (0..=0xffff)
+            .filter_map(char::from_u32)
+            .filter(|c| is_hidden(*c) && !('\u{80}'..'\u{a0}').contains(c))
+        {
+            // JSON and TOML differ in how they escape a few characters.
+            if matches!(c, '\u{8}' | '\u{c}' | '\u{7f}') {
+                continue;
+            }
+            assert_eq!(read("install", &format!("a{c}b")).is_ok(), c == '\n', "{c:?}");
+            assert!(read("command", &format!("a{c}b")).is_err(), "{c:?}");
+        }
+        assert_eq!(read("command", "π: # '\"").unwrap().command.as_deref(), Some("π: # '\""));
+    }
 }

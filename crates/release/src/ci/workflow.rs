@@ -68,7 +68,6 @@ pub(super) fn default_install() -> String {
 pub fn text(service: CiService, table: &CiTable, rows: &Rows, images: &Images) -> String {
     let install = table.install.clone().unwrap_or_else(default_install);
     let command = table.command.clone().unwrap_or_else(|| "gpubuild".to_owned());
-    let quoted = |text: &str| text.replace('\'', "''");
     let packs = |is_included: fn(&CiRow) -> bool| {
         rows.include.iter().any(|row| row.pack.is_some() && is_included(row))
     };
@@ -83,8 +82,9 @@ pub fn text(service: CiService, table: &CiTable, rows: &Rows, images: &Images) -
             select_lines(gpubuild_templates::GITHUB, packs(|row| row.os.is_some()), tests)
                 .replace("@packed-if@", packed_if)
                 .replace("@after-test@", after)
-                .replace("@install@", &install)
-                .replace("@gpubuild@", &command)
+                .split_inclusive('\n')
+                .map(|line| with_commands(line, &install, &command))
+                .collect()
         }
         CiService::Gitlab => {
             let jobs: Vec<&CiRow> = rows.include.iter().filter(|row| row.gitlab.is_some()).collect();
@@ -98,13 +98,47 @@ pub fn text(service: CiService, table: &CiTable, rows: &Rows, images: &Images) -
             let lines: Vec<String> = prepare.iter().map(|line| format!("    - '{}'", quoted(line))).collect();
             select_lines(gpubuild_templates::GITLAB, packs(|row| row.gitlab.is_some()), !tests.is_empty())
                 .replace("@prepare@", &lines.join("\n"))
-                .replace("@install@", &quoted(&install))
+                .replace("'@install@'", &gitlab_install(&install))
                 .replace("@gpubuild@", &quoted(&command))
                 .replace("@tested@", if tests.is_empty() { "" } else { "$TESTED" })
                 .replace("@tests@\n", &gitlab_tests(tests.iter().copied(), "  "))
                 .replace("@jobs@\n", &gitlab_jobs(&jobs, &rows.tests))
         }
     }
+}
+
+/// The content of a string of YAML in single quotes.
+fn quoted(text: &str) -> String {
+    text.replace('\'', "''")
+}
+
+/// The string of YAML with the commands that install gpubuild. Line breaks in single quotes would become spaces.
+fn gitlab_install(commands: &str) -> String {
+    if commands.contains('\n') { json(commands) } else { format!("'{}'", quoted(commands)) }
+}
+
+/// A string of JSON, which is one of YAML too.
+fn json(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// A line of the workflow with commands. A command that YAML would not read as plain text becomes a quoted string.
+fn with_commands(line: &str, install: &str, command: &str) -> String {
+    let replaced = |text: &str| text.replace("@install@", install).replace("@gpubuild@", command);
+    let Some((key, script)) = line.trim_end().split_once("run: ").filter(|(_, script)| script.contains('@'))
+    else {
+        return replaced(line);
+    };
+    let script = replaced(script);
+    let starts_as_text =
+        script.starts_with(|first: char| first.is_ascii_alphanumeric() || "./_~$".contains(first));
+    let is_plain = starts_as_text
+        && script == script.trim()
+        && !script.contains('\n')
+        && !script.ends_with(':')
+        && [": ", " #"].iter().all(|mark| !script.contains(mark));
+    let script = if is_plain { script } else { json(&script) };
+    format!("{key}run: {script}\n")
 }
 
 /// Selects the conditional lines of a template: those with `@pack@` if any row packs, otherwise those with `@else@`, and those with
@@ -174,4 +208,33 @@ pub fn drift(found: &str, wanted: &str) -> Option<String> {
         return None;
     }
     Some(diffy::create_patch(&found, wanted).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every pair of characters that YAML gives a meaning, at the start, in the middle and at the end of a command.
+    #[test]
+    fn commands_remain_one_string_of_yaml() {
+        let marks = " :#-?,[]{}&*!|>'\"%@`\\\n=~x";
+        let pairs = marks.chars().flat_map(|one| marks.chars().map(move |other| format!("{one}{other}")));
+        for pair in pairs {
+            for command in [format!("{pair}x"), format!("x{pair}y"), format!("x{pair}"), pair.clone()] {
+                let line = with_commands("      - run: @install@\n", &command, "gpubuild");
+                let script =
+                    line.strip_prefix("      - run: ").and_then(|rest| rest.strip_suffix('\n')).unwrap();
+                if script.starts_with('"') {
+                    assert_eq!(serde_json::from_str::<String>(script).unwrap(), command);
+                } else {
+                    assert_eq!(script, command);
+                    assert!(script.starts_with(['x', '~']) && !script.ends_with([' ', ':']), "{script}");
+                    assert!([": ", " #", "\n"].iter().all(|mark| !script.contains(mark)), "{script}");
+                }
+            }
+        }
+        assert_eq!(with_commands("  run: @gpubuild@ ci verify\n", "", "a: b"), "  run: \"a: b ci verify\"\n");
+        assert_eq!(gitlab_install("a\n'b'"), "\"a\\n'b'\"");
+        assert_eq!(gitlab_install("'b'"), "'''b'''");
+    }
 }

@@ -40,7 +40,7 @@ fn fuzzing_corpus_of_files_is_processed() {
     let device = reference_device();
     let accepted = run("gguf", |bytes| loading::load(bytes, device.as_ref()).is_ok());
     assert!(
-        accepted >= 20,
+        accepted >= 6,
         "only {accepted} are valid: the corpus no longer reaches the code after the header"
     );
 }
