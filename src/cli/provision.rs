@@ -91,7 +91,7 @@ fn install(
         let request = InstallRequest {
             toolkit: one.toolkit.clone(),
             release: lock.map_or_else(|| one.choice.version.clone(), |lock| lock.release.clone()),
-            with: Vec::new(),
+            with: one.with.clone(),
             find_links: mode.find_links.clone(),
             lock: lock.cloned(),
         };

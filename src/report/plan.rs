@@ -104,7 +104,8 @@ pub fn text(plan: &Plan) -> String {
     }
     for one in &plan.provision {
         let size = bytes::show_if_known(one.download_bytes);
-        out.row(format_args!("install     {} {}, {size} to download", one.toolkit, one.choice.version));
+        let with = if one.with.is_empty() { String::new() } else { format!(" with {}", one.with.join(", ")) };
+        out.row(format_args!("install     {} {}{with}, {size} to download", one.toolkit, one.choice.version));
         out.row(format_args!("            into {}", one.root));
         for line in one.choice.lines() {
             out.row(format_args!("            {line}"));

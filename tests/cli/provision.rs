@@ -150,6 +150,34 @@ fn unmet_version_requirement_counts_as_missing_toolkit() {
 }
 
 #[test]
+fn parts_that_the_profile_links_are_required_of_own_copies_and_installed() {
+    let sandbox = Sandbox::with_project("llama");
+    sandbox.write("vendor/ggml/CMakeLists.txt", "option(GGML_CUDA \"\" OFF)\n");
+    // Without the system's copy, which would be used instead.
+    let only_own = [("/usr/local/cuda", "/srv/elsewhere")];
+    let host = variation(&sandbox, "debian-12-own-cuda", &only_own, "");
+    let refused = sandbox.run(&["plan", "--backends", "cuda", "--host", &host]);
+    refused.fails(2, "plan.refused").says(&[
+        "[toolkit.component-missing]",
+        "llama.cpp links cublas, which `",
+        "gpubuild toolkit install cuda@13.0 --with cublas",
+    ]);
+    let found = planned(&plan(&sandbox, &host, &["--provision"]));
+    assert_eq!(found["provision"][0]["with"], serde_json::json!(["cublas"]));
+    assert!(found["provision"][0]["download_bytes"].as_u64().unwrap() > 400_000_000, "{found:#}");
+    assert!(cache(&found, "CMAKE_CUDA_COMPILER").contains("toolkits/cuda-"), "{found:#}");
+    // With the part, nothing is missing.
+    let root = "/home/user/.cache/gpubuild/toolkits/cuda-13.0/prefix";
+    let library = format!("[[file]]\npath = '{root}/lib/libcublas.so'\n");
+    let with = variation(&sandbox, "debian-12-own-cuda", &only_own, &library);
+    let found = planned(&plan(&sandbox, &with, &["--provision"]));
+    assert!(found["provision"].is_null() || found["provision"] == serde_json::json!([]), "{found:#}");
+    // In a copy of the system, CMake also searches folders outside of it.
+    let of_system = recorded("arch-cuda");
+    assert!(planned(&plan(&sandbox, &of_system, &[]))["trees"][0].is_object());
+}
+
+#[test]
 fn architectures_come_from_flag_variable_or_project() {
     let sandbox = project();
     let text = sandbox.read("gpubuild.toml");

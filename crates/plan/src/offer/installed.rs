@@ -64,7 +64,7 @@ fn installation(
             .find_map(|candidate| fill(candidate.on(host.platform())?, host))
             .map(|relative| go_up(&provision.root.join(&relative).normalized(), part.up));
         ToolkitPart {
-            path: path.filter(|_| part.required),
+            path: path.filter(|_| part.required || provision.with.contains(id)),
             required: part.required,
             looked_for: Vec::new(),
             missing: part.missing,
@@ -90,13 +90,14 @@ fn installation(
     }
 }
 
-/// Total size in bytes of the base wheels for a machine.
+/// Total size in bytes of the base wheels and those of further components for a machine.
 #[must_use]
 pub fn download_bytes(
     lock: &WheelLock,
+    with: &[String],
     platform: gpubuild_host::Platform,
     libc: &crate::wheels::tag::WheelLibc,
 ) -> u64 {
-    let wheels = lock.select(&[], platform, libc).unwrap_or_default();
+    let wheels = lock.select(with, platform, libc).unwrap_or_default();
     wheels.iter().map(crate::wheels::PinnedWheel::size).sum()
 }

@@ -130,11 +130,17 @@ fn missing_toolkit<'a>(context: &OfferContext<'a>, backend: Backend) -> Option<&
         requirement(context, backend).and_then(|text| text.parse().ok());
     let is_suitable = |copy: &&gpubuild_detect::toolkit::Installation| {
         copy.is_complete()
+            && (!copy.is_own() || components(context, backend).iter().all(|id| copy.part(id).is_some()))
             && requirement
                 .as_ref()
                 .is_none_or(|requirement| copy.version().is_some_and(|version| requirement.holds(version)))
     };
     context.inventory.of(&description.id).iter().find(is_suitable).is_none().then_some(description)
+}
+
+/// The components of the toolkit that the project links.
+fn components<'a>(context: &OfferContext<'a>, backend: Backend) -> &'a [String] {
+    context.project.profile.backends.get(&backend).map(|row| row.components.as_slice()).unwrap_or_default()
 }
 
 fn requirement<'a>(context: &OfferContext<'a>, backend: Backend) -> Option<&'a str> {
@@ -164,9 +170,11 @@ fn choose(
     let lock =
         context.locks.iter().find(|lock| lock.toolkit == description.id && lock.version == choice.version);
     let libc = libc(context.facts);
+    let named = |id: &&String| lock.is_some_and(|lock| lock.component(id).is_some());
+    let with: Vec<String> = components(context, backend).iter().filter(named).cloned().collect();
     let download_bytes =
-        lock.map_or(0, |lock| installed::download_bytes(lock, context.facts.platform, &libc));
-    Ok(Provision { toolkit: description.id.clone(), backend, choice, download_bytes, root })
+        lock.map_or(0, |lock| installed::download_bytes(lock, &with, context.facts.platform, &libc));
+    Ok(Provision { toolkit: description.id.clone(), backend, choice, with, download_bytes, root })
 }
 
 /// The C library of a host, as used for wheel tags.

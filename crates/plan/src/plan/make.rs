@@ -300,7 +300,10 @@ fn blocked_by(inputs: &PlanInputs<'_>, backend: Backend) -> Vec<Reason> {
             .hint(format!("add `[backends.{backend}]` with its `options`")),
         ];
     }
-    if let Some(reason) = missing_in_version(inputs, backend).or_else(|| too_old(inputs, backend)) {
+    let reason = missing_in_version(inputs, backend)
+        .or_else(|| too_old(inputs, backend))
+        .or_else(|| component_missing(inputs, backend));
+    if let Some(reason) = reason {
         return vec![reason];
     }
     let verdict = inputs.matrix.verdict(backend);
@@ -359,6 +362,26 @@ fn too_old(inputs: &PlanInputs<'_>, backend: Backend) -> Option<Reason> {
             ),
         )
         .hint(format!("install {minimum} or newer; distributions often have older ones")),
+    )
+}
+
+/// The reason if every copy of the toolkit lacks a part that the project links.
+fn component_missing(inputs: &PlanInputs<'_>, backend: Backend) -> Option<Reason> {
+    let kits = inputs.kits.get(&backend)?;
+    let mut new_enough = kits.iter().filter(|kit| tree::is_new_enough(inputs, backend, kit)).peekable();
+    let first = *new_enough.peek()?;
+    if new_enough.any(|kit| tree::lacking_components(inputs, backend, kit).is_empty()) {
+        return None;
+    }
+    let lacking = tree::lacking_components(inputs, backend, first).join(",");
+    let Installation { toolkit, root, .. } = &first.installation;
+    let release = first.installation.version().map(|version| format!("@{}", version.release()));
+    Some(
+        Reason::new(
+            id!("toolkit.component-missing"),
+            format!("{} links {lacking}, which `{root}` lacks", inputs.project.profile.name),
+        )
+        .hint(format!("gpubuild toolkit install {toolkit}{} --with {lacking}", release.unwrap_or_default())),
     )
 }
 

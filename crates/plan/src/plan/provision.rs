@@ -18,6 +18,9 @@ pub struct Provision {
     /// The selected release.
     #[serde(flatten)]
     pub choice: ReleaseChoice,
+    /// Its components that the project links and that are installed only on request: `cublas`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub with: Vec<String>,
     /// Total size of its wheels in bytes, an upper limit for the download: uv and pip have caches.
     pub download_bytes: u64,
     /// The future root of the toolkit.

@@ -220,7 +220,7 @@ pub(super) fn kit<'a>(
     requirement: Option<&str>,
 ) -> Result<Option<&'a BuildKit>, Vec<Reason>> {
     let Some(kits) = inputs.kits.get(&backend) else { return Ok(None) };
-    let kits: Vec<&BuildKit> = kits.iter().filter(|kit| is_new_enough(inputs, backend, kit)).collect();
+    let kits: Vec<&BuildKit> = kits.iter().filter(|kit| is_usable(inputs, backend, kit)).collect();
     let table = inputs.project.file.backends.get(&backend);
     let Some(text) =
         requirement.or_else(|| table?.toolkit.as_deref().or(table?.toolkits.first().map(String::as_str)))
@@ -260,6 +260,22 @@ pub(super) fn kit<'a>(
 pub(super) fn is_new_enough(inputs: &PlanInputs<'_>, backend: Backend, kit: &BuildKit) -> bool {
     let minimum = inputs.project.profile.backends.get(&backend).and_then(|row| row.minimum.as_ref());
     minimum.is_none_or(|minimum| kit.installation.version().is_none_or(|version| version >= minimum))
+}
+
+/// The parts that the project links and that a copy lacks. gpubuild knows that only of the copies that it installed: in others, CMake
+/// also searches folders that are not part of the toolkit.
+pub(super) fn lacking_components<'a>(
+    inputs: &PlanInputs<'a>,
+    backend: Backend,
+    kit: &BuildKit,
+) -> Vec<&'a str> {
+    let row = inputs.project.profile.backends.get(&backend).filter(|_| kit.installation.is_own());
+    let components = row.into_iter().flat_map(|row| &row.components);
+    components.map(String::as_str).filter(|id| kit.installation.part(id).is_none()).collect()
+}
+
+fn is_usable(inputs: &PlanInputs<'_>, backend: Backend, kit: &BuildKit) -> bool {
+    is_new_enough(inputs, backend, kit) && lacking_components(inputs, backend, kit).is_empty()
 }
 
 /// The host compiler that `CUDAHOSTCXX` (CMake) or `NVCC_CCBIN` (nvcc) sets.

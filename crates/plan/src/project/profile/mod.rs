@@ -133,6 +133,9 @@ pub struct BackendRow {
     pub targets: Vec<WantedOption>,
     /// The oldest supported release of the toolkit.
     pub minimum: Option<Version>,
+    /// Parts of the toolkit that the project links and that gpubuild installs only on request: `cublas`.
+    #[serde(default)]
+    pub components: Vec<String>,
     /// Architectures for which the project requires a suffix.
     pub arch_suffix: Option<ArchSuffix>,
     /// Headers that add what older releases of the toolkit lack.
@@ -413,10 +416,12 @@ impl Profile {
 impl BackendRow {
     fn merged_onto(self, base: Self) -> Self {
         let targets = if self.targets.is_empty() { base.targets } else { self.targets };
+        let components = if self.components.is_empty() { base.components } else { self.components };
         let mut options = base.options;
         options.extend(self.options);
         Self {
             targets,
+            components,
             options,
             environment: [base.environment, self.environment].concat(),
             minimum: self.minimum.or(base.minimum),
