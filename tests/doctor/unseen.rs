@@ -274,3 +274,9 @@ fn eighth_logs_from_reports() {
 fn ninth_logs_from_reports() {
     insta::assert_snapshot!(read_logs("logs-9"));
 }
+
+/// Collected like the ninth set, after its misses had been handled by classes.
+#[test]
+fn tenth_logs_from_reports() {
+    insta::assert_snapshot!(read_logs("logs-10"));
+}
