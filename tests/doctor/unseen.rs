@@ -268,3 +268,15 @@ fn seventh_logs_from_reports() {
 fn eighth_logs_from_reports() {
     insta::assert_snapshot!(read_logs("logs-8"));
 }
+
+/// Collected with neutral searches for the projects that users of this tool have, after the misses of the eighth set had been handled.
+#[test]
+fn ninth_logs_from_reports() {
+    insta::assert_snapshot!(read_logs("logs-9"));
+}
+
+/// Collected like the ninth set, after its misses had been handled by classes.
+#[test]
+fn tenth_logs_from_reports() {
+    insta::assert_snapshot!(read_logs("logs-10"));
+}

@@ -1,5 +1,8 @@
 //! Removes time stamps and the prefixes of build tools and CI systems from lines of a log.
 
+/// Maximum length of the abbreviated name of a month and the space after it, in bytes.
+const LONGEST_MONTH: usize = 13;
+
 /// Returns the message without time stamps and without the prefixes that build tools add to the output of other tools.
 pub(super) fn unprefixed(line: &[u8]) -> &[u8] {
     let mut line = line.trim_ascii();
@@ -31,7 +34,7 @@ fn stamp(line: &[u8]) -> Option<&[u8]> {
             rest.strip_prefix(b"]").map(after_space)
         }
         b'#' => {
-            let rest = digits(&line[1..])?.strip_prefix(b" ")?;
+            let rest = space_or_end(digits(&line[1..])?)?;
             Some(seconds(rest).unwrap_or(rest))
         }
         0xef => line.strip_prefix(ORDER_MARK),
@@ -62,10 +65,9 @@ fn clock(line: &[u8]) -> Option<&[u8]> {
     (rest.is_empty() || rest.starts_with(b" ") || rest.starts_with(b"]")).then(|| after_space(rest))
 }
 
-/// Skips `21.64 `, as printed by container builds.
+/// Skips `21.64 `, as printed by container builds. Nothing follows it if the line was empty.
 fn seconds(line: &[u8]) -> Option<&[u8]> {
-    let rest = digits(digits(line)?.strip_prefix(b".")?)?;
-    rest.strip_prefix(b" ")
+    space_or_end(digits(digits(line)?.strip_prefix(b".")?)?)
 }
 
 /// Skips the prefix of a build tool.
@@ -80,13 +82,13 @@ fn prefix(line: &[u8]) -> Option<&[u8]> {
         b'(' => process(line),
         // Quotes in issues.
         b'>' => line.strip_prefix(b"> "),
-        b'0'..=b'9' => digits(line)?.strip_prefix(b">"),
+        b'0'..=b'9' => digits(line)?.strip_prefix(b">").or_else(|| syslog(line)),
         // Box-drawing characters around the output of another tool.
         0xe2 => ["│", "├─▶", "╰─▶"].iter().find_map(|bar| line.strip_prefix(bar.as_bytes())),
         // Errors in reports of pytest.
         b'E' if line.starts_with(b"E   ") => Some(&line[4..]),
         b'A'..=b'Z' => syslog(line),
-        _ => crate_name(line).or_else(|| service(line)),
+        _ => crate_name(line).or_else(|| service(line)).or_else(|| syslog(line)),
     }
 }
 
@@ -103,7 +105,7 @@ fn step(line: &[u8]) -> Option<&[u8]> {
 /// Skips `[rank0]: ` of PyTorch and `[1,0]<stderr>:` of Open MPI.
 fn rank(line: &[u8]) -> Option<&[u8]> {
     if let Some(rest) = line.strip_prefix(b"[rank") {
-        return digits(rest)?.strip_prefix(b"]: ");
+        return space_or_end(digits(rest)?.strip_prefix(b"]:")?);
     }
     let rest = digits(digits(&line[1..])?.strip_prefix(b",")?)?.strip_prefix(b"]<std")?;
     [b"err>:", b"out>:"].iter().find_map(|end| rest.strip_prefix(*end))
@@ -113,13 +115,15 @@ fn rank(line: &[u8]) -> Option<&[u8]> {
 fn process(line: &[u8]) -> Option<&[u8]> {
     let end = memchr::memchr(b')', &line[..line.len().min(64)])?;
     let is_process = memchr::memmem::find(&line[..end], b"pid=").is_some();
-    is_process.then(|| line[end + 1..].strip_prefix(b" "))?
+    is_process.then(|| space_or_end(&line[end + 1..]))?
 }
 
-/// Skips `Mar 09 21:00:13 host program[123]: ` of the system's log.
+/// Skips `Mar 09 21:00:13 host program[123]: ` of the system's log, with the month in any language: `juin`, `1月`.
 fn syslog(line: &[u8]) -> Option<&[u8]> {
-    let (month, rest) = line.split_at_checked(4)?;
-    let is_month = month[3] == b' ' && month[1..3].iter().all(u8::is_ascii_lowercase);
+    let end = memchr::memchr(b' ', &line[..line.len().min(LONGEST_MONTH)])?;
+    let (month, rest) = line.split_at(end);
+    let is_month = month.iter().any(|byte| !byte.is_ascii_digit())
+        && month.iter().all(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii());
     let rest = is_month.then(|| digits(rest.trim_ascii_start()))??.strip_prefix(b" ")?;
     let rest = shaped(rest, b"dd:dd:dd")?.strip_prefix(b" ")?;
     let host = memchr::memchr(b' ', rest)?;
@@ -141,7 +145,12 @@ fn crate_name(line: &[u8]) -> Option<&[u8]> {
 fn service(line: &[u8]) -> Option<&[u8]> {
     let end = line.iter().position(|byte| !matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.'))?;
     let rest = line[end..].trim_ascii_start();
-    (end > 0 && line[end] == b' ').then(|| rest.strip_prefix(b"| "))?
+    (end > 0 && line[end] == b' ').then(|| space_or_end(rest.strip_prefix(b"|")?))?
+}
+
+/// Skips a space. `None` if other text follows.
+fn space_or_end(line: &[u8]) -> Option<&[u8]> {
+    if line.is_empty() { Some(line) } else { line.strip_prefix(b" ") }
 }
 
 fn after_space(line: &[u8]) -> &[u8] {
@@ -185,6 +194,9 @@ mod tests {
         check("#12 21.64 nvcc fatal", "nvcc fatal");
         check("21.64 nvcc fatal", "nvcc fatal");
         check("app-1  | a", "a");
+        check("#12 21.64 ", "");
+        check("#12 ", "");
+        check("app-1  |", "");
         check("section_end:1:x\r\u{1b}[0Ka", "a");
     }
 
@@ -193,9 +205,12 @@ mod tests {
         check("[rank0]: RuntimeError: no", "RuntimeError: no");
         check("[1,12]<stderr>:RuntimeError: no", "RuntimeError: no");
         check("(EngineCore_0 pid=123) RuntimeError: no", "RuntimeError: no");
+        check("(EngineCore_0 pid=123) ", "");
         check("(no process) a", "(no process) a");
         check("Mar 09 21:00:13 host ollama[98459]: no GPU", "no GPU");
         check("Mar 9 21:00:13 host kernel: no GPU", "no GPU");
+        check("1月 10 22:38:05 host ollama[1]: no GPU", "no GPU");
+        check("mar 15 11:39:07 host ollama[1]: no GPU", "no GPU");
         check("Mar was here", "Mar was here");
         check("E   RuntimeError: no", "RuntimeError: no");
         check("> > quoted", "quoted");
