@@ -135,7 +135,7 @@ fn insufficient_disk_space_is_reported_before_download() {
     let Some(sandbox) = Sandbox::new() else { return };
     let lock = wheels::lock(&sandbox.wheels);
     let size = format!("size = {}", sandbox.wheels[0].size);
-    sandbox.write("lock.toml", &lock.replacen(&size, "size = 1000000000000000", 1));
+    sandbox.write("lock.toml", &lock.replacen(&size, "size = 17592186044416", 1));
     let arguments = ["toolkit", "install", "cuda", "--lock", "lock.toml"];
     sandbox.run(&arguments).fails(1, "disk.full").says(&["needs", "GiB of disk", "GPUBUILD_CACHE"]);
     assert!(!sandbox.exists("cache"));

@@ -14,7 +14,7 @@ use super::tag::{self, TagFit, WheelLibc};
 /// Value of `schema` in lock files.
 pub const SCHEMA: &str = "gpubuild.lock/1";
 /// The largest file in bytes. A lock has at most 200,000 files, so that sums of sizes fit into 64 bits.
-const LARGEST_FILE: u64 = 64 << 30;
+const LARGEST_FILE: u64 = 16 << 40;
 
 /// The wheels or archives of one release of a toolkit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -133,7 +133,7 @@ impl WheelLock {
                     return Err(format!("`{}` is not a sha256 hash (`{}`)", file.sha256, file.name));
                 }
                 if let Some(file) = wheel.files.iter().find(|file| file.size > LARGEST_FILE) {
-                    return Err(format!("the size {} of `{}` is more than 64 GiB", file.size, file.name));
+                    return Err(format!("the size {} of `{}` is more than 16 TiB", file.size, file.name));
                 }
             }
         }

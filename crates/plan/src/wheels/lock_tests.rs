@@ -95,7 +95,7 @@ fn invalid_locks_are_reported() {
     for (from, to, message) in [
         (SCHEMA, "gpubuild.lock/9", "`schema` is `gpubuild.lock/9`"),
         (sum.as_str(), "abc", "`abc` is not a sha256 hash"),
-        ("size = ", "size = 9000000000", "is more than 64 GiB"),
+        ("size = ", "size = 9000000000", "is more than 16 TiB"),
         ("needs = [\"nvrtc\"]", "needs = [\"x\"]", "needs `x`, which does not exist"),
         ("release", "relaese", "unknown field"),
     ] {
