@@ -44,7 +44,7 @@ impl MeasuredSpeed {
     /// The speeds in a document of `gpubuild bench --json`; `None` if it is another document.
     #[must_use]
     pub fn read(text: &str) -> Option<Vec<Self>> {
-        let document: serde_json::Value = serde_json::from_str(text).ok()?;
+        let document = gpubuild_detect::json::parse(text)?;
         if document["schema"]["name"] != "bench" || document["schema"]["version"] != 1 {
             return None;
         }

@@ -7,6 +7,7 @@ pub mod evidence;
 pub mod facts;
 pub mod finding;
 pub mod finding_text;
+pub mod json;
 pub mod matrix;
 pub mod summary;
 pub mod toolkit;

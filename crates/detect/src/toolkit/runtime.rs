@@ -198,12 +198,9 @@ fn read_manifest(
     } else {
         let text = host.read_text(manifest).ok()?;
         match description.form {
-            ManifestForm::VulkanJson => serde_json::from_str::<serde_json::Value>(&text)
-                .ok()?
-                .get("ICD")?
-                .get("library_path")?
-                .as_str()?
-                .to_owned(),
+            ManifestForm::VulkanJson => {
+                crate::json::parse(&text)?.get("ICD")?.get("library_path")?.as_str()?.to_owned()
+            }
             ManifestForm::IcdText => text.lines().map(str::trim).find(|line| !line.is_empty())?.to_owned(),
             ManifestForm::Library => return None,
         }

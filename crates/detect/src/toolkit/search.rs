@@ -194,8 +194,7 @@ fn recorded_visual_studio(host: &dyn InspectHost, tool: &str) -> Vec<HostPath> {
         Arch::Aarch64 => "arm64",
     };
     let root = |file: &HostPath| -> Option<String> {
-        let record: serde_json::Value =
-            serde_json::from_str(host.read_text(file).ok()?.trim_start_matches('\u{feff}')).ok()?;
+        let record = crate::json::parse(host.read_text(file).ok()?.trim_start_matches('\u{feff}'))?;
         Some(record.get("installationPath")?.as_str()?.to_owned())
     };
     let roots = expand(host, &records).into_iter().filter_map(|file| root(&file));

@@ -69,7 +69,7 @@ fn fact(value: Version, found_via: &str, evidence: Evidence) -> Fact<Version> {
 }
 
 fn json_version(text: &str, key: &str) -> Option<Version> {
-    let document: serde_json::Value = serde_json::from_str(text).ok()?;
+    let document = crate::json::parse(text)?;
     let value = key.split('.').try_fold(&document, |value, name| value.get(name))?;
     value.as_str()?.parse().ok()
 }

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_detect::facts::{Facts, Gpu, Vendor};
+use gpubuild_detect::json;
 use gpubuild_detect::matrix::{Matrix, Probes};
 use gpubuild_detect::toolkit::description::Risk;
 use gpubuild_detect::toolkit::{Catalogue, Inventory};
@@ -187,7 +188,7 @@ pub fn choose(
 
 /// The CUDA version in a driver's answer; 12060 is 12.6.
 fn cuda_version(answer: &str) -> Option<Version> {
-    let document: serde_json::Value = serde_json::from_str(answer).ok()?;
+    let document = json::parse(answer)?;
     let number = document.get("driver_version")?.as_u64().filter(|number| *number >= 1000)?;
     Some(Version::of_cuda_number(number))
 }

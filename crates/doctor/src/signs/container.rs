@@ -1,6 +1,7 @@
 //! Signs of containers and WSL: what an image requests, what the host provides, and which container engines a machine has.
 
 use gpubuild_detect::finding::Evidence;
+use gpubuild_detect::json;
 use gpubuild_host::{HostInfo, Os, ReadFiles, find_program, glob, library};
 
 use super::SignContext;
@@ -164,7 +165,7 @@ fn engines(host: &dyn ReadFiles) -> Engines {
 
 /// Whether a Docker configuration defines NVIDIA's runtime.
 fn configuration(file: &str, text: &str) -> (bool, Evidence) {
-    let Ok(document) = serde_json::from_str::<serde_json::Value>(text) else {
+    let Some(document) = json::parse(text) else {
         return (false, Evidence::file(file, "not JSON"));
     };
     let runtimes = document.get("runtimes").and_then(serde_json::Value::as_object);

@@ -29,7 +29,7 @@ pub struct RecordingPlace {
     pub column: usize,
     /// Number of characters to mark; at least one.
     pub width: usize,
-    /// The complete line. Empty if it is longer than [`LONGEST`].
+    /// The complete line. Empty if it is longer than 4 KiB.
     pub text: String,
 }
 

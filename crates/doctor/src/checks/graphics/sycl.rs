@@ -5,6 +5,7 @@ use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::facts::Gpu;
 use gpubuild_detect::finding::{Affects, Evidence, FindingDraft, FindingKind};
 use gpubuild_detect::id;
+use gpubuild_detect::json;
 use gpubuild_detect::matrix::Presence;
 use gpubuild_host::ProbeStatus;
 
@@ -109,7 +110,7 @@ fn without_driver(case: &DiagnosisCase<'_>, id: DiagnosticId) -> Vec<FindingDraf
 /// Whether the SYCL probe lists GPUs, but none through Level Zero.
 fn answers_through_opencl_only(case: &DiagnosisCase<'_>) -> bool {
     let Some(answer) = case.probes.get(&Backend::Sycl) else { return false };
-    let Ok(document) = serde_json::from_str::<serde_json::Value>(&answer.answer) else { return false };
+    let Some(document) = json::parse(&answer.answer) else { return false };
     let devices = document["devices"].as_array().cloned().unwrap_or_default();
     let field = |device: &serde_json::Value, key: &str| {
         device[key].as_str().unwrap_or_default().to_lowercase().replace('-', "_")

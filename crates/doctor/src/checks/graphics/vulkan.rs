@@ -6,6 +6,7 @@ use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::facts::{Gpu, Vendor};
 use gpubuild_detect::finding::{Affects, Evidence, FindingDraft, FindingKind, Severity};
 use gpubuild_detect::id;
+use gpubuild_detect::json;
 use gpubuild_detect::matrix::{Presence, Readiness};
 use gpubuild_detect::toolkit::RuntimeDriver;
 use gpubuild_host::{HostPath, Os};
@@ -124,7 +125,7 @@ pub(super) fn library_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
 /// The version that the loader reports, for a file name without one.
 fn probed_version(case: &DiagnosisCase<'_>) -> Option<(HostPath, Version)> {
     let answer = case.probes.get(&Backend::Vulkan)?;
-    let document: serde_json::Value = serde_json::from_str(&answer.answer).ok()?;
+    let document = json::parse(&answer.answer)?;
     let version = document.get("api_version")?.as_str()?.parse().ok()?;
     let runtime = case.inventory.runtimes.get(&Backend::Vulkan)?;
     Some((runtime.loader.as_ref()?.value.clone(), version))

@@ -4,6 +4,7 @@ use gpubuild_core::backend::Backend;
 use gpubuild_detect::facts::Gpu;
 use gpubuild_detect::finding::{Affects, Evidence, FindingDraft, FindingKind};
 use gpubuild_detect::id;
+use gpubuild_detect::json;
 use gpubuild_detect::toolkit::description::{Description, Risk};
 use gpubuild_host::Os;
 
@@ -162,7 +163,7 @@ fn device_order<'a>(case: &DiagnosisCase<'a>) -> (Vec<&'a Gpu>, bool) {
 
 /// Name and PCI address of the devices in the answer of the HIP probe, in its order.
 fn probe_order(answer: &str) -> Vec<(String, Option<String>)> {
-    let document: serde_json::Value = serde_json::from_str(answer).unwrap_or_default();
+    let document = json::parse(answer).unwrap_or_default();
     let devices = document["devices"].as_array().cloned().unwrap_or_default();
     let text = |device: &serde_json::Value, key: &str| device[key].as_str().map(str::to_owned);
     devices
