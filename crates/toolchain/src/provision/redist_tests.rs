@@ -67,7 +67,7 @@ fn invalid_manifests_are_refused() {
         (good.replace("12.9.1", "12.8.1"), "it belongs to 12.8.1"),
         (good.replace("\"libcublas\"", "\"other\""), "it has no `libcublas`"),
         (good.replace("\"size\": \"", "\"size\": \"x"), "is not a size"),
-        (good.replace("\"size\": \"", "\"size\": \"9000000000"), "is more than 64 GiB"),
+        (good.replace("\"size\": \"", "\"size\": \"9000000000"), "is more than 16 TiB"),
         (
             good.replace("\"relative_path\": \"cuda_nvcc/", "\"relative_path\": \"cuda_nvcc/../"),
             "is not in its folder",

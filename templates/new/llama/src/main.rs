@@ -4,7 +4,9 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
-use @ident@::{Model, backends, choose, devices, quiet, system_info};
+use @ident@::system_info;
+use @ident@::{Model, choose, devices};
+use @ident@::{backends, quiet};
 
 const USAGE: &str = "\
 usage: @name@ --model FILE [--prompt TEXT] [--tokens N] [--device NAME] [--verbose]
