@@ -166,6 +166,15 @@ fn parts_that_the_profile_links_are_required_of_own_copies_and_installed() {
     assert_eq!(found["provision"][0]["with"], serde_json::json!(["cublas"]));
     assert!(found["provision"][0]["download_bytes"].as_u64().unwrap() > 400_000_000, "{found:#}");
     assert!(cache(&found, "CMAKE_CUDA_COMPILER").contains("toolkits/cuda-"), "{found:#}");
+    // Beside the system's complete copy of another release, which the project does not accept.
+    let text = sandbox.read("gpubuild.toml");
+    sandbox.write("gpubuild.toml", &format!("{text}\n[backends.cuda]\ntoolkit = \">=13\"\n"));
+    let both = recorded("debian-12-own-cuda");
+    sandbox
+        .run(&["plan", "--backends", "cuda", "--host", &both])
+        .fails(2, "plan.refused")
+        .says(&["[toolkit.component-missing]", "cuda@13.0 --with cublas"]);
+    sandbox.write("gpubuild.toml", &text);
     // With the part, nothing is missing.
     let root = "/home/user/.cache/gpubuild/toolkits/cuda-13.0/prefix";
     let library = format!("[[file]]\npath = '{root}/lib/libcublas.so'\n");

@@ -150,7 +150,7 @@ mod tests {
             let error = from_str::<BTreeMap<String, Vec<u8>>>(&text).unwrap_err();
             assert!(error.message().starts_with("it has too many values"), "{:?}", text.chars().next());
         }
-        // What large strings and comments contain is no value.
+        // The contents of large strings and comments are not counted.
         for quotes in ["\"", "'", "\"\"\"", "'''"] {
             let text = format!("a = {quotes}{}{quotes} # {0}", "x.".repeat(300_000));
             assert!(from_str::<BTreeMap<String, String>>(&text).is_ok(), "{quotes}");

@@ -48,8 +48,8 @@ pub(super) fn print_kubernetes(
     let (jobs, without) = kubernetes::rows(&rows.include, &platform);
     let (mut tests, tests_without) = kubernetes::tests(&rows.tests, &platform);
     tests.retain(|test| !without.contains(&test.of.as_str()));
-    let without_container = if arguments.tests { &tests_without[..] } else { &without };
-    for name in without_container {
+    let omitted_rows = without.iter().filter(|_| !arguments.tests);
+    for name in omitted_rows.chain(&tests_without) {
         context.printer.warning(&format!("omitted {name}: no container is known for its image"));
     }
     let is_empty = if arguments.tests { tests.is_empty() } else { jobs.is_empty() };

@@ -7,7 +7,7 @@ use crate::order::SortIndirect as _;
 const KEYWORDS: [(&str, &str); 4] =
     [("Auto", "auto"), ("Common", "all-major"), ("All", "all"), ("native", "native")];
 
-/// Whether a word of the list has a meaning.
+/// Whether PyTorch or gpubuild accepts a word in the list.
 #[must_use]
 pub fn is_torch_word(word: &str) -> bool {
     KEYWORDS.iter().any(|(name, keyword)| word == *name || word == *keyword)

@@ -367,22 +367,11 @@ fn too_old(inputs: &PlanInputs<'_>, backend: Backend) -> Option<Reason> {
 
 /// The reason if every copy of the toolkit lacks a part that the project links.
 fn component_missing(inputs: &PlanInputs<'_>, backend: Backend) -> Option<Reason> {
-    let kits = inputs.kits.get(&backend)?;
-    let mut new_enough = kits.iter().filter(|kit| tree::is_new_enough(inputs, backend, kit)).peekable();
-    let first = *new_enough.peek()?;
-    if new_enough.any(|kit| tree::lacking_components(inputs, backend, kit).is_empty()) {
-        return None;
-    }
-    let lacking = tree::lacking_components(inputs, backend, first).join(",");
-    let Installation { toolkit, root, .. } = &first.installation;
-    let release = first.installation.version().map(|version| format!("@{}", version.release()));
-    Some(
-        Reason::new(
-            id!("toolkit.component-missing"),
-            format!("{} links {lacking}, which `{root}` lacks", inputs.project.profile.name),
-        )
-        .hint(format!("gpubuild toolkit install {toolkit}{} --with {lacking}", release.unwrap_or_default())),
-    )
+    let new_enough =
+        inputs.kits.get(&backend)?.iter().filter(|kit| tree::is_new_enough(inputs, backend, kit));
+    let reasons: Option<Vec<Reason>> =
+        new_enough.map(|kit| tree::lacking_components(inputs, backend, kit)).collect();
+    reasons?.into_iter().next()
 }
 
 /// Refuses `native` if the profile has no option for it.

@@ -220,7 +220,9 @@ pub(super) fn kit<'a>(
     requirement: Option<&str>,
 ) -> Result<Option<&'a BuildKit>, Vec<Reason>> {
     let Some(kits) = inputs.kits.get(&backend) else { return Ok(None) };
-    let kits: Vec<&BuildKit> = kits.iter().filter(|kit| is_usable(inputs, backend, kit)).collect();
+    let lacking = |kit: &BuildKit| lacking_components(inputs, backend, kit);
+    let (kits, incomplete): (Vec<&BuildKit>, Vec<&BuildKit>) =
+        kits.iter().filter(|kit| is_new_enough(inputs, backend, kit)).partition(|kit| lacking(kit).is_none());
     let table = inputs.project.file.backends.get(&backend);
     let Some(text) =
         requirement.or_else(|| table?.toolkit.as_deref().or(table?.toolkits.first().map(String::as_str)))
@@ -234,10 +236,12 @@ pub(super) fn kit<'a>(
         )]
     })?;
     let version = |kit: &BuildKit| kit.installation.version.as_ref().map(|fact| fact.value.clone());
-    if let Some(kit) =
-        kits.iter().copied().find(|kit| version(kit).is_some_and(|version| requirement.holds(&version)))
-    {
+    let fits = |kit: &&BuildKit| version(kit).is_some_and(|version| requirement.holds(&version));
+    if let Some(kit) = kits.iter().copied().find(fits) {
         return Ok(Some(kit));
+    }
+    if let Some(reason) = incomplete.into_iter().find(fits).and_then(lacking) {
+        return Err(vec![reason]);
     }
     let found = kits
         .iter()
@@ -262,20 +266,27 @@ pub(super) fn is_new_enough(inputs: &PlanInputs<'_>, backend: Backend, kit: &Bui
     minimum.is_none_or(|minimum| kit.installation.version().is_none_or(|version| version >= minimum))
 }
 
-/// The parts that the project links and that a copy lacks. gpubuild knows that only of the copies that it installed: in others, CMake
+/// The reason if a copy lacks parts that the project links. gpubuild knows that only of the copies that it installed: in others, CMake
 /// also searches folders that are not part of the toolkit.
-pub(super) fn lacking_components<'a>(
-    inputs: &PlanInputs<'a>,
+pub(super) fn lacking_components(
+    inputs: &PlanInputs<'_>,
     backend: Backend,
     kit: &BuildKit,
-) -> Vec<&'a str> {
-    let row = inputs.project.profile.backends.get(&backend).filter(|_| kit.installation.is_own());
-    let components = row.into_iter().flat_map(|row| &row.components);
-    components.map(String::as_str).filter(|id| kit.installation.part(id).is_none()).collect()
-}
-
-fn is_usable(inputs: &PlanInputs<'_>, backend: Backend, kit: &BuildKit) -> bool {
-    is_new_enough(inputs, backend, kit) && lacking_components(inputs, backend, kit).is_empty()
+) -> Option<Reason> {
+    let copy = &kit.installation;
+    let row = inputs.project.profile.backends.get(&backend).filter(|_| copy.is_own())?;
+    let lacking: Vec<&str> =
+        row.components.iter().map(String::as_str).filter(|id| copy.part(id).is_none()).collect();
+    if lacking.is_empty() {
+        return None;
+    }
+    let (lacking, name) = (lacking.join(","), &inputs.project.profile.name);
+    let release = copy.version().map(|version| format!("@{}", version.release())).unwrap_or_default();
+    let reason = Reason::new(
+        id!("toolkit.component-missing"),
+        format!("{name} links {lacking}, which `{}` lacks", copy.root),
+    );
+    Some(reason.hint(format!("gpubuild toolkit install {}{release} --with {lacking}", copy.toolkit)))
 }
 
 /// The host compiler that `CUDAHOSTCXX` (CMake) or `NVCC_CCBIN` (nvcc) sets.

@@ -139,7 +139,7 @@ fn find_quoted(pattern: &str, text: &str) -> Option<String> {
     Some(value.as_str().to_owned())
 }
 
-/// Replaces `{name}`, `{}` and `{0}`, the first group, in a result, as Python's `str.format` does. There are no format specifications.
+/// Replaces `{name}`, `{}` and `{0}`, the first group, in a result, as Python's `str.format` does, without format specifications.
 fn expand(result: &str, captures: &Captures<'_>) -> Result<String, String> {
     let unusable = |what: &str| format!("`result` of {TABLE} {what}");
     let (mut text, mut rest, mut next) = (String::new(), result, 0_usize);

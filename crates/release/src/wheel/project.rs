@@ -106,7 +106,7 @@ pub struct AddedMetadata {
     pub variant: Option<Distinction>,
     /// Lines for `Requires-Dist`.
     pub requires: Vec<String>,
-    /// More of them for an extra, which is declared even if it has none.
+    /// More of them for an extra, which is declared even without requirements.
     pub extra: Option<(&'static str, Vec<String>)>,
     /// Fields that another wheel of the same source distribution may have more of, for its `PKG-INFO`.
     pub dynamic: &'static [&'static str],
