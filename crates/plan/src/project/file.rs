@@ -88,8 +88,9 @@ pub struct ProjectTable {
     /// Additional CMake targets that a program links. `a | b` selects the first that exists; `c?` may be missing.
     #[serde(default)]
     pub targets: Vec<WantedOption>,
-    /// Additional CMake cache entries. An entry that CMake does not use is an error.
-    #[serde(default)]
+    /// Additional CMake cache entries; `true` is `ON`, `false` is `OFF`. An entry that CMake does not use is an error.
+    #[serde(default, deserialize_with = "super::entries::cache_entries")]
+    #[cfg_attr(feature = "schema", schemars(with = "BTreeMap<String, super::entries::Entry>"))]
     pub options: BTreeMap<String, String>,
     /// How a program links the project's libraries.
     #[cfg_attr(feature = "schema", schemars(extend("default" = "static")))]
@@ -175,8 +176,9 @@ pub struct BackendTable {
     /// Whether to build one module per processor level, with `linkage = "dynamic"`; for `cpu`.
     #[serde(default)]
     pub variants: bool,
-    /// Additional CMake cache entries that are set if this backend is built.
-    #[serde(default)]
+    /// Additional CMake cache entries that are set if this backend is built; `true` is `ON`, `false` is `OFF`.
+    #[serde(default, deserialize_with = "super::entries::cache_entries")]
+    #[cfg_attr(feature = "schema", schemars(with = "BTreeMap<String, super::entries::Entry>"))]
     pub options: BTreeMap<String, String>,
 }
 

@@ -2,6 +2,7 @@
 
 pub mod abi;
 mod cache;
+mod entries;
 mod error;
 pub mod features;
 mod file;
@@ -312,6 +313,20 @@ mod tests {
         assert_eq!(profile.id, "gk");
         assert_eq!(file.project.backends, Some(BackendList::List(vec!["cpu".into(), "cuda".into()])));
         assert_eq!(file.backends[&Backend::Cuda].archs, Some(Archs::List(vec!["80".into(), "90a".into()])));
+    }
+
+    #[test]
+    fn cache_entries_are_text_booleans_or_integers() {
+        let entry = |value: &str| format!("{GOOD}options = {{ X = {value} }}\n[backends.cuda.options]\nX = {value}\n");
+        for (value, text) in [("true", "ON"), ("false", "OFF"), ("-8", "-8"), ("\"a;b\"", "a;b")] {
+            let (file, _) = parse("gpubuild.toml", &entry(value)).unwrap();
+            assert_eq!(file.project.options["X"], text);
+            assert_eq!(file.backends[&Backend::Cuda].options["X"], text);
+        }
+        for value in ["8.6", "[1]", "{ A = 1 }"] {
+            let shown = message(&entry(value));
+            assert!(shown.contains("is a string, a boolean or an integer") && shown.contains('^'), "{shown}");
+        }
     }
 
     #[test]
