@@ -35,13 +35,15 @@ pub struct TemplateProject {
     pub files: &'static [(&'static str, &'static str)],
 }
 
-/// Embeds templates: `"id": ["file", …]`, in the order of `--list`.
+/// Embeds templates: `"id": ["file", …]`, in the order of `--list`. `"file" = "path"` is a file that templates share.
 macro_rules! table {
-    ($($id:literal: [$($file:literal),* $(,)?]),* $(,)?) => {
+    (@file $id:literal $file:literal) => { include_str!(concat!("new/", $id, "/", $file)) };
+    (@file $id:literal $file:literal $path:literal) => { include_str!(concat!("new/", $path)) };
+    ($($id:literal: [$($file:literal $(= $path:literal)?),* $(,)?]),* $(,)?) => {
         &[$(TemplateProject {
             id: $id,
             about: include_str!(concat!("new/", $id, "/template.toml")),
-            files: &[$(($file, include_str!(concat!("new/", $id, "/", $file)))),*],
+            files: &[$(($file, table!(@file $id $file $($path)?))),*],
         }),*]
     };
 }
@@ -54,12 +56,12 @@ pub const PROJECTS: &[TemplateProject] = table! {
         "kernels/src/vulkan.cpp", "src/kernels.rs", "src/main.rs",
     ],
     "llama": [
-        "Cargo.toml.in", "README.md", "build.rs", "gitignore.in", "gpubuild.lock", "gpubuild.toml", "src/lib.rs",
-        "src/main.rs",
+        "Cargo.toml.in", "README.md", "build.rs", "gitignore.in", "gpubuild.lock", "gpubuild.toml",
+        "src/devices.rs" = "ggml/devices.rs", "src/lib.rs", "src/main.rs",
     ],
     "whisper": [
-        "Cargo.toml.in", "README.md", "build.rs", "gitignore.in", "gpubuild.lock", "gpubuild.toml", "src/lib.rs",
-        "src/main.rs",
+        "Cargo.toml.in", "README.md", "build.rs", "gitignore.in", "gpubuild.lock", "gpubuild.toml", "src/audio.rs",
+        "src/devices.rs" = "ggml/devices.rs", "src/lib.rs", "src/main.rs",
     ],
     "cpp-library": [
         "Cargo.toml.in", "README.md", "build.rs", "gitignore.in", "gpubuild.toml", "native/CMakeLists.txt",

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::recording;
 use crate::server::{Server, files};
 use crate::support::{Workspace, has_libclang, line};
 
@@ -137,8 +138,44 @@ fn program_continues_texts(workspace: &Workspace) {
 fn whisper_template_is_fetched_built_and_run() {
     let Some((workspace, _server)) = workspace("whisper", WHISPER_H, WHISPER_C) else { return };
     let done = workspace.follow("new-whisper", "README.md");
-    assert_eq!(done[1].1.stdout, "system: PLAYED = 1 |\nlanguages: 2\n");
-    let ran = workspace.start("new-whisper", "cargo", &["run", "--quiet", "--", "/model.bin"]);
-    assert_eq!(line(&ran.stdout, "model: "), "1 tokens, 2 audio and 3 text layers");
+    let listed = LISTED.replace("\nbuilt in", "\nlanguages: 2\nbuilt in");
+    assert_eq!(done[1].1.stdout, listed);
+    let model = workspace.path("model.bin");
+    workspace.write("model.bin", "model");
+    let run = |arguments: &[&str]| {
+        let all = [&["run", "--quiet", "--", "--model", model.to_str().unwrap()], arguments].concat();
+        workspace.start("new-whisper", "cargo", &all)
+    };
+    let ran = run(&[]);
+    assert_eq!(line(&ran.stdout, "model: "), "1 tokens, 2 audio and 3 text layers", "{ran:#?}");
+    assert!(!ran.stderr.contains("played: loading"), "{ran:#?}");
+    for (name, rate, channels) in [("stereo.wav", 16_000, 2), ("fast.wav", 44_100, 1)] {
+        recording::write(&workspace.path(name), rate, channels);
+    }
+    let [stereo, fast] =
+        ["stereo.wav", "fast.wav"].map(|name| workspace.path(name).to_str().unwrap().to_owned());
+    // The small library says how many samples it got and their largest value, in two segments.
+    let ran = run(&["--audio", &stereo, "--verbose"]);
+    assert_eq!(
+        ran.stdout, "[00:00.00 - 00:01.00] 16000 samples\n[01:01.00 - 01:02.50] up to 250 in en\n",
+        "{ran:#?}"
+    );
+    assert!(ran.stderr.contains("played: loading"), "{ran:#?}");
+    for (arguments, error) in [
+        (&["--audio", &fast][..], "`ffmpeg -i INPUT -ar 16000 -ac 1 output.wav`"),
+        (&["--audio", model.to_str().unwrap()], "cannot read `"),
+        (&["--audio", &stereo, "--language", "xx"], "unknown language `xx`"),
+        (
+            &["--audio", &stereo, "--language", "de"],
+            "the model is for English only, and cannot transcribe `de`",
+        ),
+        (&["--device", "vulkan"], "no device `vulkan`: built in: cpu; devices: CPU"),
+        (&["--audio"], "`--audio` needs a value"),
+        (&["--model", "nowhere.bin"], "cannot load `nowhere.bin`"),
+    ] {
+        let ran = run(arguments);
+        assert!(!ran.ok && ran.stderr.contains("error: ") && ran.stderr.contains(error), "{error}: {ran:#?}");
+        assert!(ran.stdout.is_empty(), "{ran:#?}");
+    }
     workspace.is_in_order("new-whisper");
 }

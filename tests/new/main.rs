@@ -6,6 +6,7 @@
 mod bindings;
 mod building;
 mod formatting;
+mod recording;
 #[path = "../common/requirements.rs"]
 mod requirements;
 #[path = "../install/server.rs"]

@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+#[path = "../new/recording.rs"]
+mod recording;
 #[path = "../new/support.rs"]
 mod support;
 
@@ -51,21 +53,30 @@ fn new_llama_writes_the_same_text_as_the_inference_example() {
     workspace.is_in_order("new-llama");
 }
 
+/// A model that says the same words to every recording, and a second of a tone.
 #[test]
-fn new_whisper_lists_languages_and_models() {
+fn new_whisper_transcribes_a_recording() {
     if !sources::wanted() {
         return;
     }
     let Some(workspace) = workspace("whisper") else { return };
     let done = workspace.follow("new-whisper", "README.md");
     let stdout = &done[1].1.stdout;
-    assert!(line(stdout, "system: ").contains("AVX2 = 1"), "{stdout}");
+    assert!(line(stdout, "system: ").contains("AVX2 = 1") && stdout.contains("device: CPU: "), "{stdout}");
     assert_eq!(line(stdout, "languages: "), "100");
-    let model = workspace.path("random.bin");
-    std::fs::write(&model, whisper_model::random_whisper()).unwrap();
-    let ran = workspace.start("new-whisper", "cargo", &["run", "--quiet", "--", model.to_str().unwrap()]);
+    let [model, audio] = ["speaking.bin", "tone.wav"].map(|name| workspace.path(name));
+    std::fs::write(&model, whisper_model::speaking_whisper()).unwrap();
+    recording::write(&audio, 16_000, 1);
+    let run = |more: &[&str]| {
+        let all = [&["run", "--quiet", "--", "--model", model.to_str().unwrap()], more].concat();
+        workspace.start("new-whisper", "cargo", &all)
+    };
+    let ran = run(&[]);
     assert_eq!(line(&ran.stdout, "model: "), "51864 tokens, 1 audio and 1 text layers", "{ran:#?}");
-    let ran = workspace.start("new-whisper", "cargo", &["run", "--quiet", "--", "nowhere.bin"]);
-    assert!(!ran.ok && ran.stderr.contains("error: cannot load `nowhere.bin`"), "{ran:#?}");
+    let ran = run(&["--audio", audio.to_str().unwrap()]);
+    assert_eq!(ran.stdout, whisper_model::SAID, "{ran:#?}");
+    assert!(line(&ran.stderr, "device: ").starts_with("CPU (no GPU was found"), "{ran:#?}");
+    let ran = run(&["--audio", audio.to_str().unwrap(), "--language", "de"]);
+    assert!(!ran.ok && ran.stderr.contains("error: the model is for English only"), "{ran:#?}");
     workspace.is_in_order("new-whisper");
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gpubuild_host::{Command, Host, HostPath, ReadFiles};
+use gpubuild_host::{Command, Host, HostInfo, HostPath, ReadFiles};
 use gpubuild_plan::artifacts::{BuiltTree, Manifest};
 use gpubuild_plan::project::abi::default_of;
 
@@ -26,13 +26,14 @@ pub struct BindgenCall {
 impl Bindings {
     pub(super) fn call(&self, host: &dyn Host, place: &BuildFolders) -> Result<BindgenCall, ScriptError> {
         let own = self.includes.iter().map(|folder| place.krate.folder.join(folder).normalized().to_string());
-        let of_sources = place.source.iter().flat_map(|source| {
+        let sources = self.sources(host, place);
+        let of_sources = sources.iter().flat_map(|source| {
             self.source_includes.iter().map(|folder| source.join(folder).normalized().to_string())
         });
         let mut folders: Vec<String> = own.chain(of_sources).collect();
         let interface = self.manifest.as_ref().map(Manifest::interface).unwrap_or_default();
         folders.extend(interface.includes.iter().cloned());
-        let below = [place.source.as_ref(), Some(&place.krate.folder)].into_iter().flatten();
+        let below = [sources.as_ref(), Some(&place.krate.folder)].into_iter().flatten();
         let roots: Vec<HostPath> =
             below.cloned().chain(folders.iter().map(|folder| host.path(folder))).collect();
         let mut headers = Vec::new();
@@ -54,6 +55,13 @@ impl Bindings {
         arguments.retain(|argument| argument.starts_with("-idirafter") || seen.insert(argument.clone()));
         let depfile = place.krate.out.join(&format!("{}.d", self.file)).to_string();
         Ok(BindgenCall { headers, arguments, depfile })
+    }
+
+    /// The sources that were compiled: with patches, a copy.
+    pub(super) fn sources(&self, host: &dyn HostInfo, place: &BuildFolders) -> Option<HostPath> {
+        let trees = self.manifest.iter().flat_map(|manifest| &manifest.trees);
+        let compiled = trees.map(|tree| host.path(&tree.source)).next();
+        compiled.or_else(|| place.source.clone())
     }
 
     fn no_header(&self, name: &str, roots: &[HostPath]) -> ScriptError {

@@ -153,7 +153,7 @@ impl Kept {
 /// Folders that differ between clones and their placeholders, the longest first.
 fn roots(host: &dyn HostInfo, bindings: &Bindings, place: &BuildFolders) -> Vec<(String, &'static str)> {
     let mut roots = vec![(place.krate.folder.to_string(), "{crate}"), (place.krate.out.to_string(), "{out}")];
-    roots.extend(place.source.iter().map(|source| (source.to_string(), "{source}")));
+    roots.extend(bindings.sources(host, place).map(|source| (source.to_string(), "{source}")));
     if let Some(tree) = bindings.manifest.iter().flat_map(|manifest| &manifest.trees).next() {
         let root = host.path(&tree.build).parent();
         roots.extend(root.map(|root| (root.to_string(), "{build}")));

@@ -57,6 +57,18 @@ fn bindgen_gets_the_settings_of_the_libraries() {
 }
 
 #[test]
+fn patched_headers_of_the_copy_are_read() {
+    let host = machine(&[("/c/native/include/x.h", ""), ("/t/p/sources/include/x.h", HEADER)]);
+    let manifest = MANIFEST
+        .replace("\"source\":\"/c/native\"", "\"source\":\"/t/p/sources\"")
+        .replace("/c/native/include", "/t/p/sources/include");
+    let bindings = built(&host, &manifest).bindings().header("include/x.h").include_source("extra");
+    let call = bindings.call(&host, bindings.place.as_ref().unwrap()).unwrap();
+    assert_eq!(call.headers, ["/t/p/sources/include/x.h"]);
+    assert_eq!(call.arguments[..2], ["-I/t/p/sources/extra", "-I/t/p/sources/include"]);
+}
+
+#[test]
 fn a_missing_header_is_reported_with_the_searched_folders() {
     let host = machine(&[]);
     let (script, result) =

@@ -15,7 +15,9 @@ pub(super) enum Entry {
 }
 
 /// Reads a table of cache entries as the text that CMake gets.
-pub(super) fn cache_entries<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
+pub(super) fn cache_entries<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, String>, D::Error> {
     let entries = BTreeMap::<String, Entry>::deserialize(deserializer)?;
     let text = |entry| match entry {
         Entry::Text(text) => text,

@@ -317,7 +317,9 @@ mod tests {
 
     #[test]
     fn cache_entries_are_text_booleans_or_integers() {
-        let entry = |value: &str| format!("{GOOD}options = {{ X = {value} }}\n[backends.cuda.options]\nX = {value}\n");
+        let entry = |value: &str| {
+            format!("{GOOD}options = {{ X = {value} }}\n[backends.cuda.options]\nX = {value}\n")
+        };
         for (value, text) in [("true", "ON"), ("false", "OFF"), ("-8", "-8"), ("\"a;b\"", "a;b")] {
             let (file, _) = parse("gpubuild.toml", &entry(value)).unwrap();
             assert_eq!(file.project.options["X"], text);
