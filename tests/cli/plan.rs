@@ -99,6 +99,53 @@ fn extensions_of_pytorch_get_its_list_of_architectures_and_its_package() {
     assert_eq!(cache(&located("Torch_DIR", "other"), "Torch_DIR"), None);
 }
 
+/// A PyTorch with CUDA looks for the toolkit that it was built with, also for an extension without CUDA code.
+#[test]
+fn extensions_of_pytorch_get_the_toolkit_that_it_was_built_with() {
+    let sandbox = complete("torch-extension");
+    let table = sandbox.read("gpubuild.toml");
+    sandbox.write("gpubuild.toml", &format!("{table}[backends.cuda]\noptions = {{ WITH_CUDA = true }}\n"));
+    let site = "env/lib/python3.11/site-packages";
+    sandbox.write(&format!("{site}/torch/share/cmake/Torch/TorchConfig.cmake"), "");
+    sandbox.write(&format!("{site}/nvidia/cu13/include/cusparse.h"), "");
+    let run = |host: &str, cuda: &str, backends: &str, more: &[&str]| {
+        sandbox.write(
+            &format!("{site}/torch/version.py"),
+            &format!("hip = None\ncuda: Optional[str] = {cuda}\n"),
+        );
+        let mut command = sandbox.command();
+        command.env("VIRTUAL_ENV", sandbox.path("env"));
+        command.args(["plan", "--backends", backends, "--host", &recorded(host)]).args(more);
+        RunResult::from(command.output().unwrap())
+    };
+    let headers = sandbox.path(&format!("{site}/nvidia/cu13/include"));
+    for backends in ["cpu", "cuda"] {
+        let found = planned(&run("ubuntu-22.04-rtx4090", "'12.4'", backends, &["--json"]));
+        let root = cache(&found, "CUDA_TOOLKIT_ROOT_DIR");
+        assert!(root.is_some() && root == cache(&found, "CUDAToolkit_ROOT"), "{found:#}");
+        assert!(cache(&found, "CMAKE_CUDA_COMPILER").unwrap().starts_with(root.unwrap()), "{found:#}");
+        assert!(cache(&found, "CMAKE_CUDA_HOST_COMPILER").is_some(), "{found:#}");
+        for language in ["CXX", "CUDA"] {
+            let name = format!("CMAKE_{language}_STANDARD_INCLUDE_DIRECTORIES");
+            assert_eq!(cache(&found, &name), headers.to_str());
+        }
+        // CMake 3.22 has no option of nvcc for C++20.
+        assert_eq!(found["fetch"][0]["tool"], "cmake");
+        assert_eq!(cache(&found, "WITH_CUDA").is_some(), backends == "cuda");
+        // Another major version is none.
+        let ran = run("ubuntu-22.04-rtx4090", "'13.0'", backends, &[]);
+        ran.fails(2, "plan.refused").says(&[
+            "[toolkit.version-unmet]",
+            "site-packages/torch`, built with cuda 13.0, requires cuda toolkit 13, found 12.",
+            "gpubuild toolkit install cuda@13",
+        ]);
+    }
+    let ran = run("ubuntu-22.04-mi300x", "'13.2'", "cpu", &[]);
+    ran.fails(2, "plan.refused").says(&["[toolkit.of-package-missing]", "gpubuild toolkit install cuda@13"]);
+    let found = planned(&run("ubuntu-22.04-mi300x", "None", "cpu", &["--json"]));
+    assert_eq!((cache(&found, "CUDA_TOOLKIT_ROOT_DIR"), cache(&found, "WITH_CUDA")), (None, None));
+}
+
 /// PyTorch reads the architectures of ROCm from the environment only.
 #[test]
 fn extensions_of_pytorch_get_the_architectures_of_rocm_in_its_variable() {

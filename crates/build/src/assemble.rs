@@ -88,6 +88,7 @@ impl Build {
                 known: BTreeSet::new(),
                 without_kernels: BTreeSet::new(),
                 packages: std::collections::BTreeMap::new(),
+                built_with: Vec::new(),
                 features: Features::default(),
             });
         }

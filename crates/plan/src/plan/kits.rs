@@ -141,13 +141,15 @@ pub fn of_wheel(tool: &str, wheel: &WheelName) -> Fetch {
     }
 }
 
-/// CMake and Ninja: the installed ones if their versions are supported, otherwise the pinned wheels.
+/// CMake and Ninja: the installed ones if their versions are supported, otherwise the pinned wheels. `cmake` is the oldest version of
+/// CMake that the project needs.
 #[must_use]
-pub fn tools(inventory: &Inventory, catalogue: &Catalogue) -> BuildTools {
+pub fn tools(inventory: &Inventory, catalogue: &Catalogue, cmake: Option<&Version>) -> BuildTools {
     let mut tools = BuildTools::default();
     for id in BUILD_TOOLS {
         let Some(description) = catalogue.get(id) else { continue };
-        let new_enough = |version: Option<&Version>| match (&description.minimum, version) {
+        let minimum = description.minimum.as_ref().max(cmake.filter(|_| id == "cmake"));
+        let new_enough = |version: Option<&Version>| match (minimum, version) {
             (Some(minimum), Some(version)) => version >= minimum,
             _ => true,
         };

@@ -163,6 +163,7 @@ mod tests {
             known: known.iter().map(|name| (*name).to_owned()).collect(),
             without_kernels: std::collections::BTreeSet::new(),
             packages: BTreeMap::new(),
+            built_with: Vec::new(),
             build_root: path("/p/target"),
             features: crate::project::features::Features::default(),
         }

@@ -15,8 +15,8 @@ use super::entries::{CacheEntries, entries};
 use super::groups::TreePart;
 use super::make::{BuildKit, HostCompiler, PlanInputs, Remarks, is_self_contained};
 use super::{Jobs, PlannedTree, Shim, linkage};
-use crate::project::Linkage;
 use crate::project::profile::ShimRow;
+use crate::project::{BuiltWith, Linkage};
 
 type Blocked = (Backend, Vec<Reason>);
 
@@ -77,6 +77,9 @@ fn tree(
         prefixes.extend(settings.get(PREFIX_PATH).filter(|one| !prefixes.contains(one)).cloned());
         cache.extend(settings);
     }
+    let located = built_with(inputs, backends, requirement)?;
+    entries.may_be_unknown.extend(located.keys().cloned());
+    cache.extend(located);
     // Options of gpubuild.toml have precedence over those of toolkits.
     cache.append(&mut entries.cache);
     if !prefixes.is_empty() {
@@ -171,12 +174,8 @@ fn settings(
             cache.extend(entry.map(|name| (name.clone(), torch_list(&archs::joined(&list)))));
             if let Some((name, value)) = named_host_compiler(inputs) {
                 remarks.notes.push(format!("cuda: {name} sets the host compiler to `{value}`"));
-                cache.insert("CMAKE_CUDA_HOST_COMPILER".to_owned(), value.to_owned());
-            } else if let Some(compiler) = host_compiler(inputs, kit)
-                && let Some(cxx) = &compiler.cxx
-            {
-                cache.insert("CMAKE_CUDA_HOST_COMPILER".to_owned(), cxx.forward_slashes());
             }
+            cache.extend(host_compiler_entry(inputs, kit));
         }
         Backend::Rocm => {
             let selection = ArchSelection::rocm(inputs.env, of_project);
@@ -190,6 +189,43 @@ fn settings(
         _ => {}
     }
     Ok(cache)
+}
+
+/// The cache entries for the toolkits that the project's CMake packages were built with. Those packages look for them also in trees of
+/// other backends.
+fn built_with(
+    inputs: &PlanInputs<'_>,
+    backends: &[Backend],
+    requirement: Option<&str>,
+) -> Result<BTreeMap<String, String>, Blocked> {
+    let mut cache = BTreeMap::new();
+    for package in &inputs.project.built_with {
+        let is_own = backends.contains(&package.backend);
+        let found = kit(inputs, package.backend, requirement.filter(|_| is_own));
+        let Some(kit) = found.map_err(|reasons| (backends[0], reasons))? else {
+            return Err((backends[0], vec![missing(package)]));
+        };
+        if !is_own {
+            cache.extend(kit.settings.clone());
+            cache.extend(host_compiler_entry(inputs, kit).filter(|_| package.backend == Backend::Cuda));
+        }
+        cache.extend(package.entries(&kit.installation.root));
+    }
+    Ok(cache)
+}
+
+/// The reason if the toolkit that a package was built with is missing.
+fn missing(package: &BuiltWith) -> Reason {
+    let (backend, version) = (package.backend, &package.version);
+    let install = format!("gpubuild toolkit install {backend}@{}", package.requirement());
+    Reason::new(
+        id!("toolkit.of-package-missing"),
+        format!(
+            "`{}` was built with {backend} {version}, and its CMake files look for that toolkit, also for code without {backend}",
+            package.package
+        ),
+    )
+    .hint(install)
 }
 
 /// The shims that the project needs for the versions of its toolkits.
@@ -219,14 +255,16 @@ pub(super) fn kit<'a>(
     backend: Backend,
     requirement: Option<&str>,
 ) -> Result<Option<&'a BuildKit>, Vec<Reason>> {
-    let Some(kits) = inputs.kits.get(&backend) else { return Ok(None) };
+    let Some(kits) = inputs.kits.get(&backend).filter(|kits| !kits.is_empty()) else { return Ok(None) };
     let lacking = |kit: &BuildKit| lacking_components(inputs, backend, kit);
     let (kits, incomplete): (Vec<&BuildKit>, Vec<&BuildKit>) =
         kits.iter().filter(|kit| is_new_enough(inputs, backend, kit)).partition(|kit| lacking(kit).is_none());
     let table = inputs.project.file.backends.get(&backend);
-    let Some(text) =
-        requirement.or_else(|| table?.toolkit.as_deref().or(table?.toolkits.first().map(String::as_str)))
-    else {
+    let package = inputs.project.built_with.iter().find(|package| package.backend == backend);
+    let of_package = package.map(BuiltWith::requirement);
+    let of_file =
+        requirement.or_else(|| table?.toolkit.as_deref().or(table?.toolkits.first().map(String::as_str)));
+    let Some(text) = of_file.or(of_package.as_deref()) else {
         return Ok(kits.first().copied());
     };
     let requirement: VersionRequirement = text.parse().map_err(|error| {
@@ -251,13 +289,17 @@ pub(super) fn kit<'a>(
         })
         .collect::<Vec<_>>()
         .join(", ");
-    Err(vec![
-        Reason::new(
-            id!("toolkit.version-unmet"),
-            format!("gpubuild.toml requires {backend} toolkit {text}, found {found}"),
-        )
-        .hint("install a version in that range, or relax `toolkit`"),
-    ])
+    let (who, hint) = match package.filter(|_| of_file.is_none()) {
+        Some(package) => (
+            format!("`{}`, built with {backend} {},", package.package, package.version),
+            format!("gpubuild toolkit install {backend}@{text}"),
+        ),
+        None => {
+            ("gpubuild.toml".to_owned(), "install a version in that range, or relax `toolkit`".to_owned())
+        }
+    };
+    let text = format!("{who} requires {backend} toolkit {text}, found {found}");
+    Err(vec![Reason::new(id!("toolkit.version-unmet"), text).hint(hint)])
 }
 
 /// Whether a toolkit copy satisfies the minimum version of the project's profile. A copy of unknown version does.
@@ -292,6 +334,13 @@ pub(super) fn lacking_components(
 /// The host compiler that `CUDAHOSTCXX` (CMake) or `NVCC_CCBIN` (nvcc) sets.
 fn named_host_compiler<'a>(inputs: &PlanInputs<'a>) -> Option<(&'static str, &'a str)> {
     ["CUDAHOSTCXX", "NVCC_CCBIN"].into_iter().find_map(|name| Some((name, inputs.env.get(name)?)))
+}
+
+/// The cache entry with nvcc's host compiler.
+fn host_compiler_entry(inputs: &PlanInputs<'_>, kit: &BuildKit) -> Option<(String, String)> {
+    let named = named_host_compiler(inputs).map(|(_, value)| value.to_owned());
+    let path = named.or_else(|| Some(host_compiler(inputs, kit)?.cxx.as_ref()?.forward_slashes()))?;
+    Some(("CMAKE_CUDA_HOST_COMPILER".to_owned(), path))
 }
 
 /// The host compiler for nvcc: the selected C++ compiler if the toolkit supports it, otherwise the newest supported one.

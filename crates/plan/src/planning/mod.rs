@@ -86,7 +86,8 @@ fn plan_alone(request: &PlanRequest<'_>) -> Result<Plan, PlanRefusal> {
     let (kits, lacking) =
         kits::kits_of_project(inventory, &machine.catalogue, &machine.facts, &request.project.profile);
     let compilers = kits::compilers(&machine.inventory, &machine.catalogue);
-    let tools = kits::tools(&machine.inventory, &machine.catalogue);
+    let cmake = request.project.built_with.iter().filter_map(|one| one.cmake.as_ref()).max();
+    let tools = kits::tools(&machine.inventory, &machine.catalogue, cmake);
     make::make(&PlanInputs {
         facts: &machine.facts,
         env: host.env(),

@@ -38,6 +38,7 @@ pub use file::{
 pub use linkage::Linkage;
 pub use owner::SAFE_FOLDERS;
 pub use pack::{PackTable, check_preference};
+pub use packages::BuiltWith;
 pub use sources::{PlannedPatch, SourceCopy};
 
 /// Name of the project file.
@@ -64,6 +65,8 @@ pub struct Project {
     /// Cache entries with the CMake packages of the Python environment and the metadata of the Python package: `Torch_DIR`,
     /// `SKBUILD_PROJECT_VERSION`.
     pub packages: BTreeMap<String, String>,
+    /// The toolkits that these CMake packages were built with.
+    pub built_with: Vec<BuiltWith>,
     /// The build folder.
     pub build_root: HostPath,
     /// Other projects whose libraries are linked into the same program.
@@ -220,7 +223,8 @@ fn assemble_at(
     let features = binary.and_then(|path| host.read_text(&path).ok());
     let features = features.map(|text| Features::parse(&text)).unwrap_or_default();
     let venv = file.python.as_ref().and_then(|python| python.venv.as_deref());
-    let mut packages = packages::find(host, venv.map(|venv| root.join(venv)).as_ref(), &profile.packages);
+    let found = packages::find(host, venv.map(|venv| root.join(venv)).as_ref(), &profile.packages);
+    let (mut packages, built_with) = (found.entries, found.toolkits);
     if let Some(package) = file.python.as_ref().and_then(|python| python.package.as_deref()) {
         packages.extend(scikit::entries(host, (&root, package), &source));
     }
@@ -232,6 +236,7 @@ fn assemble_at(
         known,
         without_kernels,
         packages,
+        built_with,
         build_root,
         with: Vec::new(),
         features,

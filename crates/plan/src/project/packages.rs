@@ -2,34 +2,111 @@
 
 use std::collections::BTreeMap;
 
+use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Version;
 use gpubuild_host::{HostPath, Os, ReadFiles, search};
 
-use super::profile::WheelPackage;
+use super::profile::{PackageToolkit, WheelPackage};
 
 /// The folders of wheels that the build backend `gpubuild.build` sees: those of an isolated build, which no environment contains.
 const FOLDERS: &str = "GPUBUILD_SITE_PACKAGES";
 /// Variables that name the active environment.
 const ACTIVE: [&str; 2] = ["VIRTUAL_ENV", "CONDA_PREFIX"];
 
-/// The cache entry `NAME_DIR` of each package that is installed in the project's environment, else in the active one. Packages that a
-/// variable of CMake locates are left out.
-pub(super) fn find(
-    host: &dyn ReadFiles,
-    venv: Option<&HostPath>,
-    packages: &[WheelPackage],
-) -> BTreeMap<String, String> {
+/// The CMake packages in the Python environment of a project.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Packages {
+    /// Cache entries: `Torch_DIR`.
+    pub(super) entries: BTreeMap<String, String>,
+    /// The toolkits that they were built with.
+    pub(super) toolkits: Vec<BuiltWith>,
+}
+
+/// A toolkit that a package was built with, and that its CMake configuration looks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BuiltWith {
+    /// The backend of the toolkit.
+    pub backend: Backend,
+    /// Folder of the Python package.
+    pub package: HostPath,
+    /// Version of the toolkit.
+    pub version: Version,
+    /// Cache entries that locate the toolkit; `{root}` is its folder.
+    pub options: BTreeMap<String, String>,
+    /// Folders with headers of the toolkit's libraries.
+    pub headers: Vec<HostPath>,
+    /// The oldest CMake that compiles for this toolkit.
+    pub cmake: Option<Version>,
+}
+
+impl BuiltWith {
+    /// The requirement on the toolkit: the same major version.
+    #[must_use]
+    pub fn requirement(&self) -> String {
+        self.version.as_str().split('.').next().unwrap_or_default().to_owned()
+    }
+
+    /// The cache entries for a copy of the toolkit.
+    #[must_use]
+    pub fn entries(&self, root: &HostPath) -> BTreeMap<String, String> {
+        let root = root.forward_slashes();
+        let located = self.options.iter().map(|(name, value)| (name.clone(), value.replace("{root}", &root)));
+        let headers: Vec<String> = self.headers.iter().map(HostPath::forward_slashes).collect();
+        // CMake adds these folders after all others, so that the toolkit's own headers precede them.
+        let added = ["CXX", "CUDA"]
+            .into_iter()
+            .filter(|_| !headers.is_empty())
+            .map(|language| (format!("CMAKE_{language}_STANDARD_INCLUDE_DIRECTORIES"), headers.join(";")));
+        located.chain(added).collect()
+    }
+}
+
+/// The packages that are installed in the project's environment, else in the active one. Packages that a variable of CMake locates are
+/// left out.
+pub(super) fn find(host: &dyn ReadFiles, venv: Option<&HostPath>, packages: &[WheelPackage]) -> Packages {
+    let mut found = Packages::default();
     if packages.is_empty() {
-        return BTreeMap::new();
+        return found;
     }
     let folders = folders(host, venv);
     let is_located =
         |name: &str| ["_DIR", "_ROOT"].iter().any(|end| host.env().get(&format!("{name}{end}")).is_some());
-    let located = |package: &WheelPackage| {
-        let config = folders.iter().map(|folder| folder.join(&package.wheel).join(&package.config));
-        let found = config.into_iter().find(|config| host.is_dir(config))?;
-        Some((format!("{}_DIR", package.name), found.forward_slashes()))
-    };
-    packages.iter().filter(|package| !is_located(&package.name)).filter_map(located).collect()
+    for package in packages.iter().filter(|package| !is_located(&package.name)) {
+        let config = |site: &HostPath| site.join(&package.wheel).join(&package.config);
+        let Some(site) = folders.iter().find(|site| host.is_dir(&config(site))) else { continue };
+        found.entries.insert(format!("{}_DIR", package.name), config(site).forward_slashes());
+        found.toolkits.extend(package.toolkits.iter().filter_map(|one| built_with(host, site, package, one)));
+    }
+    found
+}
+
+/// The toolkit that a package was built with, if it was.
+fn built_with(
+    host: &dyn ReadFiles,
+    site: &HostPath,
+    package: &WheelPackage,
+    toolkit: &PackageToolkit,
+) -> Option<BuiltWith> {
+    let folder = site.join(&package.wheel);
+    let text = host.read_text(&folder.join(&toolkit.file)).ok()?;
+    let headers = toolkit.headers.iter().flat_map(|pattern| search::glob(host, site.join(pattern).as_str()));
+    Some(BuiltWith {
+        backend: toolkit.backend,
+        version: text.lines().find_map(|line| quoted(line, &toolkit.variable))?.parse().ok()?,
+        options: toolkit.options.clone(),
+        headers: headers.collect(),
+        cmake: toolkit.cmake.clone(),
+        package: folder,
+    })
+}
+
+/// The text in quotes that a line of Python assigns to a variable: `cuda: Optional[str] = '13.2'`.
+fn quoted<'a>(line: &'a str, variable: &str) -> Option<&'a str> {
+    let (name, value) = line.split_once('=')?;
+    let name = name.split_once(':').map_or(name, |(name, _)| name);
+    let value = value.trim();
+    let quote = value.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
+    (name.trim() == variable).then(|| value[1..].strip_suffix(quote))?
 }
 
 /// The folders of wheels, in the order of the search.
@@ -46,4 +123,20 @@ fn folders(host: &dyn ReadFiles, venv: Option<&HostPath>) -> Vec<HostPath> {
         .chain(active)
         .flat_map(|folder| search::glob(host, folder.join(inner).as_str()))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_of_the_toolkit_is_in_quotes() {
+        assert_eq!(quoted("cuda: Optional[str] = '13.2'", "cuda"), Some("13.2"));
+        assert_eq!(quoted("cuda = \"11.8\"", "cuda"), Some("11.8"));
+        for line in
+            ["cuda: Optional[str] = None", "hip = '6.2'", "cuda", "cuda = '", "cuda = ''x", "cuda = 'é"]
+        {
+            assert_eq!(quoted(line, "cuda"), None, "{line}");
+        }
+    }
 }
