@@ -15,6 +15,7 @@ provision    `true` to install missing toolkits
 """
 
 import base64
+import glob
 import hashlib
 import importlib.util
 import json
@@ -28,6 +29,10 @@ import zipfile
 
 VALUES = ("backends", "cuda-archs", "jobs", "variant")
 SWITCHES = ("offline", "provision")
+# Where CMake looks for configurations below a prefix.
+CMAKE_PLACES = (
+    "", "*", "*/cmake", "*/cmake/*", "lib*/*", "share/*", "*/lib*/*", "*/lib*/cmake/*", "*/share/*", "*/share/cmake/*",
+)
 
 
 def get_requires_for_build_wheel(config_settings=None):
@@ -127,9 +132,19 @@ def _environment():
         environment.setdefault(name, sys.prefix)
     folders = _wheel_folders()
     environment["GPUBUILD_SITE_PACKAGES"] = os.pathsep.join(folders)
-    prefixes = [environment.get("CMAKE_PREFIX_PATH", "")] + _cmake_prefixes() + folders
-    environment["CMAKE_PREFIX_PATH"] = os.pathsep.join(prefix for prefix in prefixes if prefix)
+    prefixes = [environment.get("CMAKE_PREFIX_PATH", "")] + _cmake_prefixes()
+    # The folder of an isolated build has another name each time, and a changed variable is another build.
+    prefixes += [folder for folder in folders if _has_cmake_packages(folder)]
+    prefixes = [prefix for prefix in prefixes if prefix]
+    if prefixes:
+        environment["CMAKE_PREFIX_PATH"] = os.pathsep.join(prefixes)
     return environment
+
+
+def _has_cmake_packages(folder):
+    """Whether a wheel in the folder has a configuration for `find_package`, in one of the places where CMake searches."""
+    names = (os.path.join(glob.escape(folder), place, "*[Cc]onfig.cmake") for place in CMAKE_PLACES)
+    return any(next(glob.iglob(name), None) for name in names)
 
 
 def _wheel_folders():

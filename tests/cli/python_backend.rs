@@ -75,6 +75,27 @@ fn pip_builds_a_source_distribution_and_an_editable_installation() {
     assert!(python(&project, &["-c", USE]).succeeds().stdout.starts_with("edited "));
 }
 
+/// An isolated build has its wheels in a folder with a random name. It is passed on only if CMake may find a package in it.
+#[test]
+fn folders_of_wheels_without_cmake_packages_do_not_change_the_build() {
+    let Some(project) = package() else { return };
+    let ask = "import gpubuild.build as b; print(b._environment().get('CMAKE_PREFIX_PATH'))";
+    assert_eq!(python(&project, &["-c", ask]).succeeds().stdout, "None\n");
+    pip_install(&project, &["."]).succeeds();
+    let packed = project.run(&["pack", "--format", "wheel", "--backends", "cpu", "--out", "dist"]);
+    let built = &packed.succeeds().stderr;
+    assert!(!built.contains("Building") && !built.contains("configuring"), "{built}");
+    for place in ["pybind11/share/cmake/pybind11/pybind11Config.cmake", "nanobind/cmake/nanobind-config.cmake"] {
+        let site = "print(__import__('sysconfig').get_path('purelib'))";
+        let site = python(&project, &["-c", site]).succeeds().stdout.trim().to_owned();
+        let file = Path::new(&site).join(place);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(python(&project, &["-c", ask]).succeeds().stdout, format!("{site}\n"));
+        std::fs::remove_file(&file).unwrap();
+    }
+}
+
 #[test]
 fn unknown_settings_and_failed_builds_are_errors() {
     let Some(project) = package() else { return };
