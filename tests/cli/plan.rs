@@ -142,6 +142,8 @@ fn extensions_of_pytorch_get_the_toolkit_that_it_was_built_with() {
     }
     let ran = run("ubuntu-22.04-mi300x", "'13.2'", "cpu", &[]);
     ran.fails(2, "plan.refused").says(&["[toolkit.of-package-missing]", "gpubuild toolkit install cuda@13"]);
+    let ran = run("ubuntu-22.04-mi300x", "'13.2'", "cuda", &[]);
+    ran.fails(2, "plan.refused").says(&["gpubuild toolkit install cuda@13 (without root)"]);
     let found = planned(&run("ubuntu-22.04-mi300x", "None", "cpu", &["--json"]));
     assert_eq!((cache(&found, "CUDA_TOOLKIT_ROOT_DIR"), cache(&found, "WITH_CUDA")), (None, None));
 }

@@ -162,6 +162,10 @@ fn parts_that_the_profile_links_are_required_of_own_copies_and_installed() {
         "llama.cpp links cublas, which `",
         "gpubuild toolkit install cuda@13.0 --with cublas",
     ]);
+    // So does the command that installs a missing toolkit.
+    let none = recorded("ubuntu-22.04-mi300x");
+    let refused = sandbox.run(&["plan", "--backends", "cuda", "--host", &none]);
+    refused.fails(2, "plan.refused").says(&["gpubuild toolkit install cuda --with cublas (without root)"]);
     let found = planned(&plan(&sandbox, &host, &["--provision"]));
     assert_eq!(found["provision"][0]["with"], serde_json::json!(["cublas"]));
     assert!(found["provision"][0]["download_bytes"].as_u64().unwrap() > 400_000_000, "{found:#}");

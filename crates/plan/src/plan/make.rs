@@ -321,9 +321,27 @@ fn blocked_by(inputs: &PlanInputs<'_>, backend: Backend) -> Vec<Reason> {
         Readiness::Blocked if is_self_contained(inputs, backend) => {
             verdict.reasons_beside_toolkit().filter(own).cloned().collect()
         }
-        Readiness::Blocked => verdict.build_reasons.iter().filter(own).cloned().collect(),
+        Readiness::Blocked => {
+            let reasons = verdict.build_reasons.iter().filter(own).cloned();
+            reasons.map(|reason| for_project(inputs, backend, reason)).collect()
+        }
         _ => Vec::new(),
     }
+}
+
+/// Completes the command that installs a missing toolkit: with the release and the components that the project needs.
+fn for_project(inputs: &PlanInputs<'_>, backend: Backend, mut reason: Reason) -> Reason {
+    let install = format!("gpubuild toolkit install {backend}");
+    let Some(rest) = reason.hint.as_deref().and_then(|hint| hint.strip_prefix(&install)) else { return reason };
+    if !rest.is_empty() && !rest.starts_with(" (") {
+        return reason;
+    }
+    let package = inputs.project.built_with.iter().find(|package| package.backend == backend);
+    let release = package.map(|package| format!("@{}", package.requirement())).unwrap_or_default();
+    let components = row(inputs, backend).map(|row| row.components.join(",")).unwrap_or_default();
+    let with = if components.is_empty() { components } else { format!(" --with {components}") };
+    reason.hint = Some(format!("{install}{release}{with}{rest}"));
+    reason
 }
 
 /// The reason if the project's CMake scripts do not declare the backend's option.
