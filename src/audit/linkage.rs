@@ -6,7 +6,7 @@ use gpubuild_core::order::CollectSorted as _;
 use gpubuild_detect::finding::{Evidence, FindingDraft};
 use gpubuild_detect::id;
 use gpubuild_detect::toolkit::libraries;
-use gpubuild_host::{HostPath, ReadFiles};
+use gpubuild_host::{HostPath, ReadFiles, search};
 use gpubuild_object::graph::{self, EdgeTarget, Graph};
 use gpubuild_object::{ObjectFile, ObjectFormat, When};
 
@@ -32,7 +32,7 @@ pub(super) fn drafts(
     let here = host.platform();
     if binary.format.os() == here.os && binary.machine.is(here.arch) {
         let graph = graph::resolve(host, &subject.path, binary.clone());
-        drafts.extend(missing(subject, &graph));
+        drafts.extend(missing(subject, &graph, &request.loaded));
         drafts.extend(other_copies(subject, &graph, request));
     }
     if request.depth == Depth::Full {
@@ -106,12 +106,14 @@ fn absolute_names(subject: &AuditSubject<'_>, binary: &ObjectFile) -> Vec<Findin
         .collect()
 }
 
-fn missing(subject: &AuditSubject<'_>, graph: &Graph) -> Vec<FindingDraft> {
+fn missing(subject: &AuditSubject<'_>, graph: &Graph, loaded: &[String]) -> Vec<FindingDraft> {
+    let is_loaded = |name: &str| loaded.iter().any(|pattern| search::star_matches(pattern, name));
     let is_missing = |link: &&graph::GraphEdge| {
         // A driver exists only on machines with the hardware, and `audit.needed.driver` reports that the file needs it.
         link.target == EdgeTarget::Missing
             && link.needed.when == When::Start
             && !libraries::is_driver(&link.needed.name)
+            && !is_loaded(&link.needed.name)
     };
     let names: BTreeSet<(&str, &str)> = graph
         .links

@@ -38,6 +38,8 @@ pub struct AuditRequest {
     pub manifest: Option<Manifest>,
     /// The program that was linked with the libraries of the build.
     pub program: Option<Artifact>,
+    /// Patterns for libraries that the process has loaded before: PyTorch's, for an extension of it.
+    pub loaded: Vec<String>,
     /// The limits that the files must respect.
     pub limits: AuditLimits,
     /// Which checks run.

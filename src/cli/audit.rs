@@ -98,7 +98,8 @@ pub fn run(arguments: &AuditArguments, context: &CommandContext<'_>) -> Result<E
     };
     let table = project.as_ref().map(|project| project.file.audit.clone()).unwrap_or_default();
     let limits = limits(arguments, &table, context.host)?;
-    let mut request = AuditRequest { limits, ..AuditRequest::default() };
+    let loaded = project.as_ref().map(|project| project.profile.leave.clone()).unwrap_or_default();
+    let mut request = AuditRequest { loaded, limits, ..AuditRequest::default() };
     if let (true, Some(project)) = (arguments.files.is_empty(), &project) {
         add_build(&mut request, project, context)?;
     }
@@ -260,6 +261,7 @@ pub(super) fn after_build(
         files: Vec::new(),
         manifest: Some(outcome.manifest.clone()),
         program: outcome.program.clone(),
+        loaded: project.profile.leave.clone(),
         limits,
         depth: Depth::Build,
     };

@@ -136,6 +136,23 @@ fn missing_libraries_and_driver_dependencies_are_reported() {
     check(&sandbox, &["driver"], 0, &["audit.needed.driver"]);
 }
 
+/// Python has loaded PyTorch's libraries before it loads an extension.
+#[test]
+fn libraries_of_pytorch_are_not_missing_in_its_extensions() {
+    let commands = [
+        "cc -shared -fPIC k.c -o libtorch_cpu.so",
+        "cc -shared -fPIC k.c -o libgone.so",
+        "cc -shared -fPIC k.c -o libextension.so -L. -Wl,--no-as-needed -ltorch_cpu -lgone",
+        "rm libtorch_cpu.so libgone.so",
+    ];
+    let Some(sandbox) = compiled(&[("k.c", KERNEL), ("CMakeLists.txt", "")], &commands) else { return };
+    check(&sandbox, &["libextension.so"], 1, &["audit.needed.missing", "audit.needed.missing"]);
+    let project = "schema = 1\n[project]\nname = \"p\"\nsource = \".\"\nprofile = \"torch-extension\"\n";
+    sandbox.write("gpubuild.toml", project);
+    let report = check(&sandbox, &["libextension.so"], 1, &["audit.needed.missing"]);
+    assert!(finding(&report, "audit.needed.missing")["summary"].as_str().unwrap().contains("libgone.so"));
+}
+
 #[test]
 fn glibc_symbol_versions_are_checked_against_the_minimum() {
     let text = "#include <pthread.h>\nstatic void *f(void *x) { return x; }\nint main(void) { pthread_t t; return pthread_create(&t, 0, f, 0); }\n";

@@ -85,14 +85,15 @@ fn folders_of_wheels_without_cmake_packages_do_not_change_the_build() {
     let packed = project.run(&["pack", "--format", "wheel", "--backends", "cpu", "--out", "dist"]);
     let built = &packed.succeeds().stderr;
     assert!(!built.contains("Building") && !built.contains("configuring"), "{built}");
-    for place in ["pybind11/share/cmake/pybind11/pybind11Config.cmake", "nanobind/cmake/nanobind-config.cmake"] {
-        let site = "print(__import__('sysconfig').get_path('purelib'))";
-        let site = python(&project, &["-c", site]).succeeds().stdout.trim().to_owned();
-        let file = Path::new(&site).join(place);
-        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-        std::fs::write(&file, "").unwrap();
+    let site = "print(__import__('sysconfig').get_path('purelib'))";
+    let site = python(&project, &["-c", site]).succeeds().stdout.trim().to_owned();
+    for place in
+        ["pybind11/share/cmake/pybind11/pybind11Config.cmake", "nanobind/cmake/nanobind-config.cmake"]
+    {
+        let file = format!("{site}/{place}");
+        project.start(&["install", "-D", "/dev/null", &file]).succeeds();
         assert_eq!(python(&project, &["-c", ask]).succeeds().stdout, format!("{site}\n"));
-        std::fs::remove_file(&file).unwrap();
+        project.start(&["rm", &file]).succeeds();
     }
 }
 

@@ -332,7 +332,9 @@ fn blocked_by(inputs: &PlanInputs<'_>, backend: Backend) -> Vec<Reason> {
 /// Completes the command that installs a missing toolkit: with the release and the components that the project needs.
 fn for_project(inputs: &PlanInputs<'_>, backend: Backend, mut reason: Reason) -> Reason {
     let install = format!("gpubuild toolkit install {backend}");
-    let Some(rest) = reason.hint.as_deref().and_then(|hint| hint.strip_prefix(&install)) else { return reason };
+    let Some(rest) = reason.hint.as_deref().and_then(|hint| hint.strip_prefix(&install)) else {
+        return reason;
+    };
     if !rest.is_empty() && !rest.starts_with(" (") {
         return reason;
     }
