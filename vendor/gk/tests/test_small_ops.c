@@ -132,6 +132,8 @@ void test_small_ops(suite *s) {
         copy(s, GK_F32, GK_F16, 50, rows);
         copy(s, GK_F16, GK_F32, 50, rows);
     }
+    embed(s, GK_F16, 97, 5);
+    embed(s, GK_BF16, 97, 5);
     embed(s, GK_Q8_0, 4096, 5);
     copy(s, GK_F32, GK_F32, 129, 5);
     copy(s, GK_F16, GK_F16, 129, 5);

@@ -28,41 +28,89 @@ static place place_of(unsigned char *weight, const gk_tensor *w, uint64_t row, u
     };
 }
 
-/* Moves `count` pieces of at most 4 bytes between consecutive positions in a GGUF block and positions `stride` bytes
- * apart, and inverts the bits `flip`. */
-INLINE void move(bool in, unsigned char *there, unsigned char *here, size_t count, size_t stride, size_t size, uint32_t flip) {
-    for (size_t n = 0; n < count; n++) {
-        unsigned char *stored = there + n * stride, *given = here + n * size;
-        uint32_t piece = 0;
-        memcpy(&piece, in ? given : stored, size);
-        piece ^= flip;
-        memcpy(in ? stored : given, &piece, size);
+#if defined(__clang__)
+#define SHUFFLE(type, a, b, ...) __builtin_shufflevector((type)(a), (type)(b), __VA_ARGS__)
+#elif defined(__GNUC__) /* has the other function only since version 12 */
+#define SHUFFLE(type, a, b, ...) __builtin_shuffle((type)(a), (type)(b), (type){__VA_ARGS__})
+#endif
+#if defined(SHUFFLE)
+typedef uint32_t words __attribute__((vector_size(16)));
+typedef uint16_t shorts __attribute__((vector_size(16)));
+
+/* Transposes a square of 8 x 8 units of 2 bytes, or 4 x 4 of 4 bytes. Interleaving its two halves rotates the bits of the
+ * index of every unit by one; after three or two times, row and column are swapped. */
+INLINE void transpose(unsigned char *out, size_t out_step, const unsigned char *in, size_t in_step, const size_t unit, uint32_t flip) {
+    const size_t side = 16 / unit, half = side / 2;
+    words a[8], b[8];
+    for (size_t n = 0; n < side; n++) memcpy(&a[n], in + n * in_step, sizeof *a);
+    for (size_t times = 1; times < side; times *= 2) {
+        for (size_t n = 0; n < side; n++) b[n] = a[n];
+        for (size_t n = 0; n < half; n++) {
+            const words x = b[n], y = b[n + half];
+            a[2 * n] = unit == 4 ? SHUFFLE(words, x, y, 0, 4, 1, 5) : (words)SHUFFLE(shorts, x, y, 0, 8, 1, 9, 2, 10, 3, 11);
+            a[2 * n + 1] = unit == 4 ? SHUFFLE(words, x, y, 2, 6, 3, 7) : (words)SHUFFLE(shorts, x, y, 4, 12, 5, 13, 6, 14, 7, 15);
+        }
+    }
+    for (size_t n = 0; n < side; n++) {
+        a[n] ^= flip;
+        memcpy(out + n * out_step, &a[n], sizeof *a);
+    }
+}
+#endif
+
+/* Rows of a group in the GGUF layout. */
+typedef struct given_rows {
+    unsigned char *at;
+    uint64_t count, bytes; /* rows; from one to the next */
+} given_rows;
+
+/* Moves `count` pieces of at most 4 bytes between consecutive positions in each given row, starting at byte `from`, and
+ * positions `stride` bytes apart, where the pieces of the next row follow. Inverts the bits `flip`. */
+INLINE void move(bool in, unsigned char *there, given_rows rows, size_t from, size_t count, size_t stride, const size_t size, uint32_t flip) {
+    unsigned char *here = rows.at + from;
+    size_t squares = 0; /* pieces that are moved in squares */
+#if defined(SHUFFLE)
+    const size_t side = 16 / size;
+    if (in && size > 1 && rows.count == CPU_GROUP) squares = count / side * side;
+    for (size_t n = 0; n < squares; n += side) {
+        for (size_t row = 0; row < CPU_GROUP; row += side)
+            transpose(there + n * stride + row * size, stride, here + row * rows.bytes + n * size, (size_t)rows.bytes, size, flip);
+    }
+#endif
+    for (size_t row = 0; row < rows.count; row++) {
+        for (size_t n = squares; n < count; n++) {
+            unsigned char *stored = there + n * stride + row * size, *given = here + row * rows.bytes + n * size;
+            uint32_t piece = 0;
+            memcpy(&piece, in ? given : stored, size);
+            piece ^= flip;
+            memcpy(in ? stored : given, &piece, size);
+        }
     }
 }
 
-/* Moves a GGUF block to its place, or back. `flip` inverts the signs of q8_0. */
-INLINE void move_block(bool in, const uint32_t type, place p, unsigned char *block, uint32_t flip) {
+/* Moves a GGUF block of each row to its place, or back. `flip` inverts the signs of q8_0. */
+INLINE void move_block(bool in, const uint32_t type, place p, given_rows block, uint32_t flip) {
     unsigned char *halves = p.scales + 2 * p.lane;
     switch (type) {
     case GK_Q8_0:
     case GK_Q4_0:
-        move(in, p.quants, block + 2, type == GK_Q8_0 ? 8 : 4, CHUNK, QUAD, type == GK_Q8_0 ? flip : 0);
-        move(in, halves, block, 1, 0, 2, 0);
+        move(in, p.quants, block, 2, type == GK_Q8_0 ? 8 : 4, CHUNK, QUAD, type == GK_Q8_0 ? flip : 0);
+        move(in, halves, block, 0, 1, 0, 2, 0);
         break;
     case GK_Q4_K:
-        move(in, p.quants, block + 16, 32, CHUNK, QUAD, 0);
-        move(in, halves, block, 2, 2 * CPU_GROUP, 2, 0);
-        move(in, p.scales + 64 + p.lane, block + 4, 12, CPU_GROUP, 1, 0);
+        move(in, p.quants, block, 16, 32, CHUNK, QUAD, 0);
+        move(in, halves, block, 0, 2, 2 * CPU_GROUP, 2, 0);
+        move(in, p.scales + 64 + p.lane, block, 4, 12, CPU_GROUP, 1, 0);
         break;
     case GK_Q6_K:
         for (size_t half = 0; half < 2; half++) {
             unsigned char *quants = p.quants + half * 24 * CHUNK;
-            move(in, quants, block + 128 + 32 * half, 8, 3 * CHUNK, QUAD, 0);
-            move(in, quants + CHUNK, block + 64 * half, 8, 3 * CHUNK, QUAD, 0);
-            move(in, quants + 2 * CHUNK, block + 64 * half + 32, 8, 3 * CHUNK, QUAD, 0);
+            move(in, quants, block, 128 + 32 * half, 8, 3 * CHUNK, QUAD, 0);
+            move(in, quants + CHUNK, block, 64 * half, 8, 3 * CHUNK, QUAD, 0);
+            move(in, quants + 2 * CHUNK, block, 64 * half + 32, 8, 3 * CHUNK, QUAD, 0);
         }
-        move(in, halves, block + 208, 1, 0, 2, 0);
-        move(in, p.scales + 32 + p.lane, block + 192, 16, CPU_GROUP, 1, 0);
+        move(in, halves, block, 208, 1, 0, 2, 0);
+        move(in, p.scales + 32 + p.lane, block, 192, 16, CPU_GROUP, 1, 0);
         break;
     default: break;
     }
@@ -71,18 +119,13 @@ INLINE void move_block(bool in, const uint32_t type, place p, unsigned char *blo
 static uint32_t flip_of(const cpu_isa *isa) { return isa->unsigned_quants ? 0x80808080u : 0; }
 
 /* Rows of one group, block after block: the blocks of a group are next to each other in memory. */
-INLINE void put_blocks(const cpu_isa *isa, unsigned char *weight, const gk_tensor *w, const unsigned char *source, uint64_t row, uint64_t count,
-                       const uint32_t type, const size_t bytes) {
-    const uint64_t blocks = w->ne[0] / gk_type_block_elements(type), row_bytes = blocks * bytes;
+INLINE void put_blocks(const cpu_isa *isa, unsigned char *weight, const gk_tensor *w, given_rows rows, uint64_t row, const uint32_t type,
+                       const size_t bytes) {
+    const uint64_t blocks = rows.bytes / bytes;
     const uint32_t flip = flip_of(isa);
     place p = place_of(weight, w, row, 0);
-    for (uint64_t b = 0; b < blocks; b++, p.quants += cpu_quant_bytes(type), p.scales += cpu_scale_bytes(type)) {
-        for (uint64_t n = 0; n < count; n++) {
-            /* move_block only reads the block in this direction. A copy of it would cost more than moving it. */
-            unsigned char *block = (unsigned char *)(uintptr_t)(source + n * row_bytes + b * bytes);
-            move_block(true, type, (place){p.quants + n * QUAD, p.scales, p.lane + n}, block, flip);
-        }
-    }
+    for (uint64_t b = 0; b < blocks; b++, p.quants += cpu_quant_bytes(type), p.scales += cpu_scale_bytes(type), rows.at += bytes)
+        move_block(true, type, p, rows, flip);
 }
 
 /* Which element of a weight of a plain type is stored at this row and k. */
@@ -92,25 +135,24 @@ static uint64_t plain_place(const cpu_isa *isa, const gk_tensor *w, uint64_t row
     return paired ? group + k / 2 * 2 * CPU_GROUP + 2 * lane + k % 2 : group + k * CPU_GROUP + lane;
 }
 
-INLINE void put_plain(const cpu_isa *isa, unsigned char *weight, const gk_tensor *w, const unsigned char *source, uint64_t row, uint64_t count,
-                      const size_t size) {
-    const uint64_t row_bytes = w->ne[0] * size;
-    for (uint64_t k = 0; k < w->ne[0]; k++) {
-        unsigned char *to = weight + plain_place(isa, w, row, k) * size;
-        const size_t step = (size_t)(plain_place(isa, w, row + 1, k) - plain_place(isa, w, row, k)) * size;
-        for (uint64_t n = 0; n < count; n++) memcpy(to + n * step, source + n * row_bytes + k * size, size);
-    }
+/* Units are elements, or pairs of them. */
+INLINE void put_plain(unsigned char *weight, given_rows rows, uint64_t row, const size_t unit) {
+    const uint64_t lane = row % CPU_GROUP, units = rows.bytes / unit;
+    unsigned char *group = weight + (row - lane) * rows.bytes, *rest = group + units * unit * CPU_GROUP;
+    move(true, group + lane * unit, rows, 0, (size_t)units, CPU_GROUP * unit, unit, 0);
+    if (rows.bytes % unit) move(true, rest + 2 * lane, rows, (size_t)units * unit, 1, 0, 2, 0);
 }
 
-/* Rows of one group. Types and sizes of blocks are constants for the compiler. */
-static void put_rows(const cpu_isa *isa, unsigned char *weight, const gk_tensor *w, const unsigned char *source, uint64_t row, uint64_t count) {
+/* Rows of one group. Types and sizes are constants for the compiler. */
+static void put_rows(const cpu_isa *isa, unsigned char *weight, const gk_tensor *w, given_rows rows, uint64_t row) {
     switch (w->type) {
-    case GK_Q8_0: put_blocks(isa, weight, w, source, row, count, GK_Q8_0, 34); break;
-    case GK_Q4_0: put_blocks(isa, weight, w, source, row, count, GK_Q4_0, 18); break;
-    case GK_Q4_K: put_blocks(isa, weight, w, source, row, count, GK_Q4_K, 144); break;
-    case GK_Q6_K: put_blocks(isa, weight, w, source, row, count, GK_Q6_K, 210); break;
-    case GK_F32: put_plain(isa, weight, w, source, row, count, sizeof(float)); break;
-    default: put_plain(isa, weight, w, source, row, count, sizeof(uint16_t)); break;
+    case GK_Q8_0: put_blocks(isa, weight, w, rows, row, GK_Q8_0, 34); break;
+    case GK_Q4_0: put_blocks(isa, weight, w, rows, row, GK_Q4_0, 18); break;
+    case GK_Q4_K: put_blocks(isa, weight, w, rows, row, GK_Q4_K, 144); break;
+    case GK_Q6_K: put_blocks(isa, weight, w, rows, row, GK_Q6_K, 210); break;
+    default:
+        if (w->type == GK_F32 || (w->type == GK_BF16 && isa->bf16_pairs)) put_plain(weight, rows, row, 4);
+        else put_plain(weight, rows, row, 2);
     }
 }
 
@@ -120,7 +162,9 @@ void gk_cpu_weight_put(const cpu_isa *isa, unsigned char *weight, const gk_tenso
     for (uint64_t row = first, here; row < first + count; row += here) {
         const uint64_t left = first + count - row, of_group = CPU_GROUP - row % CPU_GROUP;
         here = left < of_group ? left : of_group;
-        put_rows(isa, weight, w, (const unsigned char *)rows + (row - first) * bytes, row, here);
+        /* They are only read in this direction. */
+        unsigned char *at = (unsigned char *)(uintptr_t)rows + (row - first) * bytes;
+        put_rows(isa, weight, w, (given_rows){at, here, bytes}, row);
     }
 }
 
@@ -136,7 +180,7 @@ void gk_cpu_weight_row(const cpu_isa *isa, const gk_tensor *w, uint64_t row, flo
     }
     const uint32_t elements = gk_type_block_elements(w->type);
     for (uint64_t b = 0; b < w->ne[0] / elements; b++) {
-        move_block(false, w->type, place_of(weight, w, row, b), block, flip_of(isa));
+        move_block(false, w->type, place_of(weight, w, row, b), (given_rows){block, 1, 0}, flip_of(isa));
         for (uint32_t k = 0; k < elements; k++) out[b * elements + k] = (float)gk_row_value(w->type, block, k);
     }
 }
