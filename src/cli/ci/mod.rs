@@ -142,8 +142,12 @@ fn check_dropped(context: &CommandContext<'_>, rows: &Rows, allow: bool) -> Resu
     let all: Vec<&DroppedRow> = rows.dropped.iter().collect();
     let named: Vec<&DroppedRow> = all.iter().copied().filter(|one| one.named).collect();
     if allow || named.is_empty() {
-        lines(&all).iter().for_each(|line| context.printer.detail(&format!("omitted {line}")));
-        lines(&named).iter().for_each(|line| context.printer.warning(&format!("omitted {line}")));
+        for line in lines(&all) {
+            context.printer.detail(&format!("omitted {line}"));
+        }
+        for line in lines(&named) {
+            context.printer.warning(&format!("omitted {line}"));
+        }
         return Ok(());
     }
     let lines: Vec<String> = lines(&named).iter().map(|line| format!("  {line}")).collect();
