@@ -17,8 +17,8 @@ const REPOSITORY: [&str; 6] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",
 ];
-/// Settings that make the files the same on every machine, and run no program of the repository. A server that sends nothing for a minute
-/// is given up: one that is still packing the commit sends a byte every second on average.
+/// Settings that make the files the same on every machine, and run no program of the repository. A server that sends almost nothing for
+/// five minutes is given up; while it packs a commit, it sends a byte per second.
 const SETTINGS: [&str; 8] = [
     "core.autocrlf=false",
     "core.eol=lf",
@@ -27,7 +27,7 @@ const SETTINGS: [&str; 8] = [
     "advice.detachedHead=false",
     "gc.auto=0",
     "http.lowSpeedLimit=1",
-    "http.lowSpeedTime=60",
+    "http.lowSpeedTime=300",
 ];
 /// Maximum length of git's message, in lines.
 const LINES: usize = 4;
