@@ -1,8 +1,10 @@
 //! Failures of commands, with a stable id, a message, a hint and an exit code.
 
+use std::borrow::Cow;
 use std::io::ErrorKind;
 
 use gpubuild_core::backend::edit_distance;
+use gpubuild_core::clean;
 use gpubuild_detect::diagnostic::{self, Diagnostic, DiagnosticId};
 use gpubuild_detect::finding::{Finding, Findings};
 use gpubuild_detect::id;
@@ -11,6 +13,9 @@ use gpubuild_host::path::NotUtf8Path;
 use serde::Serialize;
 
 use crate::report::Schema;
+
+/// The longest line of a message in bytes. Names in input have any length.
+pub(super) const LONGEST_MESSAGE: usize = 8 << 10;
 
 /// Exit codes of the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,7 +153,7 @@ impl Failure {
     fn body(&self) -> FailureBody<'_> {
         FailureBody {
             id: self.id,
-            message: &self.message,
+            message: clean::with_short_lines(&self.message, LONGEST_MESSAGE),
             hint: self.hint.as_deref(),
             findings: &self.findings,
         }
@@ -183,7 +188,7 @@ struct FailureBody<'a> {
     /// Stable id: `family.subject.problem`.
     id: DiagnosticId,
     /// The problem and its location.
-    message: &'a str,
+    message: Cow<'a, str>,
     /// How to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<&'a str>,
@@ -218,6 +223,18 @@ impl From<std::io::Error> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn documents_have_short_messages() {
+        let failure = Failure::usage(id!("usage.no-folder"), format!("{}\nlast", "x".repeat(1 << 20)));
+        for text in [serde_json::to_string(&failure.document()), serde_json::to_string(&failure.line())] {
+            let text = text.unwrap();
+            assert!(
+                text.len() < 10_000 && text.contains("x… (and 1040384 more characters)\\nlast"),
+                "{text}"
+            );
+        }
+    }
 
     #[test]
     fn similar_names_are_suggested() {

@@ -13,7 +13,7 @@ use gpubuild_core::secret;
 use gpubuild_detect::id;
 use serde::Serialize;
 
-use super::failure::Failure;
+use super::failure::{Failure, LONGEST_MESSAGE};
 
 /// The longest line of a message in bytes. Values from files and servers can be of any length.
 const LONGEST_LINE: usize = 16 << 10;
@@ -224,7 +224,7 @@ impl Printer {
         let redacted = secret::redact(&failure.message).text;
         let message = screen(&redacted, Colors::Remove);
         // Shorter than the longest line, so that the id is not cut off.
-        let message = clean::with_short_lines(&message, LONGEST_LINE / 2);
+        let message = clean::with_short_lines(&message, LONGEST_MESSAGE);
         let end_of_first = message.find('\n').unwrap_or(message.len());
         let (first, rest) = message.split_at(end_of_first);
         let label = self.paint_stderr(TextRole::Bad, "error:");

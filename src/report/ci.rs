@@ -10,6 +10,9 @@ use serde::Serialize;
 
 use super::Schema;
 
+/// How many omitted jobs are listed. A matrix of GitHub has 256 jobs at most.
+const SHOWN_ROWS: usize = 256;
+
 /// The document of `ci matrix --format json`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -199,10 +202,22 @@ pub fn text(rows: &Rows) -> String {
             let _ = writeln!(text, "  gpubuild {}", command.join(" "));
         }
     }
-    for one in &rows.dropped {
-        let _ = writeln!(text, "omitted {}: {}", one.name, one.reasons.join("; "));
+    let dropped = rows.dropped.iter().map(|one| format!("{}: {}", one.name, one.reasons.join("; ")));
+    for line in first_rows(dropped.collect()) {
+        let _ = writeln!(text, "omitted {line}");
     }
     text
+}
+
+/// The first of many lines about omitted jobs, and the number of the others.
+#[must_use]
+pub fn first_rows(mut lines: Vec<String>) -> Vec<String> {
+    let more = lines.len().saturating_sub(SHOWN_ROWS);
+    lines.truncate(SHOWN_ROWS);
+    if more > 0 {
+        lines.push(format!("{more} more jobs"));
+    }
+    lines
 }
 
 fn place(row: &CiRow) -> String {

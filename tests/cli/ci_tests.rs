@@ -144,3 +144,19 @@ fn a_test_job_runs_what_the_build_job_packed_and_fails_with_it() {
     assert_eq!(failed.exit, Some(1), "{failed:#?}");
     assert!(failed.stderr.contains("ci.job-failed"), "{failed:#?}");
 }
+
+#[test]
+fn many_impossible_jobs_are_counted() {
+    let images: Vec<String> = (0..1000).map(|number| format!("\"nowhere-{number}\"")).collect();
+    let variant =
+        format!("\n[[variants]]\nname = \"cpu\"\nbackends = [\"cpu\"]\nimages = [{}]\n", images.join(", "));
+    let sandbox = project(&format!("{PROGRAM}{variant}"));
+    let refused = sandbox.run(&["ci", "matrix"]);
+    assert_eq!(refused.exit, Some(2), "{refused:#?}");
+    let skipped = sandbox.run(&["ci", "matrix", "--allow-missing"]);
+    assert_eq!(skipped.exit, Some(0), "{skipped:#?}");
+    for text in [&refused.stderr, &skipped.stderr, &skipped.stdout] {
+        assert_eq!(text.matches("unknown image").count(), 256, "{text}");
+        assert!(text.contains("744 more jobs"), "{text}");
+    }
+}

@@ -187,6 +187,16 @@ fn lasting(add: &mut dyn FnMut(&str, &'static str, Fault)) {
             Reply::Endless(b"HTTP/1.1 200 OK\r\nX-Header: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\r\n".to_vec())
         })
     });
+    let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    for (what, id, first, repeated) in [
+        ("endless trailers", "net.timeout", &b"0\r\n"[..], &b"X-Trailer: x\r\n"[..]),
+        ("endless trailers after a part", "net.timeout", b"1\r\nx\r\n0\r\n", b"X-Trailer: x\r\n"),
+        ("an endless chunk extension", "net.garbage", b"1;", b"x"),
+    ] {
+        let (first, repeated) = ([chunked, first].concat(), repeated.repeat(1000));
+        let reply = Reply::EndlessAfter { first, repeated };
+        add(what, id, Box::new(move |_, _| reply.clone()));
+    }
     add("chunks that end early", "net.cut", {
         Box::new(|_, _| Reply::Raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nx".to_vec()))
     });

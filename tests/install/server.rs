@@ -47,6 +47,8 @@ pub(crate) enum Reply {
     Raw(Vec<u8>),
     /// Raw bytes that repeat without end.
     Endless(Vec<u8>),
+    /// Raw bytes, and others that repeat until the client closes the connection.
+    EndlessAfter { first: Vec<u8>, repeated: Vec<u8> },
     /// Closes the connection without a response.
     Close,
     /// Sends nothing and leaves the connection open.
@@ -128,6 +130,12 @@ impl Reply {
             Self::Endless(bytes) => {
                 for _ in 0..1_000_000 {
                     connection.write_all(bytes)?;
+                }
+            }
+            Self::EndlessAfter { first, repeated } => {
+                connection.write_all(first)?;
+                loop {
+                    connection.write_all(repeated)?;
                 }
             }
             Self::Close | Self::Hang => {}

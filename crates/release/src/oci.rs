@@ -1,5 +1,6 @@
 //! Releases in a container registry: image references and the parts of the OCI distribution API that pulling needs. Pure.
 
+use gpubuild_core::clean;
 use serde::Deserialize;
 
 use super::manifest::is_sha256;
@@ -9,6 +10,8 @@ use super::url::{Url, is_loopback};
 pub const ACCEPT: &str = "application/vnd.oci.image.manifest.v1+json";
 /// The largest image manifest that is read, in bytes.
 pub const LARGEST_MANIFEST: usize = 4 << 20;
+/// The longest part of an invalid digest in a message, in characters.
+const LONGEST_DIGEST: usize = 100;
 /// The annotation with the file name of a layer.
 const TITLE: &str = "org.opencontainers.image.title";
 
@@ -199,7 +202,9 @@ pub fn file(image: &[u8], title: &str) -> Result<Option<OciFile>, String> {
         image.layers.into_iter().find(|one| one.annotations.get(TITLE).is_some_and(|own| own == title));
     let Some(found) = found else { return Ok(None) };
     let sha256 = found.digest.strip_prefix("sha256:").filter(|hash| is_sha256(hash));
-    let sha256 = sha256.ok_or_else(|| format!("`{title}` has the unsupported digest `{}`", found.digest))?;
+    let sha256 = sha256.ok_or_else(|| {
+        format!("`{title}` has the unsupported digest `{}`", clean::short(&found.digest, LONGEST_DIGEST))
+    })?;
     Ok(Some(OciFile { sha256: sha256.to_owned(), size: found.size }))
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use gpubuild_core::clean;
 use url::Host;
 
 /// `https://host:port/path?query`.
@@ -38,7 +39,10 @@ pub struct BadUrl {
 
 /// The longest accepted URL, in bytes.
 const MAX_LENGTH: usize = 4096;
+/// The longest part of an invalid URL in a message, in characters: servers choose the targets of redirects.
+const SHOWN: usize = 256;
 
+const TOO_LONG: &str = "it is too long";
 const RAW_CHARACTERS: &str = "it contains characters that must be percent-encoded";
 
 /// Whether a text contains characters that `url` would remove or encode: a mistake, or an attack.
@@ -61,7 +65,7 @@ impl Url {
             return Err(bad("it has no host"));
         }
         if text.len() > MAX_LENGTH {
-            return Err(bad("it is too long"));
+            return Err(bad(TOO_LONG));
         }
         if has_raw_characters(text) {
             return Err(bad(RAW_CHARACTERS));
@@ -76,6 +80,9 @@ impl Url {
     /// The location is not a URL, or not one that may be fetched.
     pub fn join(&self, location: &str) -> Result<Self, BadUrl> {
         let bad = |why: &str| BadUrl { text: without_password(location), why: why.to_owned() };
+        if location.len() > MAX_LENGTH {
+            return Err(bad(TOO_LONG));
+        }
         if has_raw_characters(location) {
             return Err(bad(RAW_CHARACTERS));
         }
@@ -196,7 +203,7 @@ fn without_password(text: &str) -> String {
     let (scheme, rest) = text.split_once("://").map_or((None, text), |(scheme, rest)| (Some(scheme), rest));
     let scheme = scheme.map(|scheme| format!("{scheme}://")).unwrap_or_default();
     let rest = rest.rsplit_once('@').map_or_else(|| rest.to_owned(), |(_, rest)| format!("…@{rest}"));
-    format!("{scheme}{}", without_query(&rest))
+    clean::short(&format!("{scheme}{}", without_query(&rest)), SHOWN).into_owned()
 }
 
 fn without_query(url: &str) -> String {
@@ -258,6 +265,22 @@ mod tests {
         assert_eq!(Url::parse("https://h/t?a").unwrap().with_query("b=c").to_string(), "https://h/t?a&b=c");
         assert_eq!(Url::parse("https://[::1]:8/").unwrap().host(), "::1");
         assert!(url.join("file:///etc/passwd").is_err());
+    }
+
+    #[test]
+    fn redirects_to_long_and_odd_addresses_have_short_messages() {
+        let url = Url::parse("https://h/a").unwrap();
+        let long = "x".repeat(100_000);
+        for location in [
+            long.clone(),
+            format!("/{long}"),
+            format!("?{long}"),
+            format!("https://{long}:{long}/"),
+            " \u{1b}\n".repeat(10_000),
+        ] {
+            let message = url.join(&location).unwrap_err().to_string();
+            assert!(message.len() < 1000 && !message.contains(['\u{1b}', '\n']), "{message}");
+        }
     }
 
     #[test]

@@ -13,6 +13,9 @@ use super::error::RemoteError;
 
 /// The level of compression, which compresses faster than most networks transfer.
 const LEVEL: i32 = 3;
+/// The logarithm of the largest window that is decompressed, in bytes. [`LEVEL`] needs 21. Several files are decompressed at once, and a
+/// window is allocated as soon as a file declares it.
+const WINDOW_LOG: u32 = 23;
 
 /// Compressed content on a server.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -61,7 +64,8 @@ pub(crate) fn decompress(
     let transfer = |error: io::Error| transfer_error(url, error);
     // One byte more than expected shows that the server sends too much.
     let mut source = Hashed::new(body.take(blob.bytes + 1));
-    let stream = zstd::stream::read::Decoder::new(&mut source).map_err(transfer)?;
+    let mut stream = zstd::stream::read::Decoder::new(&mut source).map_err(transfer)?;
+    stream.window_log_max(WINDOW_LOG).map_err(transfer)?;
     let mut decoded = Hashed::new(stream.take(content.bytes + 1));
     let mut buffer = vec![0; 128 << 10];
     loop {
@@ -100,4 +104,31 @@ pub(crate) fn transfer_error(url: &str, error: io::Error) -> RemoteError {
 /// Whether a file has this content.
 pub(crate) fn is_same(host: &dyn ReadFiles, path: &HostPath, content: &Content) -> bool {
     hash_file(host, path).is_ok_and(|(sha256, bytes)| (&sha256, bytes) == (&content.sha256, content.bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A frame with `ab` as one uncompressed block, and a window of this size.
+    fn frame(window_log: u8) -> Vec<u8> {
+        [&[0x28, 0xb5, 0x2f, 0xfd, 0, (window_log - 10) << 3, 0x11, 0, 0][..], b"ab"].concat()
+    }
+
+    #[test]
+    fn windows_beyond_the_limit_are_refused() {
+        let content = Content { sha256: gpubuild_exec::store::sha256(b"ab"), bytes: 2 };
+        for window_log in 10..=31 {
+            let bytes = frame(window_log);
+            let blob = Blob { sha256: String::new(), bytes: bytes.len() as u64 };
+            let mut target = Vec::new();
+            let outcome = decompress(("URL", &mut &bytes[..]), &blob, &content, &mut target);
+            if u32::from(window_log) <= WINDOW_LOG {
+                assert_eq!((outcome.unwrap(), &target[..]), (blob.bytes, &b"ab"[..]));
+            } else {
+                assert!(matches!(outcome, Err(RemoteError::Damaged { .. })), "{window_log}");
+                assert_eq!(target, b"");
+            }
+        }
+    }
 }

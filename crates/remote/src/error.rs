@@ -1,10 +1,14 @@
 //! Why the shared store is not used.
 
+use gpubuild_core::clean;
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::id;
 use gpubuild_exec::store::remote::RemoteProblem;
 use gpubuild_host::net::NetError;
 use gpubuild_release::fetch::FetchError;
+
+/// The longest part of a problem in a message, in characters: a manifest can contain names of any length.
+const SHOWN: usize = 400;
 
 /// A failure of a transfer, or of a check of what was transferred.
 #[derive(Debug, thiserror::Error)]
@@ -23,7 +27,7 @@ pub enum RemoteError {
         code: Option<String>,
     },
     /// What the server sent is not what it has to be.
-    #[error("`{url}` sent a damaged entry: {what}")]
+    #[error("`{url}` sent a damaged entry: {}", clean::short(.what, SHOWN))]
     Damaged {
         /// The URL.
         url: String,
@@ -31,7 +35,7 @@ pub enum RemoteError {
         what: String,
     },
     /// The entry has no valid signature, although one is required.
-    #[error("the entry in `{url}` is not trusted: {what}")]
+    #[error("the entry in `{url}` is not trusted: {}", clean::short(.what, SHOWN))]
     Unsigned {
         /// The URL.
         url: String,

@@ -17,7 +17,7 @@ pub(crate) const TREES: &str = "trees";
 /// The largest manifest that is read, in bytes.
 pub(crate) const MAX_BYTES: u64 = 16 << 20;
 /// The largest `inputs.json` that is read, in bytes.
-const MAX_INPUTS: u64 = 256 << 20;
+const MAX_INPUTS: u64 = 32 << 20;
 /// The placeholder of the build folder in paths.
 const BUILD: &str = "{gpubuild:build}";
 

@@ -6,6 +6,7 @@ use gpubuild_host::HostPath;
 use gpubuild_host::net::{Method, RequestBody, Response};
 use gpubuild_release::auth::CredentialScope;
 use gpubuild_release::fetch::{FetchError, FetchTarget, RedirectPolicy};
+use gpubuild_release::manifest::is_sha256;
 use gpubuild_release::oci::{ACCEPT, Reference};
 use gpubuild_release::url::Url;
 use serde::{Deserialize, Serialize};
@@ -107,7 +108,7 @@ impl Server for OciServer {
             return Err(damaged("it is another image"));
         }
         let hash = image.config.digest.strip_prefix("sha256:");
-        let hash = hash.filter(|hash| hash.len() == 64 && hash.chars().all(|c| c.is_ascii_hexdigit()));
+        let hash = hash.filter(|hash| is_sha256(hash));
         self.blob(hash.ok_or_else(|| damaged("its digest is not a sha256"))?, 0, call)
     }
 
@@ -151,7 +152,7 @@ impl Server for OciServer {
         let tags: Tags = serde_json::from_slice(&document(&url.shown(), response)?)
             .map_err(|error| RemoteError::Damaged { url: url.shown(), what: error.to_string() })?;
         let tags = tags.tags.unwrap_or_default().into_iter();
-        Ok(tags.filter(|tag| tag.len() == 64).map(|id| ListedEntry { id, modified: None }).collect())
+        Ok(tags.filter(|tag| is_sha256(tag)).map(|id| ListedEntry { id, modified: None }).collect())
     }
 
     fn remove(&self, id: &str, call: &Call<'_>) -> Result<(), RemoteError> {

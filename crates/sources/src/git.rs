@@ -17,14 +17,17 @@ const REPOSITORY: [&str; 6] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",
 ];
-/// Settings that make the files the same on every machine, and run no program of the repository.
-const SETTINGS: [&str; 6] = [
+/// Settings that make the files the same on every machine, and run no program of the repository. A server that sends almost nothing for
+/// five minutes is given up; while it packs a commit, it sends a byte per second.
+const SETTINGS: [&str; 8] = [
     "core.autocrlf=false",
     "core.eol=lf",
     "core.hooksPath=/dev/null",
     "core.longpaths=true",
     "advice.detachedHead=false",
     "gc.auto=0",
+    "http.lowSpeedLimit=1",
+    "http.lowSpeedTime=300",
 ];
 /// Maximum length of git's message, in lines.
 const LINES: usize = 4;

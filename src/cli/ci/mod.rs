@@ -9,10 +9,11 @@ mod workflow;
 use gpubuild_detect::id;
 use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_plan::project::Project;
-use gpubuild_release::ci::{Images, RowContext, Rows, rows};
+use gpubuild_release::ci::{DroppedRow, Images, RowContext, Rows, rows};
 
 use super::project::{load_project, open_project};
 use super::{CommandContext, Exit, Failure};
+use crate::report::ci;
 use crate::report::ci_images::CiImagesReport;
 
 /// Arguments of `ci`.
@@ -136,18 +137,20 @@ fn images(context: &CommandContext<'_>, project: &Project) -> Result<Images, Fai
 
 /// Rejects impossible jobs that gpubuild.toml names, unless `allow` is set. Other impossible jobs are dropped.
 fn check_dropped(context: &CommandContext<'_>, rows: &Rows, allow: bool) -> Result<(), Failure> {
-    let named: Vec<_> = rows.dropped.iter().filter(|one| one.named).collect();
+    let line = |one: &&DroppedRow| format!("{}: {}", one.name, one.reasons.join("; "));
+    let lines = |rows: &[&DroppedRow]| ci::first_rows(rows.iter().map(line).collect());
+    let all: Vec<&DroppedRow> = rows.dropped.iter().collect();
+    let named: Vec<&DroppedRow> = all.iter().copied().filter(|one| one.named).collect();
     if allow || named.is_empty() {
-        for one in &rows.dropped {
-            context.printer.detail(&format!("omitted {}: {}", one.name, one.reasons.join("; ")));
+        for line in lines(&all) {
+            context.printer.detail(&format!("omitted {line}"));
         }
-        for one in named {
-            context.printer.warning(&format!("omitted {}: {}", one.name, one.reasons.join("; ")));
+        for line in lines(&named) {
+            context.printer.warning(&format!("omitted {line}"));
         }
         return Ok(());
     }
-    let lines: Vec<String> =
-        named.iter().map(|one| format!("  {}: {}", one.name, one.reasons.join("; "))).collect();
+    let lines: Vec<String> = lines(&named).iter().map(|line| format!("  {line}")).collect();
     Err(Failure::usage(id!("ci.impossible"), format!("these jobs cannot succeed:\n{}", lines.join("\n")))
         .hint("fix `[[variants]]` in gpubuild.toml, or skip the jobs with `--allow-missing`"))
 }

@@ -13,6 +13,8 @@ mod net;
 mod permissions;
 mod probe;
 mod process;
+#[cfg(feature = "command")]
+mod read_limit;
 pub(crate) mod reading;
 mod registry;
 mod temporary;

@@ -2,12 +2,16 @@
 
 use std::io::{self, Read};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use rustls_native_certs::load_native_certs;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::typestate::WithBody;
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::{Connector as _, DefaultConnector};
 use ureq::{Agent, RequestBuilder};
 
+use super::read_limit::{LimitedReads, read_within};
 use crate::net::{HttpRequest, Method, NetError, ProxyUse, RequestBody, Response};
 
 /// Connection pools. The pool for plain HTTP is separate, so that certificates are only read for HTTPS.
@@ -41,7 +45,7 @@ impl Clients {
                 .iter()
                 .map(|(name, value)| (name.as_str().to_owned(), text(value.as_bytes())))
                 .collect(),
-            body: Box::new(Body(response.into_body().into_reader())),
+            body: Box::new(Body { reader: response.into_body().into_reader(), timeout: request.timeout }),
         })
     }
 }
@@ -85,15 +89,15 @@ fn configured<Any>(builder: RequestBuilder<Any>, request: &HttpRequest) -> Reque
 
 /// Creates a client that returns error statuses and redirects as ordinary responses.
 fn agent(roots: RootCerts) -> Agent {
-    Agent::config_builder()
+    let config = Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(0)
         .max_redirects_will_error(false)
         .user_agent(concat!("gpubuild/", env!("CARGO_PKG_VERSION")))
         .accept_encoding("identity")
         .tls_config(TlsConfig::builder().root_certs(roots).build())
-        .build()
-        .new_agent()
+        .build();
+    Agent::with_parts(config, DefaultConnector::new().chain(LimitedReads), DefaultResolver::default())
 }
 
 /// The machine's certificates (including `SSL_CERT_FILE` and `SSL_CERT_DIR`), so that company certificates work. Falls back to the
@@ -106,12 +110,15 @@ fn roots() -> RootCerts {
     found.iter().map(|one| Certificate::from_der(one).to_owned()).collect::<Vec<_>>().into()
 }
 
-/// A response body that converts read errors to [`NetError`].
-struct Body<R>(R);
+/// A response body that limits the time of each read, and converts read errors to [`NetError`].
+struct Body<R> {
+    reader: R,
+    timeout: Duration,
+}
 
 impl<R: Read> Read for Body<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buffer).map_err(|error| {
+        read_within(self.timeout, &mut self.reader, buffer).map_err(|error| {
             if error.kind() == io::ErrorKind::Interrupted {
                 return error;
             }

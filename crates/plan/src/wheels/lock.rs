@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use gpubuild_core::clean;
 use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::version::Version;
 use gpubuild_host::Platform;
@@ -15,6 +16,8 @@ use super::tag::{self, TagFit, WheelLibc};
 pub const SCHEMA: &str = "gpubuild.lock/1";
 /// The largest file in bytes. A lock has at most 200,000 files, so that sums of sizes fit into 64 bits.
 const LARGEST_FILE: u64 = 16 << 40;
+/// The longest name of a package, and the longest version, in bytes.
+const LONGEST_WORD: usize = 100;
 
 /// The wheels or archives of one release of a toolkit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,7 +116,15 @@ impl WheelLock {
         if self.schema != SCHEMA {
             return Err(format!("`schema` is `{}`, not `{SCHEMA}`", self.schema));
         }
-        let is_sum = |text: &str| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_sum = |text: &str| {
+            text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        };
+        let words = [self.release.as_str(), self.version.as_str()].into_iter();
+        let packages = self.components.iter().flat_map(Component::packages);
+        let mut words = words.chain(packages.flat_map(|one| [one.package.as_str(), one.version.as_str()]));
+        if let Some(word) = words.find(|word| !is_word(word)) {
+            return Err(format!("`{}` is not a name or version", clean::short(word, LONGEST_WORD)));
+        }
         for component in &self.components {
             if let Some(id) = component.needs.iter().find(|id| self.component(id).is_none()) {
                 return Err(format!("component `{}` needs `{id}`, which does not exist", component.id));
@@ -247,6 +258,12 @@ impl PinnedWheel {
     pub fn size(&self) -> u64 {
         self.files.iter().map(|file| file.size).max().unwrap_or_default()
     }
+}
+
+/// Whether a text can be a name or version in lines, paths and requirements.
+fn is_word(text: &str) -> bool {
+    (1..=LONGEST_WORD).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._+!-".contains(&byte))
 }
 
 /// Whether a name is a file name or a relative path without `.`, `..` and characters that have a meaning in URLs or on a platform.

@@ -105,6 +105,28 @@ fn invalid_locks_are_reported() {
 }
 
 #[test]
+fn names_and_versions_are_words() {
+    let good = embedded().first().unwrap();
+    let long = "1".repeat(101);
+    let odd = ["", " ", "1 2", "1\n2", "1\"", "\u{1b}[31m", "1\u{202e}2", "é", "../x", "1;x", long.as_str()];
+    for word in odd {
+        let mut bad = good.clone();
+        word.clone_into(&mut bad.components[0].archives[0].version);
+        assert!(bad.check().unwrap_err().contains("is not a name or version"), "{word}");
+        let mut bad = good.clone();
+        word.clone_into(&mut bad.components[0].archives[0].package);
+        assert!(bad.check().unwrap_err().contains("is not a name or version"), "{word}");
+        if let Ok(version) = format!("12.9{word}").parse::<Version>() {
+            let is_valid = version.as_str().len() <= 100 && is_word(version.as_str());
+            assert_eq!(WheelLock { version, ..good.clone() }.check().is_ok(), is_valid, "{word}");
+        }
+    }
+    let mut bad = good.clone();
+    bad.components[0].archives[0].files[0].sha256 = "A".repeat(64);
+    assert!(bad.check().unwrap_err().contains("is not a sha256 hash"));
+}
+
+#[test]
 fn embedded_lock_files_are_named_after_toolkit_and_release() {
     for ((name, _), lock) in LOCKS.iter().zip(embedded()) {
         assert_eq!(lock.check(), Ok(()), "{name}");

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use gpubuild_core::clean;
+
 use super::{
     AttemptError, Client, CredentialScope, FetchError, FetchTarget, FetchedBody, HttpRequest, MAX_REDIRECTS,
-    Method, PlainHttp, ProxyUse, RequestBody, Response, Scheme, Url,
+    Method, PlainHttp, ProxyUse, RequestBody, Response, SHOWN, Scheme, Url,
 };
 
 /// Whether a redirect is followed.
@@ -128,7 +130,7 @@ impl Client<'_> {
             self.host.fetch(request).map_err(|error| FetchError::Net { url: at.shown(), error })?;
         let encoding = response.header("content-encoding").unwrap_or("identity");
         if !encoding.trim().eq_ignore_ascii_case("identity") {
-            let what = format!("its content encoding is `{encoding}`");
+            let what = format!("its content encoding is `{}`", clean::short(encoding, SHOWN));
             return Err(FetchError::Length { url: at.shown(), what }.into());
         }
         Ok(response)

@@ -33,6 +33,8 @@ const MAX_ATTEMPTS: usize = 200;
 const MAX_REDIRECTS: usize = 10;
 /// The minimum transfer rate in bytes per second, averaged over the time of [`TIMEOUT`].
 const MIN_RATE: u64 = 256;
+/// The longest part of a header in a message, in characters.
+const SHOWN: usize = 100;
 /// The limit on the delay that a `Retry-After` header can request.
 const MAX_WAIT: Duration = Duration::from_secs(20);
 

@@ -2,12 +2,13 @@
 
 use std::io::{self, Write as _};
 
+use gpubuild_core::clean;
 use gpubuild_exec::store::{read_json, write_json};
 use gpubuild_host::net::{NetError, Response};
 use gpubuild_host::{HostPath, ReadFiles, WriteFiles};
 use serde::{Deserialize, Serialize};
 
-use super::{AttemptError, Client, DownloadError, FetchError, FetchTarget, FetchedBody, length};
+use super::{AttemptError, Client, DownloadError, FetchError, FetchTarget, FetchedBody, SHOWN, length};
 
 /// The state of a partial download, stored beside it.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -290,6 +291,7 @@ fn total(response: &Response, have: u64, size: FileSize) -> Result<Option<u64>, 
     let end = rest_of_range(range, have).filter(|end| expected.is_none_or(|expected| expected == *end));
     end.map(Some).ok_or_else(|| {
         let of = exact.map(|size| format!(" of {size}")).unwrap_or_default();
+        let range = clean::short(range, SHOWN);
         format!("its range is `{range}`, but bytes from {have}{of} were requested")
     })
 }
