@@ -266,19 +266,7 @@ pub fn refuse_incomplete(
             None => format!("it has no module `{name}`"),
         }));
     }
-    let parts: Vec<String> = built
-        .files
-        .iter()
-        .map(|file| format!("{} {}", file.target, file.path.rsplit(['/', '\\']).next().unwrap_or_default()))
-        .chain(built.link.iter().map(|item| match item {
-            LinkItem::Static { path } | LinkItem::Shared { path } => {
-                path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned()
-            }
-            LinkItem::System { name } | LinkItem::Framework { name } => name.clone(),
-            LinkItem::Argument { text } => text.clone(),
-            LinkItem::Search { .. } => String::new(),
-        }))
-        .collect();
+    let parts = names(reply, built);
     // Not every project builds CPU code into a separate library.
     let missing = tree.backends.iter().find(|backend| {
         **backend != Backend::Cpu && !parts.iter().any(|part| error::mentions(part, **backend))
@@ -287,6 +275,26 @@ pub fn refuse_incomplete(
         Some(backend) => Err(incomplete(format!("none of its libraries belongs to the backend `{backend}`"))),
         None => Ok(()),
     }
+}
+
+/// The names that may mention a backend: the built files, what they and a program link, and the languages of their sources. A library
+/// of its own name may contain all backends of its project.
+fn names(reply: &FileApiReply, built: &BuiltTree) -> Vec<String> {
+    let name = |path: &str| path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
+    let files = built.files.iter().map(|file| format!("{} {}", file.target, name(&file.path)));
+    let link = built.link.iter().map(|item| match item {
+        LinkItem::Static { path } | LinkItem::Shared { path } => name(path),
+        LinkItem::System { name } | LinkItem::Framework { name } => name.clone(),
+        LinkItem::Argument { text } => text.clone(),
+        LinkItem::Search { .. } => String::new(),
+    });
+    let own = built.files.iter().filter_map(|file| reply.target(&file.target));
+    let of_own = own.flat_map(|target| {
+        let languages = target.compile.iter().map(|group| group.language.clone());
+        let libraries = target.link.iter().filter(|fragment| fragment.role == "libraries");
+        languages.chain(libraries.map(|fragment| name(&fragment.fragment))).collect::<Vec<_>>()
+    });
+    files.chain(link).chain(of_own).collect()
 }
 
 /// Rejects static libraries that define the same symbol.
