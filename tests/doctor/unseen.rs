@@ -280,3 +280,9 @@ fn ninth_logs_from_reports() {
 fn tenth_logs_from_reports() {
     insta::assert_snapshot!(read_logs("logs-10"));
 }
+
+/// Collected like the ninth and the tenth set, after rules for closed vocabularies had been written; with healthy logs.
+#[test]
+fn eleventh_logs_from_reports() {
+    insta::assert_snapshot!(read_logs("logs-11"));
+}
