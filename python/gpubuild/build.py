@@ -31,7 +31,9 @@ VALUES = ("backends", "cuda-archs", "jobs", "variant")
 SWITCHES = ("offline", "provision")
 # Where CMake looks for configurations below a prefix.
 CMAKE_PLACES = (
-    "", "*", "*/cmake", "*/cmake/*", "lib*/*", "share/*", "*/lib*/*", "*/lib*/cmake/*", "*/share/*", "*/share/cmake/*",
+    "", "*", "[cC][mM]ake", "*/[cC][mM]ake", "*/[cC][mM]ake/*", "*/lib*/[cC][mM]ake/*", "*/share/[cC][mM]ake/*",
+    "lib*/*", "share/*", "*/lib*/*", "*/share/*",
+    "lib*/*/[cC][mM]ake", "share/*/[cC][mM]ake", "*/lib*/*/[cC][mM]ake", "*/share/*/[cC][mM]ake",
 )
 
 

@@ -104,7 +104,7 @@ impl Git<'_> {
             .args(settings)
             .args(arguments.iter().copied())
             .current_dir(self.tree.clone())
-            // A question would wait for an answer that nobody sees.
+            // A question would wait for an answer that cannot be given.
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("LC_ALL", "C");
         let command = REPOSITORY.iter().fold(command, |command, name| command.env_remove(*name));

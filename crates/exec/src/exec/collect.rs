@@ -277,8 +277,8 @@ pub fn refuse_incomplete(
     }
 }
 
-/// The names that may mention a backend: the built files, what they and a program link, and the languages of their sources. A library
-/// of its own name may contain all backends of its project.
+/// The names that may mention a backend: the built files, what they and a program link, and the languages of their sources. A project
+/// may put all backends into one library whose name mentions none.
 fn names(reply: &FileApiReply, built: &BuiltTree) -> Vec<String> {
     let name = |path: &str| path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
     let files = built.files.iter().map(|file| format!("{} {}", file.target, name(&file.path)));

@@ -255,7 +255,7 @@ pub(super) fn kit<'a>(
     backend: Backend,
     requirement: Option<&str>,
 ) -> Result<Option<&'a BuildKit>, Vec<Reason>> {
-    let Some(kits) = inputs.kits.get(&backend).filter(|kits| !kits.is_empty()) else { return Ok(None) };
+    let Some(kits) = inputs.kits.get(&backend) else { return Ok(None) };
     let lacking = |kit: &BuildKit| lacking_components(inputs, backend, kit);
     let (kits, incomplete): (Vec<&BuildKit>, Vec<&BuildKit>) =
         kits.iter().filter(|kit| is_new_enough(inputs, backend, kit)).partition(|kit| lacking(kit).is_none());

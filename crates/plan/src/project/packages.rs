@@ -31,7 +31,7 @@ pub struct BuiltWith {
     pub package: HostPath,
     /// Version of the toolkit.
     pub version: Version,
-    /// Cache entries that locate the toolkit; `{root}` is its folder.
+    /// Cache entries that locate the toolkit, with `{root}` and `{headers}`.
     pub options: BTreeMap<String, String>,
     /// Folders with headers of the toolkit's libraries.
     pub headers: Vec<HostPath>,
@@ -50,14 +50,11 @@ impl BuiltWith {
     #[must_use]
     pub fn entries(&self, root: &HostPath) -> BTreeMap<String, String> {
         let root = root.forward_slashes();
-        let located = self.options.iter().map(|(name, value)| (name.clone(), value.replace("{root}", &root)));
         let headers: Vec<String> = self.headers.iter().map(HostPath::forward_slashes).collect();
-        // CMake adds these folders after all others, so that the toolkit's own headers precede them.
-        let added = ["CXX", "CUDA"]
-            .into_iter()
-            .filter(|_| !headers.is_empty())
-            .map(|language| (format!("CMAKE_{language}_STANDARD_INCLUDE_DIRECTORIES"), headers.join(";")));
-        located.chain(added).collect()
+        let usable =
+            self.options.iter().filter(|(_, value)| !headers.is_empty() || !value.contains("{headers}"));
+        let filled = |value: &str| value.replace("{root}", &root).replace("{headers}", &headers.join(";"));
+        usable.map(|(name, value)| (name.clone(), filled(value))).collect()
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod extra;
 mod names;
+mod package;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::artifacts::ModuleLoader;
 pub use extra::{Extra, ExtraNeed};
 pub use names::{WantedOption, declared};
+pub use package::{PackageToolkit, WheelPackage};
 
 /// Options, targets and restrictions of a project.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -91,41 +93,6 @@ pub struct Profile {
     /// Patterns for libraries that releases and wheels leave to the user's machine.
     #[serde(default)]
     pub leave: Vec<String>,
-}
-
-/// A CMake package in the Python environment of a project.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct WheelPackage {
-    /// Name for `find_package`: `Torch`.
-    pub name: String,
-    /// Folder of the Python package in `site-packages`.
-    pub wheel: String,
-    /// The folder in it with the configuration: `share/cmake/Torch`.
-    pub config: String,
-    /// The toolkits that it may have been built with, which its configuration then looks for.
-    #[serde(default, rename = "toolkit")]
-    pub toolkits: Vec<PackageToolkit>,
-}
-
-/// A toolkit that a CMake package in a wheel looks for if it was built with it.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PackageToolkit {
-    /// The backend of the toolkit.
-    pub backend: Backend,
-    /// The file of the Python package with the toolkit's version: `version.py`.
-    pub file: String,
-    /// The variable in it: `cuda` in `cuda = '13.2'`.
-    pub variable: String,
-    /// Cache entries that locate the toolkit; `{root}` is its folder.
-    #[serde(default)]
-    pub options: BTreeMap<String, String>,
-    /// Patterns below `site-packages` for the headers of the toolkit's libraries, which come in other wheels.
-    #[serde(default)]
-    pub headers: Vec<String>,
-    /// The oldest CMake that compiles for this toolkit with the package's language standard.
-    pub cmake: Option<Version>,
 }
 
 /// How a project uses libraries from another project's build.
