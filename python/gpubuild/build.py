@@ -27,6 +27,8 @@ import sysconfig
 import tempfile
 import zipfile
 
+from gpubuild import isolated
+
 VALUES = ("backends", "cuda-archs", "jobs", "variant")
 SWITCHES = ("offline", "provision")
 # Where CMake looks for configurations below a prefix.
@@ -131,16 +133,26 @@ def _environment():
     """CMake finds the Python that builds the wheel, and the CMake packages of the wheels that it can import."""
     environment = dict(os.environ)
     for name in ("Python_ROOT_DIR", "Python3_ROOT_DIR"):
-        environment.setdefault(name, sys.prefix)
-    folders = _wheel_folders()
-    environment["GPUBUILD_SITE_PACKAGES"] = os.pathsep.join(folders)
-    prefixes = [environment.get("CMAKE_PREFIX_PATH", "")] + _cmake_prefixes()
-    # The folder of an isolated build has another name each time, and a changed variable is another build.
-    prefixes += [folder for folder in folders if _has_cmake_packages(folder)]
-    prefixes = [prefix for prefix in prefixes if prefix]
-    if prefixes:
-        environment["CMAKE_PREFIX_PATH"] = os.pathsep.join(prefixes)
+        environment.setdefault(name, sys.base_prefix if isolated.is_isolated(sys.prefix) else sys.prefix)
+    copies = {folder: isolated.copy_of(folder) for folder in _wheel_folders()}
+    environment["GPUBUILD_SITE_PACKAGES"] = os.pathsep.join(copies.values())
+    # A changed variable is another build. Folders without packages for CMake are none of its business.
+    prefixes = _cmake_prefixes() + [folder for folder in copies if _has_cmake_packages(folder)]
+    prefixes = [_replaced(prefix, copies) for prefix in prefixes]
+    modules = [copy for folder, copy in copies.items() if copy != folder]
+    for name, first, last in (("CMAKE_PREFIX_PATH", [], prefixes), ("PYTHONPATH", modules, [])):
+        paths = [path for path in first + [environment.get(name)] + last if path]
+        if paths:
+            environment[name] = os.pathsep.join(paths)
     return environment
+
+
+def _replaced(path, copies):
+    """The path in a copy."""
+    for folder, copy in copies.items():
+        if path == folder or path.startswith(folder + os.sep):
+            return copy + path[len(folder):]
+    return path
 
 
 def _has_cmake_packages(folder):

@@ -97,6 +97,35 @@ fn folders_of_wheels_without_cmake_packages_do_not_change_the_build() {
     }
 }
 
+/// pip, build and uv name the folder of an isolated build differently each time. What was compiled before is still valid.
+#[test]
+fn isolated_builds_have_the_same_paths_each_time() {
+    let Some(project) = package() else { return };
+    let environment = |name: &str, version: &str| {
+        let site = format!("{name}/lib/site-packages");
+        project.write(&format!("{site}/pybind11/pybind11Config.cmake"), version);
+        project.write(&format!("{site}/pybind11-1.dist-info/RECORD"), name);
+        project.write(&format!("{site}/gpubuild/build.py"), "raise SystemExit(name)");
+        let ask = format!(
+            "import sys, gpubuild.build as b; sys.path.append('{}'); e = b._environment(); \
+             print(*(e.get(n) for n in ('PYTHONPATH', 'CMAKE_PREFIX_PATH', 'GPUBUILD_SITE_PACKAGES')))",
+            project.path(&site).display()
+        );
+        python(&project, &["-c", &ask]).succeeds().stdout.clone()
+    };
+    let first = environment("pip-build-env-1", "1");
+    let prefix = first.split(' ').nth(1).unwrap();
+    assert!(first.starts_with(prefix) && prefix.contains("build-requires"), "{first}");
+    assert!(Path::new(prefix).join("pybind11/pybind11Config.cmake").is_file(), "{first}");
+    assert!(!Path::new(prefix).join("gpubuild").exists(), "{first}");
+    for name in ["pip-build-env-2", "build-env-3", "builds-v0/.tmp4"] {
+        assert_eq!(environment(name, "1"), first);
+    }
+    assert_ne!(environment("pip-build-env-1", "2"), first);
+    let own = environment("environment", "1");
+    assert!(own.contains("/environment/lib/site-packages") && !own.contains("build-requires"), "{own}");
+}
+
 #[test]
 fn unknown_settings_and_failed_builds_are_errors() {
     let Some(project) = package() else { return };

@@ -11,6 +11,9 @@ use super::{Environment, FileKind, HostInfo, HostPath, Os, Platform, ReadFiles};
 /// The default value of PATHEXT on Windows.
 const DEFAULT_EXTENSIONS: &str = ".COM;.EXE;.BAT;.CMD";
 
+/// How many paths one `*` of a pattern may match.
+pub const GLOB_LIMIT: usize = 4096;
+
 /// Finds all programs with a name on the host's PATH, in order: a shell would start the first one. An absolute path yields itself
 /// if it is executable. The working directory is never searched.
 #[must_use]
@@ -94,7 +97,8 @@ pub(super) fn has_extension(path: &HostPath, extensions: &str) -> bool {
 }
 
 /// Finds all paths that match a pattern such as `/usr/local/cuda-*/bin/nvcc`, in which `*` matches any text within one name.
-/// Sorted by name in natural order, so that `cuda-12.10` comes after `cuda-12.9`.
+/// Sorted by name in natural order, so that `cuda-12.10` comes after `cuda-12.9`. At most [`GLOB_LIMIT`] paths are kept for each `*`:
+/// descriptions of toolkits by others may have patterns such as `/*/*/*/*`.
 #[must_use]
 pub fn glob(host: &dyn ReadFiles, pattern: &str) -> Vec<HostPath> {
     let pattern = host.path(pattern);
@@ -106,8 +110,8 @@ pub fn glob(host: &dyn ReadFiles, pattern: &str) -> Vec<HostPath> {
     let mut fixed = String::new();
     for component in &components {
         if component.contains('*') {
-            found =
-                found.iter().flat_map(|folder| matches(host, &joined(folder, &fixed), component)).collect();
+            let folders = found.iter().map(|folder| joined(folder, &fixed));
+            found = folders.flat_map(|folder| matches(host, &folder, component)).take(GLOB_LIMIT).collect();
             fixed.clear();
         } else {
             if !fixed.is_empty() {
@@ -248,6 +252,20 @@ mod tests {
         assert_eq!(names(&find_program(&host, "/usr/bin/nvcc")), ["/usr/bin/nvcc"]);
         assert!(find_program(&host, "bin/nvcc").is_empty());
         assert!(find_program(&host, "ninja").is_empty());
+    }
+
+    #[test]
+    fn a_pattern_for_everything_ends() {
+        let mut host = RecordedHost::builder(Os::Linux, Arch::X86_64);
+        for one in 0..70 {
+            for other in 0..70 {
+                host = host.file(&format!("/opt/{one}/{other}/x"), "");
+            }
+        }
+        let host = host.build();
+        assert_eq!(glob(&host, "/opt/*").len(), 70);
+        assert_eq!(glob(&host, "/opt/*/*/*").len(), GLOB_LIMIT);
+        assert_eq!(glob(&host, "/opt/7/*/x").len(), 70);
     }
 
     #[test]

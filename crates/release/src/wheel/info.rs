@@ -208,7 +208,7 @@ pub fn readme(
 /// The licence files of the project: those that `license-files` lists, else those in its folder by name.
 ///
 /// # Errors
-/// A pattern matches no file.
+/// A pattern matches no file, or leaves the folder.
 pub fn own_licences(
     host: &dyn ReadFiles,
     root: &HostPath,
@@ -219,8 +219,12 @@ pub fn own_licences(
         names.retain(|name| is_licence(name) && host.is_file(&root.join(name)));
         return Ok(names.into_iter().map(|name| (name.clone(), root.join(&name))).collect());
     };
+    let invalid = |what| WheelError::Metadata { path: super::project::FILE_NAME.to_owned(), what };
     let mut files = LicenceFiles::new();
     for pattern in patterns {
+        if pattern.split(['/', '\\']).any(|part| part == "..") {
+            return Err(invalid(format!("`{pattern}` of `license-files` leaves the folder of the project")));
+        }
         let found = search::glob(host, root.join(pattern).as_str());
         let before = files.len();
         for path in found.into_iter().filter(|path| host.is_file(path) && path.is_inside(root)) {
@@ -229,8 +233,7 @@ pub fn own_licences(
             files.insert(inner, path);
         }
         if files.len() == before {
-            let what = format!("`{pattern}` of `license-files` matches no file");
-            return Err(WheelError::Metadata { path: super::project::FILE_NAME.to_owned(), what });
+            return Err(invalid(format!("`{pattern}` of `license-files` matches no file")));
         }
     }
     Ok(files)
@@ -283,4 +286,38 @@ fn bill(host: &dyn ReadFiles, request: &WheelRequest<'_>, contents: &WheelConten
     };
     let source = SbomSource { name: request.source.file_name().unwrap_or("source"), locked: request.locked };
     sbom::text(&package, Some(source), &files)
+}
+
+#[cfg(test)]
+mod tests {
+    use gpubuild_host::{Arch, HostPath, Os, PathRules, RecordedHost};
+
+    use super::own_licences;
+    use crate::wheel::project::{self, FILE_NAME};
+
+    #[test]
+    fn licence_files_are_inside_the_project() {
+        let host = RecordedHost::builder(Os::Linux, Arch::X86_64)
+            .file("/home/secret", "")
+            .file("/home/demo/LICENSE", "")
+            .file("/home/demo/third/MIT.txt", "")
+            .build();
+        let root = HostPath::new(PathRules::Unix, "/home/demo");
+        let of = |patterns: &str| {
+            let text = format!("[project]\nname = \"a\"\nversion = \"1\"\nlicense-files = {patterns}\n");
+            let project = project::parse(&text, FILE_NAME, None).unwrap();
+            own_licences(&host, &root, &project)
+                .map(|files| files.into_keys().collect())
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(of("['LIC*', 'third/*']"), Ok(vec!["LICENSE".to_owned(), "third/MIT.txt".to_owned()]));
+        for (pattern, message) in [
+            ("['../secret']", "leaves the folder"),
+            ("['third/../../secret']", "leaves the folder"),
+            ("['/home/secret']", "matches no file"),
+            ("['none']", "matches no file"),
+        ] {
+            assert!(of(pattern).unwrap_err().contains(message), "{pattern}");
+        }
+    }
 }

@@ -13,6 +13,7 @@
 pub mod archive;
 pub mod contents;
 pub mod edit;
+pub mod fields;
 pub mod info;
 pub mod module;
 pub mod project;

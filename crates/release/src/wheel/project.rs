@@ -7,6 +7,7 @@ use gpubuild_core::text::python_package;
 use serde::Deserialize;
 
 use super::WheelError;
+use super::fields::FieldKind;
 use super::variant::LabelledVariant;
 
 /// Name of the file with the metadata.
@@ -147,38 +148,42 @@ pub fn parse(text: &str, path: &str, version: Option<String>) -> Result<PythonPr
 
 impl PythonProject {
     fn checked(self) -> Result<Self, String> {
-        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        let ends = [self.name.chars().next(), self.name.chars().last()];
-        if !self.name.chars().all(is_name)
-            || ends.iter().any(|c| !c.is_some_and(|c| c.is_ascii_alphanumeric()))
-        {
-            return Err(format!("`{}` is not a valid name", self.name));
-        }
-        let version = self.version.as_deref().unwrap_or_default();
-        let is_version =
-            |c: char| c.is_ascii_digit() || c.is_ascii_lowercase() || matches!(c, '.' | '!' | '+');
-        if version.is_empty() {
+        if self.version.as_deref().unwrap_or_default().is_empty() {
             return Err("`version` is missing".to_owned());
         }
-        if !version.starts_with(|c: char| c.is_ascii_digit()) || !version.chars().all(is_version) {
-            return Err(format!("`{version}` is not a normalized version, such as `1.2.0rc1`"));
-        }
-        let texts = [self.description.as_ref(), self.requires_python.as_ref()].into_iter().flatten();
-        let lists = [&self.keywords, &self.classifiers, &self.dependencies].into_iter().flatten();
-        let extras = self.optional_dependencies.values().flatten();
-        let urls = self.urls.iter().flat_map(|(name, url)| [name, url]);
-        let people = self.authors.iter().chain(&self.maintainers);
-        let people = people.flat_map(|person| [&person.name, &person.email]).flatten();
-        if let Some(text) = texts
-            .chain(lists)
-            .chain(extras)
-            .chain(urls)
-            .chain(people)
-            .find(|text| text.contains(['\n', '\r']))
-        {
-            return Err(format!("`{}` has a line break", text.lines().next().unwrap_or_default()));
+        for (kind, text) in self.fields() {
+            kind.check(text)?;
         }
         Ok(self)
+    }
+
+    /// The texts that become lines of metadata.
+    fn fields(&self) -> Vec<(FieldKind, &str)> {
+        use FieldKind::{
+            Conditions, ContentType, EntryGroup, EntryName, EntryTarget, Licence, Name, Requirement, Text,
+            Version,
+        };
+        let mut fields: Vec<(FieldKind, &str)> = vec![(Name, &self.name)];
+        fields.extend(of(Version, self.version.iter()));
+        fields.extend(of(Conditions, self.requires_python.iter()));
+        fields.extend(of(Text, self.description.iter().chain(&self.keywords).chain(&self.classifiers)));
+        fields.extend(of(Text, self.urls.iter().flat_map(|(name, url)| [name, url])));
+        let people = self.authors.iter().chain(&self.maintainers);
+        fields.extend(of(Text, people.flat_map(|person| [&person.name, &person.email]).flatten()));
+        let optional = &self.optional_dependencies;
+        fields.extend(of(Name, optional.keys()));
+        fields.extend(of(Requirement, self.dependencies.iter().chain(optional.values().flatten())));
+        fields.extend(of(EntryGroup, self.entry_points.keys()));
+        for (name, target) in self.entry_points.values().chain([&self.scripts, &self.gui_scripts]).flatten() {
+            fields.extend([(EntryName, name.as_str()), (EntryTarget, target.as_str())]);
+        }
+        if let Some(License::Expression(text)) = &self.license {
+            fields.push((Licence, text));
+        }
+        if let Some(Readme::Table(ReadmeTable { content_type: Some(text), .. })) = &self.readme {
+            fields.push((ContentType, text));
+        }
+        fields
     }
 
     /// The name of a wheel's project.
@@ -237,7 +242,10 @@ impl PythonProject {
             Some(License::Expression(text)) => add("License-Expression", Some(text.clone())),
             // Continuation lines are indented, as in mails.
             Some(License::Table(table)) => {
-                add("License", table.text.as_ref().map(|text| text.replace('\n', "\n        ")));
+                add(
+                    "License",
+                    table.text.as_ref().map(|text| text.lines().collect::<Vec<_>>().join("\n        ")),
+                );
             }
             None => {}
         }
@@ -325,6 +333,13 @@ impl PythonProject {
             })
             .max()
     }
+}
+
+fn of<'a>(
+    kind: FieldKind,
+    texts: impl Iterator<Item = &'a String>,
+) -> impl Iterator<Item = (FieldKind, &'a str)> {
+    texts.map(move |text| (kind, text.as_str()))
 }
 
 /// Names without an address and addresses have separate keys.

@@ -113,6 +113,13 @@ fn unusable_metadata_is_refused() {
         ("[project]\nname = \"-a\"\nversion = \"1\"\n", "not a valid name"),
         ("[project]\nname = \"a\"\nversion = \"1-2\"\n", "not a normalized version"),
         ("[project]\nname = \"a\"\nversion = \"1\"\ndescription = \"x\\nEvil: y\"\n", "has a line break"),
+        ("[project]\nname = \"a\"\nversion = \"1\"\nlicense = \"MIT\\nEvil: y\"\n", "has a line break"),
+        (
+            "[project]\nname = \"a\"\nversion = \"1\"\nreadme = { text = \"\", content-type = \"a\\nEvil: y\" }\n",
+            "has a line break",
+        ),
+        ("[project]\nname = \"a\"\nversion = \"1\"\nscripts = { x = \"a:b\\n[c]\" }\n", "has a line break"),
+        ("[project]\nname = \"a\"\nversion = \"1\"\ndependencies = [\"-rf\"]\n", "not a requirement"),
     ] {
         assert!(of(text).contains(message), "{text}: {}", of(text));
     }

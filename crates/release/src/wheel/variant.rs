@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::machine::level;
-use crate::manifest::{Cuda, ReleaseVariant};
+use crate::manifest::{Cuda, ReleaseVariant, is_label};
 use crate::preference::BackendOrder;
 use crate::properties::known_archs;
 
@@ -246,7 +246,7 @@ pub fn text(document: &Value) -> String {
 /// # Errors
 /// The other document is invalid, was written with other settings, or has other properties for a label.
 pub fn merge(document: &mut Value, other: &str) -> Result<(), String> {
-    let other: Value = serde_json::from_str(other).map_err(|error| error.to_string())?;
+    let other = gpubuild_detect::json::parse(other).ok_or("it is not JSON, or has too many values")?;
     for key in ["$schema", "default-priorities", "providers"] {
         if other[key] != document[key] {
             return Err(format!("`{key}` differs from that of the new wheels"));
@@ -255,6 +255,9 @@ pub fn merge(document: &mut Value, other: &str) -> Result<(), String> {
     let older = other["variants"].as_object().ok_or("`variants` is not an object")?;
     let variants = document["variants"].as_object_mut().ok_or("no variants")?;
     for (label, properties) in older {
+        if !is_label(label) {
+            return Err(format!("`{label}` is not a valid label"));
+        }
         let known = variants.entry(label.clone()).or_insert_with(|| properties.clone());
         if known != properties {
             return Err(format!("the variant `{label}` has other properties"));

@@ -126,5 +126,7 @@ fn documents_of_one_version_are_merged() {
         merge(&mut both, &other.to_string()).unwrap_err(),
         "`providers` differs from that of the new wheels"
     );
+    let hostile = of("x\n::error::", vulkan).to_string();
+    assert_eq!(merge(&mut both, &hostile).unwrap_err(), "`x\n::error::` is not a valid label");
     assert!(merge(&mut both, "no").is_err() && merge(&mut both, "{}").is_err());
 }
