@@ -94,6 +94,12 @@ impl FieldKind {
     }
 }
 
+/// The lines of a text, as readers of metadata divide it.
+#[must_use]
+pub fn lines(text: &str) -> Vec<&str> {
+    text.lines().flat_map(|line| line.split(is_line_break)).collect()
+}
+
 /// What Python's `str.splitlines` takes for the end of a line, and other control characters.
 fn is_line_break(c: char) -> bool {
     (c.is_control() && c != '\t') || matches!(c, '\u{2028}' | '\u{2029}')
@@ -111,6 +117,7 @@ mod tests {
         Conditions, ContentType, EntryGroup, EntryName, EntryTarget, Licence, Name, Requirement, Text,
         Version,
     };
+    use super::lines;
 
     #[test]
     fn usual_fields_are_accepted() {
@@ -142,6 +149,11 @@ mod tests {
                 assert_eq!(kind.check(text), Ok(()), "{kind:?}");
             }
         }
+    }
+
+    #[test]
+    fn every_end_of_a_line_is_one() {
+        assert_eq!(lines("a\r\nb\rc\n\nd\u{2028}e"), ["a", "b", "c", "", "d", "e"]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use gpubuild_core::text::python_package;
 use serde::Deserialize;
 
 use super::WheelError;
-use super::fields::FieldKind;
+use super::fields::{self, FieldKind};
 use super::variant::LabelledVariant;
 
 /// Name of the file with the metadata.
@@ -242,10 +242,7 @@ impl PythonProject {
             Some(License::Expression(text)) => add("License-Expression", Some(text.clone())),
             // Continuation lines are indented, as in mails.
             Some(License::Table(table)) => {
-                add(
-                    "License",
-                    table.text.as_ref().map(|text| text.lines().collect::<Vec<_>>().join("\n        ")),
-                );
+                add("License", table.text.as_ref().map(|text| fields::lines(text).join("\n        ")));
             }
             None => {}
         }
