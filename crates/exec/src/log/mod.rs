@@ -154,10 +154,13 @@ impl Signatures {
         let preceding = list.iter().enumerate().filter_map(|(at, one)| {
             Some((one.signature.after.as_deref()?.as_bytes(), numbers.preceding(at)))
         });
-        let cells = list.iter().enumerate().filter_map(|(at, one)| Some((one.signature.cell.as_ref()?, at)));
+        let cells = list.iter().enumerate().filter_map(|(at, one)| {
+            Some((one.signature.cell.as_ref()?, one.signature.context.as_ref(), at))
+        });
         let grid = Grid::new(&grid, cells);
         let triggers = grid.triggers.iter().map(|text| (text.as_bytes(), numbers.triggers()));
-        let words = numbers.all_words().chain(triggers);
+        let contexts = grid.cues().map(|(cue, at)| (cue.as_bytes(), numbers.context(at)));
+        let words = numbers.all_words().chain(triggers).chain(contexts);
         let index = SignatureIndex::new(literals.chain(texts).chain(preceding).chain(words));
         Self { list, cues, systems, names: NameTable::new(names), cue_texts, numbers, grid, index }
     }
@@ -193,6 +196,17 @@ impl Signatures {
         if let Some(success) = outcome::success(tail, lines) {
             found.retain(|one| one.cause.last > success);
         }
+    }
+
+    /// Replaces the guesses by what they mean in this log. `contexts` are the numbers of lines with the texts of each context.
+    fn in_context(&self, contexts: &[usize], found: &mut Vec<Found>) {
+        found.retain_mut(|one| {
+            self.list[one.signature].signature.cell.is_none()
+                || self.grid.in_context(one.signature, contexts).is_some_and(|signature| {
+                    one.become_guess(signature, &self.list[signature]);
+                    true
+                })
+        });
     }
 
     /// Sorts the failures by line and keeps the first of each id. Weak signatures, which only report that something failed,

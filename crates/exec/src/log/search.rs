@@ -213,6 +213,17 @@ impl Search {
 }
 
 impl Found {
+    /// Replaces a guess by another one about the same line.
+    pub(super) fn become_guess(&mut self, at: usize, one: &CompiledSignature) {
+        let signature = &one.signature;
+        self.signature = at;
+        self.cause.id = signature.id;
+        self.cause.summary.clone_from(&signature.summary);
+        self.cause.fix.clone_from(&signature.fix);
+        self.cause.commands.clone_from(&signature.commands);
+        self.cause.backend = signature.backend;
+    }
+
     /// Counts one more line. An error replaces the result of a check.
     fn count(&mut self, line: usize, is_status: bool) {
         self.cause.count += 1;
