@@ -25,6 +25,8 @@ pub(super) struct GridWords {
     found: Vec<String>,
     /// Words that say that what the following verb means did not happen.
     negation: Vec<String>,
+    /// Words behind a verb that say the same: `initialization failed`.
+    failure: Vec<String>,
     /// Phrases of sentences that report no failure.
     ignored: Vec<String>,
     /// Which backend a log is about, the most specific first.
@@ -73,6 +75,7 @@ enum Meaning {
     Around(usize),
     Verb(usize),
     Negation,
+    Failure,
     No,
     Found,
     Ignored,
@@ -125,7 +128,13 @@ impl Grid {
             grid.add(&predicate.verbs, Meaning::Verb(at));
         }
         grid.add(&words.negation, Meaning::Negation);
+        grid.add(&words.failure, Meaning::Failure);
         grid.add(&words.no, Meaning::No);
+        let firsts = words.component.iter().flat_map(|one| &one.words).filter_map(|one| one.split(' ').next());
+        for first in firsts.collect::<BTreeSet<_>>() {
+            let forms = words.no.iter().flat_map(|no| triggers(first).map(|form| format!("{no} {form}")));
+            grid.triggers.extend(forms.chain(triggers(first).map(|form| format!("No {form}"))));
+        }
         grid.add(&words.found, Meaning::Found);
         grid.add(&words.ignored, Meaning::Ignored);
         for phrases in grid.phrases.values_mut() {
@@ -178,7 +187,7 @@ impl Grid {
 
     /// A signature of the first sentence of a line that names a component and reports a problem with it.
     pub(super) fn find(&self, line: &str) -> Option<usize> {
-        if line.starts_with("-- ") || line.starts_with("checking ") {
+        if ["-- ", "checking ", "Could NOT find "].iter().any(|start| line.starts_with(start)) {
             return None;
         }
         let mut start = 0;
@@ -200,7 +209,8 @@ impl Grid {
         }
         // Names such as `NoSuitableAdapterFound` are sentences too.
         self.cell(&plain).or_else(|| {
-            let parts: Vec<String> = text.split_whitespace().flat_map(parts).collect();
+            let parts = text.split([' ', '(', '\t']).flat_map(parts).filter(|word| !word.is_empty());
+            let parts: Vec<String> = parts.collect();
             (parts != plain && parts.len() <= WORDS).then(|| self.cell(&parts))?
         })
     }
@@ -274,7 +284,7 @@ impl Grid {
     }
 }
 
-/// The verbs that have a negation before them, each with its negation.
+/// The verbs that have a negation before them or a failure behind them, each with that word.
 fn negated(places: &[Place]) -> Vec<Place> {
     let of = |verb: &Place| {
         let Meaning::Verb(column) = verb.meaning else { return None };
@@ -282,8 +292,12 @@ fn negated(places: &[Place]) -> Vec<Place> {
             place.meaning == Meaning::Negation
                 && verb.start.checked_sub(place.end).is_some_and(|gap| gap <= NEGATED)
         };
-        let negation = places.iter().rfind(is_near)?;
-        Some(Place { start: negation.start, end: verb.end, meaning: Meaning::Around(column) })
+        let is_failure = |place: &&Place| place.meaning == Meaning::Failure && place.start == verb.end;
+        let (start, end) = match places.iter().rfind(is_near) {
+            Some(negation) => (negation.start, verb.end),
+            None => (verb.start, places.iter().find(is_failure)?.end),
+        };
+        Some(Place { start, end, meaning: Meaning::Around(column) })
     };
     places.iter().filter_map(of).collect()
 }
@@ -292,8 +306,7 @@ fn negated(places: &[Place]) -> Vec<Place> {
 fn triggers(phrase: &str) -> [String; 3] {
     let rest: String = phrase.chars().skip(1).collect();
     let first: String = phrase.chars().take(1).collect();
-    let long = if rest.len() < 4 { phrase.to_owned() } else { rest.clone() };
-    [long, format!("{}{rest}", first.to_uppercase()), phrase.to_uppercase()]
+    [phrase.to_owned(), format!("{}{rest}", first.to_uppercase()), phrase.to_uppercase()]
 }
 
 /// A word in lower case, without punctuation and without the folder of a file.
@@ -305,22 +318,22 @@ fn word(text: &str) -> String {
     text.rsplit(['/', '\\']).next().unwrap_or_default().to_owned()
 }
 
-/// The words of a name: `NoSuitableAdapterFound`, `device_lost`, `vk::Queue::submit`.
+/// The words of a name of a type or an exception: `NoSuitableAdapterFound`, `wgpu::AdapterNotFound`.
 fn parts(text: &str) -> Vec<String> {
-    let mut parts = vec![String::new()];
+    let name = text.trim_matches(|c: char| !c.is_alphanumeric());
+    let name = name.rsplit("::").next().unwrap_or(name);
+    let is_name = name.starts_with(char::is_uppercase) && name.chars().all(char::is_alphanumeric);
+    if !is_name || !name.contains(char::is_lowercase) {
+        return vec![word(text)];
+    }
+    let mut parts: Vec<String> = Vec::new();
     let mut is_lower = false;
-    for letter in text.chars() {
-        if !letter.is_alphanumeric() && !matches!(letter, '\'' | '.' | '-') {
-            parts.push(String::new());
-        } else {
-            if is_lower && letter.is_uppercase() {
-                parts.push(String::new());
-            }
-            if let Some(part) = parts.last_mut() {
-                part.extend(letter.to_lowercase());
-            }
+    for letter in name.chars() {
+        match parts.last_mut() {
+            Some(part) if !is_lower || !letter.is_uppercase() => part.extend(letter.to_lowercase()),
+            _ => parts.push(letter.to_lowercase().collect()),
         }
         is_lower = letter.is_lowercase();
     }
-    parts.iter().map(|part| word(part)).filter(|part| !part.is_empty()).collect()
+    parts
 }

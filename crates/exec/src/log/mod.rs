@@ -191,7 +191,7 @@ impl Signatures {
         let end = lines.saturating_sub(AT_THE_END);
         found.retain(|one| {
             let is_last = if one.is_status { one.cause.last >= lines } else { one.cause.line > end };
-            !is_doubtful(one) || is_last
+            !is_doubtful(one) || is_last || one.is_error
         });
         if let Some(success) = outcome::success(tail, lines) {
             found.retain(|one| one.cause.last > success);

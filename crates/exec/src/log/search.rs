@@ -29,6 +29,8 @@ pub(super) struct Found {
     pub(super) cause: LogCause,
     /// Whether all its lines report the result of a check and no error.
     pub(super) is_status: bool,
+    /// Whether a guess is about a line that a program prints as an error.
+    pub(super) is_error: bool,
 }
 
 /// The lines and bytes on which a signature was tried, and its first failure in the list of failures.
@@ -134,7 +136,8 @@ impl Search {
             return;
         };
         self.tried[cell].found = Some(self.found.len());
-        self.found.push(Found { signature: cell, row, cause, is_status: false });
+        let is_error = outcome::is_error(window.text.as_bytes(), lines.line(at));
+        self.found.push(Found { signature: cell, row, cause, is_status: false, is_error });
     }
 
     fn is_exhausted(&mut self, signature: usize) -> bool {
@@ -206,7 +209,8 @@ impl Search {
             known.count(number, self.is_status);
         } else {
             self.tried[at].found.get_or_insert(self.found.len());
-            self.found.push(Found { signature: at, row, cause, is_status: self.is_status });
+            let is_status = self.is_status;
+            self.found.push(Found { signature: at, row, cause, is_status, is_error: false });
         }
         true
     }
