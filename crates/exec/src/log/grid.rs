@@ -11,8 +11,8 @@ const GAP: usize = 4;
 const NEGATED: usize = 2;
 /// Maximum number of words of a sentence.
 const WORDS: usize = 60;
-/// Ends of sentences. They are followed by a space.
-const ENDS: [char; 4] = ['.', ';', '!', '?'];
+/// Ends of sentences and of their parts. They are followed by a space.
+const ENDS: [char; 5] = ['.', ',', ';', '!', '?'];
 
 /// The words of the grid.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -130,7 +130,8 @@ impl Grid {
         grid.add(&words.negation, Meaning::Negation);
         grid.add(&words.failure, Meaning::Failure);
         grid.add(&words.no, Meaning::No);
-        let firsts = words.component.iter().flat_map(|one| &one.words).filter_map(|one| one.split(' ').next());
+        let firsts =
+            words.component.iter().flat_map(|one| &one.words).filter_map(|one| one.split(' ').next());
         for first in firsts.collect::<BTreeSet<_>>() {
             let forms = words.no.iter().flat_map(|no| triggers(first).map(|form| format!("{no} {form}")));
             grid.triggers.extend(forms.chain(triggers(first).map(|form| format!("No {form}"))));

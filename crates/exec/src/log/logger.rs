@@ -6,8 +6,22 @@ use super::{digits, shaped};
 const FRAME: usize = 160;
 /// Names of levels.
 const LEVELS: [&[u8]; 16] = [
-    b"TRACE", b"DEBUG", b"DEBG", b"INFO", b"NOTICE", b"WARN", b"WARNING", b"ERROR", b"ERR", b"CRITICAL", b"CRIT",
-    b"FATAL", b"SEVERE", b"PANIC", b"VERBOSE", b"LOG",
+    b"TRACE",
+    b"DEBUG",
+    b"DEBG",
+    b"INFO",
+    b"NOTICE",
+    b"WARN",
+    b"WARNING",
+    b"ERROR",
+    b"ERR",
+    b"CRITICAL",
+    b"CRIT",
+    b"FATAL",
+    b"SEVERE",
+    b"PANIC",
+    b"VERBOSE",
+    b"LOG",
 ];
 
 /// Skips the frame of a logger.
@@ -15,11 +29,13 @@ pub(super) fn prefix(line: &[u8]) -> Option<&[u8]> {
     match line.first()? {
         b'I' | b'W' | b'E' | b'F' => glog(line).or_else(|| level(line)),
         b'[' => bracket(line),
-        b'{' => field(line, &[b"\"msg\":\"", b"\"message\":\"", b"\"log\":\"", b"\"msg\": \"", b"\"message\": \""]),
+        b'{' => field(
+            line,
+            &[b"\"msg\":\"", b"\"message\":\"", b"\"log\":\"", b"\"msg\": \"", b"\"message\": \""],
+        ),
         b't' | b'l' => logfmt(line),
         b'A'..=b'Z' => level(line),
         b'0'..=b'9' => logcat(line).or_else(|| wine(line)),
-        b'-' => line.strip_prefix(b"- "),
         _ => None,
     }
 }
@@ -40,7 +56,8 @@ fn bracket(line: &[u8]) -> Option<&[u8]> {
     let inner = &line[1..end];
     let rest = &line[end + 1..];
     let first = inner.split(|byte| matches!(byte, b' ' | b':')).next()?;
-    let is_stamp = shaped(inner, b"dddd:dd:dd:dd:dd:dd").is_some() || shaped(inner, b"dddd.dd.dd-dd.dd.dd").is_some();
+    let is_stamp =
+        shaped(inner, b"dddd:dd:dd:dd:dd:dd").is_some() || shaped(inner, b"dddd.dd.dd-dd.dd.dd").is_some();
     let is_level = is_level(first);
     let place: Vec<&[u8]> = inner.splitn(3, |byte| *byte == b':').collect();
     let is_place = place.len() > 1 && place[0].contains(&b'.') && digits(place[1]) == Some(b"");

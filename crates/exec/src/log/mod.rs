@@ -54,6 +54,8 @@ const REACH: usize = 24;
 const FAR: usize = 20;
 /// The findings about the end of a resource. They precede all other failures of a log.
 const RESOURCES: [&str; 2] = ["build.out-of-memory", "disk.full"];
+/// Findings about what a program that failed does next: it ends by a signal, or repeats to connect.
+const AFTERMATHS: [&str; 2] = ["build.illegal-instruction", "build.network"];
 /// Maximum length of a line that is kept as evidence, in characters.
 const EVIDENCE: usize = 240;
 /// Maximum length of a captured value, in characters.
@@ -154,9 +156,10 @@ impl Signatures {
         let preceding = list.iter().enumerate().filter_map(|(at, one)| {
             Some((one.signature.after.as_deref()?.as_bytes(), numbers.preceding(at)))
         });
-        let cells = list.iter().enumerate().filter_map(|(at, one)| {
-            Some((one.signature.cell.as_ref()?, one.signature.context.as_ref(), at))
-        });
+        let cells = list
+            .iter()
+            .enumerate()
+            .filter_map(|(at, one)| Some((one.signature.cell.as_ref()?, one.signature.context.as_ref(), at)));
         let grid = Grid::new(&grid, cells);
         let triggers = grid.triggers.iter().map(|text| (text.as_bytes(), numbers.triggers()));
         let contexts = grid.cues().map(|(cue, at)| (cue.as_bytes(), numbers.context(at)));
@@ -225,6 +228,11 @@ impl Signatures {
         };
         found.sort_indirect_by_key(|one| (!is_resource(one), place(one), one.signature));
         let strength = |one: &Found| self.list[one.signature].signature.strength();
+        // An error that names a component precedes what follows from it, even if it is only guessed.
+        let guess = found.iter().filter(|one| one.is_error && strength(one) == Strength::Guess);
+        if let Some(first) = guess.map(|one| one.cause.line).min() {
+            found.retain(|one| !AFTERMATHS.contains(&one.cause.id.as_str()) || one.cause.line < first);
+        }
         let strongest = found.iter().map(strength).min();
         if strongest.is_some_and(|strongest| strongest < Strength::Weak) {
             found.retain(|one| strength(one) < Strength::Weak);

@@ -141,8 +141,18 @@ pub(super) fn is_failed_check(line: &[u8]) -> bool {
 pub(super) fn is_error(text: &[u8], line: &[u8]) -> bool {
     const STARTS: [&[u8]; 8] =
         [b"error", b"Error", b"ERROR", b"fatal", b"Fatal", b"FATAL", b"CRITICAL", b"Critical"];
-    const LEVELS: [&[u8]; 8] =
-        [b"level=ERROR", b"level=error", b"[error]", b"[ERROR]", b" ERROR ", b" FATAL ", b": Error: ", b": Fatal: "];
+    const LEVELS: [&[u8]; 10] = [
+        b"level=ERROR",
+        b"level=error",
+        b"[error]",
+        b"[ERROR]",
+        b"ERROR:",
+        b" ERROR ",
+        b" FATAL ",
+        b" error: ",
+        b" Error: ",
+        b" Fatal: ",
+    ];
     let has = |level: &&[u8]| memchr::memmem::find(line, level).is_some();
     STARTS.iter().any(|start| text.starts_with(start)) || LEVELS.iter().any(has)
 }
