@@ -301,3 +301,9 @@ fn twelfth_logs_from_reports() {
 fn thirteenth_logs_from_reports() {
     insta::assert_snapshot!(read_logs("logs-13"));
 }
+
+/// Collected like the thirteenth set, after its misses had been handled by classes.
+#[test]
+fn fourteenth_logs_from_reports() {
+    insta::assert_snapshot!(read_logs("logs-14"));
+}

@@ -11,8 +11,8 @@ const GAP: usize = 4;
 const NEGATED: usize = 2;
 /// Maximum number of words of a sentence.
 const WORDS: usize = 60;
-/// Ends of sentences and of their parts. They are followed by a space.
-const ENDS: [char; 5] = ['.', ',', ';', '!', '?'];
+/// Ends of sentences. They are followed by a space.
+const ENDS: [char; 4] = ['.', ';', '!', '?'];
 
 /// The words of the grid.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -191,19 +191,19 @@ impl Grid {
         if ["-- ", "checking ", "Could NOT find "].iter().any(|start| line.starts_with(start)) {
             return None;
         }
-        let mut start = 0;
-        for (end, mark) in line.match_indices(ENDS) {
-            if line[end + mark.len()..].starts_with(' ') {
-                if let Some(cell) = self.sentence(&line[start..end]) {
-                    return Some(cell);
-                }
-                start = end + mark.len();
-            }
-        }
-        self.sentence(&line[start..])
+        divided(line, &ENDS).into_iter().find_map(|sentence| self.sentence(sentence))
     }
 
+    /// A signature of a sentence, unless one of its parts says that nothing failed.
     fn sentence(&self, text: &str) -> Option<usize> {
+        let words: Vec<String> = text.split_whitespace().map(word).filter(|word| !word.is_empty()).collect();
+        if self.places(&words).iter().any(|place| place.meaning == Meaning::Ignored) {
+            return None;
+        }
+        divided(text, &[',']).into_iter().find_map(|part| self.part(part))
+    }
+
+    fn part(&self, text: &str) -> Option<usize> {
         let plain: Vec<String> = text.split_whitespace().map(word).filter(|word| !word.is_empty()).collect();
         if plain.len() > WORDS {
             return None;
@@ -219,9 +219,6 @@ impl Grid {
     /// A signature of the component and the predicate that are nearest to each other.
     fn cell(&self, words: &[String]) -> Option<usize> {
         let places = self.places(words);
-        if places.iter().any(|place| place.meaning == Meaning::Ignored) {
-            return None;
-        }
         let mut best: Option<(usize, usize)> = None;
         for component in &places {
             let Meaning::Component(row) = component.meaning else { continue };
@@ -285,6 +282,21 @@ impl Grid {
     }
 }
 
+/// The parts of a text that end with one of some marks and a space.
+fn divided<'a>(text: &'a str, ends: &[char]) -> Vec<&'a str> {
+    let mut parts = Vec::new();
+    let mut start = 0;
+    for (end, mark) in text.match_indices(ends) {
+        let next = end + mark.len();
+        if text[next..].starts_with(' ') {
+            parts.push(&text[start..end]);
+            start = next;
+        }
+    }
+    parts.push(&text[start..]);
+    parts
+}
+
 /// The verbs that have a negation before them or a failure behind them, each with that word.
 fn negated(places: &[Place]) -> Vec<Place> {
     let of = |verb: &Place| {
@@ -337,4 +349,23 @@ fn parts(text: &str) -> Vec<String> {
         is_lower = letter.is_lowercase();
     }
     parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_exceptions_are_divided_into_words() {
+        for (text, expected) in [
+            ("NoSuitableAdapterFound", &["no", "suitable", "adapter", "found"][..]),
+            ("wgpu::AdapterNotFound,", &["adapter", "not", "found"]),
+            ("cudaGetDeviceCount", &["cudagetdevicecount"]),
+            ("VK_ERROR_DEVICE_LOST", &["vk_error_device_lost"]),
+            ("GPU", &["gpu"]),
+            ("/usr/lib/Found", &["found"]),
+        ] {
+            assert_eq!(parts(text), expected, "{text}");
+        }
+    }
 }

@@ -111,3 +111,36 @@ fn wine(line: &[u8]) -> Option<&[u8]> {
 fn is_level(word: &[u8]) -> bool {
     LEVELS.iter().any(|level| level.eq_ignore_ascii_case(word))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::unprefixed;
+
+    #[test]
+    fn frames_of_loggers_are_removed() {
+        for (line, expected) in [
+            ("time=2025-02-10T20:00:10.000Z level=ERROR source=server.go:596 msg=\"no GPU\"", "no GPU\""),
+            ("{\"level\":\"error\",\"ts\":1.5,\"msg\":\"no GPU\"}", "no GPU\"}"),
+            ("E0225 13:29:43.176318 13644 file.cc:375] no GPU", "no GPU"),
+            ("2023-05-31 10:35:30.456434: W tensorflow/x.cc:38] no GPU", "no GPU"),
+            ("[2024-12-15 12:05:30,940] [INFO] [logging.py:128:log_dist] no GPU", "no GPU"),
+            ("[2021:06:08:12:07:58]: Fatal: no GPU", "Fatal: no GPU"),
+            ("[INFO | aurora::gpu] no GPU", "no GPU"),
+            (
+                "2025-02-14T11:05:45.083064Z  WARN server::supervisor: src/a.rs:98: no GPU",
+                "src/a.rs:98: no GPU",
+            ),
+            ("(EngineCore_0 pid=123) ERROR 12-01 10:00:00 [core.py:700] no GPU", "no GPU"),
+            ("03-18 23:34:21.320 12255 12255 F DEBUG   : no GPU", "no GPU"),
+            ("1298.028:0114:0118:err:vkd3d:no GPU", "vkd3d:no GPU"),
+            // Messages of tools that begin with a level or a bracket.
+            ("ERROR: Failed building wheel for x", "ERROR: Failed building wheel for x"),
+            ("[TensorRT] ERROR: no engine", "[TensorRT] ERROR: no engine"),
+            ("Warning: no GPU", "Warning: no GPU"),
+            ("   - wayland-client", "- wayland-client"),
+        ] {
+            let found = String::from_utf8_lossy(unprefixed(line.as_bytes())).into_owned();
+            assert_eq!(found, expected, "{line}");
+        }
+    }
+}

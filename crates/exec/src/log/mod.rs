@@ -48,6 +48,8 @@ pub use signature::{Signature, Strength, UnlistedNames};
 const LONGEST: usize = 16 * 1024;
 /// Number of lines at the end of a log in which a doubtful failure counts even if no tool reports a failure.
 const AT_THE_END: usize = 6;
+/// The same for guesses, which programs often print before they list their configuration.
+const NEAR_THE_END: usize = 12;
 /// Maximum number of lines, with empty ones, between the first and the last line that a pattern may span on each side.
 const REACH: usize = 24;
 /// Number of lines between a doubtful failure and a certain one from which on they are probably unrelated.
@@ -191,8 +193,9 @@ impl Signatures {
     /// with which a build tool reports success. `tail` is the end of the log, `lines` its number of lines.
     fn drop_harmless(&self, tail: &[u8], lines: usize, found: &mut Vec<Found>) {
         let is_doubtful = |one: &Found| one.is_status || self.list[one.signature].signature.doubtful;
-        let end = lines.saturating_sub(AT_THE_END);
         found.retain(|one| {
+            let is_guess = self.list[one.signature].signature.cell.is_some();
+            let end = lines.saturating_sub(if is_guess { NEAR_THE_END } else { AT_THE_END });
             let is_last = if one.is_status { one.cause.last >= lines } else { one.cause.line > end };
             !is_doubtful(one) || is_last || one.is_error
         });
@@ -258,3 +261,7 @@ fn shorten(text: &str, limit: usize) -> String {
 #[cfg(test)]
 #[path = "tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "guess_tests.rs"]
+mod guess_tests;

@@ -210,7 +210,8 @@ impl Search {
         } else {
             self.tried[at].found.get_or_insert(self.found.len());
             let is_status = self.is_status;
-            self.found.push(Found { signature: at, row, cause, is_status, is_error: false });
+            let is_error = outcome::is_exception(window.text.as_bytes());
+            self.found.push(Found { signature: at, row, cause, is_status, is_error });
         }
         true
     }
