@@ -100,7 +100,7 @@ impl PlatformVotes {
     }
 }
 
-/// The folder of the toolkit in a line with the path of an nvcc. An nvcc in `/usr/bin` has no folder of its own.
+/// The folder of the toolkit in a line with the path of an nvcc. For an nvcc in `/usr/bin` there is none.
 fn cuda_root(line: &[u8]) -> Option<String> {
     let end = memchr::memmem::find(line, b"/bin/nvcc")?;
     let is_path = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._+-".contains(byte);

@@ -14,6 +14,8 @@ use super::{EVIDENCE, LogCause, Signatures, VALUE, outcome, prefix, shorten};
 
 /// Maximum number of lines on which a pattern is tried. If none of them matches, its literal has another meaning in this log.
 const TRIES: u32 = 10_000;
+/// Maximum number of lines that are read as sentences. They are guesses, and reading them takes longer than trying a pattern.
+const SENTENCES: u32 = 2_000;
 /// Maximum number of bytes on which a pattern is tried.
 const TRIED_BYTES: usize = 1 << 20;
 /// Number of bytes on which all patterns together are tried, after which each has a smaller maximum.
@@ -122,7 +124,7 @@ impl Search {
     /// Looks for a sentence about a component in a line that no signature matches.
     pub(super) fn sentence(&mut self, all: &Signatures, lines: &LogLines, at: usize) {
         self.sentences += 1;
-        if self.sentences > TRIES {
+        if self.sentences > SENTENCES {
             return;
         }
         let window = LogWindow::around(lines, at, 1);
