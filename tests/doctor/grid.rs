@@ -9,7 +9,7 @@ use gpubuild_exec::log::Signatures;
 use crate::unseen::all_logs;
 
 /// Findings with the same cause as that of a cell, or a more exact one.
-const SAME: [(&str, &[&str]); 10] = [
+const SAME: [(&str, &[&str]); 12] = [
     (
         "cuda.toolkit.missing",
         &[
@@ -33,7 +33,12 @@ const SAME: [(&str, &[&str]); 10] = [
     ("vk.icd-missing", &["vk.hardware.absent", "vk.software-only"]),
     ("ocl.no-icd", &["ocl.hardware.absent"]),
     ("ocl.loader-missing", &["ocl.library-missing"]),
-    ("rocm.toolkit.missing", &["rocm.toolkit.root-invalid", "rocm.toolkit.headers-missing"]),
+    (
+        "rocm.toolkit.missing",
+        &["rocm.toolkit.root-invalid", "rocm.toolkit.headers-missing", "rocm.device-libs-missing"],
+    ),
+    ("nv.driver.missing", &["cuda.no-device", "nv.driver.library-missing"]),
+    ("rocm.kfd-permission", &["rocm.kfd-missing", "ctr.amd-devices", "rocm.hardware.absent"]),
     ("sycl.env-not-sourced", &["sycl.toolkit.missing"]),
 ];
 

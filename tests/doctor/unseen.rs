@@ -180,7 +180,10 @@ fn third_machines_from_reports() {
 /// The logs of all sets with the accepted ids; none if the build succeeded. Logs whose cause has no id are left out.
 pub(crate) fn all_logs() -> Vec<(Vec<String>, Vec<u8>)> {
     let mut logs = Vec::new();
-    for name in ["logs", "logs-2", "logs-3", "logs-4", "logs-5", "logs-6", "logs-7"] {
+    for name in [
+        "logs", "logs-2", "logs-3", "logs-4", "logs-5", "logs-6", "logs-7", "logs-8", "logs-9", "logs-10",
+        "logs-11", "logs-12",
+    ] {
         let folder = folder(name);
         for (name, case) in expectations(&folder) {
             if case.first.first().is_none_or(|id| id != "none-fits") {
@@ -285,4 +288,22 @@ fn tenth_logs_from_reports() {
 #[test]
 fn eleventh_logs_from_reports() {
     insta::assert_snapshot!(read_logs("logs-11"));
+}
+
+/// From projects that no earlier set contains, with the expectations decided before the rules for it.
+#[test]
+fn twelfth_logs_from_reports() {
+    insta::assert_snapshot!(read_logs("logs-12"));
+}
+
+/// Collected like the twelfth set, after its misses had been handled by classes.
+#[test]
+fn thirteenth_logs_from_reports() {
+    insta::assert_snapshot!(read_logs("logs-13"));
+}
+
+/// Collected like the thirteenth set, after its misses had been handled by classes.
+#[test]
+fn fourteenth_logs_from_reports() {
+    insta::assert_snapshot!(read_logs("logs-14"));
 }

@@ -32,6 +32,8 @@ pub(super) struct LineHits {
     cues: Vec<(usize, usize)>,
     pub(super) signatures: Vec<usize>,
     pub(super) preceding: Vec<usize>,
+    /// The contexts that the line shows.
+    pub(super) contexts: Vec<usize>,
     words: [bool; KINDS],
 }
 
@@ -58,6 +60,11 @@ impl HitNumbers {
     /// The number of the words of the grid.
     pub(super) fn triggers(self) -> usize {
         self.words() + WordKind::Sentence as usize
+    }
+
+    /// The number of the texts of a context.
+    pub(super) fn context(self, context: usize) -> usize {
+        self.words() + KINDS + self.signatures + context
     }
 
     /// The number of the text that must precede a signature.
@@ -98,7 +105,8 @@ impl LineHits {
                 let word = hit - numbers.words();
                 match self.words.get_mut(word) {
                     Some(has) => *has = true,
-                    None => self.preceding.push(word - KINDS),
+                    None if word < KINDS + numbers.signatures => self.preceding.push(word - KINDS),
+                    None => self.contexts.push(word - KINDS - numbers.signatures),
                 }
             }
         }
@@ -114,6 +122,7 @@ impl LineHits {
         self.cues.clear();
         self.signatures.clear();
         self.preceding.clear();
+        self.contexts.clear();
         self.words = [false; KINDS];
     }
 }

@@ -48,12 +48,16 @@ pub use signature::{Signature, Strength, UnlistedNames};
 const LONGEST: usize = 16 * 1024;
 /// Number of lines at the end of a log in which a doubtful failure counts even if no tool reports a failure.
 const AT_THE_END: usize = 6;
+/// The same for guesses, which programs often print before they list their configuration.
+const NEAR_THE_END: usize = 12;
 /// Maximum number of lines, with empty ones, between the first and the last line that a pattern may span on each side.
 const REACH: usize = 24;
 /// Number of lines between a doubtful failure and a certain one from which on they are probably unrelated.
 const FAR: usize = 20;
 /// The findings about the end of a resource. They precede all other failures of a log.
 const RESOURCES: [&str; 2] = ["build.out-of-memory", "disk.full"];
+/// Findings about what a program that failed does next: it ends by a signal, or repeats to connect.
+const AFTERMATHS: [&str; 2] = ["build.illegal-instruction", "build.network"];
 /// Maximum length of a line that is kept as evidence, in characters.
 const EVIDENCE: usize = 240;
 /// Maximum length of a captured value, in characters.
@@ -154,10 +158,14 @@ impl Signatures {
         let preceding = list.iter().enumerate().filter_map(|(at, one)| {
             Some((one.signature.after.as_deref()?.as_bytes(), numbers.preceding(at)))
         });
-        let cells = list.iter().enumerate().filter_map(|(at, one)| Some((one.signature.cell.as_ref()?, at)));
+        let cells = list
+            .iter()
+            .enumerate()
+            .filter_map(|(at, one)| Some((one.signature.cell.as_ref()?, one.signature.context.as_ref(), at)));
         let grid = Grid::new(&grid, cells);
         let triggers = grid.triggers.iter().map(|text| (text.as_bytes(), numbers.triggers()));
-        let words = numbers.all_words().chain(triggers);
+        let contexts = grid.cues().map(|(cue, at)| (cue.as_bytes(), numbers.context(at)));
+        let words = numbers.all_words().chain(triggers).chain(contexts);
         let index = SignatureIndex::new(literals.chain(texts).chain(preceding).chain(words));
         Self { list, cues, systems, names: NameTable::new(names), cue_texts, numbers, grid, index }
     }
@@ -185,14 +193,26 @@ impl Signatures {
     /// with which a build tool reports success. `tail` is the end of the log, `lines` its number of lines.
     fn drop_harmless(&self, tail: &[u8], lines: usize, found: &mut Vec<Found>) {
         let is_doubtful = |one: &Found| one.is_status || self.list[one.signature].signature.doubtful;
-        let end = lines.saturating_sub(AT_THE_END);
         found.retain(|one| {
+            let is_guess = self.list[one.signature].signature.cell.is_some();
+            let end = lines.saturating_sub(if is_guess { NEAR_THE_END } else { AT_THE_END });
             let is_last = if one.is_status { one.cause.last >= lines } else { one.cause.line > end };
-            !is_doubtful(one) || is_last
+            !is_doubtful(one) || is_last || one.is_error
         });
         if let Some(success) = outcome::success(tail, lines) {
             found.retain(|one| one.cause.last > success);
         }
+    }
+
+    /// Replaces the guesses by what they mean in this log. `contexts` are the numbers of lines with the texts of each context.
+    fn in_context(&self, contexts: &[usize], found: &mut Vec<Found>) {
+        found.retain_mut(|one| {
+            self.list[one.signature].signature.cell.is_none()
+                || self.grid.in_context(one.signature, contexts).is_some_and(|signature| {
+                    one.become_guess(signature, &self.list[signature]);
+                    true
+                })
+        });
     }
 
     /// Sorts the failures by line and keeps the first of each id. Weak signatures, which only report that something failed,
@@ -211,6 +231,11 @@ impl Signatures {
         };
         found.sort_indirect_by_key(|one| (!is_resource(one), place(one), one.signature));
         let strength = |one: &Found| self.list[one.signature].signature.strength();
+        // An error that names a component precedes what follows from it, even if it is only guessed.
+        let guess = found.iter().filter(|one| one.is_error && strength(one) == Strength::Guess);
+        if let Some(first) = guess.map(|one| one.cause.line).min() {
+            found.retain(|one| !AFTERMATHS.contains(&one.cause.id.as_str()) || one.cause.line < first);
+        }
         let strongest = found.iter().map(strength).min();
         if strongest.is_some_and(|strongest| strongest < Strength::Weak) {
             found.retain(|one| strength(one) < Strength::Weak);
@@ -236,3 +261,7 @@ fn shorten(text: &str, limit: usize) -> String {
 #[cfg(test)]
 #[path = "tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "guess_tests.rs"]
+mod guess_tests;

@@ -137,6 +137,33 @@ pub(super) fn is_failed_check(line: &[u8]) -> bool {
     has(&CHECKED_FILES) || (has(&CUPY_FILES) && has(&CUPY_FOLDERS))
 }
 
+/// Whether a line begins with the name of an exception of Java or .NET: `java.lang.RuntimeException: `.
+pub(super) fn is_exception(text: &[u8]) -> bool {
+    let Some(end) = memchr::memmem::find(text, b": ") else { return false };
+    let name = &text[..end];
+    !name.contains(&b' ') && name.contains(&b'.') && name.ends_with(b"Exception")
+}
+
+/// Whether a program prints a line as an error. `text` is the line without prefixes.
+pub(super) fn is_error(text: &[u8], line: &[u8]) -> bool {
+    const STARTS: [&[u8]; 8] =
+        [b"error", b"Error", b"ERROR", b"fatal", b"Fatal", b"FATAL", b"CRITICAL", b"Critical"];
+    const LEVELS: [&[u8]; 10] = [
+        b"level=ERROR",
+        b"level=error",
+        b"[error]",
+        b"[ERROR]",
+        b"ERROR:",
+        b" ERROR ",
+        b" FATAL ",
+        b" error: ",
+        b" Error: ",
+        b" Fatal: ",
+    ];
+    let has = |level: &&[u8]| memchr::memmem::find(line, level).is_some();
+    is_exception(text) || STARTS.iter().any(|start| text.starts_with(start)) || LEVELS.iter().any(has)
+}
+
 /// Whether a line ends the output of a check that failed, as GCC does for every failure.
 pub(super) fn is_end_of_check(line: &[u8]) -> bool {
     memchr::memmem::find(line, b"compilation terminated.").is_some()

@@ -21,6 +21,8 @@ pub struct LogPlatform {
     pub is_wsl: bool,
     /// The first line that shows the operating system, from 1, and the text in it.
     pub evidence: Option<(usize, String)>,
+    /// The folder of the CUDA Toolkit whose nvcc the log names.
+    pub cuda_root: Option<String>,
 }
 
 /// Lines of a log that show a platform, by row of the cues.
@@ -30,11 +32,12 @@ pub(super) struct PlatformVotes {
     /// Number of lines that start with a path of Windows, with the first of them and its drive.
     drives: usize,
     drive: Option<(usize, String)>,
+    cuda_root: Option<String>,
 }
 
 impl PlatformVotes {
     pub(super) fn new(rows: usize) -> Self {
-        Self { counts: vec![0; rows], first: vec![None; rows], drives: 0, drive: None }
+        Self { counts: vec![0; rows], first: vec![None; rows], drives: 0, drive: None, cuda_root: None }
     }
 
     /// Counts a line that contains a text of a row.
@@ -43,8 +46,11 @@ impl PlatformVotes {
         self.first[row].get_or_insert((line, text));
     }
 
-    /// Counts a line that starts with a path on a drive, such as `D:/src/main.cpp`.
+    /// Counts a line that starts with a path on a drive, such as `D:/src/main.cpp`, and keeps the folder of the first nvcc.
     pub(super) fn add_path(&mut self, line: &[u8], number: usize) {
+        if self.cuda_root.is_none() {
+            self.cuda_root = cuda_root(line);
+        }
         let [drive @ b'A'..=b'Z', b':', b'/' | b'\\', next, ..] = line.trim_ascii_start() else { return };
         if next.is_ascii_alphanumeric() {
             self.drives += 1;
@@ -62,7 +68,7 @@ impl PlatformVotes {
         let mut systems = [Os::Linux, Os::Windows, Os::Macos].map(|os| (total(os), os));
         systems.sort_indirect_by_key(|(count, _)| std::cmp::Reverse(*count));
         if systems[0].0 == 0 || systems[0].0 == systems[1].0 {
-            return LogPlatform::default();
+            return LogPlatform { cuda_root: self.cuda_root.clone(), ..LogPlatform::default() };
         }
         let os = systems[0].1;
         let rows = || (0..cues.len()).filter(|row| cues[*row].os == os && self.counts[*row] > 0);
@@ -89,8 +95,20 @@ impl PlatformVotes {
             is_container: inside(Inside::Container),
             is_wsl: inside(Inside::Wsl),
             evidence: first,
+            cuda_root: self.cuda_root.clone(),
         }
     }
+}
+
+/// The folder of the toolkit in a line with the path of an nvcc. For an nvcc in `/usr/bin` there is none.
+fn cuda_root(line: &[u8]) -> Option<String> {
+    let end = memchr::memmem::find(line, b"/bin/nvcc")?;
+    let is_path = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._+-".contains(byte);
+    let start = line[..end].iter().rposition(|byte| !is_path(byte)).map_or(0, |before| before + 1);
+    // The path of Windows begins with a drive.
+    let is_drive = start > 0 && line[start - 1] == b':' && (start == 2 || !line[..start - 1].ends_with(b" "));
+    let root = std::str::from_utf8(&line[start..end]).ok().filter(|_| !is_drive)?;
+    (root.starts_with('/') && root != "/usr" && root.len() <= 100).then(|| root.to_owned())
 }
 
 impl LogPlatform {
@@ -154,4 +172,23 @@ impl Signatures {
 
 fn fact<T>(value: T) -> Fact<T> {
     Fact { value, found_via: "log".to_owned(), evidence: Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folder_of_the_toolkit_is_read_from_the_path_of_its_compiler() {
+        for (line, expected) in [
+            ("[1/2] /opt/cuda-12.4/bin/nvcc -c a.cu", Some("/opt/cuda-12.4")),
+            ("error: command '/usr/local/cuda-11.8/bin/nvcc' failed", Some("/usr/local/cuda-11.8")),
+            ("-DCMAKE_CUDA_COMPILER=/apps/cuda/12/bin/nvcc", Some("/apps/cuda/12")),
+            ("/usr/bin/nvcc -c a.cu", None),
+            ("C:/CUDA/v12.4/bin/nvcc.exe", None),
+            ("nvcc -c a.cu", None),
+        ] {
+            assert_eq!(cuda_root(line.as_bytes()).as_deref(), expected, "{line}");
+        }
+    }
 }

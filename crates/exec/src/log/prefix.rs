@@ -1,4 +1,7 @@
-//! Removes time stamps and the prefixes of build tools and CI systems from lines of a log.
+//! Removes time stamps and the prefixes of build tools, CI systems and loggers from lines of a log.
+
+#[path = "logger.rs"]
+mod logger;
 
 /// Maximum length of the abbreviated name of a month and the space after it, in bytes.
 const LONGEST_MONTH: usize = 13;
@@ -8,7 +11,8 @@ pub(super) fn unprefixed(line: &[u8]) -> &[u8] {
     let mut line = line.trim_ascii();
     // Prefixes can be nested: the time of a CI system, the step of a container build, the prefix of a build tool.
     for _ in 0..8 {
-        let Some(rest) = stamp(line).or_else(|| prefix(line)) else { break };
+        let rest = stamp(line).or_else(|| prefix(line)).or_else(|| logger::prefix(line));
+        let Some(rest) = rest else { break };
         line = rest.trim_ascii_start();
     }
     line

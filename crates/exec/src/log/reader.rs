@@ -26,6 +26,8 @@ struct ReaderState<'a> {
     hits: LineHits,
     /// For each signature: whether the text that must precede it was found.
     preceded: Vec<bool>,
+    /// For each context of the grid: the number of lines that show it.
+    contexts: Vec<usize>,
     votes: PlatformVotes,
     /// Whether a tool reports that a complete command failed.
     has_failed: bool,
@@ -61,6 +63,7 @@ impl<'a> LogReader<'a> {
             next: 0,
             hits: LineHits::default(),
             preceded: vec![false; all.list.len()],
+            contexts: vec![0; all.grid.contexts()],
             votes: PlatformVotes::new(all.cues.len()),
             has_failed: false,
             error_text: ErrorText::default(),
@@ -138,6 +141,9 @@ impl ReaderState<'_> {
         if let CheckSearch::Single(search) = &mut self.check {
             search.line(self.all, &line, &examined, hits);
         }
+        for &context in &hits.contexts {
+            self.contexts[context] += 1;
+        }
         for &signature in &hits.preceding {
             self.preceded[signature] = true;
         }
@@ -151,6 +157,7 @@ impl ReaderState<'_> {
             if !self.has_failed {
                 self.all.drop_harmless(self.lines.bytes(), last, &mut found);
             }
+            self.all.in_context(&self.contexts, &mut found);
             let causes = self.all.rank(found);
             let guess = search.guess.result(self.has_failed, last).filter(|guess| is_needed(guess, &causes));
             LogReading { causes, lines: last, guess, platform: platform.clone() }

@@ -14,6 +14,8 @@ use super::{EVIDENCE, LogCause, Signatures, VALUE, outcome, prefix, shorten};
 
 /// Maximum number of lines on which a pattern is tried. If none of them matches, its literal has another meaning in this log.
 const TRIES: u32 = 10_000;
+/// Maximum number of lines that are read as sentences. They are guesses, and reading them takes longer than trying a pattern.
+const SENTENCES: u32 = 2_000;
 /// Maximum number of bytes on which a pattern is tried.
 const TRIED_BYTES: usize = 1 << 20;
 /// Number of bytes on which all patterns together are tried, after which each has a smaller maximum.
@@ -29,6 +31,8 @@ pub(super) struct Found {
     pub(super) cause: LogCause,
     /// Whether all its lines report the result of a check and no error.
     pub(super) is_status: bool,
+    /// Whether a guess is about a line that a program prints as an error.
+    pub(super) is_error: bool,
 }
 
 /// The lines and bytes on which a signature was tried, and its first failure in the list of failures.
@@ -120,7 +124,7 @@ impl Search {
     /// Looks for a sentence about a component in a line that no signature matches.
     pub(super) fn sentence(&mut self, all: &Signatures, lines: &LogLines, at: usize) {
         self.sentences += 1;
-        if self.sentences > TRIES {
+        if self.sentences > SENTENCES {
             return;
         }
         let window = LogWindow::around(lines, at, 1);
@@ -134,7 +138,8 @@ impl Search {
             return;
         };
         self.tried[cell].found = Some(self.found.len());
-        self.found.push(Found { signature: cell, row, cause, is_status: false });
+        let is_error = outcome::is_error(window.text.as_bytes(), lines.line(at));
+        self.found.push(Found { signature: cell, row, cause, is_status: false, is_error });
     }
 
     fn is_exhausted(&mut self, signature: usize) -> bool {
@@ -206,13 +211,26 @@ impl Search {
             known.count(number, self.is_status);
         } else {
             self.tried[at].found.get_or_insert(self.found.len());
-            self.found.push(Found { signature: at, row, cause, is_status: self.is_status });
+            let is_status = self.is_status;
+            let is_error = outcome::is_exception(window.text.as_bytes());
+            self.found.push(Found { signature: at, row, cause, is_status, is_error });
         }
         true
     }
 }
 
 impl Found {
+    /// Replaces a guess by another one about the same line.
+    pub(super) fn become_guess(&mut self, at: usize, one: &CompiledSignature) {
+        let signature = &one.signature;
+        self.signature = at;
+        self.cause.id = signature.id;
+        self.cause.summary.clone_from(&signature.summary);
+        self.cause.fix.clone_from(&signature.fix);
+        self.cause.commands.clone_from(&signature.commands);
+        self.cause.backend = signature.backend;
+    }
+
     /// Counts one more line. An error replaces the result of a check.
     fn count(&mut self, line: usize, is_status: bool) {
         self.cause.count += 1;

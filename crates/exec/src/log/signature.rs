@@ -100,6 +100,8 @@ pub struct Signature {
     pub pattern: String,
     /// Instead of the pattern: a component and a predicate of the grid.
     pub cell: Option<[String; 2]>,
+    /// The context of the grid in which the cell has this meaning. Without one it has it in all contexts without their own.
+    pub context: Option<String>,
     /// Maximum number of lines that the pattern spans. Lines are joined by spaces; empty lines are skipped.
     #[serde(default = "one")]
     pub lines: usize,
