@@ -38,7 +38,7 @@ const SAME: [(&str, &[&str]); 12] = [
         &["rocm.toolkit.root-invalid", "rocm.toolkit.headers-missing", "rocm.device-libs-missing"],
     ),
     ("nv.driver.missing", &["cuda.no-device", "nv.driver.library-missing"]),
-    ("rocm.kfd-permission", &["rocm.kfd-missing", "ctr.amd-devices", "rocm.hardware.absent"]),
+    ("rocm.kfd-permission", &["rocm.kfd-missing", "ctr.amd-devices"]),
     ("sycl.env-not-sourced", &["sycl.toolkit.missing"]),
 ];
 
