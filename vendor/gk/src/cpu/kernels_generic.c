@@ -169,12 +169,16 @@ static inline u64 u64_high(const unsigned char *w) {
     for (int n = 0; n < 4; n++) bytes.p[n] >>= 4;
     return bytes;
 }
-/* The high bits, 2 * quarter and the next, moved to bits 4 and 5. */
-static inline u64 u64_six(const unsigned char *low, const unsigned char *high, size_t quarter) {
-    u64 bytes = quarter < 2 ? u64_low(low) : u64_high(low);
-    const u64 more = u64_load(high);
-    for (int n = 0; n < 4; n++) bytes.p[n] |= ((more.p[n] >> (unsigned char)(2 * quarter)) & 3) << 4;
+static inline u64 u64_six(const unsigned char *w) {
+    u64 bytes = u64_load(w);
+    for (int n = 0; n < 4; n++) bytes.p[n] &= 63;
     return bytes;
+}
+static inline u64 u64_fourth(const unsigned char *w, size_t step) {
+    u64 a = u64_load(w);
+    const u64 b = u64_load(w + step), c = u64_load(w + 2 * step);
+    for (int n = 0; n < 4; n++) a.p[n] = (a.p[n] >> 6 << 4) | (b.p[n] >> 6 << 2) | (c.p[n] >> 6);
+    return a;
 }
 static inline s16 s16_zero(void) { return n16_zero(); }
 static inline s16 s16_dot(s16 a, u64 w, const unsigned char *x) {
@@ -327,9 +331,14 @@ static inline u64 u64_high(const unsigned char *w) {
     for (int n = 0; n < 64; n++) r.p[n] = w[n] >> 4;
     return r;
 }
-static inline u64 u64_six(const unsigned char *low, const unsigned char *high, size_t quarter) {
-    u64 r = quarter < 2 ? u64_low(low) : u64_high(low);
-    for (int n = 0; n < 64; n++) r.p[n] |= (unsigned char)((high[n] >> (2 * quarter) & 3) << 4);
+static inline u64 u64_six(const unsigned char *w) {
+    u64 r;
+    for (int n = 0; n < 64; n++) r.p[n] = w[n] & 63;
+    return r;
+}
+static inline u64 u64_fourth(const unsigned char *w, size_t step) {
+    u64 r;
+    for (size_t n = 0; n < 64; n++) r.p[n] = (unsigned char)(w[n] >> 6 << 4 | w[n + step] >> 6 << 2 | w[n + 2 * step] >> 6);
     return r;
 }
 static inline s16 s16_zero(void) { return n16_zero(); }
