@@ -95,7 +95,7 @@ mutate(blocks.inc matmul "phase % 2 ? u64_high(quants + s / 2 * 512 + j * 64) :"
 mutate(blocks.inc matmul "(c & 15) | (a >> 2 & 48)" "(c & 15) | (b >> 2 & 48)")
 mutate(blocks.inc matmul "x_factor(x[t], m, at, X_SUM)" "x_factor(x[t], m, at, X_SCALE)")
 mutate(blocks.inc matmul "x_factor(x[t], m, from + s, X_SUM)" "x_factor(x[t], m, from, X_SUM)")
-mutate(blocks.inc matmul "chunks + 64 + phase % 2 * 64" "chunks + 64 + phase / 2 % 2 * 64")
+mutate(blocks.inc matmul "chunk + phase * 512" "chunk + phase / 2 * 512")
 mutate(blocks.inc matmul "(2 * s + half) * CPU_GROUP" "2 * s * CPU_GROUP")
 mutate(blocks.inc matmul "X_HALVES + 4 * half" "X_HALVES")
 mutate(blocks.inc matmul "-16 * sums[n / 2]" "-16 * sums[n / 3]")

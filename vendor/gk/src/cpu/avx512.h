@@ -76,16 +76,13 @@ static inline u64 u64_low(const unsigned char *w) { return _mm512_and_si512(_mm5
 static inline u64 u64_high(const unsigned char *w) {
     return _mm512_and_si512(_mm512_srli_epi16(_mm512_loadu_si512(w), 4), _mm512_set1_epi8(15));
 }
-/* The high bits, 2 * quarter and the next, moved to bits 4 and 5. */
-static inline u64 u64_six(const unsigned char *low, const unsigned char *high, size_t quarter) {
-    __m512i bytes = _mm512_loadu_si512(high);
-    switch (quarter) { /* the shift distance is an immediate operand */
-    case 0: bytes = _mm512_slli_epi16(bytes, 4); break;
-    case 1: bytes = _mm512_slli_epi16(bytes, 2); break;
-    case 3: bytes = _mm512_srli_epi16(bytes, 2); break;
-    default: break;
-    }
-    return _mm512_or_si512(quarter < 2 ? u64_low(low) : u64_high(low), _mm512_and_si512(bytes, _mm512_set1_epi8(48)));
+static inline u64 u64_six(const unsigned char *w) { return _mm512_and_si512(_mm512_loadu_si512(w), _mm512_set1_epi8(63)); }
+/* The two high bits of a byte, below those of `above`. */
+static inline __m512i top_bits(__m512i above, const unsigned char *w) {
+    return _mm512_srli_epi16(_mm512_or_si512(above, _mm512_and_si512(_mm512_loadu_si512(w), _mm512_set1_epi8(-64))), 2);
+}
+static inline u64 u64_fourth(const unsigned char *w, size_t step) {
+    return top_bits(top_bits(top_bits(_mm512_setzero_si512(), w + 2 * step), w + step), w);
 }
 static inline s16 s16_zero(void) { return _mm512_setzero_si512(); }
 static inline s16 s16_dot(s16 a, u64 w, const unsigned char *x) { return n16_dot(a, w, x); }

@@ -11,8 +11,8 @@
  *   q4_0: [group][block][4] chunks, quad j in the low nibbles and quad j + 4 in the high; [group][block]: f16[16]
  *   q4_k: [group][block][4][8] chunks, two neighbouring sub-blocks of 32 in the low and high nibbles;
  *         [group][block]: scale f16[16], minimum f16[16], the 6-bit scales u8[12][16]
- *   q6_k: [group][block][2][8] x 3 chunks: the high bits of four quads, then the low bits of the first and third, then those
- *         of the second and fourth; [group][block]: scale f16[16], i8[16][16]
+ *   q6_k: [group][block][2][3][8] chunks of three neighbouring sub-blocks of 32 in six bits; their two high bits are those of a
+ *         fourth one, highest first; [group][block]: scale f16[16], i8[16][16]
  * Key cache: tiles of 16 positions per head, [head][tile][d_head][16]; the last tile is only as wide as needed.
  * Value cache: [head][position][d_head]. Activations of a matmul with block types are rounded to int8 in blocks of
  * 32 (struct cpu_q8_row); with pairs of bf16 the kernels round four or more rows to bf16. */

@@ -153,14 +153,18 @@ static inline u64 u64_high(const unsigned char *w) {
     const u64 bytes = u64_load(w);
     return (u64){nibbles(_mm256_srli_epi16(bytes.lo, 4)), nibbles(_mm256_srli_epi16(bytes.hi, 4))};
 }
-/* Bits 2 * quarter and the next, moved to bits 4 and 5. */
-static inline __m256i high_bits(__m256i bytes, size_t quarter) {
-    const __m256i moved = quarter < 2 ? _mm256_slli_epi16(bytes, (int)(4 - 2 * quarter)) : _mm256_srli_epi16(bytes, (int)(2 * quarter - 4));
-    return _mm256_and_si256(moved, _mm256_set1_epi8(48));
+static inline u64 u64_six(const unsigned char *w) {
+    const u64 bytes = u64_load(w);
+    return (u64){_mm256_and_si256(bytes.lo, _mm256_set1_epi8(63)), _mm256_and_si256(bytes.hi, _mm256_set1_epi8(63))};
 }
-static inline u64 u64_six(const unsigned char *low, const unsigned char *high, size_t quarter) {
-    const u64 a = quarter < 2 ? u64_low(low) : u64_high(low), b = u64_load(high);
-    return (u64){_mm256_or_si256(a.lo, high_bits(b.lo, quarter)), _mm256_or_si256(a.hi, high_bits(b.hi, quarter))};
+/* The two high bits of a byte, below those of `above`. */
+static inline __m256i top_bits(__m256i above, __m256i bytes) {
+    return _mm256_srli_epi16(_mm256_or_si256(above, _mm256_and_si256(bytes, _mm256_set1_epi8((char)0xc0))), 2);
+}
+static inline u64 u64_fourth(const unsigned char *w, size_t step) {
+    const u64 a = u64_load(w), b = u64_load(w + step), c = u64_load(w + 2 * step);
+    const __m256i zero = _mm256_setzero_si256();
+    return (u64){top_bits(top_bits(top_bits(zero, c.lo), b.lo), a.lo), top_bits(top_bits(top_bits(zero, c.hi), b.hi), a.hi)};
 }
 static inline s16 s16_zero(void) { return (s16){_mm256_setzero_si256(), _mm256_setzero_si256()}; }
 static inline s16 s16_dot(s16 a, u64 w, const unsigned char *x) {

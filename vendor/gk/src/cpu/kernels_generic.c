@@ -16,6 +16,14 @@
 #define ISA_TABLE gk_cpu_generic
 #define ISA_UNSIGNED false
 
+/* The body of a function that computes every element of `r.p`, lanes or vectors of lanes. */
+#define EACH(type, expression) \
+    { \
+        type r; \
+        for (size_t n = 0; n < sizeof r.p / sizeof *r.p; n++) r.p[n] = (expression); \
+        return r; \
+    }
+
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(GK_CPU_PLAIN_C)
 
 /* Sixteen lanes as four vectors of four, which GCC and clang compile to SSE2 or NEON. */
@@ -31,18 +39,6 @@ typedef struct n16 {
     i4 p[4];
 } n16;
 typedef const unsigned char *w64;
-typedef unsigned char b16 __attribute__((vector_size(16)));
-typedef struct u64 {
-    b16 p[4];
-} u64;
-typedef n16 s16, scale16;
-
-#define FOUR(expression) \
-    { \
-        v16 r; \
-        for (int n = 0; n < 4; n++) r.p[n] = (expression); \
-        return r; \
-    }
 
 static inline f4 f4_set1(float x) { return (f4){x, x, x, x}; }
 static inline i4 i4_set1(int32_t x) { return (i4){x, x, x, x}; }
@@ -95,40 +91,21 @@ static inline f4 f4_exp(f4 x) {
     return f4_select(x == x, p * f4_of_bits(power), x);
 }
 
-static inline v16 v16_set1(float x) FOUR(f4_set1(x))
-static inline v16 v16_zero(void) FOUR(f4_set1(0.0f))
-static inline v16 v16_load(const float *x) FOUR(f4_load(x + 4 * n))
-static inline v16 v16_load_half(const uint16_t *x) FOUR(f4_load_half(x + 4 * n))
-static inline v16 v16_load_bf16(const uint16_t *x) FOUR(f4_load_bf16(x + 4 * n))
-static inline v16 v16_add(v16 a, v16 b) FOUR(a.p[n] + b.p[n])
-static inline v16 v16_mul(v16 a, v16 b) FOUR(a.p[n] * b.p[n])
-static inline v16 v16_div(v16 a, v16 b) FOUR(a.p[n] / b.p[n])
-static inline v16 v16_fma(v16 a, v16 b, v16 c) FOUR(a.p[n] * b.p[n] + c.p[n])
-static inline v16 v16_max(v16 a, v16 b) FOUR(f4_select(a.p[n] > b.p[n], a.p[n], b.p[n]))
-static inline v16 v16_abs(v16 a) FOUR(f4_of_bits(bits_of_f4(a.p[n]) & 0x7fffffff))
-static inline v16 v16_exp(v16 a) FOUR(f4_exp(a.p[n]))
-static inline v16 v16_round(v16 a) FOUR(a.p[n] + 12582912.0f - 12582912.0f) /* for magnitudes far below 2^22 */
-static inline void v16_store(float *x, v16 a) { memcpy(x, a.p, sizeof a.p); }
+static inline v16 v16_set1(float x) EACH(v16, f4_set1(x))
+static inline v16 v16_zero(void) EACH(v16, f4_set1(0.0f))
+static inline v16 v16_load(const float *x) EACH(v16, f4_load(x + 4 * n))
+static inline v16 v16_load_half(const uint16_t *x) EACH(v16, f4_load_half(x + 4 * n))
+static inline v16 v16_load_bf16(const uint16_t *x) EACH(v16, f4_load_bf16(x + 4 * n))
+static inline v16 v16_max(v16 a, v16 b) EACH(v16, f4_select(a.p[n] > b.p[n], a.p[n], b.p[n]))
+static inline v16 v16_abs(v16 a) EACH(v16, f4_of_bits(bits_of_f4(a.p[n]) & 0x7fffffff))
+static inline v16 v16_exp(v16 a) EACH(v16, f4_exp(a.p[n]))
+static inline v16 v16_round(v16 a) EACH(v16, a.p[n] + 12582912.0f - 12582912.0f) /* for magnitudes far below 2^22 */
 static inline float v16_sum(v16 a) {
     f4 s = (a.p[0] + a.p[1]) + (a.p[2] + a.p[3]);
     return (s[0] + s[1]) + (s[2] + s[3]);
 }
-static inline float v16_max_of(v16 a) {
-    float lanes[16], largest;
-    v16_store(lanes, a);
-    largest = lanes[0];
-    for (int n = 1; n < 16; n++) largest = lanes[n] > largest ? lanes[n] : largest;
-    return largest;
-}
-static inline void v16_store_i8(unsigned char *out, v16 a) {
-    float lanes[16];
-    v16_store(lanes, a);
-    for (int n = 0; n < 16; n++) out[n] = (unsigned char)(int8_t)(lanes[n] == lanes[n] ? lanes[n] : 0);
-}
 
-static inline n16 n16_zero(void) {
-    return (n16){{{0}, {0}, {0}, {0}}};
-}
+static inline n16 n16_zero(void) EACH(n16, i4_set1(0))
 static inline w64 w64_load(const unsigned char *w) { return w; }
 /* Bytes 0 and 2 of a row times the even activations, bytes 1 and 3 times the odd ones: a sum of two products fits
  * into 16 bits, 2 * 128 * 127 < 2^15. Then adds both halves of each 32 bits. */
@@ -147,220 +124,103 @@ static inline n16 n16_dot(n16 a, w64 w, const unsigned char *x) {
     s8 bytes;
     memcpy(&bytes, &all, sizeof bytes);
     const s8 even = (bytes << 8) >> 8, odd = bytes >> 8;
-    n16 r;
-    for (int n = 0; n < 4; n++) r.p[n] = dot_of(a.p[n], w + 16 * n, even, odd);
-    return r;
+    EACH(n16, dot_of(a.p[n], w + 16 * n, even, odd))
 }
-static inline v16 n16_to_v16(n16 a) FOUR(__builtin_convertvector(a.p[n], f4))
-
-static inline u64 u64_load(const unsigned char *w) {
-    u64 bytes;
-    memcpy(bytes.p, w, sizeof bytes.p);
-    return bytes;
-}
-static inline void u64_store(unsigned char *out, u64 a) { memcpy(out, a.p, sizeof a.p); }
-static inline u64 u64_low(const unsigned char *w) {
-    u64 bytes = u64_load(w);
-    for (int n = 0; n < 4; n++) bytes.p[n] &= 15;
-    return bytes;
-}
-static inline u64 u64_high(const unsigned char *w) {
-    u64 bytes = u64_load(w);
-    for (int n = 0; n < 4; n++) bytes.p[n] >>= 4;
-    return bytes;
-}
-/* The high bits, 2 * quarter and the next, moved to bits 4 and 5. */
-static inline u64 u64_six(const unsigned char *low, const unsigned char *high, size_t quarter) {
-    u64 bytes = quarter < 2 ? u64_low(low) : u64_high(low);
-    const u64 more = u64_load(high);
-    for (int n = 0; n < 4; n++) bytes.p[n] |= ((more.p[n] >> (unsigned char)(2 * quarter)) & 3) << 4;
-    return bytes;
-}
-static inline s16 s16_zero(void) { return n16_zero(); }
-static inline s16 s16_dot(s16 a, u64 w, const unsigned char *x) {
-    unsigned char bytes[64];
-    memcpy(bytes, w.p, sizeof bytes);
-    return n16_dot(a, w64_load(bytes), x);
-}
-static inline n16 s16_to_n16(s16 a) { return a; }
-static inline n16 n16_add(n16 a, n16 b) {
-    for (int n = 0; n < 4; n++) a.p[n] += b.p[n];
-    return a;
-}
-static inline scale16 scale16_u8(const unsigned char *x) {
-    scale16 r = n16_zero();
-    for (int n = 0; n < 16; n++) r.p[n / 4][n % 4] = x[n];
-    return r;
-}
-static inline scale16 scale16_i8(const unsigned char *x) {
-    scale16 r = n16_zero();
-    for (int n = 0; n < 16; n++) r.p[n / 4][n % 4] = (int8_t)x[n];
-    return r;
-}
-static inline n16 s16_times(s16 a, scale16 scale) {
-    for (int n = 0; n < 4; n++) a.p[n] *= scale.p[n];
-    return a;
-}
-static inline n16 scale16_times(scale16 scale, const unsigned char *pair) {
-    int16_t two[2];
-    memcpy(two, pair, sizeof two);
-    for (int n = 0; n < 4; n++) scale.p[n] *= two[0] + two[1];
-    return scale;
-}
-static inline v16 v16_load_u8(const unsigned char *x) { return n16_to_v16(scale16_u8(x)); }
+static inline v16 n16_to_v16(n16 a) EACH(v16, __builtin_convertvector(a.p[n], f4))
 
 #else
 
-#define LANES for (int n = 0; n < 16; n++)
-
 typedef struct v16 {
-    float f[16];
+    float p[16];
 } v16;
 typedef struct n16 {
-    int32_t i[16];
+    int32_t p[16];
 } n16;
 typedef const int8_t *w64;
+
+static inline v16 v16_set1(float x) EACH(v16, x)
+static inline v16 v16_zero(void) EACH(v16, 0)
+static inline v16 v16_load(const float *x) EACH(v16, x[n])
+static inline v16 v16_load_half(const uint16_t *x) EACH(v16, gk_f32_of_f16(x[n]))
+static inline v16 v16_load_bf16(const uint16_t *x) EACH(v16, gk_f32_of_bf16(x[n]))
+static inline v16 v16_max(v16 a, v16 b) EACH(v16, a.p[n] > b.p[n] ? a.p[n] : b.p[n])
+static inline v16 v16_abs(v16 a) EACH(v16, fabsf(a.p[n]))
+static inline v16 v16_exp(v16 a) EACH(v16, expf(a.p[n]))
+static inline v16 v16_round(v16 a) EACH(v16, nearbyintf(a.p[n]))
+static inline float v16_sum(v16 a) {
+    for (int width = 8; width > 0; width /= 2) {
+        for (int n = 0; n < width; n++) a.p[n] += a.p[n + width];
+    }
+    return a.p[0];
+}
+
+static inline n16 n16_zero(void) EACH(n16, 0)
+static inline w64 w64_load(const unsigned char *w) { return (const int8_t *)w; }
+static inline n16 n16_dot(n16 a, w64 w, const unsigned char *x) {
+    const int8_t *q = (const int8_t *)x;
+    EACH(n16, a.p[n] + w[4 * n] * q[0] + w[4 * n + 1] * q[1] + w[4 * n + 2] * q[2] + w[4 * n + 3] * q[3])
+}
+static inline v16 n16_to_v16(n16 a) EACH(v16, (float)a.p[n])
+
+#endif
+
+/* ---- for both kinds of lanes ---- */
+
 typedef struct u64 {
     unsigned char p[64];
 } u64;
 typedef n16 s16, scale16;
 
-static inline v16 v16_set1(float x) {
-    v16 r;
-    LANES r.f[n] = x;
-    return r;
-}
-static inline v16 v16_zero(void) { return v16_set1(0); }
-static inline v16 v16_load(const float *x) {
-    v16 r;
-    memcpy(r.f, x, sizeof r.f);
-    return r;
-}
-static inline void v16_store(float *x, v16 a) { memcpy(x, a.f, sizeof a.f); }
-static inline v16 v16_load_half(const uint16_t *x) {
-    v16 r;
-    LANES r.f[n] = gk_f32_of_f16(x[n]);
-    return r;
-}
-static inline v16 v16_load_bf16(const uint16_t *x) {
-    v16 r;
-    LANES r.f[n] = gk_f32_of_bf16(x[n]);
-    return r;
-}
-static inline v16 v16_add(v16 a, v16 b) {
-    LANES a.f[n] += b.f[n];
-    return a;
-}
-static inline v16 v16_mul(v16 a, v16 b) {
-    LANES a.f[n] *= b.f[n];
-    return a;
-}
-static inline v16 v16_div(v16 a, v16 b) {
-    LANES a.f[n] /= b.f[n];
-    return a;
-}
-static inline v16 v16_fma(v16 a, v16 b, v16 c) {
-    LANES c.f[n] += a.f[n] * b.f[n];
-    return c;
-}
-static inline v16 v16_max(v16 a, v16 b) {
-    LANES a.f[n] = a.f[n] > b.f[n] ? a.f[n] : b.f[n];
-    return a;
-}
-static inline v16 v16_abs(v16 a) {
-    LANES a.f[n] = fabsf(a.f[n]);
-    return a;
-}
-static inline v16 v16_round(v16 a) {
-    LANES a.f[n] = nearbyintf(a.f[n]);
-    return a;
-}
-static inline v16 v16_exp(v16 a) {
-    LANES a.f[n] = expf(a.f[n]);
-    return a;
-}
-static inline float v16_sum(v16 a) {
-    for (int width = 8; width > 0; width /= 2) {
-        for (int n = 0; n < width; n++) a.f[n] += a.f[n + width];
-    }
-    return a.f[0];
-}
+static inline v16 v16_add(v16 a, v16 b) EACH(v16, a.p[n] + b.p[n])
+static inline v16 v16_mul(v16 a, v16 b) EACH(v16, a.p[n] * b.p[n])
+static inline v16 v16_div(v16 a, v16 b) EACH(v16, a.p[n] / b.p[n])
+static inline v16 v16_fma(v16 a, v16 b, v16 c) EACH(v16, a.p[n] * b.p[n] + c.p[n])
+static inline void v16_store(float *x, v16 a) { memcpy(x, a.p, sizeof a.p); }
 static inline float v16_max_of(v16 a) {
-    float largest = a.f[0];
-    LANES largest = a.f[n] > largest ? a.f[n] : largest;
+    float lanes[16], largest;
+    v16_store(lanes, a);
+    largest = lanes[0];
+    for (int n = 1; n < 16; n++) largest = lanes[n] > largest ? lanes[n] : largest;
     return largest;
 }
 static inline void v16_store_i8(unsigned char *out, v16 a) {
-    LANES out[n] = (unsigned char)(int8_t)(a.f[n] == a.f[n] ? a.f[n] : 0);
+    float lanes[16];
+    v16_store(lanes, a);
+    for (int n = 0; n < 16; n++) out[n] = (unsigned char)(int8_t)(lanes[n] == lanes[n] ? lanes[n] : 0);
 }
 
-static inline n16 n16_zero(void) {
-    n16 r;
-    LANES r.i[n] = 0;
-    return r;
-}
-static inline w64 w64_load(const unsigned char *w) { return (const int8_t *)w; }
-static inline n16 n16_dot(n16 a, w64 w, const unsigned char *x) {
-    const int8_t *q = (const int8_t *)x;
-    LANES a.i[n] += w[4 * n] * q[0] + w[4 * n + 1] * q[1] + w[4 * n + 2] * q[2] + w[4 * n + 3] * q[3];
-    return a;
-}
-static inline v16 n16_to_v16(n16 a) {
-    v16 r;
-    LANES r.f[n] = (float)a.i[n];
-    return r;
-}
-
-static inline u64 u64_load(const unsigned char *w) {
-    u64 r;
-    memcpy(r.p, w, sizeof r.p);
-    return r;
-}
+static inline u64 u64_load(const unsigned char *w) EACH(u64, w[n])
 static inline void u64_store(unsigned char *out, u64 a) { memcpy(out, a.p, sizeof a.p); }
-static inline u64 u64_low(const unsigned char *w) {
-    u64 r;
-    for (int n = 0; n < 64; n++) r.p[n] = w[n] & 15;
-    return r;
-}
-static inline u64 u64_high(const unsigned char *w) {
-    u64 r;
-    for (int n = 0; n < 64; n++) r.p[n] = w[n] >> 4;
-    return r;
-}
-static inline u64 u64_six(const unsigned char *low, const unsigned char *high, size_t quarter) {
-    u64 r = quarter < 2 ? u64_low(low) : u64_high(low);
-    for (int n = 0; n < 64; n++) r.p[n] |= (unsigned char)((high[n] >> (2 * quarter) & 3) << 4);
-    return r;
-}
+static inline u64 u64_low(const unsigned char *w) EACH(u64, w[n] & 15)
+static inline u64 u64_high(const unsigned char *w) EACH(u64, w[n] >> 4)
+static inline u64 u64_six(const unsigned char *w) EACH(u64, w[n] & 63)
+static inline u64 u64_fourth(const unsigned char *w, size_t step)
+    EACH(u64, (unsigned char)(w[n] >> 6 << 4 | w[n + step] >> 6 << 2 | w[n + 2 * step] >> 6))
 static inline s16 s16_zero(void) { return n16_zero(); }
 static inline s16 s16_dot(s16 a, u64 w, const unsigned char *x) { return n16_dot(a, w64_load(w.p), x); }
 static inline n16 s16_to_n16(s16 a) { return a; }
-static inline n16 n16_add(n16 a, n16 b) {
-    LANES a.i[n] += b.i[n];
-    return a;
+static inline n16 n16_add(n16 a, n16 b) EACH(n16, a.p[n] + b.p[n])
+static inline scale16 scale16_of(const int32_t *lanes) {
+    scale16 r;
+    memcpy(r.p, lanes, sizeof r.p);
+    return r;
 }
 static inline scale16 scale16_u8(const unsigned char *x) {
-    scale16 r;
-    LANES r.i[n] = x[n];
-    return r;
+    int32_t lanes[16];
+    for (int n = 0; n < 16; n++) lanes[n] = x[n];
+    return scale16_of(lanes);
 }
 static inline scale16 scale16_i8(const unsigned char *x) {
-    scale16 r;
-    LANES r.i[n] = (int8_t)x[n];
-    return r;
+    int32_t lanes[16];
+    for (int n = 0; n < 16; n++) lanes[n] = (int8_t)x[n];
+    return scale16_of(lanes);
 }
-static inline n16 s16_times(s16 a, scale16 scale) {
-    LANES a.i[n] *= scale.i[n];
-    return a;
-}
+static inline n16 s16_times(s16 a, scale16 scale) EACH(n16, a.p[n] * scale.p[n])
 static inline n16 scale16_times(scale16 scale, const unsigned char *pair) {
     int16_t two[2];
     memcpy(two, pair, sizeof two);
-    LANES scale.i[n] *= two[0] + two[1];
-    return scale;
+    EACH(n16, scale.p[n] * (two[0] + two[1]))
 }
 static inline v16 v16_load_u8(const unsigned char *x) { return n16_to_v16(scale16_u8(x)); }
-
-#endif
 
 #include "kernels.inc"

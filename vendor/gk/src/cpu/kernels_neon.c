@@ -97,12 +97,13 @@ static inline void u64_store(unsigned char *out, u64 a) {
 }
 static inline u64 u64_low(const unsigned char *w) FOUR(u64, vreinterpretq_s8_u8(vandq_u8(vld1q_u8(w + 16 * n), vdupq_n_u8(15))))
 static inline u64 u64_high(const unsigned char *w) FOUR(u64, vreinterpretq_s8_u8(vshrq_n_u8(vld1q_u8(w + 16 * n), 4)))
-/* The high bits, 2 * quarter and the next, moved to bits 4 and 5. */
-static inline u64 u64_six(const unsigned char *low, const unsigned char *high, size_t quarter) {
-    const u64 a = quarter < 2 ? u64_low(low) : u64_high(low);
-    const int8x16_t distance = vdupq_n_s8((int8_t)(4 - 2 * (int)quarter));
-    FOUR(u64, vorrq_s8(a.p[n], vreinterpretq_s8_u8(vandq_u8(vshlq_u8(vld1q_u8(high + 16 * n), distance), vdupq_n_u8(48)))))
+static inline u64 u64_six(const unsigned char *w) FOUR(u64, vreinterpretq_s8_u8(vandq_u8(vld1q_u8(w + 16 * n), vdupq_n_u8(63))))
+/* Inserts the two high bits of each byte below those of the bytes before. */
+static inline int8x16_t top_bits(const unsigned char *w, size_t step) {
+    const uint8x16_t a = vld1q_u8(w), b = vld1q_u8(w + step), c = vld1q_u8(w + 2 * step);
+    return vreinterpretq_s8_u8(vshrq_n_u8(vsriq_n_u8(a, vsriq_n_u8(b, c, 2), 2), 2));
 }
+static inline u64 u64_fourth(const unsigned char *w, size_t step) FOUR(u64, top_bits(w + 16 * n, step))
 static inline s16 s16_zero(void) { return n16_zero(); }
 static inline s16 s16_dot(s16 a, u64 w, const unsigned char *x) { return n16_dot(a, w, x); }
 static inline n16 s16_to_n16(s16 a) { return a; }

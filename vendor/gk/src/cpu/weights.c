@@ -88,6 +88,22 @@ INLINE void move(bool in, unsigned char *there, given_rows rows, size_t from, si
     }
 }
 
+/* Moves the bits of 128 quants of q6_k in each row between the layout of cpu.h and that of GGUF: the low bits of the first and
+ * third of four quants in one byte, those of the second and fourth in the next, their high bits in the last. */
+INLINE void move_six_bits(bool in, uint32_t *to, const uint32_t *from, uint64_t rows) {
+    enum { NEXT = 8 * CPU_GROUP };
+#define EACH(byte) (byte * 0x01010101u)
+    for (size_t n = 0; n < NEXT; n += CPU_GROUP) {
+        for (size_t at = n; at < n + rows; at++) {
+            const uint32_t a = from[at], b = from[at + NEXT], c = from[at + 2 * NEXT];
+            to[at] = (a & EACH(15)) | (in ? (c << 4 & EACH(48)) | (c & EACH(192)) : c << 4 & EACH(240));
+            to[at + NEXT] = (b & EACH(207)) | ((in ? c << 2 : c >> 2) & EACH(48));
+            to[at + 2 * NEXT] = (c & EACH(48)) | (in ? (a >> 4 & EACH(15)) | (b << 2 & EACH(192))
+                                                    : (a >> 4 & EACH(3)) | (b >> 2 & EACH(12)) | (a & EACH(192)));
+        }
+    }
+}
+
 /* Moves a GGUF block of each row to its place, or back. `flip` inverts the signs of q8_0. */
 INLINE void move_block(bool in, const uint32_t type, place p, given_rows block, uint32_t flip) {
     unsigned char *halves = p.scales + 2 * p.lane;
@@ -104,10 +120,11 @@ INLINE void move_block(bool in, const uint32_t type, place p, given_rows block, 
         break;
     case GK_Q6_K:
         for (size_t half = 0; half < 2; half++) {
-            unsigned char *quants = p.quants + half * 24 * CHUNK;
-            move(in, quants, block, 128 + 32 * half, 8, 3 * CHUNK, QUAD, 0);
-            move(in, quants + CHUNK, block, 64 * half, 8, 3 * CHUNK, QUAD, 0);
-            move(in, quants + 2 * CHUNK, block, 64 * half + 32, 8, 3 * CHUNK, QUAD, 0);
+            uint32_t bits[3 * 8 * CPU_GROUP], *quants = (uint32_t *)(void *)(p.quants + half * sizeof bits);
+            unsigned char *const bytes = (unsigned char *)bits;
+            if (!in) move_six_bits(in, bits, quants, block.count);
+            for (size_t n = 0; n < 3; n++) move(in, bytes + n * 8 * CHUNK, block, n < 2 ? 64 * half + 32 * n : 128 + 32 * half, 8, CHUNK, QUAD, 0);
+            if (in) move_six_bits(in, quants, bits, block.count);
         }
         move(in, halves, block, 208, 1, 0, 2, 0);
         move(in, p.scales + 32 + p.lane, block, 192, 16, CPU_GROUP, 1, 0);
