@@ -104,7 +104,7 @@ mutate(blocks.inc matmul "slice_of(&w, m, group + g, from" "slice_of(&w, m, grou
 mutate(plain.inc matmul "plain_slice_of_two(w, x + t * PLAIN_SLICE" "plain_slice_of_two(w, x + PLAIN_SLICE")
 mutate(plain.inc matmul "type == GK_F16 ? v16_load_half(bits) : v16_load_bf16(bits)" "v16_load_half(bits)")
 # Attention: causality, grouped heads, the end of the cache; rope.
-mutate(ops.c attention "task->step->pos + t + 1" "task->step->pos + task->rows")
+mutate(ops.c attention "task->step->pos + t + 1" "task->step->pos + j->task->rows")
 mutate(ops.c attention "task->step->pos + t + 1" "task->step->pos + t + (t == 0)")
 mutate(ops.c attention "(key_head * j->per_key + (start + n) % j->per_key)" "((start + n) % j->per_key * j->key_heads + key_head)")
 mutate(ops.c attention "out[k] * ours + part[k] * theirs" "out[k] + part[k]")
