@@ -280,12 +280,13 @@ fn sccache_shares_results_through_redis_if_supported() {
         let env = [("SCCACHE_SERVER_PORT", server.0.as_str()), ("SCCACHE_DIR", folder.as_str())];
         let tree = tree(&project, &format!("cpu-{name}"), &table, &env);
         assert_eq!(tree.env["SCCACHE_REDIS"], url);
-        // Debian builds sccache without Redis support: the launcher is then dropped and the build succeeds.
+        // Debian builds sccache without Redis support: the launcher is then dropped and the build succeeds. The server says why it does not
+        // start, but a client on a busy machine may stop waiting for it before.
         let version = project.output(&["sccache", "--version"]);
         if version.contains("0.4.0-pre") {
             assert_eq!(project.build(vec![tree]).unwrap().state, TreeState::Built);
             let what = dropped(&project);
-            assert!(what.iter().all(|(_, why)| why.contains("cache type is not enabled")), "{what:?}");
+            assert!(what.iter().all(|(_, why)| why.to_lowercase().contains("server startup")), "{what:?}");
             assert_eq!(what.iter().map(|(language, _)| language.as_str()).collect::<Vec<_>>(), ["C", "CXX"]);
             skip("sccache-redis", "this sccache does not support Redis");
             return;
