@@ -77,12 +77,11 @@ static inline u64 u64_high(const unsigned char *w) {
     return _mm512_and_si512(_mm512_srli_epi16(_mm512_loadu_si512(w), 4), _mm512_set1_epi8(15));
 }
 static inline u64 u64_six(const unsigned char *w) { return _mm512_and_si512(_mm512_loadu_si512(w), _mm512_set1_epi8(63)); }
-/* The two high bits of a byte, below those of `above`. */
-static inline __m512i top_bits(__m512i above, const unsigned char *w) {
-    return _mm512_srli_epi16(_mm512_or_si512(above, _mm512_and_si512(_mm512_loadu_si512(w), _mm512_set1_epi8(-64))), 2);
-}
 static inline u64 u64_fourth(const unsigned char *w, size_t step) {
-    return top_bits(top_bits(top_bits(_mm512_setzero_si512(), w + 2 * step), w + step), w);
+    const u64 top = _mm512_set1_epi8(-64);
+    u64 bits = _mm512_srli_epi16(_mm512_and_si512(_mm512_loadu_si512(w + 2 * step), top), 2);
+    bits = _mm512_srli_epi16(_mm512_or_si512(bits, _mm512_and_si512(_mm512_loadu_si512(w + step), top)), 2);
+    return _mm512_srli_epi16(_mm512_or_si512(bits, _mm512_and_si512(_mm512_loadu_si512(w), top)), 2);
 }
 static inline s16 s16_zero(void) { return _mm512_setzero_si512(); }
 static inline s16 s16_dot(s16 a, u64 w, const unsigned char *x) { return n16_dot(a, w, x); }
