@@ -37,7 +37,7 @@ pub struct HardwareDescription {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RuntimeDescription {
-    /// Names of the library that programs load, by operating system. The first one that is found is used. Empty if there is none.
+    /// Names of the library that programs load, by operating system. The first one that is found is used. Empty if no library is loaded.
     #[serde(default)]
     pub loader: BTreeMap<Os, Vec<String>>,
     /// Folders to search after those of the loader, by operating system.

@@ -1,6 +1,6 @@
 //! Removes what logging libraries print before a message: the level, the thread, the place in the source.
 
-use super::{digits, shaped};
+use super::prefix::{digits, shaped};
 
 /// Maximum length of a frame before the message, in bytes.
 const FRAME: usize = 160;
@@ -114,7 +114,7 @@ fn is_level(word: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::unprefixed;
+    use super::super::prefix::unprefixed;
 
     #[test]
     fn frames_of_loggers_are_removed() {

@@ -15,6 +15,7 @@ mod hits;
 mod index;
 mod lines;
 mod literal;
+mod logger;
 mod names;
 mod outcome;
 mod platform;

@@ -100,15 +100,20 @@ impl PlatformVotes {
     }
 }
 
-/// The folder of the toolkit in a line with the path of an nvcc. For an nvcc in `/usr/bin` there is none.
+/// The folder of the toolkit in a line with the path of an nvcc; `None` for an nvcc in `/usr/bin`. It becomes part of commands, so it has
+/// only characters that a shell does not interpret, and no `..`.
 fn cuda_root(line: &[u8]) -> Option<String> {
     let end = memchr::memmem::find(line, b"/bin/nvcc")?;
     let is_path = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._+-".contains(byte);
     let start = line[..end].iter().rposition(|byte| !is_path(byte)).map_or(0, |before| before + 1);
+    if start > 0 && !b" \t'\"`=(:[,".contains(&line[start - 1]) {
+        return None; // The path has other characters.
+    }
     // The path of Windows begins with a drive.
     let is_drive = start > 0 && line[start - 1] == b':' && (start == 2 || !line[..start - 1].ends_with(b" "));
     let root = std::str::from_utf8(&line[start..end]).ok().filter(|_| !is_drive)?;
-    (root.starts_with('/') && root != "/usr" && root.len() <= 100).then(|| root.to_owned())
+    (root.starts_with('/') && root != "/usr" && root.len() <= 100 && !root.contains(".."))
+        .then(|| root.to_owned())
 }
 
 impl LogPlatform {
@@ -185,6 +190,8 @@ mod tests {
             ("error: command '/usr/local/cuda-11.8/bin/nvcc' failed", Some("/usr/local/cuda-11.8")),
             ("-DCMAKE_CUDA_COMPILER=/apps/cuda/12/bin/nvcc", Some("/apps/cuda/12")),
             ("/usr/bin/nvcc -c a.cu", None),
+            ("/opt/../tmp/x/bin/nvcc -c a.cu", None),
+            ("/opt/$(id)/x/bin/nvcc -c a.cu", None),
             ("C:/CUDA/v12.4/bin/nvcc.exe", None),
             ("nvcc -c a.cu", None),
         ] {

@@ -1,7 +1,6 @@
 //! Removes time stamps and the prefixes of build tools, CI systems and loggers from lines of a log.
 
-#[path = "logger.rs"]
-mod logger;
+use super::logger;
 
 /// Maximum length of the abbreviated name of a month and the space after it, in bytes.
 const LONGEST_MONTH: usize = 13;
@@ -162,13 +161,13 @@ fn after_space(line: &[u8]) -> &[u8] {
 }
 
 /// Skips one or more digits.
-fn digits(line: &[u8]) -> Option<&[u8]> {
+pub(super) fn digits(line: &[u8]) -> Option<&[u8]> {
     let end = line.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(line.len());
     (end > 0).then(|| &line[end..])
 }
 
 /// Skips text of a given shape, in which `d` stands for a digit.
-fn shaped<'a>(line: &'a [u8], shape: &[u8]) -> Option<&'a [u8]> {
+pub(super) fn shaped<'a>(line: &'a [u8], shape: &[u8]) -> Option<&'a [u8]> {
     let (start, rest) = line.split_at_checked(shape.len())?;
     let fits = |(byte, wanted): (&u8, &u8)| {
         if *wanted == b'd' { byte.is_ascii_digit() } else { byte == wanted }

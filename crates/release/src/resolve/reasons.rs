@@ -85,7 +85,7 @@ pub(super) fn because(
     format!("{prefix}{publisher}{rest}")
 }
 
-/// Names the backends that would be used without the publisher's preference; empty if there are none.
+/// Names the backends that would be used without the publisher's preference; empty without such backends.
 fn preferred(fits: &[(&ReleaseVariant, VariantFit<'_>)], order: &BackendOrder, backend: Backend) -> String {
     let is_usable = |other: &Backend| {
         fits.iter().any(|(_, fit)| {

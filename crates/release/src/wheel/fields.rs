@@ -79,7 +79,7 @@ impl FieldKind {
     /// Checks a text.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The text does not have the form of its field: why.
     pub fn check(self, text: &str) -> Result<(), String> {
         if text.contains(is_line_break) {
             return Err(format!(
