@@ -99,7 +99,7 @@ pub(super) fn update(request: UpdateRequest<'_>, context: &CommandContext<'_>) -
         provenance,
         json,
     };
-    install_release(&arguments, manifest, SignaturePolicy::Always, context)
+    install_release(&arguments, manifest, SignaturePolicy::Always, Reader::Owner, context)
 }
 
 /// Installs a release, returns to the previous version, or lists the installed versions.
@@ -121,7 +121,16 @@ pub fn run(arguments: &InstallArguments, context: &CommandContext<'_>) -> Result
     } else {
         SignaturePolicy::Required
     };
-    install_release(arguments, manifest, signature, context)
+    install_release(arguments, manifest, signature, Reader::Script, context)
+}
+
+/// Who reads the result.
+#[derive(Clone, Copy, PartialEq)]
+enum Reader {
+    /// A user or a script that starts the program: its path, and why this variant was chosen.
+    Script,
+    /// The user of `self update`: there is one variant, and its path is on `PATH`.
+    Owner,
 }
 
 /// Installs a release and prints the result.
@@ -129,6 +138,7 @@ fn install_release(
     arguments: &InstallArguments,
     manifest: &str,
     signature: SignaturePolicy,
+    reader: Reader,
     context: &CommandContext<'_>,
 ) -> Result<Exit, Failure> {
     let installation = |name: &str| folder(arguments, Some(name), context).ok();
@@ -158,13 +168,32 @@ fn install_release(
         },
         sink: &|event| {
             progress.update(event);
-            print_event(event, context);
+            if reader == Reader::Script || !matches!(event, InstallEvent::Chosen(..)) {
+                print_event(event, context);
+            }
         },
     };
     let result = install::install(&request);
     progress.end();
     let result = result.map_err(|error| failure(&error))?;
-    print_result(arguments, &release, &to, &result, context)?;
+    let document = InstallReport::new(
+        &release.manifest.name,
+        &to,
+        &program(context.host, &to, &result.version),
+        &result,
+    );
+    let printer = context.printer;
+    if arguments.json {
+        printer.json(&document)?;
+    } else if reader == Reader::Owner {
+        printer.print(&format!("{}\n", document.update_summary()))?;
+    } else {
+        printer.print(&document.text(arguments.release.explain))?;
+    }
+    print_notes(&result, printer);
+    if reader == Reader::Script {
+        printer.status(&document.summary());
+    }
     Ok(Exit::Done)
 }
 
@@ -292,21 +321,7 @@ fn print_event(event: &InstallEvent<'_>, context: &CommandContext<'_>) {
     }
 }
 
-fn print_result(
-    arguments: &InstallArguments,
-    release: &ReleaseInputs<'_>,
-    to: &HostPath,
-    result: &InstallResult,
-    context: &CommandContext<'_>,
-) -> Result<(), Failure> {
-    let printer = context.printer;
-    let document =
-        InstallReport::new(&release.manifest.name, to, &program(context.host, to, &result.version), result);
-    if arguments.json {
-        printer.json(&document)?;
-    } else {
-        printer.print(&document.text(arguments.release.explain))?;
-    }
+fn print_notes(result: &InstallResult, printer: &Printer) {
     for one in &result.choice.fallback {
         printer.warning(&format!("{} is available but not used: {}", one.backend, one.reason));
     }
@@ -318,8 +333,6 @@ fn print_result(
     if let Some(origin) = &result.origin {
         printer.status(&origin.text());
     }
-    printer.status(&document.summary());
-    Ok(())
 }
 
 /// The path of the program, through the link `current` except on Windows. The version's folder if it has no program.

@@ -86,11 +86,27 @@ impl<'a> InstallReport<'a> {
             Proof::NotStarted => "it was not started".to_owned(),
         };
         let had = if self.outcome == "unchanged" { "is already installed" } else { "is installed" };
-        let fetched = match self.fetched_bytes {
+        let fetched = self.fetched();
+        format!("{name} {version} `{label}` {had} for {backend}: {proof}{fetched}")
+    }
+
+    /// A summary of an update in one line.
+    #[must_use]
+    pub fn update_summary(&self) -> String {
+        let Self { name, version, .. } = self;
+        if self.outcome == "unchanged" {
+            return format!("{name} {version} is the newest release");
+        }
+        let before =
+            self.previous.map_or_else(String::new, |previous| format!(", {} before", previous.version));
+        format!("{name} {version} is installed{before}{}", self.fetched())
+    }
+
+    fn fetched(&self) -> String {
+        match self.fetched_bytes {
             0 => String::new(),
             fetched => format!(", {} fetched", bytes::show(fetched)),
-        };
-        format!("{name} {version} `{label}` {had} for {backend}: {proof}{fetched}")
+        }
     }
 }
 
