@@ -191,6 +191,16 @@ impl Findings {
         Self { families: FINDINGS.iter().map(parse).collect() }
     }
 
+    /// The embedded catalogue, parsed once.
+    ///
+    /// # Panics
+    /// As [`Findings::embedded`].
+    #[must_use]
+    pub fn shared() -> &'static Self {
+        static SHARED: std::sync::LazyLock<Findings> = std::sync::LazyLock::new(Findings::embedded);
+        &SHARED
+    }
+
     /// All families, in the order of the documentation.
     #[must_use]
     pub fn families(&self) -> &[FindingFamily] {

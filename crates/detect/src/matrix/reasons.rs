@@ -6,6 +6,7 @@ use gpubuild_host::Os;
 use super::Reason;
 use crate::diagnostic::DiagnosticId;
 use crate::facts::Facts;
+use crate::finding::Findings;
 use crate::toolkit::description::Description;
 use crate::toolkit::{Catalogue, Inventory};
 
@@ -34,7 +35,10 @@ impl RuleInput<'_> {
             let value = values.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone());
             value.or_else(|| {
                 let commands = match name {
-                    "install" => &about.install,
+                    "install" => match self.package_command(id, about) {
+                        Some(command) => return Some(command),
+                        None => &about.install,
+                    },
                     "install_driver" => driver_commands(self.facts, about),
                     _ => return None,
                 };
@@ -51,6 +55,21 @@ impl RuleInput<'_> {
         let hint = texts.and_then(|texts| fill(texts.hint.as_deref()?));
         let values = values.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
         Reason { id, text, hint, values, about: Some(about.id.clone()) }
+    }
+
+    /// The command of the finding with this id, if it is about the packages of this distribution. It names less than the complete
+    /// toolkit, because the rest is there.
+    fn package_command(&self, id: DiagnosticId, about: &Description) -> Option<String> {
+        let entry = Findings::shared().get(id.as_str())?;
+        let commands = for_distribution(self.facts, &entry.commands)?;
+        match commands.as_slice() {
+            [command] if !command.contains('{') => Some(self.on_system(command.clone(), true)),
+            [] | [_] => None,
+            several => {
+                let (count, backend) = (several.len(), about.backends.first()?);
+                Some(format!("run the {count} commands that `gpubuild doctor --backends {backend}` prints"))
+            }
+        }
     }
 
     /// The id of a problem in the family of a description. Falls back to a general id, because descriptions of users can have
