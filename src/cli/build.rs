@@ -390,6 +390,7 @@ impl BuildWork<'_> {
         let explain = |printed: Printed<'_>| {
             known::explain(self.context.host, &self.machine.facts, &self.machine.catalogue, printed)
         };
+        let direct = sources::wheels(self.context, &self.machine.facts, self.network);
         let job = BuildJob {
             host: self.context.host,
             project: self.project.file.project.name.clone(),
@@ -397,6 +398,7 @@ impl BuildWork<'_> {
             lock: exec::folder::lock_path(&self.project.build_root),
             tools: InstalledTools::of(&self.machine.inventory),
             network: self.network,
+            direct: Some(&direct),
             binary: self.binary,
             replan,
             explain: Some(&explain),

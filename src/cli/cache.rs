@@ -262,6 +262,7 @@ impl Trees {
             lock: folder::lock_path(&self.project.build_root),
             tools: self.tools.clone(),
             network: Network::Offline,
+            direct: None,
             binary: BuildBinary::No,
             replan: None,
             explain: None,

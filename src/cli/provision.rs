@@ -3,7 +3,7 @@
 use gpubuild_detect::id;
 use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_exec::exec::{BuildEvent, InstalledTools};
-use gpubuild_exec::python::Network;
+use gpubuild_exec::python::{Network, WheelAccess};
 use gpubuild_host::HostPath;
 use gpubuild_plan::plan::Plan;
 use gpubuild_plan::project::Project;
@@ -13,7 +13,7 @@ use gpubuild_toolchain::provision::{self, ArchiveRequest, InstallRequest};
 use super::events::{Events, MessageFormat};
 use super::machine::{self, MachineState};
 use super::plan::{self, SelectionArguments};
-use super::{CommandContext, Failure, absolute, toolkit};
+use super::{CommandContext, Failure, absolute, sources, toolkit};
 
 /// How toolkits are downloaded and progress is printed.
 pub(super) struct ProvisionMode<'a> {
@@ -101,9 +101,10 @@ fn install(
             }
         }
         let tools = InstalledTools::of(&machine.inventory);
-        let installed =
-            provision::install(context.host, &machine.facts, &request, &tools, mode.network, &fetch, &sink)
-                .map_err(|error| toolkit::failure(&error))?;
+        let direct = sources::wheels(context, &machine.facts, mode.network);
+        let access = WheelAccess { tools: &tools, network: mode.network, direct: Some(&direct) };
+        let installed = provision::install(context.host, &machine.facts, &request, access, &fetch, &sink)
+            .map_err(|error| toolkit::failure(&error))?;
         for note in &installed.notes {
             context.printer.warning(note);
         }

@@ -1,12 +1,14 @@
 //! Makes the sources of a project available before a command plans its build.
 
+use gpubuild_detect::facts::Facts;
 use gpubuild_detect::id;
 use gpubuild_exec::python::Network;
 use gpubuild_host::HostPath;
+use gpubuild_plan::offer::simulate::libc;
 use gpubuild_plan::project::source::Source;
 use gpubuild_plan::project::{self, FILE_NAME, ProjectFile};
 use gpubuild_release::fetch::{self, Client, PlainHttp};
-use gpubuild_sources::{LockPolicy, ReadySource, SourceRequest};
+use gpubuild_sources::{IndexWheels, LockPolicy, ReadySource, SourceRequest};
 
 use super::project::project_file;
 use super::{CommandContext, Exit, Failure};
@@ -35,6 +37,14 @@ pub fn ensure(
         done.push(ProjectSource { root, name: parsed.project.name, ready });
     }
     Ok(done)
+}
+
+/// Wheels for machines without uv and pip.
+pub(super) fn wheels<'a>(context: &CommandContext<'a>, facts: &Facts, network: Network) -> IndexWheels<'a> {
+    let printer = context.printer;
+    let warn = move |text: &str| printer.warning(text);
+    let client = Client::new(context.host, network, PlainHttp::Loopback, Box::new(warn));
+    IndexWheels { client, libc: libc(facts) }
 }
 
 fn read(context: &CommandContext<'_>, file: &HostPath) -> Result<ProjectFile, Failure> {

@@ -31,3 +31,5 @@ mod sandbox;
 mod server;
 mod usual;
 mod wheels;
+#[cfg(target_os = "linux")]
+mod without_python;

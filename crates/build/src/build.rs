@@ -318,6 +318,7 @@ impl Build {
             network: Network::from_env(host.env()),
             store: planned.store.clone(),
             // A network client would make every build script slower to compile.
+            direct: None,
             remote: None,
             binary: BuildBinary::No,
             replan: Some(&replan),

@@ -101,6 +101,7 @@ impl Task {
             lock: exec::folder::lock_path(&project.build_root),
             tools: InstalledTools::of(&machine.inventory),
             network: Network::from_env(host.env()),
+            direct: None,
             store,
             remote: None,
             binary: BuildBinary::No,

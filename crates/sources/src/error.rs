@@ -74,6 +74,16 @@ pub enum SourceError {
         /// Its files.
         files: Vec<String>,
     },
+    /// The index has none of the pinned wheels, or none of them is for this machine.
+    #[error("`{index}` has no pinned wheel of {name} {version} for this machine")]
+    NoWheel {
+        /// The package.
+        name: String,
+        /// The version.
+        version: String,
+        /// URL of its page in the index.
+        index: String,
+    },
     /// An index is malformed.
     #[error("`{url}` is not a valid index: {why}")]
     Index {
@@ -199,6 +209,7 @@ impl Diagnostic for SourceError {
             Self::UnknownPackage { .. } => id!("source.package-unknown"),
             Self::UnknownVersion { .. } => id!("source.version-unknown"),
             Self::NoArchive { .. } => id!("source.no-archive"),
+            Self::NoWheel { .. } => id!("wheel.not-found"),
             Self::Index { .. } => id!("source.index-invalid"),
             Self::Registry { .. } => id!("source.registry-unsupported"),
             Self::Missing { .. } => id!("net.status"),
@@ -225,6 +236,7 @@ impl Diagnostic for SourceError {
             }
             Self::UnknownPackage { .. } => "correct the name in `source`",
             Self::UnknownVersion { .. } => "correct `version` in `source`",
+            Self::NoWheel { .. } => "check the index that uv or pip are configured to use",
             Self::NoArchive { .. } => "use another version, or `url`, `git` or `crate` as the source",
             Self::Registry { .. } => {
                 "use a sparse registry, or run `cargo fetch` in a project that depends on the crate: gpubuild reads cargo's cache"

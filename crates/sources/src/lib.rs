@@ -19,6 +19,7 @@ mod registry;
 mod store;
 pub mod toolkit;
 mod vendor;
+mod wheel;
 
 use gpubuild_exec::python::Network;
 use gpubuild_host::{Host, HostPath};
@@ -29,6 +30,7 @@ use gpubuild_plan::project::{ProjectError, ProjectTable};
 use gpubuild_release::fetch::Client;
 
 pub use error::SourceError;
+pub use wheel::IndexWheels;
 
 /// What the lock file means for a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use gpubuild_host::{HostPath, Os, ReadFiles};
 use gpubuild_plan::project::source::SourceOrigin;
 use gpubuild_plan::project::source::lock::LockedSource;
 use gpubuild_release::auth::CredentialScope;
-use gpubuild_release::fetch::FetchTarget;
+use gpubuild_release::fetch::{Client, FetchTarget};
 use gpubuild_release::manifest::is_sha256;
 use gpubuild_release::url::Url;
 use serde::de::{Error as _, SeqAccess, Visitor};
@@ -41,9 +41,9 @@ struct FileList {
 
 /// A file of a package.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-struct IndexedFile {
-    filename: String,
-    url: String,
+pub(crate) struct IndexedFile {
+    pub(crate) filename: String,
+    pub(crate) url: String,
     #[serde(default)]
     hashes: FileHashes,
 }
@@ -56,7 +56,7 @@ struct FileHashes {
 
 impl IndexedFile {
     /// The hash in lower case, if it is one: it becomes part of paths.
-    fn sha256(&self) -> Option<String> {
+    pub(crate) fn sha256(&self) -> Option<String> {
         self.hashes.sha256.as_ref().map(|hash| hash.to_ascii_lowercase()).filter(|hash| is_sha256(hash))
     }
 }
@@ -101,7 +101,7 @@ pub(crate) fn resolve(
     version: &str,
 ) -> Result<LockedSource, SourceError> {
     (request.progress)(&format!("looking up {name} {version}"));
-    let (page, files) = files(request, name)?;
+    let (page, files) = files(request.client, name)?;
     pinned(&files, name, version, &page)
 }
 
@@ -125,7 +125,7 @@ pub(crate) fn archive_url(request: &SourceRequest<'_>, locked: &LockedSource) ->
     let (SourceOrigin::Pypi { name, version }, Some(file)) = (&locked.origin, &locked.file) else {
         return Err(SourceError::Index { url: locked.name(), why: "the package is not pinned".to_owned() });
     };
-    let (page, files) = files(request, name)?;
+    let (page, files) = files(request.client, name)?;
     let Some(found) = files.iter().find(|one| one.filename == *file) else {
         let requirement = version.clone();
         return Err(SourceError::UnknownVersion {
@@ -138,11 +138,11 @@ pub(crate) fn archive_url(request: &SourceRequest<'_>, locked: &LockedSource) ->
 }
 
 /// The files of a package, and the URL of the page that lists them.
-fn files(request: &SourceRequest<'_>, name: &str) -> Result<(Url, Vec<IndexedFile>), SourceError> {
-    let index = index(request.host);
+pub(crate) fn files(client: &Client<'_>, name: &str) -> Result<(Url, Vec<IndexedFile>), SourceError> {
+    let index = index(client.host);
     let page = Url::parse(&format!("{}/{}/", index.trim_end_matches('/'), python_package(name)))?;
     let target = FetchTarget { url: &page, scope: CredentialScope::Server };
-    let Some(bytes) = request.client.document(target, Some(ACCEPT), LARGEST)? else {
+    let Some(bytes) = client.document(target, Some(ACCEPT), LARGEST)? else {
         let (name, registry) = (name.to_owned(), index);
         return Err(SourceError::UnknownPackage { kind: "Python package", name, registry });
     };

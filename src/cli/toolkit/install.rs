@@ -4,6 +4,7 @@ use gpubuild_core::version::Version;
 use gpubuild_detect::id;
 use gpubuild_detect::matrix::for_distribution;
 use gpubuild_exec::exec::{BuildEvent, InstalledTools};
+use gpubuild_exec::python::WheelAccess;
 use gpubuild_host::{Host, HostInfo};
 use gpubuild_plan::plan::provision::ReleaseChoice;
 use gpubuild_plan::wheels::WheelLock;
@@ -16,7 +17,7 @@ use crate::cli::build::NetworkArguments;
 use crate::cli::events::{Events, MessageFormat};
 use crate::cli::machine::{self, HostArguments, MachineState};
 use crate::cli::provision::folders;
-use crate::cli::{CommandContext, Exit, Failure, absolute};
+use crate::cli::{CommandContext, Exit, Failure, absolute, sources};
 use crate::report;
 
 /// Arguments of `toolkit install`.
@@ -82,15 +83,11 @@ pub(super) fn run(
     let sink = |event: &BuildEvent| events.show(event);
     let network = arguments.network.network(host);
     let archives = ArchiveClient::new(context, network, mirror);
-    let result = provision::install(
-        host,
-        &machine.facts,
-        &request,
-        &InstalledTools::of(&machine.inventory),
-        network,
-        &|archive| archives.fetch(archive),
-        &sink,
-    );
+    let (tools, direct) =
+        (InstalledTools::of(&machine.inventory), sources::wheels(context, &machine.facts, network));
+    let access = WheelAccess { tools: &tools, network, direct: Some(&direct) };
+    let result =
+        provision::install(host, &machine.facts, &request, access, &|archive| archives.fetch(archive), &sink);
     drop(events);
     finish(arguments, context, &result.map_err(to_failure)?, choice.as_ref())
 }

@@ -2,7 +2,7 @@
 
 use gpubuild_detect::id;
 use gpubuild_exec::exec::{BuildEvent, InstalledTools};
-use gpubuild_exec::python::{Network, PipInstallError};
+use gpubuild_exec::python::{Network, PipInstallError, WheelAccess};
 use gpubuild_host::{HostPath, WriteFiles};
 use gpubuild_plan::plan::kits;
 use gpubuild_plan::wheels::WheelLock;
@@ -16,7 +16,7 @@ use crate::cli::events::{Events, MessageFormat};
 use crate::cli::machine::{self, HostArguments, MachineState};
 use crate::cli::project::open_project;
 use crate::cli::provision::folders;
-use crate::cli::{CommandContext, Exit, Failure, absolute};
+use crate::cli::{CommandContext, Exit, Failure, absolute, sources};
 use crate::report::toolkit_lock::LockReport;
 
 /// Arguments of `toolkit lock`.
@@ -105,7 +105,9 @@ pub(in crate::cli) fn resolve(
         (None, Some(fetch)) => {
             let events = Events::new(context.printer, MessageFormat::Human);
             let sink = |event: &BuildEvent| events.show(event);
-            gpubuild_exec::python::fetch(host, &fetch, &tools, network, &sink)
+            let direct = sources::wheels(context, &machine.facts, network);
+            let access = WheelAccess { tools: &tools, network, direct: Some(&direct) };
+            gpubuild_exec::python::fetch(host, &fetch, access, &sink)
                 .map_err(|error| Failure::of(&error, Exit::Negative))?
         }
         (None, None) => return Err(Failure::negative(id!("fetch.failed"), "uv is missing")),

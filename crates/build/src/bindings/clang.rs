@@ -7,7 +7,7 @@ use gpubuild_detect::toolkit::description::WheelName;
 use gpubuild_detect::toolkit::libclang;
 use gpubuild_exec::exec::InstalledTools;
 use gpubuild_exec::python::fetch::{WantedWheel, fetched};
-use gpubuild_exec::python::{Network, WheelFetchError};
+use gpubuild_exec::python::{Network, WheelAccess, WheelFetchError};
 use gpubuild_host::{Host, HostInfo, HostPath, ReadFiles, find_program};
 use gpubuild_plan::machine;
 use gpubuild_plan::plan::{Fetch, kits};
@@ -114,8 +114,7 @@ impl PinnedClang {
             host,
             &self.fetch,
             WantedWheel::File(&self.library),
-            &tools,
-            network,
+            WheelAccess { tools: &tools, network, direct: None },
             &output::report,
         )
     }

@@ -50,6 +50,7 @@ use crate::environment;
 pub use crate::event::{BuildEvent, Sink, TreeState};
 use crate::python::Network;
 use crate::python::fetch::WantedWheel;
+use crate::python::{UnpackWheel, WheelAccess};
 use crate::store::remote::RemoteLevel;
 use crate::store::settings::Store;
 pub use changed::changed_files;
@@ -69,6 +70,8 @@ pub struct BuildJob<'a> {
     pub tools: InstalledTools,
     /// Whether tools and crates may be downloaded.
     pub network: Network,
+    /// Installs tools where neither uv nor pip is installed.
+    pub direct: Option<&'a dyn UnpackWheel>,
     /// Whether to build the Rust program.
     pub binary: BuildBinary,
     /// Computes a new plan without the failed backends. Without it, every failure is an error.
@@ -268,26 +271,20 @@ fn lock(job: &BuildJob<'_>) -> Result<FileLock, BuildError> {
 /// The installed tools, with those that the plan requires downloaded.
 fn fetch_tools(job: &BuildJob<'_>, plan: &Plan) -> Result<InstalledTools, BuildError> {
     let mut tools = job.tools.clone();
+    let access = WheelAccess { tools: &job.tools, network: job.network, direct: job.direct };
     for fetch in &plan.fetch {
         let slot = match fetch.tool.as_str() {
             "cmake" => &mut tools.cmake,
             "ninja" => &mut tools.ninja,
             target::ZIG => {
                 let wanted = WantedWheel::File(target::zig_in_wheel(job.host.platform().os));
-                crate::python::fetch::fetch_wanted(
-                    job.host,
-                    fetch,
-                    wanted,
-                    &job.tools,
-                    job.network,
-                    job.sink,
-                )?;
+                crate::python::fetch::fetch_wanted(job.host, fetch, wanted, access, job.sink)?;
                 continue;
             }
             _ => continue,
         };
         // Replaces an installed tool, which is too old.
-        *slot = Some(crate::python::fetch(job.host, fetch, &job.tools, job.network, job.sink)?);
+        *slot = Some(crate::python::fetch(job.host, fetch, access, job.sink)?);
     }
     Ok(tools)
 }

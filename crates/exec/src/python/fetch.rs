@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
-use gpubuild_detect::toolkit::InstalledTools;
 use gpubuild_host::{Command, Host, HostPath, Os, ReadFiles, RunPrograms, Wait};
 use gpubuild_plan::plan::Fetch;
 use gpubuild_plan::wheels::lock::{PinnedFile, PinnedWheel};
 use serde::{Deserialize, Serialize};
 
-use super::Network;
 use super::error::WheelFetchError;
-use super::install::{InstallTarget, Options, install};
+use super::install::{InstallTarget, install};
 use super::installer_output::error_summary;
+use super::{Network, WheelAccess};
 use crate::event::{BuildEvent, Sink};
 use crate::store;
 
@@ -44,11 +43,10 @@ pub enum WantedWheel<'a> {
 pub fn fetch(
     host: &dyn Host,
     fetch: &Fetch,
-    tools: &InstalledTools,
-    network: Network,
+    access: WheelAccess<'_>,
     sink: Sink<'_>,
 ) -> Result<HostPath, WheelFetchError> {
-    fetch_wanted(host, fetch, WantedWheel::Program, tools, network, sink)
+    fetch_wanted(host, fetch, WantedWheel::Program, access, sink)
 }
 
 /// Returns the program or file of a tool if the cache already has it.
@@ -69,8 +67,7 @@ pub fn fetch_wanted(
     host: &dyn Host,
     fetch: &Fetch,
     wanted: WantedWheel<'_>,
-    tools: &InstalledTools,
-    network: Network,
+    access: WheelAccess<'_>,
     sink: Sink<'_>,
 ) -> Result<HostPath, WheelFetchError> {
     let cache = gpubuild_host::folders::cache_folder(host).ok_or(WheelFetchError::NoCache)?.join(FOLDER);
@@ -79,7 +76,7 @@ pub fn fetch_wanted(
     if let Some(program) = verified(host, &folder) {
         return Ok(program);
     }
-    if network == Network::Offline {
+    if access.network == Network::Offline {
         let is_found = fetch.instead.is_none();
         let command =
             is_found.then(|| format!("python3 -m pip install {}=={}", fetch.package, fetch.version));
@@ -106,7 +103,7 @@ pub fn fetch_wanted(
     // A killed process has left its files there.
     host.remove(&scratch).map_err(|error| failed(&scratch, &error))?;
     let temporary = host.temporary_dir(&scratch).map_err(|error| failed(&scratch, &error))?;
-    let result = install_and_publish(host, fetch, wanted, tools, &temporary, &folder);
+    let result = install_and_publish(host, fetch, wanted, access, &temporary, &folder);
     // If this fails, the next call removes the folder.
     let _ = host.remove(&scratch);
     result
@@ -122,7 +119,7 @@ fn install_and_publish(
     host: &dyn Host,
     fetch: &Fetch,
     wanted: WantedWheel<'_>,
-    tools: &InstalledTools,
+    access: WheelAccess<'_>,
     temporary: &HostPath,
     folder: &HostPath,
 ) -> Result<HostPath, WheelFetchError> {
@@ -131,9 +128,8 @@ fn install_and_publish(
         message: error.to_string(),
     };
     let site = temporary.join("site");
-    let options = Options { network: Network::Allowed, find_links: &[] };
     // No progress for one small wheel: the download was already reported.
-    install(host, tools, &[pinned(fetch)], InstallTarget::Folder(&site), options, &|_| {})
+    install(host, access, &[pinned(fetch)], InstallTarget::Folder(&site), &[], &|_| {})
         .map_err(|error| WheelFetchError::from_install(fetch, instead(fetch), error))?;
     let broken = |what: &str| WheelFetchError::Broken {
         tool: fetch.tool.clone(),

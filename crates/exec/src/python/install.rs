@@ -5,13 +5,12 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use gpubuild_detect::toolkit::InstalledTools;
 use gpubuild_host::{Command, CommandOutput, Host, HostPath, Os, ReadFiles, RunError, WriteFiles};
 use gpubuild_plan::wheels::lock::PinnedWheel;
 
-use super::Network;
 use super::error::PipInstallError;
 use super::installer_output::{PipCause, cause, error_summary};
+use super::{Network, WheelAccess};
 use crate::event::{BuildEvent, Sink};
 
 /// Minimum time limit of an installation, for a wheel of 50 MB and a slow connection.
@@ -34,35 +33,35 @@ pub enum InstallTarget<'a> {
     },
 }
 
-/// Where to find wheels.
-#[derive(Debug, Clone, Copy)]
-pub struct Options<'a> {
-    /// Whether an index may be used.
-    pub network: Network,
-    /// Folders that contain wheels.
-    pub find_links: &'a [HostPath],
-}
-
-/// Installs pinned wheels. Offline, uv uses its cache; pip needs a folder with the wheels.
+/// Installs pinned wheels. `find_links` are folders that contain wheels. Offline, uv uses its cache; pip needs a folder with the
+/// wheels.
 ///
 /// # Errors
 /// See [`PipInstallError`]. Finished downloads stay in the cache of uv or pip.
 pub fn install(
     host: &dyn Host,
-    tools: &InstalledTools,
+    access: WheelAccess<'_>,
     wheels: &[PinnedWheel],
     into: InstallTarget<'_>,
-    options: Options<'_>,
+    find_links: &[HostPath],
     sink: Sink<'_>,
 ) -> Result<(), PipInstallError> {
-    refuse_truncated(host, wheels, options.find_links)?;
+    refuse_truncated(host, wheels, find_links)?;
     let total = wheels.iter().map(PinnedWheel::size).sum();
     let mut done = 0;
     for group in groups(wheels, into) {
         let names = group.iter().map(|wheel| wheel.package.as_str()).collect::<Vec<_>>().join(", ");
         sink(&BuildEvent::Installing { what: names, done, total });
         let scratch = scratch(host, into)?;
-        let result = PipCall { host, tools, group, into, options, scratch: &scratch }.install();
+        let result = PipCall { host, access, group, into, find_links, scratch: &scratch }.install();
+        let result = match (result, access.direct, into) {
+            (
+                Err(PipInstallError::NoPython { .. } | PipInstallError::NoPip { .. }),
+                Some(direct),
+                InstallTarget::Folder(folder),
+            ) => group.iter().try_for_each(|wheel| direct.unpack(wheel, find_links, folder)),
+            (result, ..) => result,
+        };
         // A leftover temporary folder does no harm.
         let _ = host.remove(&scratch);
         result?;
@@ -151,10 +150,10 @@ fn write_error(path: &HostPath, error: &std::io::Error) -> PipInstallError {
 /// One call of uv or pip.
 struct PipCall<'a> {
     host: &'a dyn Host,
-    tools: &'a InstalledTools,
+    access: WheelAccess<'a>,
     group: &'a [PinnedWheel],
     into: InstallTarget<'a>,
-    options: Options<'a>,
+    find_links: &'a [HostPath],
     scratch: &'a HostPath,
 }
 
@@ -164,7 +163,7 @@ impl PipCall<'_> {
         self.host
             .write(&requirements, requirements_text(self.group).as_bytes())
             .map_err(|error| write_error(&requirements, &error))?;
-        match &self.tools.uv {
+        match &self.access.tools.uv {
             Some(uv) => self.finish(&self.run(&self.uv(uv, &requirements))?),
             None => self.install_with_pip(&requirements),
         }
@@ -173,11 +172,11 @@ impl PipCall<'_> {
     fn uv(&self, uv: &HostPath, requirements: &HostPath) -> Command {
         let mut command = Command::new(uv.as_str(), self.deadline()).args(["pip", "install"]);
         command = self.common(command).args(["-r", requirements.as_str()]);
-        if self.options.network == Network::Offline {
+        if self.access.network == Network::Offline {
             command = command.arg("--offline");
         }
         let python = match self.into {
-            InstallTarget::Folder(_) => self.tools.python.as_ref(),
+            InstallTarget::Folder(_) => self.access.tools.python.as_ref(),
             InstallTarget::Environment { python } => Some(python),
         };
         if let Some(python) = python {
@@ -187,14 +186,14 @@ impl PipCall<'_> {
     }
 
     fn install_with_pip(&self, requirements: &HostPath) -> Result<(), PipInstallError> {
-        if self.options.network == Network::Offline && self.options.find_links.is_empty() {
+        if self.access.network == Network::Offline && self.find_links.is_empty() {
             let first = &self.group[0];
             return Err(PipInstallError::Offline {
                 what: first.package.clone(),
                 version: first.version.clone(),
             });
         }
-        let python = self.tools.python.as_ref();
+        let python = self.access.tools.python.as_ref();
         let of_target = match self.into {
             InstallTarget::Folder(_) => None,
             InstallTarget::Environment { python } => Some(python),
@@ -236,10 +235,10 @@ impl PipCall<'_> {
         if let InstallTarget::Folder(folder) = self.into {
             command = command.args(["--target", folder.as_str()]);
         }
-        for folder in self.options.find_links {
+        for folder in self.find_links {
             command = command.args(["--find-links", folder.as_str()]);
         }
-        if self.options.network == Network::Offline && !self.options.find_links.is_empty() {
+        if self.access.network == Network::Offline && !self.find_links.is_empty() {
             command = command.arg("--no-index");
         }
         command
@@ -280,8 +279,8 @@ impl PipCall<'_> {
         }
         let cause = cause(output);
         if cause == PipCause::NotFound
-            && self.options.network == Network::Offline
-            && self.options.find_links.is_empty()
+            && self.access.network == Network::Offline
+            && self.find_links.is_empty()
         {
             let first = &self.group[0];
             return Err(PipInstallError::Offline {
@@ -317,6 +316,7 @@ fn lacks_pip(output: &CommandOutput) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gpubuild_detect::toolkit::InstalledTools;
     use gpubuild_host::HostInfo;
     use gpubuild_plan::wheels::lock::PinnedFile;
 
@@ -358,12 +358,12 @@ mod tests {
         host.set_executable(&uv).unwrap();
         let tools = InstalledTools { uv: Some(uv), ..InstalledTools::default() };
         let target = root.join("target/site");
-        let options = Options { network: Network::Allowed, find_links: &[] };
         for signal in ["TERM", "KILL"] {
             host.write(&root.join("bin/signal"), signal.as_bytes()).unwrap();
             let wheels = [pinned("ninja", 0)];
             let into = InstallTarget::Folder(&target);
-            assert!(install(&host, &tools, &wheels, into, options, &|_| {}).is_err(), "{signal}");
+            let access = WheelAccess { tools: &tools, network: Network::Allowed, direct: None };
+            assert!(install(&host, access, &wheels, into, &[], &|_| {}).is_err(), "{signal}");
             let seen = host.read_text(&root.join("bin/seen")).unwrap();
             assert!(host.path(seen.trim()).is_inside(&root.join("target")), "{seen}");
             assert!(host.list(&root.join("target")).unwrap().is_empty(), "{signal}");

@@ -1,4 +1,4 @@
-//! Installs [pinned wheels](gpubuild_plan::wheels) with uv or pip.
+//! Installs [pinned wheels](gpubuild_plan::wheels) with uv or pip, or without Python.
 //!
 //! [`mod@install`] installs them in a folder or an environment. [`mod@fetch`] downloads missing tools (CMake, Ninja) to
 //! gpubuild's cache. Settings of uv and pip apply. Python environments of the user are changed only if they are the target.
@@ -10,9 +10,38 @@ pub mod installer_output;
 
 pub use error::{PipInstallError, WheelFetchError};
 pub use fetch::fetch;
-pub use install::{InstallTarget, Options, install};
+pub use install::{InstallTarget, install};
+pub use installer_output::PipCause;
 
-use gpubuild_host::Environment;
+use gpubuild_detect::toolkit::InstalledTools;
+use gpubuild_host::{Environment, HostPath};
+use gpubuild_plan::wheels::lock::PinnedWheel;
+
+/// How wheels are obtained.
+#[derive(Clone, Copy)]
+pub struct WheelAccess<'a> {
+    /// The installed uv or Python.
+    pub tools: &'a InstalledTools,
+    /// Whether an index may be used.
+    pub network: Network,
+    /// Installs wheels in folders where neither uv nor pip is installed.
+    pub direct: Option<&'a dyn UnpackWheel>,
+}
+
+/// Finds or downloads a wheel, and unpacks it without Python.
+pub trait UnpackWheel: Sync {
+    /// Puts the files of a wheel where `pip install --target` puts them. `find_links` are folders that may contain it. The hash of
+    /// the file is one of the pinned ones.
+    ///
+    /// # Errors
+    /// The download or the wheel is not usable.
+    fn unpack(
+        &self,
+        wheel: &PinnedWheel,
+        find_links: &[HostPath],
+        folder: &HostPath,
+    ) -> Result<(), PipInstallError>;
+}
 
 /// Whether downloads are allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,12 +4,12 @@ use std::io;
 use std::time::Duration;
 
 use gpubuild_detect::facts::Facts;
-use gpubuild_detect::toolkit::InstalledTools;
 use gpubuild_exec::event::{BuildEvent, Sink};
-use gpubuild_exec::python::{self, InstallTarget, Network, Options, PipInstallError};
+use gpubuild_exec::python::{self, InstallTarget, PipInstallError, WheelAccess};
 use gpubuild_exec::store;
 use gpubuild_host::folders::{INSTALLED, toolkit_folder};
 use gpubuild_host::{Command, Host, HostInfo, HostPath, ReadFiles, RunPrograms, WriteFiles};
+use gpubuild_plan::offer::simulate::libc;
 use gpubuild_plan::plan::bytes;
 use gpubuild_plan::wheels::lock::{self, SelectError, WheelLock};
 use gpubuild_plan::wheels::tag::{TagFit, WheelLibc};
@@ -104,7 +104,7 @@ pub fn preview(
         // Keep components that were added before, unless this lock does not have them.
         with.extend(existing.record.components.iter().filter(|id| lock.component(id).is_some()).cloned());
     }
-    let libc = libc_of(facts);
+    let libc = libc(facts);
     let wheels =
         lock.select(&with, host.platform(), &libc).map_err(|error| refusal(host, &lock, &libc, error))?;
     let components = lock.closure(&with).unwrap_or_default().iter().map(|one| one.id.clone()).collect();
@@ -141,8 +141,7 @@ pub fn install(
     host: &dyn Host,
     facts: &Facts,
     request: &InstallRequest,
-    tools: &InstalledTools,
-    network: Network,
+    access: WheelAccess<'_>,
     fetch_archive: FetchArchive<'_>,
     sink: Sink<'_>,
 ) -> Result<InstalledToolkit, ProvisionError> {
@@ -175,8 +174,7 @@ pub fn install(
         free: preview.free,
     });
     let kit = &kit::embedded().kits[&preview.lock.toolkit];
-    InstallWork { host, kit, preview: &preview, place: &place, tools, network, fetch_archive, request, sink }
-        .run()
+    InstallWork { host, kit, preview: &preview, place: &place, access, fetch_archive, request, sink }.run()
 }
 
 fn unchanged(installation: Prefix) -> InstalledToolkit {
@@ -199,15 +197,6 @@ fn offered(request: &InstallRequest) -> Result<(&'static ToolkitLayout, WheelLoc
         offered: locks.keys().map(ToString::to_string).collect::<Vec<_>>().join(", "),
     })?;
     Ok((kit, lock))
-}
-
-fn libc_of(facts: &Facts) -> WheelLibc {
-    let Some(libc) = facts.libc.as_ref().map(|fact| &fact.value) else { return WheelLibc::Other };
-    match libc.family.as_str() {
-        "glibc" => WheelLibc::Glibc(libc.version.clone()),
-        "musl" => WheelLibc::Musl,
-        _ => WheelLibc::Other,
-    }
 }
 
 fn refusal(host: &dyn HostInfo, lock: &WheelLock, libc: &WheelLibc, error: SelectError) -> ProvisionError {
@@ -251,8 +240,7 @@ struct InstallWork<'a> {
     kit: &'a ToolkitLayout,
     preview: &'a Preview,
     place: &'a PrefixPlace,
-    tools: &'a InstalledTools,
-    network: Network,
+    access: WheelAccess<'a>,
     fetch_archive: FetchArchive<'a>,
     request: &'a InstallRequest,
     sink: Sink<'a>,
@@ -341,14 +329,12 @@ impl InstallWork<'_> {
             let (url, downloads) = (&layout.url, &self.place.partial.join(DOWNLOADS));
             return (self.fetch_archive)(&ArchiveRequest { file, url, find_links, downloads, into });
         }
-        let options = Options { network: self.network, find_links };
         let one = std::slice::from_ref(wheel);
-        python::install(self.host, self.tools, one, InstallTarget::Folder(into), options, &|_| {}).map_err(
-            |error| match error {
+        python::install(self.host, self.access, one, InstallTarget::Folder(into), find_links, &|_| {})
+            .map_err(|error| match error {
                 PipInstallError::Interrupted => ProvisionError::Interrupted,
                 other => ProvisionError::Install(other),
-            },
-        )
+            })
     }
 
     fn make_prefix(&self) -> Result<(Vec<String>, PrefixRecord), ProvisionError> {

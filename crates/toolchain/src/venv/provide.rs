@@ -9,7 +9,7 @@ use gpubuild_detect::id;
 use gpubuild_detect::toolkit::InstalledTools;
 use gpubuild_exec::environment::{Answers, VenvRecord};
 use gpubuild_exec::event::Sink;
-use gpubuild_exec::python::{self, InstallTarget, Network, Options, PipInstallError};
+use gpubuild_exec::python::{self, InstallTarget, Network, PipInstallError, WheelAccess};
 use gpubuild_host::{FileLock, Host, HostPath, Wait, WriteFiles};
 use gpubuild_plan::wheels::tag::WheelLibc;
 
@@ -226,9 +226,9 @@ impl<'a> ProvidePlan<'a> {
             outcomes.push((wheel, outcome));
         }
         if !install.is_empty() {
-            let options = Options { network: job.network, find_links: job.find_links };
+            let access = WheelAccess { tools: job.tools, network: job.network, direct: None };
             let into = InstallTarget::Environment { python: &environment.python };
-            python::install(job.host, job.tools, &install, into, options, job.sink)
+            python::install(job.host, access, &install, into, job.find_links, job.sink)
                 .map_err(ProvideError::Install)?;
         }
         Ok(outcomes)
