@@ -173,23 +173,6 @@ fn full_or_read_only_disk_is_reported() {
     good.succeeds();
 }
 
-#[cfg(unix)]
-#[test]
-fn missing_installer_names_the_package() {
-    let Some(sandbox) = Sandbox::new() else { return };
-    let script = "#!/bin/sh\necho \"$0: No module named pip\" >&2\nexit 1\n";
-    let bin = sandbox.script("bin/python3", script).parent().unwrap().to_owned();
-    let with_path = |path: &std::path::Path| {
-        RunResult::from(sandbox.command(&Sandbox::INSTALL).env("PATH", path).output().unwrap())
-    };
-    with_path(&bin).fails(1, "python.pip-missing").says(&["neither pip nor a complete venv", "python3-pip"]);
-    let empty = sandbox.path("empty");
-    std::fs::create_dir_all(&empty).unwrap();
-    with_path(&empty).fails(1, "python.missing").says(&["install uv, or Python with pip"]);
-    sandbox.holds_nothing();
-    sandbox.install(&[]).succeeds();
-}
-
 #[test]
 fn broken_compiler_is_not_installed() {
     let Some(sandbox) = Sandbox::new() else { return };

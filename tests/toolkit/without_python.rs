@@ -21,7 +21,7 @@ fn index(sandbox: &Sandbox) -> Vec<(String, Vec<u8>)> {
     sandbox.wheels.iter().flat_map(of_wheel).collect()
 }
 
-/// Runs the command with an empty folder as PATH.
+/// Runs the command with a folder as PATH that has no program, or a Python without pip and venv.
 fn run(sandbox: &Sandbox, arguments: &[&str], index: &str) -> RunResult {
     let bare = sandbox.path("bare");
     std::fs::create_dir_all(&bare).unwrap();
@@ -37,6 +37,7 @@ fn wheels_come_from_the_index_or_a_folder() {
     assert!(sandbox.prefix("bin/nvcc").is_file() && sandbox.prefix("include/cuda.h").is_file());
     sandbox.run(&["toolkit", "verify"]).succeeds();
     sandbox.run(&["toolkit", "remove", "cuda"]).succeeds();
+    sandbox.script("bare/python3", "#!/bin/sh\necho \"$0: No module named pip\" >&2\nexit 1\n");
     run(&sandbox, &Sandbox::INSTALL, "http://127.0.0.1:1/simple").succeeds();
     sandbox.run(&["toolkit", "verify"]).succeeds();
 }

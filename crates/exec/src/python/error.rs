@@ -229,10 +229,13 @@ impl Diagnostic for WheelFetchError {
             Self::Offline { tool, command: Some(command), .. } => {
                 Some(format!("install {tool}, run `{command}`, or build once without `--offline`"))
             }
-            Self::NoPython { instead, .. } => Some(format!("install uv, or Python with pip, or {instead}")),
-            Self::NoPip { .. } => {
-                Some("install pip (Debian, Ubuntu: `sudo apt install python3-pip`) or uv".to_owned())
-            }
+            Self::NoPython { instead, .. } => Some(format!(
+                "run `gpubuild build` once, which downloads it without them; or install uv, or Python with pip; or {instead}"
+            )),
+            Self::NoPip { .. } => Some(
+                "run `gpubuild build` once, which downloads it without pip; or install pip (Debian, Ubuntu: `sudo apt install python3-pip`) or uv"
+                    .to_owned(),
+            ),
             Self::Install { instead, .. } => {
                 Some(format!("check pip's index and proxy settings, or {instead}"))
             }
