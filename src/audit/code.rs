@@ -150,14 +150,15 @@ impl<'a> CodePart<'a> {
         functions.sort_indirect();
         // Keep one name per address.
         functions.dedup_by_key(|(address, _, _)| *address);
-        let end = self.start + self.bytes.len() as u64;
+        // Addresses and sizes are those of the file, which may be damaged.
+        let end = self.start.saturating_add(self.bytes.len() as u64);
         if functions.is_empty() {
             functions.push((self.start, end - self.start, self.name));
         }
         for (index, (address, size, name)) in functions.iter().enumerate() {
             let next = functions.get(index + 1).map_or(end, |(next, _, _)| *next);
             // COFF symbols have no size, and symbols of assembler files often have size 0.
-            let stop = if *size == 0 { next } else { (address + size).min(end) };
+            let stop = if *size == 0 { next } else { address.saturating_add(*size).min(end) };
             let inside = |at: u64| usize::try_from(at.checked_sub(self.start)?).ok();
             let (Some(from), Some(to)) = (inside(*address), inside(stop)) else { continue };
             let Some(bytes) = self.bytes.get(from..to) else { continue };
@@ -177,7 +178,7 @@ impl<'a> CodePart<'a> {
 
     fn aarch64(&self, bytes: &[u8], address: u64, marks: &[(u64, bool)], function: &mut Function) {
         for (index, word) in bytes.chunks_exact(4).enumerate() {
-            let at = address + 4 * index as u64;
+            let at = address.saturating_add(4 * index as u64);
             let before = marks.partition_point(|(mark, _)| *mark <= at);
             if before > 0 && !marks[before - 1].1 {
                 continue;
@@ -272,6 +273,35 @@ mod tests {
         // addps, `rep bsf`, cpuid.
         let (features, cpu_query) = disassemble(&[0x0f, 0x58, 0xc1, 0xf3, 0x0f, 0xbc, 0xc1, 0x0f, 0xa2]);
         assert_eq!((features, cpu_query), (Vec::new(), Some("cpuid in f".to_owned())));
+    }
+
+    /// A damaged symbol table has any address and any size.
+    #[test]
+    fn functions_with_any_address_and_size_stay_inside_their_section() {
+        let bytes = [0x62, 0xf1, 0x7c, 0x48, 0x58, 0xc1, 0x90, 0x90];
+        let numbers = [0, 1, 4, 8, 1 << 31, 1 << 63, u64::MAX - 7, u64::MAX - 1, u64::MAX];
+        let mut found = 0;
+        for start in numbers {
+            for address in numbers {
+                for size in numbers {
+                    for is_x86 in [true, false] {
+                        let part =
+                            CodePart { bytes: &bytes, start, name: "text", encodings: &[("any", 0, 0)] };
+                        let symbols = SectionSymbols {
+                            functions: vec![(address, size, "f"), (start, size, "g")],
+                            marks: vec![(address, true)],
+                        };
+                        let mut code = Code::default();
+                        part.read(is_x86, symbols, &mut code);
+                        found += code.functions.len();
+                        for first in code.functions.iter().flat_map(|function| function.features.values()) {
+                            assert!(first.address.wrapping_sub(start) < 8, "{start} {address} {size}");
+                        }
+                    }
+                }
+            }
+        }
+        assert!(found > 100, "{found}");
     }
 
     #[test]

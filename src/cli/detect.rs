@@ -45,6 +45,7 @@ pub fn run(arguments: &DetectArguments, context: &CommandContext<'_>) -> Result<
     let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
     let probed = if arguments.probe { backends.as_slice() } else { &[] };
     let machine = machine::inspect_with_states(host, arguments.host.catalogue(context)?, probed)?;
+    context.check_interrupt()?;
     if arguments.json {
         let document = DetectReport::new(
             &machine.facts,

@@ -55,6 +55,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::CompleteEnv;
 use gpubuild_detect::id;
+use gpubuild_host::interrupt::Interrupt;
 use gpubuild_host::{Host, HostInfo, RealHost, signals};
 
 pub use failure::{Exit, Failure};
@@ -186,6 +187,22 @@ pub struct CommandContext<'a> {
     pub host: &'a dyn Host,
     /// Standard output and standard error.
     pub printer: &'a Printer,
+    /// The requests to end the command.
+    pub interrupt: &'a Interrupt,
+}
+
+impl CommandContext<'_> {
+    /// Ends a command whose child processes were ended by a signal: what it knows about the machine is incomplete.
+    ///
+    /// # Errors
+    /// A signal has arrived.
+    pub fn check_interrupt(&self) -> Result<(), Failure> {
+        if self.interrupt.requested() { Err(interrupted()) } else { Ok(()) }
+    }
+}
+
+fn interrupted() -> Failure {
+    Failure { exit: Exit::Interrupted, ..Failure::negative(id!("interrupted"), "interrupted") }
 }
 
 /// Runs the command line on the real host.
@@ -221,10 +238,12 @@ pub fn main() -> ExitCode {
     if is_detect {
         host.examine_files_once();
     }
-    let context = CommandContext { host: &host, printer: &printer };
+    let context = CommandContext { host: &host, printer: &printer, interrupt: host.interrupt() };
     let (outcome, output) = dispatch(arguments.command, &context);
     let exit = match outcome {
-        Ok(exit) => exit,
+        Ok(exit @ Exit::Child(_)) => exit,
+        // It may have continued without the child processes that the signal ended.
+        Ok(exit) => host.interrupt().signal().map_or(exit, Exit::Signal),
         Err(mut failure) => {
             failure.exit = failure.exit.with_signal(host.interrupt().signal());
             printer.failure(&failure);

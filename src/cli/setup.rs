@@ -99,6 +99,7 @@ impl SetupWork<'_> {
         let catalogue = self.arguments.host.catalogue(self.context)?;
         let diagnosis =
             diagnose::diagnose(host, catalogue, self.request, &Filter::default(), Depth::Drivers)?;
+        self.context.check_interrupt()?;
         Ok(diagnosis.document.findings)
     }
 

@@ -52,6 +52,12 @@ pub enum NewError {
         /// The existing files.
         paths: Vec<String>,
     },
+    /// A folder of the project is a link, so files could be written elsewhere.
+    #[error("`{path}` is a symbolic link; nothing was written")]
+    Link {
+        /// The link.
+        path: String,
+    },
     /// The workspace cannot be extended.
     #[error("{why}; nothing was written")]
     Workspace {
@@ -98,6 +104,7 @@ impl Diagnostic for NewError {
             Self::Backends(_) => id!("backend.unknown"),
             Self::Backend { .. } => id!("new.backend"),
             Self::Exists { .. } => id!("new.exists"),
+            Self::Link { .. } => id!("new.link"),
             Self::Workspace { .. } => id!("new.workspace"),
             Self::Gpubuild { .. } => id!("new.gpubuild-path"),
             Self::File { .. } => id!("file.failed"),
@@ -125,6 +132,7 @@ impl Diagnostic for NewError {
             }
             Self::Backend { .. } => "omit it, or add it to the project later".to_owned(),
             Self::Exists { .. } => "specify another folder, or move the existing files".to_owned(),
+            Self::Link { .. } => "replace it by a folder, or specify another folder".to_owned(),
             Self::Workspace { hint, .. } => hint.clone(),
             Self::Gpubuild { .. } => "specify the folder of a gpubuild checkout".to_owned(),
             Self::File { .. } => return None,

@@ -8,6 +8,9 @@ use super::render::{self, RenderRequest, RenderedFile};
 use super::template::{TemplateCommand, Workspace};
 use super::workspace::{self, WorkspaceProblem};
 
+/// The file with the aliases of a workspace.
+const CARGO_CONFIG: &str = ".cargo/config.toml";
+
 /// A project with everything that will be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlacedProject {
@@ -49,6 +52,7 @@ pub fn prepare(
 ) -> Result<PlacedProject, NewError> {
     request.check()?;
     let mut files = render::files(request);
+    let edited = request.template.about.workspace.as_ref().map(|_| CARGO_CONFIG);
     let edits = match &request.template.about.workspace {
         Some(table) => {
             files
@@ -57,6 +61,10 @@ pub fn prepare(
         }
         None => membership_edit(host, root)?.into_iter().collect(),
     };
+    let mut own = files.iter().map(|file| file.path.as_str()).chain(edited);
+    if let Some(path) = own.find_map(|path| linked_folder(host, root, path)) {
+        return Err(NewError::Link { path });
+    }
     let existing: Vec<String> = files.iter().filter_map(|file| obstacle(host, root, &file.path)).collect();
     if !existing.is_empty() {
         let mut paths = existing;
@@ -88,6 +96,14 @@ fn obstacle(host: &dyn ReadFiles, root: &HostPath, path: &str) -> Option<String>
         }
     }
     None
+}
+
+/// The first folder between the root and a file that is a link to another folder. Nothing can be written below other links.
+fn linked_folder(host: &dyn ReadFiles, root: &HostPath, path: &str) -> Option<String> {
+    let mut folders = path.match_indices('/').map(|(end, _)| root.join(&path[..end]));
+    folders
+        .find(|folder| host.read_link(folder).is_ok() && host.is_dir(folder))
+        .map(|folder| folder.to_string())
 }
 
 /// The edits that add members and aliases to a workspace.
@@ -127,7 +143,7 @@ fn workspace_edits(
     }
     // If both files exist, cargo reads the one without an extension.
     let old_path = root.join(".cargo/config");
-    let path = if host.is_file(&old_path) { old_path } else { root.join(".cargo/config.toml") };
+    let path = if host.is_file(&old_path) { old_path } else { root.join(CARGO_CONFIG) };
     let before = read(host, &path)?;
     let mut after = before.clone().unwrap_or_default();
     for (name, value) in &table.alias {

@@ -46,6 +46,17 @@ fn newer_project_file_version_is_reported() {
 }
 
 #[test]
+fn lock_file_of_unreasonable_size_is_an_error() {
+    let sandbox = Sandbox::new();
+    let project = "schema = 1\n[project]\nname = \"x\"\nsource = { crate = \"x-sys\", version = \"0.1\" }\n";
+    sandbox.write("gpubuild.toml", project);
+    sandbox.write("gpubuild.lock", &"# x\n".repeat(20_000));
+    for arguments in [&["plan"][..], &["fetch", "--offline"]] {
+        sandbox.run(arguments).fails(2, "project.unreadable").says(&["gpubuild.lock", "larger than"]);
+    }
+}
+
+#[test]
 fn missing_project_is_reported() {
     let empty = Sandbox::new();
     empty.run(&["plan"]).fails(2, "project.not-found").says(&["gpubuild.toml", "--project"]);

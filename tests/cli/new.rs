@@ -145,6 +145,30 @@ fn existing_files_are_never_replaced() {
     assert_eq!(sandbox.read("other/src"), "a file\n");
 }
 
+#[cfg(unix)]
+#[test]
+fn links_inside_the_project_are_not_followed() {
+    use std::os::unix::fs::symlink;
+
+    let sandbox = Sandbox::new();
+    sandbox.write("ws/Cargo.toml", "[workspace]\nmembers = []\n");
+    sandbox.write("elsewhere/notes", "mine\n");
+    for (link, folder, template) in [
+        ("demo/src", "demo", "own-kernels"),
+        ("demo/kernels", "demo", "own-kernels"),
+        ("ws/xtask", "ws", "xtask"),
+        ("ws/.cargo", "ws", "xtask"),
+    ] {
+        std::fs::create_dir_all(sandbox.path(folder)).unwrap();
+        symlink(sandbox.path("elsewhere"), sandbox.path(link)).unwrap();
+        let before = files(&sandbox);
+        let ran = sandbox.run(&["new", folder, "--template", template, "--offline"]);
+        ran.fails(2, "new.link").says(&[&format!("{link}` is a symbolic link")]);
+        assert_eq!(files(&sandbox), before, "{link}");
+        std::fs::remove_file(sandbox.path(link)).unwrap();
+    }
+}
+
 /// A dangling symlink looks like a missing file until something is written below it.
 #[cfg(unix)]
 #[test]

@@ -2,8 +2,11 @@
 #![cfg(unix)]
 #![expect(clippy::disallowed_methods, reason = "tests start programs")]
 
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
+
+use serde_json::Value;
 
 use crate::support::{RunResult, Sandbox};
 
@@ -32,6 +35,41 @@ fn every_termination_signal_ends_a_build_with_its_exit_code() {
         let last = ran.json_lines().pop().unwrap();
         assert_eq!((&last["exit"], &last["error"]["id"]), (&code.into(), &"build.interrupted".into()));
         project.remove(started);
+    }
+}
+
+/// A diagnosis without the programs that the signal ended would be a wrong one.
+#[test]
+fn an_interrupted_diagnosis_prints_no_result() {
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        for arguments in [&["doctor"][..], &["doctor", "--json"]] {
+            let sandbox = Sandbox::new();
+            for name in
+                ["nvcc", "hipcc", "icpx", "glslc", "vulkaninfo", "clinfo", "cmake", "ninja", "cc", "c++"]
+            {
+                let path = format!("bin/{name}");
+                sandbox.write(&path, "#!/bin/sh\n: > \"$HOME/started\"\nexec sleep 60\n");
+                std::fs::set_permissions(sandbox.path(&path), PermissionsExt::from_mode(0o755)).unwrap();
+            }
+            let mut command = sandbox.command();
+            command.args(arguments).env("PATH", format!("{}:/usr/bin:/bin", sandbox.path("bin").display()));
+            command.env("HOME", sandbox.path(".")).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let child = command.spawn().unwrap();
+            for _ in 0..3000 {
+                if sandbox.exists("started") {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            assert!(sandbox.exists("started"), "the doctor started no program within a minute");
+            sandbox.send(signal, child.id());
+            let ran = RunResult::from(child.wait_with_output().unwrap());
+            assert_eq!(ran.exit, Some(code), "{ran:#?}");
+            assert!(ran.stderr.contains("[interrupted]"), "{ran:#?}");
+            let printed =
+                if arguments.len() == 1 { Value::Null } else { ran.json()["schema"]["name"].clone() };
+            assert!(printed == "error" || ran.stdout.is_empty(), "{ran:#?}");
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::server::Server;
+use crate::server::{Fault, Server};
 use crate::support::Machine;
 
 #[test]
@@ -166,6 +166,74 @@ fn two_writers_leave_a_usable_entry() {
     assert!(first.wait().unwrap().success() && second.wait().unwrap().success());
     assert!(!reader.build().compiled());
     assert_eq!(reader.libraries(), one.libraries());
+}
+
+/// Kills a command as soon as a file with this part of a path exists. Returns whether it existed before the command ended.
+fn kill_at(machine: &Machine, arguments: &[&str], part: &str) -> bool {
+    let mut child = machine.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let cache = machine.path("cache");
+    let is_there = || {
+        let all = walkdir::WalkDir::new(&cache).into_iter().flatten();
+        all.into_iter()
+            .any(|entry| entry.file_type().is_file() && entry.path().to_string_lossy().contains(part))
+    };
+    while !is_there() {
+        if child.try_wait().unwrap().is_some() {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let _ = child.kill();
+    child.wait().unwrap();
+    true
+}
+
+#[test]
+fn transfers_that_were_killed_within_a_file_are_completed() {
+    let server = Server::start();
+    let Some(writer) = Machine::new(&server.url()) else { return };
+    let Some(reader) = Machine::new(&server.url()) else { return };
+    writer.build();
+    server.fail("PUT /store/cas/", Fault::Hang);
+    assert!(kill_at(&writer, &["cache", "push"], "/uploads/"));
+    server.heal();
+    writer.run(&["cache", "push"]).succeeds();
+    let uploads = walkdir::WalkDir::new(writer.path("cache/store/v1/uploads")).min_depth(1).into_iter();
+    assert_eq!(uploads.count(), 0, "compressed files of the killed upload are left");
+    let mut kills = 0;
+    for object in server.objects().into_keys().filter(|path| path.contains("/cas/")) {
+        server.fail(&format!("GET {object}"), Fault::Stall);
+        // The list of inputs is not a file of the entry.
+        kills += u32::from(kill_at(&reader, &["cache", "pull"], ".partial/files/"));
+        server.heal();
+        let pulled = reader.run(&["cache", "pull", "--json"]).succeeds().json();
+        assert_eq!(pulled["trees"][0]["state"], "copied", "{object}: {pulled}");
+        assert!(!reader.build().compiled());
+        assert_eq!((reader.entries(), reader.libraries()), ((1, 0), writer.libraries()));
+        reader.forget();
+    }
+    assert!(kills > 0);
+}
+
+#[test]
+fn a_pull_from_a_failing_server_fails() {
+    let server = Server::start();
+    let Some(writer) = Machine::new(&server.url()) else { return };
+    let Some(reader) = Machine::new(&server.url()) else { return };
+    writer.writing().build();
+    for (fault, id) in [
+        (Fault::Status(500), "remote.status"),
+        (Fault::Cut(3), "remote.unreachable"),
+        (Fault::Body(200, "{}".to_owned()), "remote.damaged"),
+        (Fault::Redirect("http://127.0.0.2/x".to_owned()), "remote.redirected"),
+    ] {
+        server.fail("GET /store/ac/", fault.clone());
+        let pulled = reader.run(&["cache", "pull"]);
+        assert!(!pulled.success && pulled.stderr.contains(&format!("[{id}]")), "{fault:?}: {pulled:?}");
+        server.heal();
+    }
+    assert_eq!(reader.entries(), (0, 0));
+    reader.run(&["cache", "pull"]).succeeds();
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpubuild_core::backend::Backend;
+use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::finding::Finding;
 use gpubuild_plan::artifacts::DeviceCode;
 use serde::Serialize;
@@ -104,7 +105,8 @@ pub enum BuildEvent {
         /// Id of the tree.
         tree: String,
         /// The id of the warning: `remote.unreachable`.
-        id: String,
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
+        id: DiagnosticId,
         /// Why.
         why: String,
         /// What the user can do.

@@ -125,6 +125,8 @@ fn files(
         if is_same(host, &path, &content) {
             return Ok(());
         }
+        // A killed process leaves a part of the file.
+        host.remove(&path).map_err(RemoteError::Disk)?;
         let mut target = host.create(&path).map_err(RemoteError::Disk)?;
         let received = receive(remote, manifest, &content, &mut target, call);
         let closed = target.close().map_err(RemoteError::Disk);

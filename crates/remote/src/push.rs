@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
-use gpubuild_exec::store::entry::{ENTRY, INPUTS, StoreEntry};
+use gpubuild_exec::store::entry::{self, ENTRY, INPUTS, StoreEntry};
 use gpubuild_exec::store::hash_file;
 use gpubuild_exec::store::settings::Store;
-use gpubuild_host::{Host, HostPath};
+use gpubuild_exec::store::uploads;
+use gpubuild_host::{Host, HostPath, Wait};
 use gpubuild_plan::plan::bytes;
 
 use super::content::{Blob, Content, compress};
@@ -17,9 +18,6 @@ use super::manifest::{RemoteManifest, check_shareable, id};
 use super::parallel;
 use super::server::Call;
 use super::session::RemoteStore;
-
-/// Folder of the local store for compressed files.
-const FOLDER: &str = "uploads";
 
 /// Removes its folder when it is dropped.
 struct Temporary<'a> {
@@ -50,11 +48,12 @@ pub(crate) fn entry(
     if let Err(why) = check_shareable(&entry) {
         return Ok(Err(format!("the result is not shared: {why}")));
     }
-    let uploads = store.root.join(FOLDER);
-    host.create_dir_all(&uploads).map_err(RemoteError::Disk)?;
-    remove_leftovers(host, &uploads).map_err(RemoteError::Disk)?;
-    let folder_of_blobs = host.temporary_dir(&uploads).map_err(RemoteError::Disk)?;
-    let temporary = Temporary { host, folder: folder_of_blobs };
+    let name = entry::name(&entry.key, entry.place.as_deref());
+    uploads::remove_leftovers(host, store).map_err(RemoteError::Disk)?;
+    let lock = host.lock(&uploads::lock_path(store, &name), Wait::No).map_err(RemoteError::Disk)?;
+    let Some(_lock) = lock else { return Ok(Err("another process is copying the result".to_owned())) };
+    let temporary = Temporary { host, folder: uploads::folder(store, &name) };
+    host.create_dir_all(&temporary.folder).map_err(RemoteError::Disk)?;
     let (sha256, size) = hash_file(host, &folder.join(INPUTS)).map_err(RemoteError::Disk)?;
     let inputs = Content { sha256, bytes: size };
     let blobs = compressed(host, folder, &entry, &inputs, &temporary.folder)?;
@@ -71,27 +70,12 @@ pub(crate) fn entry(
     parallel::for_each(&missing, |content| {
         remote.settings.server.put_blob(&blobs[*content], &temporary.folder.join(content), call)
     })?;
-    let name = gpubuild_exec::store::entry::name(&entry.key, entry.place.as_deref());
     let manifest = RemoteManifest { name, entry, inputs, blobs: blobs.clone() };
     let sealed = manifest.seal(remote.settings.signer.as_ref());
     let sealed = sealed.map_err(|error| RemoteError::Disk(std::io::Error::other(error)))?;
     let all: Vec<Blob> = blobs.values().cloned().collect();
     remote.settings.server.put_manifest(&id(&manifest.name), sealed, &all, call)?;
     Ok(Ok((total, missing.len())))
-}
-
-/// Removes the files of uploads that were killed long ago. Younger ones may belong to a running process.
-fn remove_leftovers(host: &dyn Host, uploads: &HostPath) -> std::io::Result<()> {
-    const MIN_AGE: u64 = 24 * 3600;
-    for name in host.list(uploads).unwrap_or_default() {
-        let folder = uploads.join(&name);
-        let written = host.stat(&folder).ok().and_then(|stat| stat.modified).unwrap_or_default();
-        let written = u64::try_from(written / 1_000_000_000).unwrap_or_default();
-        if host.now().saturating_sub(written) > MIN_AGE {
-            host.remove(&folder)?;
-        }
-    }
-    Ok(())
 }
 
 /// Compresses the inputs and every different file into a folder, where each file has the sha256 of its content as its name.

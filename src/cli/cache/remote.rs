@@ -139,8 +139,9 @@ pub(super) fn pull(arguments: &TransferArguments, context: &CommandContext<'_>) 
                 BuildEvent::Pulled { bytes, .. } => {
                     (pulled.state, pulled.bytes, pulled.why) = (TransferState::Copied, bytes, None);
                 }
-                BuildEvent::NotPulled { why, .. } | BuildEvent::RemoteUnused { why, .. } => {
-                    pulled.why = Some(why);
+                BuildEvent::NotPulled { why, .. } => pulled.why = Some(why),
+                BuildEvent::RemoteUnused { id, why: message, hint, .. } => {
+                    return Err(problem(RemoteProblem { id, message, hint }));
                 }
                 _ => {}
             }

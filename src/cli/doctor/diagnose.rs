@@ -103,6 +103,7 @@ fn diagnose_with_filter(
     let filter = filter(arguments, &findings)?;
     let depth = if arguments.offline { Depth::Files } else { Depth::Drivers };
     let mut diagnosis = diagnose(host, arguments.host.catalogue(context)?, request, &filter, depth)?;
+    context.check_interrupt()?;
     let checked = findings.ids().filter(|id| filter.takes(id)).map(str::to_owned);
     diagnosis.document.checked = checked.collect();
     diagnosis.document.checked.sort_indirect();

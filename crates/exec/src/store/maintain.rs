@@ -3,9 +3,9 @@
 use gpubuild_core::order::SortIndirect as _;
 use gpubuild_host::{Host, HostPath, ReadFiles, Wait, WriteFiles};
 
-use super::contents;
 use super::entry::{self, Miss, StoreEntry, USED};
 use super::settings::Store;
+use super::{contents, uploads};
 
 /// Kinds of entries.
 pub const KINDS: [&str; 2] = ["trees", "objects"];
@@ -80,6 +80,8 @@ pub fn prune(host: &dyn Host, store: &Store, limits: StoreLimits) -> std::io::Re
     let now = host.now();
     let mut pruned = Pruned::default();
     remove_leftovers(host, store)?;
+    uploads::remove_leftovers(host, store)?;
+    remove_temporary(host, &store.root)?;
     remove_old_hashes(host, store, limits.all)?;
     for item in items(host, store) {
         let bytes = item.bytes();
@@ -95,7 +97,10 @@ pub fn prune(host: &dyn Host, store: &Store, limits: StoreLimits) -> std::io::Re
         match removal {
             Removal::Removed => pruned.removed.push(item),
             Removal::Gone => {}
-            Removal::Kept => pruned.left += bytes,
+            Removal::Kept => {
+                remove_temporary(host, &item.folder)?;
+                pruned.left += bytes;
+            }
             Removal::InUse => {
                 pruned.left += bytes;
                 pruned.in_use.push(item);

@@ -16,6 +16,7 @@ pub mod roots;
 pub mod settings;
 pub mod table;
 pub mod tree_key;
+pub mod uploads;
 pub mod variables;
 
 /// Name of the folder for this format version in a store. Folders of other versions are not changed.

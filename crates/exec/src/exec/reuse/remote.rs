@@ -109,8 +109,8 @@ impl Reuse<'_> {
     }
 
     fn report_remote(&self, problem: RemoteProblem) {
-        let (tree, id) = (self.tree.id.clone(), problem.id.to_string());
-        let RemoteProblem { message: why, hint, .. } = problem;
+        let tree = self.tree.id.clone();
+        let RemoteProblem { id, message: why, hint } = problem;
         (self.job.sink)(&BuildEvent::RemoteUnused { tree, id, why, hint });
     }
 }

@@ -52,14 +52,17 @@ pub fn available(
     folders.into_iter().flatten().find(|folder| contains(host, folder, locked))
 }
 
+/// The largest lock file that is read, in bytes. It has a handful of lines.
+const LARGEST_LOCK: u64 = 64 << 10;
+
 /// The lock file of a project; `None` if it does not exist.
 ///
 /// # Errors
 /// The file cannot be read or is invalid.
 pub fn read_lock(host: &dyn ReadFiles, root: &HostPath) -> Result<Option<LockedSource>, ProjectError> {
     let path = root.join(LOCK_NAME);
-    let text = match host.read_text(&path) {
-        Ok(text) => text,
+    let text = match host.read_up_to(&path, LARGEST_LOCK) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => {
             let (path, message) = (path.to_string(), error.to_string());
