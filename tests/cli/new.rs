@@ -159,13 +159,13 @@ fn links_inside_the_project_are_not_followed() {
         ("ws/xtask", "ws", "xtask"),
         ("ws/.cargo", "ws", "xtask"),
     ] {
-        std::fs::create_dir_all(sandbox.path(folder)).unwrap();
+        sandbox.write(&format!("{folder}/notes"), "mine\n");
         symlink(sandbox.path("elsewhere"), sandbox.path(link)).unwrap();
         let before = files(&sandbox);
         let ran = sandbox.run(&["new", folder, "--template", template, "--offline"]);
         ran.fails(2, "new.link").says(&[&format!("{link}` is a symbolic link")]);
         assert_eq!(files(&sandbox), before, "{link}");
-        std::fs::remove_file(sandbox.path(link)).unwrap();
+        sandbox.remove(link);
     }
 }
 

@@ -200,6 +200,7 @@ fn transfers_that_were_killed_within_a_file_are_completed() {
     writer.run(&["cache", "push"]).succeeds();
     let uploads = walkdir::WalkDir::new(writer.path("cache/store/v1/uploads")).min_depth(1).into_iter();
     assert_eq!(uploads.count(), 0, "compressed files of the killed upload are left");
+    reader.impatient();
     let mut kills = 0;
     for object in server.objects().into_keys().filter(|path| path.contains("/cas/")) {
         server.fail(&format!("GET {object}"), Fault::Stall);
