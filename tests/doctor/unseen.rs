@@ -307,3 +307,10 @@ fn thirteenth_logs_from_reports() {
 fn fourteenth_logs_from_reports() {
     insta::assert_snapshot!(read_logs("logs-14"));
 }
+
+/// From the projects that users of this tool have, like the ninth to the eleventh set, after the misses of the fourteenth had been
+/// handled.
+#[test]
+fn fifteenth_logs_from_reports() {
+    insta::assert_snapshot!(read_logs("logs-15"));
+}
