@@ -144,6 +144,12 @@ pub(super) fn is_exception(text: &[u8]) -> bool {
     !name.contains(&b' ') && name.contains(&b'.') && name.ends_with(b"Exception")
 }
 
+/// Whether a program prints a line only for debugging, as it does for everything that it looks for.
+pub(super) fn is_debug(line: &[u8]) -> bool {
+    let levels: [&[u8]; 4] = [b"level=DEBUG", b"level=debug", b"level=TRACE", b"level=trace"];
+    levels.iter().any(|level| memchr::memmem::find(line, level).is_some())
+}
+
 /// Whether a program prints a line as an error. `text` is the line without prefixes.
 pub(super) fn is_error(text: &[u8], line: &[u8]) -> bool {
     const STARTS: [&[u8]; 8] =

@@ -127,6 +127,9 @@ impl Search {
         if self.sentences > SENTENCES {
             return;
         }
+        if outcome::is_debug(lines.line(at)) {
+            return;
+        }
         let window = LogWindow::around(lines, at, 1);
         let Some(cell) = all.grid.find(&window.text) else { return };
         let number = lines.number(at);
