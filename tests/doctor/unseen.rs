@@ -314,3 +314,9 @@ fn fourteenth_logs_from_reports() {
 fn fifteenth_logs_from_reports() {
     insta::assert_snapshot!(read_logs("logs-15"));
 }
+
+/// From the same projects as the fifteenth set, after its misses had been handled.
+#[test]
+fn sixteenth_logs_from_reports() {
+    insta::assert_snapshot!(read_logs("logs-16"));
+}
