@@ -133,6 +133,7 @@ impl Project {
             lock: exec::folder::lock_path(&self.path("build")),
             tools: self.tools.clone(),
             network: Network::Offline,
+            direct: None,
             binary: BuildBinary::No,
             replan,
             explain: None,
