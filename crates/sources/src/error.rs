@@ -74,7 +74,7 @@ pub enum SourceError {
         /// Its files.
         files: Vec<String>,
     },
-    /// The index has none of the pinned wheels, or none of them is for this machine.
+    /// The index has no pinned wheel that this machine supports.
     #[error("`{index}` has no pinned wheel of {name} {version} for this machine")]
     NoWheel {
         /// The package.
