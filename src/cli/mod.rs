@@ -197,12 +197,11 @@ impl CommandContext<'_> {
     /// # Errors
     /// A signal has arrived.
     pub fn check_interrupt(&self) -> Result<(), Failure> {
-        if self.interrupt.requested() { Err(interrupted()) } else { Ok(()) }
+        if !self.interrupt.requested() {
+            return Ok(());
+        }
+        Err(Failure { exit: Exit::Interrupted, ..Failure::negative(id!("interrupted"), "interrupted") })
     }
-}
-
-fn interrupted() -> Failure {
-    Failure { exit: Exit::Interrupted, ..Failure::negative(id!("interrupted"), "interrupted") }
 }
 
 /// Runs the command line on the real host.

@@ -54,6 +54,8 @@ fn lock_file_of_unreasonable_size_is_an_error() {
     for arguments in [&["plan"][..], &["fetch", "--offline"]] {
         sandbox.run(arguments).fails(2, "project.unreadable").says(&["gpubuild.lock", "larger than"]);
     }
+    sandbox.write_bytes("gpubuild.lock", b"schema = 1\n# \xff\n");
+    sandbox.run(&["plan"]).fails(2, "project.unreadable").says(&["gpubuild.lock", "it is not UTF-8"]);
 }
 
 #[test]

@@ -47,7 +47,7 @@ pub(super) struct StatArguments {
     pub(super) form: CacheForm,
 }
 
-/// The shared store of a project; `None` if there is none, or without a network.
+/// The shared store of a project; `None` without one, or without a network.
 pub(in crate::cli) fn open<'a>(
     context: &CommandContext<'a>,
     project: Option<&Project>,

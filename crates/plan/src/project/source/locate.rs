@@ -61,8 +61,10 @@ const LARGEST_LOCK: u64 = 64 << 10;
 /// The file cannot be read or is invalid.
 pub fn read_lock(host: &dyn ReadFiles, root: &HostPath) -> Result<Option<LockedSource>, ProjectError> {
     let path = root.join(LOCK_NAME);
-    let text = match host.read_up_to(&path, LARGEST_LOCK) {
-        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+    let not_utf8 = |_| std::io::Error::other("it is not UTF-8");
+    let text = host.read_up_to(&path, LARGEST_LOCK);
+    let text = match text.and_then(|bytes| String::from_utf8(bytes).map_err(not_utf8)) {
+        Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => {
             let (path, message) = (path.to_string(), error.to_string());
