@@ -1,5 +1,7 @@
-//! Packages from dnf. Written from its documentation and tested with stand-ins; never run on Fedora.
+//! Packages from dnf. Tested with dnf 4.14 and a local repository, never with those of Fedora.
 
+use gpubuild_core::clean;
+use gpubuild_exec::python::Network;
 use gpubuild_host::{Command, CommandOutput, HostPath};
 
 use super::source::{self, SourceContext};
@@ -10,7 +12,13 @@ pub(super) fn resolve(
     context: &SourceContext<'_>,
     packages: &[String],
 ) -> Result<Vec<UnpackedPackage>, ProvisionError> {
-    let query = source::query(context, "dnf")?.args(["download", "-q", "--resolve", "--url"]);
+    // Fedora's repositories for x86_64 also contain 32-bit packages, which dnf would select beside the others.
+    let archs = format!("--arch={},noarch", context.host.platform().arch.id());
+    let mut query = source::query(context, "dnf")?.args(["download", "-q", "--resolve", "--url", &archs]);
+    if context.network == Network::Offline {
+        // Otherwise it replaces old lists.
+        query = query.arg("--cacheonly");
+    }
     let output = source::run(context, &query.args(packages.iter().cloned()))?;
     if !output.success() {
         return Err(failure(&output));
@@ -22,7 +30,7 @@ pub(super) fn resolve(
 fn parse_url(line: &str) -> Option<UnpackedPackage> {
     let (scheme, path) = line.trim().split_once("://")?;
     let file = path.rsplit('/').next()?;
-    let (rest, _arch) = file.strip_suffix(".rpm")?.rsplit_once('.')?;
+    let (rest, _) = file.strip_suffix(".rpm")?.rsplit_once('.')?;
     let (rest, release) = rest.rsplit_once('-')?;
     let (name, version) = rest.rsplit_once('-')?;
     let is_safe = scheme.chars().all(|c| c.is_ascii_alphanumeric()) && !file.starts_with(['-', '.']);
@@ -47,15 +55,37 @@ pub(super) fn download(
     if !output.success() {
         return Err(failure(&output));
     }
-    let files = packages.iter().map(|one| folder.join(&one.file).to_string());
-    let check = source::transfer(context, "rpmkeys")?.arg("--checksig").args(files.collect::<Vec<_>>());
+    let files: Vec<HostPath> = packages.iter().map(|one| folder.join(&one.file)).collect();
+    check_signatures(context, &files)
+}
+
+/// Fails unless every file has a signature of a key that rpm trusts.
+fn check_signatures(context: &SourceContext<'_>, files: &[HostPath]) -> Result<(), ProvisionError> {
+    let names = files.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let check = source::transfer(context, "rpmkeys")?.arg("--checksig").args(names);
     let output = source::run(context, &check)?;
     // A package without a signature is a success for rpmkeys: its line has `digests OK` only.
-    let signed = output.stdout.lines().filter(|line| line.trim_end().ends_with("signatures OK")).count();
-    if output.success() && signed == packages.len() {
+    let (signed, others): (Vec<&str>, Vec<&str>) =
+        output.stdout.lines().partition(|line| line.trim_end().ends_with(" signatures OK"));
+    if output.success() && signed.len() == files.len() {
         return Ok(());
     }
-    Err(PackageError::Unsigned { message: source::summary(&output) }.into())
+    let message = if others.is_empty() { source::summary(&output) } else { others.join("; ") };
+    Err(PackageError::Unsigned { message: clean::line(&message).into_owned() }.into())
+}
+
+/// What `rpm` prints for a package: the name that its file has in a repository.
+const NAME: &str = "%{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}.rpm";
+
+/// Whether a file is the signed package that its name says.
+pub(super) fn is_package(context: &SourceContext<'_>, one: &UnpackedPackage, file: &HostPath) -> bool {
+    if check_signatures(context, std::slice::from_ref(file)).is_err() {
+        return false;
+    }
+    let query =
+        source::query(context, "rpm").map(|query| query.args(["-qp", "--queryformat", NAME, file.as_str()]));
+    let Ok(query) = query else { return false };
+    source::run(context, &query).is_ok_and(|output| output.success() && output.stdout == one.file)
 }
 
 /// The command that unpacks a package into the current folder.
@@ -75,7 +105,10 @@ const KNOWN: &[source::KnownFailure] = &[
         update: None,
     }),
     (&["nothing provides", "conflicting requests"], |message| PackageError::Conflict { message }),
-    (&["checksum doesn't match", "Checksum doesn't match"], |file| PackageError::Changed { file }),
+    (&["checksum doesn't match", "Checksum doesn't match", "have incorrect checksum"], |file| {
+        PackageError::Changed { file }
+    }),
+    (&["Cache-only enabled but no cache"], |files| PackageError::Offline { files }),
 ];
 
 #[cfg(test)]
@@ -98,7 +131,18 @@ mod tests {
             .file("/etc/os-release", "ID=fedora\nVERSION_ID=41\n")
             .executable("/usr/bin/dnf")
             .executable("/usr/bin/rpmkeys")
-            .command(&["/usr/bin/dnf", "download", "-q", "--resolve", "--url", "vulkan-loader"], &url)
+            .command(
+                &[
+                    "/usr/bin/dnf",
+                    "download",
+                    "-q",
+                    "--resolve",
+                    "--url",
+                    "--arch=x86_64,noarch",
+                    "vulkan-loader",
+                ],
+                &url,
+            )
             .command_result(&["/usr/bin/dnf", "download", "-q", "--destdir", "/packages", stem], download)
             .command_result(&["/usr/bin/rpmkeys", "--checksig", &file], signatures)
             .build()
@@ -119,7 +163,8 @@ mod tests {
     fn outcome(host: &RecordedHost) -> Result<Vec<UnpackedPackage>, ProvisionError> {
         let kind = ManagerKind::Dnf;
         let manager = gpubuild_plan::packages::manager(kind);
-        let context = SourceContext { host, kind, manager, lock: None, lists: None };
+        let context =
+            SourceContext { host, kind, manager, lock: None, lists: None, network: Network::Allowed };
         let found = resolve(&context, &["vulkan-loader".to_owned()])?;
         download(&context, &[&found[0]], &host.path("/packages"))?;
         Ok(found)
@@ -135,11 +180,41 @@ mod tests {
             (answer("Error: nothing provides y", 1), answer("", 0), "toolkit.package-conflict"),
             (answer("Error: No space left on device", 1), answer("", 0), "disk.full"),
             (answer("Error: Failed to download metadata", 1), answer("", 0), "toolkit.package-download"),
+            (
+                answer("Error: Some packages from local repository have incorrect checksum", 1),
+                answer("", 0),
+                "toolkit.package-changed",
+            ),
+            (answer("Error: Cache-only enabled but no cache for 'x'", 1), answer("", 0), "fetch.offline"),
             (answer("", 0), answer("digests SIGNATURES NOT OK", 1), "toolkit.package-unsigned"),
             (answer("", 0), checked("digests OK"), "toolkit.package-unsigned"),
             (answer("", 0), answer("", 0), "toolkit.package-unsigned"),
         ] {
             assert_eq!(outcome(&fedora(download, signatures)).unwrap_err().id(), id);
+        }
+    }
+
+    #[test]
+    fn a_file_is_the_package_that_it_names_if_it_is_signed() {
+        let file = format!("/packages/{LOADER}");
+        let one = parse_url(&format!("https://x/{LOADER}")).unwrap();
+        for (signatures, name, expected) in [
+            ("digests signatures OK", LOADER, true),
+            ("digests OK", LOADER, false),
+            ("digests signatures OK", "vulkan-loader-1.3.0-1.fc41.x86_64.rpm", false),
+        ] {
+            let host = RecordedHost::builder(Os::Linux, Arch::X86_64)
+                .env("PATH", "/usr/bin")
+                .executable("/usr/bin/rpm")
+                .executable("/usr/bin/rpmkeys")
+                .command_result(&["/usr/bin/rpmkeys", "--checksig", &file], checked(signatures))
+                .command(&["/usr/bin/rpm", "-qp", "--queryformat", NAME, &file], name)
+                .build();
+            let kind = ManagerKind::Dnf;
+            let manager = gpubuild_plan::packages::manager(kind);
+            let network = Network::Offline;
+            let context = SourceContext { host: &host, kind, manager, lock: None, lists: None, network };
+            assert_eq!(is_package(&context, &one, &host.path(&file)), expected, "{signatures}, {name}");
         }
     }
 

@@ -29,7 +29,7 @@ const DOWNLOADED: &str = "packages";
 pub struct PackageRequest {
     /// Id of the toolkit: `vulkan`.
     pub toolkit: String,
-    /// Folders with packages, which are used if their hashes are those of the signed lists.
+    /// Folders with packages, which are used if their hashes are those of the signed lists, or with dnf if they are signed.
     pub find_links: Vec<HostPath>,
     /// Whether packages and lists may be downloaded.
     pub network: Network,
@@ -72,7 +72,8 @@ pub fn preview(
     let offer = packages::offer(facts, &request.toolkit).map_err(PackageError::NotHere)?;
     let distribution = distribution(facts);
     let all = toolkit_folder(host).ok_or(ProvisionError::NoCache)?;
-    let context = SourceContext { host, kind: offer.kind, manager: offer.manager, lock: None, lists: None };
+    let PackageOffer { kind, manager, .. } = offer;
+    let context = SourceContext { host, kind, manager, lock: None, lists: None, network: request.network };
     let (packages, unresolved) = match source::resolve(&context, &offer) {
         Ok(packages) => (packages, None),
         Err(error) => (Vec::new(), Some(error.to_string())),
@@ -110,7 +111,8 @@ pub fn install(
     }
     let all = toolkit_folder(host).ok_or(ProvisionError::NoCache)?;
     let lock_file = all.join(".packages.lock");
-    let tools = SourceContext { host, kind: offer.kind, manager: offer.manager, lock: None, lists: None };
+    let PackageOffer { kind, manager, .. } = offer;
+    let tools = SourceContext { host, kind, manager, lock: None, lists: None, network: request.network };
     source::check_tools(&tools)?;
     host.create_dir_all(&all).map_err(|error| ProvisionError::of_io(&error))?;
     let failed = |error: io::Error| ProvisionError::of_io(&error);
@@ -197,7 +199,8 @@ impl PackageInstall<'_> {
 
     fn context(&self, lists: Option<HostPath>) -> SourceContext<'_> {
         let PackageOffer { kind, manager, .. } = self.offer;
-        SourceContext { host: self.host, kind, manager, lock: Some(&self.lock), lists }
+        let network = self.request.network;
+        SourceContext { host: self.host, kind, manager, lock: Some(&self.lock), lists, network }
     }
 
     fn resolved(&self, context: &SourceContext<'_>) -> Result<Vec<UnpackedPackage>, ProvisionError> {
@@ -316,16 +319,15 @@ impl PackageInstall<'_> {
         folder: &HostPath,
     ) -> Result<(), ProvisionError> {
         let host = self.host;
-        let is_good = |one: &UnpackedPackage, path: &HostPath| {
-            !one.sha256.is_empty() && store::hash_file(host, path).is_ok_and(|(found, _)| found == one.sha256)
-        };
         let mut missing = Vec::new();
         for one in packages {
             let own = folder.join(&one.file);
             let names = [one.file.clone(), archive_name(&one.file)];
             let given = (self.request.find_links.iter())
                 .flat_map(|links| names.each_ref().map(|name| links.join(name)));
-            let mut usable = std::iter::once(own.clone()).chain(given).filter(|path| is_good(one, path));
+            let mut usable = std::iter::once(own.clone())
+                .chain(given)
+                .filter(|path| source::is_package(context, one, path));
             match usable.next() {
                 Some(path) if path == own => {}
                 Some(path) => host.copy(&path, &own).map_err(|error| ProvisionError::of_io(&error))?,

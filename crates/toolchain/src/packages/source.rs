@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use gpubuild_core::clean;
 use gpubuild_core::order::SortIndirect as _;
+use gpubuild_exec::python::Network;
+use gpubuild_exec::store;
 use gpubuild_host::{Command, CommandOutput, Host, HostPath, RunError, find_program};
 use gpubuild_plan::packages::{ManagerKind, PackageManager, PackageOffer};
 
@@ -24,6 +26,8 @@ pub(super) struct SourceContext<'a> {
     pub(super) lock: Option<&'a HostPath>,
     /// Separate package lists, which replace the system's.
     pub(super) lists: Option<HostPath>,
+    /// Whether the package manager may use the network.
+    pub(super) network: Network,
 }
 
 /// The packages that `packages` consist of: these and their dependencies that the system lacks.
@@ -62,6 +66,18 @@ pub(super) fn download(
     match context.kind {
         ManagerKind::Apt => apt::download(context, packages, folder),
         ManagerKind::Dnf => dnf::download(context, packages, folder),
+    }
+}
+
+/// Whether a file, whose name is that of the package, is this package. The hash in the signed lists decides; dnf does not show it, so its
+/// packages need a valid signature.
+pub(super) fn is_package(context: &SourceContext<'_>, one: &UnpackedPackage, file: &HostPath) -> bool {
+    match context.kind {
+        ManagerKind::Dnf => context.host.is_file(file) && dnf::is_package(context, one, file),
+        ManagerKind::Apt => {
+            !one.sha256.is_empty()
+                && store::hash_file(context.host, file).is_ok_and(|(found, _)| found == one.sha256)
+        }
     }
 }
 
