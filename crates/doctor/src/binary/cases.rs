@@ -405,6 +405,9 @@ fn linked_program_does_not_start_without_a_driver() {
     let opening = Elf::program().section(".nvFatBinSegment", vec![0; 24]);
     let sample = app(linux(), &opening);
     assert_eq!((sample.faults().len(), sample.ids()), (0, vec!["binary.driver-absent"]));
+    // A program that is linked with the driver and opens it as well does not start: that is said once.
+    let both = Elf::program().needed(&["libcuda.so.1"]).section(".nvFatBinSegment", vec![0; 24]);
+    assert_eq!(app(linux(), &both).ids(), ["binary.driver-missing"]);
 }
 
 fn with_runtime(release: &'static str) -> Elf {

@@ -95,13 +95,18 @@ fn linked(subject: &BinarySubject<'_>, link: &GraphEdge, object: &LoadedObject) 
     })
 }
 
-/// The file has a CUDA runtime, and the driver that it opens is missing: the program starts without CUDA.
+/// The file has a CUDA runtime, and the driver that it opens is missing: the program starts without CUDA, unless it is linked with the
+/// driver as well.
 fn absent(subject: &BinarySubject<'_>) -> Option<FindingDraft> {
-    let link = subject.graph.links.iter().find(|link| {
-        let is_driver = libraries::is_driver(&link.needed.name);
-        let later = matches!(link.needed.when, When::Opened | When::FirstCall);
-        is_driver && later && link.target == EdgeTarget::Missing
-    })?;
+    let missing = || {
+        let is_missing =
+            |link: &&GraphEdge| libraries::is_driver(&link.needed.name) && link.target == EdgeTarget::Missing;
+        subject.graph.links.iter().filter(is_missing)
+    };
+    if missing().any(|link| link.needed.when == When::Start) {
+        return None;
+    }
+    let link = missing().find(|link| matches!(link.needed.when, When::Opened | When::FirstCall))?;
     let from = &subject.graph.objects[link.from].path;
     Some(
         FindingDraft::new(id!("binary.driver-absent"))
