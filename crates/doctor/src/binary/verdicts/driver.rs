@@ -95,8 +95,8 @@ fn linked(subject: &BinarySubject<'_>, link: &GraphEdge, object: &LoadedObject) 
     })
 }
 
-/// The file has a CUDA runtime, and the driver that it opens is missing: the program starts without CUDA, unless it is linked with the
-/// driver as well.
+/// The file has a CUDA runtime, and the driver that it opens is missing: the program starts without CUDA. A program that is linked with the
+/// driver as well does not start, which another finding reports.
 fn absent(subject: &BinarySubject<'_>) -> Option<FindingDraft> {
     let missing = || {
         let is_missing =
