@@ -21,7 +21,7 @@ macro_rules! table {
 /// Toolkits and tools, by id.
 pub const DESCRIPTIONS: &[(&str, &[u8])] = files!("",
     "ccache" "clang" "cmake" "cuda" "distcc" "dpcpp-runtime" "gcc" "glslc" "icecream" "metal" "msvc" "ninja" "oneapi" "opencl"
-    "python" "rocm" "sccache" "uv" "vulkan"
+    "python" "recc" "rocm" "sccache" "uv" "vulkan"
 );
 
 /// Wheels and archives of toolkit releases.

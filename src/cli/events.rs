@@ -110,6 +110,22 @@ impl<'a> Events<'a> {
                     printer.warning(&format!("[{tree}] {language} is compiled without `{launcher}`: {why}"));
                 });
             }
+            BuildEvent::Distributing { tree, launcher, languages, local, slots, servers } => {
+                if !languages.is_empty() {
+                    self.status(&distributing(tree, launcher, languages, (*slots, *servers)));
+                }
+                for (language, why) in local {
+                    let text = format!("[{tree}] {launcher} does not distribute {language}: {why}");
+                    if languages.is_empty() {
+                        self.without_bars(|printer| printer.warning(&text));
+                    } else {
+                        self.status(&text);
+                    }
+                }
+            }
+            BuildEvent::Distributed { tree, servers, failed, misses } => {
+                self.status(&distributed(tree, servers, (*failed, *misses)));
+            }
             BuildEvent::Cached { tree, launcher, hits, misses, other, note, .. } => {
                 self.status(&cached(tree, launcher, (*hits, *misses, *other)));
                 if let Some(note) = note {
@@ -330,6 +346,29 @@ fn short(key: &str) -> &str {
 }
 
 /// `[cpu] ccache: 12 of 15 compilations were cached (80 %); 1 not cacheable`.
+/// Where the languages of a tree will be compiled.
+fn distributing(
+    tree: &str,
+    launcher: &str,
+    languages: &[String],
+    (slots, servers): (Option<u32>, Option<u32>),
+) -> String {
+    let servers = servers.map(|servers| format!("{servers} build servers"));
+    let slots = slots.map(|slots| format!("{slots} at once"));
+    let numbers: Vec<String> = servers.into_iter().chain(slots).collect();
+    let numbers = if numbers.is_empty() { String::new() } else { format!(" ({})", numbers.join(", ")) };
+    format!("[{tree}] {launcher} distributes {}{numbers}", languages.join(", "))
+}
+
+/// Where the compilations of a tree ran.
+fn distributed(tree: &str, servers: &BTreeMap<String, u64>, (failed, misses): (u64, u64)) -> String {
+    let each: Vec<String> = servers.iter().map(|(server, count)| format!("{server}: {count}")).collect();
+    let each = if each.is_empty() { String::new() } else { format!(" ({})", each.join(", ")) };
+    let all: u64 = servers.values().sum();
+    let failed = if failed > 0 { format!("; {failed} could not be distributed") } else { String::new() };
+    format!("[{tree}] {all} compilations on build servers{each}, {misses} cache misses{failed}")
+}
+
 fn cached(tree: &str, launcher: &str, (hits, misses, other): (u64, u64, u64)) -> String {
     let all = hits + misses;
     let share = (hits * 100).checked_div(all).map(|share| format!(" ({share} %)")).unwrap_or_default();

@@ -1,5 +1,5 @@
 use gpubuild_exec::exec::TreeState;
-use gpubuild_exec::exec::launcher::LauncherOutcome;
+use gpubuild_exec::exec::launcher::statistics::LauncherOutcome;
 
 use super::*;
 

@@ -3,6 +3,7 @@
 
 mod damaged;
 mod failing;
+mod farms;
 #[cfg(target_os = "linux")]
 #[path = "../common/faulty/mod.rs"]
 mod faulty;

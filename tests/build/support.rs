@@ -77,6 +77,7 @@ impl Project {
             modules: Vec::new(),
             folder: None,
             apart: None,
+            farms: BTreeMap::new(),
             choices: Vec::new(),
             shims: Vec::new(),
             extra: Vec::new(),
@@ -84,7 +85,7 @@ impl Project {
             may_be_unknown: std::collections::BTreeSet::new(),
             abi: None,
             env: BTreeMap::new(),
-            jobs: Jobs { total: 2, device: 1, reason: String::new() },
+            jobs: Jobs { total: 2, device: 1, is_fixed: false, reason: String::new() },
             named: Vec::new(),
         }
     }

@@ -61,6 +61,7 @@ pub(crate) const EXCEPTIONS: &[(&str, &str)] = &[
     ("rocm", "no runner has the device"),
     ("ref", "the reference is linked or not, and has no driver"),
     ("root", "only for root in a system that allows mounting"),
+    ("sccache-dist", "no package; compiling it takes many minutes"),
     ("sccache-redis", "the sccache of Debian 12 is built without Redis"),
     ("sycl", "a separate step, with a compiler from wheels"),
     (

@@ -250,6 +250,34 @@ pub enum BuildEvent {
         /// Why.
         why: String,
     },
+    /// A launcher that distributes compilations was asked where it compiles the languages of a tree.
+    Distributing {
+        /// Id of the tree.
+        tree: String,
+        /// The launcher as it was requested: `distcc`, `sccache-dist`.
+        launcher: String,
+        /// CMake's names of the languages that other machines compile.
+        languages: Vec<String>,
+        /// Why the other languages are compiled on this machine.
+        local: BTreeMap<String, String>,
+        /// Number of compilations that run at once, as far as the launcher reports it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        slots: Option<u32>,
+        /// Number of build servers, as far as the launcher reports it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        servers: Option<u32>,
+    },
+    /// Where the compilations of one tree ran that a launcher can distribute.
+    Distributed {
+        /// Id of the tree.
+        tree: String,
+        /// Number of compilations by build server.
+        servers: BTreeMap<String, u64>,
+        /// Number of compilations that could not be distributed.
+        failed: u64,
+        /// Number of compilations that were not cached.
+        misses: u64,
+    },
     /// The statistics of a compiler cache for one tree.
     Cached {
         /// Id of the tree.

@@ -140,6 +140,26 @@ pub struct LauncherDescription {
     pub hosts_files: Vec<String>,
     /// The settings of a shared cache.
     pub remote: Option<RemoteDescription>,
+    /// How it compiles on other machines.
+    pub farm: Option<FarmDescription>,
+}
+
+/// How a launcher distributes compilations.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FarmDescription {
+    /// The name that requests the launcher with distribution, if its own name does not imply it.
+    pub name: Option<String>,
+    /// Languages that are distributed, by their CMake names.
+    pub languages: Vec<String>,
+    /// Arguments that print how many compilations run at once: a number, or the JSON of `sccache --dist-status`. Empty if none do.
+    #[serde(default)]
+    pub status: Vec<String>,
+    /// The variable with the path of the configuration file.
+    pub config: Option<String>,
+    /// Configuration files that are read without this variable.
+    #[serde(default)]
+    pub config_files: Vec<String>,
 }
 
 /// How a launcher is configured to use a cache that several machines share.

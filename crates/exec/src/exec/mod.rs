@@ -366,7 +366,7 @@ fn run_all(
     let pipe = job.root.join(".jobs");
     let shares = Shares::new(job.host, pipe, tools.ninja.as_ref(), trees, (total, workers));
     let work = |worker: u32| {
-        let share = JobShare { shares: &shares, fixed: shares.fixed(worker, workers) };
+        let share = JobShare { shares: &shares, worker, workers };
         while let Some(index) = next_index(&queue).filter(|_| !interrupted.load(Ordering::Relaxed)) {
             let result = tree::run(job, tools, &trees[index], &plan.extra, share);
             if matches!(result, Err(BuildError::Interrupted)) {

@@ -3,7 +3,7 @@
 //! If Ninja supports a jobserver, all trees share one pool, and jobs that one tree does not need are available to the
 //! others. Otherwise each tree has a fixed number of jobs.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use gpubuild_core::version::Version;
@@ -20,8 +20,6 @@ pub(super) struct Shares<'a> {
     /// Path of the jobserver's pipe.
     pipe: HostPath,
     ninja: Option<&'a HostPath>,
-    /// Maximum number of jobs of all trees together.
-    pub(super) total: u32,
     state: Mutex<ShareState>,
 }
 
@@ -29,11 +27,23 @@ pub(super) struct Shares<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct JobShare<'a> {
     pub(super) shares: &'a Shares<'a>,
+    /// Index of the worker.
+    pub(super) worker: u32,
+    /// Number of workers at the start.
+    pub(super) workers: u32,
+}
+
+impl JobShare<'_> {
     /// Number of jobs without a jobserver.
-    pub(super) fixed: u32,
+    pub(super) fn fixed(&self) -> u32 {
+        let total = self.shares.total();
+        (total / self.workers + u32::from(self.worker < total % self.workers)).max(1)
+    }
 }
 
 struct ShareState {
+    /// Maximum number of jobs of all trees together.
+    total: u32,
     /// Number of active workers. Each has one job that is not taken from the pool.
     workers: u32,
     pool: Pool,
@@ -64,20 +74,37 @@ impl<'a> Shares<'a> {
         let shared =
             workers > 1 && trees.iter().all(uses_same_ninja) && !pipe.as_str().contains(char::is_whitespace);
         let pool = if shared { Pool::NotCreated } else { Pool::None };
-        Self { host, pipe, ninja, total, state: Mutex::new(ShareState { workers, pool }) }
+        Self { host, pipe, ninja, state: Mutex::new(ShareState { total, workers, pool }) }
     }
 
-    /// Number of jobs of a worker without a jobserver.
-    pub(super) fn fixed(&self, worker: u32, workers: u32) -> u32 {
-        self.total / workers + u32::from(worker < self.total % workers)
+    /// Maximum number of jobs of all trees together.
+    pub(super) fn total(&self) -> u32 {
+        self.state().total
+    }
+
+    /// Raises the number of jobs: other machines compile too.
+    pub(super) fn raise(&self, total: u32) {
+        let mut state = self.state();
+        let more = total.saturating_sub(state.total);
+        state.total += more;
+        if more > 0
+            && let Pool::Open(pool) = &state.pool
+            && let Err(error) = pool.add(more)
+        {
+            log::debug!("failed to add jobs to the jobserver: {error}");
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, ShareState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The value of `MAKEFLAGS` for the jobserver, if there is one. The pool is created at the first call, so that a build
     /// without changes starts no process.
     pub(super) fn make_flags(&self) -> Option<String> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         if matches!(state.pool, Pool::NotCreated) {
-            state.pool = self.make(state.workers).map_or(Pool::None, Pool::Open);
+            state.pool = self.make(state.total.saturating_sub(state.workers)).map_or(Pool::None, Pool::Open);
         }
         match &state.pool {
             Pool::Open(pool) => Some(pool.make_flags()),
@@ -85,13 +112,13 @@ impl<'a> Shares<'a> {
         }
     }
 
-    fn make(&self, workers: u32) -> Option<JobPool> {
+    fn make(&self, jobs: u32) -> Option<JobPool> {
         let command = Command::new(self.ninja?.as_str(), Duration::from_secs(20)).arg("--version");
         let version = self.host.run(&command).ok()?.stdout;
         if !supports_jobserver(&version) {
             return None;
         }
-        self.host.job_pool(&self.pipe, self.total.saturating_sub(workers)).unwrap_or_else(|error| {
+        self.host.job_pool(&self.pipe, jobs).unwrap_or_else(|error| {
             log::debug!(
                 "failed to create a jobserver at `{}`, so each tree has a fixed number of jobs: {error}",
                 self.pipe
@@ -102,7 +129,7 @@ impl<'a> Shares<'a> {
 
     /// Ends a worker and adds its job to the pool.
     pub(super) fn leave(&self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         state.workers = state.workers.saturating_sub(1);
         if let Pool::Open(pool) = &state.pool
             && let Err(error) = pool.add(1)

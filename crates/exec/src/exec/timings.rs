@@ -13,7 +13,7 @@ use gpubuild_host::{HostPath, InspectHost};
 use gpubuild_plan::plan::bytes;
 use serde::Serialize;
 
-use super::launcher::{self, LauncherOutcome};
+use super::launcher::statistics::{LauncherCall, LauncherOutcome, parse_log};
 use super::ninja::{self, Edge};
 use super::processes::{Processes, Sample};
 use crate::event::{BuildEvent, TreeState};
@@ -236,12 +236,6 @@ impl<'a> TimingRecorder<'a> {
                 let bytes = bytes::show(*bytes);
                 inner.message(now, format!("{tree}: uploaded {bytes} to {remote} in {seconds:.1} s"));
             }
-            BuildEvent::RemoteUnused { tree, id, why, .. } => {
-                inner.message(now, format!("{tree}: the shared store is not used: {why} [{id}]"));
-            }
-            BuildEvent::StoreUnused { tree, why } => {
-                inner.message(now, format!("{tree}: the build store is not used: {why}"));
-            }
             BuildEvent::Fetching { tool, version, .. } => {
                 inner.begin("", "fetch", format!("{tool} {version}"), now);
             }
@@ -273,7 +267,7 @@ impl<'a> TimingRecorder<'a> {
                 if let Some(text) =
                     log.as_ref().and_then(|log| self.host.read_text(&self.host.path(log)).ok())
                 {
-                    inner.mark_cached(tree, &launcher::parse_log(&text));
+                    inner.mark_cached(tree, &parse_log(&text));
                 }
             }
             BuildEvent::Finished { tree, state, .. } => {
@@ -284,25 +278,11 @@ impl<'a> TimingRecorder<'a> {
                 inner.close(tree, now);
                 inner.message(now, format!("{tree} failed: {error}"));
             }
-            BuildEvent::Narrowed { tree, before, jobs, why } => {
-                inner.message(
-                    now,
-                    format!(
-                        "{tree}: {before} parallel compilers were too many ({why}), continuing with {jobs}"
-                    ),
-                );
-            }
-            BuildEvent::LauncherDropped { tree, language, launcher, why } => {
-                inner.message(now, format!("{tree}: {launcher} is not used for {language}: {why}"));
-            }
-            BuildEvent::Dropped { backend, why } => {
-                inner.message(now, format!("{backend} is omitted: {why}"));
-            }
             BuildEvent::Linking { package } => {
                 inner.begin("cargo", "cargo", format!("cargo build in {package}"), now);
             }
             BuildEvent::Done { .. } => inner.close("cargo", now),
-            _ => {}
+            _ => messages(event).into_iter().for_each(|text| inner.message(now, text)),
         }
     }
 
@@ -390,7 +370,7 @@ impl RecorderState {
     }
 
     /// Sets the cache outcome of the units of a tree. Calls whose source matches several units are skipped.
-    fn mark_cached(&mut self, tree: &str, calls: &[launcher::LauncherCall]) {
+    fn mark_cached(&mut self, tree: &str, calls: &[LauncherCall]) {
         for call in calls {
             let source = call.source.replace('\\', "/");
             let mut matching: Vec<&mut TimedUnit> = (self.recording.units.iter_mut())
@@ -402,6 +382,30 @@ impl RecorderState {
                 unit.cache = Some(call.outcome);
             }
         }
+    }
+}
+
+/// The messages of an event that only says something.
+fn messages(event: &BuildEvent) -> Vec<String> {
+    match event {
+        BuildEvent::RemoteUnused { tree, id, why, .. } => {
+            vec![format!("{tree}: the shared store is not used: {why} [{id}]")]
+        }
+        BuildEvent::StoreUnused { tree, why } => {
+            vec![format!("{tree}: the build store is not used: {why}")]
+        }
+        BuildEvent::Narrowed { tree, before, jobs, why } => {
+            vec![format!("{tree}: {before} parallel compilers were too many ({why}), continuing with {jobs}")]
+        }
+        BuildEvent::LauncherDropped { tree, language, launcher, why } => {
+            vec![format!("{tree}: {launcher} is not used for {language}: {why}")]
+        }
+        BuildEvent::Distributing { tree, launcher, local, .. } => local
+            .iter()
+            .map(|(language, why)| format!("{tree}: {language} is not distributed by {launcher}: {why}"))
+            .collect(),
+        BuildEvent::Dropped { backend, why } => vec![format!("{backend} is omitted: {why}")],
+        _ => Vec::new(),
     }
 }
 

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::editor::EditorInfo;
 use super::error::{BuildError, OUT_OF_MEMORY_ALONE, is_disk_full};
-use super::launcher;
+use super::launcher::statistics::LauncherStatistics;
+use super::launcher::{self, farm};
 use super::log::BuildLog;
 use super::memory::{self, MemorySign};
 use super::reuse::{Reuse, ReuseResult};
@@ -387,11 +388,14 @@ impl TreeRun<'_> {
     fn build(&self, log: &mut BuildLog<'_>) -> Result<(), BuildError> {
         let (host, tree, sink) = (self.job.host, self.tree, self.job.sink);
         let targets = collect::targets_to_build(tree, &self.reply()?);
-        let statistics = launcher::LauncherStatistics::begin(host, tree);
+        if let Some(slots) = farm::prepare(host, sink, tree).filter(|_| !tree.jobs.is_fixed) {
+            self.share.shares.raise(slots);
+        }
+        let statistics = LauncherStatistics::begin(host, tree);
         // Only the first attempt uses the jobserver. Later attempts limit the jobs of this tree.
         let mut pool = self.share.shares.make_flags();
-        let fixed = self.share.fixed.max(1);
-        let (mut jobs, mut attempts) = (if pool.is_some() { self.share.shares.total } else { fixed }, 0);
+        let fixed = self.share.fixed();
+        let (mut jobs, mut attempts) = (if pool.is_some() { self.share.shares.total() } else { fixed }, 0);
         loop {
             let killed_before = memory::killed_by_kernel(host);
             let (name, build) = (tree.id.clone(), tree.build.to_string());

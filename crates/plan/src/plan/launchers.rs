@@ -14,7 +14,7 @@ use gpubuild_detect::toolkit::description::LauncherDescription;
 use gpubuild_detect::toolkit::{Catalogue, Inventory};
 use gpubuild_host::{Environment, HostPath};
 
-use super::{Plan, PlannedTree};
+use super::{Plan, PlannedFarm, PlannedTree};
 use crate::project::CacheTable;
 
 /// A compiler launcher.
@@ -28,8 +28,21 @@ pub struct Launcher {
     pub description: LauncherDescription,
     /// Whether a configuration file lists the machines that it distributes to.
     pub has_hosts: bool,
+    /// Whether a configuration file exists that can name a scheduler.
+    pub has_config: bool,
     /// The command that installs it.
     pub install: Option<String>,
+}
+
+impl Launcher {
+    fn supports(&self, language: &str) -> bool {
+        self.description.languages.iter().any(|one| one == language)
+    }
+
+    /// Whether this name requests it with distribution: `sccache-dist`.
+    fn is_named_as_farm(&self, name: &str) -> bool {
+        self.description.farm.as_ref().is_some_and(|farm| farm.name.as_deref() == Some(name))
+    }
 }
 
 /// The inputs of the selection.
@@ -81,7 +94,8 @@ impl Diagnostic for LauncherError {
     fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Unknown { .. } => {
-                "use `auto`, `ccache`, `sccache`, `distcc`, `icecream`, `ccache+distcc` or `none`".to_owned()
+                "use `auto`, `ccache`, `sccache`, `sccache-dist`, `distcc`, `icecream`, `recc`, `ccache+distcc` or `none`"
+                    .to_owned()
             }
             Self::Missing { install: Some(install), .. } => format!("{install}, or `--launcher none`"),
             Self::Missing { install: None, .. } => "install it, or build with `--launcher none`".to_owned(),
@@ -108,6 +122,10 @@ pub fn launchers(
             id: description.id.clone(),
             program: inventory.chosen(&description.id).and_then(|copy| copy.part("program")).cloned(),
             has_hosts: table.hosts_files.iter().any(|file| exists(file)),
+            has_config: table
+                .farm
+                .as_ref()
+                .is_some_and(|farm| farm.config_files.iter().any(|file| exists(file))),
             description: LauncherDescription::clone(table),
             install: for_distribution(facts, &description.install).cloned(),
         })
@@ -136,6 +154,13 @@ pub fn apply(plan: &mut Plan, context: &LauncherContext<'_>) -> Result<(), Launc
                 continue;
             }
             let Some(choice) = choose(context, language, &mut notes)? else { continue };
+            if let Some(farm) = farm(&choice, context, language) {
+                tree.farms.insert(language.to_owned(), farm);
+            }
+            if !choice.supports(language) {
+                notes.push(format!("{language} is not compiled through {}", choice.name));
+                continue;
+            }
             let env = environment(&choice, context, tree, &mut notes);
             tree.env.extend(env);
             tree.cache.insert(entry(language), choice.value);
@@ -151,6 +176,10 @@ pub fn apply(plan: &mut Plan, context: &LauncherContext<'_>) -> Result<(), Launc
             "RUSTC_WRAPPER={wrapper} applies to Rust only; use `--launcher auto` to cache native compilers"
         ));
     }
+    let local = plan.trees.iter().flat_map(|tree| &tree.farms).filter_map(|(language, farm)| {
+        farm.local.as_ref().map(|why| format!("{language} is compiled on this machine: {why}"))
+    });
+    notes.extend(local.collect::<Vec<_>>());
     for note in notes {
         if !plan.notes.contains(&note) {
             plan.notes.push(note);
@@ -176,6 +205,13 @@ struct LauncherChoice<'a> {
     origin: String,
     first: Option<&'a Launcher>,
     behind: Option<&'a Launcher>,
+}
+
+impl LauncherChoice<'_> {
+    /// A path is used for every language.
+    fn supports(&self, language: &str) -> bool {
+        self.first.is_none_or(|first| first.supports(language))
+    }
 }
 
 /// The requested launcher and its origin, in this order: the flag, `GPUBUILD_LAUNCHER`, CMake's variable, gpubuild.toml.
@@ -205,8 +241,6 @@ fn choose<'a>(
     notes: &mut Vec<String>,
 ) -> Result<Option<LauncherChoice<'a>>, LauncherError> {
     let Some((value, origin)) = requested(context, language) else { return Ok(None) };
-    let supports_language =
-        |launcher: &&Launcher| launcher.description.languages.iter().any(|one| one == language);
     match value.as_str() {
         "none" | "off" | "" => return Ok(None),
         "auto" => {
@@ -214,7 +248,7 @@ fn choose<'a>(
                 .launchers
                 .iter()
                 .filter(|launcher| launcher.description.caches)
-                .filter(supports_language);
+                .filter(|launcher| launcher.supports(language));
             let Some(first) = here.clone().find(|launcher| launcher.program.is_some()) else {
                 let install = here.find_map(|launcher| launcher.install.as_deref());
                 let hint = install.map(|install| format!(": {install}")).unwrap_or_default();
@@ -245,11 +279,11 @@ fn choose<'a>(
         Some(_) => return Err(LauncherError::Unknown { origin, name: value.clone() }),
         None => None,
     };
-    if !supports_language(&first) {
-        notes.push(format!("{language} is not compiled through {}, which supports only C and C++", first.id));
-        return Ok(None);
+    let mut choice = launcher_choice(first, behind, origin);
+    if first.is_named_as_farm(&value) {
+        choice.name = value;
     }
-    Ok(Some(launcher_choice(first, behind, origin)))
+    Ok(Some(choice))
 }
 
 fn launcher_choice<'a>(
@@ -269,7 +303,11 @@ fn find<'a>(
     origin: &str,
     notes: &mut Vec<String>,
 ) -> Result<Option<&'a Launcher>, LauncherError> {
-    let named = |launcher: &&Launcher| launcher.id == name || (name == "icecc" && launcher.id == "icecream");
+    let named = |launcher: &&Launcher| {
+        launcher.id == name
+            || launcher.is_named_as_farm(name)
+            || (name == "icecc" && launcher.id == "icecream")
+    };
     let Some(launcher) = context.launchers.iter().find(named) else {
         return Err(LauncherError::Unknown { origin: origin.to_owned(), name: name.to_owned() });
     };
@@ -283,6 +321,49 @@ fn find<'a>(
     let hint = launcher.install.as_deref().map(|install| format!(": {install}")).unwrap_or_default();
     notes.push(format!("{origin} requests {}, which is not installed{hint}", launcher.id));
     Ok(None)
+}
+
+/// How the compilations of a language are distributed; `None` if the launcher only caches.
+fn farm(choice: &LauncherChoice<'_>, context: &LauncherContext<'_>, language: &str) -> Option<PlannedFarm> {
+    let parts = [choice.behind, choice.first];
+    let (launcher, farm) =
+        parts.into_iter().flatten().find_map(|one| Some((one, one.description.farm.as_ref()?)))?;
+    let required = farm.name.as_ref().is_none_or(|name| *name == choice.name);
+    let config = farm.config.as_ref().map(|name| (name, context.env.get(name)));
+    let is_configured = launcher.has_config || config.is_some_and(|(_, value)| value.is_some());
+    if !required && !is_configured {
+        return None;
+    }
+    let hosts = launcher.description.hosts.as_ref().filter(|_| !launcher.has_hosts);
+    let local = if !farm.languages.iter().any(|one| one == language) {
+        Some(format!("{} distributes only {}", choice.name, names(&farm.languages)))
+    } else if let Some(hosts) = hosts.filter(|name| context.env.get(name).is_none()) {
+        Some(format!("{hosts} is not set"))
+    } else if let Some((name, Some(value))) = config
+        && !HostPath::new(context.root.rules(), value).is_absolute()
+    {
+        Some(format!("{name} must be an absolute path"))
+    } else if !farm.config_files.is_empty() && !is_configured {
+        let name = farm.config.as_deref().unwrap_or_default();
+        let files = farm.config_files.join(", ").replace("{home}", "~");
+        Some(format!("neither {name} nor {files} names a scheduler"))
+    } else {
+        None
+    };
+    let program =
+        launcher.program.as_ref().map(HostPath::forward_slashes).filter(|_| !farm.status.is_empty());
+    let status = program.into_iter().chain(farm.status.iter().cloned()).collect();
+    Some(PlannedFarm { launcher: choice.name.clone(), status, required, local })
+}
+
+/// The languages in a sentence: `C and C++`.
+fn names(languages: &[String]) -> String {
+    let names: Vec<&str> =
+        languages.iter().map(|language| if language == "CXX" { "C++" } else { language }).collect();
+    match names.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        _ => names.concat(),
+    }
 }
 
 /// The variables that a launcher needs, except those that the user has set.
@@ -322,14 +403,6 @@ fn environment(
                 notes.push(format!("{} does not support shared storage with `{scheme}` URLs", first.id));
             }
             _ => {}
-        }
-    }
-    for one in [Some(first), choice.behind].into_iter().flatten() {
-        if let Some(hosts) = &one.description.hosts
-            && context.env.get(hosts).is_none()
-            && !one.has_hosts
-        {
-            notes.push(format!("{} compiles locally: {hosts} is not set", one.id));
         }
     }
     env

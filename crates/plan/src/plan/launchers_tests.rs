@@ -7,7 +7,8 @@ fn launcher(id: &str, installed: bool) -> Launcher {
     let description =
         LauncherDescription::clone(Catalogue::embedded().get(id).unwrap().launcher.as_ref().unwrap());
     let program = installed.then(|| HostPath::new(gpubuild_host::PathRules::Unix, &format!("/usr/bin/{id}")));
-    Launcher { id: id.into(), program, description, has_hosts: false, install: Some(format!("get {id}")) }
+    let install = Some(format!("get {id}"));
+    Launcher { id: id.into(), program, description, has_hosts: false, has_config: false, install }
 }
 
 fn plan(backends: &[Backend]) -> Plan {
@@ -30,8 +31,9 @@ fn plan(backends: &[Backend]) -> Plan {
         modules: Vec::new(),
         folder: None,
         apart: None,
+        farms: BTreeMap::new(),
         env: BTreeMap::new(),
-        jobs: Jobs { total: 1, device: 1, reason: String::new() },
+        jobs: Jobs { total: 1, device: 1, is_fixed: false, reason: String::new() },
         named: Vec::new(),
     };
     Plan {
@@ -160,4 +162,51 @@ fn distributors_support_c_and_cxx_and_paths_are_used_as_is() {
     assert!(notes.iter().any(|note| note.starts_with("CUDA is not compiled through distcc")), "{notes:?}");
     let (cache, _, _) = run(&[], Some("/opt/my/ccache"), &[], "").unwrap();
     assert_eq!(entries(&cache)[0].1, "/opt/my/ccache");
+}
+
+/// Where each language is compiled, with sccache and distcc installed.
+fn farms(flag: &str, env: &[(&str, &str)], has_config: bool) -> BTreeMap<String, PlannedFarm> {
+    let known: Vec<Launcher> = ["ccache", "sccache", "distcc"]
+        .iter()
+        .map(|id| Launcher { has_config, ..launcher(id, true) })
+        .collect();
+    let (env, table) = (Environment::new(Os::Linux, env.iter().copied()), CacheTable::default());
+    let root = HostPath::new(gpubuild_host::PathRules::Unix, "/p");
+    let context =
+        LauncherContext { launchers: &known, flag: Some(flag), env: &env, table: &table, root: &root };
+    let mut plan = plan(&[Backend::Cpu, Backend::Cuda]);
+    apply(&mut plan, &context).unwrap();
+    plan.trees.remove(0).farms
+}
+
+#[test]
+fn plan_says_which_languages_are_distributed() {
+    let conf = [("SCCACHE_CONF", "/etc/sccache.toml")];
+    let all = farms("sccache-dist", &conf, false);
+    assert_eq!(all.keys().collect::<Vec<_>>(), ["C", "CUDA", "CXX"]);
+    assert!(all.values().all(|farm| farm.required && farm.local.is_none()), "{all:?}");
+    assert_eq!(all["C"].status, ["/usr/bin/sccache", "--dist-status"]);
+    assert!(farms("sccache-dist", &[], true).values().all(|farm| farm.local.is_none()));
+    assert!(farms("sccache", &conf, false).values().all(|farm| !farm.required), "it may be only a cache");
+    assert_eq!(farms("sccache", &[], false), BTreeMap::new());
+    assert_eq!(farms("ccache", &conf, false), BTreeMap::new());
+
+    let hosts = [("DISTCC_HOSTS", "one two")];
+    for name in ["distcc", "ccache+distcc"] {
+        let all = farms(name, &hosts, false);
+        assert_eq!((&all["C"].local, &all["CXX"].local), (&None, &None));
+        assert_eq!(all["C"].status, ["/usr/bin/distcc", "-j"]);
+        assert_eq!(all["CUDA"].local.as_deref(), Some(format!("{name} distributes only C and C++").as_str()));
+    }
+}
+
+#[test]
+fn plan_says_why_a_language_is_not_distributed() {
+    let why = |flag: &str, env: &[(&str, &str)]| farms(flag, env, false)["C"].local.clone().unwrap();
+    assert_eq!(why("distcc", &[]), "DISTCC_HOSTS is not set");
+    assert!(why("sccache-dist", &[]).contains("neither SCCACHE_CONF nor ~/.config/sccache/config"));
+    assert_eq!(
+        why("sccache-dist", &[("SCCACHE_CONF", "sccache.toml")]),
+        "SCCACHE_CONF must be an absolute path"
+    );
 }

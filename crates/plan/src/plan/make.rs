@@ -484,10 +484,17 @@ pub fn memory_per_device_job(project: &Project) -> u64 {
 fn jobs(inputs: &PlanInputs<'_>) -> Jobs {
     let limits = &inputs.project.file.limits;
     let threads = inputs.facts.cpu.threads.unwrap_or(1).max(1);
-    let total = inputs.jobs.or(limits.jobs).unwrap_or(threads).max(1);
+    let requested = inputs.jobs.or(limits.jobs);
+    let total = requested.unwrap_or(threads).max(1);
+    let is_fixed = requested.is_some();
     let each = memory_per_device_job(inputs.project);
     let Some(available) = inputs.facts.memory.available_bytes else {
-        return Jobs { total, device: total, reason: format!("{threads} processor threads; memory unknown") };
+        return Jobs {
+            total,
+            device: total,
+            is_fixed,
+            reason: format!("{threads} processor threads; memory unknown"),
+        };
     };
     let fit = u32::try_from(available / each).unwrap_or(u32::MAX).max(1);
     let reason = format!(
@@ -495,5 +502,5 @@ fn jobs(inputs: &PlanInputs<'_>) -> Jobs {
         super::bytes::show(available),
         super::bytes::show(each)
     );
-    Jobs { total, device: total.min(fit), reason }
+    Jobs { total, device: total.min(fit), is_fixed, reason }
 }

@@ -164,6 +164,9 @@ pub struct PlannedTree {
     pub shims: Vec<Shim>,
     /// Environment variables for configuring and building.
     pub env: BTreeMap<String, String>,
+    /// Where the languages with a distributing launcher are compiled, by CMake's name of the language.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub farms: BTreeMap<String, PlannedFarm>,
     /// Limits on parallel compilers.
     pub jobs: Jobs,
     /// The backends in it that were requested by name. If one of them fails, the build fails.
@@ -190,8 +193,26 @@ pub struct Jobs {
     pub total: u32,
     /// Maximum number of parallel CUDA and HIP compilers.
     pub device: u32,
+    /// Whether the user has set `total`.
+    #[serde(skip)]
+    pub is_fixed: bool,
     /// How the limits were determined.
     pub reason: String,
+}
+
+/// How a launcher distributes the compilations of one language.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PlannedFarm {
+    /// Name of the launcher as it was requested: `distcc`, `sccache-dist`.
+    pub launcher: String,
+    /// The program and the arguments that print its number of slots.
+    pub status: Vec<String>,
+    /// Whether distribution was requested, and not only configured for the launcher.
+    pub required: bool,
+    /// Why this language is compiled on this machine; absent if it is distributed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub local: Option<String>,
 }
 
 /// A cargo package that links the artifacts.

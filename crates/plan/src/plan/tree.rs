@@ -87,6 +87,7 @@ fn tree(
     }
     let (targets, choices) = CacheEntries::split_targets(entries.targets);
     Ok(PlannedTree {
+        farms: BTreeMap::new(),
         build: project.build_root.join(&part.id),
         id: part.id.clone(),
         backends: backends.to_vec(),

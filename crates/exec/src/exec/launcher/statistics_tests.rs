@@ -24,10 +24,24 @@ fn ccache_log_is_parsed() {
 fn sccache_statistics_are_parsed() {
     let text = r#"{"stats":{"compile_requests":1,"requests_not_cacheable":1,"cache_hits":{"counts":{"C/C++":4,"CUDA":2}},
         "cache_misses":{"counts":{"C/C++":3}},"non_cacheable_compilations":2},"cache_location":"Local disk: \"/x\""}"#;
-    let (counts, location) = parse_stats(text).unwrap();
-    assert_eq!(counts, LauncherCounts { hits: 6, misses: 3, other: 3 });
-    assert_eq!(location, "Local disk: \"/x\"");
-    assert_eq!(parse_stats("sccache: error: timed out"), None);
+    let read = ServerStatistics::parse(text).unwrap();
+    assert_eq!(read.counts, LauncherCounts { hits: 6, misses: 3, other: 3 });
+    assert_eq!(read.location, "Local disk: \"/x\"");
+    assert_eq!(ServerStatistics::parse("sccache: error: timed out"), None);
+}
+
+#[test]
+fn distributed_compilations_are_counted_from_the_start_of_the_build() {
+    let text = |one: u32, two: u32, failed: u32| {
+        format!(
+            r#"{{"stats":{{"cache_hits":{{"counts":{{}}}},"cache_misses":{{"counts":{{"CUDA":{one}}}}},
+            "dist_compiles":{{"10.0.0.1:10501":{one},"10.0.0.2:10501":{two}}},"dist_errors":{failed}}}}}"#
+        )
+    };
+    let (before, after) = (text(4, 1, 2), text(9, 1, 3));
+    let built = ServerStatistics::parse(&after).unwrap().since(&ServerStatistics::parse(&before).unwrap());
+    assert_eq!(built.distributed, BTreeMap::from([("10.0.0.1:10501".to_owned(), 5)]));
+    assert_eq!((built.not_distributed, built.counts.misses), (1, 5));
 }
 
 #[test]

@@ -1,0 +1,259 @@
+//! Launchers that distribute compilations: how many run at once, and whether each language leaves this machine.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use gpubuild_host::{Command, CommandOutput, Host};
+use gpubuild_plan::plan::launchers::entry;
+use gpubuild_plan::plan::{PlannedFarm, PlannedTree};
+use serde::Deserialize;
+
+use super::statistics::{ServerStatistics, with_env};
+use super::{LauncherPair, Trial, message};
+use crate::cmake;
+use crate::event::{BuildEvent, Sink};
+
+/// Time limit for the question to a scheduler.
+const STATUS_DEADLINE: Duration = Duration::from_secs(20);
+/// Makes sccache compile although the result is in its cache.
+const RECACHE: &str = "SCCACHE_RECACHE";
+
+/// What a launcher reports about its build servers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct FarmStatus {
+    /// Number of compilations that run at once; `None` if it cannot tell.
+    slots: Option<u32>,
+    /// Number of build servers; `None` if it cannot tell.
+    servers: Option<u32>,
+}
+
+/// Asks the launchers that distribute a tree's compilations, and tests that each language leaves this machine. Reports the result. Returns
+/// the number of compilations that run at once if any language is distributed.
+pub(in crate::exec) fn prepare(host: &dyn Host, sink: Sink<'_>, tree: &PlannedTree) -> Option<u32> {
+    let mut by_launcher: BTreeMap<&str, Vec<(&str, &PlannedFarm)>> = BTreeMap::new();
+    for (language, farm) in &tree.farms {
+        by_launcher.entry(&farm.launcher).or_default().push((language, farm));
+    }
+    let slots =
+        by_launcher.iter().filter_map(|(launcher, farms)| distribute(host, sink, tree, (launcher, farms)));
+    slots.max()
+}
+
+fn distribute(
+    host: &dyn Host,
+    sink: Sink<'_>,
+    tree: &PlannedTree,
+    (launcher, farms): (&str, &[(&str, &PlannedFarm)]),
+) -> Option<u32> {
+    let is_required = farms.iter().any(|(_, farm)| farm.required);
+    let question = farms.iter().find(|(_, farm)| farm.local.is_none()).map(|(_, farm)| &farm.status);
+    let status = question.map_or_else(|| Ok(FarmStatus::default()), |status| ask(host, tree, status));
+    if !is_required && status.is_err() {
+        // It is only a cache.
+        return None;
+    }
+    let trials = Trials::read(host, tree);
+    let (mut languages, mut local) = (Vec::new(), BTreeMap::new());
+    for (language, farm) in farms {
+        let why = farm.local.clone().or_else(|| status.as_ref().err().cloned()).or_else(|| {
+            trials.fault(language, farm.status.first().filter(|_| farm.required && is_sccache(&farm.status)))
+        });
+        match why {
+            Some(why) => drop(local.insert((*language).to_owned(), why)),
+            None => languages.push((*language).to_owned()),
+        }
+    }
+    trials.write();
+    let FarmStatus { slots, servers } = status.unwrap_or_default();
+    let slots = slots.filter(|_| !languages.is_empty());
+    sink(&BuildEvent::Distributing {
+        tree: tree.id.clone(),
+        launcher: launcher.to_owned(),
+        languages,
+        local,
+        slots,
+        servers,
+    });
+    slots
+}
+
+fn is_sccache(status: &[String]) -> bool {
+    status.iter().any(|argument| argument == "--dist-status")
+}
+
+/// Asks for the status of the build servers, or returns why there are none.
+fn ask(host: &dyn Host, tree: &PlannedTree, argv: &[String]) -> Result<FarmStatus, String> {
+    let Some((program, arguments)) = argv.split_first() else { return Ok(FarmStatus::default()) };
+    let command = Command::new(program, STATUS_DEADLINE).args(arguments.iter().map(String::as_str));
+    let output = host.run(&with_env(command, tree)).map_err(|error| error.to_string())?;
+    if !output.success() {
+        return Err(format!("`{}` failed: {}", argv.join(" "), message(&output)));
+    }
+    parse(&output, argv)
+}
+
+/// Parses a number, or the JSON of `sccache --dist-status`.
+fn parse(output: &CommandOutput, argv: &[String]) -> Result<FarmStatus, String> {
+    #[derive(Deserialize)]
+    enum SccacheStatus {
+        Disabled(serde::de::IgnoredAny),
+        NotConnected(Option<String>, String),
+        SchedulerStatus(Option<String>, Servers),
+    }
+    #[derive(Deserialize)]
+    struct Servers {
+        num_servers: u32,
+        num_cpus: u32,
+    }
+    let text = output.stdout.trim();
+    if let Ok(slots) = text.parse() {
+        return match slots {
+            0 => Err("it has no slots for compilations".to_owned()),
+            slots => Ok(FarmStatus { slots: Some(slots), servers: None }),
+        };
+    }
+    let unknown = |_| format!("`{}` printed no status", argv.join(" "));
+    let named = |url: Option<String>| url.map_or_else(String::new, |url| format!(" at {url}"));
+    match serde_json::from_str(text).map_err(unknown)? {
+        SccacheStatus::Disabled(_) => Err(DISABLED.to_owned()),
+        SccacheStatus::NotConnected(url, why) => {
+            Err(format!("no connection to the scheduler{}: {why}", named(url)))
+        }
+        SccacheStatus::SchedulerStatus(url, Servers { num_servers: 0, .. }) => {
+            Err(format!("the scheduler{} has no build servers", named(url)))
+        }
+        SccacheStatus::SchedulerStatus(_, Servers { num_servers, num_cpus }) => {
+            Ok(FarmStatus { slots: Some(num_cpus), servers: Some(num_servers) })
+        }
+    }
+}
+
+/// The cause of sccache's answer `Disabled`.
+const DISABLED: &str = "distribution is disabled in sccache's server: its configuration names no scheduler, the server was started with \
+                        another configuration (`sccache --stop-server`), or it was compiled without `dist-client`";
+
+/// Languages of a tree that were compiled on another machine in an earlier build, with the same compiler and launcher. A language that was
+/// not is tested again by the next build, because build servers come and go.
+struct Trials<'a> {
+    host: &'a dyn Host,
+    tree: &'a PlannedTree,
+    known: BTreeMap<String, String>,
+    passed: std::cell::RefCell<BTreeMap<String, String>>,
+}
+
+impl<'a> Trials<'a> {
+    fn read(host: &'a dyn Host, tree: &'a PlannedTree) -> Self {
+        let known = crate::store::read_json(host, &path(tree)).unwrap_or_default();
+        Self { host, tree, known, passed: std::cell::RefCell::default() }
+    }
+
+    /// Why a language is compiled on this machine, according to the statistics of the server that `program` asks.
+    fn fault(&self, language: &str, program: Option<&String>) -> Option<String> {
+        let launcher = self.tree.cache.get(&entry(language)).filter(|value| !value.is_empty());
+        let Some(launcher) = launcher else {
+            return Some("the launcher does not work with its compiler".to_owned());
+        };
+        let program = program?;
+        let pair = LauncherPair {
+            host: self.host,
+            tree: self.tree,
+            language,
+            launcher: launcher.split(';').collect(),
+        };
+        let key = pair.key();
+        if self.known.get(language) != Some(&key)
+            && let Some(why) = pair.distribution_fault(program)
+        {
+            return Some(why);
+        }
+        self.passed.borrow_mut().insert(language.to_owned(), key);
+        None
+    }
+
+    fn write(&self) {
+        let passed = self.passed.borrow();
+        if *passed != self.known
+            && let Err(error) = crate::store::write_json(self.host, &path(self.tree), &*passed)
+        {
+            // The next build tests the languages again.
+            log::debug!("failed to save which languages are distributed: {error}");
+        }
+    }
+}
+
+fn path(tree: &PlannedTree) -> gpubuild_host::HostPath {
+    cmake::own_folder(tree).join("farms.json")
+}
+
+impl LauncherPair<'_> {
+    /// Why this compiler's compilations do not leave the machine; `None` if a test file was compiled elsewhere.
+    fn distribution_fault(&self, program: &str) -> Option<String> {
+        let compiler = self.compiler()?;
+        let statistics = || ServerStatistics::read(self.host, self.tree, program);
+        let untested = |why: String| Some(format!("it could not be tested: {why}"));
+        let before = statistics();
+        let output = match self.in_folder(|folder| {
+            let mut trial = Trial::new(self, folder, &compiler)?;
+            trial.env.push((RECACHE, "1".to_owned()));
+            trial.started().map_err(std::io::Error::other)
+        }) {
+            Ok(output) => output,
+            Err(error) => return untested(error.to_string()),
+        };
+        if !output.success() {
+            return untested(message(&output));
+        }
+        let Some(after) = statistics() else {
+            return untested("its server reports no statistics".to_owned());
+        };
+        let during = after.since(&before.unwrap_or_default());
+        if !during.distributed.is_empty() {
+            return None;
+        }
+        Some(match during.not_distributed {
+            0 => "its server compiled a test file on this machine".to_owned(),
+            _ => "a test file could not be compiled on a build server; the log of sccache's server has the cause \
+                  (SCCACHE_LOG=debug, SCCACHE_ERROR_LOG=FILE)"
+                .to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(text: &str) -> Result<FarmStatus, String> {
+        let output = CommandOutput { stdout: text.to_owned(), exit: Some(0), ..CommandOutput::default() };
+        parse(&output, &["sccache".to_owned(), "--dist-status".to_owned()])
+    }
+
+    #[test]
+    fn slots_are_a_number_or_the_processors_of_the_build_servers() {
+        assert_eq!(status("18\n"), Ok(FarmStatus { slots: Some(18), servers: None }));
+        let text = r#"{"SchedulerStatus":["http://10.0.0.1:10600/",{"num_servers":2,"num_cpus":64,"in_progress":0}]}"#;
+        assert_eq!(status(text), Ok(FarmStatus { slots: Some(64), servers: Some(2) }));
+    }
+
+    #[test]
+    fn reason_is_named_if_there_are_no_build_servers() {
+        for (text, expected) in [
+            ("0\n", "no slots"),
+            (r#"{"Disabled":"disabled"}"#, "names no scheduler"),
+            (
+                r#"{"NotConnected":["http://10.0.0.1:10600/","error sending request"]}"#,
+                "error sending request",
+            ),
+            (r#"{"NotConnected":[null,"no url"]}"#, "no url"),
+            (
+                r#"{"SchedulerStatus":["http://10.0.0.1:10600/",{"num_servers":0,"num_cpus":0,"in_progress":0}]}"#,
+                "at http://10.0.0.1:10600/ has no build servers",
+            ),
+            ("", "printed no status"),
+            ("null", "printed no status"),
+        ] {
+            let why = status(text).unwrap_err();
+            assert!(why.contains(expected), "{text}: {why}");
+        }
+    }
+}
