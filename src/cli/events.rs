@@ -1,12 +1,13 @@
 //! Build progress: one bar per tree on a terminal, plain lines elsewhere, JSON lines on request.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use gpubuild_core::clean;
 use gpubuild_core::screen::{Colors, screen};
 use gpubuild_exec::exec::{BuildEvent, TreeState};
 use gpubuild_plan::plan::bytes;
+use gpubuild_plan::plan::launchers::names;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::{Printer, Verbosity};
@@ -114,8 +115,7 @@ impl<'a> Events<'a> {
                 if !languages.is_empty() {
                     self.status(&distributing(tree, launcher, languages, (*slots, *servers)));
                 }
-                for (language, why) in local {
-                    let text = format!("[{tree}] {launcher} does not distribute {language}: {why}");
+                for text in not_distributed(tree, launcher, local) {
                     if languages.is_empty() {
                         self.without_bars(|printer| printer.warning(&text));
                     } else {
@@ -357,7 +357,17 @@ fn distributing(
     let slots = slots.map(|slots| format!("{slots} at once"));
     let numbers: Vec<String> = servers.into_iter().chain(slots).collect();
     let numbers = if numbers.is_empty() { String::new() } else { format!(" ({})", numbers.join(", ")) };
-    format!("[{tree}] {launcher} distributes {}{numbers}", languages.join(", "))
+    format!("[{tree}] {launcher} distributes {}{numbers}", names(languages.iter().map(String::as_str)))
+}
+
+/// The languages that are compiled on this machine, by reason.
+fn not_distributed(tree: &str, launcher: &str, local: &BTreeMap<String, String>) -> Vec<String> {
+    let reasons: BTreeSet<&String> = local.values().collect();
+    let sentence = |reason: &String| {
+        let languages = local.iter().filter(|(_, why)| *why == reason).map(|(language, _)| language.as_str());
+        format!("[{tree}] {launcher} does not distribute {}: {reason}", names(languages))
+    };
+    reasons.into_iter().map(sentence).collect()
 }
 
 /// Where the compilations of a tree ran.

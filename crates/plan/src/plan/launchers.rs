@@ -148,38 +148,38 @@ pub const LANGUAGES: [&str; 4] = ["C", "CXX", "CUDA", "HIP"];
 /// The launcher is unknown, or it was selected by the flag or a variable and is not installed.
 pub fn apply(plan: &mut Plan, context: &LauncherContext<'_>) -> Result<(), LauncherError> {
     let mut notes: Vec<String> = Vec::new();
+    let mut places: Vec<(&str, String)> = Vec::new();
     for tree in &mut plan.trees {
         for language in LANGUAGES {
             if !is_in(tree, language) || tree.cache.contains_key(&entry(language)) {
                 continue;
             }
             let Some(choice) = choose(context, language, &mut notes)? else { continue };
-            if let Some(farm) = farm(&choice, context, language) {
-                tree.farms.insert(language.to_owned(), farm);
-            }
+            let farm = farm(&choice, context, language);
+            let local = farm.as_ref().and_then(|farm| farm.local.clone());
+            tree.farms.extend(farm.map(|farm| (language.to_owned(), farm)));
             if !choice.supports(language) {
-                notes.push(format!("{language} is not compiled through {}", choice.name));
+                let why = local.map(|why| format!(": {why}")).unwrap_or_default();
+                places.push((language, format!("not compiled through {}{why}", choice.name)));
                 continue;
             }
             let env = environment(&choice, context, tree, &mut notes);
             tree.env.extend(env);
             tree.cache.insert(entry(language), choice.value);
-            notes.push(format!(
-                "{language} is compiled through {} (selected by {})",
-                choice.name, choice.origin
+            let local = local.map(|why| format!(", but not distributed: {why}")).unwrap_or_default();
+            places.push((
+                language,
+                format!("compiled through {} (selected by {}){local}", choice.name, choice.origin),
             ));
         }
     }
+    notes.extend(by_place(&places));
     let wrapper = context.env.get("RUSTC_WRAPPER").filter(|value| value.contains("cache"));
     if let (Some(wrapper), true) = (wrapper, notes.is_empty()) {
         notes.push(format!(
             "RUSTC_WRAPPER={wrapper} applies to Rust only; use `--launcher auto` to cache native compilers"
         ));
     }
-    let local = plan.trees.iter().flat_map(|tree| &tree.farms).filter_map(|(language, farm)| {
-        farm.local.as_ref().map(|why| format!("{language} is compiled on this machine: {why}"))
-    });
-    notes.extend(local.collect::<Vec<_>>());
     for note in notes {
         if !plan.notes.contains(&note) {
             plan.notes.push(note);
@@ -336,7 +336,7 @@ fn farm(choice: &LauncherChoice<'_>, context: &LauncherContext<'_>, language: &s
     }
     let hosts = launcher.description.hosts.as_ref().filter(|_| !launcher.has_hosts);
     let local = if !farm.languages.iter().any(|one| one == language) {
-        Some(format!("{} distributes only {}", choice.name, names(&farm.languages)))
+        Some(format!("{} distributes only {}", choice.name, names(farm.languages.iter().map(String::as_str))))
     } else if let Some(hosts) = hosts.filter(|name| context.env.get(name).is_none()) {
         Some(format!("{hosts} is not set"))
     } else if let Some((name, Some(value))) = config
@@ -356,10 +356,28 @@ fn farm(choice: &LauncherChoice<'_>, context: &LauncherContext<'_>, language: &s
     Some(PlannedFarm { launcher: choice.name.clone(), status, required, local })
 }
 
-/// The languages in a sentence: `C and C++`.
-fn names(languages: &[String]) -> String {
+/// One sentence for all languages of which the same is said.
+fn by_place(places: &[(&str, String)]) -> Vec<String> {
+    let mut said: Vec<(Vec<&str>, &str)> = Vec::new();
+    for (language, place) in places {
+        match said.iter_mut().find(|(_, known)| known == place) {
+            Some((languages, _)) if languages.contains(language) => {}
+            Some((languages, _)) => languages.push(language),
+            None => said.push((vec![language], place)),
+        }
+    }
+    let sentence = |(languages, place): (Vec<&str>, &str)| {
+        let verb = if languages.len() == 1 { "is" } else { "are" };
+        format!("{} {verb} {place}", names(languages))
+    };
+    said.into_iter().map(sentence).collect()
+}
+
+/// Languages in a sentence: `C and C++`.
+#[must_use]
+pub fn names<'a>(languages: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<&str> =
-        languages.iter().map(|language| if language == "CXX" { "C++" } else { language }).collect();
+        languages.into_iter().map(|language| if language == "CXX" { "C++" } else { language }).collect();
     match names.split_last() {
         Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
         _ => names.concat(),
