@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Simulates a farm that builds many variants: how long it takes with 1 to 256 workers, with and without a shared store.
 
-    benches/farm.py [ROWS.json] [--variants 1000] [--order longest|file] [--stores none empty filled] [--deviation 1.33] [--check 1.15]
+    benches/farm.py [ROWS.json] [--variants 1000] [--order longest|file] [--stores none empty filled since] [--deviation 1.33] [--check 1.15]
 
 ROWS.json has measured costs of rows (default: benches/farm-rows.json, which names the source of each figure). A variant is one of these
 rows with one of many sets of options and, for CUDA, some architectures. Variants with the same part, options and architectures build the
@@ -26,7 +26,12 @@ import random
 import sys
 
 WORKERS = [1, 2, 4, 8, 16, 32, 64, 128, 256]
-STORES = {"none": "no store", "empty": "empty store", "filled": "store of the run before, 5 % changed"}
+STORES = {
+    "none": "no store",
+    "empty": "empty store",
+    "filled": "store of the run before, 5 % changed",
+    "since": "the same, with --changed-since",
+}
 
 Variant = collections.namedtuple("Variant", "parts program known")
 
@@ -108,7 +113,7 @@ def rounds(least: list[float], workers: int) -> float:
 
 def stored_parts(all_variants: list[Variant], name: str, numbers: random.Random) -> set:
     """The parts in the store before the first variant starts."""
-    if name != "filled":
+    if name not in ("filled", "since"):
         return set()
     keys = sorted({key for variant in all_variants for key in variant.parts}, key=str)
     return {key for key in keys if numbers.random() >= 0.05}
@@ -131,9 +136,12 @@ def main() -> int:
     for project, store in itertools.product(rows["projects"], arguments.stores):
         numbers = random.Random(1)
         made = variants(project, arguments.variants, arguments.deviation, numbers)
-        order = sorted(made, key=lambda v: -v.known) if arguments.order == "longest" else made
         restore = None if store == "none" else rows["restore_seconds"]
         stored = stored_parts(made, store, numbers)
+        if store == "since":
+            # Rows without a changed input are not built.
+            made = [variant for variant in made if not stored.issuperset(variant.parts)]
+        order = sorted(made, key=lambda v: -v.known) if arguments.order == "longest" else made
         path, work, least = bounds(made, restore, stored)
         for workers in WORKERS:
             makespan = simulate(order, workers, restore, stored)

@@ -43,8 +43,8 @@ pub struct SelectionArguments {
     /// How the program links the libraries [default: gpubuild.toml, else static]
     #[arg(long, value_enum, value_name = "KIND")]
     pub linkage: Option<values::Linkage>,
-    /// Compiler launcher: `auto`, `ccache`, `sccache`, `distcc`, `icecream`, `ccache+distcc`, a path, or
-    /// `none` [default: GPUBUILD_LAUNCHER, else CMAKE_*_COMPILER_LAUNCHER, else gpubuild.toml, else none]
+    /// Compiler launcher: `auto`, `ccache`, `sccache`, `sccache-dist`, `distcc`, `icecream`, `recc`, `ccache+distcc`, a path,
+    /// or `none` [default: GPUBUILD_LAUNCHER, else CMAKE_*_COMPILER_LAUNCHER, else gpubuild.toml, else none]
     #[arg(long, value_name = "NAME")]
     pub launcher: Option<String>,
     /// Optimise for this machine's processor; the result may not run on others

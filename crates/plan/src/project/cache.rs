@@ -17,7 +17,7 @@ pub struct CacheTable {
     /// Maximum size of the build store.
     #[cfg_attr(feature = "schema", schemars(extend("default" = "10GiB")))]
     pub max_size: Option<String>,
-    /// Compiler launcher: `none`, `auto`, `ccache`, `sccache`, `distcc`, `icecream`, `ccache+distcc`, or a path.
+    /// Compiler launcher: `none`, `auto`, `ccache`, `sccache`, `sccache-dist`, `distcc`, `icecream`, `recc`, `ccache+distcc`, or a path.
     #[cfg_attr(feature = "schema", schemars(extend("default" = "none")))]
     pub launcher: Option<String>,
     /// Compiler launchers by language, which have precedence over `launcher`.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gpubuild_host::{Command, CommandOutput, Host};
-use gpubuild_plan::plan::launchers::entry;
+use gpubuild_plan::plan::launchers::{LANGUAGES, entry};
 use gpubuild_plan::plan::{PlannedFarm, PlannedTree};
 use serde::Deserialize;
 
@@ -31,7 +31,7 @@ struct FarmStatus {
 /// the number of compilations that run at once if any language is distributed.
 pub(in crate::exec) fn prepare(host: &dyn Host, sink: Sink<'_>, tree: &PlannedTree) -> Option<u32> {
     let mut by_launcher: BTreeMap<&str, Vec<(&str, &PlannedFarm)>> = BTreeMap::new();
-    for (language, farm) in &tree.farms {
+    for (language, farm) in LANGUAGES.iter().filter_map(|name| tree.farms.get_key_value(*name)) {
         by_launcher.entry(&farm.launcher).or_default().push((language, farm));
     }
     let slots =
