@@ -260,7 +260,6 @@ fn shorten(text: &str, limit: usize) -> String {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;
 
 #[cfg(test)]

@@ -14,10 +14,11 @@ use gpubuild_detect::toolkit::range::CudaRange;
 use gpubuild_detect::toolkit::rules::VersionWindow;
 use gpubuild_host::{Environment, HostPath};
 
+use super::jobs::jobs;
 use super::provision::Provision;
 use super::request::{BackendRequest, BackendSelection};
 use super::tree;
-use super::{Dropped, Fetch, Jobs, Plan, PlannedBinary, PlannedEnvironment};
+use super::{Dropped, Fetch, Plan, PlannedBinary, PlannedEnvironment};
 use crate::artifacts::ModuleLoader;
 use crate::project::Linkage;
 use crate::project::Project;
@@ -465,42 +466,4 @@ pub(super) fn conflict_rule<'a>(
 /// The profile's entry for a backend.
 fn row<'a>(inputs: &PlanInputs<'a>, backend: Backend) -> Option<&'a BackendRow> {
     inputs.project.profile.backends.get(&backend)
-}
-
-const DEFAULT_MEMORY_PER_DEVICE_JOB: u64 = 2 << 30;
-
-/// The memory in bytes that a CUDA or HIP compiler may take: from gpubuild.toml, else from the profile, else 2 GiB.
-#[must_use]
-pub fn memory_per_device_job(project: &Project) -> u64 {
-    let limit = project.file.limits.memory_per_cuda_job.as_deref();
-    limit
-        .or(project.profile.memory_per_device_job.as_deref())
-        .and_then(super::bytes::parse)
-        .unwrap_or(DEFAULT_MEMORY_PER_DEVICE_JOB)
-        .max(1)
-}
-
-/// Limits on parallel compilers: the number of processor threads, and for device compilers also the available memory.
-fn jobs(inputs: &PlanInputs<'_>) -> Jobs {
-    let limits = &inputs.project.file.limits;
-    let threads = inputs.facts.cpu.threads.unwrap_or(1).max(1);
-    let requested = inputs.jobs.or(limits.jobs);
-    let total = requested.unwrap_or(threads).max(1);
-    let is_fixed = requested.is_some();
-    let each = memory_per_device_job(inputs.project);
-    let Some(available) = inputs.facts.memory.available_bytes else {
-        return Jobs {
-            total,
-            device: total,
-            is_fixed,
-            reason: format!("{threads} processor threads; memory unknown"),
-        };
-    };
-    let fit = u32::try_from(available / each).unwrap_or(u32::MAX).max(1);
-    let reason = format!(
-        "{threads} processor threads; {} of memory available, {} per device compiler",
-        super::bytes::show(available),
-        super::bytes::show(each)
-    );
-    Jobs { total, device: total.min(fit), is_fixed, reason }
 }

@@ -8,6 +8,7 @@ mod entries;
 pub mod extra;
 mod folders;
 mod groups;
+pub mod jobs;
 pub mod kits;
 pub mod launchers;
 pub mod linkage;
@@ -21,8 +22,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_core::backend::Backend;
 use gpubuild_host::HostPath;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+pub use self::jobs::Jobs;
 use self::provision::Provision;
 use crate::artifacts::ModuleLoader;
 use crate::plan::extra::PlannedExtra;
@@ -183,21 +185,6 @@ pub struct Shim {
     /// Content of the header.
     #[serde(skip)]
     pub text: String,
-}
-
-/// Limits on parallel work.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Jobs {
-    /// Maximum number of parallel compilers over all trees.
-    pub total: u32,
-    /// Maximum number of parallel CUDA and HIP compilers.
-    pub device: u32,
-    /// Whether the user has set `total`.
-    #[serde(skip)]
-    pub is_fixed: bool,
-    /// How the limits were determined.
-    pub reason: String,
 }
 
 /// How a launcher distributes the compilations of one language.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_exec::store::sha256;
-use gpubuild_plan::plan::make::memory_per_device_job;
+use gpubuild_plan::plan::jobs::memory_per_device_job;
 use gpubuild_plan::plan::{Plan, PlannedTree, bytes};
 use gpubuild_plan::project::Project;
 use gpubuild_plan::project::variant::VariantTable;
