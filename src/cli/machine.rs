@@ -48,7 +48,7 @@ impl HostArguments {
 pub fn inspect_for(host: &dyn InspectHost, catalogue: Catalogue, target: &SelectedTarget) -> MachineState {
     let mut machine = inspect(host, catalogue);
     if !target.is_host() {
-        gpubuild_plan::planning::cross::allow_cpu(&mut machine.matrix);
+        gpubuild_plan::planning::cross::adapt(&mut machine.matrix);
     }
     machine
 }

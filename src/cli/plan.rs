@@ -173,7 +173,7 @@ pub fn with_request<T>(
     let (mut project, mut request) = selected(selection, context, host)?;
     request.without.extend_from_slice(without);
     selection.target.apply_to(&mut project);
-    let dropped = selection.target.restrict(&mut request, selection.missing())?;
+    let dropped = selection.target.restrict(&mut request, &project.profile, selection.missing())?;
     let linkage = selection.linkage.map(Linkage::from).or(project.file.project.linkage).unwrap_or_default();
     if let Some(reason) = linkage::refusal(&project, linkage) {
         return Err(Failure { hint: reason.hint.clone(), ..Failure::usage(reason.id, reason.text.clone()) });

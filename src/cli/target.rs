@@ -10,6 +10,7 @@ use gpubuild_plan::plan::request::BackendRequest;
 use gpubuild_plan::plan::{Dropped, Plan};
 use gpubuild_plan::planning::cross;
 use gpubuild_plan::project::Project;
+use gpubuild_plan::project::profile::Profile;
 use gpubuild_plan::target::{self, Target};
 
 use super::{Failure, plan};
@@ -91,10 +92,11 @@ impl SelectedTarget {
     pub fn restrict(
         &self,
         request: &mut BackendRequest,
+        profile: &Profile,
         missing: MissingBackend,
     ) -> Result<Vec<Dropped>, Failure> {
         let Some(target) = &self.0 else { return Ok(Vec::new()) };
-        cross::restrict(request, target, missing).map_err(|refusal| plan::refused(&refusal))
+        cross::restrict(request, target, profile, missing).map_err(|refusal| plan::refused(&refusal))
     }
 
     /// Sets the compilers of the target in a plan.

@@ -15,8 +15,9 @@ use gpubuild_plan::plan::request::{self, BackendRequest};
 use gpubuild_plan::plan::{Plan, linkage};
 use gpubuild_plan::planning::share::{self as packages, Shared};
 use gpubuild_plan::planning::{self, PlanRequest};
+use gpubuild_plan::project::profile::Profile;
 use gpubuild_plan::project::{Project, ProjectError};
-use gpubuild_plan::target::{CrossBuild, Target, reason_against};
+use gpubuild_plan::target::{CrossBuild, Target};
 
 use super::assemble::HeaderSource;
 use super::cargo::BuildingCrate;
@@ -101,11 +102,11 @@ impl Build {
             }
         };
         if let Some(cross) = &cross {
-            planning::cross::allow_cpu(&mut machine.matrix);
+            planning::cross::adapt(&mut machine.matrix);
             if let Some(warning) = cross::linker_warning(cross, host) {
                 script.warning(&warning);
             }
-            only_cpu(&krate, &mut request)?;
+            restrict(&krate, &project.profile, &mut request)?;
         }
         let shared = match share::find(host, &self.shared) {
             Err(ScriptError::Missing(missing)) => return Err(PrepareStop::Missing(missing, named(&request))),
@@ -201,10 +202,14 @@ fn folder_name(
     format!("{}-{}", file.project.name, &hash[..10])
 }
 
-/// Reduces the request to the CPU backend, the only one that can be cross-compiled.
-fn only_cpu(krate: &BuildingCrate, request: &mut BackendRequest) -> Result<(), PrepareStop> {
-    for backend in Backend::ALL {
-        let Some(reason) = reason_against(&Target::of_triple(&krate.target), backend) else { continue };
+/// Reduces the request to the backends that can be built for the target.
+fn restrict(
+    krate: &BuildingCrate,
+    profile: &Profile,
+    request: &mut BackendRequest,
+) -> Result<(), PrepareStop> {
+    let target = Target::of_triple(&krate.target);
+    for (backend, reason) in planning::cross::left_out(&target, profile, &request.selection) {
         let is_named =
             matches!(&request.selection, request::BackendSelection::Named(list) if list.contains(&backend));
         if is_named {

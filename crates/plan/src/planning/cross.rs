@@ -1,17 +1,37 @@
 //! Plans for other platforms: reduces a request to the backends that can be built for a target, and sets its compilers in a plan.
 
 use gpubuild_core::backend::Backend;
+use gpubuild_detect::id;
 use gpubuild_detect::matrix::{Matrix, Readiness, Reason};
 
 use crate::plan::make::{MissingBackend, PlanRefusal};
 use crate::plan::request::{BackendRequest, BackendSelection};
 use crate::plan::{Dropped, Fetch, Plan, PlannedTree, kits};
+use crate::project::profile::Profile;
 use crate::target::{self, CrossBuild, Target, TargetCompilers, reason_against};
 
 /// The pinned wheel of Zig, as a tool to fetch.
 #[must_use]
 pub fn zig_wheel() -> Fetch {
     kits::of_wheel(target::ZIG, target::zig_wheel())
+}
+
+/// The backends that a build for another platform leaves out, with the reasons: those that cannot be built for it and, unless backends are
+/// named, all but the CPU backend, because the devices of that platform are unknown.
+#[must_use]
+pub fn left_out(target: &Target, profile: &Profile, selection: &BackendSelection) -> Vec<(Backend, Reason)> {
+    let is_auto = matches!(selection, BackendSelection::Auto);
+    let not_named = |backend: Backend| {
+        let text = format!(
+            "`auto` selects only cpu for {}; name {backend} in the backends to build it",
+            target.triple
+        );
+        (is_auto && backend != Backend::Cpu).then(|| Reason::new(id!("cross.backend-unsupported"), text))
+    };
+    Backend::ALL
+        .into_iter()
+        .filter_map(|one| Some((one, reason_against(target, profile, one).or_else(|| not_named(one))?)))
+        .collect()
 }
 
 /// Reduces a request to the backends that can be built for the target. Returns the named backends that are dropped.
@@ -21,12 +41,10 @@ pub fn zig_wheel() -> Fetch {
 pub fn restrict(
     request: &mut BackendRequest,
     target: &Target,
+    profile: &Profile,
     missing: MissingBackend,
 ) -> Result<Vec<Dropped>, PlanRefusal> {
-    let against: Vec<(Backend, Reason)> = Backend::ALL
-        .into_iter()
-        .filter_map(|backend| Some((backend, reason_against(target, backend)?)))
-        .collect();
+    let against = left_out(target, profile, &request.selection);
     request.without.extend(against.iter().map(|(backend, reason)| (*backend, reason.line())));
     let BackendSelection::Named(list) = &mut request.selection else { return Ok(Vec::new()) };
     let blocked: Vec<(Backend, Vec<Reason>)> = against
@@ -34,7 +52,7 @@ pub fn restrict(
         .filter(|(backend, _)| list.contains(backend))
         .map(|(backend, reason)| (backend, vec![reason]))
         .collect();
-    list.retain(|backend| target::is_supported(*backend));
+    list.retain(|backend| blocked.iter().all(|(blocked, _)| blocked != backend));
     if !blocked.is_empty() && (missing == MissingBackend::Refuse || list.is_empty()) {
         return Err(PlanRefusal { origin: request.origin.clone(), blocked, project: Vec::new() });
     }
@@ -45,8 +63,10 @@ pub fn restrict(
     Ok(blocked.into_iter().map(dropped).collect())
 }
 
-/// Marks the CPU backend as ready to build: the compilers of the build machine, which may be missing, are not used.
-pub fn allow_cpu(matrix: &mut Matrix) {
+/// Adapts the matrix to another platform. The CPU backend is ready to build: the compilers of this machine, which may be missing, are not
+/// used. Devices of this machine do not select architectures.
+pub fn adapt(matrix: &mut Matrix) {
+    matrix.verdicts.iter_mut().for_each(|verdict| verdict.devices.clear());
     for verdict in matrix.verdicts.iter_mut().filter(|verdict| verdict.backend == Backend::Cpu) {
         verdict.build = Readiness::Ready;
         verdict.build_reasons.clear();

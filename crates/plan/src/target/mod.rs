@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use gpubuild_core::Os;
-use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_detect::id;
 use gpubuild_detect::matrix::Reason;
@@ -233,10 +232,4 @@ pub fn zig_programs(host: &dyn HostInfo, zig: &str) -> Option<HostPath> {
 #[must_use]
 pub fn program_name(os: Os, name: &str) -> String {
     if os == Os::Windows { format!("{name}.cmd") } else { name.to_owned() }
-}
-
-/// Whether the CPU backend is the only one that can be built for other targets.
-#[must_use]
-pub fn is_supported(backend: Backend) -> bool {
-    backend == Backend::Cpu
 }

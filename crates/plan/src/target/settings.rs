@@ -8,7 +8,8 @@ use gpubuild_detect::id;
 use gpubuild_detect::matrix::Reason;
 use gpubuild_host::{Environment, HostInfo, HostPath};
 
-use super::{PlannedTarget, Target, TargetCompilers, is_supported, program_name, zig_programs};
+use super::{PlannedTarget, Target, TargetCompilers, program_name, zig_programs};
+use crate::project::profile::Profile;
 
 /// How to build for another target.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,10 +135,12 @@ fn zig_entries(target: &Target, system: &str, folder: &HostPath, os: Os) -> BTre
     entries
 }
 
-/// Why a backend cannot be built for another target: the toolkits that were found are for the build machine.
+/// Why a backend cannot be built for another target: the toolkits that were found are for the build machine. Only their compilers for
+/// device code can be used.
 #[must_use]
-pub fn reason_against(target: &Target, backend: Backend) -> Option<Reason> {
-    if is_supported(backend) {
+pub fn reason_against(target: &Target, profile: &Profile, backend: Backend) -> Option<Reason> {
+    let links_nothing = profile.backends.get(&backend).is_some_and(|row| row.opened_at_run_time);
+    if links_nothing && matches!(target.os, Some(Os::Linux | Os::Windows)) {
         return None;
     }
     let why = match backend {

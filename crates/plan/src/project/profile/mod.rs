@@ -140,6 +140,10 @@ pub struct BackendRow {
     /// run time, so that neither headers nor libraries are needed.
     #[serde(default)]
     pub self_contained: bool,
+    /// Whether a program opens the libraries of the backend at run time and links none of them: this machine's toolkit then also builds
+    /// the kernels for other platforms.
+    #[serde(default)]
+    pub opened_at_run_time: bool,
     /// The time of a clean build.
     pub cost: Option<Cost>,
     /// Id of the toolkit that it is built with; `None` uses the default toolkit of the backend.
