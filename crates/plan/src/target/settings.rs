@@ -157,7 +157,7 @@ pub fn reason_against(target: &Target, profile: &Profile, backend: Backend) -> O
             id!("cross.backend-unsupported"),
             format!("{backend} can only be built for this machine, not for {}: {why}", target.triple),
         )
-        .hint(format!("build on {}, or for `cpu` only", target.triple)),
+        .hint(format!("build on {}, or leave {backend} out", target.triple)),
     )
 }
 
