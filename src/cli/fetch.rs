@@ -1,4 +1,4 @@
-//! `gpubuild fetch` and `gpubuild update`: download the sources of a project, and pin their version.
+//! `gpubuild fetch` and `gpubuild update`: download the sources and tools of a project, and pin the version of the sources.
 
 use gpubuild_detect::id;
 use gpubuild_host::HostPath;
@@ -7,8 +7,9 @@ use gpubuild_sources::LockPolicy;
 use super::build::NetworkArguments;
 use super::project::project_file;
 use super::sources;
+use super::tools::{self, Tool};
 use super::{CommandContext, Exit, Failure, absolute};
-use crate::report::fetch::{FetchReport, ProjectSource};
+use crate::report::fetch::{FetchReport, FetchedTool, ProjectSource};
 
 /// Arguments of `fetch`.
 #[derive(Debug, clap::Args)]
@@ -16,6 +17,10 @@ pub struct FetchArguments {
     /// Copy the sources into a folder of the project, and set `vendor` in gpubuild.toml to it
     #[arg(long, value_name = "DIR")]
     vendor: Option<String>,
+    /// Download the pinned version of this tool into gpubuild's cache, and nothing else; needs no project. May be
+    /// repeated
+    #[arg(long, value_enum, value_name = "TOOL", value_delimiter = ',', conflicts_with_all = ["vendor", "locked", "project"])]
+    tool: Vec<Tool>,
     #[command(flatten)]
     network: NetworkArguments,
     #[command(flatten)]
@@ -58,8 +63,13 @@ impl UpdateArguments {
     }
 }
 
-/// Downloads the sources that gpubuild.lock pins.
+/// Downloads the sources that gpubuild.lock pins, and the tools that this machine lacks.
 pub fn run(arguments: &FetchArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
+    if !arguments.tool.is_empty() {
+        let network = arguments.network.network(context.host);
+        let tools = tools::fetch_named(context, &arguments.tool, network)?;
+        return print(&[], tools, arguments.common.json, context);
+    }
     let policy = if arguments.common.locked { LockPolicy::Locked } else { LockPolicy::Keep };
     let network = arguments.network.network(context.host);
     let folder = arguments.common.project.as_deref();
@@ -69,7 +79,9 @@ pub fn run(arguments: &FetchArguments, context: &CommandContext<'_>) -> Result<E
         sources::ensure(context, folder, network, policy)?;
         set_vendor(context, &file, &absolute(context, vendor)?)?;
     }
-    print(&sources::ensure(context, folder, network, policy)?, arguments.common.json, context)
+    let done = sources::ensure(context, folder, network, policy)?;
+    let tools = tools::fetch_missing(context, folder, network)?;
+    print(&done, tools, arguments.common.json, context)
 }
 
 /// Pins the newest versions that gpubuild.toml allows, and downloads them.
@@ -81,11 +93,16 @@ pub fn update(arguments: &UpdateArguments, context: &CommandContext<'_>) -> Resu
     }
     let network = gpubuild_exec::python::Network::from_env(context.host.env());
     let done = sources::ensure(context, arguments.common.project.as_deref(), network, LockPolicy::Update)?;
-    print(&done, arguments.common.json, context)
+    print(&done, Vec::new(), arguments.common.json, context)
 }
 
-fn print(done: &[ProjectSource], json: bool, context: &CommandContext<'_>) -> Result<Exit, Failure> {
-    let document = FetchReport::new(done);
+fn print(
+    done: &[ProjectSource],
+    tools: Vec<FetchedTool>,
+    json: bool,
+    context: &CommandContext<'_>,
+) -> Result<Exit, Failure> {
+    let document = FetchReport::new(done, tools);
     if json {
         context.printer.json(&document)?;
     } else {

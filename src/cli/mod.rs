@@ -45,6 +45,7 @@ pub mod target;
 pub mod test;
 mod timings;
 pub mod toolkit;
+mod tools;
 mod values;
 mod variables;
 pub mod venv;
@@ -117,7 +118,7 @@ enum GpubuildCommand {
     Explain(explain::ExplainArguments),
     /// Show what would be built and how, without building
     Plan(plan::PlanArguments),
-    /// Download the sources that gpubuild.toml names
+    /// Download the sources that gpubuild.toml names, and missing tools
     Fetch(fetch::FetchArguments),
     /// Pin the newest sources that gpubuild.toml allows in gpubuild.lock
     Update(fetch::UpdateArguments),

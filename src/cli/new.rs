@@ -6,7 +6,7 @@ use gpubuild_host::HostPath;
 use gpubuild_plan::plan::request::BackendSelection;
 use gpubuild_sources::LockPolicy;
 
-use super::{CommandContext, Exit, Failure, absolute, sources};
+use super::{CommandContext, Exit, Failure, absolute, sources, tools};
 use crate::new::{
     CrateDependency, NewError, PlacedProject, RenderRequest, name, place, template, templates, workspace,
 };
@@ -32,7 +32,7 @@ pub struct NewArguments {
     /// Use the libraries of this gpubuild checkout instead of the published ones
     #[arg(long, value_name = "DIR", conflicts_with = "list")]
     gpubuild_path: Option<String>,
-    /// Do not download the sources of the template
+    /// Do not download the sources of the template and missing tools
     #[arg(long, conflicts_with = "list")]
     offline: bool,
     /// Print what would be written without writing it
@@ -122,13 +122,21 @@ fn checkout(context: &CommandContext<'_>, folder: &HostPath) -> Result<String, N
     }
 }
 
-/// Downloads the sources that the project needs. The project is complete without them, so a failure is a warning.
+/// Downloads the sources that the project needs, and the tools that this machine lacks. The project is complete without them, so a
+/// failure is a warning.
 fn fetch(arguments: &NewArguments, context: &CommandContext<'_>, project: &PlacedProject) {
     let network = if arguments.offline { Network::Offline } else { Network::from_env(context.host.env()) };
-    if let Err(failure) = sources::ensure(context, Some(project.root.as_str()), network, LockPolicy::Keep) {
+    let folder = Some(project.root.as_str());
+    let fetched = match sources::ensure(context, folder, network, LockPolicy::Keep) {
+        Ok(_) => {
+            tools::fetch_missing(context, folder, network).map(|_| ()).map_err(|failure| ("tools", failure))
+        }
+        Err(failure) => Err(("sources", failure)),
+    };
+    if let Err((what, failure)) = fetched {
         context
             .printer
-            .warning(&format!("the sources were not downloaded: {} [{}]", failure.message, failure.id));
+            .warning(&format!("the {what} were not downloaded: {} [{}]", failure.message, failure.id));
         context.printer.hint("run `gpubuild fetch` in the folder of the project");
     }
 }

@@ -6,7 +6,7 @@ use gpubuild_detect::id;
 use gpubuild_host::{Host, HostInfo, ReadFiles};
 use gpubuild_plan::plan::make::{MissingBackend, PlanRefusal};
 use gpubuild_plan::plan::request::{BackendRequest, BackendSelection};
-use gpubuild_plan::plan::{Dropped, Plan, linkage};
+use gpubuild_plan::plan::{Dropped, Plan, libclang, linkage};
 use gpubuild_plan::planning::{self, PlanRequest};
 use gpubuild_plan::project::Linkage;
 use gpubuild_plan::project::Project;
@@ -152,6 +152,7 @@ pub fn make_without(
         planning::add_launchers(&mut plan, request, selection.launcher.as_deref())
             .map_err(|error| Failure::of(&error, Exit::Usage))?;
         selection.target.plan(host, request.project, &mut plan, dropped)?;
+        plan.fetch.extend(libclang::missing(request.project, context.host, host));
         Ok(plan)
     })?;
     for dropped in plan.dropped.iter().filter(|_| selection.allow_missing) {

@@ -1,6 +1,7 @@
 //! The document of `gpubuild fetch` and `gpubuild update`, and its text.
 
 use gpubuild_host::HostPath;
+use gpubuild_plan::plan::Fetch;
 use gpubuild_plan::project::source::SourceOrigin;
 use gpubuild_plan::project::source::lock::LockedSource;
 use gpubuild_sources::{ReadySource, SourceState};
@@ -18,6 +19,30 @@ pub struct ProjectSource {
     pub ready: Option<ReadySource>,
 }
 
+/// A tool in gpubuild's cache.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct FetchedTool {
+    /// `cmake`, `ninja`, `libclang` or `zig`.
+    tool: String,
+    /// Its version.
+    version: String,
+    /// The program or library.
+    path: String,
+}
+
+impl FetchedTool {
+    /// A tool that was downloaded to this path, now or earlier.
+    #[must_use]
+    pub fn new(fetch: &Fetch, path: &HostPath) -> Self {
+        Self { tool: fetch.tool.clone(), version: fetch.version.clone(), path: path.to_string() }
+    }
+
+    fn line(&self) -> String {
+        format!("{} {}: {}", self.tool, self.version, self.path)
+    }
+}
+
 /// The document of `fetch --json` and `update --json`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -25,6 +50,9 @@ pub struct FetchReport {
     schema: Schema,
     /// The project, and the projects under `[[with]]`.
     projects: Vec<FetchedProject>,
+    /// The tools in gpubuild's cache that builds use, because this machine lacks them; or those of `--tool`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<FetchedTool>,
 }
 
 /// The sources of a project.
@@ -75,17 +103,19 @@ enum FetchedKind {
 impl FetchReport {
     /// The document.
     #[must_use]
-    pub fn new(done: &[ProjectSource]) -> Self {
+    pub fn new(done: &[ProjectSource], tools: Vec<FetchedTool>) -> Self {
         Self {
             schema: Schema { name: "fetch", version: 1 },
             projects: done.iter().map(FetchedProject::new).collect(),
+            tools,
         }
     }
 
-    /// One line per project.
+    /// One line per project and tool.
     #[must_use]
     pub fn text(&self) -> String {
-        let lines: Vec<String> = self.projects.iter().map(FetchedProject::line).collect();
+        let tools = self.tools.iter().map(FetchedTool::line);
+        let lines: Vec<String> = self.projects.iter().map(FetchedProject::line).chain(tools).collect();
         lines.join("\n")
     }
 }

@@ -171,11 +171,7 @@ impl<'t> VenvWork<'_, 't> {
     }
 
     fn libc(&self) -> WheelLibc {
-        match &self.machine.facts.libc {
-            Some(fact) if fact.value.family == "glibc" => WheelLibc::Glibc(fact.value.version.clone()),
-            Some(fact) if fact.value.family == "musl" => WheelLibc::Musl,
-            _ => WheelLibc::Other,
-        }
+        WheelLibc::of(self.machine.facts.libc.as_ref().map(|fact| &fact.value))
     }
 
     fn provide(&self, choice: Option<&VenvChoice<'t>>) -> Result<Provided<'t>, Failure> {

@@ -1,32 +1,15 @@
 //! Selects the libclang that bindgen loads: the machine's, or a pinned one that is fetched if the machine has no libclang.
 
-use std::collections::BTreeMap;
-
-use gpubuild_detect::toolkit::Catalogue;
-use gpubuild_detect::toolkit::description::WheelName;
-use gpubuild_detect::toolkit::libclang;
+use gpubuild_detect::toolkit::{Catalogue, libclang};
 use gpubuild_exec::exec::InstalledTools;
-use gpubuild_exec::python::fetch::{WantedWheel, fetched};
-use gpubuild_exec::python::{Network, WheelAccess, WheelFetchError};
-use gpubuild_host::{Host, HostInfo, HostPath, ReadFiles, find_program};
+use gpubuild_exec::python::fetch::fetched;
+use gpubuild_exec::python::{Network, WheelAccess, WheelFetchError, fetch};
+use gpubuild_host::{Host, HostPath, ReadFiles};
 use gpubuild_plan::machine;
-use gpubuild_plan::plan::{Fetch, kits};
-use gpubuild_toolkits::tables;
-use serde::Deserialize;
+use gpubuild_plan::plan::Fetch;
+use gpubuild_plan::plan::libclang::{VARIABLE, is_installed, pinned};
 
 use crate::output;
-
-/// The variable that bindgen reads first.
-const VARIABLE: &str = "LIBCLANG_PATH";
-
-/// The content of `toolkits/tables/libclang.toml`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ClangTable {
-    /// The library's path in the wheel, by operating system.
-    library: BTreeMap<String, String>,
-    wheel: WheelName,
-}
 
 /// The libclang that generates the bindings.
 #[derive(Debug)]
@@ -41,8 +24,6 @@ pub(super) enum Clang {
 #[derive(Debug)]
 pub(super) struct PinnedClang {
     fetch: Fetch,
-    /// The library's path in the wheel.
-    library: String,
     /// Whether the script requests the pinned libclang even if the machine has another one.
     is_requested: bool,
 }
@@ -51,17 +32,16 @@ impl Clang {
     /// Selects `LIBCLANG_PATH` first, then the pinned libclang if the script requests it, then the machine's. `may_fetch` allows
     /// the pinned one if the machine has no libclang.
     pub(super) fn choose(host: &dyn ReadFiles, is_requested: bool, may_fetch: bool) -> Self {
-        let pinned = PinnedClang::read(host, is_requested);
+        let pinned = PinnedClang { fetch: pinned(), is_requested };
         let named = host.env().get(VARIABLE);
         // Earlier bindings of the same script may have set the variable to the pinned one.
         if named.is_some() && pinned.folder(host).as_ref().map(HostPath::as_str) == named {
             return Self::Pinned(pinned);
         }
         let found = libclang::find(host).0;
-        let is_named = named.is_some();
-        // bindgen asks `llvm-config` where LLVM is.
-        let is_there = || found.is_some() || !find_program(host, "llvm-config").is_empty();
-        if is_named || !is_requested && (!may_fetch || is_there()) {
+        // `llvm-config` may lead to no libclang, but then the pinned one was fetched.
+        let is_there = || found.is_some() || is_installed(host) && pinned.folder(host).is_none();
+        if named.is_some() || !is_requested && (!may_fetch || is_there()) {
             return Self::Own(found.and_then(|path| identity(host, &path)));
         }
         Self::Pinned(pinned)
@@ -95,13 +75,6 @@ impl Clang {
 }
 
 impl PinnedClang {
-    fn read(host: &dyn HostInfo, is_requested: bool) -> Self {
-        let table: ClangTable =
-            gpubuild_toml::from_static(tables::LIBCLANG).expect("the embedded table is tested");
-        let library = table.library.get(host.platform().os.id()).cloned().unwrap_or_default();
-        Self { fetch: kits::of_wheel("libclang", &table.wheel), library, is_requested }
-    }
-
     /// The library's folder, if it was fetched.
     fn folder(&self, host: &dyn ReadFiles) -> Option<HostPath> {
         fetched(host, &self.fetch)?.parent()
@@ -110,13 +83,8 @@ impl PinnedClang {
     fn get(&self, host: &dyn Host) -> Result<HostPath, WheelFetchError> {
         let tools = InstalledTools::of(&machine::inspect(host, Catalogue::embedded()).inventory);
         let network = Network::from_env(host.env());
-        gpubuild_exec::python::fetch::fetch_wanted(
-            host,
-            &self.fetch,
-            WantedWheel::File(&self.library),
-            WheelAccess { tools: &tools, network, direct: None },
-            &output::report,
-        )
+        let access = WheelAccess { tools: &tools, network, direct: None };
+        fetch(host, &self.fetch, access, &output::report)
     }
 }
 
@@ -130,9 +98,8 @@ fn identity(host: &dyn ReadFiles, path: &HostPath) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gpubuild_host::Platform;
+    use gpubuild_host::recorded::RecordedHostBuilder;
     use gpubuild_host::{Arch, Os, RecordedHost};
-    use gpubuild_plan::wheels::tag::{TagFit, WheelLibc, fit};
 
     fn chosen(host: &RecordedHost, is_requested: bool, may_fetch: bool) -> String {
         match Clang::choose(host, is_requested, may_fetch) {
@@ -158,34 +125,17 @@ mod tests {
         // The state after an earlier call in the same script.
         let folder = "/c/tools/libclang-18.1.1";
         let marker = r#"{"package":"libclang","version":"18.1.1","program":"clang/native/libclang.so"}"#;
-        let ours = debian()
-            .env("GPUBUILD_CACHE", "/c")
-            .file(&format!("{folder}/verified.json"), marker)
-            .file(&format!("{folder}/clang/native/libclang.so"), "")
-            .env("LIBCLANG_PATH", &format!("{folder}/clang/native"));
+        let fetched = |host: RecordedHostBuilder| {
+            host.env("GPUBUILD_CACHE", "/c")
+                .file(&format!("{folder}/verified.json"), marker)
+                .file(&format!("{folder}/clang/native/libclang.so"), "")
+        };
+        let ours = fetched(debian()).env("LIBCLANG_PATH", &format!("{folder}/clang/native"));
         assert_eq!(chosen(&ours.build(), false, true), "pinned libclang 18.1.1, pinned");
+        assert_eq!(chosen(&fetched(debian()).build(), false, true), "own libclang-14.so.1 4");
+        let llvm_config = fetched(linux()).executable("/usr/bin/llvm-config").build();
+        assert_eq!(chosen(&llvm_config, false, true), "pinned libclang 18.1.1, pinned");
         let invalid = debian().env("LIBCLANG_PATH", "/nowhere").build();
         assert_eq!(chosen(&invalid, false, true), "own ", "a named libclang is not replaced silently");
-    }
-
-    #[test]
-    fn every_platform_has_a_wheel_and_a_library_in_it() {
-        let table: ClangTable = gpubuild_toml::from_static(tables::LIBCLANG).unwrap();
-        for (os, arch) in [
-            (Os::Linux, Arch::X86_64),
-            (Os::Linux, Arch::Aarch64),
-            (Os::Macos, Arch::X86_64),
-            (Os::Macos, Arch::Aarch64),
-            (Os::Windows, Arch::X86_64),
-        ] {
-            assert!(table.library[os.id()].starts_with("clang/native/libclang."), "{os:?}");
-            let mut fits = table
-                .wheel
-                .files
-                .iter()
-                .map(|file| fit(&file.name, Platform { os, arch }, &WheelLibc::Glibc(None)));
-            assert!(fits.any(|fit| fit == TagFit::Yes), "{os:?} {arch:?}");
-        }
-        assert!(table.wheel.files.iter().all(|file| file.sha256.len() == 64));
     }
 }

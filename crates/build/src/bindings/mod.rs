@@ -265,7 +265,7 @@ fn no_libclang(host: &dyn InspectHost, file: &str) -> MissingRequirement {
     let draft = FindingDraft::new(NO_LIBCLANG_ID).affects(Affects::Build);
     let draft = match libclang::find(host).1 {
         Some(place) => draft.case("variable").value("place", place.as_str()),
-        None => draft,
+        None => draft.case("script"),
     };
     let renderer = FindingRenderer::new(
         &machine.facts,

@@ -27,6 +27,12 @@ pub fn is_on(list: &[Os], os: Os) -> bool {
     list.is_empty() || list.contains(&os)
 }
 
+/// The C library and its version.
+#[must_use]
+pub fn libc(host: &dyn InspectHost) -> Option<Libc> {
+    libc::probe(host).map(|fact| fact.value)
+}
+
 /// Gathers facts from files, registry and environment. Starts no process and loads no driver library.
 #[must_use]
 pub fn gather(host: &dyn InspectHost) -> Facts {

@@ -42,6 +42,7 @@ use gpubuild_host::{FileLock, Host, HostPath, ReadFiles, Wait};
 use gpubuild_plan::artifacts::{self, Artifact, BuiltTree, CargoLink, Manifest};
 use gpubuild_plan::glue;
 use gpubuild_plan::link;
+use gpubuild_plan::plan::libclang::LIBCLANG;
 use gpubuild_plan::plan::{CmakePackage, Dropped, Plan};
 use gpubuild_plan::target;
 
@@ -49,7 +50,7 @@ use self::shares::{JobShare, Shares};
 use crate::environment;
 pub use crate::event::{BuildEvent, Sink, TreeState};
 use crate::python::Network;
-use crate::python::fetch::WantedWheel;
+use crate::python::fetch::fetch_optional;
 use crate::python::{UnpackWheel, WheelAccess};
 use crate::store::remote::RemoteLevel;
 use crate::store::settings::Store;
@@ -277,8 +278,14 @@ fn fetch_tools(job: &BuildJob<'_>, plan: &Plan) -> Result<InstalledTools, BuildE
             "cmake" => &mut tools.cmake,
             "ninja" => &mut tools.ninja,
             target::ZIG => {
-                let wanted = WantedWheel::File(target::zig_in_wheel(job.host.platform().os));
-                crate::python::fetch::fetch_wanted(job.host, fetch, wanted, access, job.sink)?;
+                crate::python::fetch(job.host, fetch, access, job.sink)?;
+                continue;
+            }
+            LIBCLANG => {
+                // The build script of the program reports a missing libclang, unless it has bindings.
+                if job.binary == BuildBinary::Yes {
+                    fetch_optional(job.host, fetch, access, job.sink)?;
+                }
                 continue;
             }
             _ => continue,

@@ -136,6 +136,20 @@ pub enum WheelFetchError {
         /// What makes the download unnecessary.
         instead: String,
     },
+    /// No pinned wheel supports this machine.
+    #[error(
+        "{tool} is required but not installed, and no pinned wheel of {tool} {version} supports {platform}"
+    )]
+    Unsupported {
+        /// Name of the tool.
+        tool: String,
+        /// The pinned version.
+        version: String,
+        /// The machine: `linux aarch64 with musl`.
+        platform: String,
+        /// What makes the download unnecessary.
+        instead: String,
+    },
     /// Neither uv nor Python is installed.
     #[error("{tool} is required but not installed, and downloading it requires uv or Python")]
     NoPython {
@@ -211,6 +225,7 @@ impl Diagnostic for WheelFetchError {
     fn id(&self) -> DiagnosticId {
         match self {
             Self::Offline { .. } => id!("fetch.offline"),
+            Self::Unsupported { .. } => id!("fetch.unsupported"),
             Self::NoPython { .. } => id!("python.missing"),
             Self::NoPip { .. } => id!("python.pip-missing"),
             Self::Install { .. } => id!("fetch.failed"),
@@ -223,19 +238,19 @@ impl Diagnostic for WheelFetchError {
 
     fn hint(&self) -> Option<String> {
         match self {
-            Self::Offline { command: None, folder, instead, .. } => Some(format!(
-                "build once without `--offline`, copy `{folder}` from a machine of the same platform that has it, or {instead}"
+            Self::Offline { command: None, tool, folder, instead } => Some(format!(
+                "run `gpubuild fetch --tool {tool}` once without `--offline`, copy `{folder}` from a machine of the same platform that has it, or {instead}"
             )),
             Self::Offline { tool, command: Some(command), .. } => {
                 Some(format!("install {tool}, run `{command}`, or build once without `--offline`"))
             }
-            Self::NoPython { instead, .. } => Some(format!(
-                "run `gpubuild build` once, which downloads it without them; or install uv, or Python with pip; or {instead}"
+            Self::Unsupported { instead, .. } => Some(instead.clone()),
+            Self::NoPython { tool, instead } => Some(format!(
+                "run `gpubuild fetch --tool {tool}`, which downloads it without them; or install uv, or Python with pip; or {instead}"
             )),
-            Self::NoPip { .. } => Some(
-                "run `gpubuild build` once, which downloads it without pip; or install pip (Debian, Ubuntu: `sudo apt install python3-pip`) or uv"
-                    .to_owned(),
-            ),
+            Self::NoPip { tool, .. } => Some(format!(
+                "run `gpubuild fetch --tool {tool}`, which downloads it without pip; or install pip (Debian, Ubuntu: `sudo apt install python3-pip`) or uv"
+            )),
             Self::Install { instead, .. } => {
                 Some(format!("check pip's index and proxy settings, or {instead}"))
             }

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use gpubuild_host::{Command, Host, HostPath, Os, ReadFiles, RunPrograms, Wait};
+use gpubuild_detect::diagnostic::Diagnostic as _;
+use gpubuild_detect::facts;
+use gpubuild_host::{Command, Host, HostPath, InspectHost, Os, ReadFiles, RunPrograms, Wait};
 use gpubuild_plan::plan::Fetch;
 use gpubuild_plan::wheels::lock::{PinnedFile, PinnedWheel};
+use gpubuild_plan::wheels::tag::WheelLibc;
 use serde::{Deserialize, Serialize};
 
 use super::error::WheelFetchError;
@@ -27,28 +30,6 @@ struct VerifiedWheel {
 
 const VERIFIED: &str = "verified.json";
 
-/// The requested part of a wheel.
-#[derive(Debug, Clone, Copy)]
-pub enum WantedWheel<'a> {
-    /// The program with the tool's name. It is run once to verify it.
-    Program,
-    /// The file at this path in the wheel.
-    File(&'a str),
-}
-
-/// Returns the program of a tool from the cache. Downloads it if necessary.
-///
-/// # Errors
-/// See [`WheelFetchError`].
-pub fn fetch(
-    host: &dyn Host,
-    fetch: &Fetch,
-    access: WheelAccess<'_>,
-    sink: Sink<'_>,
-) -> Result<HostPath, WheelFetchError> {
-    fetch_wanted(host, fetch, WantedWheel::Program, access, sink)
-}
-
 /// Returns the program or file of a tool if the cache already has it.
 #[must_use]
 pub fn fetched(host: &dyn ReadFiles, fetch: &Fetch) -> Option<HostPath> {
@@ -59,14 +40,37 @@ fn name(fetch: &Fetch) -> String {
     format!("{}-{}", fetch.tool, fetch.version)
 }
 
-/// Returns a program or another file from the cache. Downloads it if necessary.
+/// Returns a tool that only some builds of the project need, or `None` with a note that says why it could not be downloaded. Offline,
+/// there is no note.
+///
+/// # Errors
+/// The user pressed Ctrl-C.
+pub fn fetch_optional(
+    host: &dyn Host,
+    fetch: &Fetch,
+    access: WheelAccess<'_>,
+    sink: Sink<'_>,
+) -> Result<Option<HostPath>, WheelFetchError> {
+    match self::fetch(host, fetch, access, sink) {
+        Ok(path) => Ok(Some(path)),
+        Err(WheelFetchError::Interrupted) => Err(WheelFetchError::Interrupted),
+        Err(WheelFetchError::Offline { .. }) => Ok(None),
+        Err(error) => {
+            sink(&BuildEvent::Note {
+                text: format!("continuing without {}: {error} [{}]", fetch.tool, error.id()),
+            });
+            Ok(None)
+        }
+    }
+}
+
+/// Returns the program or file of a tool from the cache. Downloads it if necessary.
 ///
 /// # Errors
 /// See [`WheelFetchError`].
-pub fn fetch_wanted(
+pub fn fetch(
     host: &dyn Host,
     fetch: &Fetch,
-    wanted: WantedWheel<'_>,
     access: WheelAccess<'_>,
     sink: Sink<'_>,
 ) -> Result<HostPath, WheelFetchError> {
@@ -76,6 +80,7 @@ pub fn fetch_wanted(
     if let Some(program) = verified(host, &folder) {
         return Ok(program);
     }
+    refuse_unsupported(host, fetch)?;
     if access.network == Network::Offline {
         let is_found = fetch.instead.is_none();
         let command =
@@ -103,10 +108,26 @@ pub fn fetch_wanted(
     // A killed process has left its files there.
     host.remove(&scratch).map_err(|error| failed(&scratch, &error))?;
     let temporary = host.temporary_dir(&scratch).map_err(|error| failed(&scratch, &error))?;
-    let result = install_and_publish(host, fetch, wanted, access, &temporary, &folder);
+    let result = install_and_publish(host, fetch, access, &temporary, &folder);
     // If this fails, the next call removes the folder.
     let _ = host.remove(&scratch);
     result
+}
+
+/// Fails if no wheel supports this machine, which an installer would report as a missing version.
+fn refuse_unsupported(host: &dyn InspectHost, fetch: &Fetch) -> Result<(), WheelFetchError> {
+    let libc = facts::libc(host);
+    if fetch.fits(host.platform(), &WheelLibc::of(libc.as_ref())) {
+        return Ok(());
+    }
+    let platform = host.platform();
+    let libc = libc.map(|libc| format!(" with {}", libc.label())).unwrap_or_default();
+    Err(WheelFetchError::Unsupported {
+        tool: fetch.tool.clone(),
+        version: fetch.version.clone(),
+        platform: format!("{} {}{libc}", platform.os.id(), platform.arch.id()),
+        instead: instead(fetch),
+    })
 }
 
 fn verified(host: &dyn ReadFiles, folder: &HostPath) -> Option<HostPath> {
@@ -118,7 +139,6 @@ fn verified(host: &dyn ReadFiles, folder: &HostPath) -> Option<HostPath> {
 fn install_and_publish(
     host: &dyn Host,
     fetch: &Fetch,
-    wanted: WantedWheel<'_>,
     access: WheelAccess<'_>,
     temporary: &HostPath,
     folder: &HostPath,
@@ -136,15 +156,15 @@ fn install_and_publish(
         version: fetch.version.clone(),
         message: format!("`{}` does not contain {what}", fetch.package),
     };
-    let program = match wanted {
-        WantedWheel::Program => {
-            let program = find_program(host, &fetch.tool, &site).ok_or_else(|| broken("the program"))?;
-            verify(host, fetch, &site.join(&program))?;
-            program
+    let program = if let Some(path) = fetch.file.get(host.platform().os.id()) {
+        if !host.is_file(&site.join(path)) {
+            return Err(broken(&format!("`{path}`")));
         }
-        WantedWheel::File(path) => Some(path.to_owned())
-            .filter(|path| host.is_file(&site.join(path)))
-            .ok_or_else(|| broken(&format!("`{path}`")))?,
+        path.clone()
+    } else {
+        let program = find_program(host, &fetch.tool, &site).ok_or_else(|| broken("the program"))?;
+        verify(host, fetch, &site.join(&program))?;
+        program
     };
     let marker = VerifiedWheel {
         package: fetch.package.clone(),

@@ -180,9 +180,5 @@ fn choose(
 /// The C library of a host, as used for wheel tags.
 #[must_use]
 pub fn libc(facts: &gpubuild_detect::facts::Facts) -> tag::WheelLibc {
-    match facts.libc.as_ref().map(|fact| &fact.value) {
-        Some(libc) if libc.family == "glibc" => tag::WheelLibc::Glibc(libc.version.clone()),
-        Some(libc) if libc.family == "musl" => tag::WheelLibc::Musl,
-        _ => tag::WheelLibc::Other,
-    }
+    tag::WheelLibc::of(facts.libc.as_ref().map(|fact| &fact.value))
 }

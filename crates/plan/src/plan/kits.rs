@@ -138,6 +138,8 @@ pub fn of_wheel(tool: &str, wheel: &WheelName) -> Fetch {
         package: wheel.package.clone(),
         sha256: wheel.files.iter().map(|file| file.sha256.clone()).collect(),
         instead: wheel.instead.clone(),
+        wheels: wheel.files.iter().map(|file| file.name.clone()).collect(),
+        file: BTreeMap::new(),
     }
 }
 

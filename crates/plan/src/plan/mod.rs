@@ -11,6 +11,7 @@ mod groups;
 pub mod jobs;
 pub mod kits;
 pub mod launchers;
+pub mod libclang;
 pub mod linkage;
 pub mod make;
 pub mod options;
@@ -21,7 +22,7 @@ mod tree;
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_core::backend::Backend;
-use gpubuild_host::HostPath;
+use gpubuild_host::{HostPath, Platform};
 use serde::Serialize;
 
 pub use self::jobs::Jobs;
@@ -31,6 +32,7 @@ use crate::plan::extra::PlannedExtra;
 use crate::project::profile::{Abi, WantedOption};
 use crate::project::{Linkage, SourceCopy};
 use crate::target::PlannedTarget;
+use crate::wheels::tag::{self, TagFit, WheelLibc};
 
 /// Everything that a build will do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -102,7 +104,7 @@ pub struct CmakePackage {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Fetch {
-    /// Description id: `cmake`, `ninja`.
+    /// Description id: `cmake`, `ninja`; or `libclang`, `zig`.
     pub tool: String,
     /// The pinned version.
     pub version: String,
@@ -113,6 +115,20 @@ pub struct Fetch {
     /// What makes the download unnecessary, if an installed copy of the tool is not used.
     #[serde(skip)]
     pub instead: Option<String>,
+    /// The file names of the wheels, whose tags name the supported platforms.
+    #[serde(skip)]
+    pub wheels: Vec<String>,
+    /// The path of the used file in the wheel, by operating system. Empty: the program with the tool's name.
+    #[serde(skip)]
+    pub file: BTreeMap<String, String>,
+}
+
+impl Fetch {
+    /// Whether one of the wheels supports a machine.
+    #[must_use]
+    pub fn fits(&self, platform: Platform, libc: &WheelLibc) -> bool {
+        self.wheels.iter().any(|name| tag::fit(name, platform, libc) == TagFit::Yes)
+    }
 }
 
 /// One configured and built CMake tree.

@@ -13,7 +13,7 @@ use crate::target::{self, CrossBuild, Target, TargetCompilers, reason_against};
 /// The pinned wheel of Zig, as a tool to fetch.
 #[must_use]
 pub fn zig_wheel() -> Fetch {
-    kits::of_wheel(target::ZIG, target::zig_wheel())
+    Fetch { file: target::zig_in_wheels().clone(), ..kits::of_wheel(target::ZIG, target::zig_wheel()) }
 }
 
 /// The backends that a build for another platform leaves out, with the reasons: those that cannot be built for it and, unless backends are

@@ -215,6 +215,12 @@ pub fn zig_wheel() -> &'static WheelName {
     &table().wheel
 }
 
+/// The path of Zig in its wheel, by operating system.
+#[must_use]
+pub fn zig_in_wheels() -> &'static BTreeMap<String, String> {
+    &table().program
+}
+
 /// The path of Zig in its wheel.
 #[must_use]
 pub fn zig_in_wheel(os: Os) -> &'static str {

@@ -1,6 +1,7 @@
 //! Evaluates the platform tags in a wheel's file name (PEP 425, 600, 656).
 
 use gpubuild_core::version::Version;
+use gpubuild_detect::facts::Libc;
 use gpubuild_host::{Arch, Os, Platform};
 
 /// The C library of a machine, as distinguished by platform tags.
@@ -12,6 +13,18 @@ pub enum WheelLibc {
     Musl,
     /// An unknown C library, or one that platform tags do not distinguish (Windows, macOS).
     Other,
+}
+
+impl WheelLibc {
+    /// The C library of a host.
+    #[must_use]
+    pub fn of(libc: Option<&Libc>) -> Self {
+        match libc {
+            Some(libc) if libc.family == "glibc" => Self::Glibc(libc.version.clone()),
+            Some(libc) if libc.family == "musl" => Self::Musl,
+            _ => Self::Other,
+        }
+    }
 }
 
 /// Whether a machine supports a wheel.
