@@ -12,6 +12,10 @@ mod archives;
 mod building;
 mod faults;
 #[cfg(target_os = "linux")]
+#[path = "../common/faulty/mod.rs"]
+#[expect(dead_code, reason = "the build store needs more faults")]
+mod faulty;
+#[cfg(target_os = "linux")]
 #[path = "../common/kills.rs"]
 mod kill;
 mod locking;
@@ -29,6 +33,8 @@ mod sandbox;
 #[path = "../install/server.rs"]
 #[expect(dead_code, reason = "the installation needs more faults")]
 mod server;
+#[cfg(target_os = "linux")]
+mod tools;
 mod usual;
 mod wheels;
 #[cfg(target_os = "linux")]
