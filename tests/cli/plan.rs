@@ -51,6 +51,33 @@ fn auto_selects_cpu_and_ready_backends() {
     assert_eq!(cache(&found, "CMAKE_CUDA_ARCHITECTURES"), Some("89-real;89-virtual"));
 }
 
+/// `plan` lists the pinned libclang if the program's build script generates bindings and the machine has no libclang.
+#[test]
+fn libclang_for_bindings_is_fetched_where_it_is_missing() {
+    let sandbox = complete("gk");
+    let table = sandbox.read("gpubuild.toml");
+    sandbox.write("gpubuild.toml", &format!("{table}[binary]\npackage = \"program\"\n"));
+    let bare = std::fs::read_to_string(recorded("ubuntu-22.04-rtx4090")).unwrap();
+    let file = "[[file]]\npath = \"/usr/lib/llvm-14/lib/libclang-14.so.1\"\nopaque = true\n";
+    sandbox.write("with.toml", &format!("{bare}\n{file}"));
+    sandbox.write("without.toml", &bare);
+    let bindgen = "bindgen = \"0.73\"\n";
+    let gpubuild = "gpubuild-build = \"0.1\"\n";
+    for (host, crates, expected) in [
+        ("without.toml", [bindgen, gpubuild].concat(), true),
+        ("with.toml", [bindgen, gpubuild].concat(), false),
+        ("without.toml", gpubuild.to_owned(), false),
+        ("without.toml", bindgen.to_owned(), false),
+    ] {
+        let package = "[package]\nname = \"program\"\nversion = \"0.1.0\"\n[build-dependencies]\n";
+        sandbox.write("program/Cargo.toml", &format!("{package}{crates}"));
+        let plan = planned(&sandbox.run(&["plan", "--json", "--backends", "cpu", "--host", host]));
+        let fetch = plan["fetch"].as_array().unwrap().iter().find(|fetch| fetch["tool"] == "libclang");
+        assert_eq!(fetch.is_some(), expected, "{host} {crates}: {plan:#}");
+        assert!(fetch.is_none_or(|fetch| fetch["version"] == "18.1.1"), "{plan:#}");
+    }
+}
+
 #[test]
 fn list_of_a_pytorch_user_selects_the_architectures() {
     let sandbox = complete("torch-extension");

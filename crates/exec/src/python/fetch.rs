@@ -214,3 +214,49 @@ fn verify(host: &dyn RunPrograms, fetch: &Fetch, program: &HostPath) -> Result<(
     let output = host.run(&command).map_err(|error| broken(error.to_string()))?;
     if output.success() { Ok(()) } else { Err(broken(error_summary(&output))) }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use gpubuild_detect::toolkit::InstalledTools;
+    use gpubuild_host::{Arch, RecordedHost};
+    use gpubuild_plan::plan::libclang;
+
+    /// The result of fetching libclang on a host that cannot be written, and the notes.
+    fn fetched_on(
+        arch: Arch,
+        network: Network,
+        loader: &str,
+    ) -> (Result<HostPath, WheelFetchError>, Vec<String>) {
+        let host =
+            RecordedHost::builder(Os::Linux, arch).env("GPUBUILD_CACHE", "/c").file(loader, "").build();
+        let tools = InstalledTools::default();
+        let access = WheelAccess { tools: &tools, network, direct: None };
+        let notes: Mutex<Vec<String>> = Mutex::default();
+        let sink = |event: &BuildEvent| notes.lock().unwrap().push(format!("{event:?}"));
+        let optional = fetch_optional(&host, &libclang::pinned(), access, &sink).unwrap();
+        assert_eq!(optional, None);
+        (fetch(&host, &libclang::pinned(), access, &|_| {}), notes.into_inner().unwrap())
+    }
+
+    #[test]
+    fn unsupported_platforms_are_refused_and_optional_tools_noted() {
+        let musl = "/lib/ld-musl-aarch64.so.1";
+        let (result, notes) = fetched_on(Arch::Aarch64, Network::Allowed, musl);
+        let error = result.unwrap_err();
+        assert_eq!(error.id().as_str(), "fetch.unsupported");
+        assert!(error.to_string().ends_with("libclang 18.1.1 supports linux aarch64 with musl"), "{error}");
+        assert!(
+            notes[0].contains("continuing without libclang: ") && notes[0].contains("[fetch.unsupported]")
+        );
+        // A wheel for musl on x86_64 exists.
+        let musl = "/lib/ld-musl-x86_64.so.1";
+        let (result, notes) = fetched_on(Arch::X86_64, Network::Offline, musl);
+        assert_eq!((result.unwrap_err().id().as_str(), notes.len()), ("fetch.offline", 0));
+        let (result, notes) = fetched_on(Arch::X86_64, Network::Allowed, musl);
+        assert_eq!(result.unwrap_err().id().as_str(), "cache.failed");
+        assert!(notes[0].contains("[cache.failed]"), "{notes:?}");
+    }
+}
