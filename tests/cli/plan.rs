@@ -58,7 +58,7 @@ fn libclang_for_bindings_is_fetched_where_it_is_missing() {
     let table = sandbox.read("gpubuild.toml");
     sandbox.write("gpubuild.toml", &format!("{table}[binary]\npackage = \"program\"\n"));
     let bare = std::fs::read_to_string(recorded("ubuntu-22.04-rtx4090")).unwrap();
-    let file = "[[file]]\npath = \"/usr/lib/llvm-14/lib/libclang-14.so.1\"\nopaque = true\n";
+    let file = "[[file]]\npath = \"/usr/lib/llvm-14/lib/libclang-14.so.1\"\ntext = \"\"\n";
     sandbox.write("with.toml", &format!("{bare}\n{file}"));
     sandbox.write("without.toml", &bare);
     let bindgen = "bindgen = \"0.73\"\n";
