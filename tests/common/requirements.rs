@@ -53,6 +53,7 @@ pub(crate) const EXCEPTIONS: &[(&str, &str)] = &[
     ("cross", "only if rustup can add the target"),
     ("cuda", "no runner has the device"),
     ("cuda-wheels", "downloads 230 to 620 MB"),
+    ("dnf", "only for root, or a user with namespaces, in a system that allows mounting"),
     ("metal", "no runner has the device"),
     ("mount", "only for root in a system that allows mounting"),
     ("no-libclang-path", "`LIBCLANG_PATH` is the user's choice"),

@@ -16,6 +16,8 @@ mod faults;
 #[expect(dead_code, reason = "the build store needs more faults")]
 mod faulty;
 #[cfg(target_os = "linux")]
+mod fedora;
+#[cfg(target_os = "linux")]
 #[path = "../common/kills.rs"]
 mod kill;
 mod locking;
