@@ -27,7 +27,7 @@ fn commit(project: &Project, folder: &str, value: u32) -> String {
     git(project, folder, &["rev-parse", "HEAD"])
 }
 
-fn has_git() -> bool {
+pub(crate) fn has_git() -> bool {
     let found = Command::new("git").arg("--version").output().is_ok_and(|output| output.status.success());
     if !found {
         skip("git", "no git");
@@ -102,4 +102,25 @@ fn submodules_are_fetched_on_request() {
     assert_eq!(with.len(), 1, "{folders:?}");
     let native = project.names(&format!("cache/sources/{}/native", with[0]));
     assert_eq!(native, ["CMakeLists.txt", "adder.c"]);
+}
+
+#[test]
+fn commit_is_fetched_over_ssh() {
+    if !has_git() {
+        return;
+    }
+    let project = Project::new("\".\"");
+    let rev = commit(&project, "repo", 1);
+    // Runs the command for the server on this machine.
+    let ssh = "#!/bin/sh\nfor command; do :; done\necho \"$*\" >> \"$HOME/connections\"\nexec sh -c \"$command\"\n";
+    project.write("home/ssh", ssh);
+    let path = format!("{}:{}", project.path("home").display(), std::env::var("PATH").unwrap());
+    let mut mode = std::fs::metadata(project.path("home/ssh")).unwrap().permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o755);
+    std::fs::set_permissions(project.path("home/ssh"), mode).unwrap();
+    project.set_source(&format!("{{ git = \"ssh://host{}\", rev = \"{rev}\" }}", project.path("repo").display()));
+    let output = project.command(&["fetch"]).env("PATH", path).output().unwrap();
+    crate::support::Finished::from(output).succeeds();
+    assert!(project.read("home/connections").contains("git-upload-pack"));
+    assert_eq!(project.names("cache/sources").len(), 1);
 }

@@ -12,5 +12,6 @@ mod requirements;
 #[path = "../install/server.rs"]
 #[expect(dead_code, reason = "the installation needs more faults")]
 mod server;
+mod slow;
 mod support;
 mod vendoring;

@@ -6,6 +6,7 @@
 )]
 
 mod faults;
+mod listing;
 mod real;
 mod server;
 mod sharing;

@@ -40,8 +40,14 @@ pub(crate) enum Fault {
     Garbage,
 }
 
+/// An answer to a request: the status, complete lines of headers, and the body.
+pub(crate) type Answer = (u16, String, String);
+type Handler = dyn Fn(&str) -> Answer + Send + Sync;
+
 #[derive(Default)]
 struct State {
+    /// Answers all requests, by `METHOD /path?query`.
+    handler: Option<Arc<Handler>>,
     objects: BTreeMap<String, Vec<u8>>,
     requests: Vec<String>,
     fault: Option<(String, Fault)>,
@@ -69,6 +75,13 @@ impl Server {
                 thread::spawn(move || drop(serve(connection, &state)));
             }
         });
+        server
+    }
+
+    /// A server that stores nothing and answers with a function.
+    pub(crate) fn answering(handler: impl Fn(&str) -> Answer + Send + Sync + 'static) -> Self {
+        let server = Self::start();
+        server.state.lock().unwrap().handler = Some(Arc::new(handler));
         server
     }
 
@@ -159,7 +172,7 @@ fn serve(connection: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
     // A client that is killed sends a part, which must not be stored.
     connection.read_exact(&mut body)?;
     let request = format!("{method} {path}");
-    if let Some(answer) = registry(state, &request, token, &address) {
+    if let Some(answer) = handled(state, &request).or_else(|| registry(state, &request, token, &address)) {
         return connection.get_mut().write_all(answer.as_bytes());
     }
     // A registry stores an upload below its hash.
@@ -238,14 +251,23 @@ fn serve(connection: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
     }
 }
 
+fn answer(status: u16, headers: &str, body: &str) -> String {
+    let length = body.len();
+    format!("HTTP/1.1 {status} Status\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}")
+}
+
+/// The answer of the server's handler, if it has one.
+fn handled(state: &Mutex<State>, request: &str) -> Option<String> {
+    let handler = {
+        let mut state = state.lock().unwrap();
+        state.handler.clone().inspect(|_| state.requests.push(request.to_owned()))
+    };
+    let (status, headers, body) = handler?(request);
+    Some(answer(status, &headers, &body))
+}
+
 /// The answer to a request that starts an upload to a registry, asks for a token, or has no valid one.
 fn registry(state: &Mutex<State>, request: &str, token: Option<usize>, address: &str) -> Option<String> {
-    let answer = |status: u16, header: &str, body: &str| {
-        let length = body.len();
-        format!(
-            "HTTP/1.1 {status} Status\r\nConnection: close\r\nContent-Length: {length}\r\n{header}\r\n{body}"
-        )
-    };
     let mut state = state.lock().unwrap();
     if let Some(uses) = state.token_uses {
         if request.contains("/token") {

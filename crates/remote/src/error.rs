@@ -34,6 +34,14 @@ pub enum RemoteError {
         /// The problem.
         what: String,
     },
+    /// The list of entries is not one.
+    #[error("`{url}` sent a damaged list of entries: {}", clean::short(.what, SHOWN))]
+    DamagedList {
+        /// The URL.
+        url: String,
+        /// The problem.
+        what: String,
+    },
     /// The entry has no valid signature, although one is required.
     #[error("the entry in `{url}` is not trusted: {}", clean::short(.what, SHOWN))]
     Unsigned {
@@ -95,7 +103,7 @@ impl Diagnostic for RemoteError {
                 id!("remote.denied")
             }
             Self::Status { .. } => id!("remote.status"),
-            Self::Damaged { .. } => id!("remote.damaged"),
+            Self::Damaged { .. } | Self::DamagedList { .. } => id!("remote.damaged"),
             Self::Unsigned { .. } => id!("remote.unsigned"),
             Self::Budget(_) => id!("remote.budget"),
             Self::NotListable(_) => id!("remote.not-listable"),
@@ -118,6 +126,9 @@ impl Diagnostic for RemoteError {
             Self::Status { .. } => "check the URL of the store, and that its server accepts this request",
             Self::Damaged { .. } => {
                 "build with `write = true` to replace the entry, or remove it from the server"
+            }
+            Self::DamagedList { .. } => {
+                "check the URL of the store, and that no proxy or login page answers instead of its server"
             }
             Self::Unsigned { .. } => {
                 "name the public key of the builds that write the store in `[cache] keys`"

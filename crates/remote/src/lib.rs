@@ -5,6 +5,7 @@
 //! manifest         (pure) the description of an entry, its signature, and every check of both
 //! server           one request, bounded in time; the interface of the three kinds
 //! http, s3, oci    the kinds
+//! listing          lists of entries, in pages
 //! content          compressed files: sha256, size, zstd
 //! pull, push       an entry from the server into the local store, and back
 //! session          a store during one command: its limits, and what was transferred
@@ -17,6 +18,7 @@ mod content;
 mod error;
 mod http;
 mod level;
+mod listing;
 mod manifest;
 mod oci;
 mod parallel;

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::content::Blob;
 use super::error::RemoteError;
+use super::listing::{self, Page};
 use super::server::{Call, ListedEntry, Object, Server, ServerRequest, document};
 
 const CONFIG: &str = "application/vnd.gpubuild.store.entry.v1+json";
@@ -71,6 +72,24 @@ impl OciServer {
         let mut request = ServerRequest::new(Method::Get, self.target(&url)).from(from);
         request.redirects = RedirectPolicy::Follow;
         Ok(call.find(&request)?.map(|response| (url.shown(), response)))
+    }
+
+    /// A page of the list of tags, which starts at `first`. A repository that does not exist has no tags.
+    fn page(&self, first: &Url, url: &str, call: &Call<'_>) -> Result<Page<String, String>, RemoteError> {
+        let at = first.join(url).map_err(FetchError::Url)?;
+        let request = ServerRequest::new(Method::Get, self.target(&at));
+        let url = at.shown();
+        let response = if at == *first { call.find(&request)? } else { Some(call.succeed(&request)?) };
+        let Some(response) = response else { return Ok(Page { url, entries: Vec::new(), next: None }) };
+        let damaged = |what: String| RemoteError::DamagedList { url: url.clone(), what };
+        let next = listing::next_link(&response).map(|link| at.join(&link));
+        let next = next.transpose().map_err(|error| damaged(error.to_string()))?;
+        if let Some(next) = next.as_ref().filter(|next| !next.is_same_server(first)) {
+            return Err(FetchError::Redirected { from: url, to: next.shown() }.into());
+        }
+        let tags: Tags = serde_json::from_slice(&listing::document(&url, response)?)
+            .map_err(|error| damaged(error.to_string()))?;
+        Ok(Page { url, entries: tags.tags.unwrap_or_default(), next: next.map(|next| next.to_string()) })
     }
 
     fn upload(&self, blob: &Blob, body: RequestBody, call: &Call<'_>) -> Result<(), RemoteError> {
@@ -145,14 +164,10 @@ impl Server for OciServer {
     }
 
     fn list(&self, call: &Call<'_>) -> Result<Vec<ListedEntry>, RemoteError> {
-        let url = self.repository.tags();
-        let Some(response) = call.find(&ServerRequest::new(Method::Get, self.target(&url)))? else {
-            return Ok(Vec::new());
-        };
-        let tags: Tags = serde_json::from_slice(&document(&url.shown(), response)?)
-            .map_err(|error| RemoteError::Damaged { url: url.shown(), what: error.to_string() })?;
-        let tags = tags.tags.unwrap_or_default().into_iter();
-        Ok(tags.filter(|tag| is_sha256(tag)).map(|id| ListedEntry { id, modified: None }).collect())
+        let first = self.repository.tags();
+        let tags = listing::all_pages(first.to_string(), |url| self.page(&first, url, call))?;
+        let ids = tags.into_iter().filter(|tag| is_sha256(tag));
+        Ok(ids.map(|id| ListedEntry { id, modified: None }).collect())
     }
 
     fn remove(&self, id: &str, call: &Call<'_>) -> Result<(), RemoteError> {

@@ -7,6 +7,7 @@ use gpubuild_host::{HostInfo, HostPath};
 use gpubuild_plan::project::CacheTable;
 use gpubuild_release::auth::CredentialScope;
 use gpubuild_release::fetch::{FetchError, FetchTarget};
+use gpubuild_release::manifest::is_sha256;
 use gpubuild_release::url::Url;
 use rusty_s3::actions::ListObjectsV2;
 use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
@@ -14,7 +15,8 @@ use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
 use super::content::Blob;
 use super::error::{InvalidRemote, RemoteError};
 use super::http::path;
-use super::server::{Call, ListedEntry, Object, Server, ServerRequest, document};
+use super::listing::{self, Page};
+use super::server::{Call, ListedEntry, Object, Server, ServerRequest};
 
 /// How long a signed URL is valid.
 const VALID: Duration = Duration::from_secs(3600);
@@ -29,8 +31,13 @@ pub(crate) struct S3Server {
     credentials: Option<Credentials>,
 }
 
-/// The objects of one folder of a bucket: key, size, modification time.
-type Objects = Vec<(String, u64, Option<u64>)>;
+/// An object whose name is a hash.
+struct S3Object {
+    name: String,
+    size: u64,
+    /// Seconds since 1970.
+    modified: Option<u64>,
+}
 
 impl S3Server {
     /// The store `s3://` + `text`.
@@ -100,32 +107,37 @@ impl S3Server {
         call.succeed(&ServerRequest::new(Method::Delete, self.target(&url))).map(drop)
     }
 
-    /// Lists the objects in a folder below the prefix.
-    fn objects(&self, folder: &str, call: &Call<'_>) -> Result<Objects, RemoteError> {
+    /// Lists the objects in a folder below the prefix whose names are hashes.
+    fn objects(&self, folder: &str, call: &Call<'_>) -> Result<Vec<S3Object>, RemoteError> {
         let prefix = format!("{}{folder}/", self.prefix);
-        let mut found = Vec::new();
-        let mut token: Option<String> = None;
-        loop {
-            let mut list = self.bucket.list_objects_v2(self.credentials.as_ref());
-            list.with_prefix(prefix.clone());
-            if let Some(token) = token.take() {
-                list.with_continuation_token(token);
-            }
-            let url = Url::parse(list.sign(VALID).as_str()).map_err(FetchError::Url)?;
-            let response = call.succeed(&ServerRequest::new(Method::Get, self.target(&url)))?;
-            let bytes = document(&url.shown(), response)?;
-            let page = ListObjectsV2::parse_response(&String::from_utf8_lossy(&bytes))
-                .map_err(|error| RemoteError::Damaged { url: url.shown(), what: error.to_string() })?;
-            for object in page.contents {
-                let modified = object.last_modified.and_then(|time| time.parse::<jiff::Timestamp>().ok());
-                let seconds = modified.and_then(|time| u64::try_from(time.as_second()).ok());
-                found.push((object.key, object.size.unwrap_or_default(), seconds));
-            }
-            match page.next_continuation_token {
-                Some(next) => token = Some(next),
-                None => return Ok(found),
-            }
+        listing::all_pages(None, |token| self.page(&prefix, token.as_deref(), call))
+    }
+
+    /// A page of the list of objects with a prefix.
+    fn page(
+        &self,
+        prefix: &str,
+        token: Option<&str>,
+        call: &Call<'_>,
+    ) -> Result<Page<S3Object, Option<String>>, RemoteError> {
+        let mut list = self.bucket.list_objects_v2(self.credentials.as_ref());
+        list.with_prefix(prefix);
+        if let Some(token) = token {
+            list.with_continuation_token(token);
         }
+        let at = Url::parse(list.sign(VALID).as_str()).map_err(FetchError::Url)?;
+        let response = call.succeed(&ServerRequest::new(Method::Get, self.target(&at)))?;
+        let url = at.shown();
+        let bytes = listing::document(&url, response)?;
+        let page = ListObjectsV2::parse_response(&String::from_utf8_lossy(&bytes))
+            .map_err(|error| RemoteError::DamagedList { url: url.clone(), what: error.to_string() })?;
+        let objects = page.contents.into_iter().filter_map(|object| {
+            let name = object.key.strip_prefix(prefix).filter(|name| is_sha256(name))?.to_owned();
+            let modified = object.last_modified.and_then(|time| time.parse::<jiff::Timestamp>().ok());
+            let modified = modified.and_then(|time| u64::try_from(time.as_second()).ok());
+            Some(S3Object { name, size: object.size.unwrap_or_default(), modified })
+        });
+        Ok(Page { url, entries: objects.collect(), next: page.next_continuation_token.map(Some) })
     }
 }
 
@@ -155,9 +167,8 @@ impl Server for S3Server {
     }
 
     fn list(&self, call: &Call<'_>) -> Result<Vec<ListedEntry>, RemoteError> {
-        let id = |key: &str| key.rsplit('/').next().unwrap_or(key).to_owned();
         let objects = self.objects("ac", call)?.into_iter();
-        Ok(objects.map(|(key, _, modified)| ListedEntry { id: id(&key), modified }).collect())
+        Ok(objects.map(|S3Object { name: id, modified, .. }| ListedEntry { id, modified }).collect())
     }
 
     fn remove(&self, id: &str, call: &Call<'_>) -> Result<(), RemoteError> {
@@ -172,13 +183,12 @@ impl Server for S3Server {
         /// A younger blob may belong to an entry that is being saved.
         const MIN_AGE: u64 = 24 * 3600;
         let now = call.host().now();
-        let (mut count, mut bytes) = (0, 0);
-        for (key, size, modified) in self.objects("cas", call)? {
-            let name = key.rsplit('/').next().unwrap_or_default();
+        let (mut count, mut bytes) = (0, 0_u64);
+        for S3Object { name, size, modified } in self.objects("cas", call)? {
             let is_old = modified.is_some_and(|time| now.saturating_sub(time) > MIN_AGE);
-            if is_old && !keep.contains(name) {
-                self.delete(&key, call)?;
-                (count, bytes) = (count + 1, bytes + size);
+            if is_old && !keep.contains(&name) {
+                self.delete(&self.key(Object::Blob(&Blob { sha256: name, bytes: size })), call)?;
+                (count, bytes) = (count + 1, bytes.saturating_add(size));
             }
         }
         Ok((count, bytes))

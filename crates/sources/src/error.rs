@@ -146,6 +146,14 @@ pub enum SourceError {
         /// Output of git.
         message: String,
     },
+    /// The server or the connection is too slow for git.
+    #[error("failed to fetch `{url}` in time: {message}")]
+    GitSlow {
+        /// URL of the repository.
+        url: String,
+        /// Output of git.
+        message: String,
+    },
     /// The commit does not exist.
     #[error("`{url}` has no commit {rev}")]
     NoRev {
@@ -218,6 +226,7 @@ impl Diagnostic for SourceError {
             Self::Rejected { error, .. } => error.id(),
             Self::NoGit { .. } => id!("source.git-missing"),
             Self::Git { .. } => id!("source.git-failed"),
+            Self::GitSlow { .. } => id!("source.git-slow"),
             Self::NoRev { .. } => id!("source.rev-missing"),
             Self::Write { .. } => id!("source.write-failed"),
             Self::NoCache => id!("cache.missing"),
@@ -247,6 +256,9 @@ impl Diagnostic for SourceError {
             }
             Self::NoGit { .. } => "install git (Debian, Ubuntu: `sudo apt install git`)",
             Self::Git { .. } => "check the URL, the network, and that git can read the repository",
+            Self::GitSlow { .. } => {
+                "run the same command later, or set GPUBUILD_HTTP_TIMEOUT to more than 30 seconds for a server that needs long to prepare the commit"
+            }
             Self::NoRev { .. } => {
                 "correct `rev`; the commit must belong to a branch or tag of the repository"
             }

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use gpubuild_host::{Command, CommandOutput, FileKind, HostPath, RunError};
+use gpubuild_release::fetch::MIN_RATE;
 
 use crate::{SourceError, SourceRequest};
 
-/// Time limit of one git command. Repositories can have gigabytes.
+/// Time limit of all git commands for one source. Repositories can have gigabytes.
 const DEADLINE: Duration = Duration::from_secs(60 * 60);
 /// Variables that would make git use another repository, as in a hook.
 const REPOSITORY: [&str; 6] = [
@@ -17,18 +18,17 @@ const REPOSITORY: [&str; 6] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",
 ];
-/// Settings that make the files the same on every machine, and run no program of the repository. A server that sends almost nothing for
-/// five minutes is given up; while it packs a commit, it sends a byte per second.
-const SETTINGS: [&str; 8] = [
+/// Settings that make the files the same on every machine, and run no program of the repository.
+const SETTINGS: [&str; 6] = [
     "core.autocrlf=false",
     "core.eol=lf",
     "core.hooksPath=/dev/null",
     "core.longpaths=true",
     "advice.detachedHead=false",
     "gc.auto=0",
-    "http.lowSpeedLimit=1",
-    "http.lowSpeedTime=300",
 ];
+/// What curl reports through git about a transfer below the minimum rate.
+const TOO_SLOW: &str = "Operation too slow";
 /// Maximum length of git's message, in lines.
 const LINES: usize = 4;
 
@@ -40,12 +40,12 @@ pub(crate) fn fetch(
     submodules: bool,
     tree: &HostPath,
 ) -> Result<(), SourceError> {
-    let git = Git { request, url, tree };
+    let git = Git { request, url, tree, end: request.host.elapsed() + DEADLINE };
     (request.progress)(&format!("fetching {url} at {}", &rev[..12]));
     request.host.create_dir_all(tree).map_err(|error| SourceError::write(tree, &error))?;
     git.run(&["init", "--quiet"])?;
     // Not every server allows to fetch a commit by its hash.
-    if !git.output(&["fetch", "--quiet", "--depth=1", "--no-tags", "--", url, rev])?.success() {
+    if !git.accepts(&["fetch", "--quiet", "--depth=1", "--no-tags", "--", url, rev])? {
         let all = ["+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"];
         git.run(&["fetch", "--quiet", "--", url, all[0], all[1]])?;
     }
@@ -60,7 +60,7 @@ pub(crate) fn fetch(
         git.run(&["remote", "add", "origin", url])?;
         let update = ["submodule", "--quiet", "update", "--init", "--recursive"];
         let shallow = [&update[..], &["--depth=1"]].concat();
-        if !git.output(&shallow)?.success() {
+        if !git.accepts(&shallow)? {
             git.run(&update)?;
         }
     }
@@ -95,13 +95,19 @@ struct Git<'a> {
     request: &'a SourceRequest<'a>,
     url: &'a str,
     tree: &'a HostPath,
+    /// When the last command has to end.
+    end: Duration,
 }
 
 impl Git<'_> {
     fn output(&self, arguments: &[&str]) -> Result<CommandOutput, SourceError> {
-        let settings = SETTINGS.iter().flat_map(|setting| ["-c", setting]);
-        let command = Command::new("git", DEADLINE)
-            .args(settings)
+        // While a server packs a commit, it sends a byte per second.
+        let patience = self.request.client.patience().as_secs().max(1);
+        let rate = [format!("http.lowSpeedLimit={MIN_RATE}"), format!("http.lowSpeedTime={patience}")];
+        let settings = SETTINGS.into_iter().chain(rate.iter().map(String::as_str));
+        let left = self.end.saturating_sub(self.request.host.elapsed());
+        let command = Command::new("git", left)
+            .args(settings.flat_map(|setting| ["-c", setting]))
             .args(arguments.iter().copied())
             .current_dir(self.tree.clone())
             // A question would wait for an answer that cannot be given.
@@ -111,19 +117,38 @@ impl Git<'_> {
         self.request.host.run(&command).map_err(|error| match error {
             RunError::NotFound { .. } => SourceError::NoGit { url: self.url.to_owned() },
             RunError::Interrupted => SourceError::Interrupted,
+            RunError::Timeout { .. } => {
+                self.slow(format!("git did not finish within {} minutes", DEADLINE.as_secs() / 60))
+            }
             other => self.failed(other.to_string()),
         })
     }
 
+    /// Whether a command succeeds that some servers refuse.
+    fn accepts(&self, arguments: &[&str]) -> Result<bool, SourceError> {
+        let output = self.output(arguments)?;
+        // Another request would be as slow.
+        if output.stderr.contains(TOO_SLOW) {
+            return Err(self.error(&output));
+        }
+        Ok(output.success())
+    }
+
     fn run(&self, arguments: &[&str]) -> Result<(), SourceError> {
         let output = self.output(arguments)?;
-        if output.success() {
-            return Ok(());
-        }
+        if output.success() { Ok(()) } else { Err(self.error(&output)) }
+    }
+
+    /// The error of a command that has failed.
+    fn error(&self, output: &CommandOutput) -> SourceError {
         let lines: Vec<&str> = output.stderr.lines().filter(|line| !line.trim().is_empty()).collect();
         let last = lines[lines.len().saturating_sub(LINES)..].join("; ");
         let message = if last.is_empty() { format!("git {}", output.ending()) } else { last };
-        Err(self.failed(message))
+        if output.stderr.contains(TOO_SLOW) { self.slow(message) } else { self.failed(message) }
+    }
+
+    fn slow(&self, message: String) -> SourceError {
+        SourceError::GitSlow { url: self.url.to_owned(), message }
     }
 
     fn failed(&self, message: String) -> SourceError {

@@ -29,10 +29,12 @@ const TIMEOUT: &str = "GPUBUILD_HTTP_TIMEOUT";
 const RETRIES: &str = "GPUBUILD_HTTP_RETRIES";
 /// The limit on attempts, including those that made progress.
 const MAX_ATTEMPTS: usize = 200;
+/// How many times [`TIMEOUT`] a download may take before its average rate decides whether it makes progress.
+const PATIENCE: u32 = 10;
 /// The limit on redirects of one request.
 const MAX_REDIRECTS: usize = 10;
 /// The minimum transfer rate in bytes per second, averaged over the time of [`TIMEOUT`].
-const MIN_RATE: u64 = 256;
+pub const MIN_RATE: u64 = 256;
 /// The longest part of a header in a message, in characters.
 const SHOWN: usize = 100;
 /// The limit on the delay that a `Retry-After` header can request.
@@ -92,13 +94,13 @@ pub(super) struct AttemptError {
     pub(super) error: FetchError,
     /// The delay that the server requests before the next attempt.
     pub(super) retry_after: Option<Duration>,
-    /// Whether the partial download is larger than after any earlier attempt.
-    pub(super) progress: bool,
+    /// By how many bytes the partial download is larger than after any earlier attempt.
+    pub(super) progress: u64,
 }
 
 impl From<FetchError> for AttemptError {
     fn from(error: FetchError) -> Self {
-        Self { error, retry_after: None, progress: false }
+        Self { error, retry_after: None, progress: 0 }
     }
 }
 
@@ -129,6 +131,12 @@ impl<'a> Client<'a> {
     #[must_use]
     pub fn impatient(self, timeout: Duration) -> Self {
         Self { timeout, retries: 0, ..self }
+    }
+
+    /// How long a server may be slower than [`MIN_RATE`] while it prepares an answer, or in all attempts of a download.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        self.timeout * PATIENCE
     }
 
     /// Downloads a document of at most `max` bytes; one byte more is returned for larger documents. `None` if it does not exist
@@ -168,7 +176,7 @@ impl<'a> Client<'a> {
     }
 
     /// Repeats an attempt after transient failures, with increasing delays. An attempt that made progress resets the number of
-    /// retries.
+    /// retries, unless the server takes too long for all of them.
     pub(super) fn attempts<T>(
         &self,
         url: &Url,
@@ -177,12 +185,16 @@ impl<'a> Client<'a> {
         if self.network == Network::Offline {
             return Err(FetchError::Offline(url.shown()));
         }
-        let mut count = 0;
+        let (mut count, mut received) = (0, 0);
+        let started = self.host.elapsed();
         for _ in 0..MAX_ATTEMPTS {
             match attempt() {
                 Ok(done) => return Ok(done),
                 Err(AttemptError { error, retry_after, progress }) => {
-                    if progress {
+                    received += progress;
+                    let time = self.host.elapsed().saturating_sub(started);
+                    let is_in_time = time < self.patience() || received >= least_bytes(time);
+                    if progress > 0 && is_in_time {
                         count = 0;
                     }
                     if count >= self.retries || !error.is_transient() {
@@ -212,7 +224,7 @@ impl<'a> Client<'a> {
         }
         let seconds = body.response.header("retry-after").and_then(|text| text.trim().parse().ok());
         let error = FetchError::Status { url: body.url.shown(), status };
-        Err(AttemptError { error, retry_after: seconds.map(Duration::from_secs), progress: false })
+        Err(AttemptError { error, retry_after: seconds.map(Duration::from_secs), progress: 0 })
     }
 
     /// Passes the body to `take` in pieces, until it ends or `take` returns `false`.
@@ -265,19 +277,23 @@ impl<'a> TransferRate<'a> {
         if within < self.timeout {
             return Ok(());
         }
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            clippy::cast_precision_loss,
-            reason = "the product is small"
-        )]
-        let minimum = (MIN_RATE as f64 * within.as_secs_f64()) as u64;
-        if self.received < minimum {
+        if self.received < least_bytes(within) {
             return Err(FetchError::Slow { url: url.shown(), got: self.received, within });
         }
         (self.start, self.received) = (self.host.elapsed(), 0);
         Ok(())
     }
+}
+
+/// The number of bytes that have to arrive within a time.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "the product is small"
+)]
+fn least_bytes(within: Duration) -> u64 {
+    (MIN_RATE as f64 * within.as_secs_f64()) as u64
 }
 
 /// The value of the `Content-Length` header.

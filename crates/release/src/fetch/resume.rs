@@ -122,7 +122,7 @@ impl Client<'_> {
                     Err(PartError::Disk(error)) => return Ok(Err(error)),
                     Err(PartError::Attempt(failed)) => {
                         let now = files.size(self.host).unwrap_or_default();
-                        let progress = now > largest;
+                        let progress = now.saturating_sub(largest);
                         resumed |= now > 0;
                         largest = largest.max(now);
                         return Err(AttemptError { progress, ..failed });
