@@ -4,9 +4,11 @@ mod origin;
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::id;
+use gpubuild_release::user;
 
 use self::origin::Origin;
 use super::install::{self, ProvenanceArguments};
+use super::project::invalid_settings;
 use super::release::ReleaseArguments;
 use super::{CommandContext, Exit, Failure};
 
@@ -37,7 +39,7 @@ pub struct SelfUpdateArguments {
     #[arg(long, value_name = "PLACE", default_value = MANIFEST)]
     manifest: String,
     /// Minisign public key that must have signed the manifest, or a file with one; may be repeated [default: that of
-    /// gpubuild's releases]
+    /// gpubuild's releases, else `key` of `[releases.gpubuild]` in the user's settings]
     #[arg(long, value_name = "KEY")]
     key: Vec<String>,
     /// Accept a release that is older than the installed one
@@ -82,11 +84,7 @@ pub fn run(arguments: &SelfArguments, context: &CommandContext<'_>) -> Result<Ex
         // gpubuild has one variant, for all machines. What the user has set for other releases does not apply.
         variant: Some(Backend::Cpu.id().to_owned()),
         backend: Some(Backend::Cpu),
-        key: if arguments.key.is_empty() {
-            RELEASE_KEY.map(str::to_owned).into_iter().collect()
-        } else {
-            arguments.key.clone()
-        },
+        key: keys(arguments, context)?,
         name: Some(NAME.to_owned()),
         allow_older: arguments.allow_older,
         offline: arguments.offline,
@@ -100,4 +98,19 @@ pub fn run(arguments: &SelfArguments, context: &CommandContext<'_>) -> Result<Ex
         json: arguments.json,
     };
     install::update(request, context)
+}
+
+/// The keys to trust: of `--key`, else the built-in one, else of the user's settings for gpubuild. `GPUBUILD_KEY` is for other releases,
+/// and the key that replaces gpubuild itself is not chosen by a variable that a CI job inherits.
+fn keys(arguments: &SelfUpdateArguments, context: &CommandContext<'_>) -> Result<Vec<String>, Failure> {
+    if !arguments.key.is_empty() {
+        return Ok(arguments.key.clone());
+    }
+    let user = user::read(context.host).map_err(|error| invalid_settings(&error))?;
+    let key = RELEASE_KEY.map(str::to_owned).or_else(|| user.key(NAME));
+    key.map(|key| vec![key]).ok_or_else(|| {
+        let message = "this copy of gpubuild has no key for its releases";
+        Failure::usage(id!("manifest.no-key"), message)
+            .hint("specify the publisher's key with `--key`; GPUBUILD_KEY is for other releases")
+    })
 }

@@ -11,8 +11,8 @@ use crate::support::{RunResult, Sandbox};
 const NOTHING: [&str; 0] = [];
 
 /// A home in which a release of gpubuild is installed, whose program is the gpubuild under test.
-struct Installed {
-    sandbox: Sandbox,
+pub(crate) struct Installed {
+    pub(crate) sandbox: Sandbox,
     pair: minisign::KeyPair,
 }
 
@@ -26,7 +26,7 @@ fn publish(sandbox: &Sandbox, pair: &minisign::KeyPair, version: &str, serial: u
 }
 
 impl Installed {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let (sandbox, pair) = (Sandbox::new(), key_pair());
         publish(&sandbox, &pair, "1.0.0", 5);
         let key = pair.pk.to_base64();
@@ -43,6 +43,10 @@ impl Installed {
     }
 
     fn update_as_text(&self, release: &str, more: &[&str]) -> RunResult {
+        self.update_with(&[], release, more)
+    }
+
+    pub(crate) fn update_with(&self, env: &[(&str, &str)], release: &str, more: &[&str]) -> RunResult {
         let link = self.sandbox.path("gpubuild");
         if !link.exists() {
             std::os::unix::fs::symlink(self.sandbox.path("to/current/bin/tool"), &link).unwrap();
@@ -53,11 +57,12 @@ impl Installed {
         command.envs(base.get_envs().filter_map(|(name, value)| Some((name, value?))));
         // Settings for other releases.
         command.env("GPUBUILD_VARIANT", "cuda13").env("GPUBUILD_BACKEND", "vulkan");
+        command.envs(env.iter().copied());
         command.args(["self", "update", "--manifest", release]).args(more);
         RunResult::from(command.output().unwrap())
     }
 
-    fn key(&self) -> String {
+    pub(crate) fn key(&self) -> String {
         self.pair.pk.to_base64()
     }
 
@@ -104,6 +109,25 @@ fn release_without_the_right_signature_changes_nothing() {
     Release::plain("2.0.0", 9).write_signed(&installed.sandbox, "other", &installed.pair);
     installed.update("other", &["--key", &installed.key()]).refused(1, "manifest.other-name");
     assert!(before == installed.sandbox.tree("to"), "the installation has changed");
+}
+
+#[test]
+fn variable_with_the_key_of_other_releases_is_not_used() {
+    let installed = Installed::new();
+    let before = installed.sandbox.tree("to");
+    publish(&installed.sandbox, &installed.pair, "1.1.0", 6);
+    let key = installed.key();
+    let with_variable = || installed.update_with(&[("GPUBUILD_KEY", &key)], "release-1.1.0", &["--json"]);
+    with_variable().refused(2, "manifest.no-key").says(&["--key", "GPUBUILD_KEY"]);
+    assert!(before == installed.sandbox.tree("to"), "the installation has changed");
+    // The variable is no reason to refuse a key that the user has chosen.
+    let settings = |name: &str| format!("[releases.{name}]\nkey = \"{key}\"\n");
+    installed.sandbox.write("home/.config/gpubuild/config.toml", settings("infer"));
+    with_variable().refused(2, "manifest.no-key");
+    installed.sandbox.write("home/.config/gpubuild/config.toml", settings("gpubuild"));
+    let other = key_pair().pk.to_base64();
+    let result = installed.update_with(&[("GPUBUILD_KEY", &other)], "release-1.1.0", &["--json"]);
+    assert_eq!(result.done()["version"], "1.1.0", "{result:?}");
 }
 
 /// A copy of gpubuild with the record of another installer beside it.

@@ -130,7 +130,7 @@ fn certificate_of_a_private_authority_is_trusted_if_a_variable_names_it() {
     let Some((_, second)) = share(&url, trusting) else { return };
     second.forget();
     let Some(stranger) = Machine::new(&url) else { return };
-    let built = stranger.build().says("[remote.unreachable]").says("SSL_CERT_FILE");
+    let built = stranger.build().says("[net.tls]").says("SSL_CERT_FILE");
     assert!(built.compiled() && built.warnings() == 1, "{built:?}");
 }
 

@@ -91,6 +91,7 @@ impl Diagnostic for RemoteError {
                 FetchError::Redirects(_) | FetchError::Redirected { .. } | FetchError::Downgrade { .. } => {
                     id!("remote.redirected")
                 }
+                FetchError::Net { error: NetError::Tls(_), .. } => error.id(),
                 FetchError::Net { error: NetError::Garbage(_), .. }
                 | FetchError::Length { .. }
                 | FetchError::Registry { .. } => id!("remote.damaged"),

@@ -17,14 +17,14 @@ use crate::net::{HttpRequest, Method, NetError, ProxyUse, RequestBody, Response}
 /// Connection pools. The pool for plain HTTP is separate, so that certificates are only read for HTTPS.
 #[derive(Debug, Default)]
 pub(super) struct Clients {
-    encrypted: OnceLock<Agent>,
+    encrypted: OnceLock<Result<Agent, NetError>>,
     plain: OnceLock<Agent>,
 }
 
 impl Clients {
     pub(super) fn fetch(&self, request: &HttpRequest) -> Result<Response, NetError> {
         let agent = if request.url.starts_with("https:") {
-            self.encrypted.get_or_init(|| agent(roots()))
+            self.encrypted.get_or_init(|| roots().map(agent)).as_ref().map_err(Clone::clone)?
         } else {
             self.plain.get_or_init(|| agent(RootCerts::WebPki))
         };
@@ -100,14 +100,27 @@ fn agent(roots: RootCerts) -> Agent {
     Agent::with_parts(config, DefaultConnector::new().chain(LimitedReads), DefaultResolver::default())
 }
 
-/// The machine's certificates (including `SSL_CERT_FILE` and `SSL_CERT_DIR`), so that company certificates work. Falls back to the
-/// embedded Mozilla certificates on machines without certificates, such as many containers.
-fn roots() -> RootCerts {
-    let found = load_native_certs().certs;
-    if found.is_empty() {
-        return RootCerts::WebPki;
+/// The variables that name certificates instead of the machine's.
+const CERTIFICATES: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
+
+/// The machine's certificates, or those that the user names, so that company certificates work. Falls back to the embedded Mozilla
+/// certificates on machines without certificates, such as many containers, but not if the user names others.
+fn roots() -> Result<RootCerts, NetError> {
+    let found = load_native_certs();
+    if !found.certs.is_empty() {
+        return Ok(found.certs.iter().map(|one| Certificate::from_der(one).to_owned()).collect::<Vec<_>>().into());
     }
-    found.iter().map(|one| Certificate::from_der(one).to_owned()).collect::<Vec<_>>().into()
+    let named: Vec<&str> = CERTIFICATES.into_iter().filter(|name| is_set(name)).collect();
+    if named.is_empty() {
+        return Ok(RootCerts::WebPki);
+    }
+    let cause = found.errors.first().map(|error| format!(": {error}")).unwrap_or_default();
+    Err(NetError::Tls(format!("{} names no certificate that can be read{cause}", named.join(" or "))))
+}
+
+#[expect(clippy::disallowed_methods, reason = "host interface: the environment")]
+fn is_set(name: &str) -> bool {
+    std::env::var_os(name).is_some_and(|value| !value.is_empty())
 }
 
 /// A response body that limits the time of each read, and converts read errors to [`NetError`].
