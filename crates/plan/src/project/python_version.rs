@@ -22,6 +22,14 @@ const DEFAULT: &str =
 const ATTRIBUTE: &str =
     r#"^__version__(?: ?: ?str)? *= *(?:'v?(?P<single>[^'\n]+)'|"v?(?P<double>[^"\n]+)")"#;
 
+/// The largest file in which an expression of the project is searched, in bytes: a search takes time for each byte and each part of the
+/// expression.
+const LARGEST_INPUT: usize = 128 << 10;
+/// The largest compiled expression of a project, in bytes.
+const LARGEST_EXPRESSION: usize = 8 << 10;
+/// The longest version, in bytes.
+const LONGEST_VERSION: usize = 1 << 10;
+
 #[derive(Default, Deserialize)]
 struct PyProject {
     project: Option<DynamicProject>,
@@ -107,10 +115,13 @@ fn of_provider(host: &dyn ReadFiles, root: &HostPath, provider: &VersionProvider
         .read_text(&root.join(input))
         .map_err(|error| format!("`{input}`, the `input` of {TABLE}: {error}"))?
         .replace("\r\n", "\n");
+    if text.len() > LARGEST_INPUT {
+        return Err(format!("`{input}`, the `input` of {TABLE}, is larger than {} KiB", LARGEST_INPUT >> 10));
+    }
     let missing = || format!("nothing in `{input}` matches the `regex` of {TABLE}");
     let result = provider.result.as_deref().unwrap_or("{value}");
     let found = match provider.regex.as_deref() {
-        None if result == "{value}" => find_quoted(DEFAULT, &text).ok_or_else(missing)?,
+        None if result == "{value}" => checked(find_quoted(DEFAULT, &text).ok_or_else(missing)?)?,
         None => return Err(format!("`result` of {TABLE} needs `regex`")),
         Some(pattern) => {
             let regex = compile(pattern, "regex")?;
@@ -127,8 +138,17 @@ fn of_provider(host: &dyn ReadFiles, root: &HostPath, provider: &VersionProvider
 fn compile(pattern: &str, key: &str) -> Result<Regex, String> {
     RegexBuilder::new(pattern)
         .multi_line(key == "regex")
+        .size_limit(LARGEST_EXPRESSION)
         .build()
         .map_err(|error| format!("gpubuild cannot use `{key}` of {TABLE}: {error}"))
+}
+
+/// A version that is not too long.
+fn checked(version: String) -> Result<String, String> {
+    if version.len() > LONGEST_VERSION {
+        return Err(format!("the version that {TABLE} finds is longer than {LONGEST_VERSION} bytes"));
+    }
+    Ok(version)
 }
 
 /// The value between quotation marks.
@@ -163,11 +183,10 @@ fn expand(result: &str, captures: &Captures<'_>) -> Result<String, String> {
         };
         let group =
             group.ok_or_else(|| unusable(&format!("has `{{{name}}}`, which no group of `regex` matches")))?;
-        text.push_str(group.as_str());
+        text = checked(text + group.as_str())?;
         rest = after;
     }
-    text.push_str(rest);
-    Ok(text)
+    checked(text + rest)
 }
 
 /// The version in the `PKG-INFO` of a source distribution, if it is the one of this project.
@@ -228,6 +247,9 @@ mod tests {
         ] {
             assert_eq!(provided(&format!("{regex}\n{result}"), header).as_deref(), Ok(expected), "{result}");
         }
+        // The form in scikit-build-core's documentation.
+        let verbose = r"regex = '''(?sx) \#define \s+ MAJOR \s+ (\d+) .*? \#define \s+ MINOR \s+ (\d+)'''";
+        assert_eq!(provided(&format!("{verbose}\nresult = '{{}}.{{}}'"), header).as_deref(), Ok("4.12"));
         for (settings, message) in [
             (regex.to_owned(), "`{value}`, which no group"),
             (format!("{regex}\nresult = \"{{major\""), "single brace"),
@@ -238,6 +260,32 @@ mod tests {
         ] {
             let error = provided(&settings, header).unwrap_err();
             assert!(error.contains(message), "{settings}: {error}");
+        }
+    }
+
+    #[test]
+    fn expressions_that_would_take_long_are_refused() {
+        let stars = "(?:a*)*".repeat(100);
+        let counted = "(?:(?:a{1,100}){1,100}){1,10}b";
+        for pattern in [&stars[..], counted] {
+            let error = provided(&format!("regex = '''{pattern}'''"), "aaaa").unwrap_err();
+            assert!(error.contains("size limit"), "{error}");
+            let settings = format!("regex = '(?P<value>a)'\nremove = '''{pattern}'''");
+            assert!(provided(&settings, "aaaa").unwrap_err().contains("gpubuild cannot use `remove`"));
+        }
+        let long = "a".repeat(LARGEST_INPUT + 1);
+        assert!(provided("", &long).unwrap_err().contains("is larger than 128 KiB"));
+        let any = "regex = '(?P<value>a+)'";
+        let version = "a".repeat(LONGEST_VERSION);
+        assert_eq!(provided(any, &version), Ok(version.clone()));
+        let quoted = format!("__version__ = '{version}a'");
+        for (settings, file) in [
+            (any.to_owned(), format!("{version}a")),
+            (format!("{any}\nresult = '{{value}}{{value}}'"), version),
+            (format!("{any}\nresult = '{{value}}{}'", "b".repeat(LONGEST_VERSION)), "a".to_owned()),
+            (String::new(), quoted),
+        ] {
+            assert!(provided(&settings, &file).unwrap_err().contains("longer than 1024 bytes"), "{settings}");
         }
     }
 
