@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod certificates;
 mod credentials;
 mod failures;
 mod faults;

@@ -13,7 +13,7 @@ const NOTHING: [&str; 0] = [];
 /// A home in which a release of gpubuild is installed, whose program is the gpubuild under test.
 pub(crate) struct Installed {
     pub(crate) sandbox: Sandbox,
-    pair: minisign::KeyPair,
+    pub(crate) pair: minisign::KeyPair,
 }
 
 /// Writes a release of gpubuild, signed with this key.

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -165,10 +166,18 @@ pub(crate) struct Certificates {
     config: Arc<rustls::ServerConfig>,
 }
 
+/// Gives a certificate another name than all others have, because names find the authority.
+fn named(mut params: rcgen::CertificateParams) -> rcgen::CertificateParams {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let name = format!("test {}", NEXT.fetch_add(1, Ordering::Relaxed));
+    params.distinguished_name.push(rcgen::DnType::CommonName, name);
+    params
+}
+
 impl Certificates {
     /// A certificate for these names, valid from the first to the second year.
     pub(crate) fn new(names: &[&str], years: (i32, i32)) -> Self {
-        let mut root = rcgen::CertificateParams::new(Vec::new()).unwrap();
+        let mut root = named(rcgen::CertificateParams::new(Vec::new()).unwrap());
         root.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
         let root_key = rcgen::KeyPair::generate().unwrap();
         let authority = root.self_signed(&root_key).unwrap().pem();
@@ -179,12 +188,22 @@ impl Certificates {
         own.not_after = rcgen::date_time_ymd(years.1, 1, 1);
         let key = rcgen::KeyPair::generate().unwrap();
         let certificate = own.signed_by(&key, &issuer).unwrap();
+        Self { authority, config: Self::config(&certificate, &key) }
+    }
+
+    /// A certificate for localhost that its own key has signed.
+    pub(crate) fn self_signed() -> Self {
+        let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let key = rcgen::KeyPair::generate().unwrap();
+        let params = named(rcgen::CertificateParams::new(names).unwrap());
+        let certificate = params.self_signed(&key).unwrap();
+        Self { authority: certificate.pem(), config: Self::config(&certificate, &key) }
+    }
+
+    fn config(certificate: &rcgen::Certificate, key: &rcgen::KeyPair) -> Arc<rustls::ServerConfig> {
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-        let config = rustls::ServerConfig::builder()
-            .with_no_client_auth()
-            .with_single_cert(vec![certificate.der().clone()], key)
-            .unwrap();
-        Self { authority, config: Arc::new(config) }
+        let config = rustls::ServerConfig::builder().with_no_client_auth();
+        Arc::new(config.with_single_cert(vec![certificate.der().clone()], key).unwrap())
     }
 
     /// A valid certificate for localhost.

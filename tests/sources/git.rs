@@ -112,13 +112,17 @@ fn commit_is_fetched_over_ssh() {
     let project = Project::new("\".\"");
     let rev = commit(&project, "repo", 1);
     // Runs the command for the server on this machine.
-    let ssh = "#!/bin/sh\nfor command; do :; done\necho \"$*\" >> \"$HOME/connections\"\nexec sh -c \"$command\"\n";
+    let ssh =
+        "#!/bin/sh\nfor command; do :; done\necho \"$*\" >> \"$HOME/connections\"\nexec sh -c \"$command\"\n";
     project.write("home/ssh", ssh);
     let path = format!("{}:{}", project.path("home").display(), std::env::var("PATH").unwrap());
     let mut mode = std::fs::metadata(project.path("home/ssh")).unwrap().permissions();
     std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o755);
     std::fs::set_permissions(project.path("home/ssh"), mode).unwrap();
-    project.set_source(&format!("{{ git = \"ssh://host{}\", rev = \"{rev}\" }}", project.path("repo").display()));
+    project.set_source(&format!(
+        "{{ git = \"ssh://host{}\", rev = \"{rev}\" }}",
+        project.path("repo").display()
+    ));
     let output = project.command(&["fetch"]).env("PATH", path).output().unwrap();
     crate::support::Finished::from(output).succeeds();
     assert!(project.read("home/connections").contains("git-upload-pack"));

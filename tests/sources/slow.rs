@@ -19,7 +19,8 @@ fn slow_archive_is_given_up_although_each_attempt_adds_bytes() {
     let bytes = vec![b'x'; 20_000];
     let (url, body) = ("x-1.0.tar.gz", bytes.clone());
     let server = Server::start(move |request| crate::server::part(request, &body).slow());
-    let project = Project::new(&format!("{{ url = \"{}\", sha256 = \"{}\" }}", server.url(url), sha256(&bytes)));
+    let project =
+        Project::new(&format!("{{ url = \"{}\", sha256 = \"{}\" }}", server.url(url), sha256(&bytes)));
     fetch(&project).fails(1, "net.slow").says("hint: the same command resumes");
     let requests = server.requests();
     assert!((2..50).contains(&requests.len()), "{} requests", requests.len());

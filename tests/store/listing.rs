@@ -41,7 +41,8 @@ fn registry(
             let mut rest = tags.iter().copied().filter(|tag| last.is_none_or(|last| *tag > last));
             let page: Vec<usize> = rest.by_ref().take(2).collect();
             let names: Vec<String> = page.iter().map(|tag| format!("\"{}\"", id(*tag))).collect();
-            let next = rest.next().map(|_| link(&format!("/v2/team/store/tags/list?n=2&last={}", id(page[1]))));
+            let next =
+                rest.next().map(|_| link(&format!("/v2/team/store/tags/list?n=2&last={}", id(page[1]))));
             let headers = next.map(|next| format!("Link: <{next}>; rel=\"next\"\r\n")).unwrap_or_default();
             return (200, headers, format!("{{\"name\":\"team/store\",\"tags\":[{}]}}", names.join(",")));
         }
@@ -152,8 +153,9 @@ fn page_of_objects(keys: &[String], next: Option<&str>) -> Answer {
         )
     };
     let objects: String = keys.iter().map(object).collect();
-    let next =
-        next.map(|token| format!("<NextContinuationToken>{token}</NextContinuationToken>")).unwrap_or_default();
+    let next = next
+        .map(|token| format!("<NextContinuationToken>{token}</NextContinuationToken>"))
+        .unwrap_or_default();
     let text = format!(
         "<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><MaxKeys>1000</MaxKeys>{next}{objects}</ListBucketResult>"
     );
@@ -189,7 +191,8 @@ fn only_entries_and_blobs_of_a_bucket_are_pruned() {
     );
     let requests = server.requests();
     let removed = requests.iter().filter_map(|one| one.strip_prefix("DELETE ")?.split('?').next());
-    let expected = ["ac", "cas"].map(|folder| [1, 2].map(|number| format!("/results/team/{folder}/{}", id(number))));
+    let expected =
+        ["ac", "cas"].map(|folder| [1, 2].map(|number| format!("/results/team/{folder}/{}", id(number))));
     assert_eq!(removed.collect::<Vec<_>>(), expected.concat());
 }
 

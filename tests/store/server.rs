@@ -253,7 +253,9 @@ fn serve(connection: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
 
 fn answer(status: u16, headers: &str, body: &str) -> String {
     let length = body.len();
-    format!("HTTP/1.1 {status} Status\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}")
+    format!(
+        "HTTP/1.1 {status} Status\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
+    )
 }
 
 /// The answer of the server's handler, if it has one.

@@ -122,7 +122,11 @@ mod tests {
 
     #[test]
     fn lists_without_an_end_are_damaged() {
-        let page = |entries: usize, next: Option<usize>| Page { url: "u".to_owned(), entries: vec![(); entries], next };
+        let page = |entries: usize, next: Option<usize>| Page {
+            url: "u".to_owned(),
+            entries: vec![(); entries],
+            next,
+        };
         let outcome = |next: fn(usize) -> Option<usize>, each: usize| {
             let listed = all_pages(1, |at| Ok(page(each, next(*at))));
             listed.map(|entries| entries.len()).map_err(|error| error.to_string())

@@ -27,6 +27,8 @@ const SETTINGS: [&str; 6] = [
     "advice.detachedHead=false",
     "gc.auto=0",
 ];
+/// Accepts plain HTTP only if the user has written it, and not as the target of a redirect.
+const ENCRYPTED: [&str; 2] = ["-c", "protocol.http.allow=user"];
 /// What curl reports through git about a transfer below the minimum rate.
 const TOO_SLOW: &str = "Operation too slow";
 /// Maximum length of git's message, in lines.
@@ -44,10 +46,12 @@ pub(crate) fn fetch(
     (request.progress)(&format!("fetching {url} at {}", &rev[..12]));
     request.host.create_dir_all(tree).map_err(|error| SourceError::write(tree, &error))?;
     git.run(&["init", "--quiet"])?;
+    let start: &[&str] = if url.starts_with("https:") { &ENCRYPTED } else { &[] };
+    let start = [start, &["fetch", "--quiet"]].concat();
     // Not every server allows to fetch a commit by its hash.
-    if !git.accepts(&["fetch", "--quiet", "--depth=1", "--no-tags", "--", url, rev])? {
+    if !git.accepts(&[&start[..], &["--depth=1", "--no-tags", "--", url, rev]].concat())? {
         let all = ["+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"];
-        git.run(&["fetch", "--quiet", "--", url, all[0], all[1]])?;
+        git.run(&[&start[..], &["--", url, all[0], all[1]]].concat())?;
     }
     // A tag is an object with another hash than its commit.
     let commit = git.output(&["rev-parse", "--verify", "--quiet", &format!("{rev}^{{commit}}")])?;

@@ -108,7 +108,12 @@ const CERTIFICATES: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
 fn roots() -> Result<RootCerts, NetError> {
     let found = load_native_certs();
     if !found.certs.is_empty() {
-        return Ok(found.certs.iter().map(|one| Certificate::from_der(one).to_owned()).collect::<Vec<_>>().into());
+        return Ok(found
+            .certs
+            .iter()
+            .map(|one| Certificate::from_der(one).to_owned())
+            .collect::<Vec<_>>()
+            .into());
     }
     let named: Vec<&str> = CERTIFICATES.into_iter().filter(|name| is_set(name)).collect();
     if named.is_empty() {
@@ -145,7 +150,7 @@ fn classify(error: &ureq::Error) -> NetError {
     match error {
         ureq::Error::Timeout(_) => NetError::Timeout(text),
         ureq::Error::Tls(_) | ureq::Error::Pem(_) | ureq::Error::Rustls(_) | ureq::Error::TlsRequired => {
-            NetError::Tls(text)
+            NetError::Tls(tls_problem(text))
         }
         ureq::Error::Io(inner) => classify_io(inner),
         ureq::Error::HostNotFound
@@ -165,7 +170,15 @@ fn classify_io(error: &io::Error) -> NetError {
             NetError::Cut(text)
         }
         // TLS errors from rustls.
-        Kind::InvalidData => NetError::Tls(text),
+        Kind::InvalidData => NetError::Tls(tls_problem(text)),
         _ => NetError::Unreachable(text),
     }
+}
+
+/// Describes the most frequent problem, for which rustls has only a name.
+fn tls_problem(text: String) -> String {
+    if text.ends_with(": UnknownIssuer") {
+        return format!("{text}: this machine does not trust the authority that signed it");
+    }
+    text
 }

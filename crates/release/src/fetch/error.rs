@@ -194,7 +194,7 @@ impl Diagnostic for FetchError {
             | Self::Registry { .. } => "report this to the operator of the server",
             Self::Url(_) => "a URL starts with `https://` or `oci://`",
             Self::Net { error: NetError::Tls(_), .. } => {
-                "if a company proxy intercepts TLS, set SSL_CERT_FILE to the file with its certificates"
+                "check the URL and the clock of this machine; if a company proxy intercepts TLS, set SSL_CERT_FILE to a file with its certificates"
             }
             Self::Net { .. } => {
                 "check the connection, HTTPS_PROXY and NO_PROXY; partial downloads are kept, and the same command resumes them"
