@@ -43,7 +43,7 @@ const KINDS: [Kind; 9] = [
         run: |machine, server| machine.fetch(&repository(server)),
         ids: ["source.git-failed", "source.git-failed"],
     },
-    Kind { name: "toolkit", run: |machine, _| machine.toolkit(), ids: FETCH },
+    Kind { name: "toolkit", run: |machine, _| machine.toolkit(), ids: ["wheel.network", "wheel.network"] },
     Kind {
         name: "shared store",
         run: |machine, server| machine.store(&format!("--remote={}", server.url("store"))),

@@ -103,7 +103,7 @@ impl Diagnostic for PipInstallError {
                     "download the wheel again: `uv cache clean` or `pip cache purge` removes the cached copy"
                 }
                 PipCause::Network => {
-                    "check the network, and the proxy and index that uv or pip are configured to use, then run the command again: finished downloads are kept"
+                    "check the network, and the proxy, index and certificates (SSL_CERT_FILE, for pip PIP_CERT) that uv or pip are configured to use, then run the command again: finished downloads are kept"
                 }
                 PipCause::NotFound => {
                     "check the index that uv or pip are configured to use: it lacks this file; alternatively pass a folder with the wheels in `--find-links`"
