@@ -285,7 +285,9 @@ fn serve<S: Read + Write>(
 ) -> std::io::Result<()> {
     let mut connection = BufReader::new(connection);
     let mut first = String::new();
-    connection.read_line(&mut first)?;
+    if connection.read_line(&mut first)? == 0 {
+        return Ok(());
+    }
     let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
     let mut headers = Vec::new();
     loop {

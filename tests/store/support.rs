@@ -49,7 +49,8 @@ impl Ran {
 
     /// The number of warnings with an id of the shared store.
     pub(crate) fn warnings(&self) -> usize {
-        self.stderr.lines().filter(|line| line.contains("warning") && line.contains("[remote.")).count()
+        let has_id = |line: &str| line.contains("[remote.") || line.contains("[net.tls]");
+        self.stderr.lines().filter(|line| line.contains("warning") && has_id(line)).count()
     }
 
     pub(crate) fn json(&self) -> Value {
