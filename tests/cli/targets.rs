@@ -106,17 +106,15 @@ fn backends_that_link_nothing_are_built_for_other_platforms() {
         "gpubuild.toml",
         &format!("schema = 1\n[project]\nname = \"k\"\nsource = {source:?}\nprofile = \"gk\"\n"),
     );
-    let plan = |target: &str, backends: &[&str]| {
-        sandbox.run(&[&["plan", "--json", "--target", target], backends].concat())
-    };
+    let plan = |target: &str, rest: &[&str]| sandbox.run(&[&["plan", "--target", target][..], rest].concat());
     for target in ["aarch64-unknown-linux-gnu", "x86_64-pc-windows-gnu"] {
-        let named = plan(target, &["--backends", "cpu,opencl"]).json();
+        let named = plan(target, &["--json", "--backends", "cpu,opencl"]).json();
         assert_eq!(named["backends"], serde_json::json!(["cpu", "opencl"]));
         let cache = &named["trees"][0]["cache"];
         assert_eq!((&cache["GK_OPENCL"], &cache["GK_METAL"]), (&"ON".into(), &"OFF".into()), "{cache:#}");
         assert!(cache["CMAKE_C_COMPILER"].as_str().unwrap().contains("/zig-"), "{cache:#}");
         // The devices of the other platform are unknown.
-        assert_eq!(plan(target, &[]).json()["backends"], serde_json::json!(["cpu"]));
+        assert_eq!(plan(target, &["--json"]).json()["backends"], serde_json::json!(["cpu"]));
         plan(target, &["--backends", "cpu,metal"]).fails(2, "cross.backend-unsupported");
     }
     plan("aarch64-apple-darwin", &["--backends", "cpu,opencl"]).fails(2, "cross.backend-unsupported");

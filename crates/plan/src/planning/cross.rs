@@ -1,5 +1,6 @@
 //! Plans for other platforms: reduces a request to the backends that can be built for a target, and sets its compilers in a plan.
 
+use gpubuild_core::Os;
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::id;
 use gpubuild_detect::matrix::{Matrix, Readiness, Reason};
@@ -8,12 +9,40 @@ use crate::plan::make::{MissingBackend, PlanRefusal};
 use crate::plan::request::{BackendRequest, BackendSelection};
 use crate::plan::{Dropped, Fetch, Plan, PlannedTree, kits};
 use crate::project::profile::Profile;
-use crate::target::{self, CrossBuild, Target, TargetCompilers, reason_against};
+use crate::target::{self, CrossBuild, Target, TargetCompilers};
 
 /// The pinned wheel of Zig, as a tool to fetch.
 #[must_use]
 pub fn zig_wheel() -> Fetch {
     Fetch { file: target::zig_in_wheels().clone(), ..kits::of_wheel(target::ZIG, target::zig_wheel()) }
+}
+
+/// Why a backend cannot be built for another target: the toolkits that were found are for the build machine. Only their compilers for
+/// device code can be used.
+fn reason_against(target: &Target, profile: &Profile, backend: Backend) -> Option<Reason> {
+    let links_nothing = profile.backends.get(&backend).is_some_and(|row| row.opened_at_run_time);
+    if links_nothing && matches!(target.os, Some(Os::Linux | Os::Windows)) {
+        return None;
+    }
+    let why = match backend {
+        Backend::Cuda => "the CUDA libraries that were found are for this machine",
+        Backend::Rocm => "the ROCm libraries that were found are for this machine",
+        Backend::Metal => "Metal needs Apple's compilers and SDK",
+        Backend::Vulkan => "the Vulkan loader that was found is for this machine",
+        Backend::Sycl => "the SYCL libraries that were found are for this machine",
+        Backend::Opencl => "the OpenCL loader that was found is for this machine",
+        Backend::Cpu => return None,
+    };
+    Some(
+        Reason::new(
+            id!("cross.backend-unsupported"),
+            format!("{backend} can only be built for this machine, not for {}: {why}", target.triple),
+        )
+        .hint(match backend {
+            Backend::Metal if target.os != Some(Os::Macos) => format!("leave {backend} out"),
+            _ => format!("build on {}, or leave {backend} out", target.triple),
+        }),
+    )
 }
 
 /// The backends that a build for another platform leaves out, with the reasons: those that cannot be built for it and, unless backends are

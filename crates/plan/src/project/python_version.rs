@@ -247,6 +247,8 @@ mod tests {
         ] {
             assert_eq!(provided(&format!("{regex}\n{result}"), header).as_deref(), Ok(expected), "{result}");
         }
+        let words = r"regex = '__version__\s*=\s*.(?P<value>[\w.+-]+).'";
+        assert_eq!(provided(words, "__version__ = '4.12'").as_deref(), Ok("4.12"));
         // The form in scikit-build-core's documentation.
         let verbose = r"regex = '''(?sx) \#define \s+ MAJOR \s+ (\d+) .*? \#define \s+ MINOR \s+ (\d+)'''";
         assert_eq!(provided(&format!("{verbose}\nresult = '{{}}.{{}}'"), header).as_deref(), Ok("4.12"));

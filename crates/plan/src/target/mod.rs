@@ -20,7 +20,7 @@ use gpubuild_toolkits::tables;
 use serde::{Deserialize, Serialize};
 
 pub use runner::{AppliesTo, runner};
-pub use settings::{CrossBuild, cross_build, reason_against};
+pub use settings::{CrossBuild, cross_build};
 
 /// The content of `toolkits/tables/targets.toml`.
 #[derive(Debug, Deserialize)]

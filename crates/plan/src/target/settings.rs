@@ -3,13 +3,11 @@
 use std::collections::BTreeMap;
 
 use gpubuild_core::Os;
-use gpubuild_core::backend::Backend;
 use gpubuild_detect::id;
 use gpubuild_detect::matrix::Reason;
 use gpubuild_host::{Environment, HostInfo, HostPath};
 
 use super::{PlannedTarget, Target, TargetCompilers, program_name, zig_programs};
-use crate::project::profile::Profile;
 
 /// How to build for another target.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,32 +131,6 @@ fn zig_entries(target: &Target, system: &str, folder: &HostPath, os: Os) -> BTre
         entries.insert("CMAKE_RC_COMPILER".to_owned(), path("rc"));
     }
     entries
-}
-
-/// Why a backend cannot be built for another target: the toolkits that were found are for the build machine. Only their compilers for
-/// device code can be used.
-#[must_use]
-pub fn reason_against(target: &Target, profile: &Profile, backend: Backend) -> Option<Reason> {
-    let links_nothing = profile.backends.get(&backend).is_some_and(|row| row.opened_at_run_time);
-    if links_nothing && matches!(target.os, Some(Os::Linux | Os::Windows)) {
-        return None;
-    }
-    let why = match backend {
-        Backend::Cuda => "the CUDA libraries that were found are for this machine",
-        Backend::Rocm => "the ROCm libraries that were found are for this machine",
-        Backend::Metal => "Metal needs Apple's compilers and SDK",
-        Backend::Vulkan => "the Vulkan loader that was found is for this machine",
-        Backend::Sycl => "the SYCL libraries that were found are for this machine",
-        Backend::Opencl => "the OpenCL loader that was found is for this machine",
-        Backend::Cpu => return None,
-    };
-    Some(
-        Reason::new(
-            id!("cross.backend-unsupported"),
-            format!("{backend} can only be built for this machine, not for {}: {why}", target.triple),
-        )
-        .hint(format!("build on {}, or leave {backend} out", target.triple)),
-    )
 }
 
 impl CrossBuild {

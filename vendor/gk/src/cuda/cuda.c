@@ -19,6 +19,7 @@ static const char *const cuda_libraries[] = {
 #endif
     NULL};
 
+#ifdef __linux__
 /* Extracts the first word of digits and dots in `NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  ...`. */
 static void cuda_parse_module_version(const char *line, char *out, size_t capacity) {
     out[0] = '\0';
@@ -33,6 +34,7 @@ static void cuda_parse_module_version(const char *line, char *out, size_t capaci
         }
     }
 }
+#endif
 
 static void cuda_describe(const gpu_api *api, int device, gk_device_info *info) {
     int major = 0;
