@@ -34,17 +34,23 @@ pub(in crate::exec) fn prepare(host: &dyn Host, sink: Sink<'_>, tree: &PlannedTr
     for (language, farm) in LANGUAGES.iter().filter_map(|name| tree.farms.get_key_value(*name)) {
         by_launcher.entry(&farm.launcher).or_default().push((language, farm));
     }
-    let slots =
-        by_launcher.iter().filter_map(|(launcher, farms)| distribute(host, sink, tree, (launcher, farms)));
-    slots.max()
+    let mut trials = Trials::read(host, tree);
+    let mut most = None;
+    for (launcher, farms) in by_launcher {
+        most = most.max(distribute(sink, &mut trials, launcher, &farms));
+    }
+    trials.write();
+    most
 }
 
+/// Asks one launcher. Returns its number of slots if it distributes a language.
 fn distribute(
-    host: &dyn Host,
     sink: Sink<'_>,
-    tree: &PlannedTree,
-    (launcher, farms): (&str, &[(&str, &PlannedFarm)]),
+    trials: &mut Trials<'_>,
+    launcher: &str,
+    farms: &[(&str, &PlannedFarm)],
 ) -> Option<u32> {
+    let (host, tree) = (trials.host, trials.tree);
     let is_required = farms.iter().any(|(_, farm)| farm.required);
     let question = farms.iter().find(|(_, farm)| farm.local.is_none()).map(|(_, farm)| &farm.status);
     let status = question.map_or_else(|| Ok(FarmStatus::default()), |status| ask(host, tree, status));
@@ -52,18 +58,18 @@ fn distribute(
         // It is only a cache.
         return None;
     }
-    let trials = Trials::read(host, tree);
     let (mut languages, mut local) = (Vec::new(), BTreeMap::new());
     for (language, farm) in farms {
         let why = farm.local.clone().or_else(|| status.as_ref().err().cloned()).or_else(|| {
             trials.fault(language, farm.status.first().filter(|_| farm.required && is_sccache(&farm.status)))
         });
         match why {
-            Some(why) => drop(local.insert((*language).to_owned(), why)),
+            Some(why) => {
+                local.insert((*language).to_owned(), why);
+            }
             None => languages.push((*language).to_owned()),
         }
     }
-    trials.write();
     let FarmStatus { slots, servers } = status.unwrap_or_default();
     let slots = slots.filter(|_| !languages.is_empty());
     sink(&BuildEvent::Distributing {
@@ -138,17 +144,17 @@ struct Trials<'a> {
     host: &'a dyn Host,
     tree: &'a PlannedTree,
     known: BTreeMap<String, String>,
-    passed: std::cell::RefCell<BTreeMap<String, String>>,
+    passed: BTreeMap<String, String>,
 }
 
 impl<'a> Trials<'a> {
     fn read(host: &'a dyn Host, tree: &'a PlannedTree) -> Self {
         let known = crate::store::read_json(host, &path(tree)).unwrap_or_default();
-        Self { host, tree, known, passed: std::cell::RefCell::default() }
+        Self { host, tree, known, passed: BTreeMap::new() }
     }
 
     /// Why a language is compiled on this machine, according to the statistics of the server that `program` asks.
-    fn fault(&self, language: &str, program: Option<&String>) -> Option<String> {
+    fn fault(&mut self, language: &str, program: Option<&String>) -> Option<String> {
         let launcher = self.tree.cache.get(&entry(language)).filter(|value| !value.is_empty());
         let Some(launcher) = launcher else {
             return Some("the launcher does not work with its compiler".to_owned());
@@ -166,14 +172,13 @@ impl<'a> Trials<'a> {
         {
             return Some(why);
         }
-        self.passed.borrow_mut().insert(language.to_owned(), key);
+        self.passed.insert(language.to_owned(), key);
         None
     }
 
     fn write(&self) {
-        let passed = self.passed.borrow();
-        if *passed != self.known
-            && let Err(error) = crate::store::write_json(self.host, &path(self.tree), &*passed)
+        if self.passed != self.known
+            && let Err(error) = crate::store::write_json(self.host, &path(self.tree), &self.passed)
         {
             // The next build tests the languages again.
             log::debug!("failed to save which languages are distributed: {error}");
