@@ -353,7 +353,7 @@ fn distributing(
     languages: &[String],
     (slots, servers): (Option<u32>, Option<u32>),
 ) -> String {
-    let servers = servers.map(|servers| format!("{servers} build servers"));
+    let servers = servers.map(|servers| format!("build servers: {servers}"));
     let slots = slots.map(|slots| format!("{slots} at once"));
     let numbers: Vec<String> = servers.into_iter().chain(slots).collect();
     let numbers = if numbers.is_empty() { String::new() } else { format!(" ({})", numbers.join(", ")) };
@@ -375,8 +375,8 @@ fn distributed(tree: &str, servers: &BTreeMap<String, u64>, (failed, misses): (u
     let each: Vec<String> = servers.iter().map(|(server, count)| format!("{server}: {count}")).collect();
     let each = if each.is_empty() { String::new() } else { format!(" ({})", each.join(", ")) };
     let all: u64 = servers.values().sum();
-    let failed = if failed > 0 { format!("; {failed} could not be distributed") } else { String::new() };
-    format!("[{tree}] {all} compilations on build servers{each}, {misses} cache misses{failed}")
+    let failed = if failed > 0 { format!("; not distributed: {failed}") } else { String::new() };
+    format!("[{tree}] compiled on build servers: {all}{each}; not cached: {misses}{failed}")
 }
 
 fn cached(tree: &str, launcher: &str, (hits, misses, other): (u64, u64, u64)) -> String {
