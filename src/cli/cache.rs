@@ -1,7 +1,7 @@
 //! `gpubuild cache`: the build store, which is shared by all projects.
 
 use gpubuild_detect::id;
-use gpubuild_exec::exec::{BuildBinary, BuildJob, InstalledTools, folder, reuse};
+use gpubuild_exec::exec::{BuildBinary, BuildJob, InstalledTools, folder, reuse, tools_here};
 use gpubuild_exec::python::Network;
 use gpubuild_exec::store::maintain::{self, StoreLimits};
 use gpubuild_exec::store::remote::RemoteLevel;
@@ -233,7 +233,7 @@ impl Trees {
         let selection = arguments.selection.for_target(&arguments.target, context)?;
         let catalogue = HostArguments::default().catalogue(context)?;
         let machine = machine::inspect_for(context.host, catalogue, &selection.target);
-        let (project, plan) = plan::make(&selection, context, context.host, &machine)?;
+        let (project, mut plan) = plan::make(&selection, context, context.host, &machine)?;
         let Some(store) = open(context, Some(&project))? else {
             return Err(Failure::usage(id!("cache.off"), "the build store is disabled")
                 .hint("enable it with `GPUBUILD_STORE=on`"));
@@ -246,7 +246,8 @@ impl Trees {
             let failure = Failure::usage(id!("cache.no-tree"), message);
             return Err(failure.hint_of_known(name, "available trees", &known));
         }
-        Ok(Self { project, plan, tools: InstalledTools::of(&machine.inventory), store })
+        let tools = tools_here(context.host, &InstalledTools::of(&machine.inventory), &mut plan);
+        Ok(Self { project, plan, tools, store })
     }
 
     fn selected<'a>(&'a self, arguments: &'a TreeArguments) -> impl Iterator<Item = &'a PlannedTree> {

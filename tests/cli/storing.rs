@@ -24,6 +24,38 @@ fn entries(sandbox: &Sandbox) -> Vec<Value> {
     all.filter(|entry| entry["kind"] == "tree").cloned().collect()
 }
 
+/// Programs in gpubuild's cache, in place of those that it downloads if the machine has none.
+#[cfg(unix)]
+#[test]
+fn cache_commands_know_fetched_tools() {
+    let Some(sandbox) = Sandbox::with_library() else { return };
+    let programs = ["sh", "cc", "c++", "gcc", "g++", "ar", "ranlib", "ld", "as", "uname"];
+    let run = |arguments: &[&str]| {
+        let mut command = sandbox.command_with_only(&programs).unwrap();
+        command.env("GPUBUILD_STORE", sandbox.path("store")).args(arguments);
+        RunResult::from(command.output().unwrap())
+    };
+    let planned = run(&["plan", "--json"]).succeeds().json();
+    for (tool, program) in [("cmake", "cmake/data/bin/cmake"), ("ninja", "bin/ninja")] {
+        let all = planned["fetch"].as_array().unwrap();
+        let fetch = all.iter().find(|fetch| fetch["tool"] == tool).unwrap();
+        let version = fetch["version"].as_str().unwrap();
+        let folder = format!("cache/tools/{tool}-{version}");
+        sandbox.write(
+            &format!("{folder}/verified.json"),
+            &serde_json::json!({"package": tool, "version": version, "program": program}).to_string(),
+        );
+        let path = sandbox.path(&format!("{folder}/{program}"));
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let real =
+            sandbox.start(&["sh", "-c", &format!("command -v {tool}")]).succeeds().stdout.trim().to_owned();
+        std::os::unix::fs::symlink(real, path).unwrap();
+    }
+    run(&["build", "--offline"]).succeeds();
+    let explained = run(&["cache", "explain", "--json"]).succeeds().json();
+    assert_eq!(explained["trees"][0]["hit"], true, "{explained:#}");
+}
+
 #[test]
 fn cache_commands_list_explain_and_prune() {
     let Some(sandbox) = Sandbox::with_library() else { return };

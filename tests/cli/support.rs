@@ -127,6 +127,11 @@ impl Sandbox {
 
     /// Runs with a PATH that has only these programs. Prints why and returns `None` without symlinks.
     pub(crate) fn run_with_only(&self, programs: &[&str], arguments: &[&str]) -> Option<RunResult> {
+        Some(RunResult::from(self.command_with_only(programs)?.args(arguments).output().unwrap()))
+    }
+
+    /// The command with a PATH that has only these programs. Prints why and returns `None` without symlinks.
+    pub(crate) fn command_with_only(&self, programs: &[&str]) -> Option<Command> {
         let folder = self.path("only");
         std::fs::create_dir_all(&folder).unwrap();
         for program in programs {
@@ -142,7 +147,9 @@ impl Sandbox {
                 return None;
             }
         }
-        Some(RunResult::from(self.command().env("PATH", &folder).args(arguments).output().unwrap()))
+        let mut command = self.command();
+        command.env("PATH", &folder);
+        Some(command)
     }
 
     /// The command without arguments, in this folder and with its own cache.

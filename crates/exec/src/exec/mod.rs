@@ -50,7 +50,7 @@ use self::shares::{JobShare, Shares};
 use crate::environment;
 pub use crate::event::{BuildEvent, Sink, TreeState};
 use crate::python::Network;
-use crate::python::fetch::fetch_optional;
+use crate::python::fetch::{fetch_optional, fetched};
 use crate::python::{UnpackWheel, WheelAccess};
 use crate::store::remote::RemoteLevel;
 use crate::store::settings::Store;
@@ -294,6 +294,24 @@ fn fetch_tools(job: &BuildJob<'_>, plan: &Plan) -> Result<InstalledTools, BuildE
         *slot = Some(crate::python::fetch(job.host, fetch, access, job.sink)?);
     }
     Ok(tools)
+}
+
+/// Returns the tools with which a build of this plan would start, as far as they are here: the installed ones, and those of gpubuild's cache
+/// instead of a download. Sets them in the trees as a build does, so that these have the same keys.
+#[must_use]
+pub fn tools_here(host: &dyn Host, installed: &InstalledTools, plan: &mut Plan) -> InstalledTools {
+    let mut tools = installed.clone();
+    for fetch in &plan.fetch {
+        match fetch.tool.as_str() {
+            "cmake" => tools.cmake = fetched(host, fetch),
+            "ninja" => tools.ninja = fetched(host, fetch),
+            _ => {}
+        }
+    }
+    for tree in &mut plan.trees {
+        tree::set_make_program(tree, tools.ninja.as_ref());
+    }
+    tools
 }
 
 type TreeResult = Vec<(BuiltTree, TreeState)>;

@@ -45,6 +45,13 @@ struct Configured {
     boot: String,
 }
 
+/// Sets the Ninja that builds a tree, unless the plan or the user selects one.
+pub(super) fn set_make_program(tree: &mut PlannedTree, ninja: Option<&HostPath>) {
+    if let Some(ninja) = ninja.filter(|_| tree.generator.starts_with("Ninja")) {
+        tree.cache.entry("CMAKE_MAKE_PROGRAM".to_owned()).or_insert_with(|| ninja.forward_slashes());
+    }
+}
+
 /// Configures and builds a tree unless it is up to date.
 pub(super) fn run(
     job: &BuildJob<'_>,
@@ -58,10 +65,10 @@ pub(super) fn run(
     let cmake = tools.cmake.as_ref().ok_or_else(|| missing("CMake"))?;
     let ninja = tools.ninja.as_ref().filter(|_| tree.generator.starts_with("Ninja"));
     let mut tree = tree.clone();
-    if tree.generator.starts_with("Ninja") {
-        let ninja = ninja.ok_or_else(|| missing("Ninja"))?;
-        tree.cache.entry("CMAKE_MAKE_PROGRAM".to_owned()).or_insert_with(|| ninja.forward_slashes());
+    if tree.generator.starts_with("Ninja") && ninja.is_none() {
+        return Err(missing("Ninja"));
     }
+    set_make_program(&mut tree, ninja);
     launcher::remove_unusable(job.host, job.sink, &mut tree);
     let run = TreeRun { job, cmake, ninja, tree: &tree, extra, share };
     let result = run.unless_unchanged();
