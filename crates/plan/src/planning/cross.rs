@@ -25,12 +25,12 @@ fn reason_against(target: &Target, profile: &Profile, backend: Backend) -> Optio
         return None;
     }
     let why = match backend {
-        Backend::Cuda => "the CUDA libraries that were found are for this machine",
-        Backend::Rocm => "the ROCm libraries that were found are for this machine",
+        Backend::Cuda => "only CUDA libraries for this machine were found",
+        Backend::Rocm => "only ROCm libraries for this machine were found",
         Backend::Metal => "Metal needs Apple's compilers and SDK",
-        Backend::Vulkan => "the Vulkan loader that was found is for this machine",
-        Backend::Sycl => "the SYCL libraries that were found are for this machine",
-        Backend::Opencl => "the OpenCL loader that was found is for this machine",
+        Backend::Vulkan => "only a Vulkan loader for this machine was found",
+        Backend::Sycl => "only SYCL libraries for this machine were found",
+        Backend::Opencl => "only an OpenCL loader for this machine was found",
         Backend::Cpu => return None,
     };
     Some(
