@@ -33,7 +33,7 @@ const MAX_ATTEMPTS: usize = 200;
 const PATIENCE: u32 = 10;
 /// The limit on redirects of one request.
 const MAX_REDIRECTS: usize = 10;
-/// The minimum transfer rate in bytes per second, averaged over the time of [`TIMEOUT`].
+/// The minimum transfer rate in bytes per second, averaged over the time limit.
 pub const MIN_RATE: u64 = 256;
 /// The longest part of a header in a message, in characters.
 const SHOWN: usize = 100;
