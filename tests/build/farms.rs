@@ -155,6 +155,7 @@ fn stand_in(project: &Project, status: &str) -> PlannedTree {
             launcher: "sccache-dist".to_owned(),
             status,
             required: true,
+            recompile: Some("SCCACHE_RECACHE".to_owned()),
             local: None,
         };
         tree.farms.insert(language.to_owned(), farm);

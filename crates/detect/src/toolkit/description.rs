@@ -155,6 +155,9 @@ pub struct FarmDescription {
     /// Arguments that print how many compilations run at once: a number, or the JSON of `sccache --dist-status`. Empty if none do.
     #[serde(default)]
     pub status: Vec<String>,
+    /// The variable that makes it compile although the result is in its cache. With it, a test file of each language is compiled, and the
+    /// statistics of its server (`--show-stats` of sccache) say where.
+    pub recompile: Option<String>,
     /// The variable with the path of the configuration file.
     pub config: Option<String>,
     /// Configuration files that are read without this variable.

@@ -274,26 +274,33 @@ fn fetch_tools(job: &BuildJob<'_>, plan: &Plan) -> Result<InstalledTools, BuildE
     let mut tools = job.tools.clone();
     let access = WheelAccess { tools: &job.tools, network: job.network, direct: job.direct };
     for fetch in &plan.fetch {
-        let slot = match fetch.tool.as_str() {
-            "cmake" => &mut tools.cmake,
-            "ninja" => &mut tools.ninja,
+        match fetch.tool.as_str() {
             target::ZIG => {
                 crate::python::fetch(job.host, fetch, access, job.sink)?;
-                continue;
             }
             LIBCLANG => {
                 // The build script of the program reports a missing libclang, unless it has bindings.
                 if job.binary == BuildBinary::Yes {
                     fetch_optional(job.host, fetch, access, job.sink)?;
                 }
-                continue;
             }
-            _ => continue,
-        };
-        // Replaces an installed tool, which is too old.
-        *slot = Some(crate::python::fetch(job.host, fetch, access, job.sink)?);
+            tool => {
+                if let Some(slot) = slot(&mut tools, tool) {
+                    *slot = Some(crate::python::fetch(job.host, fetch, access, job.sink)?);
+                }
+            }
+        }
     }
     Ok(tools)
+}
+
+/// The tool that a download replaces, because it is missing or too old.
+fn slot<'a>(tools: &'a mut InstalledTools, tool: &str) -> Option<&'a mut Option<HostPath>> {
+    match tool {
+        "cmake" => Some(&mut tools.cmake),
+        "ninja" => Some(&mut tools.ninja),
+        _ => None,
+    }
 }
 
 /// Returns the tools with which a build of this plan would start, as far as they are here: the installed ones, and those of gpubuild's cache
@@ -302,10 +309,8 @@ fn fetch_tools(job: &BuildJob<'_>, plan: &Plan) -> Result<InstalledTools, BuildE
 pub fn tools_here(host: &dyn Host, installed: &InstalledTools, plan: &mut Plan) -> InstalledTools {
     let mut tools = installed.clone();
     for fetch in &plan.fetch {
-        match fetch.tool.as_str() {
-            "cmake" => tools.cmake = fetched(host, fetch),
-            "ninja" => tools.ninja = fetched(host, fetch),
-            _ => {}
+        if let Some(slot) = slot(&mut tools, &fetch.tool) {
+            *slot = fetched(host, fetch);
         }
     }
     for tree in &mut plan.trees {

@@ -40,8 +40,8 @@ fn name(fetch: &Fetch) -> String {
     format!("{}-{}", fetch.tool, fetch.version)
 }
 
-/// Returns a tool that only some builds of the project need, or `None` with a note that says why it could not be downloaded. Offline,
-/// there is no note.
+/// Returns a tool that only some builds of the project need, or `None` with a note that says why it could not be downloaded, except
+/// offline.
 ///
 /// # Errors
 /// The user pressed Ctrl-C.

@@ -60,6 +60,19 @@ pub struct LauncherContext<'a> {
     pub root: &'a HostPath,
 }
 
+impl LauncherContext<'_> {
+    fn unknown(&self, origin: &str, name: &str) -> LauncherError {
+        let all = self.launchers.iter();
+        let mut known: Vec<String> = all.clone().map(|launcher| launcher.id.clone()).collect();
+        known.extend(all.clone().filter_map(|launcher| launcher.description.farm.as_ref()?.name.clone()));
+        for first in all.clone().filter(|launcher| launcher.description.prefix.is_some()) {
+            let distributors = all.clone().filter(|launcher| !launcher.description.caches);
+            known.extend(distributors.map(|second| format!("{}+{}", first.id, second.id)));
+        }
+        LauncherError::Unknown { origin: origin.to_owned(), name: name.to_owned(), known }
+    }
+}
+
 /// A launcher that is unknown or not installed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LauncherError {
@@ -70,6 +83,8 @@ pub enum LauncherError {
         origin: String,
         /// The name as written.
         name: String,
+        /// The names that are known.
+        known: Vec<String>,
     },
     /// It is not installed.
     #[error("{origin} requests `{name}`, which is not installed")]
@@ -93,9 +108,8 @@ impl Diagnostic for LauncherError {
 
     fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Unknown { .. } => {
-                "use `auto`, `ccache`, `sccache`, `sccache-dist`, `distcc`, `icecream`, `recc`, `ccache+distcc` or `none`"
-                    .to_owned()
+            Self::Unknown { known, .. } => {
+                format!("use `auto`, `none`, one of {}, or a path", known.join(", "))
             }
             Self::Missing { install: Some(install), .. } => format!("{install}, or `--launcher none`"),
             Self::Missing { install: None, .. } => "install it, or build with `--launcher none`".to_owned(),
@@ -276,7 +290,7 @@ fn choose<'a>(
     let Some(first) = find(context, first, &origin, notes)? else { return Ok(None) };
     let behind = match behind {
         Some(behind) if first.description.prefix.is_some() => find(context, behind, &origin, notes)?,
-        Some(_) => return Err(LauncherError::Unknown { origin, name: value.clone() }),
+        Some(_) => return Err(context.unknown(&origin, &value)),
         None => None,
     };
     let mut choice = launcher_choice(first, behind, origin);
@@ -309,7 +323,7 @@ fn find<'a>(
             || (name == "icecc" && launcher.id == "icecream")
     };
     let Some(launcher) = context.launchers.iter().find(named) else {
-        return Err(LauncherError::Unknown { origin: origin.to_owned(), name: name.to_owned() });
+        return Err(context.unknown(origin, name));
     };
     if launcher.program.is_some() {
         return Ok(Some(launcher));
@@ -353,7 +367,8 @@ fn farm(choice: &LauncherChoice<'_>, context: &LauncherContext<'_>, language: &s
     let program =
         launcher.program.as_ref().map(HostPath::forward_slashes).filter(|_| !farm.status.is_empty());
     let status = program.into_iter().chain(farm.status.iter().cloned()).collect();
-    Some(PlannedFarm { launcher: choice.name.clone(), status, required, local })
+    let (launcher, recompile) = (choice.name.clone(), farm.recompile.clone());
+    Some(PlannedFarm { launcher, status, required, recompile, local })
 }
 
 /// One sentence for all languages of which the same is said.

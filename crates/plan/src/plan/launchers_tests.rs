@@ -124,7 +124,13 @@ fn missing_launcher_is_an_error_for_a_flag_and_a_note_for_a_file() {
     assert!(error.hint().unwrap().contains("get ccache"));
     let (cache, _, notes) = run(&[], None, &[], "launcher = \"ccache\"\n").unwrap();
     assert!(cache.is_empty() && notes[0].contains("not installed"), "{notes:?}");
-    assert_eq!(run(&[], None, &[], "launcher = \"cache\"\n").unwrap_err().id(), "launcher.unknown");
+    let error = run(&[], None, &[], "launcher = \"cache\"\n").unwrap_err();
+    assert_eq!(error.id(), "launcher.unknown");
+    let hint = error.hint().unwrap();
+    assert_eq!(
+        hint,
+        "use `auto`, `none`, one of ccache, sccache, distcc, sccache-dist, ccache+distcc, or a path"
+    );
     let error = run(&["sccache", "distcc"], Some("sccache+distcc"), &[], "").unwrap_err();
     assert_eq!(error.id(), "launcher.unknown", "sccache cannot run another launcher");
 }

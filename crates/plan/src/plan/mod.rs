@@ -213,6 +213,9 @@ pub struct PlannedFarm {
     pub status: Vec<String>,
     /// Whether distribution was requested, and not only configured for the launcher.
     pub required: bool,
+    /// The variable with which a test file is compiled again, to see whether it leaves this machine.
+    #[serde(skip)]
+    pub recompile: Option<String>,
     /// Why this language is compiled on this machine; absent if it is distributed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub local: Option<String>,

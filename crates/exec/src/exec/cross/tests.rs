@@ -48,12 +48,9 @@ mod translated {
             }
             let command =
                 Command::new(script.as_str(), Duration::from_secs(60)).args(arguments.iter().copied());
-            let mut output = host.run(&command).unwrap();
             // A process that another test started at the same moment may still have the file open for writing.
-            while output.stderr.contains("Text file busy") {
-                std::thread::yield_now();
-                output = host.run(&command).unwrap();
-            }
+            let mut runs = std::iter::repeat_with(|| host.run(&command).unwrap()).take(1000);
+            let output = runs.find(|output| !output.stderr.contains("Text file busy")).unwrap();
             assert!(output.success(), "{}", output.stderr);
             let words: Vec<String> = output.stdout.lines().map(str::to_owned).collect();
             let start = ["cc", "-target", zig, "-fno-sanitize=undefined"];

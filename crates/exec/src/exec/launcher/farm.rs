@@ -15,9 +15,6 @@ use crate::event::{BuildEvent, Sink};
 
 /// Time limit for the question to a scheduler.
 const STATUS_DEADLINE: Duration = Duration::from_secs(20);
-/// Makes sccache compile although the result is in its cache.
-const RECACHE: &str = "SCCACHE_RECACHE";
-
 /// What a launcher reports about its build servers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct FarmStatus {
@@ -60,9 +57,11 @@ fn distribute(
     }
     let (mut languages, mut local) = (Vec::new(), BTreeMap::new());
     for (language, farm) in farms {
-        let why = farm.local.clone().or_else(|| status.as_ref().err().cloned()).or_else(|| {
-            trials.fault(language, farm.status.first().filter(|_| farm.required && is_sccache(&farm.status)))
-        });
+        let why = farm
+            .local
+            .clone()
+            .or_else(|| status.as_ref().err().cloned())
+            .or_else(|| trials.fault(language, farm));
         match why {
             Some(why) => {
                 local.insert((*language).to_owned(), why);
@@ -83,11 +82,7 @@ fn distribute(
     slots
 }
 
-fn is_sccache(status: &[String]) -> bool {
-    status.iter().any(|argument| argument == "--dist-status")
-}
-
-/// Asks for the status of the build servers, or returns why there are none.
+/// Asks for the status of the build servers, or returns why they cannot be used.
 fn ask(host: &dyn Host, tree: &PlannedTree, argv: &[String]) -> Result<FarmStatus, String> {
     let Some((program, arguments)) = argv.split_first() else { return Ok(FarmStatus::default()) };
     let command = Command::new(program, STATUS_DEADLINE).args(arguments.iter().map(String::as_str));
@@ -153,13 +148,14 @@ impl<'a> Trials<'a> {
         Self { host, tree, known, passed: BTreeMap::new() }
     }
 
-    /// Why a language is compiled on this machine, according to the statistics of the server that `program` asks.
-    fn fault(&mut self, language: &str, program: Option<&String>) -> Option<String> {
+    /// Why a language is compiled on this machine. It is tested if distribution was requested and the launcher has statistics.
+    fn fault(&mut self, language: &str, farm: &PlannedFarm) -> Option<String> {
         let launcher = self.tree.cache.get(&entry(language)).filter(|value| !value.is_empty());
         let Some(launcher) = launcher else {
             return Some("the launcher does not work with its compiler".to_owned());
         };
-        let program = program?;
+        let program = farm.status.first().filter(|_| farm.required)?;
+        let recompile = farm.recompile.as_ref()?;
         let pair = LauncherPair {
             host: self.host,
             tree: self.tree,
@@ -168,7 +164,7 @@ impl<'a> Trials<'a> {
         };
         let key = pair.key();
         if self.known.get(language) != Some(&key)
-            && let Some(why) = pair.distribution_fault(program)
+            && let Some(why) = pair.distribution_fault(program, recompile)
         {
             return Some(why);
         }
@@ -192,14 +188,14 @@ fn path(tree: &PlannedTree) -> gpubuild_host::HostPath {
 
 impl LauncherPair<'_> {
     /// Why this compiler's compilations do not leave the machine; `None` if a test file was compiled elsewhere.
-    fn distribution_fault(&self, program: &str) -> Option<String> {
+    fn distribution_fault(&self, program: &str, recompile: &str) -> Option<String> {
         let compiler = self.compiler()?;
         let statistics = || ServerStatistics::read(self.host, self.tree, program);
         let untested = |why: String| Some(format!("it could not be tested: {why}"));
         let before = statistics();
         let output = match self.in_folder(|folder| {
             let mut trial = Trial::new(self, folder, &compiler)?;
-            trial.env.push((RECACHE, "1".to_owned()));
+            trial.env.push((recompile, "1".to_owned()));
             trial.started().map_err(std::io::Error::other)
         }) {
             Ok(output) => output,

@@ -166,7 +166,7 @@ struct Trial<'a> {
     compiler: &'a HostPath,
     arguments: Vec<String>,
     /// Variables in addition to those of the plan.
-    env: Vec<(&'static str, String)>,
+    env: Vec<(&'a str, String)>,
 }
 
 impl<'a> Trial<'a> {
