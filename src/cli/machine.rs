@@ -47,8 +47,8 @@ impl HostArguments {
 /// Inspects a host that builds for a target. The compilers of the host are not needed for another target.
 pub fn inspect_for(host: &dyn InspectHost, catalogue: Catalogue, target: &SelectedTarget) -> MachineState {
     let mut machine = inspect(host, catalogue);
-    if !target.is_host() {
-        gpubuild_plan::planning::cross::adapt(&mut machine.matrix);
+    if let Some(target) = target.target() {
+        gpubuild_plan::planning::cross::adapt(host, &mut machine, target);
     }
     machine
 }
@@ -63,7 +63,7 @@ pub fn inspect_with_states(
     check_overrides(host)?;
     let mut machine = inspect(host, catalogue);
     let probes = if drivers.is_empty() { Probes::new() } else { probe(host, &mut machine, drivers) };
-    let MachineState { facts, catalogue, inventory, matrix } = &machine;
+    let MachineState { facts, catalogue, inventory, matrix, .. } = &machine;
     machine.matrix = gpubuild_doctor::states(host, facts, inventory, catalogue, matrix, &probes);
     Ok(machine)
 }

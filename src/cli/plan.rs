@@ -1,13 +1,14 @@
 //! `gpubuild plan`: prints what a build would do.
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_detect::finding::{Affects, Finding, Remedy, Severity};
 use gpubuild_detect::id;
 use gpubuild_host::{Host, HostInfo, ReadFiles};
 use gpubuild_plan::plan::make::{MissingBackend, PlanRefusal};
 use gpubuild_plan::plan::request::{BackendRequest, BackendSelection};
 use gpubuild_plan::plan::{Dropped, Plan, libclang, linkage};
-use gpubuild_plan::planning::{self, PlanRequest};
+use gpubuild_plan::planning::{self, PlanRequest, cross};
 use gpubuild_plan::project::Linkage;
 use gpubuild_plan::project::Project;
 use gpubuild_plan::project::variant;
@@ -151,7 +152,11 @@ pub fn make_without(
         let mut plan = planning::plan(request).map_err(|refusal| refused(&refusal))?;
         planning::add_launchers(&mut plan, request, selection.launcher.as_deref())
             .map_err(|error| Failure::of(&error, Exit::Usage))?;
-        selection.target.plan(host, request.project, &mut plan, dropped)?;
+        if let Some(cross) = request.cross {
+            cross::apply(cross, &mut plan);
+        }
+        plan.dropped.extend(dropped);
+        plan.dropped.sort_indirect_by_key(|dropped| dropped.id);
         plan.fetch.extend(libclang::missing(request.project, context.host, host));
         Ok(plan)
     })?;
@@ -174,7 +179,12 @@ pub fn with_request<T>(
     let (mut project, mut request) = selected(selection, context, host)?;
     request.without.extend_from_slice(without);
     selection.target.apply_to(&mut project);
-    let dropped = selection.target.restrict(&mut request, &project.profile, selection.missing())?;
+    let catalogue = &machine.catalogue;
+    let cross = selection.target.compilers(host, &project, catalogue, &request)?;
+    let dropped = cross.as_ref().map_or(Ok(Vec::new()), |cross| {
+        cross::restrict(&mut request, cross, &project.profile, catalogue, selection.missing())
+            .map_err(|refusal| refused(&refusal))
+    })?;
     let linkage = selection.linkage.map(Linkage::from).or(project.file.project.linkage).unwrap_or_default();
     if let Some(reason) = linkage::refusal(&project, linkage) {
         return Err(Failure { hint: reason.hint.clone(), ..Failure::usage(reason.id, reason.text.clone()) });
@@ -189,6 +199,7 @@ pub fn with_request<T>(
         missing: selection.missing(),
         jobs: selection.jobs,
         cuda_archs: selection.cuda_archs.as_deref(),
+        cross: cross.as_ref(),
         provision: (selection.provision || project.file.toolkits.provision).then_some(locks.as_slice()),
         native: selection.target.native(host, selection.native, project.file.project.native)?,
     };

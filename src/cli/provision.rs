@@ -5,8 +5,10 @@ use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_exec::exec::{BuildEvent, InstalledTools};
 use gpubuild_exec::python::{Network, WheelAccess};
 use gpubuild_host::HostPath;
+use gpubuild_plan::offer::for_target;
 use gpubuild_plan::plan::Plan;
 use gpubuild_plan::project::Project;
+use gpubuild_plan::target::Target;
 use gpubuild_plan::wheels::WheelLock;
 use gpubuild_toolchain::provision::{self, ArchiveRequest, InstallRequest};
 
@@ -45,7 +47,7 @@ pub(super) fn install_and_replan(
         return Ok(None);
     }
     install(context, machine, expected, mode)?;
-    let machine = machine::inspect(context.host, catalogue);
+    let machine = machine::inspect_for(context.host, catalogue, &selection.target);
     let (project, plan) = plan::make(selection, context, context.host, &machine)?;
     if let Some(one) = plan.provision.first() {
         let message = format!("{} {} was installed but not found", one.toolkit, one.choice.release);
@@ -94,6 +96,9 @@ fn install(
             with: one.with.clone(),
             find_links: mode.find_links.clone(),
             lock: lock.cloned(),
+            target: one.target.as_deref().and_then(|triple| {
+                for_target::wheels(machine.catalogue.get(&one.toolkit)?, &Target::of_triple(triple))
+            }),
         };
         if mode.format == MessageFormat::Human {
             for line in one.choice.lines() {

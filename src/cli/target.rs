@@ -1,19 +1,16 @@
 //! `--target`: builds for another platform.
 
 use cfg_expr::{Expression, Predicate};
-use gpubuild_core::order::SortIndirect as _;
 use gpubuild_detect::id;
 use gpubuild_detect::matrix::Reason;
-use gpubuild_host::{Arch, HostInfo, HostPath, Platform, ReadFiles};
-use gpubuild_plan::plan::make::MissingBackend;
+use gpubuild_detect::toolkit::Catalogue;
+use gpubuild_host::{HostInfo, HostPath, Platform, ReadFiles};
 use gpubuild_plan::plan::request::BackendRequest;
-use gpubuild_plan::plan::{Dropped, Plan};
 use gpubuild_plan::planning::cross;
 use gpubuild_plan::project::Project;
-use gpubuild_plan::project::profile::Profile;
-use gpubuild_plan::target::{self, Target};
+use gpubuild_plan::target::{self, CompilerChoice, CrossBuild, Target};
 
-use super::{Failure, plan};
+use super::Failure;
 
 /// `--target`, for the commands that plan, build, or use the outputs of a build.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -61,6 +58,12 @@ impl SelectedTarget {
         self.0.is_none()
     }
 
+    /// The target; `None` for this machine.
+    #[must_use]
+    pub fn target(&self) -> Option<&Target> {
+        self.0.as_ref()
+    }
+
     /// Rust's name of the target; `None` for this machine.
     #[must_use]
     pub fn triple(&self) -> Option<&str> {
@@ -70,9 +73,8 @@ impl SelectedTarget {
     /// The platform of releases that the target belongs to.
     pub fn platform(&self, host: &dyn HostInfo) -> Result<Platform, Failure> {
         let Some(target) = &self.0 else { return Ok(host.platform()) };
-        let arch = [Arch::X86_64, Arch::Aarch64].into_iter().find(|arch| arch.id() == target.arch);
-        if let (Some(os), Some(arch)) = (target.os, arch) {
-            return Ok(Platform { os, arch });
+        if let Some(platform) = target.platform() {
+            return Ok(platform);
         }
         let message = format!("releases have no variants for {}", target.triple);
         Err(Failure::usage(id!("pack.target"), message)
@@ -88,31 +90,20 @@ impl SelectedTarget {
         }
     }
 
-    /// Reduces a request to the backends that can be built for the target. Returns the dropped ones.
-    pub fn restrict(
+    /// The compilers of the target for the requested backends; `None` for this machine.
+    pub fn compilers(
         &self,
-        request: &mut BackendRequest,
-        profile: &Profile,
-        missing: MissingBackend,
-    ) -> Result<Vec<Dropped>, Failure> {
-        let Some(target) = &self.0 else { return Ok(Vec::new()) };
-        cross::restrict(request, target, profile, missing).map_err(|refusal| plan::refused(&refusal))
-    }
-
-    /// Sets the compilers of the target in a plan.
-    pub fn plan(
-        &self,
-        host: &dyn HostInfo,
+        host: &dyn ReadFiles,
         project: &Project,
-        plan: &mut Plan,
-        dropped: Vec<Dropped>,
-    ) -> Result<(), Failure> {
-        let Some(target) = &self.0 else { return Ok(()) };
-        let found = target::cross_build(host, target, None, &project.file.project.options, true);
-        cross::apply(&found.map_err(|reason| failure(&reason))?, plan);
-        plan.dropped.extend(dropped);
-        plan.dropped.sort_indirect_by_key(|dropped| dropped.id);
-        Ok(())
+        catalogue: &Catalogue,
+        request: &BackendRequest,
+    ) -> Result<Option<CrossBuild>, Failure> {
+        let Some(target) = &self.0 else { return Ok(None) };
+        let gcc = cross::needs_gcc(catalogue, &project.profile, target, &request.selection);
+        let choice = CompilerChoice { gcc, zig: true };
+        target::cross_build(host, target, None, &project.file.project.options, choice)
+            .map(Some)
+            .map_err(|reason| failure(&reason))
     }
 
     /// Whether to compile for the processor of this machine only: `flag` is `--native`, and `wanted` the setting in gpubuild.toml.

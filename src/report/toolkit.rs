@@ -27,6 +27,9 @@ pub struct InstalledEntry {
     release: Version,
     /// Its full version: `13.0.3`.
     version: Version,
+    /// The platform whose libraries it contains, if that is another one: `aarch64-unknown-linux-gnu`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
     /// Its components: `base`, `cublas`.
     components: Vec<String>,
     /// Its root folder.
@@ -49,6 +52,7 @@ impl InstalledEntry {
             toolkit: one.record.toolkit.clone(),
             release: one.record.release.clone(),
             version: one.record.version.clone(),
+            target: one.record.target.clone(),
             components: one.record.components.clone(),
             root: one.root.to_string(),
             bytes: one.record.bytes,
@@ -273,9 +277,11 @@ impl ToolkitListReport {
                 toolkit: lock.toolkit.clone(),
                 release: lock.release.clone(),
                 version: lock.version.clone(),
-                installed: installed
-                    .iter()
-                    .any(|one| one.record.toolkit == lock.toolkit && one.record.release == lock.release),
+                installed: installed.iter().any(|one| {
+                    one.record.target.is_none()
+                        && one.record.toolkit == lock.toolkit
+                        && one.record.release == lock.release
+                }),
                 platforms: lock.platforms.clone(),
                 download_bytes: base,
                 min_driver: floor,
@@ -300,8 +306,12 @@ impl ToolkitListReport {
         }
         for one in &self.installed {
             let (name, size) = (format!("{}@{}", one.toolkit, one.release), bytes::show(one.bytes));
+            let target = one.target.as_ref().map(|target| format!("for {target}, ")).unwrap_or_default();
             let components = one.components.join(", ");
-            text.row(format_args!("  {name:<12} {:<10} {size:>10}  {components}  {}", one.version, one.root));
+            text.row(format_args!(
+                "  {name:<12} {:<10} {size:>10}  {target}{components}  {}",
+                one.version, one.root
+            ));
         }
         text.row(format_args!("offered"));
         for offer in &self.offered {
@@ -378,7 +388,8 @@ impl Verify {
             text.row(format_args!("no toolkit is installed"));
         }
         for one in &self.toolkits {
-            let name = format!("{} {}", one.entry.toolkit, one.entry.release);
+            let target = one.entry.target.as_ref().map(|target| format!(" for {target}")).unwrap_or_default();
+            let name = format!("{} {}{target}", one.entry.toolkit, one.entry.release);
             let count = one.problems.len();
             let outcome = if count == 0 { "no problems".to_owned() } else { format!("{count} problems") };
             text.row(format_args!("{name}: {} files compared, {outcome}  {}", one.compared, one.entry.root));

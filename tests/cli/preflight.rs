@@ -55,6 +55,7 @@ fn preflight_predicts_every_seeded_fault() {
                 linkage: Linkage::Static,
                 missing: MissingBackend::Refuse,
                 jobs: None,
+                cross: None,
                 cuda_archs: None,
                 native: false,
                 provision: None,

@@ -42,7 +42,11 @@ fn variation(sandbox: &Sandbox, name: &str, changes: &[(&str, &str)], more: &str
 
 /// The recorded files of an installed toolkit.
 fn installed(release: &str, number: u32, gcc: u32) -> String {
-    let root = format!("/home/user/.cache/gpubuild/toolkits/cuda-{release}");
+    installed_in("toolkits", release, number, gcc)
+}
+
+fn installed_in(folder: &str, release: &str, number: u32, gcc: u32) -> String {
+    let root = format!("/home/user/.cache/gpubuild/{folder}/cuda-{release}");
     let file = |path: &str, rest: &str| format!("[[file]]\npath = '{root}/{path}'\n{rest}\n");
     [
         file("installed.json", "text = '{}'"),
@@ -74,6 +78,45 @@ fn provisioning_plan_has_the_flags_of_the_plan_after_installation() {
         assert!(after.get("provision").is_none(), "nothing needs to be installed: {after:#}");
         assert_eq!(after["trees"][0]["cache"], before["trees"][0]["cache"], "{arguments:?}");
     }
+}
+
+/// ggml links CUDA's libraries, so those of the target and GCC for it are needed.
+#[test]
+fn libraries_of_a_target_are_planned_and_found() {
+    const TRIPLE: &str = "aarch64-unknown-linux-gnu";
+    let sandbox = Sandbox::with_project("cmake");
+    let file = sandbox.read("gpubuild.toml");
+    sandbox.write("gpubuild.toml", &format!("{file}[backends.cuda]\noptions = {{ USE_CUDA = \"ON\" }}\n"));
+    let plan = |host: &str, more: &[&str]| plan(&sandbox, host, &[&["--target", TRIPLE], more].concat());
+    // A toolkit for the build machine does not help.
+    let here = installed("13.5", 13050, 16);
+    let host = variation(&sandbox, "debian-12-llvmpipe", &[], &here);
+    let refused =
+        |host: &str| sandbox.run(&["plan", "--backends", "cuda", "--target", TRIPLE, "--host", host]);
+    refused(&host).fails(2, "cross.gcc-missing").says(&["g++-aarch64-linux-gnu"]);
+
+    let program =
+        |name: &str| format!("[[file]]\npath = '/usr/bin/aarch64-linux-gnu-{name}'\nkind = \"executable\"\n");
+    let gcc = format!("{here}{}{}", program("gcc"), program("g++"));
+    let host = variation(&sandbox, "debian-12-llvmpipe", &[], &gcc);
+    refused(&host)
+        .fails(2, "cross.toolkit-missing")
+        .says(&[&format!("gpubuild toolkit install cuda --target {TRIPLE}")]);
+    let before = planned(&plan(&host, &["--provision"]));
+    let (install, folder) = (&before["provision"][0], format!("toolkits/{TRIPLE}"));
+    assert_eq!(install["target"], TRIPLE);
+    assert_eq!(install["root"], format!("/home/user/.cache/gpubuild/{folder}/cuda-13.5/prefix"));
+    assert_eq!(before["target"]["compilers"], "gcc");
+    assert_eq!(cache(&before, "CMAKE_CUDA_HOST_COMPILER"), "/usr/bin/aarch64-linux-gnu-g++");
+    assert!(cache(&before, "CUDAToolkit_ROOT").contains(&folder), "{before:#}");
+
+    let both = format!("{gcc}{}", installed_in(&folder, "13.5", 13050, 16));
+    let host = variation(&sandbox, "debian-12-llvmpipe", &[], &both);
+    let after = planned(&plan(&host, &["--provision"]));
+    assert!(after.get("provision").is_none(), "{after:#}");
+    assert_eq!(after["trees"][0]["cache"], before["trees"][0]["cache"]);
+    let for_this_machine = planned(&sandbox.run(&["plan", "--json", "--backends", "cuda", "--host", &host]));
+    assert!(!cache(&for_this_machine, "CUDAToolkit_ROOT").contains(TRIPLE), "{for_this_machine:#}");
 }
 
 #[test]

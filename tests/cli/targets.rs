@@ -73,7 +73,7 @@ fn impossible_requests_are_refused() {
         (&["--target", "nothing"][..], "cross.target-unknown"),
         (&["--target", "x86_64-unknown-linux-musl.2.28"], "cross.target-unknown"),
         (&["--target", "riscv64gc-unknown-linux-gnu"], "cross.toolchain-missing"),
-        (&["--target", "aarch64-unknown-linux-gnu", "--backends", "cpu,cuda"], "cross.backend-unsupported"),
+        (&["--target", "aarch64-unknown-linux-gnu", "--backends", "cpu,rocm"], "cross.backend-unsupported"),
         (&["--target", "x86_64-pc-windows-gnu", "--run"], "cross.runner-missing"),
     ] {
         let all = [&["build", "--offline"], arguments].concat();
@@ -85,11 +85,11 @@ fn impossible_requests_are_refused() {
         "--target",
         "aarch64-unknown-linux-gnu",
         "--backends",
-        "cpu,cuda",
+        "cpu,rocm",
         "--allow-missing",
     ];
     let plan = sandbox.run(&arguments).json();
-    assert_eq!(plan["dropped"][0]["id"], "cuda", "{plan:#}");
+    assert_eq!(plan["dropped"][0]["id"], "rocm", "{plan:#}");
     // Zig is not in the cache, and nothing may be downloaded.
     let target = ["build", "--offline", "--no-binary", "--target", "x86_64-unknown-linux-gnu"];
     let offline = sandbox.run(&target);

@@ -48,6 +48,7 @@ fn lines(name: &str, profile: &str, source: &Path, backends: &[Backend], rest: &
         request: &request,
         missing: MissingBackend::Refuse,
         jobs: Some(2),
+        cross: None,
         cuda_archs: None,
         native: false,
         linkage: gpubuild_plan::project::Linkage::Static,

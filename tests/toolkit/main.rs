@@ -36,6 +36,8 @@ mod sandbox;
 #[expect(dead_code, reason = "the installation needs more faults")]
 mod server;
 #[cfg(target_os = "linux")]
+mod targets;
+#[cfg(target_os = "linux")]
 mod tools;
 mod usual;
 mod wheels;

@@ -6,12 +6,12 @@ use gpubuild_detect::matrix::Reason;
 use gpubuild_exec::python::fetch::fetched;
 use gpubuild_host::ReadFiles;
 use gpubuild_plan::planning::cross::zig_wheel;
-use gpubuild_plan::target::{self, CrossBuild, Target, TargetCompilers, program_name};
+use gpubuild_plan::target::{self, CompilerChoice, CrossBuild, Target, TargetCompilers, program_name};
 
 use super::cargo::BuildingCrate;
 
 /// The settings for the target; `None` if the target is the build machine. Zig compiles if gpubuild's cache has it and no other
-/// compilers are set: a build script does not download it.
+/// compilers are set: a build script does not download it. `gcc` is whether GCC for the target is used before it.
 ///
 /// # Errors
 /// Why cross-compilation is impossible.
@@ -19,13 +19,14 @@ pub(crate) fn cross(
     krate: &BuildingCrate,
     host: &dyn ReadFiles,
     options: &BTreeMap<String, String>,
+    gcc: bool,
 ) -> Result<Option<CrossBuild>, Reason> {
     if krate.target == krate.host {
         return Ok(None);
     }
     let target = Target::of_triple(&krate.target);
-    let has_zig = fetched(host, &zig_wheel()).is_some();
-    target::cross_build(host, &target, Some(&krate.host), options, has_zig).map(Some)
+    let choice = CompilerChoice { gcc, zig: fetched(host, &zig_wheel()).is_some() };
+    target::cross_build(host, &target, Some(&krate.host), options, choice).map(Some)
 }
 
 /// The warning if cargo links with another linker than Zig, which has the C++ library of the compiled code.
@@ -46,7 +47,7 @@ mod tests {
 
     fn settings(variables: &[(&str, &str)]) -> Result<Option<CrossBuild>, Reason> {
         let host = host("", variables);
-        cross(&BuildingCrate::read(&host).unwrap(), &host, &BTreeMap::new())
+        cross(&BuildingCrate::read(&host).unwrap(), &host, &BTreeMap::new(), false)
     }
 
     #[test]

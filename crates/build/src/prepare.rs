@@ -13,6 +13,7 @@ use gpubuild_plan::machine::{self, MachineState};
 use gpubuild_plan::plan::make::MissingBackend as MissingBackends;
 use gpubuild_plan::plan::request::{self, BackendRequest};
 use gpubuild_plan::plan::{Plan, linkage};
+use gpubuild_plan::planning::cross::needs_gcc;
 use gpubuild_plan::planning::share::{self as packages, Shared};
 use gpubuild_plan::planning::{self, PlanRequest};
 use gpubuild_plan::project::profile::Profile;
@@ -91,7 +92,9 @@ impl Build {
             return Err(ScriptError::Refused(reason).into());
         }
         let mut machine = machine::inspect(host, Catalogue::embedded());
-        let cross = match cross::cross(&krate, host, &project.file.project.options) {
+        let target = Target::of_triple(&krate.target);
+        let gcc = needs_gcc(&machine.catalogue, &project.profile, &target, &request.selection);
+        let cross = match cross::cross(&krate, host, &project.file.project.options, gcc) {
             Ok(cross) => cross,
             Err(reason) => {
                 let what = format!("cannot be built for {}", krate.target);
@@ -102,11 +105,11 @@ impl Build {
             }
         };
         if let Some(cross) = &cross {
-            planning::cross::adapt(&mut machine.matrix);
+            planning::cross::adapt(host, &mut machine, &cross.target);
             if let Some(warning) = cross::linker_warning(cross, host) {
                 script.warning(&warning);
             }
-            restrict(&krate, &project.profile, &mut request)?;
+            restrict(cross, &project.profile, &machine.catalogue, &mut request)?;
         }
         let shared = match share::find(host, &self.shared) {
             Err(ScriptError::Missing(missing)) => return Err(PrepareStop::Missing(missing, named(&request))),
@@ -152,6 +155,7 @@ impl Build {
             missing: if self.allow_missing { MissingBackends::Allow } else { MissingBackends::Refuse },
             jobs: planned.krate.jobs.map(|jobs| limit.map_or(jobs, |limit| limit.min(jobs))),
             cuda_archs: None,
+            cross: planned.cross.as_ref(),
             native: planned.project.file.project.native,
             provision: None,
         };
@@ -204,12 +208,12 @@ fn folder_name(
 
 /// Reduces the request to the backends that can be built for the target.
 fn restrict(
-    krate: &BuildingCrate,
+    cross: &CrossBuild,
     profile: &Profile,
+    catalogue: &Catalogue,
     request: &mut BackendRequest,
 ) -> Result<(), PrepareStop> {
-    let target = Target::of_triple(&krate.target);
-    for (backend, reason) in planning::cross::left_out(&target, profile, &request.selection) {
+    for (backend, reason) in planning::cross::left_out(cross, profile, catalogue, &request.selection) {
         let is_named =
             matches!(&request.selection, request::BackendSelection::Named(list) if list.contains(&backend));
         if is_named {

@@ -138,6 +138,7 @@ impl Task {
             linkage: table.project.linkage.unwrap_or_default(),
             missing: self.missing,
             jobs: table.limits.jobs,
+            cross: None,
             cuda_archs: None,
             native: table.project.native,
             provision: None,

@@ -31,5 +31,11 @@ pub fn toolkit_folder(host: &dyn HostInfo) -> Option<HostPath> {
     Some(host.current_dir().ok()?.join(folder.as_str()).normalized())
 }
 
+/// The folder of the toolkits for another platform: programs of this machine, and libraries of the target with this triple.
+#[must_use]
+pub fn target_toolkit_folder(host: &dyn HostInfo, triple: &str) -> Option<HostPath> {
+    Some(toolkit_folder(host)?.join(triple))
+}
+
 /// The file that marks a toolkit in [`toolkit_folder`] as completely installed.
 pub const INSTALLED: &str = "installed.json";

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use gpubuild_detect::facts::overrides::{self, BadSet};
 use gpubuild_detect::facts::{self, Facts};
 use gpubuild_detect::matrix::Matrix;
-use gpubuild_detect::toolkit::{self, Catalogue, Inventory};
+use gpubuild_detect::toolkit::{self, Catalogue, Installation, Inventory};
 use gpubuild_host::{HostInfo, InspectHost};
 
 /// The collected state of a machine.
@@ -19,6 +19,8 @@ pub struct MachineState {
     pub inventory: Inventory,
     /// The verdict per backend.
     pub matrix: Matrix,
+    /// The toolkits that gpubuild installed for the platform to build for, if that is another one.
+    pub for_target: BTreeMap<String, Vec<Installation>>,
 }
 
 /// Collects the state of a host from files, variables and commands; does not probe driver libraries.
@@ -27,7 +29,7 @@ pub fn inspect(host: &dyn InspectHost, catalogue: Catalogue) -> MachineState {
     let facts = facts::gather(host);
     let inventory = toolkit::probe(host, &catalogue);
     let matrix = crate::offer::evaluate(&facts, &inventory, &catalogue, &BTreeMap::new());
-    MachineState { facts, catalogue, inventory, matrix }
+    MachineState { facts, catalogue, inventory, matrix, for_target: BTreeMap::new() }
 }
 
 /// The first invalid entry of `GPUBUILD_SET`. Callers report it, since ignoring a typo would leave the observed value in place.

@@ -65,7 +65,9 @@ impl IndexWheels<'_> {
         let (page, files) = python_index::files(&self.client, &wheel.package)?;
         let pinned = |hash: &String| wheel.files.iter().any(|file| file.sha256 == *hash);
         let found = files.iter().find_map(|file| {
-            let fits = tag::fit(&file.filename, host.platform(), &self.libc) == TagFit::Yes;
+            // A single pinned file was selected by its name, perhaps for another platform.
+            let is_selected = wheel.files.len() == 1 && wheel.files[0].name == file.filename;
+            let fits = is_selected || tag::fit(&file.filename, host.platform(), &self.libc) == TagFit::Yes;
             Some((file, file.sha256().filter(pinned)?)).filter(|_| fits)
         });
         let Some((file, sha256)) = found else {

@@ -2,6 +2,7 @@
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::id;
+use gpubuild_detect::toolkit::Inventory;
 use gpubuild_host::HostInfo;
 use gpubuild_plan::offer::{self, OfferMachine, ReleaseQuery};
 use gpubuild_plan::plan::archs::ArchSelection;
@@ -21,6 +22,8 @@ pub(super) struct RequestedRelease<'a> {
     pub(super) release: Option<&'a str>,
     /// `--cuda-archs`.
     pub(super) cuda_archs: Option<&'a str>,
+    /// Whether it is for another platform, so that driver, devices and compilers of this machine do not matter.
+    pub(super) is_for_target: bool,
 }
 
 /// Selects a release and its lock; `None` if gpubuild offers no release of the toolkit.
@@ -41,13 +44,17 @@ pub(super) fn choose(
     let of_project = project.as_ref().map(|project| &project.file);
     let archs = ArchSelection::cuda(requested.cuda_archs, host.env(), of_project);
     let verdict = state.matrix.verdict(backend);
-    let machine = OfferMachine {
+    let nothing = Inventory::default();
+    let mut machine = OfferMachine {
         facts: &state.facts,
         inventory: &state.inventory,
         catalogue: &state.catalogue,
         driver: verdict.driver.as_ref(),
         devices: &verdict.devices,
     };
+    if requested.is_for_target {
+        machine = OfferMachine { inventory: &nothing, driver: None, devices: &[], ..machine };
+    }
     let query = ReleaseQuery {
         asked: requested.release,
         archs: Some(&archs),

@@ -1,10 +1,9 @@
 //! `gpubuild toolkit env`: prints the shell commands that activate a toolkit.
 
 use gpubuild_host::Os;
-use gpubuild_toolchain::provision;
 use gpubuild_toolchain::provision::env::{self, EnvFormat};
 
-use super::{ToolkitSpec, failure};
+use super::{ToolkitSpec, ToolkitTarget, failure};
 use crate::cli::{CommandContext, Exit, Failure, values};
 use crate::report;
 
@@ -14,6 +13,8 @@ pub(super) struct ToolkitEnvArguments {
     /// Toolkit and release: `cuda` (the newest installed), `cuda@13.0`
     #[arg(value_name = "TOOLKIT[@RELEASE]", default_value = "cuda")]
     spec: ToolkitSpec,
+    #[command(flatten)]
+    target: ToolkitTarget,
     /// Shell [default: `powershell` on Windows, else `sh`]
     #[arg(long, value_enum, value_name = "FORM")]
     format: Option<values::Variables>,
@@ -31,9 +32,7 @@ impl ToolkitEnvArguments {
 
 /// Prints the environment of an installed toolkit.
 pub(super) fn run(arguments: &ToolkitEnvArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
-    let spec = &arguments.spec;
-    let one = provision::find(context.host, &spec.toolkit, spec.release.as_ref())
-        .map_err(|error| failure(&error))?;
+    let one = arguments.target.find(context, &arguments.spec)?;
     let os = context.host.platform().os;
     let settings = env::settings(&one, os);
     let default = if os == Os::Windows { EnvFormat::Powershell } else { EnvFormat::Sh };

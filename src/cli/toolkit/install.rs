@@ -6,13 +6,15 @@ use gpubuild_detect::matrix::for_distribution;
 use gpubuild_exec::exec::{BuildEvent, InstalledTools};
 use gpubuild_exec::python::WheelAccess;
 use gpubuild_host::{Host, HostInfo};
+use gpubuild_plan::offer::for_target;
 use gpubuild_plan::plan::provision::ReleaseChoice;
-use gpubuild_plan::wheels::WheelLock;
+use gpubuild_plan::target::Target;
+use gpubuild_plan::wheels::{TargetWheels, WheelLock};
 use gpubuild_toolchain::provision::{self, InstallChange, InstallRequest, InstalledToolkit, ProvisionError};
 
 use super::archives::{ArchiveClient, archive_place};
 use super::choose::{RequestedRelease, choose};
-use super::{ToolkitSpec, failure, packages};
+use super::{ToolkitSpec, ToolkitTarget, failure, packages};
 use crate::cli::build::NetworkArguments;
 use crate::cli::events::{Events, MessageFormat};
 use crate::cli::machine::{self, HostArguments, MachineState};
@@ -26,6 +28,8 @@ pub(super) struct ToolkitInstallArguments {
     /// Toolkit and release: `cuda`, `cuda@13.0`, `vulkan`
     #[arg(value_name = "TOOLKIT[@RELEASE]")]
     pub(super) spec: ToolkitSpec,
+    #[command(flatten)]
+    target: ToolkitTarget,
     /// Components to add: `cublas`
     #[arg(long, value_delimiter = ',', value_name = "COMPONENTS")]
     pub(super) with: Vec<String>,
@@ -65,10 +69,15 @@ pub(super) fn run(
     let recorded = host_arguments.recorded(context)?;
     let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
     let machine = machine::inspect(host, host_arguments.catalogue(context)?);
-    if arguments.lock.is_none() && gpubuild_plan::packages::set_of(&arguments.spec.toolkit).is_some() {
+    let target =
+        arguments.target.get()?.map(|target| wheels(&machine, &arguments.spec, &target)).transpose()?;
+    if target.is_none()
+        && arguments.lock.is_none()
+        && gpubuild_plan::packages::set_of(&arguments.spec.toolkit).is_some()
+    {
         return packages::run(arguments, context, host, &machine);
     }
-    let (mut request, choice) = request(arguments, context, host, &machine)?;
+    let (mut request, choice) = request(arguments, context, host, &machine, target)?;
     let (folder, mirror) = archive_place(arguments.from.as_deref(), context)?;
     request.find_links.extend(folder);
     let to_failure = |error: ProvisionError| failure(&with_command(error, &machine));
@@ -106,15 +115,16 @@ pub(super) fn finish(
         context.printer.json(&report::toolkit::Install::new(installed, choice))?;
         return Ok(Exit::Done);
     }
-    let label = installed.installation.label();
+    let (label, record) = (installed.installation.label(), &installed.installation.record);
     let done = match installed.change {
         InstallChange::Unchanged => "is already installed:",
         InstallChange::Installed => "is installed:",
     };
     context.printer.status(&format!("{label} {done} {}", installed.installation.root));
+    let option = record.target.as_ref().map(|target| format!(" --target {target}")).unwrap_or_default();
     context.printer.hint(&format!(
-        "`gpubuild build --backends {0}` finds it; for other programs, run `gpubuild toolkit env {0}`",
-        installed.installation.record.toolkit
+        "`gpubuild build --backends {0}{option}` finds it; for other programs, run `gpubuild toolkit env {0}{option}`",
+        record.toolkit
     ));
     Ok(Exit::Done)
 }
@@ -124,6 +134,7 @@ fn request(
     context: &CommandContext<'_>,
     host: &dyn HostInfo,
     machine: &MachineState,
+    target: Option<TargetWheels>,
 ) -> Result<(InstallRequest, Option<ReleaseChoice>), Failure> {
     let find_links = folders(context, &arguments.find_links)?;
     let spec = &arguments.spec;
@@ -135,6 +146,7 @@ fn request(
             toolkit: &spec.toolkit,
             release: spec.release.as_ref().map(Version::as_str),
             cuda_archs: arguments.cuda_archs.as_deref(),
+            is_for_target: target.is_some(),
         };
         choose(&requested, context, host, machine)?.map(|(choice, lock)| (lock, choice)).unzip()
     };
@@ -142,7 +154,21 @@ fn request(
     let named = || spec.release.clone().unwrap_or_else(|| "0".parse().expect("a number is a version"));
     let release = lock.as_ref().map_or_else(named, |lock| lock.release.clone());
     let (toolkit, with) = (spec.toolkit.clone(), arguments.with.clone());
-    Ok((InstallRequest { toolkit, release, with, find_links, lock }, choice))
+    Ok((InstallRequest { toolkit, release, with, find_links, lock, target }, choice))
+}
+
+/// The wheels of a toolkit for a target.
+fn wheels(machine: &MachineState, spec: &ToolkitSpec, target: &Target) -> Result<TargetWheels, Failure> {
+    let description = machine.catalogue.get(&spec.toolkit);
+    description.and_then(|description| for_target::wheels(description, target)).ok_or_else(|| {
+        let targets = description.and_then(|description| description.cross.as_ref());
+        let message = format!("gpubuild has no {} for {}", spec.toolkit, target.triple);
+        let failure = Failure::usage(id!("cross.toolkit-unsupported"), message);
+        match targets {
+            Some(cross) => failure.hint(format!("use one of {}", cross.targets.join(", "))),
+            None => failure.hint("only `cuda` can be installed for another platform"),
+        }
+    })
 }
 
 fn read_lock(context: &CommandContext<'_>, file: &str, spec: &ToolkitSpec) -> Result<WheelLock, Failure> {

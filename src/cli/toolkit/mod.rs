@@ -12,7 +12,8 @@ mod verify;
 
 use gpubuild_core::version::Version;
 use gpubuild_exec::python::PipInstallError;
-use gpubuild_toolchain::provision::ProvisionError;
+use gpubuild_plan::target::Target;
+use gpubuild_toolchain::provision::{self, Prefix, ProvisionError};
 
 use super::{CommandContext, Exit, Failure};
 
@@ -89,6 +90,30 @@ impl std::str::FromStr for ToolkitSpec {
         }
         let release = release.map(str::parse::<Version>).transpose().map_err(|error| error.to_string())?;
         Ok(Self { toolkit: toolkit.to_owned(), release })
+    }
+}
+
+/// `--target` of the commands for toolkits.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(super) struct ToolkitTarget {
+    /// The toolkit to build for another platform: compilers of this machine, libraries of `aarch64-unknown-linux-gnu`
+    #[arg(long, value_name = "TRIPLE")]
+    target: Option<String>,
+}
+
+impl ToolkitTarget {
+    /// The target; `None` for this machine.
+    pub(super) fn get(&self) -> Result<Option<Target>, Failure> {
+        let target = self.target.as_deref().map_or(Ok(None), Target::select);
+        target.map_err(|reason| Failure { hint: reason.hint, ..Failure::usage(reason.id, reason.text) })
+    }
+
+    /// The installed toolkit that a specification names.
+    pub(super) fn find(&self, context: &CommandContext<'_>, spec: &ToolkitSpec) -> Result<Prefix, Failure> {
+        let target = self.get()?;
+        let triple = target.as_ref().map(|target| target.triple.as_str());
+        provision::find(context.host, &spec.toolkit, spec.release.as_ref(), triple)
+            .map_err(|error| failure(&error))
     }
 }
 

@@ -3,7 +3,7 @@
 use gpubuild_plan::plan::bytes;
 use gpubuild_toolchain::provision;
 
-use super::{ToolkitSpec, failure};
+use super::{ToolkitSpec, ToolkitTarget, failure};
 use crate::cli::{CommandContext, Exit, Failure};
 use crate::report;
 
@@ -13,6 +13,8 @@ pub(super) struct ToolkitRemoveArguments {
     /// Toolkit and release: `cuda` (the newest installed), `cuda@13.0`
     #[arg(value_name = "TOOLKIT[@RELEASE]")]
     spec: ToolkitSpec,
+    #[command(flatten)]
+    target: ToolkitTarget,
     /// Print one JSON document
     #[arg(long)]
     pub(super) json: bool,
@@ -20,11 +22,9 @@ pub(super) struct ToolkitRemoveArguments {
 
 /// Removes the toolkit. Waits for a running installation of it.
 pub(super) fn run(arguments: &ToolkitRemoveArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
-    let to_failure = |error| failure(&error);
-    let spec = &arguments.spec;
-    let one = provision::find(context.host, &spec.toolkit, spec.release.as_ref()).map_err(to_failure)?;
+    let one = arguments.target.find(context, &arguments.spec)?;
     let waiting = || context.printer.status("waiting for a running installation of the toolkit");
-    provision::remove(context.host, &one, &waiting).map_err(to_failure)?;
+    provision::remove(context.host, &one, &waiting).map_err(|error| failure(&error))?;
     if arguments.json {
         context.printer.json(&report::toolkit::Remove::new(&one))?;
     } else {

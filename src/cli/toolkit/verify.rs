@@ -2,7 +2,7 @@
 
 use gpubuild_toolchain::provision;
 
-use super::{ToolkitSpec, failure};
+use super::{ToolkitSpec, ToolkitTarget};
 use crate::cli::{CommandContext, Exit, Failure};
 use crate::report;
 
@@ -12,6 +12,8 @@ pub(super) struct ToolkitVerifyArguments {
     /// Toolkit and release [default: all installed]
     #[arg(value_name = "TOOLKIT[@RELEASE]")]
     spec: Option<ToolkitSpec>,
+    #[command(flatten)]
+    target: ToolkitTarget,
     /// Print one JSON document
     #[arg(long)]
     pub(super) json: bool,
@@ -20,10 +22,7 @@ pub(super) struct ToolkitVerifyArguments {
 /// Verifies the toolkits and prints the result, which is negative if a toolkit is damaged.
 pub(super) fn run(arguments: &ToolkitVerifyArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let installations = match &arguments.spec {
-        Some(spec) => {
-            let one = provision::find(context.host, &spec.toolkit, spec.release.as_ref());
-            vec![one.map_err(|error| failure(&error))?]
-        }
+        Some(spec) => vec![arguments.target.find(context, spec)?],
         None => provision::installations(context.host),
     };
     let verified: Vec<_> =

@@ -79,6 +79,8 @@ pub struct Description {
     pub cmake_own: Lazy<BTreeMap<String, PlatformText>>,
     /// Properties of a compiler launcher.
     pub launcher: Option<Lazy<LauncherDescription>>,
+    /// How it is used in builds for another platform.
+    pub cross: Option<Lazy<CrossUse>>,
     /// How to install it, by distribution or package manager: a command or a sentence.
     #[serde(default)]
     pub install: Lazy<BTreeMap<String, String>>,
@@ -116,6 +118,16 @@ pub struct Description {
     /// Links to documentation.
     #[serde(default)]
     pub links: Lazy<Vec<String>>,
+}
+
+/// How a toolkit builds for another platform: with compilers of the build machine, and libraries of the target.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CrossUse {
+    /// Rust's names of the targets.
+    pub targets: Vec<String>,
+    /// The packages with the compilers. All others contain libraries of the target.
+    pub programs: Vec<String>,
 }
 
 /// A tool that runs the compiler (`CMAKE_<LANG>_COMPILER_LAUNCHER`).

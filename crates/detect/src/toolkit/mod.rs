@@ -36,7 +36,7 @@ pub use catalogue::{Catalogue, CatalogueError};
 pub use description::Description;
 pub use driver_probes::probe_drivers;
 pub use probe::probe_again;
-pub use probe::{probe, query_archs, query_programs};
+pub use probe::{probe, probe_for_target, query_archs, query_programs};
 pub use search::OWN;
 pub use tools::InstalledTools;
 pub use versions::QueryMode;

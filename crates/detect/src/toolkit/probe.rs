@@ -6,13 +6,14 @@ use std::io::{self, Read as _};
 use gpubuild_core::order::CollectSorted as _;
 use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::version::Version;
+use gpubuild_host::folders::target_toolkit_folder;
 use gpubuild_host::{HostPath, InspectHost, RunPrograms};
 
 use super::choose::choose;
 use super::description::{Description, KnownFix, PartDescription, ToolkitKind};
 use super::pattern::{extract, fill};
 use super::places::{expand, go_up, read_head};
-use super::search::{CandidatePath, Rank, SearchResult, program_folders, search};
+use super::search::{CandidatePath, Rank, SearchResult, program_folders, search, search_own};
 use super::versions::{QueryMode, VersionLocation, archs_of_program, from_files, from_program};
 use super::{Catalogue, DeadEnd, Installation, Inventory, ToolkitPart, runtime};
 use crate::facts::Fact;
@@ -41,6 +42,24 @@ pub fn probe(host: &dyn InspectHost, catalogue: &Catalogue) -> Inventory {
     }
     inventory.runtimes = runtime::probe(host, catalogue, &path);
     inventory
+}
+
+/// The copies of each toolkit that gpubuild installed for another platform, the chosen one first.
+#[must_use]
+pub fn probe_for_target(
+    host: &dyn InspectHost,
+    catalogue: &Catalogue,
+    triple: &str,
+) -> BTreeMap<String, Vec<Installation>> {
+    let mut installations = BTreeMap::new();
+    let Some(folder) = target_toolkit_folder(host, triple) else { return installations };
+    for description in catalogue.iter().filter(|one| one.builds_for(triple)) {
+        let copies = choose(collect(host, description, search_own(host, description, &folder), &[]).0);
+        if !copies.is_empty() {
+            installations.insert(description.id.clone(), copies);
+        }
+    }
+    installations
 }
 
 /// Finds all copies of one toolkit in another environment of a host, the chosen one first. `known` are the copies that were found

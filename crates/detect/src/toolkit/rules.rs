@@ -54,6 +54,12 @@ pub fn window_number(version: &Version, compiler: &str) -> u64 {
 }
 
 impl Description {
+    /// Whether its compilers can build for a target, with libraries of the target.
+    #[must_use]
+    pub fn builds_for(&self, triple: &str) -> bool {
+        self.cross.as_ref().is_some_and(|cross| cross.targets.iter().any(|target| target == triple))
+    }
+
     /// The CMake cache entries for a copy on a platform. Entries that refer to a missing part are omitted.
     #[must_use]
     pub fn cmake_entries(&self, copy: &Installation, platform: Platform) -> BTreeMap<String, String> {

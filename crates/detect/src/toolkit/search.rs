@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use gpubuild_core::order::SortIndirect as _;
+use gpubuild_host::folders::{INSTALLED, toolkit_folder};
 use gpubuild_host::{Arch, HostPath, InspectHost, Os, ReadFiles};
 
 use super::description::{Description, Root, ToolkitKind, is_on};
@@ -56,9 +57,30 @@ pub(super) struct SearchResult {
 
 /// Finds all candidates of a description on a host.
 pub(super) fn search(host: &dyn InspectHost, description: &Description, path: &[HostPath]) -> SearchResult {
+    let own = toolkit_folder(host);
+    run(host, description, path, own.as_ref(), &|_| true)
+}
+
+/// Finds only the copies that gpubuild installed in a folder.
+pub(super) fn search_own(
+    host: &dyn InspectHost,
+    description: &Description,
+    folder: &HostPath,
+) -> SearchResult {
+    run(host, description, &[], Some(folder), &|root| root.own.is_some())
+}
+
+fn run(
+    host: &dyn InspectHost,
+    description: &Description,
+    path: &[HostPath],
+    own: Option<&HostPath>,
+    is_wanted: &dyn Fn(&Root) -> bool,
+) -> SearchResult {
     let mut found = SearchResult::default();
-    for root in description.roots.iter().filter(|root| is_on(&root.on, host.platform().os)) {
-        let searcher = Searcher { host, description, root, path };
+    let roots = description.roots.iter().filter(|root| is_on(&root.on, host.platform().os));
+    for root in roots.filter(|root| is_wanted(root)) {
+        let searcher = Searcher { host, description, root, path, own };
         searcher.run(&mut found);
     }
     found.candidates.sort_indirect_by_key(|candidate| candidate.rank);
@@ -70,6 +92,8 @@ struct Searcher<'a> {
     description: &'a Description,
     root: &'a Root,
     path: &'a [HostPath],
+    /// The folder of the toolkits that gpubuild installed.
+    own: Option<&'a HostPath>,
 }
 
 impl Searcher<'_> {
@@ -129,9 +153,9 @@ impl Searcher<'_> {
     /// Adds copies that gpubuild installed. Folders without `installed.json` are ignored: they are left over from interrupted
     /// installations.
     fn own(&self, pattern: &str, found: &mut SearchResult) {
-        let Some(folder) = gpubuild_host::folders::toolkit_folder(self.host) else { return };
+        let Some(folder) = self.own else { return };
         for place in expand(self.host, folder.join(pattern).as_str()) {
-            if self.host.is_file(&place.join(gpubuild_host::folders::INSTALLED)) {
+            if self.host.is_file(&place.join(INSTALLED)) {
                 self.add(&place, OWN, Rank::Own, found);
             }
         }

@@ -8,17 +8,23 @@ use gpubuild_detect::finding::Evidence;
 use gpubuild_detect::toolkit::pattern::fill;
 use gpubuild_detect::toolkit::places::go_up;
 use gpubuild_detect::toolkit::{Description, Installation, Inventory, OWN, ToolkitPart};
-use gpubuild_host::folders::toolkit_folder;
+use gpubuild_host::folders::{target_toolkit_folder, toolkit_folder};
 use gpubuild_host::{HostInfo, HostPath, ReadFiles};
 
 use super::PREFIX;
 use crate::plan::provision::{Provision, ReleaseChoice};
-use crate::wheels::WheelLock;
+use crate::wheels::{TargetWheels, WheelLock};
 
-/// The root of a future installation, with symbolic links resolved.
+/// The root of a future installation, with symbolic links resolved. `target` is the platform of its libraries, if that is another one.
 #[must_use]
-pub fn root(host: &dyn ReadFiles, toolkit: &str, choice: &ReleaseChoice) -> Option<HostPath> {
-    let root = toolkit_folder(host)?.join(&format!("{toolkit}-{}", choice.release)).join(PREFIX);
+pub fn root(
+    host: &dyn ReadFiles,
+    toolkit: &str,
+    choice: &ReleaseChoice,
+    target: Option<&str>,
+) -> Option<HostPath> {
+    let folder = folder(host, target)?;
+    let root = folder.join(&format!("{toolkit}-{}", choice.release)).join(PREFIX);
     // Resolve the part of the path that exists; the rest contains no links.
     let mut missing: Vec<String> = Vec::new();
     let mut place = root.clone();
@@ -28,6 +34,15 @@ pub fn root(host: &dyn ReadFiles, toolkit: &str, choice: &ReleaseChoice) -> Opti
         }
         missing.push(place.file_name()?.to_owned());
         place = place.parent()?;
+    }
+}
+
+/// The folder of the toolkits for a platform; `None` is this machine.
+#[must_use]
+pub fn folder(host: &dyn HostInfo, target: Option<&str>) -> Option<HostPath> {
+    match target {
+        Some(triple) => target_toolkit_folder(host, triple),
+        None => toolkit_folder(host),
     }
 }
 
@@ -42,8 +57,8 @@ pub fn with_installed(
 ) -> Inventory {
     let mut inventory = inventory.clone();
     let copies = inventory.installations.entry(description.id.clone()).or_default();
-    let chosen = !copies.iter().any(|copy| copy.chosen);
     copies.retain(|copy| copy.root.key() != provision.root.key());
+    let chosen = !copies.iter().any(|copy| copy.chosen);
     let copy = installation(host, description, provision, chosen);
     let place = if chosen { 0 } else { copies.len() };
     copies.insert(place, copy);
@@ -97,7 +112,8 @@ pub fn download_bytes(
     with: &[String],
     platform: gpubuild_host::Platform,
     libc: &crate::wheels::tag::WheelLibc,
+    target: Option<&TargetWheels>,
 ) -> u64 {
-    let wheels = lock.select(with, platform, libc).unwrap_or_default();
+    let wheels = lock.select_for(with, platform, libc, target).unwrap_or_default();
     wheels.iter().map(crate::wheels::PinnedWheel::size).sum()
 }

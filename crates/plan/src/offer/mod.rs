@@ -3,6 +3,7 @@
 
 pub mod choose;
 mod evaluate;
+pub mod for_target;
 pub mod installed;
 pub mod simulate;
 pub mod which;

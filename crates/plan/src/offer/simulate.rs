@@ -9,12 +9,14 @@ use gpubuild_detect::toolkit::description::is_on;
 use gpubuild_detect::toolkit::{Catalogue, Description, Inventory};
 use gpubuild_host::ReadFiles;
 
+use super::for_target;
 use super::installed;
 use super::which::{self, OfferMachine, ReleaseQuery, which};
 use crate::plan::archs::ArchSelection;
 use crate::plan::provision::Provision;
 use crate::plan::request::{BackendRequest, BackendSelection};
 use crate::project::Project;
+use crate::target::Target;
 use crate::wheels::{WheelLock, tag};
 
 /// The machine, project and request of a build.
@@ -34,6 +36,8 @@ pub struct OfferContext<'a> {
     pub project: &'a Project,
     /// The requested backends.
     pub request: &'a BackendRequest,
+    /// The platform to build for, if that is another one.
+    pub target: Option<&'a Target>,
     /// `--cuda-archs`.
     pub cuda_archs: Option<&'a str>,
     /// Locks of the releases that can be installed.
@@ -65,7 +69,14 @@ pub fn simulate(context: &OfferContext<'_>) -> Simulated {
             Ok(provision) => {
                 let inventory =
                     installed::with_installed(context.host, &simulated.inventory, description, &provision);
-                let matrix = super::evaluate(context.facts, &inventory, context.catalogue, &Probes::new());
+                let matrix = match context.target {
+                    Some(target) if provision.target.is_some() => {
+                        let mut matrix = simulated.matrix.clone();
+                        for_target::judge(&mut matrix, &inventory, description, backend, target);
+                        matrix
+                    }
+                    _ => super::evaluate(context.facts, &inventory, context.catalogue, &Probes::new()),
+                };
                 // Do not install a toolkit for a backend that is still blocked with it.
                 if matrix.verdict(backend).build != Readiness::Blocked {
                     simulated.inventory = inventory;
@@ -152,11 +163,17 @@ fn choose(
     description: &Description,
     backend: Backend,
 ) -> Result<Provision, Vec<Reason>> {
+    let wheels = context.target.and_then(|target| {
+        let profile = &context.project.profile;
+        for_target::wheels(for_target::toolkit(context.catalogue, profile, target, backend)?, target)
+    });
     let verdict = context.matrix.verdict(backend);
+    // GCC for the target is not in the inventory.
+    let no_compilers = Inventory::default();
     let archs = ArchSelection::cuda(context.cuda_archs, context.host.env(), Some(&context.project.file));
     let machine = OfferMachine {
         facts: context.facts,
-        inventory: context.inventory,
+        inventory: if wheels.is_some() { &no_compilers } else { context.inventory },
         catalogue: context.catalogue,
         driver: verdict.driver.as_ref(),
         devices: &verdict.devices,
@@ -166,15 +183,19 @@ fn choose(
         .map_err(|reasons| reasons.into_iter().map(Reason::from).collect::<Vec<_>>())?;
     let no_folder =
         || vec![Reason::new(id!("cache.missing"), "no cache folder is known: set GPUBUILD_CACHE or HOME")];
-    let root = installed::root(context.host, &description.id, &choice).ok_or_else(no_folder)?;
+    let triple = wheels.as_ref().map(|wheels| wheels.triple.clone());
+    let root =
+        installed::root(context.host, &description.id, &choice, triple.as_deref()).ok_or_else(no_folder)?;
     let lock =
         context.locks.iter().find(|lock| lock.toolkit == description.id && lock.version == choice.version);
     let libc = libc(context.facts);
     let named = |id: &&String| lock.is_some_and(|lock| lock.component(id).is_some());
     let with: Vec<String> = components(context, backend).iter().filter(named).cloned().collect();
-    let download_bytes =
-        lock.map_or(0, |lock| installed::download_bytes(lock, &with, context.facts.platform, &libc));
-    Ok(Provision { toolkit: description.id.clone(), backend, choice, with, download_bytes, root })
+    let download_bytes = lock.map_or(0, |lock| {
+        installed::download_bytes(lock, &with, context.facts.platform, &libc, wheels.as_ref())
+    });
+    let toolkit = description.id.clone();
+    Ok(Provision { toolkit, backend, choice, with, target: triple, download_bytes, root })
 }
 
 /// The C library of a host, as used for wheel tags.

@@ -53,6 +53,8 @@ pub struct PlanInputs<'a> {
     pub tools: &'a BuildTools,
     /// Toolkits that the build installs first. `kits` already contains them.
     pub provision: &'a [Provision],
+    /// Rust's name of the platform to build for, if that is another one.
+    pub target: Option<&'a str>,
     /// `--cuda-archs`.
     pub cuda_archs: Option<&'a str>,
     /// Whether to compile for the processor of this machine only.

@@ -21,6 +21,9 @@ pub struct Provision {
     /// Its components that the project links and that are installed only on request: `cublas`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub with: Vec<String>,
+    /// Rust's name of the platform whose libraries it contains, if that is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
     /// Total size of its wheels in bytes, an upper limit for the download: uv and pip have caches.
     pub download_bytes: u64,
     /// The future root of the toolkit.

@@ -329,7 +329,8 @@ pub(super) fn lacking_components(
         id!("toolkit.component-missing"),
         format!("{name} links {lacking}, which `{}` lacks", copy.root),
     );
-    Some(reason.hint(format!("gpubuild toolkit install {}{release} --with {lacking}", copy.toolkit)))
+    let target = inputs.target.map(|triple| format!(" --target {triple}")).unwrap_or_default();
+    Some(reason.hint(format!("gpubuild toolkit install {}{release} --with {lacking}{target}", copy.toolkit)))
 }
 
 /// The host compiler that `CUDAHOSTCXX` (CMake) or `NVCC_CCBIN` (nvcc) sets.

@@ -4,12 +4,19 @@ use gpubuild_core::Os;
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::id;
 use gpubuild_detect::matrix::{Matrix, Readiness, Reason};
+use gpubuild_detect::toolkit::{self, Catalogue, Description, Inventory};
+use gpubuild_host::InspectHost;
 
+use crate::machine::MachineState;
+use crate::offer::for_target;
 use crate::plan::make::{MissingBackend, PlanRefusal};
 use crate::plan::request::{BackendRequest, BackendSelection};
 use crate::plan::{Dropped, Fetch, Plan, PlannedTree, kits};
 use crate::project::profile::Profile;
 use crate::target::{self, CrossBuild, Target, TargetCompilers};
+
+/// The entry with nvcc's host compiler.
+const CUDA_HOST_COMPILER: &str = "CMAKE_CUDA_HOST_COMPILER";
 
 /// The pinned wheel of Zig, as a tool to fetch.
 #[must_use]
@@ -17,12 +24,33 @@ pub fn zig_wheel() -> Fetch {
     Fetch { file: target::zig_in_wheels().clone(), ..kits::of_wheel(target::ZIG, target::zig_wheel()) }
 }
 
+/// Whether a request names a backend whose toolkit needs GCC for the target.
+#[must_use]
+pub fn needs_gcc(
+    catalogue: &Catalogue,
+    profile: &Profile,
+    target: &Target,
+    selection: &BackendSelection,
+) -> bool {
+    let BackendSelection::Named(list) = selection else { return false };
+    list.iter().any(|backend| for_target::toolkit(catalogue, profile, target, *backend).is_some())
+}
+
 /// Why a backend cannot be built for another target: the toolkits that were found are for the build machine. Only their compilers for
 /// device code can be used.
-fn reason_against(target: &Target, profile: &Profile, backend: Backend) -> Option<Reason> {
+fn reason_against(
+    cross: &CrossBuild,
+    profile: &Profile,
+    catalogue: &Catalogue,
+    backend: Backend,
+) -> Option<Reason> {
+    let target = &cross.target;
     let links_nothing = profile.backends.get(&backend).is_some_and(|row| row.opened_at_run_time);
     if links_nothing && matches!(target.os, Some(Os::Linux | Os::Windows)) {
         return None;
+    }
+    if let Some(description) = for_target::toolkit(catalogue, profile, target, backend) {
+        return (cross.compilers == TargetCompilers::Zig).then(|| reason_against_zig(target, description));
     }
     let why = match backend {
         Backend::Cuda => "only CUDA libraries for this machine were found",
@@ -45,21 +73,38 @@ fn reason_against(target: &Target, profile: &Profile, backend: Backend) -> Optio
     )
 }
 
+fn reason_against_zig(target: &Target, description: &Description) -> Reason {
+    let under = target.under();
+    let package = target.gcc_package().map(|name| format!(" (Debian, Ubuntu: `{name}`)")).unwrap_or_default();
+    Reason::new(
+        id!("cross.gcc-missing"),
+        format!("the {} needs GCC for {}, which was not found", description.name, target.triple),
+    )
+    .hint(format!("install it{package}, or set `CC_{under}` and `CXX_{under}` to its compilers"))
+}
+
 /// The backends that a build for another platform leaves out, with the reasons: those that cannot be built for it and, unless backends are
 /// named, all but the CPU backend, because the devices of that platform are unknown.
 #[must_use]
-pub fn left_out(target: &Target, profile: &Profile, selection: &BackendSelection) -> Vec<(Backend, Reason)> {
+pub fn left_out(
+    cross: &CrossBuild,
+    profile: &Profile,
+    catalogue: &Catalogue,
+    selection: &BackendSelection,
+) -> Vec<(Backend, Reason)> {
     let is_auto = matches!(selection, BackendSelection::Auto);
     let not_named = |backend: Backend| {
         let text = format!(
             "`auto` selects only cpu for {}; name {backend} in the backends to build it",
-            target.triple
+            cross.target.triple
         );
         (is_auto && backend != Backend::Cpu).then(|| Reason::new(id!("cross.backend-unsupported"), text))
     };
     Backend::ALL
         .into_iter()
-        .filter_map(|one| Some((one, reason_against(target, profile, one).or_else(|| not_named(one))?)))
+        .filter_map(|one| {
+            Some((one, reason_against(cross, profile, catalogue, one).or_else(|| not_named(one))?))
+        })
         .collect()
 }
 
@@ -69,11 +114,12 @@ pub fn left_out(target: &Target, profile: &Profile, selection: &BackendSelection
 /// A backend was requested by name, and must not be dropped.
 pub fn restrict(
     request: &mut BackendRequest,
-    target: &Target,
+    cross: &CrossBuild,
     profile: &Profile,
+    catalogue: &Catalogue,
     missing: MissingBackend,
 ) -> Result<Vec<Dropped>, PlanRefusal> {
-    let against = left_out(target, profile, &request.selection);
+    let against = left_out(cross, profile, catalogue, &request.selection);
     request.without.extend(against.iter().map(|(backend, reason)| (*backend, reason.line())));
     let BackendSelection::Named(list) = &mut request.selection else { return Ok(Vec::new()) };
     let blocked: Vec<(Backend, Vec<Reason>)> = against
@@ -92,9 +138,11 @@ pub fn restrict(
     Ok(blocked.into_iter().map(dropped).collect())
 }
 
-/// Adapts the matrix to another platform. The CPU backend is ready to build: the compilers of this machine, which may be missing, are not
-/// used. Devices of this machine do not select architectures.
-pub fn adapt(matrix: &mut Matrix) {
+/// Adapts the state of a machine to another platform. The CPU backend is ready to build: the compilers of this machine, which may be missing,
+/// are not used. Devices of this machine do not select architectures. Toolkits for the target are added.
+pub fn adapt(host: &dyn InspectHost, machine: &mut MachineState, target: &Target) {
+    machine.for_target = toolkit::probe_for_target(host, &machine.catalogue, &target.triple);
+    let matrix = &mut machine.matrix;
     matrix.verdicts.iter_mut().for_each(|verdict| verdict.devices.clear());
     for verdict in matrix.verdicts.iter_mut().filter(|verdict| verdict.backend == Backend::Cpu) {
         verdict.build = Readiness::Ready;
@@ -103,6 +151,24 @@ pub fn adapt(matrix: &mut Matrix) {
     if !matrix.recommended_build.contains(&Backend::Cpu) {
         matrix.recommended_build.insert(0, Backend::Cpu);
     }
+}
+
+/// The inventory and the verdicts of a machine with the toolkits of a target in the place of those that the project would link here.
+pub(super) fn with_toolkits(
+    machine: &MachineState,
+    target: &Target,
+    profile: &Profile,
+) -> (Inventory, Matrix) {
+    let (mut inventory, mut matrix) = (machine.inventory.clone(), machine.matrix.clone());
+    for backend in Backend::ALL {
+        let Some(description) = for_target::toolkit(&machine.catalogue, profile, target, backend) else {
+            continue;
+        };
+        let copies = machine.for_target.get(&description.id).cloned().unwrap_or_default();
+        inventory.installations.insert(description.id.clone(), copies);
+        for_target::judge(&mut matrix, &inventory, description, backend, target);
+    }
+    (inventory, matrix)
 }
 
 /// Replaces the compilers of this machine in a plan with those of the target.
@@ -118,6 +184,12 @@ fn apply_to(cross: &CrossBuild, tree: &mut PlannedTree) {
     tree.target = cross.planned();
     tree.cache.remove("CMAKE_C_COMPILER");
     tree.cache.remove("CMAKE_CXX_COMPILER");
+    // nvcc does not accept Zig's headers. With it, only device code is compiled, for which the compiler of this machine does.
+    if cross.compilers != TargetCompilers::Zig && tree.cache.remove(CUDA_HOST_COMPILER).is_some() {
+        // A toolchain file sets it by itself.
+        let compiler = cross.entries.get("CMAKE_CXX_COMPILER").cloned();
+        tree.cache.extend(compiler.map(|compiler| (CUDA_HOST_COMPILER.to_owned(), compiler)));
+    }
     // Entries of gpubuild.toml have precedence over those of the target.
     for (name, value) in &cross.entries {
         tree.cache.entry(name.clone()).or_insert_with(|| value.clone());

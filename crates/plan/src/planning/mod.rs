@@ -13,6 +13,7 @@ use crate::plan::request::BackendRequest;
 use crate::plan::{Plan, kits};
 use crate::project::Linkage;
 use crate::project::Project;
+use crate::target::CrossBuild;
 use crate::wheels::WheelLock;
 
 /// The inputs of a plan.
@@ -36,6 +37,8 @@ pub struct PlanRequest<'a> {
     pub cuda_archs: Option<&'a str>,
     /// Whether to compile for the processor of this machine only.
     pub native: bool,
+    /// How to build for another platform; `None` builds for this one.
+    pub cross: Option<&'a CrossBuild>,
     /// Locks of the toolkits that the build may install; `None` disables provisioning.
     pub provision: Option<&'a [WheelLock]>,
 }
@@ -66,22 +69,29 @@ pub fn plan(request: &PlanRequest<'_>) -> Result<Plan, PlanRefusal> {
 
 fn plan_alone(request: &PlanRequest<'_>) -> Result<Plan, PlanRefusal> {
     let (host, machine) = (request.host, request.machine);
+    let target = request.cross.map(|cross| &cross.target);
+    let of_target = target.map(|target| cross::with_toolkits(machine, target, &request.project.profile));
+    let (inventory, matrix) = match &of_target {
+        Some((inventory, matrix)) => (inventory, matrix),
+        None => (&machine.inventory, &machine.matrix),
+    };
     let simulated = request.provision.map(|locks| {
         simulate(&simulate::OfferContext {
             host,
             facts: &machine.facts,
             catalogue: &machine.catalogue,
-            inventory: &machine.inventory,
-            matrix: &machine.matrix,
+            inventory,
+            matrix,
             project: request.project,
             request: request.request,
+            target,
             cuda_archs: request.cuda_archs,
             locks,
         })
     });
     let (inventory, matrix, provision) = match &simulated {
         Some(simulated) => (&simulated.inventory, &simulated.matrix, simulated.provision.as_slice()),
-        None => (&machine.inventory, &machine.matrix, [].as_slice()),
+        None => (inventory, matrix, [].as_slice()),
     };
     let (kits, lacking) =
         kits::kits_of_project(inventory, &machine.catalogue, &machine.facts, &request.project.profile);
@@ -102,6 +112,7 @@ fn plan_alone(request: &PlanRequest<'_>) -> Result<Plan, PlanRefusal> {
         compilers: &compilers,
         tools: &tools,
         provision,
+        target: target.map(|target| target.triple.as_str()),
         cuda_archs: request.cuda_archs,
         native: request.native,
     })

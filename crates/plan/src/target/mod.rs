@@ -15,12 +15,12 @@ use gpubuild_core::version::Version;
 use gpubuild_detect::id;
 use gpubuild_detect::matrix::Reason;
 use gpubuild_detect::toolkit::description::WheelName;
-use gpubuild_host::{HostInfo, HostPath, Platform, folders};
+use gpubuild_host::{Arch, HostInfo, HostPath, Platform, folders};
 use gpubuild_toolkits::tables;
 use serde::{Deserialize, Serialize};
 
 pub use runner::{AppliesTo, runner};
-pub use settings::{CrossBuild, cross_build};
+pub use settings::{CompilerChoice, CrossBuild, cross_build};
 
 /// The content of `toolkits/tables/targets.toml`.
 #[derive(Debug, Deserialize)]
@@ -42,6 +42,7 @@ struct TargetRow {
     #[serde(default)]
     glibc: bool,
     no_program: Option<String>,
+    gcc: Option<String>,
 }
 
 fn table() -> &'static TargetTable {
@@ -146,6 +147,25 @@ impl Target {
         format!("CARGO_TARGET_{}_{name}", self.under().to_ascii_uppercase())
     }
 
+    /// The platform, if gpubuild has releases and wheels for it.
+    #[must_use]
+    pub fn platform(&self) -> Option<Platform> {
+        let arch = [Arch::X86_64, Arch::Aarch64].into_iter().find(|arch| arch.id() == self.arch)?;
+        Some(Platform { os: self.os?, arch })
+    }
+
+    /// The name without the vendor, as in the names of GCC's programs: `aarch64-linux-gnu`.
+    #[must_use]
+    pub fn system(&self) -> String {
+        self.triple.replace("-unknown-", "-")
+    }
+
+    /// Debian's package with GCC for the target.
+    #[must_use]
+    pub fn gcc_package(&self) -> Option<&'static str> {
+        self.row()?.gcc.as_deref()
+    }
+
     fn row(&self) -> Option<&'static TargetRow> {
         table().target.iter().find(|row| row.triple == self.triple)
     }
@@ -185,6 +205,8 @@ pub struct PlannedTarget {
 pub enum TargetCompilers {
     /// The pinned Zig.
     Zig,
+    /// GCC for the target, on PATH.
+    Gcc,
     /// The variables `CC_<target>` and `CXX_<target>`.
     Variables,
     /// A CMake toolchain file.
@@ -199,6 +221,7 @@ impl TargetCompilers {
     pub fn id(self) -> &'static str {
         match self {
             Self::Zig => "zig",
+            Self::Gcc => "gcc",
             Self::Variables => "variables",
             Self::ToolchainFile => "toolchain-file",
             Self::Apple => "apple",

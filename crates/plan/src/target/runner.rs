@@ -185,8 +185,7 @@ impl EmulatorRow {
         if let Some(libraries) = &self.libraries
             && host.env().get(&libraries.variable).is_none()
         {
-            let system = target.triple.replace("-unknown-", "-");
-            let folder = host.path(&fill(&libraries.folder, &system)?);
+            let folder = host.path(&fill(&libraries.folder, &target.system())?);
             if host.is_dir(&folder) {
                 words.extend([libraries.option.clone(), folder.to_string()]);
             }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gpubuild_core::Os;
 use gpubuild_detect::id;
 use gpubuild_detect::matrix::Reason;
-use gpubuild_host::{Environment, HostInfo, HostPath};
+use gpubuild_host::{Environment, HostPath, ReadFiles, find_program};
 
 use super::{PlannedTarget, Target, TargetCompilers, program_name, zig_programs};
 
@@ -22,17 +22,26 @@ pub struct CrossBuild {
     pub programs: Option<HostPath>,
 }
 
-/// The compilers and settings of a target: a toolchain file, Apple's compilers on macOS, `CC_<target>` and `CXX_<target>`, or
-/// Zig if `may_use_zig`. `build` is Rust's name of the build machine, if known.
+/// Which compilers may be used that nobody named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CompilerChoice {
+    /// GCC for the target, if it is on PATH, before Zig.
+    pub gcc: bool,
+    /// Zig.
+    pub zig: bool,
+}
+
+/// The compilers and settings of a target: a toolchain file, Apple's compilers on macOS, `CC_<target>` and `CXX_<target>`, or what
+/// `choice` allows. `build` is Rust's name of the build machine, if known.
 ///
 /// # Errors
 /// Why gpubuild cannot compile for the target.
 pub fn cross_build(
-    host: &dyn HostInfo,
+    host: &dyn ReadFiles,
     target: &Target,
     build: Option<&str>,
     options: &BTreeMap<String, String>,
-    may_use_zig: bool,
+    choice: CompilerChoice,
 ) -> Result<CrossBuild, Reason> {
     let env = host.env();
     let make = |compilers, entries: BTreeMap<String, String>, programs| CrossBuild {
@@ -59,8 +68,12 @@ pub fn cross_build(
         let entries = entries(target, system, &[("CMAKE_C_COMPILER", c), ("CMAKE_CXX_COMPILER", cxx)]);
         return Ok(make(TargetCompilers::Variables, entries, None));
     }
+    if let (true, Some([c, cxx]), Some(system)) = (choice.gcc, gcc(host, target), system(target)) {
+        let entries = entries(target, system, &[("CMAKE_C_COMPILER", &c), ("CMAKE_CXX_COMPILER", &cxx)]);
+        return Ok(make(TargetCompilers::Gcc, entries, None));
+    }
     let programs = target.zig().and_then(|zig| zig_programs(host, &zig));
-    if let (true, Some(folder), Some(system)) = (may_use_zig, programs, system(target)) {
+    if let (true, Some(folder), Some(system)) = (choice.zig, programs, system(target)) {
         let entries = zig_entries(target, system, &folder, host.platform().os);
         return Ok(make(TargetCompilers::Zig, entries, Some(folder)));
     }
@@ -74,6 +87,15 @@ pub fn cross_build(
     .hint(format!(
         "set `CC_{under}` and `CXX_{under}`, or set a CMake toolchain file in `CMAKE_TOOLCHAIN_FILE_{under}`"
     )))
+}
+
+/// GCC's compilers for C and C++ on PATH.
+fn gcc(host: &dyn ReadFiles, target: &Target) -> Option<[String; 2]> {
+    let path = |name: &str| {
+        let program = format!("{}-{name}", target.system());
+        Some(find_program(host, &program).into_iter().next()?.forward_slashes())
+    };
+    Some([path("gcc")?, path("g++")?])
 }
 
 /// A variable for the target, in the spellings that crates use: `CC_x86_64-pc-windows-gnu`, `CC_x86_64_pc_windows_gnu`,

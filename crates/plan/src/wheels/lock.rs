@@ -83,6 +83,17 @@ pub struct PinnedFile {
     pub size: u64,
 }
 
+/// A platform to build for with the compilers of the build machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TargetWheels {
+    /// Rust's name of the target.
+    pub triple: String,
+    /// Its platform.
+    pub platform: Platform,
+    /// The packages with compilers, which are for the build machine. All others are for the target.
+    pub programs: Vec<String>,
+}
+
 /// Why the wheels for a selection cannot be determined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SelectError {
@@ -197,12 +208,28 @@ impl WheelLock {
         platform: Platform,
         libc: &WheelLibc,
     ) -> Result<Vec<PinnedWheel>, SelectError> {
+        self.select_for(with, platform, libc, None)
+    }
+
+    /// [`Self::select`] for builds for another platform.
+    ///
+    /// # Errors
+    /// See [`Self::select`].
+    pub fn select_for(
+        &self,
+        with: &[String],
+        platform: Platform,
+        libc: &WheelLibc,
+        target: Option<&TargetWheels>,
+    ) -> Result<Vec<PinnedWheel>, SelectError> {
         let components = self.closure(with)?;
-        components
-            .iter()
-            .flat_map(|component| component.packages())
-            .map(|w| w.for_machine(platform, libc))
-            .collect()
+        let file = |wheel: &PinnedWheel| match target {
+            Some(target) if !target.programs.contains(&wheel.package) => {
+                wheel.for_machine(target.platform, &WheelLibc::Glibc(None))
+            }
+            _ => wheel.for_machine(platform, libc),
+        };
+        components.iter().flat_map(|component| component.packages()).map(file).collect()
     }
 }
 

@@ -3,4 +3,4 @@
 pub mod lock;
 pub mod tag;
 
-pub use lock::{PinnedFile, PinnedWheel, WheelLock};
+pub use lock::{PinnedFile, PinnedWheel, TargetWheels, WheelLock};

@@ -263,6 +263,7 @@ fn plan_row<'a>(planner: &RowPlanner<'a>, case: &RowCase<'a>) -> Result<CiRow, D
         linkage: project.file.project.linkage.unwrap_or_default(),
         missing: MissingBackend::Refuse,
         jobs: Some(image.cpus),
+        cross: None,
         cuda_archs: None,
         native: project.file.project.native,
         provision: Some(context.locks),

@@ -399,6 +399,7 @@ impl PackageInstall<'_> {
             version,
             components: vec!["base".to_owned()],
             wheels: Vec::new(),
+            target: None,
             stub: false,
             bytes,
             files: hashes.files.len() as u64,

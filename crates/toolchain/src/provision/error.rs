@@ -165,6 +165,15 @@ impl ProvisionError {
         )
     }
 
+    /// Converts an error of uv, pip or the download of a wheel.
+    #[must_use]
+    pub(super) fn of_installer(error: PipInstallError) -> Self {
+        match error {
+            PipInstallError::Interrupted => Self::Interrupted,
+            other => Self::Install(other),
+        }
+    }
+
     /// Converts an error of a write operation; the host interface includes the path in its message.
     #[must_use]
     pub fn of_io(error: &std::io::Error) -> Self {

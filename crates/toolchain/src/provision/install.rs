@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use gpubuild_detect::facts::Facts;
 use gpubuild_exec::event::{BuildEvent, Sink};
-use gpubuild_exec::python::{self, InstallTarget, PipInstallError, WheelAccess};
+use gpubuild_exec::python::{self, InstallTarget, WheelAccess};
 use gpubuild_exec::store;
-use gpubuild_host::folders::{INSTALLED, toolkit_folder};
+use gpubuild_host::folders::INSTALLED;
 use gpubuild_host::{Command, Host, HostInfo, HostPath, ReadFiles, RunPrograms, WriteFiles};
+use gpubuild_plan::offer::installed;
 use gpubuild_plan::offer::simulate::libc;
 use gpubuild_plan::plan::bytes;
 use gpubuild_plan::wheels::lock::{self, SelectError, WheelLock};
@@ -96,7 +97,7 @@ pub fn preview(
     request: &InstallRequest,
 ) -> Result<Preview, ProvisionError> {
     let (kit, lock) = offered(request)?;
-    let all = toolkit_folder(host).ok_or(ProvisionError::NoCache)?;
+    let all = folder(host, request)?;
     let place = PrefixPlace::new(&all, &lock.toolkit, &lock.release);
     let existing = Prefix::read(host, &place.published);
     let mut with = request.with.clone();
@@ -104,9 +105,10 @@ pub fn preview(
         // Keep components that were added before, unless this lock does not have them.
         with.extend(existing.record.components.iter().filter(|id| lock.component(id).is_some()).cloned());
     }
-    let libc = libc(facts);
-    let wheels =
-        lock.select(&with, host.platform(), &libc).map_err(|error| refusal(host, &lock, &libc, error))?;
+    let (libc, target) = (libc(facts), request.target.as_ref());
+    let wheels = lock
+        .select_for(&with, host.platform(), &libc, target)
+        .map_err(|error| refusal(host, &lock, &libc, error))?;
     let components = lock.closure(&with).unwrap_or_default().iter().map(|one| one.id.clone()).collect();
     let missing = wheels.iter().filter(|wheel| {
         let folder = wheel_folder(wheel);
@@ -116,7 +118,7 @@ pub fn preview(
     let download = missing.map(PinnedWheel::size).sum::<u64>();
     let installed = existing.filter(|existing| {
         let stub_possible = kit.stub.as_ref().is_some_and(|stub| stub.on.contains(&host.platform().os))
-            && stub::compiler(host).is_some();
+            && stub::compiler(host, target).is_some();
         wheels.iter().all(|wheel| existing.record.wheels.contains(wheel))
             && (existing.record.stub || !stub_possible)
     });
@@ -146,7 +148,7 @@ pub fn install(
     sink: Sink<'_>,
 ) -> Result<InstalledToolkit, ProvisionError> {
     let mut first = preview(host, facts, request)?;
-    let all = toolkit_folder(host).ok_or(ProvisionError::NoCache)?;
+    let all = folder(host, request)?;
     let place = PrefixPlace::new(&all, &first.lock.toolkit, &first.lock.release);
     // An installation that was killed at its end left the one before it, which takes as much space.
     if !host.exists(&place.old)
@@ -179,6 +181,12 @@ pub fn install(
 
 fn unchanged(installation: Prefix) -> InstalledToolkit {
     InstalledToolkit { installation, change: InstallChange::Unchanged, wheel_bytes: 0, notes: Vec::new() }
+}
+
+/// The folder with the installation of a request.
+fn folder(host: &dyn HostInfo, request: &InstallRequest) -> Result<HostPath, ProvisionError> {
+    let target = request.target.as_ref().map(|target| target.triple.as_str());
+    installed::folder(host, target).ok_or(ProvisionError::NoCache)
 }
 
 /// The kit and the lock for a request.
@@ -329,12 +337,15 @@ impl InstallWork<'_> {
             let (url, downloads) = (&layout.url, &self.place.partial.join(DOWNLOADS));
             return (self.fetch_archive)(&ArchiveRequest { file, url, find_links, downloads, into });
         }
+        // uv and pip refuse wheels for another platform.
+        if let (Some(target), Some(direct)) = (&self.request.target, self.access.direct)
+            && !target.programs.contains(&wheel.package)
+        {
+            return direct.unpack(wheel, find_links, into).map_err(ProvisionError::of_installer);
+        }
         let one = std::slice::from_ref(wheel);
         python::install(self.host, self.access, one, InstallTarget::Folder(into), find_links, &|_| {})
-            .map_err(|error| match error {
-                PipInstallError::Interrupted => ProvisionError::Interrupted,
-                other => ProvisionError::Install(other),
-            })
+            .map_err(ProvisionError::of_installer)
     }
 
     fn make_prefix(&self) -> Result<(Vec<String>, PrefixRecord), ProvisionError> {
@@ -356,11 +367,13 @@ impl InstallWork<'_> {
         if let Some(description) = self.kit.stub.as_ref().filter(|stub| stub.on.contains(&host.platform().os))
         {
             let exists = host.is_file(&root.join(&description.library));
-            match if exists { Ok(()) } else { stub::make(host, description, &root) } {
+            let target = self.request.target.as_ref();
+            match if exists { Ok(()) } else { stub::make(host, description, &root, target) } {
                 Ok(()) => has_stub = true,
                 Err(why) => notes.push(format!(
-                    "the stub library `{}` was not built ({why}); install a C compiler and run the same command again",
-                    description.library
+                    "the stub library `{}` was not built ({why}); install a {} and run the same command again",
+                    description.library,
+                    stub::compiler_name(target)
                 )),
             }
         }
@@ -377,6 +390,7 @@ impl InstallWork<'_> {
             version: lock.version.clone(),
             components: self.preview.components.clone(),
             wheels: self.preview.wheels.clone(),
+            target: self.request.target.as_ref().map(|target| target.triple.clone()),
             stub: has_stub,
             bytes,
             files,

@@ -10,6 +10,7 @@
 //! cuda-13.0/installed.json   the record of the installation, written last
 //! .cuda-13.0.partial/        an incomplete installation, which the next attempt resumes
 //! .cuda-13.0.lock            held while the release is installed or removed
+//! aarch64-unknown-linux-gnu/ the same for builds for another platform: compilers of this machine, libraries of the target
 //! ```
 //! Files in the prefix are hard links to the wheels' files (copies if the file system has no hard links), because compilers
 //! search for their parts relative to their own resolved path. The prefix is relocatable: it does not contain its own path.
@@ -39,7 +40,7 @@ pub use verify::verify;
 
 use gpubuild_core::version::Version;
 use gpubuild_host::HostPath;
-use gpubuild_plan::wheels::WheelLock;
+use gpubuild_plan::wheels::{TargetWheels, WheelLock};
 
 /// A request to install a toolkit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,4 +55,6 @@ pub struct InstallRequest {
     pub find_links: Vec<HostPath>,
     /// A lock that replaces the embedded ones.
     pub lock: Option<WheelLock>,
+    /// The platform to build for with this toolkit, if that is another one.
+    pub target: Option<TargetWheels>,
 }

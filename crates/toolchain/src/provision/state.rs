@@ -5,6 +5,8 @@ use gpubuild_core::version::Version;
 use gpubuild_exec::store;
 use gpubuild_host::folders::{INSTALLED, toolkit_folder};
 use gpubuild_host::{FileLock, HostPath, ReadFiles, Wait, WriteFiles};
+use gpubuild_plan::offer::installed;
+use gpubuild_plan::target::Target;
 use gpubuild_plan::wheels::PinnedWheel;
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +31,9 @@ pub struct PrefixRecord {
     pub components: Vec<String>,
     /// Installed wheels, each with the one file that was installed.
     pub wheels: Vec<PinnedWheel>,
+    /// Rust's name of the platform whose libraries it contains. Absent if that is this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
     /// Whether the stub library was built, if the kit has one.
     pub stub: bool,
     /// Size on disk in bytes.
@@ -90,7 +95,8 @@ impl Prefix {
     /// Name for messages: `cuda 13.0`.
     #[must_use]
     pub fn label(&self) -> String {
-        format!("{} {}", self.record.toolkit, self.record.release)
+        let target = self.record.target.as_ref().map(|target| format!(" for {target}")).unwrap_or_default();
+        format!("{} {}{target}", self.record.toolkit, self.record.release)
     }
 
     /// The folder of one of its wheels.
@@ -107,20 +113,39 @@ pub(super) fn wheel_folder(wheel: &PinnedWheel) -> String {
     format!("wheels/{}-{}-{sum}", wheel.package, wheel.version)
 }
 
-/// All installations, sorted by toolkit and release.
+/// All installations, sorted by target, toolkit and release; those for this machine come first.
 #[must_use]
 pub fn installations(host: &dyn ReadFiles) -> Vec<Prefix> {
     let Some(all) = toolkit_folder(host) else { return Vec::new() };
-    let names = host.list(&all).unwrap_or_default();
-    let folders = names.iter().filter(|name| !name.starts_with('.')).map(|name| all.join(name));
-    let mut found: Vec<Prefix> = folders.filter_map(|folder| Prefix::read(host, &folder)).collect();
+    let list = |folder: &HostPath| -> Vec<HostPath> {
+        let names = host.list(folder).unwrap_or_default();
+        names.iter().filter(|name| !name.starts_with('.')).map(|name| folder.join(name)).collect()
+    };
+    let mut found = Vec::new();
+    for folder in list(&all) {
+        match Prefix::read(host, &folder) {
+            Some(prefix) => found.push(prefix),
+            None if is_target(&folder) => {
+                found.extend(list(&folder).iter().filter_map(|folder| Prefix::read(host, folder)));
+            }
+            None => {}
+        }
+    }
     found.sort_indirect_by(|a, b| {
-        (&a.record.toolkit, &a.record.release).cmp(&(&b.record.toolkit, &b.record.release))
+        let key = |one: &Prefix| {
+            (one.record.target.clone(), one.record.toolkit.clone(), one.record.release.clone())
+        };
+        key(a).cmp(&key(b))
     });
     found
 }
 
-/// Finds an installation of a toolkit: the given release, or else the newest one.
+/// Whether a folder is that of the toolkits for a target.
+fn is_target(folder: &HostPath) -> bool {
+    folder.file_name().is_some_and(|name| Target::parse(name).is_ok())
+}
+
+/// Finds an installation of a toolkit for a target, or for this machine: the given release, or else the newest one.
 ///
 /// # Errors
 /// Returns [`ProvisionError::NotInstalled`] if no installation matches.
@@ -128,16 +153,19 @@ pub fn find(
     host: &dyn ReadFiles,
     toolkit: &str,
     release: Option<&Version>,
+    target: Option<&str>,
 ) -> Result<Prefix, ProvisionError> {
     let all = installations(host);
     let installed = all.iter().map(Prefix::label).collect::<Vec<_>>().join(", ");
     let fits = |one: &Prefix| {
         one.record.toolkit == toolkit
+            && one.record.target.as_deref() == target
             && release.is_none_or(|release| *release == one.record.release || *release == one.record.version)
     };
     all.into_iter().rev().find(fits).ok_or_else(|| {
         let release = release.map(|release| format!(" {release}")).unwrap_or_default();
-        ProvisionError::NotInstalled { what: format!("{toolkit}{release}"), installed }
+        let target = target.map(|target| format!(" for {target}")).unwrap_or_default();
+        ProvisionError::NotInstalled { what: format!("{toolkit}{release}{target}"), installed }
     })
 }
 
@@ -206,7 +234,8 @@ pub fn remove(
     installation: &Prefix,
     waiting: &dyn Fn(),
 ) -> Result<(), ProvisionError> {
-    let all = toolkit_folder(host).ok_or(ProvisionError::NoCache)?;
+    let all =
+        installed::folder(host, installation.record.target.as_deref()).ok_or(ProvisionError::NoCache)?;
     let place = PrefixPlace::new(&all, &installation.record.toolkit, &installation.record.release);
     let _lock = place.lock(host, waiting)?;
     let gone = host.temporary_dir(&all).map_err(|error| ProvisionError::of_io(&error))?;

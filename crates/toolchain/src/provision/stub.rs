@@ -8,6 +8,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use gpubuild_host::{Command, Host, HostPath, ReadFiles, find_program};
+use gpubuild_plan::target::Target;
+use gpubuild_plan::wheels::TargetWheels;
 use regex_lite::Regex;
 
 use super::kit::Stub;
@@ -18,16 +20,31 @@ const DEADLINE: Duration = Duration::from_secs(120);
 /// C compilers in order of preference.
 const COMPILERS: [&str; 3] = ["cc", "gcc", "clang"];
 
-/// The first installed C compiler.
+/// The first installed C compiler; for a target, GCC for it.
 #[must_use]
-pub(super) fn compiler(host: &dyn ReadFiles) -> Option<HostPath> {
-    COMPILERS.iter().find_map(|name| find_program(host, name).into_iter().next())
+pub(super) fn compiler(host: &dyn ReadFiles, target: Option<&TargetWheels>) -> Option<HostPath> {
+    let find = |name: &str| find_program(host, name).into_iter().next();
+    match target {
+        Some(target) => find(&format!("{}-gcc", Target::of_triple(&target.triple).system())),
+        None => COMPILERS.iter().find_map(|name| find(name)),
+    }
+}
+
+/// The compiler in messages.
+#[must_use]
+pub(super) fn compiler_name(target: Option<&TargetWheels>) -> String {
+    target.map_or_else(|| "C compiler".to_owned(), |target| format!("GCC for {}", target.triple))
 }
 
 /// Builds the library in a prefix. `Err` contains text for a note: the toolkit works without the library, except for
 /// linking with the driver's library.
-pub(super) fn make(host: &dyn Host, stub: &Stub, prefix: &HostPath) -> Result<(), String> {
-    let compiler = compiler(host).ok_or("no C compiler was found")?;
+pub(super) fn make(
+    host: &dyn Host,
+    stub: &Stub,
+    prefix: &HostPath,
+    target: Option<&TargetWheels>,
+) -> Result<(), String> {
+    let compiler = compiler(host, target).ok_or_else(|| format!("no {} was found", compiler_name(target)))?;
     let mut text = String::new();
     for header in &stub.headers {
         if let Ok(content) = host.read_text(&prefix.join(header)) {

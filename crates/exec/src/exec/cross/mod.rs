@@ -159,19 +159,26 @@ fn program(os: Os, command: &str, zig: &str) -> String {
 pub(super) fn with_target(host: &dyn HostInfo, mut command: Command, planned: &PlannedTarget) -> Command {
     let Some(target) = parsed(planned) else { return command };
     command = command.args(["--target", target.triple.as_str()]);
-    let Some((_, folder)) = zig_folder(host, planned).filter(|_| planned.compilers == TargetCompilers::Zig)
-    else {
-        return command;
+    let [cc, cxx, ar, ranlib] = match planned.compilers {
+        TargetCompilers::Zig => {
+            let Some((_, folder)) = zig_folder(host, planned) else { return command };
+            let os = host.platform().os;
+            ["cc", "c++", "ar", "ranlib"].map(|name| folder.join(&target::program_name(os, name)).to_string())
+        }
+        TargetCompilers::Gcc => {
+            ["gcc", "g++", "ar", "ranlib"].map(|name| format!("{}-{name}", target.system()))
+        }
+        TargetCompilers::Variables | TargetCompilers::ToolchainFile | TargetCompilers::Apple => {
+            return command;
+        }
     };
-    let os = host.platform().os;
-    let path = |name: &str| folder.join(&target::program_name(os, name)).to_string();
     let under = target.under();
     let variables = [
-        (target.cargo_variable("LINKER"), path("cc")),
-        (format!("CC_{under}"), path("cc")),
-        (format!("CXX_{under}"), path("c++")),
-        (format!("AR_{under}"), path("ar")),
-        (format!("RANLIB_{under}"), path("ranlib")),
+        (target.cargo_variable("LINKER"), cc.clone()),
+        (format!("CC_{under}"), cc),
+        (format!("CXX_{under}"), cxx),
+        (format!("AR_{under}"), ar),
+        (format!("RANLIB_{under}"), ranlib),
     ];
     for (name, value) in variables {
         if host.env().get(&name).is_none() {
