@@ -4,7 +4,7 @@
 use gpubuild_detect::id;
 use gpubuild_exec::compile_commands;
 use gpubuild_exec::exec::changed_files;
-use gpubuild_exec::export::{self, Export};
+use gpubuild_exec::export::{self, Export, LinkedLibraries};
 use gpubuild_exec::presets;
 use gpubuild_host::HostPath;
 use gpubuild_plan::artifacts::{Manifest, manifest_path};
@@ -83,7 +83,8 @@ fn export_folder(
     }
     let headers: Vec<HostPath> =
         project.file.project.headers.iter().map(|header| project.root.join(header).normalized()).collect();
-    let export = Export::of(context.host, manifest, &headers).map_err(|error| failed_to_write(to, &error))?;
+    let export = Export::of(context.host, manifest, &headers, LinkedLibraries::InPlace)
+        .map_err(|error| failed_to_write(to, &error))?;
     export.write(context.host, to).map_err(|error| failed_to_write(to, &error))?;
     for folder in &export.external {
         context

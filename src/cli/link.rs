@@ -71,7 +71,7 @@ pub fn run(arguments: &LinkArguments, context: &CommandContext<'_>) -> Result<Ex
             return Ok(Exit::Done);
         }
         LinkFormat::Cargo => link::cargo_lines(&directives).join("\n"),
-        LinkFormat::PkgConfig => link::pkg_config(&directives, &manifest),
+        LinkFormat::PkgConfig => link::pkg_config(&directives, &manifest, None),
         LinkFormat::Cmake => link::cmake(&directives, &manifest),
         LinkFormat::Plain | LinkFormat::Json => link::plain(&directives),
     };

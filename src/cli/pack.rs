@@ -44,6 +44,19 @@ enum PackFormat {
     Sdist,
 }
 
+/// Options of `--format wheel`.
+#[derive(Debug, clap::Args)]
+struct WheelArguments {
+    /// With `--format wheel`: write one wheel with the name and version of pyproject.toml, as build frontends need it;
+    /// without `--variant`, for the backends of `[project]`
+    #[arg(long, conflicts_with_all = ["label", "from", "program"])]
+    single: bool,
+    /// With `--format wheel`: write variant wheels (PEP 825), of which installers select one, and the list of them for
+    /// the package index, NAME-VERSION-variants.json; as `variants = "label"` in `[python]`
+    #[arg(long, conflicts_with_all = ["single", "from", "program"])]
+    wheel_variants: bool,
+}
+
 /// Arguments of `pack`.
 #[derive(Debug, clap::Args)]
 pub struct PackArguments {
@@ -53,20 +66,17 @@ pub struct PackArguments {
     /// What to write
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
     format: PackFormat,
-    /// With `--format wheel`: write one wheel with the name and version of pyproject.toml, as build frontends need it;
-    /// without `--variant`, for the backends of `[project]`
-    #[arg(long, conflicts_with_all = ["label", "from", "program"])]
-    single: bool,
-    /// With `--format wheel`: write variant wheels (PEP 825), of which installers select one, and the list of them for
-    /// the package index, NAME-VERSION-variants.json; as `variants = "label"` in `[python]`
-    #[arg(long, conflicts_with_all = ["single", "from", "program"])]
-    wheel_variants: bool,
+    #[command(flatten)]
+    wheel: WheelArguments,
     /// Add the variants of another release folder instead of building; may be repeated
     #[arg(long, value_name = "DIR")]
     from: Vec<String>,
     /// Pack this finished program of a cargo package instead of building; may be repeated, the first one is smoke-tested
     #[arg(long, value_name = "FILE", conflicts_with_all = ["from", "variant", "backends", "project"])]
     program: Vec<String>,
+    /// Pack the libraries with their headers, a CMake package and a file for pkg-config, instead of a program
+    #[arg(long, conflicts_with_all = ["from", "program", "single", "wheel_variants"])]
+    libraries: bool,
     /// Folder of the cargo package of `--program` [default: the current folder]
     #[arg(long, value_name = "DIR", requires = "program")]
     package: Option<String>,
@@ -109,7 +119,8 @@ pub fn run(arguments: &PackArguments, context: &CommandContext<'_>) -> Result<Ex
         PackFormat::Wheel => return wheel::run(arguments, context),
         PackFormat::Sdist => return wheel::write_sdist(arguments, context),
     }
-    let wheel_only = [("--single", arguments.single), ("--wheel-variants", arguments.wheel_variants)];
+    let wheel_only =
+        [("--single", arguments.wheel.single), ("--wheel-variants", arguments.wheel.wheel_variants)];
     if let Some((name, _)) = wheel_only.iter().find(|(_, is_given)| *is_given) {
         let message = format!("`{name}` applies to `--format wheel` only");
         return Err(Failure::usage(id!("usage.conflict"), message));
@@ -162,18 +173,33 @@ fn selections(
     let folder = arguments.selection.project.as_deref();
     sources::ensure(context, folder, arguments.network.network(context.host), LockPolicy::Keep)?;
     let project = load_project(context, folder)?;
-    if project.file.binary.is_none() {
-        return Err(
-            Failure::usage(id!("run.no-binary"), "this project has no program to pack").hint(run::NO_BINARY)
-        );
+    if project.file.binary.is_none() && !arguments.libraries {
+        return Err(no_program());
+    }
+    if project.file.binary.is_none() && arguments.release_version.is_none() {
+        return Err(no_version());
     }
     of_variants(arguments, &project)
+}
+
+/// The failure of `--libraries` for a project without a cargo package.
+fn no_version() -> Failure {
+    Failure::usage(
+        id!("pack.version-missing"),
+        "this project has no version, because it has no cargo package",
+    )
+    .hint("set one with `--release-version`")
+}
+
+fn no_program() -> Failure {
+    Failure::usage(id!("run.no-binary"), "this project has no program to pack")
+        .hint(format!("{}; `--libraries` packs its libraries", run::NO_BINARY))
 }
 
 /// The selections of a project: the named variant or backends, else all variants.
 fn of_variants(arguments: &PackArguments, project: &Project) -> Result<Vec<SelectionArguments>, Failure> {
     let named = arguments.selection.variant.is_some() || arguments.selection.backends.is_some();
-    if named || arguments.single || project.file.variants.is_empty() {
+    if named || arguments.wheel.single || project.file.variants.is_empty() {
         return Ok(vec![arguments.selection.clone()]);
     }
     if arguments.label.is_some() {
@@ -205,7 +231,8 @@ fn build_variant(
         arguments.find_links.clone(),
         toolkits,
     );
-    let build = if arguments.format == PackFormat::Wheel { build.without_program() } else { build };
+    let needs_program = arguments.format == PackFormat::Release && !arguments.libraries;
+    let build = if needs_program { build } else { build.without_program() };
     build::make(&build, context)
 }
 
@@ -258,6 +285,11 @@ fn print_result(
         for name in &one.not_found {
             printer.warning(&format!(
                 "`{name}`, which a library may load at run time, was not found and is not packed"
+            ));
+        }
+        for folder in &one.includes {
+            printer.warning(&format!(
+                "headers of `{folder}` are not packed: programs that use those of the project need them"
             ));
         }
         for name in &one.without_licence {

@@ -64,6 +64,9 @@ pub struct Packed {
     /// Third-party libraries whose licence was not found.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub without_licence: Vec<String>,
+    /// Include folders of toolkits that the headers of packed libraries need.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub includes: Vec<String>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
@@ -83,6 +86,7 @@ impl Packed {
             not_found: staged.not_found.iter().cloned().collect(),
             data_left: staged.data_left,
             without_licence: staged.without_licence.clone(),
+            includes: staged.includes.clone(),
             ..Self::plain(platform, variant)
         }
     }
@@ -105,6 +109,7 @@ impl Packed {
             not_found: Vec::new(),
             data_left: 0,
             without_licence: Vec::new(),
+            includes: Vec::new(),
         }
     }
 }

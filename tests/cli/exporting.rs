@@ -1,4 +1,5 @@
-//! `gpubuild export`: C programs that use the exported folder, after it was moved, with CMake and with pkg-config.
+//! `gpubuild export` and `gpubuild pack --libraries`: C programs that use the exported or installed folder, after it was moved, with CMake
+//! and with pkg-config.
 #![cfg(target_os = "linux")]
 
 use crate::support::{Sandbox, is_on_path, skip};
@@ -50,14 +51,97 @@ fn moved_export_links_c_programs_without_the_project() {
         sandbox.start(&["mv", "out dir", "moved dir"]).succeeds();
         sandbox.start(&["rm", "-r", ".gpubuild", "vendor"]).succeeds();
         with_cmake(&sandbox, "moved dir");
-        if !is_on_path("pkg-config") {
-            skip("pkg-config", "no pkg-config");
-            continue;
-        }
-        let script = "eval cc main.c -o program $(PKG_CONFIG_PATH='moved dir/lib/pkgconfig' pkg-config --cflags --libs adder)";
-        sandbox.start(&["sh", "-c", script]).succeeds();
-        assert_eq!(sandbox.start(&["./program"]).succeeds().stdout, "4.0 7\n");
+        with_pkg_config(&sandbox, "moved dir");
     }
+}
+
+/// Builds the program with pkg-config against the folder.
+fn with_pkg_config(sandbox: &Sandbox, folder: &str) {
+    if !is_on_path("pkg-config") {
+        return skip("pkg-config", "no pkg-config");
+    }
+    let script = format!(
+        "eval cc main.c -o program $(PKG_CONFIG_PATH='{folder}/lib/pkgconfig' pkg-config --cflags --libs adder)"
+    );
+    sandbox.start(&["sh", "-c", &script]).succeeds();
+    assert_eq!(sandbox.start(&["./program"]).succeeds().stdout, "4.0 7\n");
+}
+
+/// The project links a static and a shared library that are not part of it.
+#[test]
+fn packed_libraries_link_c_programs_on_other_machines() {
+    for (kind, library) in [("STATIC", "libadder.a"), ("SHARED", "libadder.so.3")] {
+        let Some(sandbox) = project(kind) else { return };
+        for (name, value) in [("one", 1), ("two", 2)] {
+            sandbox.write(&format!("third/{name}.c"), &format!("int {name}(void) {{ return {value}; }}\n"));
+        }
+        sandbox.start(&["cc", "-c", "-fPIC", "third/one.c", "-o", "third/one.o"]).succeeds();
+        sandbox.start(&["ar", "rcs", "third/libone.a", "third/one.o"]).succeeds();
+        let soname = "-Wl,-soname,libtwo.so.2";
+        sandbox.start(&["cc", "-shared", "-fPIC", soname, "third/two.c", "-o", "third/libtwo.so"]).succeeds();
+        // What the loader looks for on this machine.
+        sandbox.start(&["cp", "third/libtwo.so", "third/libtwo.so.2"]).succeeds();
+        let cmake = sandbox.read("vendor/CMakeLists.txt");
+        let third = sandbox.path("third").display().to_string();
+        sandbox.write(
+            "vendor/CMakeLists.txt",
+            &format!(
+                "{cmake}target_sources(adder PRIVATE sum.c)\n\
+                 set_target_properties(adder PROPERTIES SOVERSION 3)\n\
+                 target_link_libraries(adder PUBLIC {third}/libone.a {third}/libtwo.so)\n"
+            ),
+        );
+        sandbox.write(
+            "vendor/sum.c",
+            "int one(void);\nint two(void);\nint sum(void) { return one() + two(); }\n",
+        );
+        sandbox.write("vendor/LICENSE", "as you like\n");
+        sandbox.write(
+            "main.c",
+            &MAIN
+                .replace("add(27.0), ADD_LEVEL", "add(27.0), ADD_LEVEL - 3 + sum()")
+                .replace("int main", "int sum(void);\nint main"),
+        );
+        let pack = ["pack", "--libraries", "--out", "release", "--offline"];
+        sandbox.run(&pack).fails(2, "pack.version-missing").says(&["`--release-version`"]);
+        let version = ["--release-version", "1.2", "--json"];
+        let document = sandbox.run(&[&pack[..], &version].concat()).succeeds().json();
+        let manifest = &document["manifest"];
+        assert_eq!((&manifest["name"], &manifest["version"]), (&"adder".into(), &"1.2".into()), "{manifest}");
+        let variant = &manifest["platforms"]["linux-x86_64"]["variants"][0];
+        assert!(variant["libc"]["version"].is_string() && variant.get("start").is_none(), "{variant}");
+
+        let installed = sandbox.run(&["install", "--manifest", "release", "--to", "to"]);
+        assert_eq!(installed.succeeds().stdout.trim(), sandbox.path("to/current").to_str().unwrap());
+        // The build machine with its libraries is gone.
+        sandbox.start(&["rm", "-r", ".gpubuild", "vendor", "third", "release"]).succeeds();
+        for file in [
+            &format!("lib/{library}"),
+            "lib/libone.a",
+            "lib/libtwo.so.2",
+            "include/math/add.h",
+            "share/sbom.cdx.json",
+            "share/licences/vendor/LICENSE",
+        ] {
+            assert!(sandbox.exists(&format!("to/current/{file}")), "{file}");
+        }
+        for file in ["lib/pkgconfig/adder.pc", "lib/cmake/adder/adderConfig.cmake"] {
+            let text = sandbox.read(&format!("to/current/{file}"));
+            assert!(!text.contains(sandbox.path("").to_str().unwrap()), "{text}");
+        }
+        assert!(sandbox.read("to/current/lib/pkgconfig/adder.pc").contains("\nVersion: 1.2\n"));
+        with_cmake(&sandbox, "to/current");
+        with_pkg_config(&sandbox, "to/current");
+    }
+}
+
+#[test]
+fn libraries_are_packed_instead_of_programs() {
+    let Some(sandbox) = project("STATIC") else { return };
+    let out = ["pack", "--out", "release"];
+    sandbox.run(&out).fails(2, "run.no-binary").says(&["`--libraries` packs its libraries"]);
+    let wheel = ["--libraries", "--format", "wheel"];
+    sandbox.run(&[&out[..], &wheel].concat()).fails(2, "usage.conflict");
 }
 
 #[test]

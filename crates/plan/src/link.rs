@@ -306,9 +306,9 @@ fn shell_quoted(word: &str) -> String {
     }
 }
 
-/// A `.pc` file for pkg-config.
+/// A `.pc` file for pkg-config. `version` is that of the project; without one, it is that of gpubuild.
 #[must_use]
-pub fn pkg_config(directives: &Directives, manifest: &Manifest) -> String {
+pub fn pkg_config(directives: &Directives, manifest: &Manifest, version: Option<&str>) -> String {
     let escape = |word: &String| {
         let mut text = String::new();
         for character in word.replace('$', "$$").chars() {
@@ -325,7 +325,7 @@ pub fn pkg_config(directives: &Directives, manifest: &Manifest) -> String {
         "Name: {name}\nDescription: {name} for {backends}, built by gpubuild\nVersion: {version}\nLibs: {libs}\n",
         name = manifest.project,
         backends = backends.join(", "),
-        version = manifest.gpubuild,
+        version = version.unwrap_or(&manifest.gpubuild),
         libs = libs.join(" ")
     )
 }

@@ -95,7 +95,7 @@ fn every_format_quotes_special_characters() {
     let directives = directives(&manifest, Os::Linux);
     insta::assert_snapshot!(cargo_lines(&directives).join("\n"));
     insta::assert_snapshot!(plain(&directives));
-    insta::assert_snapshot!(pkg_config(&directives, &manifest));
+    insta::assert_snapshot!(pkg_config(&directives, &manifest, None));
     insta::assert_snapshot!(cmake(&directives, &manifest));
 }
 

@@ -10,14 +10,15 @@ use gpubuild_host::{HostPath, Os};
 use gpubuild_plan::project::source::{Source, locate};
 use gpubuild_plan::project::{PackTable, variant};
 use gpubuild_release::manifest::{self, ProgramStart, ReleaseVariant, RequiredLibc};
+use gpubuild_release::pack::package::CargoPackage;
 use gpubuild_release::pack::release::{self, ReleaseEntry, ReleaseWork};
-use gpubuild_release::pack::stage::{self, Staged};
+use gpubuild_release::pack::stage::{self, StageContents, Staged};
 use gpubuild_release::pack::{self, KnownLayers, package};
 
 use super::super::build::PlannedBuild;
 use super::super::plan::SelectionArguments;
 use super::super::project::load_project;
-use super::super::{CommandContext, Exit, Failure, absolute, audit, run};
+use super::super::{CommandContext, Exit, Failure, absolute, audit};
 use super::requirements::requirements;
 use super::{PackArguments, build_variant, failure};
 use crate::report::pack::Packed;
@@ -64,18 +65,35 @@ impl Packing<'_> {
     ) -> Result<(), Failure> {
         let host = self.context.host;
         let PlannedBuild { project, plan, .. } = planned;
-        let (Some(program), Some(binary)) = (&outcome.program, &plan.binary) else {
-            return Err(Failure::usage(id!("run.no-binary"), "this project has no program to pack")
-                .hint(run::NO_BINARY));
-        };
         let label = self.label(planned.selection.variant.as_deref(), &outcome.manifest.backends)?;
         let findings = audit::after_build(self.context, project, &planned.machine, outcome);
         check_instructions(findings)?;
         let network = self.arguments.network.network(host);
         let target = &planned.selection.target;
         let platform = target.platform(host)?;
-        let cargo = package::query(host, &binary.package, target.triple(), network)
-            .map_err(|error| failure(&error))?;
+        let packages = match (&plan.binary, self.arguments.libraries) {
+            (Some(binary), _) => binary.package.clone(),
+            (None, true) => project.root.clone(),
+            (None, false) => return Err(super::no_program()),
+        };
+        let cargo = match self.arguments.release_version.clone().filter(|_| self.arguments.libraries) {
+            Some(version) => CargoPackage::without_crates(&project.file.project.name, &version),
+            None if plan.binary.is_none() => return Err(super::no_version()),
+            None => {
+                package::query(host, &packages, target.triple(), network).map_err(|error| failure(&error))?
+            }
+        };
+        let headers: Vec<HostPath> =
+            project.file.project.headers.iter().map(|one| project.root.join(one).normalized()).collect();
+        let programs: Vec<HostPath> =
+            outcome.program.iter().map(|program| host.path(&program.path)).collect();
+        let contents = if self.arguments.libraries {
+            StageContents::Libraries(&headers)
+        } else if programs.is_empty() {
+            return Err(super::no_program());
+        } else {
+            StageContents::Programs(&programs)
+        };
         let requirements =
             ReleaseVariant { label, ..requirements(self.arguments, self.context, (planned, outcome))? };
         let gfx = requirements.rocm.as_ref().map(|rocm| rocm.gfx.clone()).unwrap_or_default();
@@ -93,10 +111,10 @@ impl Packing<'_> {
             root: &project.root,
             source: Some(&project.source),
             locked: locked.as_ref(),
-            package: &binary.package,
+            package: &packages,
             cargo: &cargo,
             manifest: Some(&outcome.manifest),
-            programs: &[host.path(&program.path)],
+            contents,
             environment: &environment,
             table: &project.file.pack,
             gfx: &gfx,
@@ -124,9 +142,14 @@ impl Packing<'_> {
         host.remove(copy)?;
         let (staged, (layers, contents)) = result.map_err(|error| failure(&error))?;
         let variant = ReleaseVariant {
-            libc: required_libc(request.platform.os, libc, &staged),
+            libc: required_libc(request, libc, &staged),
             os: staged.system.clone(),
-            start: Some(ProgramStart { program: staged.program.clone(), check: request.table.check.clone() }),
+            start: match request.contents {
+                StageContents::Programs(_) => {
+                    Some(ProgramStart { program: staged.program.clone(), check: request.table.check.clone() })
+                }
+                StageContents::Libraries(_) => None,
+            },
             ..requirements
         };
         let variant = pack::with_layers(variant, &layers);
@@ -209,9 +232,18 @@ pub(super) fn check_instructions(findings: Vec<Finding>) -> Result<(), Failure> 
 }
 
 /// The required C library; `None` if it is unknown or the system is not Linux. `known` is the one of this machine.
-fn required_libc(os: Os, known: Option<&Libc>, staged: &Staged) -> Option<RequiredLibc> {
-    if os != Os::Linux {
+fn required_libc(
+    request: &stage::StageRequest<'_>,
+    known: Option<&Libc>,
+    staged: &Staged,
+) -> Option<RequiredLibc> {
+    if request.platform.os != Os::Linux {
         return None;
+    }
+    if matches!(request.contents, StageContents::Libraries(_)) {
+        // A static library does not name the version of its functions, so that of its headers is required.
+        let known = known?;
+        return Some(RequiredLibc { family: known.family.clone(), version: known.version.clone()? });
     }
     let musl = staged.interpreter.as_ref().is_some_and(|loader| loader.contains("ld-musl"));
     if musl {

@@ -8,7 +8,7 @@ use gpubuild_object::ObjectKind;
 use gpubuild_plan::project::PackTable;
 use gpubuild_release::manifest::ReleaseVariant;
 use gpubuild_release::pack::release::ReleaseWork;
-use gpubuild_release::pack::stage::StageRequest;
+use gpubuild_release::pack::stage::{StageContents, StageRequest};
 use gpubuild_release::pack::{KnownLayers, package};
 
 use super::super::{CommandContext, Failure, absolute, audit, machine};
@@ -46,7 +46,7 @@ impl Packing<'_> {
             package: &package,
             cargo: &cargo,
             manifest: None,
-            programs: &programs,
+            contents: StageContents::Programs(&programs),
             environment: &[],
             table: &PackTable::default(),
             gfx: &[],

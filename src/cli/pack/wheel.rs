@@ -50,7 +50,7 @@ pub(super) fn run(arguments: &PackArguments, context: &CommandContext<'_>) -> Re
             index = Some(list_variant(context, &folder, &python, variant)?);
         }
         write(context, &folder, &packed.wheel.file, &packed.bytes)?;
-        if arguments.single {
+        if arguments.wheel.single {
             warn_of_static_keys(context, &python, &packed.wheel);
         }
         wheels.push(packed.wheel);
@@ -83,6 +83,7 @@ fn check(arguments: &PackArguments) -> Result<(), Failure> {
     let release_only = [
         ("--from", !arguments.from.is_empty()),
         ("--program", !arguments.program.is_empty()),
+        ("--libraries", arguments.libraries),
         ("--release-version", arguments.release_version.is_some()),
         ("--serial", arguments.serial.is_some()),
         ("--expires", arguments.expires.is_some()),
@@ -144,7 +145,7 @@ fn pack(
         Source::Folder(_) => None,
     };
     let python = project.file.python.clone().unwrap_or_default();
-    let variant = if arguments.wheel_variants || python.variants == WheelVariants::Label {
+    let variant = if arguments.wheel.wheel_variants || python.variants == WheelVariants::Label {
         labelled(arguments, context, (planned, outcome))?
     } else {
         distinction(arguments, planned, &outcome.manifest.backends, &python)?
@@ -190,7 +191,7 @@ fn distinction(
 ) -> Result<Option<Distinction>, Failure> {
     let needs_gpu = backends.iter().any(|backend| *backend != Backend::Cpu);
     let of_variant = planned.selection.variant.clone().filter(|_| needs_gpu);
-    let Some(label) = arguments.label.clone().or(of_variant).filter(|_| !arguments.single) else {
+    let Some(label) = arguments.label.clone().or(of_variant).filter(|_| !arguments.wheel.single) else {
         return Ok(None);
     };
     if !manifest::is_label(&label) {
@@ -208,7 +209,7 @@ fn labelled(
     context: &CommandContext<'_>,
     (planned, outcome): (&PlannedBuild, &BuildOutcome),
 ) -> Result<Option<Distinction>, Failure> {
-    if arguments.single {
+    if arguments.wheel.single {
         return Ok(None);
     }
     let order = variant::backend_order(&planned.project.file.pack.prefer);

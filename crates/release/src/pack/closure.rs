@@ -82,6 +82,12 @@ fn provider(os: Os, name: &str, leave: &[String]) -> Provider {
     }
 }
 
+/// Whether the machine of the user provides a library.
+#[must_use]
+pub fn is_left(os: Os, name: &str, leave: &[String]) -> bool {
+    provider(os, name, leave) != Provider::Release
+}
+
 /// The rules for a search of dependencies.
 pub struct ClosureRules<'a> {
     /// The platform of the files.

@@ -11,6 +11,7 @@ pub mod closure;
 pub mod describe;
 mod image;
 pub mod layer;
+mod libraries;
 pub mod licences;
 pub mod origin;
 pub mod package;

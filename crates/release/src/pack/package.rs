@@ -29,6 +29,15 @@ pub struct CargoPackage {
     pub depends: Vec<String>,
 }
 
+impl CargoPackage {
+    /// The name and version of something that contains no crates.
+    #[must_use]
+    pub fn without_crates(name: &str, version: &str) -> Self {
+        let (name, version) = (name.to_owned(), version.to_owned());
+        Self { name, version, crates: Vec::new(), depends: Vec::new() }
+    }
+}
+
 /// A crate in a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkedCrate {

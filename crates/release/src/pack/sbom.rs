@@ -35,9 +35,14 @@ pub struct SbomSource<'a> {
     pub locked: Option<&'a LockedSource>,
 }
 
-/// The text of the document.
+/// The text of the document. `kind` is what the project is, in the terms of CycloneDX: `application`, `library`.
 #[must_use]
-pub fn text(cargo: &CargoPackage, source: Option<SbomSource<'_>>, files: &[SbomFile<'_>]) -> String {
+pub fn text(
+    cargo: &CargoPackage,
+    kind: &str,
+    source: Option<SbomSource<'_>>,
+    files: &[SbomFile<'_>],
+) -> String {
     let root = format!("{}@{}", cargo.name, cargo.version);
     let references: BTreeMap<&str, String> =
         cargo.crates.iter().map(|one| (one.id.as_str(), reference(one))).collect_map();
@@ -64,7 +69,7 @@ pub fn text(cargo: &CargoPackage, source: Option<SbomSource<'_>>, files: &[SbomF
         "metadata": {
             "tools": { "components": [{ "type": "application", "name": "gpubuild", "version": env!("CARGO_PKG_VERSION") }] },
             "component": {
-                "type": "application",
+                "type": kind,
                 "bom-ref": root,
                 "name": cargo.name,
                 "version": cargo.version,
@@ -171,7 +176,7 @@ mod tests {
             file("lib/libother.so.1", None),
         ];
         let gk = SbomSource { name: "gk", locked: None };
-        let document: Value = serde_json::from_str(&text(&cargo, Some(gk), &files)).unwrap();
+        let document: Value = serde_json::from_str(&text(&cargo, "application", Some(gk), &files)).unwrap();
         let components = document["components"].as_array().unwrap();
         let names: Vec<&str> = components.iter().filter_map(|one| one["name"].as_str()).collect();
         assert_eq!(names, ["a", "b", "gk", "lib/libcudart.so.13", "lib/libother.so.1"]);

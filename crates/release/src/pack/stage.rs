@@ -7,6 +7,7 @@ use gpubuild_core::order::CollectSorted as _;
 use gpubuild_core::version::Version;
 use gpubuild_detect::toolkit::libraries;
 use gpubuild_exec::exec::stage;
+use gpubuild_exec::export::is_archive;
 use gpubuild_host::{Host, HostInfo, HostPath, LIBRARY_LIMIT, Os, Platform, ReadFiles, search};
 use gpubuild_object::{self, ObjectFile};
 use gpubuild_plan::artifacts::{LinkItem, Manifest};
@@ -44,14 +45,23 @@ pub struct StageRequest<'a> {
     pub cargo: &'a CargoPackage,
     /// The manifest of the build; `None` for programs without native libraries.
     pub manifest: Option<&'a Manifest>,
-    /// The programs to pack. `gpubuild install` smoke-tests the first one.
-    pub programs: &'a [HostPath],
+    /// What to pack of the build.
+    pub contents: StageContents<'a>,
     /// The library folders of the project's environment from `gpubuild venv`.
     pub environment: &'a [String],
     /// `[pack]` of gpubuild.toml.
     pub table: &'a PackTable,
     /// The AMD GPU architectures of the variant. Data for other architectures is not packed.
     pub gfx: &'a [String],
+}
+
+/// What is packed of a build.
+#[derive(Debug, Clone, Copy)]
+pub enum StageContents<'a> {
+    /// These programs, and what they load. `gpubuild install` smoke-tests the first one.
+    Programs(&'a [HostPath]),
+    /// The libraries for other build systems, with their headers and these further ones.
+    Libraries(&'a [HostPath]),
 }
 
 /// A staged variant.
@@ -63,6 +73,8 @@ pub struct Staged {
     pub program: String,
     /// Libraries that the user's machine must provide.
     pub left: BTreeSet<String>,
+    /// Include folders of toolkits that the headers of libraries need.
+    pub includes: Vec<String>,
     /// Libraries and data that third-party libraries open at run time and that were not found.
     pub not_found: BTreeSet<String>,
     /// Third-party libraries without licence files.
@@ -86,11 +98,15 @@ pub struct Staged {
 /// # Errors
 /// See [`PackError`].
 pub fn stage(host: &dyn Host, request: &StageRequest<'_>, into: &HostPath) -> Result<Staged, PackError> {
+    let programs = match request.contents {
+        StageContents::Programs(programs) => programs,
+        StageContents::Libraries(headers) => return super::libraries::stage(host, request, headers, into),
+    };
     let mut staging = Staging::new(host, into, request.platform);
     let in_bin = |program: &HostPath| {
         (format!("bin/{}", program.file_name().unwrap_or(request.name)), program.clone())
     };
-    let mut built: Vec<(String, HostPath)> = request.programs.iter().map(in_bin).collect();
+    let mut built: Vec<(String, HostPath)> = programs.iter().map(in_bin).collect();
     staging.staged.program = built.first().map(|(name, _)| name.clone()).unwrap_or_default();
     for placed in request.manifest.map(|manifest| stage::needed(host, manifest)).into_iter().flatten() {
         let from = host.path(&placed.from);
@@ -150,24 +166,24 @@ pub(crate) fn check_platform(platform: Platform, closure: &Closure) -> Result<()
     Ok(())
 }
 
-struct Staging<'a> {
+pub(super) struct Staging<'a> {
     host: &'a dyn Host,
     into: &'a HostPath,
     platform: Platform,
-    staged: Staged,
+    pub(super) staged: Staged,
     names: Names,
     /// The packages of third-party libraries, by the names of the libraries.
     packages: BTreeMap<String, LibraryPackage>,
 }
 
 impl<'a> Staging<'a> {
-    fn new(host: &'a dyn Host, into: &'a HostPath, platform: Platform) -> Self {
+    pub(super) fn new(host: &'a dyn Host, into: &'a HostPath, platform: Platform) -> Self {
         let (staged, names) = (Staged::default(), Names::default());
         Self { host, into, platform, staged, names, packages: BTreeMap::new() }
     }
 
     /// Adds a file to the copy.
-    fn add(
+    pub(super) fn add(
         &mut self,
         path: &str,
         from: &HostPath,
@@ -186,8 +202,17 @@ impl<'a> Staging<'a> {
         Ok(())
     }
 
+    /// Adds a file with this text to the copy.
+    pub(super) fn add_text(&mut self, path: &str, text: &str, part: LayerKind) -> Result<(), PackError> {
+        let host = self.host;
+        let file = self.into.join("new");
+        host.write(&file, text.as_bytes()).map_err(|error| PackError::io("write", &file, &error))?;
+        self.add(path, &file, false, part)?;
+        host.remove(&file).map_err(|error| PackError::io("remove", &file, &error))
+    }
+
     /// Adds third-party libraries and their data files.
-    fn libraries(&mut self, closure: &Closure, gfx: &[String]) -> Result<(), PackError> {
+    pub(super) fn libraries(&mut self, closure: &Closure, gfx: &[String]) -> Result<(), PackError> {
         let folder = if self.platform.os == Os::Windows { "bin" } else { "lib" };
         for (name, from) in &closure.packed {
             self.add(&format!("{folder}/{name}"), from, false, LayerKind::Library(name.clone()))?;
@@ -228,7 +253,7 @@ impl<'a> Staging<'a> {
     }
 
     /// Adds the files that `include` lists.
-    fn files(&mut self, request: &StageRequest<'_>) -> Result<(), PackError> {
+    pub(super) fn files(&mut self, request: &StageRequest<'_>) -> Result<(), PackError> {
         for pattern in &request.table.include {
             for from in matches(self.host, request.root, pattern)? {
                 let inner = inner(request.root, &from);
@@ -238,7 +263,11 @@ impl<'a> Staging<'a> {
         Ok(())
     }
 
-    fn licences(&mut self, closure: &Closure, request: &StageRequest<'_>) -> Result<(), PackError> {
+    pub(super) fn licences(
+        &mut self,
+        closure: &Closure,
+        request: &StageRequest<'_>,
+    ) -> Result<(), PackError> {
         let host = self.host;
         let mut licences = Licences::default();
         licences.of_folder(host, request.package, request.name);
@@ -247,7 +276,9 @@ impl<'a> Staging<'a> {
             licences.of_folder(host, source, source.file_name().unwrap_or("source"));
         }
         let list = self.into.join("crates.txt");
-        licences.of_crates(host, request.cargo, &list)?;
+        if matches!(request.contents, StageContents::Programs(_)) {
+            licences.of_crates(host, request.cargo, &list)?;
+        }
         for (name, from) in &closure.packed {
             let package = LibraryPackage::of(host, from);
             licences.of_library(name, package.as_ref());
@@ -266,7 +297,7 @@ impl<'a> Staging<'a> {
     }
 
     /// Adds the bill of materials, with the hashes of the files as they are packed.
-    fn sbom(&mut self, request: &StageRequest<'_>) -> Result<(), PackError> {
+    pub(super) fn sbom(&mut self, request: &StageRequest<'_>) -> Result<(), PackError> {
         let host = self.host;
         let mut files = Vec::new();
         for piece in &self.staged.pieces {
@@ -283,18 +314,20 @@ impl<'a> Staging<'a> {
             name: source.file_name().unwrap_or("source"),
             locked: request.locked,
         });
-        let text = sbom::text(request.cargo, source, &files);
+        let kind = match request.contents {
+            StageContents::Programs(_) => "application",
+            StageContents::Libraries(_) => "library",
+        };
+        let text = sbom::text(request.cargo, kind, source, &files);
         let built = files.iter().filter(|file| file.is_built);
         self.staged.built = built.map(|file| (file.path.to_owned(), file.sha256.clone())).collect();
-        let file = self.into.join(sbom::NAME);
-        host.write(&file, text.as_bytes()).map_err(|error| PackError::io("write", &file, &error))?;
-        self.add(&format!("share/{}", sbom::NAME), &file, false, LayerKind::Sbom)?;
+        self.add_text(&format!("share/{}", sbom::NAME), &text, LayerKind::Sbom)?;
         self.staged.sbom = text;
-        host.remove(&file).map_err(|error| PackError::io("remove", &file, &error))
+        Ok(())
     }
 
     /// Sets the library search path of every file to folders of the copy, instead of those of the build machine.
-    fn set_search_paths(&mut self) -> Result<(), PackError> {
+    pub(super) fn set_search_paths(&mut self) -> Result<(), PackError> {
         let host = self.host;
         let arch = self.platform.arch;
         let has_libraries =
@@ -338,12 +371,13 @@ impl<'a> Staging<'a> {
     }
 
     /// Checks that the loader finds all libraries of the copy.
-    fn verify(&self, closure: &Closure, leave: &[String]) -> Result<(), PackError> {
+    pub(super) fn verify(&self, closure: &Closure, leave: &[String]) -> Result<(), PackError> {
         let roots: Vec<HostPath> = self
             .staged
             .pieces
             .iter()
             .filter(|piece| matches!(piece.part, LayerKind::Program | LayerKind::Built(_)))
+            .filter(|piece| !is_archive(&piece.path))
             .map(|piece| piece.from.clone())
             .collect();
         let inside = self.host.canonical(self.into).unwrap_or_else(|_| self.into.clone());

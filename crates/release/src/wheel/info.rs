@@ -278,14 +278,10 @@ fn bill(host: &dyn ReadFiles, request: &WheelRequest<'_>, contents: &WheelConten
         })
         .collect();
     let variant = request.variant.as_ref();
-    let package = CargoPackage {
-        name: request.project.name_of(variant),
-        version: request.project.version_of(variant),
-        crates: Vec::new(),
-        depends: Vec::new(),
-    };
+    let package =
+        CargoPackage::without_crates(&request.project.name_of(variant), &request.project.version_of(variant));
     let source = SbomSource { name: request.source.file_name().unwrap_or("source"), locked: request.locked };
-    sbom::text(&package, Some(source), &files)
+    sbom::text(&package, "library", Some(source), &files)
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! `gpubuild export`: copies the built libraries and their headers into a folder with `lib` and `include`, together with a file for
-//! pkg-config and a CMake package, so that other build systems use them without gpubuild.
+//! pkg-config and a CMake package, so that other build systems use them without gpubuild. `gpubuild pack --libraries` packs the same.
+
+mod third_party;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -12,6 +14,8 @@ use gpubuild_plan::artifacts::{Artifact, BuiltTree, LinkItem, Manifest};
 use gpubuild_plan::link;
 use serde::{Deserialize, Serialize};
 
+use self::third_party::ThirdParty;
+pub use self::third_party::is_archive;
 use crate::exec::stage;
 use crate::store;
 
@@ -36,13 +40,31 @@ pub struct ExportedFile {
     pub to: String,
 }
 
+/// What happens to libraries that a project links and did not build.
+#[derive(Clone, Copy)]
+pub enum LinkedLibraries<'a> {
+    /// They stay where they are on this machine.
+    InPlace,
+    /// They are part of the export.
+    Copied {
+        /// Whether the machine of the user provides a library, so that it is not copied.
+        is_provided: &'a dyn Fn(&str) -> bool,
+        /// The version of the project.
+        version: &'a str,
+    },
+}
+
 /// Everything that an export contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Export {
     /// Name of the project.
     pub name: String,
-    /// The libraries.
+    /// The libraries that the project built.
     pub libraries: Vec<ExportedFile>,
+    /// Libraries that it links.
+    pub linked: Vec<ExportedFile>,
+    /// Names of libraries that the machine of the user provides.
+    pub left: BTreeSet<String>,
     /// Links to libraries: path in the export, and name of the library beside it.
     pub links: BTreeMap<String, String>,
     /// The headers.
@@ -66,12 +88,22 @@ impl Export {
     ///
     /// # Errors
     /// An include folder cannot be listed.
-    pub fn of(host: &dyn ReadFiles, manifest: &Manifest, headers: &[HostPath]) -> io::Result<Self> {
+    pub fn of(
+        host: &dyn ReadFiles,
+        manifest: &Manifest,
+        headers: &[HostPath],
+        linked: LinkedLibraries<'_>,
+    ) -> io::Result<Self> {
         let mut libraries = Libraries::default();
         let os = manifest.os(host.platform().os);
+        let version = match linked {
+            LinkedLibraries::InPlace => None,
+            LinkedLibraries::Copied { version, .. } => Some(version),
+        };
+        let is_copied = version.is_some();
         for tree in &manifest.trees {
             for file in &tree.files {
-                libraries.add(host, os, tree, file);
+                libraries.add(host, (os, !is_copied), tree, file);
             }
         }
         let (mut copied, external) = includes(host, manifest)?;
@@ -82,21 +114,34 @@ impl Export {
                 copied.entry(format!("{INCLUDE}/{name}")).or_insert_with(|| path.clone());
             }
         }
-        let moved = libraries.moved(manifest);
+        let mut third_party = ThirdParty::default();
+        let mut moved = libraries.moved(manifest);
+        if let LinkedLibraries::Copied { is_provided, .. } = linked {
+            moved = third_party.moved(host, &moved, is_provided);
+        }
         let mut directives = link::directives(&moved, os);
-        let is_of_build = |folder: &String| {
-            manifest.trees.iter().any(|tree| host.path(folder).is_inside(&host.path(&tree.build)))
+        let is_of_build =
+            |path: &HostPath| manifest.trees.iter().any(|tree| path.is_inside(&host.path(&tree.build)));
+        let is_kept = |folder: &String| match linked {
+            LinkedLibraries::InPlace => !is_of_build(&host.path(folder)),
+            LinkedLibraries::Copied { .. } => folder.starts_with(PREFIX),
         };
-        directives.search.retain(|folder| !is_of_build(folder));
-        directives.rpath.retain(|folder| !is_of_build(folder));
+        directives.search.retain(is_kept);
+        directives.rpath.retain(is_kept);
+        if third_party.has_shared {
+            directives.rpath.push(format!("{PREFIX}/{LIB}"));
+        }
         let defines = manifest.interface().defines;
         let name = manifest.project.clone();
-        let usage = Usage { has_headers: !copied.is_empty(), external: &external, defines: &defines };
-        let pkg_config = usage.pkg_config(&link::pkg_config(&directives, &moved));
+        let used: &[String] = if is_copied { &[] } else { &external };
+        let usage = Usage { has_headers: !copied.is_empty(), external: used, defines: &defines };
+        let pkg_config = usage.pkg_config(&link::pkg_config(&directives, &moved, version));
         let cmake = usage.cmake(&link::cmake(&directives, &moved), &name);
         let file = |(to, from): (String, HostPath)| ExportedFile { from, to };
         Ok(Self {
             libraries: libraries.files.into_iter().map(file).collect(),
+            linked: third_party.files.into_iter().map(file).collect(),
+            left: third_party.left,
             links: libraries.links,
             headers: copied.into_iter().map(file).collect(),
             external,
@@ -184,7 +229,7 @@ struct Libraries {
 }
 
 impl Libraries {
-    fn add(&mut self, host: &dyn ReadFiles, os: Os, tree: &BuiltTree, file: &Artifact) {
+    fn add(&mut self, host: &dyn ReadFiles, (os, with_links): (Os, bool), tree: &BuiltTree, file: &Artifact) {
         if file.kind == "executable" {
             return;
         }
@@ -204,7 +249,7 @@ impl Libraries {
         }
         self.files.entry(place.clone()).or_insert_with(|| host.path(&file.path));
         let mut linked = place.clone();
-        if own != name {
+        if own != name && with_links {
             linked = format!("{}/{own}", place.rsplit_once('/').map_or("", |(folder, _)| folder));
             self.links.insert(linked.clone(), name);
         }
