@@ -75,6 +75,7 @@ fn make(machine: &ExaminedMachine, project: &Project) -> bool {
         linkage: project.file.project.linkage.unwrap_or_default(),
         missing: MissingBackend::Allow,
         jobs: None,
+        cross: None,
         cuda_archs: None,
         native: false,
         provision: None,
