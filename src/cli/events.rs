@@ -111,9 +111,12 @@ impl<'a> Events<'a> {
                     printer.warning(&format!("[{tree}] {language} is compiled without `{launcher}`: {why}"));
                 });
             }
-            BuildEvent::Distributing { tree, launcher, languages, local, slots, servers } => {
+            BuildEvent::Distributing { tree, launcher, languages, local, slots, servers, slots_unknown } => {
                 if !languages.is_empty() {
                     self.status(&distributing(tree, launcher, languages, (*slots, *servers)));
+                    if let Some(why) = slots_unknown {
+                        self.status(&format!("[{tree}] the number of its slots is unknown: {why}"));
+                    }
                 }
                 for text in not_distributed(tree, launcher, local) {
                     if languages.is_empty() {

@@ -2,12 +2,15 @@
 #![expect(clippy::disallowed_methods, reason = "tests start servers and stop them")]
 
 use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::time::Duration;
 
 use gpubuild_exec::exec::{BuildEvent, TreeState};
-use gpubuild_host::{HostPath, WriteFiles};
-use gpubuild_plan::plan::PlannedTree;
+use gpubuild_host::{HostPath, NetworkAccess as _, WriteFiles};
+use gpubuild_plan::plan::{PlannedFarm, PlannedQuestion, PlannedTree};
 
-use crate::launchers::{MIXED, Sccache, Server, built, dropped, free_port, have, serve, tree};
+use crate::launchers::{MIXED, Sccache, Server, built, dropped, free_port, have, serve, start, tree};
+use crate::requirements::skip;
 use crate::support::{Project, project};
 
 /// What the last build reported about a farm: the distributed languages, the reasons for the others, and the slots.
@@ -138,6 +141,127 @@ fn distcc_uses_all_hosts_behind_ccache() {
     assert_eq!(last, after.iter().sum::<usize>(), "cached files are not distributed");
 }
 
+/// A scheduler of icecream, a daemon on this machine that compiles for no other, and one that does.
+struct Icecream {
+    _servers: Vec<Server>,
+    scheduler: String,
+    /// The socket of the daemon on this machine, which the client uses.
+    socket: String,
+}
+
+#[cfg(unix)]
+impl Icecream {
+    /// Starts the servers. They need root and the user `icecc`.
+    fn start(project: &Project) -> Self {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(project.folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        // The text port is the next one.
+        let pair =
+            |port: &u16| port.checked_add(1).is_some_and(|next| TcpListener::bind(("0.0.0.0", next)).is_ok());
+        let port = std::iter::repeat_with(free_port).find(pair).unwrap();
+        let (name, at) = (format!("gpubuild-{port}"), format!("127.0.0.1:{port}"));
+        let scheduler = serve("icecc-scheduler", port, &["-p", &port.to_string(), "-n", &name]);
+        let mut servers = vec![scheduler];
+        for (node, more) in [("here", &["-m", "2", "--no-remote"][..]), ("there", &["-m", "3"])] {
+            let folder = project.path(node);
+            let (base, log, socket) = (folder.join("base"), folder.join("log"), folder.join("socket"));
+            project.host.create_dir_all(&base).unwrap();
+            project.output(&["chown", "-R", "icecc", folder.as_str()]);
+            let own_port = free_port().to_string();
+            let env = [("ICECC_TESTS", "1"), ("ICECC_TEST_SOCKET", socket.as_str())];
+            let arguments =
+                ["-s", &at, "-n", &name, "-p", &own_port, "-N", node, "-b", base.as_str(), "-u", "icecc"];
+            let logged = ["-l", log.as_str()];
+            servers.push(start("iceccd", &env, &[&arguments[..], &logged, more].concat()));
+        }
+        let text_port = format!("127.0.0.1:{}", port + 1);
+        let list = || {
+            project.host.converse(&text_port, "listcs\nquit\n", Duration::from_secs(10)).unwrap_or_default()
+        };
+        // A scheduler accepts no connections for some seconds after a daemon's.
+        for _ in 0..600 {
+            if list().matches(" jobs=0/").count() == 2 {
+                let socket = project.path("here/socket").to_string();
+                return Self { _servers: servers, scheduler: at, socket };
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        panic!("the daemons of icecream do not register: {}", list());
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn jobs_follow_the_slots_of_the_machines_of_icecream() {
+    let Some(project) = many() else { return };
+    let programs = ["icecc", "icecc-scheduler", "iceccd"].map(|program| ("icecream", program));
+    if !have(&project, &programs) {
+        return;
+    }
+    if project.output(&["id", "-u"]).trim() != "0" {
+        return skip("icecream", "its daemons need root");
+    }
+    let farm = Icecream::start(&project);
+    let env = [("ICECC_SCHEDULER", farm.scheduler.as_str()), ("ICECC_TEST_SOCKET", &farm.socket)];
+    let tree = tree(&project, "cpu", "launcher = \"icecream\"", &env);
+    assert_eq!(project.build(vec![tree]).unwrap().state, TreeState::Built);
+    let languages = vec!["C".to_owned(), "CXX".to_owned()];
+    assert_eq!(distributing(&project), (languages, BTreeMap::new(), Some(3)));
+    assert_eq!(jobs(&project), 3, "jobs follow the slots of the other machine");
+    // The scheduler decides where each file is compiled: a busy machine gets none.
+}
+
+#[cfg(unix)]
+#[test]
+fn build_succeeds_whatever_answers_instead_of_a_scheduler_of_icecream() {
+    let Some(project) = project(MIXED) else { return };
+    let script = project.path("icecc");
+    project.host.write(&script, b"#!/bin/sh\nexec \"$@\"\n").unwrap();
+    project.host.set_executable(&script).unwrap();
+    let head = "200-ICECC 1.4.0: 1s uptime\n200 Use 'help' for help and 'quit' to quit.\n";
+    let nothing = (Vec::new(), Some("has no machines"));
+    let unknown = || (vec!["C".to_owned(), "CXX".to_owned()], None);
+    for (index, (answer, slots, (languages, why))) in [
+        (format!("{head}200 done\n"), None, nothing),
+        (format!("{head} a (1:1) [x] speed=1 jobs=0/4294967295 load=1\n200 done\n"), Some(1024), unknown()),
+        ("HTTP/1.1 400 Bad Request\r\n\r\n".to_owned(), None, unknown()),
+        (String::new(), None, unknown()),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        project.events.lock().unwrap().clear();
+        project.write("one.c", &format!("#include <all.h>\nint one(void) {{ return VALUE + {index}; }}\n"));
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut tree = tree(&project, "cpu", &format!("launcher = {:?}", script.as_str()), &[]);
+        let question = PlannedQuestion {
+            address: server.local_addr().unwrap().to_string(),
+            text: "listcs\nquit\n".to_owned(),
+        };
+        let farm = PlannedFarm {
+            launcher: "icecream".to_owned(),
+            status: Vec::new(),
+            scheduler: Some(question),
+            required: true,
+            recompile: None,
+            local: None,
+        };
+        tree.farms.extend(["C", "CXX"].map(|language| (language.to_owned(), farm.clone())));
+        let before = tree.jobs.total;
+        let answers = std::thread::spawn(move || {
+            let (mut stream, _) = server.accept().unwrap();
+            std::io::Read::read_exact(&mut stream, &mut [0; 12]).unwrap();
+            std::io::Write::write_all(&mut stream, answer.as_bytes()).unwrap();
+        });
+        assert_eq!(project.build(vec![tree]).unwrap().state, TreeState::Built);
+        answers.join().unwrap();
+        let (found, local, found_slots) = distributing(&project);
+        assert_eq!((found, found_slots), (languages, slots));
+        assert!(local.values().all(|text| why.is_some_and(|why| text.contains(why))), "{local:?}");
+        assert_eq!(jobs(&project), slots.unwrap_or(before).max(before));
+    }
+}
+
 /// An sccache that passes compilations through, and whose scheduler answers `status`.
 #[cfg(unix)]
 fn stand_in(project: &Project, status: &str) -> PlannedTree {
@@ -151,9 +275,10 @@ fn stand_in(project: &Project, status: &str) -> PlannedTree {
     let mut tree = tree(project, "cpu", &format!("launcher = {:?}", script.as_str()), &[]);
     for language in ["C", "CXX"] {
         let status = vec![script.to_string(), "--dist-status".to_owned()];
-        let farm = gpubuild_plan::plan::PlannedFarm {
+        let farm = PlannedFarm {
             launcher: "sccache-dist".to_owned(),
             status,
+            scheduler: None,
             required: true,
             recompile: Some("SCCACHE_RECACHE".to_owned()),
             local: None,

@@ -56,7 +56,8 @@ fn through(
     tree.build = project.path("build").join(name);
     let catalogue = toolkit::Catalogue::embedded();
     let inventory = toolkit::probe(&project.host, &catalogue);
-    let known = launchers::launchers(&inventory, &catalogue, &facts::gather(&project.host), &|_| false);
+    let known =
+        launchers::launchers(&inventory, &catalogue, &facts::gather(&project.host), &|_| false, &|_| None);
     let environment = Environment::new(Os::Linux, env.iter().copied());
     let (table, root) = (toml::from_str(table).unwrap(), project.path("."));
     let context =
@@ -109,11 +110,17 @@ pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-pub(crate) fn serve(program: &str, port: u16, arguments: &[&str]) -> Server {
+/// Starts a server in a process group of its own.
+pub(crate) fn start(program: &str, env: &[(&str, &str)], arguments: &[&str]) -> Server {
     let mut command = std::process::Command::new(program);
-    command.process_group(0);
-    let child = command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let server = Server(child.spawn().unwrap());
+    command.process_group(0).envs(env.iter().copied()).args(arguments);
+    let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    Server(command.spawn().unwrap())
+}
+
+/// Starts a server and waits until it listens.
+pub(crate) fn serve(program: &str, port: u16, arguments: &[&str]) -> Server {
+    let server = start(program, &[], arguments);
     for _ in 0..600 {
         if TcpStream::connect(("127.0.0.1", port)).is_ok() {
             return server;

@@ -54,6 +54,7 @@ pub(crate) const EXCEPTIONS: &[(&str, &str)] = &[
     ("cuda", "no runner has the device"),
     ("cuda-wheels", "downloads 230 to 620 MB"),
     ("dnf", "only for root, or a user with namespaces, in a system that allows mounting"),
+    ("icecream", "only for root, and `.ci/run` does not install its daemons"),
     ("metal", "no runner has the device"),
     ("mount", "only for root in a system that allows mounting"),
     ("no-libclang-path", "`LIBCLANG_PATH` is the user's choice"),

@@ -266,6 +266,9 @@ pub enum BuildEvent {
         /// Number of build servers, as far as the launcher reports it.
         #[serde(skip_serializing_if = "Option::is_none")]
         servers: Option<u32>,
+        /// Why the number of slots is unknown although the launcher can be asked.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        slots_unknown: Option<String>,
     },
     /// Where the compilations of one tree ran that a launcher can distribute.
     Distributed {

@@ -338,6 +338,11 @@ pub trait NetworkAccess: HostInfo {
     fn fetch(&self, _request: &net::HttpRequest) -> Result<net::Response, net::NetError> {
         Err(net::NetError::None)
     }
+    /// Sends a question to a TCP server, `host:port`, and returns what it answers until it closes the connection: at most 1 MiB, within
+    /// `time`. For services with a text protocol. Only the real host has network access.
+    fn converse(&self, _address: &str, _question: &str, _time: Duration) -> Result<String, net::NetError> {
+        Err(net::NetError::None)
+    }
     /// Sleeps between network requests. Returns immediately on recorded hosts.
     fn pause(&self, _time: Duration) {}
 }

@@ -167,6 +167,8 @@ pub struct FarmDescription {
     /// Arguments that print how many compilations run at once: a number, or the JSON of `sccache --dist-status`. Empty if none do.
     #[serde(default)]
     pub status: Vec<String>,
+    /// The server that is asked instead of its own program.
+    pub scheduler: Option<SchedulerDescription>,
     /// The variable that makes it compile although the result is in its cache. With it, a test file of each language is compiled, and the
     /// statistics of its server (`--show-stats` of sccache) say where.
     pub recompile: Option<String>,
@@ -175,6 +177,21 @@ pub struct FarmDescription {
     /// Configuration files that are read without this variable.
     #[serde(default)]
     pub config_files: Vec<String>,
+}
+
+/// The text port of a scheduler, and where its address is configured.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SchedulerDescription {
+    /// Variables of the environment with its address: `host` or `host:port`.
+    pub variables: Vec<String>,
+    /// Files with lines `NAME="value"`, and these names.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
+    /// The port of an address without one. The text port is the next one.
+    pub port: u16,
+    /// The text that asks for its machines, and then ends the connection. Each machine is a line with `jobs=RUNNING/SLOTS`.
+    pub question: String,
 }
 
 /// How a launcher is configured to use a cache that several machines share.

@@ -1,5 +1,6 @@
 //! The real host: the machine that gpubuild runs on.
 
+mod conversation;
 mod decode;
 #[cfg(unix)]
 mod family;
@@ -464,6 +465,15 @@ impl NetworkAccess for RealHost {
     #[cfg(feature = "command")]
     fn fetch(&self, request: &crate::net::HttpRequest) -> Result<crate::net::Response, crate::net::NetError> {
         self.clients.fetch(request)
+    }
+
+    fn converse(
+        &self,
+        address: &str,
+        question: &str,
+        time: Duration,
+    ) -> Result<String, crate::net::NetError> {
+        conversation::converse(address, question, time)
     }
 
     fn pause(&self, time: Duration) {

@@ -14,7 +14,7 @@ use gpubuild_detect::toolkit::description::LauncherDescription;
 use gpubuild_detect::toolkit::{Catalogue, Inventory};
 use gpubuild_host::{Environment, HostPath};
 
-use super::{Plan, PlannedFarm, PlannedTree};
+use super::{Plan, PlannedFarm, PlannedQuestion, PlannedTree};
 use crate::project::CacheTable;
 
 /// A compiler launcher.
@@ -30,6 +30,8 @@ pub struct Launcher {
     pub has_hosts: bool,
     /// Whether a configuration file exists that can name a scheduler.
     pub has_config: bool,
+    /// The address of its scheduler in a configuration file.
+    pub scheduler: Option<String>,
     /// The command that installs it.
     pub install: Option<String>,
 }
@@ -124,6 +126,7 @@ pub fn launchers(
     catalogue: &Catalogue,
     facts: &Facts,
     exists: &dyn Fn(&str) -> bool,
+    read: &dyn Fn(&str) -> Option<String>,
 ) -> Vec<Launcher> {
     let mut known: Vec<_> = catalogue.iter().filter(|description| description.launcher.is_some()).collect();
     // Caches are first: only they have a preference.
@@ -140,11 +143,23 @@ pub fn launchers(
                 .farm
                 .as_ref()
                 .is_some_and(|farm| farm.config_files.iter().any(|file| exists(file))),
+            scheduler: table.farm.as_ref().and_then(|farm| {
+                let mut files = farm.scheduler.as_ref()?.files.iter();
+                files.find_map(|(file, name)| assigned(&read(file)?, name))
+            }),
             description: LauncherDescription::clone(table),
             install: for_distribution(facts, &description.install).cloned(),
         })
     };
     known.iter().filter_map(launcher).collect()
+}
+
+/// The value of a line `NAME=value` or `NAME="value"` of a shell script; `None` if it is empty.
+fn assigned(text: &str, name: &str) -> Option<String> {
+    let mut values =
+        text.lines().filter_map(|line| line.trim().strip_prefix(name)?.trim_start().strip_prefix('='));
+    let value = values.next_back()?.trim().trim_matches(['"', '\'']);
+    (!value.is_empty()).then(|| value.to_owned())
 }
 
 /// The name of the cache entry for the launcher of a language's compiler.
@@ -367,8 +382,24 @@ fn farm(choice: &LauncherChoice<'_>, context: &LauncherContext<'_>, language: &s
     let program =
         launcher.program.as_ref().map(HostPath::forward_slashes).filter(|_| !farm.status.is_empty());
     let status = program.into_iter().chain(farm.status.iter().cloned()).collect();
+    let scheduler = farm.scheduler.as_ref().and_then(|table| {
+        let variables = table.variables.iter().filter_map(|name| context.env.get(name));
+        let address = variables.chain(launcher.scheduler.as_deref()).find(|value| !value.is_empty())?;
+        Some(PlannedQuestion { address: text_port(address, table.port)?, text: table.question.clone() })
+    });
     let (launcher, recompile) = (choice.name.clone(), farm.recompile.clone());
-    Some(PlannedFarm { launcher, status, required, recompile, local })
+    Some(PlannedFarm { launcher, status, scheduler, required, recompile, local })
+}
+
+/// The address of the port after that of a scheduler, `host` or `host:port`. `None` if it is not an address.
+fn text_port(address: &str, port: u16) -> Option<String> {
+    let (name, port) = match address.rsplit_once(':') {
+        Some((name, port)) => (name, port.parse::<u16>().ok()?),
+        None => (address, port),
+    };
+    let is_name =
+        !name.is_empty() && name.chars().all(|sign| sign.is_ascii_alphanumeric() || "-._[]:".contains(sign));
+    Some(format!("{name}:{}", port.checked_add(1)?)).filter(|_| is_name)
 }
 
 /// One sentence for all languages of which the same is said.

@@ -8,7 +8,15 @@ fn launcher(id: &str, installed: bool) -> Launcher {
         LauncherDescription::clone(Catalogue::embedded().get(id).unwrap().launcher.as_ref().unwrap());
     let program = installed.then(|| HostPath::new(gpubuild_host::PathRules::Unix, &format!("/usr/bin/{id}")));
     let install = Some(format!("get {id}"));
-    Launcher { id: id.into(), program, description, has_hosts: false, has_config: false, install }
+    Launcher {
+        id: id.into(),
+        program,
+        description,
+        has_hosts: false,
+        has_config: false,
+        scheduler: None,
+        install,
+    }
 }
 
 fn plan(backends: &[Backend]) -> Plan {
@@ -215,4 +223,36 @@ fn plan_says_why_a_language_is_not_distributed() {
         why("sccache-dist", &[("SCCACHE_CONF", "sccache.toml")]),
         "SCCACHE_CONF must be an absolute path"
     );
+}
+
+#[test]
+fn scheduler_is_asked_at_the_port_after_its_own() {
+    let asked = |env: &[(&str, &str)], file: Option<&str>| {
+        let scheduler = file.and_then(|text| assigned(text, "ICECC_SCHEDULER_HOST"));
+        let known = [Launcher { scheduler, ..launcher("icecream", true) }];
+        let (env, table) = (Environment::new(Os::Linux, env.iter().copied()), CacheTable::default());
+        let root = HostPath::new(gpubuild_host::PathRules::Unix, "/p");
+        let context =
+            LauncherContext { launchers: &known, flag: Some("icecc"), env: &env, table: &table, root: &root };
+        let mut plan = plan(&[Backend::Cpu]);
+        apply(&mut plan, &context).unwrap();
+        plan.trees.remove(0).farms.remove("C").unwrap().scheduler.map(|question| question.address)
+    };
+    let file = "# ICECC_SCHEDULER_HOST=\"no\"\nICECC_SCHEDULER_HOST=\"farm\"\n";
+    for (env, file, expected) in [
+        (&[][..], None, None),
+        (&[], Some("ICECC_SCHEDULER_HOST=\"\"\nICECC_SCHEDULER_HOST_2=x\n"), None),
+        (&[], Some(file), Some("farm:8766")),
+        (&[("USE_SCHEDULER", "10.0.0.1:9000")], Some(file), Some("10.0.0.1:9001")),
+        (&[("ICECC_SCHEDULER", "[::1]:9000"), ("USE_SCHEDULER", "b")], None, Some("[::1]:9001")),
+        (&[("ICECC_SCHEDULER", "")], Some(file), Some("farm:8766")),
+        // Only a port: the daemon searches for the scheduler.
+        (&[("ICECC_SCHEDULER", ":9000")], Some(file), None),
+        (&[("ICECC_SCHEDULER", "a:65535")], None, None),
+        (&[("ICECC_SCHEDULER", "a:99999999999")], None, None),
+        (&[("ICECC_SCHEDULER", "a\n::error::b:1")], None, None),
+        (&[("ICECC_SCHEDULER", "$(id)")], None, None),
+    ] {
+        assert_eq!(asked(env, file).as_deref(), expected, "{env:?} {file:?}");
+    }
 }

@@ -211,6 +211,9 @@ pub struct PlannedFarm {
     pub launcher: String,
     /// The program and the arguments that print its number of slots.
     pub status: Vec<String>,
+    /// The scheduler that is asked instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scheduler: Option<PlannedQuestion>,
     /// Whether distribution was requested, and not only configured for the launcher.
     pub required: bool,
     /// The variable with which a test file is compiled again, to see whether it leaves this machine.
@@ -219,6 +222,16 @@ pub struct PlannedFarm {
     /// Why this language is compiled on this machine; absent if it is distributed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub local: Option<String>,
+}
+
+/// A question to a server with a text protocol.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PlannedQuestion {
+    /// The server: `host:port`.
+    pub address: String,
+    /// The text that is sent.
+    pub text: String,
 }
 
 /// A cargo package that links the artifacts.

@@ -130,7 +130,8 @@ pub fn add_launchers(
     let (host, machine) = (request.host, request.machine);
     let home = host.env().get("HOME").unwrap_or_default();
     let exists = |file: &str| host.is_file(&host.path(&file.replace("{home}", home)));
-    let known = launchers::launchers(&machine.inventory, &machine.catalogue, &machine.facts, &exists);
+    let read = |file: &str| host.read_text(&host.path(file)).ok();
+    let known = launchers::launchers(&machine.inventory, &machine.catalogue, &machine.facts, &exists, &read);
     let (env, table, root) = (host.env(), &request.project.file.cache, &request.project.root);
     launchers::apply(plan, &LauncherContext { launchers: &known, flag, env, table, root })
 }

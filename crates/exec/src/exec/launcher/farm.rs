@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gpubuild_host::{Command, CommandOutput, Host};
 use gpubuild_plan::plan::launchers::{LANGUAGES, entry};
-use gpubuild_plan::plan::{PlannedFarm, PlannedTree};
+use gpubuild_plan::plan::{PlannedFarm, PlannedQuestion, PlannedTree};
 use serde::Deserialize;
 
 use super::statistics::{ServerStatistics, with_env};
@@ -15,6 +15,12 @@ use crate::event::{BuildEvent, Sink};
 
 /// Time limit for the question to a scheduler.
 const STATUS_DEADLINE: Duration = Duration::from_secs(20);
+/// Time limit for the text port of a scheduler. icecream's answers at once, except for some seconds after a daemon has connected. Without
+/// an answer, the build only has fewer jobs.
+const TEXT_DEADLINE: Duration = Duration::from_secs(5);
+/// The most jobs that are taken from a launcher: every one is a process on this machine.
+const MOST_SLOTS: u32 = 1024;
+
 /// What a launcher reports about its build servers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct FarmStatus {
@@ -22,6 +28,8 @@ struct FarmStatus {
     slots: Option<u32>,
     /// Number of build servers; `None` if it cannot tell.
     servers: Option<u32>,
+    /// Why a scheduler did not report the number of slots.
+    slots_unknown: Option<String>,
 }
 
 /// Asks the launchers that distribute a tree's compilations, and tests that each language leaves this machine. Reports the result. Returns
@@ -49,8 +57,14 @@ fn distribute(
 ) -> Option<u32> {
     let (host, tree) = (trials.host, trials.tree);
     let is_required = farms.iter().any(|(_, farm)| farm.required);
-    let question = farms.iter().find(|(_, farm)| farm.local.is_none()).map(|(_, farm)| &farm.status);
-    let status = question.map_or_else(|| Ok(FarmStatus::default()), |status| ask(host, tree, status));
+    let asked = farms.iter().find(|(_, farm)| farm.local.is_none()).map(|(_, farm)| farm);
+    let status = asked.map_or_else(
+        || Ok(FarmStatus::default()),
+        |farm| match &farm.scheduler {
+            Some(question) => ask_scheduler(host, question),
+            None => ask(host, tree, &farm.status),
+        },
+    );
     if !is_required && status.is_err() {
         // It is only a cache.
         return None;
@@ -69,8 +83,8 @@ fn distribute(
             None => languages.push((*language).to_owned()),
         }
     }
-    let FarmStatus { slots, servers } = status.unwrap_or_default();
-    let slots = slots.filter(|_| !languages.is_empty());
+    let FarmStatus { slots, servers, slots_unknown } = status.unwrap_or_default();
+    let slots = slots.filter(|_| !languages.is_empty()).map(|slots| slots.min(MOST_SLOTS));
     sink(&BuildEvent::Distributing {
         tree: tree.id.clone(),
         launcher: launcher.to_owned(),
@@ -78,8 +92,38 @@ fn distribute(
         local,
         slots,
         servers,
+        slots_unknown,
     });
     slots
+}
+
+/// Asks the text port of a scheduler. Its launcher may distribute although the port cannot be reached.
+fn ask_scheduler(host: &dyn Host, question: &PlannedQuestion) -> Result<FarmStatus, String> {
+    let PlannedQuestion { address, text } = question;
+    let unknown = match host.converse(address, text, TEXT_DEADLINE).map(|answer| machines(&answer)) {
+        Ok(Some((_, 0))) => return Err(format!("the scheduler at {address} has no machines that compile")),
+        Ok(Some((servers, slots))) => {
+            return Ok(FarmStatus { slots: Some(slots), servers: Some(servers), slots_unknown: None });
+        }
+        Ok(None) => format!("{address} does not answer as a scheduler"),
+        Err(error) => format!("no answer from the scheduler at {address}: {error}"),
+    };
+    Ok(FarmStatus { slots_unknown: Some(unknown), ..FarmStatus::default() })
+}
+
+/// Parses the list of icecream's machines: ` NAME (ADDRESS:PORT) [PLATFORM] speed=… jobs=RUNNING/SLOTS load=…`. Returns their number and
+/// that of their slots. Those with port 0 are left out: they compile only their own files. `None` if it is no such list.
+fn machines(answer: &str) -> Option<(u32, u32)> {
+    if !answer.starts_with("200-ICECC ") || !answer.lines().any(|line| line == "200 done") {
+        return None;
+    }
+    // Lines of running jobs, which name files, are indented more.
+    let all = answer.lines().filter(|line| line.starts_with(' ') && !line.starts_with("  "));
+    let slots = all
+        .filter(|line| !line.contains(":0) ["))
+        .filter_map(|line| line.rsplit_once(" jobs=")?.1.split(' ').next()?.split_once('/')?.1.parse().ok())
+        .filter(|slots: &u32| *slots > 0);
+    Some(slots.fold((0, 0), |(servers, sum), slots| (servers + 1, slots.saturating_add(sum))))
 }
 
 /// Asks for the status of the build servers, or returns why they cannot be used.
@@ -110,7 +154,7 @@ fn parse(output: &CommandOutput, argv: &[String]) -> Result<FarmStatus, String> 
     if let Ok(slots) = text.parse() {
         return match slots {
             0 => Err("it has no slots for compilations".to_owned()),
-            slots => Ok(FarmStatus { slots: Some(slots), servers: None }),
+            slots => Ok(FarmStatus { slots: Some(slots), ..FarmStatus::default() }),
         };
     }
     let unknown = |_| format!("`{}` printed no status", argv.join(" "));
@@ -124,7 +168,7 @@ fn parse(output: &CommandOutput, argv: &[String]) -> Result<FarmStatus, String> 
             Err(format!("the scheduler{} has no build servers", named(url)))
         }
         SccacheStatus::SchedulerStatus(_, Servers { num_servers, num_cpus }) => {
-            Ok(FarmStatus { slots: Some(num_cpus), servers: Some(num_servers) })
+            Ok(FarmStatus { slots: Some(num_cpus), servers: Some(num_servers), slots_unknown: None })
         }
     }
 }
@@ -231,9 +275,9 @@ mod tests {
 
     #[test]
     fn slots_are_a_number_or_the_processors_of_the_build_servers() {
-        assert_eq!(status("18\n"), Ok(FarmStatus { slots: Some(18), servers: None }));
+        assert_eq!(status("18\n"), Ok(FarmStatus { slots: Some(18), ..FarmStatus::default() }));
         let text = r#"{"SchedulerStatus":["http://10.0.0.1:10600/",{"num_servers":2,"num_cpus":64,"in_progress":0}]}"#;
-        assert_eq!(status(text), Ok(FarmStatus { slots: Some(64), servers: Some(2) }));
+        assert_eq!(status(text), Ok(FarmStatus { slots: Some(64), servers: Some(2), slots_unknown: None }));
     }
 
     #[test]
@@ -255,6 +299,37 @@ mod tests {
         ] {
             let why = status(text).unwrap_err();
             assert!(why.contains(expected), "{text}: {why}");
+        }
+    }
+
+    #[test]
+    fn slots_of_icecream_are_those_of_the_machines_that_compile_for_others() {
+        let list = |lines: &str| {
+            format!(
+                "200-ICECC 1.4.0: 45s uptime, 2 hosts, 0 jobs in queue (0 total).\n200 Use 'help' for help and 'quit' to quit.\n{lines}200 \
+                 done\n200 Good Bye!\n"
+            )
+        };
+        let many = " local (10.0.0.1:0) [x86_64] speed=0.00 jobs=0/2 load=1000\n\
+                     \x20a (10.0.0.2:10245) [x86_64] speed=61.20 jobs=1/16 load=120\n\
+                     \x20  17 COMP sub:local on:a file:x jobs=1/900 \n\
+                     \x20b (10.0.0.3:10245) [x86_64] speed=0.00 jobs=0/8 load=1000 busy installing since 3 s\n";
+        for (lines, expected) in [
+            (many, (2, 24)),
+            ("", (0, 0)),
+            (" a (10.0.0.2:0) [x86_64] speed=0.00 jobs=0/2 load=1000\n", (0, 0)),
+            (
+                " a (10.0.0.2:1) [x] jobs=0/-5 load=1\n b (1:1) [x] jobs=0/1e999 \n c (1:1) [x] jobs=0 \n",
+                (0, 0),
+            ),
+            (" a (1:1) [x] jobs=0/4294967295 \n b (1:1) [x] jobs=0/4294967295 \n", (2, u32::MAX)),
+        ] {
+            assert_eq!(machines(&list(lines)), Some(expected), "{lines}");
+        }
+        for other in
+            ["", "HTTP/1.1 400 Bad Request\r\n\r\n", "200-ICECC 1.4.0: cut\n a (1:1) [x] jobs=0/4 \n"]
+        {
+            assert_eq!(machines(other), None, "{other}");
         }
     }
 }
