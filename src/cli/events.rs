@@ -377,14 +377,17 @@ fn not_distributed(tree: &str, launcher: &str, local: &BTreeMap<String, String>)
 fn distributed(tree: &str, servers: &BTreeMap<String, u64>, (failed, misses): (u64, u64)) -> String {
     let each: Vec<String> = servers.iter().map(|(server, count)| format!("{server}: {count}")).collect();
     let each = if each.is_empty() { String::new() } else { format!(" ({})", each.join(", ")) };
-    let all: u64 = servers.values().sum();
+    let all = servers.values().copied().fold(0, u64::saturating_add);
     let failed = if failed > 0 { format!("; not distributed: {failed}") } else { String::new() };
     format!("[{tree}] compiled on build servers: {all}{each}; not cached: {misses}{failed}")
 }
 
 fn cached(tree: &str, launcher: &str, (hits, misses, other): (u64, u64, u64)) -> String {
-    let all = hits + misses;
-    let share = (hits * 100).checked_div(all).map(|share| format!(" ({share} %)")).unwrap_or_default();
+    let all = hits.saturating_add(misses);
+    let share = (u128::from(hits) * 100)
+        .checked_div(u128::from(all))
+        .map(|share| format!(" ({share} %)"))
+        .unwrap_or_default();
     let rest = if other > 0 { format!("; {other} not cacheable") } else { String::new() };
     format!("[{tree}] {launcher}: {hits} of {all} compilations were cached{share}{rest}")
 }

@@ -105,6 +105,31 @@ fn submodules_are_fetched_on_request() {
 }
 
 #[test]
+fn git_ends_at_its_limit() {
+    if !has_git() {
+        return;
+    }
+    let project = Project::new("\".\"");
+    // A server that accepts the connection and is silent.
+    project.write("home/ssh", "#!/bin/sh\nexec sleep 3600\n");
+    let path = project.path("home/ssh");
+    let mut mode = std::fs::metadata(&path).unwrap().permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o755);
+    std::fs::set_permissions(&path, mode).unwrap();
+    project.set_source(&format!("{{ git = \"ssh://git@localhost/x\", rev = \"{}\" }}", "1".repeat(40)));
+    let fetch = |limit: &str| {
+        let mut command = project.command(&["fetch"]);
+        let output = command.env("GIT_SSH", &path).env("GPUBUILD_GIT_TIMEOUT", limit).output().unwrap();
+        crate::support::Finished::from(output)
+    };
+    fetch("1").fails(1, "source.git-slow").says("did not finish within 1 s");
+    for wrong in ["0", "1e9", "-1", "86401", ""] {
+        fetch(wrong).fails(2, "net.setting-invalid").says("GPUBUILD_GIT_TIMEOUT must be seconds");
+    }
+    assert!(project.names("cache/sources").is_empty());
+}
+
+#[test]
 fn commit_is_fetched_over_ssh() {
     if !has_git() {
         return;

@@ -80,8 +80,16 @@ fn unknown_crates_versions_and_other_content_are_refused() {
     project.run(&["fetch"]).fails(1, "source.package-unknown").says("no crate `adder-sis`");
     project.set_source(&SOURCE.replace("0.1", "=0.3.0"));
     project.run(&["fetch"]).fails(1, "source.version-unknown").says("the newest are 0.1.1");
-    content.lock().unwrap()[2].1 = krate("0.1.1", 666);
     project.set_source(SOURCE);
+    let good = content.lock().unwrap()[1].1.clone();
+    for wrong in
+        ["[".repeat(1 << 20), "[]\n".to_owned(), "<html>\nlog in\n</html>\n".to_owned(), String::new()]
+    {
+        content.lock().unwrap()[1].1 = wrong.into_bytes();
+        project.run(&["fetch"]).fails(1, "source.index-invalid").says("no line that is a JSON object");
+    }
+    content.lock().unwrap()[1].1 = good;
+    content.lock().unwrap()[2].1 = krate("0.1.1", 666);
     project.run(&["fetch"]).fails(1, "source.hash-mismatch");
     // A long value in a message is cut, and the id follows it.
     content.lock().unwrap()[0].1 = format!("{{\"dl\":\"{}\"}}", "x".repeat(100_000)).into_bytes();

@@ -85,7 +85,7 @@ fn slow_and_absent_servers_cost_a_bounded_time() {
     let Some(scene) = scene() else { return };
     scene.writer.impatient();
     scene.reader.impatient();
-    for fault in [Fault::Hang, Fault::Stall] {
+    for fault in [Fault::Hang, Fault::Stall, Fault::Trickle] {
         scene.misses("GET /store/ac/", &fault, "remote.unreachable");
         scene.misses("GET /store/cas/", &fault, "remote.unreachable");
     }

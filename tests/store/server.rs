@@ -5,6 +5,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 /// What a server does with requests whose method and path match.
 #[derive(Debug, Clone)]
@@ -34,6 +35,8 @@ pub(crate) enum Fault {
     Hang,
     /// Sends the first half of the body, then nothing.
     Stall,
+    /// Sends a byte every tenth of a second.
+    Trickle,
     /// Redirects to this URL.
     Redirect(String),
     /// Sends bytes that are not HTTP.
@@ -244,11 +247,20 @@ fn serve(connection: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
         Some(Fault::Redirect(to)) => send(302, 0, b"", &format!("Location: {to}\r\n")),
         Some(Fault::Garbage) => stream.write_all(b"SSH-2.0-OpenSSH_9.2\r\n"),
         Some(Fault::Hang) => wait(stream),
+        Some(Fault::Trickle) => send(200, content.len(), b"", "").and_then(|()| trickle(stream, &content)),
         Some(Fault::Stall) => {
             send(200, content.len(), &content[..content.len() / 2], "")?;
             wait(stream)
         }
     }
+}
+
+/// Sends a byte every tenth of a second.
+fn trickle(stream: &mut TcpStream, content: &[u8]) -> std::io::Result<()> {
+    content.chunks(1).try_for_each(|byte| {
+        thread::sleep(Duration::from_millis(100));
+        stream.write_all(byte)
+    })
 }
 
 fn answer(status: u16, headers: &str, body: &str) -> String {

@@ -62,7 +62,7 @@ impl RemoteLevel for RemoteStore<'_> {
         match found {
             Ok(None) => RemoteLookup::Absent,
             Ok(Some(manifest)) => RemoteLookup::Usable(TransferCost {
-                bytes: manifest.blobs.values().map(|blob| blob.bytes).sum(),
+                bytes: manifest.blobs.values().fold(0, |sum: u64, blob| sum.saturating_add(blob.bytes)),
                 blobs: manifest.blobs.len(),
                 seconds: 0.0,
             }),

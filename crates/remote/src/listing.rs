@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use gpubuild_host::net::Response;
 
 use super::error::RemoteError;
-use super::server;
+use super::server::Call;
 
 /// The limit on pages of a list. Registries send 100 entries or more per page, S3 sends 1000.
 const MAX_PAGES: usize = 1000;
@@ -47,8 +47,8 @@ pub(crate) fn all_pages<Entry, Position: Ord + Clone>(
 }
 
 /// Reads the body of a page.
-pub(crate) fn document(url: &str, response: Response) -> Result<Vec<u8>, RemoteError> {
-    server::document(url, response).map_err(|error| match error {
+pub(crate) fn document(url: &str, response: Response, call: &Call<'_>) -> Result<Vec<u8>, RemoteError> {
+    call.document(url, response).map_err(|error| match error {
         RemoteError::Damaged { url, what } => RemoteError::DamagedList { url, what },
         other => other,
     })

@@ -1,6 +1,8 @@
 //! OCI registries: each entry is an image whose tag is its id, whose config is its manifest and whose layers are its blobs. With the
 //! credentials of container tools, as for `gpubuild install`.
 
+use std::fmt;
+
 use gpubuild_exec::store::sha256;
 use gpubuild_host::HostPath;
 use gpubuild_host::net::{Method, RequestBody, Response};
@@ -9,12 +11,13 @@ use gpubuild_release::fetch::{FetchError, FetchTarget, RedirectPolicy};
 use gpubuild_release::manifest::is_sha256;
 use gpubuild_release::oci::{ACCEPT, Reference};
 use gpubuild_release::url::Url;
-use serde::{Deserialize, Serialize};
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::content::Blob;
 use super::error::RemoteError;
 use super::listing::{self, Page};
-use super::server::{Call, ListedEntry, Object, Server, ServerRequest, document};
+use super::server::{Call, ListedEntry, Object, Server, ServerRequest};
 
 const CONFIG: &str = "application/vnd.gpubuild.store.entry.v1+json";
 const LAYER: &str = "application/vnd.gpubuild.store.file.v1+zstd";
@@ -43,7 +46,36 @@ struct Descriptor {
 
 #[derive(Deserialize)]
 struct Tags {
-    tags: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "ids")]
+    tags: Vec<String>,
+}
+
+/// Reads the tags that are ids of entries. Others can be long, and there can be many.
+fn ids<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    struct Ids;
+
+    impl<'de> Visitor<'de> for Ids {
+        type Value = Vec<String>;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str("a list of tags")
+        }
+
+        /// `null`: a repository without tags.
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(Vec::new())
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut tags: A) -> Result<Self::Value, A::Error> {
+            let mut ids = Vec::new();
+            while let Some(tag) = tags.next_element::<String>()? {
+                ids.extend(Some(tag).filter(|tag| is_sha256(tag)));
+            }
+            Ok(ids)
+        }
+    }
+
+    deserializer.deserialize_any(Ids)
 }
 
 impl Descriptor {
@@ -87,9 +119,9 @@ impl OciServer {
         if let Some(next) = next.as_ref().filter(|next| !next.is_same_server(first)) {
             return Err(FetchError::Redirected { from: url, to: next.shown() }.into());
         }
-        let tags: Tags = serde_json::from_slice(&listing::document(&url, response)?)
+        let tags: Tags = serde_json::from_slice(&listing::document(&url, response, call)?)
             .map_err(|error| damaged(error.to_string()))?;
-        Ok(Page { url, entries: tags.tags.unwrap_or_default(), next: next.map(|next| next.to_string()) })
+        Ok(Page { url, entries: tags.tags, next: next.map(|next| next.to_string()) })
     }
 
     fn upload(&self, blob: &Blob, body: RequestBody, call: &Call<'_>) -> Result<(), RemoteError> {
@@ -121,7 +153,7 @@ impl Server for OciServer {
         let request = ServerRequest::new(Method::Get, self.target(&url)).header("accept", ACCEPT);
         let Some(response) = call.find(&request)? else { return Ok(None) };
         let damaged = |what: &str| RemoteError::Damaged { url: url.shown(), what: what.to_owned() };
-        let image: Image = serde_json::from_slice(&document(&url.shown(), response)?)
+        let image: Image = serde_json::from_slice(&call.document(&url.shown(), response)?)
             .map_err(|error| damaged(&error.to_string()))?;
         if image.schema_version != 2 || image.config.media_type != CONFIG {
             return Err(damaged("it is another image"));
@@ -166,8 +198,7 @@ impl Server for OciServer {
     fn list(&self, call: &Call<'_>) -> Result<Vec<ListedEntry>, RemoteError> {
         let first = self.repository.tags();
         let tags = listing::all_pages(first.to_string(), |url| self.page(&first, url, call))?;
-        let ids = tags.into_iter().filter(|tag| is_sha256(tag));
-        Ok(ids.map(|id| ListedEntry { id, modified: None }).collect())
+        Ok(tags.into_iter().map(|id| ListedEntry { id, modified: None }).collect())
     }
 
     fn remove(&self, id: &str, call: &Call<'_>) -> Result<(), RemoteError> {
@@ -175,8 +206,29 @@ impl Server for OciServer {
         let url = self.repository.with_version(id).manifest();
         let request = ServerRequest::new(Method::Get, self.target(&url)).header("accept", ACCEPT);
         let Some(response) = call.find(&request)? else { return Ok(()) };
-        let digest = sha256(&document(&url.shown(), response)?);
+        let digest = sha256(&call.document(&url.shown(), response)?);
         let url = self.repository.with_version(&format!("sha256:{digest}")).manifest();
         call.succeed(&ServerRequest::new(Method::Delete, self.target(&url))).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_ids_of_entries_are_read_from_a_list_of_tags() {
+        let id = "a".repeat(64);
+        let read = |text: &str| serde_json::from_str::<Tags>(text).map(|tags| tags.tags);
+        for (text, expected) in [
+            (format!(r#"{{"name":"x","tags":["latest","{id}","","../x"]}}"#), vec![id.clone()]),
+            (r#"{"tags":null}"#.to_owned(), vec![]),
+            ("{}".to_owned(), vec![]),
+        ] {
+            assert_eq!(read(&text).unwrap(), expected);
+        }
+        for text in [r#"{"tags":5}"#, r#"{"tags":[5]}"#, r#"{"tags":{}}"#, r#"{"tags":["""#] {
+            assert!(read(text).is_err(), "{text}");
+        }
     }
 }

@@ -156,6 +156,6 @@ fn receive(
     let server = &*remote.settings.server;
     let found = server.get(Object::Blob(blob), 0, call)?;
     let (url, response) = found.ok_or_else(|| missing(remote.settings.url.clone()))?;
-    let mut body = BlobBody::new(server, blob, call, response);
+    let mut body = BlobBody::new(server, blob, call, (url.clone(), response));
     decompress((&url, &mut body), blob, content, target)
 }

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 
 use gpubuild_host::net::{NetError, Response};
-use gpubuild_release::fetch::{FetchError, rest_of_range};
+use gpubuild_release::fetch::{FetchError, TransferRate, rest_of_range};
 
 use super::content::{Blob, transfer_error};
 use super::error::RemoteError;
@@ -23,6 +23,10 @@ pub(crate) struct BlobBody<'a> {
     /// The number of bytes that were read before the current request.
     before: u64,
     requests: usize,
+    /// The rate of all requests together.
+    rate: TransferRate<'a>,
+    /// The URL for messages.
+    url: String,
 }
 
 impl<'a> BlobBody<'a> {
@@ -31,9 +35,10 @@ impl<'a> BlobBody<'a> {
         server: &'a dyn Server,
         blob: &'a Blob,
         call: &'a Call<'a>,
-        response: Response,
+        (url, response): (String, Response),
     ) -> Self {
-        Self { server, blob, call, body: response.body, received: 0, before: 0, requests: 0 }
+        let (body, rate) = (response.body, call.rate());
+        Self { server, blob, call, body, received: 0, before: 0, requests: 0, rate, url }
     }
 
     /// Requests the rest. A name on the server is the hash of the content, so the content cannot have changed.
@@ -55,15 +60,30 @@ impl<'a> BlobBody<'a> {
         self.body = response.body;
         if !is_part {
             // The server sends everything again.
-            let skipped = io::copy(&mut (&mut self.body).take(from), &mut io::sink());
-            let skipped = skipped.map_err(|error| transfer_error(&url, error))?;
-            if skipped < from {
+            if self.skip(from).map_err(|error| transfer_error(&url, error))? < from {
                 return Err(damaged(url, "it became shorter"));
             }
         }
         (self.before, self.requests) = (from, self.requests + 1);
         log::debug!("continued {} at byte {from}", self.blob.sha256);
         Ok(())
+    }
+
+    /// Skips at most this many bytes. Returns their number.
+    fn skip(&mut self, count: u64) -> io::Result<u64> {
+        let (mut skipped, mut body) = (0, (&mut self.body).take(count));
+        let mut piece = vec![0; 16 << 10];
+        loop {
+            match body.read(&mut piece) {
+                Ok(0) => return Ok(skipped),
+                Ok(count) => {
+                    skipped += count as u64;
+                    self.rate.add(count as u64, || self.url.clone()).map_err(slow)?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Whether a read error is an early end that another request can continue. Each request has to receive something.
@@ -79,6 +99,7 @@ impl Read for BlobBody<'_> {
             match self.body.read(into) {
                 Ok(count) => {
                     self.received += count as u64;
+                    self.rate.add(count as u64, || self.url.clone()).map_err(slow)?;
                     return Ok(count);
                 }
                 Err(error) if self.can_resume(&error) => {
@@ -93,4 +114,8 @@ impl Read for BlobBody<'_> {
             }
         }
     }
+}
+
+fn slow(error: FetchError) -> io::Error {
+    io::Error::other(RemoteError::from(error))
 }

@@ -128,7 +128,7 @@ impl S3Server {
         let at = Url::parse(list.sign(VALID).as_str()).map_err(FetchError::Url)?;
         let response = call.succeed(&ServerRequest::new(Method::Get, self.target(&at)))?;
         let url = at.shown();
-        let bytes = listing::document(&url, response)?;
+        let bytes = listing::document(&url, response, call)?;
         let page = ListObjectsV2::parse_response(&String::from_utf8_lossy(&bytes))
             .map_err(|error| RemoteError::DamagedList { url: url.clone(), what: error.to_string() })?;
         let objects = page.contents.into_iter().filter_map(|object| {

@@ -1,13 +1,14 @@
 //! Requests to the server of a store, and the interface of the three kinds.
 
+use std::io::Read as _;
 use std::time::Duration;
 
 use gpubuild_host::net::{Method, RequestBody, Response};
 use gpubuild_host::{Host, HostPath};
-use gpubuild_release::fetch::{Client, Exchange, FetchTarget, RedirectPolicy};
+use gpubuild_release::fetch::{Client, Exchange, FetchTarget, RedirectPolicy, TransferRate};
 use serde::Serialize;
 
-use super::content::Blob;
+use super::content::{Blob, transfer_error};
 use super::error::RemoteError;
 use super::manifest;
 
@@ -16,6 +17,9 @@ const UPLOAD_PATIENCE: u32 = 10;
 
 /// S3's error code if not only the object is missing.
 const NO_BUCKET: &str = "NoSuchBucket";
+
+/// The largest document of an error that is read, in bytes.
+const MAX_ERROR: u64 = 8 << 10;
 
 /// A manifest on a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -158,57 +162,60 @@ impl<'a> Call<'a> {
         match response.status {
             200 => Ok(Some(response)),
             206 if is_range => Ok(Some(response)),
-            404 | 410 => match failed(request, response) {
+            404 | 410 => match self.failed(request, response) {
                 RemoteError::Status { code: Some(code), url, status } if code == NO_BUCKET => {
                     Err(RemoteError::Status { url, status, code: Some(code) })
                 }
                 _ => Ok(None),
             },
-            _ => Err(failed(request, response)),
+            _ => Err(self.failed(request, response)),
         }
     }
 
     /// Sends a request whose response has to be a success.
     pub(crate) fn succeed(&self, request: &ServerRequest<'_>) -> Result<Response, RemoteError> {
         let response = self.send(request)?;
-        if (200..300).contains(&response.status) { Ok(response) } else { Err(failed(request, response)) }
+        if (200..300).contains(&response.status) { Ok(response) } else { Err(self.failed(request, response)) }
     }
-}
+    fn failed(&self, request: &ServerRequest<'_>, response: Response) -> RemoteError {
+        let (url, status) = (request.target.url.shown(), response.status);
+        let text = self.body(&url, response, MAX_ERROR).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        RemoteError::Status { url, status, code: text.and_then(|text| error_code(&text)) }
+    }
 
-fn failed(request: &ServerRequest<'_>, response: Response) -> RemoteError {
-    let (url, status) = (request.target.url.shown(), response.status);
-    RemoteError::Status { url, status, code: error_code(response) }
+    /// The transfer rate of a body.
+    pub(crate) fn rate(&self) -> TransferRate<'a> {
+        TransferRate::new(self.host(), self.timeout)
+    }
+
+    /// Reads a body of at most `max` bytes.
+    pub(crate) fn body(&self, url: &str, mut response: Response, max: u64) -> Result<Vec<u8>, RemoteError> {
+        let (mut bytes, mut piece, mut rate) = (Vec::new(), vec![0; 16 << 10], self.rate());
+        loop {
+            let count = match response.body.read(&mut piece) {
+                Ok(0) => return Ok(bytes),
+                Ok(count) => count,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(transfer_error(url, error)),
+            };
+            bytes.extend_from_slice(&piece[..count]);
+            if bytes.len() as u64 > max {
+                let what = format!("it is larger than {max} bytes");
+                return Err(RemoteError::Damaged { url: url.to_owned(), what });
+            }
+            rate.add(count as u64, || url.to_owned())?;
+        }
+    }
+
+    /// Reads the body of a document, such as a manifest.
+    pub(crate) fn document(&self, url: &str, response: Response) -> Result<Vec<u8>, RemoteError> {
+        self.body(url, response, manifest::MAX_BYTES)
+    }
 }
 
 /// The text in `<Code>` of an error document, as S3 sends it.
-fn error_code(response: Response) -> Option<String> {
-    let text = String::from_utf8(body(response, 8 << 10).ok()?).ok()?;
+fn error_code(text: &str) -> Option<String> {
     let (_, rest) = text.split_once("<Code>")?;
     let (code, _) = rest.split_once("</Code>")?;
     (code.len() < 64 && code.chars().all(|c| c.is_ascii_alphanumeric())).then(|| code.to_owned())
-}
-
-/// Reads a body of at most `max` bytes.
-pub(crate) fn body(response: Response, max: u64) -> std::io::Result<Vec<u8>> {
-    use std::io::Read as _;
-    let mut bytes = Vec::new();
-    response.body.take(max + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > max {
-        return Err(std::io::Error::other(format!("it is larger than {max} bytes")));
-    }
-    Ok(bytes)
-}
-
-/// Reads the body of a document, such as a manifest.
-pub(crate) fn document(url: &str, response: Response) -> Result<Vec<u8>, RemoteError> {
-    body(response, manifest::MAX_BYTES).map_err(|error| {
-        let net = error.get_ref().and_then(|one| one.downcast_ref::<gpubuild_host::net::NetError>());
-        match net {
-            Some(net) => {
-                let (url, error) = (url.to_owned(), net.clone());
-                gpubuild_release::fetch::FetchError::Net { url, error }.into()
-            }
-            None => RemoteError::Damaged { url: url.to_owned(), what: error.to_string() },
-        }
-    })
 }

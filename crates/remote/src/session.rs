@@ -11,7 +11,7 @@ use gpubuild_release::fetch::Client;
 
 use super::error::RemoteError;
 use super::manifest::{Rejected, RemoteManifest, id};
-use super::server::{Call, ListedEntry, Object, document};
+use super::server::{Call, ListedEntry, Object};
 use super::settings::{RemoteAccess, RemoteSettings};
 
 /// A shared store during one command.
@@ -125,7 +125,7 @@ impl<'a> RemoteStore<'a> {
         let Some((url, response)) = self.settings.server.get(Object::Manifest(id), 0, call)? else {
             return Ok(None);
         };
-        let bytes = document(&url, response)?;
+        let bytes = call.document(&url, response)?;
         Ok(Some(RemoteManifest::references(&bytes).unwrap_or_default()))
     }
 
@@ -167,7 +167,7 @@ impl<'a> RemoteStore<'a> {
         let Some((url, response)) = self.settings.server.get(Object::Manifest(&id(name)), 0, call)? else {
             return Ok(None);
         };
-        let bytes = document(&url, response)?;
+        let bytes = call.document(&url, response)?;
         let manifest = RemoteManifest::open(&bytes, name, self.settings.keys.as_deref());
         match manifest {
             Ok(manifest) => Ok(Some((url, manifest))),

@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use gpubuild_host::{Command, CommandOutput, FileKind, HostPath, RunError};
-use gpubuild_release::fetch::MIN_RATE;
+use gpubuild_release::fetch::{MIN_RATE, git_limit};
 
 use crate::{SourceError, SourceRequest};
 
-/// Time limit of all git commands for one source. Repositories can have gigabytes.
-const DEADLINE: Duration = Duration::from_secs(60 * 60);
 /// Variables that would make git use another repository, as in a hook.
 const REPOSITORY: [&str; 6] = [
     "GIT_DIR",
@@ -42,7 +40,7 @@ pub(crate) fn fetch(
     submodules: bool,
     tree: &HostPath,
 ) -> Result<(), SourceError> {
-    let git = Git { request, url, tree, end: request.host.elapsed() + DEADLINE };
+    let git = Git { request, url, tree, end: request.host.elapsed() + git_limit(request.host) };
     (request.progress)(&format!("fetching {url} at {}", &rev[..12]));
     request.host.create_dir_all(tree).map_err(|error| SourceError::write(tree, &error))?;
     git.run(&["init", "--quiet"])?;
@@ -122,7 +120,7 @@ impl Git<'_> {
             RunError::NotFound { .. } => SourceError::NoGit { url: self.url.to_owned() },
             RunError::Interrupted => SourceError::Interrupted,
             RunError::Timeout { .. } => {
-                self.slow(format!("git did not finish within {} minutes", DEADLINE.as_secs() / 60))
+                self.slow(format!("git did not finish within {} s", git_limit(self.request.host).as_secs()))
             }
             other => self.failed(other.to_string()),
         })

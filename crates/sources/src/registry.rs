@@ -49,6 +49,10 @@ pub(crate) fn resolve(
         name: name.to_owned(),
         registry: base.clone(),
     })?;
+    if !is_index(&text) {
+        let why = format!("its file for the crate `{name}` has no line that is a JSON object");
+        return Err(SourceError::Index { url: base, why });
+    }
     let versions = versions(&text);
     let found = choose(&versions, requirement).ok_or_else(|| SourceError::UnknownVersion {
         name: name.to_owned(),
@@ -123,6 +127,12 @@ fn archive_address(template: &str, name: &str, version: &str, sha256: &str) -> S
         return format!("{}/{name}/{version}/download", template.trim_end_matches('/'));
     }
     markers.iter().fold(template.to_owned(), |url, (marker, value)| url.replace(marker, value))
+}
+
+/// Whether a document can be one of an index: each line is an object, though its keys may be unknown.
+fn is_index(text: &str) -> bool {
+    let is_object = |line| serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(line).is_ok();
+    text.lines().any(is_object)
 }
 
 /// The versions in a document of the index. Lines that gpubuild does not understand are skipped, as cargo does.

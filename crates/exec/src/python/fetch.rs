@@ -78,6 +78,7 @@ pub fn fetch(
     let name = name(fetch);
     let folder = cache.join(&name);
     if let Some(program) = verified(host, &folder) {
+        clear(host, &cache, &name);
         return Ok(program);
     }
     refuse_unsupported(host, fetch)?;
@@ -97,14 +98,14 @@ pub fn fetch(
         message: error.to_string(),
     };
     host.create_dir_all(&cache).map_err(|error| failed(&cache, &error))?;
-    let lock_path = cache.join(&format!(".{name}.lock"));
+    let lock_path = lock_path(&cache, &name);
     let _lock = host.lock(&lock_path, Wait::Yes).map_err(|error| failed(&lock_path, &error))?;
     if let Some(program) = verified(host, &folder) {
         return Ok(program);
     }
     let (tool, version) = (fetch.tool.clone(), fetch.version.clone());
     sink(&BuildEvent::Fetching { tool, version, into: folder.to_string() });
-    let scratch = cache.join(&format!(".{name}.tmp"));
+    let scratch = scratch(&cache, &name);
     // A killed process has left its files there.
     host.remove(&scratch).map_err(|error| failed(&scratch, &error))?;
     let temporary = host.temporary_dir(&scratch).map_err(|error| failed(&scratch, &error))?;
@@ -112,6 +113,24 @@ pub fn fetch(
     // If this fails, the next call removes the folder.
     let _ = host.remove(&scratch);
     result
+}
+
+fn lock_path(cache: &HostPath, name: &str) -> HostPath {
+    cache.join(&format!(".{name}.lock"))
+}
+
+fn scratch(cache: &HostPath, name: &str) -> HostPath {
+    cache.join(&format!(".{name}.tmp"))
+}
+
+/// Removes the temporary folder of a process that was killed after it had published the tool. If this fails, the next call tries again.
+fn clear(host: &dyn Host, cache: &HostPath, name: &str) {
+    let scratch = scratch(cache, name);
+    if host.stat(&scratch).is_ok()
+        && let Ok(Some(_lock)) = host.lock(&lock_path(cache, name), Wait::No)
+    {
+        let _ = host.remove(&scratch);
+    }
 }
 
 /// Fails if no wheel supports this machine, which an installer would report as a missing version.

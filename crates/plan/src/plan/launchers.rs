@@ -391,14 +391,17 @@ fn farm(choice: &LauncherChoice<'_>, context: &LauncherContext<'_>, language: &s
     Some(PlannedFarm { launcher, status, scheduler, required, recompile, local })
 }
 
+/// The longest name of a host in DNS.
+const LONGEST_NAME: usize = 253;
+
 /// The address of the port after that of a scheduler, `host` or `host:port`. `None` if it is not an address.
 fn text_port(address: &str, port: u16) -> Option<String> {
     let (name, port) = match address.rsplit_once(':') {
         Some((name, port)) => (name, port.parse::<u16>().ok()?),
         None => (address, port),
     };
-    let is_name =
-        !name.is_empty() && name.chars().all(|sign| sign.is_ascii_alphanumeric() || "-._[]:".contains(sign));
+    let is_name = (1..=LONGEST_NAME).contains(&name.len())
+        && name.chars().all(|sign| sign.is_ascii_alphanumeric() || "-._[]:".contains(sign));
     Some(format!("{name}:{}", port.checked_add(1)?)).filter(|_| is_name)
 }
 

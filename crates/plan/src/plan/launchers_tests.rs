@@ -252,6 +252,7 @@ fn scheduler_is_asked_at_the_port_after_its_own() {
         (&[("ICECC_SCHEDULER", "a:99999999999")], None, None),
         (&[("ICECC_SCHEDULER", "a\n::error::b:1")], None, None),
         (&[("ICECC_SCHEDULER", "$(id)")], None, None),
+        (&[("ICECC_SCHEDULER", &"a".repeat(254))], None, None),
     ] {
         assert_eq!(asked(env, file).as_deref(), expected, "{env:?} {file:?}");
     }

@@ -71,7 +71,26 @@ pub fn bad_setting(host: &dyn HostInfo) -> Option<(&'static str, &'static str)> 
     if is_invalid(TIMEOUT, |text| seconds(text).is_some()) {
         return Some((TIMEOUT, "seconds from 0.1 to 3600"));
     }
-    is_invalid(RETRIES, |text| retries(text).is_some()).then_some((RETRIES, "a number from 0 to 20"))
+    if is_invalid(RETRIES, |text| retries(text).is_some()) {
+        return Some((RETRIES, "a number from 0 to 20"));
+    }
+    is_invalid(GIT_TIMEOUT, |text| git_seconds(text).is_some())
+        .then_some((GIT_TIMEOUT, "seconds from 1 to 86400"))
+}
+
+/// The variable with the time limit of all git commands for one source.
+const GIT_TIMEOUT: &str = "GPUBUILD_GIT_TIMEOUT";
+/// The limit if it is not set. Repositories can have gigabytes.
+const GIT_SECONDS: u64 = 60 * 60;
+
+fn git_seconds(text: &str) -> Option<u64> {
+    text.trim().parse().ok().filter(|seconds| (1..=86400).contains(seconds))
+}
+
+/// The time limit of all git commands for one source.
+#[must_use]
+pub fn git_limit(host: &dyn HostInfo) -> Duration {
+    Duration::from_secs(host.env().get(GIT_TIMEOUT).and_then(git_seconds).unwrap_or(GIT_SECONDS))
 }
 
 /// A file to download.
@@ -233,7 +252,7 @@ impl<'a> Client<'a> {
         body: FetchedBody,
         mut take: impl FnMut(&[u8]) -> bool,
     ) -> Result<(), FetchError> {
-        let mut rate = TransferRate::new(self);
+        let mut rate = TransferRate::new(self.host, self.timeout);
         let FetchedBody { mut response, url } = body;
         let mut buffer = vec![0; 128 << 10];
         loop {
@@ -243,7 +262,7 @@ impl<'a> Client<'a> {
                     if !take(&buffer[..count]) {
                         return Ok(());
                     }
-                    rate.add(count as u64, &url)?;
+                    rate.add(count as u64, || url.shown())?;
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => {
@@ -256,8 +275,8 @@ impl<'a> Client<'a> {
     }
 }
 
-/// Enforces the minimum transfer rate.
-struct TransferRate<'a> {
+/// Enforces the minimum transfer rate of [`MIN_RATE`], averaged over a time limit.
+pub struct TransferRate<'a> {
     host: &'a dyn Host,
     timeout: Duration,
     /// Start of the current measurement.
@@ -267,18 +286,24 @@ struct TransferRate<'a> {
 }
 
 impl<'a> TransferRate<'a> {
-    fn new(client: &Client<'a>) -> Self {
-        Self { host: client.host, timeout: client.timeout, start: client.host.elapsed(), received: 0 }
+    /// Starts to measure.
+    #[must_use]
+    pub fn new(host: &'a dyn Host, timeout: Duration) -> Self {
+        Self { host, timeout, start: host.elapsed(), received: 0 }
     }
 
-    fn add(&mut self, count: u64, url: &Url) -> Result<(), FetchError> {
+    /// Counts bytes.
+    ///
+    /// # Errors
+    /// [`FetchError::Slow`] if too few arrived, with the URL.
+    pub fn add(&mut self, count: u64, url: impl FnOnce() -> String) -> Result<(), FetchError> {
         self.received += count;
         let within = self.host.elapsed().saturating_sub(self.start);
         if within < self.timeout {
             return Ok(());
         }
         if self.received < least_bytes(within) {
-            return Err(FetchError::Slow { url: url.shown(), got: self.received, within });
+            return Err(FetchError::Slow { url: url(), got: self.received, within });
         }
         (self.start, self.received) = (self.host.elapsed(), 0);
         Ok(())

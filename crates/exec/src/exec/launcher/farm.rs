@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use gpubuild_core::clean::short;
 use gpubuild_host::{Command, CommandOutput, Host};
 use gpubuild_plan::plan::launchers::{LANGUAGES, entry};
 use gpubuild_plan::plan::{PlannedFarm, PlannedQuestion, PlannedTree};
@@ -20,6 +21,8 @@ const STATUS_DEADLINE: Duration = Duration::from_secs(20);
 const TEXT_DEADLINE: Duration = Duration::from_secs(5);
 /// The most jobs that are taken from a launcher: every one is a process on this machine.
 const MOST_SLOTS: u32 = 1024;
+/// The longest part of an answer in a message, in characters.
+const SHOWN: usize = 300;
 
 /// What a launcher reports about its build servers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -141,7 +144,7 @@ fn ask(host: &dyn Host, tree: &PlannedTree, argv: &[String]) -> Result<FarmStatu
 fn parse(output: &CommandOutput, argv: &[String]) -> Result<FarmStatus, String> {
     #[derive(Deserialize)]
     enum SccacheStatus {
-        Disabled(serde::de::IgnoredAny),
+        Disabled(serde_json::Value),
         NotConnected(Option<String>, String),
         SchedulerStatus(Option<String>, Servers),
     }
@@ -158,11 +161,15 @@ fn parse(output: &CommandOutput, argv: &[String]) -> Result<FarmStatus, String> 
         };
     }
     let unknown = |_| format!("`{}` printed no status", argv.join(" "));
-    let named = |url: Option<String>| url.map_or_else(String::new, |url| format!(" at {url}"));
+    let named =
+        |url: Option<String>| url.map_or_else(String::new, |url| format!(" at {}", short(&url, SHOWN)));
     match serde_json::from_str(text).map_err(unknown)? {
+        SccacheStatus::Disabled(why) if why.as_str().is_some_and(|why| why.contains("dist-client")) => {
+            Err("sccache was compiled without `dist-client`".to_owned())
+        }
         SccacheStatus::Disabled(_) => Err(DISABLED.to_owned()),
         SccacheStatus::NotConnected(url, why) => {
-            Err(format!("no connection to the scheduler{}: {why}", named(url)))
+            Err(format!("no connection to the scheduler{}: {}", named(url), short(&why, SHOWN)))
         }
         SccacheStatus::SchedulerStatus(url, Servers { num_servers: 0, .. }) => {
             Err(format!("the scheduler{} has no build servers", named(url)))
@@ -285,6 +292,8 @@ mod tests {
         for (text, expected) in [
             ("0\n", "no slots"),
             (r#"{"Disabled":"disabled"}"#, "names no scheduler"),
+            // sccache 0.4 of Debian 12.
+            (r#"{"Disabled":"dist-client feature not selected"}"#, "compiled without `dist-client`"),
             (
                 r#"{"NotConnected":["http://10.0.0.1:10600/","error sending request"]}"#,
                 "error sending request",
@@ -300,6 +309,9 @@ mod tests {
             let why = status(text).unwrap_err();
             assert!(why.contains(expected), "{text}: {why}");
         }
+        let long = "x".repeat(1 << 20);
+        let why = status(&format!(r#"{{"NotConnected":["{long}","{long}"]}}"#)).unwrap_err();
+        assert!(why.len() < 1000, "{} bytes", why.len());
     }
 
     #[test]

@@ -125,10 +125,11 @@ impl ServerStatistics {
         }
         let document: SccacheStatistics = serde_json::from_str(text.trim()).ok()?;
         let stats = document.stats;
+        let sum = |counts: &ByLanguage| counts.counts.values().copied().fold(0, u64::saturating_add);
         let counts = LauncherCounts {
-            hits: stats.cache_hits.counts.values().sum(),
-            misses: stats.cache_misses.counts.values().sum(),
-            other: stats.requests_not_cacheable + stats.non_cacheable_compilations,
+            hits: sum(&stats.cache_hits),
+            misses: sum(&stats.cache_misses),
+            other: stats.requests_not_cacheable.saturating_add(stats.non_cacheable_compilations),
         };
         Some(Self {
             counts,

@@ -49,3 +49,16 @@ fn program_names_have_no_folder_or_extension() {
     assert_eq!(stem("/usr/bin/ccache"), "ccache");
     assert_eq!(stem(r"C:\Tools\SCCACHE.EXE"), "sccache");
 }
+
+#[test]
+fn huge_numbers_of_a_server_do_not_overflow() {
+    let most = u64::MAX;
+    let text = format!(
+        r#"{{"stats":{{"cache_hits":{{"counts":{{"C":{most},"CUDA":{most}}}}},"cache_misses":{{"counts":{{"C":{most},"D":1}}}},
+            "requests_not_cacheable":{most},"non_cacheable_compilations":{most},"dist_compiles":{{"a":{most}}},"dist_errors":{most}}}}}"#
+    );
+    let statistics = ServerStatistics::parse(&text).unwrap();
+    let LauncherCounts { hits, misses, other } = statistics.counts;
+    assert_eq!((hits, misses, other), (most, most, most));
+    assert_eq!(ServerStatistics::parse(&text.replace(&most.to_string(), "1e999")), None);
+}
