@@ -123,7 +123,7 @@ fn git_ends_at_its_limit() {
         crate::support::Finished::from(output)
     };
     fetch("1").fails(1, "source.git-slow").says("did not finish within 1 s");
-    for wrong in ["0", "1e9", "-1", "86401", ""] {
+    for wrong in ["0", "1e9", "-1", "86401"] {
         fetch(wrong).fails(2, "net.setting-invalid").says("GPUBUILD_GIT_TIMEOUT must be seconds");
     }
     assert!(project.names("cache/sources").is_empty());
