@@ -320,3 +320,9 @@ fn fifteenth_logs_from_reports() {
 fn sixteenth_logs_from_reports() {
     insta::assert_snapshot!(read_logs("logs-16"));
 }
+
+/// From the same projects as the sixteenth set, after rules from the sources of these programs and of their tools had been written.
+#[test]
+fn seventeenth_logs_from_reports() {
+    insta::assert_snapshot!(read_logs("logs-17"));
+}

@@ -5,13 +5,19 @@ use super::lines::LogLines;
 use super::{AT_THE_END, prefix};
 
 /// Texts with which a tool reports that a complete command failed.
-pub(super) const FAILURES: [&str; 29] = [
+pub(super) const FAILURES: [&str; 35] = [
     "terminate called after",
     "(core dumped)",
     "error while loading shared libraries",
     "ImportError: ",
     "OSError: ",
     "RuntimeError: ",
+    "AssertionError: ",
+    "NotImplementedError: ",
+    "Error occurred when executing",
+    "Exception during processing",
+    "GGML_ASSERT",
+    "Unhandled exception",
     "Traceback (most recent call last)",
     "panicked at ",
     "goroutine 1 [running",

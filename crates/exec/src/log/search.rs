@@ -118,7 +118,8 @@ impl Search {
             }
             is_refused |= one.signature.lines == 1;
         }
-        (is_refused && self.broken_line(all, line.lines, line.at)) || self.wrapped_line(all, line)
+        (is_refused && !is_status && self.broken_line(all, line.lines, line.at))
+            || self.wrapped_line(all, line)
     }
 
     /// Looks for a sentence about a component in a line that no signature matches.
