@@ -29,14 +29,23 @@ pub(crate) fn cross(
     target::cross_build(host, &target, Some(&krate.host), options, choice).map(Some)
 }
 
-/// The warning if cargo links with another linker than Zig, which has the C++ library of the compiled code.
+/// The warning if cargo links with another linker than the compiler that nobody named, which has the C++ library of the compiled code.
 pub(crate) fn linker_warning(cross: &CrossBuild, host: &dyn ReadFiles) -> Option<String> {
-    let folder = cross.programs.as_ref().filter(|_| cross.compilers == TargetCompilers::Zig)?;
-    let linker = folder.join(&program_name(host.platform().os, "cc"));
-    let is_other = host.env().get("RUSTC_LINKER") != Some(linker.as_str());
-    is_other.then(|| {
-        let variable = cross.target.cargo_variable("LINKER");
-        format!("Zig compiled the libraries for {}: link with it, `{variable}={linker}`", cross.target.triple)
+    let linker = match cross.compilers {
+        TargetCompilers::Zig => {
+            cross.programs.as_ref()?.join(&program_name(host.platform().os, "cc")).to_string()
+        }
+        TargetCompilers::Gcc => cross.entries.get("CMAKE_C_COMPILER")?.clone(),
+        TargetCompilers::Variables | TargetCompilers::ToolchainFile | TargetCompilers::Apple => return None,
+    };
+    let found = host.env().get("RUSTC_LINKER").unwrap_or_default();
+    // GCC is on PATH.
+    let is_same = found == linker
+        || cross.compilers == TargetCompilers::Gcc && linker.rsplit('/').next() == Some(found);
+    (!is_same).then(|| {
+        let (triple, variable) = (&cross.target.triple, cross.target.cargo_variable("LINKER"));
+        let name = if cross.compilers == TargetCompilers::Zig { "Zig" } else { "GCC" };
+        format!("{name} compiled the libraries for {triple}: link with it, `{variable}={linker}`")
     })
 }
 
@@ -67,6 +76,17 @@ mod tests {
         assert_eq!(found.compilers, TargetCompilers::Variables);
         assert_eq!(found.entries["CMAKE_SYSTEM_NAME"], "Windows");
         assert_eq!(found.entries["CMAKE_CXX_COMPILER"], "x86_64-w64-mingw32-g++");
+        assert_eq!(linker_warning(&found, &host("", &named)), None);
+        let gcc = CrossBuild {
+            target: Target::of_triple("aarch64-unknown-linux-gnu"),
+            compilers: TargetCompilers::Gcc,
+            entries: BTreeMap::from([("CMAKE_C_COMPILER".to_owned(), "/usr/bin/aarch64-gcc".to_owned())]),
+            programs: None,
+        };
+        for (linker, warns) in [("cc", true), ("/usr/bin/aarch64-gcc", false), ("aarch64-gcc", false)] {
+            let warning = linker_warning(&gcc, &host("", &[("RUSTC_LINKER", linker)]));
+            assert_eq!(warning.is_some(), warns, "{linker}: {warning:?}");
+        }
         let file = [windows[0], windows[1], ("CMAKE_TOOLCHAIN_FILE", "/t.cmake")];
         assert_eq!(settings(&file).unwrap().unwrap().entries["CMAKE_TOOLCHAIN_FILE"], "/t.cmake");
     }
