@@ -68,7 +68,7 @@ fn lines(name: &str, profile: &str, source: &Path, backends: &[Backend], rest: &
     let text = format!(
         "cargo\n{}\n\npkg-config\n{}\ncmake\n{}\nplain\n{}\n",
         link::cargo_lines(&directives).join("\n"),
-        link::pkg_config(&directives, &manifest),
+        link::pkg_config(&directives, &manifest, None),
         link::cmake(&directives, &manifest),
         link::plain(&directives)
     );
