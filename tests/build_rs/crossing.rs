@@ -72,11 +72,15 @@ fn crate_is_cross_compiled() {
     assert_eq!(output.stdout.trim(), "42", "{}", output.stderr);
     assert!(!workspace.cargo(&[&build[..], &["-v"]].concat(), &variables).success().ran_script_of("x-sys"));
 
-    // GPU toolkits exist only for the host platform.
+    // The toolkit of the host platform has no libraries for the target.
     let stderr = workspace
         .cargo(&[&build[..], &["--features", "app/cuda"]].concat(), &variables)
         .failure()
         .output
         .stderr;
-    assert!(stderr.contains("[cross.backend-unsupported]"), "{stderr}");
+    for part in
+        ["[cross.toolkit-missing]", "fix: gpubuild toolkit install cuda --target aarch64-unknown-linux-gnu"]
+    {
+        assert!(stderr.contains(part), "{part} in {stderr}");
+    }
 }
