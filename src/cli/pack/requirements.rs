@@ -27,9 +27,10 @@ pub(super) fn requirements(
     let cuda = planned.machine.catalogue.for_backend(Backend::Cuda);
     let floor = |release: &Version| cuda?.driver_floor(release, os).cloned();
     let toolkit = |compiler: &str| {
-        let copies = planned.machine.inventory.of(Backend::Cuda.id());
-        let path = host.path(compiler);
-        let own = copies.iter().find(|copy| path.is_inside(&copy.root));
+        let (id, path) = (Backend::Cuda.id(), host.path(compiler));
+        let of_target = planned.machine.for_target.get(id).into_iter().flatten();
+        let mut copies = planned.machine.inventory.of(id).iter().chain(of_target);
+        let own = copies.find(|copy| path.is_inside(&copy.root));
         own.and_then(|copy| copy.version()).cloned()
     };
     Ok(ReleaseVariant {
