@@ -48,7 +48,7 @@ pub(super) fn stage(
     }
     staging.files(request)?;
     let mut third_party = closure.clone();
-    let linked = export.linked.iter().map(|file| (file_name(&file.to).to_owned(), file.from.clone()));
+    let linked = export.linked.iter().map(|file| (file_name(&file.to).to_owned(), real(host, &file.from)));
     third_party.packed.extend(linked);
     staging.licences(&third_party, request)?;
     staging.set_search_paths()?;
