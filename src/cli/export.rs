@@ -81,9 +81,7 @@ fn export_folder(
         return Err(Failure::usage(id!("export.into-project"), message)
             .hint("export into another folder, such as `gpubuild export dist`"));
     }
-    let headers: Vec<HostPath> =
-        project.file.project.headers.iter().map(|header| project.root.join(header).normalized()).collect();
-    let export = Export::of(context.host, manifest, &headers, LinkedLibraries::InPlace)
+    let export = Export::of(context.host, manifest, &project.headers(), LinkedLibraries::InPlace)
         .map_err(|error| failed_to_write(to, &error))?;
     export.write(context.host, to).map_err(|error| failed_to_write(to, &error))?;
     for folder in &export.external {

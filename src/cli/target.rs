@@ -24,15 +24,12 @@ pub struct TargetArgument {
 impl TargetArgument {
     /// The target of the flag, else of gpubuild.toml, else this machine.
     pub fn of(&self, project: &Project) -> Result<SelectedTarget, Failure> {
-        let name = self.target.as_deref().or(project.file.build.target.as_deref());
-        let target = name.map_or(Ok(None), Target::select);
-        target.map(SelectedTarget).map_err(|reason| failure(&reason))
+        SelectedTarget::named(self.target.as_deref().or(project.file.build.target.as_deref()))
     }
 
     /// The target of the flag, else this machine, without a project.
     pub fn named(&self) -> Result<SelectedTarget, Failure> {
-        let target = self.target.as_deref().map_or(Ok(None), Target::select);
-        target.map(SelectedTarget).map_err(|reason| failure(&reason))
+        SelectedTarget::named(self.target.as_deref())
     }
 
     /// The target, after the build folder of the project was changed to that of the target.
@@ -52,6 +49,11 @@ fn failure(reason: &Reason) -> Failure {
 pub struct SelectedTarget(Option<Target>);
 
 impl SelectedTarget {
+    /// The target with a name, else this machine.
+    pub fn named(name: Option<&str>) -> Result<Self, Failure> {
+        name.map_or(Ok(None), Target::select).map(Self).map_err(|reason| failure(&reason))
+    }
+
     /// Whether it is this machine.
     #[must_use]
     pub fn is_host(&self) -> bool {

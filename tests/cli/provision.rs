@@ -102,6 +102,10 @@ fn libraries_of_a_target_are_planned_and_found() {
     refused(&host)
         .fails(2, "cross.toolkit-missing")
         .says(&[&format!("gpubuild toolkit install cuda --target {TRIPLE}")]);
+    // GCC has the C library of the distribution.
+    let floor = format!("{TRIPLE}.2.28");
+    let old = sandbox.run(&["plan", "--backends", "cuda", "--target", &floor, "--host", &host]);
+    old.fails(2, "cross.gcc-missing").says(&["leave out the version"]);
     let before = planned(&plan(&host, &["--provision"]));
     let (install, folder) = (&before["provision"][0], format!("toolkits/{TRIPLE}"));
     assert_eq!(install["target"], TRIPLE);

@@ -44,6 +44,10 @@ fn libraries_of_a_target_are_installed_beside_the_toolkits_of_this_machine() {
     sandbox.run(&["toolkit", "verify", "cuda"]).fails(2, "toolkit.not-installed").says(&[TRIPLE]);
     sandbox.run(&["toolkit", "verify", "cuda", "--target", TRIPLE]).succeeds();
     sandbox.run(&["toolkit", "verify"]).succeeds();
+    for (target, count) in [(TRIPLE, 1), ("host", 0)] {
+        let verified = sandbox.run(&["toolkit", "verify", "--target", target, "--json"]).succeeds().json();
+        assert_eq!(verified["toolkits"].as_array().unwrap().len(), count, "{verified:#}");
+    }
     let variables = sandbox.run(&["toolkit", "env", "--target", TRIPLE, "--format", "sh"]);
     assert!(variables.succeeds().stdout.contains(prefix.to_str().unwrap()), "{variables:#?}");
     let list = sandbox.run(&["toolkit", "list", "--json"]).json();

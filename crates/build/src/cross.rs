@@ -29,7 +29,7 @@ pub(crate) fn cross(
     target::cross_build(host, &target, Some(&krate.host), options, choice).map(Some)
 }
 
-/// The warning if cargo links with another linker than the compiler that nobody named, which has the C++ library of the compiled code.
+/// The warning if gpubuild chose the compiler and cargo links with another one: the compiler has the C++ library of the compiled code.
 pub(crate) fn linker_warning(cross: &CrossBuild, host: &dyn ReadFiles) -> Option<String> {
     let linker = match cross.compilers {
         TargetCompilers::Zig => {
@@ -76,7 +76,12 @@ mod tests {
         assert_eq!(found.compilers, TargetCompilers::Variables);
         assert_eq!(found.entries["CMAKE_SYSTEM_NAME"], "Windows");
         assert_eq!(found.entries["CMAKE_CXX_COMPILER"], "x86_64-w64-mingw32-g++");
-        assert_eq!(linker_warning(&found, &host("", &named)), None);
+        let file = [windows[0], windows[1], ("CMAKE_TOOLCHAIN_FILE", "/t.cmake")];
+        assert_eq!(settings(&file).unwrap().unwrap().entries["CMAKE_TOOLCHAIN_FILE"], "/t.cmake");
+    }
+
+    #[test]
+    fn another_linker_than_the_compiler_is_reported() {
         let gcc = CrossBuild {
             target: Target::of_triple("aarch64-unknown-linux-gnu"),
             compilers: TargetCompilers::Gcc,
@@ -87,7 +92,5 @@ mod tests {
             let warning = linker_warning(&gcc, &host("", &[("RUSTC_LINKER", linker)]));
             assert_eq!(warning.is_some(), warns, "{linker}: {warning:?}");
         }
-        let file = [windows[0], windows[1], ("CMAKE_TOOLCHAIN_FILE", "/t.cmake")];
-        assert_eq!(settings(&file).unwrap().unwrap().entries["CMAKE_TOOLCHAIN_FILE"], "/t.cmake");
     }
 }

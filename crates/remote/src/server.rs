@@ -177,6 +177,7 @@ impl<'a> Call<'a> {
         let response = self.send(request)?;
         if (200..300).contains(&response.status) { Ok(response) } else { Err(self.failed(request, response)) }
     }
+
     fn failed(&self, request: &ServerRequest<'_>, response: Response) -> RemoteError {
         let (url, status) = (request.target.url.shown(), response.status);
         let text = self.body(&url, response, MAX_ERROR).ok().and_then(|bytes| String::from_utf8(bytes).ok());

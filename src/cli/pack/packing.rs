@@ -64,35 +64,20 @@ impl Packing<'_> {
         known: &mut KnownLayers,
     ) -> Result<(), Failure> {
         let host = self.context.host;
-        let PlannedBuild { project, plan, .. } = planned;
+        let project = &planned.project;
         let label = self.label(planned.selection.variant.as_deref(), &outcome.manifest.backends)?;
         let findings = audit::after_build(self.context, project, &planned.machine, outcome);
         check_instructions(findings)?;
-        let network = self.arguments.network.network(host);
         let target = &planned.selection.target;
         let platform = target.platform(host)?;
-        let packages = match (&plan.binary, self.arguments.libraries) {
-            (Some(binary), _) => binary.package.clone(),
-            (None, true) => project.root.clone(),
-            (None, false) => return Err(super::no_program()),
-        };
-        let cargo = match self.arguments.release_version.clone().filter(|_| self.arguments.libraries) {
-            Some(version) => CargoPackage::without_crates(&project.file.project.name, &version),
-            None if plan.binary.is_none() => return Err(super::no_version()),
-            None => {
-                package::query(host, &packages, target.triple(), network).map_err(|error| failure(&error))?
-            }
-        };
-        let headers: Vec<HostPath> =
-            project.file.project.headers.iter().map(|one| project.root.join(one).normalized()).collect();
+        let (package, cargo) = self.package(planned)?;
+        let headers = project.headers();
         let programs: Vec<HostPath> =
             outcome.program.iter().map(|program| host.path(&program.path)).collect();
-        let contents = if self.arguments.libraries {
-            StageContents::Libraries(&headers)
-        } else if programs.is_empty() {
-            return Err(super::no_program());
-        } else {
-            StageContents::Programs(&programs)
+        let contents = match (self.arguments.libraries, programs.is_empty()) {
+            (true, _) => StageContents::Libraries(&headers),
+            (false, false) => StageContents::Programs(&programs),
+            (false, true) => return Err(super::no_program()),
         };
         let requirements =
             ReleaseVariant { label, ..requirements(self.arguments, self.context, (planned, outcome))? };
@@ -111,7 +96,7 @@ impl Packing<'_> {
             root: &project.root,
             source: Some(&project.source),
             locked: locked.as_ref(),
-            package: &packages,
+            package: &package,
             cargo: &cargo,
             manifest: Some(&outcome.manifest),
             contents,
@@ -123,6 +108,21 @@ impl Packing<'_> {
         let libc = planned.machine.facts.libc.as_ref().map(|libc| &libc.value);
         let libc = libc.filter(|_| target.is_host());
         self.add(&request, requirements, &copy, libc, (work, known))
+    }
+
+    /// The cargo package and its folder. Libraries with a version need none.
+    fn package(&self, planned: &PlannedBuild) -> Result<(HostPath, CargoPackage), Failure> {
+        let (host, project) = (self.context.host, &planned.project);
+        let folder = planned.plan.binary.as_ref().map(|binary| binary.package.clone());
+        if let (true, Some(version)) = (self.arguments.libraries, &self.arguments.release_version) {
+            let package = CargoPackage::without_crates(&project.file.project.name, version);
+            return Ok((folder.unwrap_or_else(|| project.root.clone()), package));
+        }
+        let folder = folder.ok_or_else(super::no_program)?;
+        let (target, network) = (&planned.selection.target, self.arguments.network.network(host));
+        let package =
+            package::query(host, &folder, target.triple(), network).map_err(|error| failure(&error))?;
+        Ok((folder, package))
     }
 
     /// Makes the copy of a variant in the empty folder `copy`, which is removed, and adds its layers to the release.

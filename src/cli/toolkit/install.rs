@@ -3,6 +3,7 @@
 use gpubuild_core::version::Version;
 use gpubuild_detect::id;
 use gpubuild_detect::matrix::for_distribution;
+use gpubuild_detect::toolkit::Description;
 use gpubuild_exec::exec::{BuildEvent, InstalledTools};
 use gpubuild_exec::python::WheelAccess;
 use gpubuild_host::{Host, HostInfo};
@@ -69,8 +70,8 @@ pub(super) fn run(
     let recorded = host_arguments.recorded(context)?;
     let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
     let machine = machine::inspect(host, host_arguments.catalogue(context)?);
-    let target =
-        arguments.target.get()?.map(|target| wheels(&machine, &arguments.spec, &target)).transpose()?;
+    let target = arguments.target.get()?;
+    let target = target.target().map(|target| wheels(&machine, &arguments.spec, target)).transpose()?;
     if target.is_none()
         && arguments.lock.is_none()
         && gpubuild_plan::packages::set_of(&arguments.spec.toolkit).is_some()
@@ -161,13 +162,14 @@ fn request(
 fn wheels(machine: &MachineState, spec: &ToolkitSpec, target: &Target) -> Result<TargetWheels, Failure> {
     let description = machine.catalogue.get(&spec.toolkit);
     description.and_then(|description| for_target::wheels(description, target)).ok_or_else(|| {
-        let targets = description.and_then(|description| description.cross.as_ref());
+        let of = |description: &Description| {
+            let targets = &description.cross.as_ref()?.targets;
+            Some(format!("{} for {}", description.id, targets.join(", ")))
+        };
+        let offered: Vec<String> = machine.catalogue.iter().filter_map(of).collect();
         let message = format!("gpubuild has no {} for {}", spec.toolkit, target.triple);
-        let failure = Failure::usage(id!("cross.toolkit-unsupported"), message);
-        match targets {
-            Some(cross) => failure.hint(format!("use one of {}", cross.targets.join(", "))),
-            None => failure.hint("only `cuda` can be installed for another platform"),
-        }
+        Failure::usage(id!("cross.toolkit-unsupported"), message)
+            .hint(format!("gpubuild can install {}", offered.join("; ")))
     })
 }
 

@@ -12,9 +12,9 @@ mod verify;
 
 use gpubuild_core::version::Version;
 use gpubuild_exec::python::PipInstallError;
-use gpubuild_plan::target::Target;
 use gpubuild_toolchain::provision::{self, Prefix, ProvisionError};
 
+use super::target::SelectedTarget;
 use super::{CommandContext, Exit, Failure};
 
 /// Install and manage toolkits without root
@@ -102,18 +102,22 @@ pub(super) struct ToolkitTarget {
 }
 
 impl ToolkitTarget {
-    /// The target; `None` for this machine.
-    pub(super) fn get(&self) -> Result<Option<Target>, Failure> {
-        let target = self.target.as_deref().map_or(Ok(None), Target::select);
-        target.map_err(|reason| Failure { hint: reason.hint, ..Failure::usage(reason.id, reason.text) })
+    /// The target, else this machine.
+    pub(super) fn get(&self) -> Result<SelectedTarget, Failure> {
+        SelectedTarget::named(self.target.as_deref())
     }
 
     /// The installed toolkit that a specification names.
     pub(super) fn find(&self, context: &CommandContext<'_>, spec: &ToolkitSpec) -> Result<Prefix, Failure> {
-        let target = self.get()?;
-        let triple = target.as_ref().map(|target| target.triple.as_str());
-        provision::find(context.host, &spec.toolkit, spec.release.as_ref(), triple)
+        provision::find(context.host, &spec.toolkit, spec.release.as_ref(), self.get()?.triple())
             .map_err(|error| failure(&error))
+    }
+
+    /// All installed toolkits; with a target, those for it.
+    pub(super) fn all(&self, context: &CommandContext<'_>) -> Result<Vec<Prefix>, Failure> {
+        let (target, mut all) = (self.get()?, provision::installations(context.host));
+        all.retain(|one| self.target.is_none() || one.record.target.as_deref() == target.triple());
+        Ok(all)
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) struct ToolkitVerifyArguments {
 pub(super) fn run(arguments: &ToolkitVerifyArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let installations = match &arguments.spec {
         Some(spec) => vec![arguments.target.find(context, spec)?],
-        None => provision::installations(context.host),
+        None => arguments.target.all(context)?,
     };
     let verified: Vec<_> =
         installations.iter().map(|one| (one, provision::verify(context.host, one))).collect();

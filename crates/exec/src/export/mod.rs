@@ -94,16 +94,17 @@ impl Export {
         headers: &[HostPath],
         linked: LinkedLibraries<'_>,
     ) -> io::Result<Self> {
-        let mut libraries = Libraries::default();
         let os = manifest.os(host.platform().os);
         let version = match linked {
             LinkedLibraries::InPlace => None,
             LinkedLibraries::Copied { version, .. } => Some(version),
         };
         let is_copied = version.is_some();
+        // A release contains no links.
+        let mut libraries = Libraries { has_links: !is_copied, ..Libraries::default() };
         for tree in &manifest.trees {
             for file in &tree.files {
-                libraries.add(host, (os, !is_copied), tree, file);
+                libraries.add(host, os, tree, file);
             }
         }
         let (mut copied, external) = includes(host, manifest)?;
@@ -222,14 +223,16 @@ pub fn write(host: &dyn WriteFiles, to: &HostPath, content: &[u8]) -> io::Result
 struct Libraries {
     /// Built files by their path in the export.
     files: BTreeMap<String, HostPath>,
-    /// Names for the linker that differ from those for the loader.
+    /// Whether links are created for names of the linker that differ from those of the loader.
+    has_links: bool,
+    /// These links.
     links: BTreeMap<String, String>,
     /// Paths in the export by built path.
     places: BTreeMap<String, String>,
 }
 
 impl Libraries {
-    fn add(&mut self, host: &dyn ReadFiles, (os, with_links): (Os, bool), tree: &BuiltTree, file: &Artifact) {
+    fn add(&mut self, host: &dyn ReadFiles, os: Os, tree: &BuiltTree, file: &Artifact) {
         if file.kind == "executable" {
             return;
         }
@@ -249,7 +252,7 @@ impl Libraries {
         }
         self.files.entry(place.clone()).or_insert_with(|| host.path(&file.path));
         let mut linked = place.clone();
-        if own != name && with_links {
+        if own != name && self.has_links {
             linked = format!("{}/{own}", place.rsplit_once('/').map_or("", |(folder, _)| folder));
             self.links.insert(linked.clone(), name);
         }

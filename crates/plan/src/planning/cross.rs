@@ -24,7 +24,8 @@ pub fn zig_wheel() -> Fetch {
     Fetch { file: target::zig_in_wheels().clone(), ..kits::of_wheel(target::ZIG, target::zig_wheel()) }
 }
 
-/// Whether a request names a backend whose toolkit needs GCC for the target.
+/// Whether a request names a backend whose toolkit needs GCC for the target. GCC builds for the C library that it came with, so it is not used
+/// for a target with an older one.
 #[must_use]
 pub fn needs_gcc(
     catalogue: &Catalogue,
@@ -33,7 +34,8 @@ pub fn needs_gcc(
     selection: &BackendSelection,
 ) -> bool {
     let BackendSelection::Named(list) = selection else { return false };
-    list.iter().any(|backend| for_target::toolkit(catalogue, profile, target, *backend).is_some())
+    target.glibc.is_none()
+        && list.iter().any(|backend| for_target::toolkit(catalogue, profile, target, *backend).is_some())
 }
 
 /// Why a backend cannot be built for another target: the toolkits that were found are for the build machine. Only their compilers for
@@ -75,12 +77,17 @@ fn reason_against(
 
 fn reason_against_zig(target: &Target, description: &Description) -> Reason {
     let under = target.under();
+    let needs = format!("the {} needs GCC for {}", description.name, target.triple);
+    if target.glibc.is_some() {
+        let text = format!("{needs}, which builds for the C library that it came with");
+        return Reason::new(id!("cross.gcc-missing"), text).hint(format!(
+            "leave out the version in `{}`, or set `CC_{under}` and `CXX_{under}` to a GCC with that C library",
+            target.name()
+        ));
+    }
     let package = target.gcc_package().map(|name| format!(" (Debian, Ubuntu: `{name}`)")).unwrap_or_default();
-    Reason::new(
-        id!("cross.gcc-missing"),
-        format!("the {} needs GCC for {}, which was not found", description.name, target.triple),
-    )
-    .hint(format!("install it{package}, or set `CC_{under}` and `CXX_{under}` to its compilers"))
+    Reason::new(id!("cross.gcc-missing"), format!("{needs}, which was not found"))
+        .hint(format!("install it{package}, or set `CC_{under}` and `CXX_{under}` to its compilers"))
 }
 
 /// The backends that a build for another platform leaves out, with the reasons: those that cannot be built for it and, unless backends are

@@ -76,6 +76,12 @@ pub struct Project {
 }
 
 impl Project {
+    /// The paths of the headers that gpubuild.toml names.
+    #[must_use]
+    pub fn headers(&self) -> Vec<HostPath> {
+        self.file.project.headers.iter().map(|header| self.root.join(header).normalized()).collect()
+    }
+
     /// The copy of the sources to build from; `None` builds the sources in place.
     #[must_use]
     pub fn copy(&self) -> Option<SourceCopy> {

@@ -160,6 +160,12 @@ impl Target {
         self.triple.replace("-unknown-", "-")
     }
 
+    /// The name of one of GCC's programs for the target: `aarch64-linux-gnu-g++`.
+    #[must_use]
+    pub fn gcc_program(&self, name: &str) -> String {
+        format!("{}-{name}", self.system())
+    }
+
     /// Debian's package with GCC for the target.
     #[must_use]
     pub fn gcc_package(&self) -> Option<&'static str> {

@@ -22,7 +22,7 @@ pub struct CrossBuild {
     pub programs: Option<HostPath>,
 }
 
-/// Which compilers may be used that nobody named.
+/// The compilers that may be used if the user has named none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CompilerChoice {
     /// GCC for the target, if it is on PATH, before Zig.
@@ -92,8 +92,7 @@ pub fn cross_build(
 /// GCC's compilers for C and C++ on PATH.
 fn gcc(host: &dyn ReadFiles, target: &Target) -> Option<[String; 2]> {
     let path = |name: &str| {
-        let program = format!("{}-{name}", target.system());
-        Some(find_program(host, &program).into_iter().next()?.forward_slashes())
+        Some(find_program(host, &target.gcc_program(name)).into_iter().next()?.forward_slashes())
     };
     Some([path("gcc")?, path("g++")?])
 }

@@ -1,4 +1,4 @@
-//! Sets the library search path of an ELF file, in `DT_RPATH`. Pure.
+//! The library search path of an ELF file in a release: which folders it needs, and how they are set in `DT_RPATH`. Pure.
 //!
 //! `DT_RPATH` is used instead of `DT_RUNPATH` because it also applies to the dependencies of libraries, so that vendor libraries can be
 //! packed unchanged, and because it takes precedence over `LD_LIBRARY_PATH`.
@@ -6,6 +6,9 @@
 //! If the file already has an entry, as programs linked by gpubuild do, it is changed in place and nothing moves. Otherwise the file is
 //! rewritten, which requires that the linker left enough space.
 
+use std::collections::BTreeSet;
+
+use gpubuild_object::{ObjectFile, ObjectFormat};
 use object::Endianness;
 use object::elf::{
     DT_NEEDED, DT_NULL, DT_RPATH, DT_RUNPATH, DT_SONAME, DT_STRTAB, DynamicTag, PT_DYNAMIC, PT_LOAD,
@@ -13,6 +16,48 @@ use object::elf::{
 use object::endian::Endian as _;
 use object::read::elf::{Dyn as _, ElfFile64, ProgramHeader as _, Sym as _};
 use object_rewrite::Rewriter;
+
+use super::layer::{LayerKind, LayerPiece};
+
+/// The library search path that an ELF file needs; `None` if it need not be changed.
+pub(super) fn search_path(
+    piece: &LayerPiece,
+    contents: &ObjectFile,
+    is_main: bool,
+    has_libraries: bool,
+    packed: &BTreeSet<String>,
+) -> Option<Vec<&'static str>> {
+    if contents.format != ObjectFormat::Elf {
+        return None;
+    }
+    let has: Vec<&str> = contents.rpath.iter().chain(&contents.runpath).map(String::as_str).collect();
+    if let LayerKind::Library(_) = piece.part {
+        // Libraries in the same folder are found through the program's RUNPATH, unless the library has its own.
+        let finds = has.is_empty() || has.iter().any(|folder| is_here(folder));
+        return (!finds).then(|| vec!["$ORIGIN"]);
+    }
+    // The program's search path also applies to its libraries and modules.
+    if has.is_empty() && !is_main {
+        return None;
+    }
+    // Modules may be in a subfolder of their tree.
+    let depth = piece.path.matches('/').count();
+    let mut folders = vec!["$ORIGIN"];
+    if depth > 1 {
+        folders.push("$ORIGIN/..");
+    }
+    if has_libraries {
+        folders.push(if depth > 1 { "$ORIGIN/../../lib" } else { "$ORIGIN/../lib" });
+    }
+    // A file that needs no library of the copy needs no search path. An existing one contains folders of the build machine.
+    let names_packed = contents.needed.iter().any(|one| packed.contains(&one.name));
+    let folders = if names_packed || (!has.is_empty() && !packed.is_empty()) { folders } else { Vec::new() };
+    (has != folders || !contents.runpath.is_empty()).then_some(folders)
+}
+
+fn is_here(folder: &str) -> bool {
+    matches!(folder.trim_end_matches(['/', '.']), "$ORIGIN" | "${ORIGIN}")
+}
 
 /// Returns the file with exactly these folders in its search path.
 ///

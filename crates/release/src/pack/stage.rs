@@ -353,7 +353,7 @@ impl<'a> Staging<'a> {
                 staged.system.clone_from(&contents.system);
             }
             let is_main = piece.path == staged.program;
-            let Some(folders) = search_path(piece, &contents, is_main, has_libraries, &packed) else {
+            let Some(folders) = rpath::search_path(piece, &contents, is_main, has_libraries, &packed) else {
                 continue;
             };
             let wrong = |what: String| PackError::Rpath { path: piece.from.to_string(), what };
@@ -395,46 +395,6 @@ impl<'a> Staging<'a> {
 fn newer_glibc(known: Option<&Version>, contents: &ObjectFile) -> Option<Version> {
     let newest = contents.needed_glibc()?;
     (known.is_none_or(|known| *known < newest)).then_some(newest)
-}
-
-/// The library search path that an ELF file needs; `None` if it need not be changed.
-fn search_path(
-    piece: &LayerPiece,
-    contents: &ObjectFile,
-    is_main: bool,
-    has_libraries: bool,
-    packed: &BTreeSet<String>,
-) -> Option<Vec<&'static str>> {
-    if contents.format != gpubuild_object::ObjectFormat::Elf {
-        return None;
-    }
-    let has: Vec<&str> = contents.rpath.iter().chain(&contents.runpath).map(String::as_str).collect();
-    if let LayerKind::Library(_) = piece.part {
-        // Libraries in the same folder are found through the program's RUNPATH, unless the library has its own.
-        let finds = has.is_empty() || has.iter().any(|folder| is_here(folder));
-        return (!finds).then(|| vec!["$ORIGIN"]);
-    }
-    // The program's search path also applies to its libraries and modules.
-    if has.is_empty() && !is_main {
-        return None;
-    }
-    // Modules may be in a subfolder of their tree.
-    let depth = piece.path.matches('/').count();
-    let mut folders = vec!["$ORIGIN"];
-    if depth > 1 {
-        folders.push("$ORIGIN/..");
-    }
-    if has_libraries {
-        folders.push(if depth > 1 { "$ORIGIN/../../lib" } else { "$ORIGIN/../lib" });
-    }
-    // A file that needs no library of the copy needs no search path. An existing one contains folders of the build machine.
-    let names_packed = contents.needed.iter().any(|one| packed.contains(&one.name));
-    let folders = if names_packed || (!has.is_empty() && !packed.is_empty()) { folders } else { Vec::new() };
-    (has != folders || !contents.runpath.is_empty()).then_some(folders)
-}
-
-fn is_here(folder: &str) -> bool {
-    matches!(folder.trim_end_matches(['/', '.']), "$ORIGIN" | "${ORIGIN}")
 }
 
 /// Whether a data file is for one of these architectures or for no particular one. Without architectures, all files are.

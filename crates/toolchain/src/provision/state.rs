@@ -132,10 +132,8 @@ pub fn installations(host: &dyn ReadFiles) -> Vec<Prefix> {
         }
     }
     found.sort_indirect_by(|a, b| {
-        let key = |one: &Prefix| {
-            (one.record.target.clone(), one.record.toolkit.clone(), one.record.release.clone())
-        };
-        key(a).cmp(&key(b))
+        let (a, b) = (&a.record, &b.record);
+        (&a.target, &a.toolkit, &a.release).cmp(&(&b.target, &b.toolkit, &b.release))
     });
     found
 }

@@ -25,7 +25,7 @@ const COMPILERS: [&str; 3] = ["cc", "gcc", "clang"];
 pub(super) fn compiler(host: &dyn ReadFiles, target: Option<&TargetWheels>) -> Option<HostPath> {
     let find = |name: &str| find_program(host, name).into_iter().next();
     match target {
-        Some(target) => find(&format!("{}-gcc", Target::of_triple(&target.triple).system())),
+        Some(target) => find(&Target::of_triple(&target.triple).gcc_program("gcc")),
         None => COMPILERS.iter().find_map(|name| find(name)),
     }
 }

@@ -165,9 +165,7 @@ pub(super) fn with_target(host: &dyn HostInfo, mut command: Command, planned: &P
             let os = host.platform().os;
             ["cc", "c++", "ar", "ranlib"].map(|name| folder.join(&target::program_name(os, name)).to_string())
         }
-        TargetCompilers::Gcc => {
-            ["gcc", "g++", "ar", "ranlib"].map(|name| format!("{}-{name}", target.system()))
-        }
+        TargetCompilers::Gcc => ["gcc", "g++", "ar", "ranlib"].map(|name| target.gcc_program(name)),
         TargetCompilers::Variables | TargetCompilers::ToolchainFile | TargetCompilers::Apple => {
             return command;
         }
