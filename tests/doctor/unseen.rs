@@ -326,3 +326,42 @@ fn sixteenth_logs_from_reports() {
 fn seventeenth_logs_from_reports() {
     insta::assert_snapshot!(read_logs("logs-17"));
 }
+
+/// How often the most probable first error is the line of the cause, if the doctor knows no failure at all.
+#[test]
+fn first_errors_without_rules() {
+    let (none, known) = (Signatures::none(), Signatures::embedded());
+    let mut text = String::new();
+    for set in std::iter::once("logs".to_owned()).chain((2..=17).map(|set| format!("logs-{set}"))) {
+        let folder = folder(&set);
+        let [mut quoted, mut shown, mut other, mut silent, mut healthy, mut healthy_quoted] = [0; 6];
+        for (name, case) in expectations(&folder) {
+            let log = std::fs::read(folder.join(format!("{name}.log"))).unwrap();
+            let guess = none.read(&log).guess;
+            if case.first.is_empty() {
+                healthy += 1;
+                healthy_quoted += usize::from(guess.is_some());
+                continue;
+            }
+            // The line of a right answer is that of the cause.
+            let causes = known.read(&log).causes;
+            let Some(cause) = causes.first().filter(|cause| case.first.iter().any(|id| cause.id == *id))
+            else {
+                continue;
+            };
+            let is_near = |line: usize| line.abs_diff(cause.line) <= 1;
+            *match guess {
+                None => &mut silent,
+                Some(guess) if is_near(guess.line) => &mut quoted,
+                Some(guess) if guess.context.iter().any(|(line, _)| is_near(*line)) => &mut shown,
+                Some(_) => &mut other,
+            } += 1;
+        }
+        let _ = writeln!(
+            text,
+            "{set}: {quoted} quoted, {shown} shown beside another line, {other} not shown, {silent} without a guess; \
+             {healthy} healthy, {healthy_quoted} with a guess"
+        );
+    }
+    insta::assert_snapshot!(text);
+}

@@ -1,6 +1,6 @@
 //! Determines whether a line of a log reports an error, and which words of it to search for.
 
-use super::prefix;
+use super::{phrase, prefix};
 use crate::diagnose::recognised_at;
 
 /// Maximum number of search terms.
@@ -39,8 +39,14 @@ pub(super) enum Certainty {
     Format,
     /// An exception, a panic, or a line that begins with the word for error.
     Word,
+    /// A sentence that says that something failed.
+    Sentence,
+    /// The same in a warning.
+    Warning,
     /// A tool that repeats that another one failed.
     Echo,
+    /// A sentence that a program prints as information.
+    Hint,
 }
 
 /// Text of tools that only repeat that another one failed.
@@ -62,6 +68,8 @@ const ECHOES: [&str; 16] = [
     "warnings being treated",
     "Error compiling objects",
 ];
+/// Text of tools that repeat that another one succeeded.
+const SUCCESSES: [&str; 3] = ["exited with code 0", "exit code 0", "exit status 0"];
 /// Text of lines that contain the word for error and report none.
 const HARMLESS: [&str; 8] =
     ["0 error", "0 Error", "no error", "-Werror", "error.c", "error.h", "errors.c", "error_"];
@@ -122,7 +130,7 @@ pub(super) fn classify(lines: &[String]) -> Option<(Certainty, String, bool)> {
     let first = lines.first()?;
     let text = first.trim();
     let unprefixed = String::from_utf8_lossy(prefix::unprefixed(first.as_bytes())).into_owned();
-    if contains(&ECHOES, text) {
+    if contains(&ECHOES, text) && !contains(&SUCCESSES, text) {
         return Some((Certainty::Echo, unprefixed, false));
     }
     // Prefixes of build tools hide the format of the message.
@@ -131,14 +139,14 @@ pub(super) fn classify(lines: &[String]) -> Option<(Certainty, String, bool)> {
     if let Some(error) = recognised_at(&bare, 0) {
         return Some((Certainty::Format, error.to_string(), error.file.is_some() && error.line.is_some()));
     }
-    if contains(&HARMLESS, text) || unprefixed.starts_with("-- ") {
-        return None;
-    }
-    if let Some(message) = exception(&unprefixed, lines.get(1)) {
+    let is_error = !contains(&HARMLESS, text) && !unprefixed.starts_with("-- ");
+    if is_error && let Some(message) = exception(&unprefixed, lines.get(1)) {
         return Some((Certainty::Format, message, false));
     }
-    let is_marked = starts(&STARTS, &unprefixed) || contains(&MARKERS, &unprefixed);
-    is_marked.then_some((Certainty::Word, unprefixed, false))
+    if is_error && (starts(&STARTS, &unprefixed) || contains(&MARKERS, &unprefixed)) {
+        return Some((Certainty::Word, unprefixed, false));
+    }
+    Some((phrase::certainty(&unprefixed, text)?, unprefixed, false))
 }
 
 /// The message of a panic or an exception. `next` is the following line, in which newer Rust prints the message.

@@ -153,8 +153,9 @@ fn draft(cause: &LogCause, log: &str) -> FindingDraft {
 fn unrecognised(reading: &LogReading, log: &str) -> FindingDraft {
     let draft = FindingDraft::new(UNRECOGNISED).value("lines", reading.lines.to_string());
     match &reading.guess {
-        Some(LogGuess { text, context, search, .. }) => {
+        Some(LogGuess { text, context, search, is_doubtful, .. }) => {
             let draft = draft.value("error", text).value("search", search);
+            let draft = if *is_doubtful { draft.case("doubtful") } else { draft };
             context.iter().fold(draft, |draft, (number, line)| {
                 draft.evidence(Evidence::file(format!("{log}:{number}"), line))
             })

@@ -2,9 +2,9 @@
 
 use super::error_line::{Certainty, classify, search_terms};
 use super::lines::LogLines;
-use super::{AT_THE_END, EVIDENCE, clean, prefix, shorten};
+use super::{EVIDENCE, NEAR_THE_END, clean, prefix, shorten};
 
-/// Maximum number of lines that are examined as errors.
+/// Maximum number of lines that are examined as errors, and as sentences.
 const TRIES: u32 = 2_000;
 /// Number of lines after an error line that may belong to its message.
 const MESSAGE: usize = 8;
@@ -24,6 +24,8 @@ pub struct LogGuess {
     pub search: String,
     /// Whether the message names a source file, as compilers do.
     pub is_located: bool,
+    /// Whether the program prints the line as a warning or as information.
+    pub is_doubtful: bool,
 }
 
 struct Candidate {
@@ -35,35 +37,48 @@ struct Candidate {
 #[derive(Default)]
 pub(super) struct GuessSearch {
     best: Option<Candidate>,
-    tries: u32,
+    errors: u32,
+    sentences: u32,
 }
 
 impl GuessSearch {
-    /// Examines a line with a word for error that no signature matches.
-    pub(super) fn line(&mut self, lines: &LogLines, at: usize) {
-        let is_final = self.best.as_ref().is_some_and(|best| best.certainty == Certainty::Format);
-        if is_final || self.tries >= TRIES {
+    /// Examines a line that no signature matches and that has a word for error, or else words of a sentence about a failure.
+    pub(super) fn line(&mut self, lines: &LogLines, at: usize, has_error: bool) {
+        let known = self.best.as_ref().map(|best| best.certainty);
+        let (tries, needed) = if has_error {
+            (&mut self.errors, Certainty::Format)
+        } else {
+            (&mut self.sentences, Certainty::Sentence)
+        };
+        if known.is_some_and(|known| known <= needed) || *tries >= TRIES {
             return;
         }
-        self.tries += 1;
+        *tries += 1;
         let message = cleaned(lines, at..at + MESSAGE);
         let Some((certainty, text, is_located)) = classify(&message) else { return };
-        if self.best.as_ref().is_none_or(|best| certainty < best.certainty) {
+        if known.is_none_or(|known| certainty < known) {
             let text = shorten(&text, EVIDENCE);
             let search = search_terms(&text);
             let context = context(lines, at);
-            let guess = LogGuess { line: lines.number(at), text, context, search, is_located };
+            let is_doubtful = matches!(certainty, Certainty::Warning | Certainty::Hint);
+            let guess = LogGuess { line: lines.number(at), text, context, search, is_located, is_doubtful };
             self.best = Some(Candidate { certainty, guess });
         }
     }
 
-    /// The guess. A line that only repeats a failure counts only if a tool reports that a command failed, or at the end of the log.
-    pub(super) fn result(self, has_failed: bool, last: usize) -> Option<LogGuess> {
-        let is_certain = |best: &Candidate| {
-            let is_end = best.guess.line + AT_THE_END > last;
-            has_failed || best.certainty == Certainty::Format || (best.certainty == Certainty::Word && is_end)
+    /// The guess. `success` is the line with which a tool reports success, and `last` the last line of the log.
+    pub(super) fn result(self, has_failed: bool, success: Option<usize>, last: usize) -> Option<LogGuess> {
+        let is_probable = |best: &Candidate| {
+            let line = best.guess.line;
+            match best.certainty {
+                Certainty::Format => true,
+                Certainty::Word | Certainty::Sentence | Certainty::Warning | Certainty::Echo => {
+                    has_failed || success.is_none_or(|success| line > success)
+                }
+                Certainty::Hint => success.is_none() && line + NEAR_THE_END > last,
+            }
         };
-        Some(self.best.filter(is_certain)?.guess)
+        Some(self.best.filter(is_probable)?.guess)
     }
 }
 

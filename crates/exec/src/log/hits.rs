@@ -2,10 +2,10 @@
 
 use super::index::FoundLiteral;
 use super::platform::PlatformVotes;
-use super::{Signatures, error_line, outcome};
+use super::{Signatures, error_line, outcome, phrase};
 
 /// Number of kinds of words.
-const KINDS: usize = 5;
+const KINDS: usize = 6;
 
 /// What a word shows.
 #[derive(Clone, Copy)]
@@ -18,6 +18,8 @@ pub(super) enum WordKind {
     Headline,
     /// The line may name a file that is compiled only to find out what there is.
     CheckedFile,
+    /// The line may say that something failed.
+    Phrase,
     /// The line may have a sentence of the grid.
     Sentence,
 }
@@ -51,8 +53,13 @@ impl HitNumbers {
 
     /// All words with their numbers.
     pub(super) fn all_words<'a>(self) -> impl Iterator<Item = (&'a [u8], usize)> {
-        let kinds =
-            [&outcome::FAILURES[..], &error_line::ERRORS[..], &outcome::HEADLINES[..], &outcome::CHECKED[..]];
+        let kinds = [
+            &outcome::FAILURES[..],
+            &error_line::ERRORS[..],
+            &outcome::HEADLINES[..],
+            &outcome::CHECKED[..],
+            &phrase::TRIGGERS[..],
+        ];
         let numbered = kinds.into_iter().zip(self.words()..);
         numbered.flat_map(|(words, number)| words.iter().map(move |word| (word.as_bytes(), number)))
     }

@@ -18,6 +18,7 @@ mod literal;
 mod logger;
 mod names;
 mod outcome;
+mod phrase;
 mod platform;
 mod prefix;
 mod reader;
@@ -139,6 +140,14 @@ impl Signatures {
         Self::new(all)
     }
 
+    /// No patterns at all: to measure how often the most probable first error is the right line.
+    #[must_use]
+    pub fn none() -> Self {
+        let mut all = signature::embedded();
+        all.signatures.clear();
+        Self::new(all)
+    }
+
     fn new(all: EmbeddedSignatures) -> Self {
         let EmbeddedSignatures { signatures, cues, systems, names, grid } = all;
         let mut list: Vec<CompiledSignature> = signatures.into_iter().map(CompiledSignature::new).collect();
@@ -191,8 +200,8 @@ impl Signatures {
     }
 
     /// Drops what a successful build prints as well: doubtful failures that no tool reports as one, and everything before the line
-    /// with which a build tool reports success. `tail` is the end of the log, `lines` its number of lines.
-    fn drop_harmless(&self, tail: &[u8], lines: usize, found: &mut Vec<Found>) {
+    /// `success` with which a build tool reports success. `lines` is the number of lines of the log.
+    fn drop_harmless(&self, success: Option<usize>, lines: usize, found: &mut Vec<Found>) {
         let is_doubtful = |one: &Found| one.is_status || self.list[one.signature].signature.doubtful;
         found.retain(|one| {
             let is_guess = self.list[one.signature].signature.cell.is_some();
@@ -200,7 +209,7 @@ impl Signatures {
             let is_last = if one.is_status { one.cause.last >= lines } else { one.cause.line > end };
             !is_doubtful(one) || is_last || one.is_error
         });
-        if let Some(success) = outcome::success(tail, lines) {
+        if let Some(success) = success {
             found.retain(|one| one.cause.last > success);
         }
     }

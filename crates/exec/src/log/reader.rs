@@ -152,14 +152,16 @@ impl ReaderState<'_> {
     fn result(self) -> LogReading {
         let last = self.lines.number(self.lines.len()) - 1;
         let platform = self.votes.result(&self.all.cues);
+        let success = outcome::success(self.lines.bytes(), last);
         let result = |search: LogSearch| {
             let mut found = search.known.found;
             if !self.has_failed {
-                self.all.drop_harmless(self.lines.bytes(), last, &mut found);
+                self.all.drop_harmless(success, last, &mut found);
             }
             self.all.in_context(&self.contexts, &mut found);
             let causes = self.all.rank(found);
-            let guess = search.guess.result(self.has_failed, last).filter(|guess| is_needed(guess, &causes));
+            let guess = search.guess.result(self.has_failed, success, last);
+            let guess = guess.filter(|guess| is_needed(guess, &causes));
             LogReading { causes, lines: last, guess, platform: platform.clone() }
         };
         let reading = result(self.search);
@@ -175,9 +177,10 @@ impl ReaderState<'_> {
 
 /// Whether the most probable first error adds something to the recognised failures.
 fn is_needed(guess: &LogGuess, causes: &[LogCause]) -> bool {
-    causes
-        .first()
-        .is_none_or(|first| first.is_weak || (first.is_late && guess.is_located && guess.line < first.line))
+    causes.first().is_none_or(|first| {
+        (first.is_weak && !guess.is_doubtful)
+            || (first.is_late && guess.is_located && guess.line < first.line)
+    })
 }
 
 impl LogSearch {
@@ -194,8 +197,9 @@ impl LogSearch {
         if hits.has(WordKind::Sentence) {
             self.known.sentence(all, examined.lines, examined.at);
         }
-        if hits.has(WordKind::Error) {
-            self.guess.line(examined.lines, examined.at);
+        let has_error = hits.has(WordKind::Error);
+        if has_error || hits.has(WordKind::Phrase) {
+            self.guess.line(examined.lines, examined.at, has_error);
         }
     }
 }
