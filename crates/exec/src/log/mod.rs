@@ -16,6 +16,7 @@ mod index;
 mod lines;
 mod literal;
 mod logger;
+mod missing;
 mod names;
 mod outcome;
 mod phrase;
@@ -132,11 +133,11 @@ impl Signatures {
         EMBEDDED.get_or_init(|| Self::new(signature::embedded()))
     }
 
-    /// Only the guesses by words that are near each other, without the patterns: to measure how often they are right.
+    /// Only the guesses, without the patterns: to measure how often they are right.
     #[must_use]
     pub fn only_guesses() -> Self {
         let mut all = signature::embedded();
-        all.signatures.retain(|one| one.cell.is_some());
+        all.signatures.retain(Signature::is_guess);
         Self::new(all)
     }
 
@@ -212,6 +213,16 @@ impl Signatures {
         if let Some(success) = success {
             found.retain(|one| one.cause.last > success);
         }
+    }
+
+    /// The failure that the most probable first error is about, if it says that something known is missing.
+    fn missing(&self, guess: &LogGuess) -> Option<LogCause> {
+        let missing = missing::find(&self.names, &guess.text)?;
+        let one = self.list.iter().find(|one| one.signature.missing == Some(missing.kind))?;
+        let name = shorten(missing.name, VALUE);
+        let values = ["name", missing.key()].map(|key| (key.to_owned(), name.clone()));
+        let (_, cause) = one.cause(&self.names, (guess.line, &guess.text), values.into())?;
+        Some(cause)
     }
 
     /// Replaces the guesses by what they mean in this log. `contexts` are the numbers of lines with the texts of each context.

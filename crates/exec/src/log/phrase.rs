@@ -164,6 +164,34 @@ const FAILURES_IN_TEXT: [&str; 5] = ["找不到", "失败", "失敗", "無法", 
 const CODES: [&str; 5] = ["_error_", "cudaerror", "hiperror", "_not_found", "-notfound"];
 /// Words before the number of an error.
 const NUMBERED: [&str; 6] = ["err", "error", "returned", "code", "status", "failed"];
+/// Words about whether a file is there, in lower case.
+const PRESENCE: [&str; 14] = [
+    " find ",
+    " found ",
+    " locate ",
+    " located ",
+    " load ",
+    " loaded ",
+    " open ",
+    " opened ",
+    " exec ",
+    " no such file ",
+    " exist ",
+    " installed ",
+    " contain ",
+    " available ",
+];
+/// Why a file that is there cannot be opened or loaded, in lower case.
+const OTHER_REASONS: [&str; 8] = [
+    " undefined symbol ",
+    " denied ",
+    " space left ",
+    " procedure ",
+    " init ",
+    " initialization ",
+    " static tls ",
+    " version ",
+];
 /// What follows `no`, with at most some words between: `no usable device was found`.
 const ABSENT: [&str; 9] =
     ["found", "detected", "available", "present", "exists", "exist", "visible", "supported", "left"];
@@ -200,6 +228,13 @@ pub(super) fn certainty(text: &str, line: &str) -> Option<Certainty> {
     } else {
         Certainty::Sentence
     })
+}
+
+/// Whether a line says that something is not there or cannot be opened.
+pub(super) fn says_missing(text: &str) -> bool {
+    let words = words(text);
+    let contains = |phrases: &[&str]| phrases.iter().any(|phrase| words.contains(phrase));
+    ((contains(&FAILURES) && contains(&PRESENCE)) || says_absent(&words)) && !contains(&OTHER_REASONS)
 }
 
 /// The words of a line in lower case, each with a space before and after it. Paths, addresses and names of options are left out:

@@ -159,8 +159,11 @@ impl ReaderState<'_> {
                 self.all.drop_harmless(success, last, &mut found);
             }
             self.all.in_context(&self.contexts, &mut found);
-            let causes = self.all.rank(found);
+            let mut causes = self.all.rank(found);
             let guess = search.guess.result(self.has_failed, success, last);
+            if causes.is_empty() {
+                causes.extend(guess.as_ref().and_then(|guess| self.all.missing(guess)));
+            }
             let guess = guess.filter(|guess| is_needed(guess, &causes));
             LogReading { causes, lines: last, guess, platform: platform.clone() }
         };

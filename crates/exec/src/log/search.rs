@@ -138,7 +138,7 @@ impl Search {
             self.found[known].count(number, false);
             return;
         }
-        let Some((row, cause)) = all.list[cell].cause(&all.names, &window, BTreeMap::new(), 0) else {
+        let Some((row, cause)) = all.list[cell].cause(&all.names, window.line_at(0), BTreeMap::new()) else {
             return;
         };
         self.tried[cell].found = Some(self.found.len());
@@ -261,16 +261,15 @@ impl CompiledSignature {
             .filter(|(_, value)| !value.is_empty())
             .collect_map();
         let start = captures.get(0).map_or(0, |whole| whole.start());
-        self.cause(names, window, values, start)
+        self.cause(names, window.line_at(start), values)
     }
 
-    /// The failure with the values of a match. `start` is the offset of the match.
-    fn cause(
+    /// The failure with the values of a match in a line.
+    pub(super) fn cause(
         &self,
         names: &NameTable,
-        window: &LogWindow,
+        (line, text): (usize, &str),
         mut values: BTreeMap<String, String>,
-        start: usize,
     ) -> Option<(Option<usize>, LogCause)> {
         let signature = &self.signature;
         let row = signature
@@ -283,7 +282,6 @@ impl CompiledSignature {
         if let Some(component) = of_row.and_then(|row| row.component.as_ref()) {
             values.insert("component".to_owned(), component.clone());
         }
-        let (line, text) = window.line_at(start);
         let own_id = of_row.zip(signature.names).and_then(|(row, kind)| row.id(kind));
         let is_same = own_id.is_none_or(|id| id == signature.id);
         // Texts of the signature are for its own id only.

@@ -100,6 +100,8 @@ pub struct Signature {
     pub pattern: String,
     /// Instead of the pattern: a component and a predicate of the grid.
     pub cell: Option<[String; 2]>,
+    /// Instead of the pattern: a name of this kind in a line that says that something is missing.
+    pub missing: Option<NameKind>,
     /// The context of the grid in which the cell has this meaning. Without one it has it in all contexts without their own.
     pub context: Option<String>,
     /// Maximum number of lines that the pattern spans. Lines are joined by spaces; empty lines are skipped.
@@ -179,13 +181,21 @@ pub enum Strength {
 }
 
 impl Signature {
+    /// Whether it has no pattern.
+    #[must_use]
+    pub fn is_guess(&self) -> bool {
+        self.cell.is_some() || self.missing.is_some()
+    }
+
     /// How much a match shows.
     #[must_use]
     pub fn strength(&self) -> Strength {
-        match (&self.cell, self.weak) {
-            (Some(_), _) => Strength::Guess,
-            (None, true) => Strength::Weak,
-            (None, false) => self.unless_weak,
+        if self.is_guess() {
+            Strength::Guess
+        } else if self.weak {
+            Strength::Weak
+        } else {
+            self.unless_weak
         }
     }
 }
