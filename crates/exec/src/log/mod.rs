@@ -217,6 +217,9 @@ impl Signatures {
 
     /// The failure that the most probable first error is about, if it says that something known is missing.
     fn missing(&self, guess: &LogGuess) -> Option<LogCause> {
+        if guess.is_doubtful {
+            return None;
+        }
         let missing = missing::find(&self.names, &guess.text)?;
         let one = self.list.iter().find(|one| one.signature.missing == Some(missing.kind))?;
         let name = shorten(missing.name, VALUE);

@@ -5,7 +5,7 @@ use super::lines::LogLines;
 use super::{AT_THE_END, prefix};
 
 /// Texts with which a tool reports that a complete command failed.
-pub(super) const FAILURES: [&str; 35] = [
+pub(super) const FAILURES: [&str; 36] = [
     "terminate called after",
     "(core dumped)",
     "error while loading shared libraries",
@@ -21,6 +21,7 @@ pub(super) const FAILURES: [&str; 35] = [
     "Traceback (most recent call last)",
     "panicked at ",
     "goroutine 1 [running",
+    "(node:internal/",
     "returned non-zero exit status",
     "CMake Error",
     "errors occurred!",

@@ -182,7 +182,7 @@ const PRESENCE: [&str; 14] = [
     " available ",
 ];
 /// Why a file that is there cannot be opened or loaded, in lower case.
-const OTHER_REASONS: [&str; 8] = [
+const OTHER_REASONS: [&str; 10] = [
     " undefined symbol ",
     " denied ",
     " space left ",
@@ -190,7 +190,9 @@ const OTHER_REASONS: [&str; 8] = [
     " init ",
     " initialization ",
     " static tls ",
-    " version ",
+    " glibc_",
+    " glibcxx_",
+    " cxxabi_",
 ];
 /// What follows `no`, with at most some words between: `no usable device was found`.
 const ABSENT: [&str; 9] =
