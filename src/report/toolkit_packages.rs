@@ -55,9 +55,9 @@ impl PackageToolkit {
         Self {
             toolkit: set.toolkit.clone(),
             available: offer.is_ok(),
-            installed: installed
-                .iter()
-                .any(|one| one.record.toolkit == set.toolkit && one.record.distribution.is_some()),
+            installed: installed.iter().map(|one| &one.record).any(|record| {
+                record.toolkit == set.toolkit && record.distribution.is_some() && record.target.is_none()
+            }),
             manager: offer.as_ref().ok().map(|offer| offer.kind.id().to_owned()),
             names: row.map(|row| row.packages.clone()).unwrap_or_default(),
             tried: row.is_some_and(|row| row.tried.contains(&version)),

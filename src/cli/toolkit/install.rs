@@ -72,11 +72,8 @@ pub(super) fn run(
     let machine = machine::inspect(host, host_arguments.catalogue(context)?);
     let target = arguments.target.get()?;
     let target = target.target().map(|target| wheels(&machine, &arguments.spec, target)).transpose()?;
-    if target.is_none()
-        && arguments.lock.is_none()
-        && gpubuild_plan::packages::set_of(&arguments.spec.toolkit).is_some()
-    {
-        return packages::run(arguments, context, host, &machine);
+    if arguments.lock.is_none() && gpubuild_plan::packages::set_of(&arguments.spec.toolkit).is_some() {
+        return packages::run(arguments, context, host, &machine, target);
     }
     let (mut request, choice) = request(arguments, context, host, &machine, target)?;
     let (folder, mirror) = archive_place(arguments.from.as_deref(), context)?;

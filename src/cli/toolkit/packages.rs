@@ -3,6 +3,7 @@
 use gpubuild_detect::matrix::for_distribution;
 use gpubuild_exec::exec::BuildEvent;
 use gpubuild_host::Host;
+use gpubuild_plan::wheels::TargetWheels;
 use gpubuild_toolchain::packages::{self, PackageRequest};
 use gpubuild_toolchain::provision::{PackageError, ProvisionError};
 
@@ -20,6 +21,7 @@ pub(super) fn run(
     context: &CommandContext<'_>,
     host: &dyn Host,
     machine: &MachineState,
+    target: Option<TargetWheels>,
 ) -> Result<Exit, Failure> {
     let toolkit = arguments.spec.toolkit.clone();
     let facts = &machine.facts;
@@ -33,6 +35,7 @@ pub(super) fn run(
     let request = PackageRequest {
         toolkit,
         find_links: folders(context, &arguments.find_links)?,
+        target,
         network: arguments.network.network(host),
     };
     if arguments.dry_run {

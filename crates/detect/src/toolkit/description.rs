@@ -128,6 +128,9 @@ pub struct CrossUse {
     pub targets: Vec<String>,
     /// The packages with the compilers. All others contain libraries of the target.
     pub programs: Vec<String>,
+    /// Whether the compilers need GCC for the target, so that Zig cannot be used.
+    #[serde(default)]
+    pub gcc: bool,
 }
 
 /// A tool that runs the compiler (`CMAKE_<LANG>_COMPILER_LAUNCHER`).

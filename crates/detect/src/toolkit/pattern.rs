@@ -2,7 +2,7 @@
 
 use gpubuild_core::template;
 use gpubuild_core::version::Version;
-use gpubuild_host::{Arch, HostInfo, Os};
+use gpubuild_host::{Arch, HostInfo, Os, Platform};
 
 /// Extracts all versions in `text` that match a pattern with one `{version}`, in order.
 ///
@@ -79,11 +79,15 @@ fn matches_loose(pattern: &str, text: &str) -> Option<usize> {
 
 /// Replaces the placeholders for values of the host. `None` if one of them has no value on this host.
 pub fn fill(template: &str, host: &dyn HostInfo) -> Option<String> {
-    template::fill(template, |name| value(name, host))
+    fill_for(template, host, host.platform())
 }
 
-fn value(name: &str, host: &dyn HostInfo) -> Option<String> {
-    let platform = host.platform();
+/// Like [`fill`], with the architecture of another platform.
+pub fn fill_for(template: &str, host: &dyn HostInfo, platform: Platform) -> Option<String> {
+    template::fill(template, |name| value(name, host, platform))
+}
+
+fn value(name: &str, host: &dyn HostInfo, platform: Platform) -> Option<String> {
     let env = |name: &str, default: Option<&str>| {
         host.env()
             .get(name)

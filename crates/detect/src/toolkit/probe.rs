@@ -7,11 +7,11 @@ use gpubuild_core::order::CollectSorted as _;
 use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::version::Version;
 use gpubuild_host::folders::target_toolkit_folder;
-use gpubuild_host::{HostPath, InspectHost, RunPrograms};
+use gpubuild_host::{HostPath, InspectHost, Platform, RunPrograms};
 
 use super::choose::choose;
 use super::description::{Description, KnownFix, PartDescription, ToolkitKind};
-use super::pattern::{extract, fill};
+use super::pattern::{extract, fill, fill_for};
 use super::places::{expand, go_up, read_head};
 use super::search::{CandidatePath, Rank, SearchResult, program_folders, search, search_own};
 use super::versions::{QueryMode, VersionLocation, archs_of_program, from_files, from_program};
@@ -34,7 +34,7 @@ pub fn probe(host: &dyn InspectHost, catalogue: &Catalogue) -> Inventory {
     for description in catalogue.iter() {
         let mut found = search(host, description, &path);
         inventory.searched.insert(description.id.clone(), std::mem::take(&mut found.searched));
-        let (copies, mut dead_ends) = collect(host, description, found, &[]);
+        let (copies, mut dead_ends) = collect(host, host.platform(), description, found, &[]);
         inventory.dead_ends.append(&mut dead_ends);
         if !copies.is_empty() {
             inventory.installations.insert(description.id.clone(), choose(copies));
@@ -44,17 +44,19 @@ pub fn probe(host: &dyn InspectHost, catalogue: &Catalogue) -> Inventory {
     inventory
 }
 
-/// The copies of each toolkit that gpubuild installed for another platform, the chosen one first.
+/// The copies of each toolkit that gpubuild installed for another platform, the chosen one first. `platform` is that of the target.
 #[must_use]
 pub fn probe_for_target(
     host: &dyn InspectHost,
     catalogue: &Catalogue,
     triple: &str,
+    platform: Platform,
 ) -> BTreeMap<String, Vec<Installation>> {
     let mut installations = BTreeMap::new();
     let Some(folder) = target_toolkit_folder(host, triple) else { return installations };
     for description in catalogue.iter().filter(|one| one.builds_for(triple)) {
-        let copies = choose(collect(host, description, search_own(host, description, &folder), &[]).0);
+        let copies =
+            choose(collect(host, platform, description, search_own(host, description, &folder), &[]).0);
         if !copies.is_empty() {
             installations.insert(description.id.clone(), copies);
         }
@@ -71,7 +73,7 @@ pub fn probe_again(
     known: &[Installation],
 ) -> Vec<Installation> {
     let path = program_folders(host);
-    choose(collect(host, description, search(host, description, &path), known).0)
+    choose(collect(host, host.platform(), description, search(host, description, &path), known).0)
 }
 
 /// Runs programs to determine versions that no file contains. This is a separate step because it starts processes.
@@ -108,8 +110,10 @@ pub fn query_archs(
     }
 }
 
+/// The copies at the candidate paths. `platform` is that of their libraries.
 fn collect(
     host: &dyn InspectHost,
+    platform: Platform,
     description: &Description,
     found: SearchResult,
     examined: &[Installation],
@@ -134,7 +138,9 @@ fn collect(
         let known = copies.contains_key(&key);
         if !known {
             let again = examined.iter().find(|copy| copy.root == real).map(Installation::before_choice);
-            let Some(installation) = again.or_else(|| examine(host, description, &candidate, &real)) else {
+            let Some(installation) =
+                again.or_else(|| examine(host, platform, description, &candidate, &real))
+            else {
                 missed.push(candidate);
                 continue;
             };
@@ -185,6 +191,7 @@ fn recorded_archs(
 /// The copy at a candidate path, if it is one.
 fn examine(
     host: &dyn InspectHost,
+    platform: Platform,
     description: &Description,
     candidate: &CandidatePath,
     real: &HostPath,
@@ -198,7 +205,7 @@ fn examine(
     let mut parts: BTreeMap<String, ToolkitPart> = description
         .parts
         .iter()
-        .map(|(id, part)| (id.clone(), find_part(host, part, &root, &suffix)))
+        .map(|(id, part)| (id.clone(), find_part(host, platform, part, &root, &suffix)))
         .collect_map();
     if tool {
         let part = ToolkitPart {
@@ -247,13 +254,19 @@ fn suffix(description: &Description, program: &HostPath) -> String {
         .to_owned()
 }
 
-fn find_part(host: &dyn InspectHost, part: &PartDescription, root: &HostPath, suffix: &str) -> ToolkitPart {
+fn find_part(
+    host: &dyn InspectHost,
+    platform: Platform,
+    part: &PartDescription,
+    root: &HostPath,
+    suffix: &str,
+) -> ToolkitPart {
     let mut looked_for = Vec::new();
     let mut path = None;
     for candidate in &part.paths {
         let Some(filled) = candidate
-            .on(host.platform())
-            .and_then(|relative| fill(&relative.replace("{suffix}", suffix), host))
+            .on(platform)
+            .and_then(|relative| fill_for(&relative.replace("{suffix}", suffix), host, platform))
         else {
             continue;
         };

@@ -23,6 +23,12 @@ pub fn toolkit<'a>(
     catalogue.for_backend(backend).filter(|description| description.builds_for(&target.triple))
 }
 
+/// Whether the compilers of a toolkit need GCC for the target.
+#[must_use]
+pub fn needs_gcc(description: &Description) -> bool {
+    description.cross.as_ref().is_some_and(|cross| cross.gcc)
+}
+
 /// The wheels of a toolkit for a target.
 #[must_use]
 pub fn wheels(description: &Description, target: &Target) -> Option<TargetWheels> {

@@ -131,6 +131,9 @@ pub struct PackageManager {
     pub never: Vec<String>,
     /// The folder of libraries in the prefix.
     pub lib: String,
+    /// Its names of architectures, by Rust's names. Empty if it installs packages of this machine's architecture only.
+    #[serde(default)]
+    pub archs: BTreeMap<String, String>,
     /// Paths in the prefix that are not kept, as patterns.
     pub leave_out: Vec<String>,
 }

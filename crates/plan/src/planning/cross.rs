@@ -17,6 +17,9 @@ use crate::target::{self, CrossBuild, Target, TargetCompilers};
 
 /// The entry with nvcc's host compiler.
 const CUDA_HOST_COMPILER: &str = "CMAKE_CUDA_HOST_COMPILER";
+/// The entries with the folders below which CMake searches, and with those of packages.
+const ROOTS: &str = "CMAKE_FIND_ROOT_PATH";
+const PREFIXES: &str = "CMAKE_PREFIX_PATH";
 
 /// The pinned wheel of Zig, as a tool to fetch.
 #[must_use]
@@ -34,8 +37,10 @@ pub fn needs_gcc(
     selection: &BackendSelection,
 ) -> bool {
     let BackendSelection::Named(list) = selection else { return false };
-    target.glibc.is_none()
-        && list.iter().any(|backend| for_target::toolkit(catalogue, profile, target, *backend).is_some())
+    let needs = |backend: &Backend| {
+        for_target::toolkit(catalogue, profile, target, *backend).is_some_and(for_target::needs_gcc)
+    };
+    target.glibc.is_none() && list.iter().any(needs)
 }
 
 /// Why a backend cannot be built for another target: the toolkits that were found are for the build machine. Only their compilers for
@@ -52,7 +57,8 @@ fn reason_against(
         return None;
     }
     if let Some(description) = for_target::toolkit(catalogue, profile, target, backend) {
-        return (cross.compilers == TargetCompilers::Zig).then(|| reason_against_zig(target, description));
+        let is_against = cross.compilers == TargetCompilers::Zig && for_target::needs_gcc(description);
+        return is_against.then(|| reason_against_zig(target, description));
     }
     let why = match backend {
         Backend::Cuda => "only CUDA libraries for this machine were found",
@@ -148,7 +154,8 @@ pub fn restrict(
 /// Adapts the state of a machine to another platform. The CPU backend is ready to build: the compilers of this machine, which may be missing,
 /// are not used. Devices of this machine do not select architectures. Toolkits for the target are added.
 pub fn adapt(host: &dyn InspectHost, machine: &mut MachineState, target: &Target) {
-    machine.for_target = toolkit::probe_for_target(host, &machine.catalogue, &target.triple);
+    let platform = target.platform().unwrap_or_else(|| host.platform());
+    machine.for_target = toolkit::probe_for_target(host, &machine.catalogue, &target.triple, platform);
     let matrix = &mut machine.matrix;
     matrix.verdicts.iter_mut().for_each(|verdict| verdict.devices.clear());
     for verdict in matrix.verdicts.iter_mut().filter(|verdict| verdict.backend == Backend::Cpu) {
@@ -196,6 +203,11 @@ fn apply_to(cross: &CrossBuild, tree: &mut PlannedTree) {
         // A toolchain file sets it by itself.
         let compiler = cross.entries.get("CMAKE_CXX_COMPILER").cloned();
         tree.cache.extend(compiler.map(|compiler| (CUDA_HOST_COMPILER.to_owned(), compiler)));
+    }
+    // With a root, CMake finds packages below its roots only.
+    if let (Some(roots), Some(prefixes)) = (cross.entries.get(ROOTS), tree.cache.get(PREFIXES)) {
+        let roots = format!("{roots};{prefixes}");
+        tree.cache.entry(ROOTS.to_owned()).or_insert(roots);
     }
     // Entries of gpubuild.toml have precedence over those of the target.
     for (name, value) in &cross.entries {

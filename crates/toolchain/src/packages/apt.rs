@@ -22,6 +22,10 @@ fn with_options(context: &SourceContext<'_>, mut command: Command) -> Command {
     if let Some(lists) = &context.lists {
         command = command.arg("-o").arg(format!("Dir::State::lists={lists}"));
     }
+    // As after `dpkg --add-architecture`, which needs root.
+    for arch in context.target.iter().flat_map(|target| [&target.native, &target.foreign]) {
+        command = command.arg("-o").arg(format!("APT::Architectures::={arch}"));
+    }
     if context.host.identity().uid == Some(0) {
         // The user `_apt` cannot write to folders of root's cache.
         command = command.args(["-o", "APT::Sandbox::User=root"]);
@@ -34,6 +38,26 @@ pub(super) fn resolve(
     context: &SourceContext<'_>,
     packages: &[String],
 ) -> Result<Vec<UnpackedPackage>, ProvisionError> {
+    let Some(target) = &context.target else { return query(context, packages, None) };
+    let (programs, libraries) = target.split(packages);
+    let mut found = query(context, &libraries, Some(NOTHING_INSTALLED))?;
+    // Dependencies that run on this machine, such as Python for a script, are not needed to link with the libraries.
+    found.retain(|one| packages.contains(&one.name) || arch_of(&one.file) == target.foreign);
+    if !programs.is_empty() {
+        found.extend(query(context, &programs, None)?);
+    }
+    Ok(found)
+}
+
+/// A list of installed packages without any. No package of the target is installed, and those of this machine must not matter: a library
+/// of another version than the target's would be a conflict.
+const NOTHING_INSTALLED: &str = "Dir::State::status=/dev/null";
+
+fn query(
+    context: &SourceContext<'_>,
+    packages: &[String],
+    option: Option<&str>,
+) -> Result<Vec<UnpackedPackage>, ProvisionError> {
     // `--reinstall` also lists the packages that the system has, because the prefix must contain all of them.
     let query = source::query(context, "apt-get")?.args([
         "install",
@@ -43,7 +67,11 @@ pub(super) fn resolve(
         "--reinstall",
         "--no-install-recommends",
     ]);
-    let output = source::run(context, &with_options(context, query).args(packages.iter().cloned()))?;
+    let mut query = with_options(context, query);
+    if let Some(option) = option {
+        query = query.args(["-o", option]);
+    }
+    let output = source::run(context, &query.args(packages.iter().cloned()))?;
     if !output.success() {
         return Err(failure(&output));
     }
@@ -71,13 +99,25 @@ fn parse_uri(line: &str) -> Option<UnpackedPackage> {
     })
 }
 
+/// The architecture in the name of a package's file.
+fn arch_of(file: &str) -> &str {
+    file.strip_suffix(".deb").and_then(|file| file.rsplit('_').next()).unwrap_or("all")
+}
+
+/// Options of an update: neither descriptions in other languages nor data of software catalogues.
+const LISTS_ONLY: [&str; 2] =
+    ["Acquire::Languages=none", "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false"];
+
 /// Downloads the package lists into `lists`.
 pub(super) fn update(context: &SourceContext<'_>) -> Result<(), ProvisionError> {
     if let Some(lists) = &context.lists {
         let partial = lists.join("partial");
         context.host.create_dir_all(&partial).map_err(|error| ProvisionError::of_io(&error))?;
     }
-    let command = source::transfer(context, "apt-get")?.args(["update", "-q"]);
+    let mut command = source::transfer(context, "apt-get")?.args(["update", "-q"]);
+    for option in LISTS_ONLY {
+        command = command.args(["-o", option]);
+    }
     let output = source::run(context, &with_options(context, command))?;
     if output.success() { Ok(()) } else { Err(failure(&output)) }
 }
@@ -89,7 +129,7 @@ pub(super) fn download(
     folder: &HostPath,
 ) -> Result<(), ProvisionError> {
     let exact = packages.iter().map(|one| {
-        let arch = one.file.strip_suffix(".deb").and_then(|file| file.rsplit('_').next()).unwrap_or("all");
+        let arch = arch_of(&one.file);
         let arch = if arch == "all" { String::new() } else { format!(":{arch}") };
         format!("{}{arch}={}", one.name, one.version)
     });

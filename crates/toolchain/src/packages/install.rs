@@ -7,13 +7,16 @@ use gpubuild_detect::facts::Facts;
 use gpubuild_exec::event::{BuildEvent, Sink};
 use gpubuild_exec::python::Network;
 use gpubuild_exec::store;
-use gpubuild_host::folders::{INSTALLED, toolkit_folder};
+use gpubuild_host::folders::INSTALLED;
 use gpubuild_host::{Host, HostPath, ReadFiles, Wait};
+use gpubuild_plan::offer::installed;
 use gpubuild_plan::packages::{self, ManagerKind, PackageOffer};
 use gpubuild_plan::plan::bytes;
 
+use super::preview::PackageRequest;
 use super::relocate;
 use super::source::{self, SourceContext};
+use super::target::LibraryFolders;
 use crate::provision::files;
 use crate::provision::state::{self, PrefixPlace, PrefixRecord};
 use crate::provision::{
@@ -21,78 +24,10 @@ use crate::provision::{
     installations, runs,
 };
 
+/// The folder of package lists, if the system has none or old ones.
+pub(super) const LISTS: &str = ".apt-lists";
 /// The folder of downloaded packages in an incomplete installation.
 const DOWNLOADED: &str = "packages";
-
-/// A request to install a toolkit from packages.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PackageRequest {
-    /// Id of the toolkit: `vulkan`.
-    pub toolkit: String,
-    /// Folders with packages, which are used if their hashes are those of the signed lists, or with dnf if they are signed.
-    pub find_links: Vec<HostPath>,
-    /// Whether packages and lists may be downloaded.
-    pub network: Network,
-}
-
-/// A preview of an installation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PackagePreview {
-    /// Id of the toolkit.
-    pub toolkit: String,
-    /// The distribution and release: `debian-12`.
-    pub distribution: String,
-    /// The packages that make up the toolkit, without their dependencies.
-    pub names: Vec<String>,
-    /// All packages to unpack. Empty if the package manager could not be queried, or on a recorded host.
-    pub packages: Vec<UnpackedPackage>,
-    /// Why the package manager could not be queried.
-    pub unresolved: Option<String>,
-    /// The final folder; unknown without the packages.
-    pub into: Option<HostPath>,
-    /// Size in bytes of the packages.
-    pub download: u64,
-    /// Required disk space in bytes, estimated.
-    pub disk: u64,
-    /// Free disk space in bytes, if known.
-    pub free: Option<u64>,
-    /// The existing installation, if it already satisfies the request.
-    pub installed: Option<Prefix>,
-}
-
-/// Computes what an installation would do. Changes nothing; also works on recorded hosts.
-///
-/// # Errors
-/// The toolkit cannot be installed on this machine.
-pub fn preview(
-    host: &dyn Host,
-    facts: &Facts,
-    request: &PackageRequest,
-) -> Result<PackagePreview, ProvisionError> {
-    let offer = packages::offer(facts, &request.toolkit).map_err(PackageError::NotHere)?;
-    let distribution = distribution(facts);
-    let all = toolkit_folder(host).ok_or(ProvisionError::NoCache)?;
-    let PackageOffer { kind, manager, .. } = offer;
-    let context = SourceContext { host, kind, manager, lock: None, lists: None, network: request.network };
-    let (packages, unresolved) = match source::resolve(&context, &offer) {
-        Ok(packages) => (packages, None),
-        Err(error) => (Vec::new(), Some(error.to_string())),
-    };
-    let version = version_of(&offer, &packages);
-    let download: u64 = packages.iter().map(|one| one.size).sum();
-    Ok(PackagePreview {
-        toolkit: request.toolkit.clone(),
-        names: offer.row.packages.clone(),
-        into: version.map(|version| PrefixPlace::new(&all, &request.toolkit, &version).published),
-        disk: download * (offer.set.grows + 1),
-        free: host.free_space(&all),
-        installed: existing(host, &offer, &distribution),
-        distribution,
-        packages,
-        unresolved,
-        download,
-    })
-}
 
 /// Installs a toolkit unless it is already installed. If another process installs one from packages, waits for that process.
 ///
@@ -106,14 +41,12 @@ pub fn install(
 ) -> Result<InstalledToolkit, ProvisionError> {
     let offer = packages::offer(facts, &request.toolkit).map_err(PackageError::NotHere)?;
     let distribution = distribution(facts);
-    if let Some(installation) = existing(host, &offer, &distribution) {
+    if let Some(installation) = existing(host, &offer, request, &distribution) {
         return Ok(unchanged(installation));
     }
-    let all = toolkit_folder(host).ok_or(ProvisionError::NoCache)?;
+    let all = installed::folder(host, request.triple()).ok_or(ProvisionError::NoCache)?;
     let lock_file = all.join(".packages.lock");
-    let PackageOffer { kind, manager, .. } = offer;
-    let tools = SourceContext { host, kind, manager, lock: None, lists: None, network: request.network };
-    source::check_tools(&tools)?;
+    source::check_tools(&request.source(host, &offer, None, None)?)?;
     host.create_dir_all(&all).map_err(|error| ProvisionError::of_io(&error))?;
     let failed = |error: io::Error| ProvisionError::of_io(&error);
     let lock = host.lock(&lock_file, Wait::No).map_err(failed)?;
@@ -123,7 +56,7 @@ pub fn install(
         sink(&BuildEvent::WaitingForInstall { what: request.toolkit.clone(), lock: lock_file.to_string() });
         host.lock(&lock_file, Wait::Yes).map_err(failed)?.ok_or(ProvisionError::Interrupted)?
     };
-    if let Some(installation) = existing(host, &offer, &distribution) {
+    if let Some(installation) = existing(host, &offer, request, &distribution) {
         return Ok(unchanged(installation));
     }
     PackageInstall { host, offer, request, distribution, all, lock: lock_file, sink }.run()
@@ -133,22 +66,28 @@ fn unchanged(installation: Prefix) -> InstalledToolkit {
     InstalledToolkit { installation, change: InstallChange::Unchanged, wheel_bytes: 0, notes: Vec::new() }
 }
 
-fn distribution(facts: &Facts) -> String {
+pub(super) fn distribution(facts: &Facts) -> String {
     facts.distro.as_ref().map(|distro| distro.value.label()).unwrap_or_default()
 }
 
-/// The installation of all packages of an offer from the same release of the distribution.
-fn existing(host: &dyn ReadFiles, offer: &PackageOffer<'_>, distribution: &str) -> Option<Prefix> {
+/// The installation of all packages of an offer for the requested platform, from the same release of the distribution.
+pub(super) fn existing(
+    host: &dyn ReadFiles,
+    offer: &PackageOffer<'_>,
+    request: &PackageRequest,
+    distribution: &str,
+) -> Option<Prefix> {
     installations(host).into_iter().rfind(|one| {
         let has = |name: &String| one.record.packages.iter().any(|package| package.name == *name);
         one.record.toolkit == offer.set.toolkit
+            && one.record.target.as_deref() == request.triple()
             && one.record.distribution.as_deref() == Some(distribution)
             && offer.row.packages.iter().all(has)
     })
 }
 
 /// The version of the toolkit: that of one of its packages, without what the distribution adds.
-fn version_of(offer: &PackageOffer<'_>, packages: &[UnpackedPackage]) -> Option<Version> {
+pub(super) fn version_of(offer: &PackageOffer<'_>, packages: &[UnpackedPackage]) -> Option<Version> {
     let name = offer.row.version.as_ref()?;
     let version = &packages.iter().find(|one| one.name == *name)?.version;
     let upstream = version.split_once(':').map_or(version.as_str(), |(_epoch, rest)| rest);
@@ -181,7 +120,7 @@ struct PackageInstall<'a> {
 
 impl PackageInstall<'_> {
     fn run(&self) -> Result<InstalledToolkit, ProvisionError> {
-        let system = self.context(None);
+        let system = self.context(None)?;
         match self.resolved(&system) {
             Ok(packages) => match self.install(&system, packages) {
                 // A mirror no longer has the packages that old lists name.
@@ -197,10 +136,8 @@ impl PackageInstall<'_> {
         }
     }
 
-    fn context(&self, lists: Option<HostPath>) -> SourceContext<'_> {
-        let PackageOffer { kind, manager, .. } = self.offer;
-        let network = self.request.network;
-        SourceContext { host: self.host, kind, manager, lock: Some(&self.lock), lists, network }
+    fn context(&self, lists: Option<HostPath>) -> Result<SourceContext<'_>, PackageError> {
+        self.request.source(self.host, &self.offer, Some(&self.lock), lists)
     }
 
     fn resolved(&self, context: &SourceContext<'_>) -> Result<Vec<UnpackedPackage>, ProvisionError> {
@@ -217,12 +154,16 @@ impl PackageInstall<'_> {
 
     /// Tries again with separate package lists: those of the system are missing, as in many containers, or old.
     fn with_new_lists(&self, error: PackageError) -> Result<InstalledToolkit, ProvisionError> {
-        if self.request.network == Network::Offline || self.offer.kind != ManagerKind::Apt {
+        if self.offer.kind != ManagerKind::Apt {
             return Err(error.into());
+        }
+        let lists = self.all.join(LISTS);
+        if self.request.network == Network::Offline {
+            return self.with_earlier_lists(error, lists);
         }
         let what = "package lists".to_owned();
         (self.sink)(&BuildEvent::Installing { what, done: 0, total: 0 });
-        let own = self.context(Some(self.all.join(".apt-lists")));
+        let own = self.context(Some(lists))?;
         let updated = source::update(&own);
         if let Err(ProvisionError::Interrupted) = updated {
             return Err(ProvisionError::Interrupted);
@@ -235,6 +176,24 @@ impl PackageInstall<'_> {
             (error, _) => error,
         })?;
         self.install(&own, packages)
+    }
+
+    /// Tries again with the separate package lists of an earlier call.
+    fn with_earlier_lists(
+        &self,
+        error: PackageError,
+        lists: HostPath,
+    ) -> Result<InstalledToolkit, ProvisionError> {
+        if self.host.is_dir(&lists) {
+            let own = self.context(Some(lists))?;
+            return self.install(&own, self.resolved(&own)?);
+        }
+        Err(match &self.request.target {
+            Some(target) => {
+                PackageError::Offline { files: format!("package lists for {}", target.triple) }.into()
+            }
+            None => error.into(),
+        })
     }
 
     fn install(
@@ -384,7 +343,9 @@ impl PackageInstall<'_> {
             let message = "the packages have no folder `usr`".to_owned();
             return Err(PackageError::Unpack { file: unpacked.to_string(), message }.into());
         }
-        relocate::make(host, self.offer.set, self.offer.manager, &unpacked, &prefix).map_err(of_io)?;
+        let folders =
+            LibraryFolders::new(host, self.offer.manager, self.request.target.as_ref()).map_err(of_io)?;
+        relocate::make(host, &self.offer, &folders, &unpacked, &prefix).map_err(of_io)?;
         runs(host, &self.offer.set.verify, &prefix).map_err(|message| {
             // Remove the packages too, so that the next attempt starts from scratch.
             let _ = host.remove(&place.partial);
@@ -399,12 +360,12 @@ impl PackageInstall<'_> {
             version,
             components: vec!["base".to_owned()],
             wheels: Vec::new(),
-            target: None,
+            target: self.request.triple().map(str::to_owned),
             stub: false,
             bytes,
             files: hashes.files.len() as u64,
             distribution: Some(self.distribution.clone()),
-            lib: Some(relocate::path_of(host, self.offer.manager, "{lib}").map_err(of_io)?),
+            lib: Some(folders.linked),
             packages,
         })
     }

@@ -11,12 +11,16 @@
 //! .packages.lock                  held while any toolkit is installed from packages
 //! .apt-lists/                     package lists, if the system has none or old ones
 //! ```
+//! Toolkits for another platform are in the folder of the target, with a lock and package lists of their own.
 
 mod apt;
 mod dnf;
 mod install;
+mod preview;
 mod relocate;
 mod source;
+mod target;
 mod tree;
 
-pub use install::{PackagePreview, PackageRequest, install, preview};
+pub use install::install;
+pub use preview::{PackagePreview, PackageRequest, preview};

@@ -5,8 +5,9 @@ use std::io;
 
 use gpubuild_detect::toolkit::pattern::fill;
 use gpubuild_host::{HostPath, WriteFiles, glob};
-use gpubuild_plan::packages::{PackageManager, PackageSet, PrefixProgram, PrefixText};
+use gpubuild_plan::packages::{PackageOffer, PrefixProgram, PrefixText};
 
+use super::target::LibraryFolders;
 use super::tree;
 use crate::provision::files;
 
@@ -16,8 +17,8 @@ const PROGRAMS: &str = "libexec/gpubuild";
 /// Creates the prefix from the folder into which the packages were unpacked.
 pub(super) fn make(
     host: &dyn WriteFiles,
-    set: &PackageSet,
-    manager: &PackageManager,
+    offer: &PackageOffer<'_>,
+    folders: &LibraryFolders,
     unpacked: &HostPath,
     prefix: &HostPath,
 ) -> io::Result<()> {
@@ -28,7 +29,7 @@ pub(super) fn make(
             tree::merge(host, &unpacked.join(name), &prefix.join(name))?;
         }
     }
-    for pattern in &manager.leave_out {
+    for pattern in &offer.manager.leave_out {
         for path in glob(host, prefix.join(pattern).as_str()) {
             host.remove(&path)?;
         }
@@ -36,11 +37,11 @@ pub(super) fn make(
     for (path, target) in files::walk(host, prefix)?.links {
         fix_link(host, prefix, &path, &target)?;
     }
-    for text in &set.texts {
-        replace(host, manager, text, prefix)?;
+    for text in &offer.set.texts {
+        replace(host, &folders.linked, text, prefix)?;
     }
-    for program in &set.programs {
-        start_by_script(host, manager, program, prefix)?;
+    for program in &offer.set.programs {
+        start_by_script(host, &folders.programs, program, prefix)?;
     }
     Ok(())
 }
@@ -88,19 +89,14 @@ fn resolved(link: &HostPath, target: &str) -> HostPath {
 }
 
 /// Fills `{lib}` and the placeholders of the host.
-pub(super) fn path_of(host: &dyn WriteFiles, manager: &PackageManager, path: &str) -> io::Result<String> {
-    fill(&path.replace("{lib}", &manager.lib), host)
+fn path_of(host: &dyn WriteFiles, lib: &str, path: &str) -> io::Result<String> {
+    fill(&path.replace("{lib}", lib), host)
         .ok_or_else(|| io::Error::other(format!("`{path}` has an unknown placeholder")))
 }
 
-fn replace(
-    host: &dyn WriteFiles,
-    manager: &PackageManager,
-    text: &PrefixText,
-    prefix: &HostPath,
-) -> io::Result<()> {
+fn replace(host: &dyn WriteFiles, lib: &str, text: &PrefixText, prefix: &HostPath) -> io::Result<()> {
     for pattern in &text.files {
-        let pattern = path_of(host, manager, pattern)?;
+        let pattern = path_of(host, lib, pattern)?;
         for file in glob(host, prefix.join(&pattern).as_str()) {
             if host.read_link(&file).is_ok() || !host.is_file(&file) {
                 continue;
@@ -108,7 +104,7 @@ fn replace(
             let content = host.read_text(&file)?;
             let relative = file.as_str().strip_prefix(prefix.as_str()).unwrap_or_default();
             let to = text.to.replace("{up}", &up(relative.trim_start_matches('/')));
-            let from = path_of(host, manager, &text.from)?;
+            let from = path_of(host, lib, &text.from)?;
             if content.contains(&from) {
                 host.write(&file, content.replace(&from, &to).as_bytes())?;
             }
@@ -120,14 +116,14 @@ fn replace(
 /// Writes a script in the place of a program, because programs have no search path for the libraries in the prefix.
 fn start_by_script(
     host: &dyn WriteFiles,
-    manager: &PackageManager,
+    lib: &str,
     program: &PrefixProgram,
     prefix: &HostPath,
 ) -> io::Result<()> {
-    let path = path_of(host, manager, &program.path)?;
+    let path = path_of(host, lib, &program.path)?;
     let script = prefix.join(&path);
     let runs = if let Some(runs) = &program.runs {
-        path_of(host, manager, runs)?
+        path_of(host, lib, runs)?
     } else {
         let moved = format!("{PROGRAMS}/{}", script.file_name().unwrap_or_default());
         if !host.is_file(&script) {
@@ -137,7 +133,7 @@ fn start_by_script(
         host.rename(&script, &prefix.join(&moved))?;
         moved
     };
-    let text = script_text(&path, &runs, &path_of(host, manager, "{lib}")?, program);
+    let text = script_text(&path, &runs, lib, program);
     host.remove(&script)?;
     if let Some(folder) = script.parent() {
         host.create_dir_all(&folder)?;

@@ -9,6 +9,7 @@ use gpubuild_exec::store;
 use gpubuild_host::{Command, CommandOutput, Host, HostPath, RunError, find_program};
 use gpubuild_plan::packages::{ManagerKind, PackageManager, PackageOffer};
 
+use super::target::TargetPackages;
 use super::{apt, dnf};
 use crate::provision::{PackageError, ProvisionError, UnpackedPackage};
 
@@ -26,6 +27,8 @@ pub(super) struct SourceContext<'a> {
     pub(super) lock: Option<&'a HostPath>,
     /// Separate package lists, which replace the system's.
     pub(super) lists: Option<HostPath>,
+    /// The architectures, if the packages are for another platform.
+    pub(super) target: Option<TargetPackages>,
     /// Whether the package manager may use the network.
     pub(super) network: Network,
 }
@@ -42,6 +45,7 @@ pub(super) fn resolve(
     let never = || offer.manager.never.iter().chain(&offer.set.never);
     found.retain(|one| !never().any(|pattern| gpubuild_host::search::star_matches(pattern, &one.name)));
     found.sort_indirect_by(|left, right| left.file.cmp(&right.file));
+    found.dedup_by(|left, right| left.file == right.file);
     if found.is_empty() {
         let message = "the package manager named no packages".to_owned();
         return Err(PackageError::Missing { message, update: None }.into());

@@ -1,0 +1,109 @@
+//! Requests to install a toolkit from packages, and what an installation would do.
+
+use gpubuild_detect::facts::Facts;
+use gpubuild_exec::python::Network;
+use gpubuild_host::{Host, HostPath};
+use gpubuild_plan::offer::installed;
+use gpubuild_plan::packages::{self, PackageOffer};
+use gpubuild_plan::wheels::TargetWheels;
+
+use super::install::{LISTS, distribution, existing, version_of};
+use super::source::{self, SourceContext};
+use super::target::TargetPackages;
+use crate::provision::state::PrefixPlace;
+use crate::provision::{PackageError, Prefix, ProvisionError, UnpackedPackage};
+
+/// A request to install a toolkit from packages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackageRequest {
+    /// Id of the toolkit: `vulkan`.
+    pub toolkit: String,
+    /// Folders with packages, which are used if their hashes are those of the signed lists, or with dnf if they are signed.
+    pub find_links: Vec<HostPath>,
+    /// The platform of the libraries, if that is another one.
+    pub target: Option<TargetWheels>,
+    /// Whether packages and lists may be downloaded.
+    pub network: Network,
+}
+
+impl PackageRequest {
+    /// Rust's name of the target.
+    pub(super) fn triple(&self) -> Option<&str> {
+        self.target.as_ref().map(|target| target.triple.as_str())
+    }
+
+    /// The package manager, with the system's package lists or those in `lists`.
+    pub(super) fn source<'a>(
+        &self,
+        host: &'a dyn Host,
+        offer: &PackageOffer<'a>,
+        lock: Option<&'a HostPath>,
+        lists: Option<HostPath>,
+    ) -> Result<SourceContext<'a>, PackageError> {
+        let target = TargetPackages::new(host, offer, self.target.as_ref())?;
+        let PackageOffer { kind, manager, .. } = *offer;
+        Ok(SourceContext { host, kind, manager, lock, lists, target, network: self.network })
+    }
+}
+
+/// A preview of an installation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackagePreview {
+    /// Id of the toolkit.
+    pub toolkit: String,
+    /// The distribution and release: `debian-12`.
+    pub distribution: String,
+    /// The packages that make up the toolkit, without their dependencies.
+    pub names: Vec<String>,
+    /// All packages to unpack. Empty if the package manager could not be queried, or on a recorded host.
+    pub packages: Vec<UnpackedPackage>,
+    /// Why the package manager could not be queried.
+    pub unresolved: Option<String>,
+    /// The final folder; unknown without the packages.
+    pub into: Option<HostPath>,
+    /// Size in bytes of the packages.
+    pub download: u64,
+    /// Required disk space in bytes, estimated.
+    pub disk: u64,
+    /// Free disk space in bytes, if known.
+    pub free: Option<u64>,
+    /// The existing installation, if it already satisfies the request.
+    pub installed: Option<Prefix>,
+}
+
+/// Computes what an installation would do. Changes nothing; also works on recorded hosts.
+///
+/// # Errors
+/// The toolkit cannot be installed on this machine.
+pub fn preview(
+    host: &dyn Host,
+    facts: &Facts,
+    request: &PackageRequest,
+) -> Result<PackagePreview, ProvisionError> {
+    let offer = packages::offer(facts, &request.toolkit).map_err(PackageError::NotHere)?;
+    let distribution = distribution(facts);
+    let all = installed::folder(host, request.triple()).ok_or(ProvisionError::NoCache)?;
+    let mut resolved = source::resolve(&request.source(host, &offer, None, None)?, &offer);
+    let lists = all.join(LISTS);
+    if resolved.is_err() && host.is_dir(&lists) {
+        resolved = source::resolve(&request.source(host, &offer, None, Some(lists))?, &offer);
+    }
+    let (packages, unresolved) = match resolved {
+        Ok(packages) => (packages, None),
+        Err(error) => (Vec::new(), Some(error.to_string())),
+    };
+    let version = version_of(&offer, &packages);
+    let download: u64 = packages.iter().map(|one| one.size).sum();
+    Ok(PackagePreview {
+        toolkit: request.toolkit.clone(),
+        names: offer.row.packages.clone(),
+        into: version.map(|version| PrefixPlace::new(&all, &request.toolkit, &version).published),
+        disk: download * (offer.set.grows + 1),
+        free: host.free_space(&all),
+        installed: existing(host, &offer, request, &distribution),
+        distribution,
+        packages,
+        unresolved,
+        download,
+    })
+}
