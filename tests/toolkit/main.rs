@@ -36,6 +36,7 @@ mod sandbox;
 #[expect(dead_code, reason = "the installation needs more faults")]
 mod server;
 #[cfg(target_os = "linux")]
+mod target_packages;
 mod targets;
 #[cfg(target_os = "linux")]
 mod tools;

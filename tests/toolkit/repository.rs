@@ -15,8 +15,11 @@ pub(crate) struct Repository {
     arch: String,
 }
 
-/// A package: name, version, dependencies, and files with their content; `->` before a content makes a link.
+/// A package: name, version, other control fields, and files with their content; `->` before a content makes a link.
 struct Package<'a>(&'a str, &'a str, &'a str, &'a [(&'a str, &'a str)]);
+
+const HEADER: &str = "#define VK_HEADER_VERSION 999\n#define VK_HEADER_VERSION_COMPLETE VK_MAKE_API_VERSION(0, 1, 3, VK_HEADER_VERSION)\n";
+const PKG_CONFIG: &str = "prefix=/usr\nincludedir=${prefix}/include\nName: Vulkan\nDescription: v\nVersion: 1.3.999\nCflags: -I${includedir}\n";
 
 fn output(command: &mut Command) -> String {
     let output = command.output().unwrap();
@@ -63,28 +66,26 @@ impl Repository {
     fn fill(&self) {
         let lib = |name: &str| format!("usr/lib/{}/{name}", self.triplet);
         let absolute = format!("->/usr/lib/{}/libvulkan.so.1", self.triplet);
-        let pc = "prefix=/usr\nincludedir=${prefix}/include\nName: Vulkan\nDescription: v\nVersion: 1.3.999\nCflags: -I${includedir}\n";
-        let core = "#define VK_HEADER_VERSION 999\n#define VK_HEADER_VERSION_COMPLETE VK_MAKE_API_VERSION(0, 1, 3, VK_HEADER_VERSION)\n";
         // Stands in for a program that needs its library: it lists where the loader would search.
         let glslc = "#!/bin/sh\nIFS=:\nfor d in $LD_LIBRARY_PATH; do [ -f \"$d/libshaderc.so.1\" ] && { echo \"shaderc $*\"; exit 0; }; done\nexit 1\n";
         for package in [
             Package(
                 "libvulkan-dev",
                 "1:1.3.999.0-1",
-                "libvulkan1, libc6",
+                "Depends: libvulkan1, libc6\n",
                 &[
                     ("usr/include/vulkan/vulkan.h", "#include \"vulkan_core.h\"\n"),
-                    ("usr/include/vulkan/vulkan_core.h", core),
+                    ("usr/include/vulkan/vulkan_core.h", HEADER),
                     (&lib("libvulkan.so"), "->libvulkan.so.1"),
                     (&lib("libabsolute.so"), &absolute),
                     (&lib("libdangling.so"), "->/usr/lib/nowhere/libdangling.so.1"),
                     ("usr/include/passwd", "->../../etc/passwd"),
-                    (&lib("pkgconfig/vulkan.pc"), pc),
+                    (&lib("pkgconfig/vulkan.pc"), PKG_CONFIG),
                 ],
             ),
-            Package("libvulkan1", "1.3.999.0-1", "libc6", &[(&lib("libvulkan.so.1"), "loader")]),
-            Package("glslc", "2023.2-1", "libshaderc1 (= 2023.2-1)", &[("usr/bin/glslc", glslc)]),
-            Package("libshaderc1", "2023.2-1", "libc6", &[(&lib("libshaderc.so.1"), "shaderc")]),
+            Package("libvulkan1", "1.3.999.0-1", "Depends: libc6\n", &[(&lib("libvulkan.so.1"), "loader")]),
+            Package("glslc", "2023.2-1", "Depends: libshaderc1 (= 2023.2-1)\n", &[("usr/bin/glslc", glslc)]),
+            Package("libshaderc1", "2023.2-1", "Depends: libc6\n", &[(&lib("libshaderc.so.1"), "shaderc")]),
             Package(
                 "spirv-headers",
                 "1.6-1",
@@ -98,14 +99,43 @@ impl Repository {
             ),
             Package("libc6", "2.99-1", "", &[("usr/lib/evil", "must not be unpacked")]),
         ] {
-            self.package(&package);
+            self.package(&package, &self.arch);
         }
         self.index();
     }
 
-    fn package(&self, package: &Package<'_>) {
-        let Package(name, version, depends, files) = *package;
-        let root = self.path("build").join(name);
+    /// Adds the packages of Vulkan for another platform, and returns Rust's name of it. Its libraries depend on a program.
+    pub(crate) fn add_target(&self) -> String {
+        let (arch, machine) = if self.arch == "arm64" { ("amd64", "x86_64") } else { ("arm64", "aarch64") };
+        let lib = |name: &str| format!("usr/lib/{machine}-linux-gnu/{name}");
+        let files: &[(&str, &str)] = &[
+            ("usr/include/vulkan/vulkan.h", "#include \"vulkan_core.h\"\n"),
+            ("usr/include/vulkan/vulkan_core.h", HEADER),
+            (&lib("libvulkan.so"), "->libvulkan.so.1"),
+            (&lib("pkgconfig/vulkan.pc"), PKG_CONFIG),
+        ];
+        let helper = [("usr/bin/helper", "#!/bin/sh\n")];
+        self.package(&Package("helper", "1-1", "Multi-Arch: foreign\n", &helper), &self.arch);
+        for package in [
+            Package("libvulkan-dev", "1:1.3.999.0-1", "Depends: libvulkan1, libc6, helper\n", files),
+            Package(
+                "libvulkan1",
+                "1.3.999.0-1",
+                "Depends: libc6\n",
+                &[(&lib("libvulkan.so.1"), "loader of the target")],
+            ),
+            Package("libc6", "2.99-1", "", &[("usr/lib/evil", "must not be unpacked")]),
+            Package("spirv-headers", "1.6-1", "", &[("usr/include/spirv/unified1/spirv.h", "/* */\n")]),
+        ] {
+            self.package(&package, arch);
+        }
+        self.index();
+        format!("{machine}-unknown-linux-gnu")
+    }
+
+    fn package(&self, package: &Package<'_>, arch: &str) {
+        let Package(name, version, fields, files) = *package;
+        let root = self.path("build").join(arch).join(name);
         for (path, content) in files {
             let path = root.join(path);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -117,22 +147,20 @@ impl Repository {
                 output(Command::new("chmod").arg("755").arg(&path));
             }
         }
-        let depends = if depends.is_empty() { String::new() } else { format!("Depends: {depends}\n") };
         std::fs::create_dir_all(root.join("DEBIAN")).unwrap();
         let control = format!(
-            "Package: {name}\nVersion: {version}\nArchitecture: {}\nMaintainer: t <t@example.org>\n{depends}Description: test\n",
-            self.arch
+            "Package: {name}\nVersion: {version}\nArchitecture: {arch}\nMaintainer: t <t@example.org>\n{fields}Description: test\n"
         );
         std::fs::write(root.join("DEBIAN/control"), control).unwrap();
         std::fs::create_dir_all(self.path("repo")).unwrap();
-        let file = self.file(name, version);
+        let file = self.file(name, version, arch);
         output(Command::new("dpkg-deb").args(["--root-owner-group", "-Znone", "-b"]).arg(&root).arg(file));
     }
 
-    fn file(&self, name: &str, version: &str) -> PathBuf {
+    fn file(&self, name: &str, version: &str, arch: &str) -> PathBuf {
         // As in an archive, the name of the file lacks the epoch.
         let version = version.split_once(':').map_or(version, |(_, version)| version);
-        self.path("repo").join(format!("{name}_{version}_{}.deb", self.arch))
+        self.path("repo").join(format!("{name}_{version}_{arch}.deb"))
     }
 
     /// Writes the package list.
