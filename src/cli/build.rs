@@ -246,7 +246,13 @@ fn planned(arguments: &BuildArguments, context: &CommandContext<'_>) -> Result<P
         sources::ensure(context, arguments.selection.project.as_deref(), network, policy)?;
     }
     let selection = arguments.selection.for_target(&arguments.target, context)?;
-    let machine = machine::inspect_for(context.host, catalogue.clone(), &selection.target);
+    let mut machine = machine::inspect_for(context.host, catalogue.clone(), &selection.target);
+    if !arguments.dry_run {
+        let network = arguments.network.network(context.host);
+        let links = provision::folders(context, &arguments.find_links)?;
+        let mode = (network, links.as_slice(), arguments.format());
+        machine = provision::install_packages(context, &selection, machine, mode)?;
+    }
     let (project, plan) = plan::make(&selection, context, context.host, &machine)?;
     Ok(PlannedBuild { project, machine, plan, selection, catalogue })
 }

@@ -208,7 +208,7 @@ pub fn with_request<T>(
 }
 
 /// The project with the variant and toolkit versions of a selection applied, and the requested backends.
-fn selected(
+pub(super) fn selected(
     selection: &SelectionArguments,
     context: &CommandContext<'_>,
     host: &dyn HostInfo,

@@ -6,10 +6,12 @@ use gpubuild_exec::exec::{BuildEvent, InstalledTools};
 use gpubuild_exec::python::{Network, WheelAccess};
 use gpubuild_host::HostPath;
 use gpubuild_plan::offer::for_target;
+use gpubuild_plan::packages::{self, LackingToolkit};
 use gpubuild_plan::plan::Plan;
 use gpubuild_plan::project::Project;
 use gpubuild_plan::target::Target;
 use gpubuild_plan::wheels::WheelLock;
+use gpubuild_toolchain::packages::PackageRequest;
 use gpubuild_toolchain::provision::{self, ArchiveRequest, InstallRequest};
 
 use super::events::{Events, MessageFormat};
@@ -115,6 +117,32 @@ fn install(
         }
     }
     Ok(())
+}
+
+/// Installs the toolkits that a build lacks from the packages of the distribution, if provisioning is enabled, and inspects the machine
+/// again. This is before the plan, because only the package manager knows their releases.
+pub(super) fn install_packages(
+    context: &CommandContext<'_>,
+    selection: &SelectionArguments,
+    machine: MachineState,
+    (network, find_links, format): (Network, &[HostPath], MessageFormat),
+) -> Result<MachineState, Failure> {
+    let (project, request) = plan::selected(selection, context, context.host)?;
+    if !selection.provision && !project.file.toolkits.provision {
+        return Ok(machine);
+    }
+    let lacking = packages::lacking(&machine, &project, &request, selection.target.target());
+    if lacking.is_empty() {
+        return Ok(machine);
+    }
+    let events = Events::new(context.printer, format);
+    let sink = |event: &BuildEvent| events.show(event);
+    for LackingToolkit { toolkit, target } in lacking {
+        let request = PackageRequest { toolkit, find_links: find_links.to_vec(), target, network };
+        gpubuild_toolchain::packages::install(context.host, &machine.facts, &request, &sink)
+            .map_err(|error| toolkit::failure(&error))?;
+    }
+    Ok(machine::inspect_for(context.host, machine.catalogue, &selection.target))
 }
 
 /// The folders of `--find-links`.

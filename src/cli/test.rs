@@ -53,7 +53,9 @@ pub fn run(arguments: &TestArguments, context: &CommandContext<'_>) -> Result<Ex
     let network = arguments.network.network(context.host);
     sources::ensure(context, arguments.selection.project.as_deref(), network, LockPolicy::Keep)?;
     let selection = &arguments.selection.for_target(&arguments.target, context)?;
-    let mut machine = machine::inspect_for(context.host, catalogue.clone(), &selection.target);
+    let machine = machine::inspect_for(context.host, catalogue.clone(), &selection.target);
+    let packages = (network, [].as_slice(), MessageFormat::Human);
+    let mut machine = provision::install_packages(context, selection, machine, packages)?;
     let (mut project, mut plan) = plan::make(selection, context, context.host, &machine)?;
     let mode = provision::ProvisionMode {
         mirror: None,

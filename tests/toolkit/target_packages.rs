@@ -85,11 +85,7 @@ fn installations_for_a_target_are_apart_from_those_of_this_machine() {
 #[test]
 fn the_planner_passes_them_to_cmake() {
     let Some((repository, target)) = repository() else { return };
-    std::fs::create_dir(repository.path("src")).unwrap();
-    std::fs::write(repository.path("src/CMakeLists.txt"), "project(p C)\n").unwrap();
-    let project = "schema = 1\n[project]\nname = \"p\"\nsource = \"src\"\n[backends.cpu]\n\
-        [backends.vulkan]\noptions = { USE_VULKAN = \"ON\" }\n";
-    std::fs::write(repository.path("gpubuild.toml"), project).unwrap();
+    write_project(&repository);
     let plan =
         |target: &str| repository.run(&["plan", "--json", "--backends", "cpu,vulkan", "--target", target]);
     // The toolkit of this machine does not help.
@@ -165,4 +161,61 @@ fn killed_installations_for_a_target_leave_nothing_partial() {
         repository.run(&["toolkit", "verify", "--target", &target]).succeeds();
         assert_eq!(temporary_names(&folders), Vec::<PathBuf>::new(), "round {round}");
     }
+}
+
+/// The release is unknown before the installation, so that only the build installs, and not its preview.
+#[test]
+fn a_build_installs_what_it_lacks() {
+    let Some((repository, target)) = repository() else { return };
+    write_project(&repository);
+    let build = |more: &[&str]| {
+        let arguments = ["build", "--backends", "cpu,vulkan", "--no-binary", "--provision"];
+        repository.command(&[&arguments[..], more].concat())
+    };
+    let run = |command: &mut Command| RunResult::from(command.output().unwrap());
+    run(&mut build(&["--target", &target, "--dry-run"])).says(&["cross.toolkit-missing"]);
+    run(&mut build(&["--target", &target, "--offline"])).fails(1, "fetch.offline").says(&["package lists"]);
+    assert!(!prefix(&repository, &target, "").exists());
+    let cc = ["CC", "CXX"].map(|name| format!("{name}_{}", target.replace('-', "_")));
+    // A compiler that fails: the toolkit is installed before the project is configured.
+    let mut command = build(&["--target", &target]);
+    let failed = run(command.env(&cc[0], "/bin/false").env(&cc[1], "/bin/false"));
+    failed.says(&["installing vulkan 1.3.999.0"]);
+    assert_ne!(failed.exit, Some(0), "{failed:#?}");
+    repository.run(&["toolkit", "verify", "vulkan", "--target", &target]).succeeds();
+
+    // The same for this machine, with all programs of the system but glslc.
+    let bin = repository.path("bin");
+    std::fs::create_dir(&bin).unwrap();
+    for program in std::fs::read_dir("/usr/bin").unwrap().map(|one| one.unwrap()) {
+        if program.file_name() != "glslc" {
+            std::os::unix::fs::symlink(program.path(), bin.join(program.file_name())).unwrap();
+        }
+    }
+    let mut command = build(&[]);
+    run(command.env("PATH", &bin)).succeeds().says(&["installing vulkan 1.3.999.0"]);
+    repository.run(&["toolkit", "verify", "vulkan", "--target", "host"]).succeeds();
+}
+
+/// A project that uses Vulkan's headers.
+fn write_project(repository: &Repository) {
+    std::fs::create_dir(repository.path("src")).unwrap();
+    let write = |name: &str, text: &str| std::fs::write(repository.path(name), text).unwrap();
+    write(
+        "src/CMakeLists.txt",
+        "cmake_minimum_required(VERSION 3.19)\nproject(p C)\noption(USE_VULKAN \"\" OFF)\nadd_library(p STATIC p.c)\n\
+         add_library(p-vulkan STATIC vulkan.c)\ntarget_include_directories(p-vulkan PRIVATE ${Vulkan_INCLUDE_DIR})\n",
+    );
+    write("src/p.c", "int one(void) { return 1; }\n");
+    write(
+        "src/vulkan.c",
+        "#include <vulkan/vulkan_core.h>\nint version(void) { return VK_HEADER_VERSION; }\n",
+    );
+    let backends = "[backends.cpu]\n[backends.vulkan]\noptions = { USE_VULKAN = \"ON\" }\n";
+    write(
+        "gpubuild.toml",
+        &format!(
+            "schema = 1\n[project]\nname = \"p\"\nsource = \"src\"\ntargets = [\"p-vulkan\"]\n{backends}"
+        ),
+    );
 }
