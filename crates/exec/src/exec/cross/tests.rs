@@ -55,7 +55,11 @@ mod translated {
             let words: Vec<String> = output.stdout.lines().map(str::to_owned).collect();
             let start = ["cc", "-target", zig, "-fno-sanitize=undefined"];
             assert_eq!(words[..4], start, "{words:?}");
-            words[4..].to_vec()
+            let mut words = words[4..].to_vec();
+            if zig.contains("-linux-gnu") {
+                assert_eq!(words.remove(0), "-Wl,--allow-shlib-undefined");
+            }
+            words
         }
     }
 
@@ -71,6 +75,9 @@ mod translated {
                     ("-march=armv8.2-a+dotprod", "-mcpu=generic+v8_2a+dotprod"),
                     ("-march=armv8-a+simd+fp16", "-mcpu=generic+v8a+neon+fullfp16"),
                     ("-DX=a b", "-DX=a b"),
+                    ("-Wl,/x/a b/libc.a", "/x/a b/libc.a"),
+                    ("-Wl,/x.a,-z", "-Wl,/x.a,-z"),
+                    ("-Wl,--whole-archive", "-Wl,--whole-archive"),
                     ("-lc", "-lc"),
                     ("", ""),
                 ][..],
