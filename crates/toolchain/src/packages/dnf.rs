@@ -163,8 +163,15 @@ mod tests {
     fn outcome(host: &RecordedHost) -> Result<Vec<UnpackedPackage>, ProvisionError> {
         let kind = ManagerKind::Dnf;
         let manager = gpubuild_plan::packages::manager(kind);
-        let context =
-            SourceContext { host, kind, manager, lock: None, lists: None, network: Network::Allowed };
+        let context = SourceContext {
+            host,
+            kind,
+            manager,
+            lock: None,
+            lists: None,
+            target: None,
+            network: Network::Allowed,
+        };
         let found = resolve(&context, &["vulkan-loader".to_owned()])?;
         download(&context, &[&found[0]], &host.path("/packages"))?;
         Ok(found)
@@ -213,7 +220,8 @@ mod tests {
             let kind = ManagerKind::Dnf;
             let manager = gpubuild_plan::packages::manager(kind);
             let network = Network::Offline;
-            let context = SourceContext { host: &host, kind, manager, lock: None, lists: None, network };
+            let context =
+                SourceContext { host: &host, kind, manager, lock: None, lists: None, target: None, network };
             assert_eq!(is_package(&context, &one, &host.path(&file)), expected, "{signatures}, {name}");
         }
     }
