@@ -166,6 +166,17 @@ fn second_export_removes_what_is_gone_and_keeps_the_rest() {
     assert_eq!(written("dist/lib/libadder.a"), before, "an equal file is not written again");
 }
 
+/// Libraries with device code or debug information are larger than the limit of documents.
+#[test]
+fn libraries_of_any_size_are_exported() {
+    let Some(sandbox) = project("STATIC") else { return };
+    let source = sandbox.read("vendor/adder.c");
+    sandbox.write("vendor/adder.c", &format!("{source}const char adder_data[(64 << 20) + 1] = {{1}};\n"));
+    sandbox.run(&["build"]).succeeds();
+    sandbox.run(&["export", "dist"]).succeeds();
+    with_cmake(&sandbox, "dist");
+}
+
 #[test]
 fn exports_need_an_intact_build_and_a_folder_of_their_own() {
     let Some(sandbox) = project("STATIC") else { return };

@@ -171,8 +171,11 @@ impl Export {
         for obsolete in before.files.difference(&files).filter(|path| is_relative(path)) {
             host.remove(&folder.join(obsolete))?;
         }
-        for file in self.libraries.iter().chain(&self.headers) {
+        for file in &self.libraries {
             copy(host, &file.from, &folder.join(&file.to))?;
+        }
+        for file in &self.headers {
+            write(host, &folder.join(&file.to), &host.read(&file.from)?)?;
         }
         for (link, name) in &self.links {
             let link = folder.join(link);
@@ -200,8 +203,16 @@ fn is_relative(path: &str) -> bool {
     !path.starts_with(['/', '\\']) && !path.contains(':') && path.split(['/', '\\']).all(|part| part != "..")
 }
 
+/// Copies a library unless the same one is there. Libraries can be larger than the files that [`ReadFiles::read`] accepts.
 fn copy(host: &dyn WriteFiles, from: &HostPath, to: &HostPath) -> io::Result<()> {
-    write(host, to, &host.read(from)?)
+    let content = store::hash_file(host, from)?;
+    if store::hash_file(host, to).is_ok_and(|before| before == content) {
+        return Ok(());
+    }
+    if let Some(folder) = to.parent() {
+        host.create_dir_all(&folder)?;
+    }
+    host.copy(from, to)
 }
 
 /// Writes a file unless it has this content. Creates its folder.
