@@ -23,7 +23,7 @@ pub(super) struct TargetPackages {
 }
 
 impl TargetPackages {
-    /// `None` without a target.
+    /// `None` without a target, and for one of this machine's architecture.
     ///
     /// # Errors
     /// The package manager has no packages for the target.
@@ -48,7 +48,8 @@ impl TargetPackages {
                 hint,
             }));
         };
-        Ok(Some(Self { native, foreign, programs: target.programs.clone() }))
+        let programs = target.programs.clone();
+        Ok((native != foreign).then_some(Self { native, foreign, programs }))
     }
 
     /// The packages with programs, and the other ones with the architecture of the target.
@@ -119,7 +120,9 @@ mod tests {
             assert_eq!(LibraryFolders::new(&host, manager, Some(&target)).unwrap(), expected);
         }
         let host = RecordedHost::builder(Os::Linux, Arch::X86_64).build();
-        assert_eq!(TargetPackages::new(&host, &offer, None), Ok(None));
+        for target in [None, Some(&wheels(Arch::X86_64))] {
+            assert_eq!(TargetPackages::new(&host, &offer, target), Ok(None));
+        }
     }
 
     #[test]
