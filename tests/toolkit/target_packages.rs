@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::kill::{Victim, temporary_names};
 use crate::repository::{Repository, link};
-use crate::sandbox::RunResult;
+use crate::sandbox::{RunResult, requires, skip};
 
 /// A repository with the packages of another platform, and Rust's name of the platform.
 fn repository() -> Option<(Repository, String)> {
@@ -218,4 +218,25 @@ fn write_project(repository: &Repository) {
             "schema = 1\n[project]\nname = \"p\"\nsource = \"src\"\ntargets = [\"p-vulkan\"]\n{backends}"
         ),
     );
+}
+
+/// The distribution's own packages of another architecture: 2.0 MiB, and package lists of 18 MB.
+#[test]
+fn the_distributions_own_packages_of_another_architecture_are_linked() {
+    if !requires("network") {
+        skip("network", "GPUBUILD_REQUIRE does not name network");
+        return;
+    }
+    let Some((repository, target)) = repository() else { return };
+    for toolkit in ["vulkan", "opencl"] {
+        let mut install = repository.command(&["toolkit", "install", toolkit, "--target", &target, "--json"]);
+        let installed = RunResult::from(install.env_remove("APT_CONFIG").output().unwrap()).json();
+        let root = PathBuf::from(installed["installed"]["root"].as_str().unwrap());
+        let name = if toolkit == "vulkan" { "libvulkan.so" } else { "libOpenCL.so" };
+        let library = root.join("lib").join(target.replace("-unknown", "")).join(name);
+        // e_machine of the ELF header: EM_AARCH64 or EM_X86_64.
+        let machine = if target.starts_with("aarch64") { 0xb7 } else { 0x3e };
+        assert_eq!(std::fs::read(library).unwrap()[18..20], [machine, 0]);
+    }
+    repository.run(&["toolkit", "verify"]).succeeds();
 }
