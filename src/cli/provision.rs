@@ -6,8 +6,8 @@ use gpubuild_exec::exec::{BuildEvent, InstalledTools};
 use gpubuild_exec::python::{Network, WheelAccess};
 use gpubuild_host::HostPath;
 use gpubuild_plan::offer::for_target;
-use gpubuild_plan::packages::{self, LackingToolkit};
 use gpubuild_plan::plan::Plan;
+use gpubuild_plan::planning::lacking::{self, LackingToolkit};
 use gpubuild_plan::project::Project;
 use gpubuild_plan::target::Target;
 use gpubuild_plan::wheels::WheelLock;
@@ -131,7 +131,7 @@ pub(super) fn install_packages(
     if !selection.provision && !project.file.toolkits.provision {
         return Ok(machine);
     }
-    let lacking = packages::lacking(&machine, &project, &request, selection.target.target());
+    let lacking = lacking::lacking(&machine, &project, &request, selection.target.target());
     if lacking.is_empty() {
         return Ok(machine);
     }

@@ -1,11 +1,9 @@
 //! Toolkits from the packages of distributions, which `gpubuild toolkit install` unpacks without root. Pure; the data is in
 //! `toolkits/packages/` and `toolkits/tables/package-managers.toml`, and `gpubuild-toolchain` installs them.
 
-mod lacking;
 mod offer;
 mod set;
 
-pub use lacking::{LackingToolkit, lacking};
 pub use offer::{PackageOffer, command, offer};
 pub use set::{
     LayoutVariable, ManagerKind, ManagerProgram, PackageManager, PackageRow, PackageSet, PrefixProgram,

@@ -1,6 +1,7 @@
 //! Computes a plan from the state of a machine, a project and a request. Used by the command line and by build scripts.
 
 pub mod cross;
+pub mod lacking;
 pub mod share;
 
 use gpubuild_host::ReadFiles;

@@ -3,9 +3,9 @@
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::matrix::Readiness;
 
-use super::{offer, set};
 use crate::machine::MachineState;
 use crate::offer::for_target;
+use crate::packages;
 use crate::plan::request::{BackendRequest, BackendSelection};
 use crate::project::Project;
 use crate::target::Target;
@@ -48,8 +48,8 @@ fn of_backend(
         return None;
     }
     let description = machine.catalogue.for_backend(backend)?;
-    let set = set::set_of(&description.id)?;
-    offer::offer(&machine.facts, &description.id).ok()?;
+    let set = packages::set_of(&description.id)?;
+    packages::offer(&machine.facts, &description.id).ok()?;
     let toolkit = description.id.clone();
     let linked = target.filter(|target| {
         for_target::toolkit(&machine.catalogue, &project.profile, target, backend).is_some()
