@@ -8,24 +8,21 @@ use gpubuild_exec::event::{BuildEvent, Sink};
 use gpubuild_exec::python::Network;
 use gpubuild_exec::store;
 use gpubuild_host::folders::INSTALLED;
-use gpubuild_host::{Host, HostPath, ReadFiles, Wait};
+use gpubuild_host::{Host, HostPath, Wait};
 use gpubuild_plan::offer::installed;
 use gpubuild_plan::packages::{self, ManagerKind, PackageOffer};
 use gpubuild_plan::plan::bytes;
 
-use super::preview::PackageRequest;
 use super::relocate;
+use super::request::{LISTS, PackageRequest, distribution, existing, version_of};
 use super::source::{self, SourceContext};
 use super::target::LibraryFolders;
 use crate::provision::files;
 use crate::provision::state::{self, PrefixPlace, PrefixRecord};
 use crate::provision::{
-    InstallChange, InstalledToolkit, PREFIX, PackageError, Prefix, ProvisionError, UnpackedPackage,
-    installations, runs,
+    InstallChange, InstalledToolkit, PREFIX, PackageError, Prefix, ProvisionError, UnpackedPackage, runs,
 };
 
-/// The folder of package lists, if the system has none or old ones.
-pub(super) const LISTS: &str = ".apt-lists";
 /// The folder of downloaded packages in an incomplete installation.
 const DOWNLOADED: &str = "packages";
 
@@ -64,35 +61,6 @@ pub fn install(
 
 fn unchanged(installation: Prefix) -> InstalledToolkit {
     InstalledToolkit { installation, change: InstallChange::Unchanged, wheel_bytes: 0, notes: Vec::new() }
-}
-
-pub(super) fn distribution(facts: &Facts) -> String {
-    facts.distro.as_ref().map(|distro| distro.value.label()).unwrap_or_default()
-}
-
-/// The installation of all packages of an offer for the requested platform, from the same release of the distribution.
-pub(super) fn existing(
-    host: &dyn ReadFiles,
-    offer: &PackageOffer<'_>,
-    request: &PackageRequest,
-    distribution: &str,
-) -> Option<Prefix> {
-    installations(host).into_iter().rfind(|one| {
-        let has = |name: &String| one.record.packages.iter().any(|package| package.name == *name);
-        one.record.toolkit == offer.set.toolkit
-            && one.record.target.as_deref() == request.triple()
-            && one.record.distribution.as_deref() == Some(distribution)
-            && offer.row.packages.iter().all(has)
-    })
-}
-
-/// The version of the toolkit: that of one of its packages, without what the distribution adds.
-pub(super) fn version_of(offer: &PackageOffer<'_>, packages: &[UnpackedPackage]) -> Option<Version> {
-    let name = offer.row.version.as_ref()?;
-    let version = &packages.iter().find(|one| one.name == *name)?.version;
-    let upstream = version.split_once(':').map_or(version.as_str(), |(_epoch, rest)| rest);
-    let end = upstream.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(upstream.len());
-    upstream[..end].trim_end_matches('.').parse().ok()
 }
 
 /// The name of a package's file in the distribution's archive, where names lack the epoch that apt adds:

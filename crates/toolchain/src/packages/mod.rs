@@ -18,9 +18,11 @@ mod dnf;
 mod install;
 mod preview;
 mod relocate;
+mod request;
 mod source;
 mod target;
 mod tree;
 
 pub use install::install;
-pub use preview::{PackagePreview, PackageRequest, preview};
+pub use preview::{PackagePreview, preview};
+pub use request::PackageRequest;

@@ -1,50 +1,14 @@
-//! Requests to install a toolkit from packages, and what an installation would do.
+//! What an installation from packages would do.
 
 use gpubuild_detect::facts::Facts;
-use gpubuild_exec::python::Network;
 use gpubuild_host::{Host, HostPath};
 use gpubuild_plan::offer::installed;
-use gpubuild_plan::packages::{self, PackageOffer};
-use gpubuild_plan::wheels::TargetWheels;
+use gpubuild_plan::packages;
 
-use super::install::{LISTS, distribution, existing, version_of};
-use super::source::{self, SourceContext};
-use super::target::TargetPackages;
+use super::request::{LISTS, PackageRequest, distribution, existing, version_of};
+use super::source;
 use crate::provision::state::PrefixPlace;
 use crate::provision::{PackageError, Prefix, ProvisionError, UnpackedPackage};
-
-/// A request to install a toolkit from packages.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PackageRequest {
-    /// Id of the toolkit: `vulkan`.
-    pub toolkit: String,
-    /// Folders with packages, which are used if their hashes are those of the signed lists, or with dnf if they are signed.
-    pub find_links: Vec<HostPath>,
-    /// The platform of the libraries, if that is another one.
-    pub target: Option<TargetWheels>,
-    /// Whether packages and lists may be downloaded.
-    pub network: Network,
-}
-
-impl PackageRequest {
-    /// Rust's name of the target.
-    pub(super) fn triple(&self) -> Option<&str> {
-        self.target.as_ref().map(|target| target.triple.as_str())
-    }
-
-    /// The package manager, with the system's package lists or those in `lists`.
-    pub(super) fn source<'a>(
-        &self,
-        host: &'a dyn Host,
-        offer: &PackageOffer<'a>,
-        lock: Option<&'a HostPath>,
-        lists: Option<HostPath>,
-    ) -> Result<SourceContext<'a>, PackageError> {
-        let target = TargetPackages::new(host, offer, self.target.as_ref())?;
-        let PackageOffer { kind, manager, .. } = *offer;
-        Ok(SourceContext { host, kind, manager, lock, lists, target, network: self.network })
-    }
-}
 
 /// A preview of an installation.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,0 +1,77 @@
+//! A request to install a toolkit from packages, and what fits it.
+
+use gpubuild_core::version::Version;
+use gpubuild_detect::facts::Facts;
+use gpubuild_exec::python::Network;
+use gpubuild_host::{Host, HostPath, ReadFiles};
+use gpubuild_plan::packages::PackageOffer;
+use gpubuild_plan::wheels::TargetWheels;
+
+use super::source::SourceContext;
+use super::target::TargetPackages;
+use crate::provision::{PackageError, Prefix, UnpackedPackage, installations};
+
+/// The folder of package lists, if the system has none or old ones.
+pub(super) const LISTS: &str = ".apt-lists";
+
+/// A request to install a toolkit from packages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackageRequest {
+    /// Id of the toolkit: `vulkan`.
+    pub toolkit: String,
+    /// Folders with packages, which are used if their hashes are those of the signed lists, or with dnf if they are signed.
+    pub find_links: Vec<HostPath>,
+    /// The platform of the libraries, if that is another one.
+    pub target: Option<TargetWheels>,
+    /// Whether packages and lists may be downloaded.
+    pub network: Network,
+}
+
+impl PackageRequest {
+    /// Rust's name of the target.
+    pub(super) fn triple(&self) -> Option<&str> {
+        self.target.as_ref().map(|target| target.triple.as_str())
+    }
+
+    /// The package manager, with the system's package lists or those in `lists`.
+    pub(super) fn source<'a>(
+        &self,
+        host: &'a dyn Host,
+        offer: &PackageOffer<'a>,
+        lock: Option<&'a HostPath>,
+        lists: Option<HostPath>,
+    ) -> Result<SourceContext<'a>, PackageError> {
+        let target = TargetPackages::new(host, offer, self.target.as_ref())?;
+        let PackageOffer { kind, manager, .. } = *offer;
+        Ok(SourceContext { host, kind, manager, lock, lists, target, network: self.network })
+    }
+}
+
+pub(super) fn distribution(facts: &Facts) -> String {
+    facts.distro.as_ref().map(|distro| distro.value.label()).unwrap_or_default()
+}
+
+/// The installation of all packages of an offer for the requested platform, from the same release of the distribution.
+pub(super) fn existing(
+    host: &dyn ReadFiles,
+    offer: &PackageOffer<'_>,
+    request: &PackageRequest,
+    distribution: &str,
+) -> Option<Prefix> {
+    installations(host).into_iter().rfind(|one| {
+        let has = |name: &String| one.record.packages.iter().any(|package| package.name == *name);
+        one.record.toolkit == offer.set.toolkit
+            && one.record.target.as_deref() == request.triple()
+            && one.record.distribution.as_deref() == Some(distribution)
+            && offer.row.packages.iter().all(has)
+    })
+}
+
+/// The version of the toolkit: that of one of its packages, without what the distribution adds.
+pub(super) fn version_of(offer: &PackageOffer<'_>, packages: &[UnpackedPackage]) -> Option<Version> {
+    let name = offer.row.version.as_ref()?;
+    let version = &packages.iter().find(|one| one.name == *name)?.version;
+    let upstream = version.split_once(':').map_or(version.as_str(), |(_epoch, rest)| rest);
+    let end = upstream.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(upstream.len());
+    upstream[..end].trim_end_matches('.').parse().ok()
+}
