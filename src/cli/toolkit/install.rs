@@ -161,10 +161,12 @@ fn wheels(machine: &MachineState, spec: &ToolkitSpec, target: &Target) -> Result
     description.and_then(|description| for_target::wheels(description, target)).ok_or_else(|| {
         let of = |description: &Description| {
             let targets = &description.cross.as_ref()?.targets;
-            Some(format!("{} for {}", description.id, targets.join(", ")))
+            (!targets.is_empty()).then(|| format!("{} for {}", description.id, targets.join(", ")))
         };
         let offered: Vec<String> = machine.catalogue.iter().filter_map(of).collect();
-        let message = format!("gpubuild has no {} for {}", spec.toolkit, target.triple);
+        let why = description.and_then(|one| one.cross.as_ref()?.why.as_ref());
+        let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+        let message = format!("gpubuild has no {} for {}{why}", spec.toolkit, target.triple);
         Failure::usage(id!("cross.toolkit-unsupported"), message)
             .hint(format!("gpubuild can install {}", offered.join("; ")))
     })

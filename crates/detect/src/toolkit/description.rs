@@ -131,6 +131,8 @@ pub struct CrossUse {
     /// Whether the compilers need GCC for the target, so that Zig cannot be used.
     #[serde(default)]
     pub gcc: bool,
+    /// Why there are no targets.
+    pub why: Option<String>,
 }
 
 /// A tool that runs the compiler (`CMAKE_<LANG>_COMPILER_LAUNCHER`).
