@@ -136,7 +136,8 @@ fn packages_that_do_not_exist_for_a_target_are_named() {
     repository.install(&["--target", &target]).fails(1, "toolkit.package-missing").says(&["libvulkan1:"]);
     repository
         .run(&["toolkit", "install", "rocm", "--target", &target])
-        .fails(2, "cross.toolkit-unsupported");
+        .fails(2, "cross.toolkit-unsupported")
+        .says(&["hipcc was never tried"]);
     let other = ["toolkit", "install", "vulkan", "--target", "x86_64-pc-windows-gnu"];
     repository
         .run(&other)
