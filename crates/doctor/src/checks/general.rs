@@ -63,6 +63,12 @@ fn is_for_development(case: &DiagnosisCase<'_>) -> bool {
         && (case.asked.is_some() || toolkits.into_iter().any(has))
 }
 
+/// Whether anything that only builds need is installed. Without it, the machine may be for running programs only.
+fn has_tools(case: &DiagnosisCase<'_>) -> bool {
+    let toolkits = ["cmake", "ninja", "cuda", "rocm", "oneapi", "vulkan", "opencl"];
+    case.signs.has_make || toolkits.into_iter().any(|tool| !case.inventory.of(tool).is_empty())
+}
+
 /// No host compiler; adds the places that were searched as evidence.
 fn no_compiler(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let is_reported = case
@@ -81,6 +87,8 @@ fn no_compiler(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let is_appliance = case.facts.system.is_some_and(|system| system.appliance);
     if is_appliance && case.facts.container.is_none() && case.asked.is_none() {
         draft = draft.kind(FindingKind::Note);
+    } else if case.asked.is_none() && case.project.is_none() && !has_tools(case) {
+        draft = draft.kind(FindingKind::Caution);
     }
     vec![draft]
 }

@@ -40,6 +40,9 @@ pub(super) fn not_given(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
                 "this CUDA container was started without a GPU: it has no driver and no device node",
             );
         }
+        if let Some(device) = assigned(case) {
+            draft = draft.value("device", device);
+        }
         draft = named(draft, not_given_case(case));
         Some(match not_given_severity(case, unseen) {
             Some(severity) => draft.severity(severity),
@@ -66,8 +69,18 @@ fn not_given_case(case: &DiagnosisCase<'_>) -> Option<&'static str> {
     if signs.image.requests_no_gpu() {
         return Some("void");
     }
+    if assigned(case).is_some() {
+        return Some("runtime-class");
+    }
     let jetson = case.matrix.verdict(Backend::Cuda).devices.iter().any(|gpu| gpu.integrated == Some(true));
     jetson.then_some("jetson")
+}
+
+/// The GPU that a cluster's device plugin assigned to this pod, by its UUID.
+fn assigned<'a>(case: &DiagnosisCase<'a>) -> Option<&'a str> {
+    case.env.get("KUBERNETES_SERVICE_HOST")?;
+    let devices = case.signs.container.image.devices.as_deref()?;
+    devices.split(',').find(|device| device.starts_with("GPU-") || device.starts_with("MIG-"))
 }
 
 /// The severity, if it does not follow from the detected hardware.

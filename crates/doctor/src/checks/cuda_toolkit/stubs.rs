@@ -1,12 +1,16 @@
 //! NVIDIA's stubs of the driver's library, which are for the linker only, not for the loader.
 
 use gpubuild_core::backend::Backend;
-use gpubuild_detect::finding::{Affects, Evidence, FindingDraft, FindingKind};
+use gpubuild_detect::finding::{Affects, Evidence, FindingDraft, FindingKind, Severity};
 use gpubuild_detect::id;
 use gpubuild_host::Os;
 
 use super::{chosen, evidence, has_driver_library, is_windows, release};
 use crate::DiagnosisCase;
+use crate::checks::nvidia::NvidiaView;
+
+/// What `cuInit` of a stub answers.
+const STUB: u32 = 34;
 
 /// The linker finds nothing for `-lcuda`: neither a driver nor a stub.
 pub(super) fn missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
@@ -51,6 +55,11 @@ pub(super) fn at_runtime(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
             "LD_LIBRARY_PATH" => Evidence::env("LD_LIBRARY_PATH", stubs.folder.as_str()),
             file => Evidence::file(file, stubs.folder.as_str()),
         });
+    }
+    let answered = NvidiaView::new(case).and_then(|view| view.code());
+    if taken.is_none() && answered.is_some_and(|code| code != STUB) {
+        // The driver itself answered: this is not why programs find no GPU.
+        draft = draft.severity(Severity::Warning);
     }
     if let Some(loader) = taken {
         draft = draft

@@ -1,6 +1,7 @@
 //! SYCL: Level Zero, oneAPI's environment, and Intel's kernel drivers.
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Version;
 use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::facts::Gpu;
 use gpubuild_detect::finding::{Affects, Evidence, FindingDraft, FindingKind};
@@ -159,7 +160,34 @@ pub(super) fn not_sourced(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
 
 /// The kernel driver is missing; a fault only if SYCL is wanted.
 pub(super) fn driver_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
-    named(case, id!("sycl.driver.missing"))
+    let drafts = named(case, id!("sycl.driver.missing"));
+    let too_old = || -> Option<(Version, Version, Evidence)> {
+        let kernel = case.facts.kernel.as_ref()?;
+        let running: Version = kernel.value.split(['-', '+']).next()?.parse().ok()?;
+        let gpus = gpus(case, Backend::Sycl);
+        let first = gpus.iter().filter_map(|gpu| first_kernel(gpu)).max()?;
+        (running < first)
+            .then(|| (running, first, kernel.evidence.first().cloned()))
+            .and_then(|(running, first, evidence)| Some((running, first, evidence?)))
+    };
+    let Some((running, first, evidence)) = too_old() else { return drafts };
+    let old = |draft: FindingDraft| {
+        draft
+            .value("kernel", running.to_string())
+            .value("first", first.to_string())
+            .evidence(evidence.clone())
+            .case("old-kernel")
+    };
+    drafts.into_iter().map(old).collect()
+}
+
+/// The first release of Linux that drives a GPU without a parameter, by the first digits of its PCI device id: Arc A and Flex, Meteor
+/// Lake, Lunar Lake, Arc B.
+/// Source: Linux, `require_force_probe` in drivers/gpu/drm/i915/i915_pci.c and drivers/gpu/drm/xe/xe_pci.c of these releases.
+fn first_kernel(gpu: &Gpu) -> Option<Version> {
+    const FIRST: [(u16, &str); 4] = [(0x56, "6.2"), (0x7d, "6.7"), (0x64, "6.12"), (0xe2, "6.12")];
+    let (_, device) = gpu.ids?;
+    FIRST.iter().find(|(digits, _)| *digits == device >> 8).and_then(|(_, first)| first.parse().ok())
 }
 
 /// Images that only run programs set the variable too; see [`invalid_root`].

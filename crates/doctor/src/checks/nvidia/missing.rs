@@ -8,7 +8,7 @@ use gpubuild_host::Os;
 
 use super::view::NvidiaView;
 use crate::DiagnosisCase;
-use crate::signs::nvidia::ModuleSigns;
+use crate::signs::nvidia::{InstalledKernels, ModuleSigns};
 
 /// Folder of modules that the distribution has signed with a key that Secure Boot accepts.
 const SIGNED: &str = "/kernel/nvidia";
@@ -72,18 +72,22 @@ fn not_built_draft(case: &DiagnosisCase<'_>) -> Option<FindingDraft> {
             Some(package) => {
                 draft.value("package", format!("{package}-{}", running.release)).case("prebuilt")
             }
-            None => built(draft, kernels.uses_akmods(), builds),
+            None => built(draft, kernels),
         },
-        None => built(draft, kernels.uses_akmods(), builds),
+        None => built(draft, kernels),
     })
 }
 
-fn built(draft: FindingDraft, akmods: bool, builds: bool) -> FindingDraft {
-    match (akmods, builds) {
-        (true, _) => draft.case("akmods"),
-        (false, true) => draft.case("dkms"),
+fn built(draft: FindingDraft, kernels: &InstalledKernels) -> FindingDraft {
+    // With the headers, the same build fails again: the sources are too old for this kernel.
+    let failure = kernels.failures.first().filter(|_| kernels.running.has_headers);
+    match (failure, kernels.uses_akmods(), kernels.can_be_built()) {
+        (Some(log), true, _) => draft.value("log", log.as_str()).case("failed-akmods"),
+        (Some(log), false, _) => draft.value("log", log.as_str()).case("failed"),
+        (None, true, _) => draft.case("akmods"),
+        (None, false, true) => draft.case("dkms"),
         // Neither: the module comes from NVIDIA's installer.
-        (false, false) => draft,
+        (None, false, false) => draft,
     }
 }
 
@@ -228,9 +232,12 @@ pub(super) fn flavour(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         } else {
             "an open kernel module"
         };
-        let draft = view.draft(id).evidence(Evidence::file("/proc/driver/nvidia/version", line));
-        Some(match view.branch() {
-            Some(branch) => draft.value("branch", branch),
+        let mut draft = view.draft(id).evidence(Evidence::file("/proc/driver/nvidia/version", line));
+        if let Some(branch) = view.branch() {
+            draft = draft.value("branch", branch);
+        }
+        Some(match &view.signs.kernels.variant_file {
+            Some(file) => draft.value("file", file.as_str()).case("variant"),
             None => draft,
         })
     };

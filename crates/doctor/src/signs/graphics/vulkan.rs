@@ -84,7 +84,9 @@ fn moltenvk(host: &dyn ReadFiles) -> Option<HostPath> {
         return None;
     }
     let home = host.env().get("HOME").unwrap_or("/var/root");
+    let sdk = host.env().get("VULKAN_SDK").map(|root| root.trim_end_matches('/'));
     let patterns = [
+        format!("{}/{{etc,share}}/vulkan/icd.d/MoltenVK_icd.json", sdk.unwrap_or("/usr/local/VulkanSDK")),
         "/opt/homebrew/opt/molten-vk/{etc,share}/vulkan/icd.d/MoltenVK_icd.json".to_owned(),
         "/opt/homebrew/Cellar/molten-vk/*/{etc,share}/vulkan/icd.d/MoltenVK_icd.json".to_owned(),
         "/usr/local/opt/molten-vk/{etc,share}/vulkan/icd.d/MoltenVK_icd.json".to_owned(),

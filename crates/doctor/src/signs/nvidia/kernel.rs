@@ -39,8 +39,10 @@ pub struct InstalledKernels {
     pub others: Vec<ModuleSigns>,
     /// Sources that a module can be built from: `/var/lib/dkms/nvidia/550.54.14`, `/usr/src/akmods/nvidia-kmod.latest`.
     pub sources: Vec<HostPath>,
-    /// Logs of failed builds.
+    /// Logs of builds for the running kernel that the compiler ended.
     pub failures: Vec<HostPath>,
+    /// The file in which negativo17's packages select open or proprietary modules.
+    pub variant_file: Option<HostPath>,
     /// Whether the firmware allows signed modules only, if it is known.
     pub secure_boot: Option<(bool, Evidence)>,
     /// Configuration that prevents NVIDIA's module from being loaded.
@@ -87,6 +89,7 @@ pub(super) fn gather(context: &SignContext<'_>) -> InstalledKernels {
         releases.extend(host.list(&host.path(root)).unwrap_or_default());
     }
     releases.remove(&running);
+    let release = running.clone();
     let others = releases.iter().map(|release| kernel(host, release));
     let sources = sources(host);
     let mut running = kernel(host, &running);
@@ -96,7 +99,8 @@ pub(super) fn gather(context: &SignContext<'_>) -> InstalledKernels {
         others: others.filter(|kernel| kernel.has_folder).collect(),
         running,
         sources,
-        failures: glob(host, "/var/cache/akmods/nvidia*/*.failed.log"),
+        failures: failures(host, &release),
+        variant_file: variant_file(host),
         secure_boot: secure_boot(host),
         forbidden: forbidden(host),
     }
@@ -253,6 +257,24 @@ fn is_module(name: &str) -> bool {
         || ["_current", "_legacy", "_tesla"].iter().any(|start| rest.starts_with(start))
         || rest.strip_prefix('_').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     named && !parts.iter().any(|part| rest.ends_with(part))
+}
+
+/// The logs of akmods have the kernel in their names, those of DKMS in their first line, if at all.
+fn failures(host: &dyn ReadFiles, release: &str) -> Vec<HostPath> {
+    let mut found = glob(host, &format!("/var/cache/akmods/nvidia*/*-for-{release}.failed.log"));
+    let is_for_it = |path: &HostPath| {
+        host.read_text(path).is_ok_and(|text| {
+            let names_another = text.contains(" for kernel ") && !text.contains(release);
+            text.lines().any(|line| line.contains("***") && line.contains("Error")) && !names_another
+        })
+    };
+    found.extend(glob(host, "/var/lib/dkms/nvidia*/*/build/make.log").into_iter().filter(is_for_it));
+    found
+}
+
+fn variant_file(host: &dyn ReadFiles) -> Option<HostPath> {
+    let path = host.path("/etc/nvidia/kernel.conf");
+    host.read_text(&path).is_ok_and(|text| text.contains("MODULE_VARIANT=")).then_some(path)
 }
 
 fn sources(host: &dyn ReadFiles) -> Vec<HostPath> {
