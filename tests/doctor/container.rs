@@ -69,6 +69,30 @@ fn pod_without_gpu_request_is_diagnosed() {
 }
 
 #[test]
+fn pod_without_runtime_class_is_diagnosed() {
+    let device = "GPU-8a6f2b1c-1234-5678-9abc-def012345678";
+    let image = cuda_image(Machine::ubuntu("22.04").kubernetes(), "12.6.3");
+    let machine = image.without_env("NVIDIA_VISIBLE_DEVICES").env("NVIDIA_VISIBLE_DEVICES", device);
+    let found = check("ctr.no-gpus-flag-runtime-class", &machine, &["ctr.no-gpus-flag"]);
+    assert!(found[0].summary.contains(device), "{found:?}");
+    assert!(commands(&found).contains("runtimeClassName: nvidia"), "{found:?}");
+    assert!(!commands(&found).contains("--limits"), "{found:?}");
+}
+
+#[test]
+fn device_of_another_group_in_an_lxc_container_is_diagnosed() {
+    let machine = Machine::debian("13")
+        .env("container", "lxc")
+        .amd(RX_7900)
+        .rocm("7.1.1", &["gfx1100"])
+        .device_of("/dev/kfd", 44, "permission-denied")
+        .user(1000, &[1000, 109]);
+    let found = check("ctr.amd-devices-lxc", &machine, &["ctr.amd-devices"]);
+    assert!(found[0].remedy.text.contains("gid="), "{found:?}");
+    assert!(commands(&found).contains("pct set") && !commands(&found).contains("docker"), "{found:?}");
+}
+
+#[test]
 fn podman_without_device_flag_is_diagnosed() {
     let machine = visible(Machine::fedora("41").podman().gcc_beside(13).cuda("12.6.3"), L4, "565.57.01");
     let found = check("ctr.no-gpus-flag-podman", &machine, &["ctr.no-gpus-flag"]);

@@ -7,7 +7,7 @@ use super::machine::{
     ARC_A770, ARC_B580, H200, IRIS_XE, L4, MI210, Machine, RENDER, ROCM_6_2, RTX_3060, RTX_4070, RTX_4090,
     RX_6800, RX_7600, RX_7900, UHD_630, VIDEO,
 };
-use super::{check, check_asked, healthy};
+use super::{check, check_asked, diagnose, healthy};
 
 fn first(findings: &[Finding]) -> &Finding {
     findings.first().expect("a finding")
@@ -420,5 +420,9 @@ fn requested_missing_backends_are_diagnosed() {
         .level_zero_driver()
         .oneapi("2025.2")
         .oneapi_sourced("2025.2");
-    check("sycl.driver.missing", &unbound, &["sycl.driver.missing"]);
+    let found = check("sycl.driver.missing", &unbound, &["sycl.driver.missing"]);
+    assert!(found[0].summary.contains("needs 6.12 or newer"), "{found:?}");
+    assert!(found[0].remedy.commands.iter().any(|one| one.contains("bookworm-backports")), "{found:?}");
+    let found = diagnose(&unbound.kernel("6.12.43+deb13-amd64"), None);
+    assert!(found[0].remedy.commands.iter().any(|one| one.contains("modprobe xe")), "{found:?}");
 }

@@ -16,6 +16,7 @@ mod generated;
 mod graphics;
 mod grid;
 mod machine;
+mod modules;
 mod nvidia;
 mod partial;
 mod remedies;

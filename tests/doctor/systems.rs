@@ -27,6 +27,34 @@ fn silverblue_layers_the_driver() {
 }
 
 #[test]
+fn silverblue_layers_the_key_of_its_modules() {
+    // CheariX/silverblue-akmods-keys: rpm-ostree builds without the keys of the running system.
+    let kernel = Machine::fedora("42").kernel_release();
+    let machine = release(
+        Machine::fedora("42").nvidia_card(RTX_4090, None).nvidia_libraries("580.95.05"),
+        "ID=fedora\nVERSION_ID=42\nVARIANT_ID=silverblue\nPRETTY_NAME=\"Fedora Linux 42 (Silverblue)\"\n",
+    )
+    .file("/run/ostree-booted", "")
+    .file("/usr/src/akmods/nvidia-kmod-580.95.05-1.fc42.src.rpm", "")
+    .opaque(&format!("/lib/modules/{kernel}/extra/nvidia/nvidia.ko.xz"))
+    .bytes("/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c", &[6, 0, 0, 0, 1]);
+    let findings = check("sys.silverblue-secureboot", &machine, &["nv.driver.secureboot"]);
+    let remedy = &findings[0].remedy;
+    assert!(remedy.commands.iter().any(|one| one.contains("rpm-ostree install akmods-keys")), "{remedy:?}");
+}
+
+#[test]
+fn appliance_gets_no_step_of_a_package_manager() {
+    let machine = Machine::debian("12")
+        .nvidia(RTX_4090, "580.95.05")
+        .kernel("6.12.33-production+truenas")
+        .program("/usr/bin/docker")
+        .program("/usr/bin/dockerd");
+    let findings = check("sys.truenas-docker", &machine, &["ctr.runtime-missing"]);
+    assert_eq!(findings[0].remedy.commands, ["midclt call docker.config"]);
+}
+
+#[test]
 fn bazzite_is_rebased() {
     // ublue-os/bazzite#5252: the proprietary image drives Pascal, others do not.
     let machine = release(
@@ -146,6 +174,25 @@ fn installed_toolkit_that_fits_the_driver_is_recommended() {
     let remedy = &findings[0].remedy;
     assert!(remedy.text.contains("branch 580") && remedy.text.contains("CUDA 12.2"), "{}", remedy.text);
     assert_eq!(remedy.commands, ["sudo apt update", "sudo apt install nvidia-driver-580"]);
+}
+
+#[test]
+fn mac_with_an_sdk_that_is_not_sourced_needs_a_variable() {
+    let sdk = "/Users/user/VulkanSDK/1.3.296.0/macOS";
+    let manifest = format!("{sdk}/share/vulkan/icd.d/MoltenVK_icd.json");
+    let machine = Machine::mac("15.2")
+        .xcode("16.2", "15.2")
+        .homebrew_tools()
+        .env("VULKAN_SDK", sdk)
+        .vulkan_headers(&format!("{sdk}/include"), 296)
+        .program(&format!("{sdk}/bin/glslc"))
+        .opaque(&format!("{sdk}/lib/libvulkan.1.dylib"))
+        .opaque(&format!("{sdk}/lib/libvulkan.dylib"))
+        .opaque(&format!("{sdk}/lib/libMoltenVK.dylib"))
+        .file(&manifest, "{\"ICD\": {\"library_path\": \"../../../lib/libMoltenVK.dylib\"}}\n");
+    let findings = check("vk.moltenvk-sdk", &machine, &["vk.icd-missing"]);
+    assert_eq!(findings[0].remedy.commands, [format!("export VK_DRIVER_FILES={manifest}")]);
+    check("healthy-macos-15-vulkan-sdk", &machine.env("VK_DRIVER_FILES", &manifest), &[]);
 }
 
 #[test]

@@ -167,3 +167,13 @@ fn glibc_too_new_for_cuda_headers_is_diagnosed() {
 }
 
 // Architectures.
+
+#[test]
+fn machine_without_any_tool_gets_a_warning_only() {
+    let machine = Machine::fedora("42").nvidia(machine::RTX_3060, "580.95.05").without_compiler();
+    let machine = machine.without("/usr/bin/cmake").without("/usr/bin/ninja");
+    let findings = check("cpu.compiler-missing-run-only", &machine, &["cpu.compiler-missing"]);
+    assert_eq!(findings[0].severity, Severity::Warning);
+    let built = machine.program("/usr/bin/cmake").folder("/usr/share/cmake-3.31/Modules");
+    assert_eq!(diagnose(&built, None)[0].severity, Severity::Error);
+}

@@ -285,4 +285,17 @@ fn driver_stub_at_run_time_is_diagnosed() {
     fix_works(machine, &findings);
 }
 
+#[test]
+fn stub_behind_the_answer_of_the_driver_is_not_the_cause() {
+    let stubs = "/usr/local/cuda/lib64/stubs";
+    let machine = Machine::ubuntu("22.04")
+        .nvidia(machine::T4, "550.144.03")
+        .cuda("12.4.1")
+        .without_probe("cuda")
+        .probe_fails("cuda", "cuInit answered 100: no CUDA device is visible (driver version 12040)")
+        .env("CUDA_VISIBLE_DEVICES", "")
+        .env("LD_LIBRARY_PATH", &format!("{stubs}:/usr/local/cuda/lib64"));
+    check("two-hidden-and-stubs", &machine, &["nv.device-hidden", "cuda.stub-at-runtime"]);
+}
+
 // Compilers.

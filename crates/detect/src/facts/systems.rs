@@ -117,7 +117,8 @@ impl ImageSystem {
                 translated.omitted = true;
             }
         }
-        if translated.commands.is_empty() && translated.omitted {
+        // On an appliance, what precedes and follows an installation has no use without it: the repository, the restart.
+        if translated.omitted && (translated.commands.is_empty() || self.appliance) {
             translated.commands.clone_from(&self.fallback);
         }
         translated

@@ -85,7 +85,7 @@ fn assigned<'a>(case: &DiagnosisCase<'a>) -> Option<&'a str> {
 
 /// The severity, if it does not follow from the detected hardware.
 fn not_given_severity(case: &DiagnosisCase<'_>, unseen: bool) -> Option<Severity> {
-    if asked(case, Backend::Cuda) {
+    if asked(case, Backend::Cuda) || assigned(case).is_some() {
         return Some(Severity::Error);
     }
     // CI jobs build for other machines, and a container with another working GPU serves its purpose.

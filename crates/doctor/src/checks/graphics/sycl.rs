@@ -161,24 +161,20 @@ pub(super) fn not_sourced(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
 /// The kernel driver is missing; a fault only if SYCL is wanted.
 pub(super) fn driver_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let drafts = named(case, id!("sycl.driver.missing"));
-    let too_old = || -> Option<(Version, Version, Evidence)> {
-        let kernel = case.facts.kernel.as_ref()?;
-        let running: Version = kernel.value.split(['-', '+']).next()?.parse().ok()?;
-        let gpus = gpus(case, Backend::Sycl);
-        let first = gpus.iter().filter_map(|gpu| first_kernel(gpu)).max()?;
-        (running < first)
-            .then(|| (running, first, kernel.evidence.first().cloned()))
-            .and_then(|(running, first, evidence)| Some((running, first, evidence?)))
-    };
-    let Some((running, first, evidence)) = too_old() else { return drafts };
+    let Some((kernel, running, first)) = old_kernel(case) else { return drafts };
     let old = |draft: FindingDraft| {
-        draft
-            .value("kernel", running.to_string())
-            .value("first", first.to_string())
-            .evidence(evidence.clone())
-            .case("old-kernel")
+        let draft = draft.value("kernel", running.to_string()).value("first", first.to_string());
+        draft.evidence(Evidence::file("/proc/sys/kernel/osrelease", kernel)).case("old-kernel")
     };
     drafts.into_iter().map(old).collect()
+}
+
+/// The kernel, its release, and the first release that drives all Intel GPUs, if that is a later one.
+fn old_kernel<'a>(case: &DiagnosisCase<'a>) -> Option<(&'a str, Version, Version)> {
+    let kernel = case.facts.kernel.as_ref()?.value.as_str();
+    let running: Version = kernel.split(['-', '+']).next()?.parse().ok()?;
+    let first = gpus(case, Backend::Sycl).into_iter().filter_map(first_kernel).max()?;
+    (running < first).then_some((kernel, running, first))
 }
 
 /// The first release of Linux that drives a GPU without a parameter, by the first digits of its PCI device id: Arc A and Flex, Meteor
