@@ -192,7 +192,7 @@ fn mac_with_an_sdk_that_is_not_sourced_needs_a_variable() {
         .file(&manifest, "{\"ICD\": {\"library_path\": \"../../../lib/libMoltenVK.dylib\"}}\n");
     let findings = check("vk.moltenvk-sdk", &machine, &["vk.icd-missing"]);
     assert_eq!(findings[0].remedy.commands, [format!("export VK_DRIVER_FILES={manifest}")]);
-    check("healthy-macos-15-vulkan-sdk", &machine.env("VK_DRIVER_FILES", &manifest), &[]);
+    check("vk.moltenvk-sdk-named", &machine.env("VK_DRIVER_FILES", &manifest), &[]);
 }
 
 #[test]
