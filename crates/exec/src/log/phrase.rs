@@ -4,13 +4,13 @@
 use super::error_line::Certainty;
 
 /// Text of which a line with a phrase has at least one. Other lines are not examined.
-pub(super) const TRIGGERS: [&str; 70] = [
+pub(super) const TRIGGERS: [&str; 73] = [
     "annot ",
     "an't ",
     "an’t ",
     "an not ",
-    "ant find",
-    "ant load",
+    "cant ",
+    "Cant ",
     "ould not",
     "ouldn",
     "nable ",
@@ -31,7 +31,7 @@ pub(super) const TRIGGERS: [&str; 70] = [
     "nknown runtime",
     " fault",
     "llegal ",
-    "uch file",
+    "o such ",
     " not ",
     "snt ",
     "sn't ",
@@ -75,6 +75,9 @@ pub(super) const TRIGGERS: [&str; 70] = [
     " present",
     " visible",
     " supported",
+    "ould nt ",
+    "core dumped",
+    "compiled without ",
 ];
 
 /// Phrases that say that something failed, in lower case. A space at an end stands for the border of a word.
@@ -298,5 +301,15 @@ mod tests {
         ] {
             assert_eq!(certainty(line, line), expected, "{line}");
         }
+    }
+
+    #[test]
+    fn lines_with_a_phrase_are_examined() {
+        let words: Vec<&str> = TRIGGERS.into_iter().chain(crate::log::error_line::ERRORS).collect();
+        for phrase in FAILURES.into_iter().chain(FAILURES_IN_TEXT) {
+            assert!(words.iter().any(|word| phrase.contains(word)), "{phrase}");
+        }
+        // The index ignores shorter ones.
+        assert!(TRIGGERS.iter().all(|trigger| trigger.len() >= 4));
     }
 }
