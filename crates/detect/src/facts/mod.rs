@@ -240,6 +240,18 @@ pub struct Gpu {
 }
 
 impl Gpu {
+    /// The first release of Linux that drives it without a parameter, if that is known.
+    #[must_use]
+    pub fn first_kernel(&self) -> Option<Version> {
+        gpu::names::series(self.vendor, self.ids?)?.kernel.as_ref()?.parse().ok()
+    }
+
+    /// Whether the vendor's compute driver no longer supports it.
+    #[must_use]
+    pub fn is_legacy(&self) -> bool {
+        self.ids.and_then(|ids| gpu::names::series(self.vendor, ids)).is_some_and(|series| series.legacy)
+    }
+
     /// Creates a GPU of which only the vendor is known.
     #[must_use]
     pub fn unknown(vendor: Vendor) -> Self {

@@ -131,7 +131,7 @@ pub struct CrossUse {
     /// Whether the compilers need GCC for the target, so that Zig cannot be used.
     #[serde(default)]
     pub gcc: bool,
-    /// Why there are no targets.
+    /// The reason, if the toolkit is offered for no target.
     pub why: Option<String>,
 }
 

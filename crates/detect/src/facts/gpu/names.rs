@@ -21,6 +21,7 @@ struct DeviceNameTable {
     device: BTreeMap<Vendor, BTreeMap<String, String>>,
     arch: Vec<Architecture>,
     range: Vec<DeviceIdRange>,
+    series: Vec<Series>,
     /// Architectures of integrated GPUs.
     integrated: Vec<String>,
 }
@@ -50,6 +51,21 @@ struct DeviceIdRange {
     to: String,
     #[serde(rename = "chip")]
     _chip: String,
+}
+
+/// GPUs whose device ids have the same first digits.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::facts) struct Series {
+    vendor: Vendor,
+    #[serde(rename = "name")]
+    _name: String,
+    devices: Vec<String>,
+    /// The first release of Linux that drives them.
+    pub(in crate::facts) kernel: Option<String>,
+    /// Whether the vendor's compute driver no longer supports them.
+    #[serde(default)]
+    pub(in crate::facts) legacy: bool,
 }
 
 /// The embedded table. A test parses it.
@@ -89,6 +105,14 @@ pub(in crate::facts) fn arch_of_ids(vendor: Vendor, ids: (u16, u16)) -> Option<&
     let number = format!("{:04x}", ids.1);
     let holds = |row: &&DeviceIdRange| row.vendor == vendor && row.from <= number && number <= row.to;
     table().range.iter().find(holds).map(|row| row.arch.as_str())
+}
+
+/// The series of a device by its PCI ids.
+pub(in crate::facts) fn series(vendor: Vendor, ids: (u16, u16)) -> Option<&'static Series> {
+    let number = format!("{:04x}", ids.1);
+    let has =
+        |row: &&Series| row.vendor == vendor && row.devices.iter().any(|start| number.starts_with(start));
+    table().series.iter().find(has)
 }
 
 /// Whether GPUs of an architecture are integrated and share memory with the CPU.
@@ -160,6 +184,21 @@ mod tests {
             if let (Some(by_name), Some(by_number)) = (arch(Vendor::Nvidia, name), by_number) {
                 assert_eq!(by_name, by_number, "{number} {name}");
             }
+        }
+    }
+
+    #[test]
+    fn device_ids_map_to_series() {
+        let of =
+            |device| series(Vendor::Intel, (0x8086, device)).map(|row| (row.kernel.as_deref(), row.legacy));
+        assert_eq!(of(0x56a0), Some((Some("6.2"), false)));
+        assert_eq!(of(0xe20b), Some((Some("6.12"), false)));
+        assert_eq!(of(0x3e92), Some((None, true)));
+        assert_eq!(of(0x9a49), None);
+        for row in &table().series {
+            let kernel = row.kernel.as_ref().map(|kernel| kernel.parse::<gpubuild_core::version::Version>());
+            assert!(kernel.is_none_or(|kernel| kernel.is_ok()), "{row:?}");
+            assert!(row.devices.iter().all(|start| u16::from_str_radix(start, 16).is_ok()), "{row:?}");
         }
     }
 

@@ -42,7 +42,7 @@ pub(super) fn level_zero(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         .evidence(Evidence::file(&library, "absent"));
     draft = with_runtime(case, Backend::Sycl, draft);
     let gpus = gpus(case, Backend::Sycl);
-    if !gpus.is_empty() && gpus.iter().all(|gpu| is_legacy(gpu)) {
+    if !gpus.is_empty() && gpus.iter().all(|gpu| gpu.is_legacy()) {
         draft = draft.value("card", &gpus[0].name).case("legacy");
     }
     vec![draft]
@@ -55,7 +55,7 @@ fn left_out(case: &DiagnosisCase<'_>, id: DiagnosticId) -> Option<FindingDraft> 
     const LAST: u64 = 30872;
     let (driver, build) = case.signs.graphics.sycl.driver.as_ref().filter(|(_, build)| *build > LAST)?;
     let gpus = gpus(case, Backend::Sycl);
-    let first = gpus.first().filter(|_| gpus.iter().all(|gpu| is_legacy(gpu)))?;
+    let first = gpus.first().filter(|_| gpus.iter().all(|gpu| gpu.is_legacy()))?;
     let drivers = &case.inventory.runtimes.get(&Backend::Sycl)?.drivers;
     if drivers.iter().any(|driver| driver.found && driver.library.contains("legacy")) {
         return None;
@@ -120,15 +120,6 @@ fn answers_through_opencl_only(case: &DiagnosisCase<'_>) -> bool {
     !gpus.is_empty() && gpus.iter().all(|device| field(device, "backend").contains("opencl"))
 }
 
-/// GPU generations 8 to 11, which Intel's driver no longer supports after release 24.35, by the first digits of the PCI device
-/// id (Broadwell, Braswell, Skylake, Apollo and Gemini Lake, Kaby to Comet Lake, Ice, Elkhart and Jasper Lake).
-/// Source: intel/compute-runtime, `LEGACY_PLATFORMS.md`.
-fn is_legacy(gpu: &Gpu) -> bool {
-    const FIRST: [u16; 14] =
-        [0x16, 0x22, 0x19, 0x0a, 0x1a, 0x5a, 0x31, 0x59, 0x3e, 0x9b, 0x87, 0x8a, 0x45, 0x4e];
-    gpu.ids.is_some_and(|(_, device)| FIRST.contains(&(device >> 8)))
-}
-
 /// oneAPI is installed and its environment is not set.
 pub(super) fn not_sourced(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let signs = &case.signs.graphics.sycl;
@@ -173,17 +164,8 @@ pub(super) fn driver_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
 fn old_kernel<'a>(case: &DiagnosisCase<'a>) -> Option<(&'a str, Version, Version)> {
     let kernel = case.facts.kernel.as_ref()?.value.as_str();
     let running: Version = kernel.split(['-', '+']).next()?.parse().ok()?;
-    let first = gpus(case, Backend::Sycl).into_iter().filter_map(first_kernel).max()?;
+    let first = gpus(case, Backend::Sycl).into_iter().filter_map(Gpu::first_kernel).max()?;
     (running < first).then_some((kernel, running, first))
-}
-
-/// The first release of Linux that drives a GPU without a parameter, by the first digits of its PCI device id: Arc A and Flex, Meteor
-/// Lake, Lunar Lake, Arc B.
-/// Source: Linux, `require_force_probe` in drivers/gpu/drm/i915/i915_pci.c and drivers/gpu/drm/xe/xe_pci.c of these releases.
-fn first_kernel(gpu: &Gpu) -> Option<Version> {
-    const FIRST: [(u16, &str); 4] = [(0x56, "6.2"), (0x7d, "6.7"), (0x64, "6.12"), (0xe2, "6.12")];
-    let (_, device) = gpu.ids?;
-    FIRST.iter().find(|(digits, _)| *digits == device >> 8).and_then(|(_, first)| first.parse().ok())
 }
 
 /// Images that only run programs set the variable too; see [`invalid_root`].

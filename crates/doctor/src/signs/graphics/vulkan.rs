@@ -84,17 +84,21 @@ fn moltenvk(host: &dyn ReadFiles) -> Option<HostPath> {
         return None;
     }
     let home = host.env().get("HOME").unwrap_or("/var/root");
-    let sdk = host.env().get("VULKAN_SDK").map(|root| root.trim_end_matches('/'));
+    let sdk = host
+        .env()
+        .get("VULKAN_SDK")
+        .map(|root| format!("{}/{{etc,share}}/vulkan/icd.d/MoltenVK_icd.json", root.trim_end_matches('/')));
     let patterns = [
-        format!("{}/{{etc,share}}/vulkan/icd.d/MoltenVK_icd.json", sdk.unwrap_or("/usr/local/VulkanSDK")),
         "/opt/homebrew/opt/molten-vk/{etc,share}/vulkan/icd.d/MoltenVK_icd.json".to_owned(),
         "/opt/homebrew/Cellar/molten-vk/*/{etc,share}/vulkan/icd.d/MoltenVK_icd.json".to_owned(),
         "/usr/local/opt/molten-vk/{etc,share}/vulkan/icd.d/MoltenVK_icd.json".to_owned(),
         format!("{home}/VulkanSDK/*/macOS/{{etc,share}}/vulkan/icd.d/MoltenVK_icd.json"),
         "/usr/local/VulkanSDK/*/macOS/{etc,share}/vulkan/icd.d/MoltenVK_icd.json".to_owned(),
     ];
-    let folders =
-        patterns.iter().flat_map(|pattern| ["etc", "share"].map(|one| pattern.replace("{etc,share}", one)));
+    let folders = sdk
+        .iter()
+        .chain(&patterns)
+        .flat_map(|pattern| ["etc", "share"].map(|one| pattern.replace("{etc,share}", one)));
     folders.flat_map(|pattern| glob(host, &pattern)).find(|path| host.is_file(path))
 }
 
