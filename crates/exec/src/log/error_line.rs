@@ -1,5 +1,6 @@
 //! Determines whether a line of a log reports an error, and which words of it to search for.
 
+use super::certainty::Certainty;
 use super::{phrase, prefix};
 use crate::diagnose::recognised_at;
 
@@ -31,23 +32,6 @@ pub(super) const ERRORS: [&str; 22] = [
     "multiple definition",
     "Segmentation",
 ];
-
-/// How certain a line is an error. The first line of the most certain kind is the guess.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Certainty {
-    /// The format of a compiler, a linker, CMake or rustc.
-    Format,
-    /// An exception, a panic, or a line that begins with the word for error.
-    Word,
-    /// A sentence that says that something failed.
-    Sentence,
-    /// The same in a warning.
-    Warning,
-    /// A tool that repeats that another one failed.
-    Echo,
-    /// A sentence that a program prints as information.
-    Hint,
-}
 
 /// Text of tools that only repeat that another one failed.
 const ECHOES: [&str; 16] = [

@@ -1,6 +1,7 @@
 //! Finds the line of a log that is most probably its first error, for logs in which no failure is known.
 
-use super::error_line::{Certainty, classify, search_terms};
+use super::certainty::Certainty;
+use super::error_line::{classify, search_terms};
 use super::lines::LogLines;
 use super::{EVIDENCE, NEAR_THE_END, clean, prefix, shorten};
 

@@ -1,4 +1,4 @@
-//! Guesses what is missing: the name of a known header or library in a line that says that something is not there.
+//! Finds the known header or library that a line reports as not found.
 
 use super::names::{NameKind, NameTable};
 use super::phrase;

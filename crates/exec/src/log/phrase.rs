@@ -1,7 +1,7 @@
 //! Determines whether a sentence says that something failed, by words that programs and libraries use for that. Unlike the
 //! signatures, the words are not about any tool or component.
 
-use super::error_line::Certainty;
+use super::certainty::Certainty;
 
 /// Text of which a line with a phrase has at least one. Other lines are not examined.
 pub(super) const TRIGGERS: [&str; 73] = [
