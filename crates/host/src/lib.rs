@@ -10,6 +10,7 @@ pub mod command;
 pub mod driver_probe;
 pub mod environment;
 pub mod folders;
+mod forward;
 pub mod interrupt;
 pub mod jobs;
 pub mod library;

@@ -2,13 +2,9 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::{
-    Clock, Command, CommandOutput, Environment, HostCounts, HostInfo, HostPath, Identity, InspectHost,
-    OutputLine, Platform, ProbeAnswer, ProbeLibraries, ReadFiles, ReadRegistry, RegistryValue, RunError,
-    RunPrograms, Stat,
-};
+use super::forward::forward_to_host;
+use super::{Environment, HostCounts, HostInfo, HostPath, Identity, InspectHost, Platform, ReadFiles, Stat};
 
 /// A host with replaced environment variables.
 pub struct Overlay<'a> {
@@ -122,61 +118,7 @@ impl ReadFiles for Overlay<'_> {
     }
 }
 
-impl ReadRegistry for Overlay<'_> {
-    fn registry_value(&self, key: &str, name: &str) -> Option<RegistryValue> {
-        self.host.registry_value(key, name)
-    }
-
-    fn registry_keys(&self, key: &str) -> Vec<String> {
-        self.host.registry_keys(key)
-    }
-
-    fn registry_values(&self, key: &str) -> Vec<(String, RegistryValue)> {
-        self.host.registry_values(key)
-    }
-
-    fn visual_studio_tool(&self, name: &str) -> Option<HostPath> {
-        self.host.visual_studio_tool(name)
-    }
-}
-
-impl RunPrograms for Overlay<'_> {
-    fn run(&self, command: &Command) -> Result<CommandOutput, RunError> {
-        self.host.run(command)
-    }
-
-    fn run_lines(
-        &self,
-        command: &Command,
-        on_line: &mut dyn FnMut(OutputLine<'_>),
-    ) -> Result<CommandOutput, RunError> {
-        self.host.run_lines(command, on_line)
-    }
-
-    fn recorded_output(&self, command: &Command) -> Option<CommandOutput> {
-        self.host.recorded_output(command)
-    }
-}
-
-impl ProbeLibraries for Overlay<'_> {
-    fn probe(&self, id: &str, deadline: Duration) -> ProbeAnswer {
-        self.host.probe(id, deadline)
-    }
-
-    fn probe_with(&self, id: &str, arguments: &[String], deadline: Duration) -> ProbeAnswer {
-        self.host.probe_with(id, arguments, deadline)
-    }
-}
-
-impl Clock for Overlay<'_> {
-    fn now(&self) -> u64 {
-        self.host.now()
-    }
-
-    fn elapsed(&self) -> Duration {
-        self.host.elapsed()
-    }
-}
+forward_to_host!(Overlay);
 
 #[cfg(test)]
 mod tests {

@@ -2,13 +2,9 @@
 //! gpubuild. `doctor --binary` uses it to predict how the program would behave on the recorded host.
 
 use std::io;
-use std::time::Duration;
 
-use super::{
-    Clock, Command, CommandOutput, Environment, HostCounts, HostInfo, HostPath, Identity, InspectHost,
-    OutputLine, Platform, ProbeAnswer, ProbeLibraries, ReadFiles, ReadRegistry, RegistryValue, RunError,
-    RunPrograms, Stat,
-};
+use super::forward::forward_to_host;
+use super::{Environment, HostCounts, HostInfo, HostPath, Identity, InspectHost, Platform, ReadFiles, Stat};
 
 /// Which files are added to the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,53 +165,7 @@ impl ReadFiles for WithProgram<'_> {
     }
 }
 
-impl ReadRegistry for WithProgram<'_> {
-    fn registry_value(&self, key: &str, name: &str) -> Option<RegistryValue> {
-        self.host.registry_value(key, name)
-    }
-
-    fn registry_keys(&self, key: &str) -> Vec<String> {
-        self.host.registry_keys(key)
-    }
-
-    fn registry_values(&self, key: &str) -> Vec<(String, RegistryValue)> {
-        self.host.registry_values(key)
-    }
-}
-
-impl RunPrograms for WithProgram<'_> {
-    fn run(&self, command: &Command) -> Result<CommandOutput, RunError> {
-        self.host.run(command)
-    }
-
-    fn run_lines(
-        &self,
-        command: &Command,
-        on_line: &mut dyn FnMut(OutputLine<'_>),
-    ) -> Result<CommandOutput, RunError> {
-        self.host.run_lines(command, on_line)
-    }
-
-    fn recorded_output(&self, command: &Command) -> Option<CommandOutput> {
-        self.host.recorded_output(command)
-    }
-}
-
-impl ProbeLibraries for WithProgram<'_> {
-    fn probe(&self, id: &str, deadline: Duration) -> ProbeAnswer {
-        self.host.probe(id, deadline)
-    }
-}
-
-impl Clock for WithProgram<'_> {
-    fn now(&self) -> u64 {
-        self.host.now()
-    }
-
-    fn elapsed(&self) -> Duration {
-        self.host.elapsed()
-    }
-}
+forward_to_host!(WithProgram);
 
 #[cfg(test)]
 mod tests {
