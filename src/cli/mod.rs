@@ -32,6 +32,7 @@ pub mod plan;
 pub mod printer;
 pub mod probe;
 pub mod project;
+mod prompt;
 mod provision;
 pub mod reference;
 pub mod release;

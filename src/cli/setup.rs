@@ -1,7 +1,5 @@
 //! `gpubuild setup`: does what the doctor recommends, step by step. Each step is shown, confirmed, run, and verified by the doctor.
 
-mod ask;
-
 use gpubuild_detect::finding::{Finding, Findings, Severity};
 use gpubuild_detect::id;
 use gpubuild_doctor::Filter;
@@ -11,9 +9,9 @@ use gpubuild_doctor::setup::{
 use gpubuild_host::overlay::Overlay;
 use gpubuild_host::{Host, InspectHost, Os};
 
-use self::ask::{Answer, Terminal};
 use super::doctor::diagnose::{self, Depth, DoctorRequest};
 use super::machine::HostArguments;
+use super::prompt::{self, Terminal};
 use super::{CommandContext, Exit, Failure, TextRole};
 use crate::report::setup::{self as report, SetupLine};
 
@@ -72,11 +70,33 @@ pub fn run(arguments: &SetupArguments, context: &CommandContext<'_>) -> Result<E
         }
         return Err(Failure::usage(
             id!("setup.unattended"),
-            "these steps need confirmation, and standard input is not a terminal",
+            "these steps need confirmation, which is impossible without a terminal and with `--quiet`",
         )
         .hint("run them without confirmation with `--yes`, or only print them with `--dry-run`"));
     }
     work.guide(terminal.as_ref())
+}
+
+/// The answer to the prompt of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    /// Run it, or check whether the user did it.
+    Yes,
+    /// Continue with the next step.
+    Skip,
+    /// End the guide.
+    Quit,
+}
+
+/// The end of the input is [`Answer::Quit`]. An empty line is no answer: it runs nothing.
+fn ask(terminal: &Terminal, is_manual: bool) -> Result<Answer, Failure> {
+    let question = if is_manual { "check again after you did it?" } else { "run these commands?" };
+    let answer = terminal.ask(&format!("   {question} [y]es, [s]kip, [q]uit"), |line| match line {
+        "s" | "skip" => Some(Answer::Skip),
+        "q" | "quit" => Some(Answer::Quit),
+        _ => prompt::yes_or_no(line).map(|yes| if yes { Answer::Yes } else { Answer::Skip }),
+    })?;
+    Ok(answer.unwrap_or(Answer::Quit))
 }
 
 /// Whether no step is left.
@@ -184,7 +204,7 @@ impl SetupWork<'_> {
         let is_manual = matches!(step.mode, StepMode::Manual(_));
         let asks = terminal.filter(|_| !self.arguments.yes);
         let answer = match (asks, step.mode) {
-            (Some(terminal), _) => terminal.ask(is_manual)?,
+            (Some(terminal), _) => ask(terminal, is_manual)?,
             (None, StepMode::Manual(_)) => return Ok(Some(Attempt::Manual)),
             (None, StepMode::Root) if !self.arguments.sudo => return Ok(Some(Attempt::NeedsRoot)),
             (None, _) => Answer::Yes,

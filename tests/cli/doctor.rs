@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Sandbox, is_on_path, recorded, skip};
+use crate::support::{RunResult, Sandbox, is_on_path, recorded, skip};
 
 fn ids(document: &Value) -> Vec<&str> {
     document["findings"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect()
@@ -83,6 +83,28 @@ fn fix_and_validate_are_rejected_on_a_recording() {
         let ran = sandbox.run(&["doctor", flag, "--host", &host]);
         assert_eq!(ran.exit, Some(2), "{ran:#?}");
         assert!(ran.stderr.contains(id), "{}", ran.stderr);
+    }
+}
+
+/// A program cannot change the variables of the shell that started it.
+#[cfg(unix)]
+#[test]
+fn fixes_of_variables_are_printed_and_not_run() {
+    let sandbox = Sandbox::new();
+    let fix = |arguments: &[&str]| {
+        let command = ["doctor", "--only", "vk.sdk-path-wrong", "--fix"];
+        let output =
+            sandbox.command().env("VULKAN_SDK", "/nonexistent").args(command).args(arguments).output();
+        RunResult::from(output.unwrap())
+    };
+    // Nothing is run, so nothing has to be confirmed.
+    for arguments in [&[] as &[&str], &["--yes"], &["--quiet"]] {
+        let ran = fix(arguments);
+        assert_eq!(ran.exit, Some(1), "{ran:#?}");
+        assert!(!ran.stderr.contains("done;"), "{ran:#?}");
+        if arguments != ["--quiet"] {
+            ran.says(&["run there:\n  unset VULKAN_SDK\n", "nothing was run"]);
+        }
     }
 }
 

@@ -155,13 +155,7 @@ impl DraftText<'_> {
             None => text,
         };
         let verify = entry.verify.as_deref().and_then(|text| self.fill(text, &quote));
-        Remedy {
-            text,
-            safe: entry.safe && !commands.is_empty() && self.renderer.candidates.is_empty(),
-            commands,
-            needs,
-            verify,
-        }
+        Remedy { text, safe: false, commands, needs, verify }
     }
 
     /// Whether the finding concerns builds only, whose tools can be in a container.

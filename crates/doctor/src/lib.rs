@@ -181,6 +181,7 @@ fn rendered(
             if draft.case.is_none() {
                 prefer_without_root(case, &mut finding);
             }
+            finding.remedy.safe = setup::is_safe(&finding.remedy, case.facts.platform.os);
             fold::FoldedFinding { rank, entry, finding }
         })
         .collect()
@@ -196,7 +197,6 @@ fn fit_to_packages(remedy: &mut Remedy, packages: &signs::packages::PackageSigns
         let names: Vec<String> = missing.iter().map(|name| format!("`{name}`")).collect();
         remedy.text = format!("{}; {} has no package {}", remedy.text, packages.release, names.join(", "));
     }
-    remedy.safe &= !commands.is_empty();
     if !commands.iter().any(|command| command.contains("sudo ")) {
         remedy.needs.retain(|need| need != "sudo");
     }

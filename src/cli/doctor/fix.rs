@@ -1,17 +1,12 @@
-//! `doctor --fix`: shows and runs the remedies that change only the user's own folders. It never runs `sudo` and never edits a shell
-//! profile; such remedies are left to the user.
+//! `doctor --fix`: shows and runs the remedies that change only gpubuild's cache, and shows those that change variables of the
+//! user's shell. It never runs `sudo` and never edits a shell profile.
 
-use std::io::{BufRead, IsTerminal};
-use std::time::Duration;
-
-use gpubuild_detect::finding::{Finding, Severity};
+use gpubuild_detect::finding::{Finding, Findings, Severity};
 use gpubuild_detect::id;
-use gpubuild_host::{Command, Os};
+use gpubuild_doctor::setup::{CommandKind, CommandOutputMode, SetupError, SetupShell, SetupStep};
 
-use crate::cli::{CommandContext, Exit, Failure};
-
-/// Time limit for one command, which may be a download.
-const DEADLINE: Duration = Duration::from_secs(30 * 60);
+use crate::cli::prompt::{self, Terminal};
+use crate::cli::{CommandContext, Exit, Failure, TextRole};
 
 /// Whether the user confirmed in advance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,70 +23,89 @@ pub(super) fn run(
     findings: &[Finding],
     consent: Consent,
 ) -> Result<Exit, Failure> {
-    let serious = || findings.iter().filter(|finding| finding.severity < Severity::Info);
-    let safe: Vec<&Finding> = serious().filter(|finding| is_safe(finding)).collect();
-    let remaining = serious().count() - safe.len();
-    if safe.is_empty() {
-        context.printer.status(&match remaining {
-            0 => "nothing to fix".to_owned(),
-            remaining => format!("{remaining} of the fixes above must be applied manually: they change more than your own folders"),
-        });
-        return Ok(if remaining == 0 { Exit::Done } else { Exit::Negative });
+    let printer = context.printer;
+    let catalogue = Findings::embedded();
+    let os = context.host.platform().os;
+    let serious: Vec<&Finding> =
+        findings.iter().filter(|finding| finding.severity < Severity::Info).collect();
+    let safe = serious.iter().filter(|finding| finding.remedy.safe);
+    let steps: Vec<SetupStep> = safe.map(|finding| SetupStep::of(finding, &catalogue, os)).collect();
+    let (variables, runnable): (Vec<&SetupStep>, Vec<&SetupStep>) =
+        steps.iter().partition(|step| step.commands.iter().all(|command| command.kind == CommandKind::Shell));
+    let mut for_shell: Vec<String> =
+        variables.iter().flat_map(|step| &step.commands).map(|command| command.command.clone()).collect();
+    if !runnable.is_empty() {
+        printer.status("these commands will be run in this order:");
+        for command in runnable.iter().flat_map(|step| &step.commands) {
+            printer.status(&format!("  {}", command.command));
+        }
+        if consent == Consent::Ask && !is_confirmed(context)? {
+            printer.status("nothing was run");
+            return Ok(Exit::Negative);
+        }
+        let mut shell = SetupShell::new(context.host.env());
+        let output =
+            if consent == Consent::Ask { CommandOutputMode::Terminal } else { CommandOutputMode::Capture };
+        for step in &runnable {
+            execute(context, &mut shell, step, output)?;
+        }
+        for_shell.extend_from_slice(shell.commands());
     }
-    context.printer.status("these commands will be run in this order:");
-    for command in safe.iter().flat_map(|finding| &finding.remedy.commands) {
-        context.printer.status(&format!("  {command}"));
-    }
-    if consent == Consent::Ask && !confirmed(context)? {
-        context.printer.status("nothing was run");
-        return Ok(Exit::Negative);
-    }
-    for finding in &safe {
-        for command in &finding.remedy.commands {
-            execute(context, finding, command)?;
+    if !for_shell.is_empty() {
+        printer.status("a program cannot change the variables of your shell; run there:");
+        for command in &for_shell {
+            printer.status(&format!("  {}", printer.paint(TextRole::Strong, command)));
         }
     }
-    context.printer.status("done; run `gpubuild doctor` again to check for remaining problems");
-    Ok(if remaining == 0 { Exit::Done } else { Exit::Negative })
+    let manual = serious.len() - steps.len();
+    if manual > 0 {
+        printer.status(&format!(
+            "{manual} of the fixes above must be applied manually: they change more than gpubuild's cache"
+        ));
+    }
+    printer.status(if serious.is_empty() {
+        "nothing to fix"
+    } else if runnable.is_empty() {
+        "nothing was run"
+    } else {
+        "done; run `gpubuild doctor` again to check for remaining problems"
+    });
+    Ok(if runnable.len() == serious.len() { Exit::Done } else { Exit::Negative })
 }
 
-fn is_safe(finding: &Finding) -> bool {
-    let remedy = &finding.remedy;
-    let needs_root = |command: &String| {
-        command.split_whitespace().any(|word| matches!(word, "sudo" | "su" | "doas" | "pkexec"))
-    };
-    remedy.safe && remedy.needs.is_empty() && !remedy.commands.iter().any(needs_root)
-}
-
-fn confirmed(context: &CommandContext<'_>) -> Result<bool, Failure> {
-    let input = std::io::stdin();
-    if !input.is_terminal() {
+/// An empty line and the end of the input are a no.
+fn is_confirmed(context: &CommandContext<'_>) -> Result<bool, Failure> {
+    let Some(terminal) = Terminal::of(context) else {
         return Err(Failure::usage(
             id!("doctor.fix-unattended"),
-            "these commands need confirmation, and standard input is not a terminal",
+            "these commands need confirmation, which is impossible without a terminal and with `--quiet`",
         )
         .hint("run them without confirmation with `--yes`"));
-    }
-    context.printer.status("run them? [y/N]");
-    let mut line = String::new();
-    input.lock().read_line(&mut line)?;
-    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+    };
+    let answer = terminal.ask("run them? [y/N]", |line| match line {
+        "" => Some(false),
+        _ => prompt::yes_or_no(line),
+    })?;
+    Ok(answer.unwrap_or(false))
 }
 
-fn execute(context: &CommandContext<'_>, finding: &Finding, command: &str) -> Result<(), Failure> {
-    context.printer.status(&format!("$ {command}"));
-    let child = match context.host.platform().os {
-        Os::Windows => Command::new("powershell", DEADLINE).args(["-NoProfile", "-Command", command]),
-        Os::Linux | Os::Macos => Command::new("/bin/sh", DEADLINE).args(["-e", "-c", command]),
-    };
-    let failed = |why: String| {
-        Failure::negative(id!("doctor.fix-failed"), format!("`{command}` failed: {why}"))
-            .hint(format!("`gpubuild explain {}` explains the problem that it fixes", finding.id))
-    };
-    let output = context.host.run(&child).map_err(|error| failed(error.to_string()))?;
-    if output.exit == Some(0) {
-        return Ok(());
+fn execute(
+    context: &CommandContext<'_>,
+    shell: &mut SetupShell,
+    step: &SetupStep,
+    output: CommandOutputMode,
+) -> Result<(), Failure> {
+    for command in &step.commands {
+        let text = &command.command;
+        context.printer.status(&format!("$ {text}"));
+        shell.run(context.host, command, output).map_err(|error| {
+            let (why, exit) = match error {
+                SetupError::Failed(why) => (format!("failed: {why}"), Exit::Negative),
+                SetupError::Interrupted => ("was interrupted".to_owned(), Exit::Interrupted),
+            };
+            Failure { exit, ..Failure::negative(id!("doctor.fix-failed"), format!("`{text}` {why}")) }
+                .hint(format!("`gpubuild explain {}` explains the problem that it fixes", step.id))
+        })?;
     }
-    let last = output.stderr.lines().chain(output.stdout.lines()).rfind(|line| !line.trim().is_empty());
-    Err(failed(last.unwrap_or("no output").to_owned()))
+    Ok(())
 }

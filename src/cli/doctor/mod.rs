@@ -40,8 +40,8 @@ pub struct DoctorArguments {
     /// Read files, registry and environment only: query no driver, start no program
     #[arg(long)]
     offline: bool,
-    /// Run the fixes that change only your own folders, after confirmation; never `sudo`, never a shell
-    /// profile
+    /// Run the fixes that change only gpubuild's cache, after confirmation, and print those for your shell; never
+    /// `sudo`
     #[arg(long)]
     fix: bool,
     /// Confirm `--fix` in advance

@@ -108,9 +108,6 @@ pub struct FindingEntry {
     pub needs: Vec<String>,
     /// A command that verifies the fix.
     pub verify: Option<String>,
-    /// Whether the commands only change the user's folders.
-    #[serde(default)]
-    pub safe: bool,
     /// Ids of causes: if one of them is found too, this finding is listed below it. `nv.driver.*` matches all ids with that prefix.
     #[serde(default)]
     pub follows: Vec<String>,

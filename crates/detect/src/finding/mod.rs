@@ -54,7 +54,8 @@ pub struct Remedy {
     /// A command that verifies the fix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<String>,
-    /// Whether the commands only change the user's folders, so that `doctor --fix` may run them.
+    /// Whether the commands change nothing but variables of the user's shell and gpubuild's cache. `doctor --fix` runs only such
+    /// commands.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub safe: bool,
 }

@@ -1,6 +1,7 @@
 //! A command of a remedy and where it has its effect.
 
 use gpubuild_core::Os;
+use gpubuild_detect::finding::Remedy;
 use serde::Serialize;
 
 /// Where a command has its effect.
@@ -39,6 +40,13 @@ impl SetupCommand {
     pub fn of(text: &str, os: Os) -> Self {
         Self { command: assume_yes(text), kind: kind(text, os) }
     }
+}
+
+/// Whether the commands of a remedy change nothing but variables of the shell and gpubuild's cache.
+pub(crate) fn is_safe(remedy: &Remedy, os: Os) -> bool {
+    let is_safe =
+        |text: &String| text.starts_with("gpubuild toolkit install ") || kind(text, os) == CommandKind::Shell;
+    remedy.needs.is_empty() && !remedy.commands.is_empty() && remedy.commands.iter().all(is_safe)
 }
 
 fn kind(text: &str, os: Os) -> CommandKind {

@@ -8,6 +8,7 @@ mod guide;
 mod shell;
 mod step;
 
+pub(crate) use command::is_safe;
 pub use command::{CommandKind, SetupCommand};
 pub use guide::{Attempt, SetupGuide, StepOutcome, StepResult};
 pub use shell::{CommandOutputMode, SetupError, SetupShell};
