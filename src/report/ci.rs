@@ -26,15 +26,28 @@ pub struct CiReport<'a> {
     /// Jobs that cannot be built.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     dropped: &'a [DroppedRow],
-    /// What `--changed-since` decided.
+    /// What `--changed-since` or `--changed-first` decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     changes: Option<CiChangesReport>,
 }
 
-/// The decisions of `--changed-since`.
+/// What the matrix does with rows whose inputs have not changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum UnchangedRows {
+    /// It does not contain them.
+    LeftOut,
+    /// They are after the others.
+    Last,
+}
+
+/// The decisions of `--changed-since` or `--changed-first`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CiChangesReport {
+    /// What happens to rows without changes.
+    pub unchanged: UnchangedRows,
     /// The commit as it was named.
     pub since: String,
     /// Its hash.
@@ -48,7 +61,12 @@ impl CiChangesReport {
     #[must_use]
     pub fn text(&self) -> String {
         let line = |row: &RowDecision| {
-            let verb = if row.keep { "kept" } else { "left out" };
+            let verb = match (self.unchanged, row.keep) {
+                (UnchangedRows::LeftOut, true) => "kept",
+                (UnchangedRows::LeftOut, false) => "left out",
+                (UnchangedRows::Last, true) => "first",
+                (UnchangedRows::Last, false) => "last",
+            };
             format!("{verb} {}: {}\n", row.name, row.reasons.join("; "))
         };
         self.rows.iter().map(line).collect()

@@ -1,4 +1,4 @@
-//! `ci matrix --changed-since`: which rows git's differences keep, and why.
+//! `ci matrix --changed-since` and `--changed-first`: which rows git's differences keep or place first, and why.
 
 use serde_json::{Value, json};
 
@@ -127,6 +127,41 @@ fn changes_of_gpubuild_toml_keep_the_rows_that_they_concern() {
     assert!(ran.stderr.contains("kept base-ubuntu-24.04: the job is new in gpubuild.toml"), "{ran:#?}");
     assert!(ran.stderr.contains("left out vulkan-ubuntu-24.04: nothing changed"), "{ran:#?}");
     assert!(ran.stdout.starts_with("base-ubuntu-24.04 ") && !ran.stdout.contains(VULKAN), "{ran:#?}");
+}
+
+#[test]
+fn changed_rows_are_first_and_the_others_stay() {
+    let Some(sandbox) = repository() else { return };
+    let first = |more: &[&str]| {
+        let ran =
+            sandbox.run(&[&["ci", "matrix", "--project", "sub", "--changed-first", "HEAD"], more].concat());
+        ran.succeeds();
+        ran
+    };
+    let names = |document: &Value| -> Vec<String> {
+        let rows = document["include"].as_array().unwrap();
+        rows.iter().map(|row| row["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(&first(&["--json"]).json()), [CPU, VULKAN], "without a change the order stays");
+    sandbox.write("sub/vendor/vulkan/v.c", "x");
+    let document = first(&["--json"]).json();
+    assert_eq!(names(&document), [VULKAN, CPU]);
+    assert_eq!(document["changes"]["unchanged"], "last");
+    assert_eq!(
+        document["changes"]["rows"][0]["keep"], false,
+        "the decisions are in the order of gpubuild.toml"
+    );
+    let ran = first(&["--format", "github"]);
+    assert!(ran.stderr.contains("last cpu-ubuntu-24.04: nothing that it reads changed"), "{ran:#?}");
+    assert!(ran.stderr.contains("first vulkan-ubuntu-24.04: changed: `vendor/vulkan/v.c`"), "{ran:#?}");
+    assert_eq!(names(&ran.json()), [VULKAN, CPU]);
+    // An array job for each, submitted in this order.
+    let script = first(&["--format", "slurm", "--platform", "linux-x86_64"]).stdout;
+    for line in ["0) rows=('vulkan-ubuntu-24.04') ;;", "1) rows=('cpu-ubuntu-24.04') ;;"] {
+        assert!(script.contains(line), "{line}: {script}");
+    }
+    let both = sandbox.run(&matrix("HEAD", &["--changed-first", "HEAD"]));
+    assert_eq!(both.exit, Some(2), "{both:#?}");
 }
 
 #[test]

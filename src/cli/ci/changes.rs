@@ -1,4 +1,4 @@
-//! `--changed-since`: asks git for the changed files and the gpubuild.toml of a commit.
+//! `--changed-since` and `--changed-first`: asks git for the changed files and the gpubuild.toml of a commit.
 
 use std::time::Duration;
 
@@ -148,7 +148,7 @@ impl Git<'_> {
 
 fn failed(message: &str) -> Failure {
     Failure::negative(id!("ci.git-failed"), message)
-        .hint("`--changed-since` needs git and a clone of the repository")
+        .hint("`--changed-since` and `--changed-first` need git and a clone of the repository")
 }
 
 /// The top folder of the repository, as the path of the project's folder names it.

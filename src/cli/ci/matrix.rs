@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use gpubuild_core::order::CollectSorted as _;
+use gpubuild_core::order::{CollectSorted as _, SortIndirect as _};
 use gpubuild_detect::id;
 use gpubuild_plan::project::Project;
 use gpubuild_release::ci::rows::only;
@@ -14,7 +14,7 @@ use super::super::{CommandContext, Exit, Failure};
 use super::changes::{self, ChangedRows};
 use super::cluster;
 use crate::report;
-use crate::report::ci::CiChangesReport;
+use crate::report::ci::{CiChangesReport, UnchangedRows};
 
 /// Arguments of `ci matrix`.
 #[derive(Debug, clap::Args)]
@@ -34,6 +34,9 @@ pub(super) struct CiMatrixArguments {
     /// Print only the jobs whose inputs differ from this commit, and on stderr the reason for each job
     #[arg(long, value_name = "REF")]
     pub(super) changed_since: Option<String>,
+    /// Order the jobs so that those whose inputs differ from this commit are first, and print on stderr the reason for each job
+    #[arg(long, value_name = "REF", conflicts_with = "changed_since")]
+    changed_first: Option<String>,
     /// Name of the run in names of Jobs and folders, for `--format kubernetes`: up to 30 of a to z, digits and `-`
     #[arg(long, value_name = "NAME", default_value = "1", value_parser = cluster::run_name)]
     pub(super) run: String,
@@ -71,7 +74,7 @@ enum CiMatrixForm {
 
 impl CiMatrixArguments {
     pub(super) fn starts_git(&self) -> bool {
-        self.changed_since.is_some()
+        self.changed_since.is_some() || self.changed_first.is_some()
     }
 
     pub(super) fn is_json(&self) -> bool {
@@ -181,19 +184,29 @@ fn part_of(mut rows: Rows, part: Option<(usize, usize)>) -> Rows {
     rows
 }
 
-/// The rows that `--changed-since` keeps, and its decisions.
+/// The rows that `--changed-since` keeps or `--changed-first` orders, and the decisions.
 fn changed(
     mut rows: Rows,
     arguments: &CiMatrixArguments,
     context: &CommandContext<'_>,
     project: &Project,
 ) -> Result<(Rows, Option<CiChangesReport>), Failure> {
-    let Some(revision) = &arguments.changed_since else { return Ok((rows, None)) };
+    let (revision, unchanged) = match (&arguments.changed_since, &arguments.changed_first) {
+        (Some(revision), _) => (revision, UnchangedRows::LeftOut),
+        (None, Some(revision)) => (revision, UnchangedRows::Last),
+        (None, None) => return Ok((rows, None)),
+    };
     let ChangedRows { commit, decisions } = changes::since(revision, context, project, &rows)?;
     let kept: BTreeSet<&str> =
         decisions.iter().filter(|one| one.keep).map(|one| one.name.as_str()).collect_set();
-    rows.include.retain(|row| kept.contains(row.name.as_str()));
-    Ok((rows, Some(CiChangesReport { since: revision.clone(), commit, rows: decisions })))
+    for row in &mut rows.include {
+        row.is_last = !kept.contains(row.name.as_str());
+    }
+    match unchanged {
+        UnchangedRows::LeftOut => rows.include.retain(|row| !row.is_last),
+        UnchangedRows::Last => rows.include.sort_indirect_by_key(|row| row.is_last),
+    }
+    Ok((rows, Some(CiChangesReport { unchanged, since: revision.clone(), commit, rows: decisions })))
 }
 
 fn check_platform(rows: &Rows, platform: &str) -> Result<(), Failure> {

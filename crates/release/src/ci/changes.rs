@@ -1,4 +1,5 @@
-//! Selects the rows whose inputs have changed since a commit. A row is dropped only if that is certain.
+//! Decides which rows have changed inputs since a commit. The others are left out or started last. A row counts as unchanged only if that is
+//! certain.
 //!
 //! The inputs of a row are gpubuild.toml, as far as it changes the row, and every file of the repository, except those that
 //! `[ci] ignore` and `[ci] inputs` declare: no script of a build says which files it would read.
@@ -24,13 +25,13 @@ const OPTIONS: MatchOptions = MatchOptions {
 /// The number of changed files that a reason names.
 const NAMED: usize = 3;
 
-/// A row and why it is kept or dropped.
+/// A row, whether its inputs changed, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RowDecision {
     /// The name of the row.
     pub name: String,
-    /// Whether the row is in the matrix.
+    /// Whether its inputs changed or may have changed: whether `--changed-since` keeps it, or `--changed-first` places it first.
     pub keep: bool,
     /// Why.
     pub reasons: Vec<String>,

@@ -48,7 +48,7 @@ fn limit(minutes: u64) -> u64 {
 pub struct FarmGroup<'a> {
     /// The resources of each row.
     pub resources: FarmResources,
-    /// The rows, the longest first.
+    /// The rows, in the order of [`longest_first`].
     pub rows: Vec<&'a CiRow>,
 }
 
@@ -63,7 +63,10 @@ pub fn groups<'a, K: PartialEq>(
     for row in longest_first(rows) {
         let resources = FarmResources::of(row);
         let fits = |group: &&mut FarmGroup<'a>| {
-            group.resources == resources && group.rows.len() < largest && key(group.rows[0]) == key(row)
+            group.resources == resources
+                && group.rows.len() < largest
+                && group.rows[0].is_last == row.is_last
+                && key(group.rows[0]) == key(row)
         };
         match groups.iter_mut().find(fits) {
             Some(group) => group.rows.push(row),
@@ -73,14 +76,15 @@ pub fn groups<'a, K: PartialEq>(
     groups
 }
 
-/// Orders rows by their expected time, so that no long row starts last. Rows of unknown time are first; equal rows keep their order.
+/// Orders rows by their expected time, so that no long row starts last. Rows of unknown time are first; equal rows keep their order. All
+/// rows that are marked to be last follow the others.
 pub fn longest_first<'a>(rows: impl Iterator<Item = &'a CiRow>) -> Vec<&'a CiRow> {
     let mut rows: Vec<&CiRow> = rows.collect();
     let expected = |row: &&CiRow| match row.needs.cpu_seconds {
         0 => u64::MAX,
         seconds => seconds,
     };
-    rows.sort_indirect_by_key(|row| std::cmp::Reverse(expected(row)));
+    rows.sort_indirect_by_key(|row| (row.is_last, std::cmp::Reverse(expected(row))));
     rows
 }
 
@@ -122,6 +126,21 @@ mod tests {
         let minutes: Vec<_> = groups.iter().map(|group| group.resources.minutes).collect();
         assert_eq!(minutes, [UNKNOWN_MINUTES, 80, 20, 20, 20]);
         assert_eq!(groups[1].resources, FarmResources { cpus: 4, memory_mib: 4096, minutes: 80 });
+    }
+
+    #[test]
+    fn rows_that_are_last_follow_shorter_rows_in_groups_of_their_own() {
+        let mut rows = [
+            row("long", "", 900, 4, Some(20)),
+            row("unknown", "", 0, 4, None),
+            row("changed", "", 20, 4, Some(20)),
+            row("changed too", "", 30, 4, Some(20)),
+        ];
+        rows[0].is_last = true;
+        rows[1].is_last = true;
+        let groups = groups(rows.iter(), 1000, |_| "");
+        let lists: Vec<_> = groups.iter().map(names).collect();
+        assert_eq!(lists, [vec!["changed too", "changed"], vec!["unknown"], vec!["long"]]);
     }
 
     #[test]

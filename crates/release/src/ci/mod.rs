@@ -11,7 +11,7 @@
 //!        |
 //! test_row         jobs that test on another machine what a row packed
 //! workflow         -> `ci init`, `ci verify`
-//! changes          -> `ci matrix --changed-since`: the rows whose inputs changed
+//! changes          -> `ci matrix --changed-since` and `--changed-first`: the rows whose inputs changed
 //! farm             -> slurm, kubernetes: `ci matrix --format slurm`, groups of rows with the same resources, as jobs of a cluster
 //! requests         what the jobs of an image request from its scheduler
 //! ```

@@ -66,6 +66,9 @@ pub struct CiRow {
     /// A hash of the plan, which detects changes of options.
     #[serde(skip)]
     pub plan_hash: String,
+    /// Whether it starts after the rows without this mark: `--changed-first` sets it for rows without changes.
+    #[serde(skip)]
+    pub is_last: bool,
     /// The key under which the CI service caches the build store.
     pub cache_key: String,
     /// The resources that the job needs.
@@ -174,6 +177,7 @@ pub(super) fn row(context: &RowContext<'_>, case: &RowCase<'_>, setups: &[&Setup
         run: commands(context, case, setups, plan),
         pack: None,
         plan_hash: sha256(format!("{plan:?}").as_bytes()),
+        is_last: false,
         cache_key: format!("gpubuild-{}-{name}-{}", env!("CARGO_PKG_VERSION"), &sha256(key.as_bytes())[..12]),
         warnings: warnings(image, &needs),
         needs,
