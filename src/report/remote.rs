@@ -108,10 +108,7 @@ impl StatReport {
     #[must_use]
     pub fn text(&self) -> String {
         let access = if self.write { "read and write" } else { "read only" };
-        let entries = self.entries.map_or_else(
-            || "the server does not list its entries".to_owned(),
-            |entries| if entries == 1 { "1 entry".to_owned() } else { format!("{entries} entries") },
-        );
+        let entries = self.entries.map_or_else(|| "the server does not list its entries".to_owned(), entries);
         format!("{}: {entries}, {access}, a lookup takes {:.0} ms", self.store, self.seconds * 1e3)
     }
 }
@@ -151,7 +148,12 @@ impl RemotePruneReport {
     #[must_use]
     pub fn text(&self) -> String {
         let bytes = bytes::show(self.removed_bytes);
-        let (files, left) = (self.removed_files, self.left);
-        format!("removed {} entries and {files} files ({bytes}), {left} entries left", self.removed)
+        let files = if self.removed_files == 1 { "file" } else { "files" };
+        let (removed, left) = (entries(self.removed), entries(self.left));
+        format!("removed {removed} and {} {files} ({bytes}), {left} left", self.removed_files)
     }
+}
+
+fn entries(count: usize) -> String {
+    if count == 1 { "1 entry".to_owned() } else { format!("{count} entries") }
 }

@@ -63,8 +63,8 @@ fn prunes(machine: &Machine) {
     assert!(machine.build().compiled());
 }
 
-/// nginx with DAV. `tls` is added to the server's settings.
-fn nginx(program: &std::path::Path, tls: &str) -> Running {
+/// nginx with DAV. `tls` is added to the server's settings, and `access` to those of its files.
+fn nginx(program: &std::path::Path, tls: &str, access: &str) -> Running {
     Running::start(|folder, port| {
         let root = folder.display();
         std::fs::create_dir_all(folder.join("data")).unwrap();
@@ -74,7 +74,7 @@ fn nginx(program: &std::path::Path, tls: &str) -> Running {
             "daemon off; master_process off; error_log {root}/error.log; pid {root}/pid;\nevents {{}}\n\
              http {{ access_log off; client_max_body_size 0; client_body_temp_path {root}/temporary;\n\
              server {{ listen 127.0.0.1:{port}{listen}; {tls} root {root}/data;\n\
-             location / {{ dav_methods PUT DELETE; create_full_put_path on; }} }} }}\n"
+             location / {{ dav_methods PUT DELETE; create_full_put_path on; {access} }} }} }}\n"
         );
         std::fs::write(folder.join("nginx.conf"), settings).unwrap();
         let mut command = Command::new(program);
@@ -86,7 +86,7 @@ fn nginx(program: &std::path::Path, tls: &str) -> Running {
 #[test]
 fn nginx_with_dav_stores_results() {
     let Some(program) = installed("nginx", "nginx") else { return };
-    let server = nginx(&program, "");
+    let server = nginx(&program, "", "");
     let Some((_, second)) = share(&format!("http://127.0.0.1:{}/team/store", server.port), |machine| machine)
     else {
         return;
@@ -112,9 +112,63 @@ fn certificates(folder: &std::path::Path) {
     let own = rcgen::CertificateParams::new(vec!["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
     let key = rcgen::KeyPair::generate().unwrap();
     let certificate = own.signed_by(&key, &issuer).unwrap().pem();
-    for (name, text) in [("ca.pem", authority), ("own.pem", certificate), ("own.key", key.serialize_pem())] {
+    // As `openssl req -x509` creates it: signed by itself, and an authority.
+    let mut own = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    own.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let self_signed = own.self_signed(&key).unwrap().pem();
+    for (name, text) in [
+        ("ca.pem", authority),
+        ("own.pem", certificate),
+        ("self.pem", self_signed),
+        ("own.key", key.serialize_pem()),
+    ] {
         std::fs::write(folder.join(name), text).unwrap();
     }
+}
+
+#[test]
+fn certificate_of_an_authority_is_not_one_of_a_server() {
+    let Some(program) = installed("nginx", "nginx") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    certificates(folder.path());
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let tls = format!("ssl_certificate {}; ssl_certificate_key {};", path("self.pem"), path("own.key"));
+    let server = nginx(&program, &tls, "");
+    let Some(machine) = Machine::new(&format!("https://127.0.0.1:{}/team", server.port)) else { return };
+    let stat = machine.with("SSL_CERT_FILE", &path("self.pem")).run(&["cache", "stat"]);
+    assert!(!stat.success, "{stat:?}");
+    stat.says("[net.tls]").says("CA:FALSE");
+}
+
+#[test]
+fn nginx_with_a_password_for_writers_is_read_without() {
+    let Some(program) = installed("nginx", "nginx") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let users = folder.path().join("users");
+    std::fs::write(&users, "ci:{PLAIN}pw-it\n").unwrap();
+    // Workers of nginx may have another user.
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let access =
+        format!("limit_except GET HEAD {{ auth_basic write; auth_basic_user_file {}; }}", users.display());
+    let server = nginx(&program, "", &access);
+    let url = format!("http://127.0.0.1:{}/team", server.port);
+    let (Some(writer), Some(reader)) = (Machine::new(&url), Machine::new(&url)) else { return };
+    writer.build();
+    let pushed = writer.run(&["cache", "push"]);
+    assert!(!pushed.success, "{pushed:?}");
+    pushed.says("[remote.denied]").says("`machine 127.0.0.1 login NAME password PASSWORD`");
+    for (password, is_right) in [("pw-not-it", false), ("pw-it", true)] {
+        writer.write("home/.netrc", &format!("machine 127.0.0.1 login ci password {password}\n"));
+        let pushed = writer.run(&["cache", "push"]);
+        assert_eq!(pushed.success, is_right, "{pushed:?}");
+        assert!(!pushed.stderr.contains(password), "{pushed:?}");
+    }
+    let built = reader.build().says("downloaded");
+    assert!(!built.compiled() && built.warnings() == 0, "{built:?}");
 }
 
 #[test]
@@ -124,7 +178,7 @@ fn certificate_of_a_private_authority_is_trusted_if_a_variable_names_it() {
     certificates(folder.path());
     let path = |name: &str| folder.path().join(name).display().to_string();
     let tls = format!("ssl_certificate {}; ssl_certificate_key {};", path("own.pem"), path("own.key"));
-    let server = nginx(&program, &tls);
+    let server = nginx(&program, &tls, "");
     let url = format!("https://127.0.0.1:{}/team/store", server.port);
     let trusting = |machine: Machine| machine.with("SSL_CERT_FILE", &path("ca.pem"));
     let Some((_, second)) = share(&url, trusting) else { return };

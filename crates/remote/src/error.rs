@@ -114,6 +114,12 @@ impl Diagnostic for RemoteError {
 
     fn hint(&self) -> Option<String> {
         let hint = match self {
+            Self::Fetch(FetchError::NotEncrypted(_)) => {
+                "use `https://`; with `insecure_http = true` in `[cache]`, third parties can read and modify the data"
+            }
+            Self::Fetch(FetchError::CredentialsNotEncrypted { .. }) => {
+                "use `https://`: without encryption, credentials are sent only within this machine"
+            }
             Self::Fetch(error) => return error.hint(),
             Self::Status { code: Some(code), .. } if is_expired(code) => {
                 "the temporary credentials have expired: request new ones and set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, for example with `aws configure export-credentials --format env`"
@@ -160,6 +166,15 @@ impl Diagnostic for InvalidRemote {
     }
 
     fn hint(&self) -> Option<String> {
-        Some("the URL of a shared store is `s3://BUCKET/PREFIX`, `https://HOST/PATH` or `oci://REGISTRY/REPOSITORY`".to_owned())
+        let hint = match self.setting {
+            "remote" | "GPUBUILD_REMOTE" | "--remote" => {
+                "the URL of a shared store is `s3://BUCKET/PREFIX`, `https://HOST/PATH` or `oci://REGISTRY/REPOSITORY`"
+            }
+            "GPUBUILD_SIGN_KEY" => {
+                "GPUBUILD_SIGN_KEY is the text of a file that `minisign -G` writes, and GPUBUILD_SIGN_PASSWORD the password of the key if it has one"
+            }
+            _ => return None,
+        };
+        Some(hint.to_owned())
     }
 }

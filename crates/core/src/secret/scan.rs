@@ -272,7 +272,7 @@ pub(super) fn user_info(text: &str, found: &mut Vec<FoundSecret>) {
     }
 }
 
-/// Finds logins and passwords in netrc files.
+/// Finds logins and passwords in netrc files. `login NAME password PASSWORD` in a hint is neither.
 pub(super) fn netrc(text: &str, lower: &str, found: &mut Vec<FoundSecret>) {
     if memchr::memmem::find(lower.as_bytes(), b"login ").is_none() {
         return;
@@ -286,7 +286,9 @@ pub(super) fn netrc(text: &str, lower: &str, found: &mut Vec<FoundSecret>) {
             let end = start + gap + rest.find(char::is_whitespace).unwrap_or(rest.len());
             let in_netrc = lower[..at].rsplit("machine ").next().is_some_and(|since| since.len() < 400)
                 && (lower[..at].contains("machine ") || lower[..at].contains("default "));
-            if !is_inside && gap > 0 && in_netrc && !rest.starts_with(MARK) {
+            let value = &text[start + gap..end];
+            let is_placeholder = matches!(value.trim_end_matches('`'), "NAME" | "PASSWORD");
+            if !is_inside && gap > 0 && in_netrc && !value.starts_with(MARK) && !is_placeholder {
                 found.push(FoundSecret { start: start + gap, end, kind: SecretKind::Name });
             }
         }

@@ -35,6 +35,7 @@ fn other_text_is_not_redacted() {
         "/opt/conda/pkgs/cuda-nvcc-12.4.131-he02047a_0/bin",
         "/usr/lib/debug/.build-id/3f/a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3.debug",
         "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "hint: add to ~/.netrc: `machine cache.example.org login NAME password PASSWORD`",
         "sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=",
         "GPU-8f2b6c1a-1c2d-3e4f-5a6b-0123456789ab MIG-8f2b6c1a-1c2d-3e4f-5a6b-0123456789ab",
         r"HKLM\SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08002be10318}\0000",

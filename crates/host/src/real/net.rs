@@ -175,10 +175,15 @@ fn classify_io(error: &io::Error) -> NetError {
     }
 }
 
-/// Describes the most frequent problem, for which rustls has only a name.
+/// Describes frequent problems, for which rustls has only a name.
 fn tls_problem(text: String) -> String {
     if text.ends_with(": UnknownIssuer") {
         return format!("{text}: this machine does not trust the authority that signed it");
+    }
+    if text.contains("CaUsedAsEndEntity") {
+        return format!(
+            "{text}: the server uses a certificate of an authority (`CA:TRUE`) as its own, as `openssl req -x509` creates it by default; create one with `-addext basicConstraints=critical,CA:FALSE`"
+        );
     }
     text
 }
