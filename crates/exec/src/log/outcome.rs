@@ -5,7 +5,7 @@ use super::lines::LogLines;
 use super::{AT_THE_END, prefix};
 
 /// Texts with which a tool reports that a complete command failed.
-pub(super) const FAILURES: [&str; 36] = [
+pub(super) const FAILURES: [&str; 42] = [
     "terminate called after",
     "(core dumped)",
     "error while loading shared libraries",
@@ -42,6 +42,12 @@ pub(super) const FAILURES: [&str; 36] = [
     "did not complete successfully",
     "returned a non-zero code",
     "compilation terminated.",
+    "error: builder for '",
+    "==> Error: ",
+    "Process completed with exit code",
+    "Error response from daemon",
+    "dpkg: error processing",
+    "/usr/bin/dpkg returned an error code",
 ];
 /// Texts of the lines after which output may not be a failure.
 pub(super) const HEADLINES: [&str; 4] =
