@@ -376,3 +376,9 @@ fn first_errors_without_rules() {
 fn eighteenth_logs_from_reports() {
     insta::assert_snapshot!(read_logs("logs-18"));
 }
+
+/// From the projects of all earlier sets, after rules for 740 other reports had been written.
+#[test]
+fn nineteenth_logs_from_reports() {
+    insta::assert_snapshot!(read_logs("logs-19"));
+}
