@@ -185,6 +185,12 @@ fn fourth_machines_from_reports() {
     insta::assert_snapshot!(examine_hosts("hosts-4"));
 }
 
+/// Written down after rules for the classes of the fourth set.
+#[test]
+fn fifth_machines_from_reports() {
+    insta::assert_snapshot!(examine_hosts("hosts-5"));
+}
+
 /// The logs of all sets with the accepted ids; none if the build succeeded. Logs whose cause has no id are left out.
 pub(crate) fn all_logs() -> Vec<(Vec<String>, Vec<u8>)> {
     let mut logs = Vec::new();

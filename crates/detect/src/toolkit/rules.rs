@@ -241,12 +241,17 @@ mod tests {
     fn drivers_are_compared_by_release_line() {
         let catalogue = Catalogue::embedded();
         let cuda = catalogue.get("cuda").unwrap();
-        for (release, floor) in
-            [("11.0", "450.36.06"), ("11.8", "450.80.02"), ("12.4.1", "525.60.13"), ("13.4", "580")]
-        {
+        for (release, floor) in [
+            ("9.0.176", "384.81"),
+            ("10.2.89", "440.33"),
+            ("11.0", "450.36.06"),
+            ("11.8", "450.80.02"),
+            ("12.4.1", "525.60.13"),
+            ("13.4", "580"),
+        ] {
             assert_eq!(cuda.driver_floor(&version(release), Os::Linux).unwrap().as_str(), floor, "{release}");
         }
-        assert!(cuda.driver_floor(&version("9.0"), Os::Linux).is_none());
+        assert!(cuda.driver_floor(&version("7.5"), Os::Linux).is_none());
         assert_eq!(cuda.newest_for_driver(&version("550.144.03")).unwrap().as_str(), "12.4");
         assert_eq!(cuda.newest_for_driver(&version("999.1")).unwrap().as_str(), "13.3");
     }

@@ -53,7 +53,13 @@ pub(super) fn no_driver(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     }
     draft = match gpus.first() {
         Some(gpu) if gpu.vendor == Vendor::Intel => draft.case("intel"),
-        Some(gpu) if gpu.kernel_driver.as_deref() == Some("nvidia") => draft.case("nvidia"),
+        Some(gpu) if gpu.kernel_driver.as_deref() == Some("nvidia") => match &signs.unregistered_nvidia {
+            Some(library) => draft
+                .case("nvidia-unregistered")
+                .value("library", library.as_str())
+                .evidence(Evidence::file(library.as_str(), "present")),
+            None => draft.case("nvidia"),
+        },
         _ => draft,
     };
     let vendors = if signs.vendors.is_some() { "no driver for the GPU" } else { "absent" };

@@ -29,7 +29,7 @@ fn too_old_draft(view: &NvidiaView<'_>) -> Option<FindingDraft> {
         .as_ref()
         .is_some_and(|copy| gpubuild_detect::matrix::is_compatibility(&copy.path));
     let older = match (&toolkit, &cuda) {
-        (Some((release, _)), Some((cuda, _))) => cuda.major() < release.major(),
+        (Some((release, _)), Some((cuda, _))) => !runs_code_of(cuda, release),
         _ => false,
     };
     if cuda_error.is_none() && !by_files && (!older || compatible) {
@@ -61,6 +61,13 @@ fn too_old_draft(view: &NvidiaView<'_>) -> Option<FindingDraft> {
     draft = with_branch(view, draft, cuda.as_ref().map(|(cuda, _)| cuda));
     draft = cuda.into_iter().fold(draft, |draft, (_, evidence)| draft.evidence(evidence));
     Some(cuda_error.into_iter().fold(draft, |draft, cuda_error| draft.evidence(cuda_error.evidence)))
+}
+
+/// Whether a driver runs machine code that was built with a release: since CUDA 11 a driver of the same major release suffices
+/// (docs.nvidia.com/deploy/cuda-compatibility).
+fn runs_code_of(driver: &Version, release: &Version) -> bool {
+    let is_newer = (driver.major(), driver.minor()) >= (release.major(), release.minor());
+    is_newer || (driver.major() == release.major() && release.major() >= 11)
 }
 
 /// The newest long-lived branch of the driver, which supports Maxwell to Blackwell.
@@ -115,7 +122,7 @@ fn ptx_draft(view: &NvidiaView<'_>) -> Option<FindingDraft> {
     let toolkit = view.toolkit().and_then(|copy| Some((copy.version()?.clone(), copy.root.to_string())));
     let newer = match (&toolkit, &cuda) {
         (Some((release, _)), Some((cuda, _))) => {
-            release.major() == cuda.major() && release.minor() > cuda.minor()
+            runs_code_of(cuda, release) && (release.major(), release.minor()) > (cuda.major(), cuda.minor())
         }
         _ => false,
     };

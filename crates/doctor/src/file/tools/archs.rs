@@ -157,9 +157,11 @@ mod tests {
         assert_eq!(check("120", "12.6.3"), Some(UnsupportedArch::TooNew("12.8".parse().unwrap())));
         assert_eq!(check("61", "13.0.1"), Some(UnsupportedArch::Dropped(75)));
         assert_eq!(check("35", "12.1"), Some(UnsupportedArch::Dropped(50)));
+        assert_eq!(check("80", "10.2"), Some(UnsupportedArch::TooNew("11.0".parse().unwrap())));
+        assert_eq!(check("75", "8.0.61"), Some(UnsupportedArch::TooNew("10.0".parse().unwrap())));
         assert_eq!(check("101", "13.0"), Some(UnsupportedArch::Dropped(75)));
         for (arch, release) in
-            [("90a", "12.2"), ("75", "13.3"), ("130", "13.9"), ("80", "10.2"), ("121", "12.9")]
+            [("90a", "12.2"), ("75", "13.3"), ("130", "13.9"), ("80", "6.5"), ("121", "12.9")]
         {
             assert_eq!(check(arch, release), None, "{arch} {release}");
         }

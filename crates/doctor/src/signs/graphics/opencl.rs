@@ -1,8 +1,13 @@
 //! OpenCL: the driver folder, variables, and environments with their own loader.
 
+use gpubuild_core::backend::Backend;
+use gpubuild_host::library::LibraryLoader;
 use gpubuild_host::{HostPath, Os, ReadFiles, glob};
 
 use super::{SignContext, program};
+
+/// NVIDIA's OpenCL driver. NVIDIA's container toolkit mounts it without the file that registers it.
+const NVIDIA: &str = "libnvidia-opencl.so.1";
 
 /// Observations about OpenCL.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -17,6 +22,8 @@ pub struct Opencl {
     pub conda_user: Option<HostPath>,
     /// The loader, if it is part of a CUDA Toolkit.
     pub from_cuda: Option<HostPath>,
+    /// NVIDIA's driver library, if no driver is registered.
+    pub unregistered_nvidia: Option<HostPath>,
     /// Path of `clinfo`.
     pub clinfo: Option<HostPath>,
 }
@@ -32,13 +39,15 @@ pub(super) fn gather(context: &SignContext<'_>) -> Opencl {
         let leads = value.split(':').any(|part| host.exists(&host.path(part)));
         Some((name.to_owned(), value.to_owned(), leads))
     });
-    let loader = context.inventory.runtimes.get(&gpubuild_core::backend::Backend::Opencl);
-    let loader = loader.and_then(|runtime| runtime.loader.as_ref()).map(|fact| fact.value.clone());
+    let runtime = context.inventory.runtimes.get(&Backend::Opencl);
+    let loader = runtime.and_then(|runtime| runtime.loader.as_ref()).map(|fact| fact.value.clone());
+    let has_no_driver = loader.is_some() && runtime.is_some_and(|runtime| runtime.drivers.is_empty());
     Opencl {
         vendors: Some(folder).filter(|folder| is_used(context, folder)),
         chosen,
         conda: conda(host),
         conda_user: conda_user(host),
+        unregistered_nvidia: has_no_driver.then(|| LibraryLoader::new(host).find(NVIDIA)).flatten(),
         from_cuda: loader.filter(|path| is_cuda(host, path)),
         clinfo: program(host, "clinfo"),
     }
