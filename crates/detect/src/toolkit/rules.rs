@@ -81,6 +81,15 @@ impl Description {
         self.compatibility.arch.iter().rfind(|row| row.since <= *release)
     }
 
+    /// The first and the last row of the table whose releases build for an architecture. `None` if the table does not contain it.
+    #[must_use]
+    pub fn releases_for(&self, arch: &str) -> Option<(&Version, &Version)> {
+        let number = arch_number(arch)?;
+        let is_one = |row: &&ArchRow| row.archs.iter().any(|arch| arch_number(arch) == Some(number));
+        let rows = &self.compatibility.arch;
+        Some((&rows.iter().find(is_one)?.since, &rows.iter().rfind(is_one)?.since))
+    }
+
     /// The host compiler versions that a copy supports: from the copy itself, otherwise from the table.
     #[must_use]
     pub fn host_compiler_window(&self, copy: &Installation, compiler: &str) -> Option<VersionWindow> {

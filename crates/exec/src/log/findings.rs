@@ -31,9 +31,6 @@ pub fn to_findings(
             draft = draft.evidence(Evidence::file(format!("{log}:{}", guess.line), &guess.text));
         }
         let mut finding = renderer.render(&draft, Severity::Error);
-        if let Some(root) = &reading.platform.cuda_root {
-            name_toolkit(&mut finding, root);
-        }
         explain_missing_command(&mut finding, findings);
         found.push(finding);
     }
@@ -95,28 +92,6 @@ fn attach_consequences(found: Vec<Finding>, findings: &Findings) -> Vec<Finding>
 
 fn consequence(finding: &Finding) -> Consequence {
     Consequence { id: finding.id, backend: finding.backend, summary: finding.summary.clone() }
-}
-
-/// The folder of the CUDA Toolkit in remedies.
-const CUDA_ROOT: &str = "/usr/local/cuda";
-
-/// Replaces the usual folder of the CUDA Toolkit in a remedy by the one in the log.
-fn name_toolkit(finding: &mut Finding, root: &str) {
-    let replaced = |text: &str| {
-        let mut parts = text.split(CUDA_ROOT);
-        let mut result = parts.next().unwrap_or_default().to_owned();
-        for part in parts {
-            // `/usr/local/cuda-12.4` and `/usr/local/cuda*` name other folders.
-            let is_other = part.starts_with(['-', '*']);
-            result.push_str(if is_other { CUDA_ROOT } else { root });
-            result.push_str(part);
-        }
-        result
-    };
-    finding.remedy.text = replaced(&finding.remedy.text);
-    for command in &mut finding.remedy.commands {
-        *command = replaced(command);
-    }
 }
 
 /// Adds the reason to a remedy without commands.

@@ -2,10 +2,10 @@
 
 use super::index::FoundLiteral;
 use super::platform::PlatformVotes;
-use super::{Signatures, error_line, outcome, phrase};
+use super::{Signatures, cuda, error_line, outcome, phrase};
 
 /// Number of kinds of words.
-const KINDS: usize = 6;
+const KINDS: usize = 7;
 
 /// What a word shows.
 #[derive(Clone, Copy)]
@@ -20,6 +20,8 @@ pub(super) enum WordKind {
     CheckedFile,
     /// The line may say that something failed.
     Phrase,
+    /// The line may name the release of the CUDA Toolkit.
+    Release,
     /// The line may have a sentence of the grid.
     Sentence,
 }
@@ -59,6 +61,7 @@ impl HitNumbers {
             &outcome::HEADLINES[..],
             &outcome::CHECKED[..],
             &phrase::TRIGGERS[..],
+            &cuda::RELEASES[..],
         ];
         let numbered = kinds.into_iter().zip(self.words()..);
         numbered.flat_map(|(words, number)| words.iter().map(move |word| (word.as_bytes(), number)))

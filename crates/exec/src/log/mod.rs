@@ -6,6 +6,7 @@
 
 mod certainty;
 mod clean;
+mod cuda;
 mod decode;
 mod error_line;
 mod error_list;
@@ -33,8 +34,10 @@ use std::sync::OnceLock;
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::order::SortIndirect as _;
+use gpubuild_core::template;
 use gpubuild_detect::diagnostic::DiagnosticId;
 
+use cuda::CudaLibraries;
 pub use findings::{UNRECOGNISED, to_findings};
 use grid::Grid;
 pub use guess::LogGuess;
@@ -78,6 +81,7 @@ pub struct Signatures {
     numbers: HitNumbers,
     grid: Grid,
     index: SignatureIndex,
+    cuda: CudaLibraries,
 }
 
 /// The failures that were recognised in a log.
@@ -105,10 +109,12 @@ pub struct LogCause {
     pub line: usize,
     /// The cleaned and shortened line.
     pub text: String,
-    /// The signature's summary with its placeholders filled, if it has one.
+    /// The signature's summary, if it has one. Its placeholders are filled when the log has ended.
     pub summary: Option<String>,
-    /// The signature's remedy with its placeholders filled, if it has one.
+    /// The signature's remedy, likewise.
     pub fix: Option<String>,
+    /// The remedy if it is known for which release, used before `fix`.
+    fix_of_release: Option<String>,
     /// The signature's commands.
     pub commands: BTreeMap<String, Vec<String>>,
     /// The backend, if the signature determines it and the finding does not.
@@ -121,6 +127,16 @@ pub struct LogCause {
     pub is_weak: bool,
     /// Whether an earlier unrecognised error is the more probable cause.
     pub is_late: bool,
+}
+
+impl LogCause {
+    /// Adds the values that follow from the log, and fills the placeholders of the texts. A text without a value is dropped.
+    fn complete(&mut self, cuda: &CudaLibraries, platform: &LogPlatform) {
+        cuda.complete(&mut self.values, platform, self.id);
+        let fill = |text: Option<String>| template::fill(&text?, |name| self.values.get(name).cloned());
+        self.summary = fill(self.summary.take());
+        self.fix = fill(self.fix_of_release.take()).or_else(|| fill(self.fix.take()));
+    }
 }
 
 impl Signatures {
@@ -151,7 +167,7 @@ impl Signatures {
     }
 
     fn new(all: EmbeddedSignatures) -> Self {
-        let EmbeddedSignatures { signatures, cues, systems, names, grid } = all;
+        let EmbeddedSignatures { signatures, cues, systems, names, grid, cuda } = all;
         let mut list: Vec<CompiledSignature> = signatures.into_iter().map(CompiledSignature::new).collect();
         // The first signature that matches a line wins, so exact ones are tried first, whichever file they are in.
         list.sort_indirect_by_key(|one| one.signature.strength());
@@ -179,7 +195,7 @@ impl Signatures {
         let contexts = grid.cues().map(|(cue, at)| (cue.as_bytes(), numbers.context(at)));
         let words = numbers.all_words().chain(triggers).chain(contexts);
         let index = SignatureIndex::new(literals.chain(texts).chain(preceding).chain(words));
-        Self { list, cues, systems, names: NameTable::new(names), cue_texts, numbers, grid, index }
+        Self { list, cues, systems, names: NameTable::new(names), cue_texts, numbers, grid, index, cuda }
     }
 
     /// All signatures in the order in which they are tried.

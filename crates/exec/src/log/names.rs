@@ -29,40 +29,48 @@ pub enum NameKind {
 }
 
 /// Names that have the same cause and remedy.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NameRow {
     /// The names by kind. A `*` at the end stands for any text; case matters for headers and codes only.
     #[serde(default)]
-    header: Vec<String>,
+    pub(super) header: Vec<String>,
     #[serde(default)]
-    library: Vec<String>,
+    pub(super) library: Vec<String>,
+    /// Libraries that the loader does not find, instead of the rows of `library`: with the version, such as `libtinfo.so.5`, or without.
     #[serde(default)]
-    package: Vec<String>,
+    pub(super) runtime: Vec<String>,
     #[serde(default)]
-    code: Vec<String>,
+    pub(super) package: Vec<String>,
     #[serde(default)]
-    tool: Vec<String>,
+    pub(super) code: Vec<String>,
     #[serde(default)]
-    module: Vec<String>,
+    pub(super) tool: Vec<String>,
     #[serde(default)]
-    identifier: Vec<String>,
+    pub(super) module: Vec<String>,
+    #[serde(default)]
+    pub(super) identifier: Vec<String>,
     /// Id of the finding, if it is not that of the signature.
-    id: Option<DiagnosticId>,
+    pub(super) id: Option<DiagnosticId>,
     /// Id of the finding if the loader does not find the library.
-    loaded: Option<DiagnosticId>,
+    pub(super) loaded: Option<DiagnosticId>,
     /// The packages that have it, by package manager.
     #[serde(default)]
-    packages: BTreeMap<String, String>,
+    pub(super) packages: BTreeMap<String, String>,
     /// The component as users know it. It is the value `component` in texts.
     pub(super) component: Option<String>,
     /// Replaces the summary of the finding.
     pub(super) summary: Option<String>,
     /// Replaces the remedy of the finding.
     pub(super) fix: Option<String>,
+    /// The same if all its placeholders have values; used before `fix`.
+    pub(super) fix_of_release: Option<String>,
     /// Replaces the commands of the finding.
     #[serde(default)]
     pub(super) commands: BTreeMap<String, Vec<String>>,
+    /// The commands if the loader does not find the library and the row has none.
+    #[serde(skip)]
+    pub(super) loaded_commands: BTreeMap<String, Vec<String>>,
 }
 
 /// Package managers, the key of their commands, and how they install packages.
@@ -91,11 +99,19 @@ impl NameRow {
             let Some((_, key, install)) = known else { panic!("unknown package manager `{manager}`") };
             self.commands.entry((*key).to_owned()).or_insert_with(|| vec![format!("{install}{packages}")]);
         }
-        if self.commands.is_empty()
-            && let Some(commands) = self.id.and_then(|id| of_findings.get(id.as_str()))
-        {
-            self.commands.clone_from(commands);
+        if self.commands.is_empty() {
+            let of = |id: Option<DiagnosticId>| {
+                id.and_then(|id| of_findings.get(id.as_str())).cloned().unwrap_or_default()
+            };
+            (self.commands, self.loaded_commands) = (of(self.id), of(self.loaded));
+        } else {
+            self.loaded_commands.clone_from(&self.commands);
         }
+    }
+
+    /// The commands for a name of a kind; empty for those of the finding.
+    pub(super) fn commands(&self, kind: NameKind) -> &BTreeMap<String, Vec<String>> {
+        if kind == NameKind::Loaded { &self.loaded_commands } else { &self.commands }
     }
 
     /// All names with their kinds.
@@ -103,6 +119,7 @@ impl NameRow {
         let lists = [
             (NameKind::Header, &self.header),
             (NameKind::Library, &self.library),
+            (NameKind::Loaded, &self.runtime),
             (NameKind::Package, &self.package),
             (NameKind::Code, &self.code),
             (NameKind::Tool, &self.tool),
@@ -143,9 +160,17 @@ impl NameTable {
 
     /// The index of the row of a name as a message has it. Exact names precede starts, and long starts precede short ones.
     pub(super) fn find(&self, kind: NameKind, name: &str) -> Option<usize> {
-        let kind = if kind == NameKind::Loaded { NameKind::Library } else { kind };
-        let name = folded(kind, bare(kind, name));
-        let exact = self.exact.get(&(kind, name.clone())).copied();
+        let known = |kind, name| self.find_as(kind, &folded(kind, name));
+        match kind {
+            NameKind::Loaded => known(kind, file(name))
+                .or_else(|| known(kind, library(name)))
+                .or_else(|| known(NameKind::Library, library(name))),
+            _ => known(kind, bare(kind, name)),
+        }
+    }
+
+    fn find_as(&self, kind: NameKind, name: &str) -> Option<usize> {
+        let exact = self.exact.get(&(kind, name.to_owned())).copied();
         exact.or_else(|| {
             let mut starts = self.starts.iter();
             let found = starts.find(|(of, start, _)| *of == kind && name.starts_with(start.as_str()));
@@ -173,15 +198,26 @@ fn bare(kind: NameKind, name: &str) -> &str {
         }
         NameKind::Library | NameKind::Loaded => library(name),
         NameKind::Tool => {
-            let name = name.rsplit(['/', '\\']).next().unwrap_or(name);
+            let name = file(name);
             name.strip_suffix(".exe").unwrap_or(name)
         }
         NameKind::Package | NameKind::Code | NameKind::Module | NameKind::Identifier => name,
     }
 }
 
+/// Whether a name as a message has it is the one of a row, which may end in `*`.
+pub(super) fn is_name(kind: NameKind, row: &str, name: &str) -> bool {
+    let (row, name) = (folded(kind, row), folded(kind, bare(kind, name)));
+    row.strip_suffix('*').map_or(row == name, |start| name.starts_with(start))
+}
+
+/// The name without folder.
+fn file(name: &str) -> &str {
+    name.rsplit(['/', '\\']).next().unwrap_or(name)
+}
+
 fn library(name: &str) -> &str {
-    let name = name.rsplit(['/', '\\']).next().unwrap_or(name);
+    let name = file(name);
     let ends = [".so", ".dylib", ".dll", ".lib", ".a", ".pyd"];
     let lower = name.to_ascii_lowercase();
     let end = ends.iter().filter_map(|end| lower.find(end)).min().unwrap_or(name.len());
@@ -219,19 +255,7 @@ mod tests {
     fn exact_names_precede_starts_and_long_starts_precede_short_ones() {
         let row = |names: &[&str]| NameRow {
             library: names.iter().map(|name| (*name).to_owned()).collect(),
-            header: Vec::new(),
-            package: Vec::new(),
-            code: Vec::new(),
-            tool: Vec::new(),
-            module: Vec::new(),
-            identifier: Vec::new(),
-            id: None,
-            loaded: None,
-            packages: BTreeMap::new(),
-            component: None,
-            summary: None,
-            fix: None,
-            commands: BTreeMap::new(),
+            ..NameRow::default()
         };
         let table = NameTable::new(vec![row(&["cu*"]), row(&["cublas*"]), row(&["cuda"])]);
         let find = |name| table.find(NameKind::Library, name);
@@ -240,5 +264,22 @@ mod tests {
         assert_eq!(find("CUFFT64_11.dll"), Some(0));
         assert_eq!(find("libz.so.1"), None);
         assert_eq!(table.find(NameKind::Header, "cuda"), None);
+
+        let runtime = |name: &str| NameRow { runtime: vec![name.to_owned()], ..NameRow::default() };
+        let table = NameTable::new(vec![
+            row(&["tinfo"]),
+            runtime("libtinfo.so.5"),
+            runtime("cufft*"),
+            row(&["cufft*"]),
+        ]);
+        for (kind, name, expected) in [
+            (NameKind::Loaded, "/usr/lib/libtinfo.so.5", Some(1)),
+            (NameKind::Loaded, "libtinfo.so.6", Some(0)),
+            (NameKind::Library, "libtinfo.so.5", Some(0)),
+            (NameKind::Loaded, "libcufft.so.11", Some(2)),
+            (NameKind::Library, "cufft", Some(3)),
+        ] {
+            assert_eq!(table.find(kind, name), expected, "{kind:?} {name}");
+        }
     }
 }

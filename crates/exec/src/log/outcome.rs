@@ -159,8 +159,16 @@ pub(super) fn is_exception(text: &[u8]) -> bool {
 
 /// Whether a program prints a line only for debugging, as it does for everything that it looks for.
 pub(super) fn is_debug(line: &[u8]) -> bool {
-    let levels: [&[u8]; 4] = [b"level=DEBUG", b"level=debug", b"level=TRACE", b"level=trace"];
-    levels.iter().any(|level| memchr::memmem::find(line, level).is_some())
+    // JAX lists each backend that this installation does not have.
+    const WORDS: [&[u8]; 6] = [
+        b"level=DEBUG",
+        b"level=debug",
+        b"level=TRACE",
+        b"level=trace",
+        b"Unable to initialize backend 'tpu",
+        b"Unable to initialize backend 'rocm': NOT_FOUND",
+    ];
+    WORDS.iter().any(|word| memchr::memmem::find(line, word).is_some())
 }
 
 /// Whether a program prints a line as an error. `text` is the line without prefixes.
@@ -199,7 +207,8 @@ pub(super) fn is_check_result(lines: &LogLines, at: usize, text: &[u8]) -> bool 
 /// The number of the line near the end of a log with which a build tool reports success. `log` is at least the end of the log,
 /// `lines` the number of its lines.
 pub(super) fn success(log: &[u8], lines: usize) -> Option<usize> {
-    const WORDS: [&[u8]; 13] = [
+    const WORDS: [&[u8]; 14] = [
+        b"Generated CDI spec with version",
         b"-- Build files have been written to",
         b"-- Generating done",
         b"Build succeeded",

@@ -2,11 +2,12 @@
 
 use gpubuild_core::Os;
 use gpubuild_core::order::SortIndirect as _;
+use gpubuild_core::version::Version;
 use gpubuild_detect::facts::{Distro, Fact, Facts};
 use gpubuild_detect::finding_text::CandidateMachine;
 
-use super::Signatures;
 use super::signature::{Inside, KnownSystem, PlatformCue};
+use super::{Signatures, cuda};
 
 /// The machine on which a log was written, as far as its text shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub struct LogPlatform {
     pub evidence: Option<(usize, String)>,
     /// The folder of the CUDA Toolkit whose nvcc the log names.
     pub cuda_root: Option<String>,
+    /// The first release of the CUDA Toolkit that the log names, without the patch version.
+    pub cuda: Option<Version>,
 }
 
 /// Lines of a log that show a platform, by row of the cues.
@@ -33,11 +36,13 @@ pub(super) struct PlatformVotes {
     drives: usize,
     drive: Option<(usize, String)>,
     cuda_root: Option<String>,
+    cuda: Option<Version>,
 }
 
 impl PlatformVotes {
     pub(super) fn new(rows: usize) -> Self {
-        Self { counts: vec![0; rows], first: vec![None; rows], drives: 0, drive: None, cuda_root: None }
+        let (counts, first) = (vec![0; rows], vec![None; rows]);
+        Self { counts, first, drives: 0, drive: None, cuda_root: None, cuda: None }
     }
 
     /// Counts a line that contains a text of a row.
@@ -58,6 +63,13 @@ impl PlatformVotes {
         }
     }
 
+    /// Keeps the first release of the CUDA Toolkit.
+    pub(super) fn add_release(&mut self, line: &[u8]) {
+        if self.cuda.is_none() {
+            self.cuda = cuda::release(line);
+        }
+    }
+
     /// The platform that most lines show.
     pub(super) fn result(&self, cues: &[PlatformCue]) -> LogPlatform {
         let votes = |row: usize| self.counts[row] * cues[row].weight;
@@ -68,7 +80,8 @@ impl PlatformVotes {
         let mut systems = [Os::Linux, Os::Windows, Os::Macos].map(|os| (total(os), os));
         systems.sort_indirect_by_key(|(count, _)| std::cmp::Reverse(*count));
         if systems[0].0 == 0 || systems[0].0 == systems[1].0 {
-            return LogPlatform { cuda_root: self.cuda_root.clone(), ..LogPlatform::default() };
+            let (cuda_root, cuda) = (self.cuda_root.clone(), self.cuda.clone());
+            return LogPlatform { cuda_root, cuda, ..LogPlatform::default() };
         }
         let os = systems[0].1;
         let rows = || (0..cues.len()).filter(|row| cues[*row].os == os && self.counts[*row] > 0);
@@ -96,6 +109,7 @@ impl PlatformVotes {
             is_wsl: inside(Inside::Wsl),
             evidence: first,
             cuda_root: self.cuda_root.clone(),
+            cuda: self.cuda.clone(),
         }
     }
 }

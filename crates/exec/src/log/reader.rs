@@ -114,6 +114,9 @@ impl ReaderState<'_> {
         let number = self.lines.number(at);
         self.votes.add_path(&line, number);
         self.hits.find(self.all, &line, number, &mut self.votes);
+        if self.hits.has(WordKind::Release) {
+            self.votes.add_release(&line);
+        }
         let is_failed_check = self.hits.has(WordKind::CheckedFile)
             && self.hits.has(WordKind::Error)
             && outcome::is_failed_check(&line);
@@ -163,6 +166,9 @@ impl ReaderState<'_> {
             let guess = search.guess.result(self.has_failed, success, last);
             if causes.is_empty() {
                 causes.extend(guess.as_ref().and_then(|guess| self.all.missing(guess)));
+            }
+            for cause in &mut causes {
+                cause.complete(&self.all.cuda, &platform);
             }
             let guess = guess.filter(|guess| is_needed(guess, &causes));
             LogReading { causes, lines: last, guess, platform: platform.clone() }

@@ -8,7 +8,7 @@ use regex_lite::Regex;
 
 use super::lines::LogLines;
 use super::names::NameTable;
-use super::signature::{self, CompiledSignature, Strength, UnlistedNames};
+use super::signature::{CompiledSignature, Strength, UnlistedNames};
 use super::window::LogWindow;
 use super::{EVIDENCE, LogCause, Signatures, VALUE, outcome, prefix, shorten};
 
@@ -231,6 +231,7 @@ impl Found {
         self.cause.id = signature.id;
         self.cause.summary.clone_from(&signature.summary);
         self.cause.fix.clone_from(&signature.fix);
+        self.cause.fix_of_release = None;
         self.cause.commands.clone_from(&signature.commands);
         self.cause.backend = signature.backend;
     }
@@ -285,22 +286,25 @@ impl CompiledSignature {
         let own_id = of_row.zip(signature.names).and_then(|(row, kind)| row.id(kind));
         let is_same = own_id.is_none_or(|id| id == signature.id);
         // Texts of the signature are for its own id only.
-        let filled = |of_row: Option<&String>, of_component: &Option<String>, own: &Option<String>| {
+        let chosen = |of_row: Option<&String>, of_component: &Option<String>, own: &Option<String>| {
             let known = of_component.as_ref().filter(|_| is_same && values.contains_key("component"));
-            let template = of_row.or(known).or(own.as_ref().filter(|_| is_same))?;
-            signature::fill(template, &values)
+            of_row.or(known).or(own.as_ref().filter(|_| is_same)).cloned()
         };
         let summary = of_row.and_then(|row| row.summary.as_ref());
-        let summary = filled(summary, &signature.component_summary, &signature.summary);
+        let summary = chosen(summary, &signature.component_summary, &signature.summary);
         let fix = of_row.and_then(|row| row.fix.as_ref());
-        let fix = filled(fix, &signature.component_fix, &signature.fix);
-        let commands = of_row.map(|row| &row.commands).filter(|commands| !commands.is_empty() || !is_same);
+        let fix = chosen(fix, &signature.component_fix, &signature.fix);
+        let commands = of_row
+            .zip(signature.names)
+            .map(|(row, kind)| row.commands(kind))
+            .filter(|commands| !commands.is_empty() || !is_same);
         let cause = LogCause {
             id: own_id.unwrap_or(signature.id),
             line,
             text: shorten(text, EVIDENCE),
             summary,
             fix,
+            fix_of_release: of_row.and_then(|row| row.fix_of_release.clone()),
             commands: commands.unwrap_or(&signature.commands).clone(),
             backend: signature.backend,
             count: 1,

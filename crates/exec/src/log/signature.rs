@@ -10,6 +10,7 @@ use memchr::memmem::Finder;
 use regex_lite::Regex;
 use serde::Deserialize;
 
+use super::cuda::CudaLibraries;
 use super::grid::GridWords;
 use super::literal;
 use super::names::{NameKind, NameRow};
@@ -30,9 +31,13 @@ struct SignatureFile {
     name: Vec<NameRow>,
     /// The words of sentences about components.
     grid: Option<GridWords>,
+    cuda: Option<CudaLibraries>,
     /// Commands by id, for findings whose own commands need values that a log does not show.
     #[serde(default)]
     commands: BTreeMap<String, BTreeMap<String, Vec<String>>>,
+    /// Remedies by id, likewise.
+    #[serde(default)]
+    fixes: BTreeMap<String, String>,
 }
 
 /// Text in a log that shows on which platform it was written.
@@ -75,6 +80,7 @@ pub(super) struct EmbeddedSignatures {
     pub(super) systems: Vec<KnownSystem>,
     pub(super) names: Vec<NameRow>,
     pub(super) grid: GridWords,
+    pub(super) cuda: CudaLibraries,
 }
 
 /// An environment inside another system.
@@ -212,18 +218,25 @@ pub(super) fn embedded() -> EmbeddedSignatures {
     // Of equally strong signatures that match a line, the one in the earlier file wins.
     let mut all = EmbeddedSignatures::default();
     let mut commands = BTreeMap::new();
+    let mut fixes = BTreeMap::new();
     for file in gpubuild_findings::LOG_SIGNATURES.iter().map(parse) {
         let unless_weak = file.strength;
         all.signatures.extend(file.signature.into_iter().map(|one| Signature { unless_weak, ..one }));
         all.grid = file.grid.unwrap_or(all.grid);
+        all.cuda = file.cuda.unwrap_or(all.cuda);
         all.cues.extend(file.platform);
         all.systems.extend(file.system);
         all.names.extend(file.name);
         commands.extend(file.commands);
+        fixes.extend(file.fixes);
     }
     for signature in all.signatures.iter_mut().filter(|signature| signature.commands.is_empty()) {
         signature.commands = commands.get(signature.id.as_str()).cloned().unwrap_or_default();
     }
+    for signature in all.signatures.iter_mut().filter(|signature| signature.fix.is_none()) {
+        signature.fix = fixes.get(signature.id.as_str()).cloned();
+    }
+    all.names.extend(all.cuda.rows());
     for row in &mut all.names {
         row.complete(&commands);
     }
@@ -267,25 +280,4 @@ impl CompiledSignature {
         let has_one = |set: &Vec<Finder<'_>>| set.iter().any(|finder| finder.find(text.as_bytes()).is_some());
         matcher.required.iter().all(has_one).then_some(&matcher.regex)
     }
-}
-
-/// Fills the placeholders of a template; `None` if a value is missing.
-pub(super) fn fill(template: &str, values: &BTreeMap<String, String>) -> Option<String> {
-    let mut text = String::with_capacity(template.len());
-    let mut rest = template;
-    while let Some((before, name, after)) = placeholder(rest) {
-        text.push_str(before);
-        text.push_str(values.get(name)?);
-        rest = after;
-    }
-    text.push_str(rest);
-    Some(text)
-}
-
-/// Splits a text at its first `{name}` into the text before, the name and the text after.
-fn placeholder(text: &str) -> Option<(&str, &str, &str)> {
-    let (before, rest) = text.split_once('{')?;
-    let (name, after) = rest.split_once('}')?;
-    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-    is_name.then_some((before, name, after))
 }

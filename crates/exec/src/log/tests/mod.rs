@@ -19,8 +19,10 @@ fn ids(log: &str) -> Vec<DiagnosticId> {
 /// The data with a single signature.
 fn only(signature: &Signature) -> EmbeddedSignatures {
     let names = Signatures::embedded().names.rows.clone();
+    let all = Signatures::embedded();
     let grid = if signature.cell.is_some() { signature::embedded().grid } else { GridWords::default() };
-    EmbeddedSignatures { signatures: vec![signature.clone()], names, grid, ..EmbeddedSignatures::default() }
+    let (signatures, cuda) = (vec![signature.clone()], all.cuda.clone());
+    EmbeddedSignatures { signatures, names, grid, cuda, ..EmbeddedSignatures::default() }
 }
 
 #[test]

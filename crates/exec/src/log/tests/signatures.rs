@@ -108,10 +108,11 @@ fn placeholders_of_all_findings_are_filled() {
             continue;
         }
         let summary = signature.summary.as_ref().or(entry.summary.as_ref());
-        if summary.is_some_and(|text| signature::fill(text, &cause.values).is_none()) {
+        let fill = |text: &str| template::fill(text, |name| cause.values.get(name).cloned());
+        if summary.is_some_and(|text| fill(text).is_none()) {
             unfilled.push(format!("{}: {summary:?} {:?}", signature.id, cause.values));
         }
-        let fixes = [signature::fill(&entry.fix, &cause.values), cause.fix.clone()];
+        let fixes = [fill(&entry.fix), cause.fix.clone()];
         if fixes.iter().all(Option::is_none) {
             unfilled.push(format!("{}: {} {:?}", signature.id, entry.fix, cause.values));
         }
