@@ -388,3 +388,9 @@ fn eighteenth_logs_from_reports() {
 fn nineteenth_logs_from_reports() {
     insta::assert_snapshot!(read_logs("logs-19"));
 }
+
+/// From the projects of all earlier sets, each with an expected remedy, after remedies named releases.
+#[test]
+fn twentieth_logs_from_reports() {
+    insta::assert_snapshot!(read_logs("logs-20"));
+}
