@@ -23,7 +23,7 @@ COUNTERS = {
     "launch__registers_per_thread": "registers",
 }
 # Kernels used in decoding (and for the last row of a prompt); all others are prompt kernels.
-DECODE = r"_1$|^split|^argmax"
+DECODE = r"_1$|^split|^topk"
 SMI_FIELDS = ("name", "driver_version", "memory.total", "pcie.link.gen.current", "pcie.link.width.current", "ecc.mode.current",
               "mig.mode.current", "persistence_mode", "pstate", "clocks.sm", "clocks.mem", "clocks.max.sm", "clocks.max.mem",
               "power.draw", "power.limit", "temperature.gpu")

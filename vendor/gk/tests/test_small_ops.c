@@ -71,8 +71,16 @@ static void copy(suite *s, uint32_t from, uint32_t to, uint32_t k, uint32_t rows
     case_end(s);
 }
 
-typedef enum rank_kind { RANK_GAUSS, RANK_TIES, RANK_EQUAL, RANK_SPECIAL, RANK_NAN, RANK_LAST, RANK_KINDS } rank_kind;
-static const char *const RANK_NAMES[] = {"gauss", "ties", "equal", "infinite", "nan", "last"};
+typedef enum rank_kind { RANK_GAUSS, RANK_TIES, RANK_EQUAL, RANK_SPECIAL, RANK_NAN, RANK_LAST, RANK_BORDERS, RANK_KINDS } rank_kind;
+static const char *const RANK_NAMES[] = {"gauss", "ties", "equal", "infinite", "nan", "last", "borders"};
+
+/* Elements beside multiples of 256, where GPUs divide rows: equal ones on both sides, and NaN next to them. */
+static float border(size_t m) {
+    const size_t place = m % 256, number = m / 256;
+    if (place == 0 || place == 255) return number % 7 < 5 ? 2 : INFINITY;
+    if (place == 1 || place == 254) return NAN;
+    return place % 2 ? -0.0f : 0.0f;
+}
 
 static void rank(suite *s, uint32_t n, uint32_t rows, uint32_t k, rank_kind kind) {
     case_begin(s, k ? "topk" : "argmax", "f32", "n=%u,rows=%u,k=%u,%s", n, rows, k, RANK_NAMES[kind]);
@@ -82,12 +90,13 @@ static void rank(suite *s, uint32_t n, uint32_t rows, uint32_t k, rank_kind kind
     if (k) op.c = tensor_new(s, GK_F32, k, rows, 0);
     float *x = gauss_values(s, (size_t)n * rows, 1);
     for (size_t m = 0; m < (size_t)n * rows; m++) {
-        if (kind == RANK_TIES) x[m] = (float)random_below(s, 5) - 2;
+        if (kind == RANK_TIES) x[m] = (m % 2 ? -1.0f : 1.0f) * ((float)random_below(s, 5) - 2); /* also -0 */
         if (kind == RANK_EQUAL) x[m] = -3;
         if (kind == RANK_SPECIAL && m % 3 == 1) x[m] = -INFINITY;
         if (kind == RANK_SPECIAL && m % n == n / 2) x[m] = INFINITY;
-        if (kind == RANK_NAN && m % 4 == 0 && n > 4 * k + 4) x[m] = NAN;
+        if (kind == RANK_NAN && m % 4 == 0) x[m] = NAN;
         if (kind == RANK_LAST) x[m] = (float)(m % n);
+        if (kind == RANK_BORDERS) x[m] = border(m % n);
     }
     tensor_set(s, &op.a, x);
     if (run_both(s, &op, 1, &(gk_step){.n_tok = rows})) {
@@ -157,6 +166,12 @@ void test_small_ops(suite *s) {
             rank(s, n_of[n], 1 + (uint32_t)n, 1, (rank_kind)kind);
             if (n_of[n] >= 31) rank(s, n_of[n], 2, 31, (rank_kind)kind);
             if (n_of[n] >= 256) rank(s, n_of[n], 2, 256, (rank_kind)kind);
+        }
+        /* Vocabularies, which GPUs divide. */
+        static const uint32_t wide[] = {4096, 4097, 32000, 152064};
+        for (int n = 0; n < 4; n++) {
+            static const uint32_t k_of[] = {0, 3, 40, 256};
+            for (int m = 0; m < 4; m++) rank(s, wide[n], n < 2 ? 2 : 1, k_of[m], (rank_kind)kind);
         }
     }
 }

@@ -18,7 +18,7 @@ enum { GK_GPU_BESIDE = 2 };
 typedef struct gk_gpu_args {
     uint64_t dst, a, b, c, d; /* device addresses of the operands */
     uint64_t norm;         /* products: weights of a norm of the activations, or 0 */
-    uint64_t aux;          /* scratch: parts of split attention, or activations as f16 or bf16 */
+    uint64_t aux;          /* scratch: parts of split attention, lists of topk, or activations as f16 or bf16 */
     uint64_t step;         /* address of the gk_step on this device */
     uint32_t dst_stride, a_stride, b_stride, c_stride, d_stride; /* elements from row to row; 0 repeats one row */
     uint32_t width;        /* elements in a row of dst; matmul: n_out */
@@ -29,7 +29,9 @@ typedef struct gk_gpu_args {
     uint32_t plane[3];     /* start of planes 1 to 3 of a weight, in units of 64 bytes from it */
     uint32_t n_head, n_head_kv, d_head, n_rot, n_ctx;
     uint32_t quads;        /* sixteen_rows: a quarter of the elements in a piece of the weight */
-    uint32_t splits;       /* attention: maximum number of splits of the cached positions */
+    uint32_t splits;       /* attention: maximum number of splits of the cached positions; topk_merge: lists of a row */
+    uint32_t list;         /* topk_*: elements in a list, the power of two from k on */
+    uint32_t slice;        /* topk_slices: elements of a block, at most GK_GPU_SELECT_TILE and a multiple of GK_GPU_TOPK_MOST */
     float scale;           /* attention and softmax: factor; norms, also of products: epsilon */
     gk_gpu_beside beside[GK_GPU_BESIDE];
     gk_step start;         /* set_step: the value to store */
@@ -53,8 +55,10 @@ enum {
 #ifdef GK_GPU_SYCL
     GK_GPU_SELECT_THREADS = 256, /* many Intel GPUs have no larger work-groups */
 #else
-    GK_GPU_SELECT_THREADS = 1024, /* argmax, topk: one block processes a whole vocabulary */
+    GK_GPU_SELECT_THREADS = 1024,
 #endif
+    GK_GPU_SELECT_TILE = 4096,   /* elements that a block of topk_* has in shared memory */
+    GK_GPU_SELECT_LEAST = 1024,  /* minimum number of elements for a separate block */
     GK_GPU_MATVEC_THREADS = 128,
     GK_GPU_DOT_THREADS = 256,
     GK_GPU_DOT_TRIP = 4096,      /* elements of k whose weights a warp of dot_* loads at once */
@@ -104,7 +108,7 @@ enum { GK_GPU_DOT_LINES_q8_0 = 2, GK_GPU_DOT_LINES_q4_0 = 1, GK_GPU_DOT_LINES_q4
     X(describe) X(set_step) X(next_step) \
     X(embed_f32) X(embed_f16) X(embed_bf16) \
     X(embed_q8_0) X(embed_q4_0) X(embed_q4_k) X(embed_q6_k) \
-    X(rmsnorm) X(rope) X(swiglu) X(silu) X(add) X(mul) X(softmax) X(argmax) X(topk) \
+    X(rmsnorm) X(rope) X(swiglu) X(silu) X(add) X(mul) X(softmax) X(topk_slices) X(topk_merge) \
     X(copy_f32_f32) X(copy_f32_f16) X(copy_f16_f32) X(copy_f16_f16) \
     X(kv_write_f32) X(kv_write_f16) X(rope_kv_f32) X(rope_kv_f16) \
     GK_GPU_MATVECS(X, matvec) GK_GPU_MATVECS(X, gate_up) \

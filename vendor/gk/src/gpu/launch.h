@@ -207,10 +207,33 @@ static uint32_t gpu_splits(const gk_op *op) {
     return gpu_least(gpu_divide_up(op->b.ne[1], GK_GPU_SPLIT_LEAST), GK_GPU_SPLITS_MOST);
 }
 
-/* Bytes of scratch that a supported op needs: maximum, sum and values of each split. All factors but n_head are
- * below 2^9, so the product fits. */
+static uint32_t gpu_select_k(const gk_op *op) { return op->code == GK_OP_TOPK ? (uint32_t)op->i[0] : 1; }
+
+/* Elements in a list of topk_*. */
+static uint32_t gpu_select_list(const gk_op *op) {
+    uint32_t size = 1;
+    while (size < gpu_select_k(op)) size *= 2;
+    return size;
+}
+
+/* Elements of a row that one block selects from: as many blocks as have work, and whose lists topk_merge can merge at once
+ * if that leaves no slice larger than a tile. */
+static uint32_t gpu_select_slice(const gk_op *op) {
+    const uint32_t width = op->a.ne[0], lists = GK_GPU_SELECT_TILE / gpu_select_list(op);
+    if (width <= GK_GPU_SELECT_TILE) return GK_GPU_SELECT_TILE;
+    const uint32_t units = gpu_divide_up(gpu_divide_up(width, lists), GK_GPU_TOPK_MOST);
+    const uint32_t least = GK_GPU_SELECT_LEAST / GK_GPU_TOPK_MOST, most = GK_GPU_SELECT_TILE / GK_GPU_TOPK_MOST;
+    return gpu_least(units > least ? units : least, most) * GK_GPU_TOPK_MOST;
+}
+
+/* Bytes of scratch that a supported op needs. For attention, maximum, sum and values of each split: all factors but n_head
+ * are below 2^9, so the product fits. For topk, a list of ranks for each slice. */
 static uint64_t gpu_scratch_bytes(const gk_device *device, const gk_op *op) {
     if (gpu_uses_mma(device, op)) return gpu_mma_scratch(op);
+    if (op->code == GK_OP_ARGMAX || op->code == GK_OP_TOPK) {
+        const uint32_t lists = gpu_divide_up(op->a.ne[0], gpu_select_slice(op));
+        return lists == 1 ? 0 : (uint64_t)gk_op_rows(op) * lists * gpu_select_list(op) * sizeof(uint64_t);
+    }
     if (op->code != GK_OP_ATTENTION || op->a.ne[1] > GPU_SPLIT_TOKENS) return 0;
     return (uint64_t)op->a.ne[1] * gpu_splits(op) * ((uint32_t)op->i[2] + 2) * sizeof(float) * (uint32_t)op->i[0];
 }
@@ -328,12 +351,25 @@ static void gpu_elementwise(const gk_op *op, gpu_launch *launch) {
     gpu_cover(launch, op->dst.ne[0] / (launch->args.vector ? 4 : 1));
 }
 
-static void gpu_select(const gk_op *op, gpu_launch *launch) {
-    launch->kernel = op->code == GK_OP_ARGMAX ? GPU_KERNEL_argmax : GPU_KERNEL_topk;
-    launch->args.width = op->a.ne[0];
-    launch->args.depth = op->code == GK_OP_TOPK ? (uint32_t)op->i[0] : 0;
-    launch->block = GK_GPU_SELECT_THREADS;
-    launch->grid[0] = gpu_least(launch->args.rows, GPU_GRID_Y_MOST);
+/* ARGMAX is TOPK with k = 1, but for the values. */
+static uint32_t gpu_select(const gk_op *op, gpu_launch launch, gpu_launch *out) {
+    launch.kernel = GPU_KERNEL_topk_slices;
+    launch.args.width = op->a.ne[0];
+    launch.args.depth = gpu_select_k(op);
+    if (op->code == GK_OP_ARGMAX) launch.args.dst_stride = 1;
+    launch.args.list = gpu_select_list(op);
+    launch.args.slice = gpu_select_slice(op);
+    launch.args.splits = gpu_divide_up(op->a.ne[0], launch.args.slice);
+    launch.block = GK_GPU_SELECT_THREADS;
+    launch.grid[0] = launch.args.splits;
+    launch.grid[1] = gpu_least(launch.args.rows, GPU_GRID_Y_MOST);
+    launch.uses_scratch = launch.args.splits > 1;
+    out[0] = launch;
+    if (!launch.uses_scratch) return 1;
+    launch.kernel = GPU_KERNEL_topk_merge;
+    launch.grid[0] = 1;
+    out[1] = launch;
+    return 2;
 }
 
 /* Writes at most GPU_MOST_LAUNCHES launches for a checked op and returns their number. */
@@ -361,7 +397,7 @@ static uint32_t gpu_launches_of(const gk_device *device, const gk_op *op, gpu_la
         launch.grid[1] = gpu_least(launch.args.rows, GPU_GRID_Y_MOST);
         break;
     case GK_OP_ARGMAX:
-    case GK_OP_TOPK: gpu_select(op, &launch); break;
+    case GK_OP_TOPK: return gpu_select(op, launch, out);
     case GK_OP_STEP:
         launch.kernel = GPU_KERNEL_next_step;
         launch.args.depth = op->dst.buffer ? op->dst.ne[0] : 0;

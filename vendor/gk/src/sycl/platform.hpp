@@ -20,9 +20,6 @@
 #define GK_SHARED(type, name, count) \
     alignas(16) static sycl::ext::oneapi::experimental::work_group_static<type[count]> name##_of_group; \
     type(&name)[count] = name##_of_group
-#define GK_SHARED_ONE(type, name) \
-    static sycl::ext::oneapi::experimental::work_group_static<type> name##_of_group; \
-    type &name = name##_of_group
 
 // Dimension 2 varies fastest in SYCL, x in CUDA.
 struct gk_three {
@@ -59,9 +56,5 @@ template <class T> GK_DEVICE T __shfl_xor(T value, int mask, int) {
 }
 
 GK_DEVICE uint4 load_stream(const void *address) { return *static_cast<const uint4 *>(address); }
-
-GK_DEVICE unsigned int atomicAdd(unsigned int *to, unsigned int value) {
-    return sycl::atomic_ref<unsigned int, sycl::memory_order::relaxed, sycl::memory_scope::work_group>(*to).fetch_add(value);
-}
 
 #endif

@@ -148,6 +148,4 @@ template <bool BF16> GK_DEVICE void multiply_add(float (&sum)[4], const unsigned
     emulator::multiply_add(sum, mine);
 }
 
-GK_DEVICE unsigned int atomicAdd(unsigned int *to, unsigned int value) { return emulator::add(to, value); }
-
 #endif

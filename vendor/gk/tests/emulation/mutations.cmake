@@ -105,7 +105,23 @@ mutate(kernels/rows.cuh small "expf(g.scale * in[i] - most) / sum" "expf(g.scale
 mutate(kernels/rows.cuh small "static_cast<unsigned int>(id) < g.depth" "static_cast<unsigned int>(id) <= g.depth")
 mutate(kernels/select.cuh small "(0xffffffffu - index);" "index;")
 mutate(kernels/select.cuh small "if (value == value) {" "if (value == value || true) {")
-mutate(kernels/select.cuh small "(x < y) == descending" "(x > y) == descending")
+mutate(kernels/select.cuh small "value == 0.0f ? 0.0f : value" "value")
+mutate(kernels/select.cuh small "if ((x < y) == (i < other)) {" "if (x < y) {")
+# Selection: where slices and lists begin and end, rows, lists without a partner, lists that one tile cannot hold.
+mutate(kernels/select.cuh small "rank_of(in[i], begin + i)" "rank_of(in[i], i)")
+mutate(kernels/select.cuh small "i < length ? rank_of" "i + 1 < length ? rank_of")
+mutate(kernels/select.cuh small "(length + size - 1) / size * size" "length / size * size")
+mutate(kernels/select.cuh small "order_pairs(ranks, count, sorted, 2 * sorted - 1)" "order_pairs(ranks, count, sorted, sorted)")
+mutate(kernels/select.cuh small "(i ^ (size - 1))" "i")
+mutate(kernels/select.cuh small "if (other > ranks[i]) ranks[i] = other;" "if (other > ranks[i] && i < pairs) ranks[i] = other;")
+mutate(kernels/select.cuh small "pairs = lists / 2" "pairs = (lists + 1) / 2")
+mutate(kernels/select.cuh small "order_pairs(ranks, pairs * size, distance, distance)" "order_pairs(ranks, size, distance, distance)")
+mutate(kernels/select.cuh small "static_cast<size_t>(row) * gridDim.x + blockIdx.x" "blockIdx.x")
+mutate(kernels/select.cuh small "merge_lists(ranks, kept + length, size);" "merge_lists(ranks, length, size);")
+mutate(kernels/select.cuh small "kept = size;" "kept = 0;")
+mutate(kernels/select.cuh small "begin += length;" "begin += GK_GPU_SELECT_TILE;")
+mutate(launch.h small "lists == 1 ? 0 : (uint64_t)gk_op_rows(op) * lists" "lists == 1 ? 0 : (uint64_t)lists")
+mutate(launch.h small "if (op->code == GK_OP_ARGMAX) launch.args.dst_stride = 1;" "")
 mutate(launch.h small "launch->args.b_stride = 0;" "launch->args.b_stride = launch->args.b_stride + 0;")
 # Matmul: planes, signs, edges, flags, the last row, barriers.
 mutate(device.h matmul "begin = first * planes->row_blocks" "begin = 0 * planes->row_blocks")
@@ -177,8 +193,18 @@ mutate(kernels/rows.cuh attention "static_cast<size_t>(position(g) + row) * g.b_
 mutate(kernels/rows.cuh attention "(g.flags & GK_NEOX) ? pairs : 1" "(g.flags & GK_NEOX) ? pairs - 1 : 1")
 
 # Mutations that no result shows: barriers that these thread orders do not need, and a write by two lanes.
-mutate(kernels/select.cuh small "            for (unsigned int i = threadIdx.x; i < 256; i += blockDim.x) histogram[i] = 0;
-            __syncthreads();" "            for (unsigned int i = threadIdx.x; i < 256; i += blockDim.x) histogram[i] = 0;")
+mutate(kernels/select.cuh small "ranks[other] = x;
+        }
+    }
+    __syncthreads();" "ranks[other] = x;
+        }
+    }")
+mutate(kernels/select.cuh small "list[i] = ranks[i];
+        }
+        __syncthreads(); // ranks are no longer read" "list[i] = ranks[i];
+        }")
+mutate(kernels/select.cuh small "store_chosen(g, row, ranks);
+        __syncthreads(); // ranks are no longer read" "store_chosen(g, row, ranks);")
 mutate(kernels/attention.cuh attention "__syncthreads(); // scores are complete, keys no longer read" "")
 mutate(kernels/attention.cuh attention "lane == 0) {" "lane <= 1) {")
 mutate(kernels/attention.cuh attention "shared_query[q * PITCH + element] = token0 + q < rows ?" "if (q > 0) shared_query[q * PITCH + element] = token0 + q < rows ?")

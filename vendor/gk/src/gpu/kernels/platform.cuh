@@ -270,7 +270,6 @@ template <class L, class S> GK_DEVICE void end_products(L &, S &) {}
 #ifndef GK_SHARED
 #define GK_SHARED(type, name, count) alignas(16) __shared__ type name[count]
 #define GK_SHARED_MATRIX(name, count) alignas(1024) __shared__ unsigned short name[count] // see matrix_description()
-#define GK_SHARED_ONE(type, name) __shared__ type name
 #endif
 
 // Only CUDA has kernels that may start early.
