@@ -259,6 +259,7 @@ const char *launch(const kernel &what, index3 grid, index3 block, const gk_gpu_a
         if (wrong) snprintf(failure, sizeof failure, "kernel %s: %s", what.name, wrong);
         if (wrong || !ended) return failure;
     }
+    count_end(what.name, grid);
     return nullptr;
 }
 

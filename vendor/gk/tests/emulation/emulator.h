@@ -52,6 +52,13 @@ void watch_block();
 void watch_barrier(); // the block has passed one
 const char *watch_end(); // NULL, or the first error of this launch
 void watch_atomic(const void *, unsigned int size);
+// Callbacks of count.cpp. `where` is a place in the code of the kernel.
+extern bool counting; // without it, count_access is not called
+void count_launch();
+void count_barrier();
+void count_access(bool shared, bool writes, uint64_t address, unsigned long size, const void *where);
+void count_block(); // the block has ended
+void count_end(const char *kernel, index3 grid);
 #else
 inline void watch_memory(uint64_t, uint64_t) {}
 inline void watch_shared(void *, void *) {}
@@ -62,6 +69,7 @@ inline void watch_block() {}
 inline void watch_barrier() {}
 inline const char *watch_end() { return nullptr; }
 inline void watch_atomic(const void *, unsigned int) {}
+inline void count_end(const char *, index3) {}
 #endif
 
 } // namespace emulator

@@ -28,13 +28,20 @@ endfunction()
 
 run("configuring" "${CMAKE_COMMAND}" -S "${WORK}/source" -B "${WORK}/build" -G "${GENERATOR}" -DCMAKE_BUILD_TYPE=Debug
     -DCMAKE_C_FLAGS_DEBUG=-O1 -DCMAKE_CXX_FLAGS_DEBUG=-O1 -DGK_CPU=OFF -DGK_BUILD_TESTS=ON -DGK_TEST_EMULATION=ON)
-set(build "${CMAKE_COMMAND}" --build "${WORK}/build" --target gk-emulated-cuda gk-watched-cuda gk-test-emulated)
+set(build "${CMAKE_COMMAND}" --build "${WORK}/build" --target gk-emulated-cuda gk-watched-cuda gk-test-emulated gk-budget)
 run("building" ${build})
 set(folder "${WORK}/build/tests/emulation")
 
 # suite(<part> <order> <output variable>): 0 if it passes. Order `watched` checks every access, `exact` uses the kernels
-# of f32.
+# of f32. The part `budget` compares what kernels access with budget.txt.
 function(suite part order output)
+  if(part STREQUAL "budget")
+    execute_process(
+      COMMAND "${CMAKE_COMMAND}" -E env "LD_LIBRARY_PATH=${folder}/watched" "${folder}/gk-budget" "${SOURCE}/tests/emulation/budget.txt"
+      RESULT_VARIABLE code OUTPUT_QUIET ERROR_QUIET TIMEOUT 400)
+    set(${output} "${code}" PARENT_SCOPE)
+    return()
+  endif()
   set(drivers drivers)
   set(exact "")
   if(order STREQUAL "watched")
@@ -49,7 +56,7 @@ function(suite part order output)
   set(${output} "${code}" PARENT_SCOPE)
 endfunction()
 
-foreach(part IN ITEMS matmul fused attention small)
+foreach(part IN ITEMS matmul fused attention small budget)
   foreach(order IN ITEMS forward watched)
     set(code 0)
     if(NOT CHECK)
@@ -199,15 +206,22 @@ mutate(kernels/select.cuh small "ranks[other] = x;
     __syncthreads();" "ranks[other] = x;
         }
     }")
-mutate(kernels/select.cuh small "list[i] = ranks[i];
+mutate(kernels/select.cuh small "        __syncthreads();
+        sort_lists" "        sort_lists")
+mutate(kernels/select.cuh small "            __syncthreads();
+            merge_lists" "            merge_lists")
+mutate(kernels/select.cuh small "ranks[i] = other;
         }
-        __syncthreads(); // ranks are no longer read" "list[i] = ranks[i];
+        __syncthreads();" "ranks[i] = other;
         }")
-mutate(kernels/select.cuh small "store_chosen(g, row, ranks);
-        __syncthreads(); // ranks are no longer read" "store_chosen(g, row, ranks);")
 mutate(kernels/attention.cuh attention "__syncthreads(); // scores are complete, keys no longer read" "")
 mutate(kernels/attention.cuh attention "lane == 0) {" "lane <= 1) {")
 mutate(kernels/attention.cuh attention "shared_query[q * PITCH + element] = token0 + q < rows ?" "if (q > 0) shared_query[q * PITCH + element] = token0 + q < rows ?")
+# Mutations that only cost time: bank conflicts, fewer blocks, values that are loaded again.
+mutate(kernels/select.cuh budget "low & 16 ? mask : 0" "0")
+mutate(args.h budget "((piece) ^ (row) % 8)" "(piece)")
+mutate(launch.h budget "units > least ? units : least" "most")
+mutate(kernels/rows.cuh budget "if (i < g.depth) out[i] = kept[n] * factor * factors[n];" "if (i < g.depth) out[i] = in[i] * factor * factors[n];")
 
 if(survivors)
   message(FATAL_ERROR "mutations: the suite did not notice:${survivors}")

@@ -133,22 +133,24 @@ bool check_place(const range *at, uint64_t address, unsigned long size, unsigned
 }
 
 // An access that is not to the stack of a thread. Shared memory may be part of the library, which is not watched.
-template <bool WRITES> inline void access(uint64_t address, unsigned long size, unsigned long alignment) {
+template <bool WRITES> inline void access(uint64_t address, unsigned long size, unsigned long alignment, const void *where) {
     if (!running) return;
     if (contains(shared_range, address)) {
         if (check_place(&shared_range, address, size, alignment)) access_grains<true, WRITES>(shared_range, address, size);
+        if (counting) count_access(true, WRITES, address - shared_range.begin, size, where);
         return;
     }
     const uint64_t library = reinterpret_cast<uint64_t>(__ehdr_start);
     if (address - library < reinterpret_cast<uint64_t>(_end) - library) return;
     const range *at = range_of(address);
     if (check_place(at, address, size, alignment)) access_grains<false, WRITES>(*at, address, size);
+    if (counting) count_access(false, WRITES, address, size, where);
 }
 
 // Instances with constants. Separate from the hooks, so that these save no registers before they know that the access is
 // to a stack, as most are.
-template <bool WRITES, unsigned SIZE, unsigned ALIGNMENT> __attribute__((noinline)) void access_of(uint64_t address) {
-    access<WRITES>(address, SIZE, ALIGNMENT);
+template <bool WRITES, unsigned SIZE, unsigned ALIGNMENT> __attribute__((noinline)) void access_of(uint64_t address, const void *where) {
+    access<WRITES>(address, SIZE, ALIGNMENT, where);
 }
 
 } // namespace
@@ -186,22 +188,29 @@ void forget_memory(uint64_t begin) {
     }
 }
 
-void watch_barrier() { time_now += static_cast<stamp>(1) << TIME_SHIFT; }
+static void next_time() { time_now += static_cast<stamp>(1) << TIME_SHIFT; }
+
+void watch_barrier() {
+    next_time();
+    count_barrier();
+}
 
 void watch_launch() {
-    watch_barrier();
+    next_time();
+    count_launch();
     launch_start = time_now;
     found[0] = '\0';
 }
 
 void watch_block() {
-    watch_barrier();
+    next_time();
     block_start = time_now;
     running = true;
 }
 
 const char *watch_end() {
     running = false;
+    count_block();
     return found[0] ? found : nullptr;
 }
 
@@ -216,7 +225,7 @@ void watch_atomic(const void *pointer, unsigned size) {
 #define HOOK(name, size, alignment, writes) \
     extern "C" void name(void *pointer) { \
         const uint64_t address = reinterpret_cast<uint64_t>(pointer); \
-        if (!emulator::contains(emulator::stacks, address)) emulator::access_of<writes, size, alignment>(address); \
+        if (!emulator::contains(emulator::stacks, address)) emulator::access_of<writes, size, alignment>(address, __builtin_return_address(0)); \
     }
 #define HOOKS(size) \
     HOOK(__tsan_read##size, size, size, false) \
@@ -230,11 +239,11 @@ HOOKS(8)
 HOOKS(16)
 extern "C" void __tsan_read_range(void *pointer, unsigned long bytes) {
     const uint64_t address = reinterpret_cast<uint64_t>(pointer);
-    if (!emulator::contains(emulator::stacks, address)) emulator::access<false>(address, bytes, 1);
+    if (!emulator::contains(emulator::stacks, address)) emulator::access<false>(address, bytes, 1, __builtin_return_address(0));
 }
 extern "C" void __tsan_write_range(void *pointer, unsigned long bytes) {
     const uint64_t address = reinterpret_cast<uint64_t>(pointer);
-    if (!emulator::contains(emulator::stacks, address)) emulator::access<true>(address, bytes, 1);
+    if (!emulator::contains(emulator::stacks, address)) emulator::access<true>(address, bytes, 1, __builtin_return_address(0));
 }
 extern "C" void __tsan_init() {}
 extern "C" void __tsan_func_entry(void *) {}

@@ -80,7 +80,7 @@ GK_KERNEL(topk_slices, GK_GPU_SELECT_THREADS) {
             unsigned long long *list = pointer<unsigned long long>(g.aux) + (static_cast<size_t>(row) * gridDim.x + blockIdx.x) * size;
             for (unsigned int i = threadIdx.x; i < size; i += blockDim.x) list[i] = ranks[i];
         }
-        __syncthreads(); // ranks are no longer read
+        // No barrier: a rank is only read here by the thread that replaces it for the next row.
     }
 }
 
@@ -99,8 +99,7 @@ GK_KERNEL(topk_merge, GK_GPU_SELECT_THREADS) {
             begin += length;
             kept = size;
         }
-        store_chosen(g, row, ranks);
-        __syncthreads(); // ranks are no longer read
+        store_chosen(g, row, ranks); // no barrier, as above
     }
 }
 
