@@ -63,6 +63,8 @@ typedef struct mirror {
 /* threads = 0: the backend decides. */
 const char *suite_open(suite *, const gk_backend *, int device, uint32_t threads, gk_status *status, char *why, size_t why_capacity);
 void suite_close(suite *);
+/* May products round activations to int8, f16 or bf16, as the kernels of cuda and rocm do on devices that can use it? */
+bool may_round_on_gpu(const suite *);
 
 /* ---- cases: begin, then at most one of fail / skip, then end ---- */
 

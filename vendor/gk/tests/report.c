@@ -133,6 +133,11 @@ const char *suite_open(suite *s, const gk_backend *backend, int index, uint32_t 
     return NULL;
 }
 
+bool may_round_on_gpu(const suite *s) {
+    const char *id = s->sides[SIDE_TESTED].backend->id;
+    return !s->exact && (strcmp(id, "cuda") == 0 || strcmp(id, "rocm") == 0);
+}
+
 void suite_close(suite *s) {
     for (int n = 0; n < 2; n++) {
         side *d = &s->sides[n];

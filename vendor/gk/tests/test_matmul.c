@@ -9,17 +9,17 @@ static double exact_bound(const suite *s, const matmul_case *c) {
 }
 
 /* Were the activations rounded to int8 or bf16? The cpu backend always rounds for block types, and for bf16 from four
- * rows on if the processor has its dot products. The vulkan and cuda backends may round for block types, and cuda for
- * bf16 from nine rows on, if the device can use it, which the result shows. Other backends must not round. (cuda also
- * rounds to f16 from nine rows on, which the bound of exact results allows.) */
+ * rows on if the processor has its dot products. The vulkan, cuda and rocm backends may round for block types, and cuda
+ * and rocm for bf16 from nine rows on, if the device can use it, which the result shows. Other backends must not round.
+ * (cuda and rocm also round to f16 from nine rows on, which the bound of exact results allows.) */
 static bool rounds_activations(suite *s, const matmul_case *c, const mirror *dst, uint32_t rows) {
     const bool blocks = gk_is_block_type(c->type), cpu = strcmp(s->sides[SIDE_TESTED].backend->id, "cpu") == 0;
     const bool vulkan = strcmp(s->sides[SIDE_TESTED].backend->id, "vulkan") == 0;
-    const bool cuda = strcmp(s->sides[SIDE_TESTED].backend->id, "cuda") == 0;
+    const bool gpu = may_round_on_gpu(s);
     if (s->exact || s->same_as || !case_going(s)) return false;
     if (cpu && blocks) return true;
-    const bool bf16 = c->type == GK_BF16 && ((cpu && rows >= 4) || (cuda && c->rows >= 9));
-    if (!((vulkan || cuda) && blocks) && !bf16) return false;
+    const bool bf16 = c->type == GK_BF16 && ((cpu && rows >= 4) || (gpu && c->rows >= 9));
+    if (!((vulkan || gpu) && blocks) && !bf16) return false;
     float *got = tensor_get(s, SIDE_TESTED, dst), *wanted = tensor_get(s, SIDE_REF, dst);
     const bool rounds = nmse_of(got, wanted, (size_t)c->n * rows) > exact_bound(s, c);
     free(got);
@@ -266,9 +266,8 @@ void test_matmul(suite *s) {
         for (int kind = WEIGHT_ZERO; kind <= WEIGHT_NEGATIVE; kind++) {
             c = base, c.kind = (weight_kind)kind, matmul(s, c);
             c.rows = 1, matmul(s, c);
-            /* With more than eight rows, cuda uses f16, in which such blocks are infinite. */
-            const bool cuda = strcmp(s->sides[SIDE_TESTED].backend->id, "cuda") == 0;
-            c.scale = 1e4, c.rows = cuda && !s->exact ? 8 : 9, matmul(s, c);
+            /* With more than eight rows, cuda and rocm use f16, in which such blocks are infinite. */
+            c.scale = 1e4, c.rows = may_round_on_gpu(s) ? 8 : 9, matmul(s, c);
             c.scale = 1e-20, c.rows = 2, matmul(s, c);
         }
     }

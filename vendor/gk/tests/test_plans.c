@@ -200,9 +200,8 @@ static void begin(suite *s, model *m, int32_t *prompt, const char *name, uint32_
 
 /* Rounding activations to int8, or to bf16, causes larger errors than the arithmetic. */
 static double bound_of(const suite *s, const model *m, double arithmetic) {
-    const char *id = s->sides[SIDE_TESTED].backend->id;
-    const bool rounds = strcmp(id, "cpu") == 0 || strcmp(id, "cuda") == 0;
-    if (gk_is_block_type(m->weight)) return strcmp(id, "cuda") == 0 ? 2e-3 : 1e-3; /* cuda: f16 from nine rows on, int8 before */
+    const bool gpu = may_round_on_gpu(s), rounds = gpu || strcmp(s->sides[SIDE_TESTED].backend->id, "cpu") == 0;
+    if (gk_is_block_type(m->weight)) return gpu ? 2e-3 : 1e-3; /* f16 from nine rows on, int8 before */
     return rounds && !s->exact && m->weight == GK_BF16 ? 3e-4 : arithmetic;
 }
 
@@ -238,8 +237,7 @@ static void chunks(suite *s, model *m, const int32_t *prompt) {
 /* Fused or not, token by token, a few at once or all at once: only the order of sums may differ. */
 static void fused(suite *s, model *m, const int32_t *prompt) {
     static const uint32_t ways[][2] = {{1, 1}, {3, 3}, {8, 8}, {9, 9}, {16, 4}};
-    const bool cuda = strcmp(s->sides[SIDE_TESTED].backend->id, "cuda") == 0; /* rounds after the norm that it fuses */
-    const double rounded = gk_is_block_type(m->weight) ? (cuda ? 1e-3 : 1e-4) : m->cache == GK_F16 ? 1e-6 : 1e-9; /* rounds differently at a tie */
+    const double rounded = gk_is_block_type(m->weight) ? (may_round_on_gpu(s) ? 1e-3 /* after the norm that is fused */ : 1e-4) : m->cache == GK_F16 ? 1e-6 : 1e-9; /* rounds differently at a tie */
     for (size_t n = 0; n < sizeof ways / sizeof *ways && case_going(s); n++) {
         float *plain = prefill_with(s, SIDE_TESTED, m, prompt, 9, ways[n][0], ways[n][1], false);
         float *got = prefill_with(s, SIDE_TESTED, m, prompt, 9, ways[n][0], ways[n][1], true);

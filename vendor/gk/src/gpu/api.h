@@ -50,7 +50,7 @@ typedef struct gpu_launch_config {
     X(device_uuid, (void *bytes16, int device), "cuDeviceGetUuid_v2", "hipDeviceGetUuid", "gk_sycl_device_uuid", 0) \
     X(device_uuid_old, (void *bytes16, int device), "cuDeviceGetUuid", "", "", 0) \
     X(device_driver, (char *text, int capacity, int device), "", "", "gk_sycl_device_driver", 1) \
-    X(device_attribute, (int *value, int attribute, int device), "cuDeviceGetAttribute", "", "gk_sycl_device_attribute", 1) \
+    X(device_attribute, (int *value, int attribute, int device), "cuDeviceGetAttribute", "hipDeviceGetAttribute", "gk_sycl_device_attribute", 1) \
     X(context_retain, (void **context, int device), "cuDevicePrimaryCtxRetain", "", "", 1) \
     X(context_release, (int device), "cuDevicePrimaryCtxRelease_v2", "", "", 1) \
     X(context_push, (void *context), "cuCtxPushCurrent_v2", "", "", 1) \

@@ -49,8 +49,10 @@ typedef struct gk_gpu_description {
 enum {
     GK_GPU_MAGIC = 0x676b3031,
     GK_GPU_HAS_DOT = 1, /* the kernels dot_* */
-    GK_GPU_HAS_MMA = 2, /* the kernels mma_* */
+    GK_GPU_HAS_MMA = 2, /* the kernels mma_* and attention_mma_* */
     GK_GPU_HAS_OVERLAP = 4, /* kernels wait for the one before, so they may be started early */
+    GK_GPU_HAS_SPLIT_MMA = 8, /* the kernels split_mma_* */
+    GK_GPU_HAS_WIDE_MMA = 16, /* enough registers for mma_*_128_128 */
     GK_GPU_THREADS = 256,        /* row and element kernels */
 #ifdef GK_GPU_SYCL
     GK_GPU_SELECT_THREADS = 256, /* many Intel GPUs have no larger work-groups */
@@ -65,10 +67,10 @@ enum {
     GK_GPU_DOT_SPAN = 16384,     /* elements of k that a block of dot_*_1 rounds at once */
     GK_GPU_TILE = 64,            /* matmul_tile: n_out x tokens of one block */
     GK_GPU_ATTENTION_THREADS = 128,
-    GK_GPU_MMA_THREADS = 128,
+    GK_GPU_MMA_WARPS = 4,        /* of a block of mma_* and attention_mma_*, for warps of 32 and of 64 */
     GK_GPU_MMA_ALIGN = 128,      /* rows of 16-bit activations end at a multiple of so many elements */
     GK_GPU_MMA_TOKENS = 128,     /* there is memory for a multiple of so many tokens */
-    GK_GPU_MMA_QUERIES = 64,     /* attention_mma: tokens of one block */
+    GK_GPU_MMA_QUERIES = 16 * GK_GPU_MMA_WARPS, /* attention_mma: tokens of one block */
     GK_GPU_MAX_HEAD = 256,       /* largest d_head */
     GK_GPU_SPLIT_LEAST = 64,     /* minimum number of positions for a separate block */
     GK_GPU_SPLITS_MOST = 64,

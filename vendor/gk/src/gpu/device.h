@@ -142,7 +142,8 @@ static gk_status gpu_meet_kernels(gk_device *device) {
     device->warp = seen.warp;
     if (!device->exact) device->features = seen.features;
     int processors = 0;
-    if (device->vendor->shape == GPU_CUDA && device->api.device_attribute(&processors, GPU_ATTRIBUTE_PROCESSORS, device->handle) == GPU_SUCCESS)
+    const int number = device->vendor->shape == GPU_HIP ? GPU_HIP_ATTRIBUTE_PROCESSORS : GPU_ATTRIBUTE_PROCESSORS;
+    if (device->vendor->shape != GPU_SYCL && device->api.device_attribute(&processors, number, device->handle) == GPU_SUCCESS && processors > 0)
         device->processors = (uint32_t)processors;
     device->overlap = device->api.launch_with && (seen.features & GK_GPU_HAS_OVERLAP);
     return GK_OK;

@@ -15,6 +15,8 @@
 
 #include "kernels/dot.cuh"
 
+#include "kernels/fragments.cuh"
+
 #include "kernels/mma.cuh"
 
 #include "kernels/attention.cuh"

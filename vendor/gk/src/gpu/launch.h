@@ -135,7 +135,7 @@ static uint32_t gpu_mma_tiles(gpu_launch *launch, uint32_t tokens, uint32_t rows
 /* Larger tiles read less memory for each product, but every multiprocessor should have two blocks, or at least one. */
 static int gpu_choose_tiles(const gk_device *device, gpu_launch *launch) {
     const uint32_t tokens = (launch->args.flags & GK_LAST_ROW) ? 1 : launch->args.rows;
-    if (tokens > 64 && gpu_mma_tiles(launch, tokens, 128, 128) >= device->processors * 2) return 2;
+    if (tokens > 64 && (device->features & GK_GPU_HAS_WIDE_MMA) && gpu_mma_tiles(launch, tokens, 128, 128) >= device->processors * 2) return 2;
     if (gpu_mma_tiles(launch, tokens, 128, 64) >= device->processors) return 1;
     (void)gpu_mma_tiles(launch, tokens, 64, 64);
     return 0;
@@ -156,7 +156,7 @@ static bool gpu_takes_products(int kernel) {
            (kernel >= GPU_KERNEL_dot_q8_0_1 && kernel <= GPU_KERNEL_dot_q6_k_8) || gpu_is_mma(kernel);
 }
 
-static uint32_t gpu_matmul_mma(const gk_op *op, gpu_launch launch, gpu_launch *out) {
+static uint32_t gpu_matmul_mma(const gk_device *device, const gk_op *op, gpu_launch launch, gpu_launch *out) {
     const uint32_t tokens = gpu_tokens(op);
     launch.uses_scratch = 1;
     launch.kernel = op->a.type == GK_BF16 ? GPU_KERNEL_sixteen_rows_bf16 : GPU_KERNEL_sixteen_rows_f16;
@@ -164,7 +164,7 @@ static uint32_t gpu_matmul_mma(const gk_op *op, gpu_launch launch, gpu_launch *o
     launch.args.quads = op->a.type == GK_F16 || op->a.type == GK_BF16 ? 2 : op->a.type == GK_Q8_0 ? 4 : 8;
     out[0] = launch;
     launch.kernel = GPU_KERNEL_mma_f16_64_64 + (gpu_type_index(op->a.type) - gpu_type_index(GK_F16)) * 3;
-    launch.block = GK_GPU_MMA_THREADS;
+    launch.block = GK_GPU_MMA_WARPS * device->warp;
     (void)gpu_mma_tiles(&launch, tokens, 64, 64); /* gpu_complete_mma() may take others */
     out[1] = launch;
     return 2;
@@ -180,7 +180,7 @@ static uint32_t gpu_matmul(const gk_device *device, const gk_op *op, gpu_launch 
     launch.args.norm = gk_norm_of(op) ? gpu_address(gk_norm_of(op)) : 0;
     launch.args.vector = op->a.ne[0] % (op->a.type == GK_F32 ? 4 : 8) == 0 && launch.args.b_stride % 4 == 0;
     gpu_set_planes(op, &launch);
-    if (gpu_uses_mma(device, op)) return gpu_matmul_mma(op, launch, out);
+    if (gpu_uses_mma(device, op)) return gpu_matmul_mma(device, op, launch, out);
     if (tokens <= GPU_MATVEC_TOKENS) {
         const bool dot = gpu_uses_dot(device, op);
         const bool many = tokens > 1;
@@ -240,7 +240,7 @@ static uint64_t gpu_scratch_bytes(const gk_device *device, const gk_op *op) {
 
 /* Does attention use matrix units? They round queries and weights to f16, as the cache is. */
 static bool gpu_uses_attention_mma(const gk_device *device, const gk_op *op) {
-    return (device->features & GK_GPU_HAS_MMA) && op->b.type == GK_F16 && op->i[2] % 8 == 0 && op->i[2] <= 128;
+    return (device->features & (op->a.ne[1] > GPU_SPLIT_TOKENS ? GK_GPU_HAS_MMA : GK_GPU_HAS_SPLIT_MMA)) && op->b.type == GK_F16 && op->i[2] % 8 == 0 && op->i[2] <= 128;
 }
 
 /* As many splits as multiprocessors hold at once: each has to prepare its queries. */
@@ -263,6 +263,7 @@ static uint32_t gpu_attention(const gk_device *device, const gk_op *op, gpu_laun
     const bool mma = gpu_uses_attention_mma(device, op);
     if (mma && tokens > GPU_SPLIT_TOKENS) {
         launch.kernel = d_head > 64 ? GPU_KERNEL_attention_mma_128 : GPU_KERNEL_attention_mma_64;
+        launch.block = GK_GPU_MMA_WARPS * device->warp;
         launch.grid[0] = launch.args.n_head;
         launch.grid[1] = gpu_divide_up(tokens, GK_GPU_MMA_QUERIES);
         *out = launch;

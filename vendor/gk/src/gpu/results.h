@@ -37,8 +37,9 @@ enum {
     GPU_UNKNOWN = 999
 };
 
-/* CUdevice_attribute; the last one exists for SYCL only. */
-enum { GPU_ATTRIBUTE_PROCESSORS = 16, GPU_ATTRIBUTE_INTEGRATED = 18, GPU_ATTRIBUTE_MAJOR = 75, GPU_ATTRIBUTE_MINOR = 76, GPU_ATTRIBUTE_PROCESSOR = 100000 };
+/* CUdevice_attribute; the last one exists for SYCL only. Of hipDeviceAttribute_t, whose first numbers are the same since
+ * HIP 5, only the multiprocessors are used. */
+enum { GPU_ATTRIBUTE_PROCESSORS = 16, GPU_HIP_ATTRIBUTE_PROCESSORS = 63, GPU_ATTRIBUTE_INTEGRATED = 18, GPU_ATTRIBUTE_MAJOR = 75, GPU_ATTRIBUTE_MINOR = 76, GPU_ATTRIBUTE_PROCESSOR = 100000 };
 /* Relaxed: the driver may load a kernel's code at its first launch, which the stricter modes forbid during a
  * capture. */
 enum { GPU_STREAM_NON_BLOCKING = 1, GPU_CAPTURE_RELAXED = 2 };

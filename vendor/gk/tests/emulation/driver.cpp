@@ -460,6 +460,7 @@ ALIAS(hipDeviceGet, (int *device, int ordinal), emulate_device_get(device, ordin
 ALIAS(hipDeviceGetName, (char *name, int capacity, int device), emulate_device_name(name, capacity, device))
 ALIAS(hipDeviceTotalMem, (size_t *bytes, int device), emulate_device_memory(bytes, device))
 ALIAS(hipDeviceGetPCIBusId, (char *text, int capacity, int device), emulate_device_pci(text, capacity, device))
+ALIAS(hipDeviceGetAttribute, (int *value, int number, int), number == 63 ? (*value = 2, 0) : INVALID_VALUE) // multiprocessors: few, so that blocks loop
 ALIAS(hipDeviceGetUuid, (void *bytes, int device), emulate_device_uuid(bytes, device))
 ALIAS(hipGetDevice, (int *device), (*device = current_device, 0))
 ALIAS(hipSetDevice, (int device), (device < 0 || device >= device_total()) ? INVALID_DEVICE : (current_device = device, 0))

@@ -13,7 +13,7 @@ extern "C" {
 #include "gk_internal.h"
 }
 
-// GK_HIP and GK_WARP are given on the command line: 0 and 32, or 1 and 64.
+// GK_HIP, GK_WARP and GK_MMA are given on the command line.
 #define __device__
 #define __forceinline__ inline
 #define __shared__ static // everything in .bss of kernels.cpp is shared memory: see CMakeLists.txt
@@ -79,13 +79,13 @@ GK_DEVICE void wait_for_kernel_before() {}
 GK_DEVICE void let_next_kernel_start() {}
 #endif
 
-#define GK_DOT !GK_HIP
+#define GK_DOT 1
+GK_DEVICE unsigned int select_bytes(unsigned int x, unsigned int y, unsigned int selector) { return __byte_perm(x, y, selector); }
 GK_DEVICE int dot4(unsigned int x, unsigned int y, int sum) {
     for (int i = 0; i < 4; ++i) sum += static_cast<signed char>(x >> (8 * i)) * static_cast<signed char>(y >> (8 * i));
     return sum;
 }
 
-#define GK_MMA !GK_HIP
 // Two f16 in each word.
 GK_DEVICE unsigned int multiply_add_two(unsigned int x, unsigned int y, unsigned int z) {
     unsigned int result = 0;
@@ -98,6 +98,24 @@ GK_DEVICE unsigned int multiply_add_two(unsigned int x, unsigned int y, unsigned
 GK_DEVICE unsigned int add_two(unsigned int x, unsigned int y) { return multiply_add_two(x, 0x3c003c00u, y); }
 GK_DEVICE unsigned int multiply_two(unsigned int x, unsigned int y) { return multiply_add_two(x, y, 0x80008000u); }
 
+template <bool BF16> GK_DEVICE float widen_sixteen(unsigned int word, unsigned int which) {
+    const unsigned short bits = static_cast<unsigned short>(word >> (16 * which));
+    return BF16 ? __uint_as_float(static_cast<unsigned int>(bits) << 16) : gk_f32_of_f16(bits);
+}
+
+#if GK_HIP
+// V_MFMA_F32_16X16X16 or V_WMMA_F32_16X16X16 with f16 or bf16, except that CDNA 2 reads denormal f16 as zero. The emulator has
+// the places of the elements.
+template <bool BF16, int SUMS, int WORDS> GK_DEVICE void amd_matrix(float (&sum)[SUMS], const unsigned int (&a)[WORDS], const unsigned int (&b)[WORDS]) {
+    static_assert(SUMS == 256 / GK_WARP && WORDS == (GK_MMA == GK_MMA_RDNA3 ? 8 : 128 / GK_WARP), "registers of the instruction");
+    float of_a[2 * WORDS], of_b[2 * WORDS];
+    for (int i = 0; i < 2 * WORDS; ++i) {
+        of_a[i] = widen_sixteen<BF16>(a[i / 2], i % 2);
+        of_b[i] = widen_sixteen<BF16>(b[i / 2], i % 2);
+    }
+    emulator::multiply_add_amd(GK_MMA == GK_MMA_CDNA ? emulator::MFMA : GK_MMA == GK_MMA_RDNA3 ? emulator::WMMA_GFX11 : emulator::WMMA_GFX12, sum, of_a, of_b);
+}
+#else
 // LDMATRIX: each lane reads its own elements here; on a device, it reads a row of 16 bytes for the others.
 GK_DEVICE void load_matrix(const unsigned short *at, unsigned int pitch, unsigned int lane, unsigned int (&out)[4]) {
     if (reinterpret_cast<uintptr_t>(at) % 16 != 0 || pitch % 8 != 0) abort();
@@ -123,29 +141,13 @@ GK_DEVICE void load_matrix_transposed(const unsigned short *at, unsigned int pit
     }
 }
 
-// Copies to shared memory: here they happen at once, as if all threads had made them.
-template <int GATES> GK_DEVICE void open_gates(unsigned long long *) {}
-template <int COUNT, int THREADS> GK_DEVICE void copy_tile(unsigned short *to, const unsigned short *from, bool any, unsigned long long *) {
-    if (reinterpret_cast<uintptr_t>(to) % 16 != 0 || reinterpret_cast<uintptr_t>(from) % 16 != 0) abort();
-    for (unsigned int item = threadIdx.x * 8; any && item < COUNT; item += THREADS * 8)
-        *reinterpret_cast<uint4 *>(to + item) = *reinterpret_cast<const uint4 *>(from + item);
-}
-GK_DEVICE void wait_for_tile(unsigned long long *, unsigned int) { __syncthreads(); }
-
-#define GK_GROUP_MMA 0
-template <class L, class S> GK_DEVICE void begin_products(L &, S &) {}
-template <class L, class S> GK_DEVICE void end_products(L &, S &) {}
-
 // MMA of 16 x 16 and 16 x 8 elements.
-template <bool BF16> GK_DEVICE float widen_sixteen(unsigned int word, unsigned int which) {
-    const unsigned short bits = static_cast<unsigned short>(word >> (16 * which));
-    return BF16 ? __uint_as_float(static_cast<unsigned int>(bits) << 16) : gk_f32_of_f16(bits);
-}
 template <bool BF16> GK_DEVICE void multiply_add(float (&sum)[4], const unsigned int (&a)[4], unsigned int b0, unsigned int b1) {
     const unsigned int words[6] = {a[0], a[1], a[2], a[3], b0, b1};
     float mine[12];
     for (unsigned int i = 0; i < 12; ++i) mine[i] = widen_sixteen<BF16>(words[i / 2], i % 2);
     emulator::multiply_add(sum, mine);
 }
+#endif
 
 #endif

@@ -31,6 +31,9 @@ struct meeting {
 lane lanes[MOST_THREADS];
 unsigned int slots[2][MOST_THREADS]; // values that lanes offer to others at a shuffle
 fragment fragments[2][MOST_THREADS];
+struct factors {
+    float a[16], b[16];
+} amd_factors[2][MOST_THREADS];
 unsigned char now[MOST_THREADS]; // state
 unsigned int current;
 place scheduler;            // where run_block() continues
@@ -225,6 +228,72 @@ void multiply_add(float (&sum)[4], const float (&mine)[12]) {
         for (unsigned int k = 0; k < 16; ++k) {
             const unsigned int of = k % 8 / 2, half = k / 8, which = k % 2;
             sum[e] += row[of].values[half * 4 + e / 2 * 2 + which] * column[e % 2 * 4 + of].values[8 + half * 2 + which];
+        }
+    }
+}
+
+namespace {
+// Where the registers are, from the tables that AMD's matrix instruction calculator prints with --register-layout.
+struct element {
+    unsigned int i, j;
+};
+
+unsigned int factor_elements(matrix_instruction which) { return which == MFMA ? 4 : which == WMMA_GFX11 ? 16 : 8; }
+
+// Row i of A (column i of B) and element j of k.
+element factor_place(matrix_instruction which, unsigned int lane, unsigned int n) {
+    switch (which) {
+    case MFMA: return {lane & 15, (lane >> 4) * 4 + n};
+    case WMMA_GFX11: return {lane & 15, n};
+    default: return {lane & 15, (n & 4) * 2 + (lane >> 4) * 4 + (n & 3)};
+    }
+}
+
+// Row i and column j of D.
+element sum_place(matrix_instruction which, unsigned int lane, unsigned int n) {
+    switch (which) {
+    case MFMA: return {(lane >> 4) * 4 + n, lane & 15};
+    case WMMA_GFX11: return {n * 2 + (lane >> 4), lane & 15};
+    default: return {(lane >> 4) * 8 + n, lane & 15};
+    }
+}
+
+// Where an element of a factor is: the inverse of factor_place().
+struct holder {
+    unsigned int lane, n;
+};
+
+const holder (&holders_of(matrix_instruction which))[16][16] {
+    static holder table[16][16];
+    static bool filled; // a process has one kind of instruction
+    for (unsigned int lane = 0; lane < GK_WARP && !filled; ++lane)
+        for (unsigned int n = 0; n < factor_elements(which); ++n) {
+            const element place = factor_place(which, lane, n);
+            table[place.i][place.j] = {lane, n};
+        }
+    filled = true;
+    return table;
+}
+} // namespace
+
+void multiply_add_amd(matrix_instruction which, float *sum, const float *a, const float *b) {
+    factors *slot = amd_factors[lanes[current].turn]; // as for exchange(): two suffice
+    const unsigned int elements = factor_elements(which);
+    memcpy(slot[current].a, a, elements * sizeof *a);
+    memcpy(slot[current].b, b, elements * sizeof *b);
+    exchange(0, 0);
+    const unsigned int lane = current % GK_WARP, twin = current ^ 16;
+    const factors *warp = slot + (current - lane);
+    if (which == WMMA_GFX11 && memcmp(&slot[current], &slot[twin], sizeof *slot) != 0) {
+        fprintf(stderr, "emulator: the halves of a wave have different factors\n");
+        abort();
+    }
+    const holder(&holders)[16][16] = holders_of(which);
+    for (unsigned int n = 0; n < 256 / GK_WARP; ++n) {
+        const element place = sum_place(which, lane, n);
+        for (unsigned int k = 0; k < 16; ++k) {
+            const holder of_a = holders[place.i][k], of_b = holders[place.j][k];
+            sum[n] += warp[of_a.lane].a[of_a.n] * warp[of_b.lane].b[of_b.n];
         }
     }
 }

@@ -36,6 +36,9 @@ struct fragment {
     float values[12];
 };
 void multiply_add(float (&sum)[4], const float (&mine)[12]);
+// AMD's matrix instructions: sum += a * b, 16 x 16 elements of each. `a` and `b` are the elements of this lane.
+enum matrix_instruction { MFMA, WMMA_GFX11, WMMA_GFX12 };
+void multiply_add_amd(matrix_instruction which, float *sum, const float *a, const float *b);
 unsigned int add(unsigned int *to, unsigned int value); // atomic: fibers do not preempt each other
 
 // The range that is filled before each launch; set by kernels.cpp.

@@ -14,7 +14,8 @@ GK_DEVICE void copy_eight(const gk_gpu_args &g, const unsigned short *from, unsi
 
 // grid: heads, tiles of 64 tokens, the last ones first because they take longest. SIZE: d_head <= SIZE.
 template <int SIZE> GK_DEVICE void attention_mma(const gk_gpu_args &g) {
-    enum { TILE = GK_GPU_MMA_QUERIES, THREADS = TILE * 2, PITCH = SIZE + 8, STEPS = SIZE / 16, COLUMNS = TILE / 8 };
+    enum { TILE = GK_GPU_MMA_QUERIES, THREADS = GK_GPU_MMA_WARPS * GK_WARP, PITCH = SIZE + 8, STEPS = SIZE / 16 };
+    enum { PARTS = 16 / MMA_COLUMNS, EACH = MMA_SUMS / MMA_ROWS };
     GK_SHARED(unsigned short, shared_key, TILE * PITCH); // first the queries
     GK_SHARED(unsigned short, shared_value, TILE * PITCH);
     const unsigned int rows = active_rows(g);
@@ -36,15 +37,17 @@ template <int SIZE> GK_DEVICE void attention_mma(const gk_gpu_args &g) {
         *reinterpret_cast<unsigned int *>(shared_key + q * PITCH + element) = two;
     }
     __syncthreads();
-    unsigned int query[STEPS][4];
+    unsigned int query[STEPS][MMA_WORDS];
 #pragma unroll
     for (int d = 0; d < STEPS; ++d) load_matrix(shared_key + warp * 16 * PITCH + d * 16, PITCH, lane, query[d]);
 
-    float most[2] = {-INFINITY, -INFINITY}, sum[2] = {0.0f, 0.0f}, value[STEPS * 2][4]; // of rows lane / 4 and lane / 4 + 8
+    float most[MMA_ROWS], sum[MMA_ROWS], value[STEPS * PARTS][MMA_SUMS]; // of the rows that the lane's sums have
 #pragma unroll
-    for (int d = 0; d < STEPS * 2; ++d)
+    for (int n = 0; n < MMA_ROWS; ++n) most[n] = -INFINITY, sum[n] = 0.0f;
 #pragma unroll
-        for (int e = 0; e < 4; ++e) value[d][e] = 0.0f;
+    for (int d = 0; d < STEPS * PARTS; ++d)
+#pragma unroll
+        for (int e = 0; e < MMA_SUMS; ++e) value[d][e] = 0.0f;
 
     for (unsigned int p0 = 0; p0 < positions; p0 += TILE) {
         __syncthreads(); // the tile before is no longer read
@@ -56,81 +59,77 @@ template <int SIZE> GK_DEVICE void attention_mma(const gk_gpu_args &g) {
         __syncthreads();
         if (p0 > first_seen + 15) continue; // the same for all lanes of a warp
 
-        float score[COLUMNS][4];
+        float score[TILE / MMA_COLUMNS][MMA_SUMS];
 #pragma unroll
-        for (int n = 0; n < COLUMNS; ++n)
+        for (int n = 0; n < TILE / MMA_COLUMNS; ++n)
 #pragma unroll
-            for (int e = 0; e < 4; ++e) score[n][e] = 0.0f;
+            for (int e = 0; e < MMA_SUMS; ++e) score[n][e] = 0.0f;
 #pragma unroll
         for (int d = 0; d < STEPS; ++d)
 #pragma unroll
-            for (int n = 0; n < COLUMNS; n += 2) {
-                unsigned int key[4];
-                load_matrix_right(shared_key + n * 8 * PITCH + d * 16, PITCH, lane, key);
-                multiply_add<false>(score[n], query[d], key[0], key[1]);
-                multiply_add<false>(score[n + 1], query[d], key[2], key[3]);
+            for (int n = 0; n < TILE / 16; ++n) {
+                unsigned int key[MMA_WORDS];
+                load_matrix_right(shared_key + n * 16 * PITCH + d * 16, PITCH, lane, key);
+                multiply_add_square<false>(score + n * PARTS, query[d], key);
             }
-        float keep[2];
+        float keep[MMA_ROWS];
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            const unsigned int seen = first_seen + lane / 4 + half * 8;
-            float now = most[half];
+        for (int row = 0; row < MMA_ROWS; ++row) {
+            const unsigned int seen = first_seen + sum_row(lane, row);
+            float now = most[row];
 #pragma unroll
-            for (int n = 0; n < COLUMNS; ++n)
+            for (int n = 0; n < TILE / MMA_COLUMNS; ++n)
 #pragma unroll
-                for (int e = 0; e < 2; ++e) {
-                    if (p0 + n * 8 + lane % 4 * 2 + e > seen) score[n][half * 2 + e] = -INFINITY;
-                    now = fmaxf(now, score[n][half * 2 + e]);
+                for (int e = 0; e < EACH; ++e) {
+                    if (p0 + n * MMA_COLUMNS + sum_column(lane, e) > seen) score[n][row * EACH + e] = -INFINITY;
+                    now = fmaxf(now, score[n][row * EACH + e]);
                 }
-            now = fmaxf(now, shuffle_xor(now, 1));
-            now = fmaxf(now, shuffle_xor(now, 2));
-            keep[half] = expf(most[half] - now); // finite from the first tile on: every token sees position 0
-            most[half] = now;
-            sum[half] *= keep[half];
+            now = row_max(now);
+            keep[row] = expf(most[row] - now); // finite from the first tile on: every token sees position 0
+            most[row] = now;
+            sum[row] *= keep[row];
 #pragma unroll
-            for (int n = 0; n < COLUMNS; ++n)
+            for (int n = 0; n < TILE / MMA_COLUMNS; ++n)
 #pragma unroll
-                for (int e = 0; e < 2; ++e) {
-                    score[n][half * 2 + e] = expf(score[n][half * 2 + e] - now);
-                    sum[half] += score[n][half * 2 + e];
+                for (int e = 0; e < EACH; ++e) {
+                    score[n][row * EACH + e] = expf(score[n][row * EACH + e] - now);
+                    sum[row] += score[n][row * EACH + e];
                 }
         }
 #pragma unroll
-        for (int d = 0; d < STEPS * 2; ++d)
+        for (int d = 0; d < STEPS * PARTS; ++d)
 #pragma unroll
-            for (int e = 0; e < 4; ++e) value[d][e] *= keep[e / 2];
+            for (int e = 0; e < MMA_SUMS; ++e) value[d][e] *= keep[e / EACH];
 #pragma unroll
-        for (int n = 0; n < COLUMNS; n += 2) {
-            const unsigned int weight[4] = {pack_sixteen<false>(score[n][0], score[n][1]), pack_sixteen<false>(score[n][2], score[n][3]),
-                                            pack_sixteen<false>(score[n + 1][0], score[n + 1][1]), pack_sixteen<false>(score[n + 1][2], score[n + 1][3])};
+        for (int n = 0; n < TILE / 16; ++n) {
+            unsigned int weight[MMA_WORDS];
+            left_of_sums(score + n * PARTS, lane, weight);
 #pragma unroll
             for (int d = 0; d < STEPS; ++d) {
-                unsigned int add[4];
-                load_matrix_transposed(shared_value + n * 8 * PITCH + d * 16, PITCH, lane, add);
-                multiply_add<false>(value[2 * d], weight, add[0], add[1]);
-                multiply_add<false>(value[2 * d + 1], weight, add[2], add[3]);
+                unsigned int add[MMA_WORDS];
+                load_matrix_transposed(shared_value + n * 16 * PITCH + d * 16, PITCH, lane, add);
+                multiply_add_square<false>(value + d * PARTS, weight, add);
             }
         }
     }
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        float total = sum[half] + shuffle_xor(sum[half], 1);
-        total += shuffle_xor(total, 2);
-        const unsigned int token = token0 + warp * 16 + lane / 4 + half * 8;
+    for (int row = 0; row < MMA_ROWS; ++row) {
+        const float total = row_sum(sum[row]);
+        const unsigned int token = token0 + warp * 16 + sum_row(lane, row);
         if (token >= rows) continue;
         float *out = pointer<float>(g.dst) + static_cast<size_t>(token) * g.dst_stride + static_cast<size_t>(head) * g.d_head;
 #pragma unroll
-        for (int d = 0; d < STEPS * 2; ++d)
+        for (int d = 0; d < STEPS * PARTS; ++d)
 #pragma unroll
-            for (int e = 0; e < 2; ++e) {
-                const unsigned int element = d * 8 + lane % 4 * 2 + e;
-                if (element < g.d_head) out[element] = value[d][half * 2 + e] / total;
+            for (int e = 0; e < EACH; ++e) {
+                const unsigned int element = d * MMA_COLUMNS + sum_column(lane, e);
+                if (element < g.d_head) out[element] = value[d][row * EACH + e] / total;
             }
     }
 }
 #endif
 
-GK_KERNEL(attention_mma_64, GK_GPU_MMA_QUERIES * 2) { GK_MMA_BODY(attention_mma<64>(g)); }
-GK_KERNEL(attention_mma_128, GK_GPU_MMA_QUERIES * 2) { GK_MMA_BODY(attention_mma<128>(g)); }
+GK_KERNEL(attention_mma_64, GK_GPU_MMA_WARPS * GK_WARP) { GK_MMA_BODY(attention_mma<64>(g)); }
+GK_KERNEL(attention_mma_128, GK_GPU_MMA_WARPS * GK_WARP) { GK_MMA_BODY(attention_mma<128>(g)); }
 
 #endif

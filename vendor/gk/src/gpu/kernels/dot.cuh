@@ -37,7 +37,7 @@ GK_DEVICE unsigned int signed_bytes(const float *v, float factor) {
     unsigned int bits[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) bits[i] = float_to_bits(v[i] * factor + 12582912.0f);
-    return __byte_perm(__byte_perm(bits[0], bits[1], 0x0040u), __byte_perm(bits[2], bits[3], 0x0040u), 0x5410u);
+    return select_bytes(select_bytes(bits[0], bits[1], 0x0040u), select_bytes(bits[2], bits[3], 0x0040u), 0x5410u);
 }
 
 // Rounds elements [k0, k0 + count) of one token, after multiplication by the weights of the norm if there are any. Four

@@ -3,6 +3,12 @@
 #ifndef GK_GPU_PLATFORM_CUH
 #define GK_GPU_PLATFORM_CUH
 
+// Values of GK_MMA, the kind of matrix units, of which fragments.cuh has the registers; 0 if there are none.
+#define GK_MMA_NVIDIA 1 // mma.m16n8k16, from compute capability 8.0 on
+#define GK_MMA_CDNA 2   // AMD's MFMA: CDNA 2 and newer, waves of 64
+#define GK_MMA_RDNA3 3  // AMD's WMMA: gfx11, waves of 32
+#define GK_MMA_RDNA4 4  // the same with other registers: gfx12
+
 #if defined(GK_GPU_EMULATE)
 #include "emulate.h" // tests/emulation: the vendor's language and intrinsics in plain C++
 #elif defined(GK_GPU_SYCL)
@@ -83,17 +89,17 @@ GK_DEVICE uint4 load_stream(const void *address) {
     return value;
 }
 
-// The sum of four products of signed bytes, added to `sum`.
 #if GK_HIP
-#define GK_DOT 0
+#include "amd.cuh"
 #else
+// The sum of four products of signed bytes, added to `sum`.
 #define GK_DOT 1
 GK_DEVICE int dot4(unsigned int x, unsigned int y, int sum) { return __dp4a(static_cast<int>(x), static_cast<int>(y), sum); }
-#endif
+// Each nibble of `selector` picks a byte of y:x.
+GK_DEVICE unsigned int select_bytes(unsigned int x, unsigned int y, unsigned int selector) { return __byte_perm(x, y, selector); }
 
-// Matrix units with the shapes of mma.cuh.
-#if !GK_HIP && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-#define GK_MMA 1
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#define GK_MMA GK_MMA_NVIDIA
 // Two f16 in each word.
 GK_DEVICE unsigned int add_two(unsigned int x, unsigned int y) {
     unsigned int result;
@@ -146,6 +152,7 @@ GK_DEVICE void load_matrix_transposed(const unsigned short *at, unsigned int pit
 
 // Copies of tiles to shared memory. Each of two gates belongs to one place: all threads call open_gates(), copy_tile() and, for
 // every tile, wait_for_tile() with the lowest bit of its number.
+#define GK_TILE_COPIES 1
 #if __CUDA_ARCH__ >= 900
 GK_DEVICE unsigned int shared_place(const void *at) { return static_cast<unsigned int>(__cvta_generic_to_shared(at)); }
 template <int GATES> GK_DEVICE void open_gates(unsigned long long *gates) {
@@ -257,13 +264,10 @@ template <bool BF16> GK_DEVICE void multiply_add_group(float (&sum)[16][4], cons
     if (BF16) GK_GROUP_128("bf16");
     else GK_GROUP_128("f16");
 }
-#else
-#define GK_GROUP_MMA 0
-template <class L, class S> GK_DEVICE void begin_products(L &, S &) {}
-template <class L, class S> GK_DEVICE void end_products(L &, S &) {}
 #endif
 #else
 #define GK_MMA 0
+#endif
 #endif
 #endif
 

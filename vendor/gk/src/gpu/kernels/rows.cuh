@@ -8,7 +8,8 @@ GK_KERNEL(describe, GK_WARP) {
     out->magic = GK_GPU_MAGIC;
     out->args_bytes = sizeof(gk_gpu_args);
     out->warp = GK_WARP;
-    out->features = (GK_DOT ? GK_GPU_HAS_DOT : 0) | (GK_MMA ? GK_GPU_HAS_MMA : 0) | (GK_OVERLAP ? GK_GPU_HAS_OVERLAP : 0);
+    out->features = (GK_DOT ? GK_GPU_HAS_DOT : 0) | (GK_MMA ? GK_GPU_HAS_MMA : 0) | (GK_OVERLAP ? GK_GPU_HAS_OVERLAP : 0) |
+                    (GK_MMA == GK_MMA_NVIDIA ? GK_GPU_HAS_SPLIT_MMA : 0) | (GK_MMA != GK_MMA_RDNA3 ? GK_GPU_HAS_WIDE_MMA : 0);
 }
 
 // The step is a kernel argument, so no copy has to stay alive.

@@ -4,7 +4,7 @@
 #ifndef GK_GPU_SPLIT_MMA_CUH
 #define GK_GPU_SPLIT_MMA_CUH
 
-#if GK_MMA
+#if GK_MMA == GK_MMA_NVIDIA
 // Eight elements of a position; zero past the end of the head.
 GK_DEVICE uint4 eight_of(const gk_gpu_args &g, const unsigned short *position, unsigned int element) {
     uint4 eight = {0u, 0u, 0u, 0u};
@@ -148,9 +148,12 @@ template <int SIZE> GK_DEVICE void split_mma(const gk_gpu_args &g) {
     __syncthreads();
     split_store<WARPS, QUERIES, SIZE>(g, token, head0, queries, shared_value, shared_most, shared_sum);
 }
+#define GK_SPLIT_MMA_BODY(...) __VA_ARGS__
+#else
+#define GK_SPLIT_MMA_BODY(...) (void)g
 #endif
 
-GK_KERNEL(split_mma_64, GK_GPU_ATTENTION_THREADS) { GK_MMA_BODY(split_mma<64>(g)); }
-GK_KERNEL(split_mma_128, GK_GPU_ATTENTION_THREADS) { GK_MMA_BODY(split_mma<128>(g)); }
+GK_KERNEL(split_mma_64, GK_GPU_ATTENTION_THREADS) { GK_SPLIT_MMA_BODY(split_mma<64>(g)); }
+GK_KERNEL(split_mma_128, GK_GPU_ATTENTION_THREADS) { GK_SPLIT_MMA_BODY(split_mma<128>(g)); }
 
 #endif

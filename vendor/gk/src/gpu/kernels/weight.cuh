@@ -144,7 +144,7 @@ template <class T, int QUADS_, int SCALES_, int OFFSET> struct weight_of_blocks 
 #if GK_MMA
     // A byte b in the lower half of 0x6400 is 1024 + b as f16; the difference is exact.
     GK_DEVICE unsigned int two(unsigned int word, unsigned int selector, unsigned int scale, unsigned int minimum) {
-        const unsigned int bytes = add_two(__byte_perm(word, 0x64u, selector), 0xe400e400u + OFFSET * 0x10001u);
+        const unsigned int bytes = add_two(select_bytes(word, 0x64u, selector), 0xe400e400u + OFFSET * 0x10001u);
         return T::MINIMUM ? multiply_add_two(bytes, scale, minimum) : multiply_two(bytes, scale);
     }
     GK_DEVICE void sixteen(const piece &p, int q, uint4 &out) {
