@@ -1,5 +1,5 @@
 /* The AVX-512 intrinsics that src/cpu/avx512.h uses, in plain C, so that its logic can be tested on a machine
- * without them: configure with -DGK_CPU_EMULATE_AVX512=ON. This tests neither speed nor the compiler's code
+ * without them: configure with -DGK_CPU_EMULATE=ON. This tests neither speed nor the compiler's code
  * generation. Semantics follow Intel's manual, lane by lane. */
 #ifndef GK_AVX512_EMULATION_H
 #define GK_AVX512_EMULATION_H

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#if defined(GK_CPU_EMULATE_AVX512)
+#if defined(GK_CPU_EMULATE)
 #include "avx512_emulation.h"
 #else
 #include <immintrin.h>
@@ -84,16 +84,16 @@ static inline u64 u64_fourth(const unsigned char *w, size_t step) {
     return _mm512_srli_epi16(_mm512_or_si512(bits, _mm512_and_si512(_mm512_loadu_si512(w), top)), 2);
 }
 static inline s16 s16_zero(void) { return _mm512_setzero_si512(); }
+static inline s16 s16_start(const unsigned char *pair) {
+    int16_t two[2];
+    memcpy(two, pair, sizeof two);
+    return _mm512_set1_epi32(two[0] + two[1]);
+}
 static inline s16 s16_dot(s16 a, u64 w, const unsigned char *x) { return n16_dot(a, w, x); }
 static inline n16 s16_to_n16(s16 a) { return a; }
 static inline n16 n16_add(n16 a, n16 b) { return _mm512_add_epi32(a, b); }
 static inline scale16 scale16_u8(const unsigned char *x) { return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)x)); }
 static inline scale16 scale16_i8(const unsigned char *x) { return _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)x)); }
 static inline n16 s16_times(s16 a, scale16 scale) { return _mm512_mullo_epi32(a, scale); }
-static inline n16 scale16_times(scale16 scale, const unsigned char *pair) {
-    int16_t two[2];
-    memcpy(two, pair, sizeof two);
-    return _mm512_mullo_epi32(scale, _mm512_set1_epi32(two[0] + two[1]));
-}
 
 #endif

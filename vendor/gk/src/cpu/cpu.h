@@ -79,6 +79,9 @@ extern const cpu_isa gk_cpu_generic;
 #define GK_CPU_X86 1
 extern const cpu_isa gk_cpu_avx2;
 extern const cpu_isa gk_cpu_avx512;
+#if defined(GK_CPU_AVX_VNNI)
+extern const cpu_isa gk_cpu_avx_vnni;
+#endif
 #if defined(GK_CPU_AVX512_BF16)
 extern const cpu_isa gk_cpu_avx512_bf16;
 /* The products of this instruction set with bf16 weights in pairs. */
@@ -89,7 +92,7 @@ extern const cpu_isa gk_cpu_neon;
 #endif
 
 /* Writes the instruction sets, best first, and returns their number. The last is the generic one. */
-enum { CPU_MOST_ISAS = 4 };
+enum { CPU_MOST_ISAS = 5 };
 int gk_cpu_isas(const cpu_isa *out[CPU_MOST_ISAS]);
 void gk_cpu_name(char *out, size_t capacity);
 

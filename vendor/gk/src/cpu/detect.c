@@ -21,10 +21,14 @@ static uint64_t enabled_state(void) {
 
 static bool has(uint32_t word, int bit) { return (word >> bit & 1u) != 0; }
 
+typedef struct x86_sets {
+    bool avx2, avx_vnni, avx512, bf16;
+} x86_sets;
+
 /* The processor must have the instructions, and the system must save their registers (XCR0). */
-static void x86_levels(bool *avx2, bool *avx512, bool *bf16) {
+static void x86_levels(x86_sets *out) {
     uint32_t r[4];
-    *avx2 = *avx512 = *bf16 = false;
+    *out = (x86_sets){false};
     cpuid(0, 0, r);
     if (r[0] < 7) return;
     cpuid(1, 0, r);
@@ -33,15 +37,18 @@ static void x86_levels(bool *avx2, bool *avx512, bool *bf16) {
     uint64_t state = enabled_state();
     if ((state & 0x6) != 0x6) return;
     cpuid(7, 0, r);
-    *avx2 = has(r[1], 5) && fma && f16c;
+    const uint32_t subleaves = r[0];
+    out->avx2 = has(r[1], 5) && fma && f16c;
     bool avx512_all = has(r[1], 16) && has(r[1], 17) && has(r[1], 30) && has(r[1], 31) && has(r[2], 11);
-    *avx512 = *avx2 && avx512_all && (state & 0xe6) == 0xe6;
-    if (*avx512 && r[0] >= 1) {
+    out->avx512 = out->avx2 && avx512_all && (state & 0xe6) == 0xe6;
+    if (subleaves >= 1) {
         cpuid(7, 1, r);
-        *bf16 = has(r[0], 5);
+        out->avx_vnni = out->avx2 && has(r[0], 4);
+        out->bf16 = out->avx512 && has(r[0], 5);
     }
-#if defined(GK_CPU_EMULATE_AVX512)
-    *avx512 = *bf16 = true;
+#if defined(GK_CPU_EMULATE)
+    out->avx512 = out->bf16 = true;
+    out->avx_vnni = out->avx2;
 #endif
 }
 
@@ -58,14 +65,17 @@ static bool name_of_processor(char name[64]) {
 }
 
 int gk_cpu_isas(const cpu_isa *out[CPU_MOST_ISAS]) {
-    bool avx2, avx512, bf16;
+    x86_sets sets;
     int count = 0;
-    x86_levels(&avx2, &avx512, &bf16);
+    x86_levels(&sets);
 #if defined(GK_CPU_AVX512_BF16)
-    if (bf16) out[count++] = &gk_cpu_avx512_bf16;
+    if (sets.bf16) out[count++] = &gk_cpu_avx512_bf16;
 #endif
-    if (avx512) out[count++] = &gk_cpu_avx512;
-    if (avx2) out[count++] = &gk_cpu_avx2;
+    if (sets.avx512) out[count++] = &gk_cpu_avx512;
+#if defined(GK_CPU_AVX_VNNI)
+    if (sets.avx_vnni) out[count++] = &gk_cpu_avx_vnni;
+#endif
+    if (sets.avx2) out[count++] = &gk_cpu_avx2;
     out[count++] = &gk_cpu_generic;
     return count;
 }

@@ -8,7 +8,7 @@
 #define PLAIN_TILE 8
 #define PLAIN_GROUPS 2
 #define QUADS_UNROLLED 8
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(GK_CPU_EMULATE_AVX512)
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(GK_CPU_EMULATE)
 #define PIN(sums) __asm__ volatile("" : "+v"(sums)) /* as in kernels_avx2.c */
 #else
 #define PIN(sums) ((void)(sums))

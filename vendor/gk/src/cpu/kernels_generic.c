@@ -215,12 +215,14 @@ static inline scale16 scale16_i8(const unsigned char *x) {
     for (int n = 0; n < 16; n++) lanes[n] = (int8_t)x[n];
     return scale16_of(lanes);
 }
-static inline n16 s16_times(s16 a, scale16 scale) EACH(n16, a.p[n] * scale.p[n])
-static inline n16 scale16_times(scale16 scale, const unsigned char *pair) {
+static inline s16 s16_start(const unsigned char *pair) {
     int16_t two[2];
+    int32_t lanes[16];
     memcpy(two, pair, sizeof two);
-    EACH(n16, scale.p[n] * (two[0] + two[1]))
+    for (int n = 0; n < 16; n++) lanes[n] = two[0] + two[1];
+    return scale16_of(lanes);
 }
+static inline n16 s16_times(s16 a, scale16 scale) EACH(n16, a.p[n] * scale.p[n])
 static inline v16 v16_load_u8(const unsigned char *x) { return n16_to_v16(scale16_u8(x)); }
 
 #include "kernels.inc"

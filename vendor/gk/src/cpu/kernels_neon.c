@@ -105,6 +105,12 @@ static inline int8x16_t top_bits(const unsigned char *w, size_t step) {
 }
 static inline u64 u64_fourth(const unsigned char *w, size_t step) FOUR(u64, top_bits(w + 16 * n, step))
 static inline s16 s16_zero(void) { return n16_zero(); }
+static inline s16 s16_start(const unsigned char *pair) {
+    int16_t two[2];
+    memcpy(two, pair, sizeof two);
+    const int32x4_t sum = vdupq_n_s32(two[0] + two[1]);
+    return (s16){{sum, sum, sum, sum}};
+}
 static inline s16 s16_dot(s16 a, u64 w, const unsigned char *x) { return n16_dot(a, w, x); }
 static inline n16 s16_to_n16(s16 a) { return a; }
 static inline n16 n16_add(n16 a, n16 b) FOUR(n16, vaddq_s32(a.p[n], b.p[n]))
@@ -120,11 +126,6 @@ static inline scale16 scale16_i8(const unsigned char *x) {
     return widened(vmovl_s8(vget_low_s8(bytes)), vmovl_high_s8(bytes));
 }
 static inline n16 s16_times(s16 a, scale16 scale) FOUR(n16, vmulq_s32(a.p[n], scale.p[n]))
-static inline n16 scale16_times(scale16 scale, const unsigned char *pair) {
-    int16_t two[2];
-    memcpy(two, pair, sizeof two);
-    FOUR(n16, vmulq_n_s32(scale.p[n], two[0] + two[1]))
-}
 static inline v16 v16_load_u8(const unsigned char *x) { return n16_to_v16(scale16_u8(x)); }
 
 #include "kernels.inc"
