@@ -102,6 +102,7 @@ mutate(blocks.inc matmul "x_factor(x[t], m, from + s, X_SUM)" "x_factor(x[t], m,
 mutate(blocks.inc matmul "chunk + phase * 512" "chunk + phase / 2 * 512")
 mutate(blocks.inc matmul "(2 * s + half) * CPU_GROUP" "2 * s * CPU_GROUP")
 mutate(blocks.inc matmul "X_HALVES + 4 * half" "X_HALVES")
+mutate(blocks.inc matmul "if (half == 0) products[t]" "products[t]")
 mutate(blocks.inc matmul "-16 * sums[n / 2]" "-16 * sums[n / 3]")
 # Many rows, many groups.
 mutate(blocks.inc matmul "slice_of(&w, m, group + g, from" "slice_of(&w, m, group, from")
@@ -148,9 +149,22 @@ mutate(ops.c small "(uint32_t)id < op->a.ne[1]" "(uint32_t)id <= op->a.ne[1]")
 mutate(ops.c plans "task->step->run < op->dst.ne[0]" "task->step->run <= op->dst.ne[0]")
 mutate(ops.c plans "task->step->pos += task->step->n_tok" "task->step->pos += 0")
 
-# Two groups at once, and pairs of bf16: the AVX-512 kernels, emulated, so that any processor can run them.
+# Registers of 256 bits; two groups at once, and pairs of bf16: the kernels for AVX-VNNI and AVX-512, emulated, so that any processor with
+# AVX2 can run them.
 cmake_host_system_information(RESULT processor QUERY OS_PLATFORM)
 if(processor MATCHES "^(x86_64|AMD64|amd64)$")
+  configure(emulated GK_CPU_EMULATE avx_vnni)
+  set(vnni kernels_avx_vnni.c)
+  mutate(${vnni} matmul "dpbusd_avx_epi32(a.hi, w.hi, q)" "dpbusd_avx_epi32(a.hi, w.lo, q)")
+  mutate(${vnni} matmul "#define ISA_UNSIGNED true" "#define ISA_UNSIGNED false")
+  mutate(${vnni} matmul "_mm256_madd_epi16(_mm256_set1_epi32(both), _mm256_set1_epi16(1))" "_mm256_set1_epi32(both)")
+  mutate(${vnni} matmul "_mm256_cvtepu8_epi32(eight_bytes(x + 8))" "_mm256_cvtepu8_epi32(eight_bytes(x))")
+  mutate(${vnni} matmul "_mm256_cvtepi8_epi32(eight_bytes(x + 8))" "_mm256_cvtepu8_epi32(eight_bytes(x + 8))")
+  mutate(${vnni} matmul "_mm256_mullo_epi32(a.hi, scale.hi)" "_mm256_mullo_epi32(a.hi, scale.lo)")
+  mutate(avx2.h matmul "nibbles(_mm256_srli_epi16(bytes.hi, 4))" "_mm256_srli_epi16(bytes.hi, 4)")
+  mutate(avx2.h matmul "_mm256_and_si256(bytes.hi, _mm256_set1_epi8(63))" "bytes.hi")
+  mutate(avx2.h matmul "top_bits(top_bits(top_bits(zero, c.hi), b.hi), a.hi)" "top_bits(top_bits(top_bits(zero, b.hi), c.hi), a.hi)")
+  mutate(avx2.h matmul "_mm256_permute4x64_epi64(words, 0xd8)" "words")
   configure(emulated GK_CPU_EMULATE avx512)
   mutate(plain.inc matmul "v16_load(sums_of(sums, g, t))" "v16_load(sums_of(sums, 0, t))")
   mutate(plain.inc matmul "((group + here) * m->k + from)" "((group + g) * m->k + from)")
