@@ -81,7 +81,11 @@ enum {
      * nor cooperative matrices for f16 weights. cuda otherwise rounds to int8 with weights of block types and up to
      * eight rows, and with more rows to f16 (bf16 with bf16 weights), also queries of attention; weights of blocks
      * above 65504 are infinite then. Backends that round nothing ignore this flag. */
-    GK_OPEN_EXACT = 1
+    GK_OPEN_EXACT = 1,
+    /* cpu on Linux, on machines with several memory nodes (NUMA): each thread stays on the processors of one node, and
+     * writes and reads the same rows of weights, so that most of what it reads is in the memory of its node. The calling
+     * thread is one of them while a function runs. Without several nodes, and elsewhere, this flag changes nothing. */
+    GK_OPEN_BIND = 2
 };
 
 typedef struct gk_open_options {

@@ -48,6 +48,7 @@ typedef struct suite {
     uint64_t seed;
     double deadline; /* in gk_seconds: later cases are skipped; 0 = no limit */
     bool exact; /* the device is opened with GK_OPEN_EXACT */
+    uint32_t nodes; /* not 0: the device is opened with GK_OPEN_BIND and this many pretended memory nodes */
     uint32_t same_as; /* not 0: compare with the same device and this many threads, bit by bit */
     uint64_t random; /* state of the generator; every case resets it */
     char name[128];  /* of the tested device */
@@ -159,6 +160,10 @@ mirror rope_table(suite *, uint32_t n_rot, uint32_t n_ctx);
 
 void test_core(suite *);
 void test_topology(suite *);
+void test_share(suite *);
+/* Devices that are opened from now on see this many memory nodes, among which this process's processors are dealt out; 0: those
+ * of this machine. Returns an error. */
+const char *pretend_nodes(uint32_t count);
 void test_fuse(suite *);
 void test_fused(suite *);
 void test_matmul(suite *);

@@ -1,13 +1,15 @@
 /* gk-test: compares a backend with the float64 reference, op by op and plan by plan.
  *
- *   gk-test [--backend ID] [--device N | --arch NAME] [--threads N [--same-as N]] [--exact] [--seed S] [--only PART] [--seconds N] [--json]
+ *   gk-test [--backend ID] [--device N | --arch NAME] [--threads N [--same-as N]] [--nodes N] [--exact] [--seed S] [--only PART] [--seconds N] [--json]
  *   gk-test --list [--json]      backends in this program and their devices
  *   gk-test --bench [--threads N] [--bytes N] [--exact]  bytes per second of matrix times vector, and of a loop that reads or a copy, as JSON
  *
  * --same-as: compares with the same device and this number of threads instead of the reference, bit by bit.
+ * --nodes: as if this machine had so many memory nodes; with them, the cpu backend binds its threads.
  * --seconds: cases that would start later are skipped and counted as not run. Exit code: 0 all passed, 1 a case
  * failed, 2 usage, 3 the backend has no device. */
 #include "gk_test.h"
+#include "topology.h"
 
 typedef const gk_backend *(*backend_entry)(void);
 
@@ -42,7 +44,7 @@ typedef struct arguments {
     const char *only;
     const char *arch; /* of the device, instead of its index */
     long device;
-    unsigned long long seed, bytes, threads, same_as, seconds;
+    unsigned long long seed, bytes, threads, nodes, same_as, seconds;
     bool json, list, bench, exact, limited;
 } arguments;
 
@@ -178,7 +180,7 @@ static int test(const arguments *a, const gk_backend *backend) {
         fprintf(stderr, "gk-test: %s has no such device: see --list\n", backend->id);
         return 2;
     }
-    suite s = {.seed = a->seed, .exact = a->exact, .same_as = (uint32_t)a->same_as, .deadline = a->limited ? gk_seconds() + (double)a->seconds : 0};
+    suite s = {.seed = a->seed, .exact = a->exact, .nodes = (uint32_t)a->nodes, .same_as = (uint32_t)a->same_as, .deadline = a->limited ? gk_seconds() + (double)a->seconds : 0};
     gk_text(s.name, sizeof s.name, "%s", infos[device].name);
     const char *error = suite_open(&s, backend, device, (uint32_t)a->threads, &status, why, sizeof why);
     if (error) {
@@ -190,7 +192,7 @@ static int test(const arguments *a, const gk_backend *backend) {
     static const struct {
         const char *name;
         void (*run)(suite *);
-    } parts[] = {{"core", test_core}, {"core", test_topology}, {"core", test_fuse}, {"matmul", test_matmul}, {"fused", test_fused}, {"attention", test_attention}, {"small", test_small_ops},
+    } parts[] = {{"core", test_core}, {"core", test_topology}, {"core", test_share}, {"core", test_fuse}, {"matmul", test_matmul}, {"fused", test_fused}, {"attention", test_attention}, {"small", test_small_ops},
                  {"plans", test_plans}, {"bad", test_bad_arguments}};
     for (size_t n = 0; n < sizeof parts / sizeof *parts; n++) {
         if (a->only == NULL || strstr(parts[n].name, a->only)) parts[n].run(&s);
@@ -205,7 +207,7 @@ static int test(const arguments *a, const gk_backend *backend) {
 /* ---- arguments ---- */
 
 static int usage(const char *problem) {
-    fprintf(stderr, "gk-test: %s\nusage: gk-test [--backend ID] [--device N | --arch NAME] [--threads N [--same-as N]] [--exact] [--seed S] [--only core|matmul|fused|attention|small|plans|bad] [--seconds N] [--json]\n"
+    fprintf(stderr, "gk-test: %s\nusage: gk-test [--backend ID] [--device N | --arch NAME] [--threads N [--same-as N]] [--nodes N] [--exact] [--seed S] [--only core|matmul|fused|attention|small|plans|bad] [--seconds N] [--json]\n"
                     "       gk-test --list [--json]\n       gk-test --bench [--backend ID] [--device N] [--threads N] [--bytes N] [--exact]\n", problem);
     return 2;
 }
@@ -234,6 +236,7 @@ int main(int argc, char **argv) {
             else if (strcmp(name, "--arch") == 0) a.arch = value;
             else if (strcmp(name, "--device") == 0 && is_number && number < 1000) a.device = (long)number;
             else if (strcmp(name, "--threads") == 0 && is_number && number <= 1024) a.threads = number;
+            else if (strcmp(name, "--nodes") == 0 && is_number && number <= GK_MOST_NODES) a.nodes = number;
             else if (strcmp(name, "--same-as") == 0 && is_number && number <= 1024) a.same_as = number;
             else if (strcmp(name, "--seed") == 0 && is_number) a.seed = number;
             else if (strcmp(name, "--seconds") == 0 && is_number) a.seconds = number, a.limited = true;

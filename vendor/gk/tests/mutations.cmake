@@ -140,6 +140,15 @@ mutate(../core/fuse.c core "operand == GK_DST && (op->flags & GK_ACCUMULATE)" "f
 mutate(../core/fuse.c core "(op->flags & ~flags) == 0 &&" "")
 mutate(../core/fuse.c core "!gk_same_slice(&gate->b, &up->b)" "false")
 mutate(../core/fuse.c core "meet(span_of(p, rope, GK_DST), span_of(p, write, GK_B))" "false")
+# Memory nodes.
+mutate(../core/share.c core "(team->thread + n) % team->nodes" "n")
+mutate(../core/share.c core "threads_before(team, node + 1)" "threads_before(team, node) + 1")
+mutate(../core/topology.c core "if (add_common(&out->processors[found % GK_MOST_NODES], &processors, allowed)) found++" "add_common(&out->processors[found % GK_MOST_NODES], &processors, allowed), found++")
+mutate(../core/topology.c core "const uint64_t common = x->bits[word] & y->bits[word]" "const uint64_t common = x->bits[word]")
+mutate(cpu.c core "low = low > base ? low : base, high = high < past ? high : past" "low = base, high = past")
+mutate(cpu.c core "gk_bind(processors_of(s, w->index), NULL)" "")
+mutate(cpu.c core "gk_bind(&before, NULL)" "")
+mutate(cpu.c matmul "high = high < past ? high : past" "high = high < past ? high : past - 1")
 # Rows.
 mutate(kernels.inc small "sum / (float)n + eps" "sum / (float)n")
 mutate(kernels.inc small "v16_set1(scale), minus = v16_set1(-largest)" "v16_set1(scale), minus = v16_zero()")

@@ -122,13 +122,16 @@ static gk_status open_side(side *d, const gk_backend *backend, int index, const 
 
 const char *suite_open(suite *s, const gk_backend *backend, int index, uint32_t threads, gk_status *status, char *why,
                        size_t why_capacity) {
-    const gk_open_options options = {.threads = threads, .flags = s->exact ? GK_OPEN_EXACT : 0};
-    const gk_open_options other = {.threads = s->same_as, .flags = options.flags};
+    const gk_open_options options = {.threads = threads, .flags = (s->exact ? GK_OPEN_EXACT : 0u) | (s->nodes ? GK_OPEN_BIND : 0u)};
+    const gk_open_options other = {.threads = s->same_as, .flags = s->exact ? GK_OPEN_EXACT : 0};
     *status = s->same_as ? open_side(&s->sides[SIDE_REF], backend, index, &other, why, why_capacity)
                          : open_side(&s->sides[SIDE_REF], gk_backend_ref(), 0, NULL, why, why_capacity);
     if (*status != GK_OK) return "the reference did not open";
-    bool plain = threads == 0 && !s->exact;
+    bool plain = threads == 0 && options.flags == 0;
+    const char *error = pretend_nodes(s->nodes);
+    if (error) return error;
     *status = open_side(&s->sides[SIDE_TESTED], backend, index, plain ? NULL : &options, why, why_capacity);
+    pretend_nodes(0);
     if (*status != GK_OK) return "the device did not open";
     return NULL;
 }

@@ -21,6 +21,8 @@
 #include <unistd.h>
 #endif
 
+const char *gk_machine_root = "";
+
 #if defined(_WIN32)
 
 /* A process that runs in several processor groups has no mask and may use all processors. */
@@ -217,13 +219,66 @@ gk_topology gk_topology_of(const char *root, const gk_processor_set *allowed) {
     return t;
 }
 
+static void allowed_processors(gk_processor_set *out) {
+    memset(out, 0, sizeof *out);
+    if (sched_getaffinity(0, sizeof *out, (cpu_set_t *)out) == 0) return;
+    const long count = sysconf(_SC_NPROCESSORS_ONLN);
+    for (long n = 0; n < count && n < GK_MOST_PROCESSORS; n++) gk_processor_add(out, (uint32_t)n);
+}
+
 gk_topology gk_topology_read(void) {
-    gk_processor_set allowed = {{0}};
-    if (sched_getaffinity(0, sizeof allowed, (cpu_set_t *)&allowed) != 0) {
-        const long count = sysconf(_SC_NPROCESSORS_ONLN);
-        for (long n = 0; n < count && n < GK_MOST_PROCESSORS; n++) gk_processor_add(&allowed, (uint32_t)n);
+    gk_processor_set allowed;
+    allowed_processors(&allowed);
+    return gk_topology_of(gk_machine_root, &allowed);
+}
+
+/* ---- memory nodes ---- */
+
+/* Adds the processors that are in both sets; true if there are any. */
+static bool add_common(gk_processor_set *out, const gk_processor_set *x, const gk_processor_set *y) {
+    bool any = false;
+    for (size_t word = 0; word < sizeof out->bits / sizeof *out->bits; word++) {
+        const uint64_t common = x->bits[word] & y->bits[word];
+        out->bits[word] |= common;
+        any = any || common != 0;
     }
-    return gk_topology_of("", &allowed);
+    return any;
+}
+
+/* Nodes without processors have memory only: that of a GPU, or CXL. */
+void gk_nodes_of(const char *root, const gk_processor_set *allowed, gk_nodes *out) {
+    gk_processor_set online, processors;
+    uint32_t found = 0;
+    memset(out, 0, sizeof *out);
+    if (!read_list(root, "/sys/devices/system/node/online", &online)) memset(&online, 0, sizeof online);
+    for (uint32_t n = 0; n < GK_MOST_PROCESSORS; n++) {
+        char path[64];
+        if (!gk_processor_in(&online, n)) continue;
+        snprintf(path, sizeof path, "/sys/devices/system/node/node%u/cpulist", n);
+        if (!read_list(root, path, &processors)) continue;
+        if (add_common(&out->processors[found % GK_MOST_NODES], &processors, allowed)) found++;
+    }
+    out->count = found < GK_MOST_NODES ? found : GK_MOST_NODES;
+    if (out->count > 1) return;
+    memset(out, 0, sizeof *out);
+    out->count = 1;
+}
+
+void gk_nodes_read(gk_nodes *out) {
+    gk_processor_set allowed;
+    allowed_processors(&allowed);
+    gk_nodes_of(gk_machine_root, &allowed, out);
+}
+
+void gk_bind(const gk_processor_set *to, gk_processor_set *before) {
+    static const gk_processor_set none;
+    if (before) *before = none;
+    if (memcmp(to, &none, sizeof none) == 0) return;
+    if (before && sched_getaffinity(0, sizeof *before, (cpu_set_t *)before) != 0) {
+        *before = none;
+        return; /* it could not be unbound */
+    }
+    (void)sched_setaffinity(0, sizeof *to, (const cpu_set_t *)to); /* fails if the processors were taken away: the work is the same */
 }
 
 #else
@@ -243,6 +298,20 @@ gk_topology gk_topology_read(void) {
 #endif
     if (t.cores == 0 || t.cores > t.processors) t.cores = t.processors;
     return t;
+}
+
+#endif
+
+#if !defined(__linux__)
+
+void gk_nodes_read(gk_nodes *out) {
+    memset(out, 0, sizeof *out);
+    out->count = 1;
+}
+
+void gk_bind(const gk_processor_set *to, gk_processor_set *before) {
+    (void)to;
+    if (before) memset(before, 0, sizeof *before);
 }
 
 #endif

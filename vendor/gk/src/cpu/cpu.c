@@ -23,13 +23,11 @@ typedef enum ready_when {
 typedef struct op_plan {
     uint8_t ready; /* ready_when */
     bool barrier;  /* a barrier follows the op */
-    /* The first item that no thread has taken: of the op, and of the rows that it rounds. */
-    atomic_uint next, next_row;
-    char padding[116]; /* so that the counters of two ops never share a cache line */
 } op_plan;
 
 typedef struct prepared {
     op_plan *ops;
+    gk_counter *counters; /* of each op: of the rows that it rounds, then of its items in each node's part */
     unsigned char *quants; /* rows shared by all threads, then one row per thread */
     size_t quant_row, own_quants;
     float *normed; /* one row per thread */
@@ -64,12 +62,13 @@ typedef struct put_job {
     const gk_tensor *dst;
     const unsigned char *rows;
     uint64_t first, count;
-    atomic_uint next;
+    gk_counter counters[GK_MOST_NODES];
 } put_job;
 
 typedef struct cpu_state {
     const cpu_isa *isa;
     uint32_t threads;
+    gk_nodes nodes; /* one, unless threads are bound */
     double spin; /* seconds */
     gk_barrier barrier;
     job job;
@@ -78,17 +77,21 @@ typedef struct cpu_state {
     worker workers[MOST_THREADS];
 } cpu_state;
 
+static gk_team team_of(const cpu_state *s, uint32_t thread) { return (gk_team){thread, s->threads, s->nodes.count}; }
+
+static const gk_processor_set *processors_of(const cpu_state *s, uint32_t thread) { return &s->nodes.processors[thread % s->nodes.count]; }
+
 static void wait_for_all(cpu_state *s) { gk_barrier_wait(&s->barrier, s->spin); }
 
 /* Normalises and rounds the activations that the op reads. Every thread computes a single row itself, which costs
  * less than a barrier; the threads share several rows. */
-static void make_ready(cpu_state *s, const prepared *p, cpu_task *task, op_plan *how) {
+static void make_ready(cpu_state *s, const prepared *p, cpu_task *task, const op_plan *how, gk_counter *row_counter) {
     const gk_op *op = task->op;
     if (how->ready == READY_AS_THEY_ARE) return;
     const bool rounded = gk_is_block_type(op->a.type), single = task->rows == 1 || (op->flags & GK_LAST_ROW);
-    unsigned char *quants = single ? p->quants + p->own_quants + task->thread * p->quant_row : p->quants;
+    unsigned char *quants = single ? p->quants + p->own_quants + task->team.thread * p->quant_row : p->quants;
     const gk_tensor *norm = gk_norm_of(op);
-    float *normed = norm ? p->normed + task->thread * p->normed_row : NULL;
+    float *normed = norm ? p->normed + task->team.thread * p->normed_row : NULL;
     task->quants = rounded ? quants : NULL;
     task->normed = normed;
     if (how->ready == READY_REUSED) return;
@@ -101,11 +104,10 @@ static void make_ready(cpu_state *s, const prepared *p, cpu_task *task, op_plan 
         return;
     }
     const size_t row_bytes = cpu_q8_row_bytes(op->b.ne[0]);
-    task->next = &how->next_row;
-    for (uint32_t t, last; gk_cpu_take(task, task->rows, 1, &t, &last);) {
+    const gk_team all = {task->team.thread, task->team.threads, 1};
+    for (uint32_t t, last; gk_take(&all, row_counter, task->rows, 1, &t, &last);) {
         for (; t < last; t++) s->isa->quantize((const float *)(const void *)(rows + t * stride), op->b.ne[0], quants + t * row_bytes);
     }
-    task->next = &how->next;
     wait_for_all(s);
 }
 
@@ -113,7 +115,7 @@ static void make_ready(cpu_state *s, const prepared *p, cpu_task *task, op_plan 
 static bool shares_positions(const cpu_state *s, const gk_op *op) { return s->threads > 1 && op->a.ne[1] <= MOST_SHARED_ROWS; }
 
 static void give_scratch(const cpu_state *s, const prepared *p, cpu_task *task) {
-    task->scores = p->scores + task->thread * p->scores_of_thread;
+    task->scores = p->scores + task->team.thread * p->scores_of_thread;
     task->part = task->scores + (size_t)s->isa->queries * CPU_POSITIONS;
     if (!shares_positions(s, task->op)) return;
     task->parts = p->scores + s->threads * p->scores_of_thread;
@@ -126,30 +128,37 @@ static void walk(cpu_state *s, uint32_t thread) {
     const uint32_t n_tok = j->step->n_tok;
     for (uint32_t n = 0; n < j->count; n++) {
         const gk_op *op = &j->ops[n];
+        gk_counter *counters = p->counters + (size_t)n * (1 + s->nodes.count);
         uint32_t rows = gk_op_rows(op) < n_tok ? gk_op_rows(op) : n_tok;
         cpu_task task = {
             .isa = s->isa,
             .op = op,
             .step = j->step,
             .rows = rows,
-            .thread = thread,
-            .threads = s->threads,
-            .next = &p->ops[n].next,
+            .team = team_of(s, thread),
+            .counters = counters + 1,
         };
         if (op->code == GK_OP_ATTENTION) give_scratch(s, p, &task);
-        make_ready(s, p, &task, &p->ops[n]);
+        make_ready(s, p, &task, &p->ops[n], counters);
         gk_cpu_run_op(&task);
         if (p->ops[n].barrier) wait_for_all(s);
     }
 }
 
-/* Takes groups of rows until none is left. */
+/* Takes groups of rows until none is left, only those in the part of the weight that this node's threads multiply: the
+ * system allocates memory in the node of the thread that writes it first. */
 static void put_share(cpu_state *s, uint32_t thread) {
     put_job *put = s->put;
-    const uint64_t row_bytes = gk_row_bytes(put->dst->type, put->dst->ne[0]), end = put->first + put->count, base = put->first / CPU_GROUP;
-    const cpu_task task = {.thread = thread, .threads = s->threads, .next = &put->next};
-    for (uint32_t group, last; gk_cpu_take(&task, (uint32_t)(cpu_groups(end) - base), 1, &group, &last);) {
-        uint64_t from = (base + group) * CPU_GROUP, to = (base + last) * CPU_GROUP;
+    const uint64_t row_bytes = gk_row_bytes(put->dst->type, put->dst->ne[0]), end = put->first + put->count;
+    const gk_team team = team_of(s, thread);
+    const uint32_t node = thread % team.nodes, base = (uint32_t)(put->first / CPU_GROUP), past = (uint32_t)cpu_groups(end);
+    uint32_t low, high;
+    gk_part_of(&team, node, (uint32_t)cpu_groups(put->dst->ne[1]), &low, &high);
+    low = low > base ? low : base, high = high < past ? high : past;
+    if (low >= high) return;
+    const gk_team of_node = {thread, (s->threads - 1) / team.nodes + 1, 1};
+    for (uint32_t group, last; gk_take(&of_node, &put->counters[node], high - low, 1, &group, &last);) {
+        uint64_t from = (uint64_t)(low + group) * CPU_GROUP, to = (uint64_t)(low + last) * CPU_GROUP;
         from = from > put->first ? from : put->first, to = to < end ? to : end;
         gk_cpu_weight_put(s->isa, put->weight, put->dst, put->rows + (from - put->first) * row_bytes, from, to - from);
     }
@@ -163,6 +172,7 @@ static void take_part(cpu_state *s, uint32_t thread) {
 static void work(void *argument) {
     worker *w = argument;
     cpu_state *s = w->state;
+    gk_bind(processors_of(s, w->index), NULL);
     for (;;) {
         wait_for_all(s);
         if (s->quit) return;
@@ -171,17 +181,22 @@ static void work(void *argument) {
     }
 }
 
+/* The calling thread is thread 0, and bound only while it works. */
+static void run_together(cpu_state *s) {
+    gk_processor_set before;
+    gk_bind(processors_of(s, 0), &before);
+    wait_for_all(s);
+    take_part(s, 0);
+    wait_for_all(s);
+    gk_bind(&before, NULL);
+}
+
 static void cpu_run(void *state, void *plan, const gk_op *ops, uint32_t count, gk_step *step) {
     cpu_state *s = state;
     const prepared *p = plan;
     s->job = (job){p, ops, count, step};
-    for (uint32_t n = 0; n < count; n++) {
-        atomic_store_explicit(&p->ops[n].next, 0, memory_order_relaxed);
-        atomic_store_explicit(&p->ops[n].next_row, 0, memory_order_relaxed);
-    }
-    wait_for_all(s);
-    take_part(s, 0);
-    wait_for_all(s);
+    for (size_t n = 0; n < (size_t)count * (1 + s->nodes.count); n++) atomic_store_explicit(&p->counters[n].taken, 0, memory_order_relaxed);
+    run_together(s);
 }
 
 static void cpu_close(void *state) {
@@ -285,6 +300,7 @@ static void cpu_discard(void *plan) {
     gk_host_unmap(p->quant_pages, p->quant_mapped);
     gk_host_unmap(p->normed_pages, p->normed_mapped);
     gk_host_unmap(p->score_pages, p->score_mapped);
+    free(p->counters);
     free(p->ops);
     free(p);
 }
@@ -309,6 +325,7 @@ static void *cpu_prepare(void *state, const gk_op *ops, uint32_t count, const gk
     prepared *p = calloc(1, sizeof *p);
     if (p == NULL) return NULL;
     p->ops = calloc(count, sizeof *p->ops);
+    p->counters = calloc((size_t)count * (1 + s->nodes.count), sizeof *p->counters);
     uint64_t rows = 0;
     for (uint32_t n = 0; n < count; n++) {
         if (!wants_ready(&ops[n])) continue;
@@ -320,7 +337,7 @@ static void *cpu_prepare(void *state, const gk_op *ops, uint32_t count, const gk
         if (ops[n].b.ne[1] > rows) rows = ops[n].b.ne[1];
     }
     for (uint32_t n = 0; n < count; n++) measure_attention(s, p, &ops[n]);
-    bool ok = p->ops != NULL;
+    bool ok = p->ops != NULL && p->counters != NULL;
     if (ok && p->quant_row != 0) {
         uint64_t shared, own, all;
         ok = gk_mul_u64(rows, p->quant_row, &shared) && gk_mul_u64(s->threads, p->quant_row, &own) && gk_add_u64(shared, own, &all);
@@ -354,15 +371,13 @@ static void *cpu_prepare(void *state, const gk_op *ops, uint32_t count, const gk
 
 static void cpu_weight_put(void *state, unsigned char *weight, const gk_tensor *dst, const void *rows, uint64_t first, uint64_t count) {
     cpu_state *s = state;
-    if (count <= CPU_GROUP) { /* not worth waking the other threads */
+    if (count <= CPU_GROUP && s->nodes.count == 1) { /* not worth waking the other threads */
         gk_cpu_weight_put(s->isa, weight, dst, rows, first, count);
         return;
     }
     put_job put = {.weight = weight, .dst = dst, .rows = rows, .first = first, .count = count};
     s->put = &put;
-    wait_for_all(s);
-    put_share(s, 0);
-    wait_for_all(s);
+    run_together(s);
     s->put = NULL;
 }
 
@@ -436,10 +451,14 @@ static gk_status cpu_open(int index, const gk_open_options *options, gk_device *
     const gk_topology machine = gk_topology_read();
     const uint32_t wanted = options && options->threads ? options->threads : machine.cores;
     const bool exact = options && (options->flags & GK_OPEN_EXACT);
+    const uint32_t threads = wanted < MOST_THREADS ? wanted : MOST_THREADS;
+    s->nodes.count = 1;
+    if (options && (options->flags & GK_OPEN_BIND)) gk_nodes_read(&s->nodes);
+    if (s->nodes.count > threads) s->nodes.count = threads;
     s->isa = exact && isas[index]->exact ? isas[index]->exact : isas[index];
     /* Spinning only helps while every thread has its own processor. */
     s->spin = wanted <= machine.processors ? SPIN_SECONDS : 0;
-    start_threads(s, wanted < MOST_THREADS ? wanted : MOST_THREADS);
+    start_threads(s, threads);
     gk_status status = gk_host_open(&CPU_KERNELS, s, out, why, why_capacity);
     if (status == GK_OK) (*out)->exact = exact;
     return status;

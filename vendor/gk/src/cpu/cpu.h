@@ -22,6 +22,7 @@
 #include <stdatomic.h>
 
 #include "gk_internal.h"
+#include "share.h"
 
 enum { CPU_GROUP = 16, CPU_BLOCK = 32, CPU_MOST_QUERIES = 8, CPU_POSITIONS = 512 };
 
@@ -104,8 +105,8 @@ typedef struct cpu_task {
     const gk_op *op;
     gk_step *step;
     uint32_t rows; /* to compute */
-    uint32_t thread, threads;
-    atomic_uint *next; /* the first item of this op that no thread has taken */
+    gk_team team;
+    gk_counter *counters; /* of this op's items */
     float *scores, *part;      /* of this thread, for attention */
     float *parts;              /* of all threads: results of parts of the positions; NULL: each thread computes all parts */
     atomic_uint *parts_done;   /* of each batch of queries */
@@ -117,9 +118,6 @@ typedef struct cpu_task {
 static inline size_t cpu_part_floats(uint32_t d_head) { return ((size_t)d_head + 2 + 15) / 16 * 16; }
 
 void gk_cpu_run_op(const cpu_task *);
-/* Takes the items first .. last - 1 of `total`; false if none is left. Shares are multiples of `least` and shrink
- * towards the end, so that threads of different speeds finish at about the same time. */
-bool gk_cpu_take(const cpu_task *, uint32_t total, uint32_t least, uint32_t *first, uint32_t *last);
 
 /* ---- weights.c ---- */
 

@@ -11,23 +11,15 @@ static float *row_of(const gk_tensor *t, uint64_t row) {
 
 static int32_t *ids_of(const gk_tensor *t) { return (int32_t *)(void *)gk_host_pointer(t); }
 
-bool gk_cpu_take(const cpu_task *task, uint32_t total, uint32_t least, uint32_t *first, uint32_t *last) {
-    enum { SHARES = 4 }; /* a share is this part of an equal one: a core may be that much slower than the others */
-    uint32_t at = atomic_load_explicit(task->next, memory_order_relaxed);
-    do {
-        if (at >= total) return false;
-        const uint32_t left = total - at, shares = (left - 1) / (SHARES * task->threads * least) + 1;
-        *last = task->threads == 1 || shares * least > left ? total : at + shares * least;
-    } while (!atomic_compare_exchange_weak_explicit(task->next, &at, *last, memory_order_relaxed, memory_order_relaxed));
-    *first = at;
-    return true;
+static bool take(const cpu_task *task, uint32_t total, uint32_t least, uint32_t *first, uint32_t *last) {
+    return gk_take(&task->team, task->counters, total, least, first, last);
 }
 
 /* Calls `run` for items of about `elements` numbers each. Several small ones are taken together. */
 static void run_items(const cpu_task *task, uint32_t total, uint32_t elements, void (*run)(const cpu_task *, uint32_t item)) {
     enum { FEWEST_ELEMENTS = 1024 };
     const uint32_t least = elements < FEWEST_ELEMENTS ? FEWEST_ELEMENTS / elements : 1;
-    for (uint32_t item, last; gk_cpu_take(task, total, least, &item, &last);) {
+    for (uint32_t item, last; take(task, total, least, &item, &last);) {
         for (; item < last; item++) run(task, item);
     }
 }
@@ -71,7 +63,7 @@ static uint32_t fewest_groups(const cpu_matmul *m) {
 static void run_matmul(const cpu_task *task) {
     const cpu_matmul m = matmul_of(task);
     const uint32_t groups = (uint32_t)cpu_groups(m.n), least = fewest_groups(&m);
-    for (uint32_t first, last; gk_cpu_take(task, groups, least, &first, &last);) task->isa->matmul(&m, first, last);
+    for (uint32_t first, last; take(task, groups, least, &first, &last);) task->isa->matmul(&m, first, last);
 }
 
 /* Both products of some groups of rows. The second is multiplied by silu of the first, which is already in dst: no
@@ -83,7 +75,7 @@ static void run_gate_up(const cpu_task *task) {
     up.weight = gk_host_pointer(&task->op->d);
     up.gated = true;
     const uint32_t groups = (uint32_t)cpu_groups(gate.n), least = fewest_groups(&gate);
-    for (uint32_t group, last; gk_cpu_take(task, groups, least, &group, &last);) {
+    for (uint32_t group, last; take(task, groups, least, &group, &last);) {
         for (uint32_t end; group < last; group = end) {
             end = last - group < GROUPS ? last : group + GROUPS;
             task->isa->matmul(&gate, group, end);
@@ -174,7 +166,7 @@ static attention_job attention_job_of(const cpu_task *task) {
     if (task->parts) j.parts = (task->step->pos + task->rows - 1) / CPU_POSITIONS + 1;
     j.batches = (j.queries + j.batch - 1) / j.batch;
     /* With more threads than batches, use smaller batches: they read the keys more often, but in parallel. */
-    while (j.batch > 1 && j.batches * key_heads * j.parts < task->threads) {
+    while (j.batch > 1 && j.batches * key_heads * j.parts < task->team.threads) {
         j.batch = (j.batch + 1) / 2;
         j.batches = (j.queries + j.batch - 1) / j.batch;
     }
@@ -256,7 +248,7 @@ static void attend(const attention_job *j, uint32_t item) {
 
 static void run_attention(const cpu_task *task) {
     const attention_job j = attention_job_of(task);
-    for (uint32_t item, last; gk_cpu_take(task, j.batches * j.key_heads * j.parts, 1, &item, &last);) {
+    for (uint32_t item, last; take(task, j.batches * j.key_heads * j.parts, 1, &item, &last);) {
         for (; item < last; item++) attend(&j, item);
     }
 }
@@ -352,7 +344,7 @@ static void topk_row(const cpu_task *task, uint32_t t) {
 
 static void run_step(const cpu_task *task) {
     const gk_op *op = task->op;
-    if (task->thread != 0) return;
+    if (task->team.thread != 0) return;
     int32_t id = ids_of(&op->a)[0];
     ids_of(&op->b)[0] = id;
     if (op->dst.buffer && task->step->run < op->dst.ne[0]) ids_of(&op->dst)[task->step->run] = id;
