@@ -15,7 +15,7 @@ mod score;
 use crate::Error;
 use crate::discovery::{self, Request};
 use crate::gguf::{self, Gguf};
-use crate::gk::{Fusion, Precision};
+use crate::gk::{Binding, Fusion, Precision};
 use crate::model::Model;
 use crate::session::GpuLayers;
 use clap::{Args, Parser, Subcommand};
@@ -71,6 +71,9 @@ struct DeviceArgs {
     /// Threads of the cpu backend [default: one per fast core]
     #[arg(long, value_name = "N", env = "INFER_THREADS", default_value_t = 0, hide_default_value = true)]
     threads: u32,
+    /// Keep each thread of the cpu backend, and the weights that it reads, on one NUMA node
+    #[arg(long)]
+    numa: bool,
     /// `exact` multiplies in f32. `fast` rounds activations: with q8_0, q4_0, q4_k and q6_k weights to eight bits
     /// on cpu and cuda, and for prompts on vulkan; prompts on cuda to 16 bits; with bf16 weights on CPUs with
     /// BF16, prompts to bf16. `auto` is exact for models so small that it costs nothing
@@ -137,7 +140,9 @@ impl DeviceArgs {
         let precision = self.precision.0.unwrap_or(auto);
         let (backend, layers) = self.gpu_layers.settle(self.backend.0.as_deref())?;
         let fusion = if self.no_fuse { Fusion::Off } else { Fusion::On };
-        Ok((Request { backend, device: self.device, threads: self.threads, precision, fusion }, layers))
+        let binding = if self.numa { Binding::Node } else { Binding::Free };
+        let (device, threads) = (self.device, self.threads);
+        Ok((Request { backend, device, threads, precision, fusion, binding }, layers))
     }
 }
 

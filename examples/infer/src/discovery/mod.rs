@@ -10,7 +10,7 @@ pub use child::ask;
 pub use probe::{Answer, Probed, examine};
 
 use crate::Error;
-use crate::gk::{self, Backend, Device, Fusion, Kind, OpenOptions, PREFERENCE, Precision};
+use crate::gk::{self, Backend, Binding, Device, Fusion, Kind, OpenOptions, PREFERENCE, Precision};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -31,6 +31,8 @@ pub struct Request {
     pub precision: Precision,
     /// Use of fused ops in plans.
     pub fusion: Fusion,
+    /// Where the threads of `cpu` may run.
+    pub binding: Binding,
 }
 
 /// An opened device.
@@ -58,7 +60,12 @@ impl Request {
     }
 
     fn options(&self) -> OpenOptions {
-        OpenOptions { threads: self.threads, precision: self.precision, fusion: self.fusion }
+        OpenOptions {
+            threads: self.threads,
+            precision: self.precision,
+            fusion: self.fusion,
+            binding: self.binding,
+        }
     }
 }
 

@@ -88,6 +88,7 @@ const _: () = {
     ][::core::mem::offset_of!(gk_device_info, max_buffer) - 312usize];
 };
 pub const GK_OPEN_EXACT: _bindgen_ty_1 = 1;
+pub const GK_OPEN_BIND: _bindgen_ty_1 = 2;
 pub type _bindgen_ty_1 = ::core::ffi::c_uint;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]

@@ -16,6 +16,18 @@ pub struct OpenOptions {
     pub precision: Precision,
     /// Use of fused ops in plans.
     pub fusion: Fusion,
+    /// Where the threads of `cpu` may run.
+    pub binding: Binding,
+}
+
+/// Processors of a thread of `cpu`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Binding {
+    /// All that this process may use.
+    #[default]
+    Free,
+    /// Those of one memory node (NUMA), which also holds the rows of weights that the thread reads.
+    Node,
 }
 
 /// Combines several ops into one if the device has a kernel for it.
@@ -232,12 +244,19 @@ impl Backend {
     /// # Errors
     /// The driver fails.
     pub fn open(&self, index: u32, info: DeviceInfo, options: OpenOptions) -> Result<Device, Error> {
-        let flags = match options.precision {
+        let exact = match options.precision {
             Precision::Fast => 0,
             Precision::Exact => sys::GK_OPEN_EXACT,
         };
-        let raw_options =
-            sys::gk_open_options { threads: options.threads, flags, cache_dir: std::ptr::null() };
+        let bind = match options.binding {
+            Binding::Free => 0,
+            Binding::Node => sys::GK_OPEN_BIND,
+        };
+        let raw_options = sys::gk_open_options {
+            threads: options.threads,
+            flags: exact | bind,
+            cache_dir: std::ptr::null(),
+        };
         let mut device = std::ptr::null_mut();
         let mut why: [c_char; 512] = [0; 512];
         let Some(open) = self.table.open else { unreachable!("checked by `named`") };

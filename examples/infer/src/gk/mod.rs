@@ -19,7 +19,7 @@ mod evidence;
 mod op;
 
 pub use device::{
-    Buffer, Device, Fusion, OpenOptions, Plan, PlanInfo, Precision, Replay, Step, Traffic, Usage,
+    Binding, Buffer, Device, Fusion, OpenOptions, Plan, PlanInfo, Precision, Replay, Step, Traffic, Usage,
 };
 pub use evidence::Evidence;
 pub use op::{Op, OpCode, Tensor};
