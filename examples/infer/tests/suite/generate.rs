@@ -45,7 +45,14 @@ fn logits_equal_the_reference() {
 
 #[test]
 fn fused_ops_generate_the_same_tokens() {
-    let opened = |fusion| devices_with(OpenOptions { threads: 2, precision: Precision::Exact, fusion });
+    let opened = |fusion| {
+        devices_with(OpenOptions {
+            threads: 2,
+            precision: Precision::Exact,
+            fusion,
+            ..OpenOptions::default()
+        })
+    };
     for (fused, plain) in opened(Fusion::On).iter().zip(&opened(Fusion::Off)) {
         for kind in [TensorType::F32, TensorType::F16, TensorType::Q8_0] {
             let model = model(kind);
