@@ -18,7 +18,7 @@ static void take_all(suite *s, gk_team team, uint32_t total, uint32_t least) {
         left[node] = end - from;
         if (from != at || end > total || (node + 1 == team.nodes && end != total)) case_fail(s, "the part of node %u is %u to %u", node, from, end);
     }
-    for (uint32_t n = 0; tired < 64 && case_going(s); n++) {
+    while (tired < 64 && case_going(s)) {
         uint32_t first, last;
         team.thread = random_below(s, team.threads);
         const uint32_t own = team.thread % team.nodes;
