@@ -230,6 +230,9 @@ pub fn main() -> ExitCode {
         return ExitCode::from(failure.exit.code());
     }
     logging::start(&host);
+    if let Err(error) = signals::keep_exit_statuses() {
+        log::debug!("failed to stop ignoring SIGCHLD: {error}");
+    }
     if !arguments.command.is_read_only()
         && let Err(error) = signals::listen(&host)
     {

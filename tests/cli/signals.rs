@@ -73,6 +73,29 @@ fn an_interrupted_diagnosis_prints_no_result() {
     }
 }
 
+/// A shell or a supervisor that ignores SIGCHLD passes this on. The kernel then discards the exit statuses of all children.
+#[cfg(target_os = "linux")]
+#[test]
+fn programs_are_waited_for_although_the_caller_ignores_the_end_of_children() {
+    let sandbox = Sandbox::new();
+    sandbox.write("bin/ccache", "#!/bin/sh\necho 'ccache version 4.9.1'\n");
+    std::fs::set_permissions(sandbox.path("bin/ccache"), PermissionsExt::from_mode(0o755)).unwrap();
+    let gpubuild = sandbox.command().get_program().to_owned();
+    for shell in ["", "trap '' CHLD; "] {
+        let mut command = Command::new("/bin/sh");
+        command.arg("-c").arg(format!("{shell}exec \"$0\" detect --probe --json")).arg(&gpubuild);
+        command.envs(sandbox.command().get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.env("PATH", format!("{}:/usr/bin:/bin", sandbox.path("bin").display()));
+        let ran = RunResult::from(command.current_dir(sandbox.path(".")).output().unwrap());
+        assert_eq!(ran.exit, Some(0), "{shell}: {ran:#?}");
+        let printed = ran.json();
+        let tools = printed["tools"].as_array().unwrap();
+        let version =
+            tools.iter().find(|tool| tool["toolkit"] == "ccache").map(|tool| tool["version"].clone());
+        assert_eq!(version, Some("4.9.1".into()), "{shell}: {ran:#?}");
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_build_that_nohup_started_survives_the_end_of_the_terminal() {

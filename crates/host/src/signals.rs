@@ -31,6 +31,32 @@ fn handle(interrupt: &Arc<Interrupt>, signal: u8) {
     }
 }
 
+/// Makes the exit statuses of child processes available if the process was started with SIGCHLD ignored, as by `trap '' CHLD` or by
+/// supervisors that wait for no child. The kernel would discard the statuses, so every program would seem to fail. Call it before
+/// the first program is started; the programs themselves get the default action.
+///
+/// # Errors
+/// The system refuses the handler.
+#[cfg(unix)]
+pub fn keep_exit_statuses() -> io::Result<()> {
+    use signal_hook::consts::SIGCHLD;
+
+    if is_ignored(SIGCHLD) {
+        // Any handler ends the ignoring. The flag is not read.
+        signal_hook::flag::register(SIGCHLD, Arc::default())?;
+    }
+    Ok(())
+}
+
+/// Windows keeps the exit code of every child process.
+///
+/// # Errors
+/// None on Windows.
+#[cfg(windows)]
+pub fn keep_exit_statuses() -> io::Result<()> {
+    Ok(())
+}
+
 #[cfg(unix)]
 fn start(handle: impl Fn(u8) + Send + 'static) -> io::Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
