@@ -147,6 +147,18 @@ fn build_without_a_compiler_is_rejected() {
     assert!(!project.exists(".gpubuild"), "nothing is created");
 }
 
+/// Such a project has the oldest policies: without `IN_LIST`, and with quoted arguments that are names of variables.
+#[test]
+fn project_without_cmake_minimum_required_is_built() {
+    let Some(project) = Sandbox::with_library() else { return };
+    let text = project.read("vendor/CMakeLists.txt");
+    let old = text.replace("cmake_minimum_required(VERSION 3.24)\n", "set(C other)\n");
+    assert_ne!(old, text);
+    project.write("vendor/CMakeLists.txt", &old);
+    project.run(&["build", "--no-store"]).succeeds();
+    assert!(project.run(&["link"]).succeeds().stdout.contains("adder"));
+}
+
 #[cfg(unix)]
 #[test]
 fn ctrl_c_stops_the_build_and_the_next_build_completes_it() {

@@ -1,6 +1,11 @@
 # Written by gpubuild and included by the first project() call through CMAKE_PROJECT_TOP_LEVEL_INCLUDES.
 # Adds a program that links the requested targets and is never built. The file API reports its link line, which is valid for
 # any other program. The project's files are not changed.
+# Projects without cmake_minimum_required, or with one before 3.3, have neither the operator IN_LIST nor quoted arguments that are
+# never names of variables. Functions keep the policies of the place where they are defined.
+cmake_policy(PUSH)
+cmake_policy(SET CMP0054 NEW)
+cmake_policy(SET CMP0057 NEW)
 set_property(GLOBAL PROPERTY GPUBUILD_TARGETS @TARGETS@)
 set_property(GLOBAL PROPERTY GPUBUILD_CHOICES @CHOICES@)
 set_property(GLOBAL PROPERTY GPUBUILD_WATCHED @WATCHED@)
@@ -248,3 +253,4 @@ function(gpubuild_add_probe)
 endfunction()
 
 cmake_language(DEFER DIRECTORY "${CMAKE_SOURCE_DIR}" CALL gpubuild_add_probe)
+cmake_policy(POP)
