@@ -199,6 +199,16 @@ mod links {
         }
     }
 
+    /// The name can come from a repository, and the hint is a command to copy.
+    #[test]
+    fn hint_about_a_link_quotes_its_path() {
+        let project = Sandbox::with_project("cmake");
+        let link = project.path(".gpubuild/demo/cpu/.cmake/api/$(touch ran)");
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        symlink("/tmp", &link).unwrap();
+        project.run(&["clean"]).fails(1, "file.link-refused").says(&[&format!("`rm '{}'`", link.display())]);
+    }
+
     #[test]
     fn cargo_target_folder_may_be_a_symlink() {
         let Some(project) = Sandbox::with_library() else { return };

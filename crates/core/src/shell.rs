@@ -60,6 +60,12 @@ pub fn quote(os: Os, value: &str) -> Option<String> {
     })
 }
 
+/// Quotes for a command in a message, or `placeholder` if the value must not appear in a command.
+#[must_use]
+pub fn word(value: &str, placeholder: &str) -> String {
+    quote(Os::Linux, value).unwrap_or_else(|| placeholder.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,6 +96,7 @@ mod tests {
         for value in ["a\n;b", "a\u{202e}b", "\0", "\u{1b}[1m", "-rf", "–x", "##[error]x"] {
             assert_eq!(quote(Os::Linux, value), None, "{value:?}");
             assert_eq!(quote(Os::Windows, value), None, "{value:?}");
+            assert_eq!(word(value, "FILE"), "FILE", "{value:?}");
         }
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 
 use gpubuild_core::backend::edit_distance;
 use gpubuild_core::order::SortIndirect as _;
+use gpubuild_core::shell::word;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::evidence::Evidence;
@@ -131,7 +132,7 @@ impl Diagnostic for gpubuild_host::links::LinkRefused {
     fn hint(&self) -> Option<String> {
         Some(format!(
             "remove the link with `rm {}`; if it came with the sources, do not trust them",
-            self.path
+            word(&self.path, "LINK")
         ))
     }
 }

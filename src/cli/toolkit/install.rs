@@ -1,5 +1,6 @@
 //! `gpubuild toolkit install`: installs a toolkit from wheels or archives, or from the packages of the distribution.
 
+use gpubuild_core::shell::word;
 use gpubuild_core::version::Version;
 use gpubuild_detect::id;
 use gpubuild_detect::matrix::for_distribution;
@@ -185,8 +186,10 @@ fn read_lock(context: &CommandContext<'_>, file: &str, spec: &ToolkitSpec) -> Re
     if lock.toolkit != spec.toolkit || other_release {
         let message = format!("`{path}` is the lock of {} {}", lock.toolkit, lock.release);
         return Err(Failure::usage(id!("toolkit.lock-other"), message).hint(format!(
-            "run `gpubuild toolkit install {}@{} --lock {file}`",
-            lock.toolkit, lock.release
+            "run `gpubuild toolkit install {}@{} --lock {}`",
+            lock.toolkit,
+            lock.release,
+            word(file, "FILE")
         )));
     }
     Ok(lock)

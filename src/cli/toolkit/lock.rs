@@ -1,5 +1,6 @@
 //! `gpubuild toolkit lock`: pins the wheels or archives of a release.
 
+use gpubuild_core::shell::word;
 use gpubuild_detect::id;
 use gpubuild_exec::exec::{BuildEvent, InstalledTools};
 use gpubuild_exec::python::{Network, PipInstallError, WheelAccess};
@@ -83,7 +84,7 @@ pub(super) fn run(arguments: &ToolkitLockArguments, context: &CommandContext<'_>
     }
     context.printer.status(&document.text());
     let is_found = path.parent().is_some_and(|folder| folder.file_name() == Some(PROJECT_FOLDER));
-    let option = if is_found { String::new() } else { format!(" --lock {path}") };
+    let option = if is_found { String::new() } else { format!(" --lock {}", word(path.as_str(), "FILE")) };
     context
         .printer
         .hint(&format!("`gpubuild toolkit install {toolkit}@{}{option}` installs it", lock.release));

@@ -1,6 +1,7 @@
 //! Errors of a build.
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::shell::word;
 use gpubuild_core::text::quoted;
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::finding::Finding;
@@ -323,10 +324,10 @@ impl Diagnostic for BuildError {
                     .to_owned(),
             ),
             Self::NoInodes { path } => {
-                Some(format!("remove files that are no longer needed; `df -i {path}` shows the use"))
+                Some(format!("remove files that are no longer needed; `df -i {}` shows the use", word(path, "DIR")))
             }
             Self::Io { kind: std::io::ErrorKind::PermissionDenied, path, .. } => {
-                Some(format!("check its owner and mode: `ls -ld {path}`"))
+                Some(format!("check its owner and mode: `ls -ld {}`", word(path, "FILE")))
             }
             _ => None,
         }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use gpubuild_core::order::CollectSorted as _;
 use gpubuild_core::order::SortIndirect as _;
+use gpubuild_core::shell::word;
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::id;
 use gpubuild_host::{Command, HostPath, LIBRARY_LIMIT, Os, find_program};
@@ -98,7 +99,9 @@ impl Diagnostic for TogetherError {
 
     fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::NotBuilt { folder, .. } => format!("build it first: `gpubuild build --project {folder}`"),
+            Self::NotBuilt { folder, .. } => {
+                format!("build it first: `gpubuild build --project {}`", word(folder, "DIR"))
+            }
             Self::SameSymbols { name, .. } => format!(
                 "set `same_symbols` for `{name}` under `[[with]]` in gpubuild.toml: `\"prefix\"` renames its symbols, \
                  `\"dynamic\"` hides them in a shared library (docs/guide/several-projects.md)"

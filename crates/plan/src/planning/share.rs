@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::order::SortIndirect as _;
-use gpubuild_core::shell::cmake_bracket;
+use gpubuild_core::shell::{cmake_bracket, word};
 use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::id;
 use gpubuild_detect::matrix::Reason;
@@ -61,7 +61,8 @@ fn from(host: &dyn ReadFiles, project: &Project, with: &With) -> Result<Shared, 
             ManifestError::Missing { .. } => "it was not built yet".to_owned(),
             error => error.to_string(),
         };
-        let hint = format!("build it first: `gpubuild build --project {}`", with.folder);
+        let hint =
+            format!("build it first: `gpubuild build --project {}`", word(with.folder.as_str(), "DIR"));
         reason(
             id!("symbols.other-not-built"),
             format!("the libraries of `{name}` are required, but {why}"),

@@ -1,5 +1,6 @@
 //! The inline table of `source`, and what its values may be.
 
+use gpubuild_core::shell::word;
 use serde::Deserialize;
 
 use super::{FetchedSource, SourceOrigin};
@@ -116,8 +117,9 @@ fn git_origin(url: String, rev: Option<String>, submodules: bool) -> Result<Sour
     if !matches!(rev.len(), 40 | 64) || !is_hex(&rev) {
         let name: String = rev.chars().filter(|c| c.is_ascii_alphanumeric() || "._/-".contains(*c)).collect();
         return Err(format!(
-            "`rev` is `{name}`, but only the full hash of a commit always names the same sources: `git ls-remote {url} {name}` \
-             prints it"
+            "`rev` is `{name}`, but only the full hash of a commit always names the same sources: `git ls-remote {} {}` prints it",
+            word(&url, "URL"),
+            word(&name, "NAME")
         ));
     }
     Ok(SourceOrigin::Git { url, rev: rev.to_ascii_lowercase(), submodules })
