@@ -477,3 +477,15 @@ fn preflight_predicts_planner_errors_and_ignores_unknowns() {
     // A recording does not include free disk space: that is unknown and does not stop the job.
     assert_eq!(outlooks, ["good", "unknown", "good"]);
 }
+
+#[cfg(unix)]
+#[test]
+fn workflow_file_is_not_written_through_a_linked_folder() {
+    let sandbox = project("");
+    let outside = tempfile::tempdir().unwrap();
+    let link = sandbox.path(".github");
+    std::os::unix::fs::symlink(outside.path(), &link).unwrap();
+    let ran = sandbox.run(&["ci", "init", "--force"]);
+    ran.fails(1, "file.link-refused").says(&["hint:", link.to_str().unwrap()]);
+    assert!(!sandbox.exists(".github/workflows"), "the folder outside is unchanged");
+}

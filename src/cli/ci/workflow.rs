@@ -2,6 +2,7 @@
 
 use gpubuild_detect::id;
 use gpubuild_host::HostPath;
+use gpubuild_host::links::refuse_link;
 use gpubuild_release::ci::workflow::{self, CiService, MARK};
 
 use super::super::{CommandContext, Exit, Failure};
@@ -62,6 +63,7 @@ impl From<WorkflowForm> for CiService {
 
 /// What a workflow file should be.
 struct ExpectedWorkflow {
+    root: HostPath,
     file: HostPath,
     text: String,
     jobs: usize,
@@ -86,8 +88,9 @@ fn expected(
             .hint("write your own workflow with `gpubuild ci matrix --format github --part 1/2`"));
     }
     let text = workflow::text(service, &project.file.ci, &rows, &super::images(context, &project)?);
-    let file = repository_root(context, &project.root).join(service.file());
-    Ok(ExpectedWorkflow { file, text, jobs: rows.include.len() })
+    let root = repository_root(context, &project.root);
+    let file = root.join(service.file());
+    Ok(ExpectedWorkflow { root, file, text, jobs: rows.include.len() })
 }
 
 /// The root folder of the repository, the only place where services read workflow files.
@@ -105,7 +108,7 @@ pub(super) fn repository_root(context: &CommandContext<'_>, project: &HostPath) 
 pub(super) fn init(arguments: &InitArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let service = CiService::from(arguments.format);
     let expected = expected(context, arguments.project.as_deref(), service, arguments.allow_missing)?;
-    let ExpectedWorkflow { file, text, jobs } = expected;
+    let ExpectedWorkflow { root, file, text, jobs } = expected;
     let done = |state: WorkflowState| {
         let document = CiInitReport::new(service, file.to_string(), state, jobs);
         if arguments.json {
@@ -126,10 +129,25 @@ pub(super) fn init(arguments: &InitArguments, context: &CommandContext<'_>) -> R
         }
         _ => {}
     }
+    refuse_linked_folders(context, &root, &file)?;
     context.host.write(&file, text.as_bytes()).map_err(|error| {
         Failure::negative(id!("file.failed"), format!("failed to write `{file}`: {error}"))
     })?;
     done(WorkflowState::Written)
+}
+
+/// Refuses links in place of the folders between the root of the repository and the file, which would then be written elsewhere.
+fn refuse_linked_folders(
+    context: &CommandContext<'_>,
+    root: &HostPath,
+    file: &HostPath,
+) -> Result<(), Failure> {
+    let mut folder = file.parent();
+    while let Some(here) = folder.filter(|here| here != root) {
+        refuse_link(context.host, &here).map_err(|error| Failure::of(&error, Exit::Negative))?;
+        folder = here.parent();
+    }
+    Ok(())
 }
 
 pub(super) fn verify(arguments: &VerifyArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
@@ -140,7 +158,7 @@ pub(super) fn verify(arguments: &VerifyArguments, context: &CommandContext<'_>) 
             continue;
         }
         let expected = expected(context, arguments.project.as_deref(), service, arguments.allow_missing)?;
-        let ExpectedWorkflow { file, text, jobs } = expected;
+        let ExpectedWorkflow { file, text, jobs, .. } = expected;
         let found = match context.host.read_text(&file) {
             Ok(found) => found,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && arguments.format.is_none() => {
