@@ -159,16 +159,15 @@ pub(super) fn is_exception(text: &[u8]) -> bool {
 
 /// Whether a program prints a line only for debugging, as it does for everything that it looks for.
 pub(super) fn is_debug(line: &[u8]) -> bool {
-    // JAX lists each backend that this installation does not have.
-    const WORDS: [&[u8]; 6] = [
-        b"level=DEBUG",
-        b"level=debug",
-        b"level=TRACE",
-        b"level=trace",
-        b"Unable to initialize backend 'tpu",
-        b"Unable to initialize backend 'rocm': NOT_FOUND",
-    ];
-    WORDS.iter().any(|word| memchr::memmem::find(line, word).is_some())
+    let levels: [&[u8]; 4] = [b"level=DEBUG", b"level=debug", b"level=TRACE", b"level=trace"];
+    levels.iter().any(|level| memchr::memmem::find(line, level).is_some())
+}
+
+/// Whether JAX lists a backend that its installation does not have, as it does for every one.
+pub(super) fn is_other_backend(line: &[u8]) -> bool {
+    let backends: [&[u8]; 2] =
+        [b"Unable to initialize backend 'tpu", b"Unable to initialize backend 'rocm': NOT_FOUND"];
+    backends.iter().any(|backend| memchr::memmem::find(line, backend).is_some())
 }
 
 /// Whether a program prints a line as an error. `text` is the line without prefixes.

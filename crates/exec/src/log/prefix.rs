@@ -10,7 +10,8 @@ pub(super) fn unprefixed(line: &[u8]) -> &[u8] {
     let mut line = line.trim_ascii();
     // Prefixes can be nested: the time of a CI system, the step of a container build, the prefix of a build tool.
     for _ in 0..8 {
-        let rest = stamp(line).or_else(|| prefix(line)).or_else(|| logger::prefix(line)).or_else(|| repeated(line));
+        let rest =
+            stamp(line).or_else(|| prefix(line)).or_else(|| logger::prefix(line)).or_else(|| repeated(line));
         let Some(rest) = rest else { break };
         line = rest.trim_ascii_start();
     }

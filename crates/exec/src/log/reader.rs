@@ -200,7 +200,8 @@ impl LogSearch {
     fn line(&mut self, all: &Signatures, line: &[u8], examined: &ExaminedLine<'_>, hits: &LineHits) {
         let is_ignored =
             (hits.has(WordKind::Headline) || self.ignored.is_active()) && self.ignored.covers(line);
-        if is_ignored || self.known.line(all, examined) {
+        let has_known = !examined.signatures.is_empty() || hits.has(WordKind::Sentence);
+        if is_ignored || (has_known && outcome::is_other_backend(line)) || self.known.line(all, examined) {
             return;
         }
         if hits.has(WordKind::Sentence) {
