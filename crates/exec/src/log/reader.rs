@@ -200,8 +200,9 @@ impl LogSearch {
     fn line(&mut self, all: &Signatures, line: &[u8], examined: &ExaminedLine<'_>, hits: &LineHits) {
         let is_ignored =
             (hits.has(WordKind::Headline) || self.ignored.is_active()) && self.ignored.covers(line);
-        let has_known = !examined.signatures.is_empty() || hits.has(WordKind::Sentence);
-        if is_ignored || (has_known && outcome::is_other_backend(line)) || self.known.line(all, examined) {
+        let may_fail = !examined.signatures.is_empty()
+            || [WordKind::Sentence, WordKind::Error, WordKind::Phrase].into_iter().any(|kind| hits.has(kind));
+        if is_ignored || (may_fail && outcome::is_other_backend(line)) || self.known.line(all, examined) {
             return;
         }
         if hits.has(WordKind::Sentence) {
