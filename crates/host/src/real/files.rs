@@ -149,8 +149,19 @@ fn temporary_next_to(path: &HostPath) -> io::Result<Temporary> {
     Temporary::file_in(&create_parent(path)?)
 }
 
+/// Whether a path is a device, or a link of the system to an open file such as `/dev/stdout`. A shell writes to these; they must not
+/// be replaced by a file, which root could do.
+fn is_device_or_open_file(path: &HostPath) -> bool {
+    let is_of_system = || ["/dev/", "/proc/"].iter().any(|folder| path.as_str().starts_with(folder));
+    fs::symlink_metadata(path.as_std())
+        .is_ok_and(|metadata| is_device(&metadata) || (metadata.is_symlink() && is_of_system()))
+}
+
 pub(super) fn write(path: &HostPath, content: &[u8]) -> io::Result<()> {
     let publish = || {
+        if is_device_or_open_file(path) {
+            return OpenOptions::new().write(true).open(path.as_std())?.write_all(content);
+        }
         let mut file = temporary_next_to(path)?;
         file.file().write_all(content)?;
         file.file().sync_all()?;

@@ -502,3 +502,21 @@ fn files_that_are_examined_once_have_the_same_answers() {
     host.remove(&real.join("a/b/file")).unwrap();
     assert!(once.is_file(&real.join("a/b/file")) && !host.is_file(&real.join("a/b/file")));
 }
+
+/// Root could replace `/dev/null` by a file.
+#[cfg(target_os = "linux")]
+#[test]
+fn devices_and_open_files_are_written_to_and_not_replaced() {
+    use std::os::fd::AsRawFd as _;
+
+    let host = RealHost::new();
+    let folder = folder(&host);
+    let target = folder.path.join("target");
+    let file = std::fs::File::create(target.as_std()).unwrap();
+    host.write(&host.path(&format!("/dev/fd/{}", file.as_raw_fd())), b"text").unwrap();
+    assert_eq!(host.read_text(&target).unwrap(), "text");
+    let link = folder.path.join("null");
+    host.symlink("/dev/null", &link).unwrap();
+    host.write(&link, b"text").unwrap();
+    assert_eq!(host.read_text(&link).unwrap(), "text", "a link in another folder is replaced by a file");
+}
