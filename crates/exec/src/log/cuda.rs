@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use gpubuild_core::Os;
+use gpubuild_core::arch::CudaArch;
 use gpubuild_core::version::Version;
 use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::id;
@@ -12,9 +13,6 @@ use serde::Deserialize;
 
 use super::names::{self, NameKind, NameRow};
 use super::platform::LogPlatform;
-
-/// The folder of the CUDA Toolkit, unless the log names another one.
-const ROOT: &str = "/usr/local/cuda";
 
 /// Lines with one of these may name the release of the toolkit.
 pub(super) const RELEASES: [&str; 7] = [
@@ -31,8 +29,18 @@ pub(super) const RELEASES: [&str; 7] = [
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CudaLibraries {
+    /// The folder of the toolkit, if the log does not name another one.
+    root: String,
     /// The release that remedies name for a major version; the first if the log shows none.
     releases: Vec<Version>,
+    /// The gcc that remedies name if the log does not show the release.
+    gcc: u64,
+    /// The oldest gcc that distributions still have.
+    oldest_gcc: u64,
+    /// The major release since which wheels have the release as their version, and not in their name.
+    plain_wheels: u64,
+    /// Builds of PyTorch that need this driver are not recommended, because a log does not show the driver.
+    newest_driver: u64,
     summary: String,
     fix: String,
     fix_of_release: String,
@@ -54,12 +62,6 @@ struct CudaLibrary {
     wheel: String,
     /// The major version of CUDA by that of the library, where they differ.
     majors: Option<BTreeMap<String, u64>>,
-    #[serde(default = "yes")]
-    has_dev: bool,
-}
-
-fn yes() -> bool {
-    true
 }
 
 impl CudaLibraries {
@@ -68,8 +70,7 @@ impl CudaLibraries {
         self.library.iter().flat_map(|library| {
             let filled = |commands: &BTreeMap<String, Vec<String>>| {
                 let fill = |text: &String| {
-                    let text = text.replace("{package}", &library.package).replace("{wheel}", &library.wheel);
-                    if library.has_dev { text } else { text.replace("-dev-", "-").replace("-devel-", "-") }
+                    text.replace("{package}", &library.package).replace("{wheel}", &library.wheel)
                 };
                 let entries = commands.iter();
                 entries.map(|(key, list)| (key.clone(), list.iter().map(fill).collect())).collect()
@@ -115,8 +116,7 @@ impl CudaLibraries {
             add.push(("cuda_named", release.to_string()));
             add.push(("cuda_package", package(release)));
             add.push(("cuda_major", release.major().to_string()));
-            // Wheels of CUDA 13 and newer have the release as their version.
-            let wheel = if release.major() < 13 {
+            let wheel = if release.major() < self.plain_wheels {
                 format!("-cu{}", release.major())
             } else {
                 format!("~={}.0", release.major())
@@ -129,17 +129,19 @@ impl CudaLibraries {
             let driver = toolkit().and_then(|toolkit| toolkit.driver_floor(release, os));
             add.extend(driver.map(|driver| ("cuda_driver", driver.to_string())));
         }
-        add.push(("cuda_root", platform.cuda_root.clone().unwrap_or_else(|| ROOT.to_owned())));
+        add.push(("cuda_root", platform.cuda_root.clone().unwrap_or_else(|| self.root.clone())));
         if let Some(arch) = values.get("arch") {
             let arch = arch.trim_start_matches("compute_").replace('.', "");
             match id.as_str() {
-                "nv.no-kernel-image" => add.extend(torch_build(&arch).map(|build| ("torch_build", build))),
+                "nv.no-kernel-image" => {
+                    add.extend(self.torch_build(&arch).map(|build| ("torch_build", build)));
+                }
                 id if id.starts_with("cuda.arch.") => add.extend(self.of_arch(&arch).into_iter().flatten()),
                 _ => {}
             }
         }
         if id == "cuda.host.gcc-too-new" {
-            add.extend(newest_gcc(shown).map(|gcc| ("gcc_max", gcc)));
+            add.extend(self.newest_gcc(shown).map(|gcc| ("gcc_max", gcc.to_string())));
         }
         for (name, value) in add {
             values.entry(name.to_owned()).or_insert(value);
@@ -160,6 +162,38 @@ impl CudaLibraries {
             ("arch_package", package(first)),
             ("arch_last", last.to_string()),
         ])
+    }
+
+    /// The newest gcc that a release accepts and that distributions still have.
+    fn newest_gcc(&self, release: Option<&Version>) -> Option<u64> {
+        let Some(release) = release else { return Some(self.gcc) };
+        toolkit()?.compiler_row(release, "gcc")?.max.filter(|newest| *newest >= self.oldest_gcc)
+    }
+
+    /// The build of PyTorch that has code for an architecture, such as `cu128`, which is also the name of its index.
+    fn torch_build(&self, arch: &str) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Packages {
+            torch: Vec<TorchBuild>,
+        }
+        #[derive(Deserialize)]
+        struct TorchBuild {
+            id: String,
+            vendor: String,
+            #[serde(default)]
+            archs: Vec<String>,
+            #[serde(default)]
+            driver: BTreeMap<Os, Version>,
+        }
+        let gpu: CudaArch = arch.parse().ok()?;
+        let packages: Packages = gpubuild_toml::from_static(gpubuild_toolkits::tables::PACKAGES).ok()?;
+        let mut builds = packages.torch.into_iter().filter(|build| {
+            let mut archs = build.archs.iter().filter_map(|arch| arch.parse::<CudaArch>().ok());
+            build.vendor == "nvidia"
+                && archs.any(|arch| arch.runs_on(&gpu))
+                && build.driver.values().all(|driver| driver.major() < self.newest_driver)
+        });
+        builds.next().map(|build| build.id)
     }
 
     /// The release that remedies name for a major version.
@@ -213,42 +247,6 @@ pub(super) fn release(line: &[u8]) -> Option<Version> {
             rest[..end].contains('.') && (7..20).contains(&version.major()) && version.minor() < 10;
         is_release.then(|| format!("{}.{}", version.major(), version.minor()).parse().ok())?
     })
-}
-
-/// The newest gcc that a release accepts and that distributions still have. Without a release, one that most of them accept.
-fn newest_gcc(release: Option<&Version>) -> Option<String> {
-    let Some(release) = release else { return Some("12".to_owned()) };
-    let newest = toolkit()?.compiler_row(release, "gcc")?.max?;
-    (newest >= 9).then(|| newest.to_string())
-}
-
-/// The index of PyTorch's packages that have code for an architecture, such as `cu128`.
-fn torch_build(arch: &str) -> Option<String> {
-    /// A build that needs this driver is only for machines that are kept up to date.
-    const NEWEST_DRIVER: u64 = 580;
-    #[derive(Deserialize)]
-    struct Packages {
-        torch: Vec<TorchBuild>,
-    }
-    #[derive(Deserialize)]
-    struct TorchBuild {
-        id: String,
-        vendor: String,
-        #[serde(default)]
-        archs: Vec<String>,
-        #[serde(default)]
-        driver: BTreeMap<Os, Version>,
-    }
-    let arch: u64 = arch.parse().ok()?;
-    let packages: Packages = gpubuild_toml::from_static(gpubuild_toolkits::tables::PACKAGES).ok()?;
-    let builds = packages.torch.into_iter().filter(|build| build.vendor == "nvidia");
-    let mut builds = builds.filter(|build| {
-        let mut archs = build.archs.iter().filter_map(|known| known.parse::<u64>().ok());
-        // A card runs code of its generation up to its number.
-        let has_code = archs.any(|known| known / 10 == arch / 10 && known <= arch);
-        has_code && build.driver.values().all(|driver| driver.major() < NEWEST_DRIVER)
-    });
-    builds.next().map(|build| build.id)
 }
 
 /// The description of the toolkit, which only few logs need.
@@ -306,17 +304,17 @@ mod tests {
         for (arch, expected) in
             [("120", Some("cu128")), ("61", Some("cu126")), ("89", Some("cu128")), ("35", None)]
         {
-            assert_eq!(torch_build(arch).as_deref(), expected, "{arch}");
+            assert_eq!(Signatures::embedded().cuda.torch_build(arch).as_deref(), expected, "{arch}");
         }
     }
 
     #[test]
     fn gcc_is_the_newest_that_the_toolkit_accepts() {
         for (release, expected) in
-            [(None, Some("12")), (Some("11.8"), Some("11")), (Some("12.9"), Some("14")), (Some("8.0"), None)]
+            [(None, Some(12)), (Some("11.8"), Some(11)), (Some("12.9"), Some(14)), (Some("8.0"), None)]
         {
             let release = release.map(|text| text.parse::<Version>().unwrap());
-            assert_eq!(newest_gcc(release.as_ref()).as_deref(), expected, "{release:?}");
+            assert_eq!(Signatures::embedded().cuda.newest_gcc(release.as_ref()), expected, "{release:?}");
         }
     }
 

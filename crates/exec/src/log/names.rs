@@ -68,7 +68,7 @@ pub(super) struct NameRow {
     /// Replaces the commands of the finding.
     #[serde(default)]
     pub(super) commands: BTreeMap<String, Vec<String>>,
-    /// The commands if the loader does not find the library and the row has none.
+    /// The commands for a library that the loader does not find. Set by `complete`.
     #[serde(skip)]
     pub(super) loaded_commands: BTreeMap<String, Vec<String>>,
 }

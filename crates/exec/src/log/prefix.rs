@@ -10,8 +10,7 @@ pub(super) fn unprefixed(line: &[u8]) -> &[u8] {
     let mut line = line.trim_ascii();
     // Prefixes can be nested: the time of a CI system, the step of a container build, the prefix of a build tool.
     for _ in 0..8 {
-        let rest =
-            stamp(line).or_else(|| prefix(line)).or_else(|| logger::prefix(line)).or_else(|| repeated(line));
+        let rest = stamp(line).or_else(|| prefix(line)).or_else(|| logger::prefix(line));
         let Some(rest) = rest else { break };
         line = rest.trim_ascii_start();
     }
@@ -25,13 +24,6 @@ pub(super) fn without_stamps(mut line: &[u8]) -> &[u8] {
         line = rest;
     }
     line
-}
-
-/// Skips `>> 61      `, with which Spack repeats lines of a build log.
-fn repeated(line: &[u8]) -> Option<&[u8]> {
-    const GAP: &[u8] = b"    ";
-    let number = line.strip_prefix(b">> ").unwrap_or(line);
-    digits(number)?.strip_prefix(GAP)
 }
 
 /// Skips a time stamp or the step number of a container build.

@@ -109,7 +109,7 @@ fn failed_checks_are_no_causes() {
 
 #[test]
 fn backends_that_jax_does_not_have_are_no_causes() {
-    let log = "I0420 09:31:55.118203 1298 xla_bridge.py:841] Unable to initialize backend 'tpu': INTERNAL: Failed to open libtpu.so: libtpu.so: cannot open shared object file: No such file or directory\nI0420 09:31:55.602741 1298 run.py:823] Found local devices: [CudaDevice(id=0)], using device 0: cuda:0\nDone.\n";
+    let log = "Running AlphaFold 3. Please note that standard model parameters are only available under terms of use provided at https://example.com/terms.md.\nI0420 09:31:55.118203 1298 xla_bridge.py:841] Unable to initialize backend 'tpu': INTERNAL: Failed to open libtpu.so: libtpu.so: cannot open shared object file: No such file or directory\nI0420 09:31:55.602741 1298 run.py:823] Found local devices: [CudaDevice(id=0)], using device 0: cuda:0\nDone.\n";
     let reading = Signatures::embedded().read(log.as_bytes());
     assert_eq!((reading.causes, reading.guess), (Vec::new(), None));
 }

@@ -211,6 +211,10 @@ impl Search {
             return is_match;
         }
         let Some((row, cause)) = one.matches(regex, &all.names, window) else { return false };
+        // The line may have been joined with the one before it.
+        if outcome::is_other_backend(cause.text.as_bytes()) {
+            return true;
+        }
         if let Some(known) = self.found.iter_mut().find(|known| known.signature == at && known.row == row) {
             known.count(number, self.is_status);
         } else {

@@ -6,15 +6,16 @@ use std::io::{self, BufWriter, IntoInnerError, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use gpubuild_core::order::SortIndirect as _;
 
 use super::super::interrupt::Interrupt;
 use super::reading::open_regular;
+use super::stat::{is_block_device, is_device};
 use super::temporary::{self, Temporary};
 use crate::path::NotUtf8Path;
-use crate::{FileKind, FileLock, HostPath, NewFile, Owner, PathRules, Stat, Wait};
+use crate::{FileLock, HostPath, NewFile, PathRules, Wait};
 
 /// Adds action and path to errors of write operations, because users see these errors unchanged.
 pub(super) fn with_path<'a>(action: &'a str, path: &'a HostPath) -> impl Fn(io::Error) -> io::Error + 'a {
@@ -30,78 +31,6 @@ pub(super) fn host_path(rules: PathRules, path: &Path) -> io::Result<HostPath> {
         _ => text,
     };
     Ok(HostPath::new(rules, text))
-}
-
-pub(super) fn stat(path: &HostPath, extensions: &str) -> io::Result<Stat> {
-    let metadata = fs::metadata(path.as_std())?;
-    let kind = if metadata.is_file() {
-        FileKind::File
-    } else if metadata.is_dir() {
-        FileKind::Directory
-    } else if is_device(&metadata) {
-        FileKind::Device
-    } else {
-        FileKind::Other
-    };
-    Ok(Stat {
-        kind,
-        size: if kind == FileKind::File { metadata.len() } else { 0 },
-        executable: kind == FileKind::File && is_executable(path, &metadata, extensions),
-        owner: owner(&metadata),
-        modified: metadata
-            .modified()
-            .ok()
-            .and_then(|time| time.duration_since(UNIX_EPOCH).ok())
-            .map(|since| since.as_nanos()),
-        changed: changed(&metadata),
-    })
-}
-
-#[cfg(unix)]
-fn changed(metadata: &fs::Metadata) -> Option<u128> {
-    use std::os::unix::fs::MetadataExt;
-    let seconds = u128::try_from(metadata.ctime()).ok()?;
-    Some(seconds * 1_000_000_000 + u128::try_from(metadata.ctime_nsec()).ok()?)
-}
-
-#[cfg(not(unix))]
-fn changed(_metadata: &fs::Metadata) -> Option<u128> {
-    None
-}
-
-#[cfg(unix)]
-fn is_device(metadata: &fs::Metadata) -> bool {
-    use std::os::unix::fs::FileTypeExt;
-    metadata.file_type().is_char_device() || metadata.file_type().is_block_device()
-}
-
-#[cfg(not(unix))]
-fn is_device(_metadata: &fs::Metadata) -> bool {
-    false
-}
-
-#[cfg(unix)]
-fn is_executable(path: &HostPath, metadata: &fs::Metadata, _extensions: &str) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    metadata.permissions().mode() & 0o111 != 0
-        && rustix::fs::access(path.as_std(), rustix::fs::Access::EXEC_OK).is_ok()
-}
-
-#[cfg(not(unix))]
-fn is_executable(path: &HostPath, _metadata: &fs::Metadata, extensions: &str) -> bool {
-    crate::search::has_extension(path, extensions)
-}
-
-#[cfg(unix)]
-#[expect(clippy::unnecessary_wraps, reason = "other platforms have no owner")]
-fn owner(metadata: &fs::Metadata) -> Option<Owner> {
-    use std::os::unix::fs::MetadataExt;
-    Some(Owner { uid: metadata.uid(), gid: metadata.gid() })
-}
-
-#[cfg(not(unix))]
-fn owner(_metadata: &fs::Metadata) -> Option<Owner> {
-    None
 }
 
 pub(super) fn list(folder: &HostPath) -> io::Result<Vec<String>> {
@@ -151,7 +80,7 @@ fn temporary_next_to(path: &HostPath) -> io::Result<Temporary> {
 
 /// Whether a path is a device, or a link of the system to an open file such as `/dev/stdout`. A shell writes to these; they must not
 /// be replaced by a file, which root could do.
-fn is_device_or_open_file(path: &HostPath) -> bool {
+pub(super) fn is_device_or_open_file(path: &HostPath) -> bool {
     let is_of_system = || ["/dev/", "/proc/"].iter().any(|folder| path.as_str().starts_with(folder));
     fs::symlink_metadata(path.as_std())
         .is_ok_and(|metadata| is_device(&metadata) || (metadata.is_symlink() && is_of_system()))
@@ -160,6 +89,9 @@ fn is_device_or_open_file(path: &HostPath) -> bool {
 pub(super) fn write(path: &HostPath, content: &[u8]) -> io::Result<()> {
     let publish = || {
         if is_device_or_open_file(path) {
+            if fs::metadata(path.as_std()).is_ok_and(|metadata| is_block_device(&metadata)) {
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a disk"));
+            }
             return OpenOptions::new().write(true).open(path.as_std())?.write_all(content);
         }
         let mut file = temporary_next_to(path)?;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{files, reading};
+use super::{files, reading, stat};
 use crate::{DOCUMENT_LIMIT, HostPath, Stat};
 
 /// The answers so far.
@@ -28,7 +28,7 @@ impl FileMemo {
     }
 
     pub(super) fn stat(&self, path: &HostPath, extensions: &str) -> io::Result<Stat> {
-        self.stats.get(path, || files::stat(path, extensions))
+        self.stats.get(path, || stat::stat(path, extensions))
     }
 
     pub(super) fn list(&self, folder: &HostPath) -> io::Result<Arc<Vec<String>>> {

@@ -18,6 +18,7 @@ mod process;
 mod read_limit;
 pub(crate) mod reading;
 mod registry;
+mod stat;
 mod temporary;
 #[cfg(all(test, unix))]
 mod tests;
@@ -241,7 +242,7 @@ impl HostInfo for RealHost {
 impl ReadFiles for RealHost {
     fn stat(&self, path: &HostPath) -> io::Result<Stat> {
         let extensions = if self.platform.os == Os::Windows { search::extensions(&self.env) } else { "" };
-        self.memo.get().map_or_else(|| files::stat(path, extensions), |memo| memo.stat(path, extensions))
+        self.memo.get().map_or_else(|| stat::stat(path, extensions), |memo| memo.stat(path, extensions))
     }
 
     fn canonical(&self, path: &HostPath) -> io::Result<HostPath> {

@@ -503,7 +503,7 @@ fn files_that_are_examined_once_have_the_same_answers() {
     assert!(once.is_file(&real.join("a/b/file")) && !host.is_file(&real.join("a/b/file")));
 }
 
-/// Root could replace `/dev/null` by a file.
+/// They must not be replaced by a file, which root could do.
 #[cfg(target_os = "linux")]
 #[test]
 fn devices_and_open_files_are_written_to_and_not_replaced() {
@@ -515,8 +515,9 @@ fn devices_and_open_files_are_written_to_and_not_replaced() {
     let file = std::fs::File::create(target.as_std()).unwrap();
     host.write(&host.path(&format!("/dev/fd/{}", file.as_raw_fd())), b"text").unwrap();
     assert_eq!(host.read_text(&target).unwrap(), "text");
-    let link = folder.path.join("null");
-    host.symlink("/dev/null", &link).unwrap();
-    host.write(&link, b"text").unwrap();
-    assert_eq!(host.read_text(&link).unwrap(), "text", "a link in another folder is replaced by a file");
+    for (path, expected) in
+        [("/dev/null", true), ("/dev/stdout", true), (target.as_str(), false), ("/dev/shm", false)]
+    {
+        assert_eq!(files::is_device_or_open_file(&host.path(path)), expected, "{path}");
+    }
 }

@@ -17,12 +17,12 @@ mod bindings;
 mod device;
 mod evidence;
 mod op;
+mod options;
 
-pub use device::{
-    Binding, Buffer, Device, Fusion, OpenOptions, Plan, PlanInfo, Precision, Replay, Step, Traffic, Usage,
-};
+pub use device::{Buffer, Device, Plan, PlanInfo, Replay, Step, Traffic, Usage};
 pub use evidence::Evidence;
 pub use op::{Op, OpCode, Tensor};
+pub use options::{Binding, Fusion, OpenOptions, Precision};
 
 use bindings as sys;
 use std::ffi::{CStr, c_char};
