@@ -113,7 +113,7 @@ template <bool BF16, int SUMS, int WORDS> GK_DEVICE void amd_matrix(float (&sum)
         of_a[i] = widen_sixteen<BF16>(a[i / 2], i % 2);
         of_b[i] = widen_sixteen<BF16>(b[i / 2], i % 2);
     }
-    emulator::multiply_add_amd(GK_MMA == GK_MMA_CDNA ? emulator::MFMA : GK_MMA == GK_MMA_RDNA3 ? emulator::WMMA_GFX11 : emulator::WMMA_GFX12, sum, of_a, of_b);
+    emulator::multiply_add<GK_MMA == GK_MMA_CDNA ? emulator::MFMA : GK_MMA == GK_MMA_RDNA3 ? emulator::WMMA_GFX11 : emulator::WMMA_GFX12>(sum, of_a, of_b);
 }
 #else
 // LDMATRIX: each lane reads its own elements here; on a device, it reads a row of 16 bytes for the others.
@@ -143,10 +143,11 @@ GK_DEVICE void load_matrix_transposed(const unsigned short *at, unsigned int pit
 
 // MMA of 16 x 16 and 16 x 8 elements.
 template <bool BF16> GK_DEVICE void multiply_add(float (&sum)[4], const unsigned int (&a)[4], unsigned int b0, unsigned int b1) {
-    const unsigned int words[6] = {a[0], a[1], a[2], a[3], b0, b1};
-    float mine[12];
-    for (unsigned int i = 0; i < 12; ++i) mine[i] = widen_sixteen<BF16>(words[i / 2], i % 2);
-    emulator::multiply_add(sum, mine);
+    const unsigned int b[2] = {b0, b1};
+    float of_a[8], of_b[4];
+    for (unsigned int i = 0; i < 8; ++i) of_a[i] = widen_sixteen<BF16>(a[i / 2], i % 2);
+    for (unsigned int i = 0; i < 4; ++i) of_b[i] = widen_sixteen<BF16>(b[i / 2], i % 2);
+    emulator::multiply_add<emulator::MMA>(sum, of_a, of_b);
 }
 #endif
 

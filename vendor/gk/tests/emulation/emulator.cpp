@@ -30,10 +30,7 @@ struct meeting {
 // By thread number.
 lane lanes[MOST_THREADS];
 unsigned int slots[2][MOST_THREADS]; // values that lanes offer to others at a shuffle
-fragment fragments[2][MOST_THREADS];
-struct factors {
-    float a[16], b[16];
-} amd_factors[2][MOST_THREADS];
+operands factors[2][MOST_THREADS];       // what they offer to a matrix instruction
 unsigned char now[MOST_THREADS]; // state
 unsigned int current;
 place scheduler;            // where run_block() continues
@@ -194,7 +191,10 @@ void barrier(int line) {
     memset(now, READY, threads);
 }
 
-unsigned int exchange(unsigned int value, unsigned int mask) {
+namespace {
+
+// Waits until all lanes of the warp have come here. The last one does what `complete` says before any continues.
+template <typename Complete> inline void meet(unsigned int mask, Complete complete) {
     const unsigned int self = current, first = self - self % GK_WARP;
     meeting &warp = at_shuffle[self / GK_WARP];
     if (warp.arrived == 0) warp.name = mask;
@@ -203,8 +203,6 @@ unsigned int exchange(unsigned int value, unsigned int mask) {
         abort();
     }
     // Two slots suffice: no thread starts the shuffle after the next before all have read this one.
-    const unsigned int *const offered = slots[lanes[self].turn];
-    slots[lanes[self].turn][self] = value;
     lanes[self].turn ^= 1;
     if (++warp.arrived < GK_WARP) { // a warp that the block truncates never completes, and is reported
         now[self] = AT_SHUFFLE;
@@ -212,91 +210,105 @@ unsigned int exchange(unsigned int value, unsigned int mask) {
     } else {
         warp.arrived = 0;
         memset(now + first, READY, GK_WARP);
+        complete(first);
         if (by_order == FORWARD) turn = first; // this warp continues first: its stacks are in the cache
     }
-    return offered[self ^ mask];
 }
 
-// A 16 x 16 and a 16 x 8 matrix: lanes 4 * n to 4 * n + 3 have rows n and n + 8 of a and column n of b.
-void multiply_add(float (&sum)[4], const float (&mine)[12]) {
-    fragment *slot = fragments[lanes[current].turn]; // as for exchange(): two suffice
-    memcpy(slot[current].values, mine, sizeof mine);
-    exchange(0, 0);
-    const unsigned int lane = current % GK_WARP;
-    const fragment *row = slot + (current - lane) + lane / 4 * 4, *column = slot + (current - lane) + lane % 4 * 2 * 4;
-    for (unsigned int e = 0; e < 4; ++e) {
-        for (unsigned int k = 0; k < 16; ++k) {
-            const unsigned int of = k % 8 / 2, half = k / 8, which = k % 2;
-            sum[e] += row[of].values[half * 4 + e / 2 * 2 + which] * column[e % 2 * 4 + of].values[8 + half * 2 + which];
-        }
-    }
-}
-
-namespace {
-// Where the registers are, from the tables that AMD's matrix instruction calculator prints with --register-layout.
+// Where the registers of an instruction are. AMD's are from the tables that AMD's matrix instruction calculator prints with
+// --register-layout.
 struct element {
     unsigned int i, j;
 };
 
-unsigned int factor_elements(matrix_instruction which) { return which == MFMA ? 4 : which == WMMA_GFX11 ? 16 : 8; }
+struct shape {
+    unsigned int columns, of_a, of_b, sums; // elements of a lane
+};
 
-// Row i of A (column i of B) and element j of k.
-element factor_place(matrix_instruction which, unsigned int lane, unsigned int n) {
+constexpr shape shape_of(matrix_instruction which) {
     switch (which) {
+    case MMA: return {8, 8, 4, 4};
+    case MFMA: return {16, 4, 4, 256 / GK_WARP};
+    case WMMA_GFX11: return {16, 16, 16, 256 / GK_WARP};
+    default: return {16, 8, 8, 256 / GK_WARP};
+    }
+}
+
+// Row i of A and element j of k.
+constexpr element place_in_a(matrix_instruction which, unsigned int lane, unsigned int n) {
+    switch (which) {
+    case MMA: return {lane / 4 + n / 2 % 2 * 8, n / 4 * 8 + lane % 4 * 2 + n % 2};
     case MFMA: return {lane & 15, (lane >> 4) * 4 + n};
     case WMMA_GFX11: return {lane & 15, n};
     default: return {lane & 15, (n & 4) * 2 + (lane >> 4) * 4 + (n & 3)};
     }
 }
 
+// Column i of B and element j of k.
+constexpr element place_in_b(matrix_instruction which, unsigned int lane, unsigned int n) {
+    return which == MMA ? element{lane / 4, n / 2 * 8 + lane % 4 * 2 + n % 2} : place_in_a(which, lane, n);
+}
+
 // Row i and column j of D.
-element sum_place(matrix_instruction which, unsigned int lane, unsigned int n) {
+constexpr element place_in_sum(matrix_instruction which, unsigned int lane, unsigned int n) {
     switch (which) {
+    case MMA: return {lane / 4 + n / 2 * 8, lane % 4 * 2 + n % 2};
     case MFMA: return {(lane >> 4) * 4 + n, lane & 15};
     case WMMA_GFX11: return {n * 2 + (lane >> 4), lane & 15};
     default: return {(lane >> 4) * 8 + n, lane & 15};
     }
 }
 
-// Where an element of a factor is: the inverse of factor_place().
-struct holder {
-    unsigned int lane, n;
-};
-
-const holder (&holders_of(matrix_instruction which))[16][16] {
-    static holder table[16][16];
-    static bool filled; // a process has one kind of instruction
-    for (unsigned int lane = 0; lane < GK_WARP && !filled; ++lane)
-        for (unsigned int n = 0; n < factor_elements(which); ++n) {
-            const element place = factor_place(which, lane, n);
-            table[place.i][place.j] = {lane, n};
+// The instruction of a warp, from what its lanes offer. Sums are in the order of k.
+template <matrix_instruction WHICH> void multiply_matrices(operands *warp) {
+    constexpr shape is = shape_of(WHICH);
+    float a[16][16], b[16][is.columns], sum[16][is.columns];
+    for (unsigned int lane = 0; lane < GK_WARP; ++lane) {
+        const operands &mine = warp[lane];
+        if (WHICH == WMMA_GFX11 && (memcmp(mine.a, warp[lane ^ 16].a, sizeof mine.a) != 0 || memcmp(mine.b, warp[lane ^ 16].b, sizeof mine.b) != 0)) {
+            fprintf(stderr, "emulator: the halves of a wave have different factors\n");
+            abort();
         }
-    filled = true;
-    return table;
+        for (unsigned int n = 0; n < is.of_a; ++n) a[place_in_a(WHICH, lane, n).i][place_in_a(WHICH, lane, n).j] = mine.a[n];
+        for (unsigned int n = 0; n < is.of_b; ++n) b[place_in_b(WHICH, lane, n).j][place_in_b(WHICH, lane, n).i] = mine.b[n];
+        for (unsigned int n = 0; n < is.sums; ++n) sum[place_in_sum(WHICH, lane, n).i][place_in_sum(WHICH, lane, n).j] = mine.sum[n];
+    }
+    for (unsigned int row = 0; row < 16; ++row)
+        for (unsigned int k = 0; k < 16; ++k)
+            for (unsigned int column = 0; column < is.columns; ++column) sum[row][column] += a[row][k] * b[k][column];
+    for (unsigned int lane = 0; lane < GK_WARP; ++lane)
+        for (unsigned int n = 0; n < is.sums; ++n)
+            warp[lane].sum[n] = sum[place_in_sum(WHICH, lane, n).i][place_in_sum(WHICH, lane, n).j];
 }
+
 } // namespace
 
-void multiply_add_amd(matrix_instruction which, float *sum, const float *a, const float *b) {
-    factors *slot = amd_factors[lanes[current].turn]; // as for exchange(): two suffice
-    const unsigned int elements = factor_elements(which);
-    memcpy(slot[current].a, a, elements * sizeof *a);
-    memcpy(slot[current].b, b, elements * sizeof *b);
-    exchange(0, 0);
-    const unsigned int lane = current % GK_WARP, twin = current ^ 16;
-    const factors *warp = slot + (current - lane);
-    if (which == WMMA_GFX11 && memcmp(&slot[current], &slot[twin], sizeof *slot) != 0) {
-        fprintf(stderr, "emulator: the halves of a wave have different factors\n");
-        abort();
-    }
-    const holder(&holders)[16][16] = holders_of(which);
-    for (unsigned int n = 0; n < 256 / GK_WARP; ++n) {
-        const element place = sum_place(which, lane, n);
-        for (unsigned int k = 0; k < 16; ++k) {
-            const holder of_a = holders[place.i][k], of_b = holders[place.j][k];
-            sum[n] += warp[of_a.lane].a[of_a.n] * warp[of_b.lane].b[of_b.n];
-        }
-    }
+unsigned int exchange(unsigned int value, unsigned int mask) {
+    const unsigned int self = current;
+    unsigned int *const offered = slots[lanes[self].turn];
+    offered[self] = value;
+    meet(mask, [](unsigned int) {});
+    return offered[self ^ mask];
 }
+
+template <matrix_instruction WHICH> void multiply_add(float *sum, const float *a, const float *b) {
+    constexpr shape is = shape_of(WHICH);
+    operands *const offered = factors[lanes[current].turn];
+    operands &mine = offered[current];
+    memcpy(mine.a, a, is.of_a * sizeof *a);
+    memcpy(mine.b, b, is.of_b * sizeof *b);
+    memcpy(mine.sum, sum, is.sums * sizeof *sum);
+    meet(0, [offered](unsigned int first) { multiply_matrices<WHICH>(offered + first); });
+    memcpy(sum, mine.sum, is.sums * sizeof *sum);
+}
+
+#if GK_HIP
+template void multiply_add<MFMA>(float *, const float *, const float *);
+template void multiply_add<WMMA_GFX11>(float *, const float *, const float *);
+template void multiply_add<WMMA_GFX12>(float *, const float *, const float *);
+#else
+template void multiply_add<MMA>(float *, const float *, const float *);
+#endif
 
 const char *launch(const kernel &what, index3 grid, index3 block, const gk_gpu_args &args) {
     if (block.y != 1 || block.z != 1 || block.x == 0 || block.x > what.threads || block.x > MOST_THREADS) {

@@ -31,14 +31,13 @@ const char *launch(const kernel &what, index3 grid, index3 block, const gk_gpu_a
 // Called by kernels.
 void barrier(int line);
 unsigned int exchange(unsigned int value, unsigned int other_lane_mask);
-// What a lane offers to an instruction of the whole warp: eight elements of a, four of b.
-struct fragment {
-    float values[12];
+// Matrix instructions of a whole warp: sum += a * b, with 16 elements of k. NVIDIA's has 16 rows and 8 columns, AMD's 16 and 16.
+enum matrix_instruction { MMA, MFMA, WMMA_GFX11, WMMA_GFX12 };
+struct operands {
+    float a[16], b[16], sum[8];
 };
-void multiply_add(float (&sum)[4], const float (&mine)[12]);
-// AMD's matrix instructions: sum += a * b, 16 x 16 elements of each. `a` and `b` are the elements of this lane.
-enum matrix_instruction { MFMA, WMMA_GFX11, WMMA_GFX12 };
-void multiply_add_amd(matrix_instruction which, float *sum, const float *a, const float *b);
+// With the elements of this lane.
+template <matrix_instruction WHICH> void multiply_add(float *sum, const float *a, const float *b);
 unsigned int add(unsigned int *to, unsigned int value); // atomic: fibers do not preempt each other
 
 // The range that is filled before each launch; set by kernels.cpp.
