@@ -394,7 +394,7 @@ pub enum Scale {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitSource {
-    /// `gcc-max`, `clang-below`, `msvc-min`, `msvc-below`.
+    /// `gcc-max`, `clang-below`, `msvc-min`, `msvc-max`, `msvc-below`.
     pub id: String,
     /// Files below the root. The first one that exists is read.
     pub file: Vec<String>,

@@ -48,7 +48,7 @@ pub struct Installation {
     pub toolkit: String,
     /// Its version, from a file or, if the description allows it, from the program's output.
     pub version: Option<Fact<Version>>,
-    /// Limits that were read from this copy, by id: `gcc-max`, `clang-below`, `msvc-min`, `msvc-below`.
+    /// Limits that were read from this copy, by id: `gcc-max`, `clang-below`, `msvc-min`, `msvc-max`, `msvc-below`.
     pub limits: BTreeMap<String, Fact<Version>>,
     /// Device architectures for which its libraries were built, according to file names: `gfx942`.
     pub device_archs: Vec<String>,

@@ -46,7 +46,18 @@ pub(super) struct CudaLibraries {
     fix_of_release: String,
     commands: BTreeMap<String, Vec<String>>,
     link_commands: BTreeMap<String, Vec<String>>,
+    /// An architecture that is newer than the toolkit in the log.
+    newer_arch: ArchCause,
     library: Vec<CudaLibrary>,
+}
+
+/// Why a toolkit does not know an architecture.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ArchCause {
+    pub(super) id: Option<DiagnosticId>,
+    pub(super) summary: String,
+    pub(super) fix: String,
 }
 
 /// A library of the toolkit.
@@ -146,6 +157,18 @@ impl CudaLibraries {
         for (name, value) in add {
             values.entry(name.to_owned()).or_insert(value);
         }
+    }
+
+    /// The cause of an architecture that a toolkit does not know, if the toolkit in the log is older than the architecture. Without the
+    /// log, old architectures count as dropped.
+    pub(super) fn of_newer_arch(
+        &self,
+        values: &BTreeMap<String, String>,
+        platform: &LogPlatform,
+    ) -> Option<&ArchCause> {
+        let arch = values.get("arch")?.trim_start_matches("compute_").replace('.', "");
+        let (first, _) = toolkit()?.releases_for(&arch)?;
+        (platform.cuda.as_ref()? < first).then_some(&self.newer_arch)
     }
 
     /// The releases between which an architecture is supported.

@@ -324,12 +324,13 @@ fn triggers(phrase: &str) -> [String; 3] {
 
 /// A word in lower case, without punctuation and without the folder of a file.
 fn word(text: &str) -> String {
+    let is_tag = text.starts_with('[') && text.ends_with(']'); // `[vo/gpu]` names a part of the program
     let text = text.trim_matches(|c: char| ".,:;!?()[]{}<>\"'`*=|“”‘’".contains(c));
     // `NVIDIA/AMD` is a choice and no file.
     let is_name = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_uppercase());
     let is_choice = text.split_once('/').is_some_and(|(one, other)| is_name(one) && is_name(other));
     let text = text.to_lowercase();
-    if is_choice || text.starts_with("/dev/") {
+    if is_choice || is_tag || text.starts_with("/dev/") {
         return text;
     }
     text.rsplit(['/', '\\']).next().unwrap_or_default().to_owned()

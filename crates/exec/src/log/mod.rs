@@ -132,6 +132,13 @@ pub struct LogCause {
 impl LogCause {
     /// Adds the values that follow from the log, and fills the placeholders of the texts. A text without a value is dropped.
     fn complete(&mut self, cuda: &CudaLibraries, platform: &LogPlatform) {
+        if self.id == "cuda.arch.dropped-by-toolkit"
+            && let Some(cause) = cuda.of_newer_arch(&self.values, platform)
+        {
+            self.id = cause.id.unwrap_or(self.id);
+            self.summary = Some(cause.summary.clone());
+            self.fix = Some(cause.fix.clone());
+        }
         cuda.complete(&mut self.values, platform, self.id);
         let fill = |text: Option<String>| template::fill(&text?, |name| self.values.get(name).cloned());
         self.summary = fill(self.summary.take());

@@ -4,7 +4,7 @@ use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::facts::{Gpu, Vendor};
-use gpubuild_detect::finding::{Affects, Evidence, FindingDraft, FindingKind, Severity};
+use gpubuild_detect::finding::{Affects, Evidence, EvidenceKind, FindingDraft, FindingKind, Severity};
 use gpubuild_detect::id;
 use gpubuild_detect::json;
 use gpubuild_detect::matrix::{Presence, Readiness};
@@ -266,6 +266,10 @@ fn no_driver(case: &DiagnosisCase<'_>, id: DiagnosticId) -> Vec<FindingDraft> {
         draft = draft.kind(FindingKind::Note);
     }
     draft = with_runtime(case, Backend::Vulkan, draft);
+    let emulator = known.values.get("drivers").filter(|_| id == "vk.software-only");
+    if let Some(emulator) = emulator.filter(|_| case.probes.contains_key(&Backend::Vulkan)) {
+        draft = draft.evidence(Evidence::new(EvidenceKind::Dlopen, "probe:vulkan", emulator));
+    }
     if let Some(library) = known.values.get("library").filter(|library| !library.is_empty()) {
         draft = draft.value("library", library);
     }
@@ -293,6 +297,8 @@ fn no_driver(case: &DiagnosisCase<'_>, id: DiagnosticId) -> Vec<FindingDraft> {
     let nvidia = case.facts.gpus.iter().find(|gpu| gpu.vendor == Vendor::Nvidia);
     if nvidia.is_some_and(|gpu| gpu.kernel_driver.as_deref() == Some("nvidia")) {
         draft = draft.case("nvidia");
+    } else if case.facts.gpus.iter().any(|gpu| gpu.kernel_driver.as_deref() == Some("radeon")) {
+        draft = draft.case("radeon");
     }
     vec![draft]
 }

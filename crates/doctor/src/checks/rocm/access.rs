@@ -104,12 +104,17 @@ fn denied_draft(case: &DiagnosisCase<'_>, id: DiagnosticId, backend: Backend) ->
         draft.case("refused")
     } else if lacking.contains(&0) {
         draft.case("root-only")
+    } else if lacking.contains(&UNMAPPED) {
+        draft.case("unmapped")
     } else if names.is_none() {
         draft.case("unnamed")
     } else {
         draft
     }
 }
+
+/// What the kernel shows for a group of the host that a user namespace does not contain: `overflowgid`, usually named `nogroup`.
+const UNMAPPED: u32 = 65534;
 
 /// The names of groups as an argument of `usermod`; `None` if a name is unknown or `groups` is empty.
 fn names(case: &DiagnosisCase<'_>, groups: &[u32]) -> Option<String> {
