@@ -20,7 +20,7 @@ use crate::new::Template;
 
 /// The commands by task, in the order of the help.
 pub(super) const GROUPS: [(&str, &[&str]); 4] = [
-    ("Inspect", &["detect", "doctor", "setup", "explain", "estimate", "report", "host"]),
+    ("Inspect", &["detect", "doctor", "setup", "explain", "estimate", "report", "host", "mcp"]),
     (
         "Build",
         &[
@@ -55,7 +55,7 @@ const HEADINGS: [(&str, &[&str], &[&str]); 14] = [
 ];
 
 /// An example for each command; a test parses all of them.
-pub(super) const EXAMPLES: [(&[&str], &str); 45] = [
+pub(super) const EXAMPLES: [(&[&str], &str); 46] = [
     (&["detect"], "gpubuild detect --backends cuda,vulkan"),
     (&["doctor"], "gpubuild doctor --backends cuda"),
     (&["setup"], "gpubuild setup --backends cuda --dry-run"),
@@ -63,6 +63,7 @@ pub(super) const EXAMPLES: [(&[&str], &str); 45] = [
     (&["estimate"], "gpubuild estimate 8B --type q4_k --context 8192"),
     (&["report"], "gpubuild report issue.md"),
     (&["host", "record"], "gpubuild host record laptop.toml"),
+    (&["mcp"], "gpubuild mcp"),
     (&["new"], "gpubuild new my-kernels --template own-kernels"),
     (&["plan"], "gpubuild plan --backends cuda --json"),
     (&["fetch"], "gpubuild fetch --vendor third_party"),

@@ -21,11 +21,13 @@ pub mod failure;
 pub mod fetch;
 mod help;
 pub mod host;
+mod input;
 pub mod install;
 pub mod link;
 mod logging;
 pub mod machine;
 pub mod man;
+pub mod mcp;
 pub mod new;
 pub mod pack;
 pub mod plan;
@@ -62,6 +64,7 @@ use gpubuild_host::{Host, HostInfo, RealHost, signals};
 
 pub use failure::{Exit, Failure};
 pub use help::command_line;
+pub use input::StandardInput;
 pub use printer::{ColorChoice, Printer, TextRole, Verbosity};
 
 /// Build native GPU projects for every backend, and diagnose toolkits and drivers
@@ -168,6 +171,8 @@ enum GpubuildCommand {
     Completions(completions::CompletionsArguments),
     /// Print or write the manual pages
     Man(man::ManArguments),
+    /// Serve read-only tools to editors and agents (Model Context Protocol)
+    Mcp(mcp::McpArguments),
     #[command(name = "__probe", hide = true)]
     Probe(probe::ProbeArguments),
 }
@@ -179,6 +184,8 @@ impl GpubuildCommand {
             || matches!(self, Self::Ci(arguments) if arguments.is_read_only())
             || matches!(self, Self::New(arguments) if arguments.is_read_only())
             || matches!(self, Self::Plan(_) | Self::Explain(_) | Self::Completions(_))
+            // It has its own handler.
+            || matches!(self, Self::Mcp(_))
     }
 }
 
@@ -191,6 +198,19 @@ pub struct CommandContext<'a> {
     pub printer: &'a Printer,
     /// The requests to end the command.
     pub interrupt: &'a Interrupt,
+    /// Standard input, or what replaces it.
+    pub input: StandardInput<'a>,
+    /// Whether the command may remember something in gpubuild's cache.
+    pub memory: CommandMemory,
+}
+
+/// Whether a command that only examines something may remember it in gpubuild's cache, such as the serial of a verified release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommandMemory {
+    /// It remembers it.
+    Keep,
+    /// It changes nothing: a tool of `gpubuild mcp`.
+    Discard,
 }
 
 impl CommandContext<'_> {
@@ -242,7 +262,13 @@ pub fn main() -> ExitCode {
     if is_detect {
         host.examine_files_once();
     }
-    let context = CommandContext { host: &host, printer: &printer, interrupt: host.interrupt() };
+    let context = CommandContext {
+        host: &host,
+        printer: &printer,
+        interrupt: host.interrupt(),
+        input: StandardInput::Process,
+        memory: CommandMemory::Keep,
+    };
     let (outcome, output) = dispatch(arguments.command, &context);
     let exit = match outcome {
         Ok(exit @ Exit::Child(_)) => exit,
@@ -415,6 +441,7 @@ fn dispatch(command: GpubuildCommand, context: &CommandContext<'_>) -> (Result<E
         GpubuildCommand::Man(arguments) => {
             (man::run(&arguments, context), OutputKind::document_if(arguments.json))
         }
+        GpubuildCommand::Mcp(_) => (mcp::run(context.printer), OutputKind::Text),
         GpubuildCommand::Probe(arguments) => (probe::run(&arguments, context), OutputKind::Text),
     }
 }

@@ -5,6 +5,7 @@
 //! break in a value cannot begin another message.
 
 use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use console::{Style, Term};
 use gpubuild_core::clean;
@@ -48,6 +49,8 @@ pub struct Printer {
     color_stdout: bool,
     color_stderr: bool,
     progress: bool,
+    /// Receives the results instead of standard output.
+    buffer: Option<Arc<Mutex<String>>>,
 }
 
 /// Roles of text, each with a style. The text must be understandable without colour.
@@ -84,7 +87,23 @@ impl Printer {
             color_stdout: color(stdout.is_term()),
             color_stderr: color(stderr.is_term()),
             progress: stderr.is_term() && env.get("TERM") != Some("dumb") && verbosity > Verbosity::Quiet,
+            buffer: None,
         }
+    }
+
+    /// A printer that keeps results in memory, without colour. Messages go to stderr as before.
+    #[cfg(feature = "mcp")]
+    #[must_use]
+    pub fn buffered(&self) -> Self {
+        Self { color_stdout: false, progress: false, buffer: Some(Arc::default()), ..self.clone() }
+    }
+
+    /// Removes the results that a printer of [`Printer::buffered`] has kept.
+    #[cfg(feature = "mcp")]
+    #[must_use]
+    pub fn take_results(&self) -> String {
+        let buffer = self.buffer.as_ref().map(|buffer| buffer.lock().unwrap_or_else(PoisonError::into_inner));
+        buffer.map(|mut text| std::mem::take(&mut *text)).unwrap_or_default()
     }
 
     /// The verbosity of messages on stderr.
@@ -153,8 +172,11 @@ impl Printer {
     }
 
     /// Writes text to stdout and adds a missing final newline. A closed pipe is not an error.
-    #[expect(clippy::unused_self, reason = "the printer is the only writer")]
     fn write(&self, text: &str) -> io::Result<()> {
+        if let Some(buffer) = &self.buffer {
+            buffer.lock().unwrap_or_else(PoisonError::into_inner).push_str(text);
+            return Ok(());
+        }
         let mut stdout = io::stdout().lock();
         let written = stdout.write_all(text.as_bytes()).and_then(|()| {
             if text.ends_with('\n') || text.is_empty() { Ok(()) } else { stdout.write_all(b"\n") }

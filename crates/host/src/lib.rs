@@ -20,6 +20,8 @@ pub mod overlay;
 pub mod path;
 pub mod platform;
 pub mod probe;
+#[cfg(feature = "command")]
+pub mod read_only;
 pub mod real;
 #[cfg(feature = "recorded")]
 pub mod recorded;
@@ -43,6 +45,8 @@ pub use overlay::Overlay;
 pub use path::{HostPath, PathRules};
 pub use platform::{Arch, Identity, Os, Platform};
 pub use probe::{ProbeAnswer, ProbeStatus};
+#[cfg(feature = "command")]
+pub use read_only::ReadOnlyHost;
 pub use real::RealHost;
 #[cfg(feature = "recorded")]
 pub use recorded::{RecordedHost, RecordingError};

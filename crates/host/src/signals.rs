@@ -31,6 +31,22 @@ fn handle(interrupt: &Arc<Interrupt>, signal: u8) {
     }
 }
 
+/// Installs a handler for a server, which runs until it is asked to end: a signal kills every child of `host` and exits with 0. Call it
+/// once at startup.
+///
+/// # Errors
+/// The system refuses the handler or its thread.
+pub fn end_on_signal(host: &RealHost) -> io::Result<()> {
+    let interrupt = host.interrupt_handle();
+    start(move |signal| {
+        // The second request kills them.
+        interrupt.trigger(signal);
+        interrupt.trigger(signal);
+        #[expect(clippy::exit, clippy::disallowed_methods, reason = "this is the regular end of a server")]
+        std::process::exit(0);
+    })
+}
+
 /// Makes the exit statuses of child processes available if the process was started with SIGCHLD ignored, as by `trap '' CHLD` or by
 /// supervisors that wait for no child. The kernel would discard the statuses, so every program would seem to fail. Call it before
 /// the first program is started; the programs themselves get the default action.

@@ -5,7 +5,7 @@ use gpubuild_detect::diagnostic::Diagnostic as _;
 use gpubuild_detect::finding::Findings;
 use gpubuild_detect::id;
 use gpubuild_doctor::file::{self, InputFile, MAX_FILE_SIZE};
-use gpubuild_host::{FileKind, standard_input_document};
+use gpubuild_host::FileKind;
 
 use super::{DoctorArguments, diagnose};
 use crate::cli::{CommandContext, Exit, Failure, absolute};
@@ -58,7 +58,7 @@ pub(super) fn run(arguments: &DoctorArguments, context: &CommandContext<'_>) -> 
 
 fn read(name: &str, context: &CommandContext<'_>) -> Result<InputFile, Failure> {
     if name == "-" {
-        let bytes = standard_input_document().map_err(|error| {
+        let bytes = context.input.document().map_err(|error| {
             Failure::usage(id!("file.unreadable"), format!("failed to read standard input: {error}"))
         })?;
         return Ok(InputFile { name: "standard input".to_owned(), bytes });

@@ -7,7 +7,7 @@ use gpubuild_detect::finding::Findings;
 use gpubuild_detect::finding_text::FindingRenderer;
 use gpubuild_detect::id;
 use gpubuild_exec::log::{LogReading, Signatures, to_findings};
-use gpubuild_host::{Host, standard_input_stream};
+use gpubuild_host::Host;
 
 use super::{DoctorArguments, FailOn};
 use crate::cli::{CommandContext, Exit, Failure, machine};
@@ -61,7 +61,7 @@ fn read(
             .hint("specify a file with the output of a build, or `-` for standard input")
     };
     let mut stream: Box<dyn Read> = if is_input {
-        Box::new(standard_input_stream())
+        context.input.stream()
     } else {
         context.host.open_input(&crate::cli::absolute(context, file)?).map_err(unreadable)?
     };
