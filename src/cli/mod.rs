@@ -441,7 +441,7 @@ fn dispatch(command: GpubuildCommand, context: &CommandContext<'_>) -> (Result<E
         GpubuildCommand::Man(arguments) => {
             (man::run(&arguments, context), OutputKind::document_if(arguments.json))
         }
-        GpubuildCommand::Mcp(_) => (mcp::run(context.printer), OutputKind::Text),
+        GpubuildCommand::Mcp(arguments) => (mcp::run(&arguments, context.printer), OutputKind::Text),
         GpubuildCommand::Probe(arguments) => (probe::run(&arguments, context), OutputKind::Text),
     }
 }

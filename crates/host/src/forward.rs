@@ -1,7 +1,7 @@
 //! Queries that a host with changes answers as the original host does.
 
-/// Forwards what is not a file, an environment variable or a fact about the machine to the field `host`.
-macro_rules! forward_to_host {
+/// Forwards the registry and the clock to the field `host`.
+macro_rules! forward_registry_and_clock {
     ($name:ident) => {
         // Default implementations would return the values of a recorded host, so every method must be forwarded.
         #[deny(clippy::missing_trait_methods)]
@@ -22,6 +22,24 @@ macro_rules! forward_to_host {
                 self.host.visual_studio_tool(name)
             }
         }
+
+        #[deny(clippy::missing_trait_methods)]
+        impl $crate::Clock for $name<'_> {
+            fn now(&self) -> u64 {
+                self.host.now()
+            }
+
+            fn elapsed(&self) -> std::time::Duration {
+                self.host.elapsed()
+            }
+        }
+    };
+}
+
+/// Forwards what is not a file, an environment variable or a fact about the machine to the field `host`.
+macro_rules! forward_to_host {
+    ($name:ident) => {
+        $crate::forward::forward_registry_and_clock!($name);
 
         #[deny(clippy::missing_trait_methods)]
         impl $crate::RunPrograms for $name<'_> {
@@ -57,17 +75,7 @@ macro_rules! forward_to_host {
                 self.host.probe_with(id, arguments, deadline)
             }
         }
-
-        #[deny(clippy::missing_trait_methods)]
-        impl $crate::Clock for $name<'_> {
-            fn now(&self) -> u64 {
-                self.host.now()
-            }
-
-            fn elapsed(&self) -> std::time::Duration {
-                self.host.elapsed()
-            }
-        }
     };
 }
+pub(crate) use forward_registry_and_clock;
 pub(crate) use forward_to_host;

@@ -46,7 +46,7 @@ pub use path::{HostPath, PathRules};
 pub use platform::{Arch, Identity, Os, Platform};
 pub use probe::{ProbeAnswer, ProbeStatus};
 #[cfg(feature = "command")]
-pub use read_only::ReadOnlyHost;
+pub use read_only::{ProgramAccess, ReadOnlyHost};
 pub use real::RealHost;
 #[cfg(feature = "recorded")]
 pub use recorded::{RecordedHost, RecordingError};

@@ -3,6 +3,7 @@
 use clap::{Arg, ArgAction, CommandFactory as _};
 use gpubuild_core::clean;
 use gpubuild_detect::id;
+use gpubuild_host::ProgramAccess;
 use serde_json::{Map, Value};
 
 use super::tools::{McpTool, ToolProperty};
@@ -31,8 +32,14 @@ pub(super) struct CallLine {
 impl CallLine {
     /// Converts the arguments of a call. A value cannot become another option: options are written as `--name=value`, and positional
     /// arguments follow `--`.
-    pub(super) fn new(tool: &McpTool, arguments: Map<String, Value>) -> Result<Self, Failure> {
+    pub(super) fn new(
+        tool: &McpTool,
+        arguments: Map<String, Value>,
+        programs: ProgramAccess,
+    ) -> Result<Self, Failure> {
         check_choice(tool, &arguments)?;
+        // A recording answers from its own content.
+        let is_restricted = programs == ProgramAccess::Refuse && !arguments.contains_key("host");
         let command = command(tool);
         let mut call = Self::default();
         call.argv.push("gpubuild".to_owned());
@@ -49,6 +56,11 @@ impl CallLine {
             } else {
                 call.set(argument, &name, value)?;
             }
+        }
+        if let Some(option) =
+            tool.files_only.filter(|option| is_restricted && !call.argv.iter().any(|one| one == option))
+        {
+            call.argv.push(option.to_owned());
         }
         call.argv.extend(positional.map(|value| ["--".to_owned(), value]).into_iter().flatten());
         Ok(call)
@@ -118,7 +130,7 @@ mod tests {
 
     fn line(tool: &str, arguments: Value) -> Result<CallLine, Failure> {
         let Value::Object(arguments) = arguments else { panic!("{arguments}") };
-        CallLine::new(tools::find(tool).unwrap(), arguments)
+        CallLine::new(tools::find(tool).unwrap(), arguments, ProgramAccess::Allow)
     }
 
     fn argv(tool: &str, arguments: Value) -> String {
@@ -148,6 +160,20 @@ mod tests {
             argv("doctor", json!({ "backends": "--fix", "only": ["--yes"] })),
             "gpubuild doctor --json --backends=--fix --only=--yes"
         );
+    }
+
+    #[test]
+    fn programs_of_this_machine_are_started_only_if_allowed() {
+        let doctor = |arguments: Value, programs| {
+            let Value::Object(arguments) = arguments else { panic!("{arguments}") };
+            CallLine::new(tools::find("doctor").unwrap(), arguments, programs).unwrap().argv.join(" ")
+        };
+        let (json, offline) = ("gpubuild doctor --json", "gpubuild doctor --json --offline");
+        assert_eq!(doctor(json!({}), ProgramAccess::Allow), json);
+        assert_eq!(doctor(json!({}), ProgramAccess::Refuse), offline);
+        assert_eq!(doctor(json!({ "offline": true }), ProgramAccess::Refuse), offline);
+        assert_eq!(doctor(json!({ "offline": false }), ProgramAccess::Refuse), offline);
+        assert_eq!(doctor(json!({ "host": "a" }), ProgramAccess::Refuse), format!("{json} --host=a"));
     }
 
     #[test]

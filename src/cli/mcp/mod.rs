@@ -17,13 +17,21 @@ mod transport;
 #[cfg(feature = "mcp")]
 pub(super) use server::run;
 
-/// Arguments of `mcp`. Options belong to the calls of its tools.
+/// Arguments of `mcp`.
 #[derive(Debug, clap::Args)]
-pub struct McpArguments {}
+pub struct McpArguments {
+    /// Let `doctor` query drivers and programs, each in a child process, as on the command line. They may write files of their own, such
+    /// as caches
+    #[arg(long)]
+    drivers: bool,
+}
 
 /// Says how to get the server.
 #[cfg(not(feature = "mcp"))]
-pub(super) fn run(_printer: &super::Printer) -> Result<super::Exit, super::Failure> {
+pub(super) fn run(
+    _arguments: &McpArguments,
+    _printer: &super::Printer,
+) -> Result<super::Exit, super::Failure> {
     let message = "this build of gpubuild has no server of the Model Context Protocol";
     Err(super::Failure::usage(gpubuild_detect::id!("mcp.not-included"), message)
         .hint("install a published program, or build it with `cargo install gpubuild --features mcp`"))

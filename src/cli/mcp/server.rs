@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use gpubuild_core::clean;
 use gpubuild_detect::id;
-use gpubuild_host::{RealHost, signals};
+use gpubuild_host::{ProgramAccess, RealHost, signals};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, ListToolsResult,
     PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
 };
 use rmcp::service::{RequestContext, ServerInitializeError};
 use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt as _};
-use serde_json::Value;
 
+use super::McpArguments;
 use super::call::{ToolEnvironment, ToolOutcome};
 use super::tools::{self, McpTool};
 use super::transport::StandardStreams;
@@ -29,8 +29,9 @@ const INSTRUCTIONS: &str = "Tools that examine this machine, a recording of anot
     commands for the user. Every result is the JSON document of the command of gpubuild; a failed call returns the document `error`.";
 
 /// Serves requests from standard input until it ends.
-pub(in crate::cli) fn run(printer: &Printer) -> Result<Exit, Failure> {
+pub(in crate::cli) fn run(arguments: &McpArguments, printer: &Printer) -> Result<Exit, Failure> {
     let host = RealHost::new().with_own_probes();
+    let programs = if arguments.drivers { ProgramAccess::Allow } else { ProgramAccess::Refuse };
     if let Err(error) = signals::end_on_signal(&host) {
         log::debug!("failed to install a handler for signals: {error}");
     }
@@ -39,7 +40,8 @@ pub(in crate::cli) fn run(printer: &Printer) -> Result<Exit, Failure> {
         .max_blocking_threads(THREADS)
         .thread_stack_size(STACK)
         .build()?;
-    let server = Server { environment: Arc::new(ToolEnvironment { host, printer: printer.clone() }) };
+    let server =
+        Server { environment: Arc::new(ToolEnvironment { host, programs, printer: printer.clone() }) };
     runtime.block_on(async {
         match server.serve(StandardStreams::open(printer)?).await {
             Ok(running) => running.waiting().await.map(|_| Exit::Done).map_err(|error| failed(&error)),
@@ -86,8 +88,11 @@ impl ServerHandler for Server {
         };
         let environment = Arc::clone(&self.environment);
         let arguments = request.arguments.unwrap_or_default();
-        let outcome = tokio::task::spawn_blocking(move || environment.call(tool, arguments)).await;
-        let outcome = outcome.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+        let failed = |error: &dyn std::error::Error| ErrorData::internal_error(error.to_string(), None);
+        let outcome = tokio::task::spawn_blocking(move || environment.call(tool, arguments))
+            .await
+            .map_err(|error| failed(&error))?
+            .map_err(|error| failed(&error))?;
         Ok(result(outcome).into())
     }
 }
@@ -104,16 +109,9 @@ fn described(tool: &McpTool) -> Tool {
 
 /// The document as structured content, and as text for clients that do not support that.
 fn result(outcome: ToolOutcome) -> CallToolResult {
-    let (mut result, document) = match outcome {
-        ToolOutcome::Answer(document) => (CallToolResult::success(Vec::new()), document),
-        ToolOutcome::Failure(document) => (CallToolResult::error(Vec::new()), document),
-    };
-    result.content.push(ContentBlock::text(text(&document)));
-    result.structured_content = Some(document);
+    let content = vec![ContentBlock::text(outcome.text)];
+    let mut result =
+        if outcome.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
+    result.structured_content = Some(outcome.document);
     result
-}
-
-/// The document in JSON. Hidden characters are escaped, as in what the command prints.
-fn text(document: &Value) -> String {
-    clean::json(&document.to_string()).into_owned()
 }

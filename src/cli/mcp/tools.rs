@@ -13,6 +13,8 @@ pub(super) struct McpTool {
     pub(super) description: &'static str,
     /// The command, with the options that every call has.
     pub(super) command: &'static [&'static str],
+    /// The option without which the command starts programs of this machine.
+    pub(super) files_only: Option<&'static str>,
     /// What a client may set.
     pub(super) properties: &'static [ToolProperty],
     /// Properties of which a call has to set exactly one.
@@ -68,6 +70,7 @@ pub(super) const TOOLS: [McpTool; 6] = [
         description: "Show for each backend (cpu, cuda, rocm, metal, vulkan, sycl, opencl) whether its hardware is present, \
                       whether it can be built for and whether it can run, with reasons. Reads files only.",
         command: &["detect", "--json"],
+        files_only: None,
         properties: &[option("backends"), HOST, TOOLKITS],
         one_of: &[],
     },
@@ -75,8 +78,10 @@ pub(super) const TOOLS: [McpTool; 6] = [
         name: "doctor",
         title: "Diagnose toolkits and drivers",
         description: "Find problems with GPU toolkits and drivers on this machine, or in files such as Dockerfiles, workflows and \
-                      programs, with their causes and the commands that fix them. Runs none of the fixes.",
+                      programs, with their causes and the commands that fix them. Runs none of the fixes. Drivers are queried only if the \
+                      server was started with `--drivers`.",
         command: &["doctor", "--json"],
+        files_only: Some("--offline"),
         properties: &[
             option("backends"),
             PROJECT,
@@ -106,6 +111,7 @@ pub(super) const TOOLS: [McpTool; 6] = [
         description: "Find known failures in the output of a build or of a program that uses a GPU, and the commands that fix them. \
                       Specify `text` or `path`.",
         command: &["doctor", "--json"],
+        files_only: None,
         properties: &[
             ToolProperty {
                 name: "text",
@@ -128,6 +134,7 @@ pub(super) const TOOLS: [McpTool; 6] = [
         description: "Show what `gpubuild build` would build and how, without building: backends, CMake options, compilers, \
                       architectures, and why backends are left out.",
         command: &["plan", "--json"],
+        files_only: None,
         properties: &[
             option("backends"),
             PROJECT,
@@ -151,6 +158,7 @@ pub(super) const TOOLS: [McpTool; 6] = [
         description: "Explain what a backend needs and what of it is installed, or what the id of a finding or an error means and how \
                       to fix it.",
         command: &["explain", "--json"],
+        files_only: None,
         properties: &[option("what"), HOST, TOOLKITS],
         one_of: &[],
     },
@@ -160,6 +168,7 @@ pub(super) const TOOLS: [McpTool; 6] = [
         description: "Select the variant of a local release that fits this machine, and explain why the others do not; or with \
                       `python`, the builds of PyTorch, CuPy and ONNX Runtime. Opens no connection.",
         command: &["resolve", "--json", "--offline"],
+        files_only: None,
         properties: &[
             described("manifest", "Folder of a release, or its manifest.json"),
             option("python"),
