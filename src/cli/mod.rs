@@ -171,7 +171,7 @@ enum GpubuildCommand {
     Completions(completions::CompletionsArguments),
     /// Print or write the manual pages
     Man(man::ManArguments),
-    /// Serve read-only tools to editors and agents (Model Context Protocol)
+    /// Serve read-only tools to editors and agents (MCP)
     Mcp(mcp::McpArguments),
     #[command(name = "__probe", hide = true)]
     Probe(probe::ProbeArguments),

@@ -35,6 +35,8 @@ mod json;
 mod limits;
 mod linkage;
 mod linking;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod new;
 mod not_utf8;
 mod other_owner;

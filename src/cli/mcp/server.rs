@@ -47,6 +47,10 @@ pub(in crate::cli) fn run(arguments: &McpArguments, printer: &Printer) -> Result
             Ok(running) => running.waiting().await.map(|_| Exit::Done).map_err(|error| failed(&error)),
             // The client has closed the connection before it sent a request.
             Err(ServerInitializeError::ConnectionClosed(_)) => Ok(Exit::Done),
+            Err(ServerInitializeError::ExpectedInitializeRequest(_)) => Err(Failure::negative(
+                id!("mcp.protocol"),
+                "the first message of the client is not a request",
+            )),
             Err(error) => Err(failed(&error)),
         }
     })

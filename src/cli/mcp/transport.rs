@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::future::{pending, ready};
 use std::io::{self, BufRead, BufReader, Read};
 
+use gpubuild_detect::json;
 use gpubuild_host::standard_input_stream;
 use rmcp::ErrorData;
 use rmcp::RoleServer;
@@ -11,7 +12,7 @@ use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
 };
 use rmcp::transport::Transport;
-use serde_json::Value;
+use serde::Deserialize as _;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::cli::Printer;
@@ -168,14 +169,17 @@ fn next_line(input: &mut impl BufRead) -> io::Result<Line> {
 
 /// Parses a message. The error is the answer; an invalid notification gets none.
 fn parse(line: &[u8]) -> Result<ClientJsonRpcMessage, Option<Box<ServerJsonRpcMessage>>> {
-    if let Ok(message) = serde_json::from_slice(line) {
-        return Ok(message);
-    }
-    let (error, id) = match serde_json::from_slice::<Value>(line) {
-        Err(error) => (ErrorData::parse_error(format!("invalid JSON: {error}"), None), None),
-        Ok(value) if value.get("method").is_some() && value.get("id").is_none() => return Err(None),
-        Ok(mut value) => {
-            let id = value.get_mut("id").map(Value::take).and_then(|id| serde_json::from_value(id).ok());
+    let value = std::str::from_utf8(line).ok().and_then(json::parse);
+    let (error, id) = match &value {
+        None => (ErrorData::parse_error("invalid JSON, or too many values", None), None),
+        Some(value) => {
+            if let Ok(message) = ClientJsonRpcMessage::deserialize(value) {
+                return Ok(message);
+            }
+            if value.get("method").is_some() && value.get("id").is_none() {
+                return Err(None);
+            }
+            let id = value.get("id").and_then(|id| RequestId::deserialize(id).ok());
             (ErrorData::invalid_request("not a message of the Model Context Protocol", None), id)
         }
     };
@@ -219,7 +223,9 @@ mod tests {
         assert!(parse(br#"{"jsonrpc":"2.0","method":"notifications/unknown"}"#).is_ok());
         assert_eq!(answer(r#"{"method":"notifications/cancelled"}"#), None);
         assert!(answer("{").unwrap().contains(r#""code":-32700"#));
-        assert!(answer(&"[".repeat(1 << 20)).unwrap().contains("recursion limit"));
+        for text in ["[".repeat(1 << 20), format!("[{}0]", "0,".repeat(1 << 20)), "\u{fffd}[".to_owned()] {
+            assert!(answer(&text).unwrap().contains(r#""code":-32700"#));
+        }
         for text in ["[]", "1", r#"{"id":7}"#] {
             assert!(answer(text).unwrap().contains(r#""code":-32600"#), "{text}");
         }
