@@ -1,5 +1,4 @@
 //! `gpubuild mcp`: a client of the Model Context Protocol starts it, lists its tools and calls them.
-#![expect(clippy::disallowed_methods, reason = "tests start programs")]
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -38,7 +37,7 @@ fn server(sandbox: &Sandbox, arguments: &[&str]) -> Command {
 fn exchange(sandbox: &Sandbox, arguments: &[&str], lines: &[String]) -> Vec<Value> {
     let mut child = server(sandbox, arguments).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
-    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let text = lines.join("\n") + "\n";
     let writer = std::thread::spawn(move || input.write_all(text.as_bytes()));
     let ran = RunResult::from(child.wait_with_output().unwrap());
     writer.join().unwrap().unwrap();
@@ -220,7 +219,7 @@ fn this_machine_is_examined_without_starting_a_program() {
 #[cfg(unix)]
 #[test]
 fn programs_are_started_only_with_drivers() {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::PermissionsExt;
 
     let sandbox = Sandbox::new();
     sandbox.write("bin/cmake", "#!/bin/sh\n: > \"$HOME/started\"\necho cmake version 3.30.1\n");
