@@ -51,9 +51,7 @@ pub fn run(arguments: &CleanArguments, context: &CommandContext<'_>) -> Result<E
         );
     };
     refuse_links()?;
-    let failed = |error: std::io::Error| {
-        Failure::negative(id!("file.failed"), format!("failed to remove `{root}`: {error}"))
-    };
+    let failed = |error: std::io::Error| Failure::file(id!("file.failed"), "remove", root, &error);
     // The rest of an interrupted `clean`.
     let rest = folder::content(host, &removed);
     host.remove(&removed).map_err(failed)?;

@@ -142,5 +142,5 @@ fn export_presets(
 }
 
 fn failed_to_write(path: &HostPath, error: &std::io::Error) -> Failure {
-    Failure::negative(id!("export.failed"), format!("failed to write `{path}`: {error}"))
+    Failure::file(id!("export.failed"), "write", path, error)
 }

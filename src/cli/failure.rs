@@ -1,13 +1,14 @@
 //! Failures of commands, with a stable id, a message, a hint and an exit code.
 
 use std::borrow::Cow;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 
 use gpubuild_core::backend::edit_distance;
 use gpubuild_core::clean;
 use gpubuild_detect::diagnostic::{self, Diagnostic, DiagnosticId};
 use gpubuild_detect::finding::{Finding, Findings};
 use gpubuild_detect::id;
+use gpubuild_host::HostPath;
 use gpubuild_host::interrupt::SIGINT;
 use gpubuild_host::path::NotUtf8Path;
 use serde::Serialize;
@@ -108,6 +109,16 @@ impl Failure {
         }
     }
 
+    /// A failed operation on a file or folder, with a hint for the error of the operating system.
+    #[must_use]
+    pub fn file(id: DiagnosticId, what: &str, path: &HostPath, error: &io::Error) -> Self {
+        let text = error.to_string();
+        // Most errors of the host name the path.
+        let message =
+            if text.contains(path.as_str()) { text } else { format!("failed to {what} `{path}`: {text}") };
+        Self::negative(id, message).hint(diagnostic::file_hint(error.kind()))
+    }
+
     /// Sets the hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -202,21 +213,18 @@ pub(in crate::cli) fn similar<'a>(name: &str, known: &[&'a str]) -> Option<&'a s
     distances.min().filter(|(distance, _)| *distance <= name.len() / 3).map(|(_, near)| near)
 }
 
-impl From<std::io::Error> for Failure {
-    fn from(error: std::io::Error) -> Self {
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
         if let Some(path) = NotUtf8Path::cause(&error) {
             return Self::usage(id!("usage.path-not-utf8"), format!("the path {path} is not UTF-8")).hint(
                 "rename the file or folder: gpubuild writes paths into files that must be UTF-8, such as JSON and CMake scripts",
             );
         }
-        match error.kind() {
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-                Self::negative(id!("disk.full"), error.to_string()).hint(
-                    "free some space; if `df` shows free space, `df -i` shows whether the inodes are used up",
-                )
-            }
-            _ => Self::negative(id!("io.failed"), error.to_string()),
-        }
+        let id = match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => id!("disk.full"),
+            _ => id!("io.failed"),
+        };
+        Self::negative(id, error.to_string()).hint(diagnostic::file_hint(error.kind()))
     }
 }
 
@@ -231,6 +239,19 @@ mod tests {
             let text = text.unwrap();
             assert!(text.len() < 3_000 && text.contains("x… (and 1046528 more characters)\\nlast"), "{text}");
         }
+    }
+
+    #[test]
+    fn failed_operations_on_files_have_the_path_once_and_a_hint() {
+        let path = gpubuild_host::HostPath::new(gpubuild_host::PathRules::Unix, "/a/b");
+        let named = io::Error::new(ErrorKind::PermissionDenied, "failed to write `/a/b`: denied");
+        for error in [named, io::Error::new(ErrorKind::PermissionDenied, "denied")] {
+            let failure = Failure::file(id!("file.failed"), "write", &path, &error);
+            assert_eq!(failure.message, "failed to write `/a/b`: denied");
+            assert!(failure.hint.unwrap().contains("owner and mode"));
+        }
+        let failure = Failure::from(io::Error::from(ErrorKind::ReadOnlyFilesystem));
+        assert!(failure.hint.unwrap().contains("read-only"));
     }
 
     #[test]

@@ -77,9 +77,10 @@ pub fn run(arguments: &HostCommandArguments, context: &CommandContext<'_>) -> Re
     });
     let lines = redactions.lines().into_iter().map(|line| format!("# redacted: {}\n", clean::line(&line)));
     let text = lines.chain([recording.to_toml()]).collect::<Vec<_>>().concat();
-    context.host.write(&path, text.as_bytes()).map_err(|error| {
-        Failure::negative(id!("host.record-unwritable"), format!("failed to write `{path}`: {error}"))
-    })?;
+    context
+        .host
+        .write(&path, text.as_bytes())
+        .map_err(|error| Failure::file(id!("host.record-unwritable"), "write", &path, &error))?;
     let document = RecordingReport::new(path.to_string(), recording.files.len(), &redactions);
     if arguments.json {
         context.printer.json(&document)?;

@@ -58,6 +58,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::CompleteEnv;
+use gpubuild_core::secret;
 use gpubuild_detect::id;
 use gpubuild_host::interrupt::Interrupt;
 use gpubuild_host::{Host, HostInfo, RealHost, signals};
@@ -246,12 +247,14 @@ pub fn main() -> ExitCode {
     if !matches!(arguments.command, GpubuildCommand::Probe(_))
         && let Err(failure) = variables::check(&host)
     {
-        printer.failure(&failure);
-        return ExitCode::from(failure.exit.code());
+        return print_failure(&failure, &printer, requested_output());
     }
     logging::start(&host);
     if let Err(error) = signals::keep_exit_statuses() {
         log::debug!("failed to stop ignoring SIGCHLD: {error}");
+    }
+    if let Err(error) = signals::keep_write_errors() {
+        log::debug!("failed to install a handler for SIGXFSZ: {error}");
     }
     if !arguments.command.is_read_only()
         && let Err(error) = signals::listen(&host)
@@ -277,12 +280,7 @@ pub fn main() -> ExitCode {
         Err(mut failure) => {
             failure.exit = failure.exit.with_signal(host.interrupt().signal());
             printer.failure(&failure);
-            // The error is already printed to stderr, so a closed stdout does not matter.
-            let _ = match output {
-                OutputKind::Text => Ok(()),
-                OutputKind::Document => printer.json(&failure.document()),
-                OutputKind::Lines => printer.json_line(&failure.line()),
-            };
+            print_document(&failure, &printer, output);
             failure.exit
         }
     };
@@ -315,21 +313,64 @@ fn print_usage(error: &clap::Error, host: &RealHost) -> ExitCode {
         let failure = Failure::usage(id!("usage.path-not-utf8"), message).hint(
             "rename the file or folder: gpubuild writes paths into files that must be UTF-8, such as JSON and CMake scripts",
         );
-        printer.failure(&failure);
-        return ExitCode::from(failure.exit.code());
+        return print_failure(&failure, &printer, requested_output());
     }
-    match printer.usage(error) {
-        Err(cause) => {
-            let failure = Failure::from(cause);
-            printer.failure(&failure);
-            ExitCode::from(failure.exit.code())
-        }
-        Ok(()) => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
+    if let Err(cause) = printer.usage(error) {
+        return print_failure(&Failure::from(cause), &printer, OutputKind::Text);
+    }
+    if error.use_stderr() {
+        print_document(&usage_failure(error), &printer, requested_output());
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+/// The failure of an invalid command line, for the JSON forms.
+fn usage_failure(error: &clap::Error) -> Failure {
+    let text = secret::redact(&error.to_string()).text.into_owned();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let message = text.split("\n\nUsage:").next().unwrap_or(text).trim();
+    Failure::usage(id!("usage.invalid"), message).hint("`--help` lists the arguments of the command")
+}
+
+/// Prints a failure on stderr, and on stdout in the form of the command's output.
+fn print_failure(failure: &Failure, printer: &Printer, output: OutputKind) -> ExitCode {
+    printer.failure(failure);
+    print_document(failure, printer, output);
+    ExitCode::from(failure.exit.code())
+}
+
+/// Prints a failure on stdout in the form of the command's output.
+fn print_document(failure: &Failure, printer: &Printer, output: OutputKind) {
+    // The error is already printed to stderr, so a closed stdout does not matter.
+    let _ = match output {
+        OutputKind::Text => Ok(()),
+        OutputKind::Document => printer.json(&failure.document()),
+        OutputKind::Lines => printer.json_line(&failure.line()),
+    };
+}
+
+/// The form of the output that a command line requests which cannot be parsed.
+fn requested_output() -> OutputKind {
+    let arguments = std::env::args_os().skip(1).take_while(|argument| argument != "--");
+    output_of(&arguments.map(|argument| argument.to_string_lossy().into_owned()).collect::<Vec<_>>())
+}
+
+fn output_of(arguments: &[String]) -> OutputKind {
+    let is_json = |index: usize| match arguments[index].as_str() {
+        "--json" | "--format=json" | "--message-format=json" => true,
+        "--format" | "--message-format" => arguments.get(index + 1).is_some_and(|value| value == "json"),
+        _ => false,
+    };
+    let command = arguments.iter().find(|argument| !argument.starts_with('-'));
+    match command.map(String::as_str) {
+        _ if !(0..arguments.len()).any(is_json) => OutputKind::Text,
+        Some("build" | "setup") => OutputKind::Lines,
+        _ => OutputKind::Document,
     }
 }
 
 /// The form of a command's standard output.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OutputKind {
     /// Text for people or shells.
     Text,

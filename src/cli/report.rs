@@ -103,7 +103,7 @@ fn write(
     context
         .host
         .write(&path, report.as_bytes())
-        .map_err(|error| Failure::negative(id!("report.unwritable"), error.to_string()))?;
+        .map_err(|error| Failure::file(id!("report.unwritable"), "write", &path, &error))?;
     let format = if arguments.html { ReportFormat::Html } else { ReportFormat::Markdown };
     let document = WrittenReport::new(path.to_string(), format, report, summary, redactions);
     if arguments.json {

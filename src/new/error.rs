@@ -1,8 +1,10 @@
 //! Errors of `gpubuild new`.
 
+use std::io::ErrorKind;
+
 use gpubuild_core::backend::Backend;
 use gpubuild_core::text::quoted;
-use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
+use gpubuild_detect::diagnostic::{self, Diagnostic, DiagnosticId};
 use gpubuild_detect::id;
 
 use super::template::templates;
@@ -77,8 +79,10 @@ pub enum NewError {
     /// A file cannot be read or written.
     #[error("{message}; {}", if *.undone { "all changes were undone" } else { "some changes could not be undone" })]
     File {
-        /// The error of the system.
+        /// The problem, with the path.
         message: String,
+        /// The kind of the error, which selects the hint.
+        kind: ErrorKind,
         /// Whether all changes were undone.
         undone: bool,
     },
@@ -135,7 +139,7 @@ impl Diagnostic for NewError {
             Self::Link { .. } => "replace it by a folder, or specify another folder".to_owned(),
             Self::Workspace { hint, .. } => hint.clone(),
             Self::Gpubuild { .. } => "specify the folder of a gpubuild checkout".to_owned(),
-            Self::File { .. } => return None,
+            Self::File { kind, .. } => diagnostic::file_hint(*kind).to_owned(),
         })
     }
 }

@@ -1,6 +1,8 @@
 //! Writes a rendered project into its folder: checks for existing files, extends the surrounding workspace, and undoes everything on an
 //! error.
 
+use std::io::ErrorKind;
+
 use gpubuild_host::{FileKind, HostPath, ReadFiles, WriteFiles};
 
 use super::NewError;
@@ -211,13 +213,17 @@ fn refused(path: &HostPath, problem: &WorkspaceProblem) -> NewError {
 
 /// Reads a text file; `None` if it does not exist.
 fn read(host: &dyn ReadFiles, path: &HostPath) -> Result<Option<String>, NewError> {
-    let failed = |message: String| NewError::File { message, undone: true };
+    let failed = |kind: ErrorKind, why: &str| NewError::File {
+        message: format!("failed to read `{path}`: {why}"),
+        kind,
+        undone: true,
+    };
     match host.read(path) {
-        Ok(bytes) => String::from_utf8(bytes)
-            .map(Some)
-            .map_err(|_| failed(format!("failed to read `{path}`: it is not UTF-8"))),
+        Ok(bytes) => {
+            String::from_utf8(bytes).map(Some).map_err(|_| failed(ErrorKind::InvalidData, "it is not UTF-8"))
+        }
         Err(_) if !host.exists(path) => Ok(None),
-        Err(error) => Err(failed(error.to_string())),
+        Err(error) => Err(failed(error.kind(), &error.to_string())),
     }
 }
 
@@ -237,7 +243,7 @@ pub fn write(host: &dyn WriteFiles, project: &PlacedProject) -> Result<(), NewEr
         done.push((first, before));
         if let Err(error) = host.write(&path, text.as_bytes()) {
             let undone = roll_back(host, &done);
-            return Err(NewError::File { message: error.to_string(), undone });
+            return Err(NewError::File { message: error.to_string(), kind: error.kind(), undone });
         }
     }
     Ok(())

@@ -242,6 +242,16 @@ fn duplicate_job_names_are_rejected() {
     let twice = table("\"ubuntu-24.04\", \"ubuntu-24.04\"", "\"13.0\"");
     assert_eq!(twice.exit, Some(2));
     assert!(twice.json()["error"]["message"].as_str().unwrap().contains("[ci.same-name]"), "{twice:#?}");
+    for images in ["\"ubuntu-24.04\", \"ubuntu-24.04\"", "\"nowhere\", \"nowhere\", \"nowhere\""] {
+        let twice = table(images, "\"13.0\"").json();
+        let message = twice["error"]["message"].as_str().unwrap();
+        let mut lines: Vec<&str> = message.lines().collect();
+        let count = lines.len();
+        lines.sort_unstable();
+        lines.dedup();
+        assert_eq!(lines.len(), count, "a line is repeated: {message}");
+        assert!(message.contains("the image is listed twice"), "{message}");
+    }
     let rows =
         document(&table("\"cuda-12.4-ubuntu-22.04\", \"cuda-13.0-ubuntu-24.04\"", "\"12.4\", \"13.0\""));
     assert_eq!(names(&rows), ["cuda12.4-cuda-12.4-ubuntu-22.04", "cuda13.0-cuda-13.0-ubuntu-24.04"]);

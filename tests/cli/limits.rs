@@ -90,3 +90,48 @@ fn a_file_system_without_inodes_is_reported_as_a_full_disk() {
     assert_eq!(ran.exit, Some(1), "{ran:#?}");
     assert!(ran.stderr.contains("[disk.full]"), "{ran:#?}");
 }
+
+#[test]
+fn writes_beyond_the_limit_of_the_file_size_are_errors_with_a_hint() {
+    let Some(sandbox) = Sandbox::with_library() else { return };
+    let limited = |command: &str| run_limited(&sandbox, "ulimit -f 0; export GPUBUILD_STORE=off", command);
+    for (command, id) in [
+        ("report report.md --offline", "report.unwritable"),
+        ("host record machine.toml", "host.record-unwritable"),
+        ("doctor --output report.txt --fail-on never", "doctor.output-unwritable"),
+        ("doctor --save=state.json --fail-on never", "doctor.snapshot-unwritable"),
+        ("new made --template cpp-library", "file.failed"),
+        ("ci init", "file.failed"),
+        ("build --backends cpu", "file.failed"),
+    ] {
+        let ran = limited(command);
+        assert_eq!(ran.exit, Some(1), "{command}: {ran:#?}");
+        // `doctor --save` has printed its report before.
+        ran.says(&[&format!("[{id}]"), "hint: ", "ulimit -f"]);
+    }
+    sandbox.run(&["build", "--backends", "cpu"]).succeeds();
+    limited("export dist").fails(1, "export.failed").says(&["ulimit -f"]);
+    // Some megabytes are enough for CMake's own files.
+    run_limited(&sandbox, "ulimit -f 20000", "build --backends cpu").succeeds();
+}
+
+#[test]
+fn a_full_temporary_folder_is_named_instead_of_the_build_folder() {
+    let Some(sandbox) = Sandbox::with_library() else { return };
+    if !is_on_path("unshare") {
+        skip("mount", "no unshare");
+        return;
+    }
+    let program = env!("CARGO_BIN_EXE_gpubuild");
+    let script = format!(
+        "mkdir -p full && mount -t tmpfs -o size=64k none full 2>/dev/null || exit 99\n\
+         head -c 65536 /dev/zero > full/filler 2>/dev/null\n\
+         TMPDIR=$PWD/full GPUBUILD_STORE=off exec {program} build --backends cpu"
+    );
+    let ran = sandbox.start(&["unshare", "--mount", "--map-root-user", "sh", "-c", &script]);
+    if ran.exit == Some(99) || ran.stderr.contains("unshare") {
+        skip("mount", "no file system can be mounted");
+        return;
+    }
+    ran.fails(1, "disk.full").says(&["/full`, where compilers write temporary files", "set TMPDIR"]);
+}

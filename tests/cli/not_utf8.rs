@@ -132,3 +132,42 @@ fn variables_with_paths_that_are_not_utf8_are_refused_and_others_are_ignored() {
         command.env("UNRELATED", &value).env("PATH", path).args(["detect", "--json"]).output().unwrap();
     RunResult::from(output).succeeds();
 }
+
+#[test]
+fn invalid_command_lines_and_variables_have_a_document() {
+    let sandbox = Sandbox::new();
+    let value = sandbox.path("").join(name());
+    let error = |command: &mut std::process::Command| {
+        let ran = RunResult::from(command.output().unwrap());
+        assert_eq!(ran.exit, Some(2), "{ran:#?}");
+        let document = ran.json();
+        let error = if document["reason"] == "error" {
+            assert_eq!(ran.stdout.lines().count(), 1);
+            &document["error"]
+        } else {
+            &document["error"]
+        };
+        error["id"].as_str().unwrap().to_owned()
+    };
+    for before in [
+        &["plan", "--json", "--project"][..],
+        &["build", "--json", "--project"],
+        &["doctor", "--format", "json", "--file"],
+    ] {
+        assert_eq!(error(sandbox.command().args(before).arg(&value)), "usage.path-not-utf8", "{before:?}");
+    }
+    for wrong in [
+        &["detect", "--json", "--unknown"][..],
+        &["build", "--message-format=json", "--jobs", "0"],
+        &["ci", "--json"],
+        &["nothing", "--json"],
+    ] {
+        assert_eq!(error(sandbox.command().args(wrong)), "usage.invalid", "{wrong:?}");
+    }
+    assert_eq!(
+        error(sandbox.command().env("HOME", &value).args(["detect", "--json"])),
+        "usage.variable-not-utf8"
+    );
+    let ran = RunResult::from(sandbox.command().args(["run", "--", "--json"]).arg(&value).output().unwrap());
+    assert!(ran.stdout.is_empty(), "{ran:#?}");
+}

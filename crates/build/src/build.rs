@@ -277,8 +277,7 @@ impl Build {
         if let Some(message) = same {
             return Err(ScriptError::Same { message });
         }
-        same::mark(host, krate, manifest, script)
-            .map_err(|error| ScriptError::Io { path: krate.out.to_string(), message: error.to_string() })
+        same::mark(host, krate, manifest, script).map_err(|error| ScriptError::io(krate.out.as_str(), &error))
     }
 
     /// Warns about requested backends that are left out, and about the plan's warnings.

@@ -1,6 +1,6 @@
 //! Errors of build scripts.
 
-use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
+use gpubuild_detect::diagnostic::{self, Diagnostic, DiagnosticId};
 use gpubuild_detect::facts::overrides::BadSet;
 use gpubuild_detect::id;
 use gpubuild_detect::matrix::Reason;
@@ -94,6 +94,8 @@ pub enum ScriptError {
         path: String,
         /// The system's message.
         message: String,
+        /// The kind of the error, which selects the hint.
+        kind: std::io::ErrorKind,
     },
 }
 
@@ -103,6 +105,11 @@ fn unbuilt_note(why: Option<&str>) -> String {
 }
 
 impl ScriptError {
+    /// A failed operation on a file or folder.
+    pub(crate) fn io(path: &str, error: &std::io::Error) -> Self {
+        Self::Io { path: path.to_owned(), message: error.to_string(), kind: error.kind() }
+    }
+
     /// The stable id.
     #[must_use]
     pub fn id(&self) -> &'static str {
@@ -160,7 +167,8 @@ impl ScriptError {
                 "names are relative to the project's sources, the crate or a folder of `.include(…)`; searched: {}",
                 searched.join(", ")
             )),
-            Self::Missing(_) | Self::Override(_) | Self::Io { .. } => None,
+            Self::Io { kind, .. } => Some(diagnostic::file_hint(*kind).to_owned()),
+            Self::Missing(_) | Self::Override(_) => None,
         }
     }
 

@@ -22,9 +22,7 @@ pub(super) fn later(
     missing: MissingRequirement,
     backends: Vec<Backend>,
 ) -> Result<Built, ScriptError> {
-    missing
-        .defer(host, krate, script)
-        .map_err(|error| ScriptError::Io { path: krate.out.to_string(), message: error.to_string() })?;
+    missing.defer(host, krate, script).map_err(|error| ScriptError::io(krate.out.as_str(), &error))?;
     if krate.links.is_some() {
         share::export_missing(script);
     }

@@ -116,9 +116,7 @@ impl Task {
     fn project(&self, host: &dyn ReadFiles) -> Result<Project, ScriptError> {
         let mut start = host.path(&self.folder);
         if !start.is_absolute() {
-            let here = host
-                .current_dir()
-                .map_err(|error| ScriptError::Io { path: self.folder.clone(), message: error.to_string() })?;
+            let here = host.current_dir().map_err(|error| ScriptError::io(&self.folder, &error))?;
             start = here.join(&self.folder).normalized();
         }
         let file = project::find(host, &start, &[])?;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::ErrorKind;
 
 use gpubuild_core::backend::edit_distance;
 use gpubuild_core::order::SortIndirect as _;
@@ -121,6 +122,39 @@ pub trait Diagnostic: fmt::Display {
     /// The observations that the diagnosis is based on.
     fn evidence(&self) -> &[Evidence] {
         &[]
+    }
+}
+
+/// How to fix an operation on a file or folder that failed with this error of the operating system.
+#[must_use]
+pub fn file_hint(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::PermissionDenied => {
+            "check the owner and mode of the file and of its folder, or use another folder"
+        }
+        ErrorKind::ReadOnlyFilesystem => {
+            "the file system is mounted read-only: use a folder on another one, or mount it writable"
+        }
+        ErrorKind::StorageFull => {
+            "free some space; if `df` shows free space, `df -i` shows whether the inodes are used up"
+        }
+        ErrorKind::QuotaExceeded => {
+            "free some space in your quota, which `quota` shows, or use another folder"
+        }
+        ErrorKind::FileTooLarge => {
+            "raise the limit of the size of files, which `ulimit -f` shows, or use a file system that allows larger files"
+        }
+        ErrorKind::NotFound => "check the path: a folder in it does not exist, or was removed",
+        ErrorKind::NotADirectory => "check the path: it goes through a file that is not a folder",
+        ErrorKind::IsADirectory => "there is a folder in the place of the file: move it, or use another path",
+        ErrorKind::DirectoryNotEmpty => {
+            "another program writes into the folder: end it, and run the command again"
+        }
+        ErrorKind::InvalidFilename => "use shorter names: most file systems allow 255 bytes for a name",
+        ErrorKind::ResourceBusy | ErrorKind::ExecutableFileBusy => {
+            "another program uses the file: end it, and run the command again"
+        }
+        _ => "the message of the operating system has the cause; check the path and its disk",
     }
 }
 

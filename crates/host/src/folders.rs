@@ -21,6 +21,17 @@ pub fn cache_folder(host: &dyn HostInfo) -> Option<HostPath> {
     base.map(|base| base.join("gpubuild"))
 }
 
+/// The folder in which programs such as compilers create temporary files.
+#[must_use]
+pub fn temporary_folder(host: &dyn HostInfo) -> HostPath {
+    let variables: &[&str] = match host.platform().os {
+        Os::Windows => &["TMP", "TEMP"],
+        Os::Macos | Os::Linux => &["TMPDIR"],
+    };
+    let named = variables.iter().find_map(|name| host.env().get(name).filter(|folder| !folder.is_empty()));
+    host.path(named.unwrap_or("/tmp"))
+}
+
 /// The folder in which gpubuild installs toolkits, each in its own subfolder. `None` without a cache folder.
 #[must_use]
 pub fn toolkit_folder(host: &dyn HostInfo) -> Option<HostPath> {

@@ -73,6 +73,26 @@ pub fn keep_exit_statuses() -> io::Result<()> {
     Ok(())
 }
 
+/// Makes a write beyond the limit of the size of files (`ulimit -f`) fail with an error instead of ending the process. Programs that
+/// are started get the default action of the signal, because it is handled and not ignored.
+///
+/// # Errors
+/// The system refuses the handler.
+#[cfg(unix)]
+pub fn keep_write_errors() -> io::Result<()> {
+    // The flag is not read.
+    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default()).map(drop)
+}
+
+/// Windows has no such signal.
+///
+/// # Errors
+/// None on Windows.
+#[cfg(windows)]
+pub fn keep_write_errors() -> io::Result<()> {
+    Ok(())
+}
+
 #[cfg(unix)]
 fn start(handle: impl Fn(u8) + Send + 'static) -> io::Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};

@@ -130,9 +130,10 @@ pub(super) fn init(arguments: &InitArguments, context: &CommandContext<'_>) -> R
         _ => {}
     }
     refuse_linked_folders(context, &root, &file)?;
-    context.host.write(&file, text.as_bytes()).map_err(|error| {
-        Failure::negative(id!("file.failed"), format!("failed to write `{file}`: {error}"))
-    })?;
+    context
+        .host
+        .write(&file, text.as_bytes())
+        .map_err(|error| Failure::file(id!("file.failed"), "write", &file, &error))?;
     done(WorkflowState::Written)
 }
 

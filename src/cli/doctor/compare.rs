@@ -29,9 +29,8 @@ pub(super) fn save(
     snapshot: &DoctorSnapshot,
 ) -> Result<(), Failure> {
     let path = snapshot_path(context, file)?;
-    store::write_json(context.host, &path, snapshot).map_err(|error| {
-        Failure::negative(id!("doctor.snapshot-unwritable"), format!("failed to write `{path}`: {error}"))
-    })?;
+    store::write_json(context.host, &path, snapshot)
+        .map_err(|error| Failure::file(id!("doctor.snapshot-unwritable"), "write", &path, &error))?;
     context.printer.status(&format!("saved {} values in `{path}`", snapshot.values.len()));
     context.printer.hint("`gpubuild doctor --diff` shows what changed since");
     Ok(())

@@ -65,12 +65,10 @@ impl OutputArguments {
         for file in &self.output {
             let path = crate::cli::absolute(context, file)?;
             let text = render(format_of(file)?, document, None)?;
-            context.host.write(&path, text.as_bytes()).map_err(|error| {
-                Failure::negative(
-                    id!("doctor.output-unwritable"),
-                    format!("failed to write `{path}`: {error}"),
-                )
-            })?;
+            context
+                .host
+                .write(&path, text.as_bytes())
+                .map_err(|error| Failure::file(id!("doctor.output-unwritable"), "write", &path, &error))?;
         }
         let format = if self.json { DoctorFormat::Json } else { self.format };
         let text = render(format, document, Some(context))?;

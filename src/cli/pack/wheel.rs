@@ -261,10 +261,7 @@ fn cuda_release(outcome: &BuildOutcome) -> Option<Version> {
 fn write(context: &CommandContext<'_>, folder: &HostPath, file: &str, bytes: &[u8]) -> Result<(), Failure> {
     let path = folder.join(file);
     let written = context.host.create_dir_all(folder).and_then(|()| context.host.write(&path, bytes));
-    written.map_err(|error| {
-        Failure::negative(id!("pack.io"), format!("failed to write `{path}`: {error}"))
-            .hint("nothing was changed; try again")
-    })
+    written.map_err(|error| Failure::file(id!("pack.io"), "write", &path, &error))
 }
 
 fn print_result(

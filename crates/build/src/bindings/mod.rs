@@ -173,7 +173,7 @@ impl Bindings {
         let text = if let Some(text) = kept.find(host) {
             text
         } else {
-            host.remove(&host.path(&call.depfile)).map_err(|error| failed(&call.depfile, &error))?;
+            host.remove(&host.path(&call.depfile)).map_err(|error| ScriptError::io(&call.depfile, &error))?;
             if let Err(error) = clang.provide(host) {
                 let mut missing = no_libclang(host, &self.file);
                 missing.causes.push(MissingCause::of_fetch(&error));
@@ -237,13 +237,9 @@ impl Bindings {
         if host.read_text(&path).is_ok_and(|before| before == text) {
             return Ok(path);
         }
-        host.write(&path, text.as_bytes()).map_err(|error| failed(path.as_str(), &error))?;
+        host.write(&path, text.as_bytes()).map_err(|error| ScriptError::io(path.as_str(), &error))?;
         Ok(path)
     }
-}
-
-fn failed(path: &str, error: &std::io::Error) -> ScriptError {
-    ScriptError::Io { path: path.to_owned(), message: error.to_string() }
 }
 
 /// Calls bindgen. A panic becomes an error with its message.

@@ -3,9 +3,10 @@
 use gpubuild_core::backend::Backend;
 use gpubuild_core::shell::word;
 use gpubuild_core::text::quoted;
-use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
+use gpubuild_detect::diagnostic::{self, Diagnostic, DiagnosticId};
 use gpubuild_detect::finding::Finding;
 use gpubuild_detect::id;
+use gpubuild_host::{HostPath, WriteFiles};
 
 use crate::event::FirstError;
 
@@ -149,6 +150,12 @@ pub enum BuildError {
         /// The path that was being written.
         path: String,
     },
+    /// The disk with the temporary files of compilers is full.
+    #[error("no space left on the disk that holds `{path}`, where compilers write temporary files")]
+    NoTemporarySpace {
+        /// The folder of the temporary files.
+        path: String,
+    },
     /// The file system has free space, but no free inodes.
     #[error("the file system that holds `{path}` has no free inodes, so no file can be created")]
     NoInodes {
@@ -212,10 +219,19 @@ fn and_more_called(more: usize) -> String {
 impl BuildError {
     /// Wraps an I/O error of the operation `what` on `path`. A full disk becomes [`Self::DiskFull`].
     pub fn io(what: &'static str, path: &impl ToString, error: &std::io::Error) -> Self {
-        if error.kind() == std::io::ErrorKind::StorageFull {
+        if has_no_space(error) {
             return Self::DiskFull { path: path.to_string() };
         }
         Self::Io { what, path: path.to_string(), message: error.to_string(), kind: error.kind() }
+    }
+
+    /// The disk that holds a path is full.
+    pub(super) fn full(host: &dyn WriteFiles, path: &HostPath) -> Self {
+        let folder = path.to_string();
+        match host.free_files(path) {
+            Some(0) => Self::NoInodes { path: folder },
+            _ => Self::DiskFull { path: folder },
+        }
     }
 
     /// The causes recognised in the output of the failed program, root cause first.
@@ -256,7 +272,7 @@ impl Diagnostic for BuildError {
             Self::Fetch(error) => error.id(),
             Self::Offline { .. } => id!("build.offline"),
             Self::Run(_) => id!("build.program-failed"),
-            Self::DiskFull { .. } | Self::NoInodes { .. } => id!("disk.full"),
+            Self::DiskFull { .. } | Self::NoTemporarySpace { .. } | Self::NoInodes { .. } => id!("disk.full"),
             Self::Io { kind: std::io::ErrorKind::PermissionDenied, .. } => id!("file.denied"),
             Self::Io { kind: std::io::ErrorKind::ReadOnlyFilesystem, .. } => id!("disk.read-only"),
             Self::Io { .. } => id!("file.failed"),
@@ -323,15 +339,25 @@ impl Diagnostic for BuildError {
                  are used up"
                     .to_owned(),
             ),
+            Self::NoTemporarySpace { .. } => Some(
+                "free some space there, or set TMPDIR to a folder on another disk, and build again; finished files are kept"
+                    .to_owned(),
+            ),
             Self::NoInodes { path } => {
                 Some(format!("remove files that are no longer needed; `df -i {}` shows the use", word(path, "DIR")))
             }
             Self::Io { kind: std::io::ErrorKind::PermissionDenied, path, .. } => {
                 Some(format!("check its owner and mode: `ls -ld {}`", word(path, "FILE")))
             }
+            Self::Io { kind, .. } => Some(diagnostic::file_hint(*kind).to_owned()),
             _ => None,
         }
     }
+}
+
+/// Whether a disk or quota has no space for a file.
+pub(super) fn has_no_space(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
 }
 
 /// Whether a line contains the message of Unix or Windows for a full disk.

@@ -11,7 +11,7 @@ use gpubuild_plan::plan::{PlannedTree, options};
 use serde::{Deserialize, Serialize};
 
 use super::editor::EditorInfo;
-use super::error::{BuildError, OUT_OF_MEMORY_ALONE, is_disk_full};
+use super::error::{BuildError, OUT_OF_MEMORY_ALONE, has_no_space, is_disk_full};
 use super::launcher::statistics::LauncherStatistics;
 use super::launcher::{self, farm};
 use super::log::BuildLog;
@@ -372,22 +372,36 @@ impl TreeRun<'_> {
         Err(BuildError::UnusedEntries { folder: self.tree.source.to_string(), names, near })
     }
 
-    /// Reports a full disk after a failure. Tools report a full disk in many ways, and CMake not at all, so this writes a
-    /// test file.
+    /// Reports a full disk after a failure. Tools report a full disk in many ways, and CMake not at all, so this writes
+    /// test files.
     fn refuse_full_disk(&self, log: &BuildLog<'_>) -> Result<(), BuildError> {
-        let path = cmake::own_folder(self.tree).join("room");
-        let written = self.job.host.write(&path, &vec![0; DISK_TEST_SIZE]);
-        // A leftover test file does no harm.
-        let _ = self.job.host.remove(&path);
-        let full = written.is_err_and(|error| error.kind() == std::io::ErrorKind::StorageFull);
-        if !full && !log.last().iter().any(|line| is_disk_full(line)) {
-            return Ok(());
+        let (host, build) = (self.job.host, &self.tree.build);
+        if self.is_full(&cmake::own_folder(self.tree)) {
+            return Err(BuildError::full(host, build));
         }
-        let path = self.tree.build.to_string();
-        Err(match self.job.host.free_files(&self.tree.build) {
-            Some(0) => BuildError::NoInodes { path },
-            _ => BuildError::DiskFull { path },
-        })
+        let temporary = gpubuild_host::folders::temporary_folder(host);
+        let no_temporary_space = || BuildError::NoTemporarySpace { path: temporary.to_string() };
+        let Some(line) = log.last().iter().find(|line| is_disk_full(line)) else {
+            return if self.is_full(&temporary) { Err(no_temporary_space()) } else { Ok(()) };
+        };
+        // A compiler removes its temporary files before it ends, so the folder may have space again.
+        let is_named = line.contains(temporary.as_str()) && !line.contains(build.as_str());
+        if is_named || self.is_full(&temporary) {
+            return Err(no_temporary_space());
+        }
+        Err(BuildError::full(host, build))
+    }
+
+    /// Whether a folder has no space for a small file.
+    fn is_full(&self, folder: &HostPath) -> bool {
+        let host = self.job.host;
+        let written = host.temporary_dir(folder).and_then(|own| {
+            let written = host.write(&own.join("room"), &vec![0; DISK_TEST_SIZE]);
+            // A leftover test file does no harm.
+            let _ = host.remove(&own);
+            written
+        });
+        written.is_err_and(|error| has_no_space(&error))
     }
 
     /// Runs the build tool. If a compiler runs out of memory, tries again with fewer parallel compilers; finished objects

@@ -21,6 +21,7 @@ pub mod variant;
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::clean;
 use gpubuild_core::order::CollectSorted as _;
 use gpubuild_host::{HostPath, ReadFiles};
 use serde::Deserialize;
@@ -43,6 +44,9 @@ pub use sources::{PlannedPatch, SourceCopy};
 
 /// Name of the project file.
 pub const FILE_NAME: &str = "gpubuild.toml";
+
+/// Maximum length of a project's name in bytes: it is a part of file names, which most file systems limit to 255 bytes.
+const MAX_NAME_LENGTH: usize = 100;
 
 /// The highest schema that this version reads.
 const SCHEMA: i64 = 1;
@@ -268,13 +272,14 @@ pub fn parse(path: &str, text: &str) -> Result<(ProjectFile, Profile), ProjectEr
     let name_is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if file.project.name.is_empty()
         || file.project.name.starts_with('.')
+        || file.project.name.len() > MAX_NAME_LENGTH
         || !file.project.name.chars().all(name_is_plain)
     {
         return Err(ProjectError::Invalid {
             path: path.to_owned(),
             message: format!(
-                "`project.name` is `{}`: use letters, digits, `-`, `_` and `.`",
-                file.project.name
+                "`project.name` is `{}`: use up to {MAX_NAME_LENGTH} letters, digits, `-`, `_` and `.`",
+                clean::short(&file.project.name, 2 * MAX_NAME_LENGTH)
             ),
         });
     }
@@ -287,6 +292,12 @@ pub fn parse(path: &str, text: &str) -> Result<(ProjectFile, Profile), ProjectEr
         return Err(ProjectError::Invalid {
             path: path.to_owned(),
             message: format!("`cache.remote` {problem}"),
+        });
+    }
+    if file.cache.folder.as_deref() == Some("") {
+        return Err(ProjectError::Invalid {
+            path: path.to_owned(),
+            message: "`cache.folder` is empty: name a folder, or omit it for the default".to_owned(),
         });
     }
     if let Some(message) =
@@ -369,6 +380,12 @@ mod tests {
     }
 
     #[test]
+    fn empty_folder_of_the_store_is_refused() {
+        assert!(message(&format!("{GOOD}[cache]\nfolder = \"\"\n")).contains("`cache.folder` is empty"));
+        assert!(parse("gpubuild.toml", &format!("{GOOD}[cache]\nfolder = \"store\"\n")).is_ok());
+    }
+
+    #[test]
     fn default_target_is_a_known_platform() {
         let of = |target: &str| parse("gpubuild.toml", &format!("{GOOD}[build]\ntarget = {target:?}\n"));
         for name in ["host", "aarch64-unknown-linux-gnu", "x86_64-unknown-linux-gnu.2.28"] {
@@ -383,7 +400,10 @@ mod tests {
     #[test]
     fn unknown_profiles_and_unsafe_names_are_refused() {
         assert!(message(&GOOD.replace("\"gk\"", "\"gkk\"")).contains("known profiles: cmake, ggml, gk"));
-        for name in ["", "../up", ".hidden", "a/b", "a b"] {
+        let longest = "n".repeat(MAX_NAME_LENGTH);
+        assert!(parse("gpubuild.toml", &GOOD.replace("infer", &longest)).is_ok());
+        let too_long = longest + "n";
+        for name in ["", "../up", ".hidden", "a/b", "a b", too_long.as_str()] {
             assert!(
                 message(&GOOD.replace("\"infer\"", &format!("{name:?}"))).contains("project.name"),
                 "{name}"

@@ -143,7 +143,8 @@ impl VariantTable {
 /// The first problem of the variants of a project file.
 #[must_use]
 pub fn problem(variants: &[VariantTable]) -> Option<String> {
-    for (index, variant) in variants.iter().enumerate() {
+    let mut names = BTreeSet::new();
+    for variant in variants {
         let name = &variant.name;
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '.');
         if name.is_empty() || name.len() > MAX_NAME_LENGTH || !name.chars().all(plain) {
@@ -151,7 +152,7 @@ pub fn problem(variants: &[VariantTable]) -> Option<String> {
                 "`variants.name` is `{name}`: use up to {MAX_NAME_LENGTH} of a to z, digits, `_` and `.`"
             ));
         }
-        if variants[..index].iter().any(|other| other.name == *name) {
+        if !names.insert(name) {
             return Some(format!("two variants have the name `{name}`"));
         }
         if variant.backends.is_empty() {
@@ -293,5 +294,19 @@ mod tests {
             assert!(read("command", &format!("a{c}b")).is_err(), "{c:?}");
         }
         assert_eq!(read("command", "π: # '\"").unwrap().command.as_deref(), Some("π: # '\""));
+    }
+
+    /// A comparison of each name with all others would take minutes.
+    #[test]
+    fn names_of_many_variants_are_checked_in_linear_time() {
+        let variant = |index: usize| VariantTable {
+            name: format!("v{index}"),
+            backends: vec![Backend::Cpu],
+            ..VariantTable::default()
+        };
+        let mut variants: Vec<VariantTable> = (0..200_000).map(variant).collect();
+        assert_eq!(problem(&variants), None);
+        variants.push(variant(7));
+        assert_eq!(problem(&variants).unwrap(), "two variants have the name `v7`");
     }
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use glob::{MatchOptions, Pattern, PatternError};
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_plan::project::variant::CiTable;
 use gpubuild_plan::project::{Project, ProjectFile};
 use serde::Serialize;
@@ -114,12 +115,14 @@ pub fn decide(
 ) -> Result<Vec<RowDecision>, InvalidPattern> {
     let declared = Declared::new(&project.ci)?;
     let mut common = changes.undecided.clone();
-    if let Before::Known(file, _) = &changes.before {
+    let mut rows_before = BTreeMap::new();
+    if let Before::Known(file, rows) = &changes.before {
         common.extend(changed_tables(file, project));
+        rows_before = rows.include.iter().map(|row| (row.name.as_str(), row)).collect_map();
     }
     let decision = |row: &CiRow| {
         let mut reasons = common.clone();
-        reasons.extend(changed_row(row, &changes.before));
+        reasons.extend(changed_row(row, &changes.before, &rows_before));
         let (read, others): (Vec<&str>, Vec<&str>) =
             changes.files.iter().map(String::as_str).partition(|file| {
                 declared.readers(file).is_none_or(|backends| backends.iter().any(|one| has(row, *one)))
@@ -156,12 +159,12 @@ fn changed_tables(before: &ProjectFile, now: &ProjectFile) -> Vec<String> {
 }
 
 /// Why the row differs from the row of that name at the commit.
-fn changed_row(row: &CiRow, before: &Before<'_>) -> Option<String> {
+fn changed_row(row: &CiRow, before: &Before<'_>, rows: &BTreeMap<&str, &CiRow>) -> Option<String> {
     match before {
         Before::Unknown(why) => Some(why.clone()),
-        Before::Known(_, rows) => match rows.include.iter().find(|other| other.name == row.name) {
+        Before::Known(..) => match rows.get(row.name.as_str()) {
             None => Some("the job is new in gpubuild.toml".to_owned()),
-            Some(other) => (other != row).then(|| "gpubuild.toml changes its plan".to_owned()),
+            Some(other) => (*other != row).then(|| "gpubuild.toml changes its plan".to_owned()),
         },
     }
 }

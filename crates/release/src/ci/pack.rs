@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_plan::project::variant::{MAX_NAME_LENGTH, VariantTable};
 
 use super::row::CiRow;
@@ -18,8 +19,10 @@ pub const FOLDER: &str = "release";
 /// and so which C library, the release is built with.
 pub fn assign(rows: &mut Rows, variants: &[VariantTable]) {
     let mut assigned: BTreeMap<(String, String), String> = BTreeMap::new();
+    let by_name: BTreeMap<&str, &VariantTable> =
+        variants.iter().map(|variant| (variant.name.as_str(), variant)).collect_map();
     for row in &mut rows.include {
-        let Some(variant) = variants.iter().find(|variant| variant.name == row.variant) else { continue };
+        let Some(variant) = by_name.get(row.variant.as_str()) else { continue };
         let label = variant.label(&row.toolkits);
         if !manifest::is_label(&label) {
             row.warnings.push(format!(

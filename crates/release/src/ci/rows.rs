@@ -60,6 +60,8 @@ type ImageKey<'a> = (&'a str, Vec<Backend>);
 /// Plans rows. Examines each image once per set of setups.
 struct RowPlanner<'a> {
     context: &'a RowContext<'a>,
+    /// The project without its variants and images: each row is planned with a copy, and plans depend on neither.
+    project: Project,
     examined: RefCell<BTreeMap<ImageKey<'a>, Rc<ExaminedImage>>>,
 }
 
@@ -78,12 +80,13 @@ impl<'a> RowPlanner<'a> {
 /// Creates the matrix of a project.
 #[must_use]
 pub fn rows(context: &RowContext<'_>) -> Rows {
-    let planner = RowPlanner { context, examined: RefCell::default() };
+    let planner =
+        RowPlanner { context, project: without_variants(context.project), examined: RefCell::default() };
     let mut rows = Rows::default();
     let variants = variant::variants(context.project);
     for variant in &variants {
         let combinations = combinations(variant);
-        for id in &variant.images {
+        for id in listed_once(&variant.name, &variant.images, &mut rows.dropped) {
             add_named(&planner, variant, id, &combinations, &mut rows);
         }
         if variant.images.is_empty() {
@@ -100,6 +103,31 @@ pub fn rows(context: &RowContext<'_>) -> Rows {
     rows
 }
 
+/// The images without those that are listed again, which is an error in gpubuild.toml.
+pub(super) fn listed_once<'a>(
+    variant: &str,
+    images: &'a [String],
+    dropped: &mut Vec<DroppedRow>,
+) -> Vec<&'a str> {
+    let mut seen = BTreeMap::new();
+    for image in images {
+        *seen.entry(image.as_str()).or_insert(0) += 1;
+    }
+    dropped.extend(seen.iter().filter(|(_, count)| **count > 1).map(|(image, _)| DroppedRow {
+        name: format!("{variant}-{image}"),
+        reasons: vec!["the image is listed twice [ci.same-name]".to_owned()],
+        named: true,
+    }));
+    images.iter().map(String::as_str).filter(|image| seen.remove(image).is_some()).collect()
+}
+
+fn without_variants(project: &Project) -> Project {
+    let mut project = project.clone();
+    project.file.variants = Vec::new();
+    project.file.ci.images = BTreeMap::new();
+    project
+}
+
 /// Drops rows with the name of an earlier row, which is an error in gpubuild.toml.
 fn drop_same_names(rows: &mut Rows) {
     let mut seen = BTreeSet::new();
@@ -107,7 +135,7 @@ fn drop_same_names(rows: &mut Rows) {
         std::mem::take(&mut rows.include).into_iter().partition(|row| seen.insert(row.name.clone()));
     rows.include = unique;
     rows.dropped.extend(repeated.into_iter().map(|row| DroppedRow {
-        reasons: vec!["an image or a version is listed twice [ci.same-name]".to_owned()],
+        reasons: vec!["a version is listed twice [ci.same-name]".to_owned()],
         name: row.name,
         named: true,
     }));
@@ -245,7 +273,7 @@ fn plan_row<'a>(planner: &RowPlanner<'a>, case: &RowCase<'a>) -> Result<CiRow, D
         .filter_map(|backend| context.images.setup(image, *backend))
         .collect();
     let examined = planner.examine(image, &setups);
-    let mut project = context.project.clone();
+    let mut project = planner.project.clone();
     variant::apply(&mut project.file, case.variant);
     for (backend, version) in &case.versions {
         variant::require(&mut project.file, *backend, version);

@@ -1,13 +1,16 @@
 //! Jobs that test what other jobs packed: `test_images` of `[[variants]]`. They compile nothing.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use gpubuild_core::backend::Backend;
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_plan::project::variant::VariantTable;
 use serde::Serialize;
 
 use super::image::{CiImage, Images};
 use super::pack;
 use super::row::{CiRow, GitlabJob, MIN_TIMEOUT_MINUTES};
-use super::rows::{DroppedRow, Rows, unknown_image};
+use super::rows::{DroppedRow, Rows, listed_once, unknown_image};
 
 /// The folder into which a job installs what it tests.
 const INSTALLED: &str = ".gpubuild/tested";
@@ -48,19 +51,27 @@ pub struct CiTestRow {
 
 /// Adds the test jobs of all variants. Every job that packs a variant for the platform of a test image is tested there.
 pub fn add(rows: &mut Rows, variants: &[VariantTable], images: &Images) {
+    let Rows { include, tests, dropped } = rows;
+    let mut packed: BTreeMap<&str, Vec<&CiRow>> = BTreeMap::new();
+    for row in include.iter().filter(|row| row.pack.is_some()) {
+        packed.entry(&row.variant).or_default().push(row);
+    }
     for variant in variants {
-        for id in &variant.test_images {
+        let packed = packed.get(variant.name.as_str()).map(Vec::as_slice).unwrap_or_default();
+        for id in listed_once(&variant.name, &variant.test_images, dropped) {
             let Some(image) = images.get(id) else {
-                rows.dropped.push(unknown_image(&variant.name, id, images));
+                dropped.push(unknown_image(&variant.name, id, images));
                 continue;
             };
-            let packed = |row: &&CiRow| {
-                row.variant == variant.name && row.platform == image.platform() && row.pack.is_some()
-            };
-            let tests: Vec<CiTestRow> =
-                rows.include.iter().filter(packed).map(|row| test_row(row, variant, image, images)).collect();
-            if tests.is_empty() {
-                rows.dropped.push(DroppedRow {
+            let count = tests.len();
+            tests.extend(
+                packed
+                    .iter()
+                    .filter(|row| row.platform == image.platform())
+                    .map(|row| test_row(row, variant, image, images)),
+            );
+            if tests.len() == count {
+                dropped.push(DroppedRow {
                     name: format!("{}-on-{id}", variant.name),
                     reasons: vec![format!(
                         "no job packs the variant `{}` for {} [ci.no-pack]",
@@ -70,7 +81,6 @@ pub fn add(rows: &mut Rows, variants: &[VariantTable], images: &Images) {
                     named: true,
                 });
             }
-            rows.tests.extend(tests);
         }
     }
 }
@@ -78,7 +88,8 @@ pub fn add(rows: &mut Rows, variants: &[VariantTable], images: &Images) {
 /// Keeps the tests of the jobs that are left.
 pub fn retain(rows: &mut Rows) {
     let Rows { include, tests, .. } = rows;
-    tests.retain(|test| include.iter().any(|row| row.name == test.of));
+    let names: BTreeSet<&str> = include.iter().map(|row| row.name.as_str()).collect_set();
+    tests.retain(|test| names.contains(test.of.as_str()));
 }
 
 fn test_row(row: &CiRow, variant: &VariantTable, image: &CiImage, images: &Images) -> CiTestRow {

@@ -8,7 +8,7 @@ use super::{Reuse, objects_path, reused_path};
 use crate::cmake::file_api::FileApiReply;
 use crate::event::BuildEvent;
 use crate::exec::collect;
-use crate::exec::error::BuildError;
+use crate::exec::error::{BuildError, has_no_space};
 use crate::exec::objects::{self, CompiledTarget, OBJECTS, ObjectContext};
 use crate::store::entry::{self, EntryDraft, EntryInputs, StoreEntry};
 use crate::store::key::KeyParts;
@@ -78,7 +78,7 @@ impl Reuse<'_> {
             let Ok((entry, inputs)) = serving else { continue };
             match entry.restore(host, &folder, &self.roots) {
                 Ok(()) => {}
-                Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {
+                Err(error) if has_no_space(&error) => {
                     return Err(BuildError::io("write into", &self.tree.build, &error));
                 }
                 // The entry was removed while it was being copied.
