@@ -44,6 +44,7 @@ pub mod score;
 pub mod session;
 pub mod tokenizer;
 
+mod child;
 mod error;
 mod init;
 pub use error::Error;

@@ -58,9 +58,10 @@ impl CacheEntries {
     /// Splits targets into those that have one name in every version of the project, and all others.
     pub(super) fn split_targets(targets: Vec<WantedOption>) -> (Vec<String>, Vec<WantedOption>) {
         let (mut plain, mut choices) = (Vec::new(), Vec::new());
+        let mut known = BTreeSet::new();
         for target in targets {
             match target.plain() {
-                Some(name) if !plain.iter().any(|known| known == name) => plain.push(name.to_owned()),
+                Some(name) if known.insert(name.to_owned()) => plain.push(name.to_owned()),
                 None if !choices.contains(&target) => choices.push(target),
                 Some(_) | None => {}
             }

@@ -4,21 +4,23 @@
 //! Templates are Jinja as Python's `transformers` runs it. The output is the same text, byte for byte, or an
 //! error; `tests/suite/templates.rs` compares both with Python.
 
+mod isolated;
 mod json;
 mod python;
 
 use crate::Error;
 use crate::gguf::Gguf;
 use crate::tokenizer::Tokenizer;
+pub use isolated::{IsolatedTemplate, answer};
 use jiff::civil::DateTime;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 use minijinja::{Environment, UndefinedBehavior, Value, context};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The author of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Instructions, once, at the start.
@@ -30,7 +32,7 @@ pub enum Role {
 }
 
 /// One turn.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
     /// Author of the message.
     pub role: Role,
@@ -46,7 +48,7 @@ impl Message {
 }
 
 /// What the text ends with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Opening {
     /// The opening of the model's answer.
     Assistant,
@@ -55,13 +57,14 @@ pub enum Opening {
 }
 
 /// What templates can query about the model and the date.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TemplateContext {
     /// Text of the start token.
     pub bos: String,
     /// Text of the end token.
     pub eos: String,
     /// The local time, for templates that state the date.
+    #[serde(with = "isolated::time")]
     pub now: DateTime,
 }
 

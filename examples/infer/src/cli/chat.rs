@@ -4,16 +4,16 @@ use super::generate::{Ending, Reader, Writer};
 use super::printer::Printer;
 use super::run::{context, load};
 use super::sampling::SamplingArgs;
-use super::{Failure, ModelArgs, interrupt, open_model};
+use super::{Failure, ModelArgs, interrupt, open_model, program};
 use crate::Error;
-use crate::chat::{BUILT_IN, ChatTemplate, Message, Opening, Role, TemplateContext};
+use crate::chat::{self, BUILT_IN, ChatTemplate, IsolatedTemplate, Message, Opening, Role, TemplateContext};
 use crate::gguf::Gguf;
 use crate::model::Model;
 use crate::sampler::Sampler;
 use crate::session::{CacheType, LogitRows, Options};
 use crate::tokenizer::Tokenizer;
 use clap::Args;
-use std::io::{BufRead, IsTerminal};
+use std::io::{BufRead, IsTerminal, Read};
 use std::path::Path;
 
 /// Above 0: otherwise conversations are predictable, and small models repeat themselves.
@@ -39,22 +39,49 @@ pub(super) struct ChatArgs {
     sampling: SamplingArgs,
 }
 
+/// A template that writes the conversation.
+enum TurnTemplate {
+    BuiltIn(ChatTemplate),
+    OfFile(IsolatedTemplate),
+}
+
+impl TurnTemplate {
+    fn render(&self, messages: &[Message]) -> Result<String, Error> {
+        match self {
+            Self::BuiltIn(template) => template.render(messages, Opening::Assistant),
+            Self::OfFile(template) => template.render(messages, Opening::Assistant),
+        }
+    }
+}
+
+/// `infer __template`: renders a template in this process.
+pub(super) fn render(printer: &mut Printer) -> Result<(), Failure> {
+    let mut request = String::new();
+    std::io::stdin()
+        .read_to_string(&mut request)
+        .map_err(|error| Error::message(format!("cannot read the request: {error}")))?;
+    printer.answer(&chat::answer(&request)?)
+}
+
 /// The requested template, or that of the model.
-fn template(gguf: &Gguf, tokenizer: &Tokenizer, asked: Option<&str>) -> Result<ChatTemplate, Error> {
+fn template(gguf: &Gguf, tokenizer: &Tokenizer, asked: Option<&str>) -> Result<TurnTemplate, Error> {
+    let of_file = |source: String, template_context: TemplateContext| {
+        IsolatedTemplate::new(program()?, source, template_context).map(TurnTemplate::OfFile)
+    };
     let template_context = TemplateContext::of(tokenizer);
     let built_in = asked.and_then(|asked| BUILT_IN.iter().find(|(name, _)| *name == asked));
     if let Some((_, source)) = built_in {
-        return ChatTemplate::new(source, template_context);
+        return ChatTemplate::new(source, template_context).map(TurnTemplate::BuiltIn);
     }
     if let Some(path) = asked.map(Path::new).filter(|path| path.is_file()) {
         let source = std::fs::read_to_string(path).map_err(|error| Error::Read {
             path: path.display().to_string(),
             source: std::sync::Arc::new(error),
         })?;
-        return ChatTemplate::new(&source, template_context);
+        return of_file(source, template_context);
     }
     if let Some(source) = ChatTemplate::source_of(gguf, asked)? {
-        return ChatTemplate::new(source, template_context);
+        return of_file(source.to_owned(), template_context);
     }
     let names = BUILT_IN.map(|(name, _)| format!("`{name}`")).join(", ");
     let what = asked.map_or_else(String::new, |asked| format!(", and `{asked}` is not a file"));
@@ -68,7 +95,7 @@ fn template(gguf: &Gguf, tokenizer: &Tokenizer, asked: Option<&str>) -> Result<C
 /// A conversation in progress.
 struct Chat<'a> {
     args: &'a ChatArgs,
-    template: ChatTemplate,
+    template: TurnTemplate,
     messages: Vec<Message>,
     writer: Writer,
 }
@@ -140,7 +167,7 @@ impl Chat<'_> {
     }
 
     fn answer(&mut self, printer: &mut Printer) -> Result<String, Failure> {
-        let rendered = self.template.render(&self.messages, Opening::Assistant)?;
+        let rendered = self.template.render(&self.messages)?;
         let prompt = self.writer.tokenizer().prompt(&rendered)?;
         let stream = self.writer.tokenizer().stream(&rendered);
         interrupt::forget();

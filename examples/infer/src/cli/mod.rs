@@ -57,6 +57,9 @@ enum Command {
         /// Id of the backend
         id: String,
     },
+    /// Render a chat template with limits; the request and the answer are JSON
+    #[command(name = "__template", hide = true)]
+    Template,
 }
 
 /// Options that select the device.
@@ -211,6 +214,7 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::check(&args, &mut printer),
         Command::Bench(args) => bench::bench(&args, &mut printer),
         Command::RandomModel(args) => random_model::random_model(&args, &mut printer),
+        Command::Template => chat::render(&mut printer),
         Command::Probe { id } => devices::probe(&id, &mut printer),
     };
     match done {

@@ -3,11 +3,11 @@
 //! GPU backends are probed in a child process first: a driver that crashes, hangs or returns an invalid
 //! answer becomes a one-line reason. A named backend is used or refused, and never replaced by another.
 
-mod child;
 mod probe;
+mod probing;
 
-pub use child::ask;
 pub use probe::{Answer, Probed, examine};
+pub use probing::ask;
 
 use crate::Error;
 use crate::gk::{self, Backend, Binding, Device, Fusion, Kind, OpenOptions, PREFERENCE, Precision};

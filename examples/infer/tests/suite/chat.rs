@@ -274,3 +274,32 @@ fn score_reads_a_file() {
     let shuffled: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert!(shuffled["mean_nll"].as_f64().unwrap() > mean, "{shuffled}");
 }
+
+/// A template of a file runs in a process of its own, whatever it does. Only Linux limits its memory.
+#[cfg(target_os = "linux")]
+#[test]
+fn hostile_templates_end_in_an_error() {
+    if !ready() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (model, template) = (model(folder.path()), folder.path().join("hostile.jinja"));
+    let namespace = "{% set ns = namespace(a=[1]) %}";
+    for source in [
+        format!("{namespace}{{% set ns.a = ns %}}{{{{ ns }}}}"),
+        format!("{namespace}{{% for i in range(99999) %}}{{% set ns.a = [ns.a] %}}{{% endfor %}}"),
+        format!("{{% set s = 'xxxxxxxx' %}}{}", "{% set s = s ~ s %}".repeat(40)),
+        "{% for i in range(99999) %}{% for j in range(30) %}".to_owned()
+            + &"x".repeat(4000)
+            + "{% endfor %}{% endfor %}",
+        format!("{{{{ {}1 }}}}", "not ".repeat(100_000)),
+    ] {
+        std::fs::write(&template, &source).unwrap();
+        let arguments = ["chat", "--backend", "cpu", "--user", "ab", "--model", model.to_str().unwrap()];
+        let (code, out, said) =
+            run(&[&arguments[..], &["--template", template.to_str().unwrap()]].concat(), "");
+        let start = source.chars().take(60).collect::<String>();
+        assert_eq!((code, out.as_str()), (Some(1), ""), "{start}: {said}");
+        assert!(said.contains("error: the chat template "), "{start}: {said}");
+    }
+}

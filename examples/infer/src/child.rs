@@ -1,60 +1,62 @@
-//! Probes a backend in a child process, and turns every failure into a reason.
+//! Runs a program, usually this one, with a time limit and a limited answer.
 
-use super::Answer;
-use std::io::Read;
-use std::path::Path;
+use std::io::{self, Read, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Maximum length of an answer; a valid one is shorter.
-const LONGEST: u64 = 1 << 20;
 /// The longest interval between two checks of a child.
 const POLL: Duration = Duration::from_millis(5);
 /// The shortest interval: an answer is complete when its pipe closes, and the child exits right after.
 const SOON: Duration = Duration::from_micros(100);
 
-/// Starts `program __probe ID` and reads its answer.
-#[must_use]
-pub fn ask(program: &Path, id: &str, timeout: Duration) -> Answer {
-    let child = Command::new(program)
-        .args(["__probe", id])
-        .stdin(Stdio::piped()) // closed below: an empty root has no `/dev/null`
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
-    let mut child = match child {
-        Ok(child) => child,
-        Err(error) => return Answer::failed(id, format!("cannot start the probe: {error}")),
-    };
-    drop(child.stdin.take());
-    let output = drain(child.stdout.take());
-    let talk = drain(child.stderr.take());
-    let Some((status, early)) = wait(&mut child, &output, timeout) else {
-        return Answer::failed(id, format!("its driver did not answer within {} s", timeout.as_secs_f32()));
-    };
+/// A child that has exited.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// How it exited.
+    pub(crate) status: ExitStatus,
+    /// Its standard output.
+    pub(crate) output: Vec<u8>,
+    /// Its standard error.
+    pub(crate) talk: Vec<u8>,
+}
+
+/// Runs a program with this input, and reads at most `longest` bytes of each of its outputs. `None` if it did not end in time; it is
+/// killed then.
+///
+/// # Errors
+/// The program cannot be started.
+pub(crate) fn run(
+    command: &mut Command,
+    input: Vec<u8>,
+    longest: u64,
+    timeout: Duration,
+) -> io::Result<Option<Ended>> {
+    // The input is a pipe even if it is empty: an empty root has no `/dev/null`.
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    if let Some(mut pipe) = child.stdin.take().filter(|_| !input.is_empty()) {
+        // The child may exit without reading everything.
+        thread::spawn(move || drop(pipe.write_all(&input)));
+    }
+    let output = drain(child.stdout.take(), longest);
+    let talk = drain(child.stderr.take(), longest);
+    let Some((status, early)) = wait(&mut child, &output, timeout) else { return Ok(None) };
     // A grandchild may keep the pipes open; use the output so far.
     let output = early.unwrap_or_else(|| output.recv_timeout(Duration::from_secs(1)).unwrap_or_default());
     let talk = talk.recv_timeout(Duration::from_millis(100)).unwrap_or_default();
-    if !status.success() {
-        return Answer::failed(id, format!("its driver {}{}", ending(status), last_words(&talk)));
-    }
-    match serde_json::from_slice::<Answer>(&output) {
-        Ok(answer) if answer.backend == id => answer,
-        Ok(answer) => Answer::failed(id, format!("the probe answered for `{}`", answer.backend)),
-        Err(error) => Answer::failed(id, format!("the probe returned an invalid answer: {error}")),
-    }
+    Ok(Some(Ended { status, output, talk }))
 }
 
 /// Reads a pipe to its end in the background, so that a full pipe does not block the child.
-fn drain(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
+fn drain(pipe: Option<impl Read + Send + 'static>, longest: u64) -> Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::channel();
     if let Some(pipe) = pipe {
         thread::spawn(move || {
             let mut bytes = Vec::new();
             // Bytes read before an error are still useful.
-            let _: Result<usize, _> = pipe.take(LONGEST).read_to_end(&mut bytes);
+            let _: Result<usize, _> = pipe.take(longest).read_to_end(&mut bytes);
             let _: Result<(), _> = sender.send(bytes);
         });
     }
@@ -94,18 +96,4 @@ fn wait(
             }
         }
     }
-}
-
-fn ending(status: ExitStatus) -> String {
-    #[cfg(unix)]
-    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
-        return format!("crashed (signal {signal})");
-    }
-    status.code().map_or_else(|| "crashed".to_owned(), |code| format!("ended the probe with code {code}"))
-}
-
-fn last_words(talk: &[u8]) -> String {
-    let talk = String::from_utf8_lossy(talk);
-    let last = talk.lines().rev().map(str::trim).find(|line| !line.is_empty());
-    last.map_or_else(String::new, |line| format!(": {}", line.chars().take(200).collect::<String>()))
 }
