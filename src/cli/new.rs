@@ -2,7 +2,8 @@
 
 use gpubuild_core::shell;
 use gpubuild_exec::python::Network;
-use gpubuild_host::HostPath;
+use gpubuild_host::folders::cache_folder;
+use gpubuild_host::{FileLock, HostPath, Wait};
 use gpubuild_plan::plan::request::BackendSelection;
 use gpubuild_sources::LockPolicy;
 
@@ -70,10 +71,12 @@ pub fn run(arguments: &NewArguments, context: &CommandContext<'_>) -> Result<Exi
         }
         return Ok(Exit::Done);
     }
+    let lock = if arguments.dry_run { None } else { exclude_others(context) };
     let project = prepare(arguments, context)?;
     let written = if arguments.dry_run { WrittenReport::No } else { WrittenReport::Yes };
     if written == WrittenReport::Yes {
         place::write(context.host, &project)?;
+        drop(lock);
         fetch(arguments, context, &project);
         print_summary(arguments, context, &project);
     }
@@ -83,6 +86,12 @@ pub fn run(arguments: &NewArguments, context: &CommandContext<'_>) -> Result<Exi
         context.printer.print(&report::plan(&project))?;
     }
     Ok(Exit::Done)
+}
+
+/// Two calls for the same folder would find no file of each other, and mix their files. Without a writable cache folder there is no lock.
+fn exclude_others(context: &CommandContext<'_>) -> Option<FileLock> {
+    let path = cache_folder(context.host)?.join("new.lock");
+    context.host.lock(&path, Wait::Yes).ok().flatten()
 }
 
 /// Computes everything that will be written.

@@ -188,6 +188,24 @@ fn failed_new_removes_what_it_wrote() {
     assert_eq!(sandbox.read("ws/Cargo.toml"), "[workspace] # mine\nmembers = []\n");
 }
 
+#[test]
+fn only_one_of_several_simultaneous_calls_creates_the_project() {
+    let sandbox = Sandbox::new();
+    let templates = ["cpp-library", "own-kernels"];
+    let start = |number: usize| {
+        let mut command = sandbox.command();
+        command.args(["new", "deep/demo", "--offline", "--template", templates[number % 2]]);
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap()
+    };
+    let children: Vec<_> = (0..6).map(start).collect();
+    let ran: Vec<RunResult> =
+        children.into_iter().map(|child| RunResult::from(child.wait_with_output().unwrap())).collect();
+    assert_eq!(ran.iter().filter(|ran| ran.is_success()).count(), 1, "{ran:#?}");
+    for ran in ran.iter().filter(|ran| !ran.is_success()) {
+        ran.fails(2, "new.exists");
+    }
+}
+
 const WORKSPACE: &str = "\
 # Our workspace.
 [workspace] # virtual

@@ -262,7 +262,16 @@ impl Diagnostic for SourceError {
             Self::NoRev { .. } => {
                 "correct `rev`; the commit must belong to a branch or tag of the repository"
             }
-            Self::Write { .. } => "check the free space and the permissions of the folder",
+            Self::Rejected { error, .. } if !error.id().starts_with("install.") => {
+                "nothing was unpacked: report this to the publisher, or use another version"
+            }
+            Self::Write { .. } | Self::Rejected { .. } => {
+                "check the free space and the permissions of the folder"
+            }
+            Self::Index { .. } => {
+                "check the URL of the index, and that no proxy or sign-in page answers in its place"
+            }
+            Self::TooLarge { .. } => "check the URL; larger sources can be cloned with `git` or vendored",
             _ => return None,
         };
         Some(hint.to_owned())

@@ -2,7 +2,7 @@
 
 pub use gpubuild_gguf::{Bytes, Error, Gguf, Problem, TensorInfo, TensorType, Value, ValueType, Writer};
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::path::Path;
 
@@ -21,11 +21,14 @@ pub fn open(path: &Path) -> Result<Gguf, crate::Error> {
 /// # Errors
 /// The file cannot be opened or mapped.
 pub fn map(path: &Path) -> io::Result<Bytes> {
+    let refuse_others = |metadata: &Metadata| {
+        if metadata.is_file() { Ok(()) } else { Err(io::Error::other("not a regular file")) }
+    };
+    // Opening a named pipe would wait for a writer.
+    refuse_others(&std::fs::metadata(path)?)?;
     let file = File::open(path)?;
     let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Err(io::Error::other("not a regular file"));
-    }
+    refuse_others(&metadata)?;
     // Mapping an empty file fails on some systems; this way the parser reports the error.
     if metadata.len() == 0 {
         return Ok(Bytes::Owned(Vec::new()));

@@ -64,8 +64,8 @@ pub struct ProjectFile {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ProjectTable {
-    /// Name of the project, used for folders and archives: letters, digits, `-`, `_` and `.`.
-    #[cfg_attr(feature = "schema", schemars(regex(pattern = "^[A-Za-z0-9_-][A-Za-z0-9_.-]*$")))]
+    /// Name of the project, used for folders and archives: up to 100 letters, digits, `-`, `_` and `.`.
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = "^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}$")))]
     pub name: String,
     /// Folder with the top-level CMakeLists.txt, relative to gpubuild.toml, or a table of sources that `gpubuild fetch` downloads.
     #[cfg_attr(feature = "schema", schemars(with = "super::source::SourceForm"))]

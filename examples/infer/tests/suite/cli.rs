@@ -301,3 +301,20 @@ fn program_starts_without_drivers() {
         assert!(allowed.iter().any(|prefix| library.starts_with(prefix)), "needs `{library}` to start");
     }
 }
+
+/// Opening a named pipe would wait for a writer.
+#[cfg(target_os = "linux")]
+#[test]
+fn models_that_are_not_regular_files_are_refused() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe.gguf");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR, 0).unwrap();
+    for path in [pipe.as_path(), folder.path(), std::path::Path::new("/dev/zero")] {
+        let ran = output(&["run", "--model", path.to_str().unwrap()]);
+        let said = text(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(1), "{}: {said}", path.display());
+        assert!(said.contains("not a regular file"), "{}: {said}", path.display());
+    }
+}
