@@ -41,7 +41,7 @@ pub(super) struct ChatArgs {
 
 /// A template that writes the conversation.
 enum TurnTemplate {
-    BuiltIn(ChatTemplate),
+    BuiltIn(Box<ChatTemplate>),
     OfFile(IsolatedTemplate),
 }
 
@@ -71,7 +71,7 @@ fn template(gguf: &Gguf, tokenizer: &Tokenizer, asked: Option<&str>) -> Result<T
     let template_context = TemplateContext::of(tokenizer);
     let built_in = asked.and_then(|asked| BUILT_IN.iter().find(|(name, _)| *name == asked));
     if let Some((_, source)) = built_in {
-        return ChatTemplate::new(source, template_context).map(TurnTemplate::BuiltIn);
+        return ChatTemplate::new(source, template_context).map(Box::new).map(TurnTemplate::BuiltIn);
     }
     if let Some(path) = asked.map(Path::new).filter(|path| path.is_file()) {
         let source = std::fs::read_to_string(path).map_err(|error| Error::Read {
