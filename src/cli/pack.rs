@@ -10,7 +10,7 @@ use gpubuild_detect::id;
 use gpubuild_exec::exec::BuildOutcome;
 use gpubuild_host::{Clock, HostPath};
 use gpubuild_plan::plan::bytes;
-use gpubuild_plan::project::{Project, variant};
+use gpubuild_plan::project::{PackTable, Project, variant};
 use gpubuild_release::pack::PackError;
 use gpubuild_release::pack::release::{self, PublishOptions, Published, ReleaseWork};
 use gpubuild_release::pack::sign::Signer;
@@ -44,6 +44,24 @@ enum PackFormat {
     Sdist,
 }
 
+/// What is packed of a build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PackedOutput {
+    /// The program of `[binary]`, or those of `--program`.
+    Program,
+    /// The libraries.
+    Libraries,
+    /// The modules of a Python package.
+    Wheel,
+}
+
+impl PackedOutput {
+    /// What a release of a project contains.
+    fn of_release(arguments: &PackArguments, project: &Project) -> Self {
+        if arguments.libraries || project.file.pack.libraries { Self::Libraries } else { Self::Program }
+    }
+}
+
 /// Options of `--format wheel`.
 #[derive(Debug, clap::Args)]
 struct WheelArguments {
@@ -74,7 +92,8 @@ pub struct PackArguments {
     /// Pack this finished program of a cargo package instead of building; may be repeated, the first one is smoke-tested
     #[arg(long, value_name = "FILE", conflicts_with_all = ["from", "variant", "backends", "project"])]
     program: Vec<String>,
-    /// Pack the libraries with their headers, a CMake package and a file for pkg-config, instead of a program
+    /// Pack the libraries with their headers, a CMake package and a file for pkg-config, instead of a program [default:
+    /// `libraries` in [pack]]
     #[arg(long, conflicts_with_all = ["from", "program", "single", "wheel_variants"])]
     libraries: bool,
     /// Folder of the cargo package of `--program` [default: the current folder]
@@ -83,7 +102,7 @@ pub struct PackArguments {
     /// Name of the variant [default: that of `--variant`, else its backends]
     #[arg(long, value_name = "NAME", conflicts_with = "from")]
     label: Option<String>,
-    /// Version of the release [default: that of the cargo package]
+    /// Version of the release [default: that in [pack], else that of the cargo package]
     #[arg(long, value_name = "VERSION", conflicts_with = "from")]
     release_version: Option<String>,
     /// Serial number of the manifest [default: one more than in the folder]
@@ -131,9 +150,10 @@ pub fn run(arguments: &PackArguments, context: &CommandContext<'_>) -> Result<Ex
     release::refuse_links(context.host, &folder).map_err(|error| failure(&error))?;
     release::read(context.host, &folder).map_err(|error| failure(&error))?;
     let builds = arguments.from.is_empty() && arguments.program.is_empty();
-    let selections = if builds { selections(arguments, context)? } else { Vec::new() };
+    let (selections, output) =
+        if builds { selections(arguments, context)? } else { (Vec::new(), PackedOutput::Program) };
     let now = now(context.host)?;
-    let mut packing = Packing { context, arguments, entries: Vec::new(), packed: Vec::new() };
+    let mut packing = Packing { context, arguments, output, entries: Vec::new(), packed: Vec::new() };
     let work = ReleaseWork::begin(context.host, &folder).map_err(|error| failure(&error))?;
     let table = match packing.fill(&selections, &folder, &work) {
         Ok(table) => table,
@@ -166,20 +186,27 @@ fn warn_of_unpacked(context: &CommandContext<'_>, prefer: &[Backend], published:
 }
 
 /// The builds to run: the named variant or backends, else all variants of gpubuild.toml, else the backends that this machine can build.
+/// With what is packed of them.
 fn selections(
     arguments: &PackArguments,
     context: &CommandContext<'_>,
-) -> Result<Vec<SelectionArguments>, Failure> {
+) -> Result<(Vec<SelectionArguments>, PackedOutput), Failure> {
     let folder = arguments.selection.project.as_deref();
     sources::ensure(context, folder, arguments.network.network(context.host), LockPolicy::Keep)?;
     let project = load_project(context, folder)?;
-    if project.file.binary.is_none() && !arguments.libraries {
+    let output = PackedOutput::of_release(arguments, &project);
+    if project.file.binary.is_none() && output == PackedOutput::Program {
         return Err(no_program());
     }
-    if project.file.binary.is_none() && arguments.release_version.is_none() {
+    if project.file.binary.is_none() && version(arguments, &project.file.pack).is_none() {
         return Err(no_version());
     }
-    of_variants(arguments, &project)
+    Ok((of_variants(arguments, &project)?, output))
+}
+
+/// The version of the release, if it is not that of the cargo package.
+fn version<'a>(arguments: &'a PackArguments, table: &'a PackTable) -> Option<&'a String> {
+    arguments.release_version.as_ref().or(table.version.as_ref())
 }
 
 /// The failure of `--libraries` for a project without a cargo package.
@@ -188,12 +215,14 @@ fn no_version() -> Failure {
         id!("pack.version-missing"),
         "this project has no version, because it has no cargo package",
     )
-    .hint("set one with `--release-version`")
+    .hint("set one with `--release-version`, or with `version` in [pack] of gpubuild.toml")
 }
 
 fn no_program() -> Failure {
-    Failure::usage(id!("run.no-binary"), "this project has no program to pack")
-        .hint(format!("{}; `--libraries` packs its libraries", run::NO_BINARY))
+    Failure::usage(id!("run.no-binary"), "this project has no program to pack").hint(format!(
+        "{}; `--libraries`, or `libraries = true` in [pack], packs its libraries",
+        run::NO_BINARY
+    ))
 }
 
 /// The selections of a project: the named variant or backends, else all variants.
@@ -219,6 +248,7 @@ fn of_variants(arguments: &PackArguments, project: &Project) -> Result<Vec<Selec
 fn build_variant(
     selection: &SelectionArguments,
     arguments: &PackArguments,
+    output: PackedOutput,
     context: &CommandContext<'_>,
 ) -> Result<(PlannedBuild, BuildOutcome), Failure> {
     if let Some(name) = &selection.variant {
@@ -231,8 +261,7 @@ fn build_variant(
         arguments.find_links.clone(),
         toolkits,
     );
-    let needs_program = arguments.format == PackFormat::Release && !arguments.libraries;
-    let build = if needs_program { build } else { build.without_program() };
+    let build = if output == PackedOutput::Program { build } else { build.without_program() };
     build::make(&build, context)
 }
 

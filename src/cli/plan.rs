@@ -153,7 +153,7 @@ pub fn make_without(
         planning::add_launchers(&mut plan, request, selection.launcher.as_deref())
             .map_err(|error| Failure::of(&error, Exit::Usage))?;
         if let Some(cross) = request.cross {
-            cross::apply(cross, &mut plan);
+            cross::apply(cross, request.machine.host_compiler.as_ref(), &mut plan);
         }
         plan.dropped.extend(dropped);
         plan.dropped.sort_indirect_by_key(|dropped| dropped.id);
@@ -182,7 +182,7 @@ pub fn with_request<T>(
     let catalogue = &machine.catalogue;
     let cross = selection.target.compilers(host, &project, catalogue, &request)?;
     let dropped = cross.as_ref().map_or(Ok(Vec::new()), |cross| {
-        cross::restrict(&mut request, cross, &project.profile, catalogue, selection.missing())
+        cross::restrict(&mut request, cross, &project.profile, machine, selection.missing())
             .map_err(|refusal| refused(&refusal))
     })?;
     let linkage = selection.linkage.map(Linkage::from).or(project.file.project.linkage).unwrap_or_default();

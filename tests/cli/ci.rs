@@ -142,6 +142,36 @@ fn first_row_of_each_label_and_platform_packs() {
 }
 
 #[test]
+fn projects_that_publish_libraries_pack_them() {
+    let packed = |lines: &str| project(&format!("{TWO}{lines}"));
+    let sandbox = packed("[pack]\nlibraries = true\nversion = \"1.2\"\n");
+    let rows = document(&sandbox.run(&["ci", "matrix", "--json"]));
+    let expected = ["pack", "--variant", "cpu", "--libraries", "--label", "cpu", "--out", "release"];
+    for name in ["cpu-ubuntu-22.04", "cpu-windows-2022"] {
+        assert_eq!(row(&rows, name)["pack"], json!(expected), "{name}");
+    }
+    assert_eq!(row(&rows, "cuda13.0-ubuntu-24.04")["pack"][6], "--libraries", "{rows:#}");
+    for (service, file) in [("github", ".github/workflows/gpubuild.yml"), ("gitlab", ".gitlab/gpubuild.yml")]
+    {
+        sandbox.run(&["ci", "init", "--format", service]).succeeds();
+        let text = sandbox.read(file);
+        assert!(text.contains("--pack}") && text.contains(" pack --out release "), "{text}");
+    }
+
+    // The version is that of the cargo package, if there is one.
+    let sandbox = packed("[binary]\npackage = \"app\"\n[pack]\nlibraries = true\n");
+    let rows = document(&sandbox.run(&["ci", "matrix", "--json"]));
+    assert_eq!(row(&rows, "cpu-ubuntu-22.04")["pack"], json!(expected));
+    let sandbox = packed("[pack]\nlibraries = true\n");
+    let rows = document(&sandbox.run(&["ci", "matrix", "--json"]));
+    let row = row(&rows, "cpu-ubuntu-22.04");
+    assert!(row["pack"].is_null() && row["warnings"][0].as_str().unwrap().contains("version"), "{row:#}");
+    let run = ["ci", "run", "cpu-ubuntu-22.04", "--pack", "--dry-run"];
+    sandbox.run(&run).fails(2, "ci.no-pack").says(&["set `version` in [pack]"]);
+    project(TWO).run(&run).fails(2, "ci.no-pack").says(&["`[pack] libraries = true`"]);
+}
+
+#[test]
 fn plain_cmake_project_has_rows_for_its_enabled_backends() {
     let sandbox = Sandbox::with_project("cmake");
     let rows = document(&sandbox.run(&["ci", "matrix", "--json"]));

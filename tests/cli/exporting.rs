@@ -105,7 +105,15 @@ fn packed_libraries_link_c_programs_on_other_machines() {
         let pack = ["pack", "--libraries", "--out", "release", "--offline"];
         sandbox.run(&pack).fails(2, "pack.version-missing").says(&["`--release-version`"]);
         let version = ["--release-version", "1.2", "--json"];
-        let document = sandbox.run(&[&pack[..], &version].concat()).succeeds().json();
+        let document = if kind == "STATIC" {
+            sandbox.run(&[&pack[..], &version].concat())
+        } else {
+            // The same in gpubuild.toml.
+            let file = sandbox.read("gpubuild.toml");
+            sandbox.write("gpubuild.toml", &format!("{file}[pack]\nlibraries = true\nversion = \"1.2\"\n"));
+            sandbox.run(&["pack", "--out", "release", "--offline", "--json"])
+        };
+        let document = document.succeeds().json();
         let manifest = &document["manifest"];
         assert_eq!((&manifest["name"], &manifest["version"]), (&"adder".into(), &"1.2".into()), "{manifest}");
         let variant = &manifest["platforms"]["linux-x86_64"]["variants"][0];
@@ -139,7 +147,7 @@ fn packed_libraries_link_c_programs_on_other_machines() {
 fn libraries_are_packed_instead_of_programs() {
     let Some(sandbox) = project("STATIC") else { return };
     let out = ["pack", "--out", "release"];
-    sandbox.run(&out).fails(2, "run.no-binary").says(&["`--libraries` packs its libraries"]);
+    sandbox.run(&out).fails(2, "run.no-binary").says(&["`--libraries`", "`libraries = true` in [pack]"]);
     let wheel = ["--libraries", "--format", "wheel"];
     sandbox.run(&[&out[..], &wheel].concat()).fails(2, "usage.conflict");
 }

@@ -119,6 +119,22 @@ fn libraries_of_a_target_are_planned_and_found() {
     let after = planned(&plan(&host, &["--provision"]));
     assert!(after.get("provision").is_none(), "{after:#}");
     assert_eq!(after["trees"][0]["cache"], before["trees"][0]["cache"]);
+    // A variable names the host compiler of nvcc: one for the target is used, any other is refused.
+    let named = |platform: &str| {
+        let compiler = "[[command]]\nargv = [\"/opt/c++\", \"-dumpmachine\"]\n";
+        let output = format!("{compiler}stdout = \"{platform}\\n\"\nexit = 0\n");
+        let more = format!("{both}[[file]]\npath = '/opt/c++'\nkind = \"executable\"\n{output}");
+        variation(&sandbox, "debian-12-llvmpipe", &[("[env]", "[env]\nCUDAHOSTCXX = \"/opt/c++\"")], &more)
+    };
+    let own = planned(&plan(&named("aarch64-none-linux-gnu"), &[]));
+    assert_eq!(cache(&own, "CMAKE_CUDA_HOST_COMPILER"), "/opt/c++");
+    assert_eq!(cache(&own, "CMAKE_CXX_COMPILER"), "/usr/bin/aarch64-linux-gnu-g++");
+    let text = "nvcc's host compiler `/opt/c++` (CUDAHOSTCXX) compiles for x86_64-linux-gnu";
+    refused(&named("x86_64-linux-gnu"))
+        .fails(2, "cross.host-compiler")
+        .says(&[text, "`aarch64-linux-gnu-g++`"]);
+    refused(&named("")).fails(2, "cross.host-compiler").says(&["does not print its platform"]);
+    let host = variation(&sandbox, "debian-12-llvmpipe", &[], &both);
     let for_this_machine = planned(&sandbox.run(&["plan", "--json", "--backends", "cuda", "--host", &host]));
     assert!(!cache(&for_this_machine, "CUDAToolkit_ROOT").contains(TRIPLE), "{for_this_machine:#}");
 }

@@ -109,7 +109,7 @@ impl Build {
             if let Some(warning) = cross::linker_warning(cross, host) {
                 script.warning(&warning);
             }
-            restrict(cross, &project.profile, &machine.catalogue, &mut request)?;
+            restrict(cross, &project.profile, &machine, &mut request)?;
         }
         let shared = match share::find(host, &self.shared) {
             Err(ScriptError::Missing(missing)) => return Err(PrepareStop::Missing(missing, named(&request))),
@@ -176,7 +176,7 @@ impl Build {
             plan.notes.push(error.to_string());
         }
         if let Some(cross) = &planned.cross {
-            planning::cross::apply(cross, &mut plan);
+            planning::cross::apply(cross, planned.machine.host_compiler.as_ref(), &mut plan);
         }
         for shared in &planned.shared {
             shared.strip(&planned.project, &mut plan);
@@ -210,10 +210,10 @@ fn folder_name(
 fn restrict(
     cross: &CrossBuild,
     profile: &Profile,
-    catalogue: &Catalogue,
+    machine: &MachineState,
     request: &mut BackendRequest,
 ) -> Result<(), PrepareStop> {
-    for (backend, reason) in planning::cross::left_out(cross, profile, catalogue, &request.selection) {
+    for (backend, reason) in planning::cross::left_out(cross, profile, machine, &request.selection) {
         let is_named =
             matches!(&request.selection, request::BackendSelection::Named(list) if list.contains(&backend));
         if is_named {

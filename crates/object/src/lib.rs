@@ -8,6 +8,7 @@ mod elf;
 mod embedded;
 mod fatbin;
 pub mod graph;
+mod imports;
 mod macho;
 mod offload;
 mod pe;
@@ -19,6 +20,7 @@ use serde::Serialize;
 pub use bytes::UnreadableObject;
 pub use embedded::embedded;
 pub use fatbin::{DeviceKernel, FatbinCode, KernelKind};
+pub use imports::imported;
 pub use offload::HipCode;
 
 /// The formats of executables and libraries.

@@ -262,11 +262,17 @@ fn pack_command<'a>(project: &Project, rows: &Rows, job: Job<'a>) -> Result<&'a 
     }
     let failure =
         |why: String| Failure::usage(id!("ci.no-pack"), format!("job `{}` packs nothing: {why}", row.name));
-    if project.file.binary.is_none() {
-        return Err(failure("gpubuild.toml defines no program".to_owned()).hint(NO_BINARY));
+    if project.file.binary.is_none() && !project.file.pack.libraries {
+        return Err(failure("gpubuild.toml defines no program".to_owned())
+            .hint(format!("{NO_BINARY}, or pack the libraries: `[pack] libraries = true`")));
     }
     if let Some(reason) = row.warnings.iter().find_map(|line| line.strip_prefix(pack::NOT_PACKED)) {
-        return Err(failure(reason.to_owned()).hint("rename the variant in gpubuild.toml"));
+        let has_no_version = reason.ends_with(pack::NO_VERSION);
+        return Err(failure(reason.to_owned()).hint(if has_no_version {
+            "set `version` in [pack] of gpubuild.toml"
+        } else {
+            "rename the variant in gpubuild.toml"
+        }));
     }
     let same = |one: &&CiRow| {
         one.pack.is_some()

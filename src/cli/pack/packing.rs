@@ -20,7 +20,7 @@ use super::super::plan::SelectionArguments;
 use super::super::project::load_project;
 use super::super::{CommandContext, Exit, Failure, absolute, audit};
 use super::requirements::requirements;
-use super::{PackArguments, build_variant, failure};
+use super::{PackArguments, PackedOutput, build_variant, failure, version};
 use crate::report::pack::Packed;
 
 /// Findings about instructions that some of the processors of a variant lack.
@@ -30,6 +30,7 @@ const ISA_FINDINGS: &str = "audit.isa.*";
 pub(super) struct Packing<'a> {
     pub(super) context: &'a CommandContext<'a>,
     pub(super) arguments: &'a PackArguments,
+    pub(super) output: PackedOutput,
     pub(super) entries: Vec<ReleaseEntry>,
     pub(super) packed: Vec<Packed>,
 }
@@ -48,7 +49,7 @@ impl Packing<'_> {
             return Ok(PackTable::default());
         }
         for selection in selections {
-            let (planned, outcome) = build_variant(selection, self.arguments, self.context)?;
+            let (planned, outcome) = build_variant(selection, self.arguments, self.output, self.context)?;
             self.pack(&planned, &outcome, work, &mut known)?;
         }
         self.merge(work)?;
@@ -74,10 +75,10 @@ impl Packing<'_> {
         let headers = project.headers();
         let programs: Vec<HostPath> =
             outcome.program.iter().map(|program| host.path(&program.path)).collect();
-        let contents = match (self.arguments.libraries, programs.is_empty()) {
-            (true, _) => StageContents::Libraries(&headers),
-            (false, false) => StageContents::Programs(&programs),
-            (false, true) => return Err(super::no_program()),
+        let contents = match (self.output, programs.is_empty()) {
+            (PackedOutput::Libraries, _) => StageContents::Libraries(&headers),
+            (_, false) => StageContents::Programs(&programs),
+            (_, true) => return Err(super::no_program()),
         };
         let requirements =
             ReleaseVariant { label, ..requirements(self.arguments, self.context, (planned, outcome))? };
@@ -114,7 +115,8 @@ impl Packing<'_> {
     fn package(&self, planned: &PlannedBuild) -> Result<(HostPath, CargoPackage), Failure> {
         let (host, project) = (self.context.host, &planned.project);
         let folder = planned.plan.binary.as_ref().map(|binary| binary.package.clone());
-        if let (true, Some(version)) = (self.arguments.libraries, &self.arguments.release_version) {
+        let version = version(self.arguments, &project.file.pack);
+        if let (PackedOutput::Libraries, Some(version)) = (self.output, version) {
             let package = CargoPackage::without_crates(&project.file.project.name, version);
             return Ok((folder.unwrap_or_else(|| project.root.clone()), package));
         }
@@ -155,8 +157,7 @@ impl Packing<'_> {
         let variant = pack::with_layers(variant, &layers);
         let platform = request.platform;
         let platform = format!("{}-{}", platform.os.id(), platform.arch.id());
-        let version = self.arguments.release_version.clone();
-        let version = version.unwrap_or_else(|| request.cargo.version.clone());
+        let version = version(self.arguments, request.table).unwrap_or(&request.cargo.version).clone();
         let attach = |text: &str| work.attach(text).map(Some).map_err(|error| failure(&error));
         let statement = pack::statement(host, request, &staged, (&version, &platform), &variant);
         let variant =

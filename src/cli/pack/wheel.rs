@@ -22,7 +22,7 @@ use super::super::project::{load_project, open_project};
 use super::super::{CommandContext, Exit, Failure, absolute, audit, sources};
 use super::packing::{check_instructions, label_of};
 use super::requirements::requirements;
-use super::{PackArguments, build_variant, of_variants};
+use super::{PackArguments, PackedOutput, build_variant, of_variants};
 use crate::report::wheels::WheelsReport;
 
 /// Builds the variants and writes the wheels.
@@ -39,7 +39,7 @@ pub(super) fn run(arguments: &PackArguments, context: &CommandContext<'_>) -> Re
             .hint("build it on that platform, or pass `--target host`"));
     }
     for selection in &selections {
-        let (planned, outcome) = build_variant(selection, arguments, context)?;
+        let (planned, outcome) = build_variant(selection, arguments, PackedOutput::Wheel, context)?;
         let packed = pack(arguments, context, (&planned, &outcome), &python)?;
         if wheels.iter().any(|other| other.file == packed.wheel.file) {
             let message = format!("two variants have the wheel `{}`", packed.wheel.file);

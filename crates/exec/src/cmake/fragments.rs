@@ -115,7 +115,8 @@ impl FragmentReader<'_> {
             self.search(folder);
         } else if let Some(name) = word.strip_prefix("-l").filter(|name| !name.starts_with(':')) {
             self.items.push(LinkItem::System { name: name.to_owned() });
-        } else if word.starts_with('-') || (self.is_windows() && word.starts_with('/')) {
+        } else if word.starts_with('-') || (self.is_windows() && word.starts_with('/') && !self.is_path(word))
+        {
             self.argument(word);
         } else {
             self.file(word);
@@ -169,6 +170,11 @@ impl FragmentReader<'_> {
 
     fn absolute(&self, path: &str) -> String {
         self.context.build.join(path).normalized().to_string()
+    }
+
+    /// Whether a word with a slash at its start is a path: on a machine other than Windows, unless it is an option such as `/OPT:REF`.
+    fn is_path(&self, word: &str) -> bool {
+        self.context.build.as_str().starts_with('/') && word.matches('/').count() > 1
     }
 
     fn is_windows(&self) -> bool {

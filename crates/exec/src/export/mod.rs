@@ -65,6 +65,8 @@ pub struct Export {
     pub linked: Vec<ExportedFile>,
     /// Names of libraries that the machine of the user provides.
     pub left: BTreeSet<String>,
+    /// DLLs of Windows that were not found, with the import library that stands for each.
+    pub missing: BTreeMap<String, HostPath>,
     /// Links to libraries: path in the export, and name of the library beside it.
     pub links: BTreeMap<String, String>,
     /// The headers.
@@ -143,6 +145,7 @@ impl Export {
             libraries: libraries.files.into_iter().map(file).collect(),
             linked: third_party.files.into_iter().map(file).collect(),
             left: third_party.left,
+            missing: third_party.missing,
             links: libraries.links,
             headers: copied.into_iter().map(file).collect(),
             external,

@@ -7,6 +7,9 @@ use gpubuild_plan::artifacts::{LinkItem, Manifest};
 
 use super::{LIB, PREFIX};
 
+/// The folder for the DLLs of Windows.
+const BIN: &str = "bin";
+
 /// The third-party libraries of an export.
 #[derive(Debug, Default)]
 pub(super) struct ThirdParty {
@@ -16,6 +19,8 @@ pub(super) struct ThirdParty {
     pub(super) left: BTreeSet<String>,
     /// Whether any of the files is a shared library.
     pub(super) has_shared: bool,
+    /// DLLs that were not found, with the import library that stands for each.
+    pub(super) missing: BTreeMap<String, HostPath>,
 }
 
 impl ThirdParty {
@@ -66,6 +71,9 @@ impl ThirdParty {
     ) -> Vec<LinkItem> {
         let file = path.file_name().unwrap_or_default();
         if is_archive(file) {
+            if os == Os::Windows {
+                self.dlls(host, path, is_provided);
+            }
             let place = format!("{LIB}/{file}");
             let item = LinkItem::Static { path: format!("{PREFIX}/{place}") };
             self.files.insert(place, path.clone());
@@ -81,6 +89,19 @@ impl ThirdParty {
         let items = self.shared(os, format!("{PREFIX}/{place}"));
         self.files.insert(place, path.clone());
         items
+    }
+
+    /// Adds the DLLs that an import library stands for.
+    fn dlls(&mut self, host: &dyn ReadFiles, import: &HostPath, is_provided: &dyn Fn(&str) -> bool) {
+        for name in gpubuild_object::imported(host, import).unwrap_or_default() {
+            if is_provided(&name) {
+                self.left.insert(name);
+            } else if let Some(path) = find_dll(host, import, &name) {
+                self.files.insert(format!("{BIN}/{name}"), path);
+            } else {
+                self.missing.insert(name, import.clone());
+            }
+        }
     }
 
     /// Links a shared library of the export. A release contains no links, so the linker of Linux gets the complete name of a library with a
@@ -113,6 +134,20 @@ fn find(host: &dyn ReadFiles, os: Os, folders: &[HostPath], name: &str) -> Optio
     };
     let mut paths = folders.iter().flat_map(|folder| files.iter().map(|file| folder.join(file)));
     paths.find(|path| host.is_file(path))
+}
+
+/// A DLL beside its import library or in `bin` beside or above its folder: CUDA has `lib/x64/cublas.lib` and `bin/x64/cublas64_13.dll`, or
+/// the DLL in `bin`.
+fn find_dll(host: &dyn ReadFiles, import: &HostPath, name: &str) -> Option<HostPath> {
+    let folder = import.parent()?;
+    let above = folder.parent();
+    let top = above.as_ref().and_then(HostPath::parent);
+    let mut folders = vec![folder.clone()];
+    for bin in above.iter().chain(&top).map(|folder| folder.join(BIN)) {
+        folders.extend(folder.file_name().map(|arch| bin.join(arch)));
+        folders.push(bin);
+    }
+    folders.into_iter().map(|folder| folder.join(name)).find(|path| host.is_file(path))
 }
 
 /// The name for `-l` of a shared library: `cuda` of `libcuda.so.1`.

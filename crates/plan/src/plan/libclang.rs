@@ -1,11 +1,11 @@
 //! The libclang that bindgen loads in the build scripts of Rust programs: the pinned one, and whether a project needs it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use gpubuild_detect::toolkit::description::WheelName;
 use gpubuild_detect::toolkit::libclang;
-use gpubuild_host::{ReadFiles, find_program};
+use gpubuild_host::{HostPath, ReadFiles, find_program};
 use gpubuild_toolkits::tables;
 use serde::Deserialize;
 
@@ -27,14 +27,29 @@ struct ClangTable {
     wheel: WheelName,
 }
 
-/// The part of a Cargo.toml that names the crates of its build script.
+/// The largest number of crates whose Cargo.toml is read.
+const MAX_CRATES: usize = 1000;
+
+/// The part of a Cargo.toml that names dependencies.
 #[derive(Debug, Default, Deserialize)]
-struct BuildDependencies {
-    #[serde(default, rename = "build-dependencies")]
-    crates: BTreeMap<String, CrateDependency>,
+struct CargoManifest {
     #[serde(default)]
-    target: BTreeMap<String, BuildDependencies>,
+    dependencies: CrateDependencies,
+    #[serde(default, rename = "build-dependencies")]
+    build: CrateDependencies,
+    #[serde(default)]
+    target: BTreeMap<String, CargoManifest>,
+    workspace: Option<CargoWorkspace>,
 }
+
+/// `[workspace]`, from which members inherit dependencies.
+#[derive(Debug, Default, Deserialize)]
+struct CargoWorkspace {
+    #[serde(default)]
+    dependencies: CrateDependencies,
+}
+
+type CrateDependencies = BTreeMap<String, CrateDependency>;
 
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
@@ -45,6 +60,11 @@ enum CrateDependency {
     Table {
         /// The name of a renamed crate.
         package: Option<String>,
+        /// The folder of the crate.
+        path: Option<String>,
+        /// Whether the workspace describes it.
+        #[serde(default)]
+        workspace: bool,
     },
 }
 
@@ -72,34 +92,97 @@ pub fn missing(project: &Project, files: &dyn ReadFiles, host: &dyn ReadFiles) -
     (is_used(files, project) && !is_installed(host)).then(pinned)
 }
 
-/// Whether a build script of the project's crate, or of the program that gpubuild links, generates bindings with `gpubuild-build`.
+/// Whether a build script of the project's crate, of the program that gpubuild links, or of a crate that they name by path, generates
+/// bindings with `gpubuild-build`.
 fn is_used(host: &dyn ReadFiles, project: &Project) -> bool {
     let program = project.file.binary.as_ref().map(|binary| project.root.join(&binary.package));
-    let crates = std::iter::once(project.root.clone()).chain(program);
-    crates
-        .into_iter()
-        .any(|folder| host.read_text(&folder.join("Cargo.toml")).is_ok_and(|text| generates_bindings(&text)))
+    let mut open: Vec<HostPath> = std::iter::once(project.root.clone()).chain(program).collect();
+    let mut seen = BTreeSet::new();
+    while let Some(folder) = open.pop() {
+        if !seen.insert(folder.key()) || seen.len() > MAX_CRATES {
+            continue;
+        }
+        let Some(manifest) = CargoManifest::read(host, &folder) else { continue };
+        if manifest.generates_bindings() {
+            return true;
+        }
+        open.extend(manifest.folders(host, &folder));
+    }
+    false
 }
 
-/// Whether a build script uses `gpubuild-build` and bindgen. Cargo reports an invalid file.
-fn generates_bindings(cargo_toml: &str) -> bool {
-    let table: BuildDependencies = gpubuild_toml::from_str(cargo_toml).unwrap_or_default();
-    ["gpubuild-build", "bindgen"].iter().all(|name| table.has(name))
+impl CargoManifest {
+    /// The manifest in a folder. Cargo reports an invalid file.
+    fn read(host: &dyn ReadFiles, folder: &HostPath) -> Option<Self> {
+        gpubuild_toml::from_str(&host.read_text(&folder.join("Cargo.toml")).ok()?).ok()
+    }
+
+    /// Whether the build script uses `gpubuild-build` and bindgen.
+    fn generates_bindings(&self) -> bool {
+        ["gpubuild-build", "bindgen"].iter().all(|name| self.builds_with(name))
+    }
+
+    fn builds_with(&self, wanted: &str) -> bool {
+        self.build.iter().any(|(name, dependency)| dependency.package().unwrap_or(name) == wanted)
+            || self.target.values().any(|table| table.builds_with(wanted))
+    }
+
+    /// The folders of the crates that it names by path, or that the workspace names by path for it.
+    fn folders(&self, host: &dyn ReadFiles, folder: &HostPath) -> Vec<HostPath> {
+        let all: Vec<(&String, &CrateDependency)> = self.all().collect();
+        let own = all.iter().filter_map(|(_, dependency)| Some(folder.join(dependency.path()?).normalized()));
+        let mut folders: Vec<HostPath> = own.collect();
+        let inherited = all.iter().filter(|(_, dependency)| dependency.is_inherited()).map(|(name, _)| name);
+        let mut inherited = inherited.peekable();
+        if inherited.peek().is_some()
+            && let Some((root, workspace)) = workspace_of(host, folder)
+        {
+            let path =
+                |name: &&String| Some(root.join(workspace.dependencies.get(*name)?.path()?).normalized());
+            folders.extend(inherited.copied().filter_map(|name| path(&name)));
+        }
+        folders
+    }
+
+    /// All dependencies except those of tests.
+    fn all(&self) -> Box<dyn Iterator<Item = (&String, &CrateDependency)> + '_> {
+        let inner = self.target.values().flat_map(Self::all);
+        Box::new(self.dependencies.iter().chain(&self.build).chain(inner))
+    }
 }
 
-impl BuildDependencies {
-    fn has(&self, wanted: &str) -> bool {
-        let is_wanted = |(name, dependency): (&String, &CrateDependency)| match dependency {
-            CrateDependency::Table { package: Some(package) } => package == wanted,
-            CrateDependency::Table { package: None } | CrateDependency::Version(_) => name == wanted,
-        };
-        self.crates.iter().any(is_wanted) || self.target.values().any(|table| table.has(wanted))
+/// The workspace of a crate, and its folder.
+fn workspace_of(host: &dyn ReadFiles, folder: &HostPath) -> Option<(HostPath, CargoWorkspace)> {
+    let folders = std::iter::successors(Some(folder.clone()), HostPath::parent);
+    folders.into_iter().find_map(|folder| {
+        let workspace = CargoManifest::read(host, &folder)?.workspace?;
+        Some((folder, workspace))
+    })
+}
+
+impl CrateDependency {
+    fn package(&self) -> Option<&String> {
+        match self {
+            Self::Table { package, .. } => package.as_ref(),
+            Self::Version(_) => None,
+        }
+    }
+
+    fn path(&self) -> Option<&String> {
+        match self {
+            Self::Table { path, .. } => path.as_ref(),
+            Self::Version(_) => None,
+        }
+    }
+
+    fn is_inherited(&self) -> bool {
+        matches!(self, Self::Table { workspace: true, .. })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use gpubuild_host::{Arch, Os, Platform, RecordedHost};
+    use gpubuild_host::{Arch, HostInfo as _, Os, Platform, RecordedHost};
 
     use super::*;
     use crate::wheels::tag::WheelLibc;
@@ -120,7 +203,45 @@ mod tests {
             ("[workspace]\nmembers = [\"a\"]", false),
             ("[build-dependencies\nbindgen = \"0.73\"", false),
         ] {
-            assert_eq!(generates_bindings(text), expected, "{text}");
+            let manifest: CargoManifest = gpubuild_toml::from_str(text).unwrap_or_default();
+            assert_eq!(manifest.generates_bindings(), expected, "{text}");
+        }
+    }
+
+    /// Crates in the folders `/p` (the project), `/p/sys` and `/p/other`, of a workspace in `/p`.
+    #[test]
+    fn crates_that_are_named_by_path_are_considered() {
+        const SYS: &str = "[build-dependencies]\nbindgen = \"0.73\"\ngpubuild-build = \"0.1\"";
+        let workspace = "[workspace.dependencies]\nsys = { path = \"sys\" }\n";
+        let used = |root: &str, other: &str| {
+            let host = RecordedHost::builder(Os::Linux, Arch::X86_64)
+                .file("/p/Cargo.toml", root)
+                .file("/p/sys/Cargo.toml", SYS)
+                .file("/p/other/Cargo.toml", other)
+                .file(
+                    "/p/gpubuild.toml",
+                    "schema = 1\n[project]\nname = \"p\"\nsource = \".\"\nprofile = \"cmake\"",
+                )
+                .file("/p/CMakeLists.txt", "")
+                .build();
+            let project = crate::project::load(&host, &host.path("/p/gpubuild.toml")).unwrap();
+            is_used(&host, &project)
+        };
+        let by_path = "[dependencies]\nsys = { path = \"sys\" }";
+        let of_target = "[target.'cfg(unix)'.dependencies]\nsys = { path = \"./sys\" }";
+        let inherited = format!("{workspace}[dependencies]\nsys.workspace = true");
+        let through = "[dependencies]\nother = { path = \"other\" }";
+        for (root, other, expected) in [
+            (by_path, "", true),
+            (of_target, "", true),
+            (&inherited, "", true),
+            (through, "[dependencies]\nsys = { path = \"../sys\" }", true),
+            (through, "[dependencies]\nroot = { path = \"..\" }", false),
+            (workspace, "", false),
+            ("[dev-dependencies]\nsys = { path = \"sys\" }", "", false),
+            ("[dependencies]\nsys = \"1\"", "", false),
+        ] {
+            assert_eq!(used(root, other), expected, "{root}\n{other}");
         }
     }
 

@@ -17,6 +17,7 @@ use super::make::{BuildKit, HostCompiler, PlanInputs, Remarks, is_self_contained
 use super::{Jobs, PlannedTree, Shim, linkage};
 use crate::project::profile::ShimRow;
 use crate::project::{BuiltWith, Linkage};
+use crate::target::HOST_COMPILER_VARIABLES;
 
 type Blocked = (Backend, Vec<Reason>);
 
@@ -335,7 +336,7 @@ pub(super) fn lacking_components(
 
 /// The host compiler that `CUDAHOSTCXX` (CMake) or `NVCC_CCBIN` (nvcc) sets.
 fn named_host_compiler<'a>(inputs: &PlanInputs<'a>) -> Option<(&'static str, &'a str)> {
-    ["CUDAHOSTCXX", "NVCC_CCBIN"].into_iter().find_map(|name| Some((name, inputs.env.get(name)?)))
+    HOST_COMPILER_VARIABLES.into_iter().find_map(|name| Some((name, inputs.env.get(name)?)))
 }
 
 /// The cache entry with nvcc's host compiler.

@@ -13,7 +13,7 @@ use crate::plan::make::{MissingBackend, PlanRefusal};
 use crate::plan::request::{BackendRequest, BackendSelection};
 use crate::plan::{Dropped, Fetch, Plan, PlannedTree, kits};
 use crate::project::profile::Profile;
-use crate::target::{self, CrossBuild, Target, TargetCompilers};
+use crate::target::{self, CrossBuild, NamedHostCompiler, Target, TargetCompilers};
 
 /// The entry with nvcc's host compiler.
 const CUDA_HOST_COMPILER: &str = "CMAKE_CUDA_HOST_COMPILER";
@@ -48,17 +48,23 @@ pub fn needs_gcc(
 fn reason_against(
     cross: &CrossBuild,
     profile: &Profile,
-    catalogue: &Catalogue,
+    machine: &MachineState,
     backend: Backend,
 ) -> Option<Reason> {
-    let target = &cross.target;
+    let (target, catalogue) = (&cross.target, &machine.catalogue);
     let links_nothing = profile.backends.get(&backend).is_some_and(|row| row.opened_at_run_time);
     if links_nothing && matches!(target.os, Some(Os::Linux | Os::Windows)) {
         return None;
     }
     if let Some(description) = for_target::toolkit(catalogue, profile, target, backend) {
-        let is_against = cross.compilers == TargetCompilers::Zig && for_target::needs_gcc(description);
-        return is_against.then(|| reason_against_zig(target, description));
+        if !for_target::needs_gcc(description) {
+            return None;
+        }
+        if cross.compilers == TargetCompilers::Zig {
+            return Some(reason_against_zig(target, description));
+        }
+        let other = machine.host_compiler.as_ref().filter(|named| !named.is_for(target));
+        return other.map(|named| reason_against_host_compiler(target, named));
     }
     let why = match backend {
         Backend::Cuda => "only CUDA libraries for this machine were found",
@@ -96,13 +102,26 @@ fn reason_against_zig(target: &Target, description: &Description) -> Reason {
         .hint(format!("install it{package}, or set `CC_{under}` and `CXX_{under}` to its compilers"))
 }
 
+fn reason_against_host_compiler(target: &Target, named: &NamedHostCompiler) -> Reason {
+    let NamedHostCompiler { variable, value, platform } = named;
+    let what = platform.as_ref().map_or_else(
+        || "does not print its platform (`-dumpmachine`)".to_owned(),
+        |platform| format!("compiles for {platform}"),
+    );
+    let text = format!("nvcc's host compiler `{value}` ({variable}) {what}, not for {}", target.triple);
+    Reason::new(id!("cross.host-compiler"), text).hint(format!(
+        "unset `{variable}`, or set it to a compiler for the target, such as `{}`",
+        target.gcc_program("g++")
+    ))
+}
+
 /// The backends that a build for another platform leaves out, with the reasons: those that cannot be built for it and, unless backends are
 /// named, all but the CPU backend, because the devices of that platform are unknown.
 #[must_use]
 pub fn left_out(
     cross: &CrossBuild,
     profile: &Profile,
-    catalogue: &Catalogue,
+    machine: &MachineState,
     selection: &BackendSelection,
 ) -> Vec<(Backend, Reason)> {
     let is_auto = matches!(selection, BackendSelection::Auto);
@@ -116,7 +135,7 @@ pub fn left_out(
     Backend::ALL
         .into_iter()
         .filter_map(|one| {
-            Some((one, reason_against(cross, profile, catalogue, one).or_else(|| not_named(one))?))
+            Some((one, reason_against(cross, profile, machine, one).or_else(|| not_named(one))?))
         })
         .collect()
 }
@@ -129,10 +148,10 @@ pub fn restrict(
     request: &mut BackendRequest,
     cross: &CrossBuild,
     profile: &Profile,
-    catalogue: &Catalogue,
+    machine: &MachineState,
     missing: MissingBackend,
 ) -> Result<Vec<Dropped>, PlanRefusal> {
-    let against = left_out(cross, profile, catalogue, &request.selection);
+    let against = left_out(cross, profile, machine, &request.selection);
     request.without.extend(against.iter().map(|(backend, reason)| (*backend, reason.line())));
     let BackendSelection::Named(list) = &mut request.selection else { return Ok(Vec::new()) };
     let blocked: Vec<(Backend, Vec<Reason>)> = against
@@ -152,10 +171,12 @@ pub fn restrict(
 }
 
 /// Adapts the state of a machine to another platform. The CPU backend is ready to build: the compilers of this machine, which may be missing,
-/// are not used. Devices of this machine do not select architectures. Toolkits for the target are added.
+/// are not used. Devices of this machine do not select architectures. Toolkits for the target are added, and the host compiler of nvcc that a
+/// variable names.
 pub fn adapt(host: &dyn InspectHost, machine: &mut MachineState, target: &Target) {
     let platform = target.platform().unwrap_or_else(|| host.platform());
     machine.for_target = toolkit::probe_for_target(host, &machine.catalogue, &target.triple, platform);
+    machine.host_compiler = NamedHostCompiler::query(host);
     let matrix = &mut machine.matrix;
     matrix.verdicts.iter_mut().for_each(|verdict| verdict.devices.clear());
     for verdict in matrix.verdicts.iter_mut().filter(|verdict| verdict.backend == Backend::Cpu) {
@@ -185,23 +206,24 @@ pub(super) fn with_toolkits(
     (inventory, matrix)
 }
 
-/// Replaces the compilers of this machine in a plan with those of the target.
-pub fn apply(cross: &CrossBuild, plan: &mut Plan) {
+/// Replaces the compilers of this machine in a plan with those of the target. `named` is the host compiler of nvcc that a variable names.
+pub fn apply(cross: &CrossBuild, named: Option<&NamedHostCompiler>, plan: &mut Plan) {
     plan.target = cross.planned();
     if cross.compilers == TargetCompilers::Zig {
         plan.fetch.push(zig_wheel());
     }
-    plan.trees.iter_mut().for_each(|tree| apply_to(cross, tree));
+    plan.trees.iter_mut().for_each(|tree| apply_to(cross, named, tree));
 }
 
-fn apply_to(cross: &CrossBuild, tree: &mut PlannedTree) {
+fn apply_to(cross: &CrossBuild, named: Option<&NamedHostCompiler>, tree: &mut PlannedTree) {
     tree.target = cross.planned();
     tree.cache.remove("CMAKE_C_COMPILER");
     tree.cache.remove("CMAKE_CXX_COMPILER");
     // nvcc does not accept Zig's headers. With it, only device code is compiled, for which the compiler of this machine does.
     if cross.compilers != TargetCompilers::Zig && tree.cache.remove(CUDA_HOST_COMPILER).is_some() {
+        let named = named.filter(|named| named.is_for(&cross.target)).map(|named| &named.value);
         // A toolchain file sets it by itself.
-        let compiler = cross.entries.get("CMAKE_CXX_COMPILER").cloned();
+        let compiler = named.or_else(|| cross.entries.get("CMAKE_CXX_COMPILER")).cloned();
         tree.cache.extend(compiler.map(|compiler| (CUDA_HOST_COMPILER.to_owned(), compiler)));
     }
     // With a root, CMake finds packages below its roots only.

@@ -10,6 +10,12 @@ use serde::Deserialize;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PackTable {
+    /// Whether a release contains the libraries with their headers, a CMake package and a file for pkg-config, instead of a program, as
+    /// with `gpubuild pack --libraries`.
+    #[serde(default)]
+    pub libraries: bool,
+    /// Version of the release; by default that of the cargo package.
+    pub version: Option<String>,
     /// Arguments with which the program exits with 0 if and only if a backend works. `{backend}` is replaced with its id.
     #[serde(default)]
     pub check: Vec<String>,

@@ -2,6 +2,8 @@
 //!
 //! Compilers that the user names have precedence; otherwise Zig compiles, which is fetched like CMake.
 
+mod host_compiler;
+mod parts;
 mod runner;
 mod settings;
 #[cfg(test)]
@@ -19,6 +21,8 @@ use gpubuild_host::{Arch, HostInfo, HostPath, Platform, folders};
 use gpubuild_toolkits::tables;
 use serde::{Deserialize, Serialize};
 
+pub use host_compiler::{HOST_COMPILER_VARIABLES, NamedHostCompiler};
+pub use parts::{LinkedCode, StaticPart, static_parts};
 pub use runner::{AppliesTo, runner};
 pub use settings::{CompilerChoice, CrossBuild, cross_build};
 
@@ -31,6 +35,7 @@ struct TargetTable {
     wheel: WheelName,
     target: Vec<TargetRow>,
     emulator: Vec<runner::EmulatorRow>,
+    part: Vec<StaticPart>,
 }
 
 /// A target that Zig compiles for.

@@ -148,6 +148,12 @@ fn zig_entries(target: &Target, system: &str, folder: &HostPath, os: Os) -> BTre
     entries.extend(names.map(|(entry, name)| (entry.to_owned(), path(name))));
     // Without a root, CMake searches the folders of the build machine in the mode `ONLY`.
     entries.insert("CMAKE_FIND_ROOT_PATH".to_owned(), folder.forward_slashes());
+    // Zig compiles its C++ library with debug information if the linker keeps any.
+    for kind in ["EXE", "SHARED", "MODULE"] {
+        for build in ["RELEASE", "MINSIZEREL"] {
+            entries.insert(format!("CMAKE_{kind}_LINKER_FLAGS_{build}"), "-s".to_owned());
+        }
+    }
     if target.os == Some(Os::Windows) {
         entries.insert("CMAKE_RC_COMPILER".to_owned(), path("rc"));
     }

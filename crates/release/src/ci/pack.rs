@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpubuild_core::order::CollectSorted as _;
+use gpubuild_plan::project::Project;
 use gpubuild_plan::project::variant::{MAX_NAME_LENGTH, VariantTable};
 
 use super::row::CiRow;
@@ -12,12 +13,25 @@ use crate::manifest;
 /// The prefix of warnings about rows that do not pack.
 pub const NOT_PACKED: &str = "not packed: ";
 
+/// What the warnings end with if the release has no version.
+pub const NO_VERSION: &str = "[pack.version-missing]";
+
 /// The folder into which a job packs.
 pub const FOLDER: &str = "release";
 
 /// Assigns each label of a platform to the first row that has it. The order of images in gpubuild.toml therefore determines which image,
-/// and so which C library, the release is built with.
-pub fn assign(rows: &mut Rows, variants: &[VariantTable]) {
+/// and so which C library, the release is built with. A project without a program packs its libraries, if `libraries` in `[pack]` is set.
+pub fn assign(rows: &mut Rows, variants: &[VariantTable], project: &Project) {
+    let (has_program, table) = (project.file.binary.is_some(), &project.file.pack);
+    if !has_program && !table.libraries {
+        return;
+    }
+    if !has_program && table.version.is_none() {
+        let warning = format!("{NOT_PACKED}the project has no cargo package with a version {NO_VERSION}");
+        rows.include.iter_mut().for_each(|row| row.warnings.push(warning.clone()));
+        return;
+    }
+    let contents: &[&str] = if table.libraries { &["--libraries"] } else { &[] };
     let mut assigned: BTreeMap<(String, String), String> = BTreeMap::new();
     let by_name: BTreeMap<&str, &VariantTable> =
         variants.iter().map(|variant| (variant.name.as_str(), variant)).collect_map();
@@ -33,7 +47,7 @@ pub fn assign(rows: &mut Rows, variants: &[VariantTable]) {
         }
         match assigned.get(&(row.platform.clone(), label.clone())) {
             None => {
-                row.pack = arguments(row, &label);
+                row.pack = arguments(row, contents, &label);
                 assigned.insert((row.platform.clone(), label), row.variant.clone());
             }
             Some(other) if *other != row.variant => row.warnings.push(format!(
@@ -44,9 +58,9 @@ pub fn assign(rows: &mut Rows, variants: &[VariantTable]) {
     }
 }
 
-/// The arguments of `gpubuild pack`: those of the row's build, the label and the folder.
-fn arguments(row: &CiRow, label: &str) -> Option<Vec<String>> {
+/// The arguments of `gpubuild pack`: those of the row's build, what is packed, the label and the folder.
+fn arguments(row: &CiRow, contents: &[&str], label: &str) -> Option<Vec<String>> {
     let build = row.run.first()?.iter().skip(1).map(String::as_str);
-    let arguments = std::iter::once("pack").chain(build).chain(["--label", label, "--out", FOLDER]);
-    Some(arguments.map(str::to_owned).collect())
+    let rest = contents.iter().copied().chain(["--label", label, "--out", FOLDER]);
+    Some(std::iter::once("pack").chain(build).chain(rest).map(str::to_owned).collect())
 }

@@ -60,7 +60,7 @@ pub struct CiRow {
     pub setup: Vec<String>,
     /// The arguments of each gpubuild call, in order.
     pub run: Vec<Vec<String>>,
-    /// The arguments of `gpubuild pack`; `None` if the project has no program or another row of the platform packs the same label.
+    /// The arguments of `gpubuild pack`; `None` if the project packs nothing or another row of the platform packs the same label.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pack: Option<Vec<String>>,
     /// A hash of the plan, which detects changes of options.

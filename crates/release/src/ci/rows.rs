@@ -96,9 +96,7 @@ pub fn rows(context: &RowContext<'_>) -> Rows {
         }
     }
     drop_same_names(&mut rows);
-    if context.project.file.binary.is_some() {
-        pack::assign(&mut rows, &variants);
-    }
+    pack::assign(&mut rows, &variants, context.project);
     test_row::add(&mut rows, &variants, context.images);
     rows
 }

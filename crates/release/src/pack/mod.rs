@@ -20,6 +20,7 @@ pub mod rpath;
 pub mod sbom;
 pub mod sign;
 pub mod stage;
+mod zig;
 
 use std::collections::BTreeMap;
 

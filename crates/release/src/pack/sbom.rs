@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::origin::LibraryPackage;
 use super::package::{CargoPackage, LinkedCrate};
+use super::zig::LinkedPart;
 
 /// Name of the file in `share/`.
 pub const NAME: &str = "sbom.cdx.json";
@@ -42,6 +43,7 @@ pub fn text(
     kind: &str,
     source: Option<SbomSource<'_>>,
     files: &[SbomFile<'_>],
+    parts: &[LinkedPart],
 ) -> String {
     let root = format!("{}@{}", cargo.name, cargo.version);
     let references: BTreeMap<&str, String> =
@@ -54,7 +56,8 @@ pub fn text(
 
     let mut of_root = named(&cargo.depends);
     let mut components: Vec<Value> = cargo.crates.iter().map(of_crate).collect();
-    for component in source.into_iter().chain(libraries.iter().map(|file| of_library(file))) {
+    let others = libraries.iter().map(|file| of_library(file)).chain(parts.iter().map(of_part));
+    for component in source.into_iter().chain(others) {
         of_root.extend(component["bom-ref"].as_str().map(str::to_owned));
         components.push(component);
     }
@@ -126,6 +129,16 @@ fn of_library(file: &SbomFile<'_>) -> Value {
     component
 }
 
+/// A part of the compiler that is linked statically. The wheel does not name its version.
+fn of_part(part: &LinkedPart) -> Value {
+    let url = part.package.url.as_str();
+    let mut component = json!({ "type": "library", "bom-ref": url, "name": part.package.name, "purl": url });
+    if let Some(licence) = &part.licence {
+        component["licenses"] = json!([{ "expression": licence }]);
+    }
+    component
+}
+
 fn of_file(file: &SbomFile<'_>) -> Value {
     json!({
         "type": "file",
@@ -176,10 +189,23 @@ mod tests {
             file("lib/libother.so.1", None),
         ];
         let gk = SbomSource { name: "gk", locked: None };
-        let document: Value = serde_json::from_str(&text(&cargo, "application", Some(gk), &files)).unwrap();
+        let part = LinkedPart {
+            package: LibraryPackage {
+                name: "musl".to_owned(),
+                version: None,
+                url: "pkg:pypi/ziglang@0.17.1#lib/libc/musl".to_owned(),
+                licences: Vec::new(),
+                folder: String::new(),
+            },
+            licence: Some("MIT".to_owned()),
+        };
+        let document = text(&cargo, "application", Some(gk), &files, std::slice::from_ref(&part));
+        let document: Value = serde_json::from_str(&document).unwrap();
         let components = document["components"].as_array().unwrap();
         let names: Vec<&str> = components.iter().filter_map(|one| one["name"].as_str()).collect();
-        assert_eq!(names, ["a", "b", "gk", "lib/libcudart.so.13", "lib/libother.so.1"]);
+        assert_eq!(names, ["a", "b", "gk", "lib/libcudart.so.13", "lib/libother.so.1", "musl"]);
+        assert_eq!(components[5]["licenses"][0]["expression"], "MIT");
+        assert_eq!(components[5]["purl"], part.package.url);
         assert_eq!(components[0]["licenses"][0]["expression"], "MIT OR Apache-2.0");
         assert_eq!(components[0]["purl"], "pkg:cargo/a@1.0.0");
         assert!(components[1].get("purl").is_none() && components[1].get("licenses").is_none());
@@ -192,7 +218,7 @@ mod tests {
                 assert!(known.contains(&reference), "{reference}");
             }
         }
-        assert_eq!(document["dependencies"][0]["dependsOn"].as_array().unwrap().len(), 4);
+        assert_eq!(document["dependencies"][0]["dependsOn"].as_array().unwrap().len(), 5);
     }
 
     #[test]

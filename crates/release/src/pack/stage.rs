@@ -22,6 +22,7 @@ use super::origin::LibraryPackage;
 use super::package::CargoPackage;
 use super::rpath;
 use super::sbom::{self, SbomFile, SbomSource};
+use super::zig::{self, LinkedPart};
 use crate::unpack::names::Names;
 
 /// The maximum depth of subfolders in a library's data folder.
@@ -174,12 +175,14 @@ pub(super) struct Staging<'a> {
     names: Names,
     /// The packages of third-party libraries, by the names of the libraries.
     packages: BTreeMap<String, LibraryPackage>,
+    /// The parts of Zig that are linked statically.
+    parts: Vec<LinkedPart>,
 }
 
 impl<'a> Staging<'a> {
     pub(super) fn new(host: &'a dyn Host, into: &'a HostPath, platform: Platform) -> Self {
         let (staged, names) = (Staged::default(), Names::default());
-        Self { host, into, platform, staged, names, packages: BTreeMap::new() }
+        Self { host, into, platform, staged, names, packages: BTreeMap::new(), parts: Vec::new() }
     }
 
     /// Adds a file to the copy.
@@ -284,6 +287,10 @@ impl<'a> Staging<'a> {
             licences.of_library(name, package.as_ref());
             self.packages.extend(package.map(|package| (name.clone(), package)));
         }
+        self.parts = zig::linked_parts(host, request, &self.staged);
+        for part in &self.parts {
+            licences.of_library(&part.package.name, Some(&part.package));
+        }
         for pattern in &request.table.licences {
             for from in matches(host, request.root, pattern)? {
                 licences.add(&format!("{}/{}", request.name, inner(request.root, &from)), from);
@@ -318,7 +325,7 @@ impl<'a> Staging<'a> {
             StageContents::Programs(_) => "application",
             StageContents::Libraries(_) => "library",
         };
-        let text = sbom::text(request.cargo, kind, source, &files);
+        let text = sbom::text(request.cargo, kind, source, &files, &self.parts);
         let built = files.iter().filter(|file| file.is_built);
         self.staged.built = built.map(|file| (file.path.to_owned(), file.sha256.clone())).collect();
         self.add_text(&format!("share/{}", sbom::NAME), &text, LayerKind::Sbom)?;

@@ -281,7 +281,7 @@ fn bill(host: &dyn ReadFiles, request: &WheelRequest<'_>, contents: &WheelConten
     let package =
         CargoPackage::without_crates(&request.project.name_of(variant), &request.project.version_of(variant));
     let source = SbomSource { name: request.source.file_name().unwrap_or("source"), locked: request.locked };
-    sbom::text(&package, "library", Some(source), &files)
+    sbom::text(&package, "library", Some(source), &files, &[])
 }
 
 #[cfg(test)]

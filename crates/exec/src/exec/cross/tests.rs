@@ -55,7 +55,10 @@ mod translated {
             let words: Vec<String> = output.stdout.lines().map(str::to_owned).collect();
             let start = ["cc", "-target", zig, "-fno-sanitize=undefined"];
             assert_eq!(words[..4], start, "{words:?}");
-            words[4..].to_vec()
+            // Debug information is requested by an argument, or disabled.
+            let requests_debug = words[4..].iter().any(|word| word.starts_with("-g") && word != "-g0");
+            assert_eq!(words.get(4).is_some_and(|word| word == "-g0"), !requests_debug, "{words:?}");
+            words[if requests_debug { 4 } else { 5 }..].to_vec()
         }
     }
 
@@ -86,6 +89,7 @@ mod translated {
                     ("-nostartfiles", ""),
                     ("/r/a.o", "/r/a.o"),
                     ("-march=x86-64-v3", "-march=x86-64-v3"),
+                    ("-gdwarf-4", "-gdwarf-4"),
                 ],
             ),
             (
